@@ -1,5 +1,5 @@
 # What `make install` installs: the library, its plugins in ${libdir}/tanada where the loaders look, the public headers
-# with the device headers copied in place of the tree's link, and the files that find_package and pkg-config read. The
+# and the files that find_package and pkg-config read. The
 # components `headers` and `plugins` are in the Python package too.
 include(CMakePackageConfigHelpers)
 
@@ -27,7 +27,7 @@ if(plugins)
   install(TARGETS ${plugins} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tanada COMPONENT plugins)
 endif()
 
-install(DIRECTORY include/tanada DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT headers PATTERN impl EXCLUDE)
+install(DIRECTORY include/tanada DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT headers)
 # In a folder of their own, as another library's headers of these names may be in the prefix. oshcc passes -I for it.
 install(DIRECTORY include/compat/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/shmem PATTERN comex EXCLUDE)
 # For Global Arrays, which takes folders for both. Of one MPI: no part of the CMake package.
@@ -35,16 +35,6 @@ if(TARGET comex)
   install(TARGETS comex armci LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(DIRECTORY include/compat/comex/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/comex)
 endif()
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/device_headers.txt)
-file(STRINGS cmake/device_headers.txt device_header_patterns REGEX "^[^#]")
-foreach(pattern IN LISTS device_header_patterns)
-  string(REGEX REPLACE "^[a-z]+: " "" pattern "${pattern}")
-  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/${pattern})
-  foreach(header IN LISTS headers)
-    cmake_path(GET header PARENT_PATH folder)
-    install(FILES src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tanada/device/impl/${folder} COMPONENT headers)
-  endforeach()
-endforeach()
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tanada)
 configure_package_config_file(cmake/tanadaConfig.cmake.in ${PROJECT_BINARY_DIR}/tanadaConfig.cmake

@@ -2,8 +2,9 @@
 
 set(members "")
 foreach(module IN LISTS TANADA_MODULES)
-  if(TARGET tanada_${module} AND NOT module MATCHES "^(sim|poold|pgas|shmem|comex)$")
-    list(APPEND members tanada_${module})
+  string(REPLACE "/" "_" name ${module})
+  if(TARGET tanada_${name} AND NOT module MATCHES "^(sim|backends/(http|libfabric|local)|onesided/.*|products/(poold|shmem|comex))$")
+    list(APPEND members tanada_${name})
   endif()
 endforeach()
 

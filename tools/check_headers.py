@@ -15,34 +15,31 @@ import tempfile
 import nvrtc
 import tree
 
-KERNEL_CALLS = "tanada/device/impl/shmem/device/calls/all.hpp"
+DETAIL = "tanada/device/detail"
+KERNEL_CALLS = f"{DETAIL}/shmem/calls/all.hpp"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-fsyntax-only"]
 
 
 def device_headers(root):
-    """(path below src, "device", "host" or "part"), from cmake/device_headers.txt."""
-    headers = []
-    for line in (root / "cmake/device_headers.txt").read_text().splitlines():
-        if not line or line.startswith("#"):
-            continue
-        kind, _, pattern = line.rpartition(": ")
-        headers += [
-            (path.relative_to(root / "src"), kind or "device")
-            for path in sorted((root / "src").glob(pattern))
-        ]
-    return headers
+    """(path below device/detail, kind): "host" headers are for the host executor only, so CUDA
+    compilers never see them; "part" headers are bodies of a .cuh, compiled through it."""
+    detail = root / "include" / DETAIL
+    headers = [path.relative_to(detail) for path in sorted(detail.rglob("*.hpp"))]
+    return [(path, kind_of(path)) for path in headers]
+
+
+def kind_of(path):
+    if path.parts[:2] == ("simt", "host"):
+        return "host"
+    if path.parts[0] in ("gfile", "shmem") and path.name not in ("state.hpp", "view.hpp"):
+        return "part"
+    return "device"
 
 
 def stage(root, target):
     """Copy the public headers as `make install` does."""
-    shutil.copytree(
-        root / "include/tanada", target / "tanada", ignore=shutil.ignore_patterns("impl")
-    )
+    shutil.copytree(root / "include/tanada", target / "tanada")
     shutil.copytree(root / "include/compat", target, dirs_exist_ok=True)
-    for header, _ in device_headers(root):
-        copy = target / "tanada/device/impl" / header
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(root / "src" / header, copy)
 
 
 def compilers(*names):
@@ -136,7 +133,7 @@ def commands(root, include):
         path.relative_to(include).as_posix() for path in sorted(include.glob("tanada/device/*.cuh"))
     ]
     names += [
-        f"tanada/device/impl/{path.as_posix()}"
+        f"{DETAIL}/{path.as_posix()}"
         for path, kind in device_headers(root)
         if kind != "part"
     ]
@@ -183,7 +180,7 @@ def check(root):
             for path in sorted(include.glob("tanada/device/*.cuh"))
         ]
         names += [
-            f"tanada/device/impl/{path.as_posix()}"
+            f"{DETAIL}/{path.as_posix()}"
             for path, kind in device_headers(root)
             if kind == "device"
         ]

@@ -1,124 +1,226 @@
 #!/usr/bin/env python3
-"""Does every include respect cmake/layers.txt, and does only src/port speak to the outside world?"""
+"""Does every include respect cmake/layers.txt, and do only the backends include system headers?
+
+A folder is one of src/, two levels deep (src/rpc, src/sim and src/executor are one level), or
+device/NAME for include/tanada/device/detail/NAME. An include is followed to the file that it names,
+however it is spelled. Unit tests may include every folder that is no other product.
+
+System headers that stood outside the backends when the rule was made are in
+tools/system_headers.txt. A line that is no longer needed there is a problem too, so the list only
+shrinks.
+"""
 
 import re
 
 import tree
 
-PRODUCTS = {"gfile", "pool", "o2g", "comex", "shmem"}
-INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-# Headers of the world outside: sockets, io_uring, libfabric, CUDA's host API, launchers, file-system clients.
-WORLD = re.compile(
-    r"^(sys/(socket|un|epoll)\.h|netinet/.*|arpa/.*|netdb\.h|poll\.h|net/if\.h|liburing.*|rdma/.*|infiniband/.*"
-    r"|cuda\.h|cuda_runtime.*\.h|driver_types\.h|cufile\.h|nvrtc\.h|nccl\.h|pmix.*\.h|mpi\.h"
-    r"|gfarm/.*|glusterfs/.*|api/glfs.*)$"
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+SYSTEM_CLOCK = re.compile(
+    r"\bsystem_clock\b|\bsteady_clock\b|\bclock_gettime\s*\(|\bgettimeofday\s*\("
 )
-WORLD_MODULES = {"port"}
-# What implements an outside interface includes its headers: folder of src/ and which.
-IMPLEMENTS = {
-    "o2g/provider": re.compile(r"^rdma/.*$"),
-    "comex/mpi": re.compile(r"^mpi\.h$"),
-    "comex/armci": re.compile(r"^mpi\.h$"),
+DETAIL = "include/tanada/device/detail"
+# Public headers whose bodies are a folder of device/detail.
+BODIES = {
+    "include/tanada/device/gfile.cuh": "device/gfile",
+    "include/compat/shmemg/device.cuh": "device/shmem",
+    "include/compat/shmemx_on_stream.cuh": "device/shmem",
 }
+ONE_LEVEL = {"rpc", "sim", "executor"}
+# Headers of C that need no system, and of libraries that compute and reach nothing outside.
+FREE = re.compile(
+    r"^((std\w+|string|math|limits|errno|float|assert|inttypes|ctype|complex|time|immintrin|fenv)\.h"
+    r"|spdlog/.*|fmt/.*|nlohmann/.*|boost/.*|xxhash\.h|sodium\.h|isa-l.*|isa-l/.*|toml\+\+/.*|gtest/.*"
+    r"|sanitizer/.*|cuda/std/.*|cooperative_groups\.h)$"
+)
+# What implements an interface of others includes its headers: folder of src/ and which.
+IMPLEMENTS = {
+    "products/o2g/provider": re.compile(r"^rdma/.*$"),
+    "products/comex/mpi": re.compile(r"^mpi\.h$"),
+    "products/comex/armci": re.compile(r"^mpi\.h$"),
+}
+# The only folder of src/backends that may include others: it selects one of them.
+SELECTS = "backends/registry"
 
 
 def read_layers(path):
+    """folder: (the folders it may include, the folders that define what it declares)."""
     uses = {}
     for line in path.read_text().splitlines():
         if line and not line.startswith("#"):
-            module, _, allowed = line.partition(":")
-            uses[module.strip()] = allowed.split()
+            folder, _, rest = line.partition(":")
+            allowed, _, definers = rest.partition("@")
+            uses[folder.strip()] = (allowed.split(), definers.split())
     return uses
+
+
+def read_exceptions(root):
+    path = root / "tools/system_headers.txt"
+    if not path.exists():
+        return set()
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    return {tuple(line.split()) for line in lines}
+
+
+def kind_of(folder):
+    return folder.split("/")[0]
+
+
+def check_pair(folder, other):
+    if kind_of(folder) == kind_of(other) == "products" and (folder, other) != (
+        "products/poold",
+        "products/pool",
+    ):
+        return f"the products {folder} and {other} must not include one another"
+    if kind_of(folder) == kind_of(other) == "backends" and folder != SELECTS:
+        return f"the backends {folder} and {other} must not include one another"
+    return None
 
 
 def check_list(uses):
     problems = []
-    for module, allowed in uses.items():
-        for other in allowed:
+    order = list(uses)
+    for folder, (allowed, definers) in uses.items():
+        for other in [*allowed, *definers]:
             if other not in uses:
-                problems.append(f"cmake/layers.txt: {module} may use {other}, which is no module")
-            elif list(uses).index(other) > list(uses).index(module):
+                problems.append(f"cmake/layers.txt: {folder} names {other}, which is no folder")
+        for other in allowed:
+            if other in uses and order.index(other) >= order.index(folder):
                 problems.append(
-                    f"cmake/layers.txt: {module} may use {other}, which is listed later"
+                    f"cmake/layers.txt: {folder} may use {other}, which is listed later"
                 )
-            if module in PRODUCTS and other in PRODUCTS:
-                problems.append(
-                    f"cmake/layers.txt: the products {module} and {other} must not include one another"
-                )
+            problem = check_pair(folder, other)
+            if problem:
+                problems.append(f"cmake/layers.txt: {problem}")
     return problems
 
 
-def module_of(root, path):
-    """The module of src/ that a file belongs to, or None."""
-    try:
-        return path.relative_to(root / "src").parts[0]
-    except ValueError:
+def folder_of(root, path):
+    """The folder of the list that a file belongs to, or None."""
+    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else ""
+    if name in BODIES:
+        return BODIES[name]
+    if name.startswith(DETAIL + "/"):
+        return "device/" + name[len(DETAIL) + 1 :].split("/")[0]
+    if name.startswith("src/"):
+        parts = name[len("src/") :].split("/")
+        return parts[0] if parts[0] in ONE_LEVEL or len(parts) < 3 else "/".join(parts[:2])
+    return None
+
+
+def target_of(root, path, name):
+    """The file of the tree that an include names, or None."""
+    for place in (path.parent / name, root / "src" / name, root / "include" / name):
+        real = place.resolve()
+        if real.is_file() and real.is_relative_to(root):
+            return real
+    return None
+
+
+def is_test(path):
+    return path.name.endswith(("_test.cc", "_fixture.hpp", "testing.hpp")) or "testing" in path.parts
+
+
+def check_system(root, path, folder, name):
+    """Whether a header that is not of the tree may be included here, as a problem or None."""
+    if folder is None or "." not in name or FREE.match(name) or is_test(path):
         return None
+    if folder.startswith(("backends/", "device/")):
+        return None
+    parts = path.parent.relative_to(root / "src").as_posix()
+    if parts in IMPLEMENTS and IMPLEMENTS[parts].match(name):
+        return None
+    return f"<{name}> belongs in src/backends"
 
 
-def target_module(root, path, name):
-    """Which module an include names, either as "module/..." or relative to the file; None for anything else."""
-    real = (path.parent / name).resolve()
-    if real.is_file():
-        return module_of(root, real)
-    folder, slash, _ = name.partition("/")
-    return folder if slash and (root / "src" / folder).is_dir() else None
-
-
-def is_implemented(root, path, name):
-    folder = path.parent.relative_to(root / "src").as_posix()
-    return folder in IMPLEMENTS and IMPLEMENTS[folder].match(name) is not None
+def check_target(root, uses, path, folder, name, target):
+    other = folder_of(root, target)
+    public = target.is_relative_to(root / "include")
+    if folder is None:
+        outside = other is not None and not public
+        return f'"{name}": public headers and examples include <tanada/...> only' if outside else None
+    if other is None:
+        return None
+    if folder not in uses or other not in uses:
+        return f'"{name}": {other} is not in cmake/layers.txt' if other not in uses else None
+    if other == folder or other in uses[folder][0]:
+        return None
+    if is_test(path) and (kind_of(other) != "products" or kind_of(folder) == "products"):
+        return None
+    return f'"{name}": {folder} may not use {other}'
 
 
 def check_include(root, uses, path, quote, name):
-    module = module_of(root, path)
-    is_test = path.name.endswith("_test.cc")
-    if WORLD.match(name):
-        is_free = (
-            not module or module in WORLD_MODULES or is_test or is_implemented(root, path, name)
-        )
-        return None if is_free else f"<{name}> belongs in src/port"
-    if name.startswith("tanada/"):
+    """(problem or None, whether it is one about a system header)"""
+    folder = folder_of(root, path)
+    target = target_of(root, path, name)
+    if target is not None:
+        return check_target(root, uses, path, folder, name, target), False
+    if quote == '"':
+        return f'"{name}" is found nowhere', False
+    return check_system(root, path, folder, name), True
+
+
+def check_circles(edges):
+    """Circles among folders, by what their files include."""
+    problems = []
+    done = set()
+
+    def visit(folder, way):
+        if folder in way:
+            circle = [*way[way.index(folder) :], folder]
+            problems.append("a circle of includes: " + " -> ".join(circle))
+            return
+        if folder in done:
+            return
+        for other in sorted(edges.get(folder, ())):
+            visit(other, [*way, folder])
+        done.add(folder)
+
+    for folder in sorted(edges):
+        visit(folder, [])
+    return problems
+
+
+def check_clock(path, folder, number, line):
+    if folder is None or folder.startswith(("backends/", "device/")) or is_test(path):
         return None
-    target = target_module(root, path, name)
-    if target is None:
-        return (
-            f'"{name}" is found nowhere'
-            if quote == '"' and not (path.parent / name).is_file()
-            else None
-        )
-    if module is None:
-        return (
-            f'"{name}": public headers and examples include <tanada/...> only'
-            if quote == '"'
-            else None
-        )
-    if target not in uses:
-        return f'"{name}": {target} is not in cmake/layers.txt'
-    if target == module or target in uses.get(module, []) or (target == "sim" and is_test):
-        return None
-    return f'"{name}": {module} may not use {target}'
+    code = line.split("//")[0]
+    return "a clock of the system belongs in src/backends" if SYSTEM_CLOCK.search(code) else None
 
 
 def check(root):
     uses = read_layers(root / "cmake/layers.txt")
+    exceptions = read_exceptions(root)
+    unused = set(exceptions)
     problems = check_list(uses)
+    edges = {}
     for path in tree.files(root, "src", "include", "examples", suffixes=tree.CODE):
-        module = module_of(root, path)
-        if module is not None and module not in uses:
-            problems.append(f"{path.relative_to(root)}: {module} is not in cmake/layers.txt")
+        folder = folder_of(root, path)
+        where = path.relative_to(root).as_posix()
+        if folder is not None and folder not in uses:
+            problems.append(f"{where}: {folder} is not in cmake/layers.txt")
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
+            clock = check_clock(path, folder, number, line)
+            if clock and (where, "clock") not in exceptions:
+                problems.append(f"{where}:{number}: {clock}")
+            if clock:
+                unused.discard((where, "clock"))
             match = INCLUDE.match(line)
-            # The device API's public headers reach their bodies through device/impl.
-            if not match or (
-                path.is_relative_to(root / "include/tanada/device") and match[2].startswith("impl/")
-            ):
+            if not match:
                 continue
-            problem = check_include(root, uses, path, match[1], match[2])
-            if problem:
-                problems.append(f"{path.relative_to(root)}:{number}: {problem}")
-    return problems
+            problem, is_system = check_include(root, uses, path, match[1], match[2])
+            if problem and is_system and (where, match[2]) in exceptions:
+                unused.discard((where, match[2]))
+            elif problem:
+                problems.append(f"{where}:{number}: {problem}")
+            target = target_of(root, path, match[2])
+            other = folder_of(root, target) if target else None
+            if folder and other and other != folder and not is_test(path):
+                edges.setdefault(folder, set()).add(other)
+    for where, header in sorted(unused):
+        problems.append(f"tools/system_headers.txt: {where} {header}: no longer needed")
+    return problems + check_circles(edges)
 
 
 if __name__ == "__main__":

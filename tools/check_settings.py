@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Is every environment variable that begins with TND_ in src/base/setting_names.hpp, read by somebody, and documented?"""
+"""Is every environment variable that begins with TND_ in src/core/base/setting_names.hpp, read by somebody, and documented?"""
 
 import re
 
 import tree
 
-LIST = "src/base/setting_names.hpp"
+LIST = "src/core/base/setting_names.hpp"
 FOLDERS = ("src", "tools", "python", "tests", "bench", "examples")
 # These set names that do not exist.
 UNREAD = (
     LIST,
-    "src/base/settings_test.cc",
+    "src/core/base/settings_test.cc",
     "tests/house",
     "tests/e2e/strangers",
     "tools/check_settings.py",
@@ -45,7 +45,7 @@ def read(root):
                 if not name.endswith(WRONG):
                     found.setdefault(name, path.relative_to(root))
     # Names that code puts together, and those that only a target of the Makefile or a fixture passes on.
-    options = root / "src/poold/options.cc"
+    options = root / "src/products/poold/options.cc"
     for key in re.findall(r'"(\w+)"', DAEMON_KEYS.search(options.read_text())[1]):
         found.setdefault(f"TND_POOLD_{key.upper()}", options.relative_to(root))
     return found

@@ -13,11 +13,13 @@ CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b\s*(.*)$")
 # include/compat: headers of others' standards, for more languages than ours.
 # module.hpp: a variable of each device module, which nvcc, NVRTC and the host executor declare in their own ways.
 CONDITIONAL_PLACES = (
-    "src/port/",
-    "src/simt/",
+    "src/backends/",
+    "src/executor/",
+    "src/seams/os/",
+    "include/tanada/device/detail/simt/",
     "include/compat/",
-    "src/gfile/device/module.hpp",
-    "src/shmem/device/calls/module.hpp",
+    "include/tanada/device/detail/gfile/module.hpp",
+    "include/tanada/device/detail/shmem/calls/module.hpp",
 )
 
 
@@ -36,7 +38,7 @@ def check_conditionals(name, lines):
             continue
         if name.startswith("include/") and match[2] in ("defined(__cplusplus)", "__cplusplus"):
             continue
-        yield index + 1, "conditionals stand in src/port and src/simt only"
+        yield index + 1, "conditionals stand in src/backends and src/executor only"
 
 
 def check_file(name, text):

@@ -10,7 +10,7 @@ SCRIPTS = {".py", ".sh", ".cmake"}
 
 
 def files(root, *folders, suffixes=None):
-    """Regular files under the folders, sorted; links such as include/tanada/device/impl are not followed."""
+    """Regular files under the folders, sorted; links are not followed."""
     found = []
     for folder in folders:
         found += [

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "../common/report.hpp"
+#include "backends/libfabric/libfabric_setup.hpp"
 #include "latency.hpp"
-#include "port/fabric/libfabric_setup.hpp"
 #include "remote_memory.hpp"
 #include "tcp_rival.hpp"
 

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "port/fabric/libfabric_endpoint.hpp"
+#include "backends/libfabric/libfabric_endpoint.hpp"
 
 namespace bench {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "port/fabric/fabric.hpp"
+#include "seams/fabric/fabric.hpp"
 
 namespace bench {
 

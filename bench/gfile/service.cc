@@ -1,5 +1,5 @@
 // bench/gfile/service: what the host's side of gfile costs, without a GPU: threads write the
-// mailbox as kernels do (rpc/ring.hpp), each request a miss of a 4 KiB page of mem://.
+// mailbox as kernels do (tanada/device/detail/rpc/ring.hpp), each request a miss of a 4 KiB page of mem://.
 //
 //   bench_service [--json FILE] [--threads N[,N...]] [--only inline|latency|rate|idle] [--seconds
 //   S]
@@ -21,7 +21,7 @@
 #include <thread>
 
 #include "../common/report.hpp"
-#include "gfile/host/session.hpp"
+#include "products/gfile/host/session.hpp"
 
 namespace bench {
 namespace {

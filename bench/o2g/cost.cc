@@ -29,7 +29,7 @@
 
 #include "../common/report.hpp"
 #include "cost_senders.hpp"
-#include "o2g/engine.hpp"
+#include "products/o2g/engine.hpp"
 
 namespace bench {
 namespace {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "../common/report.hpp"
-#include "wire/o2g.hpp"
+#include "core/wire/o2g.hpp"
 
 namespace bench {
 

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "../common/report.hpp"
-#include "port/clock/clock.hpp"
-#include "port/stream/stream_set.hpp"
+#include "seams/clock/clock.hpp"
+#include "seams/stream/stream_set.hpp"
 
 namespace bench {
 namespace {

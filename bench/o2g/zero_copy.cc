@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "../common/report.hpp"
-#include "port/stream/socket_options.hpp"
+#include "backends/sockets/socket_options.hpp"
 
 namespace bench {
 namespace {

@@ -1,4 +1,4 @@
-// What host code's one-sided operations on device memory cost: port/gpu/device_queue.hpp beside the
+// What host code's one-sided operations on device memory cost: seams/gpu/device_queue.hpp beside the
 // runtime's synchronous copies, in turn. On two GPUs the peer is the second's memory, mapped for
 // the first; on one, another block of the same GPU.
 //
@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "base/log.hpp"
+#include "core/base/log.hpp"
 #include "../common/report.hpp"
-#include "port/clock/clock.hpp"
-#include "port/gpu/gpu.hpp"
+#include "seams/clock/clock.hpp"
+#include "seams/gpu/gpu.hpp"
 
 namespace {
 

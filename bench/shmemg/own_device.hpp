@@ -1,7 +1,7 @@
 // bench/shmemg/own_device.hpp: for programs of this library.
 #pragma once
 
-#include <tanada/device/impl/simt/launch.hpp>
+#include <tanada/device/detail/simt/launch.hpp>
 
 #include <cstdlib>
 

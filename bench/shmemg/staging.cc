@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "../common/report.hpp"
-#include "pgas/context.hpp"
-#include "pgas/job.hpp"
-#include "port/bootstrap/local.hpp"
-#include "port/gpu/gpu.hpp"
+#include "backends/local/local.hpp"
+#include "onesided/job/context.hpp"
+#include "onesided/job/job.hpp"
+#include "seams/gpu/gpu.hpp"
 
 namespace bench {
 namespace {

@@ -18,7 +18,7 @@
 
 #include <shmemg.h>
 
-#include <tanada/device/impl/shmem/device/collect_on_stream.hpp>
+#include <tanada/device/detail/shmem/collect_on_stream.hpp>
 
 /** cudaStream_t under nvcc. The host executor has one stream: {}. */
 typedef tanada::shmem::device::stream shmemx_stream_t;

@@ -9,7 +9,7 @@ import re
 
 from . import _native
 
-# As base/config.hpp reads it, and with a blank before the unit.
+# As core/base/config.hpp reads it, and with a blank before the unit.
 _SIZE = re.compile(r"([0-9]*(?:\.[0-9]+)?)\s*(|B|[KMGT](?:IB)?)")
 _FACTORS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 

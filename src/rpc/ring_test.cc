@@ -1,6 +1,6 @@
 // The ring between kernels on the host executor and a server: every request is answered once,
 // answers are whole, what is lent comes back, and slots left behind are used again.
-#include "rpc/ring.hpp"
+#include <tanada/device/detail/rpc/ring.hpp>
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <set>
 #include <thread>
 
-#include "port/clock/clock.hpp"
 #include "rpc/server.hpp"
+#include "seams/clock/clock.hpp"
 
 namespace tanada::rpc {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/assert.hpp"
+#include "core/base/assert.hpp"
 
 namespace tanada::rpc {
 

@@ -10,9 +10,9 @@
 #include <memory>
 #include <string_view>
 
-#include "base/status.hpp"
-#include "port/trace/trace.hpp"
-#include "rpc/ring.hpp"
+#include "observe/trace/trace.hpp"
+#include <tanada/device/detail/base/status.hpp>
+#include <tanada/device/detail/rpc/ring.hpp>
 
 namespace tanada::rpc {
 

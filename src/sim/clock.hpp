@@ -1,7 +1,7 @@
 // sim/clock.hpp: port::clock in a world's time.
 #pragma once
 
-#include "port/clock/clock.hpp"
+#include "seams/clock/clock.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::sim {

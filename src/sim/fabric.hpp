@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "port/fabric/fabric.hpp"
-#include "port/fabric/registration_cache.hpp"
+#include "seams/fabric/fabric.hpp"
+#include "seams/fabric/registration_cache.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::sim {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/log.hpp"
+#include "core/base/log.hpp"
 #include "sim/fabric_network.hpp"
 
 namespace tanada::sim {

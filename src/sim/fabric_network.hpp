@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "port/fabric/op_table.hpp"
+#include "seams/fabric/op_table.hpp"
 #include "sim/fabric.hpp"
 
 namespace tanada::sim {

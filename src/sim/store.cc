@@ -4,8 +4,8 @@
 #include <deque>
 #include <map>
 
-#include "port/store/handle_table.hpp"
-#include "port/store/op_check.hpp"
+#include "seams/store/handle_table.hpp"
+#include "seams/store/store_op_check.hpp"
 #include "sim/store_object.hpp"
 
 namespace tanada::sim {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "port/store/store.hpp"
+#include "seams/store/store.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::sim {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "port/stream/stream.hpp"
+#include "seams/stream/stream.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::sim {

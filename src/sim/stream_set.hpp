@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 
-#include "port/stream/stream_set.hpp"
+#include "seams/stream/stream_set.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::sim {

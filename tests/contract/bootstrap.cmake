@@ -1,7 +1,7 @@
 # The bootstrap contract's binaries; tests/CMakeLists.txt includes this.
 tanada_test(bootstrap_contract
   SOURCES contract/bootstrap_contract_test.cc contract/descriptor_strangers_test.cc
-  MODULES bootstrap_local
+  MODULES backends_local
   TIMEOUT 300)
 set_tests_properties(bootstrap_contract PROPERTIES ENVIRONMENT TND_LOG=error)  # 64 ranks warn of what is tried
 target_include_directories(bootstrap_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
@@ -10,7 +10,7 @@ target_include_directories(bootstrap_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR
 if(TARGET tanada_bootstrap_pmix_plugin AND NOT TANADA_SANITIZE STREQUAL "thread")
   add_executable(bootstrap_contract_pmix contract/bootstrap_contract_pmix_test.cc)
   target_include_directories(bootstrap_contract_pmix PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_libraries(bootstrap_contract_pmix PRIVATE tanada_port tanada_options GTest::gtest GTest::gtest_main)
+  target_link_libraries(bootstrap_contract_pmix PRIVATE tanada_backends tanada_options GTest::gtest GTest::gtest_main)
   add_dependencies(bootstrap_contract_pmix tanada_bootstrap_pmix_plugin)
   find_program(TANADA_MPIRUN mpirun)
   if(TANADA_MPIRUN)
@@ -28,12 +28,12 @@ endif()
 # In a job of MPI's launcher, with the MPI that libcomex.so is for. ThreadSanitizer does not see how an MPI's threads agree.
 if(TARGET comex AND NOT TANADA_SANITIZE STREQUAL "thread")
   find_package(MPI REQUIRED COMPONENTS C)
-  set(comex_mpi ${PROJECT_SOURCE_DIR}/src/comex/mpi)
+  set(comex_mpi ${PROJECT_SOURCE_DIR}/src/products/comex/mpi)
   add_executable(bootstrap_contract_mpi
     contract/bootstrap_contract_mpi_test.cc ${comex_mpi}/mpi_bootstrap.cc ${comex_mpi}/pacing.cc)
   target_include_directories(bootstrap_contract_mpi PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_compile_definitions(bootstrap_contract_mpi PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
-  target_link_libraries(bootstrap_contract_mpi PRIVATE tanada_pgas tanada_options MPI::MPI_C GTest::gtest)
+  target_link_libraries(bootstrap_contract_mpi PRIVATE tanada_onesided_job tanada_options MPI::MPI_C GTest::gtest)
   if(MPIEXEC_EXECUTABLE)
     foreach(count 1 2 4 8)
       add_test(NAME bootstrap_contract_mpi_${count}

@@ -15,9 +15,9 @@
 #include <set>
 #include <string>
 
-#include "base/log.hpp"
-#include "port/bootstrap/bootstrap.hpp"
-#include "port/bootstrap/descriptor_exchange.hpp"
+#include "core/base/log.hpp"
+#include "seams/bootstrap/bootstrap.hpp"
+#include "seams/bootstrap/descriptor_exchange.hpp"
 
 namespace tanada::port {
 

@@ -4,9 +4,9 @@
 // sees that they end.
 #include <mpi.h>
 
-#include "comex/mpi/mpi_bootstrap.hpp"
 #include "contract/descriptor_contract.hpp"
-#include "port/clock/clock.hpp"
+#include "products/comex/mpi/mpi_bootstrap.hpp"
+#include "seams/clock/clock.hpp"
 
 namespace tanada::comex {
 namespace {

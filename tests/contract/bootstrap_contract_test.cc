@@ -4,9 +4,9 @@
 
 #include <thread>
 
+#include "backends/local/local.hpp"
 #include "contract/descriptor_contract.hpp"
-#include "port/bootstrap/local.hpp"
-#include "port/clock/clock.hpp"
+#include "seams/clock/clock.hpp"
 
 namespace tanada::port {
 namespace {

@@ -1,10 +1,10 @@
-// The contract of port/clock/clock.hpp, as a typed suite: Subject has a `port::clock &clock()`.
+// The contract of seams/clock/clock.hpp, as a typed suite: Subject has a `port::clock &clock()`.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <tanada/status.h>
 
-#include "port/clock/clock.hpp"
+#include "seams/clock/clock.hpp"
 
 namespace tanada::port {
 
@@ -41,7 +41,15 @@ TYPED_TEST_P(clock_contract, a_sleep_of_nothing_returns) {
   EXPECT_LT(this->subject_.clock().now_ns(), TND_NO_DEADLINE);
 }
 
-REGISTER_TYPED_TEST_SUITE_P(clock_contract, never_goes_back_and_is_never_0,
+TYPED_TEST_P(clock_contract, the_wall_clock_runs) {
+  clock &time = this->subject_.clock();
+  uint64_t const before = time.wall_ns();
+  EXPECT_NE(before, 0u);
+  time.sleep_ns(2'000'000);
+  EXPECT_GT(time.wall_ns(), before);
+}
+
+REGISTER_TYPED_TEST_SUITE_P(clock_contract, the_wall_clock_runs, never_goes_back_and_is_never_0,
                             sleeping_reaches_any_deadline, a_sleep_of_nothing_returns);
 
 }  // namespace tanada::port

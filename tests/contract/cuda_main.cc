@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "port/gpu/gpu.hpp"
+#include "seams/gpu/gpu.hpp"
 
 int main(int argument_count, char **arguments) {
   testing::InitGoogleTest(&argument_count, arguments);

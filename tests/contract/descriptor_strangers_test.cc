@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <thread>
 
+#include "backends/node/descriptor_socket.hpp"
+#include "backends/local/local.hpp"
 #include "contract/descriptor_contract.hpp"
-#include "port/bootstrap/descriptor_socket.hpp"
-#include "port/bootstrap/local.hpp"
-#include "port/clock/clock.hpp"
+#include "seams/clock/clock.hpp"
 
 namespace tanada::port {
 namespace {

@@ -1,13 +1,13 @@
 # The fabric contract's binaries; tests/CMakeLists.txt includes this.
-if(TARGET tanada_fabric)
+if(TARGET tanada_backends_libfabric)
   add_executable(fabric_contract_libfabric contract/fabric_contract_libfabric_test.cc contract/fabric_libfabric_subject.cc)
   target_include_directories(fabric_contract_libfabric PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   add_dependencies(fabric_contract_libfabric o2g-fi)
-  target_link_libraries(fabric_contract_libfabric PRIVATE tanada_fabric tanada_options GTest::gtest)
+  target_link_libraries(fabric_contract_libfabric PRIVATE tanada_backends_libfabric tanada_options GTest::gtest)
   add_test(NAME fabric_contract_libfabric COMMAND fabric_contract_libfabric)
   set_tests_properties(fabric_contract_libfabric PROPERTIES TIMEOUT 300)
 endif()
-tanada_test(fabric_contract SOURCES contract/fabric_contract_test.cc MODULES port sim TIMEOUT 300)
+tanada_test(fabric_contract SOURCES contract/fabric_contract_test.cc MODULES backends sim TIMEOUT 300)
 target_include_directories(fabric_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 # The suite can fail: each fault that no network may have is found by the test that looks for it.
 foreach(plant corrupt.writes_and_reads_back duplicate.messages_arrive_whole_once_and_in_order

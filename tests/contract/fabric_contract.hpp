@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "base/log.hpp"
 #include "contract/fabric_subject.hpp"
+#include "core/base/log.hpp"
 
 namespace tanada::port {
 

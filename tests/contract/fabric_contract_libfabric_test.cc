@@ -4,11 +4,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backends/libfabric/libfabric_setup.hpp"
 #include "contract/fabric_contract_atomics.hpp"
 #include "contract/fabric_contract_faults.hpp"
 #include "contract/fabric_contract_order.hpp"
 #include "contract/fabric_libfabric_subject.hpp"
-#include "port/fabric/libfabric_setup.hpp"
 
 namespace tanada::port {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstdio>
 
 #include "pool/pool_fixture.hpp"
-#include "base/log.hpp"
-#include "port/clock/clock.hpp"
-#include "port/fabric/plugin.hpp"
-#include "port/gpu/gpu.hpp"
+#include "core/base/log.hpp"
+#include "seams/clock/clock.hpp"
+#include "seams/fabric/fabric_plugin.hpp"
+#include "seams/gpu/gpu.hpp"
 
 namespace tanada::test {
 namespace {

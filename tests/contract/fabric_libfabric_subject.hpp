@@ -2,8 +2,8 @@
 // and processes to kill.
 #pragma once
 
+#include "backends/libfabric/libfabric_endpoint.hpp"
 #include "contract/fabric_subject.hpp"
-#include "port/fabric/libfabric_endpoint.hpp"
 
 namespace tanada::port {
 

@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "port/clock/clock.hpp"
-#include "port/fabric/fabric.hpp"
-#include "port/fabric/registration_cache.hpp"
+#include "seams/clock/clock.hpp"
+#include "seams/fabric/fabric.hpp"
+#include "seams/fabric/registration_cache.hpp"
 
 namespace tanada::port {
 

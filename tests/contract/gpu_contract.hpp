@@ -1,4 +1,4 @@
-// The contract of port/gpu/gpu.hpp, as a typed suite: Subject::open() gives the implementation that
+// The contract of seams/gpu/gpu.hpp, as a typed suite: Subject::open() gives the implementation that
 // the kernels of gpu_kernels.cu were compiled for.
 #pragma once
 
@@ -9,10 +9,10 @@
 #include <numeric>
 #include <vector>
 
-#include "base/log.hpp"
 #include "contract/gpu_kernels.hpp"
-#include "port/clock/clock.hpp"
-#include "port/gpu/gpu.hpp"
+#include "core/base/log.hpp"
+#include "seams/clock/clock.hpp"
+#include "seams/gpu/gpu.hpp"
 
 namespace tanada::port {
 

@@ -1,4 +1,4 @@
-// The contract of port/gpu/device_queue.hpp, as a typed suite: see gpu_contract.hpp.
+// The contract of seams/gpu/device_queue.hpp, as a typed suite: see gpu_contract.hpp.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
-#include "base/log.hpp"
 #include "contract/gpu_kernels.hpp"
-#include "port/clock/clock.hpp"
-#include "port/gpu/gpu.hpp"
+#include "core/base/log.hpp"
+#include "seams/clock/clock.hpp"
+#include "seams/gpu/gpu.hpp"
 
 namespace tanada::port {
 

@@ -1,4 +1,4 @@
-// The contract of port/gpu/gpu.hpp's shared memory, as a typed suite: see gpu_contract.hpp.
+// The contract of seams/gpu/gpu.hpp's shared memory, as a typed suite: see gpu_contract.hpp.
 #pragma once
 
 #include <fcntl.h>
@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "base/log.hpp"
-#include "port/clock/clock.hpp"
-#include "port/gpu/gpu.hpp"
+#include "core/base/log.hpp"
+#include "seams/clock/clock.hpp"
+#include "seams/gpu/gpu.hpp"
 
 namespace tanada::port {
 

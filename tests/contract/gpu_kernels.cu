@@ -1,7 +1,7 @@
 #include "contract/gpu_kernels.hpp"
 
-#include "simt/launch.hpp"
-#include "simt/thread.hpp"
+#include <tanada/device/detail/simt/launch.hpp>
+#include <tanada/device/detail/simt/thread.hpp>
 
 namespace tanada::port {
 namespace {

@@ -1,7 +1,7 @@
 # The store contract's binaries; tests/CMakeLists.txt includes this, with its own folder as the current one.
 tanada_test(store_contract
   SOURCES contract/store_contract_test.cc contract/store_file_test.cc
-  MODULES port sim
+  MODULES backends sim
   TIMEOUT 300)
 target_include_directories(store_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 
@@ -13,7 +13,7 @@ if(TARGET tanada_store_gfarm AND TANADA_GFMD AND TANADA_GFSD AND Python3_FOUND)
   foreach(name store_contract_gfarm store_gfarm_fault)
     add_executable(${name} contract/${name}_test.cc)
     target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-    target_link_libraries(${name} PRIVATE tanada_port tanada_options GTest::gtest GTest::gtest_main)
+    target_link_libraries(${name} PRIVATE tanada_backends tanada_options GTest::gtest GTest::gtest_main)
     add_dependencies(${name} tanada_store_gfarm)
   endforeach()
   set(fixture ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/gfarm.py run)
@@ -32,7 +32,7 @@ find_program(TANADA_GLUSTERD glusterd PATHS /usr/sbin /sbin)
 if(TARGET tanada_store_gluster AND TANADA_GLUSTERD AND Python3_FOUND)
   add_executable(store_contract_gluster contract/store_contract_gluster_test.cc)
   target_include_directories(store_contract_gluster PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_libraries(store_contract_gluster PRIVATE tanada_port tanada_options GTest::gtest GTest::gtest_main)
+  target_link_libraries(store_contract_gluster PRIVATE tanada_backends tanada_options GTest::gtest GTest::gtest_main)
   add_dependencies(store_contract_gluster tanada_store_gluster)
   set(gluster_fixture ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/gluster.py run)
   add_test(NAME store_contract_gluster COMMAND ${gluster_fixture} --ping-timeout 2 -- $<TARGET_FILE:store_contract_gluster>)

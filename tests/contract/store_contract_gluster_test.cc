@@ -6,7 +6,7 @@
 
 #include "contract/store_contract_queues.hpp"
 #include "contract/store_gluster_subject.hpp"
-#include "port/clock/clock.hpp"
+#include "seams/clock/clock.hpp"
 
 namespace tanada::port {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "backends/file/file_store.hpp"
+#include "backends/mem/mem_store.hpp"
 #include "contract/store_sim_subject.hpp"
-#include "port/store/file_store.hpp"
-#include "port/store/mem_store.hpp"
 
 namespace tanada::port {
 namespace {

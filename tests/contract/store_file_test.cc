@@ -11,11 +11,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/log.hpp"
+#include "backends/file/file_store.hpp"
+#include "backends/registry/store_registry.hpp"
 #include "contract/small_file_system.hpp"
 #include "contract/store_subject.hpp"
-#include "port/store/file_store.hpp"
-#include "port/store/registry.hpp"
+#include "core/base/log.hpp"
 
 namespace tanada::port {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <thread>
 
-#include "port/clock/clock.hpp"
-#include "port/store/store.hpp"
+#include "seams/clock/clock.hpp"
+#include "seams/store/store.hpp"
 
 namespace tanada::port {
 

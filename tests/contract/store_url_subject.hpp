@@ -4,8 +4,8 @@
 
 #include <atomic>
 
+#include "backends/registry/store_registry.hpp"
 #include "contract/store_subject.hpp"
-#include "port/store/registry.hpp"
 
 namespace tanada::port {
 

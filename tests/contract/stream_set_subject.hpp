@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "port/clock/clock.hpp"
-#include "port/stream/stream_set.hpp"
+#include "seams/clock/clock.hpp"
+#include "seams/stream/stream_set.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::port {

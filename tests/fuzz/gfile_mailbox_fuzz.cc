@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "gfile/host/session.hpp"
+#include "products/gfile/host/session.hpp"
 #include "sim/clock.hpp"
 #include "sim/store.hpp"
 

@@ -10,10 +10,10 @@
 #include <list>
 #include <string>
 
+#include "core/wire/o2g.hpp"
 #include "fuzz/input.hpp"
-#include "o2g/engine.hpp"
 #include "o2g/scripted_stream_set.hpp"
-#include "wire/o2g.hpp"
+#include "products/o2g/engine.hpp"
 
 namespace {
 

@@ -9,10 +9,10 @@
 #include <memory>
 #include <vector>
 
+#include "backends/hostgpu/host_queue.hpp"
 #include "fuzz/input.hpp"
-#include "pgas/staging.hpp"
-#include "pgas/staging_wire.hpp"
-#include "port/gpu/host_queue.hpp"
+#include "onesided/job/staging.hpp"
+#include "onesided/job/staging_wire.hpp"
 #include "sim/clock.hpp"
 #include "sim/fabric.hpp"
 

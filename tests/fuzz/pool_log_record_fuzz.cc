@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "poold/log/format.hpp"
-#include "poold/log/log.hpp"
+#include "products/poold/log/format.hpp"
+#include "products/poold/log/log.hpp"
 #include "sim/clock.hpp"
 #include "sim/store.hpp"
 

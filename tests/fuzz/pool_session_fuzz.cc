@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "poold/session.hpp"
+#include "products/poold/session.hpp"
 #include "sim/stream.hpp"
 
 namespace {

@@ -109,7 +109,7 @@ def test_the_tests_say_that_the_python_tests_did_not_run(tree):
 
 def test_shmem4py_in_a_folder_with_a_blank_is_found_by_its_lines(tree, monkeypatch):
     """One that is there already, so that nothing is fetched; its oshcc has no header."""
-    script = tree / "tools/shmem/shmem4py.sh"
+    script = tree / "tools/shmem4py.sh"
     oshcc, built = tree / "build/bin/oshcc", tree / "build/shmem4py"
     oshcc.parent.mkdir(parents=True)
     oshcc.write_text("#!/bin/sh\nexec cat >/dev/null\n")
@@ -137,6 +137,6 @@ def test_packing_shmem4py_of_a_folder_with_a_blank_finds_its_interpreter(tree):
     (venv / "bin/pip").write_text("#!/bin/sh\n")
     (venv / "bin/pip").chmod(0o755)
     lines = f"printf '%s\\n' '{venv}/bin/python' '{venv}/test'"
-    (tree / "tools/shmem/shmem4py.sh").write_text(f"#!/bin/sh\n{lines}\n")
+    (tree / "tools/shmem4py.sh").write_text(f"#!/bin/sh\n{lines}\n")
     done = run(tree, "tools/gpu/pack_shmem_python.sh", tree / "build", target)
     assert (target / "shmem4py/shmem4py/api.so").exists(), done.stderr

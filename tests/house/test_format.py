@@ -12,7 +12,7 @@ def small_tree(tmp_path):
     for name in (
         ".clang-format",
         "pyproject.toml",
-        "src/base/assert.hpp",
+        "src/core/base/assert.hpp",
         "tools/tree.py",
         "tools/demo.sh",
     ):
@@ -28,18 +28,18 @@ def test_the_tree_is_laid_out(tree_copy):
 @pytest.mark.parametrize(
     "name, text, tool",
     [
-        ("src/base/planted.cc", "int a;int b;\n", "clang-format"),
+        ("src/core/base/planted.cc", "int a;int b;\n", "clang-format"),
         (
-            "src/base/planted.hpp",
+            "src/core/base/planted.hpp",
             "inline int *a(){ return nullptr; }\n",
             "clang-format",
         ),
         (
-            "src/base/planted.cc",
+            "src/core/base/planted.cc",
             "void f(bool a) {\n  if (a) return;\n}\n",
             "clang-format",
         ),
-        ("src/base/planted.cc", "int " + "a" * 60 + " =\n  0;\n", "clang-format"),
+        ("src/core/base/planted.cc", "int " + "a" * 60 + " =\n  0;\n", "clang-format"),
         ("tools/planted.py", "a = {'b':1}\n", "ruff"),
         ("tools/planted.sh", "if true; then\necho a\nfi\n", "shfmt"),
     ],

@@ -17,14 +17,16 @@ def plant(tree_copy, name, text):
             header.unlink()
     for header in (tree_copy / "include/tanada/device").glob("*.cuh"):
         header.unlink()
-    (tree_copy / "cmake/device_headers.txt").write_text("base/status.hpp\nsimt/planted.hpp\n")
+    for header in (tree_copy / "include/tanada/device/detail").rglob("*.hpp"):
+        if header.name not in ("status.hpp", path.name):
+            header.unlink()
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "size_t size_of_nothing(void);\n",  # needs a header it does not include
-        '#include "base/status.hpp"\n',  # reaches outside the installed set
+        '#include "tanada/device/detail/base/status.hpp"\n',  # reaches outside the installed set
         "static inline int f(int a) { return 0; }\n",  # a warning
         "enum class color { red };\n",  # no C
         "int first;\nint first_again = 1;\n",  # defined twice when included twice
@@ -55,17 +57,17 @@ def test_a_bad_header_of_comex_is_found(tree_copy, text):
 @pytest.mark.parametrize(
     "text",
     [
-        '#pragma once\n#include "base/result.hpp"\n',  # not installed
+        '#pragma once\n#include "core/base/result.hpp"\n',  # not installed
         "#pragma once\ninline int f() { int a = 1; { int a = 2; return a; } }\n",
     ],
 )
 def test_a_bad_device_header_is_found(tree_copy, text):
-    plant(tree_copy, "src/simt/planted.hpp", text)
+    plant(tree_copy, "include/tanada/device/detail/simt/planted.hpp", text)
     problems = check_headers.check(tree_copy)
     assert problems and all("simt/planted.hpp" in problem for problem in problems)
 
 
 def test_a_std_header_fails_under_nvrtc_where_it_is_installed(tree_copy):
-    plant(tree_copy, "src/simt/planted.hpp", "#pragma once\n#include <cstdint>\n")
+    plant(tree_copy, "include/tanada/device/detail/simt/planted.hpp", "#pragma once\n#include <cstdint>\n")
     compilers = "NVRTC" if nvrtc.load(tree_copy) else ""
     assert "".join(check_headers.check(tree_copy)).count("NVRTC") == len(compilers) // 5

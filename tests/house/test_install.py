@@ -157,8 +157,8 @@ def test_installed_headers_are_the_public_ones_as_files(installed):
     include = installed / "include"
     listed = {path.as_posix() for path, _ in check_headers.device_headers(check_headers.tree.ROOT)}
     found = {
-        path.relative_to(include / "tanada/device/impl").as_posix()
-        for path in (include / "tanada/device/impl").rglob("*")
+        path.relative_to(include / "tanada/device/detail").as_posix()
+        for path in (include / "tanada/device/detail").rglob("*")
         if path.is_file()
     }
     assert found == listed

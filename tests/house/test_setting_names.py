@@ -10,18 +10,18 @@ def test_the_list_is_complete():
 
 
 def test_a_variable_that_is_not_listed_is_found(tree_copy):
-    (tree_copy / "src/base/planted.cc").write_text(
+    (tree_copy / "src/core/base/planted.cc").write_text(
         'const char *text = std::getenv("TND_PLANTED_LIMIT");\n'
     )
     (tree_copy / "tools/planted.sh").write_text('echo "${TND_PLANTED_WORD:-none}"\n')
     problems = check_settings.check(tree_copy)
     assert len(problems) == 2
-    assert problems[0].startswith("src/base/planted.cc: TND_PLANTED_LIMIT is not in")
+    assert problems[0].startswith("src/core/base/planted.cc: TND_PLANTED_LIMIT is not in")
     assert problems[1].startswith("tools/planted.sh: TND_PLANTED_WORD is not in")
 
 
 def test_a_key_of_the_daemon_that_is_not_listed_is_found(tree_copy):
-    options = tree_copy / "src/poold/options.cc"
+    options = tree_copy / "src/products/poold/options.cc"
     options.write_text(
         options.read_text()
         .replace('"drain",', '"drain", "planted",')

@@ -22,7 +22,7 @@ def test_the_tree_is_in_style(tree_copy):
     ],
 )
 def test_a_planted_fault_is_found(tree_copy, text, what):
-    (tree_copy / "src/base/planted.hpp").write_text(text)
+    (tree_copy / "src/core/base/planted.hpp").write_text(text)
     problems = check_style.check(tree_copy)
     assert len(problems) == 1 and what in problems[0], problems
 
@@ -30,9 +30,9 @@ def test_a_planted_fault_is_found(tree_copy, text, what):
 @pytest.mark.parametrize(
     "name, text",
     [
-        ("src/base/planted.hpp", "int a;\n" * 800),
-        ("src/base/planted.hpp", "#ifndef PLANTED_H\n#define PLANTED_H\n#endif\n"),
-        ("src/port/planted.hpp", "#ifdef __linux__\n#endif\n"),
+        ("src/core/base/planted.hpp", "int a;\n" * 800),
+        ("src/core/base/planted.hpp", "#ifndef PLANTED_H\n#define PLANTED_H\n#endif\n"),
+        ("src/backends/planted.hpp", "#ifdef __linux__\n#endif\n"),
         ("include/tanada/planted.h", "#if defined(__cplusplus)\n#endif\n"),
     ],
 )

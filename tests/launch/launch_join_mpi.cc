@@ -1,8 +1,8 @@
 #include <cstdlib>
 
-#include "base/log.hpp"
-#include "comex/mpi/mpi_bootstrap.hpp"
+#include "core/base/log.hpp"
 #include "launch/launch_join.hpp"
+#include "products/comex/mpi/mpi_bootstrap.hpp"
 
 using namespace tanada;
 

@@ -16,9 +16,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "base/log.hpp"
+#include "core/base/log.hpp"
 #include "launch/launch_join.hpp"
-#include "port/bootstrap/descriptor_exchange.hpp"
+#include "seams/bootstrap/descriptor_exchange.hpp"
 
 namespace {
 

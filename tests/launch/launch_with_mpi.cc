@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "base/log.hpp"
-#include "port/bootstrap/bootstrap.hpp"
+#include "core/base/log.hpp"
+#include "seams/bootstrap/bootstrap.hpp"
 
 namespace {
 

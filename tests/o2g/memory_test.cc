@@ -11,8 +11,8 @@
 #include <deque>
 #include <set>
 
-#include "o2g/engine.hpp"
 #include "o2g/failing_memory.hpp"
+#include "products/o2g/engine.hpp"
 #include "sim/clock.hpp"
 #include "sim/stream_set.hpp"
 #include "sim/world.hpp"

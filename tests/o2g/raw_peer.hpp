@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "core/wire/o2g.hpp"
 #include "o2g/loopback_listener.hpp"
-#include "port/clock/clock.hpp"
-#include "port/stream/socket_address.hpp"
-#include "wire/o2g.hpp"
+#include "seams/clock/clock.hpp"
+#include "seams/stream/socket_address.hpp"
 
 namespace tanada::test {
 

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <vector>
 
-#include "o2g/engine_fixture.hpp"
 #include "o2g/raw_peer.hpp"
+#include "products/o2g/engine_fixture.hpp"
 
 namespace tanada::test {
 

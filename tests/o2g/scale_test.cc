@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "o2g/engine_fixture.hpp"
+#include "products/o2g/engine_fixture.hpp"
 
 namespace tanada::o2g {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "port/stream/stream_set.hpp"
+#include "seams/stream/stream_set.hpp"
 
 namespace tanada::test {
 

@@ -1,7 +1,7 @@
 # One-sided operations between processes; tests/CMakeLists.txt includes this.
-if(TARGET tanada_fabric)
-  tanada_test(pgas_processes SOURCES pgas/remote_process_test.cc MODULES pgas fabric TIMEOUT 300)
-  tanada_test(pgas_staging_processes SOURCES pgas/staging_process_test.cc MODULES pgas fabric TIMEOUT 300)
+if(TARGET tanada_backends_libfabric)
+  tanada_test(pgas_processes SOURCES pgas/remote_process_test.cc MODULES onesided_job backends_libfabric TIMEOUT 300)
+  tanada_test(pgas_staging_processes SOURCES pgas/staging_process_test.cc MODULES onesided_job backends_libfabric TIMEOUT 300)
   foreach(program pgas_processes pgas_staging_processes)
     target_include_directories(${program} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   endforeach()

@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/log.hpp"
-#include "base/result.hpp"
+#include "core/base/log.hpp"
+#include "core/base/result.hpp"
 
 namespace tanada::test {
 

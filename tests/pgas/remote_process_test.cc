@@ -3,10 +3,10 @@
 #include <cstdlib>
 #include <random>
 
+#include "backends/libfabric/libfabric_endpoint.hpp"
+#include "onesided/job/remote.hpp"
+#include "onesided/job/responder.hpp"
 #include "pgas/processes.hpp"
-#include "pgas/remote.hpp"
-#include "pgas/responder.hpp"
-#include "port/fabric/libfabric_endpoint.hpp"
 
 namespace tanada::test {
 namespace {

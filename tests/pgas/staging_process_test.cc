@@ -3,10 +3,10 @@
 // device.
 #include <random>
 
+#include "backends/libfabric/libfabric_endpoint.hpp"
+#include "onesided/job/staging.hpp"
 #include "pgas/processes.hpp"
-#include "pgas/staging.hpp"
-#include "port/fabric/libfabric_endpoint.hpp"
-#include "port/gpu/gpu.hpp"
+#include "seams/gpu/gpu.hpp"
 
 namespace tanada::test {
 namespace {

@@ -3,7 +3,7 @@ tanada_test(pool_contract
   SOURCES pool/pool_contract_test.cc pool/pool_names_test.cc pool/pool_async_test.cc pool/pool_security_test.cc
           pool/pool_path_test.cc pool/pool_turns_test.cc pool/pool_connections_test.cc pool/pool_device_test.cc
           pool/pool_namespaces_test.cc
-  MODULES pool poold sim
+  MODULES products_pool products_poold sim
   TIMEOUT 300)
 target_include_directories(pool_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 if(TARGET tanada_fabric_plugin)
@@ -16,7 +16,7 @@ set_tests_properties(pool_contract PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=${PROJ
 # pool:// under the suite of all stores, and under gfile.
 tanada_test(store_contract_pool
   SOURCES pool/store_contract_pool_test.cc
-  MODULES port poold
+  MODULES backends products_poold
   TIMEOUT 300)
 target_include_directories(store_contract_pool PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 add_dependencies(store_contract_pool tanada_store_pool)
@@ -25,7 +25,7 @@ set_tests_properties(store_contract_pool PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=
 # pool:// as where processes' memory goes.
 tanada_test(swap_pool
   SOURCES pool/swap_pool_test.cc
-  MODULES port poold comex
+  MODULES backends products_poold products_comex
   TIMEOUT 60)
 target_include_directories(swap_pool PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 add_dependencies(swap_pool tanada_store_pool)
@@ -48,13 +48,13 @@ if(CMAKE_CUDA_COMPILER)
 endif()
 
 # A daemon of its own process, killed.
-tanada_test(pool_crash SOURCES pool/pool_crash_test.cc MODULES pool poold sim TIMEOUT 600)
+tanada_test(pool_crash SOURCES pool/pool_crash_test.cc MODULES products_pool products_poold sim TIMEOUT 600)
 target_include_directories(pool_crash PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(pool_crash PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
 add_dependencies(pool_crash tanada_poold_program)
 
 # A backing file that somebody cuts under the daemon.
-tanada_test(pool_loss SOURCES pool/pool_loss_test.cc MODULES pool poold sim TIMEOUT 300)
+tanada_test(pool_loss SOURCES pool/pool_loss_test.cc MODULES products_pool products_poold sim TIMEOUT 300)
 target_include_directories(pool_loss PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(pool_loss PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
 add_dependencies(pool_loss tanada_poold_program)
@@ -62,7 +62,7 @@ add_dependencies(pool_loss tanada_poold_program)
 # The wall clock jumps. The shim is linked to the test for its clients, and preloaded into the daemon.
 add_library(pool_clock_shim SHARED pool/clock_shim.cc)
 target_include_directories(pool_clock_shim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-tanada_test(pool_clock SOURCES pool/pool_clock_test.cc MODULES pool poold sim TIMEOUT 300)
+tanada_test(pool_clock SOURCES pool/pool_clock_test.cc MODULES products_pool products_poold sim TIMEOUT 300)
 target_include_directories(pool_clock PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(pool_clock PRIVATE pool_clock_shim)
 target_compile_definitions(pool_clock PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>"
@@ -71,7 +71,7 @@ add_dependencies(pool_clock tanada_poold_program)
 
 # The same over a fabric, with clients in processes of their own.
 if(TARGET tanada_fabric_plugin)
-  tanada_test(pool_over_fabric SOURCES pool/pool_over_fabric_test.cc MODULES pool poold sim TIMEOUT 300)
+  tanada_test(pool_over_fabric SOURCES pool/pool_over_fabric_test.cc MODULES products_pool products_poold sim TIMEOUT 300)
   target_include_directories(pool_over_fabric PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_compile_definitions(pool_over_fabric PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
   add_dependencies(pool_over_fabric tanada_poold_program tanada_fabric_plugin)

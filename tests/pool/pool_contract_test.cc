@@ -1,8 +1,8 @@
 // The promises of tanada/pool.h about objects, by shared memory, TCP and a fabric.
 #include <cstring>
 
-#include "pool/checksum.hpp"
 #include "pool/pool_contract.hpp"
+#include "products/pool/checksum.hpp"
 
 namespace tanada::test {
 namespace {

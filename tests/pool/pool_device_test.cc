@@ -8,10 +8,10 @@
 #include <cstring>
 #include <thread>
 
-#include "pool/checksum.hpp"
-#include "pool/client/client.hpp"
 #include "pool/pool_fixture.hpp"
-#include "port/gpu/testing/watched_gpu.hpp"
+#include "products/pool/checksum.hpp"
+#include "products/pool/client/client.hpp"
+#include "seams/gpu/testing/watched_gpu.hpp"
 
 namespace tanada::test {
 namespace {

@@ -2,10 +2,10 @@
 #include <atomic>
 #include <thread>
 
-#include "pool/client/fabric_link.hpp"
 #include "pool/pool_fixture.hpp"
 #include "pool/raw_client.hpp"
-#include "poold/session.hpp"
+#include "products/pool/client/fabric_link.hpp"
+#include "products/poold/session.hpp"
 #include "sim/stream.hpp"
 
 namespace tanada::test {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "poold/daemon.hpp"
+#include "products/poold/daemon.hpp"
 
 namespace tanada::test {
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "pool/address.hpp"
-#include "pool/auth.hpp"
-#include "port/clock/clock.hpp"
-#include "port/stream/socket_stream.hpp"
-#include "wire/pool.hpp"
+#include "backends/sockets/socket_stream.hpp"
+#include "core/wire/pool.hpp"
+#include "products/pool/address.hpp"
+#include "products/pool/auth.hpp"
+#include "seams/clock/clock.hpp"
 
 namespace tanada::test {
 

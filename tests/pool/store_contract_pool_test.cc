@@ -1,9 +1,9 @@
 // The store contract on a pool in this process.
 #include <cstdlib>
 
+#include "backends/registry/store_registry.hpp"
 #include "contract/store_contract_queues.hpp"
-#include "poold/daemon.hpp"
-#include "port/store/registry.hpp"
+#include "products/poold/daemon.hpp"
 
 namespace tanada::port {
 namespace {

@@ -1,12 +1,12 @@
 // Memory of processes that leaves for a pool in this process.
 #include <unistd.h>
 
-#include "comex/swap/mover.hpp"
-#include "comex/swap/swap_object.hpp"
+#include "backends/registry/store_registry.hpp"
 #include "contract/store_subject.hpp"
+#include "onesided/swap/mover.hpp"
+#include "onesided/swap/swap_object.hpp"
 #include "pool/pool_fixture.hpp"
-#include "port/memory/shared_memory.hpp"
-#include "port/store/registry.hpp"
+#include "seams/os/shared_memory.hpp"
 
 namespace tanada::comex::swap {
 namespace {

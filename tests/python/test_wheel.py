@@ -26,7 +26,7 @@ LISTED = {
     "lib/tanada/libtanada_shmem_stream_host.so",
     "include/tanada/gfile.h",
     "include/tanada/device/gfile.cuh",
-    "include/tanada/device/impl/simt/group.hpp",
+    "include/tanada/device/detail/simt/group.hpp",
 }
 
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-#include <tanada/device/impl/simt/launch.hpp>
+#include <tanada/device/detail/simt/launch.hpp>
 
 namespace kernel_test {
 

@@ -164,7 +164,7 @@ def test_what_is_wrong_is_told_by_the_host(jobs, what, message):
 
 
 HELLO = """#include <shmemg.h>
-#include <tanada/device/impl/simt/launch.hpp>
+#include <tanada/device/detail/simt/launch.hpp>
 #include <cstdio>
 TND_KERNEL void add(long *at) {
   shmemg_long_atomic_inc(at, 0);

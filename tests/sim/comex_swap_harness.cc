@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "comex/swap/board_memory.hpp"
+#include "onesided/swap/board_memory.hpp"
 
 namespace tanada::comex::swap {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "comex/swap/residence.hpp"
+#include "onesided/swap/residence.hpp"
 #include "pgas_fibers.hpp"
 #include "sim/world.hpp"
 

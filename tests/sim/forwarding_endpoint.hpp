@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "port/fabric/fabric.hpp"
+#include "seams/fabric/fabric.hpp"
 
 namespace tanada::test {
 

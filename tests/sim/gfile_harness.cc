@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "gfile_actor.hpp"
-#include "simt/host/executor.hpp"
+#include <tanada/device/detail/simt/host/executor.hpp>
 
 namespace gfile_sim {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "gfile/host/session.hpp"
 #include "gfile_model.hpp"
 #include "gfile_relay.hpp"
+#include "products/gfile/host/session.hpp"
 #include "sim/clock.hpp"
 
 namespace gfile_sim {

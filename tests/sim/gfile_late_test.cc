@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "gfile/host/session.hpp"
+#include "products/gfile/host/session.hpp"
 #include "sim/clock.hpp"
 #include "sim/store.hpp"
-#include "simt/host/executor.hpp"
+#include <tanada/device/detail/simt/host/executor.hpp>
 
 namespace gfile_sim {
 namespace {

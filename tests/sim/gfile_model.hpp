@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "simt/config.hpp"
+#include <tanada/device/detail/simt/config.hpp>
 
 namespace gfile_sim {
 

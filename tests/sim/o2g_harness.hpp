@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "o2g/engine.hpp"
+#include "products/o2g/engine.hpp"
 #include "sim/clock.hpp"
 #include "sim/o2g_model.hpp"
 #include "sim/stream_set.hpp"

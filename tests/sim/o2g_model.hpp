@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "o2g/match.hpp"
+#include "products/o2g/match.hpp"
 
 namespace tanada::test {
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <vector>
 
-#include "pgas/staging.hpp"
-#include "port/memory/update_here.hpp"
+#include "onesided/job/staging.hpp"
+#include "seams/fabric/update_here.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::test {

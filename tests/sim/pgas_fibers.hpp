@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/assert.hpp"
-#include "simt/host/fiber.hpp"
-#include "simt/host/sanitizer.hpp"
+#include "core/base/assert.hpp"
+#include "executor/sanitizer.hpp"
+#include "executor/fiber.hpp"
 
 namespace tanada::test {
 

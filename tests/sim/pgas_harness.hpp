@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "pgas/remote.hpp"
-#include "pgas/responder.hpp"
+#include "onesided/job/remote.hpp"
+#include "onesided/job/responder.hpp"
 #include "sim/clock.hpp"
 #include "sim/fabric.hpp"
 #include "sim/pgas_context.hpp"

@@ -6,8 +6,8 @@
 #include <array>
 #include <cstring>
 
-#include "pgas/staging.hpp"
-#include "port/gpu/host_queue.hpp"
+#include "backends/hostgpu/host_queue.hpp"
+#include "onesided/job/staging.hpp"
 #include "sim/clock.hpp"
 #include "sim/fabric.hpp"
 

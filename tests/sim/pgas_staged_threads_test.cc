@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "pgas/staging.hpp"
-#include "port/gpu/host_queue.hpp"
+#include "backends/hostgpu/host_queue.hpp"
+#include "onesided/job/staging.hpp"
 #include "sim/clock.hpp"
 #include "sim/fabric.hpp"
 #include "sim/resting_endpoint.hpp"

@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "pgas/remote.hpp"
-#include "pgas/responder.hpp"
+#include "onesided/job/remote.hpp"
+#include "onesided/job/responder.hpp"
 #include "sim/clock.hpp"
 #include "sim/fabric.hpp"
 #include "sim/resting_endpoint.hpp"

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "pool/client/client.hpp"
-#include "poold/catalog.hpp"
-#include "poold/session.hpp"
+#include "products/pool/client/client.hpp"
+#include "products/poold/catalog.hpp"
+#include "products/poold/session.hpp"
 #include "sim/stream.hpp"
 #include "sim/world.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "poold/log/log_file.hpp"
+#include "products/poold/log/log_file.hpp"
 
 namespace tanada::test {
 namespace {
@@ -148,6 +148,7 @@ status pool_life::start_daemon() {
     made->front = std::make_unique<planted_journal>(*made->journal, setting_.planted);
   }
   poold::catalog_options limits;
+  limits.time = &clock_;
   if (setting_.over == sky::full)
     limits.quotas = {{spaces_.back(), quota_size}};
   made->objects = std::make_unique<poold::catalog>(*made->memory, made->front.get(), limits);

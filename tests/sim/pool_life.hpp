@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "pool/client/client.hpp"
-#include "poold/durable.hpp"
-#include "poold/session.hpp"
+#include "products/pool/client/client.hpp"
+#include "products/poold/durable.hpp"
+#include "products/poold/session.hpp"
 #include "sim/clock.hpp"
 #include "sim/pool_life_disk.hpp"
 #include "sim/pool_life_model.hpp"

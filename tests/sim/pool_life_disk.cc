@@ -16,7 +16,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "base/assert.hpp"
+#include "core/base/assert.hpp"
 
 namespace tanada::test {
 namespace {

@@ -1,6 +1,6 @@
 // tests/sim/pool_life_mistakes.cc: mistakes of a pool that its life's checks must find.
-#include "poold/log/format.hpp"
-#include "poold/log/log_file.hpp"
+#include "products/poold/log/format.hpp"
+#include "products/poold/log/log_file.hpp"
 #include "sim/pool_life.hpp"
 
 namespace tanada::test {

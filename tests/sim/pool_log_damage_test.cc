@@ -3,7 +3,7 @@
 // changes one by one, or whose operations fail one by one.
 #include <gtest/gtest.h>
 
-#include "poold/log/testing/log_user.hpp"
+#include "products/poold/log/testing/log_user.hpp"
 #include "sim/clock.hpp"
 #include "sim/store.hpp"
 

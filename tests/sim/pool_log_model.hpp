@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "poold/log/log.hpp"
-#include "poold/log/reserve.hpp"
+#include "products/poold/log/log.hpp"
+#include "products/poold/log/reserve.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::pool {

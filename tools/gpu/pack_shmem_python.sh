@@ -11,7 +11,7 @@ if [ ! -e "$folder/bin/oshrun" ] || [ ! -d "$folder/wheels" ]; then
   echo "pack: $folder has no bin/oshrun, or no wheels" >&2
   exit 1
 fi
-lines=$(tools/shmem/shmem4py.sh "$build/bin")
+lines=$(tools/shmem4py.sh "$build/bin")
 python=${lines%%$'\n'*}
 # Its extension is of Python's stable ABI, so that of every version.
 rm -rf "$folder/shmem4py" "$folder/cffi"

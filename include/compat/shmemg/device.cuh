@@ -38,7 +38,7 @@
 #include "../shmem/types.h"
 #include "handles.h"
 
-#include <tanada/device/impl/shmem/device/calls/all.hpp>
+#include <tanada/device/detail/shmem/calls/all.hpp>
 
 #define SHMEMG_DEVICE TND_DEVICE
 

@@ -23,9 +23,9 @@
 //               of the instance that is ordered after the return.
 #pragma once
 
-#include "impl/base/status.hpp"
-#include "impl/simt/group.hpp"
-#include "impl/simt/launch.hpp"
+#include "detail/base/status.hpp"
+#include "detail/simt/group.hpp"
+#include "detail/simt/launch.hpp"
 
 namespace tanada {
 
@@ -157,4 +157,4 @@ TND_DEVICE u32 gpage_size(gfile_ref files);
 
 }  // namespace tanada
 
-#include "impl/gfile/device/gfile.hpp"
+#include "detail/gfile/gfile.hpp"

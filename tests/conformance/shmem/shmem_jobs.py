@@ -131,7 +131,7 @@ class Jobs:
 def build_shmem4py():
     """The interpreter that has it, and the folder of its tests. Skips where PyPI does not answer."""
     done = subprocess.run(
-        [ROOT / "tools/shmem/shmem4py.sh", BIN], capture_output=True, text=True, timeout=900
+        [ROOT / "tools/shmem4py.sh", BIN], capture_output=True, text=True, timeout=900
     )
     if done.returncode == 77:
         pytest.skip(f"PyPI does not answer: {done.stderr.strip().splitlines()[-1]}")

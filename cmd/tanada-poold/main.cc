@@ -1,0 +1,240 @@
+// tanada-poold: the pool's daemon.
+#include <signal.h>
+#include <sys/resource.h>
+#include <tanada/version.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+
+#include "core/base/config.hpp"
+#include "core/base/log.hpp"
+#include "core/base/message.hpp"
+#include "products/poold/daemon.hpp"
+
+namespace {
+
+using namespace tanada;
+using poold::daemon_options;
+
+// In the largest unit that divides it.
+std::string size_text(uint64_t size) {
+  const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (size != 0 && size % 1024 == 0 && unit + 1 < std::size(units))
+    size /= 1024, unit++;
+  return std::to_string(size) + (unit == 0 ? " bytes" : units[unit]);
+}
+
+const char *access_text(const daemon_options &options) {
+  if (!options.key_file.empty())
+    return "";
+  return options.is_open ? ", no key: for all users of this node"
+                         : ", no key: for this user and root on this node";
+}
+
+// Numbers and units where CLI11 hands over text. A target of 0 has a default that its help tells.
+void add_size(CLI::App &app, const char *name, uint64_t &target, const char *help) {
+  auto *const option = app.add_option_function<std::string>(
+      name,
+      [&target](const std::string &text) {
+        auto parsed = parse_size(text);
+        if (!parsed.ok())
+          throw CLI::ValidationError(text, "give a size, such as 64GiB");
+        target = parsed.value();
+      },
+      help);
+  if (target != 0)
+    option->default_str(size_text(target));
+}
+
+void add_quota(daemon_options &options, const std::string &text) {
+  size_t const sign = text.find('=');
+  auto parsed = parse_size(sign == std::string::npos ? std::string{} : text.substr(sign + 1));
+  if (!parsed.ok() || sign == 0)
+    throw CLI::ValidationError(text, "give NAMESPACE=SIZE, such as runs=64GiB");
+  options.quotas[text.substr(0, sign)] = parsed.value();
+}
+
+int fail_with(status code) {
+  if (last_message_is_logged())
+    return 1;
+  std::string const &message = last_message();
+  std::fprintf(stderr, "tanada-poold: %s (%s)\n",
+               message.empty() ? tnd_status_text(tnd_status(code)) : message.c_str(),
+               tnd_status_name(tnd_status(code)));
+  return 1;
+}
+
+// The main thread waits for them: SIGTERM and SIGINT end the daemon, SIGHUP makes it read its
+// settings again.
+sigset_t block_signals() {
+  sigset_t awaited;
+  sigemptyset(&awaited);
+  for (int const number : {SIGTERM, SIGINT, SIGHUP}) {
+    // An ignored signal would not be delivered to sigwait: scripts and nohup start programs with
+    // some ignored.
+    signal(number, SIG_DFL);
+    sigaddset(&awaited, number);
+  }
+  pthread_sigmask(SIG_BLOCK, &awaited, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return awaited;
+}
+
+// As many connections as the system lets us have.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void add_options(CLI::App &app, daemon_options &options, std::string &file) {
+  app.add_option("--config", file, "settings as TOML");
+  app.add_option("--listen", options.listen, "address to listen on")->capture_default_str();
+  app.add_option("--port", options.port, "TCP port; 0 takes a free one")->capture_default_str();
+  add_size(app, "--size", options.size, "bytes of the pool, such as 64GiB");
+  add_size(app, "--segment-size", options.segment_size,
+           "the largest part of memory that belongs to one namespace, a power of two");
+  app.add_option("--backing", options.backing, "dram, file:PATH or flash:DIR")
+      ->capture_default_str();
+  app.add_option("--fabric", options.fabric, "libfabric provider for RDMA, such as verbs;ofi_rxm");
+  app.add_option("--fabric-node", options.fabric_node,
+                 "address of the interface that the fabric uses");
+  add_size(app, "--log-size", options.log_size,
+           "bytes of the log of flash:DIR; four times the size unless given");
+  app.add_option("--key-file", options.key_file,
+                 "keys of clients, mode 0600; without it loopback only, and for this user only");
+  app.add_flag("--open", options.is_open,
+               "without keys: let all users of this node in, with all rights");
+  app.add_option_function<std::string>(
+         "--lost-after",
+         [&options](const std::string &text) {
+           auto parsed = parse_duration_ns(text);
+           if (!parsed.ok())
+             throw CLI::ValidationError(text, "give a duration, such as 60s");
+           options.lost_after_ns = parsed.value();
+         },
+         "a client whose host gives no sign for so long has gone")
+      ->default_str("60s");
+  app.add_option_function<std::vector<std::string>>(
+      "--quota",
+      [&options](const std::vector<std::string> &quotas) {
+        for (const std::string &quota : quotas)
+          add_quota(options, quota);
+      },
+      "NAMESPACE=SIZE; * for those not named");
+  app.add_option("--workers", options.worker_count,
+                 "threads that serve; 0: chosen from the processors");
+  app.add_option("--clients", options.client_count_max, "connections at a time")
+      ->capture_default_str();
+  app.add_flag("--web", options.web, "serve metrics and a page at 127.0.0.1");
+  app.add_option_function<uint16_t>(
+      "--web-port",
+      [&options](uint16_t port) {
+        options.web = true;
+        options.web_port = port;
+      },
+      "at this port; 0 takes a free one");
+  app.add_flag_callback(
+      "--no-prefault", [&options] { options.prefault = false; },
+      "do not bring all memory in at the start");
+  app.add_option("--port-file", options.port_file,
+                 "a file that gets the port once the daemon serves");
+}
+
+struct command_line {
+  int count;
+  char **words;
+};
+
+// Settings of the file first, then those of the environment, then flags. Throws CLI::ParseError for
+// the command line.
+status read_settings(CLI::App &app, const command_line &line, daemon_options &options) {
+  std::string file;
+  CLI::App config_only;
+  config_only.allow_extras();
+  config_only.set_help_flag();
+  config_only.add_option("--config", file);
+  config_only.parse(line.count, line.words);
+  if (!file.empty())
+    TND_TRY(poold::read_toml(file, options));
+  TND_TRY(poold::read_environment(options));
+  add_options(app, options, file);
+  app.parse(line.count, line.words);
+  return status::ok;
+}
+
+// SIGHUP: keys and quotas as they are now, or all as before and a line in the log.
+void reload(poold::daemon &running, const command_line &line) {
+  daemon_options options;
+  CLI::App app;
+  status code = status::ok;
+  try {
+    code = read_settings(app, line, options);
+  } catch (const CLI::ParseError &error) {
+    code = fail(status::invalid, "%s", error.what());
+  }
+  if (code == status::ok)
+    code = running.reload(options);
+  if (code == status::ok) {
+    std::printf("tanada-poold: settings were read again\n");
+  } else {
+    log(log_level::error, "settings were not read again, all stay as they were: %s",
+        last_message().c_str());
+  }
+  std::fflush(stdout);
+}
+
+int serve(const daemon_options &options, const command_line &line) {
+  raise_descriptor_limit();
+  sigset_t const awaited = block_signals();
+  auto started = poold::daemon::start(options);
+  if (!started.ok())
+    return fail_with(started.error());
+  poold::daemon &running = *started.value();
+  if (!options.port_file.empty()) {
+    std::string const partial = options.port_file + ".part";
+    std::ofstream file{partial};
+    file << running.port();
+    if (options.web)
+      file << ' ' << running.web_port();
+    file << '\n';
+    file.close();
+    std::rename(partial.c_str(), options.port_file.c_str());
+  }
+  std::printf("tanada-poold: %s, port %u, %s, backing %s%s\n", options.listen.c_str(),
+              unsigned(running.port()), size_text(running.report().capacity).c_str(),
+              options.backing.c_str(), access_text(options));
+  if (options.web)
+    std::printf("tanada-poold: metrics and page at http://127.0.0.1:%u\n",
+                unsigned(running.web_port()));
+  std::fflush(stdout);
+  int number = 0;
+  while (sigwait(&awaited, &number) == 0 && number == SIGHUP)
+    reload(running, line);
+  std::printf("tanada-poold: ending\n");
+  std::fflush(stdout);
+  running.stop();
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char **words) {
+  daemon_options options;
+  CLI::App app{
+      "The daemon of the memory pool. Flags win over TND_POOLD_* of the environment, those over "
+      "the file."};
+  app.set_version_flag("--version", std::string("tanada-poold " TND_VERSION_STRING));
+  command_line const line{count, words};
+  try {
+    if (status const code = read_settings(app, line, options); code != status::ok)
+      return fail_with(code);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return serve(options, line);
+}

@@ -1,0 +1,181 @@
+// tanada/device/detail/gfile/context.hpp: what every device call does first and last: deadline, descriptor,
+// fault, counters.
+#pragma once
+
+#include "../simt/copy.hpp"
+#include "../simt/group.hpp"
+#include "state.hpp"
+
+namespace tanada::gfile::device {
+
+// Numbers of tnd_gfile_site.
+enum class site : u32 { open = 1, read, write, close, stat, unlink, truncate, sync, prefetch, map };
+
+TND_DEVICE inline u64 deadline_of(u64 timeout_ns) {
+  u64 const now = simt::now_ns();
+  return timeout_ns > ~u64{0} - now ? ~u64{0} : now + timeout_ns;
+}
+
+// A call that failed, for the fault record.
+struct failed_call {
+  site where;
+  u64 first, second;  // fd and offset, where the call has them
+  const char *url;    // may be null
+};
+
+// Leader only. The first fault of the instance is kept for the host.
+TND_DEVICE_CALL inline void record_fault(device_state &state, status code,
+                                         const failed_call &call) {
+  if (simt::device_atomic<u32>(state.fault_claimed).fetch_or_acq_rel(1) != 0)
+    return;
+  fault_record &record = *state.fault;
+  simt::system_atomic<int>(record.code).store_relaxed(int(code));
+  simt::system_atomic<u32>(record.site).store_relaxed(u32(call.where));
+  simt::system_atomic<u32>(record.thread).store_relaxed(simt::thread_rank_in_block());
+  simt::system_atomic<u64>(record.block).store_relaxed(simt::block_rank());
+  simt::system_atomic<u64>(record.words[0]).store_relaxed(call.first);
+  simt::system_atomic<u64>(record.words[1]).store_relaxed(call.second);
+  u32 size = 0;
+  for (; call.url != nullptr && size + 1 < rpc::text_size && call.url[size] != 0; size++)
+    record.url[size] = call.url[size];
+  record.url[size] = 0;
+  simt::system_atomic<u32>(record.filled).store_release(1);
+}
+
+TND_DEVICE inline void count(u64 counters::*which, device_state &state, u32 node, u64 amount = 1) {
+  u32 const stripe = node * counter_stripes + u32(simt::block_rank() % counter_stripes);
+  (void)simt::device_atomic<u64>(simt::constant(state.counts)[stripe].*which)
+      .fetch_add_relaxed(amount);
+}
+
+TND_DEVICE inline void count_wait(device_state &state, u64 took_ns) {
+  u32 const bucket = simt::last_bit(took_ns | 1);
+  latencies &stripe = simt::constant(state.waits)[simt::block_rank() % latency_stripes];
+  (void)simt::device_atomic<u64>(
+      stripe.buckets[bucket < latency_buckets ? bucket : latency_buckets - 1])
+      .fetch_add_relaxed(1);
+}
+
+namespace descriptor_word {
+inline constexpr u64 reference = 1;
+inline constexpr u64 unjoinable = u64{1} << 28;
+TND_DEVICE inline u64 make(u32 generation, descriptor_state state, u64 references) {
+  return u64(generation) << 32 | u64(state) << 24 | references;
+}
+TND_DEVICE inline u32 references(u64 w) {
+  return u32(w & 0xffffff);
+}
+TND_DEVICE inline descriptor_state state(u64 w) {
+  return descriptor_state(w >> 24 & 15);
+}
+TND_DEVICE inline u32 generation(u64 w) {
+  return u32(w >> 32);
+}
+TND_DEVICE inline u64 with_state(u64 w, descriptor_state to) {
+  return (w & ~(u64{15} << 24)) | u64(to) << 24;
+}
+}  // namespace descriptor_word
+
+inline constexpr u32 generation_mask = (1u << (31 - descriptor_index_bits)) - 1;
+
+TND_DEVICE inline int fd_of(u32 index, u32 generation) {
+  return int((generation & generation_mask) << descriptor_index_bits | index);
+}
+
+TND_DEVICE inline bool is_open_as(u64 word, int fd) {
+  bool const open = descriptor_word::state(word) == descriptor_state::open;
+  return open &&
+         (descriptor_word::generation(word) & generation_mask) == u32(fd) >> descriptor_index_bits;
+}
+
+// The open descriptor behind fd, or nullptr.
+TND_DEVICE inline descriptor *find_descriptor(device_state &state, int fd) {
+  u32 const index = u32(fd) & (file_count_limit - 1);
+  if (fd < 0 || index >= simt::constant(state.file_count))
+    return nullptr;
+  u64 const word =
+      simt::device_atomic<u64>(simt::constant(state.descriptors)[index].word).load_acquire();
+  return is_open_as(word, fd) ? &simt::constant(state.descriptors)[index] : nullptr;
+}
+
+inline constexpr int access_mask = 3;
+TND_DEVICE inline bool may_read(const descriptor &file) {
+  return (file.flags & access_mask) != 1;
+}
+TND_DEVICE inline bool may_write(const descriptor &file) {
+  return (file.flags & access_mask) != 0;
+}
+
+TND_DEVICE inline void grow(node &of, u64 size) {
+  simt::device_atomic<u64> const current(of.size);
+  for (u64 seen = current.load_relaxed(); seen < size;)
+    if (current.compare_exchange_relaxed(seen, size))
+      return;
+}
+
+// Ask the host and wait; leader only. Words of the answer go to `words`.
+struct simple_request {
+  op what;
+  u32 file;
+  u64 words[3];
+  bool is_change = false;  // see changes_word()
+};
+TND_DEVICE_CALL inline status call(device_state &state, const simple_request &asked,
+                                   const char *text, u64 deadline_ns, rpc::reply &reply, u64 *words,
+                                   u32 word_count) {
+  rpc::ticket const mine = state.ring.claim(deadline_ns);
+  if (mine.slot == rpc::no_slot)
+    return status::timed_out;
+  rpc::request &body = state.ring.body(mine);
+  body.op = u32(asked.what);
+  body.file = asked.file;
+  for (u32 i = 0; i < 3; i++)
+    body.words[i] = asked.words[i];
+  if (text != nullptr)
+    for (u32 i = 0; (state.ring.text(mine)[i] = text[i]) != 0;)
+      i++;
+  if (asked.is_change)
+    (void)simt::device_atomic<u32>(state.changes_posted).fetch_add_relaxed(1);
+  state.ring.post(mine);
+  reply = state.ring.wait(mine, deadline_ns);
+  // A timed_out from the store has left the slot ours; one of our own has not. The tag tells them
+  // apart.
+  if (reply.code == status::timed_out && reply.value == rpc::no_answer)
+    return status::timed_out;
+  for (u32 i = 0; i < word_count; i++)
+    words[i] =
+        simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(mine)[i])).load_relaxed();
+  state.ring.finish(mine, false);
+  return reply.code;
+}
+
+// The locks of buckets and nodes. Their holders wait for nothing, so this ends.
+TND_DEVICE inline void lock(u32 &word) {
+  simt::device_atomic<u32> const held(word);
+  for (u32 unlocked = 0; !held.compare_exchange_acq_rel(unlocked, 1u); unlocked = 0)
+    simt::pause(200);
+}
+
+TND_DEVICE inline void unlock(u32 &word) {
+  simt::device_atomic<u32>(word).store_release(0);
+}
+
+// What an answer of the host says of a file.
+struct host_view {
+  u32 epoch, file_key;
+  u64 size;
+};
+
+// Take it over unless something newer is there: answers are handled in any order, and what kernels
+// wrote in the same epoch has made the size larger and stays.
+TND_DEVICE_CALL inline void adopt(node &of, const host_view &said) {
+  lock(of.lock);
+  if (int(said.epoch - simt::device_atomic<u32>(of.epoch).load_relaxed()) > 0) {
+    simt::device_atomic<u32>(of.file_key).store_relaxed(said.file_key);
+    simt::device_atomic<u64>(of.size).store_relaxed(said.size);
+    simt::device_atomic<u32>(of.epoch).store_release(said.epoch);
+  }
+  unlock(of.lock);
+}
+
+}  // namespace tanada::gfile::device

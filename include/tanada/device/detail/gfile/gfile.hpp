@@ -1,0 +1,253 @@
+// tanada/device/detail/gfile/gfile.hpp: bodies of tanada/device/gfile.cuh: collective calls over the leader's
+// work, and their four forms. Not for direct inclusion.
+#pragma once
+
+#include "files.hpp"
+#include "module.hpp"
+#include "transfer.hpp"
+
+namespace tanada {
+
+namespace gfile::device {
+
+TND_DEVICE inline device_state &state_of(gfile_ref files) {
+  return *static_cast<device_state *>(files.state);
+}
+
+// The URL of an open descriptor, or null.
+TND_DEVICE inline const char *url_of(device_state &state, int fd) {
+  descriptor *const file = find_descriptor(state, fd);
+  return file == nullptr ? nullptr : file->url;
+}
+
+// A call on `fd` failed; leader only.
+TND_DEVICE inline void record_fault(device_state &state, status code, site where, int fd,
+                                    u64 offset) {
+  record_fault(state, code, {where, u64(fd), offset, url_of(state, fd)});
+}
+
+// The leader acts, the others of its group take its status; the first failure is recorded.
+template <class Group, class Action, class Record>
+TND_DEVICE inline status leader_does(Group group, gfile_ref files, Action action, Record record) {
+  if (files.state == nullptr)
+    return status::bad_state;
+  group.sync();
+  status code = status::ok;
+  if (group.rank() == 0) {
+    code = action(state_of(files), deadline_of(files.timeout_ns));
+    if (code != status::ok)
+      record(state_of(files), code);
+  }
+  return status(int(group.broadcast(u32(int(code)))));
+}
+
+struct range_call {
+  int fd;
+  u64 offset, size;
+  direction way;
+  site where;
+};
+
+// Leader only. Check the range, with the host's view of the file where ours is in doubt. A gwrite
+// learns it anyway.
+TND_DEVICE_CALL inline range_check check_view(device_state &state, const range_call &call,
+                                              u64 timeout_ns) {
+  range_check const seen = check_range(state, call.fd, call.offset, call.size, call.way);
+  if (!seen.is_doubtful || seen.status != status::ok || call.way == direction::write)
+    return seen;
+  status const code = renew_view(state, seen.node, deadline_of(timeout_ns));
+  if (code != status::ok)
+    return {code, 0, 0, 0, 0};
+  return check_range(state, call.fd, call.offset, call.size, call.way);
+}
+
+// Check the range in the leader and share what it found.
+template <class Group>
+TND_DEVICE inline range_check begin_range(Group group, gfile_ref files, const range_call &call,
+                                          const void *buffer) {
+  if (files.state == nullptr)
+    return {status::bad_state, 0, 0, 0, 0};
+  range_check mine{status::fault, 0, 0, 0, 0};
+  if (group.rank() == 0 && (buffer != nullptr || call.size == 0))
+    mine = check_view(state_of(files), call, files.timeout_ns);
+  return share(group, mine);
+}
+
+template <class Group>
+TND_DEVICE inline void end_range(Group group, gfile_ref files, const range_call &call,
+                                 status code) {
+  if (code != status::ok && code != status::bad_state && group.rank() == 0)
+    record_fault(state_of(files), code, call.where, call.fd, call.offset);
+}
+
+// A call that names a file by its descriptor.
+template <class Group, class Action>
+TND_DEVICE inline status leader_does(Group group, gfile_ref files, site where, int fd,
+                                     Action action) {
+  return leader_does(group, files, action, [=](device_state &state, status code) {
+    record_fault(state, code, where, fd, 0);
+  });
+}
+
+// A call that names a file by its URL.
+struct named_call {
+  site where;
+  u64 flags;
+  const char *url;
+};
+template <class Group, class Action>
+TND_DEVICE inline status leader_does(Group group, gfile_ref files, const named_call &call,
+                                     Action action) {
+  return leader_does(group, files, action, [=](device_state &state, status code) {
+    record_fault(state, code, {call.where, call.flags, 0, call.url});
+  });
+}
+
+}  // namespace gfile::device
+
+template <class Group>
+TND_DEVICE status gopen(Group group, gfile_ref files, const char *url, int flags, int *fd) {
+  namespace d = gfile::device;
+  int opened = -1;
+  status const code = d::leader_does(
+      group, files, d::named_call{d::site::open, u64(flags), url},
+      [&](gfile::device_state &state, u64 deadline_ns) {
+        return fd == nullptr ? status::fault : d::open(state, url, flags, deadline_ns, opened);
+      });
+  opened = int(group.broadcast(u32(opened)));
+  if (code == status::ok)
+    *fd = opened;
+  return code;
+}
+
+template <class Group>
+TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset,
+                            u64 size) {
+  namespace d = gfile::device;
+  d::range_call const call{fd, offset, size, d::direction::read, d::site::read};
+  d::range_check const file = d::begin_range(group, files, call, buffer);
+  d::moved result{file.status, 0};
+  if (file.status == status::ok)
+    result = d::read(group, d::state_of(files), file, buffer, offset, size,
+                     group.rank() == 0 ? d::deadline_of(files.timeout_ns) : 0);
+  d::end_range(group, files, call, result.status);
+  return {result.status, result.size};
+}
+
+template <class Group>
+TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset,
+                            gstat_result size) {
+  if (size.status != status::ok)
+    return {size.status, 0};
+  return gread(group, files, fd, buffer, offset, size.size);
+}
+
+template <class Group>
+TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset,
+                             u64 size) {
+  namespace d = gfile::device;
+  d::range_call const call{fd, offset, size, d::direction::write, d::site::write};
+  d::range_check const file = d::begin_range(group, files, call, buffer);
+  d::moved result{file.status, 0};
+  if (file.status == status::ok)
+    result = d::write(group, d::state_of(files), file, buffer, offset, size,
+                      group.rank() == 0 ? d::deadline_of(files.timeout_ns) : 0);
+  d::end_range(group, files, call, result.status);
+  return {result.status, result.size};
+}
+
+template <class Group>
+TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset,
+                             gstat_result size) {
+  if (size.status != status::ok)
+    return {size.status, 0};
+  return gwrite(group, files, fd, buffer, offset, size.size);
+}
+
+template <class Group>
+TND_DEVICE status gclose(Group group, gfile_ref files, int fd) {
+  namespace d = gfile::device;
+  return d::leader_does(group, files, d::site::close, fd,
+                        [&](gfile::device_state &state, u64 deadline_ns) {
+                          return d::close(state, fd, deadline_ns);
+                        });
+}
+
+template <class Group>
+TND_DEVICE gstat_result gfstat(Group group, gfile_ref files, int fd) {
+  namespace d = gfile::device;
+  u64 size = 0;
+  status const code = d::leader_does(
+      group, files, d::site::stat, fd, [&](gfile::device_state &state, u64 deadline_ns) {
+        gfile::descriptor *const file = d::find_descriptor(state, fd);
+        if (file == nullptr)
+          return status::bad_file;
+        TND_TRY(d::renew_view(state, file->node, deadline_ns));
+        size = simt::device_atomic<u64>(state.nodes[file->node].size).load_acquire();
+        return status::ok;
+      });
+  return {code, group.broadcast(size)};
+}
+
+template <class Group>
+TND_DEVICE status gunlink(Group group, gfile_ref files, const char *url) {
+  namespace d = gfile::device;
+  return d::leader_does(group, files, d::named_call{d::site::unlink, 0, url},
+                        [&](gfile::device_state &state, u64 deadline_ns) {
+                          return d::unlink(state, url, deadline_ns);
+                        });
+}
+
+template <class Group>
+TND_DEVICE status gftruncate(Group group, gfile_ref files, int fd, u64 size) {
+  namespace d = gfile::device;
+  return d::leader_does(group, files, d::site::truncate, fd,
+                        [&](gfile::device_state &state, u64 deadline_ns) {
+                          return d::truncate(state, fd, size, deadline_ns);
+                        });
+}
+
+template <class Group>
+TND_DEVICE status gfsync(Group group, gfile_ref files, int fd) {
+  namespace d = gfile::device;
+  return d::leader_does(
+      group, files, d::site::sync, fd,
+      [&](gfile::device_state &state, u64 deadline_ns) { return d::sync(state, fd, deadline_ns); });
+}
+
+template <class Group>
+TND_DEVICE status gprefetch(Group group, gfile_ref files, int fd, u64 offset, u64 size) {
+  namespace d = gfile::device;
+  return d::leader_does(group, files, d::site::prefetch, fd, [&](gfile::device_state &state, u64) {
+    d::range_check const file = d::check_range(state, fd, offset, size, d::direction::read);
+    return file.status == status::ok ? d::prefetch(state, file, offset, size) : file.status;
+  });
+}
+
+template <class Group>
+TND_DEVICE gmap_result gmap(Group group, gfile_ref files, int fd, u64 offset) {
+  namespace d = gfile::device;
+  d::range_call const call{fd, offset, 0, d::direction::read, d::site::map};
+  d::range_check const file = d::begin_range(group, files, call, nullptr);
+  d::map_outcome result{file.status, nullptr, 0};
+  if (file.status == status::ok)
+    result = d::map(group, d::state_of(files), file, offset,
+                    group.rank() == 0 ? d::deadline_of(files.timeout_ns) : 0);
+  d::end_range(group, files, call, result.status);
+  return {result.status, result.bytes, result.size};
+}
+
+template <class Group>
+TND_DEVICE status gunmap(Group group, gfile_ref files, const u8 *bytes) {
+  namespace d = gfile::device;
+  return d::leader_does(group, files, d::named_call{d::site::map, 0, nullptr},
+                        [&](gfile::device_state &state, u64) { return d::unmap(state, bytes); });
+}
+
+TND_DEVICE inline u32 gpage_size(gfile_ref files) {
+  return files.state == nullptr ? 0 : gfile::device::state_of(files).page_size;
+}
+
+}  // namespace tanada
+
+#include "forms.hpp"

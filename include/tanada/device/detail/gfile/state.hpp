@@ -1,0 +1,160 @@
+// tanada/device/detail/gfile/state.hpp: what kernels and the host share of a gfile instance: the layout of its device
+// state and the requests that cross the ring.
+#pragma once
+
+#include "../base/status.hpp"
+#include "../rpc/ring.hpp"
+#include "../tier/table.hpp"
+
+namespace tanada::gfile {
+
+// What a kernel can ask. `file` and words of the request; value and words of the answer. Offsets
+// and sizes: bytes.
+enum class op : u32 {
+  open = 1,  // text url; words: flags           -> node; words: epoch, file key, size, changes
+  close,     // file; words: access              ->
+  read,  // file; words: page, pages wanted  -> lent_frame(); words, of a window's frame: bytes that
+         // it has
+  write,     // file; words: page, begin, end    -> frame, lent; words: epoch, file key, size
+  prefetch,  // file; words: page, pages         ->
+  sync,      // file                             ->
+  truncate,  // file; words: size                -> words: epoch, file key
+  unlink,    // text url                         ->
+  view,      // file                             -> words: epoch, file key, size, changes
+};
+
+// What answers a read: a frame, and whether it held the page when the request came.
+inline constexpr u32 lent_at_once = 1u << 31;
+TND_HD inline u32 lent_frame(u32 frame, bool at_once) {
+  return frame | (at_once ? lent_at_once : 0);
+}
+
+// `changes` of an answer. Changes are truncates, unlinks and opens that truncate; `seen_count` of
+// them, of all files, had reached the host, and the host has `to_come` some of them for this file.
+TND_HD inline u64 changes_word(u32 seen_count, bool to_come) {
+  return u64(seen_count) << 1 | (to_come ? 1 : 0);
+}
+
+// An open file as the host numbers them: one node a URL, whatever the number of descriptors.
+struct alignas(64) node {
+  u32 epoch;     // of the host's record; the first descriptor of an epoch sets key and size
+  u32 file_key;  // first part of its pages' keys; another one when what is cached no longer holds
+  u64 size;      // bytes, with what this instance wrote
+  u64 mapping;   // mapping_word(); holds for the file key in it only
+  u64 doubt;     // see device/doubt.hpp
+  u32 missing;   // 1: the last page looked for was not in the host tier: whoever misses asks the
+                 // host without a look
+  u32 lock;      // kernels': held to take over an answer and to count an unsent close, never while
+                 // waiting
+  u32 reserved[4];
+};
+static_assert(sizeof(node) == 64);
+
+// A mapped file, device memory. An entry changes only while no kernel runs that was launched when
+// it was in use.
+struct mapped_range {
+  u64 addr;  // host memory, as kernels reach it; 0: none, the host executor uses the descriptor
+  u64 size;  // bytes
+  int descriptor;  // or -1
+  u32 reserved;
+};
+inline constexpr u32 mapped_range_count = 64;
+
+// Instead of a slot: the file was cut or opened to write by others. Whoever reads it asks the host
+// for its view first.
+inline constexpr u32 mapping_lost = 0xffff;
+
+// `slot` from 1; entry slot - 1 of the ranges.
+TND_HD inline u64 mapping_word(u32 file_key, u32 slot) {
+  return u64(file_key) << 32 | slot;
+}
+
+enum class descriptor_state : u32 { free = 0, opening = 1, open = 2, failed = 3, closing = 4 };
+
+// word = generation:32 | unjoinable:1 | state:4 | references:24; every change is one
+// compare-and-exchange.
+struct descriptor {
+  u64 word;
+  u64 url_hash;
+  u32 flags;
+  u32 node;
+  int code;       // why the open failed
+  u32 next;       // in its bucket's list, 0: the last one; else its number + 1; changed under the
+                  // bucket's lock
+  u32 next_free;  // in the list of free descriptors, likewise
+  u32 reserved;
+  char url[rpc::text_size];
+};
+
+// Descriptors that are not free are found by their URL's hash. The lists are also followed without
+// the lock: a descriptor may then lead into another list, and whoever finds nothing looks again
+// with the lock.
+struct descriptor_bucket {
+  u32 lock;   // held to change the list, never while waiting
+  u32 first;  // a descriptor's number + 1; 0: none
+};
+
+inline constexpr u32 descriptor_index_bits = 14;
+inline constexpr u32 file_count_limit = 1u << descriptor_index_bits;
+
+struct fault_record {  // host memory
+  u32 filled;          // written last
+  int code;
+  u32 site;
+  u32 thread;
+  u64 block;
+  u64 words[2];
+  char url[rpc::text_size];  // empty: the call named no file that was open
+};
+
+// Host memory, one a file: how many of its closes found no request slot and are left to the host.
+// Kernels add to them, under the lock of the file's node.
+struct unsent_closes {
+  u32 of_readers, of_writers;
+};
+
+inline constexpr u32 counter_stripes = 8, latency_stripes = 16, latency_buckets = 32;
+
+struct alignas(128) counters {  // device memory, counter_stripes a file; pages, sizes in bytes
+  u64 device_hits, host_hits, mapped_copies, direct_copies, misses, uncached_transfers,
+      device_evictions;
+  u64 read_size, write_size;
+};
+static_assert(sizeof(counters) == 128);
+
+struct alignas(128) latencies {  // device memory, one a stripe
+  u64 buckets[latency_buckets];  // [i]: from 2^i to 2^(i+1) ns
+};
+
+// Device memory; constant while kernels run but for what the pointers lead to and the last part.
+struct device_state {
+  u32 page_size;
+  u32 page_shift;
+  tier::table_ref<simt::scope::device> device_table;
+  tier::table_ref<simt::scope::system> host_table;  // kernels peek
+  u8 *device_frames;
+  u32 *gmap_counts;  // one a frame of the device tier: so many of its pins are gmap's
+  u8 *host_frames;
+  u8 *window_frames;  // frame numbers from host_table.shape.frame_count() on; device memory
+  mapped_range *mapped;
+  rpc::ring_ref ring;
+  descriptor *descriptors;
+  descriptor_bucket *buckets;  // file_count
+  node *nodes;
+  u32 file_count;
+  u32 reserved;
+  fault_record *fault;
+  unsent_closes *unsent;
+  counters *counts;
+  latencies *waits;  // of misses
+
+  // Free descriptors: count of changes:32 | number + 1 of the first; 0: none but those that were
+  // never used.
+  alignas(64) u64 free_descriptors;
+  u32 used_count;  // descriptors that were ever used: the first ones
+  u32 fault_claimed;
+  u32 changes_posted;  // so many changes have been asked of the host
+  u64 names_doubt;     // see device/doubt.hpp
+};
+
+}  // namespace tanada::gfile

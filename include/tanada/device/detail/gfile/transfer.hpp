@@ -1,0 +1,299 @@
+// tanada/device/detail/gfile/transfer.hpp: gread, gwrite, gprefetch, gmap: ranges of bytes, page by page.
+#pragma once
+
+#include "doubt.hpp"
+#include "page.hpp"
+
+namespace tanada::gfile::device {
+
+// What the leader found out about a call's file and range.
+struct range_check {
+  tanada::status status;
+  u32 node;
+  u32 file_key;
+  u32 mapping;  // slot, 0: none
+  u64 file_size;
+  bool is_doubtful = false;  // leader only: see renew_view()
+};
+
+struct moved {
+  tanada::status status;
+  u64 size;
+};
+
+enum class direction : u32 { read, write };
+
+// Relaxed loads, asked for together: whoever may use the descriptor has it from a gopen that
+// happened before, and what kernels wrote before is there for whom it is ordered.
+TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 offset, u64 size,
+                                               direction way) {
+  u32 const index = u32(fd) & (file_count_limit - 1);
+  if (fd < 0 || index >= simt::constant(state.file_count))
+    return {status::bad_file, 0, 0, 0, 0};
+  descriptor &file = simt::constant(state.descriptors)[index];
+  u64 const word = simt::device_atomic<u64>(file.word).load_relaxed();
+  u32 const flags = simt::device_atomic<u32>(file.flags).load_relaxed();
+  u32 const number = simt::device_atomic<u32>(file.node).load_relaxed();
+  bool const allowed = (flags & access_mask) != (way == direction::read ? 1 : 0);
+  if (!is_open_as(word, fd) || !allowed)
+    return {status::bad_file, 0, 0, 0, 0};
+  node &of = simt::constant(state.nodes)[number];
+  u64 file_size = simt::device_atomic<u64>(of.size).load_relaxed();
+  u32 const key = simt::device_atomic<u32>(of.file_key).load_relaxed();
+  u64 mapping = simt::device_atomic<u64>(of.mapping).load_relaxed();
+  bool const is_doubtful = in_doubt(simt::device_atomic<u64>(of.doubt).load_relaxed());
+  u64 const limit = (tier::page_index_max + 1) << simt::constant(state.page_shift);
+  bool const fits = offset <= limit && size <= limit - offset;
+  // A read past the end is short, however large it is; a write past the limit is not possible.
+  if (!fits && (way == direction::write || offset > limit))
+    return {status::too_big, 0, 0, 0, 0};
+  if (u32(mapping >> 32) == key && u32(mapping) != 0) {
+    // Zeros follow the end where a mapped page is copied, for others too: the size must not be of
+    // before the mapping.
+    mapping = simt::device_atomic<u64>(of.mapping).load_acquire();
+    file_size = simt::device_atomic<u64>(of.size).load_relaxed();
+  }
+  bool const is_lost = mapping == mapping_word(key, mapping_lost);
+  u32 const slot = u32(mapping >> 32) == key && !is_lost ? u32(mapping) : 0;
+  return {status::ok, number, key, slot, file_size, is_doubtful || is_lost};
+}
+
+template <class Group>
+TND_DEVICE inline range_check share(Group group, range_check mine) {
+  static_assert(file_count_limit <= 1u << 16 && mapped_range_count < 1u << 16);
+  u64 const first =
+      group.broadcast(u64(u32(int(mine.status))) << 32 | mine.mapping << 16 | mine.node);
+  u32 const key = group.broadcast(mine.file_key);
+  u64 const size = group.broadcast(mine.file_size);
+  return {status(int(u32(first >> 32))), u32(first) & 0xffff, key, u32(first) >> 16, size};
+}
+
+// A mapping that is no memory, on the host executor alone: its descriptor, or -1.
+TND_DEVICE inline int cached_descriptor(device_state &state, u32 mapping) {
+  if (!simt::reads_cached_files || mapping == 0)
+    return -1;
+  const mapped_range &range = simt::constant(state.mapped)[mapping - 1];
+  return range.addr == 0 ? range.descriptor : -1;
+}
+
+TND_DEVICE inline u32 memory_mapping(device_state &state, const range_check &file) {
+  return cached_descriptor(state, file.mapping) < 0 ? file.mapping : 0;
+}
+
+// What the system has in memory of such a file goes to the caller by one copy, and not to the
+// tiers, which are no nearer. The size is less than asked for where something is not in memory.
+template <class Group>
+TND_DEVICE inline u64 read_cached(Group group, device_state &state, const range_check &file,
+                                  int descriptor, u8 *target, u64 offset, u64 size) {
+  u64 got = 0;
+  if (group.rank() == 0) {
+    got = simt::read_cached(descriptor, target, size, offset);
+    if (got > 0)
+      count(&counters::mapped_copies, state, file.node);
+  }
+  return group.broadcast(got);
+}
+
+template <class Group>
+TND_DEVICE inline moved read(Group group, device_state &state, const range_check &file,
+                             void *buffer, u64 offset, u64 size, u64 deadline_ns) {
+  if (offset >= file.file_size)
+    return {status::ok, 0};
+  u64 const end = offset + (size < file.file_size - offset ? size : file.file_size - offset);
+  u64 const page_size = simt::constant(state.page_size);
+  u64 position = offset;
+  int const descriptor = cached_descriptor(state, file.mapping);
+  while (position < end) {
+    if (descriptor >= 0) {
+      position +=
+          read_cached(group, state, file, descriptor,
+                      static_cast<u8 *>(buffer) + (position - offset), position, end - position);
+      if (position == end)
+        break;
+    }
+    u64 const page = position >> simt::constant(state.page_shift),
+              in_page = position & (page_size - 1);
+    u64 const step = page_size - in_page < end - position ? page_size - in_page : end - position;
+    u64 const pages_left = ((end - 1) >> simt::constant(state.page_shift)) - page + 1;
+    page_request const wanted{file.node,
+                              memory_mapping(state, file),
+                              tier::page_key(file.file_key, page),
+                              page,
+                              pages_left,
+                              file.file_size,
+                              deadline_ns};
+    u8 *const target = static_cast<u8 *>(buffer) + (position - offset);
+    page_view const view = acquire_page(group, state, wanted, step == page_size ? target : nullptr);
+    status code = view.status;
+    if (code == status::ok && view.delivered) {
+      group.sync();
+    } else if (code == status::ok && view.frame == tier::no_frame) {
+      code = read_past_device(group, state, wanted, {target, in_page, step, nullptr});
+    } else if (code == status::ok) {
+      group.sync();
+      simt::copy(group, target, view.bytes + in_page, step);
+      release_page(group, state, view.frame);
+    }
+    if (code != status::ok)
+      return {code, position - offset};
+    position += step;
+  }
+  if (group.rank() == 0)
+    count(&counters::read_size, state, file.node, end - offset);
+  group.sync();
+  return {status::ok, end - offset};
+}
+
+// Leader only: the bytes of a page have changed. The answer of `lent` names the view of the file
+// that they belong to, which may be newer than ours; whoever reads after us must see that one.
+TND_DEVICE inline void announce_write(device_state &state, const page_request &wanted,
+                                      rpc::ticket lent) {
+  u64 words[3];
+  for (u32 i = 0; i < 3; i++)
+    words[i] =
+        simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(lent)[i])).load_relaxed();
+  node &of = simt::constant(state.nodes)[wanted.node];
+  if (simt::device_atomic<u32>(of.epoch).load_acquire() != u32(words[0]))
+    adopt(of, {u32(words[0]), u32(words[1]), words[2]});
+  u64 const key = tier::page_key(u32(words[1]), wanted.page_index);
+  state.device_table.invalidate(key);
+  if (key != wanted.key)
+    state.device_table.invalidate(wanted.key);
+}
+
+// One page's part of a write: into a host frame that the host pins for us.
+template <class Group>
+TND_DEVICE inline status write_page(Group group, device_state &state, const page_request &wanted,
+                                    const u8 *source, u64 begin, u64 end) {
+  rpc::ticket lent{rpc::no_slot, 0};
+  rpc::reply reply{status::timed_out, rpc::no_answer};
+  if (group.rank() == 0) {
+    lent = state.ring.claim(wanted.deadline_ns);
+    if (lent.slot != rpc::no_slot) {
+      rpc::request &body = state.ring.body(lent);
+      body.op = u32(op::write);
+      body.file = wanted.node;
+      body.words[0] = wanted.page_index;
+      body.words[1] = begin;
+      body.words[2] = end;
+      state.ring.post(lent);
+      reply = state.ring.wait(lent, wanted.deadline_ns);
+    }
+  }
+  u64 const packed = group.broadcast(u64(reply.value) << 32 | u32(int(reply.code)));
+  status const code = status(int(u32(packed)));
+  u32 const frame = u32(packed >> 32);
+  if (code == status::ok) {
+    simt::copy_to_host(group,
+                       simt::constant(state.host_frames) +
+                           (u64(frame) << simt::constant(state.page_shift)) + begin,
+                       source, end - begin);
+    // Who places the page in the device tier and does not see the size that it has now is seen by
+    // announce_write().
+    if (group.rank() == 0)
+      grow(simt::constant(state.nodes)[wanted.node],
+           (wanted.page_index << simt::constant(state.page_shift)) + end);
+    simt::fence_system();
+    group.sync();
+    if (group.rank() == 0)
+      announce_write(state, wanted, lent);
+  }
+  if (group.rank() == 0 && frame != rpc::no_answer)
+    state.ring.finish(lent, false);
+  return code;
+}
+
+template <class Group>
+TND_DEVICE inline moved write(Group group, device_state &state, const range_check &file,
+                              const void *buffer, u64 offset, u64 size, u64 deadline_ns) {
+  u64 const page_size = simt::constant(state.page_size), end = offset + size;
+  u64 position = offset;
+  status code = status::ok;
+  group.sync();  // what other threads of the group put in the buffer is there
+  while (position < end && code == status::ok) {
+    u64 const page = position >> simt::constant(state.page_shift),
+              in_page = position & (page_size - 1);
+    u64 const step = page_size - in_page < end - position ? page_size - in_page : end - position;
+    page_request const wanted{
+        file.node, 0, tier::page_key(file.file_key, page), page, 1, file.file_size, deadline_ns};
+    code = write_page(group, state, wanted, static_cast<const u8 *>(buffer) + (position - offset),
+                      in_page, in_page + step);
+    if (code == status::ok)
+      position += step;
+  }
+  if (group.rank() == 0 && position > offset)
+    count(&counters::write_size, state, file.node, position - offset);
+  group.sync();
+  return {code, position - offset};
+}
+
+// Leader only. Posted and forgotten.
+TND_DEVICE_CALL inline status prefetch(device_state &state, const range_check &file, u64 offset,
+                                       u64 size) {
+  if (offset >= file.file_size || size == 0 || memory_mapping(state, file) != 0)
+    return status::ok;
+  u64 const end = size < file.file_size - offset ? offset + size : file.file_size;
+  u64 const first = offset >> simt::constant(state.page_shift),
+            last = (end - 1) >> simt::constant(state.page_shift);
+  rpc::ticket const mine = state.ring.claim(simt::now_ns());
+  if (mine.slot == rpc::no_slot)
+    return status::ok;
+  rpc::request &body = state.ring.body(mine);
+  body.op = u32(op::prefetch);
+  body.file = file.node;
+  body.words[0] = first;
+  body.words[1] = last - first + 1;
+  state.ring.post(mine);
+  state.ring.detach(mine, false);
+  return status::ok;
+}
+
+struct map_outcome {
+  tanada::status status;
+  const u8 *bytes;
+  u64 size;
+};
+
+template <class Group>
+TND_DEVICE inline map_outcome map(Group group, device_state &state, const range_check &file,
+                                  u64 offset, u64 deadline_ns) {
+  if (offset >= file.file_size)
+    return {status::range, nullptr, 0};
+  u64 const page = offset >> simt::constant(state.page_shift),
+            begin = page << simt::constant(state.page_shift);
+  page_view const view =
+      acquire_page(group, state,
+                   {file.node, memory_mapping(state, file), tier::page_key(file.file_key, page),
+                    page, 1, file.file_size, deadline_ns, true},
+                   nullptr);
+  group.sync();
+  if (view.status != status::ok)
+    return {view.status, nullptr, 0};
+  if (view.frame == tier::no_frame)
+    return {status::busy, nullptr, 0};
+  if (group.rank() == 0)
+    (void)simt::device_atomic<u32>(state.gmap_counts[view.frame]).fetch_add_relaxed(1);
+  u64 const rest = file.file_size - begin;
+  return {status::ok, view.bytes, rest < state.page_size ? rest : state.page_size};
+}
+
+TND_DEVICE_CALL inline status unmap(device_state &state, const u8 *bytes) {
+  auto const &table = state.device_table;
+  u64 const size = u64(table.shape.frame_count()) << simt::constant(state.page_shift);
+  if (bytes < state.device_frames || bytes >= state.device_frames + size)
+    return status::invalid;
+  u64 const at = u64(bytes - state.device_frames);
+  if ((at & (state.page_size - 1)) != 0)
+    return status::invalid;
+  u32 const frame = u32(at >> simt::constant(state.page_shift));
+  // Other pins belong to calls that are at the page just now.
+  simt::device_atomic<u32> const maps(state.gmap_counts[frame]);
+  u32 seen = maps.load_relaxed();
+  while (seen != 0 && !maps.compare_exchange_relaxed(seen, seen - 1)) {}
+  if (seen == 0)
+    return status::invalid;
+  table.release(frame);
+  return status::ok;
+}
+
+}  // namespace tanada::gfile::device

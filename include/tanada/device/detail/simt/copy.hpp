@@ -1,0 +1,391 @@
+// tanada/device/detail/simt/copy.hpp: a group copies bytes. Three kinds, by who else may touch the bytes meanwhile:
+//   copy           nobody
+//   copy_from_host source is host memory that others may be changing; the caller checks a version
+//   afterwards copy_to_host   target is host memory that others may be reading under such a check
+// The shared side is accessed with relaxed atomics (on the device and under TSan), never cached in
+// L1.
+#pragma once
+
+#include "group.hpp"
+
+namespace tanada::simt {
+
+// Order everything before against everything after, for every observer. Where two sides each store
+// and then look at what the other stored.
+TND_DEVICE inline void fence_system() {
+#if TND_ON_DEVICE
+  __threadfence_system();
+#elif TND_SIMT_CUDA
+  // host half of a CUDA translation unit: never called
+#elif defined(TND_TSAN)
+  static u32 order = 0;
+  __atomic_fetch_add(&order, 1u, __ATOMIC_SEQ_CST);
+#else
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+// A value that does not change while kernels run: loads may be merged, moved and cached.
+template <class T>
+TND_DEVICE inline T constant(const T &object) {
+#if TND_ON_DEVICE
+  static_assert(sizeof(T) % 4 == 0);
+  constexpr u32 width = sizeof(T) % 8 == 0 && alignof(T) >= 8 ? 8 : 4;
+  T copy;
+#  pragma unroll
+  for (u32 i = 0; i < sizeof(T) / width; i++) {
+    if constexpr (width == 8)
+      reinterpret_cast<u64 *>(&copy)[i] = __ldg(reinterpret_cast<const u64 *>(&object) + i);
+    else
+      reinterpret_cast<u32 *>(&copy)[i] = __ldg(reinterpret_cast<const u32 *>(&object) + i);
+  }
+  return copy;
+#else
+  return object;
+#endif
+}
+
+// Loads before it are done before loads and stores after it.
+TND_DEVICE inline void fence_loads() {
+#if TND_ON_DEVICE
+  __nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_SYSTEM);
+#elif !TND_SIMT_CUDA && !defined(TND_TSAN)
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+#endif
+}
+
+// What is before it is performed before stores after it.
+TND_DEVICE inline void fence_stores() {
+#if TND_ON_DEVICE
+  __nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_SYSTEM);
+#elif !TND_SIMT_CUDA && defined(TND_TSAN)
+  fence_system();
+#elif !TND_SIMT_CUDA
+  __atomic_thread_fence(__ATOMIC_ACQ_REL);
+#endif
+}
+
+// Bytes that the system has of a file in memory, put to `target` by one thread: see
+// host::read_cached(). On the host executor alone; elsewhere none.
+#if TND_SIMT_CUDA
+inline constexpr bool reads_cached_files = false;
+TND_DEVICE inline u64 read_cached(int, void *, u64, u64) {
+  return 0;
+}
+#else
+inline constexpr bool reads_cached_files = true;
+inline u64 read_cached(int descriptor, void *target, u64 size, u64 offset) {
+  return host::read_cached(descriptor, target, size, offset);
+}
+#endif
+
+namespace detail {
+
+#if TND_ON_DEVICE
+
+template <u32 Width>
+struct word_of;
+// In halves of 8 bytes, each of which is whole.
+template <>
+struct word_of<16> {
+  using type = ulonglong2;
+  __device__ static type load(const type *addr) {
+    type v;
+    asm volatile("ld.relaxed.sys.v2.u64 {%0,%1}, [%2];"
+                 : "=l"(v.x), "=l"(v.y)
+                 : "l"(addr)
+                 : "memory");
+    return v;
+  }
+  __device__ static void store(type *addr, type v) {
+    asm volatile("st.relaxed.sys.v2.u64 [%0], {%1,%2};" ::"l"(addr), "l"(v.x), "l"(v.y) : "memory");
+  }
+};
+template <>
+struct word_of<8> {
+  using type = u64;
+  __device__ static u64 load(const u64 *addr) {
+    u64 v;
+    asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(v) : "l"(addr) : "memory");
+    return v;
+  }
+  __device__ static void store(u64 *addr, u64 v) {
+    asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(addr), "l"(v) : "memory");
+  }
+};
+template <>
+struct word_of<4> {
+  using type = u32;
+  __device__ static u32 load(const u32 *addr) {
+    u32 v;
+    asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(v) : "l"(addr) : "memory");
+    return v;
+  }
+  __device__ static void store(u32 *addr, u32 v) {
+    asm volatile("st.relaxed.sys.u32 [%0], %1;" ::"l"(addr), "r"(v) : "memory");
+  }
+};
+template <>
+struct word_of<1> {
+  using type = u8;
+  __device__ static u8 load(const u8 *addr) {
+    u32 v;
+    asm volatile("ld.relaxed.sys.u8 %0, [%1];" : "=r"(v) : "l"(addr) : "memory");
+    return u8(v);
+  }
+  __device__ static void store(u8 *addr, u8 v) {
+    asm volatile("st.relaxed.sys.u8 [%0], %1;" ::"l"(addr), "r"(u32(v)) : "memory");
+  }
+};
+
+enum class side { neither, source, target };
+
+template <u32 Width, side Shared>
+__device__ inline void copy_words(u32 rank, u32 count, u8 *target, const u8 *source, u64 words) {
+  using word = typename word_of<Width>::type;
+  word *to = reinterpret_cast<word *>(target);
+  const word *from = reinterpret_cast<const word *>(source);
+  auto load = [](const word *addr) {
+    if constexpr (Shared == side::source)
+      return word_of<Width>::load(addr);
+    else
+      return *addr;
+  };
+  auto store = [](word *addr, word value) {
+    if constexpr (Shared == side::target)
+      word_of<Width>::store(addr, value);
+    else
+      *addr = value;
+  };
+  u64 i = rank;
+  // Loads in flight before the first store waits; host memory is far.
+  constexpr u32 unroll = Shared == side::source ? 8 : 4;
+  for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
+    word values[unroll];
+#  pragma unroll
+    for (u32 k = 0; k < unroll; k++)
+      values[k] = load(from + i + u64(k) * count);
+#  pragma unroll
+    for (u32 k = 0; k < unroll; k++)
+      store(to + i + u64(k) * count, values[k]);
+  }
+  for (; i < words; i += count)
+    store(to + i, load(from + i));
+}
+
+// Any alignment: a head and a tail of bytes around words as wide as both sides allow. So a word of
+// 8 bytes at an aligned place of both is never torn by who changes it meanwhile.
+template <side Shared>
+__device__ __noinline__ void copy_ragged(u32 rank, u32 count, u8 *target, const u8 *source,
+                                         u64 size) {
+  u64 const skew = (reinterpret_cast<u64>(target) ^ reinterpret_cast<u64>(source)) & 15;
+  u32 const width = skew == 0 ? 16 : skew == 8 ? 8 : (skew & 3) == 0 ? 4 : 1;
+  if (width > 1) {
+    u64 head = (width - (reinterpret_cast<u64>(target) & (width - 1))) & (width - 1);
+    if (head > size)
+      head = size;
+    // The head may be all there is, and then it says nothing of where it begins.
+    if (width >= 8 && ((head | reinterpret_cast<u64>(target)) & 7) == 0)
+      copy_words<8, Shared>(rank, count, target, source, head / 8);
+    else
+      copy_words<1, Shared>(rank, count, target, source, head);
+    target += head, source += head, size -= head;
+  }
+  u64 const words = size / width, whole = words * width;
+  if (width == 16)
+    copy_words<16, Shared>(rank, count, target, source, words);
+  else if (width == 8)
+    copy_words<8, Shared>(rank, count, target, source, words);
+  else if (width == 4)
+    copy_words<4, Shared>(rank, count, target, source, words);
+  else
+    copy_words<1, Shared>(rank, count, target, source, words);
+  u64 const rest = size - whole;
+  if (width >= 8 && rest == 8)
+    copy_words<8, Shared>(rank, count, target + whole, source + whole, 1);
+  else
+    copy_words<1, Shared>(rank, count, target + whole, source + whole, rest);
+}
+
+template <side Shared>
+__device__ __noinline__ void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *source,
+                                        u64 size) {
+  u64 const mixed = reinterpret_cast<u64>(target) | reinterpret_cast<u64>(source) | size;
+  if ((mixed & 15) == 0)
+    copy_words<16, Shared>(rank, count, target, source, size / 16);
+  else
+    copy_ragged<Shared>(rank, count, target, source, size);
+}
+
+// Stores that pass the caches by: the target is global memory, mostly another device's.
+__device__ __noinline__ void copy_out(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
+  u64 const mixed = reinterpret_cast<u64>(target) | reinterpret_cast<u64>(source) | size;
+  if ((mixed & 15) != 0)
+    return copy_ragged<side::neither>(rank, count, target, source, size);
+  u64 const words = size / 16;
+  ulonglong2 *const to = reinterpret_cast<ulonglong2 *>(target);
+  const ulonglong2 *const from = reinterpret_cast<const ulonglong2 *>(source);
+  u64 i = rank;
+  constexpr u32 unroll = 8;
+  for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
+    ulonglong2 values[unroll];
+#  pragma unroll
+    for (u32 k = 0; k < unroll; k++)
+      values[k] = from[i + u64(k) * count];
+#  pragma unroll
+    for (u32 k = 0; k < unroll; k++)
+      __stcs(to + i + u64(k) * count, values[k]);
+  }
+  for (; i < words; i += count)
+    __stcs(to + i, from[i]);
+}
+
+struct two_targets {
+  u8 *first, *second;
+};
+
+__device__ __noinline__ void copy_bytes_twice(u32 rank, u32 count, two_targets to, const u8 *source,
+                                              u64 size) {
+  u64 const mixed = reinterpret_cast<u64>(to.first) | reinterpret_cast<u64>(to.second) |
+                    reinterpret_cast<u64>(source) | size;
+  if ((mixed & 15) != 0) {
+    copy_ragged<side::source>(rank, count, to.first, source, size);
+    copy_ragged<side::source>(rank, count, to.second, source, size);
+    return;
+  }
+  u64 const words = size / 16;
+  const ulonglong2 *const from = reinterpret_cast<const ulonglong2 *>(source);
+  u64 i = rank;
+  constexpr u32 unroll = 8;
+  for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
+    ulonglong2 values[unroll];
+#  pragma unroll
+    for (u32 k = 0; k < unroll; k++)
+      values[k] = word_of<16>::load(from + i + u64(k) * count);
+#  pragma unroll
+    for (u32 k = 0; k < unroll; k++) {
+      reinterpret_cast<ulonglong2 *>(to.first)[i + u64(k) * count] = values[k];
+      reinterpret_cast<ulonglong2 *>(to.second)[i + u64(k) * count] = values[k];
+    }
+  }
+  for (; i < words; i += count)
+    reinterpret_cast<ulonglong2 *>(to.first)[i] = reinterpret_cast<ulonglong2 *>(to.second)[i] =
+        word_of<16>::load(from + i);
+}
+
+__device__ __noinline__ void fill_zero(u32 rank, u32 count, u8 *target, u64 size) {
+  u64 const skew = (16 - (reinterpret_cast<u64>(target) & 15)) & 15,
+            head = skew < size ? skew : size;
+  for (u64 i = rank; i < head; i += count)
+    target[i] = 0;
+  u64 const words = (size - head) / 16;
+  for (u64 i = rank; i < words; i += count)
+    reinterpret_cast<ulonglong2 *>(target + head)[i] = ulonglong2{0, 0};
+  for (u64 i = head + words * 16 + rank; i < size; i += count)
+    target[i] = 0;
+}
+
+#else
+
+enum class side { neither, source, target };
+
+// A contiguous part for each lane; preempted on the way, so that simulations see torn copies. With
+// steps that may be long compilers call memcpy: what they put in its place when all are short
+// copies half as fast.
+template <side Shared>
+TND_DEVICE inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
+  u64 const part = (size / count + 63) / 64 * 64 + 64, step_max = part >= 65536 ? 16384 : 1024;
+  u64 i = u64(rank) * part, end = i + part < size ? i + part : size;
+  while (i < end) {
+    u64 step = end - i < step_max ? end - i : step_max;
+#  if defined(TND_TSAN)
+    if (Shared != side::neither) {
+      bool const wide =
+          step >= 8 &&
+          ((reinterpret_cast<u64>(target + i) | reinterpret_cast<u64>(source + i)) & 7) == 0;
+      step = wide ? 8 : 1;
+      if (wide && Shared == side::source)
+        *reinterpret_cast<u64 *>(target + i) =
+            __atomic_load_n(reinterpret_cast<const u64 *>(source + i), __ATOMIC_ACQUIRE);
+      else if (wide)
+        __atomic_store_n(reinterpret_cast<u64 *>(target + i),
+                         *reinterpret_cast<const u64 *>(source + i), __ATOMIC_RELAXED);
+      else if (Shared == side::source)
+        target[i] = __atomic_load_n(source + i, __ATOMIC_ACQUIRE);
+      else
+        __atomic_store_n(target + i, source[i], __ATOMIC_RELAXED);
+      i += step;
+      continue;
+    }
+#  endif
+    TND_COPY_BYTES(target + i, source + i, step);
+    i += step;
+    if (Shared != side::neither)
+      TND_PREEMPTION_POINT();
+  }
+}
+
+TND_DEVICE inline void copy_out(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
+  copy_bytes<side::neither>(rank, count, target, source, size);
+}
+
+struct two_targets {
+  u8 *first, *second;
+};
+
+TND_DEVICE inline void copy_bytes_twice(u32 rank, u32 count, two_targets to, const u8 *source,
+                                        u64 size) {
+  copy_bytes<side::source>(rank, count, to.first, source, size);
+  copy_bytes<side::source>(rank, count, to.second, source, size);
+}
+
+TND_DEVICE inline void fill_zero(u32 rank, u32 count, u8 *target, u64 size) {
+  for (u64 i = rank; i < size; i += count)
+    target[i] = 0;
+}
+
+#endif
+
+}  // namespace detail
+
+// The bytes are complete for the group only after group.sync(), which the caller does.
+template <class Group>
+TND_DEVICE inline void copy(Group group, void *target, const void *source, u64 size) {
+  detail::copy_bytes<detail::side::neither>(group.rank(), group.size(), static_cast<u8 *>(target),
+                                            static_cast<const u8 *>(source), size);
+}
+
+// As copy(), to memory of another device or that nobody here reads soon; global memory.
+template <class Group>
+TND_DEVICE inline void copy_out(Group group, void *target, const void *source, u64 size) {
+  detail::copy_out(group.rank(), group.size(), static_cast<u8 *>(target),
+                   static_cast<const u8 *>(source), size);
+}
+
+template <class Group>
+TND_DEVICE inline void copy_from_host(Group group, void *target, const void *source, u64 size) {
+  detail::copy_bytes<detail::side::source>(group.rank(), group.size(), static_cast<u8 *>(target),
+                                           static_cast<const u8 *>(source), size);
+}
+
+template <class Group>
+TND_DEVICE inline void fill_zero(Group group, void *target, u64 size) {
+  detail::fill_zero(group.rank(), group.size(), static_cast<u8 *>(target), size);
+}
+
+// The same bytes to two targets, read once.
+template <class Group>
+TND_DEVICE inline void copy_from_host_twice(Group group, void *target, void *second_target,
+                                            const void *source, u64 size) {
+  detail::copy_bytes_twice(group.rank(), group.size(),
+                           {static_cast<u8 *>(target), static_cast<u8 *>(second_target)},
+                           static_cast<const u8 *>(source), size);
+}
+
+template <class Group>
+TND_DEVICE inline void copy_to_host(Group group, void *target, const void *source, u64 size) {
+  detail::copy_bytes<detail::side::target>(group.rank(), group.size(), static_cast<u8 *>(target),
+                                           static_cast<const u8 *>(source), size);
+}
+
+}  // namespace tanada::simt

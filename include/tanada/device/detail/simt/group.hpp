@@ -1,0 +1,77 @@
+// tanada/device/detail/simt/group.hpp: a set of threads that call a function together. The calling group is a type, so
+// that there is one function for a thread, a warp and a block.
+#pragma once
+
+#include "thread.hpp"
+
+namespace tanada {
+
+/// One thread.
+struct this_thread {
+  TND_DEVICE u32 rank() const {
+    return 0;
+  }
+  TND_DEVICE u32 size() const {
+    return 1;
+  }
+  TND_DEVICE void sync() const {}
+  template <class T>
+  TND_DEVICE T broadcast(T value) const {
+    return value;
+  }
+};
+
+/// The 32 lanes of a warp (fewer in a block's last warp). All of them call, in converged flow.
+struct this_warp {
+  TND_DEVICE u32 rank() const {
+    return simt::lane_index();
+  }
+  TND_DEVICE u32 size() const {
+    u32 const first = simt::thread_rank_in_block() / simt::warp_size * simt::warp_size;
+    u32 const rest = simt::block_thread_count() - first;
+    return rest < simt::warp_size ? rest : simt::warp_size;
+  }
+  TND_DEVICE u32 mask() const {
+    simt::expect_whole_warp();
+    return simt::full_mask >> (simt::warp_size - size());
+  }
+  TND_DEVICE void sync() const {
+    simt::warp_barrier(mask());
+  }
+  /// The value of rank 0, in every lane.
+  template <class T>
+  TND_DEVICE T broadcast(T value) const {
+    return simt::shuffle(mask(), value, 0);
+  }
+};
+
+/// Every thread of a block. All of them call, in converged flow. broadcast uses 8 bytes of shared
+/// memory.
+struct this_block {
+  TND_DEVICE u32 rank() const {
+    return simt::thread_rank_in_block();
+  }
+  TND_DEVICE u32 size() const {
+    return simt::block_thread_count();
+  }
+  TND_DEVICE void sync() const {
+    simt::block_group_barrier();
+  }
+  template <class T>
+  TND_DEVICE T broadcast(T value) const {
+    return simt::from_word<T>(broadcast_word(simt::to_word<u64>(value)));
+  }
+
+ private:
+  TND_DEVICE u64 broadcast_word(u64 word) const {
+    TND_SHARED(u64, box);
+    if (rank() == 0)
+      box = word;
+    sync();
+    u64 const result = box;
+    sync();
+    return result;
+  }
+};
+
+}  // namespace tanada

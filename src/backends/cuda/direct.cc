@@ -1,0 +1,161 @@
+#include "backends/cuda/direct.hpp"
+
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <mutex>
+
+#include "backends/cuda/message.hpp"
+
+namespace tanada::port::cuda {
+namespace {
+
+// What we use of cuFile's binary interface, which has been the same since its first release (its
+// header comes with a package of the toolkit that compilers do not need).
+namespace cufile {
+struct error {
+  int code;         // 0: success; from 5001 on cuFile's own
+  int driver_code;  // CUresult
+};
+struct file {
+  int type;  // 1: a Linux file descriptor
+  union {
+    int descriptor;
+    void *handle;
+  };
+  const void *operations;
+};
+constexpr int linux_descriptor = 1, allow_compatibility_mode = 1;
+static_assert(sizeof(file) == 24);
+}  // namespace cufile
+
+struct library {
+  cufile::error (*driver_open)() = nullptr;
+  cufile::error (*set_bool)(int parameter, bool value) = nullptr;
+  cufile::error (*handle_register)(void **handle, cufile::file *what) = nullptr;
+  void (*handle_deregister)(void *handle) = nullptr;
+  ssize_t (*read)(void *handle, void *base, size_t size, off_t file_offset,
+                  off_t base_offset) = nullptr;
+};
+
+// Opened at most once a process, since cuFile keeps one driver a process, and never closed: threads
+// may be inside.
+struct driver {
+  std::mutex mutex;
+  bool tried = false;
+  tnd_status code = TND_OK;
+  char reason[256] = "";
+  library calls;
+};
+driver &the_driver() {
+  static driver &instance = *new driver;
+  return instance;
+}
+
+template <class Function>
+bool find(void *from, const char *name, Function &function) {
+  function = reinterpret_cast<Function>(dlsym(from, name));
+  return function != nullptr;
+}
+
+tnd_status load(library &calls) {
+  void *const file = dlopen("libcufile.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (file == nullptr)
+    return refuse(-TND_ENOPLUGIN,
+                  "GPUDirect Storage needs libcufile.so.0 (package libcufile-13-0): %s", dlerror());
+  bool const whole = find(file, "cuFileDriverOpen", calls.driver_open) &&
+                     find(file, "cuFileSetParameterBool", calls.set_bool) &&
+                     find(file, "cuFileHandleRegister", calls.handle_register) &&
+                     find(file, "cuFileHandleDeregister", calls.handle_deregister) &&
+                     find(file, "cuFileRead", calls.read);
+  return whole ? TND_OK : refuse(-TND_ENOPLUGIN, "libcufile.so.0 is older than CUDA 12.8's");
+}
+
+bool has_kernel_driver() {
+  return access("/proc/driver/nvidia-fs/version", R_OK) == 0;
+}
+
+constexpr char no_kernel_driver[] =
+    "cuFile would copy by the processor: the kernel module nvidia-fs is not loaded";
+
+tnd_status open_driver(driver &here, bool compatible_too) {
+  if (!has_kernel_driver() && !compatible_too)
+    return refuse(-ENOTSUP, "%s", no_kernel_driver);
+  if (tnd_status const code = load(here.calls); code != TND_OK)
+    return code;
+  // Staged before the driver opens; a refusal leaves what cufile.json says.
+  (void)here.calls.set_bool(cufile::allow_compatibility_mode, compatible_too);
+  cufile::error const opened = here.calls.driver_open();
+  if (opened.code != 0)
+    return refuse(-ENOTSUP, "cuFileDriverOpen: cuFile error %d, CUDA error %d", opened.code,
+                  opened.driver_code);
+  return TND_OK;
+}
+
+}  // namespace
+
+tnd_status direct_prepare(uint32_t device_index, int compatible_too, int *compatible) {
+  driver &here = the_driver();
+  std::lock_guard const lock{here.mutex};
+  if (!here.tried || (here.code != TND_OK && compatible_too != 0)) {
+    if (cudaSetDevice(int(device_index)) != cudaSuccess)
+      return refuse(-ENODEV, "cannot open GPU %u", device_index);
+    here.tried = true;
+    here.code = open_driver(here, compatible_too != 0);
+  } else if (here.code != TND_OK) {
+    return refuse(here.code, "%s", no_kernel_driver);
+  }
+  if (here.code != TND_OK)
+    return here.code;
+  *compatible = has_kernel_driver() ? 0 : 1;
+  if (*compatible != 0)
+    (void)refuse(TND_OK, "%s", no_kernel_driver);
+  return TND_OK;
+}
+
+tnd_status direct_open(int descriptor, uint64_t *file) {
+  cufile::file what{cufile::linux_descriptor, {descriptor}, nullptr};
+  void *handle = nullptr;
+  cufile::error const made = the_driver().calls.handle_register(&handle, &what);
+  if (made.code != 0)
+    return refuse(-ENOTSUP, "cuFile does not take the file: error %d", made.code);
+  *file = reinterpret_cast<uint64_t>(handle);
+  return TND_OK;
+}
+
+void direct_close(uint64_t file) {
+  the_driver().calls.handle_deregister(reinterpret_cast<void *>(file));
+}
+
+tnd_status direct_read(uint32_t device_index, uint64_t file, uint64_t offset, void *target,
+                       size_t size, size_t *moved) {
+  *moved = 0;
+  if (cudaSetDevice(int(device_index)) != cudaSuccess)
+    return refuse(-TND_EDEVICE, "cannot open GPU %u", device_index);
+  while (*moved < size) {
+    ssize_t const got = the_driver().calls.read(reinterpret_cast<void *>(file),
+                                                static_cast<char *>(target) + *moved, size - *moved,
+                                                off_t(offset + *moved), 0);
+    if (got == 0)
+      break;
+    if (got == -1 && errno == EINTR)
+      continue;
+    if (got == -1)
+      return refuse(-errno, "cuFileRead: errno %d", errno);
+    if (got < 0)
+      return refuse(-EIO, "cuFileRead: cuFile error %zd", -got);
+    *moved += size_t(got);
+  }
+  // A kernel that runs already is told of these bytes by the processor: they must be where it looks
+  // before that.
+  cudaError_t const flushed = cudaDeviceFlushGPUDirectRDMAWrites(
+      cudaFlushGPUDirectRDMAWritesTargetCurrentDevice, cudaFlushGPUDirectRDMAWritesToOwner);
+  if (flushed == cudaSuccess || flushed == cudaErrorNotSupported)
+    return TND_OK;
+  return refuse(-TND_EDEVICE, "cannot flush direct writes: %s", cudaGetErrorString(flushed));
+}
+
+}  // namespace tanada::port::cuda

@@ -1,0 +1,33 @@
+// backends/cuda/driver.hpp: functions of CUDA's driver, got through the runtime: so nothing links
+// libcuda, and it loads where there is none.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+namespace tanada::port::cuda {
+
+struct driver {
+  decltype(&cuGetErrorString) error_string;
+  decltype(&cuGetErrorName) error_name;
+  decltype(&cuDeviceGetAttribute) device_attribute;
+  decltype(&cuMemGetAllocationGranularity) granularity;
+  decltype(&cuMemCreate) create;
+  decltype(&cuMemRelease) release;
+  decltype(&cuMemExportToShareableHandle) export_handle;
+  decltype(&cuMemImportFromShareableHandle) import_handle;
+  decltype(&cuMemAddressReserve) reserve;
+  decltype(&cuMemAddressFree) unreserve;
+  decltype(&cuMemMap) map;
+  decltype(&cuMemUnmap) unmap;
+  decltype(&cuMemSetAccess) set_access;
+  decltype(&cuPointerGetAttribute) pointer_attribute;
+  decltype(&cuCtxGetCurrent) context;
+  decltype(&cuCtxSetCurrent) set_context;
+  decltype(&cuFlushGPUDirectRDMAWrites) flush_remote_writes;  // null: the driver is older
+};
+
+// All of them, or null, with a message, where the driver lacks one. Any thread.
+const driver *driver_functions();
+
+}  // namespace tanada::port::cuda

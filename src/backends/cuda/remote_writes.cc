@@ -1,0 +1,80 @@
+#include "backends/cuda/remote_writes.hpp"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+
+#include "backends/cuda/driver.hpp"
+#include "backends/cuda/runtime.hpp"
+
+namespace tanada::port::cuda {
+namespace {
+
+enum class order : uint8_t { unknown, natural, flushed, none };
+
+constexpr uint32_t remembered_count = 64;
+std::array<std::atomic<order>, remembered_count> orders;  // by device
+
+// CUDA's driver API, "GPUDirect RDMA writes ordering": neighbours map the memory, so that the scope
+// is all devices.
+order ask(const driver &call, uint32_t device_index) {
+  int ordering = 0, options = 0;
+  bool const is_known =
+      call.device_attribute(&ordering, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
+                            int(device_index)) == CUDA_SUCCESS &&
+      call.device_attribute(&options, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS,
+                            int(device_index)) == CUDA_SUCCESS;
+  if (!is_known)
+    return order::none;
+  if (ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES)
+    return order::natural;
+  bool const can_flush = (options & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST) != 0;
+  return can_flush && call.flush_remote_writes != nullptr ? order::flushed : order::none;
+}
+
+order order_of(const driver &call, uint32_t device_index) {
+  if (device_index >= remembered_count)
+    return ask(call, device_index);
+  auto &known = orders[device_index];
+  order found = known.load(std::memory_order_relaxed);
+  if (found != order::unknown) [[likely]]
+    return found;
+  found = ask(call, device_index);
+  known.store(found, std::memory_order_relaxed);
+  return found;
+}
+
+}  // namespace
+
+tnd_status fabric_prepare(uint32_t device_index) {
+  auto const *const call = driver_functions();
+  if (call == nullptr)
+    return -TND_EDEVICE;
+  if (order_of(*call, device_index) != order::none)
+    return TND_OK;
+  return refuse(-EOPNOTSUPP,
+                "GPU %u neither orders what network cards write to it nor lets one wait for it",
+                device_index);
+}
+
+tnd_status fabric_settle(uint32_t device_index) {
+  auto const *const call = driver_functions();
+  if (call == nullptr)
+    return -TND_EDEVICE;
+  if (order_of(*call, device_index) != order::flushed)
+    return TND_OK;
+  current_device const device{device_index};
+  if (tnd_status const code = checked(device.error(), "cannot use GPU", device_index);
+      code != TND_OK)
+    return code;
+  CUresult const result =
+      call->flush_remote_writes(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES);
+  if (result == CUDA_SUCCESS)
+    return TND_OK;
+  return refuse(-TND_EDEVICE,
+                "what network cards wrote to GPU %u cannot be waited for: CUDA's driver says %d",
+                device_index, int(result));
+}
+
+}  // namespace tanada::port::cuda

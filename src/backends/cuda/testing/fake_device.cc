@@ -1,0 +1,243 @@
+#include "backends/cuda/testing/fake_device.hpp"
+
+#include <condition_variable>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "backends/cuda/device_memory.hpp"
+#include "backends/cuda/service.hpp"
+#include "seams/fabric/update_here.hpp"
+
+namespace tanada::port::cuda {
+
+fake_device &fake() {
+  static fake_device instance;
+  return instance;
+}
+
+namespace {
+
+thread_local char message[512] = "";
+
+void delay_us(uint32_t max_us) {
+  thread_local std::mt19937 random{uint32_t(reinterpret_cast<uintptr_t>(&message))};
+  uint64_t const until = now_ns() + (max_us == 0 ? 0 : random() % (max_us * 1000));
+  while (now_ns() < until)
+    std::this_thread::yield();
+}
+
+}  // namespace
+
+void fake_step() {
+  delay_us(fake().step_delay_max_us);
+}
+
+namespace {
+
+void perform(ring_memory &ring, uint32_t sequence, const command &what) {
+  auto *const target = reinterpret_cast<unsigned char *>(what.target);
+  auto *const source = reinterpret_cast<const unsigned char *>(what.rows.source);
+  uint64_t before = 0;
+  unsigned char *answer = nullptr;
+  switch (what.kind) {
+    case command_kind::write: std::memcpy(target, what.bytes, what.size); break;
+    case command_kind::copy: std::memcpy(target, source, what.size); break;
+    case command_kind::rows:
+      for (int64_t i = 0; i < int64_t(what.rows.count); i++)
+        std::memcpy(target + i * what.rows.target_stride, source + i * what.rows.source_stride,
+                    what.size);
+      break;
+    case command_kind::read:
+      std::memcpy(answer = ring.annexes[sequence % slot_count], source, what.size);
+      break;
+    case command_kind::update:
+      before = update_here(fabric_atomic(what.atomic), reinterpret_cast<uint64_t *>(target),
+                           what.update.operand, what.update.compare);
+      answer = reinterpret_cast<unsigned char *>(&before);
+      break;
+    default: break;
+  }
+  if (answer == nullptr)
+    return;
+  for (uint32_t i = 0; i < word_count; i++) {
+    uint32_t content;
+    std::memcpy(&content, answer + (what.kind == command_kind::update ? i % 2 : i) * 4, 4);
+    __atomic_store_n(&ring.answers[sequence % slot_count].words[i],
+                     uint64_t(sequence) << 32 | content, __ATOMIC_RELEASE);
+  }
+}
+
+bool perform_next(ring_memory &ring, uint32_t &next, bool &is_to_rest) {
+  uint32_t content[word_count];
+  for (uint32_t i = 0; i < word_count; i++) {
+    uint64_t const word = __atomic_load_n(
+        &ring.commands[next % view_count][next % slot_count].words[i], __ATOMIC_ACQUIRE);
+    if (uint32_t(word >> 32) != next)
+      return false;
+    content[i] = uint32_t(word);
+  }
+  command what;
+  std::memcpy(&what, content, sizeof what);
+  if (what.kind == command_kind::rest)
+    is_to_rest = true;
+  perform(ring, next, what);
+  __atomic_store_n(&ring.done, next++, __ATOMIC_RELEASE);
+  return true;
+}
+
+// What kernels.cu does, with its words in the same order.
+void serve(const service_run &run) {
+  ring_memory &ring = *run.ring;
+  uint32_t const steps = fake().step_delay_max_us;
+  auto const say = [](uint32_t &word, uint32_t value) {
+    __atomic_store_n(&word, value, __ATOMIC_RELEASE);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  };
+  auto const end = [&](uint32_t next) {
+    __atomic_store_n(&ring.ended, uint64_t(run.generation) << 32 | next, __ATOMIC_RELEASE);
+  };
+  delay_us(steps);
+  say(ring.started, run.generation);
+  if (is_reached(run.generation, __atomic_load_n(&ring.canceled, __ATOMIC_ACQUIRE))) {
+    fake().canceled++;
+    delay_us(steps);
+    say(ring.left, run.generation);
+    return end(run.first);
+  }
+  delay_us(steps);
+  say(ring.serving, run.generation);
+  fake().runs++;
+  uint32_t next = run.first;
+  bool is_to_rest = false;
+  uint32_t looks = 0;
+  for (uint64_t idle_since = now_ns(); !is_to_rest && now_ns() - idle_since < run.idle_ns;) {
+    if (perform_next(ring, next, is_to_rest))
+      idle_since = now_ns();
+    else if (++looks % 256 == 0)
+      std::this_thread::yield();  // the two may have one processor between them
+  }
+  delay_us(steps);
+  say(ring.left, run.generation);
+  delay_us(steps);
+  while (perform_next(ring, next, is_to_rest))
+    continue;
+  delay_us(steps);
+  end(next);
+}
+
+}  // namespace
+
+// A stream of kernels.
+struct fake_stream {
+  std::mutex mutex;
+  std::condition_variable wanted;
+  std::deque<service_run> runs;
+  std::jthread worker{[this](const std::stop_token &stop) {
+    while (!stop.stop_requested()) {
+      std::unique_lock lock{mutex};
+      if (!wanted.wait_for(lock, std::chrono::milliseconds{20}, [this] { return !runs.empty(); }))
+        continue;
+      service_run const run = runs.front();
+      lock.unlock();
+      while (fake().is_full && !stop.stop_requested())
+        std::this_thread::yield();
+      delay_us(fake().start_delay_max_us);
+      serve(run);
+      lock.lock();
+      runs.pop_front();
+    }
+  }};
+};
+
+cudaError_t load_kernels() {
+  return cudaSuccess;
+}
+cudaError_t launch_service(cudaStream_t stream, const service_run &run) {
+  auto &there = *reinterpret_cast<fake_stream *>(stream);
+  std::lock_guard const lock{there.mutex};
+  there.runs.push_back(run);
+  there.wanted.notify_all();
+  return cudaSuccess;
+}
+cudaError_t launch_update(cudaStream_t, const command &, uint64_t *) {
+  return cudaErrorNotSupported;
+}
+cudaError_t launch_rows(cudaStream_t, const command &) {
+  return cudaErrorNotSupported;
+}
+
+tnd_status refuse(tnd_status code, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  std::vsnprintf(message, sizeof message, format, list);
+  va_end(list);
+  return code;
+}
+const char *last_message() {
+  return message;
+}
+tnd_status checked(cudaError_t error, const char *what, unsigned long long) {
+  return error == cudaSuccess ? TND_OK : refuse(-TND_EDEVICE, "%s", what);
+}
+int is_device_memory(const void *addr) {
+  return size_t(static_cast<const unsigned char *>(addr) - fake().memory) < fake().memory_size;
+}
+
+current_device::current_device(uint32_t) : error_{cudaSuccess} {}
+current_device::~current_device() = default;
+
+}  // namespace tanada::port::cuda
+
+using tanada::port::cuda::fake;
+using tanada::port::cuda::fake_stream;
+
+extern "C" {
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+  return *least = *greatest = 0, cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned, int) {
+  return *stream = reinterpret_cast<cudaStream_t>(new fake_stream), cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
+  return *stream = nullptr, cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void **addr, size_t size, unsigned) {
+  return *addr = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096), cudaSuccess;
+}
+// An event is how many copies are before it.
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
+  return *event = reinterpret_cast<cudaEvent_t>(new std::atomic<uint64_t>{0}), cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return delete reinterpret_cast<std::atomic<uint64_t> *>(event), cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  return *reinterpret_cast<std::atomic<uint64_t> *>(event) = fake().copies.load(), cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return *reinterpret_cast<std::atomic<uint64_t> *>(event) <= fake().copies_ended_max
+             ? cudaSuccess
+             : cudaErrorNotReady;
+}
+cudaError_t cudaMemcpyAsync(void *target, const void *source, size_t size, cudaMemcpyKind,
+                            cudaStream_t) {
+  fake().copies++;
+  return std::memcpy(target, source, size), cudaSuccess;
+}
+cudaError_t cudaMemcpy2DAsync(void *, size_t, const void *, size_t, size_t, size_t, cudaMemcpyKind,
+                              cudaStream_t) {
+  return cudaErrorNotSupported;
+}
+}

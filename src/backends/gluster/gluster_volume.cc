@@ -1,0 +1,77 @@
+#include "backends/gluster/gluster_volume.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "seams/store/errno_status.hpp"
+
+namespace tanada::port {
+namespace {
+constexpr size_t volume_count_max = 64;
+constexpr std::string_view prefix = "gluster://";
+}  // namespace
+
+status gluster_url::parse(const std::string &url, gluster_url &to) {
+  std::string_view rest = url;
+  if (!rest.starts_with(prefix))
+    return status::invalid;
+  rest.remove_prefix(prefix.size());
+  size_t const host_end = rest.find('/');
+  if (host_end == std::string_view::npos)
+    return status::invalid;
+  std::string_view server = rest.substr(0, host_end);
+  rest.remove_prefix(host_end + 1);
+  if (size_t const colon = server.rfind(':'); colon != std::string_view::npos) {
+    std::string_view const digits = server.substr(colon + 1);
+    auto const [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), to.port);
+    bool const whole = error == std::errc{} && end == digits.data() + digits.size();
+    if (!whole || to.port < 1 || to.port > 65535)
+      return status::invalid;
+    server = server.substr(0, colon);
+  }
+  size_t const volume_end = rest.find('/');
+  if (server.empty() || volume_end == std::string_view::npos || volume_end == 0)
+    return status::invalid;
+  to.host = server;
+  to.volume = rest.substr(0, volume_end);
+  to.path = rest.substr(volume_end);
+  return status::ok;
+}
+
+status gluster_volumes::find(const gluster_url &url, glfs_t *&volume) {
+  std::string const name = url.host + ":" + std::to_string(url.port) + "/" + url.volume;
+  std::lock_guard const lock{mutex_};
+  if (auto const known = connected_.find(name); known != connected_.end()) {
+    volume = known->second;
+    return status::ok;
+  }
+  if (connected_.size() >= volume_count_max)
+    return status::too_many_files;
+  TND_TRY(connect(url, volume));
+  connected_[name] = volume;
+  return status::ok;
+}
+
+status gluster_volumes::connect(const gluster_url &url, glfs_t *&volume) const {
+  glfs_t *const made = glfs_new(url.volume.c_str());
+  if (made == nullptr)
+    return errno_status(errno);
+  (void)glfs_set_logging(made, "/dev/null", 1);  // its errors come to us as values
+  bool const set = glfs_set_volfile_server(made, "tcp", url.host.c_str(), url.port) == 0;
+  if (set && glfs_init(made) == 0) {
+    volume = made;
+    return status::ok;
+  }
+  int const number = errno;
+  host_.log(2, ("gluster: volume " + url.volume + " at " + url.host + ":" +
+                std::to_string(url.port) + ": " + std::strerror(number))
+                   .c_str());
+  (void)glfs_fini(made);
+  status const code = errno_status(number);
+  return code == status::no_entry ? status::invalid
+                                  : code;  // the volume is missing, and no file of the caller's
+}
+
+}  // namespace tanada::port

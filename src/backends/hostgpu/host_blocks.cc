@@ -1,0 +1,89 @@
+#include "backends/hostgpu/host_blocks.hpp"
+
+#include <sys/mman.h>
+
+#include "core/base/log.hpp"
+
+namespace tanada::port {
+namespace {
+
+// Addresses without memory, aligned as shared memory is.
+result<void *> guard(size_t size) {
+  constexpr size_t alignment = shared_mapping::alignment;
+  void *const whole = mmap(nullptr, size + alignment, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (whole == MAP_FAILED)
+    return fail(status::no_memory, "no %zu addresses for guarded device memory", size);
+  auto const begin = reinterpret_cast<uintptr_t>(whole),
+             start = (begin + alignment - 1) / alignment * alignment;
+  if (start != begin)
+    munmap(whole, start - begin);
+  munmap(reinterpret_cast<void *>(start + size), begin + alignment - start);
+  return reinterpret_cast<void *>(start);
+}
+
+bool is_within(const void *addr, const void *start, size_t size) {
+  return size_t(static_cast<const std::byte *>(addr) - static_cast<const std::byte *>(start)) <
+         size;
+}
+
+}  // namespace
+
+host_blocks::~host_blocks() {
+  while (!blocks_.empty())
+    unmap(blocks_.begin()->first);
+}
+
+result<void *> host_blocks::map(int descriptor, size_t size) {
+  auto mapped = shared_mapping::map_beside(descriptor, size);
+  if (!mapped.ok())
+    return mapped.error();
+  void *addr = mapped.value().memory().data();
+  if (!is_guarded_ && has(addr)) {  // one device's mappings are apart
+    mapped = shared_mapping::map(descriptor, size);
+    if (!mapped.ok())
+      return mapped.error();
+    addr = mapped.value().memory().data();
+  }
+  if (is_guarded_) {
+    auto guarded = guard(size);
+    if (!guarded.ok())
+      return guarded.error();
+    addr = guarded.value();
+  }
+  std::lock_guard const lock{mutex_};
+  blocks_[addr] = std::move(mapped).value();
+  return addr;
+}
+
+void host_blocks::unmap(void *addr) noexcept {
+  std::lock_guard const lock{mutex_};
+  auto const found = blocks_.find(addr);
+  if (found == blocks_.end())
+    return;
+  if (is_guarded_)
+    munmap(addr, found->second.memory().size());
+  blocks_.erase(found);
+}
+
+bool host_blocks::has(const void *addr) const noexcept {
+  std::lock_guard const lock{mutex_};
+  for (auto const &[start, mapping] : blocks_) {
+    if (is_within(addr, start, mapping.memory().size()))
+      return true;
+  }
+  return false;
+}
+
+void *host_blocks::behind(void *addr) const noexcept {
+  std::lock_guard const lock{mutex_};
+  for (auto const &[start, mapping] : blocks_) {
+    if (!is_within(addr, start, mapping.memory().size()))
+      continue;
+    return mapping.memory().data() +
+           (static_cast<std::byte *>(addr) - static_cast<std::byte *>(start));
+  }
+  return addr;
+}
+
+}  // namespace tanada::port

@@ -1,0 +1,232 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+
+#include "backends/hostgpu/host_blocks.hpp"
+#include "backends/hostgpu/host_queue.hpp"
+#include "core/base/log.hpp"
+#include "executor/launch_queue.hpp"
+#include "executor/refused.hpp"
+#include "seams/gpu/gpu.hpp"
+#include "seams/os/racy_copy.hpp"
+#include "seams/os/shared_memory.hpp"
+#include <tanada/device/detail/simt/host/executor.hpp>
+
+namespace tanada::port {
+namespace {
+
+constexpr size_t device_alignment = 256, host_alignment = 4096;
+
+// From here on memory is mapped: the kernel gives it zeroed, page by page, when it is first
+// touched.
+constexpr size_t mapped_size_min = 1 << 20;
+
+size_t round_up(size_t size, size_t alignment) {
+  size_t const wanted = size == 0 ? 1 : size;
+  return (wanted + alignment - 1) / alignment * alignment;
+}
+
+// Device memory is memory: a system call reads into it.
+class host_direct_files final : public direct_files {
+ public:
+  explicit host_direct_files(const host_blocks &blocks) : blocks_{blocks} {}
+
+  direct_offer prepare(bool compatible_too) override {
+    constexpr char reason[] = "the host executor: a processor copies";
+    return {compatible_too ? direct_kind::compatible : direct_kind::none, reason};
+  }
+  result<uint64_t> open(int descriptor) override {
+    return uint64_t(descriptor);
+  }
+  void close(uint64_t) noexcept override {}
+  status read(uint64_t file, uint64_t offset, void *target, size_t size, size_t &moved) override {
+    target = blocks_.here(target);
+    for (moved = 0; moved < size;) {
+      ssize_t const got = pread(int(file), static_cast<std::byte *>(target) + moved, size - moved,
+                                off_t(offset + moved));
+      if (got == 0)
+        break;
+      if (got < 0 && errno != EINTR)
+        return status(-errno);
+      if (got > 0)
+        moved += size_t(got);
+    }
+    return status::ok;
+  }
+
+ private:
+  const host_blocks &blocks_;
+};
+
+class host_gpu final : public gpu {
+ public:
+  explicit host_gpu(bool is_guarded)
+      : blocks_{is_guarded},
+        direct_files_{blocks_},
+        info_{"host executor",
+              false,
+              simt::host::environment_get().resident_blocks,
+              uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE)),
+              -1,
+              is_guarded} {}
+
+  const gpu_info &info() const noexcept override {
+    return info_;
+  }
+
+  result<void *> allocate_device(size_t size) override {
+    void *const addr = size <= info_.memory_size
+                           ? std::aligned_alloc(device_alignment, round_up(size, device_alignment))
+                           : nullptr;
+    if (addr == nullptr)
+      return refuse(size);
+    return addr;
+  }
+
+  void free_device(void *addr) noexcept override {
+    std::free(addr);
+  }
+
+  result<shared_block> allocate_shared(size_t size) override {
+    size_t const rounded = round_up(size, shared_mapping::alignment);
+    if (rounded < size || rounded > info_.memory_size)
+      return refuse(size);
+    auto memory = shared_memory::create("tanada-device", rounded);
+    if (!memory.ok())
+      return memory.error();
+    auto addr = map_shared(memory.value().descriptor(), rounded);
+    if (!addr.ok())
+      return addr.error();
+    return shared_block{addr.value(), rounded, memory.value().release()};
+  }
+  void free_shared(void *addr, size_t size) noexcept override {
+    unmap_shared(addr, size);
+  }
+
+  result<void *> map_shared(int descriptor, size_t size) override {
+    return blocks_.map(descriptor, size);
+  }
+  void unmap_shared(void *addr, size_t) noexcept override {
+    blocks_.unmap(addr);
+  }
+
+  bool is_device_memory(const void *addr) const noexcept override {
+    return blocks_.has(addr);
+  }
+
+  result<std::unique_ptr<device_queue>> queue_open(uint64_t) override {
+    return std::unique_ptr<device_queue>{std::make_unique<host_queue>(blocks_)};
+  }
+
+  result<void *> allocate_host(size_t size) override {
+    if (size > info_.memory_size)
+      return refuse(size);
+    size_t const rounded = round_up(size, host_alignment);
+    if (rounded < mapped_size_min) {
+      void *const addr = std::aligned_alloc(host_alignment, rounded);
+      if (addr == nullptr)
+        return refuse(size);
+      return std::memset(addr, 0, rounded);
+    }
+    void *const addr =
+        mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (addr == MAP_FAILED)
+      return refuse(size);
+    std::lock_guard const lock{mutex_};
+    mapped_sizes_[addr] = rounded;
+    return addr;
+  }
+
+  void free_host(void *addr) noexcept override {
+    std::lock_guard const lock{mutex_};
+    auto const found = mapped_sizes_.find(addr);
+    if (found == mapped_sizes_.end())
+      return std::free(addr);
+    munmap(addr, found->second);
+    mapped_sizes_.erase(found);
+  }
+
+  // A load past the end of a file that somebody cut would end the process; see the contract.
+  status register_host(const void *, size_t, host_access) override {
+    return status::ok;
+  }
+  void unregister_host(const void *) noexcept override {}
+
+  // Memory is memory: any fabric takes it.
+  result<fabric_memory> fabric_view(const void *addr, size_t size) const override {
+    auto *const here = const_cast<void *>(blocks_.here(addr));
+    return fabric_memory{.addr = static_cast<std::byte *>(here), .size = size};
+  }
+  status fabric_settle() override {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return status::ok;
+  }
+
+  status store_word(void *target, uint64_t value) override {
+    __atomic_store_n(static_cast<uint64_t *>(blocks_.here(target)), value, __ATOMIC_RELEASE);
+    return status::ok;
+  }
+
+  port::direct_files &direct_files() noexcept override {
+    return direct_files_;
+  }
+
+  status copy_to_device(void *target, const void *source, size_t size) override {
+    return copy(target, source, size);
+  }
+  status copy_to_host(void *target, const void *source, size_t size) override {
+    return copy(target, source, size);
+  }
+
+  status fill_device(void *target, uint8_t value, size_t size) override {
+    if (size != 0)
+      std::memset(blocks_.here(target), value, size);
+    return status::ok;
+  }
+
+  status synchronize(uint64_t deadline_ns) override {
+    if (!simt::host::synchronize(deadline_ns)) {
+      set_last_message("kernels on the host executor still run at the deadline");
+      return status::timed_out;
+    }
+    // A program that nvcc compiled launches on CUDA, whatever device its instance is on.
+    std::string const refused = simt::host::take_refused_launch();
+    return refused.empty() ? status::ok
+                           : fail(status::invalid, "a launch was refused: %s", refused.c_str());
+  }
+
+ private:
+  // Kernels may be at the bytes, as when counters are read.
+  status copy(void *target, const void *source, size_t size) const {
+    racy_copy(static_cast<std::byte *>(blocks_.here(target)),
+              static_cast<const std::byte *>(blocks_.here(source)), size);
+    return status::ok;
+  }
+
+  status refuse(size_t size) const {
+    return fail(status::no_memory,
+                "no %zu bytes of memory for kernels; this machine has %llu bytes", size,
+                static_cast<unsigned long long>(info_.memory_size));
+  }
+
+  host_blocks blocks_;
+  host_direct_files direct_files_;
+  gpu_info const info_;
+  std::mutex mutex_;
+  std::unordered_map<void *, size_t> mapped_sizes_;  // guarded by mutex_
+};
+
+}  // namespace
+
+std::unique_ptr<gpu> host_gpu_open() {
+  const char *const way = std::getenv("TND_HOST_DEVICE");
+  return std::make_unique<host_gpu>(way != nullptr && std::string_view{way} == "guarded");
+}
+
+}  // namespace tanada::port

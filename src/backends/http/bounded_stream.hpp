@@ -1,0 +1,47 @@
+// backends/http/bounded_stream.hpp: what cpp-httplib reads a request from and writes the answer to.
+#pragma once
+
+#include <httplib.h>
+
+#include <chrono>
+#include <cstdint>
+
+namespace tanada::port {
+
+/**
+ * A socket that ends after so many bytes received, at a point in time, or when another descriptor
+ * becomes readable.
+ *
+ * cpp-httplib 0.11 limits the length of a header, not their number, and the time of one read, not
+ * of all. It also refuses descriptors of 1024 and more because it would call select(): this class
+ * polls and shows it none.
+ */
+class bounded_stream : public httplib::Stream {
+ public:
+  struct limits {
+    uint64_t receive_size_max;  // bytes
+    std::chrono::steady_clock::time_point deadline;
+    int stop_file;  // descriptor; readable: end
+  };
+
+  bounded_stream(int socket, const limits &allowed) noexcept : socket_{socket}, limits_{allowed} {}
+
+  bool is_readable() const override;
+  bool is_writable() const override;
+  ssize_t read(char *target, size_t size) override;
+  ssize_t write(const char *source, size_t size) override;
+  void get_remote_ip_and_port(std::string &ip, int &port) const override;
+  void get_local_ip_and_port(std::string &ip, int &port) const override;
+  socket_t socket() const override {
+    return -1;
+  }
+
+ private:
+  bool wait_for(short events) const;
+
+  int socket_;
+  limits limits_;
+  uint64_t received_ = 0;
+};
+
+}  // namespace tanada::port

@@ -1,0 +1,227 @@
+#include "backends/http/http_server.hpp"
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <thread>
+
+#include "backends/http/bounded_stream.hpp"
+#include "core/base/log.hpp"
+#include "seams/os/signals_blocked.hpp"
+
+namespace tanada::port {
+namespace {
+
+thread_local bool is_refusing = false;  // the connection at hand is one too many
+
+// cpp-httplib's own threads with a bound on what waits for them. A connection that finds no room is
+// answered by the thread that accepted it, with `is_refusing` set.
+class bounded_queue : public httplib::ThreadPool {
+ public:
+  // Its type differs between the versions of cpp-httplib.
+  using enqueued = decltype(std::declval<httplib::ThreadPool &>().enqueue({}));
+
+  bounded_queue(uint32_t thread_count, uint32_t waiting_count_max)
+      : ThreadPool(thread_count), waiting_count_max_{waiting_count_max} {}
+
+  enqueued enqueue(std::function<void()> job) override {
+    if (waiting_.fetch_add(1) >= waiting_count_max_) {
+      waiting_--;
+      is_refusing = true;
+      job();
+      is_refusing = false;
+      return static_cast<enqueued>(true);
+    }
+    return ThreadPool::enqueue([this, job = std::move(job)] {
+      waiting_--;
+      job();
+    });
+  }
+
+ private:
+  uint32_t const waiting_count_max_;
+  std::atomic<uint32_t> waiting_ = 0;
+};
+
+// A name or an address of this machine's loopback, with a port or without.
+bool is_loopback(std::string_view host) {
+  size_t const colon = host.rfind(':');
+  if (colon != host.npos && host.find(']', colon) == host.npos)
+    host = host.substr(0, colon);
+  return host == "127.0.0.1" || host == "localhost" || host == "[::1]";
+}
+
+void send_refusal(int socket) {
+  static constexpr std::string_view text =
+      "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: "
+      "0\r\n\r\n";
+  // It may be cut short where the socket takes no more: this thread accepts connections and does
+  // not wait.
+  (void)!::send(socket, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+// cpp-httplib's default adds SO_REUSEPORT, which would let a second daemon take half of this one's
+// connections.
+void set_listener_options(socket_t socket) {
+  int const on = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+}
+
+}  // namespace
+
+class http_server::state : private httplib::Server {
+ public:
+  state(const http_server_options &options, std::vector<http_page> pages)
+      : options_{options}, pages_{std::move(pages)} {
+    new_task_queue = [this] {
+      return new bounded_queue(options_.thread_count, options_.waiting_count_max);
+    };
+    set_socket_options(set_listener_options);
+    set_pre_routing_handler([this](const httplib::Request &request, httplib::Response &response) {
+      answer(request, response);
+      return HandlerResponse::Handled;
+    });
+    set_exception_handler([](const httplib::Request &, httplib::Response &response,
+                             std::exception_ptr) { response.status = 500; });
+  }
+
+  status start();
+  void stop();
+  uint16_t port() const noexcept {
+    return port_;
+  }
+
+ private:
+  void answer(const httplib::Request &request, httplib::Response &response) const;
+  bool process_and_close_socket(socket_t socket) override;
+  void serve(bounded_stream &stream);
+
+  http_server_options const options_;
+  std::vector<http_page> const pages_;
+  uint16_t port_ = 0;
+  int stop_file_ = -1;
+  std::thread listener_;
+  std::atomic<bool> has_ended_ = false;
+};
+
+status http_server::state::start() {
+  stop_file_ = ::eventfd(0, EFD_CLOEXEC);
+  if (stop_file_ < 0)
+    return fail(status::io, "cannot make an eventfd: %s", std::strerror(errno));
+  errno = 0;
+  int const bound = options_.port == 0                         ? bind_to_any_port("127.0.0.1")
+                    : bind_to_port("127.0.0.1", options_.port) ? options_.port
+                                                               : -1;
+  if (bound <= 0) {
+    int const error = errno;
+    return fail(error == EADDRINUSE ? status::busy : status::io,
+                "cannot listen at 127.0.0.1:%u for HTTP: %s", unsigned(options_.port),
+                error != 0 ? std::strerror(error) : "no reason given");
+  }
+  port_ = uint16_t(bound);
+  signals_blocked const for_the_new_threads;
+  listener_ = std::thread([this] {
+    if (!listen_after_bind())
+      log(log_level::error, "the HTTP server at 127.0.0.1:%u has ended by itself", unsigned(port_));
+    has_ended_ = true;
+  });
+  // cpp-httplib's stop() does nothing before the listener runs.
+  while (!is_running() && !has_ended_)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return status::ok;
+}
+
+void http_server::state::stop() {
+  if (listener_.joinable()) {
+    uint64_t const one = 1;
+    (void)!::write(stop_file_, &one, sizeof one);
+    Server::stop();
+    listener_.join();
+  }
+  if (stop_file_ >= 0)
+    ::close(stop_file_);
+  stop_file_ = -1;
+}
+
+void http_server::state::answer(const httplib::Request &request,
+                                httplib::Response &response) const {
+  if (!is_loopback(request.get_header_value("Host"))) {
+    response.status = 403;
+    return;
+  }
+  if (request.method != "GET" && request.method != "HEAD") {
+    response.status = 405;
+    response.set_header("Allow", "GET, HEAD");
+    return;
+  }
+  for (http_page const &page : pages_) {
+    if (page.path != request.path)
+      continue;
+    response.set_header("Cache-Control", "no-store");
+    response.set_header("X-Content-Type-Options", "nosniff");
+    response.set_header("Content-Security-Policy",
+                        "default-src 'none'; style-src 'unsafe-inline'; script-src "
+                        "'unsafe-inline'; connect-src 'self'; "
+                        "frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
+    response.set_content(page.body(), page.content_type.c_str());
+    return;
+  }
+  response.status = 404;
+}
+
+void http_server::state::serve(bounded_stream &stream) {
+  auto const without_ranges = [](httplib::Request &request) {
+    request.ranges.clear();
+  };
+  bool closed = false;
+  try {
+    process_request(stream, true, closed, without_ranges);
+  } catch (const std::exception &error) {
+    log(log_level::warning, "HTTP: a request was dropped: %s", error.what());
+  }
+}
+
+bool http_server::state::process_and_close_socket(socket_t socket) {
+  if (is_refusing) {
+    send_refusal(socket);
+  } else {
+    auto const deadline =
+        std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.timeout_ns);
+    bounded_stream stream{socket, {options_.request_size_max, deadline, stop_file_}};
+    serve(stream);
+  }
+  // Bytes that came and nobody read would make close() a reset, which can overtake the answer.
+  ::shutdown(socket, SHUT_WR);
+  std::array<char, 4096> unread;
+  for (int i = 0; i < 16 && ::recv(socket, unread.data(), unread.size(), MSG_DONTWAIT) > 0; i++)
+    continue;
+  ::close(socket);
+  return true;
+}
+
+http_server::http_server(std::unique_ptr<state> of) : state_{std::move(of)} {}
+
+http_server::~http_server() {
+  state_->stop();
+}
+
+uint16_t http_server::port() const noexcept {
+  return state_->port();
+}
+
+result<std::unique_ptr<http_server>> http_server::start(const http_server_options &options,
+                                                        std::vector<http_page> pages) {
+  std::unique_ptr<http_server> server{
+      new http_server(std::make_unique<state>(options, std::move(pages)))};
+  if (status const code = server->state_->start(); code != status::ok)
+    return code;
+  return server;
+}
+
+}  // namespace tanada::port

@@ -1,0 +1,184 @@
+// Operations on their way to libfabric.
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/libfabric/libfabric_queue.hpp"
+#include "backends/libfabric/libfabric_status.hpp"
+#include "backends/libfabric/shm_name.hpp"
+
+namespace tanada::port {
+namespace {
+
+// A network that is full takes more within microseconds; one that cannot connect tries again with
+// each offer.
+constexpr uint32_t refusals_quick = 64;
+constexpr uint64_t retry_ns_step = 100'000, retry_ns_max = 10'000'000;
+
+}  // namespace
+
+status libfabric_endpoint::post(const fabric_op &op) {
+  TND_TRY(fabric_op_check(op, properties()));
+  auto *const peer = op.kind == fabric_op_kind::receive ? nullptr : peers_.find(op.peer);
+  if (op.kind != fabric_op_kind::receive && peer == nullptr)
+    return status::no_entry;
+  bool const holds =
+      !fabric_is_element(op) && !(fabric_is_copied(op) && op.region == no_fabric_region);
+  auto held =
+      holds ? regions_->acquire(op) : result<libfabric_regions::hold>{libfabric_regions::hold{}};
+  if (!held.ok())
+    return held.error();
+  uint32_t const index = ops_.insert(op);
+  if (index == fabric_op_table::no_slot) {
+    regions_->release(held.value());
+    return status::again;
+  }
+  flights_[index].held = held.value();
+  if (fabric_is_copied(op))
+    copy_source(index);
+  auto &waiting = peer == nullptr ? receives_waiting_ : peer->waiting;
+  if (!waiting.empty() || !submit(index)) {
+    waiting.push_back(index);
+    if (peer != nullptr)
+      backlog_.insert(op.peer);
+  }
+  return status::ok;
+}
+
+// From now on the operation's memory is ours. A copy of our own is as quick as the provider's
+// (FI_INJECT), and serves those that must wait.
+void libfabric_endpoint::copy_source(uint32_t index) {
+  auto &op = ops_[index].op;
+  auto &mine = flights_[index];
+  std::byte *const copy = copies_.get() + size_t(index) * properties().copied_size_max;
+  std::memcpy(copy, op.addr, op.size);
+  op.addr = copy;
+  regions_->release(mine.held);
+  mine.held = {.region = no_fabric_region,
+               .cached = nullptr,
+               .descriptor = copies_region_ ? fi_mr_desc(copies_region_.get()) : nullptr};
+}
+
+std::deque<uint32_t> &libfabric_endpoint::waiting_of(const fabric_op &op) {
+  if (op.kind == fabric_op_kind::receive)
+    return receives_waiting_;
+  return peers_.find_any(op.peer)->waiting;
+}
+
+// False: the network does not take it now.
+bool libfabric_endpoint::submit(uint32_t index) {
+  auto &slot = ops_[index];
+  auto *const peer =
+      slot.op.kind == fabric_op_kind::receive ? nullptr : peers_.find_any(slot.op.peer);
+  if (peer != nullptr && peer->gone) {
+    flights_[index].is_partial = false;  // whoever calls takes it out of the queue
+    settle(index, status::peer_lost);
+    return true;
+  }
+  if (peer != nullptr && peer->broken)
+    return false;
+  if (fabric_is_vector(slot.op))
+    return submit_vector(index, *peer);
+  ssize_t const code = hand_over(index, peer);
+  if (code == -FI_EAGAIN)
+    return false;
+  if (code == 0) {
+    slot.state = fabric_slot_state::posted;
+    if (peer != nullptr)
+      peer->in_flight++;
+  } else {
+    auto const why = libfabric_status(int(-code));
+    if (peer != nullptr && why == status::peer_lost)
+      connection_lost(*peer);
+    flights_[index].lane.reset();
+    settle(index, why);
+  }
+  return true;
+}
+
+ssize_t libfabric_endpoint::hand_over(uint32_t index, libfabric_peer *peer) {
+  auto const &op = ops_[index].op;
+  void *const descriptor = flights_[index].held.descriptor;
+  switch (op.kind) {
+    case fabric_op_kind::send:
+      return fi_send(endpoint_.get(), op.addr, op.size, descriptor, peer->address,
+                     &context_of(index));
+    case fabric_op_kind::receive:
+      return fi_recv(endpoint_.get(), op.addr, op.size, descriptor, FI_ADDR_UNSPEC,
+                     &context_of(index));
+    default: return hand_over_transfer(index, *peer);
+  }
+}
+
+ssize_t libfabric_endpoint::hand_over_transfer(uint32_t index, libfabric_peer &peer) {
+  auto const &op = ops_[index].op;
+  auto *endpoint = endpoint_.get();
+  if (domain_->is_shm()) {
+    if (!peer.lane) {
+      if (peer.lanes_made == shm_lanes_max)
+        return -FI_ECONNABORTED;
+      if (lane_open(peer) != status::ok)
+        return -FI_ENOMEM;
+    }
+    auto &lane = flights_[index].lane;
+    if (!flights_[index].is_partial)
+      lane = peer.lane;
+    endpoint = lane->endpoint.get();
+  }
+  if (op.kind == fabric_op_kind::atomic)
+    return hand_over_atomic(endpoint, index, peer);
+  void *descriptor = flights_[index].held.descriptor;
+  iovec local{op.addr, op.size};
+  fi_rma_iov remote{op.remote.base + op.offset, op.size, op.remote.key};
+  fi_msg_rma message{};
+  message.msg_iov = &local;
+  message.desc = &descriptor;
+  message.iov_count = 1;
+  message.addr = peer.address;
+  message.rma_iov = &remote;
+  message.rma_iov_count = 1;
+  message.context = &context_of(index);
+  if (op.kind == fabric_op_kind::read)
+    return fi_readmsg(endpoint, &message, FI_COMPLETION);
+  // Only o2g is known to send what waits when the next one does not come.
+  uint64_t const more = op.more && domain_->queue_wait() != nullptr ? uint64_t(FI_MORE) : 0;
+  uint64_t const told = op.is_told_by_next && domain_->queue_wait() != nullptr
+                            ? uint64_t(FI_INJECT_COMPLETE)
+                            : domain_->write_flags();
+  return fi_writemsg(endpoint, &message, FI_COMPLETION | told | more);
+}
+
+status libfabric_endpoint::lane_open(libfabric_peer &peer) {
+  auto opened = domain_->endpoint_open(shm_name_create());
+  if (!opened.ok())
+    return opened.error();
+  peer.lane = std::make_shared<shm_lane>(shm_lane{std::move(opened).value()});
+  peer.lanes_made++;
+  return status::ok;
+}
+
+void libfabric_endpoint::submit_waiting() {
+  while (!receives_waiting_.empty() && submit(receives_waiting_.front()))
+    receives_waiting_.pop_front();
+  if (backlog_.empty())
+    return;
+  uint64_t const now_ns = time_.now_ns();
+  for (auto at = backlog_.begin(); at != backlog_.end();) {
+    auto &peer = *peers_.find_any(*at);
+    bool const idle = peer.in_flight == 0 && now_ns < peer.retry_ns;
+    while (!idle && !peer.waiting.empty() && submit(peer.waiting.front())) {
+      peer.waiting.pop_front();
+      peer.refusals = 0;
+    }
+    if (!idle && !peer.waiting.empty() && ++peer.refusals > refusals_quick) {
+      peer.retry_ns =
+          now_ns + std::min(retry_ns_max, (peer.refusals - refusals_quick) * retry_ns_step);
+    }
+    at = peer.waiting.empty() ? backlog_.erase(at) : std::next(at);
+  }
+}
+
+}  // namespace tanada::port

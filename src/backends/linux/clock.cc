@@ -1,0 +1,48 @@
+#include "seams/clock/clock.hpp"
+
+#include <tanada/status.h>
+
+#include <ctime>
+
+namespace tanada::port {
+namespace {
+
+constexpr uint64_t second_ns = 1000000000;
+
+class clock_monotonic final : public clock {
+ public:
+  uint64_t now_ns() noexcept override {
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    uint64_t const now = uint64_t(time.tv_sec) * second_ns + uint64_t(time.tv_nsec);
+    return now == 0 ? 1 : now;
+  }
+
+  uint64_t wall_ns() noexcept override {
+    timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return uint64_t(time.tv_sec) * second_ns + uint64_t(time.tv_nsec);
+  }
+
+  void sleep_ns(uint64_t duration_ns) noexcept override {
+    timespec const time{time_t(duration_ns / second_ns), long(duration_ns % second_ns)};
+    nanosleep(&time, nullptr);
+  }
+};
+
+constinit clock_monotonic instance;
+
+}  // namespace
+
+clock &monotonic_clock() noexcept {
+  return instance;
+}
+
+uint64_t deadline_after(uint64_t now_ns, uint64_t timeout_ns) noexcept {
+  if (timeout_ns == TND_NO_DEADLINE)
+    return TND_NO_DEADLINE;
+  // A limit beyond the end of time is still a limit: the last moment before "none".
+  return timeout_ns < TND_NO_DEADLINE - now_ns ? now_ns + timeout_ns : TND_NO_DEADLINE - 1;
+}
+
+}  // namespace tanada::port

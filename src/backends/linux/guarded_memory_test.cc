@@ -1,0 +1,119 @@
+#include "seams/os/guarded_memory.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tanada::port {
+namespace {
+
+constexpr size_t page = 4096, page_count = 8;
+
+// A mapped file of eight pages, all 'a'.
+class guarded : public testing::Test {
+ protected:
+  void SetUp() override {
+    file_ = memfd_create("guarded", MFD_CLOEXEC);
+    ASSERT_GE(file_, 0);
+    ASSERT_EQ(ftruncate(file_, page * page_count), 0);
+    void *const addr =
+        mmap(nullptr, page * page_count, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+    ASSERT_NE(addr, MAP_FAILED);
+    addr_ = static_cast<std::byte *>(addr);
+    std::memset(addr_, 'a', page * page_count);
+  }
+  void TearDown() override {
+    munmap(addr_, page * page_count);
+    close(file_);
+  }
+  void cut(size_t pages) {
+    ASSERT_EQ(ftruncate(file_, off_t(pages * page)), 0);
+  }
+  char at(size_t index) const {
+    return char(addr_[index * page]);
+  }
+
+  int file_ = -1;
+  std::byte *addr_ = nullptr;
+};
+
+TEST_F(guarded, what_was_cut_off_reads_as_zeros_and_is_noted) {
+  auto made = guarded_memory::guard(addr_, page * page_count);
+  ASSERT_TRUE(made.ok());
+  guarded_memory &guard = *made.value();
+  EXPECT_EQ(guard.lost_count(), 0u);
+  cut(5);
+  errno = 7;
+  EXPECT_EQ(at(6), 0);
+  EXPECT_EQ(errno, 7);
+  EXPECT_EQ(guard.lost_count(), 1u);
+  std::memset(addr_ + 5 * page, 'b', page);  // a store
+  EXPECT_EQ(at(5), 'b');
+  EXPECT_EQ(guard.lost_count(), 2u);
+  for (size_t i = 0; i < page_count; i++)
+    EXPECT_EQ(guard.is_lost(i), i == 5 || i == 6) << i;
+  for (size_t i = 0; i < 5; i++)
+    EXPECT_EQ(at(i), 'a') << i;
+}
+
+TEST_F(guarded, a_system_call_gets_a_fault_there) {
+  auto made = guarded_memory::guard(addr_, page * page_count);
+  ASSERT_TRUE(made.ok());
+  cut(1);
+  int const zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(zero, 0);
+  EXPECT_EQ(read(zero, addr_ + 2 * page, page), -1);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_EQ(read(zero, addr_, page), ssize_t(page));
+  close(zero);
+}
+
+TEST_F(guarded, many_threads_may_run_into_it) {
+  auto made = guarded_memory::guard(addr_, page * page_count);
+  ASSERT_TRUE(made.ok());
+  cut(0);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; i++)
+    threads.emplace_back([&] {
+      for (size_t k = 0; k < page_count; k++)
+        EXPECT_EQ(at(k), 0);
+    });
+  for (auto &one : threads)
+    one.join();
+  EXPECT_EQ(made.value()->lost_count(), page_count);
+}
+
+TEST_F(guarded, entries_are_used_again) {
+  for (size_t i = 0; i < 3 * guarded_memory_count_max; i++)
+    ASSERT_TRUE(guarded_memory::guard(addr_, page * page_count).ok());
+  std::vector<std::unique_ptr<guarded_memory>> kept;
+  for (size_t i = 0; i < guarded_memory_count_max; i++) {
+    auto one = guarded_memory::guard(addr_, page * page_count);
+    ASSERT_TRUE(one.ok());
+    kept.push_back(std::move(one).value());
+  }
+  EXPECT_EQ(guarded_memory::guard(addr_, page * page_count).error(), status::no_space);
+}
+
+using guarded_death = guarded;
+
+TEST_F(guarded_death, other_memory_still_ends_the_process) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        auto made = guarded_memory::guard(addr_, page * 2);
+        cut(1);
+        [[maybe_unused]] volatile char const read = at(5);
+      },
+      "");
+}
+
+}  // namespace
+}  // namespace tanada::port

@@ -1,0 +1,61 @@
+#include "seams/os/plugin_paths.hpp"
+
+#include <dlfcn.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+
+namespace tanada::port {
+namespace {
+
+// A file's name, which the dynamic linker wrote as it loaded the file, maybe for another thread.
+// dladdr() takes the linker's lock, under which that was; ThreadSanitizer does not see that lock,
+// so it is not to look at this read either.
+__attribute__((no_sanitize("thread"))) std::string name_by_the_linker(const char *text) {
+  std::string copy;
+  for (; *text != '\0'; text++)
+    copy.push_back(*text);
+  return copy;
+}
+
+std::string folder_of_this_code() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void *>(&plugin_paths), &info) == 0 || info.dli_fname == nullptr)
+    return {};
+  std::string file = name_by_the_linker(info.dli_fname);
+  // Of a program the linker knows what it was called by: a bare word where the shell found it, or
+  // the name of a link.
+  if (file == program_invocation_name) {
+    std::error_code error;
+    file = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  }
+  size_t const slash = file.rfind('/');
+  return slash == std::string::npos ? std::string{} : file.substr(0, slash);
+}
+
+}  // namespace
+
+std::vector<std::string> plugin_paths(const char *file) {
+  std::vector<std::string> paths;
+  if (const char *list = std::getenv("TND_PLUGIN_PATH"); list != nullptr) {
+    std::string_view rest = list;
+    while (!rest.empty()) {
+      auto const folder = rest.substr(0, rest.find(':'));
+      if (!folder.empty())
+        paths.push_back(std::string{folder} + "/" + file);
+      rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+    }
+  }
+  if (auto const here = folder_of_this_code(); !here.empty())
+    for (const char *below : {"/", "/tanada/", "/../lib/", "/../lib/tanada/"})
+      paths.push_back(here + below + file);
+#if defined(TND_PLUGIN_DIR)
+  paths.push_back(std::string{TND_PLUGIN_DIR} + "/" + file);
+#endif
+  paths.push_back(file);
+  return paths;
+}
+
+}  // namespace tanada::port

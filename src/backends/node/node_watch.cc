@@ -1,0 +1,118 @@
+#include "seams/bootstrap/node_watch.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "core/base/log.hpp"
+
+namespace tanada::port {
+namespace {
+
+constexpr int ending_ms_max = 1'000;  // from the closing of files to the end
+
+// The system closes a process's files some time before it tells that the process has ended: others
+// may know from a connection. From the first on its record says so: the state Z, or PF_EXITING
+// among its flags.
+bool is_ending(int64_t process) {
+  constexpr unsigned exiting = 0x4;
+  char path[32], text[512];
+  std::snprintf(path, sizeof path, "/proc/%lld/stat", static_cast<long long>(process));
+  int const file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0)
+    return false;
+  ssize_t const size = read(file, text, sizeof text - 1);
+  close(file);
+  if (size <= 0)
+    return false;
+  text[size] = 0;
+  // The name comes before, and may hold anything but ends with the last bracket.
+  const char *const after_name = std::strrchr(text, ')');
+  char state = 0;
+  unsigned flags = 0;
+  bool const is_read =
+      after_name != nullptr &&
+      std::sscanf(after_name + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) == 2;
+  return is_read && (state == 'Z' || state == 'X' || (flags & exiting) != 0);
+}
+
+}  // namespace
+
+void node_watch::start(std::vector<watched_process> watched, node_watch_calls calls) {
+  calls_ = std::move(calls);
+  for (auto &each : watched) {
+    // Close-on-exec by itself.
+    each.descriptor = int(syscall(SYS_pidfd_open, pid_t(each.process), 0u));
+    if (each.descriptor >= 0)
+      watched_.push_back(each);
+    else if (errno == ESRCH)
+      end(each.rank);  // before it could be watched
+    else
+      log(log_level::debug, "rank %d is not watched: %s", int(each.rank), std::strerror(errno));
+  }
+  if (watched_.empty())
+    return;
+  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_ < 0)
+    return;
+  // Signals are the program's.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread{[this] {
+    run();
+  }};
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+node_watch::~node_watch() {
+  if (thread_.joinable()) {
+    eventfd_write(wake_, 1);
+    thread_.join();
+  }
+  if (wake_ >= 0)
+    close(wake_);
+  for (auto const &each : watched_)
+    close(each.descriptor);
+}
+
+void node_watch::end(int32_t rank) {
+  if (!calls_.has_left(rank))
+    calls_.lose(rank);
+}
+
+void node_watch::run() {
+  for (;;) {
+    std::vector<pollfd> polled{{wake_, POLLIN, 0}};
+    {
+      std::lock_guard const lock{mutex_};
+      for (auto const &each : watched_)
+        polled.push_back({each.descriptor, POLLIN, 0});
+    }
+    if (poll(polled.data(), polled.size(), -1) > 0 && polled[0].revents != 0)
+      return;
+    look();
+  }
+}
+
+void node_watch::look() {
+  std::lock_guard const lock{mutex_};
+  for (size_t i = watched_.size(); i-- > 0;) {
+    pollfd one{watched_[i].descriptor, POLLIN, 0};
+    if (poll(&one, 1, is_ending(watched_[i].process) ? ending_ms_max : 0) <= 0)
+      continue;
+    int32_t const rank = watched_[i].rank;
+    close(watched_[i].descriptor);
+    watched_.erase(watched_.begin() + ptrdiff_t(i));
+    end(rank);
+  }
+}
+
+}  // namespace tanada::port

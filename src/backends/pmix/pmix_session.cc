@@ -1,0 +1,191 @@
+#include "backends/pmix/pmix_session.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+
+#include "backends/pmix/pmix_wait.hpp"
+#include "core/base/log.hpp"
+
+namespace tanada::port {
+namespace {
+
+constexpr uint64_t join_timeout_ns = 30'000'000'000, leave_timeout_ns = 10'000'000'000;
+
+pmix_status_t watched_codes[] = {
+    PMIX_ERR_LOST_CONNECTION,      PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_TERM_WO_SYNC,
+    PMIX_ERR_PROC_REQUESTED_ABORT, PMIX_ERR_PROC_KILLED_BY_CMD,  PMIX_ERR_EXIT_NONZERO_TERM,
+    PMIX_ERR_JOB_ABORTED,          PMIX_EVENT_NODE_DOWN,
+#if defined(PMIX_ERR_PROC_ABORTED)
+    PMIX_ERR_PROC_ABORTED,
+#endif
+#if defined(PMIX_ERR_PROC_ABORTING)
+    PMIX_ERR_PROC_ABORTING,
+#endif
+};
+
+// By a thread of PMIx. `source` is who says it; whom it is about may be told beside.
+void on_event(size_t, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[],
+              size_t info_count, pmix_info_t[], size_t, pmix_event_notification_cbfunc_fn_t done,
+              void *data) {
+  if (std::find(std::begin(watched_codes), std::end(watched_codes), code) ==
+      std::end(watched_codes)) {
+    if (done != nullptr)
+      done(PMIX_EVENT_NO_ACTION_TAKEN, nullptr, 0, nullptr, nullptr, data);
+    return;
+  }
+  auto const &self = pmix_session::of_process().self();
+  pmix_proc_t gone{};
+  if (source != nullptr)
+    gone = *source;
+  for (size_t i = 0; i < info_count; i++) {
+    bool const is_named =
+        std::strncmp(info[i].key, PMIX_EVENT_AFFECTED_PROC, sizeof info[i].key) == 0;
+    if (is_named && info[i].value.type == PMIX_PROC && info[i].value.data.proc != nullptr)
+      gone = *info[i].value.data.proc;
+  }
+  log(log_level::debug, "PMIx tells of %s: rank %" PRIu32 " of %s", PMIx_Error_string(code),
+      gone.rank, gone.nspace);
+  // If it is no rank of ours it is the launcher or a node: what is left of the job ends here.
+  bool const is_rank =
+      gone.rank <= INT32_MAX && std::strncmp(gone.nspace, self.nspace, sizeof self.nspace) == 0;
+  pmix_lose(int32_t(is_rank ? gone.rank : self.rank));
+  if (code == PMIX_ERR_LOST_CONNECTION && !is_rank)
+    pmix_session::of_process().launcher_is_gone();
+  if (done != nullptr)
+    done(PMIX_EVENT_NO_ACTION_TAKEN, nullptr, 0, nullptr, nullptr, data);
+}
+
+}  // namespace
+
+// Never destroyed: threads of PMIx may use it until the end.
+pmix_session &pmix_session::of_process() {
+  static auto *const made = new pmix_session;
+  return *made;
+}
+
+status pmix_session::join(std::string &message) {
+  std::lock_guard const lock{mutex_};
+  if (is_exiting_ || (is_connected_ && process_ != getpid())) {
+    message = is_exiting_ ? "the process is ending"
+                          : "this process was forked from one of the job and is none itself";
+    return status::bad_state;
+  }
+  if (!is_connected_)
+    TND_TRY(connect(message));
+  users_++;
+  return status::ok;
+}
+
+void pmix_session::watch_launcher(std::function<void()> gone) {
+  {
+    std::lock_guard const lock{launcher_mutex_};
+    if (!has_lost_launcher_) {
+      on_launcher_gone_ = std::move(gone);
+      return;
+    }
+  }
+  gone();
+}
+
+void pmix_session::launcher_is_gone() {
+  std::function<void()> gone;
+  {
+    std::lock_guard const lock{launcher_mutex_};
+    has_lost_launcher_ = true;
+    gone.swap(on_launcher_gone_);
+  }
+  if (gone)
+    gone();
+}
+
+void pmix_session::leave() {
+  std::lock_guard const lock{mutex_};
+  users_--;
+  if (is_exiting_ && users_ == 0)
+    end();
+}
+
+void pmix_session::at_exit() {
+  auto &session = of_process();
+  std::lock_guard const lock{session.mutex_};
+  session.is_exiting_ = true;
+  if (session.users_ == 0)
+    session.end();
+}
+
+status pmix_session::connect(std::string &message) {
+  auto const self = std::make_shared<pmix_proc_t>();  // outlives this call if PMIx does not return
+  pmix_status_t code = PMIX_ERROR;
+  status const bounded =
+      pmix_bounded(join_timeout_ns, [self] { return PMIx_Init(self.get(), nullptr, 0); }, code);
+  if (bounded != status::ok) {
+    message = "the launcher's process on this node did not answer within 30 s";
+    return bounded;
+  }
+  if (code != PMIX_SUCCESS) {
+    message =
+        std::string{"PMIx_Init: "} + PMIx_Error_string(code) +
+        "; if nobody is there any more who started this process, TND_BOOTSTRAP=alone runs it alone";
+    return code == PMIX_ERR_UNREACH ? status::no_device : pmix_status_of(code);
+  }
+  self_ = *self, is_connected_ = true, process_ = getpid();
+  if (std::atexit(at_exit) != 0)
+    log(log_level::warning,
+        "atexit is full: the launcher will take this process's end for a failure");
+  watch();
+  return status::ok;
+}
+
+// SLURM takes no orders for events: what comes by itself, the loss of the launcher, has to do.
+// Processes of this node are watched anyhow.
+void pmix_session::watch() {
+  for (size_t count : {std::size(watched_codes), size_t{0}}) {
+    pmix_wait wait;
+    pmix_answer answer;
+    pmix_status_t const code =
+        PMIx_Register_event_handler(count == 0 ? nullptr : watched_codes, count, nullptr, 0,
+                                    on_event, pmix_wait::on_registered, wait.data());
+    if (code >= 0 && wait.wait(join_timeout_ns, false, answer) == status::ok && answer.code >= 0) {
+      handler_ = answer.reference, is_watching_ = true;
+      return;
+    }
+    log(log_level::debug, "PMIx will not tell of %zu events: %s", count,
+        PMIx_Error_string(code < 0 ? code : answer.code));
+  }
+}
+
+void pmix_session::end() {
+  if (!is_connected_ || process_ != getpid())
+    return;
+  is_connected_ = false;
+  pmix_status_t code = PMIX_ERROR;
+  if (is_watching_) {
+    pmix_wait wait;
+    pmix_answer answer;
+    void *const data = wait.data();
+    code = PMIx_Deregister_event_handler(handler_, pmix_wait::on_done, data);
+    if (code == PMIX_SUCCESS)
+      static_cast<void>(wait.wait(leave_timeout_ns, false, answer));
+    else
+      pmix_wait::take_back(data);
+  }
+  auto const say_and_finalize = [] {
+    pmix_value_t left{};
+    left.type = PMIX_BOOL, left.data.flag = true;
+    if (PMIx_Put(PMIX_GLOBAL, pmix_left_key, &left) == PMIX_SUCCESS)
+      static_cast<void>(PMIx_Commit());
+    return PMIx_Finalize(nullptr, 0);
+  };
+  status const bounded = pmix_bounded(leave_timeout_ns, say_and_finalize, code);
+  if (bounded != status::ok)
+    log(log_level::warning, "PMIx_Finalize did not return within 10 s");
+  else if (code != PMIX_SUCCESS)
+    log(log_level::warning, "PMIx_Finalize: %s", PMIx_Error_string(code));
+}
+
+}  // namespace tanada::port

@@ -1,0 +1,85 @@
+#include "seams/bootstrap/bootstrap.hpp"
+
+#include <unistd.h>
+
+#include <cinttypes>
+#include <cstdlib>
+
+#include "backends/node/launch.hpp"
+#include "core/base/log.hpp"
+#include "seams/bootstrap/bootstrap_plugin.hpp"
+#include "seams/bootstrap/card.hpp"
+#include "seams/bootstrap/value_table.hpp"
+
+namespace tanada::port {
+namespace {
+
+class alone final : public bootstrap {
+ public:
+  alone() : job_{"alone." + std::to_string(getpid()) + "." + random_digits()} {}
+
+  const char *name() const noexcept override {
+    return "alone";
+  }
+  int32_t rank() const noexcept override {
+    return 0;
+  }
+  int32_t count() const noexcept override {
+    return 1;
+  }
+  const std::string &job() const noexcept override {
+    return job_;
+  }
+  const std::vector<int32_t> &node_ranks() const noexcept override {
+    return node_ranks_;
+  }
+
+  status publish(std::string_view key, std::span<const std::byte> value) override {
+    return values_.publish(key, value);
+  }
+  status exchange(uint64_t) override {
+    values_.settle();
+    return status::ok;
+  }
+  result<std::vector<std::byte>> lookup(int32_t rank, std::string_view key) override {
+    if (rank != 0)
+      return fail(status::invalid, "rank %" PRId32 " of a job of 1", rank);
+    return values_.find(key);
+  }
+  status barrier(uint64_t) override {
+    return status::ok;
+  }
+
+  void abort(int32_t code, const char *message) noexcept override {
+    log(log_level::error, "the job is aborted with code %" PRId32 ": %s", code, message);
+    std::_Exit(code);
+  }
+  int32_t lost() const noexcept override {
+    return -1;
+  }
+
+ private:
+  std::string const job_;
+  std::vector<int32_t> const node_ranks_{0};
+  value_table values_;
+};
+
+}  // namespace
+
+std::unique_ptr<bootstrap> bootstrap_alone() {
+  auto made = std::make_unique<alone>();
+  // Nobody is there to be met: without random numbers it goes on.
+  static_cast<void>(process_card_publish(*made));
+  return made;
+}
+
+result<std::unique_ptr<bootstrap>> bootstrap_open() {
+  auto kind = launch_kind_of([](const char *name) -> const char * { return std::getenv(name); });
+  if (!kind.ok())
+    return kind.error();
+  if (kind.value() == launch_kind::alone)
+    return bootstrap_alone();
+  return bootstrap_pmix();
+}
+
+}  // namespace tanada::port

@@ -1,0 +1,35 @@
+#include "backends/sockets/shared_socket.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "backends/sockets/socket_options.hpp"
+#include "core/base/log.hpp"
+
+namespace tanada::port {
+
+result<stream_id> adopt_shared(stream_set &set, int socket, uint64_t word) {
+  int const flags = fcntl(socket, F_GETFL);
+  if (flags < 0)
+    return fail(status::bad_file, "socket %d: %s", socket, std::strerror(errno));
+  int kind = 0;
+  socklen_t size = sizeof kind;
+  sockaddr_storage peer{};
+  socklen_t peer_size = sizeof peer;
+  bool const is_stream =
+      getsockopt(socket, SOL_SOCKET, SO_TYPE, &kind, &size) == 0 && kind == SOCK_STREAM;
+  if (!is_stream || getpeername(socket, reinterpret_cast<sockaddr *>(&peer), &peer_size) != 0)
+    return fail(status::invalid, "descriptor %d is not a connected stream socket", socket);
+  int const own = fcntl(socket, F_DUPFD_CLOEXEC, 0);
+  if (own < 0)
+    return fail(socket_status(errno), "socket %d cannot be duplicated: %s", socket,
+                std::strerror(errno));
+  auto const id = set.adopt(own, word);
+  fcntl(socket, F_SETFL, flags);  // a set may set O_NONBLOCK, which duplicates share
+  return id;
+}
+
+}  // namespace tanada::port

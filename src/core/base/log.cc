@@ -1,0 +1,143 @@
+#include "core/base/log.hpp"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <tanada/status.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "core/base/assert.hpp"
+#include "core/base/escape.hpp"
+#include "core/base/message.hpp"
+#include "core/base/setting_names.hpp"
+#include <tanada/device/detail/base/status.hpp>
+
+namespace tanada {
+namespace {
+
+// A message that other objects of its thread may set and read while they are destroyed, and after
+// that.
+class message_slot {
+ public:
+  std::string &text() noexcept {
+    if (!is_live_)
+      new (bytes_) std::string;
+    is_live_ = true;
+    return *std::launder(reinterpret_cast<std::string *>(bytes_));
+  }
+  void release() noexcept {
+    if (is_live_)
+      std::destroy_at(&text());
+    is_live_ = false;
+  }
+
+ private:
+  alignas(std::string) std::byte bytes_[sizeof(std::string)] = {};
+  bool is_live_ = false;
+};
+constinit thread_local message_slot slot_of_thread;  // has no destructor
+
+// exit() destroys the thread_local objects of the main thread before it calls handlers of atexit()
+// and destructors of static objects. Programs close what they have open there, and print why that
+// failed.
+struct slot_releaser {
+  ~slot_releaser() {
+    if (gettid() != getpid())
+      slot_of_thread.release();
+  }
+};
+
+std::string &message_of_thread() {
+  thread_local slot_releaser releaser;
+  return slot_of_thread.text();
+}
+
+bool &is_message_logged() {
+  thread_local bool is_logged = false;
+  return is_logged;
+}
+
+constexpr size_t text_size_max = 1024;  // bytes of a line, its end included
+
+// A value that is not understood leaves the default here: settings_check() reports it.
+spdlog::level::level_enum level_of_environment() {
+  const char *const text = std::getenv("TND_LOG");
+  if (text == nullptr)
+    return spdlog::level::warn;
+  auto const *const known = std::find(std::begin(log_level_names), std::end(log_level_names), text);
+  return known != std::end(log_level_names) ? spdlog::level::from_str(text) : spdlog::level::warn;
+}
+
+// Never destroyed: threads stuck in a store may outlive main and still have something to say.
+spdlog::logger &logger() {
+  static spdlog::logger &instance = *[] {
+    auto *const made =
+        new spdlog::logger{"tanada", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
+    made->set_pattern("%H:%M:%S.%e tanada %l: %v");
+    made->set_level(level_of_environment());
+    return made;
+  }();
+  return instance;
+}
+
+}  // namespace
+
+void log(log_level level, const char *format, ...) noexcept try {
+  static constexpr spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::info,
+                                                         spdlog::level::warn, spdlog::level::err};
+  auto const wanted = levels[int(level)];
+  if (!logger().should_log(wanted))
+    return;
+  va_list arguments;
+  va_start(arguments, format);
+  char text[text_size_max];
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  logger().log(wanted, "{}", escape_control(text));
+} catch (const std::bad_alloc &) {
+  std::fprintf(stderr, "tanada: no memory to say more than: %s\n", format);
+}
+
+// Callers print it as it is, and a daemon's comes from its peer.
+void set_last_message(std::string message) {
+  message_of_thread() = escape_control(message);
+  is_message_logged() = false;
+}
+
+bool last_message_is_logged() noexcept {
+  return is_message_logged();
+}
+
+const std::string &last_message() {
+  return message_of_thread();
+}
+
+status fail(status code, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  char text[text_size_max];
+  vsnprintf(text, sizeof text, format, arguments);
+  set_last_message(text);
+  va_end(arguments);
+  log(log_level::warning, "%s (%s)", last_message().c_str(), tnd_status_name(tnd_status(code)));
+  is_message_logged() = logger().should_log(spdlog::level::warn);
+  return code;
+}
+
+void assert_failed(const char *condition, const char *file, int line) noexcept {
+  std::fprintf(stderr, "tanada: bug: %s at %s:%d\n", condition, file, line);
+  std::abort();
+}
+
+}  // namespace tanada
+
+const char *tnd_last_message() noexcept {
+  return tanada::last_message().c_str();
+}

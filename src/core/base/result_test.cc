@@ -1,0 +1,63 @@
+#include "core/base/result.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+namespace tanada {
+namespace {
+
+TEST(result, holds_a_value) {
+  result<std::string> made = std::string{"rice"};
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(made.value(), "rice");
+  EXPECT_EQ(made.error(), status::ok);
+}
+
+TEST(result, holds_an_error) {
+  result<std::string> made = status::no_space;
+  EXPECT_FALSE(made.ok());
+  EXPECT_EQ(made.error(), status::no_space);
+}
+
+TEST(result, moves_what_cannot_be_copied) {
+  result<std::unique_ptr<int>> made = std::make_unique<int>(7);
+  std::unique_ptr<int> taken = std::move(made).value();
+  EXPECT_EQ(*taken, 7);
+}
+
+TEST(result, value_of_an_error_is_our_bug) {
+  EXPECT_DEATH(
+      {
+        result<int> made = status::io;
+        made.value() = 1;
+      },
+      "bug: ok\\(\\)");
+}
+
+TEST(result, ok_is_no_error) {
+  EXPECT_DEATH((void)result<int>{status::ok}, "bug: error != status::ok");
+}
+
+status first_failure(status first, status second, int &steps) {
+  steps++;
+  TND_TRY(first);
+  steps++;
+  TND_TRY(second);
+  steps++;
+  return status::ok;
+}
+
+TEST(result, try_returns_the_first_failure) {
+  int steps = 0;
+  EXPECT_EQ(first_failure(status::io, status::ok, steps), status::io);
+  EXPECT_EQ(steps, 1);
+  EXPECT_EQ(first_failure(status::ok, status::busy, steps), status::busy);
+  EXPECT_EQ(steps, 3);
+  EXPECT_EQ(first_failure(status::ok, status::ok, steps), status::ok);
+  EXPECT_EQ(steps, 6);
+}
+
+}  // namespace
+}  // namespace tanada

@@ -1,0 +1,403 @@
+// core/wire/pool.hpp: what a client of the pool and its daemon say to each other, over one stream.
+//
+// A frame is a header, a body (one message) and data (bytes of objects). Client and server first
+// shake hands: hello, challenge, proof, welcome, see products/pool/auth.hpp; `identify` may come before.
+// Then each request is answered by one frame of the same kind and tag, in any order; `close`,
+// `note` and `mapped_reads` have no answer. An answer with a status other than 0 has a text as its
+// body.
+#pragma once
+
+#include "core/wire/codec.hpp"
+#include "core/wire/status_code.hpp"
+
+namespace tanada::wire::pool {
+
+inline constexpr uint32_t protocol_version = 3;
+inline constexpr uint32_t frame_magic = 0x31444E54;  // "TND1"
+inline constexpr size_t body_size_max = 65536;
+inline constexpr size_t name_size_max = 512;
+inline constexpr size_t range_count_max = 2048;  // of one message
+inline constexpr size_t piece_count_max = 2048;  // of one object
+inline constexpr uint64_t object_size_max = uint64_t{1} << 46;
+inline constexpr uint64_t fabric_proof_ns =
+    10'000'000'000;  // from the name of an endpoint to the proof of it
+
+enum class kind : uint16_t {
+  hello = 1,
+  challenge,
+  proof,
+  welcome,
+  identify,
+  create = 16,
+  open,
+  resize,
+  write,
+  read,
+  note,
+  commit,
+  close,
+  put,
+  get,
+  stat,
+  list,
+  rename,
+  remove,
+  set_flags,
+  set_commit,
+  segment,
+  statistics,
+  fabric,
+  rma_write,
+  rma_read,
+  fabric_proof,
+  mapped_reads,
+  reserve,
+};
+
+struct frame {
+  uint32_t magic = frame_magic;
+  uint16_t what = 0;  // kind
+  uint16_t reserved = 0;
+  uint32_t body_size = 0;  // bytes
+  int32_t code = 0;        // answers: tnd_status
+  uint64_t tag = 0;        // the client's; handed back
+  uint64_t data_size = 0;  // bytes behind the body
+};
+static_assert(sizeof(frame) == 32 && offsetof(frame, tag) == 16 &&
+              offsetof(frame, data_size) == 24);
+
+// protocol: not a frame, or one larger than any may be.
+status frame_check(const frame &head);
+
+using wire::status_of;
+
+using bytes32 = std::array<uint8_t, 32>;
+
+struct range {
+  uint64_t offset = 0, size = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.offset) && f(m.size);
+  }
+};
+
+// Where a part of an object lies in the pool.
+struct piece {
+  uint32_t segment = 0;
+  uint64_t offset = 0, size = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.segment) && f(m.offset) && f(m.size);
+  }
+};
+
+struct info {
+  uint64_t size = 0, version = 0, created_ns = 0, checksum = 0;
+  uint32_t checksum_kind = 0, flags = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.size) && f(m.version) && f(m.created_ns) && f(m.checksum) && f(m.checksum_kind) &&
+           f(m.flags);
+  }
+};
+
+struct hello_message {
+  uint32_t version = protocol_version;
+  std::string space, key_id;
+  bytes32 nonce{};
+  static bool fields(auto &f, auto &m) {
+    return f(m.version) && f(m.space) && f(m.key_id) && f(m.nonce);
+  }
+};
+
+// Before the hello, once: the answer says which daemon this is, for a client that reaches it in two
+// ways.
+struct identity_reply {
+  bytes32 id{};
+  static bool fields(auto &f, auto &m) {
+    return f(m.id);
+  }
+};
+
+struct challenge_message {
+  uint32_t version = protocol_version;
+  bytes32 nonce{}, proof{};
+  static bool fields(auto &f, auto &m) {
+    return f(m.version) && f(m.nonce) && f(m.proof);
+  }
+};
+
+struct proof_message {
+  bytes32 proof{};
+  static bool fields(auto &f, auto &m) {
+    return f(m.proof);
+  }
+};
+
+// With `shares_memory` the counters' descriptor comes with it, see products/pool/shared.hpp.
+struct welcome_message {
+  uint8_t can_write = 0, is_durable = 0, shares_memory = 0;
+  std::string reason;  // why memory is not shared
+  static bool fields(auto &f, auto &m) {
+    return f(m.can_write) && f(m.is_durable) && f(m.shares_memory) && f(m.reason);
+  }
+};
+
+struct create_request {
+  std::string name, set;
+  uint64_t size = 0;
+  uint32_t flags = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.name) && f(m.set) && f(m.size) && f(m.flags);
+  }
+};
+
+struct open_request {  // open, stat
+  std::string name;
+  uint64_t version = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.name) && f(m.version);
+  }
+};
+
+struct object_reply {  // create, open, resize; pieces where memory is shared
+  uint64_t handle = 0;
+  info about;
+  std::vector<piece> pieces;
+  static bool fields(auto &f, auto &m) {
+    return f(m.handle) && f(m.about) && f(m.pieces);
+  }
+};
+
+struct resize_request {
+  uint64_t handle = 0, size = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.handle) && f(m.size);
+  }
+};
+
+// write: the data follows, range after range. read: the answer has it. note: ranges that were
+// written through the mapping.
+struct ranges_request {
+  uint64_t handle = 0;
+  std::vector<range> ranges;
+  static bool fields(auto &f, auto &m) {
+    return f(m.handle) && f(m.ranges);
+  }
+};
+
+struct handle_request {  // close
+  uint64_t handle = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.handle);
+  }
+};
+
+struct commit_terms {
+  uint32_t flags = 0, checksum_kind = 0;
+  uint8_t has_checksum = 0;
+  uint64_t checksum = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.flags) && f(m.checksum_kind) && f(m.has_checksum) && f(m.checksum);
+  }
+};
+
+struct commit_request {
+  uint64_t handle = 0;
+  commit_terms terms;
+  static bool fields(auto &f, auto &m) {
+    return f(m.handle) && f(m.terms);
+  }
+};
+
+struct put_request {  // its data is the object
+  std::string name;
+  commit_terms terms;
+  static bool fields(auto &f, auto &m) {
+    return f(m.name) && f(m.terms);
+  }
+};
+
+struct info_reply {  // commit, put, stat; get: its data is the object, or nothing when it is larger
+                     // than the capacity
+  info about;
+  static bool fields(auto &f, auto &m) {
+    return f(m.about);
+  }
+};
+
+struct get_request {
+  std::string name;
+  uint64_t capacity = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.name) && f(m.capacity);
+  }
+};
+
+struct list_request {
+  std::string prefix, after;  // names > after
+  static bool fields(auto &f, auto &m) {
+    return f(m.prefix) && f(m.after);
+  }
+};
+
+struct list_entry {
+  std::string name;
+  info about;
+  static bool fields(auto &f, auto &m) {
+    return f(m.name) && f(m.about);
+  }
+};
+
+struct list_reply {
+  std::vector<list_entry> entries;
+  uint8_t more = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.entries) && f(m.more);
+  }
+};
+
+struct rename_request {
+  std::string name, new_name;
+  uint32_t flags = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.name) && f(m.new_name) && f(m.flags);
+  }
+};
+
+struct flags_request {  // remove, set_flags
+  std::string name;
+  uint32_t flags = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.name) && f(m.flags);
+  }
+};
+
+struct set_commit_request {
+  std::string set;
+  uint64_t count = 0;
+  uint32_t flags = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.set) && f(m.count) && f(m.flags);
+  }
+};
+
+struct segment_request {
+  uint32_t segment = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.segment);
+  }
+};
+
+struct segment_reply {  // its descriptor comes with it
+  uint64_t size = 0, file_offset = 0;
+  uint8_t writable = 0, has_huge_pages = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.size) && f(m.file_offset) && f(m.writable) && f(m.has_huge_pages);
+  }
+};
+
+// The segments that the namespace's next objects use first: a client may map them ahead.
+struct reserve_request {
+  uint64_t size = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.size);
+  }
+};
+
+struct reserve_reply {
+  std::vector<uint32_t> segments;
+  static bool fields(auto &f, auto &m) {
+    return f(m.segments);
+  }
+};
+
+struct empty_message {
+  static bool fields(auto &, auto &) {
+    return true;
+  }
+};
+
+struct text_message {  // of an answer that is an error
+  std::string text;
+  static bool fields(auto &f, auto &m) {
+    return f(m.text);
+  }
+};
+
+struct statistics_reply {
+  uint64_t client_count = 0, capacity = 0, used = 0, object_count = 0;
+  uint64_t space_used = 0, space_object_count = 0, space_quota = 0;
+  uint64_t written_size = 0, read_size = 0, commits = 0, opens = 0, evictions = 0, errors = 0,
+           uptime_ns = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.client_count) && f(m.capacity) && f(m.used) && f(m.object_count) &&
+           f(m.space_used) && f(m.space_object_count) && f(m.space_quota) && f(m.written_size) &&
+           f(m.read_size) && f(m.commits) && f(m.opens) && f(m.evictions) && f(m.errors) &&
+           f(m.uptime_ns);
+  }
+};
+
+// The client names its endpoint, and the daemon its own. To the client's goes a fabric_challenge
+// then, as a message over the fabric; the client hands its secret back over the stream. Until it
+// has, nothing is read or written there.
+struct fabric_request {
+  std::string provider, address;
+  static bool fields(auto &f, auto &m) {
+    return f(m.provider) && f(m.address);
+  }
+};
+
+struct fabric_reply {
+  std::string provider, address;
+  bytes32 tag{};  // of the challenge to come
+  static bool fields(auto &f, auto &m) {
+    return f(m.provider) && f(m.address) && f(m.tag);
+  }
+};
+
+struct fabric_challenge {
+  bytes32 tag{}, secret{};
+  static bool fields(auto &f, auto &m) {
+    return f(m.tag) && f(m.secret);
+  }
+};
+inline constexpr size_t fabric_challenge_size = 2 * sizeof(bytes32);
+
+struct fabric_proof {
+  bytes32 secret{};
+  static bool fields(auto &f, auto &m) {
+    return f(m.secret);
+  }
+};
+
+// rma_write: the daemon reads the client's memory into the object; rma_read: it writes the object
+// into it. `memory_offset` counts in the region that base, key and region_size tell.
+struct rma_request {
+  uint64_t handle = 0, offset = 0, size = 0;
+  uint64_t base = 0, key = 0, region_size = 0, memory_offset = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.handle) && f(m.offset) && f(m.size) && f(m.base) && f(m.key) && f(m.region_size) &&
+           f(m.memory_offset);
+  }
+};
+
+// Bytes that the client copied out of its mapping since it last told: by itself, and by its GPU.
+struct mapped_reads_note {
+  uint64_t host_size = 0, device_size = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.host_size) && f(m.device_size);
+  }
+};
+
+// Header and body as they go out.
+template <class Message>
+std::vector<std::byte> frame_of(frame head, const Message &message) {
+  std::vector<std::byte> bytes(sizeof(frame));
+  encode(message, bytes);
+  head.body_size = uint32_t(bytes.size() - sizeof(frame));
+  __builtin_memcpy(bytes.data(), &head, sizeof head);
+  return bytes;
+}
+
+// 1 to name_size_max bytes without 0.
+bool name_is_good(const std::string &name);
+
+}  // namespace tanada::wire::pool

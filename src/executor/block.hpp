@@ -1,0 +1,152 @@
+// executor/block.hpp: one resident block: its lanes, their states and the scheduler that gives
+// them turns. Used by one thread at a time; lanes run on that thread and on nothing else.
+#pragma once
+
+#include <string>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "executor/fiber.hpp"
+#include <tanada/device/detail/simt/host/executor.hpp>
+
+namespace tanada::simt::host {
+
+inline constexpr u32 block_thread_count_max = 1024;
+
+struct grid_shape {
+  dim3 grid_size, block_size;
+  u64 stack_size = 0;  // bytes a lane
+  u64 block_count() const {
+    return u64(grid_size.x) * grid_size.y * grid_size.z;
+  }
+};
+
+// What is wrong with sizes that no GPU takes; empty: nothing.
+std::string grid_shape_fault(const grid_shape &shape);
+
+// Randomness of one scheduler; xorshift64*.
+class random_source {
+ public:
+  void seed(u64 value) noexcept;
+  u64 next() noexcept;
+  bool chance(u32 permille) noexcept {
+    return permille != 0 && next() % 1000 < permille;
+  }
+
+ private:
+  u64 state_ = 1;
+};
+
+// What the scheduler of a thread needs that is not a block's own.
+struct schedule {
+  random_source *random = nullptr;
+  u32 preempt_permille = 0;                        // 0: lanes in order, no preemption
+  const std::function<void()> *between = nullptr;  // run_inline's hooks; may be null
+  const std::function<u64()> *now = nullptr;
+};
+
+class block_runner {
+ public:
+  explicit block_runner(schedule rules) noexcept : rules_{rules} {}
+  ~block_runner();
+  block_runner(const block_runner &) = delete;
+
+  // Load a block; the one before must be finished.
+  void start(const grid_shape &shape, u64 block_rank, const std::function<void()> &kernel);
+  bool finished() const noexcept {
+    return live_count_ == 0;
+  }
+
+  // Give the stacks back to the pool; between blocks only.
+  void release_stacks() noexcept;
+
+  // A turn for every lane that can run. False if all that ran did was to wait in spin loops. Aborts
+  // on a deadlock.
+  bool round();
+
+  // For the running lane.
+  void pause() noexcept;
+  void preempt() noexcept;
+  void barrier() noexcept {
+    arrive(barrier_kind::threads);
+  }
+  void group_barrier() noexcept {
+    arrive(barrier_kind::group);
+  }
+  void expect_whole_warp() const noexcept;
+  u32 exchange(u32 mask, u64 value, u64 *values) noexcept;
+  void *storage(const void *key, u64 size, u64 alignment) noexcept;
+  bool is_private(const void *addr) const noexcept;
+  u64 now() noexcept;
+
+  // The block whose lane runs on the calling thread, or null.
+  static block_runner *current() noexcept;
+
+ private:
+  struct lane {
+    lane_ids ids;
+    fiber *stack = nullptr;
+    u64 *values = nullptr;  // where the collective it waits in puts its result, may be null
+    u32 mask = 0;           // of that collective
+    u8 phase = 0;           // of the collectives of the group that this lane is the first of
+    char keys[2] = {};
+  };
+  struct warp {
+    u32 live = 0, ready = 0, spinning = 0, at_barrier = 0,
+        at_collective = 0;  // bits of lanes; ready or at_*
+    u32 started = 0;
+    u32 existing = 0;
+    u64 slots[32];
+  };
+  struct shared_variable {
+    const void *key;
+    char *addr;
+  };
+  struct storage_chunk {
+    std::unique_ptr<char[]> bytes;
+    u64 size, used;
+  };
+
+  enum class barrier_kind : u8 {
+    threads,
+    group
+  };  // for all live threads; for all threads of this_block
+
+  static void lane_main(void *runner);
+  void arrive(barrier_kind kind) noexcept;
+  [[noreturn]] void report_divergence(const char *group, const char *others) const noexcept;
+  void finish_lane() noexcept;
+  bool turn(u32 warp_index, u32 lane_index);
+  bool warp_turns(u32 warp_index);
+  fiber *stack_for(u32 linear);
+  void switch_out() noexcept;
+  void release_barrier() noexcept;
+  void complete_collective(warp &w, u32 warp_index, u32 mask) noexcept;
+  bool try_complete_collective(u32 warp_index, u32 mask) noexcept;
+  [[noreturn]] void report_deadlock() const noexcept;
+
+  schedule rules_;
+  grid_shape shape_{};
+  u64 block_rank_ = 0;
+  dim3 block_index_{};
+  const std::function<void()> *kernel_ = nullptr;
+  u32 thread_count_ = 0, warp_count_ = 0;
+  u32 live_count_ = 0, barrier_count_ = 0;
+  barrier_kind barrier_kind_ =
+      barrier_kind::threads;  // of the barrier at which barrier_count_ lanes wait
+  u32 running_ = 0;           // rank of the lane whose turn it is
+  u32 atomic_count_ = 0;      // atomics since that turn began
+  fiber home_;
+  std::vector<lane> lanes_;
+  std::vector<warp> warps_;
+  std::vector<fiber *> stacks_;  // free ones; with one_fiber_a_lane, by lane
+  std::vector<shared_variable> shared_;
+  std::vector<storage_chunk> chunks_;
+  // Addresses that TSan orders lanes by. Barriers take two in turns: a lane that has gone on and
+  // arrived at the next one must not be ordered before lanes that are still leaving this one.
+  char start_key_ = 0, end_key_ = 0, barrier_keys_[2] = {};
+  u8 barrier_phase_ = 0;
+};
+
+}  // namespace tanada::simt::host

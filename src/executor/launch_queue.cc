@@ -1,0 +1,199 @@
+#include "executor/launch_queue.hpp"
+
+#include <sys/prctl.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "core/base/config.hpp"
+#include "core/base/log.hpp"
+#include "executor/sanitizer.hpp"
+#include "executor/yield.hpp"
+
+namespace tanada::simt::host {
+namespace {
+
+constexpr u32 resident_blocks_max = 1024;
+
+u32 resident_blocks_default() {
+  u32 const processors = std::thread::hardware_concurrency();
+  return processors > 4 ? processors : 4;
+}
+
+// TSan counts fibers as threads and takes 8128 of them.
+u32 resident_blocks_limit(u32 wanted, const grid_shape &shape) {
+  u32 const threads = shape.block_size.x * shape.block_size.y * shape.block_size.z;
+  u32 const most = one_fiber_a_lane ? 6000 / threads : resident_blocks_max;
+  return wanted < most ? wanted : most;
+}
+
+void environment_number(const char *name, u64 low, u64 high, u32 &value) {
+  uint32_t number = value;
+  if (environment_count(name, low, high, number) != status::ok) {
+    std::fprintf(stderr, "tanada: %s\n", last_message().c_str());
+    std::abort();
+  }
+  value = number;
+}
+
+environment environment_read() {
+  environment made;
+  u32 seed = 0;
+  environment_number("TND_SIMT_SEED", 0, 0xffffffffu, seed);
+  made.seed = seed;
+  made.preempt_permille = std::getenv("TND_SIMT_SEED") != nullptr ? 200 : 0;
+  environment_number("TND_SIMT_PREEMPT_PERMILLE", 0, 1000, made.preempt_permille);
+  made.resident_blocks = resident_blocks_default();
+  environment_number("TND_SIMT_RESIDENT_BLOCKS", 1, resident_blocks_max, made.resident_blocks);
+  return made;
+}
+
+}  // namespace
+
+// Waiting of a block whose every lane spins: give way to the other threads, then sleep, longer and
+// longer.
+class back_off {
+ public:
+  void progress() noexcept {
+    idle_rounds_ = 0;
+  }
+  void wait() {
+    if (idle_rounds_++ < yield_rounds) {
+      if (yielder_.yield())
+        return;
+      idle_rounds_ = yield_rounds;
+    }
+    u32 const doublings = (idle_rounds_ - yield_rounds) / 4;
+    u64 const sleep_us = doublings >= 6 ? sleep_us_max : u64(sleep_us_min) << doublings;
+    std::this_thread::sleep_for(std::chrono::microseconds(sleep_us));
+  }
+
+ private:
+  static constexpr u32 yield_rounds = 64;
+  static constexpr u64 sleep_us_min = 4, sleep_us_max = 200;
+  u32 idle_rounds_ = 0;
+  yielder yielder_;
+};
+
+const environment &environment_get() {
+  static environment const instance = environment_read();
+  return instance;
+}
+
+launch_queue &launch_queue::instance() {
+  static char key;  // TSan does not see the guard of `queue` in code that it did not compile
+  static launch_queue &queue = *[] {
+    auto *const made = new launch_queue;
+    release_edge(&key);
+    return made;
+  }();
+  acquire_edge(&key);
+  return queue;
+}
+
+void launch_queue::add_workers(u32 count) {
+  for (; worker_count_ < count; worker_count_++)
+    std::thread([this] { worker_main(); }).detach();
+}
+
+void launch_queue::post(const grid_shape &shape, std::function<void()> kernel,
+                        u32 resident_blocks) {
+  auto made = std::make_unique<pending>();
+  made->shape = shape;
+  made->kernel = std::move(kernel);
+  made->block_count = shape.block_count();
+  u32 const limit = resident_blocks_limit(resident_blocks, shape);
+  made->worker_count_max = made->block_count < limit ? u32(made->block_count) : limit;
+  std::lock_guard const lock{mutex_};
+  add_workers(made->worker_count_max);
+  made->rank = posted_count_++;
+  u32 const wanted = made->worker_count_max;
+  launches_.push_back(std::move(made));
+  if (launches_.size() > 1)
+    return;  // whoever finishes the first one goes on
+  for (u32 i = 0; i < wanted && i < idle_count_; i++)
+    work_.notify_one();
+}
+
+bool launch_queue::wait(u64 deadline_ns) noexcept {
+  std::unique_lock lock{mutex_};
+  u64 const goal = posted_count_;
+  auto const reached = [&] {
+    return finished_count_ >= goal;
+  };
+  if (deadline_ns > u64(INT64_MAX)) {
+    done_.wait(lock, reached);
+    return true;
+  }
+  std::chrono::steady_clock::time_point const deadline{std::chrono::nanoseconds(deadline_ns)};
+  return done_.wait_until(lock, deadline, reached);
+}
+
+launch_queue::pending *launch_queue::find_work() noexcept {
+  if (launches_.empty())
+    return nullptr;
+  pending &first = *launches_.front();
+  bool const wanted = first.worker_count < first.worker_count_max &&
+                      first.next_block.load(std::memory_order_relaxed) < first.block_count;
+  return wanted ? &first : nullptr;
+}
+
+void launch_queue::run_blocks(pending &launch, block_runner &runner, random_source &random,
+                              back_off &idle) {
+  const environment &settings = environment_get();
+  for (;;) {
+    u64 const block = launch.next_block.fetch_add(1, std::memory_order_relaxed);
+    if (block >= launch.block_count)
+      return;
+    random.seed(settings.seed * 0x100000001b3ull + launch.rank * 0x10001 + block);
+    runner.start(launch.shape, block, launch.kernel);
+    idle.progress();
+    while (!runner.finished()) {
+      if (runner.round())
+        idle.progress();
+      else
+        idle.wait();
+    }
+  }
+}
+
+void launch_queue::worker_main() {
+  (void)prctl(PR_SET_TIMERSLACK, 1000);  // the default of 50 us would drown the short sleeps
+  random_source random;
+  schedule rules;
+  rules.random = &random;
+  rules.preempt_permille = environment_get().preempt_permille;
+  block_runner runner{rules};
+  back_off idle;
+  std::unique_lock lock{mutex_};
+  for (;;) {
+    pending *const launch = find_work();
+    if (launch == nullptr) {
+      idle_count_++;
+      work_.wait(lock);
+      idle_count_--;
+      continue;
+    }
+    launch->worker_count++;
+    lock.unlock();
+    run_blocks(*launch, runner, random, idle);
+    if (one_fiber_a_lane)
+      runner.release_stacks();  // so that idle workers hold none of TSan's few
+    lock.lock();
+    if (--launch->worker_count != 0)
+      continue;
+    // The last one out; nobody joins any more, since no block is left.
+    auto const finished = std::move(launches_.front());
+    launches_.pop_front();
+    finished_count_++;
+    done_.notify_all();
+    if (!launches_.empty())
+      for (u32 i = 1; i < launches_.front()->worker_count_max && i <= idle_count_; i++)
+        work_.notify_one();
+  }
+}
+
+}  // namespace tanada::simt::host

@@ -1,0 +1,23 @@
+// Planted race: data is published to a host thread by a relaxed store.
+#include <tanada/status.h>
+
+#include <thread>
+
+#include <tanada/device/detail/simt/launch.hpp>
+#include <tanada/device/detail/simt/thread.hpp>
+
+int main() {
+  using namespace tanada;
+  u32 flag = 0, data = 0, seen = 0;
+  simt::host::launch(1, 1, [&] {
+    data = 42;
+    simt::system_atomic<u32>(flag).store_relaxed(1);
+  });
+  std::thread service([&] {
+    while (simt::system_atomic<u32>(flag).load_acquire() == 0)
+      simt::pause();
+    seen = data;
+  });
+  service.join();
+  return simt::host::synchronize(TND_NO_DEADLINE) && seen == 42 ? 0 : 1;
+}

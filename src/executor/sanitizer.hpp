@@ -1,0 +1,99 @@
+// executor/sanitizer.hpp: what ThreadSanitizer and AddressSanitizer must be told about fibers.
+//
+// In TSan builds the executor itself is compiled without -fsanitize=thread and with TND_TSAN: its
+// state belongs to one thread, and the order between lanes that kernels may rely on is given here,
+// edge by edge. A fiber switch carries no order (flag 1); so a missing barrier in a kernel is a
+// data race that TSan sees.
+#pragma once
+
+#include <tanada/device/detail/simt/config.hpp>
+
+#if defined(__SANITIZE_ADDRESS__)
+#  define TND_SIMT_ASAN 1
+#elif defined(__has_feature)
+#  if __has_feature(address_sanitizer)
+#    define TND_SIMT_ASAN 1
+#  endif
+#endif
+
+#if defined(TND_TSAN)
+extern "C" {
+void *__tsan_create_fiber(unsigned flags);
+void __tsan_switch_to_fiber(void *fiber, unsigned flags);
+void *__tsan_get_current_fiber();
+void __tsan_acquire(void *addr);
+void __tsan_release(void *addr);
+}
+#endif
+
+#if defined(TND_SIMT_ASAN)
+extern "C" {
+void __sanitizer_start_switch_fiber(void **fake_stack, const void *bottom, __SIZE_TYPE__ size);
+void __sanitizer_finish_switch_fiber(void *fake_stack, const void **bottom_old,
+                                     __SIZE_TYPE__ *size_old);
+}
+#endif
+
+// For functions that never return: they would leave the red zones of their frame on a stack that is
+// used again.
+#if defined(TND_SIMT_ASAN)
+#  define TND_NO_ASAN __attribute__((no_sanitize("address")))
+#else
+#  define TND_NO_ASAN
+#endif
+
+namespace tanada::simt::host {
+
+#if defined(TND_TSAN)
+inline constexpr bool one_fiber_a_lane = true;  // lanes that share a fiber would look ordered
+inline void acquire_edge(void *key) noexcept {
+  __tsan_acquire(key);
+}
+inline void release_edge(void *key) noexcept {
+  __tsan_release(key);
+}
+#else
+inline constexpr bool one_fiber_a_lane = false;
+inline void acquire_edge(void *) noexcept {}
+inline void release_edge(void *) noexcept {}
+#endif
+
+// Copies 64-bit words where TSan, which intercepts memcpy, does not look.
+inline void copy_unseen(u64 *target, const u64 *source, u32 count) noexcept {
+#if defined(TND_TSAN)
+  for (u32 i = 0; i < count; i++)
+    *static_cast<u64 volatile *>(target + i) = source[i];
+#else
+  __builtin_memcpy(target, source, count * sizeof(u64));
+#endif
+}
+
+// For TSan only, the code until the end of the scope runs as part of `fiber`, whatever stack it is
+// on.
+class seen_as {
+ public:
+#if defined(TND_TSAN)
+  explicit seen_as(void *fiber) noexcept : before_{__tsan_get_current_fiber()} {
+    __tsan_switch_to_fiber(fiber, 1);
+  }
+  ~seen_as() {
+    __tsan_switch_to_fiber(before_, 1);
+  }
+
+ private:
+  void *before_;
+#else
+  explicit seen_as(void *) noexcept {}
+  ~seen_as() {}
+#endif
+ public:
+  seen_as(const seen_as &) = delete;
+};
+
+#if defined(TND_TSAN) || defined(TND_SIMT_ASAN)
+inline constexpr u64 stack_growth = 4;  // sanitizers make frames larger
+#else
+inline constexpr u64 stack_growth = 1;
+#endif
+
+}  // namespace tanada::simt::host

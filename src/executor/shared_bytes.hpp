@@ -1,0 +1,46 @@
+// executor/shared_bytes.hpp: the host writes bytes that a kernel may be copying under a version
+// check (tanada/device/detail/simt/copy.hpp: copy_from_host). Relaxed atomics where TSan watches, memcpy elsewhere.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+
+#include <tanada/device/detail/simt/config.hpp>
+
+namespace tanada::simt::host {
+
+#if defined(TND_TSAN)
+
+inline void copy_to_shared(void *target, const void *source, size_t size) {
+  u8 *to = static_cast<u8 *>(target);
+  const u8 *from = static_cast<const u8 *>(source);
+  for (size_t i = 0; i < size;) {
+    bool const wide = size - i >= 8 && (reinterpret_cast<size_t>(to + i) & 7) == 0;
+    u64 word = 0;
+    std::memcpy(&word, from + i, wide ? 8 : 1);
+    if (wide)
+      __atomic_store_n(reinterpret_cast<u64 *>(to + i), word, __ATOMIC_RELAXED);
+    else
+      __atomic_store_n(to + i, u8(word), __ATOMIC_RELAXED);
+    i += wide ? 8 : 1;
+  }
+}
+
+inline void zero_shared(void *target, size_t size) {
+  u8 *to = static_cast<u8 *>(target);
+  for (size_t i = 0; i < size; i++)
+    __atomic_store_n(to + i, u8(0), __ATOMIC_RELAXED);
+}
+
+#else
+
+inline void copy_to_shared(void *target, const void *source, size_t size) {
+  std::memcpy(target, source, size);
+}
+inline void zero_shared(void *target, size_t size) {
+  std::memset(target, 0, size);
+}
+
+#endif
+
+}  // namespace tanada::simt::host

@@ -1,0 +1,137 @@
+// observe/probes/probes_gpu.cc: the probes that load libraries: the GPU's, GPUDirect Storage's, the
+// stores'.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "backends/registry/cuda_gpu.hpp"
+#include "backends/registry/store_plugin_loader.hpp"
+#include "core/base/log.hpp"
+#include "observe/probes/probes.hpp"
+
+namespace tanada::port {
+namespace {
+
+bool exists(const std::string &path) {
+  return access(path.c_str(), F_OK) == 0;
+}
+
+// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  ...": the first word of digits and
+// two dots at least.
+std::string driver_version(const machine &where) {
+  std::ifstream file{where.path("/proc/driver/nvidia/version")};
+  for (std::string word; file >> word;) {
+    bool const is_version = word.find_first_not_of("0123456789.") == std::string::npos &&
+                            word.find('.') != std::string::npos;
+    if (is_version)
+      return word;
+  }
+  return {};
+}
+
+// An NVIDIA display or 3D controller on the PCI bus, driver or not.
+bool has_card(const machine &where) {
+  std::error_code error;
+  for (auto const &entry :
+       std::filesystem::directory_iterator{where.path("/sys/bus/pci/devices"), error}) {
+    std::string vendor, kind;
+    std::ifstream{entry.path() / "vendor"} >> vendor;
+    std::ifstream{entry.path() / "class"} >> kind;
+    if (vendor == "0x10de" && kind.starts_with("0x03"))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+gds_probe gds_probe::of(const machine &where, const char *library) {
+  gds_probe found;
+  found.has_driver = exists(where.path("/proc/driver/nvidia-fs/version"));
+  // Never unloaded: it starts threads of its own.
+  void *const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  found.has_library = handle != nullptr;
+  if (handle == nullptr)
+    return found;
+  auto const version = reinterpret_cast<int (*)(int *)>(dlsym(handle, "cuFileGetVersion"));
+  int number = 0;
+  if (version != nullptr && version(&number) == 0)
+    found.library_version = number;
+  return found;
+}
+
+finding describe(const gds_probe &probe) {
+  std::string library = "libcufile";
+  if (probe.library_version != 0)
+    library.append(" ").append(std::to_string(probe.library_version));
+  if (!probe.has_library)
+    return {
+        "GDS", finding_state::lacking, "no libcufile.so.0: files reach the GPU through host memory",
+        "apt-get install libcufile-13-0 (NVIDIA's repository), or the pip package nvidia-cufile"};
+  if (!probe.has_driver)
+    return {"GDS", finding_state::lacking,
+            library +
+                ", but the module nvidia-fs is not loaded: compatibility mode, where a processor "
+                "copies",
+            "apt-get install nvidia-fs-dkms && modprobe nvidia-fs"};
+  return {"GDS", finding_state::good, library + " and the module nvidia-fs", {}};
+}
+
+gpu_probe probe_gpu() {
+  gpu_probe found;
+  cuda_plugin const loaded = cuda_plugin_load();
+  found.plugin_is_missing = loaded.code == status::no_plugin;
+  found.reason = loaded.reason.empty() && loaded.table == nullptr ? "libtanada_cuda.so is nowhere"
+                                                                  : loaded.reason;
+  if (loaded.table == nullptr)
+    return found;
+  auto opened = cuda_gpu_open(*loaded.table, 0);
+  if (!opened.ok()) {
+    found.reason = last_message();
+    return found;
+  }
+  gpu_info const &info = opened.value()->info();
+  found.name =
+      info.name +
+      (loaded.device_count > 1 ? " and " + std::to_string(loaded.device_count - 1) + " more" : "");
+  found.numa_node = info.numa_node;
+  return found;
+}
+
+std::vector<finding> describe(const gpu_probe &probe, const machine &where, bool is_demanded) {
+  std::string const version = driver_version(where);
+  bool const has_driver = !version.empty(), here = has_driver || has_card(where);
+  std::string const driver = has_driver ? "driver " + version : "no driver";
+  // Without any GPU the host executor is what there is to use; a GPU that cannot be used is a
+  // fault.
+  finding_state const bad = here || is_demanded ? finding_state::broken : finding_state::lacking;
+  finding gpu{"GPU", finding_state::good, probe.name + ", " + driver, {}};
+  finding plugin{"CUDA plugin", finding_state::good, "loads", {}};
+  if (!probe.name.empty())
+    return {gpu, plugin};
+  if (!here)
+    gpu = {"GPU", bad, "none: kernels run on the host executor", "a machine with an NVIDIA GPU"};
+  else if (!has_driver)
+    gpu = {"GPU", bad, "an NVIDIA GPU without its driver",
+           "apt-get install nvidia-driver nvidia-open-kernel-dkms"};
+  else
+    gpu = {"GPU", probe.plugin_is_missing ? finding_state::good : bad,
+           driver + (probe.plugin_is_missing ? "" : ": " + probe.reason),
+           probe.plugin_is_missing ? "" : "nvidia-smi; a container needs --gpus all"};
+  if (probe.plugin_is_missing)
+    plugin = {"CUDA plugin", bad, probe.reason,
+              "make install CUDA=1, or set TND_CUDA_PLUGIN to libtanada_cuda.so"};
+  return {gpu, plugin};
+}
+
+finding probe_store(const char *scheme, const char *file, const char *package) {
+  std::string const reason = plugin_store_trouble({.scheme = scheme, .file = file, .need = ""});
+  if (reason.empty())
+    return {scheme, finding_state::good, "the plugin loads", {}};
+  return {scheme, finding_state::lacking, reason,
+          std::string("apt-get install ") + package + ", and build or install " + file};
+}
+
+}  // namespace tanada::port

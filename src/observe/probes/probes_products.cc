@@ -1,0 +1,188 @@
+// What this machine offers MPI programs over o2g, OpenSHMEM programs and Global Arrays.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "observe/probes/probes.hpp"
+#include "seams/os/plugin_paths.hpp"
+
+namespace tanada::port {
+namespace {
+
+constexpr const char *provider_file = "libo2g-fi.so";
+
+// Words of a list such as PATH.
+std::vector<std::string> words_of(const char *list, char separator) {
+  std::vector<std::string> words;
+  if (list == nullptr)
+    return words;
+  std::string_view rest{list};
+  while (!rest.empty()) {
+    size_t const end = rest.find(separator);
+    if (end != 0)
+      words.emplace_back(rest.substr(0, end));
+    if (end == rest.npos)
+      break;
+    rest.remove_prefix(end + 1);
+  }
+  return words;
+}
+
+// Why the library does not load, or lacks the symbol; "" if it is usable. Tried in a child:
+// libraries have constructors, and some replace malloc.
+std::string load_trouble(const std::string &library, const char *symbol) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    return std::string("pipe: ") + std::strerror(errno);
+  pid_t const child = fork();
+  if (child < 0) {
+    close(ends[0]);
+    close(ends[1]);
+    return std::string("fork: ") + std::strerror(errno);
+  }
+  if (child == 0) {
+    void *const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    bool const is_usable =
+        handle != nullptr && (symbol == nullptr || dlsym(handle, symbol) != nullptr);
+    const char *const reason = is_usable ? "" : dlerror();
+    (void)!write(ends[1], reason, std::strlen(reason));
+    _exit(is_usable ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string reason;
+  std::array<char, 512> piece{};
+  for (ssize_t size = 0; (size = read(ends[0], piece.data(), piece.size())) > 0;)
+    reason.append(piece.data(), size_t(size));
+  close(ends[0]);
+  int outcome = 0;
+  waitpid(child, &outcome, 0);
+  if (WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0)
+    return {};
+  return reason.empty() ? library + ": it ends the process that loads it" : reason;
+}
+
+// The first of the places where plugins are looked for that has the file; "" if none has.
+std::string installed_path(const char *file) {
+  std::error_code error;
+  for (const std::string &path : plugin_paths(file)) {
+    if (path.find('/') == std::string::npos || !std::filesystem::exists(path, error))
+      continue;
+    return std::filesystem::weakly_canonical(path, error);
+  }
+  return {};
+}
+
+}  // namespace
+
+finding probe_provider(const std::string &path, const char *provider_path) {
+  if (path.empty()) {
+    return {"o2g", finding_state::lacking,
+            std::string{provider_file} + " is not installed: MPI cannot use o2g",
+            "apt-get install libfabric-dev, then build and install again"};
+  }
+  if (std::string const trouble = load_trouble(path, "fi_prov_ini"); !trouble.empty()) {
+    return {"o2g", finding_state::broken, trouble, "build and install again"};
+  }
+  if (!load_trouble("libfabric.so.1", "fi_getinfo").empty()) {
+    return {"o2g", finding_state::lacking,
+            "libfabric.so.1 does not load; an MPI that brings a libfabric of its own needs none",
+            "apt-get install libfabric1"};
+  }
+  std::string const folder = std::filesystem::path{path}.parent_path();
+  if (provider_path == nullptr || *provider_path == '\0') {
+    return {"o2g", finding_state::lacking,
+            "FI_PROVIDER_PATH is not set: libfabric does not look into " + folder,
+            "export FI_PROVIDER_PATH='" + folder + "'"};
+  }
+  std::error_code error;
+  for (const std::string &named : words_of(provider_path, ':')) {
+    if (!std::filesystem::exists(named + "/" + provider_file, error))
+      continue;
+    return {"o2g", finding_state::good, "libfabric finds the provider in " + named, {}};
+  }
+  return {"o2g", finding_state::broken,
+          std::string{"no folder of FI_PROVIDER_PATH has "} + provider_file + ": " + provider_path,
+          "export FI_PROVIDER_PATH='" + folder + "'"};
+}
+
+finding probe_pmix(const std::string &path) {
+  if (path.empty()) {
+    return {"PMIx", finding_state::lacking,
+            "its plugin is not installed: OpenSHMEM programs run with one PE",
+            "apt-get install libpmix-dev, then build and install again"};
+  }
+  std::string const trouble = load_trouble(path, nullptr);
+  if (trouble.empty())
+    return {"PMIx", finding_state::good, "the plugin loads", {}};
+  return {"PMIx", finding_state::lacking, trouble, "apt-get install libpmix2"};
+}
+
+finding probe_launcher(const char *search_path) {
+  for (const char *const name : {"mpirun", "prterun", "mpiexec", "srun"}) {
+    for (const std::string &folder : words_of(search_path, ':')) {
+      std::string const path = folder + "/" + name;
+      if (access(path.c_str(), X_OK) == 0)
+        return {"launcher", finding_state::good, path, {}};
+    }
+  }
+  return {"launcher", finding_state::lacking,
+          "none of mpirun, prterun, mpiexec and srun is in PATH: one process a job",
+          "apt-get install openmpi-bin"};
+}
+
+finding probe_global_arrays(const std::string &path) {
+  if (path.empty()) {
+    return {"Global Arrays", finding_state::lacking, "libarmci.so is not installed",
+            "apt-get install libopenmpi-dev, then build and install again"};
+  }
+  std::string const trouble = load_trouble(path, "ARMCI_Init");
+  if (trouble.empty())
+    return {"Global Arrays", finding_state::good, path, {}};
+  return {"Global Arrays", finding_state::broken, trouble,
+          "install the MPI that it was built with"};
+}
+
+finding probe_userfaultfd() {
+  constexpr int user_mode_only = 1;  // UFFD_USER_MODE_ONLY of Linux 5.11
+  int const device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+  if (device >= 0)
+    close(device);
+  auto const works = [](int flags) {
+    int const descriptor = int(syscall(SYS_userfaultfd, O_CLOEXEC | flags));
+    if (descriptor >= 0)
+      close(descriptor);
+    return descriptor >= 0;
+  };
+  if (device >= 0 || works(0))
+    return {"userfaultfd", finding_state::good, "works", {}};
+  constexpr const char *remedy =
+      "sysctl -w vm.unprivileged_userfaultfd=1, or allow /dev/userfaultfd to this user";
+  if (works(user_mode_only)) {
+    return {
+        "userfaultfd", finding_state::lacking,
+        "only for faults of user code: Global Arrays larger than memory bring whole processes back",
+        remedy};
+  }
+  return {"userfaultfd", finding_state::lacking,
+          std::string("refused: ") + std::strerror(errno) +
+              "; Global Arrays larger than memory bring whole processes back",
+          remedy};
+}
+
+std::vector<finding> probe_products() {
+  return {probe_provider(installed_path(provider_file), std::getenv("FI_PROVIDER_PATH")),
+          probe_pmix(installed_path("libtanada_bootstrap_pmix.so")),
+          probe_launcher(std::getenv("PATH")), probe_global_arrays(installed_path("libarmci.so")),
+          probe_userfaultfd()};
+}
+
+}  // namespace tanada::port

@@ -1,0 +1,160 @@
+#include "observe/probes/probes.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace tanada::port {
+namespace {
+
+namespace fs = std::filesystem;
+
+class probes : public testing::Test {
+ protected:
+  machine const where_{testing::TempDir() + "/machine_" + std::to_string(getpid())};
+  void SetUp() override {
+    fs::create_directories(where_.root);
+  }
+  void TearDown() override {
+    fs::remove_all(where_.root);
+  }
+  void put(const std::string &path, const std::string &text) const {
+    fs::path const whole = where_.root + path;
+    fs::create_directories(whole.parent_path());
+    std::ofstream{whole} << text;
+  }
+};
+
+TEST_F(probes, rdma_ports) {
+  EXPECT_EQ(probe_rdma(where_).state, finding_state::lacking);
+  put("/sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
+  EXPECT_NE(probe_rdma(where_).text.find("no port is active: mlx5_0:1"), std::string::npos);
+  put("/sys/class/infiniband/mlx5_1/ports/1/state", "4: ACTIVE\n");
+  EXPECT_EQ(probe_rdma(where_).state, finding_state::good);
+  EXPECT_EQ(probe_rdma(where_).text, "active ports: mlx5_1:1");
+}
+
+TEST_F(probes, io_uring_that_is_turned_off) {
+  put("/proc/sys/kernel/io_uring_disabled", "2\n");
+  EXPECT_EQ(probe_io_uring(where_).state, finding_state::lacking);
+  EXPECT_EQ(probe_io_uring(where_).remedy, "sysctl -w kernel.io_uring_disabled=0");
+}
+
+TEST_F(probes, huge_pages) {
+  EXPECT_EQ(probe_huge_pages(where_).state, finding_state::lacking);
+  put("/proc/meminfo",
+      "HugePages_Total:      10\nHugePages_Free:        4\nHugepagesize:       2048 kB\n");
+  put("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+  EXPECT_EQ(probe_huge_pages(where_).text,
+            "4 of 10 reserved pages of 2.0 MiB free; transparent: never");
+  EXPECT_EQ(probe_huge_pages(where_).state, finding_state::good);
+  put("/proc/meminfo", "HugePages_Total:       0\n");
+  EXPECT_EQ(probe_huge_pages(where_).state, finding_state::lacking);
+  put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+  EXPECT_EQ(probe_huge_pages(where_).state, finding_state::good);
+}
+
+TEST_F(probes, numa) {
+  put("/sys/devices/system/node/node0/cpulist", "0-3\n");
+  put("/sys/devices/system/node/node1/cpulist", "4-7\n");
+  put("/sys/devices/system/node/online", "0-1\n");
+  EXPECT_EQ(probe_numa(where_, 1).text,
+            "nodes 0 (processors 0-3), 1 (processors 4-7); the GPU is near node 1");
+  EXPECT_EQ(probe_numa(where_, -1).text, "nodes 0 (processors 0-3), 1 (processors 4-7)");
+}
+
+TEST_F(probes, shared_memory_that_is_not_there) {
+  EXPECT_EQ(probe_shared_memory(where_).state, finding_state::lacking);
+}
+
+TEST_F(probes, limits) {
+  EXPECT_EQ(probe_limits_memory(~uint64_t{0}).state, finding_state::good);
+  EXPECT_EQ(probe_limits_memory(8 << 20).state, finding_state::lacking);
+  EXPECT_EQ(probe_limits_files(65536).state, finding_state::good);
+  EXPECT_EQ(probe_limits_files(1024).state, finding_state::lacking);
+  EXPECT_EQ(probe_limits_files(32).state, finding_state::broken);
+}
+
+TEST_F(probes, gds) {
+  gds_probe const none = gds_probe::of(where_, "libtanada_no_such_library.so");
+  EXPECT_FALSE(none.has_library || none.has_driver || none.is_direct());
+  EXPECT_NE(describe(none).text.find("no libcufile"), std::string::npos);
+  put("/proc/driver/nvidia-fs/version", "version: 2.25\n");
+  EXPECT_TRUE(gds_probe::of(where_, "libtanada_no_such_library.so").has_driver);
+  EXPECT_EQ(describe(gds_probe{true, 1150, true}).state, finding_state::good);
+  finding const compatible = describe(gds_probe{true, 1150, false});
+  EXPECT_NE(compatible.text.find("compatibility mode"), std::string::npos);
+  EXPECT_EQ(compatible.remedy, "apt-get install nvidia-fs-dkms && modprobe nvidia-fs");
+}
+
+TEST_F(probes, a_gpu_that_cannot_be_used_is_a_fault_and_none_is_not) {
+  gpu_probe const none{
+      .name = {}, .reason = "libtanada_cuda.so is nowhere", .plugin_is_missing = true};
+  EXPECT_EQ(describe(none, where_, false)[0].state, finding_state::lacking);
+  EXPECT_EQ(describe(none, where_, true)[0].state, finding_state::broken);
+  put("/sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n");
+  put("/sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n");
+  auto const without_driver = describe(none, where_, false);
+  EXPECT_EQ(without_driver[0].state, finding_state::broken);
+  EXPECT_EQ(without_driver[0].text, "an NVIDIA GPU without its driver");
+  put("/proc/driver/nvidia/version",
+      "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n");
+  auto const without_plugin = describe(none, where_, false);
+  EXPECT_EQ(without_plugin[0].text, "driver 580.95.05");
+  EXPECT_EQ(without_plugin[1].state, finding_state::broken);
+  gpu_probe const good{.name = "NVIDIA H200", .reason = {}};
+  EXPECT_EQ(describe(good, where_, true)[0].text, "NVIDIA H200, driver 580.95.05");
+  EXPECT_EQ(describe(good, where_, true)[0].state, finding_state::good);
+}
+
+TEST_F(probes, a_store_without_its_plugin) {
+  finding const none = probe_store("nothing", "libtanada_store_nothing.so", "libnothing");
+  EXPECT_EQ(none.state, finding_state::lacking);
+  EXPECT_NE(none.remedy.find("apt-get install libnothing"), std::string::npos);
+}
+
+class products : public probes {
+ protected:
+  products() {
+    put("/good/libo2g-fi.so", "");
+    put("/empty/nothing", "");
+  }
+  std::string at(const char *name) const {
+    return where_.path(name);
+  }
+};
+
+TEST_F(products, a_provider_that_does_not_load_is_a_fault) {
+  EXPECT_EQ(probe_provider("", nullptr).state, finding_state::lacking);
+  finding const rubbish = probe_provider(at("/good/libo2g-fi.so"), nullptr);
+  EXPECT_EQ(rubbish.state, finding_state::broken);
+  EXPECT_NE(rubbish.text.find("libo2g-fi.so"), std::string::npos) << rubbish.text;
+}
+
+TEST_F(products, a_launcher_is_looked_for_in_the_path) {
+  EXPECT_EQ(probe_launcher(nullptr).state, finding_state::lacking);
+  EXPECT_EQ(probe_launcher(at("/empty").c_str()).state, finding_state::lacking);
+  put("/bin/prterun", "#!/bin/sh\n");
+  EXPECT_EQ(probe_launcher(at("/bin").c_str()).state, finding_state::lacking);  // nobody may run it
+  std::filesystem::permissions(at("/bin/prterun"), std::filesystem::perms::owner_all);
+  EXPECT_EQ(probe_launcher((at("/empty") + "::" + at("/bin")).c_str()).text, at("/bin/prterun"));
+}
+
+TEST_F(products, libraries_that_do_not_load_are_reported) {
+  EXPECT_EQ(probe_pmix("").state, finding_state::lacking);
+  EXPECT_EQ(probe_pmix(at("/good/libo2g-fi.so")).state, finding_state::lacking);
+  EXPECT_EQ(probe_global_arrays("").state, finding_state::lacking);
+  EXPECT_EQ(probe_global_arrays(at("/good/libo2g-fi.so")).state, finding_state::broken);
+}
+
+TEST_F(products, a_variable_that_nobody_knows_is_a_fault) {
+  EXPECT_EQ(probe_settings()[0].state, finding_state::good);
+  setenv("TND_GFILE_MISSPELT", "1", 1);
+  EXPECT_EQ(probe_settings()[0].state, finding_state::broken);
+  unsetenv("TND_GFILE_MISSPELT");
+}
+
+}  // namespace
+}  // namespace tanada::port

@@ -1,0 +1,185 @@
+#include "observe/trace/trace.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "observe/trace/event.hpp"
+#include "seams/clock/clock.hpp"
+
+namespace tanada::port::trace {
+namespace {
+
+constexpr size_t text_count_max = 1u << 16;
+
+// Never destroyed: service threads of an instance that nobody ended outlive main. Lock: covers all
+// of it.
+struct shared_state {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<ring>> rings;
+  uint64_t dropped_by_ended = 0;
+  std::unordered_map<std::string, uint32_t> labels;
+  std::deque<std::string> texts;
+};
+
+shared_state &shared() {
+  static shared_state &instance = *new shared_state;
+  return instance;
+}
+
+// The calling thread's ring, made at its first event.
+struct ring_of_thread {
+  std::shared_ptr<ring> mine;
+  ring_of_thread() : mine{std::make_shared<ring>(uint32_t(gettid()))} {
+    std::lock_guard const lock{shared().mutex};
+    shared().rings.push_back(mine);
+  }
+  ~ring_of_thread() {
+    mine->is_left.store(true, std::memory_order_release);
+  }
+};
+
+ring &mine() {
+  thread_local ring_of_thread const holder;
+  return *holder.mine;
+}
+
+std::atomic<uint64_t (*)(const char *)> range_start{nullptr};
+std::atomic<void (*)(uint64_t)> range_end{nullptr};
+std::atomic<const char *const *> request_names{nullptr};
+std::atomic<uint32_t> request_name_count{0};
+std::atomic<uint32_t> at_stores{0};
+
+bool is_on(uint32_t target) {
+  return (targets.load(std::memory_order_relaxed) & target) != 0;
+}
+uint64_t now_ns() {
+  return monotonic_clock().now_ns();
+}
+
+void push(const event &what) {
+  if (is_on(to_file))
+    mine().push(what);
+}
+
+uint64_t start_range(const char *name) {
+  auto const start = range_start.load(std::memory_order_acquire);
+  return is_on(to_profiler) && start != nullptr ? start(name) : 0;
+}
+
+void end_range(uint64_t range) {
+  auto const end = range_end.load(std::memory_order_acquire);
+  if (range != 0 && end != nullptr)
+    end(range);
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<ring>> all_rings() {
+  std::lock_guard const lock{shared().mutex};
+  return shared().rings;
+}
+
+void forget_ring(const std::shared_ptr<ring> &which) {
+  std::lock_guard const lock{shared().mutex};
+  shared().dropped_by_ended += which->dropped();
+  std::erase(shared().rings, which);
+}
+
+uint64_t dropped_by_ended_threads() {
+  std::lock_guard const lock{shared().mutex};
+  return shared().dropped_by_ended;
+}
+
+std::string text_of(uint32_t label) {
+  std::lock_guard const lock{shared().mutex};
+  return label == 0 || label > shared().texts.size() ? std::string{} : shared().texts[label - 1];
+}
+
+uint32_t intern(std::string_view text) {
+  std::lock_guard const lock{shared().mutex};
+  auto const found = shared().labels.find(std::string{text});
+  if (found != shared().labels.end())
+    return found->second;
+  if (shared().texts.size() == text_count_max)
+    return 0;
+  shared().texts.emplace_back(text);
+  return shared().labels[std::string{text}] = uint32_t(shared().texts.size());
+}
+
+void draw_ranges(const ranges &to) {
+  range_start.store(to.start, std::memory_order_release);
+  range_end.store(to.end, std::memory_order_release);
+  targets.fetch_or(to_profiler);
+}
+
+void name_requests(std::span<const char *const> names) {
+  request_name_count.store(0);
+  request_names.store(names.data());
+  request_name_count.store(uint32_t(names.size()));
+}
+
+void round::begin() {
+  begin_ns_ = now_ns();
+}
+
+void round::start() {
+  worked_ = true;
+  range_ = start_range("gfile round");
+}
+
+void round::finish() {
+  end_range(range_);
+  push({event_kind::round, status::ok, "round", begin_ns_, now_ns(), {}, 0, 0, 0});
+}
+
+void operation_mark::begin(const char *name, uint64_t at_offset, uint64_t of_size) {
+  offset = at_offset;
+  size = of_size;
+  depth = at_stores.fetch_add(1, std::memory_order_relaxed) + 1;
+  range = start_range(name);
+  begin_ns = now_ns();
+}
+
+void operation_mark::forget() {
+  at_stores.fetch_sub(1, std::memory_order_relaxed);
+  end_range(range);
+  begin_ns = range = 0;
+}
+
+void operation_mark::finish(const char *name, status code, uint64_t moved) {
+  push(
+      {event_kind::operation, code, name, begin_ns, now_ns(), {offset, size}, moved, label, depth});
+  forget();
+}
+
+void requests::begin(uint32_t slot, uint32_t op, uint32_t file,
+                     const std::array<uint64_t, 2> &words) {
+  seen_[slot] = {now_ns(), op, file, {words[0], words[1]}};
+}
+
+void requests::finish(uint32_t slot, status code) {
+  one const was = std::exchange(seen_[slot], one{});
+  bool const named = was.op < request_name_count.load();
+  const char *const name = named ? request_names.load()[was.op] : "unknown";
+  push({event_kind::request,
+        code,
+        name,
+        was.begin_ns,
+        now_ns(),
+        {was.words[0], was.words[1]},
+        0,
+        was.file,
+        slot});
+}
+
+void draw_counter(const char *name, uint64_t value) {
+  uint64_t const now = now_ns();
+  push({event_kind::counter, status::ok, name, now, now, {value, 0}, 0, 0, 0});
+}
+
+}  // namespace tanada::port::trace

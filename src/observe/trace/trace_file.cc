@@ -1,0 +1,281 @@
+// observe/trace/trace_file.cc: the rings' events as the JSON array of Chrome's trace event format,
+// whose closing bracket may be missing.
+#include <fcntl.h>
+#include <tanada/status.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "core/base/log.hpp"
+#include "observe/trace/event.hpp"
+#include "observe/trace/trace.hpp"
+
+namespace tanada::port::trace {
+namespace {
+
+constexpr auto drain_interval = std::chrono::milliseconds(10);
+constexpr size_t block_size = 4096;  // bytes
+constexpr size_t text_size_max = 256;
+
+// Lines that end where the file ends, whatever kills the process: a write that stays inside of one
+// page of the file is there as a whole or not at all, so lines never cross into the next; blanks
+// fill what is left of a page.
+class line_file {
+ public:
+  explicit line_file(int descriptor) : descriptor_{descriptor} {}
+  ~line_file() {
+    ::close(descriptor_);
+  }
+  line_file(const line_file &) = delete;
+
+  void append(std::string_view line) {
+    size_t const room = block_size - (written_ + block_.size()) % block_size;
+    if (line.size() > room) {
+      block_.append(room, ' ');
+      flush();
+    }
+    block_.append(line);
+    if ((written_ + block_.size()) % block_size == 0)
+      flush();
+  }
+
+  void flush() {
+    for (size_t done = 0; done < block_.size();) {
+      ssize_t const got = ::write(descriptor_, block_.data() + done, block_.size() - done);
+      if (got < 0 && errno == EINTR)
+        continue;
+      if (got <= 0) {
+        failed_ = true;
+        break;
+      }
+      done += size_t(got);
+    }
+    written_ += block_.size();
+    block_.clear();
+  }
+
+  bool failed() const {
+    return failed_;
+  }
+
+ private:
+  int descriptor_;
+  uint64_t written_ = 0;
+  std::string block_;
+  bool failed_ = false;
+};
+
+// A JSON string, also of bytes that are no UTF-8.
+std::string quoted(std::string text) {
+  text.resize(std::min(text.size(), text_size_max));
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+class writer {
+ public:
+  explicit writer(int descriptor) : file_{descriptor} {
+    for (auto const &each : all_rings())
+      each->drain([](const event &) {});  // of an older trace
+    file_.append("[\n");
+    line(R"({"name":"process_name","ph":"M","pid":%d,"tid":0,"args":{"name":"tanada"}})", pid_);
+    file_.flush();
+    thread_ = std::thread{[this] {
+      run();
+    }};
+  }
+
+  // True if everything reached the file.
+  bool finish() {
+    {
+      std::lock_guard const lock{mutex_};
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+    drain();
+    file_.append("\n]\n");
+    file_.flush();
+    return !file_.failed();
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock{mutex_};
+    while (!changed_.wait_for(lock, drain_interval, [this] { return stopping_; }))
+      drain();
+  }
+
+  void drain() {
+    uint64_t dropped = 0;
+    for (auto const &each : all_rings()) {
+      bool const is_left = each->is_left.load(std::memory_order_acquire);
+      uint32_t const thread = each->thread_id();
+      each->drain([&](const event &what) {
+        if (named_.insert(thread).second)
+          line(
+              R"({"name":"thread_name","ph":"M","pid":%d,"tid":%u,"args":{"name":"gfile service"}})",
+              pid_, thread);
+        write(what, thread);
+        last_ns_ = std::max(last_ns_, what.end_ns);
+      });
+      if (is_left)
+        forget_ring(each);
+      else
+        dropped += each->dropped();
+    }
+    dropped += dropped_by_ended_threads();
+    if (dropped != dropped_) {
+      dropped_ = dropped;
+      line(R"({"name":"dropped events","ph":"C","pid":%d,"tid":0,"ts":%s,"args":{"value":%llu}})",
+           pid_, microseconds(last_ns_).c_str(), (unsigned long long)dropped);
+    }
+    file_.flush();
+  }
+
+  static std::string microseconds(uint64_t ns) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%llu.%03llu", (unsigned long long)ns / 1000,
+                  (unsigned long long)ns % 1000);
+    return text;
+  }
+
+  void write(const event &what, uint32_t thread) {
+    auto const number = [](uint64_t value) {
+      return (unsigned long long)value;
+    };
+    std::string const begin = microseconds(what.begin_ns);
+    switch (what.what) {
+      case event_kind::round:
+        return line(
+            R"({"name":"round","cat":"service","ph":"X","pid":%d,"tid":%u,"ts":%s,"dur":%s})", pid_,
+            thread, begin.c_str(), microseconds(what.end_ns - what.begin_ns).c_str());
+      case event_kind::counter:
+        return line(R"({"name":"%s","ph":"C","pid":%d,"tid":0,"ts":%s,"args":{"value":%llu}})",
+                    what.name, pid_, begin.c_str(), number(what.words[0]));
+      case event_kind::operation:
+        line(R"({"name":"%s","cat":"store","ph":"b","id":%llu,"pid":%d,"tid":%u,"ts":%s,)"
+             R"("args":{"file":%s,"offset":%llu,"size":%llu,"depth":%u}})",
+             what.name, number(next_id_), pid_, thread, begin.c_str(),
+             quoted(text_of(what.label)).c_str(), number(what.words[0]), number(what.words[1]),
+             what.depth);
+        return finish_pair("store", what, thread, what.moved);
+      case event_kind::request:
+        line(R"({"name":"%s","cat":"request","ph":"b","id":%llu,"pid":%d,"tid":%u,"ts":%s,)"
+             R"("args":{"file":%u,"slot":%u,"words":[%llu,%llu]}})",
+             what.name, number(next_id_), pid_, thread, begin.c_str(), what.label, what.depth,
+             number(what.words[0]), number(what.words[1]));
+        return finish_pair("request", what, thread, 0);
+    }
+  }
+
+  void finish_pair(const char *category, const event &what, uint32_t thread, uint64_t moved) {
+    line(
+        R"({"name":"%s","cat":"%s","ph":"e","id":%llu,"pid":%d,"tid":%u,"ts":%s,"args":{"status":"%s","moved":%llu}})",
+        what.name, category, (unsigned long long)next_id_++, pid_, thread,
+        microseconds(what.end_ns).c_str(), tnd_status_name(tnd_status(what.code)),
+        (unsigned long long)moved);
+  }
+
+  [[gnu::format(printf, 2, 3)]] void line(const char *format, ...) {
+    char text[2048];  // quoted() at its longest is 6 x text_size_max and two more
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    file_.append(is_first_ ? std::string{text} : ",\n" + std::string{text});
+    is_first_ = false;
+  }
+
+  int const pid_ = getpid();
+  line_file file_;  // by the trace's thread alone once that runs
+  std::set<uint32_t> named_;
+  bool is_first_ = true;
+  uint64_t next_id_ = 1, dropped_ = 0, last_ns_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+// Never destroyed, as the exit handler may run after destructors. Lock: covers all of it.
+struct current_trace {
+  std::mutex mutex;
+  std::unique_ptr<writer> writing;
+  pid_t owner = 0;
+};
+
+current_trace &current() {
+  static current_trace &instance = *new current_trace;
+  return instance;
+}
+
+std::string with_process_id(std::string_view path) {
+  std::string named{path};
+  for (size_t at = 0; (at = named.find("%p", at)) != std::string::npos;)
+    named.replace(at, 2, std::to_string(getpid()));
+  return named;
+}
+
+}  // namespace
+
+status start(std::string_view path) {
+  std::lock_guard const lock{current().mutex};
+  if (current().writing != nullptr)
+    return fail(status::busy, "a trace is being written already");
+  std::string const named = with_process_id(path);
+  int const descriptor = ::open(named.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) {
+    status const code = status(-errno);
+    return fail(code, "cannot write the trace %s: %s", named.c_str(),
+                tnd_status_text(tnd_status(code)));
+  }
+  current().writing = std::make_unique<writer>(descriptor);
+  current().owner = getpid();
+  targets.fetch_or(to_file);
+  return status::ok;
+}
+
+status stop() {
+  std::lock_guard const lock{current().mutex};
+  if (current().writing == nullptr)
+    return fail(status::bad_state, "no trace is being written");
+  targets.fetch_and(~to_file);
+  if (current().owner != getpid()) {  // after fork() the thread is the parent's: it ends the file
+    (void)current().writing.release();
+    return status::ok;
+  }
+  bool const whole = current().writing->finish();
+  current().writing.reset();
+  return whole ? status::ok
+               : fail(status::io, "not all of the trace could be written: is the disk full?");
+}
+
+status start_from_environment() {
+  static status const once = [] {
+    const char *const path = std::getenv("TND_GFILE_TRACE");
+    if (path == nullptr || *path == 0)
+      return status::ok;
+    TND_TRY(start(path));
+    std::atexit([] {
+      bool is_running;
+      {
+        std::lock_guard const lock{current().mutex};
+        is_running = current().writing != nullptr;
+      }
+      if (is_running)
+        (void)stop();
+    });
+    return status::ok;
+  }();
+  return once;
+}
+
+}  // namespace tanada::port::trace

@@ -1,0 +1,66 @@
+#include "onesided/job/atomics.hpp"
+
+#include <bit>
+#include <cstring>
+
+namespace tanada::pgas {
+namespace {
+
+using port::fabric_element;
+
+template <class T>
+void add_words(std::byte *target, const std::byte *source, size_t size) noexcept {
+  for (size_t done = 0; done < size; done += sizeof(T)) {
+    T operand;
+    std::memcpy(&operand, source + done, sizeof operand);
+    __atomic_fetch_add(reinterpret_cast<T *>(target + done), operand, __ATOMIC_RELAXED);
+  }
+}
+
+template <class T, class Word>
+void add_floats(std::byte *target, const std::byte *source, size_t size) noexcept {
+  for (size_t done = 0; done < size; done += sizeof(T)) {
+    T operand;
+    std::memcpy(&operand, source + done, sizeof operand);
+    auto *const at = reinterpret_cast<Word *>(target + done);
+    Word seen = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(at, &seen,
+                                        std::bit_cast<Word>(T(std::bit_cast<T>(seen) + operand)),
+                                        true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+  }
+}
+
+}  // namespace
+
+void accumulate_here(fabric_element element, std::byte *target, const std::byte *source,
+                     size_t size) noexcept {
+  switch (element) {
+    case fabric_element::u32: add_words<uint32_t>(target, source, size); break;
+    case fabric_element::u64: add_words<uint64_t>(target, source, size); break;
+    case fabric_element::f32:
+    case fabric_element::c64: add_floats<float, uint32_t>(target, source, size); break;
+    case fabric_element::f64:
+    case fabric_element::c128: add_floats<double, uint64_t>(target, source, size); break;
+  }
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+size_t element_size(fabric_element element) noexcept {
+  switch (element) {
+    case fabric_element::u32:
+    case fabric_element::f32: return 4;
+    case fabric_element::c128: return 16;
+    default: return 8;
+  }
+}
+
+size_t element_alignment(fabric_element element) noexcept {
+  switch (element) {
+    case fabric_element::u32:
+    case fabric_element::f32:
+    case fabric_element::c64: return 4;
+    default: return 8;
+  }
+}
+
+}  // namespace tanada::pgas

@@ -1,0 +1,82 @@
+#include "onesided/swap/memory_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/log.hpp"
+
+namespace tanada::comex::swap {
+namespace {
+
+status said(const char *what, page_run pages) {
+  int const number = errno;
+  return fail(status{-number}, "%s of %u pages of swappable memory from page %u on: %s", what,
+              pages.count, pages.first, strerror(number));
+}
+
+// move(done): what pread and pwrite say of the rest.
+template <class Move>
+status move_all(const char *what, page_run pages, Move &&move) {
+  for (uint64_t done = 0; done < pages.size();) {
+    ssize_t const moved = move(done);
+    if (moved < 0 && errno == EINTR)
+      continue;
+    if (moved == 0)
+      errno = EIO;
+    if (moved <= 0)
+      return said(what, pages);
+    done += uint64_t(moved);
+  }
+  return status::ok;
+}
+
+}  // namespace
+
+status memory_file::read(page_run pages, std::byte *into) const {
+  return move_all("reading", pages, [&](uint64_t done) {
+    return pread(descriptor_, into + done, pages.size() - done,
+                 off_t(offset_ + pages.offset() + done));
+  });
+}
+
+status memory_file::write(page_run pages, const std::byte *from) const {
+  return move_all("writing", pages, [&](uint64_t done) {
+    return pwrite(descriptor_, from + done, pages.size() - done,
+                  off_t(offset_ + pages.offset() + done));
+  });
+}
+
+status memory_file::drop(page_run pages) const {
+  while (fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                   off_t(offset_ + pages.offset()), off_t(pages.size())) != 0) {
+    if (errno != EINTR)
+      return said("dropping", pages);
+  }
+  return status::ok;
+}
+
+status memory_file::for_each_present(const std::function<void(page_run)> &f) const {
+  uint64_t const end = offset_ + uint64_t(count_) * page_size;
+  for (uint64_t at = offset_; at < end;) {
+    off_t const data = lseek(descriptor_, off_t(at), SEEK_DATA);
+    if (data < 0 && errno == ENXIO)
+      break;
+    if (data < 0)
+      return said("looking", {0, count_});
+    if (uint64_t(data) >= end)
+      break;
+    off_t const hole = lseek(descriptor_, data, SEEK_HOLE);
+    if (hole < 0)
+      return said("looking", {0, count_});
+    uint64_t const begin = std::max(at, uint64_t(data));
+    at = std::min(end, uint64_t(hole));
+    f(pages_of(begin - offset_, at - begin));
+  }
+  return status::ok;
+}
+
+}  // namespace tanada::comex::swap

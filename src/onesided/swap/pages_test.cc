@@ -1,0 +1,73 @@
+#include "onesided/swap/pages.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+namespace tanada::comex::swap {
+namespace {
+
+struct bits_fixture {
+  explicit bits_fixture(uint32_t count)
+      : words(page_bits::word_count(count)), bits{words.data(), count} {}
+  std::vector<page_bits::word> words;
+  page_bits bits;
+};
+
+TEST(pages, are_those_that_bytes_lie_in) {
+  EXPECT_EQ(pages_of(0, 1), (page_run{0, 1}));
+  EXPECT_EQ(pages_of(4095, 1), (page_run{0, 1}));
+  EXPECT_EQ(pages_of(4095, 2), (page_run{0, 2}));
+  EXPECT_EQ(pages_of(8192, 4096), (page_run{2, 1}));
+  EXPECT_EQ(pages_of(8192, 0), page_run{});
+}
+
+TEST(page_bits, words_hold_the_last_page) {
+  EXPECT_EQ(page_bits::word_count(0), 0u);
+  EXPECT_EQ(page_bits::word_count(64), 1u);
+  EXPECT_EQ(page_bits::word_count(65), 2u);
+}
+
+// Against one bool a page.
+TEST(page_bits, runs_are_those_of_a_model) {
+  std::mt19937 random{7};
+  for (uint32_t const count : {1u, 63u, 64u, 65u, 200u, 1000u}) {
+    bits_fixture under{count};
+    std::vector<bool> model(count);
+    for (int step = 0; step < 300; step++) {
+      uint32_t const first = random() % count, size = random() % (count - first + 1);
+      bool const value = random() % 2 != 0;
+      value ? under.bits.set({first, size}) : under.bits.clear({first, size});
+      std::fill_n(model.begin() + first, size, value);
+      page_run const within{uint32_t(random() % count), 0};
+      page_run const asked{within.first, uint32_t(random() % (count - within.first + 1))};
+      std::vector<bool> seen(count);
+      uint32_t before = asked.first, runs = 0, set = 0;
+      for (bool const wanted : {false, true}) {
+        before = asked.first;
+        under.bits.for_each_run(wanted, asked, [&](page_run run) {
+          ASSERT_GE(run.first, before);
+          ASSERT_GT(run.count, 0u);
+          ASSERT_LE(run.end(), asked.end());
+          before = run.end() + 1;  // the longest: another kind lies between two
+          for (uint32_t page = run.first; page < run.end(); page++) {
+            ASSERT_EQ(model[page], wanted);
+            seen[page] = true;
+          }
+          runs++;
+          if (wanted)
+            set += run.count;
+        });
+      }
+      ASSERT_EQ(uint32_t(std::count(seen.begin(), seen.end(), true)), asked.count);
+      ASSERT_EQ(under.bits.count_set(asked), set);
+      for (uint32_t page = 0; page < count; page++)
+        ASSERT_EQ(under.bits.test(page), model[page]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tanada::comex::swap

@@ -1,0 +1,160 @@
+#include "onesided/swap/written_pages.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <optional>
+
+#include "seams/os/shared_memory.hpp"
+
+namespace tanada::comex::swap {
+namespace {
+
+struct written_pages_test : testing::Test {
+  static constexpr uint32_t count = 1024;
+
+  void SetUp() override {
+    auto made = port::shared_memory::create("test", count * page_size);
+    ASSERT_TRUE(made.ok());
+    memory.emplace(std::move(made).value());
+    mine = map();
+    std::memset(mine, 1, count * page_size);
+    watch = written_pages::create({mine, count * page_size});
+  }
+  void TearDown() override {
+    watch.reset();
+    munmap(mine, count * page_size);
+  }
+  std::byte *map() {
+    return static_cast<std::byte *>(mmap(nullptr, count * page_size, PROT_READ | PROT_WRITE,
+                                         MAP_SHARED, memory->descriptor(), 0));
+  }
+  std::byte &page(uint32_t index) {
+    return mine[index * page_size];
+  }
+  void come_back() {
+    stored.set({0, count});
+    watch->arm(stored, count);
+  }
+
+  std::optional<port::shared_memory> memory;
+  std::byte *mine = nullptr;
+  std::unique_ptr<written_pages> watch;
+  std::vector<page_bits::word> words = std::vector<page_bits::word>(page_bits::word_count(count));
+  page_bits stored{words.data(), count};
+};
+
+#define SKIP_UNLESS_EXACT() \
+  if (!watch->is_exact())   \
+  GTEST_SKIP() << watch->reason()
+
+TEST_F(written_pages_test, are_those_that_were_written) {
+  SKIP_UNLESS_EXACT();
+  come_back();
+  page(3) = std::byte{7};
+  for (uint32_t i = 100; i < 130; i++)
+    page(i) = std::byte{7};
+  volatile std::byte const read = page(50);
+  (void)read;
+  watch->collect(stored, count);
+  for (uint32_t i = 0; i < count; i++)
+    ASSERT_EQ(stored.test(i), i != 3 && (i < 100 || i >= 130)) << i;
+  page(200) = std::byte{7};
+  watch->collect(stored, count);
+  EXPECT_FALSE(stored.test(200));
+  EXPECT_TRUE(stored.test(201));
+}
+
+TEST_F(written_pages_test, the_system_writes_too) {
+  SKIP_UNLESS_EXACT();
+  come_back();
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(write(ends[1], "x", 1), 1);
+  ASSERT_EQ(read(ends[0], &page(9), 1), 1);
+  close(ends[0]), close(ends[1]);
+  watch->collect(stored, count);
+  EXPECT_FALSE(stored.test(9));
+  EXPECT_EQ(stored.count_set(), count - 1);
+}
+
+// What somebody else read back into the memory was not written by its owner.
+TEST_F(written_pages_test, memory_that_went_and_came_back_is_clean) {
+  SKIP_UNLESS_EXACT();
+  std::byte *const other = map();
+  for (int time = 0; time < 2; time++) {
+    come_back();
+    watch->collect(stored, count);
+    EXPECT_EQ(stored.count_set(), count);
+    ASSERT_EQ(madvise(other, count * page_size, MADV_REMOVE), 0);
+    std::memset(other, 5, count * page_size);
+  }
+  come_back();
+  EXPECT_EQ(page(8), std::byte{5});
+  page(8) = std::byte{6};
+  watch->collect(stored, count);
+  EXPECT_EQ(stored.count_set(), count - 1);
+  munmap(other, count * page_size);
+}
+
+TEST_F(written_pages_test, pages_that_are_not_stored_are_not_watched) {
+  SKIP_UNLESS_EXACT();
+  stored.set({10, 10});
+  watch->arm(stored, count);
+  page(12) = page(30) = std::byte{1};
+  watch->collect(stored, count);
+  EXPECT_EQ(stored.count_set(), 9u);
+  EXPECT_FALSE(stored.test(12));
+}
+
+TEST_F(written_pages_test, blocks_that_are_always_written_are_spared) {
+  SKIP_UNLESS_EXACT();
+  auto const live = [&](bool writes) {
+    come_back();
+    uint32_t const watched = stored.count_set();
+    for (uint32_t i = 0; writes && i < count / 2; i++)
+      page(i) = std::byte{9};
+    watch->collect(stored, count);
+    return watched;
+  };
+  EXPECT_EQ(live(true), count);
+  EXPECT_EQ(live(false), count);  // not always
+  EXPECT_EQ(live(true), count);
+  EXPECT_EQ(live(true), count);
+  for (int i = 0; i < 4; i++)
+    EXPECT_EQ(live(true), count / 2) << i;
+  EXPECT_EQ(live(false), count);  // looked at again
+  EXPECT_EQ(stored.count_set(), count);
+  // Those that are found so again are spared for longer.
+  for (int i = 0; i < 2; i++)
+    EXPECT_EQ(live(true), count) << i;
+  for (int i = 0; i < 4; i++)
+    EXPECT_EQ(live(true), count / 2) << i;
+  EXPECT_EQ(live(true), count);
+  for (int i = 0; i < 8; i++)
+    EXPECT_EQ(live(true), count / 2) << i;
+  EXPECT_EQ(live(true), count);
+  // What is written while nobody watches is never taken for stored.
+  come_back();
+  page(5) = std::byte{7};
+  watch->collect(stored, count);
+  EXPECT_FALSE(stored.test(5));
+}
+
+// Memory that is watched already cannot be watched by another.
+TEST_F(written_pages_test, without_the_system_all_pages_count_as_written) {
+  SKIP_UNLESS_EXACT();
+  auto const second = written_pages::create({mine, count * page_size});
+  EXPECT_FALSE(second->is_exact());
+  EXPECT_NE(second->reason(), "");
+  stored.set({0, count});
+  second->collect(stored, count / 2);
+  EXPECT_EQ(stored.count_set(), count / 2);
+  second->arm(stored, count);
+  EXPECT_EQ(stored.count_set(), 0u);
+}
+
+}  // namespace
+}  // namespace tanada::comex::swap

@@ -1,5 +1,0 @@
-// A plugin of an ABI that never was, for gpu_test.cc.
-#include "port/gpu/plugin.h"
-
-extern "C" TND_API const tnd_gpu_plugin tnd_gpu_plugin_old __asm__(TND_GPU_PLUGIN_SYMBOL);
-extern "C" const tnd_gpu_plugin tnd_gpu_plugin_old = {};

@@ -1,0 +1,167 @@
+#include "products/comex/accumulate.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <complex>
+#include <cstring>
+
+#include "products/comex/refusal.hpp"
+#include "seams/os/wide_vectors.hpp"
+
+namespace tanada::comex {
+namespace {
+
+// Values of a type that lie anywhere.
+template <class T>
+T load(const std::byte *at) noexcept {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+// a * b as mathematics has it: no detour for infinities, so that it vectorises.
+template <class T>
+T product(T a, T b) noexcept {
+  return a * b;
+}
+template <class T>
+std::complex<T> product(std::complex<T> a, std::complex<T> b) noexcept {
+  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
+// Integers wrap.
+template <>
+int32_t product(int32_t a, int32_t b) noexcept {
+  return int32_t(uint32_t(a) * uint32_t(b));
+}
+template <>
+int64_t product(int64_t a, int64_t b) noexcept {
+  return int64_t(uint64_t(a) * uint64_t(b));
+}
+
+template <class T>
+T sum(T a, T b) noexcept {
+  return a + b;
+}
+template <>
+int32_t sum(int32_t a, int32_t b) noexcept {
+  return int32_t(uint32_t(a) + uint32_t(b));
+}
+template <>
+int64_t sum(int64_t a, int64_t b) noexcept {
+  return int64_t(uint64_t(a) + uint64_t(b));
+}
+
+template <class T>
+[[gnu::always_inline]] inline void apply(const void *scale, std::byte *__restrict target,
+                                         const std::byte *__restrict source, size_t size) noexcept {
+  T const factor = load<T>(static_cast<const std::byte *>(scale));
+  bool const is_one = factor == T(1);
+  size_t const count = size / sizeof(T);
+  auto const run = [&](auto &&value_of) {
+    for (size_t i = 0; i < count; i++) {
+      T value = value_of(load<T>(source + i * sizeof(T)));
+      value = sum(load<T>(target + i * sizeof(T)), value);
+      std::memcpy(target + i * sizeof(T), &value, sizeof value);
+    }
+  };
+  if (is_one)
+    run([](T value) { return value; });
+  else
+    run([factor](T value) { return product(factor, value); });
+}
+
+[[gnu::always_inline]] inline void apply_any(element of, const void *scale, std::byte *target,
+                                             const std::byte *source, size_t size) noexcept {
+  switch (of) {
+    case element::i32: return apply<int32_t>(scale, target, source, size);
+    case element::i64: return apply<int64_t>(scale, target, source, size);
+    case element::f32: return apply<float>(scale, target, source, size);
+    case element::f64: return apply<double>(scale, target, source, size);
+    case element::c64: return apply<std::complex<float>>(scale, target, source, size);
+    case element::c128: return apply<std::complex<double>>(scale, target, source, size);
+  }
+}
+
+// By vectors of 32 bytes, twice as fast. Products are rounded before they are added, as without
+// them.
+TND_WIDE_VECTORS void apply_wide(element of, const void *scale, std::byte *target,
+                                 const std::byte *source, size_t size) noexcept {
+  apply_any(of, scale, target, source, size);
+}
+
+}  // namespace
+
+size_t element_size(element of) noexcept {
+  switch (of) {
+    case element::i32:
+    case element::f32: return 4;
+    case element::c128: return 16;
+    default: return 8;
+  }
+}
+
+void add_scaled(element of, const void *scale, std::byte *target, const std::byte *source,
+                size_t size) noexcept {
+  if (port::has_wide_vectors())
+    apply_wide(of, scale, target, source, size);
+  else
+    apply_any(of, scale, target, source, size);
+}
+
+void add_at_once(element of, const void *scale, std::byte *target, const std::byte *source,
+                 size_t size) noexcept {
+  auto const run = [&]<class T>(T factor) {
+    std::memcpy(&factor, scale, sizeof factor);
+    for (size_t i = 0; i < size; i += sizeof(T)) {
+      __atomic_fetch_add(reinterpret_cast<T *>(target + i), factor * load<T>(source + i),
+                         __ATOMIC_RELAXED);
+    }
+  };
+  bool const is_aligned = reinterpret_cast<uintptr_t>(target) % element_size(of) == 0;
+  if (is_aligned && of == element::i32)
+    return run(uint32_t{});
+  if (is_aligned && of == element::i64)
+    return run(uint64_t{});
+  add_scaled(of, scale, target, source, size);
+}
+
+// The holder adds up a piece, some microseconds; one that the system has stopped in between gets
+// our processor.
+status heap_locks::hold::acquire(word *wanted) noexcept {
+  constexpr uint32_t looks = 200, yields_between_checks = 1000;
+  for (uint32_t round = 1;; round++) {
+    uint32_t expected = 0;
+    if (__atomic_compare_exchange_n(&wanted->is_held, &expected, 1, false, __ATOMIC_ACQUIRE,
+                                    __ATOMIC_RELAXED))
+      break;
+    for (uint32_t i = 0; i < looks && __atomic_load_n(&wanted->is_held, __ATOMIC_RELAXED) != 0; i++)
+      port::spin_pause();
+    if (__atomic_load_n(&wanted->is_held, __ATOMIC_RELAXED) != 0)
+      sched_yield();
+    if (round % yields_between_checks == 0) {
+      if (auto const gone = job_.lost(); gone >= 0)
+        return refuse(status::peer_lost, "process %d has died, maybe while it added", gone);
+    }
+  }
+  held_ = wanted;
+  return status::ok;
+}
+
+status add_under_locks(heap_locks::hold &hold, const heap_side &heap, size_t offset,
+                       const addend &what, const std::byte *source, size_t size) {
+  for (size_t done = 0; done < size;) {
+    size_t const at = offset + done, piece = heap_locks::piece_size,
+                 element = element_size(what.of);
+    // An element that lies across two pieces belongs to the first.
+    size_t const room = (piece - at % piece + element - 1) / element * element,
+                 part = std::min(size - done, room);
+    TND_TRY(hold.take(heap.locks, at));
+    (heap.has_updates ? add_at_once : add_scaled)(what.of, what.scale, heap.begin + at,
+                                                  source + done, part);
+    done += part;
+  }
+  return status::ok;
+}
+
+}  // namespace tanada::comex

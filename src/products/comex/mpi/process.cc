@@ -1,0 +1,212 @@
+#include "products/comex/mpi/process.hpp"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "core/base/log.hpp"
+#include "products/comex/mpi/outside.hpp"
+#include "products/comex/mpi/wait.hpp"
+#include "products/comex/mpi/wait_away.hpp"
+#include "seams/os/bulk_copy.hpp"
+
+namespace tanada::comex {
+
+// The line goes to stderr whatever TND_LOG says: it is the only thing that tells why the job ended.
+void end_job(const char *call, const char *text, int code) noexcept {
+  process *const self = current_process;
+  std::fflush(stdout);
+  if (self != nullptr && self->launcher) {
+    std::fprintf(stderr, "%s: process %d: %s\n", call, int(self->launcher->rank()), text);
+  } else {
+    std::fprintf(stderr, "%s: %s\n", call, text);
+  }
+  std::fflush(stderr);
+  int has_started = 0, has_ended = 0;
+  MPI_Initialized(&has_started);
+  MPI_Finalized(&has_ended);
+  if (has_started != 0 && has_ended == 0)
+    MPI_Abort(self != nullptr ? self->communicator : MPI_COMM_WORLD, exit_code_of(code));
+  std::_Exit(exit_code_of(code));
+}
+
+constinit process *current_process = nullptr;
+constinit process *retired_process = nullptr;
+
+process::~process() {
+  engine.reset();
+  int has_ended = 0;
+  MPI_Finalized(&has_ended);
+  if (has_ended != 0)
+    return;
+  for (auto &each : groups) {
+    if (each && each->communicator != MPI_COMM_NULL)
+      MPI_Comm_free(&each->communicator);
+  }
+  launcher.reset();
+  if (communicator != MPI_COMM_NULL)
+    MPI_Comm_free(&communicator);
+}
+
+namespace {
+
+// What a call says, cut to a line's length.
+struct line_text {
+  line_text(const char *format, va_list arguments) {
+    std::vsnprintf(bytes, sizeof bytes, format, arguments);
+  }
+
+  char bytes[1024];
+};
+
+}  // namespace
+
+void fatal(const char *call, const char *format, ...) noexcept {
+  va_list arguments;
+  va_start(arguments, format);
+  line_text const text{format, arguments};
+  va_end(arguments);
+  end_job(call, text.bytes, 1);
+}
+
+int refuse_call(const char *call, const char *format, ...) noexcept {
+  va_list arguments;
+  va_start(arguments, format);
+  line_text const text{format, arguments};
+  va_end(arguments);
+  std::fprintf(stderr, "%s: process %d: %s\n", call, int(current_process->launcher->rank()),
+               text.bytes);
+  return COMEX_FAILURE;
+}
+
+void make_way_in(process &self, const char *call) noexcept {
+  swapping &away = *self.engine->away();
+  if (away.is_own_thread() && away.is_in())
+    must(call, away.offer());
+}
+
+process &require_running(const char *call) {
+  if (current_process == nullptr)
+    fatal(call, "called before comex_init, or after comex_finalize");
+  return *current_process;
+}
+
+group &group_of(process &self, const char *call, comex_group_t handle) {
+  if (handle < 0 || size_t(handle) >= self.groups.size() || !self.groups[size_t(handle)]) {
+    fatal(call, "there is no group %d", handle);
+  }
+  return *self.groups[size_t(handle)];
+}
+
+pe_index world_rank(process &self, const char *call, comex_group_t handle, int rank) {
+  auto const &world = group_of(self, call, handle).world;
+  if (rank < 0 || size_t(rank) >= world.size())
+    fatal(call, "group %d has no rank %d: they are 0 to %zu", handle, rank, world.size() - 1);
+  return world[size_t(rank)];
+}
+
+void complete(process &self, const char *call, int started, MPI_Request &request) {
+  int code = started;
+  if (code == MPI_SUCCESS)
+    must(call, wait_for(request, MPI_STATUS_IGNORE, code, self.engine.get()));
+  if (code == MPI_SUCCESS)
+    return;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int size = 0;
+  MPI_Error_string(code, text, &size);
+  fatal(call, "MPI: %s", text);
+}
+
+void gather(process &self, const char *call, const group &among, const void *mine, void *everybodys,
+            size_t size) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  int const started = MPI_Iallgather(mine, int(size), MPI_BYTE, everybodys, int(size), MPI_BYTE,
+                                     among.communicator, &request);
+  complete(self, call, started, request);
+}
+
+void barrier(process &self, const char *call, comex_group_t handle) {
+  if (self.is_world(handle) && self.engine->is_one_node())
+    return must(call, self.engine->node_barrier());
+  must(call, self.engine->finish());
+  MPI_Request request = MPI_REQUEST_NULL;
+  int const started = MPI_Ibarrier(group_of(self, call, handle).communicator, &request);
+  complete(self, call, started, request);
+}
+
+}  // namespace tanada::comex
+
+int tnd_comex_wait(MPI_Request *request, MPI_Status *status) {
+  auto const *const self = tanada::comex::current_process;
+  int code = MPI_SUCCESS;
+  tanada::comex::must("MPI_Wait",
+                      tanada::comex::wait_for(*request, status, code,
+                                              self != nullptr ? self->engine.get() : nullptr));
+  return code;
+}
+
+void tnd_comex_leave(void) {
+  if (auto *const away = tanada::comex::current_swapping(); away != nullptr)
+    away->leave_alone();
+}
+
+void tnd_comex_enter(void) {
+  if (auto *const away = tanada::comex::current_swapping(); away != nullptr)
+    tanada::comex::must("MPI", away->enter_again());
+}
+
+// What is small is copied to where it stays.
+void *tnd_comex_buffer_begin(void *buffer, size_t size, int is_read) {
+  constexpr size_t copied_max = size_t{8} << 20;  // bytes
+  auto *const away = tanada::comex::current_swapping();
+  if (away == nullptr || !away->is_swappable(buffer, size))
+    return buffer;
+  void *const copy = size <= copied_max ? ::operator new(size, std::nothrow) : nullptr;
+  if (copy == nullptr) {
+    away->hold();
+    return buffer;
+  }
+  if (is_read != 0)
+    std::memcpy(copy, buffer, size);
+  return copy;
+}
+
+void tnd_comex_buffer_end(void *buffer, void *used, size_t size, int is_written) {
+  auto *const away = tanada::comex::current_swapping();
+  if (away == nullptr || !away->is_swappable(buffer, size))
+    return;
+  if (used == buffer)
+    return away->let_go();
+  if (is_written != 0)
+    std::memcpy(buffer, used, size);
+  ::operator delete(used);
+}
+
+void *tnd_comex_collective_memory(int process, size_t *size) {
+  auto const memory = tanada::comex::require_running("tnd_comex_collective_memory")
+                          .engine->collective_memory(process);
+  *size = memory.size();
+  return memory.empty() ? nullptr : memory.data();
+}
+
+void tnd_comex_collective_copy(void *target, const void *source, size_t size) {
+  tanada::port::copy_to_other(target, source, size);
+}
+
+const char *tnd_comex_broadcast(void *bytes, size_t size, int root) {
+  auto const code = tanada::comex::require_running("tnd_comex_broadcast")
+                        .engine->broadcast({static_cast<std::byte *>(bytes), size}, root);
+  return code == tanada::status::ok ? nullptr : tanada::last_message().c_str();
+}
+
+// Neighbours' memory may be anywhere: each is taken for a node of its own.
+int tnd_comex_node_master(void) {
+  auto const &self = tanada::comex::require_running("tnd_comex_node_master");
+  if (self.engine->away() != nullptr)
+    return int(self.engine->me());
+  auto const &here = self.engine->job().node_pes();
+  return int(*std::min_element(here.begin(), here.end()));
+}

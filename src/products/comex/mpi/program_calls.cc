@@ -1,0 +1,181 @@
+// MPI's calls that wait for other processes, as programs call them beside ours: what they wait for
+// may need the memory, or the processor, that this process has. By the profiling interface
+// (MPI 3.1, section 14.2): each hands on to its PMPI name.
+//
+// Fortran's names are in program_fortran.cc: they do not come by these. Without TND_COMEX_MEMORY a
+// call costs two loads.
+#include "products/comex/mpi/lent.hpp"
+#include "products/comex/mpi/outside.hpp"
+#include "products/comex/mpi/program_table.hpp"
+
+using namespace tanada::comex;
+
+namespace {
+
+template <class Any>
+bool look_nothing(const Any &) noexcept {
+  return false;
+}
+bool look_many(const void *) noexcept {
+  return true;
+}
+bool look_text(const char *given) noexcept {
+  return look_memory(given);
+}
+#define look_derived_at_root(TYPE_) (is_root(root, comm) && look_derived(TYPE_))
+
+template <class... Looks>
+bool any(Looks... looks) noexcept {
+  return (looks || ...);
+}
+
+int send(const char *call, bool stays, auto &&blocking, auto &&start, MPI_Status *about) noexcept {
+  return fenced(call, [&] {
+    if (is_paced())
+      return start_and_wait(std::ref(start), about, stays);
+    outside_wait const waiting{stays};
+    return blocking();
+  });
+}
+
+// Those of one communicator do the same, whatever their threads: what blocks and what starts do not
+// meet.
+int gather(const char *call, MPI_Comm comm, bool stays, auto &&blocking, auto &&start) noexcept {
+  return fenced(call, [&] {
+    if (is_among_us(comm))
+      return start_and_wait(std::ref(start), MPI_STATUS_IGNORE, stays);
+    outside_wait const waiting{stays};
+    return blocking();
+  });
+}
+
+int wait(const char *call, bool stays, auto &&blocking) noexcept {
+  return fenced(call, [&] {
+    outside_wait const waiting{stays};
+    return blocking();
+  });
+}
+
+int gather_all(const char *call, MPI_Comm comm, bool stays, auto &&blocking) noexcept {
+  return fenced(call, [&] {
+    assemble(comm);
+    outside_wait const waiting{stays};
+    return blocking();
+  });
+}
+
+}  // namespace
+
+#define EXPORTED extern "C" [[gnu::visibility("default")]] int
+#define PARAMETER_(TYPE_, NAME_, LOOK_) [[maybe_unused]] TYPE_ NAME_
+#define LOOK_AT_(TYPE_, NAME_, LOOK_) look_##LOOK_(NAME_)
+#define PARAMETERS(...) EACH(PARAMETER_, __VA_ARGS__)
+#define LOOKS(...) any(EACH(LOOK_AT_, __VA_ARGS__))
+
+// A call with its parameters: BODY is for swapping, and may say DONE, which is the call of MPI.
+#define DONE(NAME, ...) PMPI_##NAME(ARGUMENTS(__VA_ARGS__))
+#define CALL(NAME, BODY, ...)                     \
+  EXPORTED MPI_##NAME(PARAMETERS(__VA_ARGS__)) {  \
+    if (current_swapping() == nullptr) [[likely]] \
+      return DONE(NAME, __VA_ARGS__);             \
+    BODY                                          \
+  }
+#define BLOCKING(NAME, ...)         \
+  [&] {                             \
+    return DONE(NAME, __VA_ARGS__); \
+  }
+#define STARTING(STARTED, ...)                              \
+  [&](MPI_Request *request) {                               \
+    return PMPI_##STARTED(ARGUMENTS(__VA_ARGS__), request); \
+  }
+
+#define STARTS(NAME, FORTRAN, ...)                                              \
+  CALL(NAME, return fenced("MPI_" #NAME,                                        \
+                           [&] {                                                \
+                             int const code = DONE(NAME, __VA_ARGS__, REQUEST); \
+                             if (code == MPI_SUCCESS)                           \
+                               request_started(*request, LOOKS(__VA_ARGS__));   \
+                             return code;                                       \
+                           });                                                  \
+       , __VA_ARGS__, REQUEST)
+#define SENDS(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                             \
+  CALL(NAME, return send("MPI_" #NAME, LOOKS(__VA_ARGS__), BLOCKING(NAME, __VA_ARGS__), \
+                         STARTING(STARTED, __VA_ARGS__), MPI_STATUS_IGNORE);            \
+       , __VA_ARGS__)                                                                   \
+  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)
+#define RECEIVES(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                  \
+  CALL(NAME,                                                                                    \
+       return send("MPI_" #NAME, LOOKS(__VA_ARGS__, ABOUT), BLOCKING(NAME, __VA_ARGS__, ABOUT), \
+                   STARTING(STARTED, __VA_ARGS__), about);                                      \
+       , __VA_ARGS__, ABOUT)                                                                    \
+  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)
+#define COLLECTIVE(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                \
+  CALL(NAME, return gather("MPI_" #NAME, comm, LOOKS(__VA_ARGS__), BLOCKING(NAME, __VA_ARGS__), \
+                           STARTING(STARTED, __VA_ARGS__));                                     \
+       , __VA_ARGS__)                                                                           \
+  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)
+#define WAITS(NAME, FORTRAN, ...)                                                        \
+  CALL(NAME, return wait("MPI_" #NAME, LOOKS(__VA_ARGS__), BLOCKING(NAME, __VA_ARGS__)); \
+       , __VA_ARGS__)
+#define STAYS(NAME, FORTRAN, ...) \
+  CALL(NAME, return wait("MPI_" #NAME, true, BLOCKING(NAME, __VA_ARGS__));, __VA_ARGS__)
+#define CHANGES(NAME, FORTRAN, ...)                                                     \
+  CALL(NAME, return wait("MPI_" #NAME, LOOKS(__VA_ARGS__) || has_attribute_functions(), \
+                         BLOCKING(NAME, __VA_ARGS__));                                  \
+       , __VA_ARGS__)
+#define GATHERS(NAME, FORTRAN, ...)                                                           \
+  CALL(NAME,                                                                                  \
+       return gather_all("MPI_" #NAME, comm, LOOKS(__VA_ARGS__) || has_attribute_functions(), \
+                         BLOCKING(NAME, __VA_ARGS__));                                        \
+       , __VA_ARGS__)
+#define ORIGIN(NAME, FORTRAN, ...)                                                \
+  CALL(NAME, return fenced("MPI_" #NAME,                                          \
+                           [&] {                                                  \
+                             if (LOOKS(__VA_ARGS__))                              \
+                               lend_once({borrower::origin, bits_of(win), rank}); \
+                             return DONE(NAME, __VA_ARGS__);                      \
+                           });                                                    \
+       , __VA_ARGS__)
+#define SYNCS(NAME, FORTRAN, ...)                                                     \
+  CALL(NAME, int const code = wait("MPI_" #NAME, false, BLOCKING(NAME, __VA_ARGS__)); \
+       give_back_all(borrower::origin, bits_of(win)); return code;, __VA_ARGS__)
+#define SYNCS_RANK(NAME, FORTRAN, ...)                                                \
+  CALL(NAME, int const code = wait("MPI_" #NAME, false, BLOCKING(NAME, __VA_ARGS__)); \
+       give_back({borrower::origin, bits_of(win), rank}); return code;, __VA_ARGS__)
+#define BEGINS(NAME, FORTRAN, ...)                                         \
+  CALL(NAME, return fenced("MPI_" #NAME,                                   \
+                           [&] {                                           \
+                             if (LOOKS(__VA_ARGS__))                       \
+                               lend_once({borrower::file, bits_of(file)}); \
+                             outside_wait const waiting{false};            \
+                             return DONE(NAME, __VA_ARGS__);               \
+                           });                                             \
+       , __VA_ARGS__)
+#define ENDS(NAME, FORTRAN, ...)                                                                   \
+  CALL(NAME, int const code = wait("MPI_" #NAME, LOOKS(__VA_ARGS__), BLOCKING(NAME, __VA_ARGS__)); \
+       give_back({borrower::file, bits_of(file)}); return code;, __VA_ARGS__)
+#define BY_HAND(NAME, FORTRAN, ...)
+
+PROGRAM_CALLS
+
+// Each program has these, so that a linker that leaves out what is not needed leaves this library
+// in, and before MPI's.
+EXPORTED MPI_Init(int *argc, char ***argv) {
+  return PMPI_Init(argc, argv);
+}
+EXPORTED MPI_Init_thread(int *argc, char ***argv, int wanted, int *provided) {
+  return PMPI_Init_thread(argc, argv, wanted, provided);
+}
+
+// Rare, and only in C.
+#define SPAWN(NAME, ...) STAYS(NAME, , __VA_ARGS__)
+SPAWN(Comm_spawn, (const char *, command, text), (char **, words, memory), NUMBER(most), INFO(info),
+      NUMBER(root), COMM, MAKES(made), FLAG(codes))
+SPAWN(Comm_spawn_multiple, NUMBER(count), (char **, commands, memory), (char ***, words, memory),
+      NUMBERS(mosts), (const MPI_Info *, infos, memory), NUMBER(root), COMM, MAKES(made),
+      FLAG(codes))
+// The program's functions are called where it waits.
+#define GENERAL(NAME, ...) STARTS(NAME, , __VA_ARGS__)
+GENERAL(Grequest_start, (MPI_Grequest_query_function *, query, nothing),
+        (MPI_Grequest_free_function *, release, nothing),
+        (MPI_Grequest_cancel_function *, cancel, nothing), (void *, extra, many))

@@ -1,0 +1,202 @@
+// Fortran's names of MPI's calls, as program_calls.cc has C's: MPI's own Fortran library does not
+// call those. By the names that compilers give on Linux, and pmpi_*_ behind them; only programs
+// that have MPI's Fortran library call any. All arguments are addresses, and all of them may be in
+// memory that leaves: Global Arrays' programs take numbers, too, out of large arrays.
+//
+// Those of mpi_f08 have the same arguments, the last of which may be left out.
+#include "products/comex/mpi/program_fortran.hpp"
+
+using namespace tanada::comex;
+
+namespace {
+
+template <class... Looks>
+bool any(Looks... looks) noexcept {
+  return (looks || ...);
+}
+
+void send(const char *call, bool stays, word about, word code, auto &&blocking,
+          auto &&start) noexcept {
+  fenced(call, [&] {
+    if (!is_paced()) {
+      outside_wait const waiting{stays || look_memory(code)};
+      return blocking();
+    }
+    holding const held{stays || look_memory(code)};
+    MPI_Fint request = 0;
+    start(&request);
+    if (*code == MPI_SUCCESS)
+      await(&request, about, code);
+  });
+}
+
+void gather(const char *call, word comm, bool stays, word code, auto &&blocking,
+            auto &&start) noexcept {
+  fenced(call, [&] {
+    bool const all_stays = stays || look_memory(code);
+    if (!is_among_us(MPI_Comm_f2c(*comm))) {
+      outside_wait const waiting{all_stays};
+      return blocking();
+    }
+    holding const held{all_stays};
+    MPI_Fint request = 0;
+    start(&request);
+    if (*code != MPI_SUCCESS)
+      return;
+    if (is_paced())
+      await(&request, ignored_status, code);
+    else
+      pmpi_wait_(&request, ignored_status, code);
+  });
+}
+
+void wait(const char *call, bool stays, word code, auto &&blocking) noexcept {
+  fenced(call, [&] {
+    outside_wait const waiting{stays || look_memory(code)};
+    blocking();
+  });
+}
+
+void gather_all(const char *call, word comm, bool stays, auto &&blocking) noexcept {
+  fenced(call, [&] {
+    assemble(MPI_Comm_f2c(*comm));
+    outside_wait const waiting{stays};
+    blocking();
+  });
+}
+
+}  // namespace
+
+#define EXPORTED extern "C" [[gnu::visibility("default")]] void
+#define LENGTH_nothing(NAME_)
+#define LENGTH_memory(NAME_)
+#define LENGTH_derived(NAME_)
+#define LENGTH_derived_at_root(NAME_)
+#define LENGTH_user_op(NAME_)
+#define LENGTH_many(NAME_)
+#define LENGTH_text(NAME_) , size_t NAME_##_length
+#define LENGTH_OF_nothing(NAME_)
+#define LENGTH_OF_memory(NAME_)
+#define LENGTH_OF_derived(NAME_)
+#define LENGTH_OF_derived_at_root(NAME_)
+#define LENGTH_OF_user_op(NAME_)
+#define LENGTH_OF_many(NAME_)
+#define LENGTH_OF_text(NAME_) , NAME_##_length
+#define PARAMETER_(TYPE_, NAME_, LOOK_) [[maybe_unused]] word NAME_
+#define LENGTH_(TYPE_, NAME_, LOOK_) LENGTH_##LOOK_(NAME_)
+#define LENGTH_OF_(TYPE_, NAME_, LOOK_) LENGTH_OF_##LOOK_(NAME_)
+#define LOOK_AT_(TYPE_, NAME_, LOOK_) look_##LOOK_(NAME_)
+#define PARAMETERS(...) EACH(PARAMETER_, __VA_ARGS__), word code EACH_BESIDE(LENGTH_, __VA_ARGS__)
+#define LOOKS(...) any(EACH(LOOK_AT_, __VA_ARGS__))
+#define look_derived_at_root(TYPE_) (is_root(*root, MPI_Comm_f2c(*comm)) && look_derived(TYPE_))
+
+// A call with its parameters: BODY is for swapping, and may say DONE, which is the call of MPI.
+#define DONE(FORTRAN, ...) \
+  pmpi_##FORTRAN##_(ARGUMENTS(__VA_ARGS__), code EACH_BESIDE(LENGTH_OF_, __VA_ARGS__))
+#define CALL(FORTRAN, BODY, ...)                                            \
+  extern "C" [[gnu::weak]] void pmpi_##FORTRAN##_(PARAMETERS(__VA_ARGS__)); \
+  EXPORTED mpi_##FORTRAN##_(PARAMETERS(__VA_ARGS__)) {                      \
+    if (current_swapping() == nullptr) [[likely]]                           \
+      return DONE(FORTRAN, __VA_ARGS__);                                    \
+    BODY                                                                    \
+  }                                                                         \
+  BY_HAND(, FORTRAN, __VA_ARGS__)
+// The name of mpi_f08.
+#define BY_HAND(NAME, FORTRAN, ...)                                                      \
+  extern "C" void mpi_##FORTRAN##_(PARAMETERS(__VA_ARGS__));                             \
+  EXPORTED mpi_##FORTRAN##_f08_(PARAMETERS(__VA_ARGS__)) {                               \
+    MPI_Fint left_out = 0;                                                               \
+    if (code == nullptr)                                                                 \
+      code = &left_out;                                                                  \
+    mpi_##FORTRAN##_(ARGUMENTS(__VA_ARGS__), code EACH_BESIDE(LENGTH_OF_, __VA_ARGS__)); \
+  }
+#define BLOCKING(FORTRAN, ...)  \
+  [&] {                         \
+    DONE(FORTRAN, __VA_ARGS__); \
+  }
+#define STARTING(STARTED, ...)                                \
+  [&](word request) {                                         \
+    pmpi_##STARTED##_(ARGUMENTS(__VA_ARGS__), request, code); \
+  }
+
+#define STARTS(NAME, FORTRAN, ...)                                                         \
+  CALL(FORTRAN, fenced("MPI_" #NAME,                                                       \
+                       [&] {                                                               \
+                         DONE(FORTRAN, __VA_ARGS__, REQUEST);                              \
+                         if (*code == MPI_SUCCESS)                                         \
+                           request_started(MPI_Request_f2c(*request), LOOKS(__VA_ARGS__)); \
+                       });                                                                 \
+       , __VA_ARGS__, REQUEST)
+#define SENDS(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                   \
+  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                               \
+  CALL(FORTRAN, send("MPI_" #NAME, LOOKS(__VA_ARGS__), ignored_status, code,                  \
+                     BLOCKING(FORTRAN, __VA_ARGS__), STARTING(FORTRAN_STARTED, __VA_ARGS__)); \
+       , __VA_ARGS__)
+#define RECEIVES(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                              \
+  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                             \
+  CALL(FORTRAN,                                                                             \
+       send("MPI_" #NAME, LOOKS(__VA_ARGS__, ABOUT), about, code,                           \
+            BLOCKING(FORTRAN, __VA_ARGS__, ABOUT), STARTING(FORTRAN_STARTED, __VA_ARGS__)); \
+       , __VA_ARGS__, ABOUT)
+#define COLLECTIVE(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                \
+  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                                 \
+  CALL(FORTRAN, gather("MPI_" #NAME, comm, LOOKS(__VA_ARGS__), code,                            \
+                       BLOCKING(FORTRAN, __VA_ARGS__), STARTING(FORTRAN_STARTED, __VA_ARGS__)); \
+       , __VA_ARGS__)
+#define WAITS(NAME, FORTRAN, ...)                                                             \
+  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__)); \
+       , __VA_ARGS__)
+#define STAYS(NAME, FORTRAN, ...) \
+  CALL(FORTRAN, wait("MPI_" #NAME, true, code, BLOCKING(FORTRAN, __VA_ARGS__));, __VA_ARGS__)
+#define CHANGES(NAME, FORTRAN, ...)                                                       \
+  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__) || has_attribute_functions(), code, \
+                     BLOCKING(FORTRAN, __VA_ARGS__));                                     \
+       , __VA_ARGS__)
+#define GATHERS(NAME, FORTRAN, ...)                                                              \
+  CALL(FORTRAN, gather_all("MPI_" #NAME, comm,                                                   \
+                           LOOKS(__VA_ARGS__) || look_memory(code) || has_attribute_functions(), \
+                           BLOCKING(FORTRAN, __VA_ARGS__));                                      \
+       , __VA_ARGS__)
+#define ORIGIN(NAME, FORTRAN, ...)                                                           \
+  CALL(FORTRAN, fenced("MPI_" #NAME,                                                         \
+                       [&] {                                                                 \
+                         if (LOOKS(__VA_ARGS__))                                             \
+                           lend_once({borrower::origin, bits_of(MPI_Win_f2c(*win)), *rank}); \
+                         DONE(FORTRAN, __VA_ARGS__);                                         \
+                       });                                                                   \
+       , __VA_ARGS__)
+#define SYNCS(NAME, FORTRAN, ...)                                                             \
+  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__)); \
+       give_back_all(borrower::origin, bits_of(MPI_Win_f2c(*win)));, __VA_ARGS__)
+#define SYNCS_RANK(NAME, FORTRAN, ...)                                                        \
+  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__)); \
+       give_back({borrower::origin, bits_of(MPI_Win_f2c(*win)), *rank});, __VA_ARGS__)
+#define BEGINS(NAME, FORTRAN, ...)                                                    \
+  CALL(FORTRAN, fenced("MPI_" #NAME,                                                  \
+                       [&] {                                                          \
+                         bool const stays = LOOKS(__VA_ARGS__);                       \
+                         if (stays)                                                   \
+                           lend_once({borrower::file, bits_of(MPI_File_f2c(*file))}); \
+                         outside_wait const waiting{look_memory(code)};               \
+                         DONE(FORTRAN, __VA_ARGS__);                                  \
+                       });                                                            \
+       , __VA_ARGS__)
+#define ENDS(NAME, FORTRAN, ...)                                                              \
+  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__)); \
+       give_back({borrower::file, bits_of(MPI_File_f2c(*file))});, __VA_ARGS__)
+
+PROGRAM_CALLS
+
+extern "C" [[gnu::weak]] void pmpi_init_(word);
+extern "C" [[gnu::weak]] void pmpi_init_thread_(word, word, word);
+EXPORTED mpi_init_(word code) {
+  pmpi_init_(code);
+}
+EXPORTED mpi_init_thread_(word wanted, word provided, word code) {
+  pmpi_init_thread_(wanted, provided, code);
+}
+extern "C" void mpi_finalize_(word);
+EXPORTED mpi_finalize_f08_(word code) {
+  MPI_Fint left_out = 0;
+  mpi_finalize_(code == nullptr ? &left_out : code);
+}

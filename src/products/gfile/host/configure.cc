@@ -1,0 +1,101 @@
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+#include <thread>
+
+#include "core/base/config.hpp"
+#include "core/base/log.hpp"
+#include "core/base/settings.hpp"
+#include "products/gfile/host/session.hpp"
+#include <tanada/device/detail/gfile/state.hpp>
+
+namespace tanada::gfile {
+
+namespace {
+
+constexpr uint64_t direct_window_size_limit = uint64_t{1} << 40;
+
+status check(const tnd_gfile_config &settings) {
+  auto const bad = [](const char *field, unsigned long long value, const char *right) {
+    return fail(status::invalid, "tnd_gfile_config.%s is %llu; it must be %s", field, value, right);
+  };
+  if (settings.page_size < 4096 || settings.page_size > (2u << 20) ||
+      !std::has_single_bit(settings.page_size))
+    return bad("page_size", settings.page_size, "a power of two from 4096 to 2097152 bytes");
+  if (settings.device_tier_size < settings.page_size)
+    return bad("device_tier_size", settings.device_tier_size, "one page at least, in bytes");
+  if (settings.host_tier_size < settings.page_size)
+    return bad("host_tier_size", settings.host_tier_size, "one page at least, in bytes");
+  if (settings.replacement > TND_GFILE_CLOCK)
+    return bad("replacement", settings.replacement, "fifo 0, lru 1 or clock 2");
+  if (settings.service_threads > 64)
+    return bad("service_threads", settings.service_threads, "0 to 64");
+  if (settings.file_count_max == 0 || settings.file_count_max > file_count_limit)
+    return bad("file_count_max", settings.file_count_max, "1 to 16384");
+  if (settings.device > TND_GFILE_DEVICE_CUDA)
+    return bad("device", settings.device, "auto 0, host 1 or cuda 2");
+  if (settings.direct > TND_GFILE_DIRECT_OFF)
+    return bad("direct", settings.direct, "auto 0, on 1 or off 2");
+  if (settings.mapping > TND_GFILE_MAPPING_OFF)
+    return bad("mapping", settings.mapping, "auto 0 or off 1");
+  if (settings.direct_window_size < settings.page_size ||
+      settings.direct_window_size > direct_window_size_limit)
+    return bad("direct_window_size", settings.direct_window_size,
+               "one page at least and 1 TiB at most, in bytes");
+  if (settings.wait_timeout_ns == 0)
+    return bad("wait_timeout_ns", 0, "above 0; TND_NO_DEADLINE waits for ever");
+  if (settings.flags != 0)
+    return bad("flags", settings.flags, "0");
+  if (settings.timeout_ns == 0)
+    return bad("timeout_ns", 0, "above 0; TND_NO_DEADLINE waits for ever");
+  return status::ok;
+}
+
+status read_environment(tnd_gfile_config &settings) {
+  static constexpr std::string_view policies[] = {"fifo", "lru", "clock"};
+  static constexpr std::string_view switches[] = {"auto", "on", "off"};
+  static constexpr std::string_view mappings[] = {"auto", "off"};
+  static constexpr std::string_view devices[] = {"auto", "host", "cuda"};
+  TND_TRY(settings_check());
+  uint64_t page_size = settings.page_size;
+  TND_TRY(environment_size("TND_GFILE_PAGE_SIZE", page_size));
+  settings.page_size = page_size > UINT32_MAX ? UINT32_MAX : uint32_t(page_size);
+  TND_TRY(environment_size("TND_GFILE_DEVICE_TIER_SIZE", settings.device_tier_size));
+  TND_TRY(environment_size("TND_GFILE_HOST_TIER_SIZE", settings.host_tier_size));
+  TND_TRY(environment_choice("TND_GFILE_REPLACEMENT", policies, settings.replacement));
+  TND_TRY(environment_count("TND_GFILE_SERVICE_THREADS", 0, 64, settings.service_threads));
+  TND_TRY(environment_duration_ns("TND_GFILE_TIMEOUT", settings.timeout_ns));
+  TND_TRY(environment_duration_ns("TND_GFILE_WAIT_TIMEOUT", settings.wait_timeout_ns));
+  TND_TRY(
+      environment_count("TND_GFILE_FILE_COUNT_MAX", 1, file_count_limit, settings.file_count_max));
+  TND_TRY(environment_choice("TND_GFILE_DIRECT", switches, settings.direct));
+  TND_TRY(environment_choice("TND_GFILE_MAPPING", mappings, settings.mapping));
+  TND_TRY(environment_size("TND_GFILE_DIRECT_WINDOW_SIZE", settings.direct_window_size));
+  TND_TRY(environment_size("TND_GFILE_MAPPING_SIZE_MAX", settings.mapping_size_max));
+  TND_TRY(environment_choice("TND_GFILE_DEVICE", devices, settings.device));
+  return environment_count("TND_GFILE_DEVICE_INDEX", 0, 1023, settings.device_index);
+}
+
+}  // namespace
+
+result<tnd_gfile_config> configure(const tnd_gfile_config *given) {
+  tnd_gfile_config settings = TND_GFILE_CONFIG_INIT;
+  if (given != nullptr) {
+    // A program built with an older header has fewer fields; those it lacks keep their defaults.
+    if (given->struct_size < offsetof(tnd_gfile_config, direct) ||
+        given->struct_size > sizeof settings)
+      return fail(status::invalid,
+                  "tnd_gfile_config.struct_size is %u; start from TND_GFILE_CONFIG_INIT (%zu)",
+                  given->struct_size, sizeof settings);
+    std::memcpy(&settings, given, given->struct_size);
+    settings.struct_size = sizeof settings;
+  }
+  if (status const code = read_environment(settings); code != status::ok)
+    return code;
+  if (status const code = check(settings); code != status::ok)
+    return code;
+  return settings;
+}
+
+}  // namespace tanada::gfile

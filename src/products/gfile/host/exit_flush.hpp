@@ -1,0 +1,20 @@
+// products/gfile/host/exit_flush.hpp: instances that are alive when the process calls exit() write back what
+// kernels have written.
+#pragma once
+
+#include "products/gfile/host/session.hpp"
+
+namespace tanada::gfile {
+
+// Thread safety: any thread.
+class exit_flush {
+ public:
+  static void add(session &session);
+  static void remove(session &session);
+
+  // Run before the handlers of exit() that were registered so far. Plugins' libraries register
+  // theirs when they are loaded.
+  static void run_first();
+};
+
+}  // namespace tanada::gfile

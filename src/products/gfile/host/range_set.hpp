@@ -1,0 +1,56 @@
+// products/gfile/host/range_set.hpp: which bytes of a page hold data that the store does not have yet.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tanada::gfile {
+
+struct byte_range {
+  uint32_t begin, end;  // bytes; begin < end
+};
+
+// Disjoint, sorted, never touching: neighbours are merged.
+class range_set {
+ public:
+  void add(byte_range added) {
+    std::vector<byte_range> merged;
+    merged.reserve(ranges_.size() + 1);
+    for (byte_range const &old : ranges_) {
+      if (old.end < added.begin || old.begin > added.end) {
+        merged.push_back(old);
+      } else {
+        added.begin = old.begin < added.begin ? old.begin : added.begin;
+        added.end = old.end > added.end ? old.end : added.end;
+      }
+    }
+    auto at = merged.begin();
+    while (at != merged.end() && at->begin < added.begin)
+      ++at;
+    merged.insert(at, added);
+    ranges_ = std::move(merged);
+  }
+
+  bool empty() const {
+    return ranges_.empty();
+  }
+  bool covers(byte_range wanted) const {
+    for (byte_range const &range : ranges_)
+      if (range.begin <= wanted.begin && range.end >= wanted.end)
+        return true;
+    return false;
+  }
+  const std::vector<byte_range> &ranges() const {
+    return ranges_;
+  }
+  std::vector<byte_range> take() {
+    std::vector<byte_range> taken;
+    taken.swap(ranges_);
+    return taken;
+  }
+
+ private:
+  std::vector<byte_range> ranges_;
+};
+
+}  // namespace tanada::gfile

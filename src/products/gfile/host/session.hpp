@@ -1,0 +1,95 @@
+// products/gfile/host/session.hpp: an instance: its device, its tiers, its core and engine.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "backends/registry/store_registry.hpp"
+#include "products/gfile/host/core.hpp"
+#include "products/gfile/host/device_counters.hpp"
+#include "products/gfile/host/engine.hpp"
+#include "products/gfile/host/mappings.hpp"
+#include "seams/gpu/gpu.hpp"
+
+#include <tanada/gfile.h>
+
+namespace tanada::gfile {
+
+// What a session stands on; simulations give their own.
+struct session_parts {
+  std::unique_ptr<port::gpu> gpu;
+  std::unique_ptr<port::store_registry> stores;
+  port::clock *clock = nullptr;
+};
+
+class session {
+ public:
+  // `settings` is checked (see configure()); service_threads 0 makes a session without threads and
+  // mappings, for simulations, which call service().step(0).
+  static result<std::unique_ptr<session>> create(const tnd_gfile_config &settings,
+                                                 session_parts parts);
+  ~session();
+
+  tnd_gfile_ref ref() const;
+  status wait(uint64_t timeout_ns);
+  uint64_t wait_timeout_ns() const {
+    return settings_.wait_timeout_ns;
+  }
+  // Before the process ends: write back what kernels have written, and log what could not be.
+  void flush_at_exit();
+  // Everything written back and closed. If left_behind() then, the session must be leaked: somebody
+  // may still touch it.
+  status shut_down();
+  bool left_behind() const {
+    return left_behind_;
+  }
+  status get_statistics(tnd_gfile_statistics &to);
+  // Of every file that is open or remembered.
+  status get_files(std::vector<tnd_gfile_file> &to);
+  void get_fault(tnd_gfile_fault &to) const;
+  engine &service() {
+    return *engine_;
+  }
+  bool is_cuda() const {
+    return parts_.gpu->info().is_cuda;
+  }
+
+ private:
+  session(const tnd_gfile_config &settings, session_parts parts);
+  status allocate();
+  status allocate_window();
+  void start();
+  status report_error(status otherwise);
+  void report_fault();
+  status allocate_device(void *&addr, uint64_t size, const char *what, bool zero);
+  status allocate_host(void *&addr, uint64_t size, const char *what);
+
+  tnd_gfile_config settings_;
+  session_parts parts_;
+  int node_ = -1;  // memory node near the device, where threads and host tier are; -1: anywhere
+  bool left_behind_ = false;
+  std::vector<void *> device_memory_, host_memory_;
+  device_state *state_ = nullptr;  // device memory
+  device_counters counters_;
+  mapped_range *ranges_ = nullptr;  // device memory
+  node *nodes_ = nullptr;           // device memory
+  u8 *window_frames_ = nullptr;     // device memory
+  tier::geometry window_shape_{0, 0};
+  std::vector<u64> window_table_;
+  port::direct_offer direct_offer_;
+  fault_record *fault_ = nullptr;
+  std::atomic<bool> fault_reported_ = false;
+  unsent_closes *unsent_ = nullptr;
+  rpc::mailbox *mail_ = nullptr;
+  host_table host_table_{};
+  u8 *host_frames_ = nullptr;
+  std::unique_ptr<rpc::server> server_;
+  std::unique_ptr<core> core_;
+  std::unique_ptr<engine> engine_;
+  std::unique_ptr<mappings> mappings_;
+};
+
+// Defaults, the caller's fields and the environment, checked. `given` may be null.
+result<tnd_gfile_config> configure(const tnd_gfile_config *given);
+
+}  // namespace tanada::gfile

@@ -1,0 +1,205 @@
+// Goal: pages of a store that never answers leave room in every set of the host tier for pages of
+// other files and stores. Method: the core alone; the test takes the outbox and completes what it
+// likes.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "products/gfile/host/core.hpp"
+
+namespace tanada::gfile {
+namespace {
+
+constexpr uint32_t page_size = 4096;
+constexpr uint32_t frame_count = 64;
+constexpr uint64_t page_count = 100'000;  // of each file
+
+// The core only tells stores apart.
+class named_store final : public port::store {
+ public:
+  explicit named_store(std::string scheme) : scheme_{std::move(scheme)} {}
+  std::string_view scheme() const noexcept override {
+    return scheme_;
+  }
+  result<std::unique_ptr<port::store_queue>> queue_create(uint32_t) override {
+    return status::not_supported;
+  }
+
+ private:
+  std::string const scheme_;
+};
+
+// Stands still until the test moves it on.
+class still_clock final : public port::clock {
+ public:
+  uint64_t now_ns() noexcept override {
+    return now_ns_;
+  }
+  void sleep_ns(uint64_t duration_ns) noexcept override {
+    now_ns_ += duration_ns;
+  }
+
+ private:
+  uint64_t now_ns_ = 1'000'000'000;
+};
+
+class stalled_store : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char *scheme : {"slow", "quick"})
+      stores_.add(std::make_unique<named_store>(scheme));
+  }
+
+  uint32_t open(const std::string &url) {
+    uint32_t const file = opened_++;
+    ask(op::open, 0, {}, url);
+    for (auto &made : outbox()) {
+      port::store_completion done;
+      done.file = file + 1;
+      done.stat = {.size = page_count * page_size, .version = 1, .version_settled = true};
+      core_.on_completion(std::move(made), std::move(done));
+    }
+    return file;
+  }
+
+  // True if the page was asked of its store, or could be.
+  bool ask_page(uint32_t file, uint64_t page) {
+    ask(op::read, file, page, "");
+    auto made = outbox();
+    for (auto &one : made)
+      kept_.push_back(std::move(one));
+    return !made.empty();
+  }
+
+  // An open that waits for another file to be closed, or for its store. Returns its slot.
+  uint32_t ask_open(const std::string &url) {
+    ask(op::open, 0, {}, url);
+    return slot_ - 1;
+  }
+
+  // The kernel that waits at the slot gives up.
+  void give_up(uint32_t slot) {
+    mail_->finished[slot][1] = 1 << 1 | 1;
+  }
+
+  void ask_close(uint32_t file) {
+    ask(op::close, file, 0, "");
+  }
+
+  void tick() {
+    core_.tick();
+  }
+
+  // The operations that stores were given since the last look, and the URLs of those that open.
+  std::vector<std::string> complete_all() {
+    std::vector<std::string> opened;
+    for (auto made = outbox(); !made.empty(); made = outbox()) {
+      for (auto &each : made) {
+        if (each->body.kind == port::store_op_kind::open)
+          opened.push_back(each->body.url);
+        port::store_completion done;
+        done.file = 100 + opened.size();
+        done.stat = {.size = page_size, .version = 1, .version_settled = true};
+        core_.on_completion(std::move(each), std::move(done));
+      }
+    }
+    return opened;
+  }
+
+  status code_of(uint32_t slot) const {
+    return status(int32_t(mail_->answers[slot].head[0] & 0xffffffff));
+  }
+
+  // Pages of a file that lie in the set of the host tier.
+  std::vector<uint64_t> pages_of_set(uint32_t file, uint32_t set, size_t count) const {
+    std::vector<uint64_t> pages;
+    for (uint64_t page = 0; pages.size() < count && page < page_count;
+         page += 64)  // no run, so nothing is read ahead
+      if (table_.set_of(tier::page_key(file + 1, page)) == set)
+        pages.push_back(page);  // keys are given in order
+    return pages;
+  }
+
+  uint32_t ways() const {
+    return table_.shape.ways;
+  }
+
+ private:
+  std::vector<std::unique_ptr<operation>> outbox() {
+    std::vector<std::unique_ptr<operation>> taken;
+    core_.empty_outbox([&](std::unique_ptr<operation> made) { taken.push_back(std::move(made)); });
+    return taken;
+  }
+
+  void ask(op what, uint32_t file, uint64_t page, const std::string &url) {
+    uint32_t const slot = slot_++;
+    rpc::request &asked = mail_->requests[slot];
+    asked.op = u32(what);
+    asked.file = file;
+    asked.words[0] = page;
+    asked.words[1] = 1;
+    std::memcpy(mail_->texts[slot], url.c_str(), url.size() + 1);
+    mail_->posted[slot] = 1 << 1;
+    for (uint32_t share = 0; share < rpc::share_count; share++)
+      server_.poll(share, core_);
+  }
+
+  port::store_registry stores_;
+  std::unique_ptr<rpc::mailbox> mail_ = std::make_unique<rpc::mailbox>();
+  rpc::server server_{*mail_};
+  tier::geometry const shape_ = tier::geometry_of(frame_count);
+  std::unique_ptr<std::byte[]> memory_ = std::make_unique<std::byte[]>(65536);
+  host_table const table_ =
+      tier::table_over<simt::scope::system>(memory_.get(), shape_, tier::replacement::lru);
+  std::vector<u8> frames_ = std::vector<u8>(size_t(frame_count) * page_size);
+  static core_options options() {
+    core_options made;
+    made.page_size = page_size;
+    made.page_shift = 12;
+    made.file_count_max = 8;
+    return made;
+  }
+  still_clock clock_;
+  core core_{options(), server_, {.host = {table_, frames_.data(), 12, 0}, .window = {}},
+             stores_,   clock_,  nullptr};
+  std::vector<std::unique_ptr<operation>> kept_;  // never completed
+  uint32_t slot_ = 0, opened_ = 0;
+};
+
+TEST_F(stalled_store, a_file_leaves_room_in_each_set_for_others_of_its_store_and_of_other_stores) {
+  uint32_t const first = open("slow://first"), second = open("slow://second"),
+                 other = open("quick://other");
+  ASSERT_EQ(ways(), 8u);
+  uint32_t held = 0;
+  for (uint64_t page : pages_of_set(first, 3, 12))
+    held += ask_page(first, page);
+  EXPECT_EQ(held, ways() - 2);
+  EXPECT_TRUE(ask_page(second, pages_of_set(second, 3, 1)[0]));
+  EXPECT_FALSE(ask_page(second, pages_of_set(second, 3, 2)[1]))
+      << "the store has all it may hold of the set";
+  EXPECT_TRUE(ask_page(other, pages_of_set(other, 3, 1)[0]));
+  EXPECT_TRUE(ask_page(second, pages_of_set(second, 4, 1)[0])) << "another set";
+}
+
+// It could cut or make a file whose opener was told that it had failed.
+TEST_F(stalled_store, an_open_that_its_caller_gave_up_is_not_carried_out_once_a_record_is_free) {
+  for (int i = 0; i < 8; i++)
+    (void)open("quick://" + std::to_string(i));
+  tick();
+  uint32_t const given_up = ask_open("quick://given-up"), patient = ask_open("quick://patient");
+  EXPECT_TRUE(complete_all().empty());
+  give_up(given_up);
+  ask_close(0);
+  (void)complete_all();
+  tick();
+  EXPECT_EQ(complete_all(), std::vector<std::string>{"quick://patient"});
+  EXPECT_EQ(code_of(given_up), status::canceled);
+  EXPECT_EQ(code_of(patient), status::ok);
+}
+
+}  // namespace
+}  // namespace tanada::gfile

@@ -1,0 +1,298 @@
+// The page table against plain reference models: what is found, what is given up, under each
+// policy; and many threads.
+#include <tanada/device/detail/tier/table.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace tanada::tier {
+namespace {
+
+using table = table_ref<simt::scope::device>;
+
+class storage {
+ public:
+  storage(u32 frame_count, replacement policy) : shape_{geometry_of(frame_count)} {
+    table_sizes const sizes = sizes_of(shape_);
+    memory_.resize((sizes.entries + sizes.stamps + sizes.sets) / sizeof(page_entry) + 1);
+    ref = table_over<simt::scope::device>(memory_.data(), shape_, policy);
+  }
+  table ref{};
+
+ private:
+  geometry shape_;
+  std::vector<page_entry> memory_;
+};
+
+// Bring a page in as a cache does; its frame, unpinned.
+u32 touch_page(const table &cache, u64 key, u64 *evicted = nullptr) {
+  find_result const found = cache.find(key);
+  if (found.outcome == find_outcome::hit) {
+    cache.release(found.frame);
+    return found.frame;
+  }
+  begin_result const begun = cache.begin(key);
+  EXPECT_EQ(begun.outcome, begin_outcome::owner);
+  if (evicted != nullptr)
+    *evicted = begun.evicted_key;
+  cache.publish(begun.frame, page_state::ready);
+  cache.release(begun.frame);
+  return begun.frame;
+}
+
+TEST(tier_geometry, uses_every_size_from_one_frame_up) {
+  for (u32 frames = 1; frames < 5000; frames++) {
+    geometry const shape = geometry_of(frames);
+    ASSERT_GE(shape.ways, 1u);
+    ASSERT_LE(shape.ways, ways_max);
+    ASSERT_LE(shape.frame_count(), frames);
+    ASSERT_GT(shape.frame_count() + ways_max, frames);
+  }
+}
+
+TEST(tier_table, spreads_consecutive_pages_over_all_sets) {
+  storage cache{4096, replacement::lru};
+  std::vector<u32> load(cache.ref.shape.set_count);
+  for (u64 page = 0; page < 4096; page++)
+    load[cache.ref.set_of(page_key(7, page))]++;
+  EXPECT_EQ(*std::max_element(load.begin(), load.end()), 4096u / cache.ref.shape.set_count);
+}
+
+// One set: the model keeps a stamp for each page, of insertion (fifo) or of use (lru); stamps are
+// taken from the count of insertions, so the order among pages used between two insertions is free.
+class policy_model : public testing::TestWithParam<replacement> {};
+
+TEST_P(policy_model, gives_up_what_the_policy_says) {
+  replacement const policy = GetParam();
+  constexpr u32 frames = 8;
+  storage cache{frames, policy};
+  std::mt19937_64 random{42};
+  std::map<u64, u64> stamps;
+  u64 insertions = 0;
+  for (int step = 0; step < 20000; step++) {
+    u64 const key = page_key(1, random() % 20);
+    u64 evicted = 0;
+    bool const was_in = stamps.count(key) != 0;
+    touch_page(cache.ref, key, &evicted);
+    if (was_in) {
+      ASSERT_EQ(evicted, 0u);
+      if (policy == replacement::lru)
+        stamps[key] = insertions;
+      continue;
+    }
+    insertions++;
+    if (stamps.size() == frames) {
+      ASSERT_EQ(stamps.count(evicted), 1u) << "gave up a page that was not there";
+      for (auto const &[other, stamp] : stamps)
+        ASSERT_LE(stamps[evicted], stamp);
+      stamps.erase(evicted);
+    }
+    stamps[key] = insertions;
+  }
+  for (auto const &[key, stamp] : stamps)
+    EXPECT_EQ(cache.ref.find(key).outcome, find_outcome::hit);
+}
+
+INSTANTIATE_TEST_SUITE_P(policies, policy_model,
+                         testing::Values(replacement::fifo, replacement::lru));
+
+TEST(tier_table, clock_spares_what_was_used_since_the_hand_passed) {
+  storage cache{4, replacement::clock};
+  for (u64 page = 0; page < 4; page++)
+    touch_page(cache.ref, page_key(1, page));
+  touch_page(cache.ref, page_key(1, 0));
+  touch_page(cache.ref, page_key(1, 2));
+  u64 evicted = 0;
+  touch_page(cache.ref, page_key(1, 10), &evicted);
+  EXPECT_EQ(evicted, page_key(1, 1));
+  touch_page(cache.ref, page_key(1, 11), &evicted);
+  EXPECT_EQ(evicted, page_key(1, 3));
+}
+
+TEST(tier_table, pinned_and_loading_frames_are_never_given_up) {
+  storage cache{2, replacement::fifo};
+  begin_result const one = cache.ref.begin(page_key(1, 1));
+  ASSERT_EQ(one.outcome, begin_outcome::owner);
+  touch_page(cache.ref, page_key(1, 2));
+  find_result const pinned = cache.ref.find(page_key(1, 2));
+  ASSERT_EQ(pinned.outcome, find_outcome::hit);
+  EXPECT_EQ(cache.ref.begin(page_key(1, 3)).outcome, begin_outcome::full);
+  EXPECT_EQ(cache.ref.find(page_key(1, 1)).outcome, find_outcome::loading);
+  cache.ref.abandon(one.frame);
+  EXPECT_EQ(cache.ref.find(page_key(1, 1)).outcome, find_outcome::absent);
+  EXPECT_EQ(cache.ref.begin(page_key(1, 3)).outcome, begin_outcome::owner);
+  cache.ref.release(pinned.frame);
+}
+
+TEST(tier_table, doomed_pages_are_not_found_and_their_pins_stay_good) {
+  storage cache{1, replacement::lru};
+  touch_page(cache.ref, page_key(3, 5));
+  find_result const pinned = cache.ref.find(page_key(3, 5));
+  cache.ref.invalidate(page_key(3, 5));
+  EXPECT_EQ(cache.ref.find(page_key(3, 5)).outcome, find_outcome::absent);
+  EXPECT_EQ(cache.ref.begin(page_key(3, 5)).outcome, begin_outcome::full);
+  cache.ref.release(pinned.frame);
+  EXPECT_EQ(cache.ref.begin(page_key(3, 5)).outcome, begin_outcome::owner);
+}
+
+TEST(tier_table, a_page_doomed_while_loading_is_never_found) {
+  storage cache{4, replacement::lru};
+  begin_result const mine = cache.ref.begin(page_key(1, 1));
+  cache.ref.invalidate(page_key(1, 1));
+  cache.ref.publish(mine.frame, page_state::ready);
+  EXPECT_NE(cache.ref.find(page_key(1, 1)).outcome, find_outcome::hit);
+  cache.ref.release(mine.frame);
+  EXPECT_EQ(cache.ref.begin(page_key(1, 1)).outcome, begin_outcome::owner);
+}
+
+TEST(tier_table, a_look_without_a_pin_notices_that_the_frame_was_reused) {
+  storage cache{1, replacement::lru};
+  u64 const key = page_key(1, 1);
+  touch_page(cache.ref, key);
+  peek_result const seen = cache.ref.peek(key);
+  ASSERT_EQ(seen.frame, 0u);
+  EXPECT_TRUE(cache.ref.unchanged(seen.frame, key, seen.version));
+  touch_page(cache.ref, page_key(1, 2));
+  EXPECT_FALSE(cache.ref.unchanged(seen.frame, key, seen.version));
+  touch_page(cache.ref, key);  // the same page again, in the same frame: still another version
+  EXPECT_FALSE(cache.ref.unchanged(seen.frame, key, seen.version));
+}
+
+// Gives others time between a pin and a look. A yield lasts milliseconds where other programs want
+// the processor, so most of it is spinning.
+void linger(u64 draw) {
+  if (draw % 512 == 0)
+    return std::this_thread::yield();
+  if (draw % 4 != 0)
+    return;
+  for (u64 turn = 0; turn < draw % 2000; turn++)
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+// Threads bring pages in, check the frame's content under their pin, and doom pages now and then.
+void hammer(replacement policy, u32 frame_count, bool drop_pin_early, std::vector<u64> &content,
+            std::atomic<u32> &wrong) {
+  storage cache{frame_count, policy};
+  content.assign(frame_count, 0);
+  auto const work = [&](u64 seed) {
+    std::mt19937_64 random{seed};
+    for (int step = 0; step < 20000; step++) {
+      u64 const key = page_key(1 + u32(random() % 2), random() % (2 * frame_count));
+      find_result found = cache.ref.find(key);
+      if (found.outcome == find_outcome::absent) {
+        begin_result const begun = cache.ref.begin(key);
+        if (begun.outcome != begin_outcome::owner)
+          continue;
+        simt::device_atomic<u64>(content[begun.frame]).store_relaxed(key);
+        cache.ref.publish(begun.frame, page_state::ready);
+        found = {find_outcome::hit, begun.frame};
+      }
+      if (found.outcome != find_outcome::hit)
+        continue;
+      if (drop_pin_early)
+        cache.ref.release(found.frame);
+      linger(random());
+      if (simt::device_atomic<u64>(content[found.frame]).load_relaxed() != key)
+        wrong++;
+      if (!drop_pin_early)
+        cache.ref.release(found.frame);
+      if (random() % 50 == 0)
+        cache.ref.invalidate(key);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (u64 seed = 0; seed < 4; seed++)
+    threads.emplace_back(work, seed);
+  for (auto &thread : threads)
+    thread.join();
+}
+
+TEST(tier_table, threads_never_see_another_page_under_their_pin) {
+  for (replacement policy : {replacement::fifo, replacement::lru, replacement::clock})
+    for (u32 frames : {1u, 4u, 20u}) {
+      std::vector<u64> content;
+      std::atomic<u32> wrong = 0;
+      hammer(policy, frames, false, content, wrong);
+      EXPECT_EQ(wrong, 0u);
+    }
+}
+
+TEST(tier_table, the_check_above_notices_a_pin_dropped_too_early) {
+  std::atomic<u32> wrong = 0;
+  std::vector<u64> content;
+  for (int round = 0; round < 20 && wrong == 0; round++)
+    hammer(replacement::lru, 2, true, content, wrong);
+  EXPECT_GT(wrong, 0u);
+}
+
+// Pages at random fill some sets long before others: who must have a frame takes one elsewhere, and
+// everybody finds it there.
+//
+// Pins pages until one finds no frame, and returns which frame each has.
+std::map<u64, u32> pin_pages_at_random(const table &cache, u64 seed) {
+  std::mt19937_64 random{seed};
+  std::map<u64, u32> pinned;
+  while (pinned.size() < cache.shape.frame_count()) {
+    u32 const file = u32(1 + random() % 50);
+    u64 const key = page_key(file, random() % 1'000'000);
+    if (pinned.contains(key))
+      continue;
+    begin_result const begun = cache.begin_anywhere(key);
+    if (begun.outcome != begin_outcome::owner) {
+      EXPECT_EQ(begun.outcome, begin_outcome::full);
+      break;
+    }
+    cache.publish(begun.frame, page_state::ready);
+    pinned[key] = begun.frame;
+  }
+  return pinned;
+}
+
+// Not of some pages only: a page that has fewer sets to go to than others is refused long before
+// the table is full.
+TEST(tier_strays, nearly_all_frames_can_be_pinned_whichever_pages_come) {
+  for (u32 frames : {64u, 100u, 264u, 1024u, 4096u, 4100u}) {
+    for (u64 seed = 0; seed < 20; seed++) {
+      storage cache{frames, replacement::lru};
+      EXPECT_GE(pin_pages_at_random(cache.ref, seed).size(), frames * 9 / 10)
+          << frames << " frames, seed " << seed;
+    }
+  }
+}
+
+TEST(tier_strays, are_found_and_forgotten) {
+  for (u32 frames : {64u, 1024u, 4096u}) {
+    storage cache{frames, replacement::lru};
+    std::map<u64, u32> const pinned = pin_pages_at_random(cache.ref, frames);
+    for (auto const &[key, frame] : pinned) {
+      find_result const found = cache.ref.find(key);
+      ASSERT_EQ(found.outcome, find_outcome::hit);
+      EXPECT_EQ(found.frame, frame);
+      cache.ref.release(frame);
+      EXPECT_EQ(cache.ref.begin(key).outcome, begin_outcome::present);
+    }
+    // Whatever happens to strays, their own sets forget them.
+    u32 turn = 0;
+    for (auto const &[key, frame] : pinned) {
+      if (turn++ % 2 == 0)
+        cache.ref.invalidate(key);
+      cache.ref.release(frame);
+      if (turn % 2 == 1) {
+        EXPECT_EQ(cache.ref.find(key).outcome, find_outcome::absent);
+      }
+    }
+    for (u64 page = 0; page < u64(frames) * 20; page++)
+      (void)touch_page(cache.ref, page_key(60, page));
+    for (u32 set = 0; set < cache.ref.shape.set_count; set++)
+      ASSERT_EQ(cache.ref.sets[set].strays, 0u) << set;
+  }
+}
+
+}  // namespace
+}  // namespace tanada::tier

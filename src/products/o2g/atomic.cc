@@ -1,0 +1,159 @@
+#include "products/o2g/atomic.hpp"
+
+#include <array>
+#include <complex>
+#include <concepts>
+#include <cstring>
+#include <type_traits>
+
+namespace tanada::o2g {
+
+namespace {
+
+using operation = atomic_operation;
+
+template <class T>
+struct is_complex : std::false_type {};
+template <class T>
+struct is_complex<std::complex<T>> : std::true_type {};
+
+// Integers are added and multiplied without a sign, at 64 bits: what overflows wraps around.
+template <class T>
+using wide = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+
+template <class T>
+concept ordered = std::is_arithmetic_v<T>;
+
+// What stands in memory after the operation; `old` where nothing is stored.
+template <class T>
+T result_of(operation what, T old, T operand, T compared) {
+  switch (what) {
+    case operation::sum: return T(wide<T>(old) + wide<T>(operand));
+    case operation::product: return T(wide<T>(old) * wide<T>(operand));
+    case operation::logical_or: return T(old != T{} || operand != T{});
+    case operation::logical_and: return T(old != T{} && operand != T{});
+    case operation::logical_xor: return T((old != T{}) != (operand != T{}));
+    case operation::read: return old;
+    case operation::write: return operand;
+    case operation::compare_swap: return compared == old ? operand : old;
+    case operation::compare_swap_unequal: return compared != old ? operand : old;
+    default: break;
+  }
+  if constexpr (ordered<T>) {
+    switch (what) {
+      case operation::min: return operand < old ? operand : old;
+      case operation::max: return operand > old ? operand : old;
+      case operation::compare_swap_less_equal: return compared <= old ? operand : old;
+      case operation::compare_swap_less: return compared < old ? operand : old;
+      case operation::compare_swap_greater_equal: return compared >= old ? operand : old;
+      case operation::compare_swap_greater: return compared > old ? operand : old;
+      default: break;
+    }
+  }
+  if constexpr (std::integral<T>) {
+    switch (what) {
+      case operation::bit_or: return T(old | operand);
+      case operation::bit_and: return T(old & operand);
+      case operation::bit_xor: return T(old ^ operand);
+      case operation::masked_swap: return T((operand & compared) | (old & T(~compared)));
+      default: break;
+    }
+  }
+  return old;
+}
+
+template <class T>
+T load(std::span<const std::byte> from, size_t index) {
+  T value{};
+  if (!from.empty())
+    std::memcpy(&value, from.data() + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <class T>
+void apply(const atomic_arguments &arguments, T *target, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    T const operand = load<T>(arguments.operands, i), compared = load<T>(arguments.compared, i);
+    T old;
+    if constexpr (sizeof(T) <= 8 && !is_complex<T>::value) {
+      // Also towards the processors of the target: a loop of compare-and-swap covers every
+      // operation.
+      __atomic_load(&target[i], &old, __ATOMIC_ACQUIRE);
+      for (;;) {
+        T stored = result_of(arguments.operation, old, operand, compared);
+        if (arguments.operation == operation::read)
+          break;
+        if (__atomic_compare_exchange(&target[i], &old, &stored, false, __ATOMIC_ACQ_REL,
+                                      __ATOMIC_ACQUIRE))
+          break;
+      }
+    } else {
+      old = target[i];
+      target[i] = result_of(arguments.operation, old, operand, compared);
+    }
+    if (!arguments.fetched.empty())
+      std::memcpy(arguments.fetched.data() + i * sizeof(T), &old, sizeof(T));
+  }
+}
+
+// Calls function.template operator()<T>() with the type.
+template <class Function>
+auto with_type(atomic_type type, Function function) {
+  switch (type) {
+    case atomic_type::i8: return function.template operator()<int8_t>();
+    case atomic_type::u8: return function.template operator()<uint8_t>();
+    case atomic_type::i16: return function.template operator()<int16_t>();
+    case atomic_type::u16: return function.template operator()<uint16_t>();
+    case atomic_type::i32: return function.template operator()<int32_t>();
+    case atomic_type::u32: return function.template operator()<uint32_t>();
+    case atomic_type::i64: return function.template operator()<int64_t>();
+    case atomic_type::u64: return function.template operator()<uint64_t>();
+    case atomic_type::f32: return function.template operator()<float>();
+    case atomic_type::f64: return function.template operator()<double>();
+    case atomic_type::f32_complex: return function.template operator()<std::complex<float>>();
+    case atomic_type::f64_complex: return function.template operator()<std::complex<double>>();
+    case atomic_type::f_long: return function.template operator()<long double>();
+    case atomic_type::f_long_complex: break;
+  }
+  return function.template operator()<std::complex<long double>>();
+}
+
+}  // namespace
+
+size_t size_of(atomic_type type) noexcept {
+  return with_type(type, []<class T>() { return sizeof(T); });
+}
+
+bool needs_compared(atomic_operation what) noexcept {
+  return what >= operation::compare_swap;
+}
+
+bool is_supported(atomic_type type, atomic_operation what) noexcept {
+  bool const needs_order =
+      what == operation::min || what == operation::max ||
+      (what >= operation::compare_swap_less_equal && what <= operation::compare_swap_greater);
+  bool const needs_bits = what == operation::bit_or || what == operation::bit_and ||
+                          what == operation::bit_xor || what == operation::masked_swap;
+  return with_type(type, [&]<class T>() {
+    return (!needs_order || ordered<T>) && (!needs_bits || std::integral<T>);
+  });
+}
+
+status atomic_apply(const atomic_arguments &arguments, std::byte *target, size_t count) {
+  bool const is_read = arguments.operation == operation::read;
+  return with_type(arguments.type, [&]<class T>() {
+    size_t const size = count * sizeof(T);
+    bool const fits =
+        arguments.operands.size() == (is_read ? 0 : size) &&
+        arguments.compared.size() == (needs_compared(arguments.operation) ? size : 0) &&
+        (arguments.fetched.empty() || arguments.fetched.size() == size);
+    if (!fits || !is_supported(arguments.type, arguments.operation))
+      return status::invalid;
+    if (reinterpret_cast<uintptr_t>(target) % alignof(T) != 0)
+      return status::fault;
+    apply<T>(arguments, reinterpret_cast<T *>(target), count);
+    return status::ok;
+  });
+}
+
+}  // namespace tanada::o2g

@@ -1,0 +1,309 @@
+// fi_getinfo: what the provider can do, and from which of this node's addresses.
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "core/base/log.hpp"
+#include "products/o2g/provider/objects.hpp"
+#include "seams/stream/interfaces.hpp"
+
+namespace tanada::o2g::provider {
+
+namespace {
+
+using port::socket_address;
+using family_kind = socket_address::family_kind;
+
+constexpr uint64_t primary_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV |
+                                  FI_READ | FI_WRITE | FI_RECV | FI_SEND | FI_REMOTE_READ |
+                                  FI_REMOTE_WRITE;
+constexpr uint64_t domain_caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
+constexpr uint64_t secondary_caps = FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT | domain_caps;
+constexpr uint64_t tagged_caps_2 = tagged_directed_recv | tagged_multi_recv;
+constexpr uint64_t tx_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_SEND;
+constexpr uint64_t rx_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV | FI_RECV |
+                             FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV | FI_SOURCE |
+                             FI_RMA_EVENT | tagged_caps_2;
+constexpr uint64_t tx_op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
+                                 FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
+constexpr uint64_t rx_op_flags = FI_COMPLETION | FI_MULTI_RECV;
+// What a connection says is handled in order. A large read is answered while later writes are
+// applied: see max_order_war_size.
+constexpr uint64_t orders = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAR |
+                            FI_ORDER_WAW | FI_ORDER_WAS | FI_ORDER_SAR | FI_ORDER_SAW |
+                            FI_ORDER_SAS | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAR |
+                            FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |
+                            FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
+constexpr size_t ordered_read_size =
+    16384;  // bytes; smaller answers are copied when the request is handled
+constexpr uint64_t generic_tag =
+    0xAAAA'AAAA'AAAA'AAAA;  // one field of all bits, as libfabric writes it
+constexpr size_t queue_size = 65536;
+// As many as libfabric's rxm has. The engine takes more, but fi_ubertest makes vectors of 6 and of
+// 12 whose lengths do not add up.
+constexpr size_t vector_count = 4;
+static_assert(vector_count <= part_count_max);
+constexpr size_t attributes_slack = 256;  // bytes: structures of later versions are longer
+
+// The bits of libfabric 2's tagged receives meant something else before.
+uint64_t all_caps(uint32_t api) {
+  return primary_caps | secondary_caps | (FI_VERSION_GE(api, FI_VERSION(2, 0)) ? tagged_caps_2 : 0);
+}
+
+bool is_subset(uint64_t asked, uint64_t of) {
+  return (asked & ~of) == 0;
+}
+
+bool tx_is_possible(const fi_tx_attr *asked, uint64_t possible) {
+  return asked == nullptr ||
+         (is_subset(asked->caps, possible & tx_caps) && asked->comp_order == FI_ORDER_NONE &&
+          is_subset(asked->op_flags, tx_op_flags) && is_subset(asked->msg_order, orders) &&
+          asked->inject_size <= inject_size_max && asked->iov_limit <= vector_count &&
+          asked->rma_iov_limit <= 1 && asked->size <= queue_size);
+}
+
+bool rx_is_possible(const fi_rx_attr *asked, uint64_t possible) {
+  return asked == nullptr ||
+         (is_subset(asked->caps, possible & rx_caps) && asked->comp_order == FI_ORDER_NONE &&
+          is_subset(asked->op_flags, rx_op_flags) && is_subset(asked->msg_order, orders) &&
+          asked->iov_limit <= vector_count && asked->size <= queue_size);
+}
+
+bool endpoint_is_possible(const fi_ep_attr *asked) {
+  if (asked == nullptr)
+    return true;
+  bool const is_rdm = asked->type == FI_EP_UNSPEC || asked->type == FI_EP_RDM;
+  bool const is_ours = asked->protocol == FI_PROTO_UNSPEC || asked->protocol == protocol;
+  bool const is_plain = asked->tx_ctx_cnt <= 1 && asked->rx_ctx_cnt <= 1;
+  return is_rdm && is_ours && is_plain &&
+         asked->max_msg_size <= std::numeric_limits<ssize_t>::max() &&
+         asked->max_order_war_size <= ordered_read_size && asked->msg_prefix_size == 0 &&
+         asked->auth_key_size == 0;
+}
+
+bool domain_is_possible(const fi_domain_attr *asked) {
+  return asked == nullptr || (asked->cq_data_size <= 8 && asked->mr_key_size <= 8 &&
+                              asked->mr_iov_limit <= 1 && is_subset(asked->caps, domain_caps));
+}
+
+bool is_possible(const fi_info &hints, uint64_t possible) {
+  bool const format_fits =
+      hints.addr_format == FI_FORMAT_UNSPEC || hints.addr_format == FI_SOCKADDR ||
+      hints.addr_format == FI_SOCKADDR_IN || hints.addr_format == FI_SOCKADDR_IN6;
+  bool const name_fits = hints.fabric_attr == nullptr || hints.fabric_attr->prov_name == nullptr ||
+                         std::string{hints.fabric_attr->prov_name}.find(';') == std::string::npos;
+  return format_fits && name_fits && is_subset(hints.caps, possible) &&
+         tx_is_possible(hints.tx_attr, possible) && rx_is_possible(hints.rx_attr, possible) &&
+         endpoint_is_possible(hints.ep_attr) && domain_is_possible(hints.domain_attr);
+}
+
+template <class T>
+T *allocate() {
+  return static_cast<T *>(std::calloc(1, sizeof(T) + attributes_slack));
+}
+
+void *allocate_address(const socket_address &address, size_t &size) {
+  size = port::system_size_of(address);
+  void *const made = std::calloc(1, size);
+  if (made != nullptr)
+    port::socket_address_to(address, made, size);
+  return made;
+}
+
+void release(fi_info *info) {
+  while (info != nullptr) {
+    fi_info *const next = info->next;
+    if (info->domain_attr != nullptr)
+      std::free(info->domain_attr->name);
+    if (info->fabric_attr != nullptr)
+      std::free(info->fabric_attr->name);
+    for (void *each : {static_cast<void *>(info->src_addr), static_cast<void *>(info->dest_addr),
+                       static_cast<void *>(info->tx_attr), static_cast<void *>(info->rx_attr),
+                       static_cast<void *>(info->ep_attr), static_cast<void *>(info->domain_attr),
+                       static_cast<void *>(info->fabric_attr), static_cast<void *>(info)})
+      std::free(each);
+    info = next;
+  }
+}
+
+void fill_queues(fi_info &info, const fi_info *hints, uint64_t possible) {
+  bool const asks_caps = hints != nullptr && hints->caps != 0;
+  uint64_t const asked = asks_caps ? hints->caps : possible;
+  // A transfer without a direction is meant both ways.
+  bool const has_direction = (asked & (FI_SEND | FI_RECV)) != 0;
+  bool const has_rma_direction =
+      (asked & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)) != 0;
+  uint64_t caps = asked | FI_LOCAL_COMM | FI_REMOTE_COMM;
+  if ((asked & (FI_MSG | FI_TAGGED)) != 0 && !has_direction)
+    caps |= FI_SEND | FI_RECV;
+  if ((asked & (FI_RMA | FI_ATOMIC)) != 0 && !has_rma_direction)
+    caps |= FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+  info.caps = caps;
+  const fi_tx_attr *const tx = hints == nullptr ? nullptr : hints->tx_attr;
+  const fi_rx_attr *const rx = hints == nullptr ? nullptr : hints->rx_attr;
+  info.tx_attr->caps = tx != nullptr && tx->caps != 0 ? tx->caps : caps & tx_caps;
+  info.tx_attr->op_flags = tx == nullptr ? 0 : tx->op_flags;
+  info.tx_attr->msg_order = tx != nullptr && tx->msg_order != 0 ? tx->msg_order : orders;
+  info.tx_attr->comp_order = FI_ORDER_NONE;
+  info.tx_attr->inject_size = inject_size_max;
+  info.tx_attr->size = queue_size;
+  info.tx_attr->iov_limit = vector_count;
+  info.tx_attr->rma_iov_limit = 1;
+  info.rx_attr->caps = rx != nullptr && rx->caps != 0 ? rx->caps : caps & rx_caps;
+  info.rx_attr->op_flags = rx == nullptr ? 0 : rx->op_flags;
+  info.rx_attr->msg_order = rx != nullptr && rx->msg_order != 0 ? rx->msg_order : orders;
+  info.rx_attr->comp_order = FI_ORDER_NONE;
+  info.rx_attr->size = queue_size;
+  info.rx_attr->iov_limit = vector_count;
+}
+
+int mr_mode_of(uint32_t api, const fi_domain_attr *asked) {
+  // The two words that libfabric had before 1.5, as numbers: later headers warn of them.
+  constexpr int basic = 1, scalable = 2;
+  int const mode = asked == nullptr ? 0 : asked->mr_mode;
+  if (mode == basic || mode == scalable)
+    return mode;
+  return FI_VERSION_LT(api, FI_VERSION(1, 5)) ? scalable : 0;
+}
+
+void fill_domain(fi_domain_attr &domain, uint32_t api, const fi_domain_attr *asked) {
+  bool const is_asked = asked != nullptr;
+  domain.threading =
+      is_asked && asked->threading != FI_THREAD_UNSPEC ? asked->threading : FI_THREAD_SAFE;
+  domain.control_progress = is_asked && asked->control_progress != FI_PROGRESS_UNSPEC
+                                ? asked->control_progress
+                                : FI_PROGRESS_AUTO;
+  domain.data_progress = is_asked && asked->data_progress != FI_PROGRESS_UNSPEC
+                             ? asked->data_progress
+                             : FI_PROGRESS_AUTO;
+  domain.resource_mgmt = FI_RM_ENABLED;
+  domain.av_type = is_asked ? asked->av_type : FI_AV_UNSPEC;
+  domain.mr_mode = mr_mode_of(api, asked);
+  domain.mr_key_size = sizeof(uint64_t);
+  domain.cq_data_size = sizeof(uint64_t);
+  domain.cq_cnt = domain.ep_cnt = domain.tx_ctx_cnt = domain.rx_ctx_cnt = domain.cntr_cnt = 1024;
+  domain.max_ep_tx_ctx = domain.max_ep_rx_ctx = 1;
+  domain.mr_iov_limit = 1;
+  domain.caps = domain_caps;
+  domain.mr_cnt = queue_size;
+}
+
+fi_info *make_info(uint32_t api, const port::interface_address &from, const socket_address &to,
+                   const fi_info *hints) {
+  auto *const info = allocate<fi_info>();
+  if (info == nullptr)
+    return nullptr;
+  info->tx_attr = allocate<fi_tx_attr>();
+  info->rx_attr = allocate<fi_rx_attr>();
+  info->ep_attr = allocate<fi_ep_attr>();
+  info->domain_attr = allocate<fi_domain_attr>();
+  info->fabric_attr = allocate<fi_fabric_attr>();
+  bool const is_whole = info->tx_attr != nullptr && info->rx_attr != nullptr &&
+                        info->ep_attr != nullptr && info->domain_attr != nullptr &&
+                        info->fabric_attr != nullptr;
+  if (!is_whole)
+    return release(info), nullptr;
+  fill_queues(*info, hints, all_caps(api));
+  fill_domain(*info->domain_attr, api, hints == nullptr ? nullptr : hints->domain_attr);
+  info->ep_attr->type = FI_EP_RDM;
+  info->ep_attr->protocol = protocol;
+  info->ep_attr->protocol_version = 1;
+  info->ep_attr->max_msg_size = size_t{1} << 46;
+  info->ep_attr->max_order_raw_size = info->ep_attr->max_order_waw_size = size_t{1} << 46;
+  info->ep_attr->max_order_war_size = ordered_read_size;
+  info->ep_attr->mem_tag_format =
+      hints != nullptr && hints->ep_attr != nullptr && hints->ep_attr->mem_tag_format != 0
+          ? hints->ep_attr->mem_tag_format
+          : generic_tag;
+  info->ep_attr->tx_ctx_cnt = info->ep_attr->rx_ctx_cnt = 1;
+  info->domain_attr->name = strdup(from.interface.c_str());
+  info->fabric_attr->name = strdup(name);
+  info->fabric_attr->prov_version = version;
+  info->fabric_attr->api_version = api;
+  info->addr_format = from.address.family == family_kind::ipv4 ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
+  info->src_addr = allocate_address(from.address, info->src_addrlen);
+  if (to.family != family_kind::none)
+    info->dest_addr = allocate_address(to, info->dest_addrlen);
+  return info;
+}
+
+bool name_differs(const char *asked, const std::string &is) {
+  return asked != nullptr && is != asked;
+}
+
+}  // namespace
+
+int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags,
+            const fi_info *hints, fi_info **info) {
+  *info = nullptr;
+  if (hints != nullptr && !is_possible(*hints, all_caps(api)))
+    return -FI_ENODATA;
+  uint32_t const format = hints == nullptr ? uint32_t(FI_FORMAT_UNSPEC) : hints->addr_format;
+  bool const is_source = (flags & FI_SOURCE) != 0;
+  socket_address from, to;
+  if (hints != nullptr && hints->src_addr != nullptr) {
+    auto given = port::socket_address_from(hints->src_addr, hints->src_addrlen);
+    if (!given.ok())
+      return -FI_ENODATA;
+    from = std::move(given).value();
+  }
+  if (hints != nullptr && hints->dest_addr != nullptr) {
+    auto given = port::socket_address_from(hints->dest_addr, hints->dest_addrlen);
+    if (!given.ok())
+      return -FI_ENODATA;
+    to = std::move(given).value();
+  }
+  if (node != nullptr || service != nullptr) {
+    auto const family = format == FI_SOCKADDR_IN    ? family_kind::ipv4
+                        : format == FI_SOCKADDR_IN6 ? family_kind::ipv6
+                                                    : family_kind::none;
+    auto given = port::socket_address_resolve(node, service, family, is_source);
+    if (!given.ok())
+      return -FI_ENODATA;
+    (is_source ? from : to) = std::move(given).value();
+  }
+  bool const has_source = std::ranges::any_of(from.bytes, [](uint8_t each) { return each != 0; });
+  socket_address preferred = from;
+  if (!has_source && to.family != family_kind::none)
+    preferred = port::source_towards(to);
+  fi_info *first = nullptr, **last = &first;
+  const char *const domain_name =
+      hints == nullptr || hints->domain_attr == nullptr ? nullptr : hints->domain_attr->name;
+  const char *const fabric_name =
+      hints == nullptr || hints->fabric_attr == nullptr ? nullptr : hints->fabric_attr->name;
+  if (name_differs(fabric_name, name))
+    return -FI_ENODATA;
+  // Some programs take one of several by turns, and from loopback nobody else is reached.
+  bool const asks_loopback = has_source || domain_name != nullptr || preferred.bytes[0] == 127 ||
+                             preferred.family == family_kind::ipv6;
+  const char *const interface = std::getenv("TND_O2G_INTERFACE");
+  auto locals = port::interface_addresses(interface, asks_loopback);
+  if (interface != nullptr && locals.empty())
+    log(log_level::error,
+        "o2g: TND_O2G_INTERFACE=%s: no interface that is up has this name or address", interface);
+  std::ranges::stable_partition(locals, [&](const port::interface_address &each) {
+    return each.address.bytes == preferred.bytes;
+  });
+  for (port::interface_address each : locals) {
+    bool const is_ipv4 = each.address.family == family_kind::ipv4;
+    bool const fits =
+        (!has_source || (each.address.bytes == from.bytes && each.address.family == from.family)) &&
+        (to.family == family_kind::none || to.family == each.address.family) &&
+        (format != FI_SOCKADDR_IN || is_ipv4) && (format != FI_SOCKADDR_IN6 || !is_ipv4) &&
+        !name_differs(domain_name, each.interface);
+    if (!fits)
+      continue;
+    each.address.port = from.port;
+    *last = make_info(api, each, to, hints);
+    if (*last == nullptr)
+      return release(first), -FI_ENOMEM;
+    last = &(*last)->next;
+  }
+  *info = first;
+  return first == nullptr ? -FI_ENODATA : 0;
+}
+
+}  // namespace tanada::o2g::provider

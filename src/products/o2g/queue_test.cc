@@ -1,0 +1,116 @@
+// What waits for a peer that does not read is bounded.
+
+#include <cstring>
+#include <deque>
+
+#include "products/o2g/engine_fixture.hpp"
+
+namespace tanada::o2g {
+namespace {
+
+constexpr uint64_t queue_size = 1 << 20;
+constexpr uint64_t system_size = 64 << 20;  // bytes: more than the buffers of two sockets hold
+
+struct full_queue : two_engines {
+  void SetUp() override {
+    make({.send_queue_size = queue_size});
+  }
+
+  // b does not read. How many messages, each with its number, a has posted until one was refused;
+  // the copy of an injected one counts, memory of the program does not.
+  uint64_t fill(bool inject) {
+    peer_index const to = a->peer(*b);
+    settle_connection();
+    while (next * message_size < system_size) {
+      if (post(to, inject) == status::again)
+        return next;
+    }
+    return next;
+  }
+  status post(peer_index to, bool inject) {
+    auto &memory = inject ? scratch : kept.emplace_back(message_size);
+    std::memcpy(memory.data(), &next, sizeof next);
+    iovec const part{memory.data(), message_size};
+    status const code = a->speaker->post_send({.to = to,
+                                               .parts = {&part, 1},
+                                               .tag = 1,
+                                               .tagged = true,
+                                               .inject = inject,
+                                               .quiet = inject});
+    if (code == status::ok) {
+      next++;
+    } else if (!inject) {
+      kept.pop_back();
+    }
+    return code;
+  }
+  void settle_connection() {
+    ASSERT_EQ(a->speaker->post_send({.to = a->peer(*b), .tag = 2, .tagged = true, .quiet = true}),
+              status::ok);
+    ASSERT_TRUE(until([&] { return b->speaker->statistics().received_count != 0; }));
+  }
+  // All that was posted comes, in order.
+  void expect_all() {
+    std::vector<char> came(message_size);
+    for (uint64_t i = 0; i < next; i++) {
+      size_t const before = b->done.all.size();
+      ASSERT_EQ(receive(*b, came, 1), status::ok);
+      ASSERT_TRUE(until([&] { return b->done.all.size() > before; }));
+      uint64_t number = ~uint64_t{0};
+      std::memcpy(&number, came.data(), sizeof number);
+      ASSERT_EQ(number, i);
+    }
+  }
+
+  static constexpr size_t message_size = 1000;
+  uint64_t next = 0;
+  std::vector<char> scratch = std::vector<char>(message_size);
+  std::deque<std::vector<char>> kept;
+};
+
+TEST_F(full_queue, refuses_and_goes_on_when_the_peer_reads) {
+  for (bool const inject : {true, false}) {
+    make({.send_queue_size = queue_size});
+    next = 0;
+    uint64_t const count = fill(inject);
+    ASSERT_LT(count * message_size, system_size) << "nothing was refused";
+    EXPECT_GE(count * message_size, queue_size / 2);
+    EXPECT_EQ(post(a->peer(*b), inject), status::again);
+    // Whoever tries again and again, and never polls, gets on.
+    uint64_t const end_ns = port::monotonic_clock().now_ns() + 20'000'000'000;
+    status code = status::again;
+    while (code == status::again && port::monotonic_clock().now_ns() < end_ns) {
+      b->speaker->poll();
+      code = post(a->peer(*b), inject);
+    }
+    ASSERT_EQ(code, status::ok);
+    expect_all();
+  }
+}
+
+// Nobody else waits for it, and what the engine itself has to say is not refused.
+TEST_F(full_queue, is_of_one_peer_and_of_requests) {
+  fill(true);
+  kept_endpoint other{polled({.send_queue_size = queue_size})};
+  EXPECT_EQ(a->speaker->post_send({.to = a->peer(other), .tag = 1, .tagged = true}), status::ok);
+  uint64_t word = 7, got = 0;
+  ASSERT_EQ(a->memory.add(5, reinterpret_cast<std::byte *>(&word), 8, 0,
+                          {.remote_read = true, .remote_write = true}),
+            status::ok);
+  EXPECT_EQ(a->speaker->post_put({.to = a->peer(*b), .remote = {0, 0, 5}}), status::again);
+  EXPECT_EQ(a->speaker->post_get({.to = a->peer(*b), .remote = {0, 0, 5}}), status::again);
+  uint64_t const one = 1;
+  atomic_request add{
+      .to = a->peer(*b), .operands = std::as_bytes(std::span{&one, 1}), .remote = {0, 8, 5}};
+  EXPECT_EQ(a->speaker->post_atomic(add), status::again);
+  add.goes_on = true;
+  EXPECT_EQ(a->speaker->post_atomic(add), status::ok);
+  iovec const into{&got, 8};
+  ASSERT_EQ(b->speaker->post_get({.to = b->peer(*a), .parts = {&into, 1}, .remote = {0, 8, 5}}),
+            status::ok);
+  ASSERT_TRUE(until([&] { return !b->done.all.empty(); }));
+  EXPECT_EQ(got, 7u);
+}
+
+}  // namespace
+}  // namespace tanada::o2g

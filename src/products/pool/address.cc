@@ -1,0 +1,60 @@
+#include "products/pool/address.hpp"
+
+#include "core/base/config.hpp"
+#include "core/base/log.hpp"
+#include "core/wire/pool.hpp"
+
+namespace tanada::pool {
+namespace {
+
+status refuse(std::string_view url, const char *why) {
+  return fail(status::invalid, "%.*s: %s: give pool://host[:port]/namespace/object",
+              int(url.size()), url.data(), why);
+}
+
+}  // namespace
+
+result<address> address_parse(std::string_view url) {
+  constexpr std::string_view scheme = "pool://";
+  if (!url.starts_with(scheme))
+    return refuse(url, "not a pool's URL");
+  std::string_view rest = url.substr(scheme.size());
+  size_t const slash = rest.find('/');
+  std::string_view host = rest.substr(0, slash);
+  rest = slash == std::string_view::npos ? std::string_view{} : rest.substr(slash + 1);
+  address made;
+  size_t const bracket = host.starts_with('[') ? host.find(']') : 0;
+  if (bracket == std::string_view::npos)
+    return refuse(url, "no ] after the address");
+  if (size_t const colon = host.find(':', bracket); colon != std::string_view::npos) {
+    auto port = parse_count(host.substr(colon + 1), 1, UINT16_MAX);
+    if (!port.ok())
+      return refuse(url, "the port is not a number from 1 to 65535");
+    made.port = uint16_t(port.value());
+    host = host.substr(0, colon);
+  }
+  made.host = bracket > 0 ? host.substr(1, bracket - 1) : host;
+  if (made.host.empty())
+    return refuse(url, "no host");
+  size_t const end = rest.find('/');
+  made.space = rest.substr(0, end);
+  if (!wire::pool::name_is_good(made.space))
+    return refuse(url, "no namespace, or a name longer than 512 bytes");
+  if (end != std::string_view::npos)
+    made.object = rest.substr(end + 1);
+  if (!made.object.empty() && !wire::pool::name_is_good(made.object))
+    return refuse(url, "a name longer than 512 bytes");
+  return made;
+}
+
+std::string space_url(const address &at) {
+  bool const is_v6 = at.host.find(':') != std::string::npos;
+  return "pool://" + (is_v6 ? "[" + at.host + "]" : at.host) + ":" + std::to_string(at.port) + "/" +
+         at.space;
+}
+
+std::string unix_name(uint16_t port) {
+  return "tanada-pool-" + std::to_string(port);
+}
+
+}  // namespace tanada::pool

@@ -1,0 +1,30 @@
+// products/pool/address.hpp: pool://host[:port]/namespace[/object].
+#pragma once
+
+#include <tanada/pool.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/base/result.hpp"
+
+namespace tanada::pool {
+
+struct address {
+  std::string host;
+  uint16_t port = TND_POOL_DEFAULT_PORT;
+  std::string space;   // namespace
+  std::string object;  // may be empty
+};
+
+// invalid, with a message that says what is wrong.
+result<address> address_parse(std::string_view url);
+
+// pool://host:port/namespace, without the object.
+std::string space_url(const address &at);
+
+// Of the UNIX socket beside a TCP port, in the abstract space.
+std::string unix_name(uint16_t port);
+
+}  // namespace tanada::pool

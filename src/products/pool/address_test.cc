@@ -1,0 +1,32 @@
+#include "products/pool/address.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tanada::pool {
+namespace {
+
+TEST(pool_address, has_its_parts) {
+  auto plain = address_parse("pool://node/runs/a/b");
+  ASSERT_TRUE(plain.ok());
+  EXPECT_EQ(plain.value().host, "node");
+  EXPECT_EQ(plain.value().port, TND_POOL_DEFAULT_PORT);
+  EXPECT_EQ(plain.value().space, "runs");
+  EXPECT_EQ(plain.value().object, "a/b");
+  auto whole = address_parse("pool://[::1]:81/runs");
+  ASSERT_TRUE(whole.ok());
+  EXPECT_EQ(whole.value().host, "::1");
+  EXPECT_EQ(whole.value().port, 81);
+  EXPECT_EQ(whole.value().object, "");
+}
+
+TEST(pool_address, malformed_ones_are_refused) {
+  for (const char *url : {"", "file:///x", "pool://", "pool://node", "pool://node/",
+                          "pool:///runs/x", "pool://node:0/runs", "pool://node:65536/runs",
+                          "pool://node:x/runs", "pool://[::1/runs", "pool://:1/runs"}) {
+    EXPECT_EQ(address_parse(url).error(), status::invalid) << url;
+  }
+  EXPECT_EQ(address_parse("pool://node/runs/" + std::string(513, 'x')).error(), status::invalid);
+}
+
+}  // namespace
+}  // namespace tanada::pool

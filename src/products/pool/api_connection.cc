@@ -1,0 +1,153 @@
+// The connection of tanada/pool.h.
+#include <cstdlib>
+#include <string_view>
+
+#include "core/base/config.hpp"
+#include "core/base/settings.hpp"
+#include "products/pool/api_calls.hpp"
+
+using namespace tanada;
+using namespace tanada::pool::api;
+
+namespace {
+
+status settings_of(const tnd_pool_config *given, pool::client_settings &settings) {
+  TND_TRY(settings_check());
+  tnd_pool_config config = TND_POOL_CONFIG_INIT;
+  if (given != nullptr) {
+    if (given->struct_size != sizeof config)
+      return fail(status::invalid, "tnd_pool_config has struct_size %u", given->struct_size);
+    config = *given;
+  }
+  TND_TRY(flags_ok(config.flags, 0));
+  if (config.shared_memory > 1)
+    return fail(status::invalid, "shared_memory is 0 or 1");
+  TND_TRY(environment_duration_ns("TND_POOL_TIMEOUT", config.timeout_ns));
+  static constexpr std::string_view switches[] = {"off", "on", "0", "1"};
+  uint32_t shared_memory = config.shared_memory;
+  TND_TRY(environment_choice("TND_POOL_SHARED_MEMORY", switches, shared_memory));
+  config.shared_memory = shared_memory % 2;
+  TND_TRY(environment_count("TND_POOL_DEVICE_INDEX", 0, 1024, config.device_index));
+  const char *key_file = std::getenv("TND_POOL_KEY_FILE");
+  if (key_file == nullptr || *key_file == 0)
+    key_file = config.key_file;
+  if (key_file != nullptr) {
+    auto keys = pool::keys_read(key_file);
+    if (!keys.ok())
+      return keys.error();
+    if (keys.value().size() != 1)
+      return fail(status::invalid, "key file %s: a client has one key", key_file);
+    settings.with = std::move(keys.value().front());
+  }
+  const char *fabric = std::getenv("TND_POOL_FABRIC");
+  if (fabric == nullptr || *fabric == 0)
+    fabric = config.fabric;
+  if (fabric != nullptr)
+    settings.fabric = fabric;
+  settings.timeout_ns = config.timeout_ns;
+  settings.shared_memory = config.shared_memory != 0;
+  settings.device_index = config.device_index;
+  return status::ok;
+}
+
+// Copy as much of a structure as the caller's has room for.
+template <class T>
+status fill(T *target, const T &source, size_t smallest) {
+  if (target == nullptr || target->struct_size < smallest)
+    return fail(status::invalid, "struct_size is too small");
+  uint32_t const size = target->struct_size < sizeof(T) ? target->struct_size : uint32_t(sizeof(T));
+  std::memcpy(target, &source, size);
+  target->struct_size = size;
+  return status::ok;
+}
+
+}  // namespace
+
+tnd_status tnd_pool_connect(const char *url, const tnd_pool_config *config,
+                            tnd_pool **made) noexcept {
+  return fenced([&] {
+    if (url == nullptr || made == nullptr)
+      return fail(status::invalid, "url or pool is NULL");
+    auto where = pool::address_parse(url);
+    if (!where.ok())
+      return where.error();
+    pool::client_settings settings;
+    TND_TRY(settings_of(config, settings));
+    auto client = pool::client::connect(where.value(), std::move(settings));
+    if (!client.ok())
+      return client.error();
+    *made = new tnd_pool{};
+    (*made)->client = std::move(client).value();
+    return status::ok;
+  });
+}
+
+void tnd_pool_disconnect(tnd_pool *pool) noexcept {
+  if (pool == nullptr)
+    return;
+  bool last = false;
+  (void)on_client(pool, [&](pool::client &client) {
+    pool->disconnected = true;
+    last = pool->handles == 0;
+    client.disconnect();
+    return status::ok;
+  });
+  if (last)
+    delete pool;
+}
+
+tnd_status tnd_pool_get_connection(tnd_pool *pool, tnd_pool_connection *connection) noexcept {
+  return on_client(pool, [&](pool::client &client) {
+    tnd_pool_connection all{};
+    all.struct_size = sizeof all;
+    TND_TRY(client.ready());
+    all.path = client.path();
+    all.can_write = client.terms().can_write, all.is_durable = client.terms().is_durable;
+    all.sent_size = client.moved().written_size(), all.received_size = client.moved().read_size();
+    std::strncpy(all.reason, client.reason().c_str(), sizeof all.reason - 1);
+    return fill(connection, all, sizeof all);
+  });
+}
+
+tnd_status tnd_pool_get_traffic(tnd_pool *pool, tnd_pool_traffic *traffic) noexcept {
+  return on_client(pool, [&](pool::client &client) {
+    return fill(traffic, client.moved().all(), sizeof *traffic);
+  });
+}
+
+tnd_status tnd_pool_register(tnd_pool *pool, void *addr, uint64_t size, uint32_t memory) noexcept {
+  return on_client(pool, [&](pool::client &client) {
+    pool::memory_range range{};
+    TND_TRY(memory_of(addr, size, memory, range));
+    if (size == 0)
+      return fail(status::invalid, "no memory");
+    return client.keep_registered(addr, size, range.on_device);
+  });
+}
+
+tnd_status tnd_pool_unregister(tnd_pool *pool, void *addr) noexcept {
+  return on_client(pool, [&](pool::client &client) { return client.forget_registered(addr); });
+}
+
+tnd_status tnd_pool_get_statistics(tnd_pool *pool, tnd_pool_statistics *statistics) noexcept {
+  return on_client(pool, [&](pool::client &client) {
+    wire::pool::statistics_reply in;
+    TND_TRY(client.statistics(in));
+    tnd_pool_statistics const all{sizeof all,
+                                  uint32_t(in.client_count),
+                                  in.capacity,
+                                  in.used,
+                                  in.object_count,
+                                  in.space_used,
+                                  in.space_object_count,
+                                  in.space_quota,
+                                  in.written_size,
+                                  in.read_size,
+                                  in.commits,
+                                  in.opens,
+                                  in.evictions,
+                                  in.errors,
+                                  in.uptime_ns};
+    return fill(statistics, all, sizeof all);
+  });
+}

@@ -1,0 +1,126 @@
+#include "products/pool/auth.hpp"
+
+#include <sodium.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "core/base/assert.hpp"
+#include "core/base/log.hpp"
+
+namespace tanada::pool {
+namespace {
+
+constexpr size_t line_count_max = 65536;
+
+void sodium_ready() {
+  static bool const ready = sodium_init() >= 0;
+  TND_ASSERT(ready);
+}
+
+bool parse_secret(const std::string &text, bytes32 &secret) {
+  size_t size = 0;
+  return text.size() == 2 * secret.size() &&
+         sodium_hex2bin(secret.data(), secret.size(), text.data(), text.size(), nullptr, &size,
+                        nullptr) == 0 &&
+         size == secret.size();
+}
+
+bool parse_spaces(const std::string &text, std::vector<std::string> &spaces) {
+  std::istringstream in{text};
+  for (std::string one; std::getline(in, one, ',');) {
+    if (one != "*" && (!wire::pool::name_is_good(one) || one.find('/') != std::string::npos))
+      return false;
+    spaces.push_back(one);
+  }
+  return !spaces.empty();
+}
+
+bool parse_line(const std::string &line, key &made) {
+  std::istringstream in{line};
+  std::string secret, rights, spaces, more;
+  if (!(in >> made.id >> secret >> rights >> spaces) || in >> more)
+    return false;
+  if (made.id.size() > wire::pool::name_size_max || (rights != "rw" && rights != "ro"))
+    return false;
+  made.can_write = rights == "rw";
+  return parse_secret(secret, made.secret) && parse_spaces(spaces, made.spaces);
+}
+
+}  // namespace
+
+bool key::allows(const std::string &space) const {
+  for (const std::string &one : spaces)
+    if (one == "*" || one == space)
+      return true;
+  return false;
+}
+
+result<std::vector<key>> keys_read(const std::string &path) {
+  sodium_ready();
+  struct stat about{};
+  if (stat(path.c_str(), &about) != 0)
+    return fail(status(-errno), "key file %s: %s", path.c_str(), std::strerror(errno));
+  if ((about.st_mode & 077) != 0) {
+    return fail(status::access, "key file %s: others may read it: chmod 600 it", path.c_str());
+  }
+  std::ifstream in{path};
+  if (!in)
+    return fail(status::access, "key file %s cannot be read", path.c_str());
+  std::vector<key> keys;
+  size_t number = 0;
+  for (std::string line; std::getline(in, line) && number < line_count_max;) {
+    number++;
+    if (line.find_first_not_of(" \t\r") == std::string::npos ||
+        line[line.find_first_not_of(" \t")] == '#')
+      continue;
+    key made;
+    if (!parse_line(line, made)) {
+      return fail(status::invalid,
+                  "key file %s, line %zu: not \"ID SECRET rw|ro NAMESPACES\" with a secret of 64 "
+                  "hexadecimal digits",
+                  path.c_str(), number);
+    }
+    keys.push_back(std::move(made));
+  }
+  if (keys.empty())
+    return fail(status::invalid, "key file %s has no key", path.c_str());
+  return keys;
+}
+
+bytes32 random_bytes() {
+  sodium_ready();
+  bytes32 bytes;
+  randombytes_buf(bytes.data(), bytes.size());
+  return bytes;
+}
+
+bytes32 proof_of(const key &which, prover who, const bytes32 &client_nonce,
+                 const bytes32 &server_nonce, const std::string &space) {
+  sodium_ready();
+  static_assert(sizeof(bytes32) == crypto_generichash_BYTES &&
+                sizeof(bytes32) == crypto_generichash_KEYBYTES);
+  std::string const role = who == prover::server ? "tanada pool 1 server" : "tanada pool 1 client";
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, which.secret.data(), which.secret.size(), sizeof(bytes32));
+  auto const add = [&](const void *source, size_t size) {
+    crypto_generichash_update(&state, static_cast<const unsigned char *>(source), size);
+  };
+  add(role.data(), role.size());
+  add(client_nonce.data(), client_nonce.size());
+  add(server_nonce.data(), server_nonce.size());
+  add(which.id.c_str(), which.id.size() + 1);
+  add(space.c_str(), space.size() + 1);
+  bytes32 proof;
+  crypto_generichash_final(&state, proof.data(), proof.size());
+  return proof;
+}
+
+bool is_equal(const bytes32 &left, const bytes32 &right) {
+  return sodium_memcmp(left.data(), right.data(), left.size()) == 0;
+}
+
+}  // namespace tanada::pool

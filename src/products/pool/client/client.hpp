@@ -1,0 +1,239 @@
+// products/pool/client/client.hpp: what tanada/pool.h promises, without its C.
+#pragma once
+
+#include <tanada/pool.h>
+
+#include <deque>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "products/pool/bulk.hpp"
+#include "products/pool/client/channel.hpp"
+#include "products/pool/client/device_copy.hpp"
+#include "products/pool/client/fabric_link.hpp"
+#include "products/pool/client/segments.hpp"
+#include "products/pool/client/traffic.hpp"
+#include "products/pool/shared.hpp"
+
+namespace tanada::pool {
+
+// Connects to the daemon, by the deadline (absolute, monotonic_clock).
+using dialer = std::function<result<std::unique_ptr<port::stream>>(uint64_t deadline_ns)>;
+
+// Copies of a GPU, which connections may share.
+using device_opener = std::function<result<std::shared_ptr<device_copy>>(uint32_t device_index)>;
+
+struct client_settings {
+  uint64_t timeout_ns = 30'000'000'000;
+  std::optional<key> with;
+  bool shared_memory = true;
+  uint32_t device_index = 0;
+  std::string fabric = {};  // libfabric provider; empty: none
+  dialer dial = {};         // empty: sockets
+  device_opener open_device = device_copy::of_process;
+  // Whether the connecting thread is likely to send memory of the device.
+  std::function<bool(uint32_t device_index)> uses_device = device_copy::is_used;
+};
+
+// An open object. Good for the connection it was opened on: `epoch` tells which that was.
+struct open_object {
+  uint64_t epoch = 0, handle = 0;
+  std::string name = {};
+  bool is_writer = false, in_set = false;
+  wire::pool::info about;
+  std::vector<wire::pool::piece> pieces;
+  std::vector<wire::pool::range> written;  // through the mapping, and not told yet
+  uint64_t covered_size = 0;  // bytes from the beginning that were all written through the mapping
+  std::shared_ptr<void> hold = {};  // keeps the view's memory
+  void *view = nullptr;             // of tnd_pool_map
+  uint64_t view_size = 0;           // bytes to unmap; 0: the view is a segment's
+};
+
+struct memory_range {
+  void *addr;
+  bool on_device;
+};
+
+// A connection to a namespace. Used by one thread at a time.
+class client {
+ public:
+  static result<std::unique_ptr<client>> connect(const address &where, client_settings settings);
+  ~client();
+
+  status create(const std::string &name, uint64_t size, uint32_t flags, const std::string &set,
+                open_object &made);
+  status open(const std::string &name, uint64_t version, open_object &made);
+  void close(open_object &object);
+  status write(open_object &object, const tnd_pool_box &box, memory_range source);
+  status resize(open_object &object, uint64_t size);
+  status read(open_object &object, const tnd_pool_box &box, memory_range target);
+  status read_some(open_object &object, uint64_t offset, uint64_t size, memory_range target,
+                   uint64_t &read_size);
+  status map(open_object &object, const void *&addr, uint64_t &size);
+  status commit(open_object &object, wire::pool::commit_terms terms, uint64_t &version);
+  status set_commit(const std::string &set, uint64_t count, uint32_t flags);
+  status put(const std::string &name, const void *source, uint64_t size,
+             wire::pool::commit_terms terms);
+  status get(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about,
+             bool verify);
+  status stat(const std::string &name, uint64_t version, wire::pool::info &about);
+  status list_some(const std::string &prefix, const std::string &after,
+                   wire::pool::list_reply &found);
+  status rename(const std::string &name, const std::string &new_name, uint32_t flags);
+  status remove(const std::string &name, uint32_t flags);
+  status set_flags(const std::string &name, uint32_t flags);
+  status statistics(wire::pool::statistics_reply &found);
+
+  // Asynchronous ones, as tnd_pool_post() and tnd_pool_poll().
+  status post(const tnd_pool_request &request, const std::shared_ptr<open_object> &object);
+  void poll(std::span<tnd_pool_completion> completions, uint64_t timeout_ns, uint32_t &count);
+
+  // Memory that transfers need not register; no effect without a fabric.
+  status keep_registered(void *addr, uint64_t size, bool on_device);
+  status forget_registered(void *addr);
+
+  tnd_pool_path path() const;
+  const wire::pool::welcome_message &terms() const {
+    return channel_->terms();
+  }
+  const std::string &reason() const {
+    return reason_;
+  }
+  const traffic &moved() const {
+    return traffic_;
+  }
+
+ private:
+  struct cached_object {
+    std::string name;
+    open_object object;
+    uint64_t counter;
+  };
+  struct posted {
+    tnd_pool_completion result;
+    bool done = false;
+    uint64_t posted_ns = 0;
+  };
+
+  status post_move(const tnd_pool_request &request, open_object &object, posted &one,
+                   std::vector<iovec> memory, const reply_taker &taker);
+  client(address where, client_settings settings);
+  status connect_once(uint64_t deadline_ns);
+  result<std::unique_ptr<channel>> greet(uint64_t deadline_ns);
+  // `is_closed`: there was a connection, and it was closed.
+  result<std::unique_ptr<port::stream>> dial(uint64_t deadline_ns, bool &is_closed);
+
+ public:
+  // Connects again, once, when the connection has ended.
+  status ready();
+  // Ends the connection; what is open is closed at the daemon.
+  void disconnect() {
+    drop_connection();
+  }
+
+ private:
+  status usable(const open_object &object) const;
+  uint64_t deadline() const;
+
+  // One request and its answer.
+  template <class Request, class Reply>
+  status call(wire::pool::kind what, const Request &request, Reply &answer,
+              std::vector<iovec> sources = {}, std::vector<iovec> targets = {},
+              uint64_t *data_size = nullptr);
+
+  template <class Request>
+  status call_for_handle(wire::pool::kind what, const Request &request,
+                         wire::pool::object_reply &in);
+
+  // -ERANGE and why, without a line in the log: callers probe for sizes.
+  status does_not_fit(const std::string &name, uint64_t size, uint64_t capacity) const;
+
+  // Puts the URL of what was asked for before the daemon's words; no name: of the namespace.
+  status named(status code, const std::string &name) const;
+  result<lent_segment> borrow(uint32_t segment);
+  status tell_written(open_object &object);
+  // Of rows that lie in the object; `to_pool` is the direction. move() picks the way and counts.
+  uint64_t sum_of(uint32_t kind, const void *bytes, uint64_t size);
+  void copy_parts(std::span<const iovec> parts, std::byte *memory, bool to_pool, checksum &sum);
+  status move(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
+  status move_shared(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
+  status move_shared_device(open_object &object, const tnd_pool_box &box, std::byte *memory,
+                            bool to_pool, bool &is_staged);
+  // Remembers that the range was written through the mapping.
+  status note_written(open_object &object, uint64_t offset, uint64_t size);
+  // The checksum that a commit asks for, where this process can compute it faster than the daemon.
+  status sum_written(open_object &object, wire::pool::commit_terms &terms);
+  status move_staged(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
+  status move_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
+  bool goes_by_fabric(const tnd_pool_box &box, bool on_device) const;
+  status move_fabric(open_object &object, const tnd_pool_box &box, memory_range memory,
+                     bool to_pool);
+  void join_fabric();
+  status prove_endpoint(const wire::pool::bytes32 &tag);
+  tnd_pool_path stream_path() const;
+  tnd_pool_path fabric_path() const;
+  // Copies between memory and the mapping; staged: device memory whose bytes went through pinned
+  // memory.
+  static transfer_path mapping_path(bool on_device, bool is_staged);
+  void count_mapped(transfer_path by, uint64_t size, bool to_pool);
+  // Tells the daemon of reads by the mapping, once a second at the most unless it is to be at once.
+  void tell_reads(bool at_once);
+  status move_rows(open_object &object, std::vector<wire::pool::range> ranges,
+                   std::vector<iovec> memory, bool to_pool);
+  // By the connection's stream, in one request and without a handle.
+  status put_inline(const std::string &name, const void *source, uint64_t size,
+                    wire::pool::commit_terms terms);
+  status get_inline(const std::string &name, void *target, uint64_t capacity,
+                    wire::pool::info &about, bool verify);
+  status put_shared(const std::string &name, const void *source, uint64_t size,
+                    wire::pool::commit_terms &terms);
+  status put_fabric(const std::string &name, const void *source, uint64_t size,
+                    wire::pool::commit_terms &terms);
+  status get_fabric(const std::string &name, void *target, uint64_t capacity,
+                    wire::pool::info &about, bool verify);
+  status get_shared(const std::string &name, void *target, uint64_t capacity,
+                    wire::pool::info &about, bool verify);
+  status copy_out(open_object &object, void *target, bool verify);
+  cached_object *find_cached(const std::string &name);
+  void forget(std::list<cached_object>::iterator which);
+  void keep(const std::string &name, open_object object, uint64_t counter);
+  void drop_connection();
+  void clear_segments();
+  status device_ready();
+  void prepare_device();
+  using device_mappings = std::vector<std::shared_ptr<device_mapping>>;
+  device_mappings reserve_ahead();
+  device_mappings borrow_ahead(const std::vector<uint32_t> &wanted);
+  void note_ahead_used(const std::vector<wire::pool::piece> &pieces);
+
+  address const where_;
+  client_settings const settings_;
+  std::unique_ptr<channel> channel_;
+  uint64_t epoch_ = 0;
+  bool shared_ = false;
+  std::string reason_, dial_reason_;  // why memory is not shared; what dial() has to say about it
+  segments segments_;
+  port::team helpers_{bulk_helper_count_max};
+  const name_counters *counters_ = nullptr;
+  std::list<cached_object> cache_;  // the one used last comes first
+  std::unordered_map<std::string, std::list<cached_object>::iterator> cached_;
+  uint64_t cached_size_ = 0;
+  std::deque<std::shared_ptr<posted>> posted_;
+  std::shared_ptr<device_copy> device_;
+  std::unique_ptr<pinned_buffer> device_stage_;  // for streams
+  // Held by the one connection of the process that reserves memory of the namespace ahead.
+  std::shared_ptr<void> namespace_claim_;
+  std::unordered_set<uint32_t> ahead_;  // segments that were reserved and that no write has used
+  size_t ahead_used_ = 0;               // segments that writes have used since the last reservation
+  std::unique_ptr<fabric_link> fabric_;
+  traffic traffic_;
+  wire::pool::mapped_reads_note untold_;  // what the daemon does not know of yet
+  uint64_t untold_count_ = 0, told_ns_ = 0;
+};
+
+}  // namespace tanada::pool

@@ -1,0 +1,64 @@
+// products/pool/client/copy_queue.hpp: a transfer's pieces between device memory and the pool, shared out to
+// threads.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "products/pool/client/device_mapping.hpp"
+
+namespace tanada::pool {
+
+// A range of a mapping and of device memory.
+struct device_part {
+  device_mapping *mapping;
+  uint64_t offset;  // in the mapping
+  std::byte *device;
+  uint64_t size;
+};
+
+// Pieces that lie within one part of their mapping each. Threads that register memory take them
+// from the front, whole; threads that stage bytes take them from the back, in steps, so that both
+// end at the same time whichever is faster.
+//
+// Thread-safe.
+class copy_queue {
+ public:
+  explicit copy_queue(std::vector<device_part> pieces) : pieces_{std::move(pieces)} {}
+
+  // False: nothing is left.
+  bool take_front(device_part &piece) {
+    std::lock_guard const lock{mutex_};
+    if (front_ == pieces_.size())
+      return false;
+    piece = pieces_[front_++];
+    return true;
+  }
+
+  // At most `size_max` bytes. False: nothing is left that is worth staging.
+  bool take_back(device_part &piece, uint64_t size_max) {
+    std::lock_guard const lock{mutex_};
+    if (front_ == pieces_.size())
+      return false;
+    device_part &last = pieces_.back();
+    if (last.mapping->is_registered(last.offset))
+      return false;
+    uint64_t const size = std::min(last.size, size_max);
+    last.size -= size;
+    piece = {last.mapping, last.offset + last.size, last.device + last.size, size};
+    if (last.size == 0)
+      pieces_.pop_back();
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;  // guards what follows
+  std::vector<device_part> pieces_;
+  size_t front_ = 0;
+};
+
+}  // namespace tanada::pool

@@ -1,0 +1,476 @@
+#include "products/pool/client/device_copy.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "core/base/log.hpp"
+#include "seams/clock/clock.hpp"
+#include "seams/os/signals_blocked.hpp"
+
+namespace tanada::pool {
+namespace {
+
+// What the process has of each device. Never destroyed: connections may end while the process
+// exits.
+struct process_state {
+  struct device {
+    std::mutex mutex;
+    std::shared_ptr<device_copy>
+        copies;  // guarded by the mutex, which is held while the device is opened
+  };
+
+  device &device_at(uint32_t index) {
+    std::lock_guard const lock{mutex};
+    return devices[index];
+  }
+
+  int const owner = getpid();
+  registrar registration;
+  std::mutex mutex;
+  std::map<uint32_t, device> devices;  // guarded by mutex; entries stay
+};
+
+std::atomic<process_state *> current_state{nullptr};
+
+// Threads of ours must not be within the driver when its own exit handlers run. They were
+// registered before this one, so they run after it.
+void end_threads() {
+  process_state *const state = current_state.load(std::memory_order_acquire);
+  if (state == nullptr || state->owner != getpid())
+    return;
+  std::vector<std::shared_ptr<device_copy>> all;
+  {
+    std::lock_guard const lock{state->mutex};
+    for (auto &[index, device] : state->devices) {
+      std::lock_guard const device_lock{device.mutex};
+      if (device.copies != nullptr)
+        all.push_back(device.copies);
+    }
+  }
+  for (auto const &copies : all)
+    copies->finish_preparing();
+  state->registration.stop();
+}
+
+// Another one in a forked process, where the parent's threads and its use of the GPU are gone.
+process_state &state_of_process() {
+  process_state *state = current_state.load(std::memory_order_acquire);
+  while (state == nullptr || state->owner != getpid()) {
+    auto *const fresh = new process_state;
+    if (current_state.compare_exchange_strong(state, fresh, std::memory_order_acq_rel)) {
+      (void)std::atexit(end_threads);
+      return *fresh;
+    }
+    delete fresh;
+  }
+  return *state;
+}
+
+uint64_t now_ns() {
+  return port::monotonic_clock().now_ns();
+}
+
+// Adds what passes while it lives.
+class stopwatch {
+ public:
+  explicit stopwatch(std::atomic<uint64_t> &sum_ns) : sum_ns_{sum_ns}, start_ns_{now_ns()} {}
+  ~stopwatch() {
+    sum_ns_.fetch_add(now_ns() - start_ns_, std::memory_order_relaxed);
+  }
+  stopwatch(const stopwatch &) = delete;
+  stopwatch &operator=(const stopwatch &) = delete;
+
+ private:
+  std::atomic<uint64_t> &sum_ns_;
+  uint64_t const start_ns_;
+};
+
+}  // namespace
+
+result<std::shared_ptr<device_copy>> device_copy::of_process(uint32_t device_index) {
+  process_state &state = state_of_process();
+  auto &device = state.device_at(device_index);
+  std::lock_guard const lock{device.mutex};
+  if (device.copies != nullptr)
+    return device.copies;
+  auto opened = port::gpu_open(port::gpu_choice::cuda, device_index);
+  if (!opened.ok())
+    return opened.error();
+  auto created = create(std::move(opened).value(), state.registration);
+  if (created.ok())
+    device.copies = created.value();
+  return created;
+}
+
+bool device_copy::is_used(uint32_t device_index) {
+  if (port::gpu_current() == int(device_index))
+    return true;
+  process_state &state = state_of_process();
+  std::lock_guard const lock{state.mutex};
+  auto const device = state.devices.find(device_index);
+  if (device == state.devices.end())
+    return false;
+  std::unique_lock const device_lock{device->second.mutex, std::try_to_lock};
+  return device_lock.owns_lock() && device->second.copies != nullptr;
+}
+
+class device_copy::failure_record {
+ public:
+  bool is_set() const noexcept {
+    return is_set_.load(std::memory_order_relaxed);
+  }
+  void add(status code) {
+    if (code == status::ok)
+      return;
+    std::lock_guard const lock{mutex_};
+    if (is_set_.exchange(true))
+      return;
+    code_ = code;
+    message_ = last_message();
+  }
+  // When all threads are done; sets their message for this one.
+  status code() const {
+    if (code_ != status::ok)
+      set_last_message(message_);
+    return code_;
+  }
+
+ private:
+  std::atomic<bool> is_set_{false};
+  std::mutex mutex_;
+  status code_ = status::ok;  // guarded by mutex_ while threads add
+  std::string message_;       // likewise
+};
+
+device_copy::device_copy(std::shared_ptr<port::gpu> gpu, registrar &registration)
+    : gpu_{std::move(gpu)}, registration_{registration}, owner_{getpid()} {}
+
+result<std::shared_ptr<device_copy>> device_copy::create(std::shared_ptr<port::gpu> gpu,
+                                                         registrar &registration) {
+  return std::shared_ptr<device_copy>{new device_copy{std::move(gpu), registration}};
+}
+
+device_copy::~device_copy() {
+  if (owner_ != getpid()) {
+    if (preparing_.joinable())
+      preparing_.detach();  // the parent's
+    return;
+  }
+  finish_preparing();
+  if (probe_ != nullptr)
+    gpu_->free_host(probe_);
+  if (stage_ != nullptr)
+    gpu_->free_host(stage_);
+}
+
+status device_copy::make_slots() {
+  std::call_once(slots_once_, [this] {
+    auto stage = gpu_->allocate_host(slot_size * slot_count);
+    slots_status_ = stage.error();
+    if (!stage.ok())
+      return;
+    stage_ = static_cast<std::byte *>(stage.value());
+    std::lock_guard const lock{mutex_};
+    for (unsigned i = 0; i < slot_count; i++)
+      free_slots_.push_back(stage_ + i * slot_size);
+  });
+  return slots_status_;
+}
+
+// A thread's first copy makes its stream, which takes longer than the copy.
+void device_copy::prepare_thread() {
+  constexpr uint32_t size = 64;
+  std::lock_guard const lock{probe_mutex_};
+  if (probe_ == nullptr) {
+    auto memory = gpu_->allocate_host(2 * size);
+    if (memory.ok())
+      probe_ = static_cast<std::byte *>(memory.value());
+  }
+  if (probe_ != nullptr)
+    (void)gpu_->copy_to_host(probe_, probe_ + size, size);
+}
+
+// Background threads wait so long for the first transfer, which is likely to come right after the
+// connect.
+constexpr std::chrono::milliseconds leisure{50};
+
+void device_copy::prepare(urgency how) {
+  if (how == urgency::later) {
+    std::unique_lock lock{mutex_};
+    hurried_.wait_for(lock, leisure, [this] { return is_hurried_; });
+  }
+  if (make_slots() == status::ok)
+    warm_up();
+  {
+    std::lock_guard const lock{mutex_};
+    is_prepared_.store(true, std::memory_order_release);
+  }
+  prepared_.notify_all();
+}
+
+void device_copy::prepare_in_background(urgency how) {
+  std::lock_guard const lock{mutex_};
+  if (is_preparing_)
+    return;
+  is_preparing_ = true;
+  port::signals_blocked const blocked;
+  try {
+    preparing_ = std::thread{[this, how] {
+      prepare(how);
+    }};
+  } catch (const std::system_error &error) {
+    log(log_level::debug, "pool: no thread to prepare copies of a GPU: %s", error.what());
+    is_prepared_.store(true, std::memory_order_release);
+  }
+}
+
+void device_copy::await_prepared() {
+  std::unique_lock lock{mutex_};
+  is_hurried_ = true;
+  hurried_.notify_all();
+  prepared_.wait(lock, [this] { return is_prepared(); });
+}
+
+void device_copy::finish_preparing() {
+  std::thread ending;
+  {
+    std::lock_guard const lock{mutex_};
+    if (!is_preparing_)
+      is_prepared_.store(true, std::memory_order_release);
+    is_preparing_ = true;
+    is_hurried_ = true;
+    std::swap(ending, preparing_);
+  }
+  hurried_.notify_all();
+  if (ending.joinable())
+    ending.join();
+}
+
+void device_copy::warm_up() {
+  constexpr uint32_t step_count = 4 * (helper_count_max + 1), size = 4096;
+  helpers_.run(step_count, [this](uint32_t) {
+    std::byte *const slot = take_slot();
+    (void)gpu_->copy_to_host(slot, slot + size, size);
+    return_slot(slot);
+  });
+}
+
+std::shared_ptr<void> device_copy::claim_namespace(const std::string &url) {
+  std::lock_guard const lock{mutex_};
+  auto &claimed = namespaces_[url];
+  if (!claimed.expired())
+    return nullptr;
+  auto claim = std::make_shared<char>();
+  claimed = claim;
+  return claim;
+}
+
+std::byte *device_copy::take_slot() {
+  std::unique_lock lock{mutex_};
+  slot_returned_.wait(lock, [this] { return !free_slots_.empty(); });
+  std::byte *const slot = free_slots_.back();
+  free_slots_.pop_back();
+  return slot;
+}
+
+void device_copy::return_slot(std::byte *slot) {
+  {
+    std::lock_guard const lock{mutex_};
+    free_slots_.push_back(slot);
+  }
+  slot_returned_.notify_one();
+}
+
+// A piece larger than a slot goes slot by slot.
+status device_copy::copy_staged(const part &piece, copy_direction direction, timing &times) {
+  std::byte *slot = nullptr;
+  {
+    stopwatch const watch{times.slot_ns};
+    TND_TRY(make_slots());
+    slot = take_slot();
+  }
+  stopwatch const watch{times.staged_ns};
+  times.staged_size.fetch_add(piece.size, std::memory_order_relaxed);
+  status code = status::ok;
+  for (uint64_t done = 0; done < piece.size && code == status::ok;) {
+    uint64_t const size = std::min<uint64_t>(slot_size, piece.size - done),
+                   offset = piece.offset + done;
+    if (direction == copy_direction::to_host) {
+      code = gpu_->copy_to_host(slot, piece.device + done, size);
+      if (code == status::ok)
+        piece.mapping->store(offset, slot, size);
+    } else {
+      piece.mapping->load(offset, slot, size);
+      code = gpu_->copy_to_device(piece.device + done, slot, size);
+    }
+    done += size;
+  }
+  return_slot(slot);
+  return code;
+}
+
+status device_copy::copy_direct(const part &piece, copy_direction direction, timing &times) {
+  stopwatch const watch{times.direct_ns};
+  times.direct_size.fetch_add(piece.size, std::memory_order_relaxed);
+  std::byte *const host = piece.mapping->addr() + piece.offset;
+  return direction == copy_direction::to_host
+             ? gpu_->copy_to_host(host, piece.device, piece.size)
+             : gpu_->copy_to_device(piece.device, host, piece.size);
+}
+
+status device_copy::copy_one(const part &piece, copy_direction direction, timing &times) {
+  bool const is_registered = piece.mapping->is_registered(piece.offset);
+  return is_registered ? copy_direct(piece, direction, times)
+                       : copy_staged(piece, direction, times);
+}
+
+// Memory that the GPU refuses is staged.
+status device_copy::copy_fresh(const part &piece, copy_direction direction, timing &times) {
+  if (registers(piece)) {
+    stopwatch const watch{times.register_ns};
+    (void)piece.mapping->register_part(piece.offset / device_mapping::part_size, gpu_);
+  }
+  return copy_one(piece, direction, times);
+}
+
+// Whether the transfer itself registers the memory, in place of staging the bytes.
+bool device_copy::registers(const part &piece) noexcept {
+  return piece.mapping->has_huge_pages() && piece.size >= register_size_min &&
+         piece.mapping->may_register(piece.offset) && !piece.mapping->is_registered(piece.offset);
+}
+
+// Into what one thread copies at a time, a piece of each part in turn: threads that work on
+// different segments do not wait for one another.
+std::vector<device_copy::part> device_copy::split(std::span<const part> parts,
+                                                  unsigned &staged_count, unsigned &fresh_count) {
+  std::vector<part> rests{parts.begin(), parts.end()}, pieces;
+  while (!rests.empty()) {
+    for (part &rest : rests) {
+      part piece = rest;
+      piece.size = device_mapping::size_in_part(rest.offset, rest.size);
+      if (registers(piece)) {
+        fresh_count++;
+      } else if (!rest.mapping->is_registered(rest.offset)) {
+        piece.size = std::min<uint64_t>(piece.size, slot_size);
+        staged_count++;
+      }
+      if (piece.size > 0)
+        pieces.push_back(piece);
+      rest.offset += piece.size;
+      rest.device += piece.size;
+      rest.size -= piece.size;
+    }
+    std::erase_if(rests, [](const part &rest) { return rest.size == 0; });
+  }
+  return pieces;
+}
+
+void device_copy::add(const std::shared_ptr<device_mapping> &mapping) {
+  registration_.add(mapping, gpu_);
+}
+
+void device_copy::release(std::vector<std::shared_ptr<device_mapping>> mappings) {
+  if (owner_ == getpid())
+    registration_.release(std::move(mappings));
+}
+
+void device_copy::register_now(const std::shared_ptr<device_mapping> &mapping) {
+  for (uint64_t i = 0; i < mapping->part_count(); i++) {
+    if (mapping->register_part(i, gpu_) != status::ok)
+      return;
+  }
+}
+
+status device_copy::copy_shared(std::vector<part> pieces, copy_direction direction,
+                                port::team &helpers, timing &times) {
+  failure_record failure;
+  helpers.run(uint32_t(pieces.size()), [&](uint32_t i) {
+    if (!failure.is_set())
+      failure.add(copy_one(pieces[i], direction, times));
+  });
+  return failure.code();
+}
+
+// Stagers are of use once slots are there, and where the transfer takes longer than they take to
+// begin.
+status device_copy::copy_registering(std::vector<part> pieces, copy_direction direction,
+                                     port::team &helpers, timing &times) {
+  uint64_t size = 0;
+  for (const part &piece : pieces)
+    size += piece.size;
+  bool const has_stagers = is_prepared() && size >= stage_size_min;
+  failure_record failure;
+  copy_queue queue{std::move(pieces)};
+  helpers.run(register_thread_count + (has_stagers ? stage_thread_count : 0), [&](uint32_t i) {
+    part piece{};
+    if (i < register_thread_count) {
+      while (!failure.is_set() && queue.take_front(piece))
+        failure.add(copy_fresh(piece, direction, times));
+    } else {
+      while (!failure.is_set() && queue.take_back(piece, slot_size))
+        failure.add(copy_staged(piece, direction, times));
+    }
+  });
+  return failure.code();
+}
+
+status device_copy::copy(std::span<const part> parts, copy_direction direction, port::team &helpers,
+                         bool &is_staged) {
+  if (owner_ != getpid())
+    return fail(status::not_supported, "a forked process cannot use the GPU of its parent");
+  registrar::transfer const transfer{registration_};
+  timing times;
+  uint64_t const start_ns = now_ns();
+  unsigned staged_count = 0, fresh_count = 0;
+  std::vector<part> pieces = split(parts, staged_count, fresh_count);
+  status code = status::ok;
+  if (staged_count < 2 && fresh_count == 0) {
+    // One thread keeps the GPU's copy engine busy where memory is registered.
+    for (size_t i = 0; i < pieces.size() && code == status::ok; i++)
+      code = copy_one(pieces[i], direction, times);
+  } else {
+    prepare_in_background(fresh_count == 0 ? urgency::at_once : urgency::later);
+    if (fresh_count == 0)
+      await_prepared();
+    bool const is_first = staging_count_.fetch_add(1, std::memory_order_relaxed) == 0;
+    port::team &crew = is_first && is_prepared() ? helpers_ : helpers;
+    code = fresh_count != 0 ? copy_registering(std::move(pieces), direction, crew, times)
+                            : copy_shared(std::move(pieces), direction, crew, times);
+    staging_count_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  is_staged = times.staged_size.load() != 0;
+  log(log_level::debug,
+      "pool: GPU copy in %.3f ms: direct %.1f MiB %.3f ms, registering %.3f ms, staged %.1f MiB "
+      "%.3f ms, slots %.3f ms",
+      double(now_ns() - start_ns) / 1e6, double(times.direct_size) / 0x1p20,
+      double(times.direct_ns) / 1e6, double(times.register_ns) / 1e6,
+      double(times.staged_size) / 0x1p20, double(times.staged_ns) / 1e6,
+      double(times.slot_ns) / 1e6);
+  return code;
+}
+
+pinned_buffer::pinned_buffer(std::shared_ptr<device_copy> copies, std::byte *data, size_t size)
+    : copies_{std::move(copies)}, data_{data}, size_{size} {}
+
+result<std::unique_ptr<pinned_buffer>> pinned_buffer::create(std::shared_ptr<device_copy> copies,
+                                                             size_t size) {
+  auto memory = copies->gpu().allocate_host(size);
+  if (!memory.ok())
+    return memory.error();
+  return std::unique_ptr<pinned_buffer>{
+      new pinned_buffer{std::move(copies), static_cast<std::byte *>(memory.value()), size}};
+}
+
+pinned_buffer::~pinned_buffer() {
+  copies_->gpu().free_host(data_);
+}
+
+}  // namespace tanada::pool

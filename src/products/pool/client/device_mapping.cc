@@ -1,0 +1,222 @@
+#include "products/pool/client/device_mapping.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "core/base/log.hpp"
+#include "seams/os/bulk_copy.hpp"
+#include "seams/os/huge_pages.hpp"
+
+namespace tanada::pool {
+namespace {
+
+constexpr uint64_t populate_size = port::huge_page_size;
+
+uint64_t count_of(uint64_t size, uint64_t unit) {
+  return (size + unit - 1) / unit;
+}
+
+// What makes two descriptors the same memory. Numbers of files come again, times of birth do not.
+using identity = std::array<uint64_t, 8>;
+
+result<identity> identity_of(int descriptor, const segment_region &region) {
+  struct statx about{};
+  if (statx(descriptor, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &about) != 0) {
+    int const code = errno;
+    return fail(status{-code}, "a segment of the pool: statx: %s", std::strerror(code));
+  }
+  bool const has_birth = (about.stx_mask & STATX_BTIME) != 0;
+  return identity{about.stx_dev_major,
+                  about.stx_dev_minor,
+                  about.stx_ino,
+                  has_birth ? uint64_t(about.stx_btime.tv_sec) : 0,
+                  has_birth ? about.stx_btime.tv_nsec : 0,
+                  region.file_offset,
+                  region.size,
+                  region.is_writable};
+}
+
+struct mapping_table {
+  int const owner = getpid();
+  std::mutex mutex;
+  std::map<identity, std::weak_ptr<device_mapping>> mappings;  // guarded by mutex
+};
+
+// Another one in a forked process, where a thread that is gone may hold the parent's lock. Never
+// destroyed.
+mapping_table &table_of_process() {
+  static std::atomic<mapping_table *> current{new mapping_table};
+  mapping_table *table = current.load(std::memory_order_acquire);
+  while (table->owner != getpid()) {
+    auto *const fresh = new mapping_table;
+    if (current.compare_exchange_strong(table, fresh, std::memory_order_acq_rel))
+      return *fresh;
+    delete fresh;
+  }
+  return *table;
+}
+
+}  // namespace
+
+device_mapping::device_mapping(const segment_region &region)
+    : region_{region},
+      owner_{getpid()},
+      populated_{std::make_unique<std::atomic<bool>[]>(count_of(region.size, populate_size))},
+      parts_{std::make_unique<std::atomic<part_state>[]>(part_count())} {}
+
+result<std::shared_ptr<device_mapping>> device_mapping::open(int descriptor,
+                                                             const segment_region &region) {
+  auto key = identity_of(descriptor, region);
+  if (!key.ok())
+    return key.error();
+  mapping_table &table = table_of_process();
+  std::lock_guard const lock{table.mutex};
+  auto &known = table.mappings[key.value()];
+  if (auto found = known.lock(); found != nullptr)
+    return found;
+  std::erase_if(table.mappings, [&](const auto &entry) {
+    return entry.first != key.value() && entry.second.expired();
+  });
+  std::shared_ptr<device_mapping> opened{new device_mapping{region}};
+  int const protection = PROT_READ | (region.is_writable ? PROT_WRITE : 0);
+  void *const addr = port::map_file_part({descriptor, region.file_offset, region.size}, protection);
+  if (addr == nullptr) {
+    return fail(status::no_memory, "mapping %llu bytes of the pool for a GPU: %s",
+                static_cast<unsigned long long>(region.size), std::strerror(errno));
+  }
+  opened->addr_ = static_cast<std::byte *>(addr);
+  // Without a descriptor all copies go by the mapping, which is quick where pages are huge.
+  if (!region.has_huge_pages)
+    opened->descriptor_ = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  known = opened;
+  return opened;
+}
+
+device_mapping::~device_mapping() {
+  if (addr_ == nullptr)
+    return;
+  if (owner_ == getpid())
+    unregister_parts();
+  munmap(addr_, region_.size);
+  if (descriptor_ >= 0)
+    close(descriptor_);
+}
+
+void device_mapping::unregister_parts() noexcept {
+  for (uint64_t part = 0; part < part_count(); part++) {
+    bool const is_there = parts_[part].load(std::memory_order_acquire) == part_state::registered;
+    if (is_there)
+      gpu_->unregister_host(addr_ + part * part_size);
+  }
+}
+
+void device_mapping::populate(uint64_t offset, uint64_t size) noexcept {
+  for (uint64_t unit = offset / populate_size; unit <= (offset + size - 1) / populate_size;
+       unit++) {
+    if (populated_[unit].load(std::memory_order_relaxed))
+      continue;
+    uint64_t const begin = unit * populate_size;
+    size_t const unit_size = std::min(populate_size, region_.size - begin);
+    port::populate_file_part(addr_ + begin, unit_size, region_.is_writable);
+    populated_[unit].store(true, std::memory_order_relaxed);
+  }
+}
+
+bool device_mapping::is_populated(uint64_t offset, uint64_t size) const noexcept {
+  for (uint64_t unit = offset / populate_size; unit <= (offset + size - 1) / populate_size;
+       unit++) {
+    if (!populated_[unit].load(std::memory_order_relaxed))
+      return false;
+  }
+  return true;
+}
+
+// The kernel lets one writer at a time into a file: others had better use the mapping than wait.
+bool device_mapping::store_by_file(uint64_t offset, const std::byte *source,
+                                   uint64_t size) noexcept {
+  if (descriptor_ < 0 || has_writer_.exchange(true, std::memory_order_acquire))
+    return false;
+  uint64_t done = 0;
+  while (done < size) {
+    ssize_t const count =
+        pwrite(descriptor_, source + done, size - done, off_t(region_.file_offset + offset + done));
+    if (count <= 0)
+      break;
+    done += uint64_t(count);
+  }
+  has_writer_.store(false, std::memory_order_release);
+  return done == size;
+}
+
+bool device_mapping::load_by_file(uint64_t offset, std::byte *target, uint64_t size) noexcept {
+  uint64_t done = 0;
+  while (descriptor_ >= 0 && done < size) {
+    ssize_t const count =
+        pread(descriptor_, target + done, size - done, off_t(region_.file_offset + offset + done));
+    if (count <= 0)
+      break;
+    done += uint64_t(count);
+  }
+  return done == size;
+}
+
+void device_mapping::store(uint64_t offset, const std::byte *source, uint64_t size) noexcept {
+  if (size == 0 || (!is_populated(offset, size) && store_by_file(offset, source, size)))
+    return;
+  populate(offset, size);
+  port::copy_past_caches(addr_ + offset, source, size);
+}
+
+void device_mapping::load(uint64_t offset, std::byte *target, uint64_t size) noexcept {
+  if (size == 0 || (!is_populated(offset, size) && load_by_file(offset, target, size)))
+    return;
+  populate(offset, size);
+  std::memcpy(target, addr_ + offset, size);
+}
+
+uint64_t device_mapping::size_in_part(uint64_t offset, uint64_t size) noexcept {
+  return std::min(size, part_size - offset % part_size);
+}
+
+bool device_mapping::is_registered(uint64_t offset) const noexcept {
+  return parts_[offset / part_size].load(std::memory_order_acquire) == part_state::registered;
+}
+
+bool device_mapping::may_register(uint64_t offset) const noexcept {
+  return parts_[offset / part_size].load(std::memory_order_acquire) != part_state::refused;
+}
+
+status device_mapping::register_part(uint64_t part, const std::shared_ptr<port::gpu> &gpu) {
+  std::atomic<part_state> &state = parts_[part];
+  auto before = part_state::unregistered;
+  if (!state.compare_exchange_strong(before, part_state::registering, std::memory_order_acq_rel)) {
+    state.wait(part_state::registering, std::memory_order_acquire);
+    bool const is_there = state.load(std::memory_order_acquire) == part_state::registered;
+    return is_there ? status::ok : status::not_supported;  // which the other thread has logged
+  }
+  uint64_t const begin = part * part_size, size = std::min(part_size, region_.size - begin);
+  std::call_once(gpu_once_, [&] { gpu_ = gpu; });
+  populate(begin, size);
+  auto const access = region_.is_writable ? port::host_access::write : port::host_access::read;
+  status const code = gpu->register_host(addr_ + begin, size, access);
+  state.store(code == status::ok ? part_state::registered : part_state::refused,
+              std::memory_order_release);
+  state.notify_all();
+  // What it refuses once it would refuse again, and log that for each part.
+  for (uint64_t i = 0; code != status::ok && i < part_count(); i++) {
+    before = part_state::unregistered;
+    (void)parts_[i].compare_exchange_strong(before, part_state::refused);
+  }
+  return code;
+}
+
+}  // namespace tanada::pool

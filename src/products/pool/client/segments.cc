@@ -1,0 +1,238 @@
+#include "products/pool/client/segments.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/checked.hpp"
+#include "core/base/log.hpp"
+#include "seams/os/huge_pages.hpp"
+
+namespace tanada::pool {
+namespace {
+
+constexpr uint64_t page_size = 4096;
+constexpr uint64_t segment_size_max = uint64_t{1} << 40;
+constexpr uint64_t populate_size = port::huge_page_size;
+
+}  // namespace
+
+descriptor::~descriptor() {
+  if (number_ >= 0)
+    close(number_);
+}
+
+void segments::clear() {
+  mapped_.clear();
+  small_count_ = 0;
+}
+
+// Half of them, those used the longest time ago. They are mapped again when they are needed.
+void segments::forget_small() {
+  if (small_count_ <= small_count_max)
+    return;
+  std::vector<std::pair<uint64_t, uint32_t>> small;
+  for (auto const &[number, each] : mapped_) {
+    if (each->size < small_size)
+      small.emplace_back(each->used_tick, number);
+  }
+  std::sort(small.begin(), small.end());
+  small.resize(small.size() - small_count_max / 2);
+  for (auto const &[tick, number] : small)
+    mapped_.erase(number);
+  small_count_ -= small.size();
+}
+
+std::vector<std::shared_ptr<device_mapping>> segments::take_device_mappings() {
+  std::vector<std::shared_ptr<device_mapping>> taken;
+  for (auto &[number, home] : mapped_) {
+    if (home->device_mapped == nullptr)
+      continue;
+    home->device_mapped->detach();
+    taken.push_back(std::exchange(home->device_mapped, nullptr));
+  }
+  return taken;
+}
+
+segments::mapping::~mapping() {
+  if (device_mapped != nullptr)
+    device_mapped->detach();
+  if (addr != nullptr)
+    munmap(addr, size);
+}
+
+result<segments::mapping *> segments::find(uint32_t segment) {
+  if (auto const found = mapped_.find(segment); found != mapped_.end()) {
+    found->second->used_tick = ++tick_;
+    return found->second.get();
+  }
+  auto lent = lend_(segment);
+  if (!lent.ok())
+    return lent.error();
+  return add(segment, std::move(lent).value());
+}
+
+result<segments::mapping *> segments::add(uint32_t segment, lent_segment lent) {
+  auto const &about = lent.about;
+  if (about.size == 0 || about.size > segment_size_max || about.size % page_size != 0)
+    return status::protocol;
+  int const protection = PROT_READ | (about.writable ? PROT_WRITE : 0);
+  void *const addr =
+      port::map_file_part({lent.file.get(), about.file_offset, about.size}, protection);
+  if (addr == nullptr) {
+    return fail(status::no_memory, "mapping %llu bytes of the pool: %s",
+                static_cast<unsigned long long>(about.size), std::strerror(errno));
+  }
+  auto made = std::make_shared<mapping>();
+  made->file = std::move(lent.file);
+  made->addr = static_cast<std::byte *>(addr);
+  made->size = about.size;
+  made->file_offset = about.file_offset;
+  made->writable = about.writable != 0;
+  made->has_huge_pages = about.has_huge_pages != 0;
+  made->used_tick = ++tick_;
+  if (about.size < small_size)
+    small_count_++;
+  made->populated.resize((about.size + populate_size - 1) / populate_size);
+  return (mapped_[segment] = std::move(made)).get();
+}
+
+// Ahead of a fault for each page.
+void segments::mapping::populate(uint64_t offset, uint64_t length) {
+  if (length == 0)
+    return;
+  for (uint64_t unit = offset / populate_size; unit <= (offset + length - 1) / populate_size;
+       unit++) {
+    if (populated[unit])
+      continue;
+    uint64_t const begin = unit * populate_size;
+    port::populate_file_part(addr + begin, std::min(populate_size, size - begin), writable);
+    populated[unit] = true;
+  }
+}
+
+status segments::mapping::map_for_device() {
+  if (device_mapped != nullptr)
+    return status::ok;
+  auto opened = device_mapping::open(file.get(), {size, file_offset, writable, has_huge_pages});
+  if (!opened.ok())
+    return opened.error();
+  device_mapped = std::move(opened).value();
+  device_mapped->attach();
+  return status::ok;
+}
+
+result<std::shared_ptr<device_mapping>> segments::add_for_device(uint32_t segment,
+                                                                 lent_segment lent) {
+  auto home = add(segment, std::move(lent));
+  if (!home.ok())
+    return home.error();
+  TND_TRY(home.value()->map_for_device());
+  return home.value()->device_mapped;
+}
+
+template <class Visit>
+status segments::visit_parts(const std::vector<wire::pool::piece> &pieces, uint64_t offset,
+                             uint64_t size, const Visit &visit) {
+  forget_small();
+  for (const wire::pool::piece &one : pieces) {
+    if (size == 0)
+      break;
+    if (offset >= one.size) {
+      offset -= one.size;
+      continue;
+    }
+    auto home = find(one.segment);
+    if (!home.ok())
+      return home.error();
+    if (!range_fits(one.offset, one.size, home.value()->size))
+      return status::protocol;
+    uint64_t const taken = std::min(size, one.size - offset);
+    TND_TRY(visit(*home.value(), one.offset + offset, taken));
+    size -= taken;
+    offset = 0;
+  }
+  return size == 0 ? status::ok : status::protocol;
+}
+
+status segments::parts_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset,
+                          uint64_t size, std::vector<iovec> &parts) {
+  return visit_parts(pieces, offset, size,
+                     [&parts](mapping &home, uint64_t begin, uint64_t length) {
+                       home.populate(begin, length);
+                       parts.push_back({home.addr + begin, length});
+                       return status::ok;
+                     });
+}
+
+status segments::device_ranges_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset,
+                                  uint64_t size, std::vector<device_range> &ranges) {
+  return visit_parts(pieces, offset, size,
+                     [&ranges](mapping &home, uint64_t begin, uint64_t length) {
+                       TND_TRY(home.map_for_device());
+                       ranges.push_back({home.device_mapped, begin, length});
+                       return status::ok;
+                     });
+}
+
+result<void *> segments::contiguous(const std::vector<wire::pool::piece> &pieces, uint64_t size,
+                                    bool &own, std::shared_ptr<void> &hold) {
+  std::vector<iovec> parts;
+  TND_TRY(visit_parts(pieces, 0, size, [&parts](mapping &home, uint64_t begin, uint64_t length) {
+    parts.push_back({home.addr + begin, length});
+    return status::ok;
+  }));
+  own = false;
+  if (parts.empty())
+    return static_cast<void *>(nullptr);
+  if (parts.size() == 1) {
+    // A mapping for reading alone, of whole pages; on huge pages the segment's own must do.
+    auto const home = mapped_.at(pieces[0].segment);
+    uint64_t const skipped = pieces[0].offset % page_size, begin = pieces[0].offset - skipped;
+    void *const addr = port::map_file_part(
+        {home->file.get(), home->file_offset + begin, skipped + size}, PROT_READ);
+    if (addr == nullptr) {
+      hold = home;
+      return parts[0].iov_base;
+    }
+    hold = std::shared_ptr<void>{addr, [whole = skipped + size](void *mapped) {
+                                   munmap(mapped, whole);
+                                 }};
+    return static_cast<void *>(static_cast<std::byte *>(addr) + skipped);
+  }
+  uint64_t whole = 0;
+  for (const wire::pool::piece &one : pieces) {
+    bool const is_paged =
+        one.offset % page_size == 0 && (one.size % page_size == 0 || &one == &pieces.back());
+    if (!is_paged)
+      return fail(status::not_supported, "the object grew by pieces that are not whole pages");
+    if (!checked_add(whole, (one.size + page_size - 1) & ~(page_size - 1), whole))
+      return status::protocol;
+  }
+  void *const addr =
+      mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (addr == MAP_FAILED)
+    return fail(status::no_memory, "%llu bytes of addresses",
+                static_cast<unsigned long long>(whole));
+  auto *at = static_cast<std::byte *>(addr);
+  for (const wire::pool::piece &one : pieces) {
+    mapping const &home = *mapped_.at(one.segment);
+    if (mmap(at, one.size, PROT_READ, MAP_SHARED | MAP_FIXED, home.file.get(),
+             off_t(home.file_offset + one.offset)) == MAP_FAILED) {
+      bool const is_huge = errno == EINVAL;  // pieces do not begin at huge pages
+      munmap(addr, whole);
+      return fail(is_huge ? status::not_supported : status::no_memory,
+                  is_huge ? "%zu pieces of the object are not whole huge pages"
+                          : "%zu pieces of the object cannot be mapped",
+                  pieces.size());
+    }
+    at += one.size;
+  }
+  own = true;
+  return addr;
+}
+
+}  // namespace tanada::pool

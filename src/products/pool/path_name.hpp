@@ -1,0 +1,18 @@
+// products/pool/path_name.hpp: what commands, metrics and the page call the paths.
+#pragma once
+
+#include <tanada/pool.h>
+
+#include <iterator>
+
+namespace tanada::pool {
+
+// "tcp", "rdma" ...; "none", or "unknown" for a number that is none.
+inline const char *path_name(uint32_t path) noexcept {
+  static constexpr const char *names[] = {"shared-memory", "unix",       "tcp",
+                                          "rdma",          "gpu-direct", "fabric"};
+  static_assert(std::size(names) == TND_POOL_PATH_COUNT);
+  return path < std::size(names) ? names[path] : path == TND_POOL_PATH_NONE ? "none" : "unknown";
+}
+
+}  // namespace tanada::pool

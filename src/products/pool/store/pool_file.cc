@@ -1,0 +1,242 @@
+#include <tanada/pool.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "products/pool/store/pool_engine.hpp"
+#include "seams/store/version_hash.hpp"
+
+namespace tanada::pool {
+
+using port::store_buffer;
+using port::store_stat;
+
+namespace {
+
+// A pool in memory that begins anew counts its versions anew.
+uint64_t identity_of(const tnd_pool_info &info) {
+  return port::version_hash({info.version, info.created_ns, info.size});
+}
+
+}  // namespace
+
+pool_target::~pool_target() {
+  for (tnd_pool *const one : pools_)
+    tnd_pool_disconnect(one);
+}
+
+status pool_target::connection(size_t index, tnd_pool *&pool) {
+  std::lock_guard lock{mutex_};
+  if (pools_[index] == nullptr)
+    TND_TRY(status(tnd_pool_connect(url_.c_str(), nullptr, &pools_[index])));
+  pool = pools_[index];
+  return status::ok;
+}
+
+pool_file::~pool_file() {
+  close_readers();
+  tnd_pool_close(writer_);
+}
+
+void pool_file::close_readers() {
+  for (reader &one : readers_)
+    one.object.reset();
+}
+
+pool_file::object_hold pool_file::held(tnd_pool_object *object) const {
+  return {object, [target = target_](tnd_pool_object *gone) {
+            tnd_pool_close(gone);
+          }};
+}
+
+// Of a reader. Without `write` the first is on the connection that nothing can break but the
+// daemon's end.
+size_t pool_file::connection_of(size_t index) const {
+  return index == 0 && !flags_.write && !flags_.create ? pool_target::reading : index;
+}
+
+status pool_file::open_reader(size_t index) {
+  tnd_pool *pool = nullptr;
+  TND_TRY(target_->connection(connection_of(index), pool));
+  tnd_pool_object *opened = nullptr;
+  status code = status(tnd_pool_open(pool, name_.c_str(), version_, &opened));
+  // A daemon that came back is reached by the second call.
+  if (code == status::peer_lost)
+    code = status(tnd_pool_open(pool, name_.c_str(), version_, &opened));
+  TND_TRY(code);
+  object_hold object = held(opened);
+  tnd_pool_info info;
+  TND_TRY(status(tnd_pool_get_info(opened, &info)));
+  if (version_ != 0 && identity_of(info) != identity_)
+    return status::stale;
+  readers_[index].object = std::move(object);
+  version_ = info.version, size_ = info.size, identity_ = identity_of(info);
+  return status::ok;
+}
+
+status pool_file::open(store_stat &stat) {
+  tnd_pool *pool = nullptr;
+  TND_TRY(target_->connection(pool_target::changing, pool));
+  bool const exclusive = flags_.create && flags_.exclusive;
+  if (exclusive)
+    TND_TRY(status(tnd_pool_put(pool, name_.c_str(), nullptr, 0, TND_POOL_EXCLUSIVE, nullptr)));
+  status code = open_reader(0);
+  if (code == status::no_entry && flags_.create) {
+    // The name is there from now on, as a file's is; whoever made it first is as good.
+    code = status(tnd_pool_put(pool, name_.c_str(), nullptr, 0, TND_POOL_EXCLUSIVE, nullptr));
+    if (code == status::ok || code == status::exists)
+      code = open_reader(0);
+  }
+  if (code == status::ok && flags_.truncate && size_ > 0)
+    code = begin_writing(false);
+  if (code == status::ok)
+    stat = {size_, identity_, true};
+  return code;
+}
+
+// From here on this file's bytes are those of a new version.
+status pool_file::begin_writing(bool keeps) {
+  if (writer_ != nullptr)
+    return status::ok;
+  tnd_pool *pool = nullptr;
+  TND_TRY(target_->connection(pool_target::changing, pool));
+  TND_TRY(status(
+      tnd_pool_create(pool, name_.c_str(), 0, keeps ? TND_POOL_KEEP : 0, nullptr, &writer_)));
+  tnd_pool_info info{};
+  TND_TRY(status(tnd_pool_get_info(writer_, &info)));
+  size_ = info.size;
+  return status::ok;
+}
+
+// Durable where the pool is.
+status pool_file::publish() {
+  if (writer_ == nullptr)
+    return status::ok;
+  tnd_pool *pool = nullptr;
+  TND_TRY(target_->connection(pool_target::changing, pool));
+  tnd_pool_connection about{};
+  about.struct_size = sizeof about;
+  TND_TRY(status(tnd_pool_get_connection(pool, &about)));
+  tnd_pool_commit_options options = TND_POOL_COMMIT_OPTIONS_INIT;
+  options.flags = about.is_durable ? uint32_t(TND_POOL_DURABLE) : 0u;
+  TND_TRY(status(tnd_pool_commit(writer_, &options, &version_)));
+  close_readers();
+  readers_[0].object = held(std::exchange(writer_, nullptr));  // it is a reader's handle now
+  tnd_pool_info info;
+  TND_TRY(status(tnd_pool_get_info(readers_[0].object.get(), &info)));
+  identity_ = identity_of(info);
+  return status::ok;
+}
+
+status pool_file::close(store_stat &stat) {
+  std::unique_lock lock{mutex_};
+  status const code = publish();
+  stat = {size_, identity_, true};
+  return code;
+}
+
+status pool_file::sync() {
+  std::unique_lock lock{mutex_};
+  free_.wait(lock, [&] {
+    return std::none_of(readers_.begin(), readers_.end(), [](auto &one) { return one.busy; });
+  });
+  return publish();
+}
+
+port::store_memory pool_file::memory(std::string &reason) {
+  std::lock_guard lock{mutex_};
+  if (writer_ != nullptr || readers_[0].object == nullptr)
+    return {};
+  const void *addr = nullptr;
+  uint64_t size = 0;
+  if (tnd_pool_map(readers_[0].object.get(), &addr, &size) != TND_OK) {
+    reason = tnd_last_message();
+    return {};
+  }
+  return {{static_cast<const std::byte *>(addr), size}, readers_[0].object};
+}
+
+status pool_file::stat(store_stat &stat) {
+  std::lock_guard lock{mutex_};
+  stat = {size_, identity_, writer_ == nullptr};
+  return status::ok;
+}
+
+status pool_file::truncate(uint64_t size) {
+  if (!flags_.write)
+    return status::bad_file;
+  std::lock_guard lock{mutex_};
+  TND_TRY(begin_writing(true));
+  TND_TRY(status(tnd_pool_resize(writer_, size)));
+  size_ = size;
+  return status::ok;
+}
+
+status pool_file::write(uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size) {
+  size = 0;
+  if (!flags_.write)
+    return status::bad_file;
+  std::lock_guard lock{mutex_};
+  TND_TRY(begin_writing(true));
+  for (const store_buffer &one : buffers) {
+    TND_TRY(
+        status(tnd_pool_write(writer_, offset + size, one.addr, one.size, TND_POOL_MEMORY_HOST)));
+    size += one.size;
+    size_ = std::max(size_, offset + size);
+  }
+  return status::ok;
+}
+
+status pool_file::read_from(tnd_pool_object *object, uint64_t offset,
+                            std::span<const store_buffer> buffers, uint64_t &size) {
+  for (const store_buffer &one : buffers) {
+    uint64_t got = 0;
+    TND_TRY(status(
+        tnd_pool_read(object, offset + size, one.addr, one.size, TND_POOL_MEMORY_HOST, &got)));
+    size += got;
+    if (got < one.size)
+      break;
+  }
+  return status::ok;
+}
+
+status pool_file::read(uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size) {
+  size = 0;
+  if (!flags_.read)
+    return status::bad_file;
+  std::unique_lock lock{mutex_};
+  if (writer_ != nullptr)
+    return read_from(writer_, offset, buffers, size);
+  size_t index = 0;
+  free_.wait(lock, [&] {
+    for (index = 0; index < readers_.size(); index++)
+      if (!readers_[index].busy)
+        return true;
+    return false;
+  });
+  status code = readers_[index].object != nullptr ? status::ok : open_reader(index);
+  // Without another connection, one must do for all.
+  if (code != status::ok && index > 0 && readers_[0].object != nullptr) {
+    free_.wait(lock, [&] { return !readers_[0].busy; });
+    index = 0, code = status::ok;
+  }
+  for (int tries = 0; code == status::ok; tries++) {
+    reader &mine = readers_[index];
+    mine.busy = true;
+    lock.unlock();
+    size = 0;
+    code = read_from(mine.object.get(), offset, buffers, size);
+    lock.lock();
+    mine.busy = false;
+    free_.notify_one();
+    bool const lost = code == status::stale || code == status::peer_lost;
+    if (!lost || tries > 0)
+      return code;
+    // A daemon that came back with the object has the version still.
+    mine.object.reset();
+    code = open_reader(index);
+  }
+  return code == status::no_entry ? status::stale : code;
+}
+
+}  // namespace tanada::pool

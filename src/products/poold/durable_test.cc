@@ -1,0 +1,498 @@
+// Goal: after the log failed, what it keeps under an object's old name still goes where a rename
+// sends it, also when the removal of that old name is being completed; a log that lost a removal
+// still comes back; objects of a file come back however they grew, and what is damaged is kept
+// aside. Method: the journal over a simulated store that fails for a while; then a new journal says
+// what the store has.
+#include "products/poold/durable.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+
+#include "core/base/log.hpp"
+#include "sim/clock.hpp"
+#include "sim/store.hpp"
+
+namespace tanada::poold {
+namespace {
+
+constexpr uint64_t mib = 1 << 20;
+
+class pool_durable : public testing::Test {
+ protected:
+  void SetUp() override {
+    start();
+  }
+
+  void open() {
+    objects_.reset(), journal_.reset(), memory_.reset();
+    memory_ = space::create(room_).value();
+    durable_options keeping;
+    keeping.folder = settings_.url, keeping.with_data = settings_.with_data;
+    journal_ = durable_journal::open_on(store_, clock_, *memory_, keeping, settings_).value();
+    objects_ = std::make_unique<catalog>(*memory_, journal_.get(), limits_);
+  }
+  void start() {
+    open();
+    ASSERT_EQ(journal_->restore(*objects_), status::ok);
+    space_ = objects_->enter("s", false).value();
+  }
+  void drain() {
+    ASSERT_EQ(journal_->drain(clock_.now_ns() + 1'000'000'000), status::ok);
+  }
+  void fail_writes(bool on) {
+    sim::store_faults faults;
+    if (on)
+      faults.errors[size_t(port::store_op_kind::write)] = {100, status::io};
+    store_.faults_set(faults);
+  }
+  journal_done told() {
+    return [this](status code) {
+      outcomes_.push_back(code);
+    };
+  }
+  void put(const std::string &name) {
+    auto made = objects_->begin(space_, 100, 0).value();
+    ASSERT_TRUE(objects_->commit(made, name, 0, [&](const info &) { return told(); }).ok());
+  }
+  void rename(const std::string &name, const std::string &to) {
+    ASSERT_EQ(objects_->rename(space_, name, to, 0, told()), status::ok);
+  }
+  void remove(const std::string &name) {
+    ASSERT_EQ(objects_->remove(space_, name, told()), status::ok);
+  }
+  std::vector<std::string> names() {
+    std::vector<std::string> all;
+    objects_->list(space_, "", "", [&](const std::string &name, const info &) {
+      all.push_back(name);
+      return true;
+    });
+    return all;
+  }
+  using outcomes = std::vector<status>;
+
+  space_options room_{.capacity = 4 * mib, .segment_size = 2 * mib, .prefault = false};
+  // One transaction after the other.
+  pool::log_options settings_ = [] {
+    pool::log_options made;
+    made.url = "sim://log/", made.group_size_max = 1;
+    return made;
+  }();
+  catalog_options limits_;
+  sim::world world_{1};
+  sim::clock clock_{world_};
+  sim::store store_{world_};
+  std::unique_ptr<space> memory_;
+  std::unique_ptr<durable_journal> journal_;
+  std::unique_ptr<catalog> objects_;
+  uint64_t space_ = 0;
+  outcomes outcomes_;
+};
+
+TEST_F(pool_durable, what_a_failed_log_has_under_an_old_name_goes_with_its_removal) {
+  put("a"), drain();
+  fail_writes(true);
+  rename("a", "b"), drain();
+  put("a"), drain();
+  fail_writes(false);
+  EXPECT_EQ(std::exchange(outcomes_, {}), (outcomes{status::ok, status::io, status::io}));
+  remove("a"), drain();
+  EXPECT_EQ(outcomes_, outcomes{status::ok});
+  start();
+  EXPECT_EQ(names(), std::vector<std::string>{});
+}
+
+TEST_F(pool_durable, a_rename_on_its_way_saves_it_from_that_removal) {
+  put("a"), put("c"), drain();
+  fail_writes(true);
+  rename("a", "b"), drain();
+  put("a"), drain();
+  fail_writes(false);
+  outcomes_.clear();
+  remove("a"), rename("b", "c"), drain();
+  EXPECT_EQ(outcomes_, (outcomes{status::ok, status::ok}));
+  EXPECT_EQ(names(), std::vector<std::string>{"c"});
+  start();
+  EXPECT_EQ(names(), std::vector<std::string>{"c"});
+}
+
+TEST_F(pool_durable, a_restart_keeps_all_namespaces_with_objects_and_no_others) {
+  room_.capacity = 32 * mib;
+  start();
+  for (const char *name : {"a", "b", "c", "d", "emptied"}) {
+    space_ = objects_->enter(name, true).value();
+    put("object"), drain();
+  }
+  remove("object"), drain();
+  limits_.space_count_max = 2;
+  start();
+  EXPECT_EQ(objects_->all_spaces().size(), 4u);
+  EXPECT_FALSE(objects_->enter("new", true).ok());
+  for (const char *name : {"a", "b", "c", "d"}) {
+    space_ = objects_->enter(name, true).value();
+    EXPECT_EQ(names(), std::vector<std::string>{"object"}) << name;
+  }
+}
+
+TEST_F(pool_durable, many_small_namespaces_come_back_with_another_segment_size) {
+  room_.capacity = 16 * mib;
+  start();
+  auto const name_of = [](uint64_t i) {
+    return "space" + std::to_string(i);
+  };
+  constexpr uint64_t count = 200;
+  for (uint64_t i = 0; i < count; i++) {
+    space_ = objects_->enter(name_of(i), true).value();
+    put("object"), drain();
+  }
+  for (uint64_t const segment_size : {8 * mib, 2 * mib, 16 * mib}) {
+    room_.segment_size = segment_size;
+    start();
+    for (uint64_t i = 0; i < count; i++) {
+      space_ = objects_->enter(name_of(i), true).value();
+      ASSERT_EQ(names(), std::vector<std::string>{"object"}) << name_of(i);
+    }
+  }
+}
+
+// A namespace gives up what it does not need of its segments, or else a full pool would not start.
+TEST_F(pool_durable, a_full_pool_comes_back_whatever_the_order_of_its_objects) {
+  room_.capacity = 16 * mib;
+  start();
+  uint64_t const ids[] = {objects_->enter("a", true).value(), objects_->enter("b", true).value()};
+  size_t made_count = 0;
+  for (uint64_t const size : {uint64_t{300'000}, uint64_t{60'000}}) {
+    for (;; made_count++) {
+      auto made = objects_->begin(ids[made_count % 2], size, 0);
+      if (!made.ok())
+        break;
+      std::string const name = std::to_string(made_count);
+      auto const done_of = [&](const info &) {
+        return told();
+      };
+      ASSERT_TRUE(objects_->commit(made.value(), name, 0, done_of).ok());
+      drain();
+    }
+  }
+  for (uint64_t const segment_size : {16 * mib, 2 * mib, 8 * mib}) {
+    room_.segment_size = segment_size;
+    start();
+    EXPECT_EQ(objects_->statistics().object_count, made_count) << segment_size;
+  }
+}
+
+// Objects stay in place in the space's file, and the log has where. An empty space has zeros there.
+TEST_F(pool_durable, of_two_objects_in_the_same_place_one_comes_back_and_the_other_is_kept_aside) {
+  objects_.reset(), journal_.reset();
+  settings_.with_data = false;
+  {
+    auto log = pool::durable_log::open(store_, clock_, settings_).value();
+    std::vector<std::byte> const zeros(128);
+    pool::checksum sum{pool::checksum_kind::crc32c};
+    sum.add(zeros.data(), zeros.size());
+    for (uint64_t i = 0; i < 3; i++) {
+      pool::change put;
+      put.meta = {"s",        "n" + std::to_string(i), 10 + i, zeros.size(), 0, 0, sum.kind(),
+                  sum.value()};
+      put.extents = {{i == 2 ? 4096 : i * 64, zeros.size()}};
+      ASSERT_EQ(log->append({put}, told()), status::ok);
+    }
+    ASSERT_EQ(log->drain(clock_.now_ns() + 1'000'000'000), status::ok);
+  }
+  EXPECT_EQ(outcomes_, outcomes(3, status::ok));
+  start();
+  EXPECT_EQ(names().size(), 3u);
+  size_t whole_count = 0;
+  for (const std::string &name : names())
+    whole_count += objects_->open(space_, name, 0).value()->is_whole();
+  EXPECT_EQ(whole_count, 2u);
+}
+
+// What a put tells is what it had when it was committed: flags of later have a place of their own
+// in the log's order.
+TEST_F(pool_durable, a_put_on_its_way_to_the_log_has_the_flags_of_its_commit) {
+  auto made = objects_->begin(space_, 100, flag_evictable).value();
+  auto const fail_what_follows = [this](status code) {
+    outcomes_.push_back(code);
+    fail_writes(true);
+  };
+  ASSERT_TRUE(objects_->commit(made, "a", 0, [&](const info &) { return fail_what_follows; }).ok());
+  for (const char *const name : {"b", "c"})
+    put(name);  // written before the first answer
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_pinned, told()), status::ok);
+  made.reset();
+  drain();
+  ASSERT_EQ(outcomes_.size(), 4u);
+  EXPECT_EQ(outcomes_.front(), status::ok);
+  EXPECT_EQ(outcomes_.back(), status::io);
+  fail_writes(false);
+  start();
+  EXPECT_EQ(objects_->open(space_, "a", 0).value()->flags & flags_of_objects, flag_evictable);
+}
+
+// Over a file, whose bytes stay from one start to the next.
+class pool_durable_file : public pool_durable {
+ protected:
+  pool_durable_file() {
+    settings_.with_data = false;
+    room_.file = testing::TempDir() + "tanada_durable_" + std::to_string(getpid());
+  }
+  ~pool_durable_file() override {
+    unlink(room_.file.c_str());
+  }
+
+  static std::string contents(uint64_t size, uint64_t seed) {
+    sim::prng random{seed};
+    std::string bytes(size, 0);
+    for (char &each : bytes)
+      each = char(random.next());
+    return bytes;
+  }
+  static void write(object &target, uint64_t offset, std::string_view bytes) {
+    std::vector<iovec> parts;
+    target.parts_of(offset, bytes.size(), parts);
+    for (const iovec &part : parts) {
+      std::memcpy(part.iov_base, bytes.data(), part.iov_len);
+      bytes.remove_prefix(part.iov_len);
+    }
+  }
+  void commit(const object_ref &made, const std::string &name) {
+    ASSERT_TRUE(objects_->commit(made, name, 0, [&](const info &) { return told(); }).ok());
+  }
+  void put_bytes(const std::string &name, std::string_view bytes) {
+    auto made = objects_->begin(space_, bytes.size(), 0).value();
+    write(*made, 0, bytes);
+    commit(made, name);
+  }
+  std::string bytes_of(const std::string &name) {
+    auto found = objects_->open(space_, name, 0);
+    if (!found.ok())
+      return "nothing has the name";
+    if (!found.value()->is_whole())
+      return "damaged";
+    std::vector<iovec> parts;
+    found.value()->parts_of(0, found.value()->about.size, parts);
+    std::string bytes;
+    for (const iovec &part : parts)
+      bytes.append(static_cast<const char *>(part.iov_base), part.iov_len);
+    return bytes;
+  }
+  // As another object's writer would that is never committed.
+  void write_all_free() {
+    std::vector<object_ref> others;
+    for (uint64_t size = memory_->capacity(); size >= 64;) {
+      auto other = objects_->begin(space_, size, 0);
+      if (!other.ok()) {
+        size /= 2;
+        continue;
+      }
+      write(*other.value(), 0, contents(size, 9));
+      others.push_back(std::move(other).value());
+    }
+    EXPECT_FALSE(others.empty());
+  }
+  void scribble(const std::string &name) {
+    std::vector<iovec> parts;
+    objects_->open(space_, name, 0).value()->parts_of(0, 1, parts);
+    *static_cast<char *>(parts[0].iov_base) ^= 1;
+  }
+};
+
+// Below 64 KiB memory is given at multiples of 64 bytes, and from there on at pages: an object that
+// grows has both.
+TEST_F(pool_durable_file, objects_that_grew_in_steps_of_any_size_come_back) {
+  room_.capacity = 32 * mib;
+  start();
+  std::map<std::string, std::string> expected;
+  uint64_t number = 0;
+  for (uint64_t const step : {97u, 1000u, 5000u, 40'000u, 65'535u, 65'537u, 100'000u}) {
+    for (bool const is_alone : {true, false}) {
+      std::string const name = std::to_string(step) + (is_alone ? " alone" : " among others");
+      std::string const bytes = contents(2 * step < 100'000 ? 100'000 : 250'001, ++number);
+      auto made = objects_->begin(space_, number % 3 == 0 ? step / 2 : 0, 0).value();
+      for (uint64_t at = 0; at < bytes.size(); at += step) {
+        uint64_t const size = std::min<uint64_t>(step, bytes.size() - at);
+        ASSERT_EQ(objects_->grow(*made, std::max(made->about.size, at + size)), status::ok);
+        write(*made, at, std::string_view{bytes}.substr(at, size));
+        if (is_alone)
+          continue;
+        std::string const other = name + " " + std::to_string(at);
+        put_bytes(other, expected[other] = contents(1 + at % 300, at));
+      }
+      commit(made, name);
+      drain();
+      expected[name] = bytes;
+    }
+  }
+  start();
+  for (auto const &[name, bytes] : expected)
+    EXPECT_TRUE(bytes_of(name) == bytes) << name;
+  EXPECT_EQ(names().size(), expected.size());
+}
+
+TEST_F(pool_durable_file, a_pool_opens_with_another_segment_size) {
+  room_.capacity = 16 * mib;
+  start();
+  std::map<std::string, std::string> expected;
+  for (uint64_t i = 0; i < 12; i++) {
+    std::string const name = std::to_string(i);
+    space_ = objects_->enter(i % 2 == 0 ? "s" : "t", true).value();
+    put_bytes(name, expected[name] = contents(100'000 * i + 1, i));
+  }
+  drain();
+  for (uint64_t const segment_size : {4 * mib, 2 * mib, 8 * mib}) {
+    room_.segment_size = segment_size;
+    start();
+    for (uint64_t i = 0; i < 12; i++) {
+      space_ = objects_->enter(i % 2 == 0 ? "s" : "t", true).value();
+      EXPECT_TRUE(bytes_of(std::to_string(i)) == expected[std::to_string(i)])
+          << i << " at " << segment_size;
+    }
+  }
+}
+
+TEST_F(pool_durable_file, a_damaged_object_is_kept_aside_until_it_is_replaced_or_removed) {
+  for (const char *name : {"replaced", "removed", "renamed", "good"})
+    put_bytes(name, contents(70'000, 5));
+  drain();
+  for (const char *name : {"replaced", "removed", "renamed"})
+    scribble(name);
+  uint64_t const used = memory_->used();
+  for (int life = 0; life < 2; life++) {
+    start();
+    EXPECT_EQ(names().size(), 4u);
+    for (const char *name : {"replaced", "removed", "renamed"})
+      EXPECT_EQ(bytes_of(name), "damaged") << name;
+    EXPECT_EQ(bytes_of("good"), contents(70'000, 5));
+    EXPECT_LE(memory_->used(), used) << "nothing else gets its memory, and it has no other";
+    EXPECT_GE(memory_->used(), uint64_t{4 * 70'000});
+  }
+  put_bytes("replaced", contents(70'001, 6));
+  remove("removed");
+  rename("renamed", "other");
+  drain();
+  start();
+  EXPECT_EQ(bytes_of("replaced"), contents(70'001, 6));
+  EXPECT_EQ(names(), (std::vector<std::string>{"good", "other", "replaced"}));
+  EXPECT_EQ(bytes_of("other"), "damaged");
+}
+
+TEST_F(pool_durable_file, a_version_is_kept_while_the_log_has_no_later_one) {
+  put_bytes("a", contents(100'000, 1));
+  put_bytes("removed", contents(100'000, 2));
+  drain();
+  fail_writes(true);
+  put_bytes("a", contents(100'000, 3));
+  remove("removed");
+  drain();
+  EXPECT_EQ(outcomes_.back(), status::io);
+  write_all_free();
+  fail_writes(false);
+  start();
+  EXPECT_EQ(bytes_of("a"), contents(100'000, 1));
+  EXPECT_EQ(bytes_of("removed"), contents(100'000, 2));
+  remove("a");
+  remove("removed");
+  drain();
+  EXPECT_EQ(memory_->used(), 0u);
+}
+
+TEST_F(pool_durable_file, a_version_is_kept_when_what_was_renamed_over_it_is_not_in_the_log) {
+  put_bytes("b", contents(100'000, 1));
+  drain();
+  fail_writes(true);
+  put_bytes("a", contents(100'000, 2));
+  drain();
+  fail_writes(false);
+  rename("a", "b"), drain();
+  EXPECT_EQ(outcomes_, (outcomes{status::ok, status::io, status::io}));
+  write_all_free();
+  start();
+  EXPECT_EQ(bytes_of("b"), contents(100'000, 1));
+  remove("b"), drain();
+  EXPECT_EQ(memory_->used(), 0u);
+}
+
+TEST_F(pool_durable_file, a_version_on_its_way_to_the_log_is_kept_when_a_later_one_fails_before) {
+  auto first = objects_->begin(space_, 2 * mib, 0).value();
+  auto lost = objects_->begin(space_, 2 * mib, 0).value();
+  first.reset();
+  ASSERT_EQ(memory_->file_offset(lost->pieces().front()), 2 * mib)
+      << "in the part of the file that is cut off below";
+  put_bytes("other", contents(100'000, 1));
+  put_bytes("a", contents(100'000, 2));
+  commit(lost, "a");
+  ASSERT_EQ(truncate(room_.file.c_str(), 2 * mib), 0);
+  drain();
+  EXPECT_EQ(outcomes_, (outcomes{status::io, status::ok, status::ok}));
+  write_all_free();
+  lost.reset();  // before its memory
+  start();
+  EXPECT_EQ(bytes_of("a"), contents(100'000, 2));
+}
+
+// Its memory is free at once then, and a restart would find an object that nobody gave up with
+// other bytes.
+TEST_F(pool_durable_file, an_object_is_dropped_for_room_only_once_the_log_has_it_as_evictable) {
+  put_bytes("a", contents(2 * mib, 1));
+  drain();
+  fail_writes(true);
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, told()), status::ok);
+  drain();
+  EXPECT_EQ(objects_->begin(space_, 3 * mib, 0).error(), status::no_space);
+  fail_writes(false);
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, told()), status::ok);
+  drain();
+  EXPECT_TRUE(objects_->begin(space_, 3 * mib, 0).ok());
+}
+
+// Where a failed write cannot be cut off, a restart may find it: the object counts as one that must
+// stay.
+TEST_F(pool_durable_file,
+       an_object_is_not_dropped_for_room_while_the_log_may_have_it_as_not_evictable) {
+  auto made = objects_->begin(space_, 2 * mib, flag_evictable).value();
+  write(*made, 0, contents(2 * mib, 1));
+  commit(made, "a");
+  made.reset();
+  drain();
+  sim::store_faults faults;
+  for (auto const kind : {port::store_op_kind::sync, port::store_op_kind::truncate})
+    faults.errors[size_t(kind)] = {100, status::io};
+  store_.faults_set(faults);
+  ASSERT_EQ(objects_->set_flags(space_, "a", 0, told()), status::ok);
+  drain();
+  fail_writes(true);
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, told()), status::ok);
+  drain();
+  EXPECT_EQ(outcomes_, (outcomes{status::ok, status::io, status::io}));
+  EXPECT_EQ(objects_->begin(space_, 3 * mib, 0).error(), status::no_space);
+  write_all_free();
+  fail_writes(false);
+  start();
+  EXPECT_TRUE(bytes_of("a") == contents(2 * mib, 1)) << "other bytes, or damaged";
+  EXPECT_EQ(objects_->open(space_, "a", 0).value()->flags & flags_of_objects, 0u)
+      << "the log did not have what failed";
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, told()), status::ok);
+  drain();
+  EXPECT_TRUE(objects_->begin(space_, 3 * mib, 0).ok());
+}
+
+TEST_F(pool_durable_file, a_smaller_pool_is_refused_with_the_size_that_it_needs) {
+  put_bytes("a", contents(3 * mib, 1));
+  drain();
+  objects_.reset(), journal_.reset(), memory_.reset();
+  room_.capacity = 2 * mib;
+  open();
+  EXPECT_EQ(journal_->restore(*objects_), status::no_space);
+  EXPECT_NE(std::string{last_message()}.find("start with --size 3145728 or more"),
+            std::string::npos)
+      << last_message();
+  room_.capacity = 4 * mib;
+  start();
+  EXPECT_EQ(bytes_of("a"), contents(3 * mib, 1));
+}
+
+}  // namespace
+}  // namespace tanada::poold

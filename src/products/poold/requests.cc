@@ -1,0 +1,463 @@
+// products/poold/requests.cc: what a session does for each kind of request.
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/checked.hpp"
+#include "core/base/log.hpp"
+#include "products/poold/answer.hpp"
+#include "seams/clock/clock.hpp"
+
+namespace tanada::poold {
+
+using namespace wire::pool;
+using wire::decode;
+
+namespace {
+
+constexpr size_t list_size_max =
+    body_size_max - name_size_max - 1024;  // bytes of entries in one answer
+constexpr size_t part_count_max = 65536;   // pieces of memory of one answer
+
+// The end of the furthest range; overflow: one lies outside what an object may be.
+result<uint64_t> end_of(const std::vector<range> &ranges, uint64_t &total) {
+  uint64_t end = 0;
+  total = 0;
+  if (ranges.size() > range_count_max)
+    return status::too_big;
+  for (const range &one : ranges) {
+    if (!range_fits(one.offset, one.size, object_size_max) || !checked_add(total, one.size, total))
+      return status::overflow;
+    end = std::max(end, one.offset + one.size);
+  }
+  return end;
+}
+
+}  // namespace
+
+void session::answer_error(status code) {
+  with_.counters.errors.add(code);
+  text_message out{last_message().substr(0, 1024)};
+  out_.add(frame_of({.what = head_.what, .code = int32_t(code), .tag = head_.tag}, out));
+}
+
+status session::demand_writer() {
+  return can_write_ ? status::ok
+                    : fail(status::access, "key %s is for reading only", key_id_.c_str());
+}
+
+// Before bytes of it are trusted, or answered for.
+status session::demand_whole(const object &which) {
+  with_.objects.look_at_memory();
+  if (which.is_damaged)
+    return fail(
+        status::io,
+        "its bytes could not be brought back when the daemon started: see the daemon's log");
+  return which.is_whole()
+             ? status::ok
+             : fail(status::io, "its bytes lay in a part of the pool's file that is gone");
+}
+
+// No line in the log: a client that has that many objects open goes on without.
+status session::demand_handle() {
+  if (handles_.size() < with_.limits.handle_count_max)
+    return status::ok;
+  set_last_message("the connection has " + std::to_string(handles_.size()) +
+                   " objects open, as many as it may: close some");
+  return status::too_many_files;
+}
+
+result<session::handle *> session::find(uint64_t id) {
+  auto const found = handles_.find(id);
+  if (found == handles_.end())
+    return status::bad_file;
+  return &found->second;
+}
+
+result<uint64_t> session::keep(handle made) {
+  TND_TRY(demand_handle());
+  uint64_t const id = next_handle_++;
+  handles_[id] = std::move(made);
+  return id;
+}
+
+void session::answer_object(uint64_t id, const handle &which) {
+  object_reply out;
+  out.handle = id;
+  out.about = which.object->described();
+  if (shares_memory_)
+    out.pieces = which.object->pieces();
+  answer(out);
+}
+
+status session::on_create(std::span<const std::byte> body) {
+  create_request in;
+  TND_TRY(decode(body, in));
+  TND_TRY(demand_writer());
+  bool const named = name_is_good(in.name) && (in.set.empty() || name_is_good(in.set));
+  if (!named || (in.flags & ~(flags_of_objects | flag_exclusive | flag_keep)) != 0)
+    return status::invalid;
+  if (in.size > object_size_max)
+    return status::too_big;
+  object_ref before;
+  if (auto found = with_.objects.open(space_id_, in.name, 0, false); found.ok())
+    before = std::move(found).value();
+  if ((in.flags & flag_exclusive) != 0 && before != nullptr)
+    return status::exists;
+  TND_TRY(demand_handle());
+  with_.objects.look_at_memory();  // what is gone is given to nobody
+  bool const kept = (in.flags & flag_keep) != 0 && before != nullptr;
+  if (kept)
+    TND_TRY(demand_whole(*before));
+  auto job = std::make_unique<byte_job>();
+  job->copy_size = kept ? before->about.size : 0;
+  if (kept)
+    job->source = before;
+  before.reset();  // held by nobody but the job, it can make room for the new one
+  auto made = with_.objects.begin(space_id_, std::max(in.size, job->copy_size), in.flags);
+  if (!made.ok())
+    return made.error();
+  job->whole = {made.value(), true, in.name, in.set, in.flags, {}};
+  job->then = &session::end_create;
+  if (!kept)
+    return end_create(*job);
+  job->target = &job->whole;
+  job_ = std::move(job);
+  return status::ok;
+}
+
+status session::on_open(std::span<const std::byte> body) {
+  open_request in;
+  TND_TRY(decode(body, in));
+  auto found = with_.objects.open(space_id_, in.name, in.version);
+  if (!found.ok())
+    return found.error();
+  TND_TRY(demand_whole(*found.value()));
+  auto id = keep({found.value(), false, in.name, {}, 0, {}});
+  if (!id.ok())
+    return id.error();
+  answer_object(id.value(), handles_[id.value()]);
+  return status::ok;
+}
+
+status session::on_resize(std::span<const std::byte> body) {
+  resize_request in;
+  TND_TRY(decode(body, in));
+  auto which = find(in.handle);
+  if (!which.ok())
+    return which.error();
+  if (!which.value()->is_writer)
+    return status::bad_file;
+  if (in.size > object_size_max)
+    return status::too_big;
+  object &target = *which.value()->object;
+  if (in.size < target.about.size) {
+    target.about.size = in.size;
+    which.value()->written.cut(in.size);
+  } else {
+    TND_TRY(with_.objects.grow(target, in.size));
+  }
+  answer_object(in.handle, *which.value());
+  return status::ok;
+}
+
+status session::on_write(std::span<const std::byte> body) {
+  ranges_request in;
+  TND_TRY(decode(body, in));
+  auto which = find(in.handle);
+  if (!which.ok())
+    return which.error();
+  if (!which.value()->is_writer)
+    return status::bad_file;
+  uint64_t total = 0;
+  auto end = end_of(in.ranges, total);
+  if (!end.ok())
+    return end.error();
+  if (total != head_.data_size)
+    return status::protocol;
+  object &target = *which.value()->object;
+  if (end.value() > target.about.size)
+    TND_TRY(with_.objects.grow(target, end.value()));
+  TND_TRY(demand_whole(target));
+  for (const range &one : in.ranges)
+    target.parts_of(one.offset, one.size, sink_.parts);
+  sink_handle_ = in.handle;
+  sink_ranges_ = std::move(in.ranges);
+  sink_.then = &session::write_done;
+  return status::ok;
+}
+
+void session::write_done() {
+  handle &target = handles_.at(sink_handle_);
+  for (const range &one : sink_ranges_)
+    target.written.add(one.offset, one.size);
+  bound_ranges(target);
+  if (status const code = demand_whole(*target.object); code != status::ok)
+    answer_error(code);
+  else
+    answer(empty_message{});
+}
+
+status session::on_note(std::span<const std::byte> body) {
+  ranges_request in;
+  TND_TRY(decode(body, in));
+  auto which = find(in.handle);
+  uint64_t total = 0;
+  auto end = end_of(in.ranges, total);
+  // It has no answer; what is wrong shows at the commit.
+  if (!which.ok() || !which.value()->is_writer || !end.ok() ||
+      end.value() > which.value()->object->about.size)
+    return status::protocol;
+  for (const range &one : in.ranges)
+    which.value()->written.add(one.offset, one.size);
+  bound_ranges(*which.value());
+  count_written(TND_POOL_PATH_SHARED_MEMORY, total);
+  return status::ok;
+}
+
+status session::on_read(std::span<const std::byte> body) {
+  ranges_request in;
+  TND_TRY(decode(body, in));
+  auto which = find(in.handle);
+  if (!which.ok())
+    return which.error();
+  auto job = std::make_unique<byte_job>();
+  job->target = which.value(), job->ranges = std::move(in.ranges), job->then = &session::end_read;
+  if (!which.value()->is_writer)
+    return end_read(*job);
+  // Of an object being written what was not written is shown as it will be.
+  job->clears = true;
+  job_ = std::move(job);
+  return status::ok;
+}
+
+status session::end_read(byte_job &job) {
+  object_ref const &from = job.target->object;
+  std::vector<range> &ranges = job.ranges;
+  TND_TRY(demand_whole(*from));
+  uint64_t total = 0;
+  auto end = end_of(ranges, total);
+  if (!end.ok())
+    return end.error();
+  if (ranges.size() == 1) {
+    range &only = ranges[0];
+    only.offset = std::min(only.offset, from->about.size);
+    only.size = std::min(only.size, from->about.size - only.offset);
+  } else if (end.value() > from->about.size) {
+    return status::range;
+  }
+  std::vector<iovec> parts;
+  for (const range &one : ranges) {
+    from->parts_of(one.offset, one.size, parts);
+    if (parts.size() > part_count_max)
+      return status::too_big;
+  }
+  answer(empty_message{}, std::move(parts), from);
+  return status::ok;
+}
+
+status session::on_close(std::span<const std::byte> body) {
+  handle_request in;
+  TND_TRY(decode(body, in));
+  return handles_.erase(in.handle) == 1 ? status::ok : status::protocol;
+}
+
+status session::on_commit(std::span<const std::byte> body) {
+  commit_request in;
+  TND_TRY(decode(body, in));
+  auto which = find(in.handle);
+  if (!which.ok())
+    return which.error();
+  if (!which.value()->is_writer)
+    return status::bad_file;
+  if (which.value()->has_too_many_ranges) {
+    return fail(status::too_big, "%s was written in too many ranges that do not touch",
+                which.value()->name.c_str());
+  }
+  auto job = std::make_unique<byte_job>();
+  job->terms = in.terms, job->target = which.value();
+  return begin_commit(std::move(job));
+}
+
+status session::on_put(std::span<const std::byte> body) {
+  put_request in;
+  TND_TRY(decode(body, in));
+  TND_TRY(demand_writer());
+  uint32_t const flags = in.terms.flags;
+  if (!name_is_good(in.name) || (flags & ~(flags_of_objects | flag_exclusive | commit_flags)) != 0)
+    return status::invalid;
+  if ((flags & flag_exclusive) != 0 && with_.objects.open(space_id_, in.name, 0, false).ok())
+    return status::exists;
+  with_.objects.look_at_memory();
+  auto made = with_.objects.begin(space_id_, head_.data_size, flags);
+  if (!made.ok())
+    return made.error();
+  put_ = std::make_unique<byte_job>();
+  put_->terms = in.terms;
+  put_->terms.flags &= commit_flags;
+  put_->whole = {made.value(), true, in.name, {}, flags & flag_exclusive, {}};
+  put_->target = &put_->whole;
+  made.value()->parts_of(0, head_.data_size, sink_.parts);
+  sink_.then = &session::put_done;
+  return status::ok;
+}
+
+void session::put_done() {
+  put_->whole.written.add(0, put_->whole.object->about.size);
+  if (status const code = begin_commit(std::move(put_)); code != status::ok)
+    answer_error(code);
+}
+
+status session::on_get(std::span<const std::byte> body) {
+  get_request in;
+  TND_TRY(decode(body, in));
+  auto found = with_.objects.open(space_id_, in.name, 0);
+  if (!found.ok())
+    return found.error();
+  object_ref const &from = found.value();
+  TND_TRY(demand_whole(*from));
+  std::vector<iovec> parts;
+  if (from->about.size <= in.capacity)
+    from->parts_of(0, from->about.size, parts);
+  answer(info_reply{from->described()}, std::move(parts), from);
+  return status::ok;
+}
+
+status session::on_stat(std::span<const std::byte> body) {
+  open_request in;
+  TND_TRY(decode(body, in));
+  auto found = with_.objects.open(space_id_, in.name, in.version, false);
+  if (!found.ok())
+    return found.error();
+  answer(info_reply{found.value()->described()});
+  return status::ok;
+}
+
+status session::on_list(std::span<const std::byte> body) {
+  list_request in;
+  TND_TRY(decode(body, in));
+  list_reply out;
+  size_t size = 0;
+  with_.objects.list(space_id_, in.prefix, in.after,
+                     [&](const std::string &name, const info &about) {
+                       size += name.size() + sizeof(info) + 8;
+                       out.more = size > list_size_max;
+                       if (!out.more)
+                         out.entries.push_back({name, about});
+                       return !out.more;
+                     });
+  answer(out);
+  return status::ok;
+}
+
+// What answers a request whose change goes through the journal: at once, or, when that was asked
+// for or too much is under way, once the journal has it.
+journal_done session::later(bool wait, const info &about) {
+  late_ = with_.objects.is_durable() && (wait || with_.objects.is_behind());
+  if (!late_)
+    return {};
+  late_count_++;
+  return [answers = answers_, id = id_, tag = head_.tag, what = head_.what, about](status code) {
+    answers->put({id, tag, what, code, about});
+  };
+}
+
+// A change that was refused has no answer to come.
+status session::in_time(status code) {
+  if (code != status::ok && late_)
+    late_count_--;
+  return code;
+}
+
+void session::finish(const late_answer &late) {
+  frame const at_work = head_;  // of a request whose data is still coming
+  late_count_--;
+  head_.tag = late.tag, head_.what = late.what;
+  set_last_message(kind(late.what) < kind::fabric ? "the journal could not keep it"
+                                                  : "the fabric did not carry it");
+  status code = late.code;
+  if (code == status::ok && late.hold != nullptr)
+    code = demand_whole(*late.hold);
+  if (auto const found = fabric_writes_.find(late.tag); found != fabric_writes_.end()) {
+    fabric_write const done = found->second;
+    fabric_writes_.erase(found);
+    auto which = find(done.handle);
+    if (code == status::ok && which.ok() && which.value()->is_writer) {
+      which.value()->written.add(done.offset, done.size);
+      bound_ranges(*which.value());
+    }
+  }
+  if (code != status::ok)
+    answer_error(code);
+  else if (kind(late.what) == kind::commit || kind(late.what) == kind::put)
+    answer(info_reply{late.about});
+  else
+    answer(empty_message{});
+  head_ = at_work;
+}
+
+status session::on_rename(std::span<const std::byte> body) {
+  rename_request in;
+  TND_TRY(decode(body, in));
+  TND_TRY(demand_writer());
+  if (!name_is_good(in.new_name))
+    return status::invalid;
+  TND_TRY(in_time(with_.objects.rename(space_id_, in.name, in.new_name, in.flags,
+                                       later((in.flags & flag_durable) != 0, {}))));
+  if (!late_)
+    answer(empty_message{});
+  return status::ok;
+}
+
+status session::on_remove(std::span<const std::byte> body) {
+  flags_request in;
+  TND_TRY(decode(body, in));
+  TND_TRY(demand_writer());
+  TND_TRY(
+      in_time(with_.objects.remove(space_id_, in.name, later((in.flags & flag_durable) != 0, {}))));
+  if (!late_)
+    answer(empty_message{});
+  return status::ok;
+}
+
+status session::on_set_flags(std::span<const std::byte> body) {
+  flags_request in;
+  TND_TRY(decode(body, in));
+  TND_TRY(demand_writer());
+  if ((in.flags & ~flags_of_objects) != 0)
+    return status::invalid;
+  TND_TRY(in_time(with_.objects.set_flags(space_id_, in.name, in.flags, later(false, {}))));
+  if (!late_)
+    answer(empty_message{});
+  return status::ok;
+}
+
+status session::on_set_commit(std::span<const std::byte> body) {
+  set_commit_request in;
+  TND_TRY(decode(body, in));
+  TND_TRY(demand_writer());
+  bool const durable = (in.flags & flag_durable) != 0;
+  if (durable && !with_.objects.is_durable())
+    return fail(status::not_supported, "this pool keeps nothing beyond its life");
+  TND_TRY(in_time(with_.objects.set_commit(space_id_, in.set, in.count, later(durable, {}))));
+  if (!late_)
+    answer(empty_message{});
+  return status::ok;
+}
+
+status session::on_statistics(std::span<const std::byte> body) {
+  empty_message in;
+  TND_TRY(decode(body, in));
+  auto const of_all = with_.objects.statistics();
+  auto const of_space = with_.objects.statistics_of(space_id_);
+  auto const &counters = with_.counters;
+  answer(statistics_reply{
+      counters.client_count.load(), with_.memory.capacity(), with_.memory.used(),
+      of_all.object_count, of_space.used, of_space.object_count, of_space.quota,
+      counters.written.sum(), counters.read.sum(), of_all.commits, of_all.opens, of_all.evictions,
+      counters.errors.sum(), port::monotonic_clock().now_ns() - with_.started_ns});
+  return status::ok;
+}
+
+}  // namespace tanada::poold

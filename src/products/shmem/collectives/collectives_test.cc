@@ -1,0 +1,438 @@
+#include "products/shmem/collectives/collectives.hpp"
+
+#include <complex>
+#include <cstring>
+
+#include "products/shmem/collectives/testing.hpp"
+
+namespace tanada::shmem {
+namespace {
+
+// Operations between two meetings each have buffers of their own, as members may be an operation
+// ahead of one another.
+constexpr size_t buffer_size = size_t{1} << 20, buffer_count = 4;
+constexpr size_t sizes[] = {0, 1, 8, 100, 2032, 2040, 5000, 16384, 70001};
+
+uint8_t pattern(uint64_t operation, int32_t from, int32_t to, size_t index) {
+  uint64_t const mixed =
+      (operation * 1000003 + uint64_t(from) * 8191 + uint64_t(to) * 131 + index) *
+      0x9e3779b97f4a7c15u;
+  return uint8_t(mixed >> 56);
+}
+
+// All collectives of bytes on one team, against what they must give.
+class bytes_check {
+ public:
+  bytes_check(test_pe &self, team &of) : self_{self}, team_{of}, all_{of} {}
+
+  void run() {
+    for (size_t const size : sizes) {
+      broadcasts(size);
+      blocks(size);
+    }
+    for (size_t const size : {size_t{300'001}, buffer_size})
+      broadcasts(size);
+    meet();
+  }
+
+ private:
+  // Fresh buffers for an operation; a meeting when all are used.
+  void begin() {
+    if (++operation_ % buffer_count == 0)
+      meet();
+    size_t const base = operation_ % buffer_count * 2 * buffer_size;
+    source_ = reinterpret_cast<uint8_t *>(self_.heap(base));
+    target_ = reinterpret_cast<uint8_t *>(self_.heap(base + buffer_size));
+    self_.dawdle();
+  }
+  void meet() {
+    ASSERT_EQ(all_.sync(), status::ok);
+  }
+  void fill(size_t size, int32_t to, size_t offset = 0) {
+    for (size_t i = 0; i < size; i++)
+      source_[offset + i] = pattern(operation_, team_.me(), to, i);
+  }
+  void expect(size_t offset, size_t size, int32_t from, int32_t to, const char *what) {
+    for (size_t i = 0; i < size; i++) {
+      ASSERT_EQ(target_[offset + i], pattern(operation_, from, to, i))
+          << what << " of " << size << " bytes, from " << from << " at " << team_.me() << " of "
+          << team_.count() << ", byte " << i;
+    }
+  }
+  // The source is the caller's again.
+  void spoil(size_t size) {
+    std::memset(source_, 0xee, size);
+  }
+
+  void broadcasts(size_t size) {
+    for (int32_t root = 0; root < team_.count(); root += team_.count() > 8 ? 5 : 1) {
+      bool const to_itself = root % 2 == 0;
+      begin();
+      if (team_.me() == root) {
+        fill(size, 0);
+        std::memset(target_, 0x11, size);
+      }
+      ASSERT_EQ(all_.broadcast(target_, source_, size, root, to_itself), status::ok);
+      spoil(size);
+      if (team_.me() != root || to_itself) {
+        expect(0, size, root, 0, "broadcast");
+      } else {
+        for (size_t i = 0; i < size; i++)
+          ASSERT_EQ(target_[i], 0x11) << "the root's target is left alone";
+      }
+    }
+  }
+
+  void blocks(size_t total) {
+    size_t const members = size_t(team_.count()), size = members > 4 ? total / 4 : total;
+    begin();
+    for (size_t i = 0; i < members; i++)
+      fill(size, int32_t(i), i * size);
+    ASSERT_EQ(all_.alltoall(target_, source_, size), status::ok);
+    spoil(size * members);
+    for (size_t i = 0; i < members; i++)
+      expect(i * size, size, int32_t(i), team_.me(), "alltoall");
+
+    begin();
+    fill(size, 0);
+    ASSERT_EQ(all_.fcollect(target_, source_, size), status::ok);
+    spoil(size);
+    for (size_t i = 0; i < members; i++)
+      expect(i * size, size, int32_t(i), 0, "fcollect");
+
+    begin();
+    auto const size_of = [&](size_t member) {
+      return size * (member % 3) / 2;
+    };
+    fill(size_of(size_t(team_.me())), 0);
+    ASSERT_EQ(all_.collect(target_, source_, size_of(size_t(team_.me()))), status::ok);
+    spoil(size);
+    for (size_t i = 0, offset = 0; i < members; offset += size_of(i++))
+      expect(offset, size_of(i), int32_t(i), 0, "collect");
+
+    begin();
+    size_t const count =
+        std::min<size_t>(size / 64, 500);  // elements of 3 bytes, 2 apart here, 4 apart there
+    for (size_t i = 0; i < members * count * 2 * 3; i++)
+      source_[i] = pattern(operation_, team_.me(), 9, i);
+    std::memset(target_, 0x22, members * count * 4 * 3);
+    meet();  // others may write as soon as they have come
+    far_group::strides const shape{
+        .size = 3, .count = count, .target_stride = 4, .source_stride = 2};
+    ASSERT_EQ(all_.alltoall_strided(target_, source_, shape), status::ok);
+    for (size_t i = 0; i < members * count; i++) {
+      size_t const from = i / count, there = (size_t(team_.me()) * count + i % count) * 2 * 3;
+      for (size_t byte = 0; byte < 12; byte++) {
+        uint8_t const wanted =
+            byte < 3 ? pattern(operation_, int32_t(from), 9, there + byte) : 0x22;
+        ASSERT_EQ(target_[i * 12 + byte], wanted) << "alltoalls, element " << i << " byte " << byte;
+      }
+    }
+  }
+
+  test_pe &self_;
+  team &team_;
+  collective all_;
+  uint64_t operation_ = 0;
+  uint8_t *source_ = nullptr, *target_ = nullptr;
+};
+
+template <class T>
+T element(int32_t member, size_t index) {
+  if constexpr (std::is_integral_v<T>) {
+    return T((member + 2) * 77 + int(index * 13 % 101));
+  } else {
+    return T(1) + T(int(index * 7 % 13 + size_t(member) * 3)) / T(8);
+  }
+}
+
+template <class T, class Operation>
+void check_reduce(test_pe &self, team &of, size_t count, bool in_place) {
+  collective all{of};
+  auto *const source = reinterpret_cast<T *>(self.heap(0));
+  auto *const target = in_place ? source : reinterpret_cast<T *>(self.heap(buffer_size));
+  auto const prepare = [&] {
+    ASSERT_EQ(all.sync(), status::ok);
+    for (size_t i = 0; i < count; i++)
+      source[i] = element<T>(of.me(), i);
+    self.dawdle();
+  };
+  auto const wanted = [&](int32_t members, size_t i) {
+    T value = members == 0 ? T{} : element<T>(0, i);
+    for (int32_t member = 1; member < members; member++)
+      value = Operation::of(value, element<T>(member, i));
+    return value;
+  };
+  prepare();
+  ASSERT_EQ(all.reduce(reduction_of<T, Operation>, target, source, count), status::ok);
+  for (size_t i = 0; i < count; i++)
+    ASSERT_EQ(target[i], wanted(of.count(), i)) << "reduce, element " << i << " of " << count;
+  prepare();
+  ASSERT_EQ(all.scan(reduction_of<T, Operation>, scan_kind::inclusive, target, source, count),
+            status::ok);
+  for (size_t i = 0; i < count; i++)
+    ASSERT_EQ(target[i], wanted(of.me() + 1, i)) << "inscan, element " << i << " of " << count;
+  prepare();
+  ASSERT_EQ(all.scan(reduction_of<T, Operation>, scan_kind::exclusive, target, source, count),
+            status::ok);
+  for (size_t i = 0; i < count; i++)
+    ASSERT_EQ(target[i], wanted(of.me(), i)) << "exscan, element " << i << " of " << count;
+}
+
+void check_reductions(test_pe &self, team &of) {
+  for (size_t const count : {1, 3, 60, 253, 254, 255, 700, 3001, 20000}) {
+    for (bool const in_place : {false, true}) {
+      check_reduce<int64_t, sum>(self, of, count, in_place);
+      check_reduce<int8_t, maximum>(self, of, count, in_place);
+      check_reduce<double, product>(self, of, count, in_place);
+      check_reduce<long double, sum>(self, of, count, in_place);
+      check_reduce<std::complex<float>, product>(self, of, count, in_place);
+      check_reduce<uint16_t, product>(self, of, count, in_place);
+      check_reduce<uint32_t, bit_xor>(self, of, count, in_place);
+      check_reduce<float, minimum>(self, of, count, in_place);
+    }
+  }
+}
+
+void check_team(test_pe &self, team &of) {
+  bytes_check{self, of}.run();
+  check_reductions(self, of);
+}
+
+struct shape {
+  int32_t count;
+  team_set::means near;
+};
+
+class collectives_on : public testing::TestWithParam<shape> {
+ protected:
+  test_world world() const {
+    return {.count = GetParam().count, .near = GetParam().near};
+  }
+};
+
+TEST_P(collectives_on, the_world_give_what_they_should) {
+  with_teams(world(), [](test_pe &self) { check_team(self, self.teams.world()); });
+}
+
+TEST_P(collectives_on, teams_of_teams_give_what_they_should) {
+  with_teams(world(), [](test_pe &self) {
+    auto &world = self.teams.world();
+    // Every other PE, backwards.
+    int const half = (world.count() + 1) / 2;
+    auto odd = self.teams.split(world, {.start = (half - 1) * 2, .step = -2, .count = half}, 0);
+    ASSERT_TRUE(odd.ok());
+    ASSERT_EQ(odd.value() != nullptr, self.job.me() % 2 == 0);
+    auto grid = self.teams.split_2d(world, 3, 0, 0);
+    ASSERT_TRUE(grid.ok());
+    auto [row, column] = grid.value();
+    ASSERT_EQ(row->me(), self.job.me() % 3);
+    ASSERT_EQ(column->me(), self.job.me() / 3);
+    bytes_check{self, *row}.run();
+    bytes_check{self, *column}.run();
+    if (odd.value() != nullptr) {
+      ASSERT_EQ(odd.value()->me(), half - 1 - self.job.me() / 2);
+      auto pair =
+          self.teams.split(*odd.value(), {.start = 0, .step = 1, .count = std::min(half, 2)}, 0);
+      ASSERT_TRUE(pair.ok());
+      if (pair.value() != nullptr) {
+        check_team(self, *pair.value());
+        ASSERT_EQ(self.teams.destroy(pair.value()), status::ok);
+      }
+      bytes_check{self, *odd.value()}.run();
+      ASSERT_EQ(self.teams.destroy(odd.value()), status::ok);
+    }
+    check_reductions(self, *row);
+    ASSERT_EQ(self.teams.destroy(row), status::ok);
+    ASSERT_EQ(self.teams.destroy(column), status::ok);
+  });
+}
+
+// Slots that are used again by others go on where their words are.
+TEST_P(collectives_on, slots_are_used_again) {
+  with_teams(world(), [](test_pe &self) {
+    auto &world = self.teams.world();
+    auto *const value = reinterpret_cast<uint64_t *>(self.heap(0));
+    for (int turn = 0; turn < 150; turn++) {
+      int const first = turn % world.count();
+      auto made =
+          self.teams.split(world, {.start = first, .step = 1, .count = world.count() - first}, 0);
+      ASSERT_TRUE(made.ok()) << turn;
+      if (made.value() == nullptr)
+        continue;
+      collective all{*made.value()};
+      for (int i = 0; i < turn % 7; i++) {
+        value[0] = uint64_t(i + turn);
+        ASSERT_EQ(all.reduce(reduction_of<uint64_t, sum>, value + 1, value, 1), status::ok);
+        ASSERT_EQ(value[1], value[0] * uint64_t(made.value()->count()));
+        ASSERT_EQ(all.sync(), status::ok);
+        ASSERT_EQ(all.broadcast(value + 2, value, 8, i % made.value()->count()), status::ok);
+        ASSERT_EQ(value[2], value[0]);
+      }
+      ASSERT_EQ(self.teams.destroy(made.value()), status::ok);
+    }
+  });
+}
+
+TEST_P(collectives_on, who_is_in_too_many_teams_is_told) {
+  with_teams(world(), [](test_pe &self) {
+    auto &world = self.teams.world();
+    std::vector<team *> made;
+    for (;;) {
+      auto next = self.teams.split(world, {.start = 0, .step = 1, .count = world.count()}, 0);
+      if (!next.ok()) {
+        ASSERT_EQ(next.error(), status::no_space);
+        break;
+      }
+      made.push_back(next.value());
+    }
+    EXPECT_EQ(made.size(), team_count_max - 3);
+    ASSERT_EQ(self.teams.destroy(made.back()), status::ok);
+    made.pop_back();
+    auto again = self.teams.split(world, {.start = 0, .step = 1, .count = world.count()}, 0);
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ(
+        self.teams.split(world, {.start = 0, .step = 1, .count = world.count() + 1}, 0).error(),
+        status::invalid);
+    EXPECT_EQ(self.teams.split(world, {.start = 0, .step = 0, .count = 2}, 0).error(),
+              status::invalid);
+    EXPECT_EQ(self.teams.split(world, {.start = -1, .step = 1, .count = 1}, 0).error(),
+              status::invalid);
+    EXPECT_EQ(self.teams.destroy(&world), status::invalid);
+    EXPECT_EQ(collective{world}.broadcast(self.heap(0), self.heap(8), 8, world.count()),
+              status::invalid);
+  });
+}
+
+// Whether all PEs see that `code` is that of an operation which a PE that has left will never
+// enter.
+void expect_departed(test_pe &self, status code, pgas::pe_index pe, departure_kind kind) {
+  EXPECT_EQ(code, status::peer_lost);
+  auto const gone = self.teams.departed();
+  ASSERT_TRUE(gone);
+  EXPECT_EQ(gone->pe, pe);
+  EXPECT_EQ(gone->kind, kind);
+}
+
+TEST_P(collectives_on, a_pe_that_leaves_pairs_with_no_operation_and_ends_those_that_wait_for_it) {
+  with_teams(world(), [](test_pe &self) {
+    auto &world = self.teams.world();
+    auto pairs =
+        self.teams.split(world, {.start = 0, .step = 1, .count = std::min(world.count(), 2)}, 0);
+    ASSERT_TRUE(pairs.ok());
+    for (int i = 0; i < 3; i++)
+      ASSERT_EQ(collective{world}.sync(), status::ok);
+    if (world.count() == 1) {
+      EXPECT_EQ(self.teams.leave(departure_kind::finalize), status::ok);
+      return;
+    }
+    pgas::pe_index const quitter = 1;
+    if (self.job.me() == quitter) {
+      EXPECT_EQ(self.teams.leave(departure_kind::exit), status::ok);
+      return;
+    }
+    self.dawdle();
+    expect_departed(self, collective{world}.sync(), quitter, departure_kind::exit);
+    if (pairs.value() != nullptr)
+      expect_departed(self, collective{*pairs.value()}.sync(), quitter, departure_kind::exit);
+    EXPECT_EQ(self.teams.leave(departure_kind::finalize), status::ok);  // so that the test ends
+  });
+}
+
+TEST_P(collectives_on, a_pe_that_leaves_late_for_others_has_done_its_part) {
+  with_teams(world(), [](test_pe &self) {
+    auto &world = self.teams.world();
+    auto *const word = reinterpret_cast<uint64_t *>(self.heap(0));
+    word[0] = uint64_t(self.job.me()) + 1;
+    int32_t const root = world.count() - 1;
+    // The root leaves at once, and is announced to have left while the others have yet to read what
+    // it has put.
+    if (self.job.me() != root)
+      std::this_thread::sleep_for(std::chrono::milliseconds(60 + 10 * self.job.me()));
+    ASSERT_EQ(collective{world}.broadcast(word + 1, word, 8, root), status::ok);
+    EXPECT_EQ(word[1], uint64_t(root) + 1);
+    EXPECT_EQ(self.teams.leave(departure_kind::finalize), status::ok);
+    EXPECT_FALSE(self.teams.departed());
+  });
+}
+
+// A root that broadcasts is not held up by others, and others by nobody but the root, up to what
+// the boards hold.
+TEST_P(collectives_on, many_roots_in_turn_without_meeting) {
+  with_teams(world(), [](test_pe &self) {
+    auto &world = self.teams.world();
+    collective all{world};
+    constexpr size_t turns = 400;
+    auto *const source = reinterpret_cast<uint64_t *>(self.heap(0));
+    auto *const target = reinterpret_cast<uint64_t *>(self.heap(buffer_size));
+    for (size_t turn = 0; turn < turns; turn++) {
+      int32_t const root = int32_t(turn / 5) % world.count();
+      source[turn] = turn * 1000 + uint64_t(self.job.me());
+      if (turn % 16 == 0)
+        self.dawdle();
+      ASSERT_EQ(all.broadcast(target + turn, source + turn, 8, root), status::ok);
+      ASSERT_EQ(target[turn], turn * 1000 + uint64_t(root));
+    }
+  });
+}
+
+std::vector<shape> shapes() {
+  std::vector<shape> all;
+  for (int32_t const count : {1, 2, 3, 4, 7, 16}) {
+    for (auto const near : {team_set::means::stores_crowded, team_set::means::stores_roomy,
+                            team_set::means::contexts}) {
+      if (count > 7 && near == team_set::means::stores_roomy)
+        continue;  // in which each needs a processor
+      all.push_back({count, near});
+    }
+  }
+  return all;
+}
+
+std::string name_of(const testing::TestParamInfo<shape> &each) {
+  constexpr const char *names[] = {"_pes_by_stores", "_pes_crowded", "_pes_roomy",
+                                   "_pes_by_contexts"};
+  return std::to_string(each.param.count) + names[size_t(each.param.near)];
+}
+
+// One PE is in code of its own for longer than all others are seen to wait.
+void expect_stall(const test_world &world) {
+  with_teams(world, [](test_pe &self) {
+    self.teams.stalls().start([] { return true; });
+    ASSERT_EQ(collective{self.teams.world()}.sync(), status::ok);
+    if (self.job.me() == 0) {
+      EXPECT_EQ(self.teams.leave(departure_kind::exit), status::ok);
+      return;
+    }
+    auto &guard = self.teams.desertion("this test");
+    auto *const word = reinterpret_cast<uint64_t *>(self.heap(0));
+    bool const is_late = self.job.me() == 1;
+    if (is_late)
+      std::this_thread::sleep_for(std::chrono::seconds{5});
+    auto const start = std::chrono::steady_clock::now();
+    auto const is_set = [&] {
+      return __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0;
+    };
+    status const code = wait_guarded(self.job, &guard, is_set, std::as_bytes(std::span{word, 1}));
+    expect_departed(self, code, 0, departure_kind::exit);
+    if (auto const &waits = self.teams.stalls().describe(); !waits.empty()) {
+      EXPECT_NE(waits.find("in this test"), std::string::npos) << waits;
+    }
+    if (!is_late) {
+      EXPECT_GT(std::chrono::steady_clock::now() - start, std::chrono::seconds{4});
+    }
+    EXPECT_EQ(self.teams.leave(departure_kind::finalize), status::ok);  // so that the test ends
+  });
+}
+
+TEST(stalls, pes_that_all_wait_after_one_has_left_do_not_wait_for_ever) {
+  expect_stall({.count = 3});
+}
+TEST(stalls, pes_of_several_nodes_that_all_wait_do_not_wait_for_ever) {
+  expect_stall({.count = 4, .node_count = 2});
+}
+
+INSTANTIATE_TEST_SUITE_P(counts, collectives_on, testing::ValuesIn(shapes()), name_of);
+
+}  // namespace
+}  // namespace tanada::shmem

@@ -1,0 +1,369 @@
+#include "products/shmem/device_service.hpp"
+
+#include <chrono>
+#include <string_view>
+
+#include "core/base/config.hpp"
+#include "core/base/log.hpp"
+#include "seams/os/thread.hpp"
+#include "seams/os/yield.hpp"
+
+namespace tanada::shmem {
+namespace {
+
+constexpr auto watch_interval =
+    std::chrono::milliseconds{10};  // between two looks for PEs that are lost
+// Looks at the ring for so long after a request before it rests: steps of a program are seldom
+// longer where there are processors to spare.
+constexpr uint64_t busy_ns_roomy = 2'000'000, busy_ns_crowded = 200'000;
+constexpr auto rest = std::chrono::microseconds{50};
+
+static_assert(device_team_slots + 2 == device::team_count_max &&
+              device_context_count_max == device::context_count);
+static_assert(device_team_first == device::team_first &&
+              device_context_first == device::context_first);
+static_assert(int(device::update_kind::add) == int(port::fabric_atomic::add) &&
+              int(device::update_kind::bit_and) == int(port::fabric_atomic::bit_and) &&
+              int(device::update_kind::bit_or) == int(port::fabric_atomic::bit_or) &&
+              int(device::update_kind::bit_xor) == int(port::fabric_atomic::bit_xor) &&
+              int(device::update_kind::swap) == int(port::fabric_atomic::swap) &&
+              int(device::update_kind::compare_swap) == int(port::fabric_atomic::compare_swap) &&
+              int(device::update_kind::fetch) == int(port::fabric_atomic::fetch));
+
+}  // namespace
+
+status device_options::read_environment() {
+  TND_TRY(environment_duration_ns("TND_SHMEM_DEVICE_TIMEOUT", timeout_ns));
+  constexpr std::string_view names[] = {"off", "on"};
+  uint32_t choice = is_direct ? 1 : 0;
+  TND_TRY(environment_choice("TND_SHMEM_DEVICE_DIRECT", names, choice));
+  is_direct = choice == 1;
+  choice = is_strict ? 1 : 0;
+  TND_TRY(environment_choice("TND_SHMEM_DEVICE_STRICT", names, choice));
+  is_strict = choice == 1;
+  return status::ok;
+}
+
+device_service::device_service(pgas::job &job, port::gpu &device, const device_options &options)
+    : job_{job}, gpu_{device}, options_{options}, context_used_(device::context_count, false) {}
+
+result<std::unique_ptr<device_service>> device_service::start(pgas::job &job, port::gpu &device,
+                                                              const device_options &options) {
+  std::unique_ptr<device_service> made{new device_service{job, device, options}};
+  TND_TRY(made->allocate());
+  TND_TRY(made->set_view());
+  TND_TRY(made->set_first_teams());
+  auto const lane = job.lane_acquire(true);
+  if (!lane.ok())
+    return lane.error();
+  made->lane_ = result{lane}.value();
+  auto queue = job.device_queue_open();
+  if (!queue.ok())
+    return queue.error();
+  made->context_.emplace(job.map(), made->lane_, std::move(queue).value(), false, job.staging());
+  made->server_ = std::make_unique<rpc::server>(*made->mail_);
+  made->thread_ = std::thread{[service = made.get()] {
+    service->run();
+  }};
+  return made;
+}
+
+device_service::~device_service() {
+  {
+    std::lock_guard const lock{mutex_};
+    is_stopping_ = true;
+  }
+  is_ending_.store(true, std::memory_order_relaxed);
+  wake_.notify_all();
+  if (thread_.joinable())
+    thread_.join();
+  // What kernels did not complete themselves; a failure has nobody left to be told to.
+  if (context_)
+    static_cast<void>(context_->quiet());
+  context_.reset();
+  if (lane_ != nullptr)
+    job_.lane_release(lane_);
+  for (void *const each : device_memory_)
+    gpu_.free_device(each);
+  for (void *const each : host_memory_)
+    gpu_.free_host(each);
+}
+
+template <class T>
+status device_service::allocate_zeros(T *&made, size_t count) {
+  auto memory = gpu_.allocate_device(count * sizeof(T));
+  if (!memory.ok())
+    return memory.error();
+  device_memory_.push_back(memory.value());
+  made = static_cast<T *>(memory.value());
+  return gpu_.fill_device(made, 0, count * sizeof(T));
+}
+
+status device_service::allocate() {
+  size_t const count = size_t(job_.count());
+  TND_TRY(allocate_zeros(view_.live, 1));
+  TND_TRY(allocate_zeros(teams_, device::team_count_max));
+  TND_TRY(allocate_zeros(contexts_, device::context_count));
+  TND_TRY(allocate_zeros(team_pes_, device::team_count_max * count));
+  TND_TRY(allocate_zeros(context_pes_, device::context_count * count));
+  TND_TRY(allocate_zeros(view_.ring.slots, 1));
+  auto fault = gpu_.allocate_host(sizeof(device::fault_record));
+  if (!fault.ok())
+    return fault.error();
+  host_memory_.push_back(fault.value());
+  fault_ = view_.fault = static_cast<device::fault_record *>(fault.value());
+  auto mail = gpu_.allocate_host(sizeof(rpc::mailbox));
+  if (!mail.ok())
+    return mail.error();
+  host_memory_.push_back(mail.value());
+  mail_ = view_.ring.mail = static_cast<rpc::mailbox *>(mail.value());
+  return status::ok;
+}
+
+status device_service::set_view() {
+  auto const heap = job_.device_heap();
+  auto *const own = job_.device_control(job_.me());
+  std::vector<u64> distances;
+  std::fill(std::begin(view_.distances), std::end(view_.distances),
+            device::unreached);  // also by numbers that no PE has
+  for (pgas::pe_index pe = 0; pe < job_.count(); pe++) {
+    auto *const there = job_.device_control(pe);
+    bool const is_reached = there != nullptr && (options_.is_direct || pe == job_.me());
+    distances.push_back(is_reached ? reinterpret_cast<u64>(there) - reinterpret_cast<u64>(own)
+                                   : device::unreached);
+    if (!is_reached)
+      view_.has_far = 1;
+    if (size_t(pe) < device::near_pe_count)
+      view_.distances[pe] = distances.back();
+  }
+  u64 *far_distances = nullptr;
+  TND_TRY(allocate_zeros(far_distances, distances.size()));
+  TND_TRY(gpu_.copy_to_device(far_distances, distances.data(), distances.size() * sizeof(u64)));
+  view_.far_distances = far_distances;
+  view_.heap = reinterpret_cast<u8 *>(heap.data());
+  view_.heap_size = heap.size();
+  TND_ASSERT(reinterpret_cast<u64>(heap.data()) % 16 == 0 && heap.size() % 16 == 0);
+  view_.control = reinterpret_cast<u8 *>(own);
+  view_.box_size = device::control_shape::box_size_for(u32(job_.count()));
+  view_.me = job_.me();
+  view_.count = job_.count();
+  view_.timeout_ns = options_.timeout_ns;
+  view_.teams = teams_;
+  view_.contexts = contexts_;
+  return status::ok;
+}
+
+status device_service::set_first_teams() {
+  std::vector<pgas::pe_index> all;
+  for (pgas::pe_index pe = 0; pe < job_.count(); pe++)
+    all.push_back(pe);
+  TND_TRY(team_set(0, {all, int(job_.me())}));
+  auto const first = context_set({all, int(job_.me())});
+  return first.ok() ? status::ok : first.error();
+}
+
+// ---- tables
+
+status device_service::team_set(size_t index, const device_members &who) {
+  TND_ASSERT(index < device::team_count_max && who.pes.size() <= size_t(job_.count()));
+  int *const pes = team_pes_ + index * size_t(job_.count());
+  TND_TRY(gpu_.copy_to_device(pes, who.pes.data(), who.pes.size_bytes()));
+  device::team_entry entry{pes, int(who.pes.size()), who.me, 0, 0};
+  bool is_as_in_job = true;
+  for (size_t i = 0; i < who.pes.size(); i++) {
+    auto const pe = who.pes[i];
+    if (size_t(pe) != i)
+      is_as_in_job = false;
+    if (pe != job_.me() && (!options_.is_direct || job_.device_control(pe) == nullptr))
+      entry.has_far = 1;
+  }
+  if (is_as_in_job)
+    entry.world_pes = nullptr;
+  if (index < device::first_team_count)
+    view_.first_teams[index] = entry;
+  return gpu_.copy_to_device(teams_ + index, &entry, sizeof entry);
+}
+
+// The words and boxes of the team are as at the start when the slot is free again.
+status device_service::team_clear(size_t index) {
+  device::control_shape const shape{u32(job_.count()), view_.box_size};
+  auto const team = u32(index);
+  TND_TRY(gpu_.fill_device(teams_ + index, 0, sizeof(device::team_entry)));
+  TND_TRY(gpu_.fill_device(view_.control + shape.arrivals(team), 0,
+                           shape.arrivals(team + 1) - shape.arrivals(team)));
+  TND_TRY(gpu_.fill_device(view_.control + shape.box(team, 0, 0), 0,
+                           shape.box(team + 1, 0, 0) - shape.box(team, 0, 0)));
+  TND_TRY(gpu_.fill_device(&view_.live->blocks[index], 0, sizeof(device::block_progress)));
+  return gpu_.fill_device(&view_.live->teams[index], 0, sizeof(device::team_progress));
+}
+
+result<size_t> device_service::context_set(const device_members &who) {
+  size_t index = 0;
+  while (index < context_used_.size() && context_used_[index])
+    index++;
+  if (index == context_used_.size()) {
+    return fail(status::no_space, "no device context is left: there can be %zu at a time",
+                context_used_.size() - 1);
+  }
+  int *const pes = context_pes_ + index * size_t(job_.count());
+  TND_TRY(gpu_.copy_to_device(pes, who.pes.data(), who.pes.size_bytes()));
+  device::context_entry const entry{pes, int(who.pes.size()), 0};
+  TND_TRY(gpu_.copy_to_device(contexts_ + index, &entry, sizeof entry));
+  context_used_[index] = true;
+  return index;
+}
+
+status device_service::context_clear(size_t index) {
+  TND_ASSERT(index < context_used_.size());
+  context_used_[index] = false;
+  return gpu_.fill_device(contexts_ + index, 0, sizeof(device::context_entry));
+}
+
+// ---- the thread
+
+void device_service::run() {
+  using clock = std::chrono::steady_clock;
+  port::thread_sleeps_precisely();
+  auto const busy = std::chrono::nanoseconds{job_.is_crowded() ? busy_ns_crowded : busy_ns_roomy};
+  auto watched = clock::now(), served = watched;
+  while (!is_ending_.load(std::memory_order_relaxed)) {
+    auto const now = clock::now();
+    if (now - watched >= watch_interval) {
+      watch();
+      watched = now;
+    }
+    if (view_.has_far != 0 && serve())
+      served = now;
+    if (view_.has_far != 0 && now - served < busy && port::thread_yield())
+      continue;
+    std::unique_lock lock{mutex_};
+    if (view_.has_far != 0)
+      wake_.wait_for(lock, rest, [&] { return is_stopping_; });
+    else
+      wake_.wait_for(lock, watch_interval, [&] { return is_stopping_; });
+  }
+}
+
+bool device_service::serve() {
+  job_.attend();
+  uint32_t news = 0;
+  for (uint32_t share = server_->next_news(0); share < rpc::share_count;
+       share = server_->next_news(share + 1)) {
+    news += server_->poll(share, *this);
+  }
+  return news != 0;
+}
+
+// Kernels that wait look at a word of the device.
+void device_service::watch() {
+  if (is_told_)
+    return;
+  pgas::pe_index const gone = job_.lost();
+  if (gone < 0)
+    return;
+  is_told_ = gpu_.store_word(&view_.live->lost, uint64_t(gone) + 1) == status::ok;
+}
+
+// ---- requests
+
+// `size` bytes of the kernel's own, at `word` or in the slot's text. fault: where it says, host
+// code may not look.
+result<std::byte *> device_service::own_memory(const rpc::request &asked, u32 slot, u64 word,
+                                               u64 size) const {
+  if ((asked.op & device::in_text) != 0) {
+    if (size > rpc::text_size)
+      return status::protocol;
+    return reinterpret_cast<std::byte *>(mail_->texts[slot]);
+  }
+  auto *const addr = reinterpret_cast<std::byte *>(word);
+  if (options_.is_strict && !gpu_.is_device_memory(addr))
+    return status::fault;
+  return addr;
+}
+
+status device_service::move(const rpc::request &asked, u32 slot, pgas::pe_index pe) {
+  bool const is_get = device::op(asked.op & ~device::in_text) == device::op::get;
+  auto own = own_memory(asked, slot, asked.words[is_get ? 0 : 1], asked.words[2]);
+  if (!own.ok())
+    return own.error();
+  auto *const first = reinterpret_cast<void *>(asked.words[0]);
+  return is_get ? context_->get(own.value(), reinterpret_cast<const void *>(asked.words[1]),
+                                asked.words[2], pe)
+                : context_->put(first, own.value(), asked.words[2], pe);
+}
+
+status device_service::put_signal(const rpc::request &asked, u32 slot, pgas::pe_index pe) {
+  bool const is_added = asked.file >> 24 == 1;
+  const std::byte *source = nullptr;
+  if (asked.words[2] != 0) {
+    auto own = own_memory(asked, slot, asked.words[1], asked.words[2]);
+    if (!own.ok())
+      return own.error();
+    source = own.value();
+  }
+  return context_->put_signal(reinterpret_cast<void *>(asked.words[0]), source, asked.words[2],
+                              reinterpret_cast<uint64_t *>(asked.words[3]),
+                              is_added ? pgas::signal_kind::add : pgas::signal_kind::set,
+                              asked.words[4], pe);
+}
+
+status device_service::update(const rpc::request &asked, u32 unit, pgas::pe_index pe, u64 &before) {
+  if (asked.words[3] > u64(port::fabric_atomic::fetch))
+    return status::protocol;
+  auto const kind = port::fabric_atomic(asked.words[3]);
+  if (unit == 8) {
+    uint64_t there = 0;
+    TND_TRY(context_->update(kind, reinterpret_cast<uint64_t *>(asked.words[0]),
+                             uint64_t{asked.words[1]}, uint64_t{asked.words[2]}, &there, pe));
+    before = there;
+    return status::ok;
+  }
+  uint32_t there = 0;
+  TND_TRY(context_->update(kind, reinterpret_cast<uint32_t *>(asked.words[0]),
+                           uint32_t(asked.words[1]), uint32_t(asked.words[2]), &there, pe));
+  before = there;
+  return status::ok;
+}
+
+status device_service::move_rows(const rpc::request &asked, u32 slot, pgas::pe_index pe) {
+  bool const is_put = device::op(asked.op & ~device::in_text) == device::op::iput;
+  u64 const unit = asked.file >> 24, count = asked.words[2];
+  u64 const size =
+      unit != 0 && count <= rpc::text_size / unit ? unit * count : ~u64{0};  // in a text it fits
+  auto own = own_memory(asked, slot, asked.words[is_put ? 1 : 0], size);
+  if (!own.ok())
+    return own.error();
+  pgas::strided_shape const shape{unit, count, ptrdiff_t(asked.words[3] * unit),
+                                  ptrdiff_t(asked.words[4] * unit)};
+  return is_put ? context_->put_strided(reinterpret_cast<void *>(asked.words[0]), own.value(),
+                                        shape, pe)
+                : context_->get_strided(own.value(), reinterpret_cast<const void *>(asked.words[1]),
+                                        shape, pe);
+}
+
+void device_service::on_request(u32 slot, const rpc::request &asked, std::string_view) {
+  auto const pe = pgas::pe_index(asked.file & 0xffffff);
+  u32 const unit = asked.file >> 24;
+  u64 word = 0;
+  status code = status::protocol;
+  switch (device::op(asked.op & ~device::in_text)) {
+    case device::op::put:
+    case device::op::get: code = move(asked, slot, pe); break;
+    case device::op::get_word:
+      if (unit <= sizeof word)
+        code = context_->get(&word, reinterpret_cast<const void *>(asked.words[0]), unit, pe);
+      break;
+    case device::op::iput:
+    case device::op::iget: code = move_rows(asked, slot, pe); break;
+    case device::op::update: code = update(asked, unit, pe, word); break;
+    case device::op::put_signal: code = put_signal(asked, slot, pe); break;
+    case device::op::quiet: code = context_->quiet(); break;
+    case device::op::fence:
+      context_->fence();
+      code = status::ok;
+      break;
+  }
+  server_->reply(slot, code, 0, &word, 1, false);
+}
+
+}  // namespace tanada::shmem

@@ -1,0 +1,11 @@
+// Put, get and put with a signal of elements without a type.
+#include "products/shmem/rma_define.hpp"
+
+using namespace tanada::shmem;
+
+#define TND_DEFINE_BITS(BITS, A)                               \
+  TND_DEFINE_PLAIN(shmem_, shmem_ctx_, BITS, void, (BITS) / 8) \
+  TND_DEFINE_STRIDED(shmem_, shmem_ctx_, BITS, void, (BITS) / 8)
+
+SHMEM_TABLE_BITS(TND_DEFINE_BITS, )
+TND_DEFINE_PLAIN(shmem_, shmem_ctx_, mem, void, 1)

@@ -1,0 +1,84 @@
+#include "seams/bootstrap/value_table.hpp"
+
+#include <cstring>
+
+#include "core/base/log.hpp"
+
+namespace tanada::port {
+namespace {
+
+// Of each value: the sizes of the key and of the value, the key, the value. All processes of a job
+// have one byte order.
+struct value_head {
+  uint32_t key_size, value_size;
+};
+static_assert(sizeof(value_head) == 8);
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span{text.data(), text.size()});
+}
+
+void append(std::vector<std::byte> &to, std::span<const std::byte> bytes) {
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+status value_table::publish(std::string_view key, std::span<const std::byte> value) {
+  if (key.empty())
+    return fail(status::invalid, "a published value needs a key");
+  if (key.size() > bootstrap_key_size_max || value.size() > bootstrap_value_size_max) {
+    return fail(status::too_big,
+                "publish of %zu bytes under a key of %zu characters: at most %zu and %zu",
+                value.size(), key.size(), bootstrap_value_size_max, bootstrap_key_size_max);
+  }
+  if (waiting_.contains(key) || visible_.contains(key)) {
+    return fail(status::exists, "this process has published %.*s before", int(key.size()),
+                key.data());
+  }
+  waiting_.emplace(key, std::vector<std::byte>(value.begin(), value.end()));
+  return status::ok;
+}
+
+std::vector<std::byte> value_table::settle() {
+  std::vector<std::byte> bytes;
+  for (auto const &[key, value] : waiting_) {
+    value_head const head{uint32_t(key.size()), uint32_t(value.size())};
+    append(bytes, std::as_bytes(std::span{&head, 1}));
+    append(bytes, bytes_of(key));
+    append(bytes, value);
+  }
+  visible_.merge(waiting_);
+  waiting_.clear();
+  return bytes;
+}
+
+status value_table::absorb(std::span<const std::byte> bytes) {
+  values found;
+  while (!bytes.empty()) {
+    value_head head;
+    if (bytes.size() < sizeof head)
+      return status::protocol;
+    std::memcpy(&head, bytes.data(), sizeof head);
+    bytes = bytes.subspan(sizeof head);
+    if (head.key_size > bootstrap_key_size_max || head.value_size > bootstrap_value_size_max)
+      return status::protocol;
+    if (bytes.size() < size_t(head.key_size) + head.value_size)
+      return status::protocol;
+    std::string key(reinterpret_cast<const char *>(bytes.data()), head.key_size);
+    auto const value = bytes.subspan(head.key_size, head.value_size);
+    found.emplace(std::move(key), std::vector<std::byte>(value.begin(), value.end()));
+    bytes = bytes.subspan(size_t(head.key_size) + head.value_size);
+  }
+  visible_.merge(found);
+  return status::ok;
+}
+
+result<std::vector<std::byte>> value_table::find(std::string_view key) const {
+  auto const found = visible_.find(key);
+  if (found == visible_.end())
+    return status::no_entry;
+  return found->second;
+}
+
+}  // namespace tanada::port

@@ -1,0 +1,35 @@
+// seams/os/huge_pages.hpp: huge pages of memory that processes share, without any that an
+// administrator has set aside.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tanada::port {
+
+inline constexpr size_t huge_page_size = size_t{2} << 20;  // bytes
+
+// Part of a file of shared memory.
+struct file_part {
+  int descriptor;
+  uint64_t offset;  // bytes, a multiple of the page size
+  size_t size;      // bytes
+};
+
+// Maps the part so that each huge page of the file is one entry of the page table: the address and
+// the offset in the file have the same remainder by huge_page_size, unless no huge page fits in.
+// `protection` is mmap's. Null: errno has the reason.
+void *map_file_part(const file_part &part, int protection) noexcept;
+
+// Makes huge pages of shared memory, whatever the system's settings for memory files are. Pages
+// that are missing are brought in, and what the memory holds stays. True: all of [addr, addr +
+// size), both multiples of huge_page_size, is huge pages. False: the kernel has none left, or is
+// older than Linux 6.1; some pages may be huge and some still missing.
+bool make_huge_pages(void *addr, size_t size) noexcept;
+
+// Brings in the pages of at most huge_page_size bytes of a mapping that map_file_part() made, as
+// one huge page where nobody has brought them in before and the mapping `is_writable`. Best effort:
+// other pages come in by faults.
+void populate_file_part(void *addr, size_t size, bool is_writable) noexcept;
+
+}  // namespace tanada::port

@@ -1,0 +1,15 @@
+// seams/os/plugin_paths.hpp: where plugins are looked for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tanada::port {
+
+// Where the plugin `file` may be, best first: the folders of TND_PLUGIN_PATH (a colon between two);
+// the folder of the library or program that this code is in, and tanada/, ../lib and ../lib/tanada
+// from there; <libdir>/tanada as it was configured; where the dynamic linker looks, which is the
+// one without a slash.
+std::vector<std::string> plugin_paths(const char *file);
+
+}  // namespace tanada::port

@@ -1,0 +1,56 @@
+// seams/os/poller.hpp: waiting for many streams at a time, and being woken by other threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <tanada/device/detail/base/status.hpp>
+
+namespace tanada::port {
+
+// Wakes a thread that waits in a poller. Thread-safe; outlives all who call wake().
+class waker {
+ public:
+  waker();
+  waker(const waker &) = delete;
+  waker &operator=(const waker &) = delete;
+  ~waker();
+
+  int descriptor() const noexcept {
+    return descriptor_;
+  }  // -1: the system had none left
+  void wake() noexcept;
+  void clear() noexcept;  // before looking at what was the reason
+
+ private:
+  int const descriptor_;
+};
+
+struct interest {
+  bool to_receive = false, to_send = false;
+  bool operator==(const interest &) const = default;
+};
+
+// Level-triggered, over epoll. Used by one thread.
+class poller {
+ public:
+  poller();
+  poller(const poller &) = delete;
+  poller &operator=(const poller &) = delete;
+  ~poller();
+
+  // too_many_files: the system had no descriptor left for it.
+  status ready() const noexcept;
+
+  // `word` comes back when the descriptor is ready, or has ended. It leaves by being closed.
+  status add(int descriptor, uint64_t word, interest in);
+  void change(int descriptor, uint64_t word, interest in);
+
+  // Returns how many words were written. Waits for the first one up to `timeout_ms`.
+  size_t wait(std::span<uint64_t> words, int timeout_ms);
+
+ private:
+  int const descriptor_;
+};
+
+}  // namespace tanada::port

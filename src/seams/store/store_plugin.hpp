@@ -1,0 +1,36 @@
+// seams/store/store_plugin.hpp: everything that crosses between the core and a store's plugin: one
+// versioned table.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "seams/store/blocking_store.hpp"
+
+namespace tanada::port {
+
+// What a plugin gets of the core. A plugin links nothing of ours, so that no state exists twice.
+struct store_plugin_host {
+  // 0 debug, 1 info, 2 warning, 3 error; one line without its end.
+  void (*log)(int level, const char *text);
+};
+
+// What a plugin is. Built with the core by the same compiler, hence C++ types; `version` makes sure
+// of it.
+struct store_plugin {
+  uint32_t abi;         // store_plugin_abi
+  const char *version;  // TND_VERSION_STRING
+  const char *scheme;
+  // Thread-safe; one call a store. It waits for nothing outside the process: what must be connected
+  // is connected by the engine's first operation. On failure `message` says why.
+  status (*engine_create)(const store_plugin_host &host, std::shared_ptr<blocking_engine> &engine,
+                          std::string &message);
+};
+
+inline constexpr uint32_t store_plugin_abi = 5;
+inline constexpr const char *store_plugin_symbol =
+    "tnd_store_plugin";  // extern "C" const store_plugin *()
+using store_plugin_entry = const store_plugin *(*)();
+
+}  // namespace tanada::port
