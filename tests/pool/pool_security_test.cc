@@ -315,6 +315,38 @@ TEST(pool_limits, connections_are_bounded) {
   FAIL() << "nobody gets in after the others have gone";
 }
 
+// A connection that comes while the last handshake ends must not be admitted beside it.
+TEST(pool_limits, clients_that_come_at_once_never_exceed_the_bound) {
+  constexpr uint32_t bound = 4, thread_count = 8, round_count = 100;
+  auto options = small_pool(4 << 20);
+  options.client_count_max = bound;
+  auto const daemon = started(options);
+  for (uint32_t round = 0; round < round_count; round++) {
+    std::atomic<uint32_t> welcome_count{0}, ready_count{0};
+    std::vector<std::unique_ptr<raw_client>> crowd(thread_count);
+    std::vector<std::thread> threads;
+    for (auto &client : crowd) {
+      threads.emplace_back([&] {
+        for (ready_count++; ready_count < thread_count;)
+          std::this_thread::yield();
+        client = std::make_unique<raw_client>(daemon->port());
+        if (client->greet("test") == status::ok)
+          welcome_count++;
+      });
+    }
+    for (std::thread &one : threads)
+      one.join();
+    ASSERT_LE(welcome_count, bound) << "in round " << round;
+    crowd.clear();
+    // The daemon has seen the last of them go.
+    for (;;) {
+      raw_client next{daemon->port()};
+      if (next.greet("test") == status::ok)
+        break;
+    }
+  }
+}
+
 // A client of this node has a second connection until it knows that both lead to one daemon.
 TEST(pool_limits, each_connection_is_one_clients) {
   for (uint32_t const count : {1, 2, 3}) {

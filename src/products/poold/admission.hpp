@@ -26,7 +26,8 @@ class admission {
   };
   verdict admit(uint64_t id, const std::string &host, bool is_local);
 
-  // The handshake is done. False: the connection was evicted before.
+  // The client has proven itself. False: the connection was evicted before, and must be closed
+  // without a welcome, for only then do connections that are welcome never exceed the bound.
   bool complete(uint64_t id);
   void leave(uint64_t id);
 

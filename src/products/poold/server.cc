@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "products/pool/address.hpp"
 #include "seams/clock/clock.hpp"
@@ -83,7 +84,6 @@ class server::worker {
     std::unique_ptr<session> one;
     port::interest in;
     bool busy = false;
-    bool is_early = true;  // counted among the handshakes
   };
 
   void run() {
@@ -142,8 +142,9 @@ class server::worker {
       begin_session(std::move(made), now_ns);
     for (uint64_t const id : evicted) {
       auto const found = sessions_.find(id);
-      if (found == sessions_.end() || !found->second.one->is_early())
+      if (found == sessions_.end())
         continue;
+      TND_ASSERT(found->second.one->is_early());  // none is welcomed once it was evicted
       found->second.one->log_end(now_ns, "gave its place to another, with its handshake not done");
       end(found);
     }
@@ -165,6 +166,7 @@ class server::worker {
     served made{
         std::make_unique<session>(of_.with_, std::move(from.connection), from.id, mailbox_, now_ns),
         in};
+    made.one->on_proven([this, id = from.id] { return of_.admission_.complete(id); });
     if (from.demands_key)
       made.one->demand_key();
     sessions_.emplace(from.id, std::move(made));
@@ -179,10 +181,6 @@ class server::worker {
     if (outcome == session::outcome::ended) {
       end(found);
       return;
-    }
-    if (which.is_early && !which.one->is_early()) {
-      which.is_early = false;
-      (void)of_.admission_.complete(id);  // evicted in this moment: it stays all the same
     }
     if (outcome == session::outcome::busy && !which.busy) {
       which.busy = true;

@@ -419,6 +419,12 @@ status session::proof(std::span<const std::byte> body) {
     }
     can_write_ = key_->can_write;
   }
+  if (admit_ != nullptr && !admit_()) {
+    refuse(status::busy,
+           "the pool has all connections that its --clients allows: others took this "
+           "one's place before its handshake was done");
+    return status::ok;
+  }
   auto const entered = with_.objects.enter(space_name_, can_write_);
   if (!entered.ok()) {
     refuse(entered.error(), last_message());

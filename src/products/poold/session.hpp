@@ -1,6 +1,7 @@
 // products/poold/session.hpp: one client's connection.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,6 +51,12 @@ class session {
   // even if there are none by now.
   void demand_key() noexcept {
     demands_key_ = true;
+  }
+
+  // Called once a client has proven itself, before it gets its welcome. False: its place was given
+  // to another connection, and the client is refused.
+  void on_proven(std::function<bool()> admit) {
+    admit_ = std::move(admit);
   }
 
   // The handshake is not done yet.
@@ -186,6 +193,7 @@ class session {
   std::unique_ptr<port::stream> connection_;
   uint64_t const id_;
   std::shared_ptr<mailbox> answers_;
+  std::function<bool()> admit_;  // none: every proven client is admitted
 
   enum class stage { hello, proof, ready } stage_ = stage::hello;
   std::string space_name_, key_id_;
