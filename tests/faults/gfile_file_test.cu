@@ -153,6 +153,34 @@ TEST_P(no_room, is_said_by_the_close) {
   EXPECT_EQ(closed_again, status::ok) << name(closed_again);
 }
 
+// Once the descriptor is released, another file may have it: the fault is recorded before.
+TEST(gfile_file, whose_close_fails_is_named_by_the_fault) {
+  test_folder const folder;
+  std::string const url = "file://" + folder.path + "/large";
+  std::string const page = pattern_bytes(4096, 3);
+  instance on;
+  gfile_ref const files = on.ref();
+  ASSERT_TRUE(limit_file_size("", full_size));
+  status opened, written, closed;
+  int fd = -1;
+  EXPECT_EQ(perform(on,
+                    [&, files] {
+                      opened = gopen(files, url.c_str(), O_WRONLY | O_CREAT, &fd);
+                      written = gwrite(files, fd, page.data(), full_size, page.size()).status;
+                      closed = gclose(files, fd);
+                    }),
+            TND_OK);
+  EXPECT_TRUE(limit_file_size("", RLIM_INFINITY));
+  EXPECT_EQ(opened, status::ok) << name(opened);
+  EXPECT_EQ(written, status::ok) << name(written);
+  EXPECT_EQ(closed, status::too_big) << name(closed);
+  tnd_gfile_fault const fault = on.fault();
+  EXPECT_EQ(fault.status, -EFBIG);
+  EXPECT_EQ(fault.site, u32(TND_GFILE_SITE_CLOSE));
+  EXPECT_EQ(fault.words[0], u64(fd));
+  EXPECT_EQ(std::string{fault.url}, url);
+}
+
 TEST_P(no_room, is_said_by_the_host_when_no_kernel_asks) {
   gfile_ref const files = on.ref();
   status opened;

@@ -116,7 +116,8 @@ TND_DEVICE_CALL inline void leave_close_to_host(device_state &state, const descr
   unlock(known.lock);
 }
 
-// Give back a reference of generation `generation`; the last one closes at the host.
+// Give back a reference of generation `generation`; the last one closes at the host. A failure of
+// that is recorded here, for once the descriptor is free its URL may be another file's.
 TND_DEVICE_CALL inline status close_reference(device_state &state, descriptor &file, u32 generation,
                                               u64 deadline_ns) {
   namespace dw = descriptor_word;
@@ -143,6 +144,10 @@ TND_DEVICE_CALL inline status close_reference(device_state &state, descriptor &f
       code != status::timed_out || reply.code == code;  // call() leaves the reply alone otherwise
   if (!is_sent)
     leave_close_to_host(state, file);
+  if (code != status::ok) {
+    int const fd = fd_of(u32(&file - state.descriptors), generation);
+    record_fault(state, code, {site::close, u64(fd), 0, file.url});
+  }
   give_back(state, file);
   return code;
 }
