@@ -15,6 +15,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 	@echo
 	@echo 'CUDA=auto uses nvcc where it is found; CUDA=1 fetches it as Python wheels where it is not; CUDA=0 leaves it out.'
+	@echo 'demo, bench and install share build/release: with the same CUDA each builds only what the others have not built.'
 
 demo: ## build, run the FDTD demo with its snapshots in a pool, and name the pictures it drew
 	tools/demo.sh
@@ -62,7 +63,7 @@ test-stress: ## random operations of many blocks for STRESS_SECONDS seconds, pla
 bench: ## benchmarks (BENCH=name for one), saved under docs/measurements/
 	tools/bench.sh
 
-install: ## install under PREFIX, /usr/local unless given; DESTDIR is respected
+install: ## build what is installed, no examples nor benchmarks, and install it under PREFIX, /usr/local unless given; DESTDIR is respected
 	tools/install.sh
 
 uninstall: ## remove what install put under PREFIX

@@ -23,6 +23,8 @@ function(tanada_collect_plugins folder result)
 endfunction()
 
 tanada_collect_plugins(${PROJECT_SOURCE_DIR} plugins)
+# What is built before an installation.
+add_custom_target(installed DEPENDS tanada shmem tanada_command tanada_poold_program ${plugins})
 if(plugins)
   install(TARGETS ${plugins} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tanada COMPONENT plugins)
 endif()
@@ -32,6 +34,7 @@ install(DIRECTORY include/tanada DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONE
 install(DIRECTORY include/compat/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/shmem PATTERN comex EXCLUDE)
 # For Global Arrays, which takes folders for both. Of one MPI: no part of the CMake package.
 if(TARGET comex)
+  add_dependencies(installed comex armci)
   install(TARGETS comex armci LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(DIRECTORY include/compat/comex/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/comex)
 endif()

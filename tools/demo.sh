@@ -11,9 +11,11 @@ has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; }
 bin=${DEMO_BIN:-build/release/bin}
 lib=${bin%/bin}/lib
 if [ -z "${DEMO_BIN:-}" ]; then
-  # Without a GPU nobody needs the programs for one.
-  has_gpu || export CUDA=0
-  TARGET=demo tools/build.sh release demo
+  # Without a GPU nobody needs the programs for one. The configuration is the one that `make install` makes: what is
+  # built here is not built again there.
+  target=demo
+  has_gpu || target=demo_host
+  TARGET=$target tools/build.sh release demo
 fi
 
 output=${DEMO_OUTPUT:-build/demo}

@@ -47,6 +47,40 @@ def test_a_compiler_in_a_folder_with_a_blank_is_one_option(checkout):
     assert f"-DCMAKE_CUDA_COMPILER={nvcc}" in words.read_text().splitlines()
 
 
+def test_the_demo_and_the_installation_configure_alike(checkout):
+    """Where they did not, each of the two built what the other had built."""
+    words = checkout / "words"
+    stub(checkout / "tools/setup.sh", "exit 0")
+    stub(
+        checkout / "stubs/cmake",
+        f'echo "$*" >>"{words}"\ncase "$1" in --build) exit 7 ;; esac',
+    )
+    stub(checkout / "stubs/nvcc", "exit 0")
+
+    def configuration(script):
+        words.unlink(missing_ok=True)
+        done = subprocess.run(
+            [checkout / "tools" / script],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            env={
+                **os.environ,
+                "PATH": f"{checkout / 'stubs'}:{os.environ['PATH']}",
+                "PREFIX": "/prefix",
+            },
+        )
+        assert done.returncode == 7, done.stdout + done.stderr
+        configured, built = words.read_text().splitlines()
+        return configured.replace(" -DCMAKE_INSTALL_PREFIX=/prefix", ""), built.split()[-1]
+
+    (demo, built_first), (install, built_then) = (
+        configuration(script) for script in ("demo.sh", "install.sh")
+    )
+    assert demo == install and "TANADA_CUDA=AUTO" in demo
+    assert built_first in ("demo", "demo_host") and built_then == "installed"
+
+
 def test_a_word_for_cuda_that_does_not_exist_ends_the_build(checkout):
     done = build(checkout, CUDA="maybe")
     assert done.returncode == 2 and "CUDA=maybe is none of auto, 1, 0" in done.stderr

@@ -88,6 +88,17 @@ def installed(build_folder, tmp_path_factory):
     return prefix
 
 
+def test_all_that_is_installed_is_built_before(build_folder, installed):
+    """And no more than that: `make install` builds the target `installed`."""
+    query = run("ninja", "-C", build_folder, "-t", "query", "installed")
+    built = {pathlib.Path(line.strip()).name for line in query.splitlines()}
+    for path in installed.rglob("*"):
+        if path.is_symlink() or not path.is_file() or not path.read_bytes().startswith(b"\x7fELF"):
+            continue
+        assert path.name.split(".so.")[0] + ".so" * (".so." in path.name) in built
+    assert "fdtd" not in built and not [name for name in built if name.startswith("bench")]
+
+
 def cmake_project(folder, prefix, body, languages="", *options):
     (folder / "CMakeLists.txt").write_text(CMAKE_PROJECT.format(body=body, languages=languages))
     run(
