@@ -73,6 +73,10 @@ def test_it_copies_over_the_socket_too(space, file, tmp_path):
     (copied,) = pool_json("cp", file, f"{space}/other", variables=over_socket)["copied"]
     assert copied["read_path"] == "" and copied["write_path"] == link["path"]
     assert pool("cp", f"{space}/field", tmp_path / "back").stdout.endswith(", by shared-memory\n")
+    # A copy of whatever size is written through an open object, not by one request as a put.
+    (tmp_path / "small").write_bytes(b"1")
+    (copied,) = pool_json("cp", tmp_path / "small", f"{space}/small")["copied"]
+    assert copied["write_path"] == "shared-memory"
 
 
 def test_names_of_targets(space, file, tmp_path):
