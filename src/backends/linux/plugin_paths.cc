@@ -58,4 +58,14 @@ std::vector<std::string> plugin_paths(const char *file) {
   return paths;
 }
 
+std::string plugin_path(const char *file) {
+  std::error_code error;
+  for (const std::string &path : plugin_paths(file)) {
+    if (path.find('/') == std::string::npos || !std::filesystem::exists(path, error))
+      continue;
+    return std::filesystem::weakly_canonical(path, error);
+  }
+  return {};
+}
+
 }  // namespace tanada::port

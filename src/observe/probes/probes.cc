@@ -196,8 +196,8 @@ std::vector<finding> probe_all(const machine &where) {
   all.push_back(describe(gds_probe::of(where)));
   all.push_back(probe_rdma(where));
   all.push_back(probe_io_uring(where));
-  all.push_back(probe_store("gfarm", "libtanada_store_gfarm.so", "libgfarm1"));
-  all.push_back(probe_store("gluster", "libtanada_store_gluster.so", "libgfapi0"));
+  all.push_back(probe_store(gfarm_part(), "libgfarm1"));
+  all.push_back(probe_store(gluster_part(), "libgfapi0"));
   all.push_back(probe_huge_pages(where));
   all.push_back(probe_numa(where, gpu.numa_node));
   all.push_back(probe_shared_memory(where));

@@ -55,17 +55,38 @@ finding describe(const gds_probe &probe);
 
 // The GPU behind the CUDA plugin, as cuda_plugin_load() finds it, and where it is.
 struct gpu_probe {
-  std::string name;    // empty: none can be used
-  std::string reason;  // why not
-  bool plugin_is_missing = false;
+  std::string name;                // empty: none can be used
+  std::string reason;              // why not
+  bool plugin_is_missing = false;  // it does not load
+  bool plugin_is_nowhere = false;  // for there is no file of it
   int numa_node = -1;
 };
 gpu_probe probe_gpu();
 // Two lines: the GPU with its driver, and the plugin. `is_demanded`: TND_GFILE_DEVICE=cuda.
 std::vector<finding> describe(const gpu_probe &probe, const machine &where, bool is_demanded);
 
-// A store in a plugin: it loads, or why not. `package`: what to install.
-finding probe_store(const char *scheme, const char *file, const char *package);
+// A plugin or library of ours that is built only where the packages it needs are installed.
+struct optional_part {
+  const char *topic;
+  const char *file;
+  bool is_configured;  // the build that this code is from has it among its targets
+  const char *need;    // what a configuration includes it by
+  const char *remedy;  // how to build with it
+};
+// The parts of this build.
+optional_part cuda_part();
+optional_part gfarm_part();
+optional_part gluster_part();
+optional_part provider_part();
+optional_part pmix_part();
+optional_part global_arrays_part();
+
+// Its file is nowhere: it was left out of this build, or it was not built or installed. `effect`:
+// what does not work without it.
+finding describe_missing(const optional_part &part, finding_state state, const std::string &effect);
+
+// A store in a plugin: it loads, or why not. `package` has the library that the plugin loads.
+finding probe_store(const optional_part &part, const char *package);
 
 // libo2g-fi.so at this path ("": it is not installed), and FI_PROVIDER_PATH as libfabric reads it
 // (may be null).

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -10,6 +11,7 @@
 #include "backends/registry/store_plugin_loader.hpp"
 #include "core/base/log.hpp"
 #include "observe/probes/probes.hpp"
+#include "seams/os/plugin_paths.hpp"
 
 namespace tanada::port {
 namespace {
@@ -83,6 +85,8 @@ gpu_probe probe_gpu() {
   gpu_probe found;
   cuda_plugin const loaded = cuda_plugin_load();
   found.plugin_is_missing = loaded.code == status::no_plugin;
+  found.plugin_is_nowhere = found.plugin_is_missing && std::getenv("TND_CUDA_PLUGIN") == nullptr &&
+                            plugin_path(cuda_part().file).empty();
   found.reason = loaded.reason.empty() && loaded.table == nullptr ? "libtanada_cuda.so is nowhere"
                                                                   : loaded.reason;
   if (loaded.table == nullptr)
@@ -120,18 +124,27 @@ std::vector<finding> describe(const gpu_probe &probe, const machine &where, bool
     gpu = {"GPU", probe.plugin_is_missing ? finding_state::good : bad,
            driver + (probe.plugin_is_missing ? "" : ": " + probe.reason),
            probe.plugin_is_missing ? "" : "nvidia-smi; a container needs --gpus all"};
-  if (probe.plugin_is_missing)
+  if (probe.plugin_is_nowhere)
+    plugin = describe_missing(cuda_part(), bad, "kernels run on the host executor");
+  else if (probe.plugin_is_missing)
     plugin = {"CUDA plugin", bad, probe.reason,
               "make install CUDA=1, or set TND_CUDA_PLUGIN to libtanada_cuda.so"};
   return {gpu, plugin};
 }
 
-finding probe_store(const char *scheme, const char *file, const char *package) {
-  std::string const reason = plugin_store_trouble({.scheme = scheme, .file = file, .need = ""});
+finding probe_store(const optional_part &part, const char *package) {
+  std::string const reason =
+      plugin_store_trouble({.scheme = part.topic, .file = part.file, .need = ""});
   if (reason.empty())
-    return {scheme, finding_state::good, "the plugin loads", {}};
-  return {scheme, finding_state::lacking, reason,
-          std::string("apt-get install ") + package + ", and build or install " + file};
+    return {part.topic, finding_state::good, "the plugin loads", {}};
+  if (plugin_path(part.file).empty()) {
+    return describe_missing(part, finding_state::lacking,
+                            std::string{part.topic} + ":// cannot be opened");
+  }
+  bool const loads = dlopen(plugin_path(part.file).c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr;
+  return {part.topic, finding_state::lacking, reason,
+          loads ? "make install builds the one of this version"
+                : std::string{"apt-get install "} + package};
 }
 
 }  // namespace tanada::port

@@ -18,8 +18,6 @@
 namespace tanada::port {
 namespace {
 
-constexpr const char *provider_file = "libo2g-fi.so";
-
 // Words of a list such as PATH.
 std::vector<std::string> words_of(const char *list, char separator) {
   std::vector<std::string> words;
@@ -70,25 +68,56 @@ std::string load_trouble(const std::string &library, const char *symbol) {
   return reason.empty() ? library + ": it ends the process that loads it" : reason;
 }
 
-// The first of the places where plugins are looked for that has the file; "" if none has.
-std::string installed_path(const char *file) {
-  std::error_code error;
-  for (const std::string &path : plugin_paths(file)) {
-    if (path.find('/') == std::string::npos || !std::filesystem::exists(path, error))
-      continue;
-    return std::filesystem::weakly_canonical(path, error);
-  }
-  return {};
-}
-
 }  // namespace
 
-finding probe_provider(const std::string &path, const char *provider_path) {
-  if (path.empty()) {
-    return {"o2g", finding_state::lacking,
-            std::string{provider_file} + " is not installed: MPI cannot use o2g",
-            "apt-get install libfabric-dev, then build and install again"};
+optional_part cuda_part() {
+  return {"CUDA plugin", "libtanada_cuda.so", TND_BUILDS_CUDA != 0, "nvcc", "make install CUDA=1"};
+}
+
+optional_part gfarm_part() {
+  return {"gfarm", "libtanada_store_gfarm.so", TND_BUILDS_GFARM != 0, "libgfarm-dev",
+          "apt-get install libgfarm-dev, then make install"};
+}
+
+optional_part gluster_part() {
+  return {"gluster", "libtanada_store_gluster.so", TND_BUILDS_GLUSTER != 0,
+          "libglusterfs-dev and uuid-dev",
+          "apt-get install libglusterfs-dev uuid-dev, then make install"};
+}
+
+optional_part provider_part() {
+  return {"o2g", "libo2g-fi.so", TND_BUILDS_PROVIDER != 0, "libfabric-dev (1.17 or newer)",
+          "apt-get install libfabric-dev, then make install"};
+}
+
+optional_part pmix_part() {
+  return {"PMIx", "libtanada_bootstrap_pmix.so", TND_BUILDS_PMIX != 0, "libpmix-dev (3.1 or newer)",
+          "apt-get install libpmix-dev, then make install"};
+}
+
+optional_part global_arrays_part() {
+  return {"Global Arrays", "libarmci.so", TND_BUILDS_ARMCI != 0, "an MPI",
+          "apt-get install libopenmpi-dev, then make install"};
+}
+
+finding describe_missing(const optional_part &part, finding_state state,
+                         const std::string &effect) {
+  std::string const file = part.file;
+  if (!part.is_configured) {
+    return {part.topic, state,
+            file + " is not part of this build, which was configured without " + part.need + ": " +
+                effect,
+            part.remedy};
   }
+  return {part.topic, state,
+          file + " is not installed, but this build is configured with it: " + effect,
+          "make install builds and installs it; TND_PLUGIN_PATH names the folder of a built one"};
+}
+
+finding probe_provider(const std::string &path, const char *provider_path) {
+  optional_part const part = provider_part();
+  if (path.empty())
+    return describe_missing(part, finding_state::lacking, "MPI cannot use o2g");
   if (std::string const trouble = load_trouble(path, "fi_prov_ini"); !trouble.empty()) {
     return {"o2g", finding_state::broken, trouble, "build and install again"};
   }
@@ -105,20 +134,19 @@ finding probe_provider(const std::string &path, const char *provider_path) {
   }
   std::error_code error;
   for (const std::string &named : words_of(provider_path, ':')) {
-    if (!std::filesystem::exists(named + "/" + provider_file, error))
+    if (!std::filesystem::exists(named + "/" + part.file, error))
       continue;
     return {"o2g", finding_state::good, "libfabric finds the provider in " + named, {}};
   }
   return {"o2g", finding_state::broken,
-          std::string{"no folder of FI_PROVIDER_PATH has "} + provider_file + ": " + provider_path,
+          std::string{"no folder of FI_PROVIDER_PATH has "} + part.file + ": " + provider_path,
           "export FI_PROVIDER_PATH='" + folder + "'"};
 }
 
 finding probe_pmix(const std::string &path) {
   if (path.empty()) {
-    return {"PMIx", finding_state::lacking,
-            "its plugin is not installed: OpenSHMEM programs run with one PE",
-            "apt-get install libpmix-dev, then build and install again"};
+    return describe_missing(pmix_part(), finding_state::lacking,
+                            "OpenSHMEM programs run with one PE");
   }
   std::string const trouble = load_trouble(path, nullptr);
   if (trouble.empty())
@@ -141,8 +169,8 @@ finding probe_launcher(const char *search_path) {
 
 finding probe_global_arrays(const std::string &path) {
   if (path.empty()) {
-    return {"Global Arrays", finding_state::lacking, "libarmci.so is not installed",
-            "apt-get install libopenmpi-dev, then build and install again"};
+    return describe_missing(global_arrays_part(), finding_state::lacking,
+                            "Global Arrays has no ARMCI of ours");
   }
   std::string const trouble = load_trouble(path, "ARMCI_Init");
   if (trouble.empty())
@@ -179,10 +207,9 @@ finding probe_userfaultfd() {
 }
 
 std::vector<finding> probe_products() {
-  return {probe_provider(installed_path(provider_file), std::getenv("FI_PROVIDER_PATH")),
-          probe_pmix(installed_path("libtanada_bootstrap_pmix.so")),
-          probe_launcher(std::getenv("PATH")), probe_global_arrays(installed_path("libarmci.so")),
-          probe_userfaultfd()};
+  return {probe_provider(plugin_path(provider_part().file), std::getenv("FI_PROVIDER_PATH")),
+          probe_pmix(plugin_path(pmix_part().file)), probe_launcher(std::getenv("PATH")),
+          probe_global_arrays(plugin_path(global_arrays_part().file)), probe_userfaultfd()};
 }
 
 }  // namespace tanada::port

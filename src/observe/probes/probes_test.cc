@@ -110,9 +110,30 @@ TEST_F(probes, a_gpu_that_cannot_be_used_is_a_fault_and_none_is_not) {
 }
 
 TEST_F(probes, a_store_without_its_plugin) {
-  finding const none = probe_store("nothing", "libtanada_store_nothing.so", "libnothing");
-  EXPECT_EQ(none.state, finding_state::lacking);
-  EXPECT_NE(none.remedy.find("apt-get install libnothing"), std::string::npos);
+  optional_part part{"nothing", "libtanada_store_nothing.so", false, "libnothing-dev",
+                     "apt-get install libnothing-dev, then make install"};
+  finding const left_out = probe_store(part, "libnothing1");
+  EXPECT_EQ(left_out.state, finding_state::lacking);
+  EXPECT_NE(left_out.text.find("configured without libnothing-dev"), std::string::npos)
+      << left_out.text;
+  EXPECT_EQ(left_out.remedy, part.remedy);
+  // Configured and not built yet: no package is missing.
+  part.is_configured = true;
+  finding const not_built = probe_store(part, "libnothing1");
+  EXPECT_EQ(not_built.state, finding_state::lacking);
+  EXPECT_NE(not_built.text.find("not installed"), std::string::npos) << not_built.text;
+  EXPECT_EQ(not_built.remedy.find("apt-get"), std::string::npos) << not_built.remedy;
+  EXPECT_NE(not_built.remedy.find("make install"), std::string::npos) << not_built.remedy;
+}
+
+TEST_F(probes, a_store_whose_library_is_missing) {
+  put("/plugins/libtanada_store_nothing.so", "no library");
+  setenv("TND_PLUGIN_PATH", where_.path("/plugins").c_str(), 1);
+  finding const found = probe_store(
+      {"nothing", "libtanada_store_nothing.so", true, "libnothing-dev", ""}, "libnothing1");
+  unsetenv("TND_PLUGIN_PATH");
+  EXPECT_EQ(found.state, finding_state::lacking);
+  EXPECT_EQ(found.remedy, "apt-get install libnothing1");
 }
 
 class products : public probes {

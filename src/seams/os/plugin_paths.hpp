@@ -12,4 +12,7 @@ namespace tanada::port {
 // one without a slash.
 std::vector<std::string> plugin_paths(const char *file);
 
+// The first of these that exists, where the dynamic linker's places do not count; "": none does.
+std::string plugin_path(const char *file);
+
 }  // namespace tanada::port
