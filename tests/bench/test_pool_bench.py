@@ -8,7 +8,6 @@ import subprocess
 import time
 
 import pytest
-
 from living import living
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -10,7 +10,6 @@ import sys
 import time
 
 import pytest
-
 from living import living
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -7,7 +7,6 @@ import subprocess
 import time
 
 import pytest
-
 from conftest import BUILD, LIMIT_S, ROOT
 
 SIZE = 35  # cells an axis: no multiple of any number of PEs here

@@ -6,9 +6,10 @@ import types as python_types
 
 import numba.cuda.dispatcher
 import numpy as np
-import tanada._device
 from cuda.bindings import nvjitlink
 from numba import cuda, types
+
+import tanada._device
 from tanada.gfile import Ref
 
 # What asks for the GPU at hand is told of one.

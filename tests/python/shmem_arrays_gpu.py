@@ -128,7 +128,7 @@ def late_kernel():
 def cupy_streams():
     """Kernels of CuPy, puts and waits in one stream's order; the host waits once."""
     device.init(kernels=True)
-    from shmem4py import shmem
+    from shmem4py import shmem  # noqa: I001 (starts before cupy)
     import cupy
 
     me, count = shmem.my_pe(), shmem.n_pes()

@@ -116,6 +116,7 @@ def test_pandas_parquet(url):
 def test_archives(url):
     """zipfile seeks while it writes."""
     import zipfile
+
     import fsspec
 
     content = random.Random(4).randbytes(300_000)

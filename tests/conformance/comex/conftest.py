@@ -1,7 +1,6 @@
-import pytest
-
 import comex_jobs
 import global_arrays
+import pytest
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,8 @@
 
 import re
 
-import pytest
-
 import comex_jobs
+import pytest
 
 PROGRAMS = [
     "broadcast",

@@ -4,9 +4,8 @@ import pathlib
 import re
 import subprocess
 
-import pytest
-
 import comex_jobs
+import pytest
 
 SURFACE = pathlib.Path(__file__).with_name("surface.txt")
 HEADERS = ["parmci.h", "message.h", "iterator.h"]

@@ -7,9 +7,8 @@ import subprocess
 import threading
 import time
 
-import pytest
-
 import comex_jobs
+import pytest
 
 TOP = comex_jobs.BUILD / "bin/tanada"
 

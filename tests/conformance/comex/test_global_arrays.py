@@ -3,9 +3,8 @@
 import json
 import re
 
-import pytest
-
 import comex_jobs
+import pytest
 from global_arrays import ALL, LENNARD_JONES, PROGRAMS, RECIPE, build_program, run_ranks, suite
 
 # Of the suite, four ranks on two processors: these take longer than the limit there, with every ARMCI that was tried.

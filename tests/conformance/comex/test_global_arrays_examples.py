@@ -2,9 +2,8 @@
 
 import json
 
-import pytest
-
 import global_arrays
+import pytest
 
 STENCIL, DGEMM = "ga_stencil9", "ga_dgemm"
 # Sizes that ranks do not divide.

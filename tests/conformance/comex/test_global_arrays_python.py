@@ -6,10 +6,9 @@ import re
 import shutil
 import subprocess
 
-import pytest
-
 import comex_jobs
 import global_arrays
+import pytest
 
 SOURCE = os.environ.get("TND_GA4PY")
 NEEDS = ("cython3", "python3-config")

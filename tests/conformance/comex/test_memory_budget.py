@@ -4,10 +4,9 @@ Jobs run in a control group of 1.25 times the budget, as docs/comex.md has it: a
 
 import json
 
-import pytest
-
 import global_arrays
 import memory_cgroup
+import pytest
 
 MEBIBYTE = 1 << 20
 

@@ -4,10 +4,9 @@ import json
 import os
 import re
 
-import pytest
-
 import comex_jobs
 import global_arrays
+import pytest
 
 MEGABYTES = 2  # of each rank's memory that others reach; it allocates about as much again, and keeps a model of the first
 RANK_SIZE = 5 << 20  # bytes that a rank allocates at most

@@ -3,9 +3,8 @@
 import os
 import re
 
-import pytest
-
 import comex_jobs
+import pytest
 
 BUDGET = 10 << 20
 MEGABYTES = 8  # of each rank

@@ -3,10 +3,9 @@
 import json
 import os
 
-import pytest
-
 import comex_jobs
 import global_arrays
+import pytest
 from test_swapping import MEGABYTES, PHASES, RANK_SIZE, sum_of, swapping
 
 # Nodes of the ranks, and by how much those of a node exceed its memory; what one rank has is the least.

@@ -4,7 +4,6 @@ go unseen or end otherwise; with it the same programs without the mistake pass."
 import re
 
 import pytest
-
 import shmem_jobs
 
 pytestmark = pytest.mark.skipif(not shmem_jobs.IS_OURS, reason="the settings and messages are ours")

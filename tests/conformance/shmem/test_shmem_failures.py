@@ -7,7 +7,6 @@ import re
 import time
 
 import pytest
-
 import sandbox
 import shmem_jobs
 from shmem_jobs import ALL, IS_OURS, processes

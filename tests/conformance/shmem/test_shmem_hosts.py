@@ -4,7 +4,6 @@ import sys
 import time
 
 import pytest
-
 import shmem_jobs
 from shmem_jobs import ALL, ROOT, processes
 

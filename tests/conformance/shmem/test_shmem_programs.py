@@ -1,7 +1,6 @@
 """Programs that compare what OpenSHMEM does with what its specification says, by number of PEs and by carrier."""
 
 import pytest
-
 import shmem_jobs
 from shmem_jobs import ALL, IS_OURS
 

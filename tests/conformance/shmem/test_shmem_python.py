@@ -3,7 +3,6 @@
 import re
 
 import pytest
-
 import shmem_jobs
 from shmem_jobs import ALL, BIN, BUILD, processes
 

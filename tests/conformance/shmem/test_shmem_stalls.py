@@ -5,7 +5,6 @@ Those that nobody can release end with a message, all others go on."""
 import re
 
 import pytest
-
 from shmem_jobs import ALL, IS_OURS
 
 pytestmark = pytest.mark.skipif(not IS_OURS, reason="others do not promise it")

@@ -8,7 +8,6 @@ import pathlib
 import subprocess
 
 import pytest
-
 import shmem_jobs
 
 SUITE = os.environ.get("TND_SHMEM_SOS")

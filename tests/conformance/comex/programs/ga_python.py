@@ -1,6 +1,6 @@
 """Arrays of Global Arrays from Python: put, get, accumulate, product, sums and broadcasts against numpy. Prints a line that tells the ranks."""
 
-from mpi4py import MPI  # noqa: F401 (starts MPI)
+from mpi4py import MPI  # noqa: F401, I001 (starts MPI before ga)
 import numpy as np
 
 import ga
