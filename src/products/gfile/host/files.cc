@@ -106,6 +106,7 @@ bool core::renew_key(record &file) {
     return false;
   drop_mapping(file);
   file.key = next_key_++;
+  file.has_earlier_views |= file.opens > 0;
   for (stream &run : file.streams)
     run = stream{};
   file.cut_logged = false;

@@ -174,10 +174,12 @@ void core::on_read(operation &done, const port::store_completion &result) {
     }
     if (code == status::ok) {
       infos_[frame].valid_size = uint32_t(got);
-      // After the bytes that were read, a window's frame holds bytes of other files: has_tail marks
-      // it for the borrower. Kernels copy nothing past the end of a file, so the rest of a file
-      // that has only readers is zeroed when it is written.
-      infos_[frame].has_tail = offset + got == file.size && file.write_opens == 0 && !file.serial;
+      // After the bytes that were read, a frame holds bytes of other files. The borrower of a
+      // window's frame learns how many were read. Of a host frame it copies what its view of the
+      // file has: where no kernel's view can be longer, has_tail leaves the zeros to the first
+      // writer.
+      bool const is_unchanged = file.write_opens == 0 && !file.serial && !file.has_earlier_views;
+      infos_[frame].has_tail = offset + got == file.size && is_unchanged;
       if (frames_.host.owns(frame) && !infos_[frame].has_tail)
         zero_shared(set_of(frame).bytes(frame) + got, options_.page_size - got);
       infos_[frame].whole = true;

@@ -87,6 +87,9 @@ struct record {
   bool was_closed = false;    // and is open again: it is read again
   bool cut_logged = false;    // bytes were missing, for `key`
   uint64_t loaded_pages = 0;  // from the store, for `key`
+  // The key has changed since the first open: a kernel may still read with an earlier size, which
+  // is larger, what it is lent under this key.
+  bool has_earlier_views = false;
   std::string mapping_refusal;
 
   uint32_t opens = 0, write_opens = 0;

@@ -152,6 +152,7 @@ void core::on_open(operation &done, port::store_completion &result) {
   file.version_good = result.stat.version_settled;
   file.size = file.store_size = result.stat.size;
   file.cut_to = ~uint64_t{0};
+  file.has_earlier_views = false;  // nobody had it open
   file.epoch++;
   if (!same && !renew_key(file))
     serial.code = status::overflow;
