@@ -56,13 +56,30 @@ void add_quota(daemon_options &options, const std::string &text) {
   options.quotas[text.substr(0, sign)] = parsed.value();
 }
 
-int fail_with(status code) {
-  if (last_message_is_logged())
-    return 1;
-  std::string const &message = last_message();
-  std::fprintf(stderr, "tanada-poold: %s (%s)\n",
-               message.empty() ? tnd_status_text(tnd_status(code)) : message.c_str(),
-               tnd_status_name(tnd_status(code)));
+const char *start_remedy(status code) {
+  switch (code) {
+    case status::busy:
+      return "end the process that has it, or choose another by --port, --web-port or --backing";
+    case status::no_memory: return "give a smaller --size, or free memory";
+    case status::no_space:
+      return "give a smaller --size or --log-size, or a --backing with more room";
+    case status::no_entry: return "correct the path that --key-file or --backing names";
+    case status::access:
+      return "give a --key-file that only its owner may read (tanada pool key new makes keys), or "
+             "rights "
+             "to what the message names";
+    case status::no_plugin: return "correct --fabric, or start without it";
+    default: return "correct the setting; tanada-poold --help and docs/pool.md list them all";
+  }
+}
+
+int fail_start(message_deferral &deferral, status code) {
+  std::string const line =
+      "tanada-poold does not start: " + deferral.take(code) + ": " + start_remedy(code);
+  if (is_level_logged(log_level::error))
+    log(log_level::error, "%s", line.c_str());
+  else
+    std::fprintf(stderr, "%s\n", line.c_str());
   return 1;
 }
 
@@ -191,9 +208,15 @@ void reload(poold::daemon &running, const command_line &line) {
 int serve(const daemon_options &options, const command_line &line) {
   raise_descriptor_limit();
   sigset_t const awaited = block_signals();
-  auto started = poold::daemon::start(options);
+  auto started = [&options]() -> result<std::unique_ptr<poold::daemon>> {
+    message_deferral deferral;
+    auto made = poold::daemon::start(options);
+    if (!made.ok())
+      (void)fail_start(deferral, made.error());
+    return made;
+  }();
   if (!started.ok())
-    return fail_with(started.error());
+    return 1;
   poold::daemon &running = *started.value();
   if (!options.port_file.empty()) {
     std::string const partial = options.port_file + ".part";
@@ -231,8 +254,9 @@ int main(int count, char **words) {
   app.set_version_flag("--version", std::string("tanada-poold " TND_VERSION_STRING));
   command_line const line{count, words};
   try {
+    message_deferral deferral;
     if (status const code = read_settings(app, line, options); code != status::ok)
-      return fail_with(code);
+      return fail_start(deferral, code);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "core/base/assert.hpp"
 #include "core/base/escape.hpp"
@@ -64,6 +65,16 @@ bool &is_message_logged() {
   return is_logged;
 }
 
+// Of the thread's last message, under a message_deferral.
+struct deferred_message {
+  bool is_on = false, is_pending = false;
+  status code = status::ok;
+};
+deferred_message &deferred_of_thread() {
+  thread_local deferred_message mine;
+  return mine;
+}
+
 constexpr size_t text_size_max = 1024;  // bytes of a line, its end included
 
 // A value that is not understood leaves the default here: settings_check() reports it.
@@ -73,6 +84,12 @@ spdlog::level::level_enum level_of_environment() {
     return spdlog::level::warn;
   auto const *const known = std::find(std::begin(log_level_names), std::end(log_level_names), text);
   return known != std::end(log_level_names) ? spdlog::level::from_str(text) : spdlog::level::warn;
+}
+
+spdlog::level::level_enum spdlog_level(log_level level) {
+  static constexpr spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::info,
+                                                         spdlog::level::warn, spdlog::level::err};
+  return levels[int(level)];
 }
 
 // Never destroyed: threads stuck in a store may outlive main and still have something to say.
@@ -90,9 +107,7 @@ spdlog::logger &logger() {
 }  // namespace
 
 void log(log_level level, const char *format, ...) noexcept try {
-  static constexpr spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::info,
-                                                         spdlog::level::warn, spdlog::level::err};
-  auto const wanted = levels[int(level)];
+  auto const wanted = spdlog_level(level);
   if (!logger().should_log(wanted))
     return;
   va_list arguments;
@@ -105,10 +120,52 @@ void log(log_level level, const char *format, ...) noexcept try {
   std::fprintf(stderr, "tanada: no memory to say more than: %s\n", format);
 }
 
+namespace {
+
+void log_failure(status code) {
+  log(log_level::warning, "%s (%s)", last_message().c_str(), tnd_status_name(tnd_status(code)));
+}
+
+// Before another message takes its place; not where that one repeats it.
+void log_deferred(const std::string &next) {
+  deferred_message &deferred = deferred_of_thread();
+  if (!std::exchange(deferred.is_pending, false) || last_message().empty())
+    return;
+  if (next.find(last_message()) == std::string::npos)
+    log_failure(deferred.code);
+}
+
+}  // namespace
+
 // Callers print it as it is, and a daemon's comes from its peer.
 void set_last_message(std::string message) {
-  message_of_thread() = escape_control(message);
+  std::string text = escape_control(message);
+  log_deferred(text);
+  message_of_thread() = std::move(text);
   is_message_logged() = false;
+}
+
+message_deferral::message_deferral() noexcept {
+  deferred_message &deferred = deferred_of_thread();
+  TND_ASSERT(!deferred.is_on);
+  deferred.is_on = true;
+}
+
+message_deferral::~message_deferral() {
+  log_deferred({});
+  deferred_of_thread().is_on = false;
+}
+
+std::string message_deferral::take(status code) {
+  deferred_of_thread().is_pending = false;
+  std::string text = last_message();
+  if (text.empty())
+    text = tnd_status_text(tnd_status(code));
+  return text + " (" + tnd_status_name(tnd_status(code)) + ")";
+}
+
+bool is_level_logged(log_level level) {
+  return logger().should_log(spdlog_level(level));
 }
 
 bool last_message_is_logged() noexcept {
@@ -126,7 +183,13 @@ status fail(status code, const char *format, ...) {
   vsnprintf(text, sizeof text, format, arguments);
   set_last_message(text);
   va_end(arguments);
-  log(log_level::warning, "%s (%s)", last_message().c_str(), tnd_status_name(tnd_status(code)));
+  deferred_message &deferred = deferred_of_thread();
+  if (deferred.is_on) {
+    deferred.is_pending = true;
+    deferred.code = code;
+    return code;
+  }
+  log_failure(code);
   is_message_logged() = logger().should_log(spdlog::level::warn);
   return code;
 }

@@ -59,6 +59,38 @@ TEST(log, who_prints_a_message_knows_whether_it_was_logged) {
   (void)testing::internal::GetCapturedStderr();
 }
 
+size_t count_of(const std::string &text, const char *part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    count++;
+  return count;
+}
+
+TEST(log, a_deferred_message_is_left_to_the_program_that_takes_it) {
+  testing::internal::CaptureStderr();
+  {
+    message_deferral deferral;
+    EXPECT_EQ(fail(status::busy, "the port is taken"), status::busy);
+    EXPECT_FALSE(last_message_is_logged());
+    EXPECT_EQ(deferral.take(status::busy), "the port is taken (EBUSY)");
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  testing::internal::CaptureStderr();
+  {
+    message_deferral const deferral;
+    (void)fail(status::io, "not fatal");
+    (void)fail(status::no_entry, "outer: %s", "inner");
+    (void)fail(status::busy, "again: %s", last_message().c_str());
+  }
+  (void)fail(status::io, "as before");
+  std::string const lines = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(count_of(lines, "not fatal (EIO)"), 1u) << lines;
+  EXPECT_EQ(count_of(lines, "inner"), 1u) << lines;
+  EXPECT_EQ(count_of(lines, "again: outer: inner (EBUSY)"), 1u) << lines;
+  EXPECT_EQ(count_of(lines, "as before (EIO)"), 1u) << lines;
+  EXPECT_EQ(count_of(lines, "warning"), 3u) << lines;
+}
+
 TEST(log, text_of_others_forges_no_line) {
   std::string const forged = "alice\n00:00:00.000 tanada error: forged\x1b[2J";
   testing::internal::CaptureStderr();

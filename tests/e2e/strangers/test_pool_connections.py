@@ -321,6 +321,7 @@ def test_a_start_that_fails_is_said_once_and_names_what_was_wrong(installed, opt
     done = installed.run(installed.bin / "tanada-poold", "--port", "0", "--size", "4MiB", *options)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1 and words in done.stderr, done.stderr
+    assert "tanada error: tanada-poold does not start: " in done.stderr, done.stderr
     quiet = installed.run(
         installed.bin / "tanada-poold",
         "--port",
