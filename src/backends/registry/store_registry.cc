@@ -4,12 +4,13 @@
 #include <array>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "backends/file/file_store.hpp"
 #include "backends/mem/mem_store.hpp"
 #include "backends/registry/store_plugin_loader.hpp"
 #include "core/base/log.hpp"
-#include "seams/store/store_url.hpp"
+#include "core/base/message.hpp"
 
 namespace tanada::port {
 namespace {
@@ -60,6 +61,19 @@ struct store_registry::state {
   std::vector<std::unique_ptr<store>> replaced;  // somebody may still hold them
   std::optional<device_window> window;
   bool compatible_too = false;
+  std::set<std::string, std::less<>> unknown_urls;  // those that the log has a line for
+
+  // True: the log gets the line of this URL.
+  bool is_new_unknown(std::string_view url) {
+    std::lock_guard const lock{mutex};
+    if (unknown_urls.size() >= unknown_url_count_max || !unknown_urls.emplace(url).second)
+      return false;
+    if (unknown_urls.size() == unknown_url_count_max) {
+      log(log_level::warning, "%zu URLs have no store: more of them are not logged",
+          unknown_url_count_max);
+    }
+    return true;
+  }
 
   // It may take long: without the lock.
   void attach_to(store &opened) {
@@ -84,9 +98,13 @@ store_registry::store_registry() : state_{std::make_unique<state>()} {}
 store_registry::~store_registry() = default;
 
 result<store *> store_registry::find_open(std::string_view url) {
+  message_deferral deferral;
   auto scheme = url_scheme(url);
-  if (!scheme.ok())
+  if (!scheme.ok()) {
+    if (!state_->is_new_unknown(url))
+      (void)deferral.take(scheme.error());
     return scheme.error();
+  }
   store *const there = state_->present(scheme.value());
   if (there != nullptr)
     return there;
@@ -96,6 +114,14 @@ result<store *> store_registry::find_open(std::string_view url) {
 }
 
 result<store *> store_registry::find(std::string_view url) {
+  message_deferral deferral;
+  auto found = find_or_open(url);
+  if (!found.ok() && !state_->is_new_unknown(url))
+    (void)deferral.take(found.error());
+  return found;
+}
+
+result<store *> store_registry::find_or_open(std::string_view url) {
   auto scheme = url_scheme(url);
   if (!scheme.ok())
     return scheme.error();

@@ -24,6 +24,9 @@ class store_registry {
   // (the message lists those known); no_plugin when its plugin or package is missing, with a
   // message that names the package to install. A missing plugin is looked for again at the next
   // call. The store lives as long as the registry.
+  //
+  // A URL without a store is logged once, however often it is looked up, and no more than
+  // unknown_url_count_max of such URLs are. The message is the caller's each time.
   result<store *> find(std::string_view url);
 
   // For all stores, those there are and those to come: store::attach(). Before the first is found
@@ -33,7 +36,10 @@ class store_registry {
   // Put a store of the caller's in place, e.g. a simulated one. It replaces one of the same scheme.
   void add(std::unique_ptr<store> instance);
 
+  static constexpr size_t unknown_url_count_max = 64;
+
  private:
+  result<store *> find_or_open(std::string_view url);
   struct state;
   std::unique_ptr<state> state_;
 };

@@ -131,8 +131,10 @@ void log_deferred(const std::string &next) {
   deferred_message &deferred = deferred_of_thread();
   if (!std::exchange(deferred.is_pending, false) || last_message().empty())
     return;
-  if (next.find(last_message()) == std::string::npos)
-    log_failure(deferred.code);
+  if (!next.empty() && next.find(last_message()) != std::string::npos)
+    return;
+  log_failure(deferred.code);
+  is_message_logged() = logger().should_log(spdlog::level::warn);
 }
 
 }  // namespace
@@ -145,13 +147,12 @@ void set_last_message(std::string message) {
   is_message_logged() = false;
 }
 
-message_deferral::message_deferral() noexcept {
-  deferred_message &deferred = deferred_of_thread();
-  TND_ASSERT(!deferred.is_on);
-  deferred.is_on = true;
-}
+message_deferral::message_deferral() noexcept
+    : is_inner_{std::exchange(deferred_of_thread().is_on, true)} {}
 
 message_deferral::~message_deferral() {
+  if (is_inner_)
+    return;
   log_deferred({});
   deferred_of_thread().is_on = false;
 }

@@ -14,10 +14,10 @@ bool last_message_is_logged() noexcept;
 // TND_LOG lets lines of this level through.
 bool is_level_logged(log_level level);
 
-// For a program whose failure this thread's next one may be: while it lives, fail() of this thread
-// keeps its message and leaves it to the program to log it, at the level that it has there. One
-// that a later message replaces, or that is left at the end, is logged as a warning, as without
-// this.
+// For whoever knows better than fail() whether a failure is logged, and at which level: while it
+// lives, fail() of this thread keeps its message. take() leaves it to the caller. One that a later
+// message replaces, or that is left at the end, is logged as a warning, as without this. They nest:
+// what an inner one leaves is the outer one's.
 class message_deferral {
  public:
   message_deferral() noexcept;
@@ -25,9 +25,12 @@ class message_deferral {
   message_deferral(const message_deferral &) = delete;
   message_deferral &operator=(const message_deferral &) = delete;
 
-  // The last message and the status's name, for the program to log; what `code` says where there is
-  // no message.
+  // The last message and the status's name, which the caller logs or does not; what `code` says
+  // where there is no message.
   std::string take(status code);
+
+ private:
+  bool const is_inner_;
 };
 
 }  // namespace tanada

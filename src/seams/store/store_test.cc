@@ -115,6 +115,35 @@ TEST(store_registry, an_unknown_scheme_lists_those_known) {
   }
 }
 
+size_t line_count(const std::string &text, const std::string &part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    count++;
+  return count;
+}
+
+// Each block of a kernel may open it.
+TEST(store_registry, logs_a_url_without_a_store_once) {
+  store_registry registry;
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 10; i++) {
+    EXPECT_EQ(registry.find("nosuch://x").error(), status::invalid);
+    EXPECT_NE(last_message().find("nosuch://x: no store"), std::string::npos) << last_message();
+    EXPECT_EQ(registry.find_open("BAD://x").error(), status::invalid);
+    EXPECT_EQ(registry.find("BAD://x").error(), status::invalid);
+    EXPECT_NE(last_message().find("BAD://x"), std::string::npos) << last_message();
+  }
+  std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(line_count(lines, "nosuch://x: no store"), 1u) << lines;
+  EXPECT_EQ(line_count(lines, "BAD://x"), 1u) << lines;
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 1000; i++)
+    EXPECT_EQ(registry.find("nosuch://" + std::to_string(i)).error(), status::invalid);
+  lines = testing::internal::GetCapturedStderr();
+  EXPECT_LT(line_count(lines, "\n"), store_registry::unknown_url_count_max + 1) << lines;
+  EXPECT_EQ(line_count(lines, "more of them are not logged"), 1u) << lines;
+}
+
 TEST(store_registry, takes_a_store_of_the_callers) {
   store_registry registry;
   auto mine = mem_store_open();
