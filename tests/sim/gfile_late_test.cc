@@ -200,6 +200,17 @@ TEST_F(late, truncate_that_the_host_sees_after_a_later_question_is_seen) {
   EXPECT_EQ(read_all(), 100u);
 }
 
+TEST_F(late, write_after_a_truncate_that_timed_out_makes_the_file_longer) {
+  store_->stall();
+  perform([&](gfile_ref files) { EXPECT_EQ(gftruncate(files, fd_, 100), status::timed_out); });
+  store_->heal();
+  settle();
+  perform(
+      [&](gfile_ref files) { EXPECT_EQ(gwrite(files, fd_, "late", 5000, 4).status, status::ok); });
+  EXPECT_EQ(size(), 5004u);
+  EXPECT_EQ(read_all(), 5004u);
+}
+
 TEST_F(late, open_that_truncates_is_seen_by_who_has_the_file_open) {
   int fd = -1;
   store_->stall();

@@ -1,6 +1,7 @@
-// Goal: a read never returns bytes of another file, whatever changes between the steps of a call.
-// Method: gfile in one thread; the test holds a kernel's request back while another kernel learns
-// of a change.
+// Goal: a read never returns bytes of another file, and the size of a file never belongs to another
+// state of it, whatever changes between the steps of a call. Method: gfile in one thread; the test
+// holds a kernel's request back while another kernel learns of a change, or preempts kernels
+// between any two loads.
 #include <tanada/device/gfile.cuh>
 
 #include <gtest/gtest.h>
@@ -137,6 +138,42 @@ TEST_F(view, read_that_began_before_a_cut_returns_no_bytes_of_another_file) {
   ASSERT_GE(bytes.size(), short_size);
   for (u64 i = 0; i < bytes.size(); i++)
     ASSERT_EQ(bytes[i], i < short_size ? 'n' : 0) << "byte " << i;
+}
+
+// A page of an earlier state of the file, with the size of a later one or the other way round,
+// would be read past its end.
+TEST_F(view, size_and_key_that_a_call_takes_are_of_one_state_of_the_file) {
+  int fd = -1;
+  perform([&](gfile_ref files) { ASSERT_EQ(gopen(files, url, g_rdonly, &fd), status::ok); });
+  constexpr u32 view_count = 64, first_key = 1000;
+  auto const size_of = [](u32 file_key) {
+    return file_key % 2 == 0 ? long_size : short_size;
+  };
+  u32 seen_count = 0;
+  for (u64 seed = 1; seed <= 40; seed++) {
+    bool is_done = false;
+    perform(2, 200, seed, [&](gfile_ref) {
+      namespace d = gfile::device;
+      gfile::node &of = state().nodes[state().descriptors[0].node];
+      if (simt::block_rank() == 0) {
+        for (u32 i = 0; i < view_count; i++) {
+          u32 const file_key = first_key + i, epoch = u32(1000 * seed) + i;
+          d::adopt(of, {epoch, file_key, size_of(file_key)});
+        }
+        is_done = true;
+        return;
+      }
+      while (!is_done) {
+        d::range_check const seen = d::check_range(state(), fd, 0, 1, d::direction::read);
+        ASSERT_EQ(seen.status, status::ok);
+        if (seen.file_key < first_key)
+          continue;
+        seen_count++;
+        ASSERT_EQ(seen.file_size, size_of(seen.file_key)) << "key " << seen.file_key;
+      }
+    });
+  }
+  EXPECT_GT(seen_count, 1000u);
 }
 
 }  // namespace

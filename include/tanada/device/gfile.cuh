@@ -85,7 +85,7 @@ TND_DEVICE status gopen(Group group, gfile_ref files, const char *url, int flags
 ///
 /// size < requested only at the end of the file (ok) or on error; bytes past result.size are then
 /// unspecified. Errors: bad_file (not open, or not for reading), too_big (offset + size passes 2^36
-/// pages), fault (null buffer),
+/// pages or 4 PiB), fault (null buffer),
 ///         timed_out, io and what the store says. Other files go on.
 /// Cost:   a device-tier hit costs a lookup and a copy; a host-tier hit crosses PCIe without the
 /// CPU.

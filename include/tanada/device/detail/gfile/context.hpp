@@ -106,10 +106,12 @@ TND_DEVICE inline bool may_write(const descriptor &file) {
   return (file.flags & access_mask) != 0;
 }
 
-TND_DEVICE inline void grow(node &of, u64 size) {
+// A later view has its own size, which the host knows.
+TND_DEVICE inline void grow(node &of, u32 epoch, u64 size) {
   simt::device_atomic<u64> const current(of.size);
-  for (u64 seen = current.load_relaxed(); seen < size;)
-    if (current.compare_exchange_relaxed(seen, size))
+  u64 const grown = size_word(epoch, size);
+  for (u64 seen = current.load_relaxed(); is_size_of(seen, epoch) && seen < grown;)
+    if (current.compare_exchange_relaxed(seen, grown))
       return;
 }
 
@@ -160,20 +162,32 @@ TND_DEVICE inline void unlock(u32 &word) {
   simt::device_atomic<u32>(word).store_release(0);
 }
 
-// What an answer of the host says of a file.
-struct host_view {
+// A view of a file, as kernels have it or the host reports it.
+struct file_view {
   u32 epoch, file_key;
   u64 size;
 };
 
+// Relaxed loads, asked for together. They differ while another kernel is in adopt(), which waits
+// for nothing.
+TND_DEVICE inline file_view load_view(node &of) {
+  for (;;) {
+    u64 const size = simt::device_atomic<u64>(of.size).load_relaxed();
+    u64 const view = simt::device_atomic<u64>(of.view).load_relaxed();
+    if (is_size_of(size, u32(view)))
+      return {u32(view), u32(view >> 32), size_of_word(size)};
+    simt::pause(50);
+  }
+}
+
 // Take it over unless something newer is there: answers are handled in any order, and what kernels
 // wrote in the same epoch has made the size larger and stays.
-TND_DEVICE_CALL inline void adopt(node &of, const host_view &said) {
+TND_DEVICE_CALL inline void adopt(node &of, const file_view &said) {
   lock(of.lock);
-  if (int(said.epoch - simt::device_atomic<u32>(of.epoch).load_relaxed()) > 0) {
-    simt::device_atomic<u32>(of.file_key).store_relaxed(said.file_key);
-    simt::device_atomic<u64>(of.size).store_relaxed(said.size);
-    simt::device_atomic<u32>(of.epoch).store_release(said.epoch);
+  simt::device_atomic<u64> const view(of.view);
+  if (int(said.epoch - u32(view.load_relaxed())) > 0) {
+    simt::device_atomic<u64>(of.size).store_relaxed(size_word(said.epoch, said.size));
+    view.store_release(view_word(said.epoch, said.file_key));
   }
   unlock(of.lock);
 }

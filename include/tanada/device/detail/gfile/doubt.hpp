@@ -47,7 +47,8 @@ TND_DEVICE inline bool is_unanswered(status code, const rpc::reply &reply) {
 TND_DEVICE_CALL inline status renew_view(device_state &state, u32 number, u64 deadline_ns) {
   node &of = state.nodes[number];
   u64 const doubt = simt::device_atomic<u64>(of.doubt).load_acquire();
-  u64 const lost = mapping_word(simt::device_atomic<u32>(of.file_key).load_relaxed(), mapping_lost);
+  u32 const file_key = u32(simt::device_atomic<u64>(of.view).load_relaxed() >> 32);
+  u64 const lost = mapping_word(file_key, mapping_lost);
   if (!in_doubt(doubt) && simt::device_atomic<u64>(of.mapping).load_acquire() != lost)
     return status::ok;
   rpc::reply reply{};

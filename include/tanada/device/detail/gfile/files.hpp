@@ -338,7 +338,7 @@ TND_DEVICE_CALL inline status truncate(device_state &state, int fd, u64 size, u6
   descriptor *const file = find_descriptor(state, fd);
   if (file == nullptr || !may_write(*file))
     return status::bad_file;
-  if (size >> state.page_shift > tier::page_index_max)
+  if (size >> state.page_shift > tier::page_index_max || size > file_size_max)
     return status::too_big;
   rpc::reply reply{};
   u64 words[2] = {0, 0};

@@ -183,7 +183,8 @@ TND_DEVICE gstat_result gfstat(Group group, gfile_ref files, int fd) {
         if (file == nullptr)
           return status::bad_file;
         TND_TRY(d::renew_view(state, file->node, deadline_ns));
-        size = simt::device_atomic<u64>(state.nodes[file->node].size).load_acquire();
+        size = gfile::size_of_word(
+            simt::device_atomic<u64>(state.nodes[file->node].size).load_acquire());
         return status::ok;
       });
   return {code, group.broadcast(size)};

@@ -13,6 +13,7 @@ struct page_request {
   u64 page_index;
   u64 pages_wanted;  // from this one on, in the same call: a hint for merging
   u64 file_size;     // bytes
+  u32 epoch;         // of key and size: the low bits at least
   u64 deadline_ns;
   bool must_pin = false;  // a frame of the device tier, also if that means to wait for one
 };
@@ -161,7 +162,8 @@ TND_DEVICE inline u64 size_in_file(const device_state &state, const page_request
 
 // Bytes from a host frame to one or two places; on the second they may be void if the page turns
 // out to have gone. What lies behind the end of the file is zero and need not come so far. The size
-// is that after the fence by which a writer and a reader that places the page see one another.
+// is that after the fence by which a writer and a reader that places the page see one another, as
+// long as the file has the same view.
 template <class Group>
 TND_DEVICE inline void copy_frame(Group group, device_state &state, const page_request &wanted,
                                   u32 frame, const copy_plan &plan) {
@@ -173,8 +175,8 @@ TND_DEVICE inline void copy_frame(Group group, device_state &state, const page_r
     if (group.rank() == 0)
       now = simt::device_atomic<u64>(simt::constant(state.nodes)[wanted.node].size).load_relaxed();
     now = group.broadcast(now);
-    if (now > wanted.file_size)
-      size = size_in_file(state, wanted, plan, now);
+    if (is_size_of(now, wanted.epoch) && size_of_word(now) > wanted.file_size)
+      size = size_in_file(state, wanted, plan, size_of_word(now));
   }
   copy_page_part(group, page, plan, size);
 }

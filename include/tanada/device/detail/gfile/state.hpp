@@ -35,17 +35,37 @@ TND_HD inline u64 changes_word(u32 seen_count, bool to_come) {
   return u64(seen_count) << 1 | (to_come ? 1 : 0);
 }
 
+// A view of a file: its size and its file key, the first part of its pages' keys, which changes
+// when what is cached no longer holds. Views are numbered by the epoch of the host's record. A
+// view is two words, which a kernel loads one after the other. The size carries the low bits of its
+// epoch, so that it is never taken for the size of another view: the frame of a page that ends
+// before such a size holds bytes of other files there.
+inline constexpr u32 view_size_bits = 52;
+inline constexpr u64 file_size_max = (u64{1} << view_size_bits) - 1;
+TND_HD inline u64 view_word(u32 epoch, u32 file_key) {
+  return u64(file_key) << 32 | epoch;
+}
+TND_HD inline u64 size_word(u32 epoch, u64 size) {
+  return u64(epoch) << view_size_bits | (size < file_size_max ? size : file_size_max);
+}
+TND_HD inline u64 size_of_word(u64 word) {
+  return word & file_size_max;
+}
+// Of an epoch only the low bits count.
+TND_HD inline bool is_size_of(u64 word, u32 epoch) {
+  return word >> view_size_bits == (u64(epoch) << view_size_bits) >> view_size_bits;
+}
+
 // An open file as the host numbers them: one node a URL, whatever the number of descriptors.
 struct alignas(64) node {
-  u32 epoch;     // of the host's record; the first descriptor of an epoch sets key and size
-  u32 file_key;  // first part of its pages' keys; another one when what is cached no longer holds
-  u64 size;      // bytes, with what this instance wrote
-  u64 mapping;   // mapping_word(); holds for the file key in it only
-  u64 doubt;     // see device/doubt.hpp
-  u32 missing;   // 1: the last page looked for was not in the host tier: whoever misses asks the
-                 // host without a look
-  u32 lock;      // kernels': held to take over an answer and to count an unsent close, never while
-                 // waiting
+  u64 view;     // view_word(); the first descriptor of an epoch sets key and size
+  u64 size;     // size_word(): bytes, with what this instance wrote
+  u64 mapping;  // mapping_word(); holds for the file key in it only
+  u64 doubt;    // see device/doubt.hpp
+  u32 missing;  // 1: the last page looked for was not in the host tier: whoever misses asks the
+                // host without a look
+  u32 lock;     // kernels': held to take over an answer and to count an unsent close, never while
+                // waiting
   u32 reserved[4];
 };
 static_assert(sizeof(node) == 64);

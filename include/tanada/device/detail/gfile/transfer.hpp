@@ -13,6 +13,7 @@ struct range_check {
   u32 file_key;
   u32 mapping;  // slot, 0: none
   u64 file_size;
+  u32 epoch = 0;             // of key and size: the low bits at least
   bool is_doubtful = false;  // leader only: see renew_view()
 };
 
@@ -38,24 +39,25 @@ TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 
   if (!is_open_as(word, fd) || !allowed)
     return {status::bad_file, 0, 0, 0, 0};
   node &of = simt::constant(state.nodes)[number];
-  u64 file_size = simt::device_atomic<u64>(of.size).load_relaxed();
-  u32 const key = simt::device_atomic<u32>(of.file_key).load_relaxed();
   u64 mapping = simt::device_atomic<u64>(of.mapping).load_relaxed();
-  bool const is_doubtful = in_doubt(simt::device_atomic<u64>(of.doubt).load_relaxed());
-  u64 const limit = (tier::page_index_max + 1) << simt::constant(state.page_shift);
+  u64 const doubt = simt::device_atomic<u64>(of.doubt).load_relaxed();
+  file_view view = load_view(of);
+  u64 const pages = (tier::page_index_max + 1) << simt::constant(state.page_shift);
+  u64 const limit = pages < file_size_max ? pages : file_size_max;
   bool const fits = offset <= limit && size <= limit - offset;
   // A read past the end is short, however large it is; a write past the limit is not possible.
   if (!fits && (way == direction::write || offset > limit))
     return {status::too_big, 0, 0, 0, 0};
-  if (u32(mapping >> 32) == key && u32(mapping) != 0) {
+  if (u32(mapping >> 32) == view.file_key && u32(mapping) != 0) {
     // Zeros follow the end where a mapped page is copied, for others too: the size must not be of
     // before the mapping.
     mapping = simt::device_atomic<u64>(of.mapping).load_acquire();
-    file_size = simt::device_atomic<u64>(of.size).load_relaxed();
+    view = load_view(of);
   }
-  bool const is_lost = mapping == mapping_word(key, mapping_lost);
-  u32 const slot = u32(mapping >> 32) == key && !is_lost ? u32(mapping) : 0;
-  return {status::ok, number, key, slot, file_size, is_doubtful || is_lost};
+  bool const is_lost = mapping == mapping_word(view.file_key, mapping_lost);
+  u32 const slot = u32(mapping >> 32) == view.file_key && !is_lost ? u32(mapping) : 0;
+  return {
+      status::ok, number, view.file_key, slot, view.size, view.epoch, in_doubt(doubt) || is_lost};
 }
 
 template <class Group>
@@ -64,8 +66,10 @@ TND_DEVICE inline range_check share(Group group, range_check mine) {
   u64 const first =
       group.broadcast(u64(u32(int(mine.status))) << 32 | mine.mapping << 16 | mine.node);
   u32 const key = group.broadcast(mine.file_key);
-  u64 const size = group.broadcast(mine.file_size);
-  return {status(int(u32(first >> 32))), u32(first) & 0xffff, key, u32(first) >> 16, size};
+  u64 const size = group.broadcast(size_word(mine.epoch, mine.file_size));
+  return {
+      status(int(u32(first >> 32))), u32(first) & 0xffff, key, u32(first) >> 16, size_of_word(size),
+      u32(size >> view_size_bits)};
 }
 
 // A mapping that is no memory, on the host executor alone: its descriptor, or -1.
@@ -121,6 +125,7 @@ TND_DEVICE inline moved read(Group group, device_state &state, const range_check
                               page,
                               pages_left,
                               file.file_size,
+                              file.epoch,
                               deadline_ns};
     u8 *const target = static_cast<u8 *>(buffer) + (position - offset);
     page_view const view = acquire_page(group, state, wanted, step == page_size ? target : nullptr);
@@ -144,18 +149,27 @@ TND_DEVICE inline moved read(Group group, device_state &state, const range_check
   return {status::ok, end - offset};
 }
 
-// Leader only: the bytes of a page have changed. The answer of `lent` names the view of the file
-// that they belong to, which may be newer than ours; whoever reads after us must see that one.
-TND_DEVICE inline void announce_write(device_state &state, const page_request &wanted,
-                                      rpc::ticket lent) {
+// Leader only: the file reaches to `size` now. The answer of `lent` names the view of the file that
+// the bytes belong to, which may be newer than ours; whoever reads after us must see that one. Its
+// file key.
+TND_DEVICE inline u32 grow_by_write(device_state &state, const page_request &wanted,
+                                    rpc::ticket lent, u64 size) {
   u64 words[3];
   for (u32 i = 0; i < 3; i++)
     words[i] =
         simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(lent)[i])).load_relaxed();
+  file_view const view{u32(words[0]), u32(words[1]), words[2]};
   node &of = simt::constant(state.nodes)[wanted.node];
-  if (simt::device_atomic<u32>(of.epoch).load_acquire() != u32(words[0]))
-    adopt(of, {u32(words[0]), u32(words[1]), words[2]});
-  u64 const key = tier::page_key(u32(words[1]), wanted.page_index);
+  if (u32(simt::device_atomic<u64>(of.view).load_acquire()) != view.epoch)
+    adopt(of, view);
+  grow(of, view.epoch, size);
+  return view.file_key;
+}
+
+// Leader only: the bytes of a page of the view with `file_key` have changed.
+TND_DEVICE inline void announce_write(device_state &state, const page_request &wanted,
+                                      u32 file_key) {
+  u64 const key = tier::page_key(file_key, wanted.page_index);
   state.device_table.invalidate(key);
   if (key != wanted.key)
     state.device_table.invalidate(wanted.key);
@@ -190,13 +204,14 @@ TND_DEVICE inline status write_page(Group group, device_state &state, const page
                        source, end - begin);
     // Who places the page in the device tier and does not see the size that it has now is seen by
     // announce_write().
+    u64 const size = (wanted.page_index << simt::constant(state.page_shift)) + end;
+    u32 file_key = 0;
     if (group.rank() == 0)
-      grow(simt::constant(state.nodes)[wanted.node],
-           (wanted.page_index << simt::constant(state.page_shift)) + end);
+      file_key = grow_by_write(state, wanted, lent, size);
     simt::fence_system();
     group.sync();
     if (group.rank() == 0)
-      announce_write(state, wanted, lent);
+      announce_write(state, wanted, file_key);
   }
   if (group.rank() == 0 && frame != rpc::no_answer)
     state.ring.finish(lent, false);
@@ -214,8 +229,9 @@ TND_DEVICE inline moved write(Group group, device_state &state, const range_chec
     u64 const page = position >> simt::constant(state.page_shift),
               in_page = position & (page_size - 1);
     u64 const step = page_size - in_page < end - position ? page_size - in_page : end - position;
-    page_request const wanted{
-        file.node, 0, tier::page_key(file.file_key, page), page, 1, file.file_size, deadline_ns};
+    page_request const wanted{file.node,  0,          tier::page_key(file.file_key, page),
+                              page,       1,          file.file_size,
+                              file.epoch, deadline_ns};
     code = write_page(group, state, wanted, static_cast<const u8 *>(buffer) + (position - offset),
                       in_page, in_page + step);
     if (code == status::ok)
@@ -264,7 +280,7 @@ TND_DEVICE inline map_outcome map(Group group, device_state &state, const range_
   page_view const view =
       acquire_page(group, state,
                    {file.node, memory_mapping(state, file), tier::page_key(file.file_key, page),
-                    page, 1, file.file_size, deadline_ns, true},
+                    page, 1, file.file_size, file.epoch, deadline_ns, true},
                    nullptr);
   group.sync();
   if (view.status != status::ok)
