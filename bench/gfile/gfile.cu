@@ -3,8 +3,8 @@
 //
 //   bench_gfile[_cuda] [--json FILE] [--file PATH] [--memory FOLDER] [--size MIB] [--chunk KIB]
 //   [--blocks N]
-//                      [--only
-//                      miss|misses|random|sequential|memory|device|sizes|write|strings|opens|defaults]
+//                      [--only miss|misses|random|sequential|memory|device|sizes|write|
+//                              strings|opens|stream|defaults]
 //                      [--strings "OPTIONS OF string_match"]
 //
 // --file: read this file, made if it is not there, and not one in the folder for temporary files.
@@ -136,8 +136,16 @@ int run(int argc, char **argv) {
     miss_latency(to);
   if (wanted("misses"))
     miss_rate(to);
-  if (wanted("opens"))
-    opens(to, memory);
+  if (wanted("opens")) {
+    opens(to, memory, "");
+    opens(to, std::filesystem::temp_directory_path(), " on a disk");
+  }
+  if (only == "stream") {
+    make_file(path, how.size);
+    stream_by_default(to, path, how);
+    if (temporary)
+      std::filesystem::remove(path);
+  }
   if (wanted("defaults")) {
     make_file(path, how.size);
     by_default(to, path, memory, how);

@@ -94,6 +94,10 @@ double seconds_by_kernel(const small_files &all, u32 count, examples::device_arr
                        failures.data());
   on.wait();
   double const took = now_s() - start;
+  tnd_gfile_statistics const seen = on.statistics();
+  std::fprintf(stderr, "    %.1f k/s, %llu requests, %llu host hits, %llu misses\n",
+               count / took / 1e3, (unsigned long long)seen.requests,
+               (unsigned long long)seen.host_hits, (unsigned long long)seen.misses);
   if (failures.to_host()[0] != 0)
     throw std::runtime_error(std::to_string(failures.to_host()[0]) + " small files were not read");
   for (u32 i = 0; i < count; i += 97) {
@@ -107,7 +111,7 @@ double seconds_by_kernel(const small_files &all, u32 count, examples::device_arr
 
 }  // namespace
 
-void opens(report &to, const std::string &folder) {
+void opens(report &to, const std::string &folder, const std::string &where) {
   u32 const count = 10'000;
   small_files const all{folder, count};
   examples::device_array<u8> target(count * small_size);
@@ -118,8 +122,9 @@ void opens(report &to, const std::string &folder) {
     target.clear();
     mine.push_back(seconds_by_kernel(all, count, target));
   }
-  to.add({"10000 files of 16 KiB opened, read and closed by warps, default settings",
-          count / median(mine) / 1e3, "k/s",
+  std::string const what =
+      "10000 files of 16 KiB" + where + " opened, read and closed by warps, default settings";
+  to.add({what, count / median(mine) / 1e3, "k/s",
           on_gpu ? "16 threads with open, pread, copy and close"
                  : "2 threads with open, pread, copy and close",
           count / median(hand) / 1e3, on_gpu ? std::optional<double>{0.8} : std::nullopt,

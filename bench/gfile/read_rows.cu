@@ -149,6 +149,10 @@ tnd_gfile_config default_config() {
   return config;
 }
 
+std::string stream_row(const reading &how) {
+  return "default settings: first read of a cached file of " + mib(how.size) + " by a kernel";
+}
+
 // Median seconds of first reads with these settings: new tiers each time.
 double first_reads(const std::string &path, examples::device_array<u8> &target, const reading &how,
                    const tnd_gfile_config &config) {
@@ -166,19 +170,25 @@ double first_reads(const std::string &path, examples::device_array<u8> &target, 
 
 }  // namespace
 
-void by_default(report &to, const std::string &path, const std::string &memory,
-                const reading &how) {
+void stream_by_default(report &to, const std::string &path, const reading &how) {
   examples::device_array<u8> target(how.size);
   double const gb = double(how.size) / 1e9;
   double const hand = best_by_hand(path, target.data(), how.size);
   double const tuned = cold_reads(path, target, how, how.size / 16);
   double const plain = first_reads(path, target, how, default_config());
-  std::string const what =
-      "default settings: first read of a cached file of " + mib(how.size) + " by a kernel";
+  std::string const what = stream_row(how);
   to.add({what, gb / plain, "GB/s", "with settings tuned for it", gb / tuned, gpu_bar(0.85),
           better::higher});
   to.add({what, gb / plain, "GB/s", "pread by 8 or 16 threads with pinned double buffers",
           gb / hand, gpu_bar(0.85), better::higher});
+}
+
+void by_default(report &to, const std::string &path, const std::string &memory,
+                const reading &how) {
+  stream_by_default(to, path, how);
+  examples::device_array<u8> target(how.size);
+  double const gb = double(how.size) / 1e9;
+  std::string const what = stream_row(how);
   // What a user might set: which setting makes the difference.
   for (u32 page : {64u << 10, 256u << 10, 1u << 20})
     for (u64 host : {128ull << 20, 512ull << 20}) {

@@ -28,9 +28,11 @@ void miss_latency(report &to);
 void miss_rate(report &to);
 
 // 10,000 small files by warps, as they come and with default settings, against threads of the host.
-void opens(report &to, const std::string &folder);
+// `where` is words for the folder's place.
+void opens(report &to, const std::string &folder, const std::string &where);
 
 // Streams with default settings, against tuned ones and what a careful program does.
+void stream_by_default(report &to, const std::string &path, const reading &how);
 void by_default(report &to, const std::string &path, const std::string &memory, const reading &how);
 
 void writing(report &to, const std::string &folder, const reading &how);

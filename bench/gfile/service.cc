@@ -1,8 +1,10 @@
 // bench/gfile/service: what the host's side of gfile costs, without a GPU: threads write the
 // mailbox as kernels do (tanada/device/detail/rpc/ring.hpp), each request a miss of a 4 KiB page of mem://.
 //
-//   bench_service [--json FILE] [--threads N[,N...]] [--only inline|latency|rate|idle] [--seconds
-//   S]
+//   bench_service [--json FILE] [--threads N[,N...]] [--only inline|files|latency|rate|idle]
+//                 [--seconds S]
+//
+// The rows of files open small files of mem://, read and close them, on as many slots as there are.
 //
 // Inline rows have the player and the host in one thread, so that they tell what a request costs in
 // processor time even on a busy machine. The players of the other rows need a processor each,
@@ -10,6 +12,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -82,11 +85,11 @@ void make_file() {
 
 class instance {
  public:
-  explicit instance(u32 threads) {
+  explicit instance(u32 threads, u32 page_bytes = page_size) : page_bytes_{page_bytes} {
     tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
-    config.page_size = page_size;
-    config.device_tier_size = 1u << 20;
-    config.host_tier_size = tier_pages * page_size;
+    config.page_size = page_bytes;
+    config.device_tier_size = std::max(1u << 20, page_bytes);
+    config.host_tier_size = std::max<u64>(tier_pages * page_size, 1024ull * page_bytes);
     config.service_threads = threads;
     auto made = gfile::session::create(
         config, {port::host_gpu_open(), std::make_unique<port::store_registry>(),
@@ -96,6 +99,8 @@ class instance {
     auto const &state = *static_cast<const gfile::device_state *>(session_->ref().state);
     ring_ = state.ring;
     frames_ = state.host_frames;
+    table_ = state.host_table;
+    closes_ = state.closes;
     open(threads);
   }
   ~instance() {
@@ -109,10 +114,23 @@ class instance {
     return ring_;
   }
   const u8 *frame(u32 index) const {
-    return frames_ + u64(index) * page_size;
+    return frames_ + u64(index) * page_bytes_;
+  }
+  const gfile::host_table &table() const {
+    return table_;
   }
   u32 file() const {
     return file_;
+  }
+  bool is_answered(u32 slot) const {
+    const rpc::answer &from = ring_.mail->answers[slot];
+    u64 const sequence = sequences_[slot];
+    return __atomic_load_n(&from.head[0], __ATOMIC_ACQUIRE) >> 32 == sequence &&
+           __atomic_load_n(&from.head[1], __ATOMIC_ACQUIRE) >> 32 == sequence;
+  }
+  void post_close(u64 ticket, u32 file) {
+    u64 &entry = closes_->entries[ticket % gfile::close_list_size];
+    __atomic_store_n(&entry, gfile::close_entry(ticket, file), __ATOMIC_RELEASE);
   }
   // Slots are shared out by number: one player has a slot.
   rpc::ticket next_ticket(u32 slot) {
@@ -146,7 +164,10 @@ class instance {
 
   std::unique_ptr<gfile::session> session_;
   rpc::ring_ref ring_{};
+  u32 page_bytes_;
   const u8 *frames_ = nullptr;
+  gfile::host_table table_{};
+  gfile::close_list *closes_ = nullptr;
   u32 file_ = 0;
   u32 sequences_[rpc::slot_count] = {};
 };
@@ -165,7 +186,7 @@ class player {
   u32 round(bool again = true) {
     u32 taken = 0;
     for (u32 i = 0; i < asked_.size(); i++) {
-      if (asked_[i] == nothing || !answered(first_ + i))
+      if (asked_[i] == nothing || !on_.is_answered(first_ + i))
         continue;
       take(i);
       taken++;
@@ -185,13 +206,6 @@ class player {
 
  private:
   static constexpr u64 nothing = ~u64{0};
-
-  bool answered(u32 slot) const {
-    const rpc::answer &from = on_.ring().mail->answers[slot];
-    u64 const sequence = on_.ticket(slot).sequence;
-    return __atomic_load_n(&from.head[0], __ATOMIC_ACQUIRE) >> 32 == sequence &&
-           __atomic_load_n(&from.head[1], __ATOMIC_ACQUIRE) >> 32 == sequence;
-  }
 
   void ask(u32 i) {
     u64 const page = next_ * 40503 % page_count;
@@ -217,6 +231,106 @@ class player {
   u64 next_, turns_;
 };
 
+constexpr u32 small_count = 10'000, small_size = 16 << 10, default_page_size = 128 << 10;
+
+std::string small_url(u32 number) {
+  return "mem://bench/small" + std::to_string(100'000 + number);
+}
+
+void make_small_files() {
+  port::store_registry stores;
+  auto where = stores.find(url);
+  check(where.ok() ? status::ok : where.error(), "find the store");
+  auto queue = std::move(where.value()->queue_create(4)).value();
+  std::vector<std::byte> bytes(small_size);
+  for (u32 i = 0; i < small_count; i++) {
+    port::store_op op;
+    port::store_completion done;
+    op.kind = port::store_op_kind::open;
+    op.url = small_url(i);
+    op.open_flags = {.read = true, .write = true, .create = true};
+    if (!queue->try_perform(op, done))
+      throw std::runtime_error("mem:// waits");
+    check(done.code, "make a small file");
+    op.file = done.file;
+    op.kind = port::store_op_kind::write;
+    u64 const mark = mark_of(i);
+    std::memcpy(bytes.data(), &mark, sizeof mark);
+    op.buffers = {{bytes.data(), bytes.size()}};
+    done = {};
+    (void)queue->try_perform(op, done);
+    check(done.code, "write a small file");
+    op.kind = port::store_op_kind::close;
+    (void)queue->try_perform(op, done);
+  }
+}
+
+// Plays `count` warps that take small files in turn: open, a look in the host tier, close.
+class opener {
+ public:
+  opener(instance &on, u32 count) : on_{on}, files_(count) {
+    for (u32 i = 0; i < count; i++)
+      ask(i);
+  }
+
+  u32 round(bool again = true) {
+    u32 taken = 0;
+    for (u32 i = 0; i < files_.size(); i++) {
+      if (files_[i] == none || !on_.is_answered(i))
+        continue;
+      take(i);
+      taken++;
+      if (again)
+        ask(i);
+      else
+        files_[i] = none;
+    }
+    return taken;
+  }
+
+  bool is_done() const {
+    return std::all_of(files_.begin(), files_.end(), [](u32 file) { return file == none; });
+  }
+
+  u64 found_count() const {
+    return found_count_;
+  }
+
+ private:
+  static constexpr u32 none = ~u32{0};
+
+  void ask(u32 slot) {
+    files_[slot] = next_++ % small_count;
+    rpc::ticket const mine = on_.next_ticket(slot);
+    rpc::request &body = on_.ring().body(mine);
+    body.op = u32(gfile::op::open);
+    body.words[0] = O_RDONLY;
+    body.words[1] = 0;
+    body.words[2] = tickets_;
+    std::strcpy(on_.ring().text(mine), small_url(files_[slot]).c_str());
+    on_.ring().post(mine);
+  }
+
+  void take(u32 slot) {
+    const rpc::answer &from = on_.ring().mail->answers[slot];
+    check(status(int(u32(from.head[0]))), "open");
+    tier::peek_result const seen = on_.table().peek(tier::page_key(u32(from.words[1]), 0));
+    if (seen.frame != tier::no_frame) {
+      u64 mark;
+      std::memcpy(&mark, on_.frame(seen.frame), sizeof mark);
+      if (mark != mark_of(files_[slot]))
+        throw std::runtime_error("wrong bytes of a small file");
+      found_count_++;
+    }
+    on_.ring().finish(on_.ticket(slot), false);
+    on_.post_close(tickets_++, u32(from.head[1]));
+  }
+
+  instance &on_;
+  std::vector<u32> files_;  // that each warp is at
+  u64 next_ = 0, tickets_ = 0, found_count_ = 0;
+};
+
 // Processor time of this thread.
 double thread_s() {
   timespec time{};
@@ -237,6 +351,27 @@ double run_inline(u32 warps, double seconds) {
       count += kernels.round();
     }
   kernels.end([&] { on.step(); });
+  return took / double(count) * 1e9;
+}
+
+// Nanoseconds a small file, all in this thread.
+double run_files(u32 warps, double seconds) {
+  instance on{0, default_page_size};
+  opener kernels{on, warps};
+  u64 count = 0;
+  double const start = thread_s();
+  double took = 0;
+  while ((took = thread_s() - start) < seconds)
+    for (u32 i = 0; i < 16; i++) {
+      on.step();
+      count += kernels.round();
+    }
+  while (!kernels.is_done()) {
+    on.step();
+    kernels.round(false);
+  }
+  if (kernels.found_count() < count / 2)
+    throw std::runtime_error("few small files come with their open");
   return took / double(count) * 1e9;
 }
 
@@ -358,6 +493,12 @@ int run(int argc, char **argv) {
       to.add({"host and player in one thread, " + std::to_string(warps) + " misses in flight",
               run_inline(warps, seconds), "ns/request", "", std::nullopt, std::nullopt,
               better::lower});
+  if (wanted("files")) {
+    make_small_files();
+    for (u32 warps : {32u, 1000u})
+      to.add({"host and player in one thread, small files by " + std::to_string(warps) + " warps",
+              run_files(warps, seconds), "ns/file", "", std::nullopt, std::nullopt, better::lower});
+  }
   if (wanted("latency"))
     for (u32 count : threads)
       to.add({"one miss at a time, " + std::to_string(count) + " service threads",

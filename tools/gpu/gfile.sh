@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# On a machine with a GPU: gfile's contract, then its rows of small files and of default settings.
+# On a machine with a GPU: gfile's rows of small files and of default settings, then its contract.
 # usage: tools/gpu/gfile.sh FOLDER RESULTS [part of bench_gfile ...]; FOLDER is what tools/gpu/pack.sh made. Results last.
+# GTEST_FILTER names the contract's tests to run.
 set -uo pipefail
 folder=$(cd "${1:?}" && pwd)
 results=${2:?}
@@ -13,10 +14,10 @@ nvidia-smi -L
 nproc
 lscpu | grep -E 'Model name|L3'
 ulimit -n
-timeout 150 "$folder/bin/gfile_contract_cuda" >"$results/gfile_contract.log" 2>&1 || failed=1
 for part in $parts; do
   timeout 150 "$folder/bin/bench_gfile_cuda" --only "$part" --json "$results/gfile_$part.json" >"$results/gfile_$part.log" 2>&1 || failed=1
 done
+timeout 150 "$folder/bin/gfile_contract_cuda" >"$results/gfile_contract.log" 2>&1 || failed=1
 grep -E '^\[  (FAILED|PASSED|SKIPPED)' "$results/gfile_contract.log" | tail -n 20
 grep -E 'Failure' -A 8 "$results/gfile_contract.log" | head -n 80
 for part in $parts; do tail -n 20 "$results/gfile_$part.log" | cut -c1-220; done
