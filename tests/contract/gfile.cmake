@@ -1,5 +1,7 @@
 # gfile's contract, on the host executor and, where nvcc is, for a GPU (77: there is none).
-set(gfile_contract_sources contract/gfile_contract.cu contract/gfile_calls.cu contract/gfile_paths.cu contract/gfile_main.cc)
+set(gfile_contract_sources
+    contract/gfile_contract.cu contract/gfile_calls.cu contract/gfile_paths.cu
+    contract/gfile_small.cu contract/gfile_main.cc)
 tanada_kernel_executable(gfile_contract HOST SOURCES ${gfile_contract_sources})
 target_link_libraries(gfile_contract PRIVATE tanada_options GTest::gtest)
 add_test(NAME gfile_contract COMMAND gfile_contract)

@@ -88,6 +88,9 @@ class attack {
     body.file = file < 250 ? file % 6 : ~0u - (file - 250);
     for (u64 &each : body.words)
       each = word();
+    bool const is_by_name = body.op == u32(gfile::op::open) || body.op == u32(gfile::op::unlink);
+    if (is_by_name && body.words[2] > 4)
+      body.words[2] = posted_closes_;
     put_text(mail_->texts[slot]);
     // The next sequence, short or not. The words of a short request may stay away until the end.
     u32 const posted = (mail_->posted[slot] & ~1u) + 2 + (byte() & 1);
@@ -111,10 +114,23 @@ class attack {
       return finish(slot, (byte() & 1) != 0);
     if (what == 4 && byte() < 40)
       mail_->posted[slot] = u32(word());
+    if (what == 6 && byte() < 80)
+      post_close();
     if (what == 5 && byte() < 40)
       mail_->finished[slot][byte() & 1] = u32(word());
     for (u32 i = 0, count = byte() % 40; i < count; i++)
       turn();
+  }
+
+  void post_close() {
+    u64 const file = byte();
+    u32 const node = u32(file < 250 ? file % 6 : file << 24);
+    u64 const entry = gfile::close_entry(posted_closes_, node);
+    closes()[posted_closes_ % gfile::close_list_size] = file == 255 ? word() : entry;
+    posted_closes_++;
+  }
+  u64 *closes() {
+    return state().closes->entries;
   }
 
   void finish(u32 slot, bool canceled) {
@@ -161,6 +177,7 @@ class attack {
   sim::clock clock_{world_};
   std::unique_ptr<gfile::session> session_;
   rpc::mailbox *mail_ = nullptr;
+  u64 posted_closes_ = 0;
 };
 
 }  // namespace

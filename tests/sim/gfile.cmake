@@ -15,7 +15,7 @@ target_link_libraries(gfile_late PRIVATE tanada_products_gfile tanada_sim tanada
 add_test(NAME gfile_late COMMAND gfile_late)
 set_tests_properties(gfile_late PROPERTIES TIMEOUT 60)
 add_executable(gfile_view sim/gfile_view_test.cc)
-target_link_libraries(gfile_view PRIVATE tanada_gfile tanada_sim tanada_options GTest::gtest GTest::gtest_main)
+target_link_libraries(gfile_view PRIVATE tanada_products_gfile tanada_sim tanada_options GTest::gtest GTest::gtest_main)
 add_test(NAME gfile_view COMMAND gfile_view)
 set_tests_properties(gfile_view PROPERTIES TIMEOUT 60)
 foreach(part hold/fair hold/errors hold/losses hold/stalls repeat planted)

@@ -331,6 +331,184 @@ TEST_F(late_close, without_a_slot_keeps_its_error_for_the_host) {
   EXPECT_EQ(session_->wait(0), status::ok);
 }
 
+// ---- files that are only read
+
+class late_reader : public late {
+ protected:
+  void SetUp() override {
+    late::SetUp();
+    close(fd_);
+    fd_ = -1;
+  }
+
+  void close(int fd) {
+    perform([&](gfile_ref files) { EXPECT_EQ(gclose(files, fd), status::ok); });
+  }
+
+  // The kernel's close is posted. The host does not get to it before somebody asks in the first
+  // block's slot.
+  void close_unserved(int fd) {
+    is_served_ = [] {
+      return false;
+    };
+    close(fd);
+    serve_first_block_first();
+  }
+
+  // Another node puts another file in the place of this one.
+  void replace(const std::string &name, const std::string &bytes) {
+    auto const queue = std::move(store_->queue_create(4)).value();
+    auto const now = [&](port::store_op op) {
+      EXPECT_EQ(queue->post(std::move(op)), status::ok);
+      port::store_completion done[1];
+      while (queue->poll(done) == 0)
+        world_.advance(1'000);
+      return done[0].file;
+    };
+    port::store_op op;
+    op.kind = port::store_op_kind::unlink;
+    op.url = name;
+    (void)now(op);
+    op.kind = port::store_op_kind::open;
+    op.open_flags = {.read = true, .write = true, .create = true};
+    op.file = now(op);
+    op.kind = port::store_op_kind::close;
+    (void)now(op);
+    store_->contents_set(name, bytes);
+  }
+
+  // Opens, reads and closes a file of one page that is new to the instance.
+  struct outcome {
+    status opened, read;
+    u64 requests;
+  };
+  outcome read_once(u32 number) {
+    std::string const name = "sim://small" + std::to_string(number);
+    store_->contents_set(name, std::string(1'000, char('a' + number % 26)));
+    outcome seen{};
+    u64 const before = requests();
+    int fd = -1;
+    char bytes[1'000];
+    perform([&](gfile_ref files) {
+      seen.opened = gopen(files, name.c_str(), g_rdonly, &fd);
+      seen.read = gread(files, fd, bytes, 0, sizeof bytes).status;
+      EXPECT_EQ(gclose(files, fd), status::ok);
+    });
+    bool const is_good = seen.read != status::ok || bytes[999] == char('a' + number % 26);
+    EXPECT_TRUE(is_good) << name;
+    settle();
+    seen.requests = requests() - before;
+    return seen;
+  }
+};
+
+TEST_F(late_reader, an_open_is_served_after_the_close_before_it) {
+  ASSERT_EQ(open(g_rdonly, fd_), status::ok);
+  close_unserved(fd_);
+  replace(url, "another");
+  ASSERT_EQ(open(g_rdonly, fd_), status::ok);
+  EXPECT_EQ(size(), 7u);
+  EXPECT_EQ(read_all(), 7u);
+  close(fd_);
+}
+
+TEST_F(late_reader, an_open_waits_for_a_close_that_is_on_its_way) {
+  u64 const ticket = state().closes_posted++;
+  EXPECT_EQ(open(g_rdonly, fd_), status::timed_out);
+  EXPECT_EQ(opens(), 0u);
+  using tanada::gfile::close_list_size;
+  state().closes->entries[ticket % close_list_size] = tanada::gfile::close_entry(ticket, 60);
+  ASSERT_EQ(open(g_rdonly, fd_), status::ok);
+  settle();
+  EXPECT_EQ(opens(), 1u) << "the open that nobody waited for is not carried out";
+  close(fd_);
+}
+
+TEST_F(late_reader, a_name_is_deleted_after_the_close_before) {
+  ASSERT_EQ(open(g_rdonly, fd_), status::ok);
+  close_unserved(fd_);
+  perform([&](gfile_ref files) { EXPECT_EQ(gunlink(files, url), status::ok); });
+  EXPECT_EQ(opens(), 0u);
+  EXPECT_EQ(open(g_rdonly, fd_), status::no_entry);
+}
+
+TEST_F(late_reader, closes_that_are_pending_at_the_end_are_carried_out) {
+  int fds[3];
+  for (u32 i = 0; i < 3; i++) {
+    std::string const name = "sim://pending" + std::to_string(i);
+    store_->contents_set(name, "bytes");
+    perform([&](gfile_ref files) {
+      ASSERT_EQ(gopen(files, name.c_str(), g_rdonly, &fds[i]), status::ok);
+    });
+  }
+  for (int fd : fds)
+    close_unserved(fd);
+  EXPECT_EQ(opens(), 3u);
+  is_served_ = [] {
+    return true;
+  };
+  EXPECT_EQ(session_->shut_down(), status::ok);
+  EXPECT_EQ(opens(), 0u);
+}
+
+TEST_F(late_reader, a_wait_comes_after_the_closes_of_kernels) {
+  ASSERT_EQ(open(g_rdonly, fd_), status::ok);
+  close_unserved(fd_);
+  EXPECT_EQ(opens(), 1u);
+  EXPECT_EQ(session_->wait(50'000'000), status::ok);
+  EXPECT_EQ(opens(), 0u);
+}
+
+TEST_F(late_reader, a_close_that_fails_after_reading_has_lost_nothing) {
+  ASSERT_EQ(open(g_rdonly, fd_), status::ok);
+  sim::store_faults faults;
+  faults.errors[size_t(port::store_op_kind::close)] = {100, status::stale};
+  store_->faults_set(faults);
+  close(fd_);
+  settle();
+  EXPECT_EQ(opens(), 0u);
+  EXPECT_EQ(session_->wait(0), status::ok);
+}
+
+TEST_F(late_reader, a_close_of_a_store_that_does_not_answer_holds_up_one_wait) {
+  ASSERT_EQ(open(g_rdonly, fd_), status::ok);
+  store_->stall();
+  close(fd_);
+  u64 const began_ns = world_.now_ns();
+  EXPECT_EQ(session_->wait(TND_NO_DEADLINE), status::ok);
+  u64 const first_ns = world_.now_ns() - began_ns;
+  EXPECT_GE(first_ns, 100'000'000u) << "the instance's timeout";
+  EXPECT_EQ(session_->wait(TND_NO_DEADLINE), status::ok);
+  EXPECT_LT(world_.now_ns() - began_ns - first_ns, 1'000'000u);
+}
+
+// The simulated store gives bytes with an open now and then.
+TEST_F(late_reader, a_small_file_takes_one_request_where_its_bytes_come_with_the_open) {
+  u32 count[3] = {};
+  for (u32 i = 0; i < 24; i++) {
+    outcome const seen = read_once(i);
+    EXPECT_EQ(seen.read, status::ok);
+    ASSERT_TRUE(seen.requests == 1 || seen.requests == 2) << seen.requests;
+    count[seen.requests]++;
+  }
+  EXPECT_GT(count[1], 0u);
+  EXPECT_GT(count[2], 0u);
+}
+
+TEST_F(late_reader, an_open_without_its_bytes_is_good_and_the_read_has_the_error) {
+  sim::store_faults faults;
+  faults.errors[size_t(port::store_op_kind::read)] = {100, status::io};
+  store_->faults_set(faults);
+  u32 failed = 0;
+  for (u32 i = 0; i < 24; i++) {
+    outcome const seen = read_once(i);
+    EXPECT_EQ(seen.opened, status::ok);
+    EXPECT_TRUE(seen.read == status::ok || seen.read == status::io);
+    failed += seen.read == status::io;
+  }
+  EXPECT_GT(failed, 0u);
+}
+
 // ---- an end that does not come in time
 
 class late_end : public late {

@@ -82,7 +82,8 @@ class relay_queue final : public tanada::port::store_queue {
       for (auto const &buffer : op.buffers)
         done.size += buffer.size;
     }
-    bool const reads = op.kind == store_op_kind::read && done.size > 0;
+    bool const moves = op.kind == store_op_kind::read || op.kind == store_op_kind::open;
+    bool const reads = moves && done.size > 0;
     bool const flips = planted_ == plant::flipped_direct
                            ? reads && window_.holds(op.buffers[0])
                            : planted_ == plant::flipped_read && reads && world_.random.chance(10);

@@ -111,6 +111,9 @@ TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *b
 /// Close. The last close of a file open for writing publishes it: dirty pages reach the store
 /// first, and the first write-back error not returned yet is the status. The descriptor is gone
 /// whatever the status.
+///
+/// The close of a descriptor for reading only is posted: the call returns before the host closes
+/// the file. A later gopen or gunlink is served after it. Its failure is logged.
 template <class Group>
 TND_DEVICE status gclose(Group group, gfile_ref files, int fd);
 

@@ -23,7 +23,9 @@ core::core(const core_options &options, rpc::server &server, const core_frames &
       infos_(frames.host.count() + frames.window.count()),
       grants_(rpc::slot_count),
       waits_(rpc::slot_count),
-      now_ns_{clock.now_ns()} {}
+      now_ns_{clock.now_ns()} {
+  by_url_.reserve(options.file_count_max);
+}
 
 core::~core() = default;
 
@@ -62,6 +64,7 @@ void core::recycle(std::unique_ptr<operation> done) {
   done->frames.clear();
   done->segments.clear();
   done->bounce.reset();
+  done->access.reset();
   done->handle = nullptr;
   std::vector<port::store_buffer> buffers = std::move(done->body.buffers);
   buffers.clear();
@@ -91,6 +94,9 @@ void core::on_request(u32 slot, const rpc::request &asked, std::string_view text
     changes_seen_++;
   if (shutting_down_)
     return answer(slot, status::canceled);
+  bool const is_by_name = request.what == op::open || request.what == op::unlink;
+  if (is_by_name && request.words[2] != 0)
+    return request_after_closes(std::move(request));
   dispatch(std::move(request));
 }
 
@@ -189,6 +195,8 @@ void core::on_completion(std::unique_ptr<operation> done, port::store_completion
 
 void core::tick() {
   now_ns_ = clock_.now_ns();
+  take_closes();
+  retry_early();
   drop_canceled();
   if (progress_ != retried_ && !deferred_.empty()) {
     retried_ = progress_;
@@ -207,7 +215,7 @@ void core::tick() {
 }
 
 bool core::idle() const {
-  if (at_stores_ != 0 || !deferred_.empty() || !names_.empty())
+  if (at_stores_ != 0 || !deferred_.empty() || !names_.empty() || !early_.empty())
     return false;
   for (const record &file : files_)
     if (!file.dirty.empty() || file.serial || !file.queue.empty() || !file.held_writes.empty() ||

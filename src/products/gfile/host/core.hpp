@@ -7,15 +7,18 @@
 //
 // paths.cc: which way a file's bytes take; core.cc: requests, grants and completions; pages.cc:
 // bringing pages in; write_back.cc: taking them out; files.cc: the records of files, unlink,
-// shutdown; serial.cc: open, close, sync, truncate; stalls.cc: what a store that does not answer
-// may hold.
+// shutdown; serial.cc: open, close, sync, truncate; small_files.cc: files whose bytes come with
+// their open, and posted closes; stalls.cc: what a store that does not answer may hold.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -46,7 +49,9 @@ struct core_options {
   std::function<void(uint32_t file, uint64_t closed, uint64_t now)> on_recycled;
   bool maps_at_once = true;  // false: to map a file costs more than to read it once; it is mapped
                              // when it is read again
-  unsent_closes *unsent = nullptr;  // that kernels count, one a file; null: nobody does
+  unsent_closes *unsent = nullptr;     // that kernels count, one a file; null: nobody does
+  const close_list *closes = nullptr;  // that kernels post; null: nobody does
+  uint32_t open_read_size_max = 0;     // bytes of a file that come with its open at most
 };
 
 // Where pages are put for kernels: in host memory, and in device memory by stores that can. The
@@ -84,20 +89,23 @@ struct operation {
   enum class kind { load, open, stat, close, read, fill, write, sync, truncate, unlink };
   kind what = kind::read;
   uint32_t file = 0;
-  uint64_t first_page = 0;              // read
-  uint64_t store_size = 0;              // bytes that the store had when this was made
-  std::vector<uint32_t> frames;         // read: loading, one a page; fill: the one
-  std::vector<segment> segments;        // write
-  std::unique_ptr<std::byte[]> bounce;  // fill
-  pending asked;                        // load: what waits for the store to be opened
-  store_handle *handle = nullptr;       // in use until the completion
+  uint64_t first_page = 0;                       // read
+  uint64_t store_size = 0;                       // bytes that the store had when this was made
+  std::vector<uint32_t> frames;                  // read: loading, one a page; fill: the one
+  std::vector<segment> segments;                 // write
+  std::unique_ptr<std::byte[]> bounce;           // fill
+  pending asked;                                 // load: what waits for the store to be opened
+  store_handle *handle = nullptr;                // in use until the completion
+  std::optional<port::file_access> access = {};  // open: of the file, as the engine has found it
   port::store *where = nullptr;
   port::trace::operation_mark traced;
   port::store_op body;
   port::store_completion result;  // the engine's, until the core has it
 
-  uint64_t size() const {  // bytes
+  uint64_t size() const {  // bytes, as far as they are known
     uint64_t sum = 0;
+    if (what == kind::open)
+      return sum;
     for (auto const &buffer : body.buffers)
       sum += buffer.size;
     return sum;
@@ -114,6 +122,14 @@ class core final : public rpc::server::handler {
   void on_request(u32 slot, const rpc::request &asked, std::string_view text) override;
   void on_finished(u32 slot, bool canceled) override;
   void on_completion(std::unique_ptr<operation> done, port::store_completion &&result);
+
+  // Take the closes that kernels have posted. False of has_closes(): there is none to take.
+  bool has_closes() const;
+  void take_closes();
+  // Posted closes that are taken and not done.
+  uint64_t closing_count() const {
+    return closing_count_;
+  }
 
   // Retry what waits for frames and start the write-backs that are due.
   void tick();
@@ -209,6 +225,7 @@ class core final : public rpc::server::handler {
 
   // paths.cc
   void choose_path(record &file);
+  bool can_be_direct(const record &file) const;
   void leave_path(record &file);
   void ask_for_mapping(record &file);
   bool maps_now(const record &file) const;
@@ -247,6 +264,13 @@ class core final : public rpc::server::handler {
   void serve_waiters(uint32_t frame, status code);
   uint64_t bytes_expected(const operation &done, uint64_t offset, uint64_t size) const;
 
+  // small_files.cc
+  void request_after_closes(pending asked);
+  void retry_early();
+  void drop_early();
+  void make_room_for_bytes(record &file, operation &made);
+  void place_bytes(const operation &done, const port::store_completion &result);
+
   // write_back.cc
   void finish_write(uint32_t frame, byte_range range, bool canceled);
   uint32_t start_write_back(record &file, uint64_t page, uint32_t pages_max);
@@ -260,7 +284,7 @@ class core final : public rpc::server::handler {
   record *open_record(u32 index);
   void request_by_url(pending asked);
   void load_store(pending asked);
-  record *record_for(const std::string &url);
+  record *record_for(std::string &url);
   record *take_record();
   bool is_idle(const record &file) const;
   void keep_idle(record &file);
@@ -279,6 +303,7 @@ class core final : public rpc::server::handler {
   void advance_truncate(record &file);
   void advance_unlink(record &file);
   void on_open(operation &done, port::store_completion &result);
+  void opened(operation &done, const port::store_completion &result);
   bool opening_waits(record &file);
   void on_serial_done(operation &done, port::store_completion &result);
   void unlinked(record &file);
@@ -298,13 +323,16 @@ class core final : public rpc::server::handler {
   mapper *maps_;
 
   std::deque<record> files_;  // that were ever in use: file_count_max at most
-  std::unordered_map<std::string, uint32_t> by_url_;
-  uint32_t open_count_ = 0;       // files open at their stores
-  std::vector<uint32_t> unused_;  // records that stand for no URL any more
+  std::unordered_map<std::string_view, uint32_t> by_url_;  // keys are the records' own
+  uint32_t open_count_ = 0;                                // files open at their stores
+  std::vector<uint32_t> unused_;                           // records that stand for no URL any more
   std::deque<std::pair<uint32_t, uint64_t>>
       closed_;                 // remembered ones and their last_use, oldest first; some are stale
   std::deque<pending> names_;  // wait for a record, or until the system has a descriptor
-  size_t retry_count_ = 0;     // so many of them may succeed now
+  std::deque<pending> early_;  // opens and unlinks before posted closes
+  uint64_t closes_taken_ = 0;  // tickets of the close list
+  uint64_t closing_count_ = 0;
+  size_t retry_count_ = 0;  // so many of them may succeed now
   std::vector<frame_info> infos_;
   std::vector<grant> grants_;                         // by slot
   std::vector<wait> waits_;                           // by slot
@@ -318,7 +346,7 @@ class core final : public rpc::server::handler {
   uint64_t progress_ = 0,
            retried_ = 0;   // raised when a frame may have come free; its value at the last retry
   bool pressure_ = false;  // somebody waits for a frame: write back at once
-  bool shutting_down_ = false;
+  std::atomic<bool> shutting_down_ = false;  // the engine looks for closes without the lock
   uint32_t next_key_ = 1;
   uint64_t uses_ = 0;
   u32 changes_seen_ = 0;              // see changes_word()

@@ -26,7 +26,7 @@ constexpr uint64_t large_size = 32u
                                 << 10;  // of an operation, for which a processor is worth waking
 constexpr uint32_t small_awake_max =
     4;  // threads for smaller ones: more would wait for one another
-constexpr uint32_t names_awake_max = 8;  // and where files are opened, which takes longer
+constexpr uint32_t names_awake_max = 12;  // and where files are opened, which takes longer
 constexpr uint64_t tick_ns = 200'000;
 constexpr uint64_t spin_ns = 200'000;  // an idle thread looks on for so long before it sleeps
 constexpr uint32_t rounds_a_yield = 8;
@@ -41,6 +41,16 @@ std::unique_lock<std::mutex> lock_soon(std::mutex &mutex) {
     port::spin_pause();
   }
   return std::unique_lock{mutex};
+}
+
+// The same, but without sleep: the lock may not be had.
+std::unique_lock<std::mutex> try_lock_soon(std::mutex &mutex) {
+  for (uint32_t i = 0; i < lock_tries; i++) {
+    if (mutex.try_lock())
+      return {mutex, std::adopt_lock};
+    port::spin_pause();
+  }
+  return {};
 }
 
 }  // namespace
@@ -114,7 +124,7 @@ bool engine::dispatch(worker &mine) {
   reap(mine);
   take_done(mine);
   uint32_t const first = server_.next_news(0);
-  bool const news = first < rpc::share_count || !mine.done.empty();
+  bool const news = first < rpc::share_count || !mine.done.empty() || core_.has_closes();
   if (news || mine.now_ns - last_tick_ns_ >= tick_ns) {
     last_tick_ns_ = mine.now_ns;
     auto const lock = lock_soon(mutex_);
@@ -123,13 +133,14 @@ bool engine::dispatch(worker &mine) {
     tell_done(mine);
   }
   share_work(mine, news);
+  bool const is_left = !made_.empty();
   bool const posted = post_taken(mine);
   if (posted &&
       reap(mine)) {  // what a store had at hand is answered without another look at the ring
     auto const lock = lock_soon(mutex_);
     tell_done(mine);
   }
-  return posted || news;
+  return posted || news || is_left;
 }
 
 // Tell the core what the stores have done, and take what it wants of them now. Under the lock.
@@ -165,7 +176,9 @@ void engine::share_work(worker &mine, bool news) {
   bool const few = made_count <= own_count_max && made_size_ <= own_size_max;
   bool much = false, opens = false;
   {
-    auto const lock = lock_soon(work_mutex_);
+    auto const lock = try_lock_soon(work_mutex_);
+    if (!lock)
+      return;
     for (auto &made : made_) {
       opens |= made->what == operation::kind::open;
       bool const load = made->what == operation::kind::load && workers_.size() > 1;
@@ -189,13 +202,20 @@ void engine::share_work(worker &mine, bool news) {
 }
 
 void engine::take_done(worker &mine) {
-  if (done_count_.load(std::memory_order_relaxed) == 0)
+  if (handed_back_count_.load(std::memory_order_relaxed) == 0)
     return;
-  auto const lock = lock_soon(work_mutex_);
-  for (auto &each : done_)
-    mine.done.push_back(std::move(each));
-  done_.clear();
-  done_count_.store(0, std::memory_order_relaxed);
+  for (auto &helper : workers_) {
+    if (helper->handed_back_count.load(std::memory_order_relaxed) == 0)
+      continue;
+    std::unique_lock const lock{helper->done_mutex, std::try_to_lock};
+    if (!lock)
+      continue;
+    handed_back_count_.fetch_sub(helper->handed_back.size(), std::memory_order_relaxed);
+    for (auto &each : helper->handed_back)
+      mine.done.push_back(std::move(each));
+    helper->handed_back.clear();
+    helper->handed_back_count.store(0, std::memory_order_relaxed);
+  }
 }
 
 // ---- helpers
@@ -203,22 +223,24 @@ void engine::take_done(worker &mine) {
 bool engine::help(worker &mine) {
   bool did = reap(mine);
   if (mine.taken.empty() && backlog_count_.load(std::memory_order_relaxed) > 0) {
-    auto const lock = lock_soon(work_mutex_);
-    if (!loads_.empty()) {
+    std::unique_lock const lock{work_mutex_, std::try_to_lock};
+    if (lock && !loads_.empty()) {
       mine.taken.push_back(std::move(loads_.front()));
       loads_.pop_front();
-    } else {
+    } else if (lock) {
       take_work(mine, helped_count_max);
     }
-    count_work();
+    if (lock)
+      count_work();
   }
   did |= post_taken(mine);
   if (reap(mine)) {
-    auto const lock = lock_soon(work_mutex_);
+    auto const lock = lock_soon(mine.done_mutex);
+    handed_back_count_.fetch_add(mine.done.size(), std::memory_order_relaxed);
     for (auto &each : mine.done)
-      done_.push_back(std::move(each));
+      mine.handed_back.push_back(std::move(each));
     mine.done.clear();
-    done_count_.store(done_.size(), std::memory_order_relaxed);
+    mine.handed_back_count.store(mine.handed_back.size(), std::memory_order_relaxed);
   }
   return did;
 }
@@ -252,6 +274,12 @@ port::store_queue *engine::queue_of(worker &mine, port::store *where, status &co
   return mine.queues.back().second.get();
 }
 
+// What the core wants to know of a file that is open now: found by the thread that has opened it.
+void engine::look_at(operation &opened) {
+  if (opened.result.code == status::ok)
+    opened.access = opened.where->access(opened.result.file);
+}
+
 // ok: `next` is at its store, or done where `done` says so. again: its queue is full. Otherwise the
 // store refuses it.
 status engine::post(worker &mine, operation &next, bool &done) {
@@ -268,6 +296,8 @@ status engine::post(worker &mine, operation &next, bool &done) {
   next.traced.posted(name_of(next.what), next.body.offset, port::trace::is_on() ? next.size() : 0);
   done = queue->try_perform(next.body, next.result);
   if (done) {
+    if (next.what == operation::kind::open)
+      look_at(next);
     next.traced.done(name_of(next.what), next.result.code, next.result.size);
     return status::ok;
   }
@@ -310,6 +340,8 @@ bool engine::reap(worker &mine) {
         operation &done = *mine.done.emplace_back(reinterpret_cast<operation *>(results[i].op_id));
         done.traced.done(name_of(done.what), results[i].code, results[i].size);
         done.result = std::move(results[i]);
+        if (done.what == operation::kind::open)
+          look_at(done);
       }
   }
   return !mine.done.empty();
@@ -371,6 +403,25 @@ void engine::rest(worker &mine) {
     clock_.sleep_ns(20'000);
   else
     clock_.sleep_ns(idle_ns < 1'000'000'000 ? 100'000 : 1'000'000);
+}
+
+void engine::finish_closes(uint64_t limit_ns, bool gives_up) {
+  uint64_t const deadline_ns = port::deadline_after(clock_.now_ns(), limit_ns);
+  for (;;) {
+    bool const is_late = clock_.now_ns() >= deadline_ns;
+    bool const is_done = with_core([&](core &held) {
+      given_up_count_ = std::min(given_up_count_, held.closing_count());
+      if (is_late && gives_up)
+        given_up_count_ = held.closing_count();
+      return !held.has_closes() && held.closing_count() <= given_up_count_;
+    });
+    if (is_done || is_late)
+      return;
+    if (workers_[0]->thread.joinable())
+      clock_.sleep_ns(20'000);
+    else if (!step(0))
+      clock_.sleep_ns(10'000);
+  }
 }
 
 status engine::shut_down(uint64_t deadline_ns) {

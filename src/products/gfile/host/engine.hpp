@@ -8,8 +8,9 @@
 // dispatcher, whom no kernel can wake, sleeps for moments.
 //
 // Locks, never two at a time: mutex_ is held around every call of the core and never while a store
-// or a kernel is waited for; work_mutex_ guards what dispatcher and helpers exchange; park_mutex_
-// the parking.
+// or a kernel is waited for. work_mutex_ guards the backlog, a worker's done_mutex what it hands
+// back, and park_mutex_ the parking. The dispatcher never sleeps for a lock that helpers take: what
+// it cannot do now it does in its next round.
 #pragma once
 
 #include <atomic>
@@ -43,6 +44,10 @@ class engine {
 
   void stop();
 
+  // Wait until the closes that kernels have posted are done, `limit_ns` at most. `gives_up`: the
+  // next call does not wait for those that are left.
+  void finish_closes(uint64_t limit_ns, bool gives_up);
+
   // Write back and close everything. timed_out if that is not done by the deadline.
   status shut_down(uint64_t deadline_ns);
 
@@ -65,8 +70,12 @@ class engine {
     std::vector<std::pair<port::store *, std::unique_ptr<port::store_queue>>> queues;
     std::deque<std::unique_ptr<operation>> taken;  // of the backlog, to be posted
     operations done;
-    uint64_t now_ns = 0;        // as the step began
-    uint64_t last_news_ns = 0;  // when there was something to do last
+    // On a cache line of their own, for the dispatcher looks at them.
+    alignas(64) std::mutex done_mutex;
+    operations handed_back;  // to the dispatcher, which has not taken them; under done_mutex
+    std::atomic<size_t> handed_back_count = 0;
+    alignas(64) uint64_t now_ns = 0;  // as the step began
+    uint64_t last_news_ns = 0;        // when there was something to do last
     uint32_t empty_rounds = 0;
     simt::host::yielder yielder;
     std::condition_variable wake;
@@ -83,6 +92,7 @@ class engine {
   void take_work(worker &mine, size_t count_max);
   void count_work();
   status post(worker &mine, operation &next, bool &done);
+  static void look_at(operation &opened);
   bool post_taken(worker &mine);
   port::store_queue *queue_of(worker &mine, port::store *where, status &code);
   bool reap(worker &mine);
@@ -99,13 +109,14 @@ class engine {
   operations made_;         // the dispatcher's: out of the core, not shared out yet
   uint64_t made_size_ = 0;  // bytes that they move
   uint64_t last_tick_ns_ = 0;
-  core_statistics traced_;  // as drawn last
+  uint64_t given_up_count_ = 0;  // posted closes that nobody waits for; under mutex_
+  core_statistics traced_;       // as drawn last
   std::mutex work_mutex_;
   std::deque<std::unique_ptr<operation>> backlog_;  // to be posted, by whichever thread comes first
   std::deque<std::unique_ptr<operation>>
-      loads_;        // for helpers alone: the dispatcher must not wait for a plugin
-  operations done_;  // by helpers; the core has not heard of them
-  std::atomic<size_t> backlog_count_ = 0, done_count_ = 0;  // of those, for a look without the lock
+      loads_;  // for helpers alone: the dispatcher must not wait for a plugin
+  std::atomic<size_t> backlog_count_ = 0;                  // of both, for a look without the lock
+  alignas(64) std::atomic<size_t> handed_back_count_ = 0;  // by all workers
   std::vector<std::unique_ptr<worker>> workers_;
   std::mutex park_mutex_;  // guards changes of awake_ and stopping_
   std::atomic<uint32_t> awake_ =

@@ -21,15 +21,16 @@ record *core::open_record(u32 index) {
                                                                                      : nullptr;
 }
 
-// The record of a URL: the one there is, a free one, or the remembered one not used for longest.
-record *core::record_for(const std::string &url) {
+// The record of a URL: the one there is, a free one, or the remembered one not used for longest. A
+// record that is new to the URL takes it over.
+record *core::record_for(std::string &url) {
   if (auto const known = by_url_.find(url); known != by_url_.end())
     return &files_[known->second];
   record *const taken = take_record();
   if (taken == nullptr)
     return nullptr;
-  taken->url = url;
-  by_url_[url] = taken->index;
+  taken->url = std::move(url);
+  by_url_.emplace(taken->url, taken->index);
   return taken;
 }
 
@@ -181,7 +182,10 @@ void core::load_store(pending asked) {
 }
 
 void core::run_serial(record &file, pending asked) {
-  file.queue.push_back(std::move(asked));
+  if (!file.serial && file.queue.empty())
+    file.serial.emplace().asked = std::move(asked);
+  else
+    file.queue.push_back(std::move(asked));
   advance(file);
 }
 
@@ -220,6 +224,8 @@ void core::finish_serial(record &file, status code, std::initializer_list<u64> w
   pending const asked = std::move(file.serial->asked);
   bool const opened = asked.what == op::open && code == status::ok;
   bool const publishes = asked.what == op::close || asked.what == op::sync;
+  if (asked.is_posted)
+    closing_count_--;
   bool const lost = publishes && code != status::ok && code != status::bad_file;
   file.serial.reset();
   // Lent, so that we hear of a kernel that did not wait for the answer: it must not leave the file
@@ -304,6 +310,7 @@ void core::unlinked(record &file) {
   std::list<pending> rest;
   rest.swap(file.queue);
   for (pending &asked : rest) {
+    asked.url = file.url;
     if (asked.what == op::open || asked.what == op::unlink)
       request_by_url(std::move(asked));
     else
@@ -324,6 +331,9 @@ void core::start_shutdown() {
   for (pending &asked : names_)
     answer(asked.slot, status::canceled);
   names_.clear();
+  for (pending &asked : early_)
+    answer(asked.slot, status::canceled);
+  early_.clear();
   for (record &file : files_) {
     if (open_record(file.index) == nullptr || file.serial || !file.queue.empty())
       continue;

@@ -17,10 +17,15 @@ namespace tanada::gfile {
 
 // The file has been opened or looked at again, and nobody writes to it.
 void core::choose_path(record &file) {
-  file.direct = frames_.window.count() > 0 && file.access.direct.kind != port::direct_kind::none &&
-                file.access.direct.kind >= options_.direct_min;
+  file.direct = can_be_direct(file);
   if (file.mapping == 0 && !file.mapping_asked)
     ask_for_mapping(file);
+}
+
+bool core::can_be_direct(const record &file) const {
+  port::direct_kind const kind = file.access.direct.kind;
+  bool const is_offered = kind != port::direct_kind::none && kind >= options_.direct_min;
+  return is_offered && frames_.window.count() > 0;
 }
 
 // A file's own pages are pinned for kernels in the background, which takes as long as to read them

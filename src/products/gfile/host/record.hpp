@@ -24,8 +24,8 @@ struct pending {
   u32 file = 0;
   u64 words[3] = {0, 0, 0};
   std::string url;
-  uint64_t since_ns =
-      0;  // open, unlink: when it began to wait for a record or a descriptor of the system
+  uint64_t since_ns = 0;   // open, unlink: when it began to wait for a close, record or descriptor
+  bool is_posted = false;  // a close of the close list
 };
 
 // See changes_word().
@@ -51,6 +51,7 @@ struct serial_operation {
   stage now = stage::flush;
   bool waiting = false;      // for an operation of this stage at the store
   status code = status::ok;  // the answer so far
+  bool has_new_key = false;  // open: the file has got a key that no page was ever cached under
 };
 
 // A run of sequential misses.
@@ -93,7 +94,7 @@ struct record {
   std::string mapping_refusal;
 
   uint32_t opens = 0, write_opens = 0;
-  unsent_closes unsent{0, 0};  // that are taken, of this number's files so far
+  unsent_closes unsent{0};  // that are taken, of this number's files so far
   bool unlinked = false;
   status error = status::ok;  // first write-back error that nobody has been told of
   uint64_t last_use = 0;      // the core's count of uses at the last open

@@ -33,6 +33,8 @@ void core::post_open(record &file, const port::store_open_flags &flags) {
   made->body.kind = port::store_op_kind::open;
   made->body.url = file.url;
   made->body.open_flags = flags;
+  if (file.now == record::state::opening && !flags.write)
+    make_room_for_bytes(file, *made);
   file.serial->waiting = true;
   post(std::move(made));
 }
@@ -105,6 +107,7 @@ bool core::opening_waits(record &file) {
   if (asked.since_ns != 0 && clock_.now_ns() - asked.since_ns > options_.read_timeout_ns / 10 * 9)
     return false;
   pending waiting = std::move(asked);
+  waiting.url = file.url;
   file.now = record::state::remembered;
   file.version_good = false;
   file.serial.reset();
@@ -116,9 +119,16 @@ bool core::opening_waits(record &file) {
 
 void core::on_open(operation &done, port::store_completion &result) {
   record &file = files_[done.file];
+  file.serial->waiting = false;
+  file.serial->code = result.code;
+  opened(done, result);
+  if (!done.frames.empty())
+    place_bytes(done, result);
+}
+
+void core::opened(operation &done, const port::store_completion &result) {
+  record &file = files_[done.file];
   serial_operation &serial = *file.serial;
-  serial.waiting = false;
-  serial.code = result.code;
   if (result.code != status::ok) {
     log(log_level::info, "%s: open: %s", file.url.c_str(),
         tnd_status_name(tnd_status(result.code)));
@@ -127,7 +137,7 @@ void core::on_open(operation &done, port::store_completion &result) {
   auto opened = std::make_unique<store_handle>();
   open_count_++;
   opened->file = result.file;
-  file.access = file.where->access(opened->file);
+  file.access = done.access ? std::move(*done.access) : file.where->access(opened->file);
   if (serial.asked.what == op::close) {  // back to reading after the last writer
     retire(file);
     file.handle = std::move(opened);
@@ -154,7 +164,7 @@ void core::on_open(operation &done, port::store_completion &result) {
   file.cut_to = ~uint64_t{0};
   file.has_earlier_views = false;  // nobody had it open
   file.epoch++;
-  if (!same && !renew_key(file))
+  if (!same && !serial.has_new_key && !renew_key(file))
     serial.code = status::overflow;
 }
 
@@ -280,8 +290,12 @@ void core::advance_truncate(record &file) {
 void core::on_serial_done(operation &done, port::store_completion &result) {
   record &file = files_[done.file];
   if (done.what == operation::kind::close) {
-    if (result.code != status::ok && file.error == status::ok)
+    bool const is_lost = result.code != status::ok && done.handle->writable;
+    if (is_lost && file.error == status::ok)
       file.error = result.code;
+    if (result.code != status::ok && !is_lost)
+      log(log_level::info, "%s: close after reading: %s", file.url.c_str(),
+          tnd_status_name(tnd_status(result.code)));
     open_count_--;
     retry_count_++;
     std::erase_if(file.retired, [&](auto &handle) { return handle.get() == done.handle; });

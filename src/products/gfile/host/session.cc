@@ -21,6 +21,7 @@ namespace tanada::gfile {
 namespace {
 
 constexpr uint64_t exit_limit_ns = 10'000'000'000;
+constexpr uint32_t open_read_size_max = 64u << 10;
 
 }  // namespace
 
@@ -66,6 +67,8 @@ void session::start() {
   options.direct_min = compatible_too ? port::direct_kind::compatible : port::direct_kind::direct;
   options.maps_at_once = !is_cuda();
   options.unsent = unsent_;
+  options.closes = closes_;
+  options.open_read_size_max = open_read_size_max;
   options.on_recycled = [this](uint32_t file, uint64_t closed, uint64_t now) {
     counters_.rebase(file, closed, now);
   };
@@ -139,7 +142,7 @@ status session::allocate() {
   void *device_table, *device_frames, *table, *host_frames, *desk, *descriptors, *nodes, *ranges,
       *counts, *waits, *state, *gmap_counts;
   void *buckets;
-  void *mail, *fault, *unsent;
+  void *mail, *fault, *unsent, *closes;
   TND_TRY(allocate_device(device_frames, uint64_t(device_shape.frame_count()) * settings_.page_size,
                           "device tier", false));
   TND_TRY(allocate_device(device_table, table_size(device_shape), "device tier's table", true));
@@ -161,10 +164,12 @@ status session::allocate() {
   TND_TRY(allocate_host(mail, sizeof(rpc::mailbox), "requests"));
   TND_TRY(allocate_host(fault, sizeof(fault_record), "fault record"));
   TND_TRY(allocate_host(unsent, sizeof(unsent_closes) * settings_.file_count_max, "closes"));
+  TND_TRY(allocate_host(closes, sizeof(close_list), "closes"));
 
   mail_ = static_cast<rpc::mailbox *>(mail);
   fault_ = static_cast<fault_record *>(fault);
   unsent_ = static_cast<unsent_closes *>(unsent);
+  closes_ = static_cast<close_list *>(closes);
   counters_.place(static_cast<counters *>(counts), static_cast<latencies *>(waits));
   nodes_ = static_cast<node *>(nodes);
   ranges_ = static_cast<mapped_range *>(ranges);
@@ -186,6 +191,7 @@ status session::allocate() {
   image.file_count = settings_.file_count_max;
   image.fault = fault_;
   image.unsent = unsent_;
+  image.closes = closes_;
   image.counts = static_cast<counters *>(counts);
   image.waits = static_cast<latencies *>(waits);
   image.window_frames = window_frames_;
@@ -217,8 +223,10 @@ tnd_gfile_ref session::ref() const {
 
 status session::wait(uint64_t timeout_ns) {
   std::vector<u32> const retired = mappings_ == nullptr ? std::vector<u32>{} : mappings_->retired();
+  uint64_t const limit_ns = std::min(timeout_ns, settings_.timeout_ns);
   TND_TRY(
       parts_.gpu->synchronize(port::deadline_after(port::monotonic_clock().now_ns(), timeout_ns)));
+  engine_->finish_closes(limit_ns, limit_ns == settings_.timeout_ns);
   if (mappings_ != nullptr)
     mappings_->collect(retired);
   status const code = report_error(status::ok);

@@ -80,6 +80,7 @@ class session {
   fault_record *fault_ = nullptr;
   std::atomic<bool> fault_reported_ = false;
   unsent_closes *unsent_ = nullptr;
+  close_list *closes_ = nullptr;
   rpc::mailbox *mail_ = nullptr;
   host_table host_table_{};
   u8 *host_frames_ = nullptr;

@@ -73,9 +73,11 @@ void core::drop_canceled() {
   };
   std::erase_if(deferred_, drop);
   drop_names();
+  drop_early();
   drop_canceled_waiters();
   for (record &file : files_) {
-    take_unsent_closes(file);
+    if (file.write_opens > 0)
+      take_unsent_closes(file);
     if (!file.serial)
       continue;
     std::erase_if(file.held_writes, drop);
@@ -120,17 +122,12 @@ void core::drop_canceled_serial(record &file) {
 void core::take_unsent_closes(record &file) {
   if (options_.unsent == nullptr || shutting_down_)
     return;
-  auto const take = [&](u32 &from_kernels, u32 &taken, u64 flags) {
-    u32 const said = simt::system_atomic<u32>(from_kernels).load_acquire();
-    uint32_t const count = std::min(said - std::exchange(taken, said), file.opens);
-    for (uint32_t i = 0; i < count; i++)
-      file.queue.push_back({rpc::no_slot, op::close, file.index, {flags, 0, 0}, {}});
-    return count;
-  };
-  unsent_closes &from_kernels = options_.unsent[file.index];
-  uint32_t const readers = take(from_kernels.of_readers, file.unsent.of_readers, O_RDONLY);
-  uint32_t const writers = take(from_kernels.of_writers, file.unsent.of_writers, O_RDWR);
-  if (readers + writers > 0)
+  u32 &from_kernels = options_.unsent[file.index].of_writers;
+  u32 const said = simt::system_atomic<u32>(from_kernels).load_acquire();
+  uint32_t const count = std::min(said - std::exchange(file.unsent.of_writers, said), file.opens);
+  for (uint32_t i = 0; i < count; i++)
+    file.queue.push_back({rpc::no_slot, op::close, file.index, {O_RDWR, 0, 0}, {}});
+  if (count > 0)
     advance(file);
 }
 

@@ -108,12 +108,23 @@ TND_DEVICE inline void drop_reference(device_state &state, descriptor &at) {
 // Leader only. No request slot came free for a close: the host finds it here, at one of the looks
 // it takes now and then.
 TND_DEVICE_CALL inline void leave_close_to_host(device_state &state, const descriptor &file) {
-  unsent_closes &of = state.unsent[file.node];
   node &known = state.nodes[file.node];
   lock(known.lock);
-  simt::system_atomic<u32> const closes(may_write(file) ? of.of_writers : of.of_readers);
+  simt::system_atomic<u32> const closes(state.unsent[file.node].of_writers);
   closes.store_release(closes.load_relaxed() + 1);
   unlock(known.lock);
+}
+
+// Leader only. The host closes the file soon, and before it serves a later open or unlink.
+TND_DEVICE_CALL inline void post_close(device_state &state, u32 node) {
+  u64 const ticket = simt::device_atomic<u64>(state.closes_posted).fetch_add_relaxed(1);
+  simt::system_atomic<u64>(state.closes->entries[ticket % close_list_size])
+      .store_release(close_entry(ticket, node));
+}
+
+// For an open or unlink: the closes that the host must take before.
+TND_DEVICE_CALL inline u64 closes_before(device_state &state) {
+  return simt::device_atomic<u64>(state.closes_posted).load_relaxed();
 }
 
 // Give back a reference of generation `generation`; the last one closes at the host. A failure of
@@ -136,6 +147,11 @@ TND_DEVICE_CALL inline status close_reference(device_state &state, descriptor &f
     if (!last)
       return status::ok;
     break;
+  }
+  if (!may_write(file)) {
+    post_close(state, file.node);
+    give_back(state, file);
+    return status::ok;
   }
   rpc::reply reply{};
   status const code = call(state, {op::close, file.node, {file.flags, 0, 0}}, nullptr, deadline_ns,
@@ -188,8 +204,8 @@ TND_DEVICE_CALL inline status open_at_host(device_state &state, u32 index,
   rpc::reply reply{};
   u64 words[4] = {0, 0, 0, 0};
   bool const truncates = (wanted.flags & g_trunc) != 0 && (wanted.flags & access_mask) != 0;
-  status const code = call(state, {op::open, 0, {wanted.flags, 0, 0}, truncates}, wanted.url,
-                           deadline_ns, reply, words, 4);
+  simple_request const asked{op::open, 0, {wanted.flags, 0, closes_before(state)}, truncates};
+  status const code = call(state, asked, wanted.url, deadline_ns, reply, words, 4);
   if (truncates && is_unanswered(code, reply))
     doubt_name(state, wanted.hash, true);
   simt::device_atomic<u64> const word(at.word);
@@ -198,6 +214,7 @@ TND_DEVICE_CALL inline status open_at_host(device_state &state, u32 index,
     node &of = state.nodes[reply.value];
     simt::device_atomic<u32>(at.node).store_relaxed(reply.value);
     adopt(of, {u32(words[0]), u32(words[1]), words[2]});
+    simt::device_atomic<u32>(of.missing).store_relaxed(0);  // it was of another file
     if (may_change_late(state, words[3])) {
       raise_doubt(of.doubt);
       (void)word.fetch_or_acq_rel(dw::unjoinable);
@@ -325,8 +342,8 @@ TND_DEVICE_CALL inline status unlink(device_state &state, const char *url, u64 d
   if (size >= rpc::text_size)
     return status::name_too_long;
   rpc::reply reply{};
-  status const code =
-      call(state, {op::unlink, 0, {0, 0, 0}, true}, url, deadline_ns, reply, nullptr, 0);
+  simple_request const asked{op::unlink, 0, {0, 0, closes_before(state)}, true};
+  status const code = call(state, asked, url, deadline_ns, reply, nullptr, 0);
   if (code == status::ok)
     part_from_name(state, hash);
   if (is_unanswered(code, reply))

@@ -11,7 +11,7 @@ namespace tanada::gfile {
 // What a kernel can ask. `file` and words of the request; value and words of the answer. Offsets
 // and sizes: bytes.
 enum class op : u32 {
-  open = 1,  // text url; words: flags           -> node; words: epoch, file key, size, changes
+  open = 1,  // text url; words: flags, 0, closes -> node; words: epoch, file key, size, changes
   close,     // file; words: access              ->
   read,  // file; words: page, pages wanted  -> lent_frame(); words, of a window's frame: bytes that
          // it has
@@ -19,7 +19,7 @@ enum class op : u32 {
   prefetch,  // file; words: page, pages         ->
   sync,      // file                             ->
   truncate,  // file; words: size                -> words: epoch, file key
-  unlink,    // text url                         ->
+  unlink,    // text url; words: 0, 0, closes    ->
   view,      // file                             -> words: epoch, file key, size, changes
 };
 
@@ -127,11 +127,27 @@ struct fault_record {  // host memory
   char url[rpc::text_size];  // empty: the call named no file that was open
 };
 
-// Host memory, one a file: how many of its closes found no request slot and are left to the host.
-// Kernels add to them, under the lock of the file's node.
+// Host memory, one a file: how many closes of its writers found no request slot and are left to the
+// host. Kernels add to them, under the lock of the file's node.
 struct unsent_closes {
-  u32 of_readers, of_writers;
+  u32 of_writers;
 };
+
+// Closes of descriptors that only read: kernels post them and wait for nothing. Host memory, a
+// circular list. A close has a ticket, counted in device memory. Its entry is turn:32 | node:32,
+// with the turn ticket / close_list_size + 1. An open or unlink carries the number of tickets given
+// before it, and the host serves it after those closes. So the list is large enough: closes that
+// the host has not taken are of descriptors that were open when it took the last ones, or that a
+// request slot has brought since.
+inline constexpr u32 close_list_size = 2 * file_count_limit;
+static_assert(close_list_size > file_count_limit + 2 * rpc::slot_count);
+struct close_list {
+  u64 entries[close_list_size];
+};
+
+TND_HD inline u64 close_entry(u64 ticket, u32 node) {
+  return (ticket / close_list_size + 1) << 32 | node;
+}
 
 inline constexpr u32 counter_stripes = 8, latency_stripes = 16, latency_buckets = 32;
 
@@ -165,6 +181,7 @@ struct device_state {
   u32 reserved;
   fault_record *fault;
   unsent_closes *unsent;
+  close_list *closes;
   counters *counts;
   latencies *waits;  // of misses
 
@@ -175,6 +192,7 @@ struct device_state {
   u32 fault_claimed;
   u32 changes_posted;  // so many changes have been asked of the host
   u64 names_doubt;     // see device/doubt.hpp
+  u64 closes_posted;   // tickets of the close list that were given
 };
 
 }  // namespace tanada::gfile
