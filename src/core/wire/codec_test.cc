@@ -56,7 +56,9 @@ TEST(codec, bytes_behind_the_end_are_refused) {
 TEST(codec, a_count_that_lies_sets_no_memory_aside) {
   std::vector<std::byte> bytes;
   encoder out{bytes};
-  out(uint64_t{0}), out(std::string{}), out(UINT32_MAX);
+  out(uint64_t{0});
+  out(std::string{});
+  out(UINT32_MAX);
   sample in;
   EXPECT_EQ(decode(bytes, in), status::protocol);
   EXPECT_EQ(in.list.capacity(), 0u);
