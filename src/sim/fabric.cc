@@ -131,11 +131,15 @@ void fabric::network::send_off(const fabric_flight &flight) {
   bool const keeps_order = is_message || !faults.reorder || flight.from->options.is_ordered;
   if (keeps_order &&
       !owner.random.chance(is_message ? faults.swap_percent : faults.overtake_percent)) {
-    last_ns = due_ns = std::max(due_ns, last_ns);
+    due_ns = std::max(due_ns, last_ns);
+    last_ns = due_ns;
   }
   bool const gives_up = tries > faults.retry_count_max;
   cross(flight.from->name, flight.target, due_ns, [self = shared_from_this(), flight, gives_up] {
-    gives_up ? self->lose(flight) : self->arrive(flight);
+    if (gives_up)
+      self->lose(flight);
+    else
+      self->arrive(flight);
   });
 }
 
@@ -345,7 +349,8 @@ void fabric::crash(const std::string &name, bool memory_kept) {
     return;
   node->alive = false;
   if (memory_kept) {
-    auto &kept = network_->kept[name] = node->regions;
+    auto &kept = network_->kept[name];
+    kept = node->regions;
     std::erase_if(kept, [](auto &each) { return each.second.key == 0; });
     for (auto &[id, each] : kept)
       each.users = 0;

@@ -324,7 +324,10 @@ class store::queue final : public port::store_queue {
     world.at(due_ns, [state = state_, which] {
       if (which->complete || which->target->gone)
         return;
-      state->stalled ? state->held.push_back(which) : state->deliver(*which);
+      if (state->stalled)
+        state->held.push_back(which);
+      else
+        state->deliver(*which);
     });
     if (which->op.deadline_ns != ~uint64_t{0}) {
       world.at(which->op.deadline_ns, [state = state_, which] {
@@ -394,7 +397,10 @@ void store::heal() {
     state_->owner.at(state_->owner.now_ns() + 1, [state = state_, which] {
       if (which->complete || which->target->gone)
         return;
-      state->stalled ? state->held.push_back(which) : state->deliver(*which);
+      if (state->stalled)
+        state->held.push_back(which);
+      else
+        state->deliver(*which);
     });
   }
 }

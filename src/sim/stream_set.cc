@@ -296,8 +296,10 @@ class simulated_stream_set final : public port::stream_set {
       if (!here.arrived.empty() && random.below(10'000) < network.faults.corrupt_permyriad)
         here.arrived.back() ^= std::byte{1};
       if (is_cut) {
-        for (int each : {0, 1})
-          of->ends[each].is_over = true, ready(of, each);
+        for (int each : {0, 1}) {
+          of->ends[each].is_over = true;
+          ready(of, each);
+        }
         network.lost(*of, true);
       }
       ready(of, side);
@@ -372,7 +374,8 @@ class simulated_stream_set final : public port::stream_set {
       handler_->connected(at->word);
       count++;
     }
-    if ((at = find(id)) != nullptr && !mine.is_connecting && std::exchange(mine.has_room, false)) {
+    at = find(id);
+    if (at != nullptr && !mine.is_connecting && std::exchange(mine.has_room, false)) {
       handler_->writable(at->word);
       count++;
     }

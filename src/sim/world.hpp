@@ -14,7 +14,8 @@ class prng {
  public:
   explicit prng(uint64_t seed) : state_{seed} {}
   uint64_t next() noexcept {
-    uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
+    state_ += 0x9E3779B97F4A7C15u;
+    uint64_t z = state_;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     return z ^ (z >> 31);
