@@ -101,8 +101,12 @@ void block_runner::start(const grid_shape &shape, u64 block_rank,
     u32 const rest = thread_count_ - w * 32;
     warp &made = warps_[w];
     made.existing = rest >= 32 ? ~0u : (1u << rest) - 1;
-    made.live = made.ready = made.existing;
-    made.started = made.spinning = made.at_barrier = made.at_collective = 0;
+    made.live = made.existing;
+    made.ready = made.existing;
+    made.started = 0;
+    made.spinning = 0;
+    made.at_barrier = 0;
+    made.at_collective = 0;
   }
   live_count_ = thread_count_;
   barrier_count_ = 0;

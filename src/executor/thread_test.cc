@@ -212,7 +212,8 @@ TEST(now_ns, never_goes_back_and_moves_on) {
   u64 first = 0, last = 0;
   bool back = false;
   run(1, 1, [&] {
-    first = last = simt::now_ns();
+    last = simt::now_ns();
+    first = last;
     while (last < first + 100000) {
       u64 const now = simt::now_ns();
       back = back || now < last;

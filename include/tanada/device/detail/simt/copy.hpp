@@ -189,7 +189,9 @@ __device__ __noinline__ void copy_ragged(u32 rank, u32 count, u8 *target, const 
       copy_words<8, Shared>(rank, count, target, source, head / 8);
     else
       copy_words<1, Shared>(rank, count, target, source, head);
-    target += head, source += head, size -= head;
+    target += head;
+    source += head;
+    size -= head;
   }
   u64 const words = size / width, whole = words * width;
   if (width == 16)
@@ -268,9 +270,11 @@ __device__ __noinline__ void copy_bytes_twice(u32 rank, u32 count, two_targets t
       reinterpret_cast<ulonglong2 *>(to.second)[i + u64(k) * count] = values[k];
     }
   }
-  for (; i < words; i += count)
-    reinterpret_cast<ulonglong2 *>(to.first)[i] = reinterpret_cast<ulonglong2 *>(to.second)[i] =
-        word_of<16>::load(from + i);
+  for (; i < words; i += count) {
+    ulonglong2 const value = word_of<16>::load(from + i);
+    reinterpret_cast<ulonglong2 *>(to.first)[i] = value;
+    reinterpret_cast<ulonglong2 *>(to.second)[i] = value;
+  }
 }
 
 __device__ __noinline__ void fill_zero(u32 rank, u32 count, u8 *target, u64 size) {

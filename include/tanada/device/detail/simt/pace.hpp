@@ -59,8 +59,10 @@ class pacer {
 
   track &track_of(stream on) {
     for (track &each : tracks_) {
-      if (!each.is_used)
-        each.on = on, each.is_used = true;
+      if (!each.is_used) {
+        each.on = on;
+        each.is_used = true;
+      }
       if (each.on == on)
         return each;
     }
