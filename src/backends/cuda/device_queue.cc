@@ -377,7 +377,8 @@ tnd_status tnd_gpu_queue::update(void *target, const tnd_gpu_update &what, uint6
 tnd_status tnd_gpu_queue::order() {
   held const lock{mutex_};
   if (has_posted_ && !service_.is_done(last_)) {
-    is_ordered_ = must_follow_ = true;
+    is_ordered_ = true;
+    must_follow_ = true;
     follows_ = last_;
   }
   follows_copies_ = copies_;
@@ -398,7 +399,10 @@ tnd_status tnd_gpu_queue::wait(uint64_t deadline_ns) {
   tnd_status const copied = wait_watched(copies, code == TND_OK ? deadline_ns : 0);
   if (code == TND_OK)
     code = copied;
-  if (code == TND_OK && has_posted && lock.try_lock() && last_ == last)
-    is_ordered_ = must_follow_ = has_posted_ = false;
+  if (code == TND_OK && has_posted && lock.try_lock() && last_ == last) {
+    is_ordered_ = false;
+    must_follow_ = false;
+    has_posted_ = false;
+  }
   return said(code);
 }

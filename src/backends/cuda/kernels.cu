@@ -71,7 +71,7 @@ __device__ void leave(performer &mine) {
   tell(mine.run.ring->left, mine.run.generation);
   __syncwarp();
   simt::fence_system();
-  for (uint32_t count; (count = look_for_many(mine)) != 0;)
+  for (uint32_t count = look_for_many(mine); count != 0; count = look_for_many(mine))
     mine.perform_batch(count);
   mine.report();
   fence_stores();
@@ -153,7 +153,8 @@ __global__ void __launch_bounds__(warp_count *simt::warp_size) serve(service_run
   __shared__ bool serves;
   if (threadIdx.x == 0) {
     serves = is_to_serve(run);
-    shared.next = shared.turn = run.first;
+    shared.next = run.first;
+    shared.turn = run.first;
     shared.has_ended = 0;
     shared.idle_since = simt::now_ns();
   }

@@ -37,8 +37,10 @@ __device__ inline uint64_t perform_write(const command &what) {
   uint32_t const lane = threadIdx.x % simt::warp_size, width = width_of(what.target);
   if (width < 4) {
     uint64_t last = 0;
-    for (uint32_t i = lane; i < what.size; i += simt::warp_size)
-      store_shared(last = what.target + i, what.bytes[i]);
+    for (uint32_t i = lane; i < what.size; i += simt::warp_size) {
+      last = what.target + i;
+      store_shared(last, what.bytes[i]);
+    }
     return last;
   }
   uint32_t const whole = what.size / width, at = whole * width + lane - whole;

@@ -209,8 +209,10 @@ struct performer {
       stored = pending::much;
       return;
     }
-    if (lane() == 0)
-      shared.help = what, shared.annex = annex;
+    if (lane() == 0) {
+      shared.help = what;
+      shared.annex = annex;
+    }
     workers{}.sync();
     move(workers{}, what, annex);
     fence_stores();
@@ -255,7 +257,8 @@ struct performer {
     __syncwarp();
     for (uint32_t i = 0; i < count; i++) {
       perform(shared.batch[i]);
-      next++, unreported++;
+      next++;
+      unreported++;
     }
     __syncwarp();
     if (unreported >= report_period)

@@ -157,7 +157,8 @@ tnd_status service::look_for_fault_held() {
     return TND_OK;
   (void)checked(error, "operations on its memory failed on GPU", device_index_);
   std::strncpy(words_, last_message(), sizeof words_ - 1);
-  return failed_ = -TND_EDEVICE;
+  failed_ = -TND_EDEVICE;
+  return failed_;
 }
 
 tnd_status service::launch(uint32_t first) {
@@ -168,7 +169,8 @@ tnd_status service::launch(uint32_t first) {
     return TND_OK;
   failed_ = checked(error, "cannot serve commands on GPU", device_index_);
   std::strncpy(words_, last_message(), sizeof words_ - 1);
-  return failed_ = -TND_EDEVICE;
+  failed_ = -TND_EDEVICE;
+  return failed_;
 }
 
 tnd_status service::wait_ended(uint64_t timeout_ns) {

@@ -25,7 +25,8 @@ class service_test : public testing::Test {
     fake().memory_size = memory_.size();
     fake().is_full = false;
     fake().copies_ended_max = ~uint64_t{0};
-    fake().start_delay_max_us = fake().step_delay_max_us = 0;
+    fake().start_delay_max_us = 0;
+    fake().step_delay_max_us = 0;
     EXPECT_EQ(queue_open(0, timeout_ns, &queue_), TND_OK);
   }
   ~service_test() override {

@@ -230,15 +230,20 @@ void file_ring_queue::send_backlog() {
 
 void file_ring_queue::reap() {
   io_uring_cqe *entries[64];
-  for (unsigned count;
-       (count = io_uring_peek_batch_cqe(ring_.get(), entries, std::size(entries))) != 0;) {
+  auto const peek = [&] {
+    return io_uring_peek_batch_cqe(ring_.get(), entries, std::size(entries));
+  };
+  for (unsigned count = peek(); count != 0; count = peek()) {
     for (unsigned i = 0; i < count; i++) {
       auto *const which = static_cast<transfer *>(io_uring_cqe_get_data(entries[i]));
       if (which == nullptr)
         continue;  // the answer to a cancel
       ring_count_--;
       int const moved = entries[i]->res;
-      moved < 0 ? failed(*which, -moved) : arrived(*which, moved);
+      if (moved < 0)
+        failed(*which, -moved);
+      else
+        arrived(*which, moved);
     }
     io_uring_cq_advance(ring_.get(), count);
   }

@@ -115,8 +115,10 @@ gfarm_error_t gfarm_calls::recover(server &of, uint64_t attempts_seen) {
     gfarm_filesystem_set_in_failover_process(of.files, 0);
     of.found = look(of.root);  // fails over first
     gfarm_filesystem_set_in_failover_process(of.files, 1);
-    if (of.found == GFARM_ERR_NO_ERROR)
-      of.failovers++, of.is_lost = false;
+    if (of.found == GFARM_ERR_NO_ERROR) {
+      of.failovers++;
+      of.is_lost = false;
+    }
   }
   of.attempts++;
   return of.found;

@@ -346,10 +346,11 @@ status gfarm_engine::list(const std::string &prefix, std::vector<std::string> &n
   if (opened != status::ok)
     return opened == status::no_entry || opened == status(-ENOTDIR) ? status::ok : opened;
   gfs_dirent *entry = nullptr;
-  status code;
-  while ((code = gfarm_status(calls.once([&] { return gfs_readdir(directory, &entry); }))) ==
-             status::ok &&
-         entry != nullptr) {
+  status code = status::ok;
+  for (;;) {
+    code = gfarm_status(calls.once([&] { return gfs_readdir(directory, &entry); }));
+    if (code != status::ok || entry == nullptr)
+      break;
     std::string_view const name{entry->d_name, entry->d_namlen};
     if (name == "." || name == ".." || !name.starts_with(start))
       continue;

@@ -32,7 +32,8 @@ void gfarm_handle::note_error(gfarm_error_t error,
     return;
   auto const now = std::chrono::steady_clock::now();
   std::lock_guard const lock{mutex_};
-  error_ = error, known_until_ = now + (now - begin);
+  error_ = error;
+  known_until_ = now + (now - begin);
 }
 
 gfarm_error_t gfarm_handle::open(const std::string &url, store_open_flags flags) {

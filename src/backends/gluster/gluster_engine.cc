@@ -236,9 +236,11 @@ status gluster_engine::list(const std::string &prefix, std::vector<std::string> 
     return errno == ENOENT || errno == ENOTDIR ? status::ok : errno_status(errno);
   status code = status::ok;
   struct stat found{};
-  errno = 0;
-  for (const dirent *entry;
-       code == status::ok && (entry = glfs_readdirplus(open, &found)) != nullptr; errno = 0) {
+  while (code == status::ok) {
+    errno = 0;
+    const dirent *const entry = glfs_readdirplus(open, &found);
+    if (entry == nullptr)
+      break;
     std::string_view const name = entry->d_name;
     if (name == "." || name == ".." || !name.starts_with(start))
       continue;

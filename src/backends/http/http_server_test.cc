@@ -40,9 +40,11 @@ class connection {
   std::string receive() const {
     std::string all;
     char part[4096];
-    ssize_t got;
-    while ((got = ::recv(socket_, part, sizeof part, 0)) > 0)
+    ssize_t got = ::recv(socket_, part, sizeof part, 0);
+    while (got > 0) {
       all.append(part, size_t(got));
+      got = ::recv(socket_, part, sizeof part, 0);
+    }
     return all;
   }
 

@@ -69,7 +69,8 @@ libfabric_handle<fi_info> ask(const libfabric_options &options, const std::strin
   hints->domain_attr->threading = FI_THREAD_DOMAIN;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints->domain_attr->av_type = FI_AV_TABLE;
-  hints->tx_attr->msg_order = hints->rx_attr->msg_order = wanted.orders;
+  hints->tx_attr->msg_order = wanted.orders;
+  hints->rx_attr->msg_order = wanted.orders;
   hints->tx_attr->op_flags = wanted.op_flags;
   hints->fabric_attr->prov_name = strdup(options.provider.c_str());
   fi_info *found = nullptr;
@@ -94,7 +95,8 @@ status open_object(libfabric_handle<Object> &into, const char *what, Open open) 
 }  // namespace
 
 status libfabric_domain::choose(const libfabric_options &options) {
-  is_shm_ = options.provider == "shm", is_o2g_ = options.provider == "o2g";
+  is_shm_ = options.provider == "shm";
+  is_o2g_ = options.provider == "o2g";
   is_verbs_ = contains(options.provider, "verbs");
   std::string const node = is_shm_                              ? shm_name_create()
                            : is_verbs_ && !options.node.empty() ? address_of(options.node)
@@ -142,7 +144,8 @@ status libfabric_domain::open_objects(const libfabric_options &options) {
         std::min<size_t>(info->tx_attr->size, std::max<uint32_t>(options.depth, 64));
   info->rx_attr->size =
       std::min<size_t>(info->rx_attr->size, std::max<uint32_t>(options.depth, 64));
-  info->tx_attr->op_flags = info->rx_attr->op_flags = 0;
+  info->tx_attr->op_flags = 0;
+  info->rx_attr->op_flags = 0;
   TND_TRY(open_object(fabric_, "fi_fabric", [&](fid_fabric **made) {
     return fi_fabric(info->fabric_attr, made, nullptr);
   }));

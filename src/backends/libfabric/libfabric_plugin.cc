@@ -12,7 +12,9 @@ namespace {
 status open(const fabric_request &wanted, std::unique_ptr<fabric_endpoint> &made,
             std::string &message) {
   libfabric_options options;
-  options.provider = wanted.provider, options.node = wanted.node, options.cuda = wanted.cuda,
+  options.provider = wanted.provider;
+  options.node = wanted.node;
+  options.cuda = wanted.cuda;
   options.depth = wanted.depth;
   libfabric_prepare({.provider = wanted.provider, .alone = wanted.alone});
   auto opened = libfabric_endpoint_open(options);

@@ -99,7 +99,10 @@ void libfabric_endpoint::reap_error() {
       code == status::peer_lost || (is_refused && domain_->ends_on_refusal());
   if (ends_connection && slot.op.kind != fabric_op_kind::receive)
     connection_lost(*peers_.find_any(slot.op.peer));
-  part != nullptr ? part_settle(*part, code) : settle(index, code);
+  if (part != nullptr)
+    part_settle(*part, code);
+  else
+    settle(index, code);
 }
 
 // It is made anew when nothing is under way by it any more.
@@ -148,7 +151,8 @@ void libfabric_endpoint::expire() {
   if (next_ns > now_ns)
     return;
   std::vector<uint32_t> late;
-  for (uint32_t index; (index = ops_.expired(now_ns)) != fabric_op_table::no_slot;) {
+  for (uint32_t index = ops_.expired(now_ns); index != fabric_op_table::no_slot;
+       index = ops_.expired(now_ns)) {
     auto &slot = ops_[index];
     if (slot.state == fabric_slot_state::queued) {
       std::erase(waiting_of(slot.op), index);

@@ -25,7 +25,10 @@ class variable {
   ~variable() {
     if (!is_changed_)
       return;
-    before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_);
+    if (before_)
+      setenv(name_, before_->c_str(), 1);
+    else
+      unsetenv(name_);
   }
   const std::optional<std::string> &before() const {
     return before_;

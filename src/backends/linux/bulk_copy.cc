@@ -39,12 +39,15 @@ void copy_past_caches(void *target, const void *source, size_t size) noexcept {
     return;
   }
   std::memcpy(to, from, before_line);
-  to += before_line, from += before_line, size -= before_line;
+  to += before_line;
+  from += before_line;
+  size -= before_line;
   for (; size >= page_count * page_size; size -= page_count * page_size) {
     for (size_t at = 0; at < page_size; at += line_size)
       for (size_t page = 0; page < page_count; page++)
         copy_line(to + page * page_size + at, from + page * page_size + at);
-    to += page_count * page_size, from += page_count * page_size;
+    to += page_count * page_size;
+    from += page_count * page_size;
   }
   std::memcpy(to, from, size);
   _mm_sfence();  // such stores are ordered with no others but by this
@@ -60,7 +63,9 @@ void copy_to_other(void *target, const void *source, size_t size) noexcept {
   }
   size_t const before_line = bytes_before_line(to);
   std::memcpy(to, from, before_line);
-  to += before_line, from += before_line, size -= before_line;
+  to += before_line;
+  from += before_line;
+  size -= before_line;
   for (; size >= line_size; size -= line_size, to += line_size, from += line_size)
     copy_line(to, from);
   std::memcpy(to, from, size);

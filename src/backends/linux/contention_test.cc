@@ -34,16 +34,21 @@ TEST(contention, what_comes_back_soon_is_held_longer) {
   uint64_t now_ns = 1000 * ms, waited_ns = 1 * ms, held_ns = 0;
   rule.look(now_ns, waited_ns);
   for (int i = 0; i < 8; i++) {
-    rule.look(now_ns += 4 * ms, waited_ns += 3 * ms);
+    now_ns += 4 * ms;
+    waited_ns += 3 * ms;
+    rule.look(now_ns, waited_ns);
     ASSERT_TRUE(rule.is_short());
     held_ns = 0;
     while (!rule.is_due(now_ns + held_ns))
       held_ns += ms;
-    rule.look(now_ns += held_ns, waited_ns);
+    now_ns += held_ns;
+    rule.look(now_ns, waited_ns);
     ASSERT_FALSE(rule.is_short());
   }
   EXPECT_EQ(held_ns, contention_rule::hold_ns_max);
-  rule.look(now_ns += 10'000 * ms, waited_ns += 1000 * ms);
+  now_ns += 10'000 * ms;
+  waited_ns += 1000 * ms;
+  rule.look(now_ns, waited_ns);
   EXPECT_TRUE(rule.is_due(now_ns + contention_rule::hold_ns_min));
 }
 

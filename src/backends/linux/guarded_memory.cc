@@ -110,7 +110,9 @@ result<std::unique_ptr<guarded_memory>> guarded_memory::guard(std::byte *addr, s
   entry &one = known.entries[free];
   size_t const words = (size / known.page_size + 63) / 64;
   one.bits = new std::atomic<uint64_t>[words]();
-  one.size = size, one.lost_count = 0, one.taken = true;
+  one.size = size;
+  one.lost_count = 0;
+  one.taken = true;
   one.begin.store(reinterpret_cast<uintptr_t>(addr), std::memory_order_release);
   return std::unique_ptr<guarded_memory>{new guarded_memory{free}};
 }

@@ -151,7 +151,8 @@ TEST_F(page_folder, no_length_and_no_flipped_bits_are_taken) {
     EXPECT_EQ(read_back(good.substr(0, size)), status::corrupt) << size;
   // In writing, or not written yet: waited for, in vain.
   std::string odd = good, flipped = good;
-  odd[8] = char(odd[8] ^ 1), flipped.back() = '!';
+  odd[8] = char(odd[8] ^ 1);
+  flipped.back() = '!';
   for (auto const &each : {odd, flipped, std::string(100, 0), std::string{}})
     EXPECT_EQ(read_back(each), status::again);
   for (size_t at = 16; at < good.size(); at += 5) {

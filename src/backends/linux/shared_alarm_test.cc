@@ -27,14 +27,18 @@ TEST(shared_alarm, wakes_another_process) {
   constexpr uint32_t rounds = 200;
   auto const play = [&](shared &mine, shared &other, bool begins) {
     for (uint32_t round = 1; round <= rounds; round++) {
-      if (begins)
-        other.value.store(round), other.alarm.ring({8, 9});
+      if (begins) {
+        other.value.store(round);
+        other.alarm.ring({8, 9});
+      }
       uint64_t const limit_ns = monotonic_clock().now_ns() + 30'000'000'000;
       while (mine.value.load() != round && monotonic_clock().now_ns() < limit_ns) {
         mine.alarm.sleep([&] { return mine.value.load() == round; }, 1'000'000'000, {0, 9});
       }
-      if (!begins)
-        other.value.store(round), other.alarm.ring({8, 9});
+      if (!begins) {
+        other.value.store(round);
+        other.alarm.ring({8, 9});
+      }
     }
   };
   uint64_t const begun_ns = monotonic_clock().now_ns();
@@ -66,8 +70,10 @@ TEST(shared_alarm, is_deaf_to_what_it_does_not_wait_for) {
   shared_alarm alarm;
   std::atomic<bool> has_ended{false};
   std::thread ringer{[&] {
-    while (!has_ended)
-      alarm.ring({16, 24}), alarm.ring({0, 8});
+    while (!has_ended) {
+      alarm.ring({16, 24});
+      alarm.ring({0, 8});
+    }
   }};
   uint64_t const begun_ns = monotonic_clock().now_ns();
   alarm.sleep([] { return false; }, 20'000'000, {8, 16});

@@ -88,7 +88,9 @@ bool team::crew::grow(unsigned helper_count) {
 void team::crew::share(uint32_t loop_count, const body &one, unsigned helper_count) {
   {
     std::lock_guard lock{mutex};
-    loop = &one, count = loop_count, invited = helper_count;
+    loop = &one;
+    count = loop_count;
+    invited = helper_count;
     next.store(0, std::memory_order_relaxed);
   }
   for (unsigned i = 0; i < helper_count; i++)
@@ -101,7 +103,10 @@ void team::crew::share(uint32_t loop_count, const body &one, unsigned helper_cou
 }
 
 void team::crew::take_part(const body &one) {
-  for (uint32_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;)
+  auto const take = [this] {
+    return next.fetch_add(1, std::memory_order_relaxed);
+  };
+  for (uint32_t i = take(); i < count; i = take())
     one(i);
 }
 
@@ -110,14 +115,16 @@ void team::crew::help() {
   // a handler of its own: a fault while its signal is blocked would end the process.
   sigset_t faults;
   sigemptyset(&faults);
-  sigaddset(&faults, SIGSEGV), sigaddset(&faults, SIGBUS);
+  sigaddset(&faults, SIGSEGV);
+  sigaddset(&faults, SIGBUS);
   pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
   std::unique_lock lock{mutex};
   for (;;) {
     work.wait(lock, [this] { return stopping || invited > 0; });
     if (stopping)
       return;
-    invited--, busy++;
+    invited--;
+    busy++;
     const body &one = *loop;
     lock.unlock();
     take_part(one);

@@ -116,8 +116,10 @@ TEST(team, a_fault_in_a_helper_is_the_programs_to_handle) {
     std::unique_lock lock{mutex};
     if (is_caller)
       changed.wait_for(lock, std::chrono::seconds{20}, [&] { return has_touched; });
-    else
-      has_touched = true, changed.notify_all();
+    else {
+      has_touched = true;
+      changed.notify_all();
+    }
   });
   EXPECT_EQ(sigaction(SIGSEGV, &before, nullptr), 0);
   std::lock_guard lock{mutex};

@@ -34,7 +34,8 @@ struct local_job {
     uint64_t const round = rounds;
     if (++arrived == values.size()) {
       when_all_are_there();
-      arrived = 0, rounds++;
+      arrived = 0;
+      rounds++;
       changed.notify_all();
       return status::ok;
     }

@@ -25,10 +25,14 @@ result<process_card> process_card_make() {
   if (!fill_random(card.name) || !fill_random(card.secret))
     return fail(status::io, "getrandom gave nothing");
   struct stat found{};
-  if (stat("/proc/self/ns/net", &found) == 0)
-    card.network_device = found.st_dev, card.network_inode = found.st_ino;
-  if (stat("/proc/self/ns/pid", &found) == 0)
-    card.process_device = found.st_dev, card.process_inode = found.st_ino;
+  if (stat("/proc/self/ns/net", &found) == 0) {
+    card.network_device = found.st_dev;
+    card.network_inode = found.st_ino;
+  }
+  if (stat("/proc/self/ns/pid", &found) == 0) {
+    card.process_device = found.st_dev;
+    card.process_inode = found.st_ino;
+  }
   card.process = getpid();
   return card;
 }

@@ -76,7 +76,8 @@ status try_connect(const descriptor_task &task, const descriptor_place &place,
 status greet(const descriptor_task &task, owned_socket &leader) {
   auto const place = descriptor_place_of(task.leader, task.label);
   descriptor_message hello;
-  hello.secret = task.leader.secret, hello.index = int32_t(task.index),
+  hello.secret = task.leader.secret;
+  hello.index = int32_t(task.index);
   hello.each = uint32_t(task.mine.size());
   for (uint64_t pause_ns = 100'000;; pause_ns = std::min<uint64_t>(pause_ns * 2, 10'000'000)) {
     status code = leader.get() >= 0 ? status::ok : try_connect(task, place, leader);

@@ -160,7 +160,9 @@ class leader {
         carried.push_back(all_[i][k]);
     }
     descriptor_message answer;
-    answer.index = int32_t(first), answer.members = uint32_t(count), answer.each = uint32_t(each);
+    answer.index = int32_t(first);
+    answer.members = uint32_t(count);
+    answer.each = uint32_t(each);
     TND_TRY(descriptor_send(to.socket.get(), answer, carried));
     to.sent_count += count;
     return status::ok;

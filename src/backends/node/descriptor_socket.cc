@@ -55,11 +55,14 @@ status descriptor_send(int socket, const descriptor_message &message,
   iovec part{const_cast<descriptor_message *>(&message), sizeof message};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * descriptors_in_message_max)]{};
   msghdr head{};
-  head.msg_iov = &part, head.msg_iovlen = 1;
+  head.msg_iov = &part;
+  head.msg_iovlen = 1;
   if (!carried.empty()) {
-    head.msg_control = control, head.msg_controllen = CMSG_SPACE(carried.size_bytes());
+    head.msg_control = control;
+    head.msg_controllen = CMSG_SPACE(carried.size_bytes());
     cmsghdr *const rights = CMSG_FIRSTHDR(&head);
-    rights->cmsg_level = SOL_SOCKET, rights->cmsg_type = SCM_RIGHTS,
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
     rights->cmsg_len = CMSG_LEN(carried.size_bytes());
     std::memcpy(CMSG_DATA(rights), carried.data(), carried.size_bytes());
   }
@@ -81,8 +84,10 @@ status descriptor_receive(int socket, descriptor_message &message, descriptor_li
   iovec part{&message, sizeof message};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * descriptors_in_message_max)];
   msghdr head{};
-  head.msg_iov = &part, head.msg_iovlen = 1;
-  head.msg_control = control, head.msg_controllen = sizeof control;
+  head.msg_iov = &part;
+  head.msg_iovlen = 1;
+  head.msg_control = control;
+  head.msg_controllen = sizeof control;
   ssize_t const size = recvmsg(socket, &head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (size < 0)
     return errno == EAGAIN || errno == EINTR || errno == ENOMEM ? status::again : status::peer_lost;

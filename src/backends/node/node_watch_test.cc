@@ -57,7 +57,8 @@ TEST(node_watch, a_process_that_ends_is_lost_at_once) {
   EXPECT_EQ(seen.lost, -1);
   end(other, false);
   EXPECT_TRUE(soon(seen.lost, 3));
-  end(third, true), waitpid(other, nullptr, 0);
+  end(third, true);
+  waitpid(other, nullptr, 0);
   EXPECT_TRUE(soon(seen.lost, 4));
 }
 

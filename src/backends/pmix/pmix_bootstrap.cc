@@ -22,7 +22,8 @@ constexpr uint64_t abort_timeout_ns = 10'000'000'000;
 pmix_info_t flag(const char *key) {
   pmix_info_t info{};
   std::snprintf(info.key, sizeof info.key, "%s", key);
-  info.value.type = PMIX_BOOL, info.value.data.flag = true;
+  info.value.type = PMIX_BOOL;
+  info.value.data.flag = true;
   return info;
 }
 
@@ -79,7 +80,9 @@ std::vector<int32_t> numbers_in(std::string_view list) {
 status pmix_bootstrap::open(std::string &message) {
   TND_TRY(session_.join(message));
   has_joined_ = true;
-  instance_ = session_.next_instance(), self_ = session_.self(), job_ = self_.nspace;
+  instance_ = session_.next_instance();
+  self_ = session_.self();
+  job_ = self_.nspace;
   TND_TRY(read_job(message));
   status const published = process_card_publish(*this);
   if (published != status::ok)
@@ -100,7 +103,8 @@ status pmix_bootstrap::read_job(std::string &message) {
     message = "the launcher does not say how many processes the job has";
     return sized != status::ok ? sized : status::protocol;
   }
-  values_.resize(answer.number), rounds_read_.resize(answer.number);
+  values_.resize(answer.number);
+  rounds_read_.resize(answer.number);
   status const told = get(everybody(self_), PMIX_LOCAL_PEERS, answer);
   if (told == status::ok)
     node_ranks_ =
@@ -140,7 +144,8 @@ status pmix_bootstrap::exchange(uint64_t timeout_ns) {
   bytes.insert(bytes.end(), settled.begin(), settled.end());
   pmix_value_t value{};
   value.type = PMIX_BYTE_OBJECT;
-  value.data.bo.bytes = reinterpret_cast<char *>(bytes.data()), value.data.bo.size = bytes.size();
+  value.data.bo.bytes = reinterpret_cast<char *>(bytes.data());
+  value.data.bo.size = bytes.size();
   pmix_status_t code = PMIx_Put(PMIX_GLOBAL, round_key(rounds_).c_str(), &value);
   if (code == PMIX_SUCCESS)
     code = PMIx_Commit();

@@ -133,7 +133,9 @@ status pmix_session::connect(std::string &message) {
         "; if nobody is there any more who started this process, TND_BOOTSTRAP=alone runs it alone";
     return code == PMIX_ERR_UNREACH ? status::no_device : pmix_status_of(code);
   }
-  self_ = *self, is_connected_ = true, process_ = getpid();
+  self_ = *self;
+  is_connected_ = true;
+  process_ = getpid();
   if (std::atexit(at_exit) != 0)
     log(log_level::warning,
         "atexit is full: the launcher will take this process's end for a failure");
@@ -151,7 +153,8 @@ void pmix_session::watch() {
         PMIx_Register_event_handler(count == 0 ? nullptr : watched_codes, count, nullptr, 0,
                                     on_event, pmix_wait::on_registered, wait.data());
     if (code >= 0 && wait.wait(join_timeout_ns, false, answer) == status::ok && answer.code >= 0) {
-      handler_ = answer.reference, is_watching_ = true;
+      handler_ = answer.reference;
+      is_watching_ = true;
       return;
     }
     log(log_level::debug, "PMIx will not tell of %zu events: %s", count,
@@ -176,7 +179,8 @@ void pmix_session::end() {
   }
   auto const say_and_finalize = [] {
     pmix_value_t left{};
-    left.type = PMIX_BOOL, left.data.flag = true;
+    left.type = PMIX_BOOL;
+    left.data.flag = true;
     if (PMIx_Put(PMIX_GLOBAL, pmix_left_key, &left) == PMIX_SUCCESS)
       static_cast<void>(PMIx_Commit());
     return PMIx_Finalize(nullptr, 0);

@@ -50,7 +50,9 @@ void pmix_wait::on_done(pmix_status_t code, void *data) {
 void pmix_wait::on_registered(pmix_status_t code, size_t reference, void *data) {
   std::unique_ptr<std::shared_ptr<shared>> const held{static_cast<std::shared_ptr<shared> *>(data)};
   std::lock_guard const lock{state().mutex};
-  (*held)->answer.code = code, (*held)->answer.reference = reference, (*held)->is_done = true;
+  (*held)->answer.code = code;
+  (*held)->answer.reference = reference;
+  (*held)->is_done = true;
   state().changed.notify_all();
 }
 
@@ -58,7 +60,8 @@ pmix_answer pmix_get(const pmix_proc_t &of, const std::string &key) {
   // A value that is there or not: nobody else is waited for.
   pmix_info_t immediate{};
   std::snprintf(immediate.key, sizeof immediate.key, "%s", PMIX_IMMEDIATE);
-  immediate.value.type = PMIX_BOOL, immediate.value.data.flag = true;
+  immediate.value.type = PMIX_BOOL;
+  immediate.value.data.flag = true;
   pmix_answer found;
   pmix_value_t *value = nullptr;
   found.code = PMIx_Get(&of, key.c_str(), &immediate, 1, &value);
@@ -71,8 +74,14 @@ pmix_answer pmix_get(const pmix_proc_t &of, const std::string &key) {
   switch (value->type) {
     case PMIX_BOOL: found.number = value->data.flag ? 1 : 0; break;
     case PMIX_UINT32: found.number = value->data.uint32; break;
-    case PMIX_STRING: start = value->data.string, size = std::strlen(value->data.string); break;
-    case PMIX_BYTE_OBJECT: start = value->data.bo.bytes, size = value->data.bo.size; break;
+    case PMIX_STRING:
+      start = value->data.string;
+      size = std::strlen(value->data.string);
+      break;
+    case PMIX_BYTE_OBJECT:
+      start = value->data.bo.bytes;
+      size = value->data.bo.size;
+      break;
     default: found.code = PMIX_ERR_TYPE_MISMATCH;
   }
   auto const *const first = static_cast<const std::byte *>(start);

@@ -88,8 +88,10 @@ class epoll_stream_set final : public socket_stream_set {
     bool const is_direct = busiest != nullptr && !busiest->is_paused;
     if (is_direct && (++passed_over_ < look_around_interval || is_outside(busiest_))) {
       count = receive(*busiest, busiest_);
-      if (count != 0)
-        vain_ = 0, streak_++;
+      if (count != 0) {
+        vain_ = 0;
+        streak_++;
+      }
       if (count != 0 && streak_ >= streak_min)
         take_out(busiest_);
       if (count != 0 && passed_over_ < look_around_interval)

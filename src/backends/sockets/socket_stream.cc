@@ -71,8 +71,10 @@ class socket_stream final : public stream {
   result<size_t> receive(std::span<const iovec> parts) override {
     msghdr message = message_of(parts);
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 4)];
-    if (is_unix_)
-      message.msg_control = control, message.msg_controllen = sizeof control;
+    if (is_unix_) {
+      message.msg_control = control;
+      message.msg_controllen = sizeof control;
+    }
     ssize_t const size = recvmsg(socket_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (is_unix_ && size >= 0)
       keep_descriptors(message);
@@ -87,9 +89,11 @@ class socket_stream final : public stream {
     if (descriptor >= 0) {
       if (!is_unix_)
         return status::not_supported;
-      message.msg_control = control, message.msg_controllen = sizeof control;
+      message.msg_control = control;
+      message.msg_controllen = sizeof control;
       cmsghdr *const head = CMSG_FIRSTHDR(&message);
-      head->cmsg_level = SOL_SOCKET, head->cmsg_type = SCM_RIGHTS,
+      head->cmsg_level = SOL_SOCKET;
+      head->cmsg_type = SCM_RIGHTS;
       head->cmsg_len = CMSG_LEN(sizeof(int));
       std::memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
     }

@@ -119,7 +119,9 @@ TEST(socket_stream, a_descriptor_goes_over_unix_sockets_only) {
   char byte = 0;
   EXPECT_EQ(read(pipe_ends[0], &byte, 1), 1);
   EXPECT_EQ(byte, 'y');
-  close(received), close(pipe_ends[0]), close(pipe_ends[1]);
+  close(received);
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
 }
 
 TEST(socket_stream, knows_this_node) {

@@ -110,7 +110,10 @@ status uring_stream_set::watch_listener() {
 
 status uring_stream_set::watch(connection &what, stream_id id) {
   be_blocking(what.socket);
-  what.is_connecting ? arm_room(what, id) : arm_shared(what, id);
+  if (what.is_connecting)
+    arm_room(what, id);
+  else
+    arm_shared(what, id);
   ring_.submit();
   return status::ok;
 }
@@ -216,8 +219,10 @@ size_t uring_stream_set::handle_room(connection &of, stream_id id) {
     return 1;
   }
   pollfd look{.fd = of.socket, .events = POLLOUT, .revents = 0};
-  if (poll(&look, 1, 0) != 1)
-    return arm_room(of, id), 0;  // the thread that armed it ended, not the connect
+  if (poll(&look, 1, 0) != 1) {
+    arm_room(of, id);  // the thread that armed it ended, not the connect
+    return 0;
+  }
   if (!has_connected(of, id, (look.revents & (POLLERR | POLLHUP)) != 0))
     return 1;
   handler_->connected(of.word);
@@ -280,7 +285,10 @@ size_t uring_stream_set::receive_on(stream_id id) {
         return count + 1;
       }
     }
-    is_direct ? arm_direct(*of, id, target) : arm_shared(*of, id);
+    if (is_direct)
+      arm_direct(*of, id, target);
+    else
+      arm_shared(*of, id);
     return count;
   }
 }

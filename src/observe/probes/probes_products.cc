@@ -58,8 +58,11 @@ std::string load_trouble(const std::string &library, const char *symbol) {
   close(ends[1]);
   std::string reason;
   std::array<char, 512> piece{};
-  for (ssize_t size = 0; (size = read(ends[0], piece.data(), piece.size())) > 0;)
+  ssize_t size = read(ends[0], piece.data(), piece.size());
+  while (size > 0) {
     reason.append(piece.data(), size_t(size));
+    size = read(ends[0], piece.data(), piece.size());
+  }
   close(ends[0]);
   int outcome = 0;
   waitpid(child, &outcome, 0);

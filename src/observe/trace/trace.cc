@@ -108,7 +108,9 @@ uint32_t intern(std::string_view text) {
   if (shared().texts.size() == text_count_max)
     return 0;
   shared().texts.emplace_back(text);
-  return shared().labels[std::string{text}] = uint32_t(shared().texts.size());
+  auto const label = uint32_t(shared().texts.size());
+  shared().labels[std::string{text}] = label;
+  return label;
 }
 
 void draw_ranges(const ranges &to) {
@@ -148,7 +150,8 @@ void operation_mark::begin(const char *name, uint64_t at_offset, uint64_t of_siz
 void operation_mark::forget() {
   at_stores.fetch_sub(1, std::memory_order_relaxed);
   end_range(range);
-  begin_ns = range = 0;
+  begin_ns = 0;
+  range = 0;
 }
 
 void operation_mark::finish(const char *name, status code, uint64_t moved) {

@@ -219,7 +219,7 @@ current_trace &current() {
 
 std::string with_process_id(std::string_view path) {
   std::string named{path};
-  for (size_t at = 0; (at = named.find("%p", at)) != std::string::npos;)
+  for (size_t at = named.find("%p"); at != std::string::npos; at = named.find("%p", at))
     named.replace(at, 2, std::to_string(getpid()));
   return named;
 }

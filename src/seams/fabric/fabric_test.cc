@@ -53,7 +53,8 @@ TEST(fabric_op_table, a_deadline_gives_a_notice_and_later_the_end) {
   fabric_op_table table{4, fabric_path::tcp};
   auto const late = table.insert(op_of(1, 100));
   auto const quick = table.insert(op_of(2, 50));
-  table[late].state = table[quick].state = fabric_slot_state::posted;
+  table[late].state = fabric_slot_state::posted;
+  table[quick].state = fabric_slot_state::posted;
   table.settle(quick, status::ok);
   EXPECT_EQ(table.next_deadline_ns(), 100u);
   EXPECT_EQ(table.expired(99), fabric_op_table::no_slot);

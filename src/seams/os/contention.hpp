@@ -38,7 +38,8 @@ class contention_rule {
 
   // The time until now does not count.
   void begin(uint64_t now_ns, uint64_t waited_ns) noexcept {
-    base_ns_ = now_ns, base_waited_ns_ = waited_ns;
+    base_ns_ = now_ns;
+    base_waited_ns_ = waited_ns;
   }
 
  private:

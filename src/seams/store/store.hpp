@@ -117,7 +117,8 @@ class store_queue {
   // is empty before, is what a poll would have given. False: nothing was done; post it. For whoever
   // would poll for the completion at once. The deadline is for those who wait: it is not looked at.
   virtual bool try_perform(const store_op &op, store_completion &completion) {
-    (void)op, (void)completion;
+    (void)op;
+    (void)completion;
     return false;
   }
 

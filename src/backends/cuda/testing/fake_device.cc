@@ -54,7 +54,8 @@ void perform(ring_memory &ring, uint32_t sequence, const command &what) {
                     what.size);
       break;
     case command_kind::read:
-      std::memcpy(answer = ring.annexes[sequence % slot_count], source, what.size);
+      answer = ring.annexes[sequence % slot_count];
+      std::memcpy(answer, source, what.size);
       break;
     case command_kind::update:
       before = update_here(fabric_atomic(what.atomic), reinterpret_cast<uint64_t *>(target),
@@ -199,13 +200,17 @@ using tanada::port::cuda::fake_stream;
 
 extern "C" {
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
-  return *least = *greatest = 0, cudaSuccess;
+  *least = 0;
+  *greatest = 0;
+  return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned, int) {
-  return *stream = reinterpret_cast<cudaStream_t>(new fake_stream), cudaSuccess;
+  *stream = reinterpret_cast<cudaStream_t>(new fake_stream);
+  return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
-  return *stream = nullptr, cudaSuccess;
+  *stream = nullptr;
+  return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t) {
   return cudaSuccess;
@@ -214,17 +219,21 @@ cudaError_t cudaStreamQuery(cudaStream_t) {
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void **addr, size_t size, unsigned) {
-  return *addr = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096), cudaSuccess;
+  *addr = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+  return cudaSuccess;
 }
 // An event is how many copies are before it.
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
-  return *event = reinterpret_cast<cudaEvent_t>(new std::atomic<uint64_t>{0}), cudaSuccess;
+  *event = reinterpret_cast<cudaEvent_t>(new std::atomic<uint64_t>{0});
+  return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  return delete reinterpret_cast<std::atomic<uint64_t> *>(event), cudaSuccess;
+  delete reinterpret_cast<std::atomic<uint64_t> *>(event);
+  return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  return *reinterpret_cast<std::atomic<uint64_t> *>(event) = fake().copies.load(), cudaSuccess;
+  *reinterpret_cast<std::atomic<uint64_t> *>(event) = fake().copies.load();
+  return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return *reinterpret_cast<std::atomic<uint64_t> *>(event) <= fake().copies_ended_max
@@ -234,7 +243,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 cudaError_t cudaMemcpyAsync(void *target, const void *source, size_t size, cudaMemcpyKind,
                             cudaStream_t) {
   fake().copies++;
-  return std::memcpy(target, source, size), cudaSuccess;
+  std::memcpy(target, source, size);
+  return cudaSuccess;
 }
 cudaError_t cudaMemcpy2DAsync(void *, size_t, const void *, size_t, size_t, size_t, cudaMemcpyKind,
                               cudaStream_t) {
