@@ -95,7 +95,8 @@ inline status terms_of(uint32_t flags, const tnd_pool_commit_options *options,
     return fail(status::invalid, "no such checksum");
   terms.flags = flags | wanted.flags;
   terms.checksum_kind = wanted.checksum_kind;
-  terms.has_checksum = uint8_t(wanted.has_checksum), terms.checksum = wanted.checksum;
+  terms.has_checksum = uint8_t(wanted.has_checksum);
+  terms.checksum = wanted.checksum;
   return status::ok;
 }
 

@@ -102,8 +102,10 @@ tnd_status tnd_pool_get_connection(tnd_pool *pool, tnd_pool_connection *connecti
     all.struct_size = sizeof all;
     TND_TRY(client.ready());
     all.path = client.path();
-    all.can_write = client.terms().can_write, all.is_durable = client.terms().is_durable;
-    all.sent_size = client.moved().written_size(), all.received_size = client.moved().read_size();
+    all.can_write = client.terms().can_write;
+    all.is_durable = client.terms().is_durable;
+    all.sent_size = client.moved().written_size();
+    all.received_size = client.moved().read_size();
     std::strncpy(all.reason, client.reason().c_str(), sizeof all.reason - 1);
     return fill(connection, all, sizeof all);
   });

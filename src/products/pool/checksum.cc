@@ -67,7 +67,8 @@ void checksum::add(const void *source, size_t size) {
   while (size > 0) {
     size_t const part = size < crc_part_max ? size : crc_part_max;
     crc_ = crc32_iscsi(bytes, int(part), crc_);
-    bytes += part, size -= part;
+    bytes += part;
+    size -= part;
   }
 }
 
@@ -111,7 +112,9 @@ void copy_and_add(void *target, const void *source, size_t size, checksum &sum) 
     size_t const part = size < block_size ? size : block_size;
     std::memcpy(to, from, part);
     sum.add(to, part);
-    to += part, from += part, size -= part;
+    to += part;
+    from += part;
+    size -= part;
   }
 }
 

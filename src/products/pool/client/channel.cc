@@ -30,7 +30,8 @@ size_t advance(std::vector<iovec> &parts, size_t &first, size_t size) {
     iovec &part = parts[first];
     size_t const taken = std::min(size, part.iov_len);
     part.iov_base = static_cast<std::byte *>(part.iov_base) + taken;
-    part.iov_len -= taken, size -= taken;
+    part.iov_len -= taken;
+    size -= taken;
     if (part.iov_len == 0)
       first++;
   }
@@ -184,7 +185,8 @@ status channel::send(bool &moved) {
     for (size_t rest = size.value(); rest > 0;) {
       outgoing &one = out_.front();
       size_t const head = std::min(rest, one.frame.size() - one.frame_sent);
-      one.frame_sent += head, rest -= head;
+      one.frame_sent += head;
+      rest -= head;
       rest = advance(one.parts, one.part, rest);
       if (one.frame_sent == one.frame.size() && one.part == one.parts.size())
         out_.pop_front();
@@ -194,11 +196,14 @@ status channel::send(bool &moved) {
 }
 
 status channel::receive(bool &moved) {
-  if (in_begin_ == in_end_)
-    in_begin_ = in_end_ = 0;
+  if (in_begin_ == in_end_) {
+    in_begin_ = 0;
+    in_end_ = 0;
+  }
   if (in_begin_ > 0 && in_.size() - in_end_ < in_.size() / 2) {
     std::memmove(in_.data(), in_.data() + in_begin_, in_end_ - in_begin_);
-    in_end_ -= in_begin_, in_begin_ = 0;
+    in_end_ -= in_begin_;
+    in_begin_ = 0;
   }
   iovec parts[part_count_max];
   size_t count = 0, wanted = 0;

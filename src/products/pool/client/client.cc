@@ -118,7 +118,8 @@ void client::drop_connection() {
     tell_reads(true);
     (void)channel_->progress(0);
   }
-  cache_.clear(), cached_.clear();
+  cache_.clear();
+  cached_.clear();
   cached_size_ = 0;
   if (counters_ != nullptr)
     munmap(const_cast<name_counters *>(counters_), sizeof(name_counters));
@@ -208,7 +209,8 @@ void client::join_fabric() {
   fabric_request out;
   fabric_reply in;
   if (code == status::ok) {
-    out.provider = settings_.fabric, out.address = fabric_->address();
+    out.provider = settings_.fabric;
+    out.address = fabric_->address();
     code = call(kind::fabric, out, in);
   }
   if (code == status::ok)
@@ -290,7 +292,10 @@ status client::create(const std::string &name, uint64_t size, uint32_t flags,
                       const std::string &set, open_object &made) {
   object_reply in;
   create_request out;
-  out.name = name, out.set = set, out.size = size, out.flags = flags;
+  out.name = name;
+  out.set = set;
+  out.size = size;
+  out.flags = flags;
   TND_TRY(call_for_handle(kind::create, out, in));
   made = {.epoch = epoch_,
           .handle = in.handle,
@@ -306,7 +311,8 @@ status client::create(const std::string &name, uint64_t size, uint32_t flags,
 status client::open(const std::string &name, uint64_t version, open_object &made) {
   object_reply in;
   open_request out;
-  out.name = name, out.version = version;
+  out.name = name;
+  out.version = version;
   TND_TRY(call_for_handle(kind::open, out, in));
   made = {.epoch = epoch_,
           .handle = in.handle,
@@ -320,7 +326,8 @@ status client::open(const std::string &name, uint64_t version, open_object &made
 void client::close(open_object &object) {
   if (object.view_size > 0)
     munmap(object.view, object.view_size);
-  object.view = nullptr, object.view_size = 0;
+  object.view = nullptr;
+  object.view_size = 0;
   object.hold.reset();
   if (object.handle == 0 || object.epoch != epoch_ || channel_ == nullptr || channel_->is_broken())
     return;
@@ -382,7 +389,8 @@ status client::map(open_object &object, const void *&addr, uint64_t &size) {
       object.view_size = (object.view_size + 4095) & ~uint64_t{4095};
     }
   }
-  addr = object.view, size = object.about.size;
+  addr = object.view;
+  size = object.about.size;
   traffic_.add_map(size);
   return status::ok;
 }
@@ -390,14 +398,17 @@ status client::map(open_object &object, const void *&addr, uint64_t &size) {
 status client::set_commit(const std::string &set, uint64_t count, uint32_t flags) {
   empty_message in;
   set_commit_request out;
-  out.set = set, out.count = count, out.flags = flags;
+  out.set = set;
+  out.count = count;
+  out.flags = flags;
   return call(kind::set_commit, out, in);
 }
 
 status client::stat(const std::string &name, uint64_t version, info &about) {
   info_reply in;
   open_request out;
-  out.name = name, out.version = version;
+  out.name = name;
+  out.version = version;
   TND_TRY(call(kind::stat, out, in));
   about = in.about;
   return status::ok;
@@ -405,28 +416,33 @@ status client::stat(const std::string &name, uint64_t version, info &about) {
 
 status client::list_some(const std::string &prefix, const std::string &after, list_reply &found) {
   list_request out;
-  out.prefix = prefix, out.after = after;
+  out.prefix = prefix;
+  out.after = after;
   return call(kind::list, out, found);
 }
 
 status client::rename(const std::string &name, const std::string &new_name, uint32_t flags) {
   empty_message in;
   rename_request out;
-  out.name = name, out.new_name = new_name, out.flags = flags;
+  out.name = name;
+  out.new_name = new_name;
+  out.flags = flags;
   return call(kind::rename, out, in);
 }
 
 status client::remove(const std::string &name, uint32_t flags) {
   empty_message in;
   flags_request out;
-  out.name = name, out.flags = flags;
+  out.name = name;
+  out.flags = flags;
   return call(kind::remove, out, in);
 }
 
 status client::set_flags(const std::string &name, uint32_t flags) {
   empty_message in;
   flags_request out;
-  out.name = name, out.flags = flags;
+  out.name = name;
+  out.flags = flags;
   return call(kind::set_flags, out, in);
 }
 

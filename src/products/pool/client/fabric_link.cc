@@ -91,8 +91,10 @@ void fabric_link::forget_holding(std::byte *addr) {
 
 void fabric_link::receive() {
   port::fabric_op op;
-  op.kind = port::fabric_op_kind::receive, op.op_id = receive_id;
-  op.addr = message_.data(), op.size = message_.size();
+  op.kind = port::fabric_op_kind::receive;
+  op.op_id = receive_id;
+  op.addr = message_.data();
+  op.size = message_.size();
   is_receiving_ = endpoint_->post(op) == status::ok;
 }
 
@@ -102,7 +104,7 @@ void fabric_link::serve(uint64_t deadline_ns) {
   received_ = status::again;
   (void)endpoint_->wait(deadline_ns);
   port::fabric_completion done[8];
-  for (size_t count; (count = endpoint_->poll(done)) > 0;) {
+  for (size_t count = endpoint_->poll(done); count > 0; count = endpoint_->poll(done)) {
     for (size_t i = 0; i < count; i++) {
       if (done[i].op_id != receive_id || !done[i].settled)
         continue;

@@ -46,7 +46,8 @@ status client::post(const tnd_pool_request &request, const std::shared_ptr<open_
     }
     if (is_get || one->result.kind == TND_POOL_REQUEST_COMMIT)
       one->result.size = in.about.size;
-    one->result.status = tnd_status(code), one->result.version = in.about.version;
+    one->result.status = tnd_status(code);
+    one->result.version = in.about.version;
     if (one->result.kind != TND_POOL_REQUEST_COMMIT)
       count(!is_get);
     one->done = true;
@@ -60,17 +61,20 @@ status client::post(const tnd_pool_request &request, const std::shared_ptr<open_
     one->done = true;
   };
   commit_terms terms;
-  terms.flags = request.flags, terms.checksum_kind = request.checksum_kind;
+  terms.flags = request.flags;
+  terms.checksum_kind = request.checksum_kind;
   switch (tnd_pool_request_kind(request.kind)) {
     case TND_POOL_REQUEST_PUT: {
       put_request out;
-      out.name = request.name, out.terms = terms;
+      out.name = request.name;
+      out.terms = terms;
       channel_->post(kind::put, out, std::move(memory), {}, with_info);
       break;
     }
     case TND_POOL_REQUEST_GET: {
       get_request out;
-      out.name = request.name, out.capacity = request.size;
+      out.name = request.name;
+      out.capacity = request.size;
       channel_->post(kind::get, out, {}, std::move(memory), with_info);
       break;
     }

@@ -97,7 +97,9 @@ result<segments::mapping *> segments::add(uint32_t segment, lent_segment lent) {
   if (about.size < small_size)
     small_count_++;
   made->populated.resize((about.size + populate_size - 1) / populate_size);
-  return (mapped_[segment] = std::move(made)).get();
+  auto &kept = mapped_[segment];
+  kept = std::move(made);
+  return kept.get();
 }
 
 // Ahead of a fault for each page.

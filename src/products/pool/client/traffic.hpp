@@ -22,10 +22,12 @@ class traffic {
     (to_pool ? of.written_size : of.read_size) += size;
     if (by.is_staged)
       all_.staged_size += size;
-    all_.last_path = by.path, all_.last_is_staged = by.is_staged;
+    all_.last_path = by.path;
+    all_.last_is_staged = by.is_staged;
   }
   void add_map(uint64_t size) {
-    all_.maps++, all_.mapped_size += size;
+    all_.maps++;
+    all_.mapped_size += size;
   }
 
   const tnd_pool_traffic &all() const noexcept {

@@ -52,8 +52,10 @@ tnd_pool_box joined(tnd_pool_box box) {
   }
   bool const planes = box.count[0] == 1 && box.count[1] > 1 && box.object_stride[1] == box.size &&
                       box.memory_stride[1] == box.size;
-  if (planes)
-    box.size *= box.count[1], box.count[1] = 1;
+  if (planes) {
+    box.size *= box.count[1];
+    box.count[1] = 1;
+  }
   return box;
 }
 
@@ -356,7 +358,8 @@ status client::move_device(open_object &object, const tnd_pool_box &box, std::by
     for (size_t i = 0; !to_pool && i < moved.size(); at += moved[i++].size) {
       TND_TRY(device_->gpu().copy_to_device(places[i], stage + at, moved[i].size));
     }
-    places.clear(), filled = 0;
+    places.clear();
+    filled = 0;
     return status::ok;
   };
   status const code = each_row(box, [&](uint64_t offset, uint64_t memory_offset) {
@@ -366,7 +369,8 @@ status client::move_device(open_object &object, const tnd_pool_box &box, std::by
         TND_TRY(device_->gpu().copy_to_host(stage + filled, memory + memory_offset + done, size));
       ranges.push_back({offset + done, size});
       places.push_back(memory + memory_offset + done);
-      filled += size, done += size;
+      filled += size;
+      done += size;
       if (filled == device_stage_size || ranges.size() == range_count_max)
         TND_TRY(flush());
     }
@@ -389,14 +393,16 @@ status client::put(const std::string &name, const void *source, uint64_t size, c
 status client::put_inline(const std::string &name, const void *source, uint64_t size,
                           commit_terms terms) {
   if (terms.checksum_kind != 0 && !terms.has_checksum) {
-    terms.checksum = sum_of(terms.checksum_kind, source, size), terms.has_checksum = 1;
+    terms.checksum = sum_of(terms.checksum_kind, source, size);
+    terms.has_checksum = 1;
   }
   info_reply in;
   std::vector<iovec> data;
   if (size > 0)
     data.push_back({const_cast<void *>(source), size});
   put_request out;
-  out.name = name, out.terms = terms;
+  out.name = name;
+  out.terms = terms;
   TND_TRY(call(kind::put, out, in, std::move(data)));
   traffic_.add({stream_path()}, size, true);
   return status::ok;
@@ -413,8 +419,10 @@ status client::put_shared(const std::string &name, const void *source, uint64_t 
   checksum sum{sums ? checksum_kind(terms.checksum_kind) : checksum_kind::none};
   if (code == status::ok)
     copy_parts(parts, static_cast<std::byte *>(const_cast<void *>(source)), true, sum);
-  if (sums)
-    terms.checksum = sum.value(), terms.has_checksum = 1;
+  if (sums) {
+    terms.checksum = sum.value();
+    terms.has_checksum = 1;
+  }
   made.written.push_back({0, size});
   uint64_t version = 0;
   if (code == status::ok)
@@ -446,7 +454,8 @@ status client::get_inline(const std::string &name, void *target, uint64_t capaci
                           bool verify) {
   info_reply in;
   get_request out;
-  out.name = name, out.capacity = capacity;
+  out.name = name;
+  out.capacity = capacity;
   uint64_t size = 0;
   std::vector<iovec> room;
   if (capacity > 0)
@@ -469,7 +478,8 @@ status client::put_fabric(const std::string &name, const void *source, uint64_t 
   TND_TRY(create(name, size, terms.flags & create_flags, {}, made));
   terms.flags &= ~create_flags;
   if (terms.checksum_kind != 0 && !terms.has_checksum) {
-    terms.checksum = sum_of(terms.checksum_kind, source, size), terms.has_checksum = 1;
+    terms.checksum = sum_of(terms.checksum_kind, source, size);
+    terms.has_checksum = 1;
   }
   uint64_t version = 0;
   status code = move_fabric(made, whole(size), {const_cast<void *>(source), false}, true);

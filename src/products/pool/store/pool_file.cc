@@ -70,7 +70,9 @@ status pool_file::open_reader(size_t index) {
   if (version_ != 0 && identity_of(info) != identity_)
     return status::stale;
   readers_[index].object = std::move(object);
-  version_ = info.version, size_ = info.size, identity_ = identity_of(info);
+  version_ = info.version;
+  size_ = info.size;
+  identity_ = identity_of(info);
   return status::ok;
 }
 
@@ -218,7 +220,8 @@ status pool_file::read(uint64_t offset, std::span<const store_buffer> buffers, u
   // Without another connection, one must do for all.
   if (code != status::ok && index > 0 && readers_[0].object != nullptr) {
     free_.wait(lock, [&] { return !readers_[0].busy; });
-    index = 0, code = status::ok;
+    index = 0;
+    code = status::ok;
   }
   for (int tries = 0; code == status::ok; tries++) {
     reader &mine = readers_[index];

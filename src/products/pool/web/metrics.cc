@@ -27,9 +27,10 @@ std::string escaped(const std::string &text) {
   bool const shows_bytes = !is_utf8(text);
   std::string value;
   for (char const each : text) {
-    if (each == '\\' || each == '"')
-      (value += '\\') += each;
-    else if (each == '\n')
+    if (each == '\\' || each == '"') {
+      value += '\\';
+      value += each;
+    } else if (each == '\n')
       value += "\\n";
     else if (auto const byte = static_cast<unsigned char>(each); shows_bytes && byte >= 0x80) {
       char hex[8];
