@@ -175,7 +175,8 @@ void create_where_threads_are_few() {
   setrlimit(RLIMIT_AS, &few);
   tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
   config.device = TND_GFILE_DEVICE_HOST;
-  config.device_tier_size = config.host_tier_size = 1u << 20;
+  config.device_tier_size = 1u << 20;
+  config.host_tier_size = 1u << 20;
   config.service_threads = 16;
   tnd_gfile *gfile = nullptr;
   tnd_status const code = tnd_gfile_create(&config, &gfile);
@@ -197,10 +198,12 @@ void *told_state = nullptr;
 tnd_status refusal = TND_OK;
 
 TEST(gfile_modules, none_keeps_an_instance_that_one_refused) {
-  ASSERT_EQ(
-      tnd_gfile_register_module(
-          0, [](const tnd_gfile_ref *ref) { return told_state = ref->state, tnd_status(TND_OK); }),
-      TND_OK);
+  ASSERT_EQ(tnd_gfile_register_module(0,
+                                      [](const tnd_gfile_ref *ref) {
+                                        told_state = ref->state;
+                                        return tnd_status(TND_OK);
+                                      }),
+            TND_OK);
   ASSERT_EQ(
       tnd_gfile_register_module(0, [](const tnd_gfile_ref *) -> tnd_status { return refusal; }),
       TND_OK);
@@ -230,7 +233,8 @@ TEST(gfile_modules, may_come_while_the_instance_goes) {
   }};
   tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
   config.device = TND_GFILE_DEVICE_HOST;
-  config.device_tier_size = config.host_tier_size = config.page_size;
+  config.device_tier_size = config.page_size;
+  config.host_tier_size = config.page_size;
   for (int i = 0; i < 20; i++) {
     ASSERT_EQ(ginitialize(&config), TND_OK);
     ASSERT_EQ(gfinalize(), TND_OK);

@@ -335,7 +335,7 @@ bool engine::reap(worker &mine) {
     if (queue->pending_count() == 0)
       continue;
     port::store_completion results[64];
-    for (size_t count; (count = queue->poll(results)) > 0;)
+    for (size_t count = queue->poll(results); count > 0; count = queue->poll(results))
       for (size_t i = 0; i < count; i++) {
         operation &done = *mine.done.emplace_back(reinterpret_cast<operation *>(results[i].op_id));
         done.traced.done(name_of(done.what), results[i].code, results[i].size);

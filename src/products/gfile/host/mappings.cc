@@ -181,7 +181,8 @@ std::string mappings::read_by_calls(const map_request &asked, slot &to, mapped_r
   if (preadv2(asked.descriptor, &vector, 1, 0, RWF_NOWAIT) < 0 && errno != EAGAIN)
     return std::string{"its file system cannot be asked for cached pages alone: "} +
            std::strerror(errno);
-  to.descriptor = range.descriptor = fcntl(asked.descriptor, F_DUPFD_CLOEXEC, 0);
+  range.descriptor = fcntl(asked.descriptor, F_DUPFD_CLOEXEC, 0);
+  to.descriptor = range.descriptor;
   return to.descriptor < 0 ? "no descriptor is left" : "";
 }
 

@@ -55,7 +55,8 @@ class watched_gpu final : public port::gpu {
   }
   status register_host(const void *addr, size_t size, host_access access) override {
     EXPECT_EQ(access, host_access::read);
-    begin = addr, registered_size = size;
+    begin = addr;
+    registered_size = size;
     return refuses ? status::no_memory : status::ok;
   }
   void unregister_host(const void *addr) noexcept override {

@@ -35,7 +35,10 @@ uint32_t core::take_frame(record &file, frame_set &frames, uint64_t page) {
              info.writes_in_flight == 0);
   info.file = file.index;
   info.page = page;
-  info.whole = info.filling = info.write_failed = info.has_tail = false;
+  info.whole = false;
+  info.filling = false;
+  info.write_failed = false;
+  info.has_tail = false;
   return begun.frame;
 }
 
@@ -345,7 +348,10 @@ void core::serve_waiters(uint32_t frame, status code) {
     waiter const who{next, mine.writes, mine.range};
     next = mine.next;
     if (code == status::ok) {
-      who.writes ? grant_write(frame, who) : grant_read(frame, who.slot, false);
+      if (who.writes)
+        grant_write(frame, who);
+      else
+        grant_read(frame, who.slot, false);
     } else if (who.writes) {  // a write needs no byte of the store: it tries again
       deferred_.push_back(
           {who.slot, op::write, info.file, {info.page, who.range.begin, who.range.end}, {}});

@@ -86,7 +86,9 @@ void core::advance_open(record &file) {
     auto made = make(operation::kind::truncate, file);
     made->handle = file.handle.get();
     made->body.kind = port::store_op_kind::truncate;
-    made->body.size = serial.asked.words[1] = file.cut_to = 0;
+    made->body.size = 0;
+    serial.asked.words[1] = 0;
+    file.cut_to = 0;
     serial.waiting = true;
     return post(std::move(made));
   }
@@ -160,7 +162,8 @@ void core::opened(operation &done, const port::store_completion &result) {
   file.now = record::state::open;
   file.version = result.stat.version;
   file.version_good = result.stat.version_settled;
-  file.size = file.store_size = result.stat.size;
+  file.size = result.stat.size;
+  file.store_size = result.stat.size;
   file.cut_to = ~uint64_t{0};
   file.has_earlier_views = false;  // nobody had it open
   file.epoch++;
@@ -175,7 +178,8 @@ void core::look_again(record &file, const port::store_stat &now) {
     return;
   file.version = now.version;
   file.version_good = now.version_settled;
-  file.size = file.store_size = now.size;
+  file.size = now.size;
+  file.store_size = now.size;
   file.cut_to = ~uint64_t{0};
   file.epoch++;
   if (!renew_key(file))
@@ -280,7 +284,8 @@ void core::advance_truncate(record &file) {
     auto made = make(operation::kind::truncate, file);
     made->handle = file.handle.get();
     made->body.kind = port::store_op_kind::truncate;
-    made->body.size = file.cut_to = serial.asked.words[0];
+    file.cut_to = serial.asked.words[0];
+    made->body.size = file.cut_to;
     serial.waiting = true;
     return post(std::move(made));
   }
@@ -314,7 +319,8 @@ void core::on_serial_done(operation &done, port::store_completion &result) {
   if (result.code != status::ok)
     return;
   if (done.what == operation::kind::truncate) {
-    file.size = file.store_size = done.body.size;
+    file.size = done.body.size;
+    file.store_size = done.body.size;
     file.version_good = false;
     file.epoch++;
     if (!renew_key(file))

@@ -43,8 +43,10 @@ status parse_stat_page(std::span<const std::byte> bytes, stat_page &to) {
   to.files.resize(header.file_count);
   if (entries_size > 0)
     std::memcpy(to.files.data(), entries.data(), entries_size);
-  for (tnd_gfile_file &each : to.files)
-    each.url[sizeof each.url - 1] = each.reason[sizeof each.reason - 1] = 0;
+  for (tnd_gfile_file &each : to.files) {
+    each.url[sizeof each.url - 1] = 0;
+    each.reason[sizeof each.reason - 1] = 0;
+  }
   return status::ok;
 }
 

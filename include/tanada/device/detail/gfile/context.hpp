@@ -115,6 +115,16 @@ TND_DEVICE inline void grow(node &of, u32 epoch, u64 size) {
       return;
 }
 
+// Up to the 0 at its end, which is copied too.
+TND_DEVICE inline void copy_text(char *target, const char *text) {
+  for (u32 i = 0;; i++) {
+    char const letter = text[i];
+    target[i] = letter;
+    if (letter == 0)
+      return;
+  }
+}
+
 // Ask the host and wait; leader only. Words of the answer go to `words`.
 struct simple_request {
   op what;
@@ -134,8 +144,7 @@ TND_DEVICE_CALL inline status call(device_state &state, const simple_request &as
   for (u32 i = 0; i < 3; i++)
     body.words[i] = asked.words[i];
   if (text != nullptr)
-    for (u32 i = 0; (state.ring.text(mine)[i] = text[i]) != 0;)
-      i++;
+    copy_text(state.ring.text(mine), text);
   if (asked.is_change)
     (void)simt::device_atomic<u32>(state.changes_posted).fetch_add_relaxed(1);
   state.ring.post(mine);

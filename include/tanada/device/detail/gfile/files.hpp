@@ -266,8 +266,10 @@ TND_DEVICE_CALL inline status find_or_take(device_state &state, const open_reque
         held.compare_exchange_acq_rel(unlocked, 1u)) {
       index = join_any(state, wanted);
       mine = index == no_descriptor;
-      if (mine)
-        begin_open(state, index = spare, wanted);
+      if (mine) {
+        index = spare;
+        begin_open(state, index, wanted);
+      }
       unlock(bucket.lock);
     }
     if (index != no_descriptor && !mine && spare != no_descriptor)
@@ -284,8 +286,7 @@ TND_DEVICE_CALL inline status find_or_take(device_state &state, const open_reque
   }
   // The URL is copied without the lock: others compare it only after the host has opened the file.
   if (mine)
-    for (u32 i = 0; (state.descriptors[index].url[i] = wanted.url[i]) != 0;)
-      i++;
+    copy_text(state.descriptors[index].url, wanted.url);
   return status::ok;
 }
 
