@@ -229,8 +229,10 @@ message *engine_core::dump(link &from, bool is_announced) {
   uint64_t const size = sizeof(message) + (is_announced ? 0 : from.about.size);
   bool const is_full = counts_.dump_size + size > options_.dump_size_hard;
   void *const memory = is_full ? nullptr : dump_memory_.take(size);
-  if (memory == nullptr && !is_full)
-    return out_of_memory(), nullptr;
+  if (memory == nullptr && !is_full) {
+    out_of_memory();
+    return nullptr;
+  }
   if (is_full) {
     end_at_hard_limit(from);
     return nullptr;
@@ -331,7 +333,8 @@ void engine_core::answer_pull(link &from) {
   bool const is_acknowledged = (what->head.flags & wire::o2g::wants_ack) != 0;
   what->head.what = uint8_t(kind::body);
   what->head.id = from.head.address;
-  what->head.size = what->body_size = from.head.size;
+  what->head.size = from.head.size;
+  what->body_size = from.head.size;
   what->handed = 0;
   if (!is_acknowledged) {
     waiting_.take(what->id);

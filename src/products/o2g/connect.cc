@@ -38,14 +38,17 @@ status engine_core::open(peer_index index) {
   made.is_self = is_self;
   made.outgoing = true;
   if (is_self) {
-    made.room_there = made.room_most = room();
+    made.room_most = room();
+    made.room_there = made.room_most;
     to.current = &made;
     return status::ok;
   }
   auto const stream = connect(made, to.address);
   if (!stream.ok()) {
-    if (is_out_of_memory_)
-      return leave(made), stream.error();  // the set may know it
+    if (is_out_of_memory_) {
+      leave(made);  // the set may know it
+      return stream.error();
+    }
     young_count_--;
     links_.pop_back();
     return stream.error();
@@ -60,7 +63,8 @@ result<port::stream_id> engine_core::connect(link &with, const port::socket_addr
     try {
   return set_->connect(to, options_.at, reinterpret_cast<uint64_t>(&with));
 } catch (const std::bad_alloc &) {
-  return out_of_memory(), status::no_memory;
+  out_of_memory();
+  return status::no_memory;
 }
 
 uint64_t engine_core::accepted(port::stream_id id) {
@@ -90,7 +94,9 @@ void engine_core::greet(link &with, kind what, const std::string &reason) {
   mine.family = uint8_t(options_.at.family);
   mine.bytes = options_.at.bytes;
   mine.endpoint = endpoint_;
-  mine.room = with.room_told = with.room_most = room();
+  with.room_most = room();
+  with.room_told = with.room_most;
+  mine.room = with.room_most;
   mine.cookie = options_.cookie;
   std::vector<std::byte> body;
   if (what == kind::refuse) {

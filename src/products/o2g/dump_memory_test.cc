@@ -54,7 +54,9 @@ TEST(dump_memory, nothing_is_in_two_hands) {
       ASSERT_NE(at, nullptr);
       ASSERT_EQ(reinterpret_cast<uintptr_t>(at) % alignof(std::max_align_t), 0u);
       all.push_back({at, size, static_cast<unsigned char>(i)});
-      at[0] = at[size / 2] = at[size - 1] = all.back().fill;
+      at[0] = all.back().fill;
+      at[size / 2] = all.back().fill;
+      at[size - 1] = all.back().fill;
     } else if (!all.empty()) {
       size_t const which = below(all.size());
       held const gone = all[which];

@@ -143,7 +143,10 @@ void engine_core::take_leave() {
 }
 
 size_t engine_core::drive() noexcept {
-  attendance_.has_taken_over() ? patience_.left() : patience_.looked();
+  if (attendance_.has_taken_over())
+    patience_.left();
+  else
+    patience_.looked();
   if (!gathering_.empty())
     send_all_gathered();
   size_t count = 0;

@@ -131,7 +131,8 @@ TEST_F(remote_memory, keeps_a_burst_in_order) {
     switch (i % 7) {
       case 0:
       case 4:
-        expected = words[i] = 10 * i;
+        expected = 10 * i;
+        words[i] = 10 * i;
         ASSERT_EQ(put({&words[i], 8}, {0, 8, 3}), status::ok);
         break;
       case 1:

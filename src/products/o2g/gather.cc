@@ -72,8 +72,10 @@ operation *engine_core::make_request(const envelope &head, std::span<const iovec
   if (made == nullptr)
     return nullptr;
   bool const is_kept = !copies || keep_copy(*made);
-  if (is_kept && is_answered)
-    made->head.id = made->id = waiting_.add(made);
+  if (is_kept && is_answered) {
+    made->id = waiting_.add(made);
+    made->head.id = made->id;
+  }
   if (is_kept && (!is_answered || made->id != 0))
     return made;
   operations_.drop(made);
@@ -216,8 +218,10 @@ void engine_core::send_gathered(link &via) noexcept {
   what->silent = true;
   what->is_bare = true;
   what->must_not_wait = true;
-  if (!keep_copy(*what))
-    return operations_.drop(what), out_of_memory();
+  if (!keep_copy(*what)) {
+    operations_.drop(what);
+    return out_of_memory();
+  }
   via.gathered.clear();
   push(via, what);
 }
@@ -265,7 +269,8 @@ uint64_t engine_core::hand_over(const link &via, std::span<const iovec> parts) n
   auto const sent = set_->send(via.stream, parts);
   return sent.ok() ? result<size_t>{sent}.value() : 0;
 } catch (const std::bad_alloc &) {
-  return out_of_memory(), 0;
+  out_of_memory();
+  return 0;
 }
 
 }  // namespace tanada::o2g

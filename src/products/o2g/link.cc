@@ -50,8 +50,10 @@ bool engine_core::begin(link &to, operation &what) noexcept {
     return true;
   if (what.id == 0)
     what.id = waiting_.add(&what);
-  if (what.id == 0)
-    return out_of_memory(), false;
+  if (what.id == 0) {
+    out_of_memory();
+    return false;
+  }
   what.head.what = uint8_t(kind::announce);
   what.body_size = 0;
   what.head.id = what.id;

@@ -44,8 +44,14 @@ uint64_t matcher::match_class::hash(uint64_t tag, peer_index source) const noexc
 }
 
 matcher::~matcher() {
-  find_posted_if([this](posted_entry &entry) { return remove(entry), false; });
-  find_arrived_if([this](arrived_entry &entry) { return remove(entry), false; });
+  find_posted_if([this](posted_entry &entry) {
+    remove(entry);
+    return false;
+  });
+  find_arrived_if([this](arrived_entry &entry) {
+    remove(entry);
+    return false;
+  });
 }
 
 // match_class_count_max: there are too many, or there is no memory for one more.

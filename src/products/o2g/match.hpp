@@ -62,7 +62,8 @@ struct match_link {
   void take_out() noexcept {
     before->behind = behind;
     behind->before = before;
-    before = behind = this;
+    before = this;
+    behind = this;
   }
 };
 

@@ -33,7 +33,8 @@ class patience {
   // The program looks for more without having sent: acknowledgements that wait go now, which cost
   // nobody anything.
   void looked() noexcept {
-    is_open_ = is_waiting_ = false;
+    is_open_ = false;
+    is_waiting_ = false;
   }
 
   // Nobody came for so long that the engine's thread took over.

@@ -162,8 +162,10 @@ status engine_core::receive_into(const receive_request &request) {
   if (into == nullptr)
     return status::no_memory;
   into->pattern = request.pattern;
-  if (!request.tagged)
-    into->pattern.tag = into->pattern.ignore = 0;
+  if (!request.tagged) {
+    into->pattern.tag = 0;
+    into->pattern.ignore = 0;
+  }
   into->many_size = request.many_size;
   matcher &queue = queue_of(request.tagged);
   for (;;) {
@@ -244,8 +246,10 @@ status engine_core::post_peek(const peek_request &request) {
 status engine_core::peek(const peek_request &request) {
   matcher &queue = queue_of(request.tagged);
   match_pattern pattern = request.pattern;
-  if (!request.tagged)
-    pattern.tag = pattern.ignore = 0;
+  if (!request.tagged) {
+    pattern.tag = 0;
+    pattern.ignore = 0;
+  }
   auto *const found = static_cast<message *>(queue.find_arrived(pattern));
   completion done;
   done.kind = completion_kind::receive;

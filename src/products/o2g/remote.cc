@@ -342,8 +342,10 @@ void engine_core::end_atomic(link &from) {
       return out_of_memory();
     found->silent = true;
     found->copy.reset(new (std::nothrow) std::byte[size]);
-    if (found->copy == nullptr)
-      return operations_.drop(found), out_of_memory();
+    if (found->copy == nullptr) {
+      operations_.drop(found);
+      return out_of_memory();
+    }
     found->parts[0] = {found->copy.get(), size};
     found->part_count = 1;
     found->body_size = size;

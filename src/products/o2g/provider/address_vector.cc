@@ -71,8 +71,10 @@ fi_addr_t insert_one(address_vector &into, const port::socket_address &address) 
   into.entries[number] = {address, 1};
   into.by_address.emplace(address, number);
   for (endpoint *const each : into.endpoints)
-    if (each->know(number, address) != status::ok)
-      return drop(into, number), FI_ADDR_NOTAVAIL;
+    if (each->know(number, address) != status::ok) {
+      drop(into, number);
+      return FI_ADDR_NOTAVAIL;
+    }
   return number;
 }
 
@@ -136,7 +138,10 @@ int av_insert(fid_av *id, const void *addresses, size_t count, fi_addr_t *number
       numbers[i] = number;
     if (now.errors != nullptr)
       now.errors[i] = 0;
-    number == FI_ADDR_NOTAVAIL ? now.bad(i) : void(now.good++);
+    if (number == FI_ADDR_NOTAVAIL)
+      now.bad(i);
+    else
+      now.good++;
     at = size == 0 ? nullptr : at + size;  // where the next one begins cannot be told
   }
   return now.finish();

@@ -42,8 +42,10 @@ class part_walk {
   }
   // Elements up to the end of this part.
   size_t room() {
-    while (at_ < parts_.size() && taken_ == parts_[at_].count)
-      at_++, taken_ = 0;
+    while (at_ < parts_.size() && taken_ == parts_[at_].count) {
+      at_++;
+      taken_ = 0;
+    }
     return at_ < parts_.size() ? parts_[at_].count - taken_ : 0;
   }
   std::span<std::byte> take(size_t count) {

@@ -203,8 +203,10 @@ int completion_queue_open(fid_domain *in, fi_cq_attr *attr, fid_cq **made, void 
   auto *const opened = new (std::nothrow) completion_queue;
   if (opened == nullptr)
     return -FI_ENOMEM;
-  if (attr->wait_obj == FI_WAIT_FD && opened->waiting.open_descriptor() != status::ok)
-    return delete opened, -FI_EMFILE;
+  if (attr->wait_obj == FI_WAIT_FD && opened->waiting.open_descriptor() != status::ok) {
+    delete opened;
+    return -FI_EMFILE;
+  }
   opened->in = reinterpret_cast<domain *>(in);
   opened->in->users++;
   opened->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;

@@ -30,7 +30,10 @@ uint64_t counter_read_errors(fid_cntr *id) {
 
 int change(fid_cntr *id, std::atomic<uint64_t> counter::*which, bool adds, uint64_t by) {
   counter &at = of_id(id);
-  adds ? void((at.*which).fetch_add(by)) : (at.*which).store(by);
+  if (adds)
+    (at.*which).fetch_add(by);
+  else
+    (at.*which).store(by);
   at.waiting.tell();
   return 0;
 }
@@ -127,8 +130,10 @@ int counter_open(fid_domain *in, fi_cntr_attr *attr, fid_cntr **made, void *cont
   auto *const opened = new (std::nothrow) counter;
   if (opened == nullptr)
     return -FI_ENOMEM;
-  if (wait == FI_WAIT_FD && opened->waiting.open_descriptor() != status::ok)
-    return delete opened, -FI_EMFILE;
+  if (wait == FI_WAIT_FD && opened->waiting.open_descriptor() != status::ok) {
+    delete opened;
+    return -FI_EMFILE;
+  }
   opened->in = reinterpret_cast<domain *>(in);
   opened->in->users++;
   opened->id.fid = {FI_CLASS_CNTR, context, &counter_id_ops};

@@ -143,8 +143,10 @@ int memory_register(fid *in, const void *buffer, size_t size, uint64_t access, u
   uint64_t const base = is_basic ? reinterpret_cast<uintptr_t>(buffer) : 0;
   if (is_basic) {
     auto chosen = of.memory.add(addr, size, base, remote);
-    if (!chosen.ok())
-      return delete opened, error_of(chosen.error());
+    if (!chosen.ok()) {
+      delete opened;
+      return error_of(chosen.error());
+    }
     key = std::move(chosen).value();
   } else if (status const added = of.memory.add(key, addr, size, base, remote);
              added != status::ok) {

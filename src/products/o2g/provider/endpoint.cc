@@ -91,7 +91,7 @@ int endpoint_bind(fid *id, fid *what, uint64_t flags) {
     case FI_CLASS_CQ: return bind_queue(to, *reinterpret_cast<completion_queue *>(what), flags);
     case FI_CLASS_CNTR: return bind_counter(to, *reinterpret_cast<counter *>(what), flags);
     case FI_CLASS_EQ: return 0;  // endpoints without connections have no events
-    case FI_CLASS_AV: return bind_one(to.addresses, *reinterpret_cast<address_vector *>(what)), 0;
+    case FI_CLASS_AV: bind_one(to.addresses, *reinterpret_cast<address_vector *>(what)); return 0;
     default: return -FI_EINVAL;
   }
 }
@@ -158,8 +158,10 @@ int open_speaker(endpoint &what) {
   what.stage = endpoint::life::heard;
   what.stage.notify_all();
   log_opened(what, options, engine_name);
-  if (status const known = know_all(what); known != status::ok)
-    return what.end_speaker(), error_of(known);
+  if (status const known = know_all(what); known != status::ok) {
+    what.end_speaker();
+    return error_of(known);
+  }
   for (completion_queue *const each : {what.tx_queue, what.rx_queue})
     if (each != nullptr)
       each->waiting.enter(what.speaker.get());
@@ -194,18 +196,26 @@ int endpoint_control(fid *id, int command, void *argument) {
     case FI_ENABLE: return enable(what);
     case FI_GETOPSFLAG: {
       auto *const flags = static_cast<uint64_t *>(argument);
-      if ((*flags & FI_TRANSMIT) != 0)
-        return *flags = what.tx_flags, 0;
-      if ((*flags & FI_RECV) != 0)
-        return *flags = what.rx_flags, 0;
+      if ((*flags & FI_TRANSMIT) != 0) {
+        *flags = what.tx_flags;
+        return 0;
+      }
+      if ((*flags & FI_RECV) != 0) {
+        *flags = what.rx_flags;
+        return 0;
+      }
       return -FI_EINVAL;
     }
     case FI_SETOPSFLAG: {
       uint64_t const flags = *static_cast<uint64_t *>(argument);
-      if ((flags & FI_TRANSMIT) != 0)
-        return what.tx_flags = flags & ~FI_TRANSMIT, 0;
-      if ((flags & FI_RECV) != 0)
-        return what.rx_flags = flags & ~FI_RECV, 0;
+      if ((flags & FI_TRANSMIT) != 0) {
+        what.tx_flags = flags & ~FI_TRANSMIT;
+        return 0;
+      }
+      if ((flags & FI_RECV) != 0) {
+        what.rx_flags = flags & ~FI_RECV;
+        return 0;
+      }
       return -FI_EINVAL;
     }
     default: return -FI_ENOSYS;

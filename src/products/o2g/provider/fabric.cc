@@ -184,8 +184,10 @@ int event_queue_open(fid_fabric *in, fi_eq_attr *attr, fid_eq **made, void *cont
   auto *const opened = new (std::nothrow) event_queue;
   if (opened == nullptr)
     return -FI_ENOMEM;
-  if (wait == FI_WAIT_FD && opened->waiting.open_descriptor() != status::ok)
-    return delete opened, -FI_EMFILE;
+  if (wait == FI_WAIT_FD && opened->waiting.open_descriptor() != status::ok) {
+    delete opened;
+    return -FI_EMFILE;
+  }
   opened->in = &fabric_of(&in->fid);
   opened->in->users++;
   opened->id.fid = {FI_CLASS_EQ, context, &event_id_ops};

@@ -184,8 +184,13 @@ void fill_domain(fi_domain_attr &domain, uint32_t api, const fi_domain_attr *ask
   domain.mr_mode = mr_mode_of(api, asked);
   domain.mr_key_size = sizeof(uint64_t);
   domain.cq_data_size = sizeof(uint64_t);
-  domain.cq_cnt = domain.ep_cnt = domain.tx_ctx_cnt = domain.rx_ctx_cnt = domain.cntr_cnt = 1024;
-  domain.max_ep_tx_ctx = domain.max_ep_rx_ctx = 1;
+  domain.cq_cnt = 1024;
+  domain.ep_cnt = 1024;
+  domain.tx_ctx_cnt = 1024;
+  domain.rx_ctx_cnt = 1024;
+  domain.cntr_cnt = 1024;
+  domain.max_ep_tx_ctx = 1;
+  domain.max_ep_rx_ctx = 1;
   domain.mr_iov_limit = 1;
   domain.caps = domain_caps;
   domain.mr_cnt = queue_size;
@@ -204,21 +209,25 @@ fi_info *make_info(uint32_t api, const port::interface_address &from, const sock
   bool const is_whole = info->tx_attr != nullptr && info->rx_attr != nullptr &&
                         info->ep_attr != nullptr && info->domain_attr != nullptr &&
                         info->fabric_attr != nullptr;
-  if (!is_whole)
-    return release(info), nullptr;
+  if (!is_whole) {
+    release(info);
+    return nullptr;
+  }
   fill_queues(*info, hints, all_caps(api));
   fill_domain(*info->domain_attr, api, hints == nullptr ? nullptr : hints->domain_attr);
   info->ep_attr->type = FI_EP_RDM;
   info->ep_attr->protocol = protocol;
   info->ep_attr->protocol_version = 1;
   info->ep_attr->max_msg_size = size_t{1} << 46;
-  info->ep_attr->max_order_raw_size = info->ep_attr->max_order_waw_size = size_t{1} << 46;
+  info->ep_attr->max_order_raw_size = size_t{1} << 46;
+  info->ep_attr->max_order_waw_size = size_t{1} << 46;
   info->ep_attr->max_order_war_size = ordered_read_size;
   info->ep_attr->mem_tag_format =
       hints != nullptr && hints->ep_attr != nullptr && hints->ep_attr->mem_tag_format != 0
           ? hints->ep_attr->mem_tag_format
           : generic_tag;
-  info->ep_attr->tx_ctx_cnt = info->ep_attr->rx_ctx_cnt = 1;
+  info->ep_attr->tx_ctx_cnt = 1;
+  info->ep_attr->rx_ctx_cnt = 1;
   info->domain_attr->name = strdup(from.interface.c_str());
   info->fabric_attr->name = strdup(name);
   info->fabric_attr->prov_version = version;
@@ -298,8 +307,10 @@ int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags,
       continue;
     each.address.port = from.port;
     *last = make_info(api, each, to, hints);
-    if (*last == nullptr)
-      return release(first), -FI_ENOMEM;
+    if (*last == nullptr) {
+      release(first);
+      return -FI_ENOMEM;
+    }
     last = &(*last)->next;
   }
   *info = first;

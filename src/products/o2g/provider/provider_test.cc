@@ -55,7 +55,8 @@ TEST_F(two_sides, gather_and_scatter) {
   size_t const part_count = std::min(a.info->tx_attr->iov_limit, b.info->rx_attr->iov_limit);
   uint32_t seed = 1;
   auto const random = [&](size_t below) {
-    return size_t(seed = seed * 1664525 + 1013904223) / 65536 % below;
+    seed = seed * 1664525 + 1013904223;
+    return size_t(seed) / 65536 % below;
   };
   auto const cut = [&](std::vector<char> &bytes) {
     std::vector<iovec> parts(1 + random(part_count));

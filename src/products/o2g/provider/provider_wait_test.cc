@@ -124,8 +124,10 @@ TEST(waits, by_descriptor_wake_when_bytes_come_and_only_then) {
     std::thread sender{[&] {
       sleep_ms(2);
       EXPECT_EQ(fi_inject(a.ep, "x", 1, to), 0);
-      for (int i = 0; i < 20; i++)
-        sleep_ms(1), (void)fi_cq_read(a.queue, nullptr, 0);
+      for (int i = 0; i < 20; i++) {
+        sleep_ms(1);
+        (void)fi_cq_read(a.queue, nullptr, 0);
+      }
     }};
     fi_cq_tagged_entry entry{};
     int sleeps = 0;
