@@ -35,7 +35,8 @@ template <class T>
 void copy_elements(std::byte *target, const std::byte *source, const strided_shape &shape) {
   for (size_t i = 0; i < shape.count; i++) {
     std::memcpy(target, source, sizeof(T));
-    target += shape.target_stride, source += shape.source_stride;
+    target += shape.target_stride;
+    source += shape.source_stride;
   }
 }
 
@@ -50,7 +51,8 @@ void copy_blocks(std::byte *target, const std::byte *source, const strided_shape
   }
   for (size_t i = 0; i < shape.count; i++) {
     std::memcpy(target, source, shape.block_size);
-    target += shape.target_stride, source += shape.source_stride;
+    target += shape.target_stride;
+    source += shape.source_stride;
   }
 }
 
@@ -83,7 +85,8 @@ status context::put_strided(void *target, const void *source, const strided_shap
   to.offset -= size_t(all.begin);
   for (size_t i = 0; i < shape.count; i++) {
     TND_TRY(remote_->put(pe, to, from, shape.block_size));
-    to.offset += size_t(shape.target_stride), from += shape.source_stride;
+    to.offset += size_t(shape.target_stride);
+    from += shape.source_stride;
   }
   return status::ok;
 }
@@ -114,7 +117,8 @@ status context::get_strided(void *target, const void *source, const strided_shap
   from.offset -= size_t(all.begin);
   for (size_t i = 0; i < shape.count; i++) {
     TND_TRY(remote_->get_nbi(pe, to, from, shape.block_size));
-    from.offset += size_t(shape.source_stride), to += shape.target_stride;
+    from.offset += size_t(shape.source_stride);
+    to += shape.target_stride;
   }
   return remote_->quiet();
 }

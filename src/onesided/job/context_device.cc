@@ -105,7 +105,8 @@ status context::put_rows_device(place to, ptrdiff_t first, const void *source,
   for (size_t i = 0; i < shape.count && code == status::ok; i++) {
     code = is_long ? put_device_nbi(to, from, shape.block_size, pe)
                    : put_device(to, from, shape.block_size, pe);
-    to.offset += size_t(shape.target_stride), from += shape.source_stride;
+    to.offset += size_t(shape.target_stride);
+    from += shape.source_stride;
   }
   // The source is the caller's again, whatever has become of the last row.
   status const end = is_long ? staged_->quiet() : status::ok;
@@ -125,7 +126,8 @@ status context::get_rows_device(void *target, place from, ptrdiff_t first,
   from.offset -= size_t(first);
   for (size_t i = 0; i < shape.count; i++) {
     TND_TRY(get_device_nbi(to, from, shape.block_size, pe));
-    from.offset += size_t(shape.source_stride), to += shape.target_stride;
+    from.offset += size_t(shape.source_stride);
+    to += shape.target_stride;
   }
   return quiet_all();
 }
@@ -160,8 +162,10 @@ status context::update_device(remote_update call, port::fabric_atomic kind, plac
   }
   if (before == nullptr)
     return status::ok;
-  if (!map_.is_device_memory(before))
-    return std::memcpy(before, &there, with.size), status::ok;
+  if (!map_.is_device_memory(before)) {
+    std::memcpy(before, &there, with.size);
+    return status::ok;
+  }
   return devices_->put(before, &there, with.size);
 }
 

@@ -285,8 +285,10 @@ TEST_P(device, all_must_have_one) {
   for (pe_index pe = 0; pe < 2; pe++) {
     threads.emplace_back([&, pe] {
       job_options options = small();
-      if (pe == 1)
-        options.device = one.get(), options.device_heap_size = 1;
+      if (pe == 1) {
+        options.device = one.get();
+        options.device_heap_size = 1;
+      }
       EXPECT_EQ(job::start(*launchers[size_t(pe)], options).error(), status::invalid);
     });
   }

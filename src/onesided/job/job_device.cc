@@ -36,7 +36,8 @@ status job::map_devices() {
   auto own = device.allocate_shared(size);
   if (!own.ok())
     return own.error();
-  auto const &block = inside_->device_own = own.value();
+  inside_->device_own = own.value();
+  auto const &block = inside_->device_own;
   auto *const base = static_cast<std::byte *>(block.addr);
   TND_TRY(device.fill_device(base, 0, control));
   auto &devices = inside_->devices;

@@ -58,7 +58,8 @@ status job::map_node() {
   auto const alarm_at = [](std::byte *control) {
     return reinterpret_cast<port::shared_alarm *>(control);
   };
-  alarm_ = alarms[size_t(me())] = alarm_at(whole_control.data());
+  alarms[size_t(me())] = alarm_at(whole_control.data());
+  alarm_ = alarms[size_t(me())];
 
   auto const data = port::program_data();
   auto const by_pe = [&] {

@@ -225,7 +225,8 @@ TEST(job, a_dead_pe_ends_the_waits_of_others) {
       std::this_thread::yield();
     launchers[1]->kill();
   }};
-  survivor.join(), victim.join();
+  survivor.join();
+  victim.join();
 }
 
 TEST(job, unequal_heaps_are_refused) {

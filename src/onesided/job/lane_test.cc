@@ -21,7 +21,9 @@ class silent_endpoint final : public port::fabric_endpoint {
   explicit silent_endpoint(const std::atomic<bool> &answers) : answers_{answers} {
     properties_.provider = "silent";
     properties_.depth = 4;
-    properties_.has_atomics = properties_.is_ordered = properties_.progresses_alone = true;
+    properties_.has_atomics = true;
+    properties_.is_ordered = true;
+    properties_.progresses_alone = true;
   }
 
   const port::fabric_properties &properties() const noexcept override {
@@ -59,8 +61,10 @@ class silent_endpoint final : public port::fabric_endpoint {
     if (answers_)
       end_if([](const port::fabric_op &) { return true; }, status::ok);
     size_t count = 0;
-    for (; count < completions.size() && !ready_.empty(); count++)
-      completions[count] = ready_.front(), ready_.pop_front();
+    for (; count < completions.size() && !ready_.empty(); count++) {
+      completions[count] = ready_.front();
+      ready_.pop_front();
+    }
     return count;
   }
 
@@ -106,8 +110,10 @@ class lane_of_a_dead_pe : public testing::Test {
  protected:
   lane_of_a_dead_pe() {
     std::vector<port::fabric_address> addresses(3);
-    for (size_t i = 0; i < addresses.size(); i++)
-      addresses[i].bytes[0] = std::byte(i), addresses[i].size = 1;
+    for (size_t i = 0; i < addresses.size(); i++) {
+      addresses[i].bytes[0] = std::byte(i);
+      addresses[i].size = 1;
+    }
     lane::options const chosen{.timeout_ns = timeout_ns,
                                .time = &port::monotonic_clock(),
                                .attend = {},
@@ -118,7 +124,7 @@ class lane_of_a_dead_pe : public testing::Test {
     lane_ = std::make_unique<lane>(std::make_unique<silent_endpoint>(answers_),
                                    std::move(addresses), chosen);
     context_ = std::make_unique<remote_context>(*lane_);
-    words_.size = sizeof(uint64_t),
+    words_.size = sizeof(uint64_t);
     words_.remote.resize(3, {.base = 0, .key = 0, .size = sizeof(uint64_t)});
   }
 

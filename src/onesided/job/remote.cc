@@ -147,7 +147,8 @@ status remote_context::put_then(pe_index pe, place to, const void *source, size_
     return inside.start(lock, *this, pe, last, {});
   auto op = transfer_at(write, pe, to, source, size);
   bool const chains = !inside.is_ordered();
-  op.more = op.is_told_by_next = !chains;
+  op.more = !chains;
+  op.is_told_by_next = !chains;
   lane::state::waiter early{.is_done = true};
   if (waits) {
     TND_TRY(inside.start_early(lock, *this, pe, op, chains ? &last : nullptr, early));

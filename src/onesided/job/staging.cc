@@ -102,14 +102,20 @@ status stager::state::open() {
   if (options_.heap_view.addr != nullptr && !options_.heap.empty()) {
     // One region for both: what cards reach of a GPU's memory is scarce.
     auto heap = endpoint_->region_register(options_.heap_view, {.remote_read = true});
-    if (heap.ok())
-      heap_region_ = heap.value().id, own_.heap = heap.value().remote;
+    if (heap.ok()) {
+      heap_region_ = heap.value().id;
+      own_.heap = heap.value().remote;
+    }
   }
   services_.resize(slot_count_);
-  for (uint32_t i = slot_count_; i > 0; i--)
-    slots_free_.push_back(i - 1), services_free_.push_back(i - 1);
-  for (uint32_t i = request_count_max; i > 0; i--)
-    requests_[i - 1].next_free = first_free_, first_free_ = i - 1;
+  for (uint32_t i = slot_count_; i > 0; i--) {
+    slots_free_.push_back(i - 1);
+    services_free_.push_back(i - 1);
+  }
+  for (uint32_t i = request_count_max; i > 0; i--) {
+    requests_[i - 1].next_free = first_free_;
+    first_free_ = i - 1;
+  }
   receives_.assign(receive_count_, std::vector<std::byte>(frame_size_));
   for (uint32_t i = 0; i < receive_count_; i++)
     receives_due_.push_back(i);
@@ -209,7 +215,10 @@ void stager::state::dispatch(const port::fabric_completion &done) {
   }
   reads_--;
   status const code = done.code == status::canceled ? status::peer_lost : done.code;
-  use == op_use::land ? landed(index, code) : served_data_here(index, code);
+  if (use == op_use::land)
+    landed(index, code);
+  else
+    served_data_here(index, code);
   if (code == status::peer_lost || code == status::timed_out)
     lose(pe, code);
 }
@@ -372,7 +381,10 @@ bool stager::state::post_read(uint64_t id) {
     read_posted_ns_ = options_.time->now_ns();
     return true;
   }
-  lands ? landed(index, code) : served_data_here(index, code);
+  if (lands)
+    landed(index, code);
+  else
+    served_data_here(index, code);
   return true;
 }
 

@@ -246,7 +246,10 @@ status stager::state::put_staged(held &lock, staged_context &owner, pe_index pe,
       if (code == status::ok)
         code = room(lock, pe);
       if (code != status::ok) {
-        copied == status::ok ? slot_free(pe, pieces[i].slot) : slot_let_go(pe, pieces[i].slot);
+        if (copied == status::ok)
+          slot_free(pe, pieces[i].slot);
+        else
+          slot_let_go(pe, pieces[i].slot);
         continue;
       }
       ask(owner, pe,
@@ -488,13 +491,18 @@ void stager::state::tell_owner(request &of, status code) {
 void stager::state::finish(uint32_t index, status code) {
   auto &of = requests_[index];
   tell_owner(of, code);
-  if (of.to.slot != none)
-    of.is_landing ? slot_let_go(of.pe, of.to.slot) : slot_free(of.pe, of.to.slot);
+  if (of.to.slot != none) {
+    if (of.is_landing)
+      slot_let_go(of.pe, of.to.slot);
+    else
+      slot_free(of.pe, of.to.slot);
+  }
   auto &there = peers_[size_t(of.pe)];
   there.outstanding--;
   if (of.is_direct || of.kind == record_kind::put_direct)
     there.passed = std::min(there.passed, of.number);
-  of.is_used = of.is_landing = false;
+  of.is_used = false;
+  of.is_landing = false;
   of.next_free = first_free_;
   first_free_ = index;
   request_count_--;

@@ -97,18 +97,24 @@ status stager::state::fetch(held &lock, staged_context &owner, pe_index pe,
 
 // False: it has to wait for a slot.
 bool stager::state::serve_call(pe_index pe, const record &what, std::span<const std::byte> data) {
-  if (options_.calls == nullptr)
-    return reply(pe, what.id, status::not_supported), true;
+  if (options_.calls == nullptr) {
+    reply(pe, what.id, status::not_supported);
+    return true;
+  }
   if (what.kind == record_kind::call) {
     status const code = options_.calls->serve(pe, data, {});
-    if (code != status::again)
-      return reply(pe, what.id, code), true;
-    return defer(std::make_unique<deferred_call>(
-               deferred_call{.pe = pe, .what = what, .request = {data.begin(), data.end()}})),
-           true;
+    if (code != status::again) {
+      reply(pe, what.id, code);
+      return true;
+    }
+    defer(std::make_unique<deferred_call>(
+        deferred_call{.pe = pe, .what = what, .request = {data.begin(), data.end()}}));
+    return true;
   }
-  if (what.kind == record_kind::fetch)
-    return serve_fetch(pe, what, data), true;
+  if (what.kind == record_kind::fetch) {
+    serve_fetch(pe, what, data);
+    return true;
+  }
   uint32_t const index = service_take(pe, what);
   if (index == none)
     return false;
@@ -118,15 +124,19 @@ bool stager::state::serve_call(pe_index pe, const record &what, std::span<const 
   of.at = service::stage::performed;
   status const code =
       options_.calls->serve(pe, data, {slot_at(slot_count_ + index), size_t(what.size)});
-  if (code == status::ok)
-    return offer(index), true;
+  if (code == status::ok) {
+    offer(index);
+    return true;
+  }
   if (code == status::again) {
     auto made = deferred_call{
         .pe = pe, .what = what, .request = {data.begin(), data.end()}, .service = index};
-    return defer(std::make_unique<deferred_call>(std::move(made))), true;
+    defer(std::make_unique<deferred_call>(std::move(made)));
+    return true;
   }
   service_free(index);
-  return reply(pe, what.id, code), true;
+  reply(pe, what.id, code);
+  return true;
 }
 
 // What a peer calls with has been read.

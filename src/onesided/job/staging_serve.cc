@@ -68,14 +68,20 @@ bool stager::state::serve(pe_index pe, const record &what, std::span<const std::
   }
   if (staging::is_call(what.kind))
     return serve_call(pe, what, data);
-  if (queue_code_ != status::ok)
-    return reply(pe, what.id, queue_code_), true;
+  if (queue_code_ != status::ok) {
+    reply(pe, what.id, queue_code_);
+    return true;
+  }
   if (is_put(what.kind) || what.kind == record_kind::get_staged)
     return serve_staged(pe, what);
-  if (what.kind == record_kind::update)
-    return serve_update(pe, what), true;
-  if (what.kind == record_kind::get)
-    return serve_get(pe, what), true;
+  if (what.kind == record_kind::update) {
+    serve_update(pe, what);
+    return true;
+  }
+  if (what.kind == record_kind::get) {
+    serve_get(pe, what);
+    return true;
+  }
   deeds_.push_back({.pe = pe,
                     .id = what.id,
                     .code = queue_put(options_.heap.data() + what.offset, data),

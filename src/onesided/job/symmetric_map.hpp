@@ -102,7 +102,8 @@ class symmetric_map {
     return device_;
   }
   void device_set(const port::gpu *device, uint64_t timeout_ns) noexcept {
-    device_ = device, timeout_ns_ = timeout_ns;
+    device_ = device;
+    timeout_ns_ = timeout_ns;
   }
   uint64_t timeout_ns() const noexcept {
     return timeout_ns_;
