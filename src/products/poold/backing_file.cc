@@ -82,7 +82,8 @@ void backing_file::lose(uint64_t begin, uint64_t end) {
   if (at != lost_.begin() && std::prev(at)->second >= begin)
     --at;
   while (at != lost_.end() && at->first <= end) {
-    begin = std::min(begin, at->first), end = std::max(end, at->second);
+    begin = std::min(begin, at->first);
+    end = std::max(end, at->second);
     lost_size_ -= at->second - at->first;
     at = lost_.erase(at);
   }

@@ -89,8 +89,10 @@ bool catalog::drop_one(space_state &preferred, bool only_there) {
       object_ref const &candidate = (*at)->second.object;
       if (candidate.use_count() != 1 || !candidate->may_vanish.load())
         continue;
-      if (chosen == nullptr || (*at)->second.used_tick < (*oldest)->second.used_tick)
-        chosen = &in, oldest = at;
+      if (chosen == nullptr || (*at)->second.used_tick < (*oldest)->second.used_tick) {
+        chosen = &in;
+        oldest = at;
+      }
       return;
     }
   };
@@ -216,7 +218,8 @@ void catalog::publish(space_state &in, const std::string &name, const object_ref
                       std::vector<change> &changes, std::vector<object_ref> &superseded) {
   made->about.version = ++last_version_;
   made->about.created_ns = options_.time->wall_ns();
-  counted_.commits++, counted_.committed_size += made->about.size;
+  counted_.commits++;
+  counted_.committed_size += made->about.size;
   object_ref before = bind(in, name, made);
   change put = change_of(change::kind::put, *made, in.name, name);
   put.object = made;
@@ -249,8 +252,10 @@ result<object_ref> catalog::open(uint64_t space_id, const std::string &name, uin
     return status::no_entry;
   if (version != 0 && found->second.object->about.version != version)
     return status::no_entry;
-  if (counts)
-    counted_.opens++, touch(in, found);
+  if (counts) {
+    counted_.opens++;
+    touch(in, found);
+  }
   return found->second.object;
 }
 

@@ -38,7 +38,9 @@ catalog::space_state &catalog::find_or_make(const std::string &space_name) {
   made->account->id = next_space_id_++;
   made->quota = quota_of(space_name);
   ids_[space_name] = made->account->id;
-  return *(spaces_[made->account->id] = std::move(made));
+  auto &kept = spaces_[made->account->id];
+  kept = std::move(made);
+  return *kept;
 }
 
 void catalog::count(space_state &which, bool is_counted) {

@@ -65,9 +65,11 @@ pool::pool_report daemon::report() const {
   now.used = usage.used;
   now.owned = usage.owned;
   auto const counted = objects_->statistics();
-  now.object_count = counted.object_count, now.committed_size = counted.committed_size,
+  now.object_count = counted.object_count;
+  now.committed_size = counted.committed_size;
   now.commits = counted.commits;
-  now.opens = counted.opens, now.evictions = counted.evictions,
+  now.opens = counted.opens;
+  now.evictions = counted.evictions;
   now.errors = service_->counters.errors.sum();
   auto const &errors = service_->counters.errors;
   for (size_t slot = 0; slot < error_counters::statuses.size(); slot++) {

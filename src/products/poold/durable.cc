@@ -51,7 +51,9 @@ result<std::unique_ptr<durable_journal>> durable_journal::open(space &memory,
   if (!found.ok())
     return found.error();
   pool::log_options settings;
-  settings.url = url, settings.with_data = options.with_data, settings.size_max = options.size_max;
+  settings.url = url;
+  settings.with_data = options.with_data;
+  settings.size_max = options.size_max;
   // Several files, so that some can go while others are written.
   uint64_t const room = std::min(options.size_max, pool::file_system_size(options.folder));
   settings.file_size =
@@ -130,7 +132,8 @@ void durable_journal::start() {
 void durable_journal::stop(uint64_t deadline_ns) {
   {
     std::lock_guard lock{mutex_};
-    stopping_ = true, stop_deadline_ns_ = deadline_ns;
+    stopping_ = true;
+    stop_deadline_ns_ = deadline_ns;
   }
   wake_.notify_all();
   if (thread_.joinable())
@@ -158,7 +161,8 @@ void durable_journal::append(std::vector<change> changes, std::vector<object_ref
 void durable_journal::push(std::shared_ptr<entry> one) {
   {
     std::lock_guard lock{mutex_};
-    waiting_size_ += one->size, unfinished_++;
+    waiting_size_ += one->size;
+    unfinished_++;
     one->order = ++last_order_;
     waiting_.push_back(std::move(one));
   }
@@ -252,10 +256,12 @@ status durable_journal::transaction_of(const entry &one, pool::transaction &chan
       case change::kind::put: TND_TRY(put_of(from, to)); break;
       case change::kind::remove: to.kind = pool::change_kind::remove; break;
       case change::kind::rename:
-        to.kind = pool::change_kind::rename, to.new_name = from.name;
+        to.kind = pool::change_kind::rename;
+        to.new_name = from.name;
         break;
       case change::kind::set_flags:
-        to.kind = pool::change_kind::flags, to.meta.flags = from.flags;
+        to.kind = pool::change_kind::flags;
+        to.meta.flags = from.flags;
         break;
     }
     changes.push_back(std::move(to));
@@ -280,7 +286,8 @@ status durable_journal::put_of(const change &from, pool::change &to) {
     pool::checksum sum{pool::checksum_kind::crc32c};
     for (const iovec &one : parts)
       sum.add(one.iov_base, one.iov_len);
-    to.meta.kind = sum.kind(), to.meta.checksum = sum.value();
+    to.meta.kind = sum.kind();
+    to.meta.checksum = sum.value();
   }
   if (options_.with_data) {
     for (const iovec &one : parts)
@@ -323,7 +330,8 @@ void durable_journal::finished(entry &one, status code) {
   if (one.done)
     one.done(code);
   std::lock_guard lock{mutex_};
-  waiting_size_ -= one.size, unfinished_--;
+  waiting_size_ -= one.size;
+  unfinished_--;
 }
 
 // What the journal of a file says of an object decides whether its memory may be used again at
@@ -496,7 +504,8 @@ bool durable_journal::set_aside(catalog &into, const pool::live_object &found, s
                      : "kept aside; reading it is EIO until it is replaced or removed");
   if (is_cached_copy) {
     pool::change gone;
-    gone.kind = pool::change_kind::remove, gone.meta.version = meta.version;
+    gone.kind = pool::change_kind::remove;
+    gone.meta.version = meta.version;
     (void)log_->append({gone}, [](status) {});
     return false;
   }
@@ -518,8 +527,10 @@ status durable_journal::read_back(const pool::live_object &found, object &into) 
       buffers.push_back({static_cast<std::byte *>(one.iov_base), one.iov_len});
     status code = status::ok;
     bool done = false;
-    TND_TRY(log_->read(found.meta.version, at, std::move(buffers),
-                       [&](status outcome) { code = outcome, done = true; }));
+    TND_TRY(log_->read(found.meta.version, at, std::move(buffers), [&](status outcome) {
+      code = outcome;
+      done = true;
+    }));
     while (!done)
       if (!log_->poll())
         clock_.sleep_ns(idle_pause_ns);

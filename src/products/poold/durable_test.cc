@@ -27,10 +27,13 @@ class pool_durable : public testing::Test {
   }
 
   void open() {
-    objects_.reset(), journal_.reset(), memory_.reset();
+    objects_.reset();
+    journal_.reset();
+    memory_.reset();
     memory_ = space::create(room_).value();
     durable_options keeping;
-    keeping.folder = settings_.url, keeping.with_data = settings_.with_data;
+    keeping.folder = settings_.url;
+    keeping.with_data = settings_.with_data;
     journal_ = durable_journal::open_on(store_, clock_, *memory_, keeping, settings_).value();
     objects_ = std::make_unique<catalog>(*memory_, journal_.get(), limits_);
   }
@@ -77,7 +80,8 @@ class pool_durable : public testing::Test {
   // One transaction after the other.
   pool::log_options settings_ = [] {
     pool::log_options made;
-    made.url = "sim://log/", made.group_size_max = 1;
+    made.url = "sim://log/";
+    made.group_size_max = 1;
     return made;
   }();
   catalog_options limits_;
@@ -92,26 +96,36 @@ class pool_durable : public testing::Test {
 };
 
 TEST_F(pool_durable, what_a_failed_log_has_under_an_old_name_goes_with_its_removal) {
-  put("a"), drain();
+  put("a");
+  drain();
   fail_writes(true);
-  rename("a", "b"), drain();
-  put("a"), drain();
+  rename("a", "b");
+  drain();
+  put("a");
+  drain();
   fail_writes(false);
   EXPECT_EQ(std::exchange(outcomes_, {}), (outcomes{status::ok, status::io, status::io}));
-  remove("a"), drain();
+  remove("a");
+  drain();
   EXPECT_EQ(outcomes_, outcomes{status::ok});
   start();
   EXPECT_EQ(names(), std::vector<std::string>{});
 }
 
 TEST_F(pool_durable, a_rename_on_its_way_saves_it_from_that_removal) {
-  put("a"), put("c"), drain();
+  put("a");
+  put("c");
+  drain();
   fail_writes(true);
-  rename("a", "b"), drain();
-  put("a"), drain();
+  rename("a", "b");
+  drain();
+  put("a");
+  drain();
   fail_writes(false);
   outcomes_.clear();
-  remove("a"), rename("b", "c"), drain();
+  remove("a");
+  rename("b", "c");
+  drain();
   EXPECT_EQ(outcomes_, (outcomes{status::ok, status::ok}));
   EXPECT_EQ(names(), std::vector<std::string>{"c"});
   start();
@@ -123,9 +137,11 @@ TEST_F(pool_durable, a_restart_keeps_all_namespaces_with_objects_and_no_others) 
   start();
   for (const char *name : {"a", "b", "c", "d", "emptied"}) {
     space_ = objects_->enter(name, true).value();
-    put("object"), drain();
+    put("object");
+    drain();
   }
-  remove("object"), drain();
+  remove("object");
+  drain();
   limits_.space_count_max = 2;
   start();
   EXPECT_EQ(objects_->all_spaces().size(), 4u);
@@ -145,7 +161,8 @@ TEST_F(pool_durable, many_small_namespaces_come_back_with_another_segment_size) 
   constexpr uint64_t count = 200;
   for (uint64_t i = 0; i < count; i++) {
     space_ = objects_->enter(name_of(i), true).value();
-    put("object"), drain();
+    put("object");
+    drain();
   }
   for (uint64_t const segment_size : {8 * mib, 2 * mib, 16 * mib}) {
     room_.segment_size = segment_size;
@@ -185,7 +202,8 @@ TEST_F(pool_durable, a_full_pool_comes_back_whatever_the_order_of_its_objects) {
 
 // Objects stay in place in the space's file, and the log has where. An empty space has zeros there.
 TEST_F(pool_durable, of_two_objects_in_the_same_place_one_comes_back_and_the_other_is_kept_aside) {
-  objects_.reset(), journal_.reset();
+  objects_.reset();
+  journal_.reset();
   settings_.with_data = false;
   {
     auto log = pool::durable_log::open(store_, clock_, settings_).value();
@@ -319,7 +337,8 @@ TEST_F(pool_durable_file, objects_that_grew_in_steps_of_any_size_come_back) {
         if (is_alone)
           continue;
         std::string const other = name + " " + std::to_string(at);
-        put_bytes(other, expected[other] = contents(1 + at % 300, at));
+        expected[other] = contents(1 + at % 300, at);
+        put_bytes(other, expected[other]);
       }
       commit(made, name);
       drain();
@@ -339,7 +358,8 @@ TEST_F(pool_durable_file, a_pool_opens_with_another_segment_size) {
   for (uint64_t i = 0; i < 12; i++) {
     std::string const name = std::to_string(i);
     space_ = objects_->enter(i % 2 == 0 ? "s" : "t", true).value();
-    put_bytes(name, expected[name] = contents(100'000 * i + 1, i));
+    expected[name] = contents(100'000 * i + 1, i);
+    put_bytes(name, expected[name]);
   }
   drain();
   for (uint64_t const segment_size : {4 * mib, 2 * mib, 8 * mib}) {
@@ -406,12 +426,14 @@ TEST_F(pool_durable_file, a_version_is_kept_when_what_was_renamed_over_it_is_not
   put_bytes("a", contents(100'000, 2));
   drain();
   fail_writes(false);
-  rename("a", "b"), drain();
+  rename("a", "b");
+  drain();
   EXPECT_EQ(outcomes_, (outcomes{status::ok, status::io, status::io}));
   write_all_free();
   start();
   EXPECT_EQ(bytes_of("b"), contents(100'000, 1));
-  remove("b"), drain();
+  remove("b");
+  drain();
   EXPECT_EQ(memory_->used(), 0u);
 }
 
@@ -482,7 +504,9 @@ TEST_F(pool_durable_file,
 TEST_F(pool_durable_file, a_smaller_pool_is_refused_with_the_size_that_it_needs) {
   put_bytes("a", contents(3 * mib, 1));
   drain();
-  objects_.reset(), journal_.reset(), memory_.reset();
+  objects_.reset();
+  journal_.reset();
+  memory_.reset();
   room_.capacity = 2 * mib;
   open();
   EXPECT_EQ(journal_->restore(*objects_), status::no_space);

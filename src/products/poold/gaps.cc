@@ -20,9 +20,12 @@ void gaps::failed(const std::vector<change> &changes, uint64_t order, status why
       // What was not in the log before is no ghost.
       if (each.before != 0 && each.before != of.unlogged)
         of.ghosts[each.before] = order;
-      if (order >= of.order)
-        of.unlogged = each.version, of.order = order, of.why = why,
+      if (order >= of.order) {
+        of.unlogged = each.version;
+        of.order = order;
+        of.why = why;
         of.logged_as = std::move(logged_as);
+      }
     }
     if (each.what == change::kind::remove) {
       gap &of = all_[name];
@@ -70,7 +73,9 @@ void gaps::follow(const key &of, uint64_t order, std::vector<change> &to_follow)
     if (failed_order > order)
       continue;
     change &gone = to_follow.emplace_back();
-    gone.what = change::kind::remove, gone.version = version, gone.space = of.first,
+    gone.what = change::kind::remove;
+    gone.version = version;
+    gone.space = of.first;
     gone.name = of.second;
   }
   if (order >= at.order)

@@ -31,12 +31,15 @@ void session::bound_ranges(handle &of) {
     size_t all = 0;
     for (auto const &[id, one] : handles_)
       all += one.written.count();
-    if (all > unseen_range_count_max)
-      of.has_too_many_ranges = true, of.written = {};
+    if (all > unseen_range_count_max) {
+      of.has_too_many_ranges = true;
+      of.written = {};
+    }
     return;
   }
   job_ = std::make_unique<byte_job>();
-  job_->target = &of, job_->clears = true;
+  job_->target = &of;
+  job_->clears = true;
 }
 
 // Commits: clear what was not written, sum, publish.
@@ -75,7 +78,8 @@ void session::copy_some(byte_job &at, uint64_t &budget) {
     }
   }
   at.target->written.add(at.copied_size, size);
-  at.copied_size += size, budget -= size;
+  at.copied_size += size;
+  budget -= size;
 }
 
 void session::sum_some(byte_job &at, uint64_t &budget) {
@@ -85,7 +89,8 @@ void session::sum_some(byte_job &at, uint64_t &budget) {
   made.parts_of(at.summed_size, size, parts);
   for (const iovec &one : parts)
     at.sum.add(one.iov_base, one.iov_len);
-  at.summed_size += size, budget -= size;
+  at.summed_size += size;
+  budget -= size;
 }
 
 // The fabric still writes to what would be cleared.
@@ -129,7 +134,8 @@ status session::end_sum(byte_job &job) {
                 job.target->name.c_str(), static_cast<unsigned long long>(job.sum.value()),
                 static_cast<unsigned long long>(job.terms.checksum));
   }
-  job.terms.checksum = job.sum.value(), job.terms.has_checksum = 1;
+  job.terms.checksum = job.sum.value();
+  job.terms.has_checksum = 1;
   return end_commit(job);
 }
 

@@ -25,7 +25,10 @@ struct change {
 inline change change_of(change::kind what, const object &which, const std::string &space_name,
                         const std::string &name) {
   change made;
-  made.what = what, made.version = which.about.version, made.space = space_name, made.name = name;
+  made.what = what;
+  made.version = which.about.version;
+  made.space = space_name;
+  made.name = name;
   return made;
 }
 

@@ -98,7 +98,9 @@ void mover::take_work() {
   std::deque<std::pair<const std::byte *, size_t>> forgotten;
   {
     std::lock_guard lock{mutex_};
-    arrived.swap(arrived_), gone.swap(gone_), forgotten.swap(forgotten_);
+    arrived.swap(arrived_);
+    gone.swap(gone_);
+    forgotten.swap(forgotten_);
     // Of sessions that have ended since, and of addresses that another session has.
     for (transfer &one : arrived)
       if (!sessions_.contains(one.peer))
@@ -131,9 +133,10 @@ void mover::take_work() {
       made.peer = known->second;
     } else {
       auto added = endpoint_->peer_add(std::as_bytes(std::span{made.what.peer}));
-      if (added.ok())
-        made.peer = peers_[made.what.peer] = added.value();
-      else
+      if (added.ok()) {
+        peers_[made.what.peer] = added.value();
+        made.peer = peers_[made.what.peer];
+      } else
         made.code = added.error();
     }
     running_.emplace(next_id_++, std::move(made));
@@ -153,7 +156,9 @@ bool mover::post_some(uint64_t number, running &one) {
     op.op_id = number;
     op.addr = static_cast<std::byte *>(part.iov_base) + one.part_done;
     op.size = std::min<uint64_t>(op_size_max, part.iov_len - one.part_done);
-    op.peer = one.peer, op.remote = one.what.remote, op.offset = one.what.offset + one.posted;
+    op.peer = one.peer;
+    op.remote = one.what.remote;
+    op.offset = one.what.offset + one.posted;
     op.deadline_ns =
         one.is_message() ? one.deadline_ns : port::deadline_after(now(), one.what.timeout_ns);
     status const code = endpoint_->post(op);
@@ -163,11 +168,15 @@ bool mover::post_some(uint64_t number, running &one) {
       one.code = code;
       break;
     }
-    one.out++, one.posted += op.size, one.part_done += op.size;
+    one.out++;
+    one.posted += op.size;
+    one.part_done += op.size;
     if (one.is_message())
       message_count_++;
-    if (one.part_done == part.iov_len)
-      one.part++, one.part_done = 0;
+    if (one.part_done == part.iov_len) {
+      one.part++;
+      one.part_done = 0;
+    }
   }
   return true;
 }

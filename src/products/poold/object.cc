@@ -30,7 +30,8 @@ void object::parts_of(uint64_t offset, uint64_t size, std::vector<iovec> &parts)
   for (--at; size > 0; ++at) {
     uint64_t const skipped = offset - at->begin, taken = std::min(size, at->size - skipped);
     parts.push_back({at->addr + skipped, taken});
-    offset += taken, size -= taken;
+    offset += taken;
+    size -= taken;
   }
 }
 

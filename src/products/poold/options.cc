@@ -51,8 +51,10 @@ status set(daemon_options &options, const std::string &key, const std::string &t
     target = text == "true";
     return status::ok;
   };
-  if (key == "listen")
-    return options.listen = text, status::ok;
+  if (key == "listen") {
+    options.listen = text;
+    return status::ok;
+  }
   if (key == "port")
     return count(0, UINT16_MAX, options.port);
   if (key == "size")
@@ -61,14 +63,22 @@ status set(daemon_options &options, const std::string &key, const std::string &t
     return size(options.segment_size);
   if (key == "prefault")
     return truth(options.prefault);
-  if (key == "backing")
-    return options.backing = text, status::ok;
-  if (key == "fabric")
-    return options.fabric = text, status::ok;
-  if (key == "fabric_node")
-    return options.fabric_node = text, status::ok;
-  if (key == "key_file")
-    return options.key_file = text, status::ok;
+  if (key == "backing") {
+    options.backing = text;
+    return status::ok;
+  }
+  if (key == "fabric") {
+    options.fabric = text;
+    return status::ok;
+  }
+  if (key == "fabric_node") {
+    options.fabric_node = text;
+    return status::ok;
+  }
+  if (key == "key_file") {
+    options.key_file = text;
+    return status::ok;
+  }
   if (key == "open")
     return truth(options.is_open);
   if (key == "workers")
@@ -77,12 +87,16 @@ status set(daemon_options &options, const std::string &key, const std::string &t
     return count(1, 65536, options.client_count_max);
   if (key == "web")
     return truth(options.web);
-  if (key == "web_port")
-    return options.web = true, count(0, UINT16_MAX, options.web_port);
+  if (key == "web_port") {
+    options.web = true;
+    return count(0, UINT16_MAX, options.web_port);
+  }
   if (key == "log_size")
     return size(options.log_size);
-  if (key == "port_file")
-    return options.port_file = text, status::ok;
+  if (key == "port_file") {
+    options.port_file = text;
+    return status::ok;
+  }
   auto const duration = [&](uint64_t &target) {
     auto parsed = parse_duration_ns(text);
     if (!parsed.ok())

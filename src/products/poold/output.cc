@@ -63,12 +63,15 @@ bool output::sent(uint64_t size) {
     if (one.hold != nullptr && !one.hold->is_whole_now())
       return false;
     uint64_t const head = std::min<uint64_t>(size, one.frame.size() - one.frame_sent);
-    one.frame_sent += head, size -= head, size_ -= head;
+    one.frame_sent += head;
+    size -= head;
+    size_ -= head;
     while (size > 0 && one.part < one.parts.size()) {
       iovec &part = one.parts[one.part];
       uint64_t const taken = std::min<uint64_t>(size, part.iov_len);
       part.iov_base = static_cast<std::byte *>(part.iov_base) + taken;
-      part.iov_len -= taken, size -= taken;
+      part.iov_len -= taken;
+      size -= taken;
       if (part.iov_len == 0)
         one.part++;
     }

@@ -223,7 +223,9 @@ status session::on_read(std::span<const std::byte> body) {
   if (!which.ok())
     return which.error();
   auto job = std::make_unique<byte_job>();
-  job->target = which.value(), job->ranges = std::move(in.ranges), job->then = &session::end_read;
+  job->target = which.value();
+  job->ranges = std::move(in.ranges);
+  job->then = &session::end_read;
   if (!which.value()->is_writer)
     return end_read(*job);
   // Of an object being written what was not written is shown as it will be.
@@ -276,7 +278,8 @@ status session::on_commit(std::span<const std::byte> body) {
                 which.value()->name.c_str());
   }
   auto job = std::make_unique<byte_job>();
-  job->terms = in.terms, job->target = which.value();
+  job->terms = in.terms;
+  job->target = which.value();
   return begin_commit(std::move(job));
 }
 
@@ -373,7 +376,8 @@ status session::in_time(status code) {
 void session::finish(const late_answer &late) {
   frame const at_work = head_;  // of a request whose data is still coming
   late_count_--;
-  head_.tag = late.tag, head_.what = late.what;
+  head_.tag = late.tag;
+  head_.what = late.what;
   set_last_message(kind(late.what) < kind::fabric ? "the journal could not keep it"
                                                   : "the fabric did not carry it");
   status code = late.code;

@@ -188,11 +188,14 @@ session::outcome session::progress(uint64_t now_ns) {
 
 // Into the data's place and, behind it, into the buffer.
 status session::receive(uint64_t &moved, bool &drained) {
-  if (in_begin_ == in_end_)
-    in_begin_ = in_end_ = 0;
+  if (in_begin_ == in_end_) {
+    in_begin_ = 0;
+    in_end_ = 0;
+  }
   if (in_begin_ > 0 && (in_.size() - in_end_ < in_.size() / 2)) {
     std::memmove(in_.data(), in_.data() + in_begin_, in_end_ - in_begin_);
-    in_end_ -= in_begin_, in_begin_ = 0;
+    in_end_ -= in_begin_;
+    in_begin_ = 0;
   }
   iovec parts[part_count_max + 1];
   size_t count = 0;
@@ -232,7 +235,8 @@ void session::grow_buffer() {
 // Its place is gone from the backing file: the rest is passed over, and the answer says so.
 void session::refuse_data() {
   with_.objects.look_at_memory();
-  sink_.parts.clear(), sink_.part = 0;
+  sink_.parts.clear();
+  sink_.part = 0;
   sink_.then = &session::answer_lost;
 }
 
@@ -249,7 +253,8 @@ void session::take_data(uint64_t size) {
     iovec &part = sink_.parts[sink_.part];
     uint64_t const taken = std::min<uint64_t>(size, part.iov_len);
     part.iov_base = static_cast<std::byte *>(part.iov_base) + taken;
-    part.iov_len -= taken, size -= taken;
+    part.iov_len -= taken;
+    size -= taken;
     if (part.iov_len == 0)
       sink_.part++;
   }
@@ -307,7 +312,8 @@ status session::parse(bool &more) {
   if (code == status::protocol)
     return code;
   if (code != status::ok) {
-    sink_.parts.clear(), sink_.then = nullptr;
+    sink_.parts.clear();
+    sink_.then = nullptr;
     answer_error(code);
   }
   return status::ok;
@@ -372,7 +378,8 @@ status session::hello(std::span<const std::byte> body) {
   }
   if (!name_is_good(in.space) || in.space.find('/') != std::string::npos)
     return status::protocol;
-  space_name_ = in.space, key_id_ = in.key_id;
+  space_name_ = in.space;
+  key_id_ = in.key_id;
   client_nonce_ = in.nonce;
   server_nonce_ = pool::random_bytes();
   challenge_message out;
@@ -448,8 +455,11 @@ void session::welcome() {
     out.reason = "the client is not on the daemon's node";
   else if (!with_.memory.is_lendable())
     out.reason = "the pool's memory is a file of the daemon's";
-  else if ((counters = with_.objects.counters_descriptor(space_id_)) < 0)
-    out.reason = "the daemon has no more descriptors";
+  else {
+    counters = with_.objects.counters_descriptor(space_id_);
+    if (counters < 0)
+      out.reason = "the daemon has no more descriptors";
+  }
   shares_memory_ = counters >= 0;
   out.shares_memory = shares_memory_;
   answer(out, {}, {}, counters < 0 ? -1 : fcntl(counters, F_DUPFD_CLOEXEC, 0));

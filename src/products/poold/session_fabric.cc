@@ -20,23 +20,28 @@ status session::on_fabric(std::span<const std::byte> body) {
   if (with_.fabric == nullptr)
     return fail(status::not_supported, "the daemon has no fabric");
   fabric_reply out;
-  out.provider = with_.fabric->provider(), out.address = with_.fabric->address();
+  out.provider = with_.fabric->provider();
+  out.address = with_.fabric->address();
   if (in.provider != out.provider)
     return fail(status::not_supported, "the daemon's fabric is %s", out.provider.c_str());
   bool const good = !in.address.empty() && in.address.size() <= port::fabric_address_size_max;
   if (!good || fabric_claim_ != claim::none)
     return status::protocol;
   fabric_challenge challenge;
-  challenge.tag = out.tag = pool::random_bytes();
-  challenge.secret = fabric_secret_ = pool::random_bytes();
+  out.tag = pool::random_bytes();
+  challenge.tag = out.tag;
+  fabric_secret_ = pool::random_bytes();
+  challenge.secret = fabric_secret_;
   auto const message = std::make_shared<std::vector<std::byte>>();
   wire::encode(challenge, *message);
-  fabric_claim_ = claim::waits, fabric_peer_ = in.address;
+  fabric_claim_ = claim::waits;
+  fabric_peer_ = in.address;
   fabric_deadline_ns_ =
       port::deadline_after(port::monotonic_clock().now_ns(), with_.limits.fabric_proof_ns);
   with_.fabric->keep_peer(fabric_peer_);
   transfer made;
-  made.peer = fabric_peer_, made.kind = port::fabric_op_kind::send,
+  made.peer = fabric_peer_;
+  made.kind = port::fabric_op_kind::send;
   made.timeout_ns = with_.limits.fabric_proof_ns;
   made.parts = {{message->data(), message->size()}};
   made.done = [message](status) {
@@ -90,9 +95,11 @@ status session::on_rma(std::span<const std::byte> body, bool to_pool) {
   if (to_pool && end > target.object->about.size)
     TND_TRY(with_.objects.grow(*target.object, end));
   transfer made;
-  made.peer = fabric_peer_, made.timeout_ns = with_.limits.stall_ns;
+  made.peer = fabric_peer_;
+  made.timeout_ns = with_.limits.stall_ns;
   made.kind = to_pool ? port::fabric_op_kind::read : port::fabric_op_kind::write;
-  made.remote = {in.base, in.key, in.region_size}, made.offset = in.memory_offset;
+  made.remote = {in.base, in.key, in.region_size};
+  made.offset = in.memory_offset;
   target.object->parts_of(in.offset, in.size, made.parts);
   made.done = [answers = answers_, id = id_, tag = head_.tag, what = head_.what,
                hold = target.object](status code) mutable {

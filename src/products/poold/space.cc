@@ -224,7 +224,8 @@ status space::claim(uint64_t owner, std::span<const piece> pieces) {
     code = claim_one(segment_owner(owner), one);
     if (code != status::ok)
       break;
-    used_ += one.size, done++;
+    used_ += one.size;
+    done++;
   }
   lock.unlock();
   if (code != status::ok)

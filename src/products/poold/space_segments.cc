@@ -117,7 +117,8 @@ status space::make_all(uint64_t count) {
   std::mutex message_mutex;
   std::string message;
   auto const work = [&] {
-    for (uint64_t i; (i = next.fetch_add(1)) < count && first_error.load() == status::ok;) {
+    for (uint64_t i = next.fetch_add(1); i < count && first_error.load() == status::ok;
+         i = next.fetch_add(1)) {
       status const code = make_memory(segments_.at(uint32_t(i)), i * options_.segment_size);
       if (code == status::ok)
         continue;

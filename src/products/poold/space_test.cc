@@ -57,7 +57,8 @@ TEST(space, more_than_the_memory_that_is_there_is_refused_before_it_is_brought_i
   EXPECT_EQ(space::create(options).error(), status::no_memory);
   options.prefault = false;
   EXPECT_TRUE(space::create(options).ok());
-  options.prefault = true, options.available_size = 16 * mib;
+  options.prefault = true;
+  options.available_size = 16 * mib;
   EXPECT_TRUE(space::create(options).ok());
 }
 
@@ -248,7 +249,8 @@ TEST(space, what_may_still_be_touched_is_neither_dropped_nor_given) {
   bool touched = true;
   uint64_t waited_ns = 0, asked = 0;
   all->on_drop([&](const std::byte *, size_t, uint64_t timeout_ns) {
-    waited_ns += timeout_ns, asked++;
+    waited_ns += timeout_ns;
+    asked++;
     return !touched;
   });
   auto first = all->allocate(0, mib);

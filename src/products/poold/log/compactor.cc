@@ -97,7 +97,10 @@ void compactor::advance() {
   auto facts = state_.live.carry(victim_->identity.file_sequence, batch_size, batch_count_max);
   if (!facts.empty())
     return copy(std::move(facts));
-  victim_->last_sequence > state_.marked_sequence ? mark() : remove();
+  if (victim_->last_sequence > state_.marked_sequence)
+    mark();
+  else
+    remove();
 }
 
 void compactor::fail(status code, const char *what) {
@@ -228,8 +231,10 @@ void compactor::submit(const std::shared_ptr<batch> &what, size_t begin, size_t 
       what->code = code;
     if (--what->records_left != 0)
       return;
-    what->code == status::ok ? void(phase_ = phase::ready)
-                             : fail(what->code, "write what lives in it");
+    if (what->code == status::ok)
+      phase_ = phase::ready;
+    else
+      fail(what->code, "write what lives in it");
   };
   what->records_left++;
   writer_.submit_first(std::move(record));
@@ -241,7 +246,10 @@ void compactor::mark() {
   auto record = std::move(made).value();
   record->internal = true;
   record->done = [this](status code) {
-    code == status::ok ? void(phase_ = phase::ready) : fail(code, "write a mark");
+    if (code == status::ok)
+      phase_ = phase::ready;
+    else
+      fail(code, "write a mark");
   };
   writer_.submit_first(std::move(record));
 }

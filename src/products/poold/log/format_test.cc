@@ -39,7 +39,8 @@ std::vector<fact> some_facts() {
   facts[1].kind = fact_kind::remove;
   facts[1].meta.version = 5;
   facts[2].kind = fact_kind::amend;
-  facts[2].has_name = facts[2].has_flags = true;
+  facts[2].has_name = true;
+  facts[2].has_flags = true;
   facts[2].order = 3;
   facts[2].meta.version = 6;
   facts[2].meta.name = "other";

@@ -265,7 +265,9 @@ TEST_F(pool_log, a_full_file_system_gives_no_space_and_goes_on_when_there_is_roo
 // as many blocks.
 TEST_F(pool_log, a_full_log_whose_copies_gain_no_room_refuses) {
   auto limited = options();
-  limited.file_size = 32 << 10, limited.compact_above = 0, limited.size_max = 200 << 10;
+  limited.file_size = 32 << 10;
+  limited.compact_above = 0;
+  limited.size_max = 200 << 10;
   std::string const bytes = some_bytes(20'000, 1);
   ASSERT_EQ(user().open(limited), status::ok);
   std::shared_ptr<std::optional<status>> told;
@@ -404,7 +406,8 @@ class small_log : public pool_log {
   void SetUp() override {
     pool_log::SetUp();
     limited_ = options();
-    limited_.file_size = 32 << 10, limited_.size_max = 200 << 10;
+    limited_.file_size = 32 << 10;
+    limited_.size_max = 200 << 10;
     ASSERT_EQ(user().open(limited_), status::ok);
   }
   // Of an object whose record takes so many blocks. Nullopt: the log wrote and wrote, and did not

@@ -20,7 +20,10 @@ void name_index::build(
     if (!fresh) {
       const auto &other = *live.find(at->second);
       bool const wins = object.name_order > other.name_order;
-      wins ? lose(other, object) : lose(object, other);
+      if (wins)
+        lose(other, object);
+      else
+        lose(object, other);
       if (!wins)
         return;
       holders_.erase(std::exchange(at->second, meta.version));

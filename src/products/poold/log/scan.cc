@@ -69,7 +69,8 @@ class scanner {
     TND_TRY(window_.at(0, block_size, block));
     if (auto const header = decode_file_header(block);
         header && header->file.file_sequence == file.identity.file_sequence) {
-      target_.header_ok = known_ = true;
+      target_.header_ok = true;
+      known_ = true;
       target_.other_kind = header->with_data != with_data_;
       file.identity = header->file;
       file.first_sequence = header->first_sequence;

@@ -169,7 +169,10 @@ void writer::clean_file(const std::shared_ptr<log_file> &file) {
       state_.stored_size += block_size;
     state_.files[file->identity.file_sequence] = file;
   };
-  empty ? remove_file(state_, file, done) : cut_file(state_, file, done);
+  if (empty)
+    remove_file(state_, file, done);
+  else
+    cut_file(state_, file, done);
 }
 
 void writer::tell_failure() {
@@ -187,7 +190,8 @@ void writer::tell_failure() {
   queue_first(std::move(retried));
   state_.next_sequence = state_.durable_sequence + 1;
   state_.names.build(state_.live, [](const auto &, const auto &) { TND_ASSERT(false); });
-  failed_ = cleaning_ = false;
+  failed_ = false;
+  cleaning_ = false;
 }
 
 }  // namespace tanada::pool
