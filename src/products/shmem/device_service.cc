@@ -111,12 +111,14 @@ status device_service::allocate() {
   if (!fault.ok())
     return fault.error();
   host_memory_.push_back(fault.value());
-  fault_ = view_.fault = static_cast<device::fault_record *>(fault.value());
+  view_.fault = static_cast<device::fault_record *>(fault.value());
+  fault_ = view_.fault;
   auto mail = gpu_.allocate_host(sizeof(rpc::mailbox));
   if (!mail.ok())
     return mail.error();
   host_memory_.push_back(mail.value());
-  mail_ = view_.ring.mail = static_cast<rpc::mailbox *>(mail.value());
+  view_.ring.mail = static_cast<rpc::mailbox *>(mail.value());
+  mail_ = view_.ring.mail;
   return status::ok;
 }
 

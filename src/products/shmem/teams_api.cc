@@ -100,7 +100,8 @@ SHMEM_DEFINE(int, shmem_team_split_2d,
               long yaxis_mask, shmem_team_t *yaxis_team),
              {
                auto &current = require_running(call);
-               *xaxis_team = *yaxis_team = SHMEM_TEAM_INVALID;
+               *xaxis_team = SHMEM_TEAM_INVALID;
+               *yaxis_team = SHMEM_TEAM_INVALID;
                auto *const of = team_of_call(current, parent, call);
                if (of == nullptr)
                  return 1;

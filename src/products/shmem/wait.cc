@@ -61,13 +61,19 @@ inline void wait_until_all(const char *call, int cmp, const words<T> &of) {
 template <class T>
 inline size_t wait_until_any(const char *call, int cmp, const words<T> &of) {
   size_t found = SIZE_MAX;
-  wait_words(call, cmp, of, [&] { return (found = of.any()) != SIZE_MAX; });
+  wait_words(call, cmp, of, [&] {
+    found = of.any();
+    return found != SIZE_MAX;
+  });
   return found;
 }
 template <class T>
 inline size_t wait_until_some(const char *call, int cmp, const words<T> &of, size_t *indices) {
   size_t found = 0;
-  wait_words(call, cmp, of, [&] { return (found = of.some(indices)) != 0; });
+  wait_words(call, cmp, of, [&] {
+    found = of.some(indices);
+    return found != 0;
+  });
   return found;
 }
 
@@ -144,11 +150,15 @@ SHMEM_DEFINE(uint64_t, shmem_signal_wait_until, (uint64_t *sig_addr, int cmp, ui
   uint64_t seen = 0;
   if (is_device_memory(current, sig_addr)) [[unlikely]] {
     auto const is_met = [&] {
-      return holds(seen = device_value_now(call, sig_addr), cmp, cmp_value);
+      seen = device_value_now(call, sig_addr);
+      return holds(seen, cmp, cmp_value);
     };
-    return wait_for(current, call, sig_addr, sizeof *sig_addr, is_met), seen;
+    wait_for(current, call, sig_addr, sizeof *sig_addr, is_met);
+    return seen;
   }
-  wait_for(current, call, sig_addr, sizeof *sig_addr,
-           [&] { return holds(seen = value_now(sig_addr), cmp, cmp_value); });
+  wait_for(current, call, sig_addr, sizeof *sig_addr, [&] {
+    seen = value_now(sig_addr);
+    return holds(seen, cmp, cmp_value);
+  });
   return seen;
 })

@@ -26,10 +26,12 @@ far_words words_of(long *sync) {
   auto *const words = reinterpret_cast<uint64_t *>(sync);
   far_words made;
   for (size_t round = 0; round < round_count_max; round++) {
-    made.sync[round] = made.sync[round_count_max + round] = {words + round, nullptr};
+    made.sync[round_count_max + round] = {words + round, nullptr};
+    made.sync[round] = made.sync[round_count_max + round];
     made.tree[round] = {words + round_count_max, nullptr};
   }
-  made.bulk[0] = made.bulk[1] = {words + round_count_max + 1, nullptr};
+  made.bulk[1] = {words + round_count_max + 1, nullptr};
+  made.bulk[0] = made.bulk[1];
   made.scratch = words + round_count_max + 2;
   return made;
 }

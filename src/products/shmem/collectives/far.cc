@@ -23,7 +23,11 @@ int32_t round_count(int32_t members) {
 }  // namespace
 
 status far_group::await(const counter &which, uint64_t count) {
-  uint64_t const wanted = which.taken == nullptr ? count : *which.taken += count;
+  uint64_t wanted = count;
+  if (which.taken != nullptr) {
+    *which.taken += count;
+    wanted = *which.taken;
+  }
   auto const is_there = [&] {
     return __atomic_load_n(which.word, __ATOMIC_ACQUIRE) >= wanted;
   };

@@ -169,7 +169,10 @@ void stop_teams(runtime &ended) noexcept {
   static_cast<void>(ended.coordination->signals.quiet());
   delete ended.coordination;
   ended.coordination = nullptr;
-  ended.world = ended.shared = ended.device_world = ended.device_shared = nullptr;
+  ended.world = nullptr;
+  ended.shared = nullptr;
+  ended.device_world = nullptr;
+  ended.device_shared = nullptr;
   if (lane != nullptr)
     ended.job->lane_release(lane);
 }

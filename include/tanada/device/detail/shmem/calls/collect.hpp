@@ -145,8 +145,10 @@ TND_DEVICE inline status end_puts_and_meet(Group group, const member_view &in, s
                                            site where) {
   if (code == status::ok)
     code = end_puts(group, in);
-  if (code != status::ok)
-    return note(group, in, true), code;
+  if (code != status::ok) {
+    note(group, in, true);
+    return code;
+  }
   return meet_and_note(group, in, where);
 }
 

@@ -50,7 +50,9 @@ TND_DEVICE inline void copy_few(u8 *target, const u8 *source, u32 size) {
     else
       *target = *const_cast<const volatile u8 *>(source);
     u32 const moved = is_word ? 8 : 1;
-    target += moved, source += moved, size -= moved;
+    target += moved;
+    source += moved;
+    size -= moved;
   }
 }
 
