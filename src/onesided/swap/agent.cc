@@ -106,7 +106,9 @@ bool agent::tell(mover_news &news) {
     shared_.recycle(*each);
   for (auto const &each : news.moves)
     shared_.moved(each.which, each.result);
-  news.served.clear(), news.released.clear(), news.moves.clear();
+  news.served.clear();
+  news.released.clear();
+  news.moves.clear();
   return has_any;
 }
 
@@ -119,7 +121,8 @@ void agent::count(uint64_t now_ns) {
   all.bytes_served.fetch_add(mover_->served_size() - served_, relaxed);
   all.bytes_copied.fetch_add(mover_->copied_size() - copied_, relaxed);
   all.bytes_written_back.fetch_add(mover_->written_back_size() - written_back_, relaxed);
-  served_ = mover_->served_size(), copied_ = mover_->copied_size(),
+  served_ = mover_->served_size();
+  copied_ = mover_->copied_size();
   written_back_ = mover_->written_back_size();
 }
 

@@ -26,7 +26,8 @@ using enum rank_state;
 
 struct fake_clock final : port::clock {
   uint64_t now_ns() noexcept override {
-    return now += 1;
+    now += 1;
+    return now;
   }
   void sleep_ns(uint64_t duration_ns) noexcept override {
     now += duration_ns;

@@ -237,7 +237,8 @@ void mover::grow(rank_space &of) {
   chunk *const which = acquire(purpose::grow);
   if (which == nullptr)
     return;  // the writes will do
-  which->rank = of.index, which->epoch = of.epoch;
+  which->rank = of.index;
+  which->epoch = of.epoch;
   which->pages = {
       0, std::min((of.extent + grow_pages - 1) / grow_pages * grow_pages, of.memory.page_count())};
   of.is_growing = true;
@@ -414,7 +415,9 @@ bool mover::write(rank_space &of, page_run pages, purpose why, bool is_direct) {
   chunk *const which = acquire(why);
   if (which == nullptr)
     return false;
-  which->rank = of.index, which->epoch = of.epoch, which->pages = pages;
+  which->rank = of.index;
+  which->epoch = of.epoch;
+  which->pages = pages;
   which->is_direct = is_direct;
   of.busy_count++;
   if (status const code = is_direct ? status::ok : of.memory.read(pages, which->buffer);
@@ -431,7 +434,9 @@ bool mover::read(rank_space &of, page_run pages, purpose why, bool is_direct) {
   chunk *const which = acquire(why);
   if (which == nullptr)
     return false;
-  which->rank = of.index, which->epoch = of.epoch, which->pages = pages;
+  which->rank = of.index;
+  which->epoch = of.epoch;
+  which->pages = pages;
   which->is_direct = is_direct;
   of.busy_count++;
   post(*which);

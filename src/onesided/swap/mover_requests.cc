@@ -91,7 +91,9 @@ bool mover::advance_copy(rank_space &of, serving &each) {
     chunk *const which = acquire(purpose::copy);
     if (which == nullptr)
       return has_asked;
-    which->rank = of.index, which->epoch = of.epoch, which->pages = wanted[each.next];
+    which->rank = of.index;
+    which->epoch = of.epoch;
+    which->pages = wanted[each.next];
     which->buffer = copies_.subspan(at).data();
     which->copied_for = each.which;
     of.busy_count++;
@@ -108,7 +110,8 @@ void mover::complete_copy(rank_space &of, chunk &which) {
   auto const found = std::find_if(of.servings.begin(), of.servings.end(),
                                   [&](auto &each) { return each.which == which.copied_for; });
   found->flying--;
-  served_pages_ += which.pages.count, copied_pages_ += which.pages.count;
+  served_pages_ += which.pages.count;
+  copied_pages_ += which.pages.count;
 }
 
 bool mover::advance_requests(rank_space &of, mover_news &news) {

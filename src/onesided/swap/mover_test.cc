@@ -186,7 +186,8 @@ TEST_F(mover_test, only_what_was_written_is_written) {
   move(0, order::way::out);
   move(0, order::way::in);
   queue->written = 0;
-  ranks[0]->write(3, 99), ranks[0]->write(500, 98);
+  ranks[0]->write(3, 99);
+  ranks[0]->write(500, 98);
   move(0, order::way::out);
   EXPECT_EQ(last.moved, 2 * page_size);
   EXPECT_EQ(queue->written, 2 * page_size);
@@ -197,7 +198,8 @@ TEST_F(mover_test, only_what_was_written_is_written) {
 
 TEST_F(mover_test, pages_that_were_never_touched_stay_nowhere) {
   start(1);
-  ranks[0]->write(5, 7), ranks[0]->write(600, 8);
+  ranks[0]->write(5, 7);
+  ranks[0]->write(600, 8);
   move(0, order::way::out);
   EXPECT_EQ(last.moved, 2 * page_size);
   move(0, order::way::in);
@@ -235,13 +237,17 @@ TEST_F(mover_test, requests_bring_their_pages_and_no_others) {
   EXPECT_EQ(ranks[1]->present(), 8u);
   EXPECT_EQ(under->cached_size(), 8 * page_size);
   EXPECT_EQ(ranks[1]->read(402), 403u);
-  for (int i = 0; i < 10; i++)
-    under->trim(0), poll();
+  for (int i = 0; i < 10; i++) {
+    under->trim(0);
+    poll();
+  }
   EXPECT_EQ(ranks[1]->present(), 8u);  // it is not done
   ranks[1]->write(11, 1000);
   wanted.at = request::step::done;
-  for (int i = 0; i < 1000 && under->cached_size() != 0; i++)
-    poll(), under->trim(0);
+  for (int i = 0; i < 1000 && under->cached_size() != 0; i++) {
+    poll();
+    under->trim(0);
+  }
   EXPECT_EQ(news.released.size(), 1u);
   EXPECT_EQ(ranks[1]->present(), 0u);
   EXPECT_GT(under->written_back_size(), 0u);
@@ -315,7 +321,9 @@ TEST_F(mover_test, blocks_that_come_as_a_whole_come_into_large_pages) {
   check(0);
   // They leave from there: what was written, and what was not.
   queue->written = 0;
-  ranks[0]->write(3, 99), ranks[0]->write(600, 98), ranks[0]->write(1700, 97);
+  ranks[0]->write(3, 99);
+  ranks[0]->write(600, 98);
+  ranks[0]->write(1700, 97);
   move(0, order::way::out);
   EXPECT_EQ(queue->written, 3 * page_size);
   EXPECT_EQ(ranks[0]->present(), 0u);
@@ -389,7 +397,8 @@ TEST_P(mover_random, memory_is_what_was_written) {
       requests.erase(std::find_if(requests.begin(), requests.end(),
                                   [&](auto &one) { return &one->which == each; }));
     }
-    news.served.clear(), news.released.clear();
+    news.served.clear();
+    news.released.clear();
     uint32_t const index = random() % count;
     auto &one = *ranks[index];
     switch (random() % 6) {

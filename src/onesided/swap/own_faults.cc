@@ -85,11 +85,15 @@ status own_faults::give(uint32_t page) {
   uffdio_continue there{};
   there.range = {at, page_size};
   int code = 0;
-  while ((code = ioctl(faults_, UFFDIO_CONTINUE, &there)) != 0 && errno == EAGAIN) {}
+  do
+    code = ioctl(faults_, UFFDIO_CONTINUE, &there);
+  while (code != 0 && errno == EAGAIN);
   if (code != 0 && errno == EFAULT) {  // it was never touched
     uffdio_zeropage fresh{};
     fresh.range = {at, page_size};
-    while ((code = ioctl(faults_, UFFDIO_ZEROPAGE, &fresh)) != 0 && errno == EAGAIN) {}
+    do
+      code = ioctl(faults_, UFFDIO_ZEROPAGE, &fresh);
+    while (code != 0 && errno == EAGAIN);
   }
   if (code == 0)
     return status::ok;

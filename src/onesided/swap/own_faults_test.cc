@@ -160,7 +160,11 @@ TEST_F(own_faults_test, blocks_that_are_always_written_come_when_they_are_touche
   std::optional<own_faults> own;
   own.emplace(
       *watch, std::span{all, more * page_size}, known,
-      [&](uint32_t page) { return touched_count++, own->give(page); }, [] { FAIL(); });
+      [&](uint32_t page) {
+        touched_count++;
+        return own->give(page);
+      },
+      [] { FAIL(); });
   for (int round = 0; round < 8; round++) {
     ASSERT_TRUE(own->watch());
     ASSERT_EQ(madvise(all, more * page_size, MADV_DONTNEED), 0);  // of the page table alone

@@ -39,7 +39,10 @@ TEST(page_bits, runs_are_those_of_a_model) {
     for (int step = 0; step < 300; step++) {
       uint32_t const first = random() % count, size = random() % (count - first + 1);
       bool const value = random() % 2 != 0;
-      value ? under.bits.set({first, size}) : under.bits.clear({first, size});
+      if (value)
+        under.bits.set({first, size});
+      else
+        under.bits.clear({first, size});
       std::fill_n(model.begin() + first, size, value);
       page_run const within{uint32_t(random() % count), 0};
       page_run const asked{within.first, uint32_t(random() % (count - within.first + 1))};

@@ -187,16 +187,20 @@ TEST(scheduler, takes_room_from_who_came_last_when_slots_stay_empty_for_long) {
   full.settings.slots = 2;
   auto const busy = full.add(runs(40));
   auto const first = full.add(waits(30, 990'000)), second = full.add(waits(30, 995'000));
-  for (auto const each : {first, second})
-    full.ranks[each].wants = true, full.ranks[each].reserve = 20;
+  for (auto const each : {first, second}) {
+    full.ranks[each].wants = true;
+    full.ranks[each].reserve = 20;
+  }
   EXPECT_EQ(of(full.decide().leave), (indices{second}));
-  full.ranks[first].since_ns = 996'000, full.ranks[second].since_ns = 997'000;
+  full.ranks[first].since_ns = 996'000;
+  full.ranks[second].since_ns = 997'000;
   EXPECT_TRUE(full.decide().is_empty()) << "who runs may give its own up soon";
   full.ranks[first].since_ns = 990'000;
   full.settings.slots = 1;
   EXPECT_TRUE(full.decide().is_empty());
   full.settings.slots = 2;
-  full.ranks[busy].state = wait, full.ranks[busy].kind = wait_kind::others,
+  full.ranks[busy].state = wait;
+  full.ranks[busy].kind = wait_kind::others;
   full.ranks[busy].since_ns = 1;
   EXPECT_EQ(of(full.decide().leave), (indices{busy})) << "whose wait is not over goes before them";
 }
@@ -329,7 +333,8 @@ TEST(scheduler, leaves_alone_what_others_touch) {
   full.add(is_back(30));
   EXPECT_EQ(of(full.decide().leave), (indices{2}));
   full.ranks[2].state = swap_out_wait;
-  full.ranks[2].is_prepared = full.ranks[2].is_pinned = true;
+  full.ranks[2].is_prepared = true;
+  full.ranks[2].is_pinned = true;
   EXPECT_EQ(full.decide().out.count, 0u);
   full.ranks[2].is_pinned = false;
   EXPECT_EQ(of(full.decide().out), (indices{2}));

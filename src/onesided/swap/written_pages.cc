@@ -114,8 +114,10 @@ status written_pages::open() {
     return said();
   scan_request none{};
   none.size = sizeof none;
-  none.begin = none.end = reinterpret_cast<uintptr_t>(memory_.data());
-  none.return_mask = none.category_mask = category_written;
+  none.end = reinterpret_cast<uintptr_t>(memory_.data());
+  none.begin = none.end;
+  none.return_mask = category_written;
+  none.category_mask = category_written;
   return ioctl(pagemap_, scan_call, &none) < 0 ? said() : status::ok;
 }
 
@@ -213,8 +215,10 @@ void written_pages::arm(page_bits stored, uint32_t page_count) {
       [&](page_run blocks) {
         if (is_exact())
           watch_again(blocks);
-        for (uint32_t i = blocks.first; i < blocks.end(); i++)
-          habits_[i].full = habits_[i].spared = 0;
+        for (uint32_t i = blocks.first; i < blocks.end(); i++) {
+          habits_[i].full = 0;
+          habits_[i].spared = 0;
+        }
       });
   if (!is_exact())
     return stored.clear({0, page_count});
@@ -263,7 +267,8 @@ void written_pages::scan(uint64_t category, page_bits stored, uint32_t page_coun
   request.end = begin + uint64_t(page_count) * page_size;
   request.regions = reinterpret_cast<uintptr_t>(regions.data());
   request.region_count = regions.size();
-  request.category_mask = request.return_mask = category;
+  request.category_mask = category;
+  request.return_mask = category;
   while (request.begin < request.end) {
     int const found = ioctl(pagemap_, scan_call, &request);
     if (found < 0 && errno == EINTR)

@@ -74,7 +74,8 @@ TEST_F(written_pages_test, the_system_writes_too) {
   ASSERT_EQ(pipe(ends), 0);
   ASSERT_EQ(write(ends[1], "x", 1), 1);
   ASSERT_EQ(read(ends[0], &page(9), 1), 1);
-  close(ends[0]), close(ends[1]);
+  close(ends[0]);
+  close(ends[1]);
   watch->collect(stored, count);
   EXPECT_FALSE(stored.test(9));
   EXPECT_EQ(stored.count_set(), count - 1);
@@ -103,7 +104,8 @@ TEST_F(written_pages_test, pages_that_are_not_stored_are_not_watched) {
   SKIP_UNLESS_EXACT();
   stored.set({10, 10});
   watch->arm(stored, count);
-  page(12) = page(30) = std::byte{1};
+  page(12) = std::byte{1};
+  page(30) = std::byte{1};
   watch->collect(stored, count);
   EXPECT_EQ(stored.count_set(), 9u);
   EXPECT_FALSE(stored.test(12));

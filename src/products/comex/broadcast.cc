@@ -110,8 +110,10 @@ status engine::take_part(std::span<std::byte> part, size_t whole, pe_index root)
     return now(head.part) >= number;
   };
   bool is_there = has_come();
-  for (uint32_t i = 0; !is_there && i < looks; i++)
-    port::spin_pause(), is_there = has_come();
+  for (uint32_t i = 0; !is_there && i < looks; i++) {
+    port::spin_pause();
+    is_there = has_come();
+  }
   if (!is_there) {
     tell(control_->come.awaited, number);
     auto const is_over = [&] {

@@ -30,7 +30,8 @@ TEST_P(engines, pieces_are_apart_and_come_back) {
     ASSERT_TRUE(one != nullptr && two != nullptr);
     EXPECT_EQ(self.lock({engine::mutex_count_max, 0}), status::invalid);
     EXPECT_EQ(self.lock({0, 1}), status::invalid);
-    std::memset(one, 1, 100), std::memset(two, 2, size_t{3} << 20);
+    std::memset(one, 1, 100);
+    std::memset(two, 2, size_t{3} << 20);
     EXPECT_EQ(one[99], 1);
     EXPECT_FALSE(self.release(one + 1));
     EXPECT_TRUE(self.release(two));
@@ -158,9 +159,9 @@ TEST_P(engines, polls_come_to_an_end) {
         self.put({mine.data(), given[1 - self.me()], 1 - self.me()}, block(4096), until::later),
         status::ok);
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{20};
-    bool is_over = false;
-    while (!(is_over = self.poll()) && std::chrono::steady_clock::now() < limit)
-      continue;
+    bool is_over = self.poll();
+    while (!is_over && std::chrono::steady_clock::now() < limit)
+      is_over = self.poll();
     EXPECT_TRUE(is_over);
     EXPECT_EQ(self.finish(), status::ok);
     everybody();
@@ -190,7 +191,8 @@ TEST_P(engines, words_are_updated_at_once_and_mutexes_keep_others_out) {
       ASSERT_EQ(self.get({given->guarded, seen, 1}, block(sizeof seen), until::source_is_free),
                 status::ok);
       ASSERT_EQ(seen[0], seen[1]);
-      seen[0]++, seen[1]++;
+      seen[0]++;
+      seen[1]++;
       ASSERT_EQ(self.put({seen, given->guarded, 1}, block(sizeof seen), until::source_is_free),
                 status::ok);
       ASSERT_EQ(self.unlock({7, 1}), status::ok);
@@ -250,8 +252,8 @@ TEST(engine, memory_that_leaves_is_what_it_was) {
     ASSERT_EQ(self.node_barrier(), status::ok) << last_message();
   };
   auto const part = [&](engine &self) {
-    auto *const mine = given[size_t(self.me())] =
-        static_cast<int64_t *>(self.allocate(number_count * sizeof(int64_t)));
+    auto *const mine = static_cast<int64_t *>(self.allocate(number_count * sizeof(int64_t)));
+    given[size_t(self.me())] = mine;
     ASSERT_NE(mine, nullptr) << last_message();
     for (size_t i = 0; i < number_count; i++)
       mine[i] = int64_t(i);

@@ -99,14 +99,16 @@ status engine::put_far(std::byte *ours, const std::byte *source, const strided_s
   auto &other = peers_[size_t(pe)];
   if (is_packed(shape, pe)) {
     TND_TRY(follow(pe, false));
-    other.has_packed = has_pending_ = true;
+    other.has_packed = true;
+    has_pending_ = true;
     return send_packed({.what = action::put, .offset = offset_of(ours)}, source, shape, pe);
   }
   if (other.has_packed || other.has_sums)
     TND_TRY(finish_packed());
   if (other.has_puts)
     context_->fence();
-  other.has_puts = has_pending_ = true;
+  other.has_puts = true;
+  has_pending_ = true;
   if (shape.is_block() && end == until::source_is_free)
     return context_->put(ours, source, shape.block_size(), pe);
   status code = status::ok;
@@ -144,7 +146,8 @@ status engine::get_far(std::byte *target, std::byte *ours, const strided_shape &
 status engine::add_far(const addend &what, std::byte *ours, const std::byte *source,
                        const strided_shape &shape, pe_index pe) {
   TND_TRY(follow(pe, true));
-  peers_[size_t(pe)].has_sums = has_pending_ = true;
+  peers_[size_t(pe)].has_sums = true;
+  has_pending_ = true;
   packed::head asks{.what = action::add, .kind = uint8_t(what.of), .offset = offset_of(ours)};
   std::memcpy(asks.scale, what.scale, element_size(what.of));
   return send_packed(asks, source, shape, pe);
@@ -164,7 +167,8 @@ status engine::send_packed(packed::head asks, const std::byte *source, const str
   size_t const head_size = packed::head_size(shape), total = shape.size(),
                part = part_size(*staged_, total, head_size);
   for (size_t done = 0; done < total; done += asks.size) {
-    asks.begin = done, asks.size = std::min(part, total - done);
+    asks.begin = done;
+    asks.size = std::min(part, total - done);
     TND_TRY(await_room(pe, head_size + asks.size));
     TND_TRY(staged_->call(pe, head_size + asks.size, [&](std::span<std::byte> into) {
       std::byte *to = packed::write_head(into.data(), asks, shape, side::target);
@@ -185,7 +189,8 @@ status engine::fetch_packed(uint64_t offset, std::byte *target, const strided_sh
   size_t const total = shape.size(), part = staged_->call_size_max();
   packed::head asks{.what = action::get, .offset = offset};
   for (size_t done = 0; done < total; done += asks.size) {
-    asks.begin = done, asks.size = std::min(part, total - done);
+    asks.begin = done;
+    asks.size = std::min(part, total - done);
     (void)packed::write_head(bytes.data(), asks, shape, side::source);
     TND_TRY(await_room(pe, asks.size));
     TND_TRY(staged_->fetch(pe, request, asks.size, landing, done));
@@ -205,9 +210,11 @@ status engine::keep(std::unique_ptr<pgas::call_landing> landing) {
 status engine::send_list(packed::head asks, const piece_list &pieces, pe_index pe) {
   size_t const each = sizeof(uint64_t) + pieces.size, total = pieces.count * each;
   size_t const most = std::max<size_t>(part_size(*staged_, total, sizeof asks) / each, 1);
-  asks.of = packed::form::list, asks.block_size = pieces.size;
+  asks.of = packed::form::list;
+  asks.block_size = pieces.size;
   for (size_t done = 0; done < pieces.count; done += asks.count) {
-    asks.count = std::min(most, pieces.count - done), asks.size = asks.count * pieces.size;
+    asks.count = std::min(most, pieces.count - done);
+    asks.size = asks.count * pieces.size;
     TND_TRY(await_room(pe, sizeof asks + asks.count * each));
     TND_TRY(staged_->call(pe, sizeof asks + asks.count * each, [&](std::span<std::byte> into) {
       std::byte *to = write_list(into.data(), asks, pieces.targets + done, pe);
@@ -227,7 +234,8 @@ status engine::fetch_list(const piece_list &pieces, pe_index pe) {
   size_t const most = std::min((request.size() - sizeof asks) / sizeof(uint64_t),
                                staged_->call_size_max() / pieces.size);
   for (size_t done = 0; done < pieces.count; done += asks.count) {
-    asks.count = std::min(most, pieces.count - done), asks.size = asks.count * pieces.size;
+    asks.count = std::min(most, pieces.count - done);
+    asks.size = asks.count * pieces.size;
     std::byte *const end = write_list(request.data(), asks, pieces.sources + done, pe);
     TND_TRY(await_room(pe, asks.size));
     TND_TRY(staged_->fetch(pe, {request.data(), end}, asks.size, landing, done * pieces.size));
@@ -274,7 +282,8 @@ status engine::put(const piece_list &pieces, pe_index pe, until end) {
     return packs.error();
   if (packs.value()) {
     TND_TRY(follow(pe, false));
-    peers_[size_t(pe)].has_packed = has_pending_ = true;
+    peers_[size_t(pe)].has_packed = true;
+    has_pending_ = true;
     return send_list({.what = action::put}, pieces, pe);
   }
   strided_shape const shape{pieces.size};
@@ -310,7 +319,8 @@ status engine::accumulate(element of, const void *scale, const piece_list &piece
   if (packs.value()) {
     TND_TRY(check_elements(of, pieces.size));
     TND_TRY(follow(pe, true));
-    peers_[size_t(pe)].has_sums = has_pending_ = true;
+    peers_[size_t(pe)].has_sums = true;
+    has_pending_ = true;
     packed::head asks{.what = action::add, .kind = uint8_t(of)};
     std::memcpy(asks.scale, scale, element_size(of));
     return send_list(asks, pieces, pe);
@@ -361,8 +371,10 @@ status engine::finish_packed() {
   if (swapping_ && code == status::peer_lost)
     return refuse(code, "a process of another node has failed, or is not reached");
   TND_TRY(code);
-  for (auto &each : peers_)
-    each.has_packed = each.has_sums = false;
+  for (auto &each : peers_) {
+    each.has_packed = false;
+    each.has_sums = false;
+  }
   return status::ok;
 }
 

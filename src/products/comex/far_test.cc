@@ -48,9 +48,10 @@ TEST_P(transfers, random_shapes_arrive_as_in_a_model) {
           int reach_far = counts[0], reach_near = counts[0];
           for (size_t i = below(3); i > 0; i--) {
             counts.push_back(int(1 + below(round % 5 == 0 ? 20 : 5)));
-            far.push_back(reach_far + int(word * below(3))),
-                near.push_back(reach_near + int(word * below(3)));
-            reach_far = far.back() * counts.back(), reach_near = near.back() * counts.back();
+            far.push_back(reach_far + int(word * below(3)));
+            near.push_back(reach_near + int(word * below(3)));
+            reach_far = far.back() * counts.back();
+            reach_near = near.back() * counts.back();
           }
           if (size_t(reach_far) > size || size_t(reach_near) > size)
             continue;
@@ -114,7 +115,8 @@ TEST_P(transfers, lists_of_pieces_arrive_as_in_a_model) {
           std::vector<void *> here, there;
           for (size_t i = 0; i < count; i++) {
             size_t const at = (i * 7919 + size_t(round)) % places * piece;
-            here.push_back(&local[i * piece]), there.push_back(given[other] + at + from);
+            here.push_back(&local[i * piece]);
+            there.push_back(given[other] + at + from);
           }
           for (size_t i = 0; i < count * piece; i++)
             local[i] = std::byte(random());

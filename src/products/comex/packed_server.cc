@@ -77,7 +77,8 @@ class packed_server::away_call final : public pgas::pending_call {
     uint64_t place = 0;  // in the data
     for_each_extent(what_, [&](const swap::extent &each) {
       asked.extents.push_back(each);
-      offsets_.push_back(each.offset), places_.push_back(place);
+      offsets_.push_back(each.offset);
+      places_.push_back(place);
       place += each.size;
     });
     asked.part = [this](size_t index, uint64_t skip, uint64_t size, const std::byte *copy) {
@@ -150,8 +151,10 @@ void packed_server::attend() noexcept {
 status packed_server::act(const packed::request &what, std::span<std::byte> reply) const {
   if (what.asks.what == action::add)
     return add(what);
-  if (what.asks.what == action::update)
-    return update(what, reply.data()), status::ok;
+  if (what.asks.what == action::update) {
+    update(what, reply.data());
+    return status::ok;
+  }
   bool const is_get = what.asks.what == action::get;
   std::byte *to = reply.data();
   const std::byte *from = what.data.data();
@@ -187,7 +190,10 @@ void packed_server::update(const packed::request &what, std::byte *before) const
         port::update_here(kind, reinterpret_cast<T *>(heap_.begin + asks.offset), operand, T{0});
     std::memcpy(before, &was, sizeof was);
   };
-  asks.block_size == sizeof(uint32_t) ? run(uint32_t{}) : run(uint64_t{});
+  if (asks.block_size == sizeof(uint32_t))
+    run(uint32_t{});
+  else
+    run(uint64_t{});
 }
 
 status packed_server::add(const packed::request &what) const {

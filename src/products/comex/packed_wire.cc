@@ -17,7 +17,8 @@ status parse_levels(request &made, std::span<const std::byte> &rest, size_t heap
   rest = rest.subspan(size);
   strided_shape::numbers counts{}, strides{};
   for (size_t i = 0; i < asks.level_count; i++) {
-    counts[i] = levels[i].count, strides[i] = levels[i].stride;
+    counts[i] = levels[i].count;
+    strides[i] = levels[i].stride;
     if (counts[i] == 0)
       return status::protocol;
   }

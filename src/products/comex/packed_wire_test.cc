@@ -96,9 +96,19 @@ TEST(packed_wire, what_is_no_request_is_refused) {
       [](head &of) { of.begin = ~uint64_t{0} - 8; },
       [](head &of) { of.size = ~uint64_t{0}; },
       [](head &of) { of.block_size = ~uint64_t{0}; },
-      [](head &of) { of.what = action::add, of.kind = 6; },
-      [](head &of) { of.what = action::add, of.kind = uint8_t(element::c128); },
-      [](head &of) { of.what = action::add, of.kind = uint8_t(element::f64), of.begin = 12; },
+      [](head &of) {
+        of.what = action::add;
+        of.kind = 6;
+      },
+      [](head &of) {
+        of.what = action::add;
+        of.kind = uint8_t(element::c128);
+      },
+      [](head &of) {
+        of.what = action::add;
+        of.kind = uint8_t(element::f64);
+        of.begin = 12;
+      },
   };
   for (auto const &change : wrong)
     EXPECT_EQ(told(changed(change)), status::protocol) << &change - wrong;
@@ -114,8 +124,18 @@ TEST(packed_wire, blocks_lie_in_the_heap) {
               far[] = {{2, ~uint64_t{0}}, {2, 16}}, wide[] = {{2, 16}, {2, heap_size}};
   EXPECT_EQ(told(good, 0, none), status::protocol);
   EXPECT_EQ(told(good, 0, many), status::protocol);
-  EXPECT_EQ(told(changed([](head &of) { of.begin = 0, of.size = 8; }), 0, far), status::protocol);
-  EXPECT_EQ(told(changed([](head &of) { of.begin = 0, of.size = 8; }), 0, wide), status::range);
+  EXPECT_EQ(told(changed([](head &of) {
+                   of.begin = 0;
+                   of.size = 8;
+                 }),
+                 0, far),
+            status::protocol);
+  EXPECT_EQ(told(changed([](head &of) {
+                   of.begin = 0;
+                   of.size = 8;
+                 }),
+                 0, wide),
+            status::range);
   auto const list = [](uint64_t offset, uint64_t count = 1, uint64_t size = 8) {
     head const asks{
         .what = action::put, .of = form::list, .block_size = 8, .size = size, .count = count};
@@ -142,7 +162,9 @@ TEST(packed_wire, words_are_whole_and_lie_at_multiples_of_their_size) {
   EXPECT_EQ(of([](head &) {}), status::ok);
   EXPECT_EQ(of(
                 [](head &now) {
-                  now.kind = uint8_t(word_update::swap), now.block_size = now.size = 4,
+                  now.kind = uint8_t(word_update::swap);
+                  now.block_size = 4;
+                  now.size = 4;
                   now.offset = 12;
                 },
                 4),
@@ -150,7 +172,13 @@ TEST(packed_wire, words_are_whole_and_lie_at_multiples_of_their_size) {
   EXPECT_EQ(of([](head &) {}, 0), status::protocol) << "nobody asks for an answer";
   EXPECT_EQ(of([](head &now) { now.kind = 3; }), status::protocol);
   EXPECT_EQ(of([](head &now) { now.kind = 0; }), status::protocol);
-  EXPECT_EQ(of([](head &now) { now.block_size = now.size = 16; }, 16), status::protocol);
+  EXPECT_EQ(of(
+                [](head &now) {
+                  now.block_size = 16;
+                  now.size = 16;
+                },
+                16),
+            status::protocol);
   EXPECT_EQ(of([](head &now) { now.size = 4; }, 4), status::protocol);
   EXPECT_EQ(of([](head &now) { now.offset = 4084; }), status::fault);
   EXPECT_EQ(of([](head &now) { now.offset = 4096; }), status::range);
@@ -164,7 +192,10 @@ TEST(packed_wire, damaged_requests_stay_in_the_heap) {
   uint64_t const offsets[] = {0, 8, 4000};
   std::vector<std::byte> const sound[] = {
       bytes_of(good, levels),
-      bytes_of(changed([](head &of) { of.what = action::add, of.kind = uint8_t(element::f32); }),
+      bytes_of(changed([](head &of) {
+                 of.what = action::add;
+                 of.kind = uint8_t(element::f32);
+               }),
                levels),
       bytes_of({.what = action::put, .of = form::list, .block_size = 8, .size = 24, .count = 3}, {},
                offsets)};

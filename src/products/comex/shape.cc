@@ -37,7 +37,8 @@ result<strided_shape> strided_shape::of(std::span<const int> counts, const int *
       made.counts_[top - 1] *= count;
       continue;
     }
-    made.counts_[top] = count, made.source_strides_[top] = source,
+    made.counts_[top] = count;
+    made.source_strides_[top] = source;
     made.target_strides_[top] = target;
     made.levels_++;
   }
@@ -54,14 +55,16 @@ std::optional<strided_shape> strided_shape::regular(size_t block_size,
   strided_shape made{block_size};
   made.levels_ = int(counts.size());
   std::copy(counts.begin(), counts.end(), made.counts_.begin());
-  made.source_strides_ = made.target_strides_ = strides;
+  made.source_strides_ = strides;
+  made.target_strides_ = strides;
   if (!made.measure())
     return std::nullopt;
   return made;
 }
 
 bool strided_shape::measure() {
-  source_extent_ = target_extent_ = block_size_;
+  source_extent_ = block_size_;
+  target_extent_ = block_size_;
   bool fits = true;
   for (size_t i = 0; i < size_t(levels_); i++) {
     fits = fits && checked_multiply(block_count_, counts_[i], block_count_);

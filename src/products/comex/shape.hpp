@@ -89,19 +89,24 @@ class strided_shape {
     size_t source = 0, target = 0, inside = begin % block_size_;
     for (size_t l = 0, block = begin / block_size_; l < levels(); block /= counts_[l++]) {
       at[l] = block % counts_[l];
-      source += at[l] * source_strides_[l], target += at[l] * target_strides_[l];
+      source += at[l] * source_strides_[l];
+      target += at[l] * target_strides_[l];
     }
     while (size > 0) {
       size_t const piece = std::min(size, block_size_ - inside),
                    left = levels_ == 0 ? 1 : counts_[0] - at[0];
       size_t const count = piece == block_size_ ? std::min(left, size / piece) : 1;
       each(block_run{source + inside, target + inside, piece, count, source_stride, target_stride});
-      size -= piece * count, inside = 0;
+      size -= piece * count;
+      inside = 0;
       if (size == 0)
         return;
-      at[0] += count, source += count * source_stride, target += count * target_stride;
+      at[0] += count;
+      source += count * source_stride;
+      target += count * target_stride;
       for (size_t l = 0; l + 1 < levels() && at[l] == counts_[l]; l++) {
-        at[l] = 0, at[l + 1]++;
+        at[l] = 0;
+        at[l + 1]++;
         source += source_strides_[l + 1] - source_strides_[l] * counts_[l];
         target += target_strides_[l + 1] - target_strides_[l] * counts_[l];
       }
@@ -123,10 +128,12 @@ class strided_shape {
       int level = 1;
       for (; level < levels_; level++) {
         auto const l = size_t(level);
-        source += source_strides_[l], target += target_strides_[l];
+        source += source_strides_[l];
+        target += target_strides_[l];
         if (++at[l] < counts_[l])
           break;
-        source -= source_strides_[l] * counts_[l], target -= target_strides_[l] * counts_[l];
+        source -= source_strides_[l] * counts_[l];
+        target -= target_strides_[l] * counts_[l];
         at[l] = 0;
       }
       if (level >= levels_)

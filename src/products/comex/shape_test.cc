@@ -74,9 +74,10 @@ TEST(shape, random_shapes_pair_the_bytes_of_the_definition) {
     int reach_source = counts[0], reach_target = counts[0];
     for (int i = 0; i < levels; i++) {
       counts.push_back(1 + below(4));
-      source.push_back(reach_source + below(2) * below(9)),
-          target.push_back(reach_target + below(2) * below(9));
-      reach_source = source.back() * counts.back(), reach_target = target.back() * counts.back();
+      source.push_back(reach_source + below(2) * below(9));
+      target.push_back(reach_target + below(2) * below(9));
+      reach_source = source.back() * counts.back();
+      reach_target = target.back() * counts.back();
     }
     blocks expected{{0, 0}};
     for (int i = levels - 1; i >= 0; i--) {
@@ -116,8 +117,10 @@ TEST(shape, runs_of_any_part_are_the_bytes_of_its_blocks) {
     int far_end = counts[0], near_end = counts[0];
     for (size_t i = below(4); i > 0; i--) {
       counts.push_back(int(1 + below(4)));
-      far.push_back(far_end + int(below(3))), near.push_back(near_end + int(below(3)));
-      far_end = far.back() * counts.back(), near_end = near.back() * counts.back();
+      far.push_back(far_end + int(below(3)));
+      near.push_back(near_end + int(below(3)));
+      far_end = far.back() * counts.back();
+      near_end = near.back() * counts.back();
     }
     auto const shape = strided_shape::of(counts, near.data(), far.data(), int(far.size())).value();
     blocks wanted, found;

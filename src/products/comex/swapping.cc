@@ -139,8 +139,10 @@ status swapping::open_board(const swap_settings &chosen, std::byte *at) {
       code = agent.error();
       if (agent.ok())
         agent_ = std::move(agent).value();
-      else
-        board_->fail(last_message().c_str()), code = board_->failed();
+      else {
+        board_->fail(last_message().c_str());
+        code = board_->failed();
+      }
     }
   }
   TND_TRY(job_.launcher().barrier(TND_NO_DEADLINE));

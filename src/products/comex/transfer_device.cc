@@ -77,8 +77,10 @@ status engine::move_runs(const strided_shape &shape, pe_index pe, until end, Run
     if (code == status::ok)
       code = move(run);
   });
-  if (end == until::later && code == status::ok)
-    return has_pending_ = true, code;
+  if (end == until::later && code == status::ok) {
+    has_pending_ = true;
+    return code;
+  }
   status const done = context_->quiet();
   return code == status::ok ? done : code;
 }

@@ -84,9 +84,10 @@ void random_shapes(engine &self, pe_index other, std::byte *const *hosts, std::b
     int reach_source = counts[0], reach_target = counts[0];
     for (size_t i = below(4); i > 0; i--) {
       counts.push_back(int(1 + below(5)));
-      source.push_back(reach_source + int(8 * below(3))),
-          target.push_back(reach_target + int(8 * below(3)));
-      reach_source = source.back() * counts.back(), reach_target = target.back() * counts.back();
+      source.push_back(reach_source + int(8 * below(3)));
+      target.push_back(reach_target + int(8 * below(3)));
+      reach_source = source.back() * counts.back();
+      reach_target = target.back() * counts.back();
     }
     if (size_t(std::max(reach_source, reach_target)) > size)
       continue;
@@ -136,7 +137,7 @@ TEST_P(device_transfers, random_shapes_arrive_as_in_a_model) {
   std::byte *hosts[2] = {}, *devices[2] = {};
   with_devices(2, [&](engine &self, auto everybody) {
     constexpr size_t size = size_t{64} << 10;
-    hosts[self.me()] = static_cast<std::byte *>(self.allocate(size)),
+    hosts[self.me()] = static_cast<std::byte *>(self.allocate(size));
     devices[self.me()] = give_device(self, size);
     everybody();
     for (bool const near : {false, true}) {
@@ -161,7 +162,8 @@ TEST_P(device_transfers, sums_of_any_size_lose_nothing) {
   std::byte *host = nullptr, *device = nullptr;
   with_devices(count, [&](engine &self, auto everybody) {
     if (self.me() == 0) {
-      host = static_cast<std::byte *>(self.allocate(size)), device = give_device(self, size);
+      host = static_cast<std::byte *>(self.allocate(size));
+      device = give_device(self, size);
       put_bytes(self, host, std::vector<std::byte>(size));
       put_bytes(self, device, std::vector<std::byte>(size));
     }
@@ -232,7 +234,7 @@ TEST_P(device_transfers, words_are_counted_by_all_beside_sums) {
 TEST_P(device_transfers, lists_may_lie_in_both) {
   std::byte *hosts[2] = {}, *devices[2] = {};
   with_devices(2, [&](engine &self, auto everybody) {
-    hosts[self.me()] = static_cast<std::byte *>(self.allocate(4096)),
+    hosts[self.me()] = static_cast<std::byte *>(self.allocate(4096));
     devices[self.me()] = give_device(self, 4096);
     everybody();
     pe_index const other = 1 - self.me();
@@ -241,7 +243,8 @@ TEST_P(device_transfers, lists_may_lie_in_both) {
     void *sources[count], *targets[count], *backs[count];
     for (size_t i = 0; i < count; i++) {
       values[i] = int64_t(i * i) + 1000 * self.me();
-      sources[i] = &values[i], backs[i] = &back[i];
+      sources[i] = &values[i];
+      backs[i] = &back[i];
       targets[i] = (i % 2 == 0 ? hosts : devices)[other] + 64 * i;
     }
     int64_t const scale = 2;

@@ -152,8 +152,10 @@ size_t system_size_of(void *piece) noexcept {
   using function = size_t (*)(void *);
   static std::atomic<function> known{nullptr};
   function found = known.load(std::memory_order_relaxed);
-  if (found == nullptr)
-    known = found = reinterpret_cast<function>(dlsym(RTLD_NEXT, "malloc_usable_size"));
+  if (found == nullptr) {
+    found = reinterpret_cast<function>(dlsym(RTLD_NEXT, "malloc_usable_size"));
+    known = found;
+  }
   return found == nullptr ? 0 : found(piece);
 }
 

@@ -20,7 +20,8 @@ constexpr size_t megabyte = size_t{1} << 20;
 
 struct counting_keeper final : keeper {
   bool make_room(size_t size) override {
-    return (asked += size) <= most;
+    asked += size;
+    return asked <= most;
   }
   void room_back(size_t size) noexcept override {
     back += size;

@@ -85,7 +85,8 @@ int perform(const request &asked, Run &&run) {
     } else {
       if (self.started == INT32_MAX) {  // handles begin anew when all that had one are over
         must(asked.call, self.engine->finish());
-        self.started = self.finished = 0;
+        self.started = 0;
+        self.finished = 0;
       }
       *asked.handle = ++self.started;
     }

@@ -147,7 +147,8 @@ int start_and_wait(const std::function<int(MPI_Request *)> &start, MPI_Status *a
   if (!is_paced())
     return PMPI_Wait(&request, about);
   auto const look = [&] {
-    return (code = PMPI_Test(&request, &is_over, about)) != MPI_SUCCESS || is_over != 0;
+    code = PMPI_Test(&request, &is_over, about);
+    return code != MPI_SUCCESS || is_over != 0;
   };
   look_until(std::ref(look), false);
   return code;

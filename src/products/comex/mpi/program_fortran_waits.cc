@@ -109,8 +109,8 @@ EXPORTED mpi_probe_(word from, word tag, word comm, word about, word code) {
     return pmpi_probe_(from, tag, comm, about, code);
   MPI_Fint is_there = 0;
   auto const is_over = [&] {
-    return pmpi_iprobe_(from, tag, comm, &is_there, about, code),
-           is_there != 0 || *code != MPI_SUCCESS;
+    pmpi_iprobe_(from, tag, comm, &is_there, about, code);
+    return is_there != 0 || *code != MPI_SUCCESS;
   };
   look_until(std::ref(is_over), any_memory({from, tag, comm, about, code}));
 }
@@ -121,8 +121,8 @@ EXPORTED mpi_mprobe_(word from, word tag, word comm, word message, word about, w
     return pmpi_mprobe_(from, tag, comm, message, about, code);
   MPI_Fint is_there = 0;
   auto const is_over = [&] {
-    return pmpi_improbe_(from, tag, comm, &is_there, message, about, code),
-           is_there != 0 || *code != MPI_SUCCESS;
+    pmpi_improbe_(from, tag, comm, &is_there, message, about, code);
+    return is_there != 0 || *code != MPI_SUCCESS;
   };
   look_until(std::ref(is_over), any_memory({from, tag, comm, message, about, code}));
 }

@@ -82,7 +82,8 @@ EXPORTED MPI_Probe(int from, int tag, MPI_Comm comm, MPI_Status *about) {
     return PMPI_Probe(from, tag, comm, about);
   int code = MPI_SUCCESS, is_there = 0;
   auto const is_over = [&] {
-    return (code = PMPI_Iprobe(from, tag, comm, &is_there, about)) != MPI_SUCCESS || is_there != 0;
+    code = PMPI_Iprobe(from, tag, comm, &is_there, about);
+    return code != MPI_SUCCESS || is_there != 0;
   };
   look_until(std::ref(is_over), look_memory(about));
   return code;
@@ -93,8 +94,8 @@ EXPORTED MPI_Mprobe(int from, int tag, MPI_Comm comm, MPI_Message *message, MPI_
     return PMPI_Mprobe(from, tag, comm, message, about);
   int code = MPI_SUCCESS, is_there = 0;
   auto const is_over = [&] {
-    return (code = PMPI_Improbe(from, tag, comm, &is_there, message, about)) != MPI_SUCCESS ||
-           is_there != 0;
+    code = PMPI_Improbe(from, tag, comm, &is_there, message, about);
+    return code != MPI_SUCCESS || is_there != 0;
   };
   look_until(std::ref(is_over), any_memory({message, about}));
   return code;
