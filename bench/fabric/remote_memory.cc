@@ -146,8 +146,12 @@ void remote_memory::flood(size_t count) {
     size_t const reaped = endpoint_->poll(done);
     for (size_t i = 0; i < reaped; i++)
       check(done[i].code, "write");
-    if (reaped == 0)
-      looks_ ? (void)sched_yield() : (void)endpoint_->wait(op.deadline_ns);
+    if (reaped == 0) {
+      if (looks_)
+        sched_yield();
+      else
+        (void)endpoint_->wait(op.deadline_ns);
+    }
   };
   for (size_t posted = 0; posted < count;) {
     op.offset = posted % 64 * sizeof word;
@@ -174,8 +178,12 @@ void remote_memory::run(const port::fabric_op &what) {
   auto const op = aimed(what);
   check(endpoint_->post(op), "post");
   port::fabric_completion done[1];
-  while (endpoint_->poll(done) == 0)
-    looks_ ? (void)sched_yield() : (void)endpoint_->wait(op.deadline_ns);
+  while (endpoint_->poll(done) == 0) {
+    if (looks_)
+      sched_yield();
+    else
+      (void)endpoint_->wait(op.deadline_ns);
+  }
   check(done[0].code, "transfer");
 }
 

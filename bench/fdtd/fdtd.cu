@@ -90,8 +90,10 @@ void add_rows(report &told, const settings &wanted, const std::vector<way> &ways
   }
   for (std::size_t i = 1; i < ways.size(); i++) {
     double lost = 0, total = 0;
-    for (const fdtd::run_times &run : runs[i])
-      lost += run.lost, total += run.total;
+    for (const fdtd::run_times &run : runs[i]) {
+      lost += run.lost;
+      total += run.total;
+    }
     row stood, put;
     stood.what = "share of the time in which steps stood still: " + ways[i].what;
     stood.value = 100 * lost / total;

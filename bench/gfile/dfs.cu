@@ -199,8 +199,10 @@ void measure(report &to, const std::string &url, const std::string &what, const 
           continue;
         dfs_loop const loop{threads, asynchronous, piece};
         double const took = std::min(by_library(loop).wall_s, by_library(loop).wall_s);
-        if (took < best_s)
-          best = loop, best_s = took;
+        if (took < best_s) {
+          best = loop;
+          best_s = took;
+        }
       }
   std::vector<double> rival_times, my_times, rival_processor, my_processor;
   for (u32 i = 0; i <= how.rounds; i++) {

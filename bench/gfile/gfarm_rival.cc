@@ -65,7 +65,8 @@ dfs_time read(const std::string &url, uint8_t *target, uint64_t size, const dfs_
   std::vector<std::thread> threads;
   for (GFS_File const file : files)
     threads.emplace_back([&, file] {
-      for (uint64_t at; (at = next.fetch_add(loop.piece_size)) < size;)
+      for (uint64_t at = next.fetch_add(loop.piece_size); at < size;
+           at = next.fetch_add(loop.piece_size))
         if (auto const error = read_piece(file, target, at, std::min(at + loop.piece_size, size));
             error != GFARM_ERR_NO_ERROR)
           failure = error;

@@ -75,7 +75,7 @@ class asynchronous {
     left_ = depth;
     for (unsigned i = 0; i < depth; i++)
       ask_next();
-    for (unsigned now; (now = left_.load()) != 0;)
+    for (unsigned now = left_.load(); now != 0; now = left_.load())
       left_.wait(now);
     return !failed_;
   }
@@ -143,7 +143,8 @@ dfs_time read(const std::string &url, uint8_t *target, uint64_t size, const dfs_
     std::vector<std::thread> threads;
     for (glfs_fd_t *const file : files)
       threads.emplace_back([&, file] {
-        for (uint64_t at; (at = next.fetch_add(loop.piece_size)) < size;)
+        for (uint64_t at = next.fetch_add(loop.piece_size); at < size;
+             at = next.fetch_add(loop.piece_size))
           if (!read_piece(file, target, at, std::min(at + loop.piece_size, size)))
             failed = true;
       });

@@ -372,7 +372,8 @@ double round_trip(unsigned rounds) {
   u32 *const request = words, *const reply = words + 64;
   std::vector<double> times;
   for (int i = 0; i < 5; i++) {
-    *request = *reply = 0;
+    *request = 0;
+    *reply = 0;
     double const start = now_s();
     tanada::simt::launch(dim3(1), dim3(1), ping, request, reply, rounds);
     for (u32 seen = 0; seen < rounds;) {
@@ -382,7 +383,8 @@ double round_trip(unsigned rounds) {
           std::this_thread::yield();
         continue;
       }
-      __atomic_store_n(reply, seen = now, __ATOMIC_RELEASE);
+      seen = now;
+      __atomic_store_n(reply, now, __ATOMIC_RELEASE);
     }
     examples::device_wait();
     times.push_back((now_s() - start) / rounds);

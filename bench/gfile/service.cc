@@ -345,7 +345,7 @@ double run_inline(u32 warps, double seconds) {
   u64 count = 0;
   double const start = thread_s();
   double took = 0;
-  while ((took = thread_s() - start) < seconds)
+  for (; took < seconds; took = thread_s() - start)
     for (u32 i = 0; i < 64; i++) {
       on.step();
       count += kernels.round();
@@ -430,7 +430,8 @@ double processor_s() {
 // Two threads and two words: what a request and its answer cost whatever is done in between.
 double bare_round_trip() {
   alignas(64) static std::atomic<u32> posted, answered;
-  posted = answered = 0;
+  posted = 0;
+  answered = 0;
   constexpr u32 round_count = 200'000;
   std::thread other{[] {
     u32 rounds = 0;

@@ -214,8 +214,10 @@ class select_receiver final : public plain_receiver {
     int const found = select(last_ + 1, &ready, nullptr, nullptr, &none);
     size_t size = 0;
     for (int left = found, each = 0; left > 0 && each <= last_; each++)
-      if (FD_ISSET(each, &ready))
-        size += take(each), left--;
+      if (FD_ISSET(each, &ready)) {
+        size += take(each);
+        left--;
+      }
     return size;
   }
   fd_set all_{};

@@ -48,7 +48,8 @@ struct side final : port::stream_handler {
   }
 
   uint64_t accepted(port::stream_id id) override {
-    return streams.push_back(id), streams.size() - 1;
+    streams.push_back(id);
+    return streams.size() - 1;
   }
   void connected(uint64_t) override {
     connected_count++;
@@ -62,7 +63,8 @@ struct side final : port::stream_handler {
     came(word, size);
   }
   size_t shown(uint64_t word, std::span<const std::byte> bytes) override {
-    return came(word, bytes.size()), bytes.size();
+    came(word, bytes.size());
+    return bytes.size();
   }
   void writable(uint64_t) override {}
   void ended(uint64_t, status) override {
@@ -168,12 +170,16 @@ double measure(factory make, const shape &what) {
   size_t done = 0;
   double begin_s = 0;
   if (what.flows) {
-    while (mine.received < flow_size * what.message_count / 4)
-      mine.turn(what.sleeps), check_time();
+    while (mine.received < flow_size * what.message_count / 4) {
+      mine.turn(what.sleeps);
+      check_time();
+    }
     begin_s = now_s();
     uint64_t const before = mine.received;
-    while (mine.received - before < flow_size * what.message_count)
-      mine.turn(what.sleeps), check_time();
+    while (mine.received - before < flow_size * what.message_count) {
+      mine.turn(what.sleeps);
+      check_time();
+    }
     done = size_t((mine.received - before) / flow_size);
   } else {
     size_t const warm_count = what.message_count / 4;
@@ -182,15 +188,18 @@ double measure(factory make, const shape &what) {
         begin_s = now_s();
       uint64_t const before = mine.received;
       mine.say(0, what.size);
-      while (mine.received < before + small_size)
-        mine.turn(what.sleeps), check_time();
+      while (mine.received < before + small_size) {
+        mine.turn(what.sleeps);
+        check_time();
+      }
     }
     done = what.message_count;
   }
   double const took_s = now_s() - begin_s;
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  close(tell[0]), close(tell[1]);
+  close(tell[0]);
+  close(tell[1]);
   return took_s / double(done);
 }
 

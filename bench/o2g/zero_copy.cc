@@ -245,8 +245,10 @@ figures measure(const place &where, kind which, size_t size) {
     size_t const count = total_size / size, warm_count = count / 4;
     double begin_s = 0, begin_processor_s = 0;
     for (size_t i = 0; i < warm_count + count; i++) {
-      if (i == warm_count)
-        begin_s = now_s(), begin_processor_s = processor_s();
+      if (i == warm_count) {
+        begin_s = now_s();
+        begin_processor_s = processor_s();
+      }
       sender->send(bytes);
       char answer = 0;
       must(recv(socket, &answer, 1, 0) == 1, "no answer");
@@ -256,7 +258,8 @@ figures measure(const place &where, kind which, size_t size) {
     got.copied_part =
         sender->sent_count == 0 ? 1 : double(sender->copied_count) / double(sender->sent_count);
   }
-  close(socket), close(tell[0]);
+  close(socket);
+  close(tell[0]);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   return got;

@@ -105,8 +105,10 @@ std::shared_ptr<pool_daemon> shared_daemon(const rival_options &options) {
   uint64_t const small_size = options.provider.empty()
                                   ? uint64_t{2} << 30
                                   : uint64_t{256} << 20;  // over a link there are none
-  if (!daemon)
-    known = daemon = std::make_shared<pool_daemon>(objects_size + small_size, more);
+  if (!daemon) {
+    daemon = std::make_shared<pool_daemon>(objects_size + small_size, more);
+    known = daemon;
+  }
   return daemon;
 }
 

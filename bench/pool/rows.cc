@@ -252,8 +252,10 @@ void link_rows(report &out, field &all, uint64_t size_max, given_nfs nfs) {
         row made = compare(size_name(size) + (is_put ? " put, " : " get, ") + all.label(id),
                            side(each, is_put), "", nullptr, size);
         double const theirs = is_put ? nfs.put : nfs.get;
-        if (theirs > 0)
-          made.rival = "NFS, as given", made.rival_value = theirs;
+        if (theirs > 0) {
+          made.rival = "NFS, as given";
+          made.rival_value = theirs;
+        }
         out.add(made);
       }
   }

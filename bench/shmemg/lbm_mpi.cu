@@ -17,7 +17,9 @@ class simulation {
  public:
   simulation(const options &wanted, int me, int count)
       : below_((me + count - 1) % count), above_((me + 1) % count) {
-    slab_.width = wanted.width, slab_.height = wanted.height, slab_.depth = wanted.depth;
+    slab_.width = wanted.width;
+    slab_.height = wanted.height;
+    slab_.depth = wanted.depth;
     for (u32 i = 0; i < 2; i++) {
       fields_[i] = examples::device_array<double>(slab_.count());
       slab_.fields[i] = fields_[i].data();

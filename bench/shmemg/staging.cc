@@ -124,7 +124,8 @@ void drive(machine &on, report &out) {
 
 void live(port::bootstrap &launcher, port::gpu &device, report &out) {
   pgas::job_options options;
-  options.heap_size = options.device_heap_size = 2 * size_max;
+  options.heap_size = 2 * size_max;
+  options.device_heap_size = 2 * size_max;
   options.shares_program_data = false;
   options.node = "none";
   options.device = &device;
@@ -173,8 +174,10 @@ int run(int argc, char **argv) {
   std::vector<std::thread> threads;
   for (size_t i = 0; i < 2; i++) {
     threads.emplace_back([&, i] {
-      if (guarded("bench_shmemg_staging",
-                  [&] { return live(*launchers[i], *devices[i], out), 0; }) != 0)
+      if (guarded("bench_shmemg_staging", [&] {
+            live(*launchers[i], *devices[i], out);
+            return 0;
+          }) != 0)
         std::_Exit(1);
     });
   }

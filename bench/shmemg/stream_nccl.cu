@@ -17,7 +17,8 @@ struct library {
       require(get_unique_id_(&id));
     by_file::share(id);
     require(init_(&all_, all, id, rank));
-    rank_ = rank, count_ = all;
+    rank_ = rank;
+    count_ = all;
     if (cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) != cudaSuccess)
       by_file::fail("no stream");
     word_ = static_cast<float *>(allocate(sizeof(float)));

@@ -156,8 +156,10 @@ int main(int argc, char **argv) {
   print("get of 64 blocks", 65536, "us", time_of(get_blocks, 65536, 0));
   print("put of words + fence", 8000, "us", time_of(put_words, 8000, 0));
   print("get of words", 8000, "us", time_of(get_words, 8000, 0));
-  for (int i = 0; i < 1000; i++)
-    places_there[i] = area[1] + (size_t)PITCH * (size_t)i, places_here[i] = mine + 8 * i;
+  for (int i = 0; i < 1000; i++) {
+    places_there[i] = area[1] + (size_t)PITCH * (size_t)i;
+    places_here[i] = mine + 8 * i;
+  }
   double const list_us = time_of(put_list, 8000, 0);
   if (is_list_there())
     print("put of a list + fence", 8000, "us", list_us);

@@ -24,12 +24,14 @@ static long given(int pe, size_t index) {
 }
 
 static long of_broadcast(int pe, size_t index, size_t count) {
-  (void)pe, (void)count;
+  (void)pe;
+  (void)count;
   return given(0, index);
 }
 
 static long of_reduce(int pe, size_t index, size_t count) {
-  (void)pe, (void)count;
+  (void)pe;
+  (void)count;
   long sum = 0;
   for (int other = 0; other < shmem_n_pes(); other++)
     sum += given(other, index);

@@ -62,7 +62,8 @@ static inline struct sets make_sets(size_t count_max) {
 }
 
 static inline long *next_sync(struct sets *sets) {
-  return sets->sync[sets->turn ^= 1];
+  sets->turn ^= 1;
+  return sets->sync[sets->turn];
 }
 
 static inline void broadcast(struct sets *sets, long *target, const long *source, size_t count) {

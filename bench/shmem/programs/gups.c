@@ -72,7 +72,8 @@ static void check_sum(struct table *table, long count) {
   shmem_barrier_all();
   if (shmem_my_pe() == 0) {
     REQUIRE(table->sums[0] == table->sums[1] && table->sums[0] != 0);
-    table->sums[0] = table->sums[1] = 0;
+    table->sums[0] = 0;
+    table->sums[1] = 0;
   }
   shmem_barrier_all();
 }
