@@ -118,8 +118,10 @@ class grid_storage {
     if (parts_.count > n)
       throw std::runtime_error("more PEs than planes of " + std::to_string(n) + "^3 cells");
     view_.n = n;
-    view_.first = view_.begin = parts_.first(me_);
-    view_.last = view_.end = parts_.last(me_);
+    view_.begin = parts_.first(me_);
+    view_.first = view_.begin;
+    view_.end = parts_.last(me_);
+    view_.last = view_.end;
     view_.time_step = time_step;
     for (u32 axis = 0; axis < 3; axis++) {
       view_.kind[axis] = kind[axis];

@@ -129,7 +129,8 @@ TND_KERNEL void absorb(grid g) {
       for (u32 i = 0; i < 2; i++) {
         float &kept = fields.memory[i][remembered + a];
         float const slope = sign * (fields.source[i][at] - fields.source[i][at + step]);
-        psi[i] = kept = fields.decay[place.depth] * kept + fields.feed[place.depth] * slope;
+        kept = fields.decay[place.depth] * kept + fields.feed[place.depth] * slope;
+        psi[i] = kept;
       }
       if constexpr (IsE) {
         if (place.index == 0)

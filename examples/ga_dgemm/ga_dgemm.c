@@ -42,7 +42,8 @@ static int parse(int count, char **words, int rank_count, options *wanted) {
                                         {"help", 0, NULL, HELP}, {NULL, 0, NULL, 0}};
   *wanted = (options){.size = size_for(rank_count), .buffer_mib = 32, .runs = 1};
   opterr = 0;
-  for (int word; (word = getopt_long(count, words, "", known, NULL)) != -1;) {
+  for (int word = getopt_long(count, words, "", known, NULL); word != -1;
+       word = getopt_long(count, words, "", known, NULL)) {
     switch (word) {
       case SIZE:
         wanted->size = (int)number_of(optarg, 1, 1 << 16);
@@ -98,8 +99,12 @@ static void open_state(const options *wanted, state *s) {
       GA_Error("ga_dgemm: no memory for the global arrays", wanted->size);
   }
   NGA_Distribution(s->arrays[LEFT], GA_Nodeid(), lo, hi);
-  if (hi[0] >= lo[0] && hi[1] >= lo[1] && lo[0] >= 0)
-    s->row = lo[0], s->column = lo[1], s->rows = hi[0] - lo[0] + 1, s->columns = hi[1] - lo[1] + 1;
+  if (hi[0] >= lo[0] && hi[1] >= lo[1] && lo[0] >= 0) {
+    s->row = lo[0];
+    s->column = lo[1];
+    s->rows = hi[0] - lo[0] + 1;
+    s->columns = hi[1] - lo[1] + 1;
+  }
   for (int array = LEFT; array <= RIGHT; array++) {
     double *const cells = cells_of(s, array);
     for (int i = 0; i < s->rows; i++)

@@ -48,7 +48,8 @@ static int parse(int count, char **words, int rank_count, options *wanted) {
   *wanted = (options){
       .size = size_for(rank_count), .block = 1, .steps = 20, .down = ranks_down(rank_count)};
   opterr = 0;
-  for (int word; (word = getopt_long(count, words, "", known, NULL)) != -1;) {
+  for (int word = getopt_long(count, words, "", known, NULL); word != -1;
+       word = getopt_long(count, words, "", known, NULL)) {
     switch (word) {
       case SIZE: wanted->size = (int)number_of(optarg, 3, 1 << 20); break;
       case BLOCK: wanted->block = (int)number_of(optarg, 1, 1 << 12); break;

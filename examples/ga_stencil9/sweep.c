@@ -96,10 +96,14 @@ static void compute_row(const pipeline *p, int step, long row, double *to) {
     memcpy(to + first, before + first, (size_t)(end - first) * sizeof *to);
     return;
   }
-  if (p->mine->column + first == 0)
-    to[first] = before[first], first++;
-  if (p->mine->column + end == p->mine->size)
-    end--, to[end] = before[end];
+  if (p->mine->column + first == 0) {
+    to[first] = before[first];
+    first++;
+  }
+  if (p->mine->column + end == p->mine->size) {
+    end--;
+    to[end] = before[end];
+  }
   update_row(to, row_at(p, step - 1, row - 1), before, row_at(p, step - 1, row + 1), first, end);
 }
 

@@ -121,7 +121,10 @@ TND_DEVICE inline void collide(const fluid &of, double (&f)[population_count]) {
   TND_UNROLL
   for (u32 q = 0; q < population_count; q++) {
     velocity const c = velocity_of(q);
-    density += f[q], flow_x += c.x * f[q], flow_y += c.y * f[q], flow_z += c.z * f[q];
+    density += f[q];
+    flow_x += c.x * f[q];
+    flow_y += c.y * f[q];
+    flow_z += c.z * f[q];
   }
   double const x = (flow_x + of.force / 2) / density, y = flow_y / density, z = flow_z / density;
   double const rate = 1 / of.relaxation, square = x * x + y * y + z * z;
@@ -141,7 +144,8 @@ inline double flow_along_x(const slab &s, const double *field, u32 x, u32 y, u32
   double density = 0, flow = s.of.force / 2;
   for (u32 q = 0; q < population_count; q++) {
     double const f = field[s.at(q, x, y, z)];
-    density += f, flow += velocity_of(q).x * f;
+    density += f;
+    flow += velocity_of(q).x * f;
   }
   return flow / density;
 }
@@ -151,7 +155,8 @@ static TND_KERNEL void fill(slab s) {
   u64 const all = u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count();
   for (u64 i = tanada::simt::global_thread_rank(); i < s.count(); i += all) {
     double const value = weight_of(u32(i % s.plane_count() / s.plane_cells()));
-    s.fields[0][i] = s.fields[1][i] = value;
+    s.fields[0][i] = value;
+    s.fields[1][i] = value;
   }
 }
 

@@ -30,7 +30,9 @@ double off_poiseuille(const simulation &part) {
 }
 
 int check(options wanted, int me, int count) {
-  wanted.width = 8, wanted.height = 16, wanted.depth = 4;
+  wanted.width = 8;
+  wanted.height = 16;
+  wanted.depth = 4;
   simulation part(wanted, me, count);
   part.run(6000);
   shmem_barrier_all();

@@ -18,7 +18,9 @@ class simulation {
  public:
   simulation(const options &wanted, int me, int count)
       : exchange_(wanted.exchange), next_{(me + count - 1) % count, (me + 1) % count} {
-    slab_.width = wanted.width, slab_.height = wanted.height, slab_.depth = wanted.depth;
+    slab_.width = wanted.width;
+    slab_.height = wanted.height;
+    slab_.depth = wanted.depth;
     if (wanted.plant == "force")
       slab_.of.force *= 1.05;
     for (double *&field : slab_.fields)

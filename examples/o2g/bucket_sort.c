@@ -33,7 +33,9 @@ static struct sums sums_of(const uint32_t *keys, size_t count) {
 static void make_keys(uint32_t *keys, size_t count) {
   uint64_t state = 0x9E3779B97F4A7C15u * (uint64_t)(mini_rank() + 1);
   for (size_t i = 0; i < count; i++) {
-    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
     keys[i] = (uint32_t)(state >> 32);
   }
 }
@@ -98,8 +100,12 @@ static int totals_agree(const struct sums both[2], uint64_t *count) {
   for (int i = 1; i < mini_size(); i++) {
     struct sums other[2];
     mini_recv(other, sizeof other, MINI_ANY_SOURCE, TAG_SUMS, NULL);
-    had.count += other[0].count, had.sum += other[0].sum, had.squares += other[0].squares;
-    have.count += other[1].count, have.sum += other[1].sum, have.squares += other[1].squares;
+    had.count += other[0].count;
+    had.sum += other[0].sum;
+    had.squares += other[0].squares;
+    have.count += other[1].count;
+    have.sum += other[1].sum;
+    have.squares += other[1].squares;
   }
   *count = have.count;
   return memcmp(&had, &have, sizeof had) == 0;

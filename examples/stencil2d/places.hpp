@@ -11,8 +11,10 @@ struct places {
 
   explicit places(int pe_count) : count(pe_count), across(1), down(pe_count) {
     for (int width = 1; width * width <= pe_count; width++)
-      if (pe_count % width == 0)
-        across = pe_count / width, down = width;
+      if (pe_count % width == 0) {
+        across = pe_count / width;
+        down = width;
+      }
   }
   int x(int pe) const {
     return pe % across;

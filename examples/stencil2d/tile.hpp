@@ -187,26 +187,34 @@ TND_DEVICE inline void step_piece(const tile &t, const pieces &of, u32 step, u32
     return;
   const double *from = t.field(step) + u64(begin - 1) * columns + j;
   double *to = t.field(step + 1) + u64(begin) * columns + j;
-  row_part above = part_of(from), here = part_of(from += columns);
+  row_part above = part_of(from);
+  from += columns;
+  row_part here = part_of(from);
   auto const put = [&](const row_part &below) {
     *to = t.with.centre * here.middle +
           t.with.cardinal * (above.middle + below.middle + here.sides) +
           t.with.diagonal * (above.sides + below.sides);
-    to += columns, above = here, here = below;
+    to += columns;
+    above = here;
+    here = below;
   };
   constexpr u32 at_once = 4;  // loads of so many rows before the first is waited for
   u32 i = begin;
   for (; i + at_once <= end; i += at_once) {
     row_part rows[at_once];
     TND_UNROLL
-    for (u32 k = 0; k < at_once; k++)
-      rows[k] = part_of(from += columns);
+    for (u32 k = 0; k < at_once; k++) {
+      from += columns;
+      rows[k] = part_of(from);
+    }
     TND_UNROLL
     for (u32 k = 0; k < at_once; k++)
       put(rows[k]);
   }
-  for (; i < end; i++)
-    put(part_of(from += columns));
+  for (; i < end; i++) {
+    from += columns;
+    put(part_of(from));
+  }
 }
 
 static TND_KERNEL void step_interior(tile t, u32 step) {

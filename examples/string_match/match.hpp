@@ -187,9 +187,10 @@ TND_DEVICE inline void format_line(u8 *line, const word &mine, u32 count) {
     line[i] = i < mine.size ? mine.bytes[i] : u8(' ');
   u32 at = line_size - 1;
   line[at] = '\n';
-  do
+  do {
     line[--at] = u8('0' + count % 10);
-  while ((count /= 10) != 0);
+    count /= 10;
+  } while (count != 0);
 }
 
 /// One thread a word; block_size threads a block. Thread w writes line w of the counts.

@@ -70,9 +70,11 @@ std::vector<u8> read_local(const std::string &path, u64 limit) {
 void write_local(const std::string &path, const std::string &bytes) {
   int const fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   ssize_t moved = fd < 0 ? -1 : 0;
-  for (std::size_t done = 0; fd >= 0 && done < bytes.size(); done += std::size_t(moved))
-    if ((moved = write(fd, bytes.data() + done, bytes.size() - done)) <= 0)
+  for (std::size_t done = 0; fd >= 0 && done < bytes.size(); done += std::size_t(moved)) {
+    moved = write(fd, bytes.data() + done, bytes.size() - done);
+    if (moved <= 0)
       break;
+  }
   if (fd >= 0 && close(fd) != 0)
     moved = -1;
   if (moved < 0)
