@@ -144,7 +144,8 @@ TYPED_TEST_P(bootstrap_contract, nobody_leaves_a_barrier_before_all_came) {
     int const mine[] = {launcher.rank() == 0 ? shared : null};
     auto all =
         descriptor_exchange(launcher, node, this->key("memory"), mine, bootstrap_patience_ns);
-    close(null), close(shared);
+    close(null);
+    close(shared);
     ASSERT_TRUE(all.ok()) << last_message();
     if (launcher.rank() == 0) {
       ASSERT_EQ(ftruncate(all.value()[0][0], 4096), 0);

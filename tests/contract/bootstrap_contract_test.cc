@@ -73,7 +73,8 @@ TEST(bootstrap_local, the_loss_of_a_rank_ends_what_others_wait_for) {
   }};
   std::this_thread::sleep_for(std::chrono::milliseconds{20});
   ranks[2]->kill();
-  waiting.join(), doomed.join();
+  waiting.join();
+  doomed.join();
   EXPECT_EQ(ranks[0]->lost(), 2);
   EXPECT_EQ(ranks[1]->barrier(0), status::peer_lost);
 }

@@ -57,7 +57,9 @@ class descriptor_strangers : public testing::Test {
   }
   descriptor_message greeting() const {
     descriptor_message hello;
-    hello.secret = card_.secret, hello.index = 1, hello.each = 1;
+    hello.secret = card_.secret;
+    hello.index = 1;
+    hello.each = 1;
     return hello;
   }
 
@@ -158,7 +160,8 @@ TEST_F(descriptor_strangers, another_user_in_the_leaders_place_gets_nothing) {
   EXPECT_EQ(exchange(0), status::busy);
   kill(other, SIGKILL);
   EXPECT_EQ(waitpid(other, nullptr, 0), other);
-  close(ready[0]), close(ready[1]);
+  close(ready[0]);
+  close(ready[1]);
 }
 
 // A leader in another network namespace, as its card tells.

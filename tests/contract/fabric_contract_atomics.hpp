@@ -13,7 +13,8 @@ class fabric_contract_atomics : public fabric_contract {
  protected:
   void SetUp() override {
     fabric_contract::SetUp();
-    a_ = &driver().node(), b_ = &driver().node();
+    a_ = &driver().node();
+    b_ = &driver().node();
     if (!a_->endpoint->properties().has_atomics)
       GTEST_SKIP() << "this provider has none";
     region_ = driver().region(*b_, std::as_writable_bytes(std::span{words_}));
@@ -58,7 +59,8 @@ TEST_P(fabric_contract_atomics, each_on_either_width) {
       return is_narrow ? uint64_t(uint32_t(value)) : value;
     };
     for (bool const wants_value : {true, false}) {
-      uint64_t before = words_[2] = 0xf0f0'f0f0'f0f0'f0f0;
+      uint64_t before = 0xf0f0'f0f0'f0f0'f0f0;
+      words_[2] = before;
       for (auto const &step : steps) {
         // The 32-bit sum carries nothing into the upper half.
         auto op = update(step.atomic, step.operand, element);

@@ -105,7 +105,8 @@ TEST_P(fabric_contract, order_of_writes_atomics_and_reads) {
       };
       switch ((i * 7 + round) % 5) {
         case 0:
-          expected = values[i] = 1000 * round + i;
+          expected = 1000 * round + i;
+          values[i] = 1000 * round + i;
           driver().post(a,
                         fabric_transfer(fabric_op_kind::write, to_b, bytes(values), region.remote));
           break;

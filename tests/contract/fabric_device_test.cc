@@ -66,7 +66,8 @@ TEST_P(fabric_device, rma_from_and_to_device_memory) {
     one = std::move(opened).value();
   }
   device_buffer here{*device_}, there{*device_};
-  here.set(pattern(size, 1)), there.set(pattern(size, 2));
+  here.set(pattern(size, 1));
+  there.set(pattern(size, 2));
   fabric_memory const memory{there.addr, size, fabric_memory_kind::cuda, 0};
   auto target = ends[1]->region_register(memory, {.remote_read = true, .remote_write = true});
   auto source = ends[0]->region_register({here.addr, size, fabric_memory_kind::cuda, 0}, {});
@@ -80,7 +81,10 @@ TEST_P(fabric_device, rma_from_and_to_device_memory) {
   ASSERT_TRUE(peer.ok());
   auto const move = [&](fabric_op_kind kind) {
     fabric_op op;
-    op.kind = kind, op.peer = peer.value(), op.addr = here.addr, op.size = size,
+    op.kind = kind;
+    op.peer = peer.value();
+    op.addr = here.addr;
+    op.size = size;
     op.region = source.value().id;
     op.remote = target.value().remote;
     uint64_t const deadline_ns = monotonic_clock().now_ns() + 20'000'000'000;
@@ -105,16 +109,20 @@ TEST_P(fabric_device, rma_from_and_to_device_memory) {
 
 TEST_P(fabric_device, the_pool_moves_device_memory_one_way_or_the_other) {
   auto options = small_pool();
-  options.fabric = provider(), options.fabric_node = node();
+  options.fabric = provider();
+  options.fabric_node = node();
   auto const daemon = started(options);
   ASSERT_NE(daemon, nullptr);
   tnd_pool_config config = TND_POOL_CONFIG_INIT;
-  config.shared_memory = 0, config.timeout_ns = 20'000'000'000, config.fabric = GetParam();
+  config.shared_memory = 0;
+  config.timeout_ns = 20'000'000'000;
+  config.fabric = GetParam();
   tnd_pool *pool = nullptr;
   ASSERT_EQ(tnd_pool_connect(url_of(*daemon).c_str(), &config, &pool), TND_OK)
       << tnd_last_message();
   device_buffer from{*device_}, to{*device_};
-  from.set(pattern(size, 4)), to.set(pattern(size, 5));
+  from.set(pattern(size, 4));
+  to.set(pattern(size, 5));
   EXPECT_EQ(tnd_pool_register(pool, to.addr, size, TND_POOL_MEMORY_DEVICE), TND_OK)
       << tnd_last_message();
   {

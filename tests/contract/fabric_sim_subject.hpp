@@ -17,7 +17,9 @@ class fabric_sim_subject final : public fabric_subject {
 
   result<std::unique_ptr<fabric_endpoint>> open(const fabric_subject_options &options) override {
     auto own = options_;
-    own.depth = options.depth, own.cache = options.cache, own.has_cuda = options.cuda;
+    own.depth = options.depth;
+    own.cache = options.cache;
+    own.has_cuda = options.cuda;
     return fabric_.open("node" + std::to_string(count_++), own);
   }
   std::unique_ptr<fabric_victim> victim() override {

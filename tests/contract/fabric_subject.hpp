@@ -160,7 +160,10 @@ class fabric_driver {
     if (op.deadline_ns == TND_NO_DEADLINE)
       op.deadline_ns = deadline(subject_.patience_ns());
     status code = status::again;
-    EXPECT_TRUE(until([&] { return (code = from.endpoint->post(op)) != status::again; }));
+    EXPECT_TRUE(until([&] {
+      code = from.endpoint->post(op);
+      return code != status::again;
+    }));
     EXPECT_EQ(code, status::ok);
     return op.op_id;
   }

@@ -59,7 +59,8 @@ TEST(gfile_progress, sixty_four_blocks_on_four_frames_finish) {
     static u32 replacement;
     replacement = policy;
     instance on{[](tnd_gfile_config &config) {
-      config.device_tier_size = config.host_tier_size = 4 * 4096;
+      config.device_tier_size = 4 * 4096;
+      config.host_tier_size = 4 * 4096;
       config.replacement = replacement;
     }};
     file_task const task{store_prefixes()[0] + "many", create_flags, 200 * 4096 + 9, 9000, 3};

@@ -91,8 +91,10 @@ class gpu_queue_contract : public testing::Test {
   static std::vector<uint8_t> some_bytes(size_t count, uint32_t seed) {
     std::vector<uint8_t> bytes(count);
     uint32_t state = seed * 2654435761u + 1;
-    for (auto &each : bytes)
-      each = uint8_t((state = state * 1664525u + 1013904223u) >> 24);
+    for (auto &each : bytes) {
+      state = state * 1664525u + 1013904223u;
+      each = uint8_t(state >> 24);
+    }
     return bytes;
   }
   // As much as the device runs at once, and more.

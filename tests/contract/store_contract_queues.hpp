@@ -143,7 +143,10 @@ TEST_P(store_contract, several_queues_and_threads_share_a_file) {
       auto const turn = [&, rank] {
         store_contract_worker{*subject_, file, rank}.work(kind);
       };
-      subject_->threads() ? void(threads.emplace_back(turn)) : turn();
+      if (subject_->threads())
+        threads.emplace_back(turn);
+      else
+        turn();
     }
     for (auto &thread : threads)
       thread.join();

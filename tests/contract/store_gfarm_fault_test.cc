@@ -118,7 +118,12 @@ TEST(store_gfarm_fault, a_dead_gfsd_fails_its_files_and_no_others) {
   std::atomic<bool> over{false};
   std::atomic<uint32_t> read_count{0};
   std::thread other{[&] {
-    EXPECT_EQ(read_while(lasting, first, [&] { return ++read_count, !over; }), status::ok);
+    EXPECT_EQ(read_while(lasting, first,
+                         [&] {
+                           ++read_count;
+                           return !over;
+                         }),
+              status::ok);
   }};
   uint64_t killed_ns = 0;
   auto const code = read_while(doomed, second, [&, i = 0]() mutable {

@@ -364,7 +364,8 @@ TEST_P(stream_set_sockets_contract, an_owner_that_looks_seldom_is_told_all_the_s
 // A thread that has driven the set ends, and with it whatever the system keeps with a thread.
 TEST_P(stream_set_sockets_contract, a_thread_that_drove_may_end) {
   auto &a = driver().node(), &b = driver().node();
-  a.accept_how = b.accept_how = taking::turns;
+  a.accept_how = taking::turns;
+  b.accept_how = taking::turns;
   stream_end *from = nullptr, *to = nullptr;
   std::thread{[&] {
     std::tie(from, to) = driver().pair(a, b);

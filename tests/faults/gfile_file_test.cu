@@ -190,13 +190,21 @@ TEST_P(no_room, is_said_by_the_host_when_no_kernel_asks) {
     (void)write_all(files, fd);
   });
   EXPECT_EQ(opened, status::ok) << name(opened);
-  EXPECT_TRUE(
-      await([&] { return first != TND_OK || (first = on.wait()) != TND_OK; }, 5 * second_ns));
+  EXPECT_TRUE(await(
+      [&] {
+        if (first == TND_OK)
+          first = on.wait();
+        return first != TND_OK;
+      },
+      5 * second_ns));
   EXPECT_EQ(status(first), GetParam().expected) << tnd_status_name(first);
   // Nothing is left to be told once the last of it was.
-  EXPECT_TRUE(
-      await([&, quiet = 0]() mutable { return (quiet = on.wait() == TND_OK ? quiet + 1 : 0) > 20; },
-            5 * second_ns));
+  EXPECT_TRUE(await(
+      [&, quiet = 0]() mutable {
+        quiet = on.wait() == TND_OK ? quiet + 1 : 0;
+        return quiet > 20;
+      },
+      5 * second_ns));
 }
 
 TEST_P(no_room, is_said_at_the_latest_by_the_end) {
@@ -253,7 +261,8 @@ TEST(gfile_file, cut_by_somebody_else_gives_io_where_bytes_are_missing) {
   std::string const path = folder.path + "/cut";
   put(path, pattern_bytes(64 * 4096, 5));
   instance on{[](tnd_gfile_config &config) {
-    config.device_tier_size = config.host_tier_size = 4 * 4096;
+    config.device_tier_size = 4 * 4096;
+    config.host_tier_size = 4 * 4096;
   }};
   gfile_ref const files = on.ref();
   std::vector<u8> buffer(8 * 4096);
@@ -296,7 +305,8 @@ TEST(gfile_file, replaced_while_open_is_the_old_one_until_it_is_opened_again) {
   std::string const path = folder.path + "/file";
   put(path, pattern_bytes(64 * 4096, 5));
   instance on{[](tnd_gfile_config &config) {
-    config.device_tier_size = config.host_tier_size = 4 * 4096;
+    config.device_tier_size = 4 * 4096;
+    config.host_tier_size = 4 * 4096;
   }};
   reader before{.url = path, .size = 64 * 4096, .seed = 5},
       after{.url = path, .size = 10 * 4096, .seed = 6};

@@ -19,9 +19,10 @@ using tanada::this_thread;
 TND_DEVICE void append(char *text, u32 &at, u64 number) {
   char digits[20];
   u32 count = 0;
-  do
+  do {
     digits[count++] = char('0' + number % 10);
-  while ((number /= 10) != 0);
+    number /= 10;
+  } while (number != 0);
   while (count > 0)
     text[at++] = digits[--count];
   text[at] = 0;

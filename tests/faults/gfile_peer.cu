@@ -33,7 +33,8 @@ answer write_version(const std::string &url, std::vector<u64> &words, u64 versio
   answer told;
   auto body = [&] {
     int fd = -1;
-    if ((told.code = gopen(url.c_str(), g_wronly | g_creat, &fd)) != status::ok)
+    told.code = gopen(url.c_str(), g_wronly | g_creat, &fd);
+    if (told.code != status::ok)
       return;
     gio_result const done = gwrite(fd, words.data(), 0, words.size() * 8);
     status const closed = gclose(fd);
@@ -48,7 +49,8 @@ answer read_all(const std::string &url, std::vector<u64> &words) {
   answer told;
   auto body = [&] {
     int fd = -1;
-    if ((told.code = gopen(url.c_str(), g_rdonly, &fd)) != status::ok)
+    told.code = gopen(url.c_str(), g_rdonly, &fd);
+    if (told.code != status::ok)
       return;
     gio_result const done = gread(fd, words.data(), 0, words.size() * 8);
     (void)gclose(fd);

@@ -261,7 +261,10 @@ class attack {
       case 5: set_->room = from_.size(); break;
       case 6: set_->piece_size = size_t{16} << from_.byte() % 13; break;
       case 7: stream_ = set_->last; break;  // also one that the endpoint has made
-      case 8: (void)memory_.remove(region_key, 0), offer(); break;
+      case 8:
+        (void)memory_.remove(region_key, 0);
+        offer();
+        break;
       case 9:
       case 10: say_envelope(); break;
       default: request(); break;

@@ -31,9 +31,10 @@ void send(port::stream &to, poold::session &at, const void *source, size_t size)
   for (int tries = 0; size > 0 && tries < 10'000; tries++) {
     iovec const part{const_cast<char *>(bytes), size};
     auto sent = to.send({&part, 1});
-    if (sent.ok())
-      bytes += sent.value(), size -= sent.value();
-    else if (sent.error() != status::again)
+    if (sent.ok()) {
+      bytes += sent.value();
+      size -= sent.value();
+    } else if (sent.error() != status::again)
       return;
     if (at.progress(1) == poold::session::outcome::ended)
       return;
@@ -77,12 +78,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
                              .body_size = bytes[1],
                              .tag = 1,
                              .data_size = bytes[2]};
-      bytes += 3, size -= 3;
+      bytes += 3;
+      size -= 3;
       if (head.body_size > size)
         head.body_size = uint32_t(size);
       send(*here, one, &head, sizeof head);
       send(*here, one, bytes, head.body_size);
-      bytes += head.body_size, size -= head.body_size;
+      bytes += head.body_size;
+      size -= head.body_size;
       std::vector<char> const data(head.data_size, 'd');
       send(*here, one, data.data(), data.size());
     }

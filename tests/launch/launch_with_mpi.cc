@@ -17,7 +17,8 @@ using launcher = std::unique_ptr<tanada::port::bootstrap>;
 
 bool meet(launcher &ours) {
   int is_initialized = 0, is_finalized = 0, rank = -1;
-  MPI_Initialized(&is_initialized), MPI_Finalized(&is_finalized);
+  MPI_Initialized(&is_initialized);
+  MPI_Finalized(&is_finalized);
   bool const has_mpi = is_initialized != 0 && is_finalized == 0;
   if (has_mpi && (MPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS ||
                   MPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS))

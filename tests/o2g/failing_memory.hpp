@@ -21,8 +21,10 @@ struct failing_memory {
   bool fails() noexcept {
     if (!is_armed)
       return false;
-    if (left != 0)
-      return left--, false;
+    if (left != 0) {
+      left--;
+      return false;
+    }
     if (!goes_on)
       left = ~uint64_t{0};
     failed_count++;

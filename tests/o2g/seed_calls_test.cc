@@ -185,7 +185,9 @@ TEST(seed, finds_what_walking_lists_would) {
     SCOPED_TRACE(seed);
     uint64_t state = seed * 0x9E3779B97F4A7C15u;
     auto const below = [&](uint64_t bound) {
-      state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+      state ^= state << 13;
+      state ^= state >> 7;
+      state ^= state << 17;
       return int((state >> 11) % bound);
     };
     seed_process process{3, 8 << 20};

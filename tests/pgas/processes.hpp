@@ -46,8 +46,10 @@ class processes : public testing::TestWithParam<const char *> {
     board_ = new (memory) Board;
   }
   ~processes() override {
-    for (pid_t const each : ids_)
-      kill(each, SIGKILL), waitpid(each, nullptr, 0);
+    for (pid_t const each : ids_) {
+      kill(each, SIGKILL);
+      waitpid(each, nullptr, 0);
+    }
     munmap(board_, sizeof(Board));
   }
 

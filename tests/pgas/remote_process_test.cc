@@ -96,8 +96,10 @@ class pe_process {
   void meet(uint32_t count) {
     auto &arrived = board_.arrived[meeting_++];
     for (arrived++; arrived < count; std::this_thread::yield()) {
-      if (lane_ != nullptr)
-        attend(), answer_signal();
+      if (lane_ != nullptr) {
+        attend();
+        answer_signal();
+      }
     }
   }
 
@@ -199,8 +201,10 @@ class pe_process {
 
   // To the PE after this one, which answers when it has looked at the payload.
   void send_signal(pgas::remote_context &context, uint32_t target) {
-    if (__atomic_load_n(&heap_->answer, __ATOMIC_ACQUIRE) != sent_)
-      return attend(), answer_signal();
+    if (__atomic_load_n(&heap_->answer, __ATOMIC_ACQUIRE) != sent_) {
+      attend();
+      return answer_signal();
+    }
     sent_++;
     std::vector<std::byte> bytes(payload_size, std::byte(sent_));
     need(context.put_signal(pe_index(target), at(heap_->payload), bytes.data(), bytes.size(),

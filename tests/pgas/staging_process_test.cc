@@ -239,8 +239,10 @@ TEST_P(staging_processes, an_initiator_is_killed) {
   run(
       [this](uint32_t me) {
         pe_process pe{*board_, me, GetParam()};
-        while (me == 2)
-          (void)pe.press(0), (void)pe.press(1);
+        while (me == 2) {
+          (void)pe.press(0);
+          (void)pe.press(1);
+        }
         for (uint32_t i = 0; i < 100; i++)
           pe.step(2);
         pe.finish(2);

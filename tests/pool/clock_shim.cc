@@ -48,7 +48,8 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t which, timesp
                          which == CLOCK_MONOTONIC_RAW || which == CLOCK_BOOTTIME;
   int64_t const offset_ns = wall ? by->wall_ns.load() : monotonic ? by->monotonic_ns.load() : 0;
   int64_t const now_ns = time->tv_sec * second_ns + time->tv_nsec + offset_ns;
-  time->tv_sec = now_ns / second_ns, time->tv_nsec = now_ns % second_ns;
+  time->tv_sec = now_ns / second_ns;
+  time->tv_nsec = now_ns % second_ns;
   return 0;
 }
 
@@ -56,7 +57,8 @@ __attribute__((visibility("default"))) int gettimeofday(timeval *time, void *) n
   timespec now;
   if (clock_gettime(CLOCK_REALTIME, &now) != 0)
     return -1;
-  time->tv_sec = now.tv_sec, time->tv_usec = now.tv_nsec / 1000;
+  time->tv_sec = now.tv_sec;
+  time->tv_usec = now.tv_nsec / 1000;
   return 0;
 }
 

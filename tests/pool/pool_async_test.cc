@@ -29,7 +29,10 @@ class pool_async : public testing::TestWithParam<way> {
 tnd_pool_request request(tnd_pool_request_kind kind, uint64_t context, void *memory,
                          uint64_t size) {
   tnd_pool_request one{};
-  one.struct_size = sizeof one, one.kind = kind, one.context = context, one.memory = memory,
+  one.struct_size = sizeof one;
+  one.kind = kind;
+  one.context = context;
+  one.memory = memory;
   one.size = size;
   return one;
 }
@@ -66,7 +69,8 @@ TEST_P(pool_async, writes_and_the_commit_behind_them_keep_their_order) {
   ASSERT_EQ(tnd_pool_create(pool, "ordered", 0, 0, nullptr, &object), TND_OK);
   for (uint64_t at = 0; at < bytes.size(); at += 500'000) {
     auto one = request(TND_POOL_REQUEST_WRITE, at, const_cast<char *>(bytes.data()) + at, 500'000);
-    one.object = object, one.offset = at;
+    one.object = object;
+    one.offset = at;
     ASSERT_EQ(tnd_pool_post(pool, &one), TND_OK);
   }
   auto commit = request(TND_POOL_REQUEST_COMMIT, 1, nullptr, 0);
@@ -91,7 +95,8 @@ TEST_P(pool_async, requests_see_what_calls_have_written) {
   EXPECT_EQ(reap(1)[1].status, TND_OK);
   EXPECT_EQ(read, bytes);
   auto more = request(TND_POOL_REQUEST_WRITE, 2, read.data(), read.size());
-  more.object = object, more.offset = bytes.size();
+  more.object = object;
+  more.offset = bytes.size();
   ASSERT_EQ(tnd_pool_post(pool, &more), TND_OK);
   EXPECT_EQ(reap(1)[2].status, TND_OK);
   ASSERT_EQ(tnd_pool_commit(object, nullptr, nullptr), TND_OK);
@@ -104,7 +109,8 @@ TEST_P(pool_async, a_commit_that_was_refused_leaves_a_writer) {
   handle object;
   ASSERT_EQ(tnd_pool_create(pool, "refused", 4, 0, nullptr, &object), TND_OK);
   auto commit = request(TND_POOL_REQUEST_COMMIT, 1, nullptr, 0);
-  commit.object = object, commit.flags = TND_POOL_DURABLE;
+  commit.object = object;
+  commit.flags = TND_POOL_DURABLE;
   ASSERT_EQ(tnd_pool_post(pool, &commit), TND_OK);
   EXPECT_EQ(reap(1)[1].status, -EOPNOTSUPP);
   ASSERT_EQ(tnd_pool_write(object, 0, "data", 4, TND_POOL_MEMORY_HOST), TND_OK);

@@ -83,7 +83,8 @@ TEST(pool_connections, requests_of_all_sizes_are_taken) {
     raw_client client{daemon->port()};
     ASSERT_EQ(client.greet("test"), status::ok);
     create_request create;
-    create.name = "ranges", create.size = 4096;
+    create.name = "ranges";
+    create.size = 4096;
     ASSERT_EQ(client.ask(kind::create, create), status::ok);
     object_reply made;
     ASSERT_EQ(wire::decode(client.answer.body, made), status::ok);
@@ -229,7 +230,8 @@ TEST(pool_ways, a_forwarded_port_leads_into_the_pool_behind_it) {
   auto const distant = started(small_pool());
   tunnel const forwarded{distant->port()};
   auto options = small_pool();
-  options.listen = "127.0.0.2", options.port = forwarded.port();
+  options.listen = "127.0.0.2";
+  options.port = forwarded.port();
   auto const of_node = started(options);
   ASSERT_NE(of_node, nullptr);
   connection there{url_of(*distant), true};

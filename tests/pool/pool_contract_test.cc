@@ -103,7 +103,8 @@ TEST_P(pool_contract, unwritten_bytes_are_zero) {
   ASSERT_EQ(tnd_pool_write(object, 10, "y", 1, TND_POOL_MEMORY_HOST), TND_OK);
   ASSERT_EQ(tnd_pool_commit(object, nullptr, nullptr), TND_OK);
   std::vector<char> expected(8'000'000);
-  expected[5'000'000] = 'x', expected[10] = 'y';
+  expected[5'000'000] = 'x';
+  expected[10] = 'y';
   EXPECT_EQ(get(pool, "sparse"), expected);
 }
 
@@ -209,8 +210,10 @@ TEST_P(pool_contract, a_wrong_checksum_publishes_nothing) {
   ASSERT_EQ(tnd_pool_create(pool, "summed", bytes.size(), 0, nullptr, &object), TND_OK);
   ASSERT_EQ(tnd_pool_write(object, 0, bytes.data(), bytes.size(), TND_POOL_MEMORY_HOST), TND_OK);
   tnd_pool_commit_options options = TND_POOL_COMMIT_OPTIONS_INIT;
-  options.flags = TND_POOL_VERIFY, options.checksum_kind = TND_POOL_CHECKSUM_XXH3,
-  options.has_checksum = 1, options.checksum = 1;
+  options.flags = TND_POOL_VERIFY;
+  options.checksum_kind = TND_POOL_CHECKSUM_XXH3;
+  options.has_checksum = 1;
+  options.checksum = 1;
   EXPECT_EQ(tnd_pool_commit(object, &options, nullptr), -TND_ECORRUPT);
   tnd_pool_info info;
   EXPECT_EQ(tnd_pool_stat(pool, "summed", 0, &info), -ENOENT);

@@ -50,7 +50,8 @@ struct pool_fabric : testing::Test {
     ASSERT_EQ(put(good, "a", stored), TND_OK);
     ASSERT_EQ(client.greet("test"), status::ok);
     create_request create;
-    create.name = "b", create.size = memory.size();
+    create.name = "b";
+    create.size = memory.size();
     ASSERT_EQ(client.ask(kind::create, create), status::ok);
     ASSERT_EQ(client.ask(kind::open, open_request{"a", 0}), status::ok);
   }

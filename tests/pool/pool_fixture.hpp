@@ -17,7 +17,10 @@ namespace tanada::test {
 
 inline poold::daemon_options small_pool(uint64_t size = 64 << 20) {
   poold::daemon_options options;
-  options.port = 0, options.size = size, options.segment_size = 2 << 20, options.worker_count = 2;
+  options.port = 0;
+  options.size = size;
+  options.segment_size = 2 << 20;
+  options.worker_count = 2;
   return options;
 }
 
@@ -50,8 +53,10 @@ inline const char *const test_fabric_node = from_environment("TND_TEST_FABRIC_NO
 
 inline poold::daemon_options small_pool(way by) {
   auto options = small_pool();
-  if (by == way::fabric)
-    options.fabric = test_fabric, options.fabric_node = test_fabric_node;
+  if (by == way::fabric) {
+    options.fabric = test_fabric;
+    options.fabric_node = test_fabric_node;
+  }
   return options;
 }
 
@@ -75,7 +80,8 @@ struct connection {
   tnd_status code = TND_OK;
   connection(const std::string &url, way by) {
     tnd_pool_config config = TND_POOL_CONFIG_INIT;
-    config.shared_memory = by == way::shared_memory, config.timeout_ns = 10'000'000'000;
+    config.shared_memory = by == way::shared_memory;
+    config.timeout_ns = 10'000'000'000;
     if (by == way::fabric)
       config.fabric = test_fabric;
     code = tnd_pool_connect(url.c_str(), &config, &pool);
@@ -83,7 +89,8 @@ struct connection {
   connection(const std::string &url, bool shared_memory, uint64_t timeout_ns = 10'000'000'000,
              const char *key_file = nullptr) {
     tnd_pool_config config = TND_POOL_CONFIG_INIT;
-    config.shared_memory = shared_memory, config.timeout_ns = timeout_ns,
+    config.shared_memory = shared_memory;
+    config.timeout_ns = timeout_ns;
     config.key_file = key_file;
     code = tnd_pool_connect(url.c_str(), &config, &pool);
   }

@@ -200,7 +200,9 @@ TEST_P(pool_loss, under_load_nobody_gets_wrong_bytes) {
           code = put(pool, own, pattern(200'000 + mine % 7 * 1000, uint32_t(mine * 8 + who)),
                      random.chance(50) ? uint32_t(TND_POOL_DURABLE) : 0u);
           // Lost between the put and the get, or too late for the put's own answer.
-          if (code == TND_OK && (code = get_code(pool, own, bytes)) == TND_OK) {
+          if (code == TND_OK)
+            code = get_code(pool, own, bytes);
+          if (code == TND_OK) {
             EXPECT_EQ(bytes, pattern(200'000 + mine % 7 * 1000, uint32_t(mine * 8 + who)));
           }
         }

@@ -40,7 +40,9 @@ struct fabric_client {
   tnd_status code = TND_OK;
   explicit fabric_client(const std::string &url, uint64_t limit_ns = call_limit_ns) {
     tnd_pool_config config = TND_POOL_CONFIG_INIT;
-    config.shared_memory = 0, config.timeout_ns = limit_ns, config.fabric = test_fabric;
+    config.shared_memory = 0;
+    config.timeout_ns = limit_ns;
+    config.fabric = test_fabric;
     code = tnd_pool_connect(url.c_str(), &config, &pool);
   }
   fabric_client(const fabric_client &) = delete;

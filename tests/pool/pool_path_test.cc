@@ -49,13 +49,15 @@ class pool_path : public testing::TestWithParam<route> {
     route const by = GetParam();
     if (by.is_file)
       options.backing = "file:" + file;
-    if (by.fabric != nullptr)
-      options.fabric = by.fabric,
+    if (by.fabric != nullptr) {
+      options.fabric = by.fabric;
       options.fabric_node = by.fabric == std::string{"shm"} ? "" : "127.0.0.1";
+    }
     daemon = started(options);
     ASSERT_NE(daemon, nullptr);
     tnd_pool_config config = TND_POOL_CONFIG_INIT;
-    config.shared_memory = by.shared_memory, config.fabric = by.fabric,
+    config.shared_memory = by.shared_memory;
+    config.fabric = by.fabric;
     config.timeout_ns = 10'000'000'000;
     ASSERT_EQ(tnd_pool_connect(url_of(*daemon).c_str(), &config, &pool), TND_OK)
         << tnd_last_message();
@@ -138,10 +140,13 @@ TEST_P(pool_path, completions_tell_it) {
   route const by = GetParam();
   uint32_t const stream = by.small, direct = by.bulk == mapped ? mapped : stream;
   tnd_pool_request request{};
-  request.struct_size = sizeof request, request.name = "a", request.memory = bytes.data(),
+  request.struct_size = sizeof request;
+  request.name = "a";
+  request.memory = bytes.data();
   request.size = bulk_size;
   EXPECT_EQ(done(request).path, stream);
-  request.kind = TND_POOL_REQUEST_GET, request.memory = target.data();
+  request.kind = TND_POOL_REQUEST_GET;
+  request.memory = target.data();
   EXPECT_EQ(done(request).path, stream);
   request.size = 10;  // less than the object has
   auto const short_one = done(request);
@@ -152,14 +157,17 @@ TEST_P(pool_path, completions_tell_it) {
 
   handle object;
   ASSERT_EQ(tnd_pool_create(pool, "b", 0, 0, nullptr, &object), TND_OK);
-  request.kind = TND_POOL_REQUEST_WRITE, request.object = object, request.memory = bytes.data(),
+  request.kind = TND_POOL_REQUEST_WRITE;
+  request.object = object;
+  request.memory = bytes.data();
   request.size = bulk_size;
   EXPECT_EQ(done(request).path, direct);
   request.kind = TND_POOL_REQUEST_COMMIT;
   auto const commit = done(request);
   EXPECT_EQ(commit.status, TND_OK);
   EXPECT_EQ(commit.path, uint32_t(TND_POOL_PATH_NONE));
-  request.kind = TND_POOL_REQUEST_READ, request.memory = target.data();
+  request.kind = TND_POOL_REQUEST_READ;
+  request.memory = target.data();
   EXPECT_EQ(done(request).path, direct);
   request.offset = bulk_size;  // nothing is there
   auto const empty = done(request);
@@ -168,8 +176,10 @@ TEST_P(pool_path, completions_tell_it) {
 
   auto const all = traffic_of(pool);
   uint64_t written = 0, read = 0;
-  for (auto const &each : all.by_path)
-    written += each.writes, read += each.reads;
+  for (auto const &each : all.by_path) {
+    written += each.writes;
+    read += each.reads;
+  }
   EXPECT_EQ(written, 2u);
   EXPECT_EQ(read, 2u);
 }

@@ -48,7 +48,8 @@ class pool_keys : public testing::Test {
       of_mallory{mallory, "mallory"};
   std::unique_ptr<poold::daemon> daemon = [this] {
     auto options = small_pool();
-    options.key_file = all.path, options.size = 16 << 20;
+    options.key_file = all.path;
+    options.size = 16 << 20;
     return started(options);
   }();
   pool::key key_of(size_t index) {
@@ -97,7 +98,9 @@ TEST_F(pool_keys, reading_only_is_reading_only) {
 TEST_F(pool_keys, a_handshake_cannot_be_replayed) {
   pool::key const with = key_of(0);
   hello_message hello;
-  hello.space = "runs", hello.key_id = with.id, hello.nonce = pool::random_bytes();
+  hello.space = "runs";
+  hello.key_id = with.id;
+  hello.nonce = pool::random_bytes();
   proof_message seen;
   {
     raw_client honest{daemon->port()};
@@ -167,15 +170,18 @@ TEST_F(pool_rubbish, oversized_frames_end_the_connection) {
 TEST_F(pool_rubbish, requests_for_too_much_are_refused) {
   raw_client client = in();
   create_request create;
-  create.name = "big", create.size = ~uint64_t{0};
+  create.name = "big";
+  create.size = ~uint64_t{0};
   EXPECT_EQ(client.ask(kind::create, create), status::too_big);
   create.size = uint64_t{1} << 45;
   EXPECT_EQ(client.ask(kind::create, create), status::no_space);
-  create.size = 100, create.name = std::string(513, 'x');
+  create.size = 100;
+  create.name = std::string(513, 'x');
   EXPECT_EQ(client.ask(kind::create, create), status::invalid);
   create.name = std::string("a\0b", 3);
   EXPECT_EQ(client.ask(kind::create, create), status::invalid);
-  create.name = "fine", create.flags = 1 << 30;
+  create.name = "fine";
+  create.flags = 1 << 30;
   EXPECT_EQ(client.ask(kind::create, create), status::invalid);
   create.flags = 0;
   ASSERT_EQ(client.ask(kind::create, create), status::ok);
@@ -202,7 +208,8 @@ TEST_F(pool_rubbish, requests_for_too_much_are_refused) {
 TEST_F(pool_rubbish, a_write_whose_ranges_lie_ends_the_connection) {
   raw_client client = in();
   create_request create;
-  create.name = "a", create.size = 100;
+  create.name = "a";
+  create.size = 100;
   ASSERT_EQ(client.ask(kind::create, create), status::ok);
   EXPECT_EQ(client.ask(kind::write, ranges_request{1, {{0, 50}}}, "four"), status::peer_lost);
 }
@@ -223,7 +230,8 @@ TEST_F(pool_rubbish, freed_memory_is_never_read) {
   ASSERT_EQ(tnd_pool_remove(good, "secret", 0), TND_OK);
   raw_client client = in();
   create_request create;
-  create.name = "mine", create.size = 8 << 20;
+  create.name = "mine";
+  create.size = 8 << 20;
   ASSERT_EQ(client.ask(kind::create, create), status::ok);
   ASSERT_EQ(client.ask(kind::read, ranges_request{1, {{0, 8 << 20}}}), status::ok);
   EXPECT_EQ(client.answer.data, std::string(8 << 20, '\0'));

@@ -21,7 +21,8 @@ class pool_turns : public testing::Test {
  protected:
   pool_turns() {
     auto options = small_pool(large * 2 + (64 << 20));
-    options.segment_size = 64 << 20, options.worker_count = 1;
+    options.segment_size = 64 << 20;
+    options.worker_count = 1;
     daemon_ = started(options);
   }
 

@@ -36,9 +36,10 @@ class raw_client {
     while (size > 0) {
       iovec const part{const_cast<char *>(at), size};
       auto sent = stream_->send({&part, 1});
-      if (sent.ok())
-        at += sent.value(), size -= sent.value();
-      else if (sent.error() != status::again || stream_->wait(false, true, soon()) != status::ok)
+      if (sent.ok()) {
+        at += sent.value();
+        size -= sent.value();
+      } else if (sent.error() != status::again || stream_->wait(false, true, soon()) != status::ok)
         return false;
     }
     return true;
@@ -58,9 +59,10 @@ class raw_client {
     while (size > 0) {
       iovec const part{at, size};
       auto got = stream_->receive({&part, 1});
-      if (got.ok())
-        at += got.value(), size -= got.value();
-      else if (got.error() != status::again || stream_->wait(true, false, soon()) != status::ok)
+      if (got.ok()) {
+        at += got.value();
+        size -= got.value();
+      } else if (got.error() != status::again || stream_->wait(true, false, soon()) != status::ok)
         return false;
     }
     return true;

@@ -13,7 +13,9 @@ class pool_subject final : public store_subject {
   explicit pool_subject(const char *shared_memory) {
     setenv("TND_POOL_SHARED_MEMORY", shared_memory, 1);
     poold::daemon_options options;
-    options.port = 0, options.size = 64 << 20, options.segment_size = 2 << 20;
+    options.port = 0;
+    options.size = 64 << 20;
+    options.segment_size = 2 << 20;
     auto started = poold::daemon::start(options);
     EXPECT_TRUE(started.ok());
     daemon_ = std::move(started).value();

@@ -21,8 +21,10 @@ TND_DEVICE void moves(Group group, u8 *target, u8 *source, findings *to) {
   constexpr u64 sizes[] = {0, 1, 3, 4, 8, 100, 1000, 4095, 4096, 4100, 20001, size_max};
   for (u64 const size : sizes) {
     for (int root = 0; root < all; root++) {
-      for (u64 i = group.rank(); i < size; i += group.size())
-        source[i] = pattern(self, 0, i, size), target[i] = 0;
+      for (u64 i = group.rank(); i < size; i += group.size()) {
+        source[i] = pattern(self, 0, i, size);
+        target[i] = 0;
+      }
       (void)tanada::shmemg::barrier(group);
       EXPECT(to, 0, int(tanada::shmemg::broadcast(group, target, source, size, root)));
       group.sync();

@@ -41,7 +41,8 @@ static inline void *symmetric_device(size_t size) {
 
 // By calls, as either may be memory of the device.
 static inline void copy_in(void *at, const void *from, size_t size) {
-  shmem_putmem(at, from, size, me), shmem_quiet();
+  shmem_putmem(at, from, size, me);
+  shmem_quiet();
 }
 static inline void copy_out(void *to, const void *at, size_t size) {
   shmem_getmem(to, at, size, me);

@@ -181,8 +181,10 @@ static void old_forms(size_t count) {
 
 int main(void) {
   start_device("host_collectives");
-  host_target = symmetric(SIZE), host_source = symmetric(SIZE);
-  device_target = symmetric_device(SIZE), device_source = symmetric_device(SIZE);
+  host_target = symmetric(SIZE);
+  host_source = symmetric(SIZE);
+  device_target = symmetric_device(SIZE);
+  device_source = symmetric_device(SIZE);
   seen = allocate(SIZE);
   size_t const counts[] = {1, 100, LARGE};
   for (int mix = 0; mix < 4; mix++) {

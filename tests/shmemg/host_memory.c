@@ -47,8 +47,12 @@ int main(void) {
   enum { PIECES = 4096 };
   void *pieces[PIECES];
   int count = 0;
-  while (count < PIECES && (pieces[count] = shmemg_malloc(1 << 16)) != NULL)
-    total += 1 << 16, count++;
+  for (; count < PIECES; count++) {
+    pieces[count] = shmemg_malloc(1 << 16);
+    if (pieces[count] == NULL)
+      break;
+    total += 1 << 16;
+  }
   REQUIRE(total >= 1 << 20);
   if (count < PIECES)
     REQUIRE(shmemg_malloc(1 << 16) == NULL);

@@ -13,8 +13,10 @@ static void start_wrongly(const char *way) {
     rank |= getenv(names[i]) != NULL && atoi(getenv(names[i])) == 1;
   if (is(way, "before"))
     (void)shmemg_malloc(8);
-  if (is(way, "no_device"))
-    shmem_init(), (void)shmemg_malloc(8);
+  if (is(way, "no_device")) {
+    shmem_init();
+    (void)shmemg_malloc(8);
+  }
   if (is(way, "flags")) {
     code = shmem_init_thread(SHMEM_DEVICE_HOST_INIT | (rank != 0 ? SHMEM_DEVICE_KERNEL_INIT : 0),
                              &provided);

@@ -89,10 +89,12 @@ static void strided(char *local, char *shared) {
       shmem_int_ibget(from + part * 5, to + part * 5, 15, 15, 5, 20, next);
   });
   CHECK_PUT(64 * 8, {
-    shmem_iput64(to, from, 1, 1, 32, next), shmem_iput64(to + 64, from + 64, 1, 1, 32, next);
+    shmem_iput64(to, from, 1, 1, 32, next);
+    shmem_iput64(to + 64, from + 64, 1, 1, 32, next);
   });
   CHECK_GET(16 * 16, {
-    shmem_iget128(from, to, 2, 2, 8, next), shmem_iget128(from + 4, to + 4, 2, 2, 8, next);
+    shmem_iget128(from, to, 2, 2, 8, next);
+    shmem_iget128(from + 4, to + 4, 2, 2, 8, next);
   });
 }
 
@@ -127,7 +129,8 @@ static void signals(char *local, char *shared, uint64_t *signal) {
   uint64_t turn = 0;
   for (int round = 0; round < 6; round++) {
     size_t const size = sizes[round % 3];
-    seed++, turn++;
+    seed++;
+    turn++;
     fill_at(local, size, seed + (unsigned)me * 7);
     meet();
     if (round % 2 == 0) {
@@ -145,7 +148,8 @@ static void signals(char *local, char *shared, uint64_t *signal) {
 
 int main(void) {
   start_device("host_mixes");
-  next = (me + 1) % pe_count, before = (me + pe_count - 1) % pe_count;
+  next = (me + 1) % pe_count;
+  before = (me + pe_count - 1) % pe_count;
   for (int side = 0; side < 2; side++) {
     areas[side][0] = symmetric_device(SIZE);
     areas[side][1] = symmetric(SIZE);

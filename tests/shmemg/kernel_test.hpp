@@ -62,7 +62,9 @@ TND_DEVICE inline void expect(findings *to, u64 expected, u64 found, u32 line) {
     return;
   if (simt::system_atomic<u64>(to->wrong).fetch_add_relaxed(1) != 0)
     return;
-  to->line = line, to->expected = expected, to->found = found;
+  to->line = line;
+  to->expected = expected;
+  to->found = found;
 }
 #define EXPECT(to, expected, found) \
   ::kernel_test::expect(to, ::kernel_test::u64(expected), ::kernel_test::u64(found), __LINE__)
@@ -113,7 +115,8 @@ inline void start() {
                  unsigned(wanted));
     std::exit(2);
   }
-  me = shmem_my_pe(), count = shmem_n_pes();
+  me = shmem_my_pe();
+  count = shmem_n_pes();
   found_here = allocate<findings>(1);
 }
 

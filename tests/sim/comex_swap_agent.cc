@@ -128,7 +128,8 @@ void swap_run::serve(swap::request &which) {
         if (!of.is_here && !of.is_cached[i]) {
           if (of.is_touched[i])
             of.memory[i] = of.store[i];
-          of.is_touched[i] = of.is_cached[i] = true;
+          of.is_touched[i] = true;
+          of.is_cached[i] = true;
         }
         of.users[i]++;
         of.used_at[i] = ++uses_;

@@ -49,7 +49,8 @@ class fiber_clock final : public port::clock {
  public:
   explicit fiber_clock(sim::world &owner) : world_{owner} {}
   uint64_t now_ns() noexcept override {
-    return now_ = std::max(now_, world_.now_ns()) + 50;
+    now_ = std::max(now_, world_.now_ns()) + 50;
+    return now_;
   }
   void sleep_ns(uint64_t duration_ns) noexcept override {
     sleep(duration_ns);

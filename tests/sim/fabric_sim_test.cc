@@ -173,7 +173,8 @@ class fabric_run {
         if (&other == &kept || other.op.kind != fabric_op_kind::write ||
             other.target != kept.target)
           continue;
-        other.overlapped = kept.overlapped = true;
+        other.overlapped = true;
+        kept.overlapped = true;
       }
     }
   }

@@ -45,8 +45,10 @@ class player {
     }
     group_.sync();
     if (leads())
-      for (u32 i = 0; i < held_.size(); i++)
-        me_.slots[i].fd = held_[i].fd, me_.slots[i].flags = held_[i].flags;
+      for (u32 i = 0; i < held_.size(); i++) {
+        me_.slots[i].fd = held_[i].fd;
+        me_.slots[i].flags = held_[i].flags;
+      }
   }
 
  private:
@@ -154,7 +156,8 @@ class player {
       bool const changes = mine.kind == file_kind::own && (flags & (O_CREAT | O_TRUNC)) != 0;
       if (changes && code == status::timed_out)
         run_.doubt(me_.own.url);
-      mine.fd = fd, mine.flags = flags;
+      mine.fd = fd;
+      mine.flags = flags;
     }
     held_[index] = {code == status::ok ? fd : -1, flags};
   }

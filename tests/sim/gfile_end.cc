@@ -8,7 +8,8 @@ namespace word = tanada::tier::word;
 
 void gfile_run::end() {
   store_->under.heal();
-  stall_ns_ = heal_ns_ = 0;
+  stall_ns_ = 0;
+  heal_ns_ = 0;
   foreign_writes_ = false;
   if (setting_.sky == weather::stalls && world_.random.chance(30)) {
     // The store stands still for longer than the session waits.

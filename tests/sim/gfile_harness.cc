@@ -96,8 +96,10 @@ void gfile_run::draw_faults() {
   if (setting_.sky == weather::errors)
     return;
   maybe(store_op_kind::write, write_error, 30);
-  if (random.chance(40))
-    faults_.torn_write_percent = u32(1 + random.below(30)), faults_.torn_write_code = torn_error;
+  if (random.chance(40)) {
+    faults_.torn_write_percent = u32(1 + random.below(30));
+    faults_.torn_write_code = torn_error;
+  }
   if (random.chance(20))
     faults_.capacity = 10'000 + random.below(60'000);
   if (setting_.sky == weather::stalls)
@@ -123,15 +125,19 @@ void gfile_run::draw_shape() {
   group_ = setting_.alone ? group_kind::thread : group_kind(random.below(3));
   blocks_ = u32(1 + random.below(4));
   if (group_ == group_kind::thread) {
-    threads_ = groups_a_block_ = u32(1 + random.below(4));
+    groups_a_block_ = u32(1 + random.below(4));
+    threads_ = groups_a_block_;
   } else if (group_ == group_kind::warp) {
     threads_ = random.chance(50) ? 32 : u32(33 + random.below(16));
     groups_a_block_ = (threads_ + 31) / 32;
   } else {
     threads_ = u32(2 + random.below(50));
   }
-  if (setting_.alone)
-    blocks_ = threads_ = groups_a_block_ = 1;
+  if (setting_.alone) {
+    blocks_ = 1;
+    threads_ = 1;
+    groups_a_block_ = 1;
+  }
   preempt_permille_ = random.chance(20) ? 0 : u32(20 + random.below(400));
   resident_blocks_ = u32(1 + random.below(4));
 }
@@ -156,8 +162,10 @@ void gfile_run::create_files() {
   for (u64 i = 0, count = 1 + random.below(2); i < count; i++) {
     std::vector<u64> cuts;
     u64 at = 0;
-    for (u64 k = 0, ranges = actor_count * (1 + random.below(3)); k < ranges; k++)
-      cuts.push_back(at += 1 + random.below(config_.page_size * 2));
+    for (u64 k = 0, ranges = actor_count * (1 + random.below(3)); k < ranges; k++) {
+      at += 1 + random.below(config_.page_size * 2);
+      cuts.push_back(at);
+    }
     u64 const initial = random.chance(50) ? 0 : 1 + random.below(at);
     shared_.emplace_back("sim://shared" + std::to_string(i), cuts, actor_count, initial);
     shared_.back().exists = initial != 0;
@@ -322,10 +330,14 @@ void gfile_run::between() {
   if (!random.chance(20))
     (void)session_->service().step(0);
   world_.advance(random.chance(3) ? random.below(50'000) : 100 + random.below(2'000));
-  if (stall_ns_ != 0 && world_.now_ns() >= stall_ns_)
-    store_->under.stall(), stall_ns_ = 0;
-  if (stall_ns_ == 0 && heal_ns_ != 0 && world_.now_ns() >= heal_ns_)
-    store_->under.heal(), heal_ns_ = 0;
+  if (stall_ns_ != 0 && world_.now_ns() >= stall_ns_) {
+    store_->under.stall();
+    stall_ns_ = 0;
+  }
+  if (stall_ns_ == 0 && heal_ns_ != 0 && world_.now_ns() >= heal_ns_) {
+    store_->under.heal();
+    heal_ns_ = 0;
+  }
   if (foreign_writes_)
     write_foreign();
 }
@@ -340,7 +352,8 @@ void gfile_run::write_foreign() {
       return;
     foreign_busy_ = false;
     if (done[0].file != tanada::port::no_store_file) {
-      foreign_handle_ = op.file = done[0].file;
+      op.file = done[0].file;
+      foreign_handle_ = op.file;
       foreign_.begun++;
       foreign_bytes_ = foreign_.contents();
       op.kind = store_op_kind::write;

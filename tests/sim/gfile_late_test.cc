@@ -38,7 +38,8 @@ class late : public testing::Test {
   void SetUp() override {
     tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
     config.page_size = 4096;
-    config.device_tier_size = config.host_tier_size = 16 * 4096;
+    config.device_tier_size = 16 * 4096;
+    config.host_tier_size = 16 * 4096;
     config.service_threads = 0;
     config.file_count_max = 64;
     config.timeout_ns = 100'000'000;

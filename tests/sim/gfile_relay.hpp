@@ -45,7 +45,7 @@ class relay_queue final : public tanada::port::store_queue {
   // Completions may come long after their effect, and in another order.
   size_t poll(std::span<store_completion> completions) override {
     store_completion fresh[16];
-    for (size_t count; (count = under_->poll(fresh)) > 0;)
+    for (size_t count = under_->poll(fresh); count > 0; count = under_->poll(fresh))
       for (size_t i = 0; i < count; i++)
         late_.push_back(std::move(fresh[i]));
     size_t count = 0;
@@ -54,7 +54,8 @@ class relay_queue final : public tanada::port::store_queue {
         i++;
         continue;
       }
-      store_completion &done = completions[count++] = std::move(late_[i]);
+      store_completion &done = completions[count++];
+      done = std::move(late_[i]);
       late_.erase(late_.begin() + std::ptrdiff_t(i));
       posted const mine = posted_.extract(done.op_id).mapped();
       done.op_id = mine.op_id;
@@ -90,8 +91,10 @@ class relay_queue final : public tanada::port::store_queue {
     if (flips)
       op.buffers[0].addr[world_.random.below(std::min<uint64_t>(done.size, op.buffers[0].size))] ^=
           std::byte{0x40};
-    if (planted_ == plant::stale_version)
-      done.stat.version = 1, done.stat.version_settled = true;
+    if (planted_ == plant::stale_version) {
+      done.stat.version = 1;
+      done.stat.version_settled = true;
+    }
   }
 
   std::unique_ptr<store_queue> under_;

@@ -65,7 +65,8 @@ o2g_run::o2g_run(uint64_t seed, o2g_weather kind)
     if (!is_cut && !model_.last_loss.contains(std::minmax(a, b)))
       return;
     model_.last_loss[std::minmax(a, b)] = ++time_;
-    ends_[a]->is_unsure[b] = ends_[b]->is_unsure[a] = true;
+    ends_[a]->is_unsure[b] = true;
+    ends_[b]->is_unsure[a] = true;
   };
   for (auto &each : ends_)
     for (auto &other : ends_)
@@ -118,11 +119,14 @@ std::string o2g_run::run(uint32_t step_count) {
                          gone < engine_count - 2 && step > step_count / 4;
     if (is_time && world_.random.below(step_count / 2) == 0) {
       auto &which = *ends_[world_.random.below(engine_count)];
-      if (which.engine != nullptr)
-        go(which, kind_ == o2g_weather::dying), gone++;
+      if (which.engine != nullptr) {
+        go(which, kind_ == o2g_weather::dying);
+        gone++;
+      }
     }
   }
-  network_.faults.refuse_percent = network_.faults.cut_permyriad = 0;
+  network_.faults.refuse_percent = 0;
+  network_.faults.cut_permyriad = 0;
   settle();
   drain();
   check_end();
@@ -237,7 +241,8 @@ void o2g_run::post_send(endpoint &at) {
                         : kind < 9 ? random.between(300, 20'000)
                                    : random.between(20'000, 120'000);
   what.memory.resize(size);
-  uint64_t const number = what.message = model_.messages.size();
+  what.message = model_.messages.size();
+  uint64_t const number = what.message;
   for (uint64_t i = 0; i < size; i++)
     what.memory[i] = byte_of(number, i);
   what.quiet = random.chance(10);

@@ -81,8 +81,10 @@ void o2g_run::told_receive(endpoint &, request &of, const o2g::completion &what)
   auto &look = model_.looks[of.look];
   bool const ends = !look.many || !look.waits || what.kind == completion_kind::buffer ||
                     what.code == status::canceled || what.buffer_done;
-  if (ends)
-    of.is_out = look.open = false;
+  if (ends) {
+    of.is_out = false;
+    look.open = false;
+  }
   if (what.kind == completion_kind::buffer)
     return;
   if (what.code == status::canceled) {
@@ -191,8 +193,10 @@ void o2g_run::drain() {
   for (auto &at : ends_) {
     if (at->engine == nullptr || !problem_.empty())
       continue;
-    while (!at->claims.empty())
-      end_claim(*at), reap(*at);
+    while (!at->claims.empty()) {
+      end_claim(*at);
+      reap(*at);
+    }
     for (auto &each : requests_) {
       if (each.owner != at->number || !each.is_out || each.kind != request_kind::receive ||
           !model_.looks[each.look].waits)

@@ -235,7 +235,8 @@ void pgas_run::quiet(actor &self) {
   quiet_results(self, is_sure);
   check_now(false);
   self.group++;
-  self.is_owed_failure = self.was_told = false;
+  self.is_owed_failure = false;
+  self.was_told = false;
   self.touched.clear();
 }
 

@@ -111,8 +111,10 @@ class late_queue final : public port::device_queue {
     return status::not_supported;
   }
   status update(void *target, const port::word_update &what, uint64_t *before) override {
-    if (before == nullptr)
-      return due_.push_back({static_cast<std::byte *>(target), nullptr, {}, 0, what}), status::ok;
+    if (before == nullptr) {
+      due_.push_back({static_cast<std::byte *>(target), nullptr, {}, 0, what});
+      return status::ok;
+    }
     perform(ordered_);
     *before = update_now(target, what);
     return status::ok;

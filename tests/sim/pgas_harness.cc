@@ -79,7 +79,10 @@ pgas_run::pgas_run(uint64_t seed, pgas_weather kind, pgas_plant plant, pgas_way 
     each->memory.resize(sizeof(shared_words) +
                         actors_.size() * (slice_size + (way == pgas_way::taken ? share_size : 0)));
   }
-  way == pgas_way::direct ? pes_open(lane_count, context_count) : pes_open_staged(context_count);
+  if (way == pgas_way::direct)
+    pes_open(lane_count, context_count);
+  else
+    pes_open_staged(context_count);
   for (auto &each : actors_)
     each->context = each->home->contexts[each->context_number].get();
   for (auto &each : actors_)
@@ -230,7 +233,10 @@ std::string pgas_run::run() {
 }
 
 void pgas_run::serve(pe &home) {
-  home.staging ? home.staging->attend() : home.answering->attend();
+  if (home.staging)
+    home.staging->attend();
+  else
+    home.answering->attend();
 }
 
 // Who waits serves its own PE, and lets the others run.

@@ -97,14 +97,22 @@ class pgas_run {
     uint64_t tickets = 0, small_tickets = 0, added = 0, guesses_won = 0, sums = 0, real_sums = 0,
              mask = 0;
     void add(const contribution &other) {
-      tickets += other.tickets, small_tickets += other.small_tickets, added += other.added;
-      guesses_won += other.guesses_won, sums += other.sums, real_sums += other.real_sums,
-          mask |= other.mask;
+      tickets += other.tickets;
+      small_tickets += other.small_tickets;
+      added += other.added;
+      guesses_won += other.guesses_won;
+      sums += other.sums;
+      real_sums += other.real_sums;
+      mask |= other.mask;
     }
     void subtract(const contribution &other) {
-      tickets -= other.tickets, small_tickets -= other.small_tickets, added -= other.added;
-      guesses_won -= other.guesses_won, sums -= other.sums, real_sums -= other.real_sums,
-          mask &= ~other.mask;
+      tickets -= other.tickets;
+      small_tickets -= other.small_tickets;
+      added -= other.added;
+      guesses_won -= other.guesses_won;
+      sums -= other.sums;
+      real_sums -= other.real_sums;
+      mask &= ~other.mask;
     }
   };
 

@@ -73,9 +73,12 @@ class slice_model {
     is_open_ = {};
     for (size_t i = 0; i < cell_count; i++)
       for (auto &each : cells_[i])
-        if (each.is_sure)
-          i == add_cell ? bits_due_ |= each.stamp
-                        : floors_[i] = std::max(floors_[i], each.group + 1);
+        if (each.is_sure) {
+          if (i == add_cell)
+            bits_due_ |= each.stamp;
+          else
+            floors_[i] = std::max(floors_[i], each.group + 1);
+        }
   }
   // "a fetching atomic that has returned is performed".
   void complete(size_t cell, uint64_t group) {

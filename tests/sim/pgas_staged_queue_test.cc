@@ -26,7 +26,8 @@ class stalling_queue final : public port::device_queue {
   explicit stalling_queue(std::unique_ptr<port::device_queue> below) : below_{std::move(below)} {}
 
   void stall(size_t due_max = ~size_t{0}) {
-    is_stalled_ = true, due_max_ = due_max;
+    is_stalled_ = true;
+    due_max_ = due_max;
   }  // goes on when it is asked for more
   void fail() {
     has_failed_ = true;
@@ -36,7 +37,8 @@ class stalling_queue final : public port::device_queue {
     looks_ = looks;
   }
   void go_on() {
-    is_stalled_ = has_failed_ = false;
+    is_stalled_ = false;
+    has_failed_ = false;
     for (auto const &each : std::exchange(due_, {}))
       std::memmove(each.target, each.source, each.size);
   }
@@ -426,8 +428,10 @@ class pgas_long_queue : public pgas_taken_heap {
   void SetUp() override {
     pgas_taken_heap::SetUp();
     fabric.faults_set({.delay_ns_min = way_ns, .delay_ns_max = way_ns});
-    for (size_t i = 0; i < heap_size; i++)
-      pes[1].shadow[i] = pes[1].heap[i] = std::byte(i / piece + 1);
+    for (size_t i = 0; i < heap_size; i++) {
+      pes[1].heap[i] = std::byte(i / piece + 1);
+      pes[1].shadow[i] = pes[1].heap[i];
+    }
   }
   void get_all() {
     for (size_t i = 0; i < count; i++) {

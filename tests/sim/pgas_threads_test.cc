@@ -78,8 +78,10 @@ class pgas_threads : public testing::TestWithParam<bool> {
   void TearDown() override {
     for (auto &each : pes)
       each->answering->stop();
-    for (auto &each : pes)
-      each->contexts.clear(), each->lanes.clear();
+    for (auto &each : pes) {
+      each->contexts.clear();
+      each->lanes.clear();
+    }
   }
 
   void attend(one_pe &at) {

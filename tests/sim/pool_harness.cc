@@ -101,8 +101,11 @@ void pool_run::post_put(actor &who, const std::string &name) {
   if (setting_.planted == plant::torn_object && made.bytes.size() > 100)
     made.bytes[world_.random.between(stamp_size, 99)] ^= 1;
   tnd_pool_request asked{};
-  asked.struct_size = sizeof asked, asked.kind = made.kind, asked.name = name.c_str();
-  asked.memory = made.bytes.data(), asked.size = made.bytes.size(),
+  asked.struct_size = sizeof asked;
+  asked.kind = made.kind;
+  asked.name = name.c_str();
+  asked.memory = made.bytes.data();
+  asked.size = made.bytes.size();
   asked.context = who.next_context;
   if (world_.random.chance(30))
     asked.checksum_kind = TND_POOL_CHECKSUM_CRC32C;
@@ -116,8 +119,11 @@ void pool_run::post_get(actor &who, const std::string &name) {
   request made{name, TND_POOL_REQUEST_GET, 0, names_[name].acknowledged,
                std::vector<char>(400'000)};
   tnd_pool_request asked{};
-  asked.struct_size = sizeof asked, asked.kind = made.kind, asked.name = name.c_str();
-  asked.memory = made.bytes.data(), asked.size = made.bytes.size(),
+  asked.struct_size = sizeof asked;
+  asked.kind = made.kind;
+  asked.name = name.c_str();
+  asked.memory = made.bytes.data();
+  asked.size = made.bytes.size();
   asked.context = who.next_context;
   if (who.client->post(asked, nullptr) != status::ok)
     return;

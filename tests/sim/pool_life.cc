@@ -182,7 +182,8 @@ void pool_life::restart() {
   }
   store_->faults_set(faults_);
   end_at_pump_ = pump_count_ + world_.random.between(20, world_.random.chance(50) ? 400 : 4000);
-  life_++, counted_.lives = before + 1;
+  life_++;
+  counted_.lives = before + 1;
   if (setting_.planted == mistake::lost_memory && world_.random.chance(50))
     (void)daemon_->memory->allocate(0, 5000);
   check_recovered();

@@ -141,8 +141,11 @@ void pool_life::put(actor &who) {
   request made{who.next_context++, life_, highest_version_, change.durable,
                contents_.at(object.id)};
   tnd_pool_request asked{};
-  asked.struct_size = sizeof asked, asked.kind = TND_POOL_REQUEST_PUT, asked.name = name.c_str();
-  asked.context = made.context, asked.size = made.bytes.size();
+  asked.struct_size = sizeof asked;
+  asked.kind = TND_POOL_REQUEST_PUT;
+  asked.name = name.c_str();
+  asked.context = made.context;
+  asked.size = made.bytes.size();
   asked.flags = object.flags | (change.exclusive ? TND_POOL_EXCLUSIVE : 0) |
                 (change.durable ? TND_POOL_DURABLE : 0);
   asked.checksum_kind = uint32_t(world_.random.below(3));

@@ -73,7 +73,8 @@ class transaction_source {
     std::string text(size, '\0');
     for (char &each : text)
       each = char(random_.next());
-    auto const &kept = bytes_[version] = std::move(text);
+    auto &kept = bytes_[version];
+    kept = std::move(text);
     auto const bytes = std::as_bytes(std::span{kept});
     change made;
     made.meta = {.space = random_.chance(50) ? "left" : "right",
@@ -119,7 +120,10 @@ class transaction_source {
         made.kind = change_kind::rename;
         made.new_name = draw_name();
         break;
-      default: made.kind = change_kind::flags; made.meta.flags = uint32_t(random_.next());
+      default:
+        made.kind = change_kind::flags;
+        made.meta.flags = uint32_t(random_.next());
+        break;
     }
     return made;
   }

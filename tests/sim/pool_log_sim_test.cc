@@ -227,7 +227,9 @@ class log_run {
     if (world_.random.chance(50)) {
       auto calm = faults_;
       calm.errors = {};
-      calm.torn_write_percent = calm.lost_write_percent = calm.misdirected_write_percent = 0;
+      calm.torn_write_percent = 0;
+      calm.lost_write_percent = 0;
+      calm.misdirected_write_percent = 0;
       store_->faults_set(calm);
     }
     for (uint32_t tries = 0; tries < 20; tries++) {

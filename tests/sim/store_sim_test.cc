@@ -373,7 +373,8 @@ TEST(store_sim, versions_have_the_grain_asked_for) {
   write.kind = store_op_kind::write;
   write.buffers = {{reinterpret_cast<std::byte *>(&byte), 1}};
   stat.kind = store_op_kind::stat;
-  write.file = stat.file = opened.file;
+  write.file = opened.file;
+  stat.file = opened.file;
   EXPECT_EQ(run(write).code, status::ok);
   EXPECT_EQ(run(stat).stat.version, opened.stat.version);  // the change is too fresh to be seen
   owner.advance(2'000'000);

@@ -156,7 +156,9 @@ class program {
       file_model &model = models_[file];
       model.owner = actors[(first + file * 7) % actors.size()];
       model.owner_instance = instance_of(model.owner / slots_a_block, instance_count);
-      model.opens = model.changes = model.blurred = 0;
+      model.opens = 0;
+      model.changes = 0;
+      model.blurred = 0;
       if (wanted_.errors_allowed != 0)
         continue;
       // All of them are closed: what was written is there for every instance.

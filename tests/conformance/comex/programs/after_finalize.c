@@ -22,7 +22,7 @@ static int filled; /* how often */
 static double used(void) {
   double sum = 0;
   DIR *const all = opendir("/proc/self/fd");
-  for (struct dirent *each; (each = readdir(all)) != NULL;) {
+  for (struct dirent *each = readdir(all); each != NULL; each = readdir(all)) {
     char path[300], name[300];
     struct stat about;
     snprintf(path, sizeof path, "/proc/self/fd/%s", each->d_name);
@@ -94,7 +94,10 @@ int main(int argc, char **argv) {
   int const order = atoi(argv[2]);
   if (order != 0)
     usleep((unsigned)(200000 * (order > 0 ? me : count - 1 - me)));
-  if (order == 0 && me % 2 == 1)
-    free(words), words = malloc(size), fill();
+  if (order == 0 && me % 2 == 1) {
+    free(words);
+    words = malloc(size);
+    fill();
+  }
   return 0;
 }

@@ -37,7 +37,9 @@ int main(int argc, char **argv) {
   intptr_t const away = (char *)theirs - mine;
   CHECK(away > 64 << 20 || -away > 64 << 20, "%p is of the system, %p is not", theirs,
         (void *)mine);
-  free(theirs), free(aligned), free(mine);
+  free(theirs);
+  free(aligned);
+  free(mine);
   comex_finalize();
   MPI_Finalize();
   if (me == 0)

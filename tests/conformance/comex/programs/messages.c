@@ -30,7 +30,8 @@ static void to_itself(void) {
   int first = 100 + me, second = 200 + me, in = 0, size = 0;
   armci_msg_snd(5, &first, sizeof first, me);
   armci_msg_snd(5, &second, sizeof second, me);
-  first = second = 0; /* they are kept */
+  first = 0;
+  second = 0; /* they are kept */
   armci_msg_rcv(5, &in, sizeof in, &size, me);
   CHECK(in == 100 + me && size == sizeof in, "%d", in);
   CHECK(armci_msg_rcvany(5, &in, sizeof in, &size) == me && in == 200 + me, "%d", in);

@@ -256,8 +256,10 @@ static void gathered(void) {
   int stride = 10, counts[2] = {3, 2}, pieces = 0;
   stride_info_t iterator;
   memset(memory, '.', sizeof memory);
-  for (int i = 0; i < 3; i++)
-    memcpy(memory[2] + 2 * i, want + 2 * i, 2), memcpy(memory[3] + 2 * i, want + 6 + 2 * i, 2);
+  for (int i = 0; i < 3; i++) {
+    memcpy(memory[2] + 2 * i, want + 2 * i, 2);
+    memcpy(memory[3] + 2 * i, want + 6 + 2 * i, 2);
+  }
   armci_write_strided(memory[2], 1, &stride, counts, packed);
   CHECK(memcmp(packed, "222323", 3) == 0 && memcmp(packed + 3, "323", 3) == 0, "%.6s", packed);
   memset(packed, 'x', 6);

@@ -43,7 +43,8 @@ static void accumulate(MPI_Win window, int *memory) {
 
 static void counters(MPI_Win window, int *memory) {
   enum { ROUNDS = 200 };
-  memory[0] = memory[1] = 0;
+  memory[0] = 0;
+  memory[1] = 0;
   MPI_Barrier(MPI_COMM_WORLD);
   int const one = 1;
   int last = -1, before = 0;
@@ -125,7 +126,8 @@ int main(int count, char **words) {
       MPI_Win_allocate(sizeof(int) * COUNT, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory,
                        &window);
     } else {
-      own = memory = allocate(sizeof(int) * COUNT);
+      memory = allocate(sizeof(int) * COUNT);
+      own = memory;
       MPI_Win_create(memory, sizeof(int) * COUNT, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD,
                      &window);
     }

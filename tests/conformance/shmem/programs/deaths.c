@@ -34,8 +34,10 @@ int main(int count, char **arguments) {
   for (;;) {  // the others' calls return as long as they are heard
     if (strcmp(call, "get") == 0)
       shmem_getmem(own, heap, SIZE, victim);
-    if (strcmp(call, "put") == 0)
-      shmem_putmem_nbi(heap, own, SIZE, victim), shmem_quiet();
+    if (strcmp(call, "put") == 0) {
+      shmem_putmem_nbi(heap, own, SIZE, victim);
+      shmem_quiet();
+    }
     if (strcmp(call, "atomic") == 0)
       (void)shmem_long_atomic_fetch_inc(word, victim);
     if (strcmp(call, "collective") == 0)

@@ -38,8 +38,10 @@ static void complex_sums(void) {
   static double _Complex twice[2], twice_sum[2], twice_work[2 + SHMEM_REDUCE_MIN_WRKDATA_SIZE];
   static float _Complex single[2], single_product[2],
       single_work[2 + SHMEM_REDUCE_MIN_WRKDATA_SIZE];
-  for (int i = 0; i < 2; i++)
-    twice[i] = me + i - 2.0 * me * I, single[i] = me < 3 ? 1 + I : 1;
+  for (int i = 0; i < 2; i++) {
+    twice[i] = me + i - 2.0 * me * I;
+    single[i] = me < 3 ? 1 + I : 1;
+  }
   shmem_barrier_all();
   shmem_complexd_sum_to_all(twice_sum, twice, 2, 0, 0, pe_count, twice_work, sync_reduce[0]);
   shmem_complexf_prod_to_all(single_product, single, 2, 0, 0, pe_count, single_work,

@@ -5,7 +5,9 @@
 static long *data, *flag, *third;
 
 static void turn_begins(void) {
-  data[0] = flag[0] = third[0] = 0;
+  data[0] = 0;
+  flag[0] = 0;
+  third[0] = 0;
   shmem_barrier_all();
 }
 
@@ -136,8 +138,10 @@ static void barriers(int rounds) {
       long *const mapped = i % 2 ? shmem_ptr(row + me, target_of(step)) : NULL;
       if (mapped != NULL)
         *mapped = i * 1000 + me;
-      else
-        shmem_long_put_nbi(row + me, &(long){i * 1000 + me}, 1, target_of(step)), shmem_quiet();
+      else {
+        shmem_long_put_nbi(row + me, &(long){i * 1000 + me}, 1, target_of(step));
+        shmem_quiet();
+      }
     }
     shmem_barrier_all();
     for (int step = 0; step < STEP_COUNT; step++)

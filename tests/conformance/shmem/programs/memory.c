@@ -75,8 +75,11 @@ static void exhaust(size_t size) {
   void **const pieces = allocate(sizeof(void *) * MOST);
   int counts[2] = {0, 0};
   for (int round = 0; round < 2; round++) {
-    while (counts[round] < MOST && (pieces[counts[round]] = shmem_malloc(size)) != NULL)
-      counts[round]++;
+    for (; counts[round] < MOST; counts[round]++) {
+      pieces[counts[round]] = shmem_malloc(size);
+      if (pieces[counts[round]] == NULL)
+        break;
+    }
     REQUIRE(counts[round] > 0 && counts[round] < MOST);
     REQUIRE(shmem_malloc((size_t)1 << 50) == NULL && shmem_malloc(SIZE_MAX) == NULL);
     unsigned char *const kept = pieces[0];

@@ -16,23 +16,35 @@ static void wanted(const char *call, const void *addr) {
 }
 
 static void wrong_pe(const char *way) {
-  if (strcmp(way, "pe_put") == 0)
-    wanted("shmem_long_put", &word), shmem_long_put(&word, words, 1, pe_count);
-  if (strcmp(way, "pe_p") == 0)
-    wanted("shmem_long_p", &word), shmem_long_p(&word, 1, pe_count + 5);
-  if (strcmp(way, "pe_g") == 0)
-    wanted("shmem_int_g", &number), (void)shmem_int_g(&number, -1);
-  if (strcmp(way, "pe_get_nbi") == 0)
-    wanted("shmem_getmem_nbi", &word), shmem_getmem_nbi(words, &word, 8, 1 << 30);
-  if (strcmp(way, "pe_atomic") == 0)
-    wanted("shmem_long_atomic_fetch_inc", &word), (void)shmem_long_atomic_fetch_inc(&word, -2);
+  if (strcmp(way, "pe_put") == 0) {
+    wanted("shmem_long_put", &word);
+    shmem_long_put(&word, words, 1, pe_count);
+  }
+  if (strcmp(way, "pe_p") == 0) {
+    wanted("shmem_long_p", &word);
+    shmem_long_p(&word, 1, pe_count + 5);
+  }
+  if (strcmp(way, "pe_g") == 0) {
+    wanted("shmem_int_g", &number);
+    (void)shmem_int_g(&number, -1);
+  }
+  if (strcmp(way, "pe_get_nbi") == 0) {
+    wanted("shmem_getmem_nbi", &word);
+    shmem_getmem_nbi(words, &word, 8, 1 << 30);
+  }
+  if (strcmp(way, "pe_atomic") == 0) {
+    wanted("shmem_long_atomic_fetch_inc", &word);
+    (void)shmem_long_atomic_fetch_inc(&word, -2);
+  }
   if (strcmp(way, "pe_signal") == 0) {
     static uint64_t signal;
     wanted("shmem_long_put_signal", NULL);
     shmem_long_put_signal(&word, words, 1, &signal, 1, SHMEM_SIGNAL_SET, pe_count);
   }
-  if (strcmp(way, "pe_iput") == 0)
-    wanted("shmem_iput32", &number), shmem_iput32(&number, words, 1, 1, 1, pe_count);
+  if (strcmp(way, "pe_iput") == 0) {
+    wanted("shmem_iput32", &number);
+    shmem_iput32(&number, words, 1, 1, 1, pe_count);
+  }
 }
 
 static void wrong_address(const char *way, char *heap) {
@@ -40,28 +52,42 @@ static void wrong_address(const char *way, char *heap) {
   long *const outside = allocate(1 << 20);
   char *const far = heap + ((size_t)1 << 40);
   int const right = target_of(1);
-  if (strcmp(way, "stack") == 0)
-    wanted("shmem_long_p", &on_stack), shmem_long_p(&on_stack, 1, right);
-  if (strcmp(way, "malloc") == 0)
-    wanted("shmem_putmem", outside), shmem_putmem(outside, words, 32, right);
-  if (strcmp(way, "malloc_large") == 0)
-    wanted("shmem_putmem_nbi", outside), shmem_putmem_nbi(outside, outside, 1 << 20, right);
-  if (strcmp(way, "null") == 0)
-    wanted("shmem_long_put", NULL), shmem_long_put(NULL, words, 1, right);
-  if (strcmp(way, "far") == 0)
-    wanted("shmem_getmem", far), shmem_getmem(words, far, 8, right);
+  if (strcmp(way, "stack") == 0) {
+    wanted("shmem_long_p", &on_stack);
+    shmem_long_p(&on_stack, 1, right);
+  }
+  if (strcmp(way, "malloc") == 0) {
+    wanted("shmem_putmem", outside);
+    shmem_putmem(outside, words, 32, right);
+  }
+  if (strcmp(way, "malloc_large") == 0) {
+    wanted("shmem_putmem_nbi", outside);
+    shmem_putmem_nbi(outside, outside, 1 << 20, right);
+  }
+  if (strcmp(way, "null") == 0) {
+    wanted("shmem_long_put", NULL);
+    shmem_long_put(NULL, words, 1, right);
+  }
+  if (strcmp(way, "far") == 0) {
+    wanted("shmem_getmem", far);
+    shmem_getmem(words, far, 8, right);
+  }
   if (strcmp(way, "across") == 0) {  // begins in the heap, ends past it
     wanted("shmem_putmem", heap);
     shmem_putmem(heap, outside, (size_t)1 << 40, right);
   }
-  if (strcmp(way, "huge") == 0)
-    wanted("shmem_long_put", heap), shmem_long_put((long *)heap, outside, SIZE_MAX / 4, right);
+  if (strcmp(way, "huge") == 0) {
+    wanted("shmem_long_put", heap);
+    shmem_long_put((long *)heap, outside, SIZE_MAX / 4, right);
+  }
   if (strcmp(way, "stride") == 0) {
     wanted("shmem_long_iput", NULL);
     shmem_long_iput((long *)heap, outside, (ptrdiff_t)1 << 30, 1, 3, right);
   }
-  if (strcmp(way, "atomic") == 0)
-    wanted("shmem_long_atomic_add", outside), shmem_long_atomic_add(outside, 1, right);
+  if (strcmp(way, "atomic") == 0) {
+    wanted("shmem_long_atomic_add", outside);
+    shmem_long_atomic_add(outside, 1, right);
+  }
   if (strcmp(way, "constant") == 0) {  // not a variable, but code
     wanted("shmem_putmem", (const void *)(uintptr_t)wrong_pe);
     shmem_putmem((void *)(uintptr_t)wrong_pe, words, 8, right);
@@ -70,12 +96,18 @@ static void wrong_address(const char *way, char *heap) {
     wanted("shmem_putmem_signal", &on_stack);
     shmem_putmem_signal(heap, words, 8, (uint64_t *)&on_stack, 1, SHMEM_SIGNAL_SET, right);
   }
-  if (strcmp(way, "free") == 0)
-    wanted("shmem_free", outside), shmem_free(outside);
-  if (strcmp(way, "free_inside") == 0)
-    wanted("shmem_free", heap + 16), shmem_free(heap + 16);
-  if (strcmp(way, "lock") == 0)
-    wanted("shmem_set_lock", &on_stack), shmem_set_lock(&on_stack);
+  if (strcmp(way, "free") == 0) {
+    wanted("shmem_free", outside);
+    shmem_free(outside);
+  }
+  if (strcmp(way, "free_inside") == 0) {
+    wanted("shmem_free", heap + 16);
+    shmem_free(heap + 16);
+  }
+  if (strcmp(way, "lock") == 0) {
+    wanted("shmem_set_lock", &on_stack);
+    shmem_set_lock(&on_stack);
+  }
 }
 
 static void wrong_value(const char *way) {
@@ -89,8 +121,10 @@ static void wrong_value(const char *way) {
     wanted("shmem_alltoalls32", NULL);
     shmem_alltoalls32(words, words, 1, (ptrdiff_t)1 << 60, 4, 0, 0, pe_count, sync);
   }
-  if (strcmp(way, "comparison") == 0)
-    wanted("shmem_long_wait_until", NULL), shmem_long_wait_until(&word, 99, 1);
+  if (strcmp(way, "comparison") == 0) {
+    wanted("shmem_long_wait_until", NULL);
+    shmem_long_wait_until(&word, 99, 1);
+  }
   if (strcmp(way, "signal_operation") == 0) {
     wanted("shmem_putmem_signal", NULL);
     shmem_putmem_signal(&word, words, 8, &signal, 1, 99, target_of(1));

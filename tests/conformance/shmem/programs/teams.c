@@ -40,7 +40,8 @@ static void use(shmem_team_t team) {
   REQUIRE(shmem_team_create_ctx(team, 0, &context) == 0 && context != SHMEM_CTX_INVALID);
   shmem_team_t of_context = SHMEM_TEAM_INVALID;
   REQUIRE(shmem_ctx_get_team(context, &of_context) == 0 && of_context == team);
-  total = seen = 0;
+  total = 0;
+  seen = 0;
   shmem_team_sync(team);
   shmem_ctx_long_atomic_add(context, &total, me + 1, 0);
   shmem_ctx_long_p(context, &seen, me, (mine + 1) % size);  // numbers are those of the team
