@@ -21,8 +21,10 @@ using poold::daemon_options;
 std::string size_text(uint64_t size) {
   const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;
-  while (size != 0 && size % 1024 == 0 && unit + 1 < std::size(units))
-    size /= 1024, unit++;
+  while (size != 0 && size % 1024 == 0 && unit + 1 < std::size(units)) {
+    size /= 1024;
+    unit++;
+  }
   return std::to_string(size) + (unit == 0 ? " bytes" : units[unit]);
 }
 

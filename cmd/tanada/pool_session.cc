@@ -82,7 +82,8 @@ namespace {
 
 tnd_pool_traffic traffic_of(tnd_pool *pool) {
   tnd_pool_traffic all{};
-  all.struct_size = sizeof all, all.last_path = TND_POOL_PATH_NONE;
+  all.struct_size = sizeof all;
+  all.last_path = TND_POOL_PATH_NONE;
   (void)!tnd_pool_get_traffic(pool, &all);
   return all;
 }
