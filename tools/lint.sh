@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(tools/venv.sh)
-for check in format layers style docs measurements; do
+for check in format layers style shape docs measurements; do
   "$python" "tools/check_$check.py"
 done
 environment=$(dirname "$python")
