@@ -140,7 +140,7 @@ void log_deferred(const std::string &next) {
 }  // namespace
 
 // Callers print it as it is, and a daemon's comes from its peer.
-void set_last_message(std::string message) {
+void set_last_message(std::string_view message) {
   std::string text = escape_control(message);
   log_deferred(text);
   message_of_thread() = std::move(text);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <tanada/device/detail/base/status.hpp>
 
@@ -14,7 +15,7 @@ enum class log_level { debug, info, warning, error };
 
 // Keep a message for tnd_last_message() on this thread. `fail` keeps it and hands `code` back, so
 // that a failing host call reads: return fail(status::no_entry, "...", ...).
-void set_last_message(std::string message);
+void set_last_message(std::string_view message);
 const std::string &last_message();
 [[gnu::format(printf, 2, 3)]] status fail(status code, const char *format, ...);
 
