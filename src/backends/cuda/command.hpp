@@ -50,7 +50,7 @@ struct alignas(8) command {
     update_words update;
   };
 };
-static_assert(sizeof(command) == word_count * 4 && offsetof(command, bytes) == 16);
+static_assert(sizeof(command) == word_count * sizeof(uint32_t) && offsetof(command, bytes) == 16);
 
 struct alignas(128) tagged_words {
   uint64_t words[word_count];  // sequence:32 | 32 bits of content

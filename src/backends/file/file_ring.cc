@@ -354,9 +354,9 @@ file_ring_queue::~file_ring_queue() {
   }
   log(log_level::error, "%s: a queue is destroyed with %zu operations in the kernel: left behind",
       engine_->scheme(), active_);
-  ring_.release();
+  (void)ring_.release();
   for (auto &which : transfers_)
-    which.release();
+    (void)which.release();
 }
 
 result<std::unique_ptr<io_uring>> ring_create(uint32_t entries) {

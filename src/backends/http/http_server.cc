@@ -88,7 +88,7 @@ class http_server::state : private httplib::Server {
       return HandlerResponse::Handled;
     });
     set_exception_handler([](const httplib::Request &, httplib::Response &response,
-                             std::exception_ptr) { response.status = 500; });
+                             const std::exception_ptr &) { response.status = 500; });
   }
 
   status start();

@@ -170,6 +170,7 @@ void libfabric_endpoint::expire() {
   if (late.empty())
     return;
   std::vector<uint32_t> generations;
+  generations.reserve(late.size());
   for (auto const index : late)
     generations.push_back(ops_[index].generation);
   reap_queue();

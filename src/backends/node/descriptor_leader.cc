@@ -124,8 +124,10 @@ class leader {
       descriptor_message hello;
       descriptor_list brought;
       status const code = descriptor_receive(each.get(), hello, brought);
-      if (code == status::again)
+      if (code == status::again) {
         silent.push_back(std::move(each));
+        continue;
+      }
       if (code == status::too_many_files)
         return code;
       if (code != status::ok || hello.secret != task_.leader.secret)
