@@ -69,7 +69,7 @@ install: ## build what is installed, no examples nor benchmarks, and install it 
 uninstall: ## remove what install put under PREFIX
 	tools/uninstall.sh
 
-lint: ## the checks of the tree, and a build with clang
+lint: ## the checks of the tree, a build with clang, and clang-tidy
 	tools/lint.sh
 
 format: ## lay all sources out as .clang-format, ruff and shfmt do

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Every check of the tree, then a build with clang: the second compiler with all warnings as errors.
-# usage: tools/lint.sh [--fast]: without the build
+# Every check of the tree, then a build with clang, the second compiler with all warnings as errors,
+# and clang-tidy.
+# usage: tools/lint.sh [--fast]: without the build and clang-tidy
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(tools/venv.sh)
@@ -14,4 +15,5 @@ git ls-files '*.sh' .ci/run | xargs "$environment/shellcheck" -x -S warning
 tools/setup.sh lint test
 "$python" tools/check_headers.py
 tools/build.sh clang lint test
+"$python" tools/check_tidy.py
 "$python" tools/check_symbols.py build/clang/lib/libtanada.so
