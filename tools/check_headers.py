@@ -133,9 +133,7 @@ def commands(root, include):
         path.relative_to(include).as_posix() for path in sorted(include.glob("tanada/device/*.cuh"))
     ]
     names += [
-        f"{DETAIL}/{path.as_posix()}"
-        for path, kind in device_headers(root)
-        if kind != "part"
+        f"{DETAIL}/{path.as_posix()}" for path, kind in device_headers(root) if kind != "part"
     ]
     for name in names:
         for compiler in compilers("g++", "clang++"):
@@ -180,9 +178,7 @@ def check(root):
             for path in sorted(include.glob("tanada/device/*.cuh"))
         ]
         names += [
-            f"{DETAIL}/{path.as_posix()}"
-            for path, kind in device_headers(root)
-            if kind == "device"
+            f"{DETAIL}/{path.as_posix()}" for path, kind in device_headers(root) if kind == "device"
         ]
         compiler = nvrtc.load(root)
         if compiler:

@@ -117,7 +117,9 @@ def target_of(root, path, name):
 
 
 def is_test(path):
-    return path.name.endswith(("_test.cc", "_fixture.hpp", "testing.hpp")) or "testing" in path.parts
+    return (
+        path.name.endswith(("_test.cc", "_fixture.hpp", "testing.hpp")) or "testing" in path.parts
+    )
 
 
 def check_system(root, path, folder, name):
@@ -137,7 +139,9 @@ def check_target(root, uses, path, folder, name, target):
     public = target.is_relative_to(root / "include")
     if folder is None:
         outside = other is not None and not public
-        return f'"{name}": public headers and examples include <tanada/...> only' if outside else None
+        return (
+            f'"{name}": public headers and examples include <tanada/...> only' if outside else None
+        )
     if other is None:
         return None
     if folder not in uses or other not in uses:

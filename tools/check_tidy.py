@@ -18,7 +18,7 @@ import sys
 import check_format
 import tree
 
-MODULES = ("base", "wire", "tier", "rpc", "port")
+MODULES = ("core", "seams", "backends", "rpc")
 LIST = "tools/complexity.txt"
 FINDING = re.compile(
     r"^(?P<path>/.+?):(?P<line>\d+):\d+: (?:warning|error): (?P<what>.*) \[(?P<check>[\w.,-]+)\]$",

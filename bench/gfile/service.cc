@@ -1,5 +1,6 @@
 // bench/gfile/service: what the host's side of gfile costs, without a GPU: threads write the
-// mailbox as kernels do (tanada/device/detail/rpc/ring.hpp), each request a miss of a 4 KiB page of mem://.
+// mailbox as kernels do (tanada/device/detail/rpc/ring.hpp), each request a miss of a 4 KiB page of
+// mem://.
 //
 //   bench_service [--json FILE] [--threads N[,N...]] [--only inline|files|latency|rate|idle]
 //                 [--seconds S]
@@ -361,7 +362,7 @@ double run_files(u32 warps, double seconds) {
   u64 count = 0;
   double const start = thread_s();
   double took = 0;
-  while ((took = thread_s() - start) < seconds)
+  for (; took < seconds; took = thread_s() - start)
     for (u32 i = 0; i < 16; i++) {
       on.step();
       count += kernels.round();

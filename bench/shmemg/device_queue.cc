@@ -1,6 +1,6 @@
-// What host code's one-sided operations on device memory cost: seams/gpu/device_queue.hpp beside the
-// runtime's synchronous copies, in turn. On two GPUs the peer is the second's memory, mapped for
-// the first; on one, another block of the same GPU.
+// What host code's one-sided operations on device memory cost: seams/gpu/device_queue.hpp beside
+// the runtime's synchronous copies, in turn. On two GPUs the peer is the second's memory, mapped
+// for the first; on one, another block of the same GPU.
 //
 //   bench_device_queue_cuda [--json FILE] [--rounds N] [--part latency|bandwidth|both]
 #include <cuda_runtime.h>

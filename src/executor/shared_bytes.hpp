@@ -1,5 +1,6 @@
 // executor/shared_bytes.hpp: the host writes bytes that a kernel may be copying under a version
-// check (tanada/device/detail/simt/copy.hpp: copy_from_host). Relaxed atomics where TSan watches, memcpy elsewhere.
+// check (tanada/device/detail/simt/copy.hpp: copy_from_host). Relaxed atomics where TSan watches,
+// memcpy elsewhere.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // The bootstrap contract in a job that an MPI has started, and what only that can be asked: every
 // process of it runs this program. What of the contract cannot hold here: MPI's launcher ends all
-// processes when one dies, so lost() tells of nobody, and nothing ends with peer_lost. tests/launch
-// sees that they end.
+// processes when one dies, so lost() tells of nobody, and nothing ends with peer_lost.
+// tests/e2e/launch sees that they end.
 #include <mpi.h>
 
 #include "contract/descriptor_contract.hpp"

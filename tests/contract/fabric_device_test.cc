@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdio>
 
-#include "pool/pool_fixture.hpp"
+#include "e2e/pool/pool_fixture.hpp"
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"
 #include "seams/fabric/fabric_plugin.hpp"

@@ -119,7 +119,8 @@ TEST(gfile_small, files_that_are_opened_again_take_one_request_each) {
   in.fill(300, 4'000);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // time stamps are settled
   instance on{[](tnd_gfile_config &config) {
-    config.device_tier_size = config.host_tier_size = 64 * 4096;
+    config.host_tier_size = 64 * 4096;
+    config.device_tier_size = config.host_tier_size;
     config.mapping = TND_GFILE_MAPPING_OFF;
   }};
   for (u32 pass = 1; pass <= 2; pass++) {
@@ -138,7 +139,8 @@ TEST(gfile_small, files_of_any_size_are_whole) {
       read_all(small_pages, in, 3, size);
       instance large_pages{[](tnd_gfile_config &config) {
         config.page_size = 131'072;
-        config.device_tier_size = config.host_tier_size = 16 * 131'072;
+        config.host_tier_size = 16 * 131'072;
+        config.device_tier_size = config.host_tier_size;
       }};
       read_all(large_pages, in, 3, size);
     }

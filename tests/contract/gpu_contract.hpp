@@ -1,5 +1,5 @@
-// The contract of seams/gpu/gpu.hpp, as a typed suite: Subject::open() gives the implementation that
-// the kernels of gpu_kernels.cu were compiled for.
+// The contract of seams/gpu/gpu.hpp, as a typed suite: Subject::open() gives the implementation
+// that the kernels of gpu_kernels.cu were compiled for.
 #pragma once
 
 #include <gtest/gtest.h>

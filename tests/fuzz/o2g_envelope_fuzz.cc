@@ -12,7 +12,7 @@
 
 #include "core/wire/o2g.hpp"
 #include "fuzz/input.hpp"
-#include "o2g/scripted_stream_set.hpp"
+#include "e2e/o2g/scripted_stream_set.hpp"
 #include "products/o2g/engine.hpp"
 
 namespace {

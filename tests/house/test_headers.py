@@ -68,6 +68,10 @@ def test_a_bad_device_header_is_found(tree_copy, text):
 
 
 def test_a_std_header_fails_under_nvrtc_where_it_is_installed(tree_copy):
-    plant(tree_copy, "include/tanada/device/detail/simt/planted.hpp", "#pragma once\n#include <cstdint>\n")
+    plant(
+        tree_copy,
+        "include/tanada/device/detail/simt/planted.hpp",
+        "#pragma once\n#include <cstdint>\n",
+    )
     compilers = "NVRTC" if nvrtc.load(tree_copy) else ""
     assert "".join(check_headers.check(tree_copy)).count("NVRTC") == len(compilers) // 5

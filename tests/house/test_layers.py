@@ -128,7 +128,14 @@ def test_the_build_gives_a_folder_its_own_include_paths(build_folder, tmp_path, 
     source = tmp_path / "planted.cc"
     source.write_text(f"{line}\n")
     done = subprocess.run(
-        ["c++", "-std=c++20", "-fsyntax-only", "-I", build_folder / "include_views/products/gfile", source],
+        [
+            "c++",
+            "-std=c++20",
+            "-fsyntax-only",
+            "-I",
+            build_folder / "include_views/products/gfile",
+            source,
+        ],
         capture_output=True,
         text=True,
     )
@@ -151,7 +158,14 @@ def test_device_headers_compile_from_a_zip_archive(tmp_path):
         source = tmp_path / "kernel.cc"
         source.write_text(f"#include <{header}>\n")
         subprocess.run(
-            ["c++", "-std=c++17", "-DTND_HOST_EXECUTOR", "-fsyntax-only", "-I", tmp_path / "include"]
+            [
+                "c++",
+                "-std=c++17",
+                "-DTND_HOST_EXECUTOR",
+                "-fsyntax-only",
+                "-I",
+                tmp_path / "include",
+            ]
             + ["-I", tmp_path / "include/compat", source],
             check=True,
         )

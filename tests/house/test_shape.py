@@ -8,8 +8,8 @@ def test_the_tree_is_in_shape(tree_copy):
 
 
 def test_a_planted_fault_is_reported_with_its_place(tree_copy):
-    (tree_copy / "src/base/planted.cc").write_text("void f() {\n  a(), b();\n}\n")
-    assert check_shape.check(tree_copy) == [f"src/base/planted.cc:2: {COMMA}"]
+    (tree_copy / "src/core/base/planted.cc").write_text("void f() {\n  a(), b();\n}\n")
+    assert check_shape.check(tree_copy) == [f"src/core/base/planted.cc:2: {COMMA}"]
 
 
 def in_function(statements):

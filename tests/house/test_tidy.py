@@ -5,7 +5,7 @@ import check_tidy
 import pytest
 
 ROOT = check_tidy.tree.ROOT
-SOURCE = "src/base/planted.cc"
+SOURCE = "src/core/base/planted.cc"
 COMPLEX = """int knot(int a, int b) {
   int found = 0;
   for (int i = 0; i < a; i++)
@@ -37,7 +37,7 @@ FAULT = """int drain(int count) {
 @pytest.fixture
 def small_tree(tmp_path):
     """One source, the settings of clang-tidy, and an empty list."""
-    (tmp_path / "src/base").mkdir(parents=True)
+    (tmp_path / "src/core/base").mkdir(parents=True)
     (tmp_path / "tools").mkdir()
     (tmp_path / check_tidy.LIST).write_text("# A list.\n")
     shutil.copy(ROOT / ".clang-tidy", tmp_path)

@@ -39,7 +39,7 @@ failed=0
 # The pool's daemon is $folder/bin/tanada-poold.
 TANADA_SITE=$site TANADA_BUILD=$folder timeout 400 python3 -m pytest -q -rs -p no:cacheprovider \
   --junitxml="$results/python.xml" \
-  tests/python/test_gpu.py tests/python/test_kernel_code.py tests/python/test_pool_gpu.py >"$results/python.log" 2>&1 || failed=1
+  tests/e2e/python/test_gpu.py tests/e2e/python/test_kernel_code.py tests/e2e/python/test_pool_gpu.py >"$results/python.log" 2>&1 || failed=1
 tail -60 "$results/python.log"
 for example in numba_read cupy_read; do
   PYTHONPATH=$site timeout 100 python3 examples/python/$example.py /dev/shm >"$results/$example.log" 2>&1 || failed=1

@@ -42,7 +42,7 @@ step() { # step NAME PROGRAM [ARGUMENT ...]
     tail -25 "$results/$name.log"
   fi
 }
-for name in cupy_arrays numba_arrays late_kernel cupy_streams; do step $name tests/python/shmem_arrays_gpu.py $name; done
-for name in calls words before by_hand left streams; do step $name tests/python/shmem_arrays.py $name; done
+for name in cupy_arrays numba_arrays late_kernel cupy_streams; do step $name tests/e2e/python/shmem_arrays_gpu.py $name; done
+for name in calls words before by_hand left streams; do step $name tests/e2e/python/shmem_arrays.py $name; done
 step example examples/python/shmem_halo.py
 exit $failed

@@ -1,5 +1,5 @@
-// backends/cuda/direct.hpp: the plugin's direct_ functions (seams/gpu/gpu_plugin.h): GPUDirect Storage
-// through cuFile.
+// backends/cuda/direct.hpp: the plugin's direct_ functions (seams/gpu/gpu_plugin.h): GPUDirect
+// Storage through cuFile.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// backends/file/local_device.cc: the part of local_reader that brings bytes to devices: reads into the
-// direct window, and which files are memory that kernels may read themselves.
+// backends/file/local_device.cc: the part of local_reader that brings bytes to devices: reads into
+// the direct window, and which files are memory that kernels may read themselves.
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/vfs.h>

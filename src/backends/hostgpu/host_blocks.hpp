@@ -1,5 +1,5 @@
-// backends/hostgpu/host_blocks.hpp: memory that is the host executor's device memory and is shared between
-// processes.
+// backends/hostgpu/host_blocks.hpp: memory that is the host executor's device memory and is shared
+// between processes.
 #pragma once
 
 #include <cstddef>

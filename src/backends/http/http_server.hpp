@@ -1,5 +1,5 @@
-// backends/http/http_server.hpp: a few read-only pages over HTTP on loopback, by cpp-httplib. A library
-// of its own, tanada_http: libtanada.so does not need it.
+// backends/http/http_server.hpp: a few read-only pages over HTTP on loopback, by cpp-httplib. A
+// library of its own, tanada_http: libtanada.so does not need it.
 #pragma once
 
 #include <cstdint>

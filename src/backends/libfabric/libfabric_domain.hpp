@@ -1,5 +1,5 @@
-// backends/libfabric/libfabric_domain.hpp: a provider that was found, and libfabric's objects above its
-// endpoints.
+// backends/libfabric/libfabric_domain.hpp: a provider that was found, and libfabric's objects above
+// its endpoints.
 #pragma once
 
 #include "backends/libfabric/libfabric_endpoint.hpp"

@@ -1,5 +1,6 @@
-// backends/libfabric/libfabric_endpoint.hpp: fabric_endpoint over libfabric, https://libfabric.org, 1.17
-// or newer. In the library tanada_fabric, which needs libfabric; nothing else of ours does.
+// backends/libfabric/libfabric_endpoint.hpp: fabric_endpoint over libfabric,
+// https://libfabric.org, 1.17 or newer. In the library tanada_fabric, which needs libfabric;
+// nothing else of ours does.
 #pragma once
 
 #include <memory>

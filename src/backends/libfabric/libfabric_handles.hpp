@@ -1,4 +1,5 @@
-// backends/libfabric/libfabric_handles.hpp: libfabric's objects, closed by their owner's destructor.
+// backends/libfabric/libfabric_handles.hpp: libfabric's objects, closed by their owner's
+// destructor.
 #pragma once
 
 #include <rdma/fabric.h>

@@ -1,5 +1,5 @@
-// backends/libfabric/libfabric_parts.hpp: the pieces in which vectors of atomics go to libfabric, and
-// whose they are.
+// backends/libfabric/libfabric_parts.hpp: the pieces in which vectors of atomics go to libfabric,
+// and whose they are.
 #pragma once
 
 #include <rdma/fabric.h>

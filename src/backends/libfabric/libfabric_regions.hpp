@@ -1,5 +1,5 @@
-// backends/libfabric/libfabric_regions.hpp: memory that one endpoint has registered: regions by number,
-// and the cache.
+// backends/libfabric/libfabric_regions.hpp: memory that one endpoint has registered: regions by
+// number, and the cache.
 #pragma once
 
 #include <unordered_map>

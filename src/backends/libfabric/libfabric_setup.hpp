@@ -1,5 +1,5 @@
-// backends/libfabric/libfabric_setup.hpp: what libfabric must know before it is first used: it reads its
-// environment once.
+// backends/libfabric/libfabric_setup.hpp: what libfabric must know before it is first used: it
+// reads its environment once.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// backends/libfabric/shm_name.hpp: names of shared memory that tell which process made them, so that peers
-// see it die. libfabric's shm provider (1.17) does not see it.
+// backends/libfabric/shm_name.hpp: names of shared memory that tell which process made them, so
+// that peers see it die. libfabric's shm provider (1.17) does not see it.
 #pragma once
 
 #include <string>

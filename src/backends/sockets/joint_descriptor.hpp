@@ -1,5 +1,5 @@
-// backends/sockets/joint_descriptor.hpp: one descriptor that is readable while one of several is, or
-// while it is raised.
+// backends/sockets/joint_descriptor.hpp: one descriptor that is readable while one of several is,
+// or while it is raised.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// backends/sockets/shared_socket.hpp: sockets that stay the program's while a stream_set reads them.
+// backends/sockets/shared_socket.hpp: sockets that stay the program's while a stream_set reads
+// them.
 #pragma once
 
 #include "seams/stream/stream_set.hpp"

@@ -1,4 +1,5 @@
-// backends/sockets/socket_options.hpp: how the sockets of a stream_set are made, whatever drives them.
+// backends/sockets/socket_options.hpp: how the sockets of a stream_set are made, whatever drives
+// them.
 #pragma once
 
 #include "seams/stream/stream_set.hpp"

@@ -1,6 +1,6 @@
-// backends/sockets/socket_stream_set.hpp: what sets of the system's sockets have in common, whatever
-// drives them: the table of connections, sending, finding the lost, accepting when descriptors run
-// out, sleeping and waking.
+// backends/sockets/socket_stream_set.hpp: what sets of the system's sockets have in common,
+// whatever drives them: the table of connections, sending, finding the lost, accepting when
+// descriptors run out, sleeping and waking.
 //
 // An implementation adds drive(), in which it serves what has come and then calls tend(), and the
 // calls that say what the kernel is to watch.

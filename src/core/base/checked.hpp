@@ -1,5 +1,5 @@
-// core/base/checked.hpp: arithmetic on sizes and offsets that come from outside. False, and `sum` or
-// `product` unspecified, when the exact value does not fit.
+// core/base/checked.hpp: arithmetic on sizes and offsets that come from outside. False, and `sum`
+// or `product` unspecified, when the exact value does not fit.
 #pragma once
 
 #include <concepts>

@@ -1,5 +1,5 @@
-// core/base/config.hpp: settings from the environment. A value that does not parse is an error, not a
-// default.
+// core/base/config.hpp: settings from the environment. A value that does not parse is an error, not
+// a default.
 #pragma once
 
 #include <cstdint>

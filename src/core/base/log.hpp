@@ -1,5 +1,5 @@
-// core/base/log.hpp: one line on stderr for each thing that goes wrong, said where it is first known.
-// The level comes from TND_LOG (off, error, warning, info, debug; default warning).
+// core/base/log.hpp: one line on stderr for each thing that goes wrong, said where it is first
+// known. The level comes from TND_LOG (off, error, warning, info, debug; default warning).
 #pragma once
 
 #include <string>

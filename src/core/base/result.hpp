@@ -1,4 +1,5 @@
-// core/base/result.hpp: a value or a status. C++20 has no std::expected; this is the part of it we need.
+// core/base/result.hpp: a value or a status. C++20 has no std::expected; this is the part of it we
+// need.
 #pragma once
 
 #include <utility>

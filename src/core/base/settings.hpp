@@ -1,5 +1,5 @@
-// core/base/settings.hpp: environment variables that begin with TND_ are ours, and one that is not known
-// is an error.
+// core/base/settings.hpp: environment variables that begin with TND_ are ours, and one that is not
+// known is an error.
 #pragma once
 
 #include <span>

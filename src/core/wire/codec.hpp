@@ -1,6 +1,6 @@
-// core/wire/codec.hpp: values to bytes and back. Integers are little-endian and unaligned, texts carry a
-// 16-bit length, lists a 32-bit count. A message names its fields once, in `fields`, for both
-// directions.
+// core/wire/codec.hpp: values to bytes and back. Integers are little-endian and unaligned, texts
+// carry a 16-bit length, lists a 32-bit count. A message names its fields once, in `fields`, for
+// both directions.
 #pragma once
 
 #include <array>

@@ -4,8 +4,8 @@ namespace tanada::wire::o2g {
 
 namespace {
 
-// An atomic's operands and compared values are bounded by products/o2g/atomic.hpp; here only what every
-// receiver may refuse.
+// An atomic's operands and compared values are bounded by products/o2g/atomic.hpp; here only what
+// every receiver may refuse.
 constexpr uint64_t atomic_size_max = 1 << 16;
 
 uint64_t size_max(kind what) {

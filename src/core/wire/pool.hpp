@@ -1,10 +1,10 @@
 // core/wire/pool.hpp: what a client of the pool and its daemon say to each other, over one stream.
 //
 // A frame is a header, a body (one message) and data (bytes of objects). Client and server first
-// shake hands: hello, challenge, proof, welcome, see products/pool/auth.hpp; `identify` may come before.
-// Then each request is answered by one frame of the same kind and tag, in any order; `close`,
-// `note` and `mapped_reads` have no answer. An answer with a status other than 0 has a text as its
-// body.
+// shake hands: hello, challenge, proof, welcome, see products/pool/auth.hpp; `identify` may come
+// before. Then each request is answered by one frame of the same kind and tag, in any order;
+// `close`, `note` and `mapped_reads` have no answer. An answer with a status other than 0 has a
+// text as its body.
 #pragma once
 
 #include "core/wire/codec.hpp"

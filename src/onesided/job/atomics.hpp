@@ -1,5 +1,5 @@
-// onesided/job/atomics.hpp: updates of mapped memory by this processor, at once for all who update it so,
-// here or elsewhere.
+// onesided/job/atomics.hpp: updates of mapped memory by this processor, at once for all who update
+// it so, here or elsewhere.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// onesided/job/bounce.hpp: memory of our own that puts of middle size are sent from, so that their source
-// is the caller's again at once.
+// onesided/job/bounce.hpp: memory of our own that puts of middle size are sent from, so that their
+// source is the caller's again at once.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// onesided/job/context.hpp: one-sided operations of host code: loads and stores where the target is mapped,
-// the fabric elsewhere, a queue of the device where either side is its memory. What shmem and comex
-// call.
+// onesided/job/context.hpp: one-sided operations of host code: loads and stores where the target is
+// mapped, the fabric elsewhere, a queue of the device where either side is its memory. What shmem
+// and comex call.
 #pragma once
 
 #include <cstring>

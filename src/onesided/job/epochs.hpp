@@ -1,5 +1,5 @@
-// onesided/job/epochs.hpp: what of a context is under way, so that its quiet waits for what was started
-// before it and for nothing else.
+// onesided/job/epochs.hpp: what of a context is under way, so that its quiet waits for what was
+// started before it and for nothing else.
 #pragma once
 
 #include <array>

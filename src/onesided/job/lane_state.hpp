@@ -1,4 +1,5 @@
-// onesided/job/lane_state.hpp: what is inside a lane; for lane.cc, lane_wait.cc and remote.cc alone.
+// onesided/job/lane_state.hpp: what is inside a lane; for lane.cc, lane_wait.cc and remote.cc
+// alone.
 #pragma once
 
 #include <deque>

@@ -1,6 +1,6 @@
-// onesided/job/staging.hpp: one-sided operations on device memory of PEs that no queue of ours reaches,
-// through host memory on both sides; and calls: what the library at another PE is asked to do to
-// its host memory.
+// onesided/job/staging.hpp: one-sided operations on device memory of PEs that no queue of ours
+// reaches, through host memory on both sides; and calls: what the library at another PE is asked to
+// do to its host memory.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// onesided/job/staging_wire.hpp: what stagers say to one another: frames of records. All of it is checked
-// before it is used: these are pure functions.
+// onesided/job/staging_wire.hpp: what stagers say to one another: frames of records. All of it is
+// checked before it is used: these are pure functions.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// onesided/job/symmetric_map.hpp: where the symmetric memory of each PE lies, and whether a processor here
-// reaches it.
+// onesided/job/symmetric_map.hpp: where the symmetric memory of each PE lies, and whether a
+// processor here reaches it.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// onesided/job/turns.hpp: whose turn it is at an endpoint that several threads use, and how whoever waits
-// there goes on without news: looking at once, then letting others run, then asleep in the
+// onesided/job/turns.hpp: whose turn it is at an endpoint that several threads use, and how whoever
+// waits there goes on without news: looking at once, then letting others run, then asleep in the
 // endpoint. For lane_state.hpp and staging_state.hpp alone.
 #pragma once
 

@@ -1,5 +1,5 @@
-// onesided/swap/agent.hpp: who moves the memory of a node's processes, and serves pages of those that
-// are away. One a node.
+// onesided/swap/agent.hpp: who moves the memory of a node's processes, and serves pages of those
+// that are away. One a node.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// onesided/swap/board.hpp: what the processes of a node know of one another's memory, in memory that
-// they share.
+// onesided/swap/board.hpp: what the processes of a node know of one another's memory, in memory
+// that they share.
 #pragma once
 
 #include <atomic>

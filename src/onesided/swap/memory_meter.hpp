@@ -1,4 +1,5 @@
-// onesided/swap/memory_meter.hpp: how much DRAM the processes of a node have, by what the system says.
+// onesided/swap/memory_meter.hpp: how much DRAM the processes of a node have, by what the system
+// says.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// onesided/swap/need_history.hpp: whether a process will need all of its memory when its wait is over,
-// by what followed its waits before.
+// onesided/swap/need_history.hpp: whether a process will need all of its memory when its wait is
+// over, by what followed its waits before.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// onesided/swap/residence.hpp: a process's side of the board: where it waits, and how it reaches the
-// memory of others.
+// onesided/swap/residence.hpp: a process's side of the board: where it waits, and how it reaches
+// the memory of others.
 #pragma once
 
 #include <atomic>

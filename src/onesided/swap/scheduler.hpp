@@ -1,5 +1,5 @@
-// onesided/swap/scheduler.hpp: who runs, whose memory leaves and whose comes, as a function of what is
-// known of a node.
+// onesided/swap/scheduler.hpp: who runs, whose memory leaves and whose comes, as a function of what
+// is known of a node.
 #pragma once
 
 #include <array>

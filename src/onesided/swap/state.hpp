@@ -1,5 +1,6 @@
-// onesided/swap/state.hpp: what a process and its memory are doing. The names are those of Matsumiya
-// and Endo, "PGAS runtime with multi-tier memory including flash SSD", section 3.2 and figure 4.
+// onesided/swap/state.hpp: what a process and its memory are doing. The names are those of
+// Matsumiya and Endo, "PGAS runtime with multi-tier memory including flash SSD", section 3.2 and
+// figure 4.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// onesided/swap/swap_object.hpp: where pages are that left DRAM: an object of a store for each process
-// of a node.
+// onesided/swap/swap_object.hpp: where pages are that left DRAM: an object of a store for each
+// process of a node.
 #pragma once
 
 #include <memory>

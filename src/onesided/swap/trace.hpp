@@ -1,5 +1,5 @@
-// onesided/swap/trace.hpp: states of a node's processes over time, as a file for chrome://tracing or
-// Perfetto.
+// onesided/swap/trace.hpp: states of a node's processes over time, as a file for chrome://tracing
+// or Perfetto.
 #pragma once
 
 #include <cstdio>

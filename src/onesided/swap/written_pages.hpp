@@ -1,5 +1,5 @@
-// onesided/swap/written_pages.hpp: which pages of its own memory a process has written since they were
-// read from its swap object.
+// onesided/swap/written_pages.hpp: which pages of its own memory a process has written since they
+// were read from its swap object.
 #pragma once
 
 #include <memory>

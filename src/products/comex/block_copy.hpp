@@ -1,5 +1,5 @@
-// products/comex/block_copy.hpp: blocks to where they lie one behind the other, and back. Those of the sizes
-// of numbers are moved without a call.
+// products/comex/block_copy.hpp: blocks to where they lie one behind the other, and back. Those of
+// the sizes of numbers are moved without a call.
 #pragma once
 
 #include <cstring>

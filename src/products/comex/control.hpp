@@ -1,4 +1,5 @@
-// products/comex/control.hpp: what the processes of a job coordinate by: the control memory of each.
+// products/comex/control.hpp: what the processes of a job coordinate by: the control memory of
+// each.
 #pragma once
 
 #include "products/comex/engine.hpp"

@@ -1,5 +1,5 @@
-// products/comex/device_memory.hpp: memory of its device that each process gives by pieces, named by the
-// addresses that their owner has.
+// products/comex/device_memory.hpp: memory of its device that each process gives by pieces, named
+// by the addresses that their owner has.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// products/comex/engine.hpp: one-sided operations between the processes of a job on memory that each gives
-// for itself: what comex.h is made of, but for groups and messages, which are the MPI's.
+// products/comex/engine.hpp: one-sided operations between the processes of a job on memory that
+// each gives for itself: what comex.h is made of, but for groups and messages, which are the MPI's.
 #pragma once
 
 #include <array>

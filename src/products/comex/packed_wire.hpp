@@ -1,5 +1,5 @@
-// products/comex/packed_wire.hpp: what is asked of the memory of a process of another node: blocks, packed
-// into one request. All of it is checked before it is used: these are pure functions.
+// products/comex/packed_wire.hpp: what is asked of the memory of a process of another node: blocks,
+// packed into one request. All of it is checked before it is used: these are pure functions.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// products/comex/refusal.hpp: why something was not done, for the call's one line: kept, and not said yet.
+// products/comex/refusal.hpp: why something was not done, for the call's one line: kept, and not
+// said yet.
 #pragma once
 
 #include "core/base/log.hpp"

@@ -1,4 +1,5 @@
-// products/comex/swap_agent.hpp: what moves the memory of a node's processes, as the settings have it.
+// products/comex/swap_agent.hpp: what moves the memory of a node's processes, as the settings have
+// it.
 #pragma once
 
 #include <atomic>

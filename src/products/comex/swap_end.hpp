@@ -1,5 +1,5 @@
-// products/comex/swap_end.hpp: memory that leaves DRAM, between the last call of the library and the end of
-// each process.
+// products/comex/swap_end.hpp: memory that leaves DRAM, between the last call of the library and
+// the end of each process.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// products/comex/swapping.hpp: memory that leaves DRAM while its process waits, as the engine and its
-// callers see it.
+// products/comex/swapping.hpp: memory that leaves DRAM while its process waits, as the engine and
+// its callers see it.
 #pragma once
 
 #include <atomic>

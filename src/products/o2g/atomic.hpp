@@ -1,6 +1,6 @@
-// products/o2g/atomic.hpp: operations on elements of remote memory, applied in order of arrival under the
-// target's lock. Those on integers of up to 8 bytes are atomic also towards the target's own
-// processor atomics.
+// products/o2g/atomic.hpp: operations on elements of remote memory, applied in order of arrival
+// under the target's lock. Those on integers of up to 8 bytes are atomic also towards the target's
+// own processor atomics.
 #pragma once
 
 #include <cstddef>

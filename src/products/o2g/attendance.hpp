@@ -1,5 +1,5 @@
-// products/o2g/attendance.hpp: who drives. A program that calls the engine drives it itself; while it does
-// not call for a tick, a thread takes over and sleeps in the kernel until something comes.
+// products/o2g/attendance.hpp: who drives. A program that calls the engine drives it itself; while
+// it does not call for a tick, a thread takes over and sleeps in the kernel until something comes.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// products/o2g/engine.hpp: messages that are matched when they arrive, and one-sided operations that are
-// applied when they arrive.
+// products/o2g/engine.hpp: messages that are matched when they arrive, and one-sided operations
+// that are applied when they arrive.
 //
 // An engine is one endpoint: an address, the peers it talks to, the receives that were posted.
 // Bytes come through a port::stream_set. Whoever waits, drives: poll() handles what has come, in

@@ -1,7 +1,7 @@
-// products/o2g/engine_core.hpp: the engine, in parts: post.cc (requests), gather.cc (operations), arrive.cc
-// (what comes), link.cc (bytes to and from a connection), remote.cc (one-sided operations),
-// peers.cc (who they are), connect.cc (connections: made, greeted, lost), engine_core.cc (who
-// drives), leave.cc (requests that find somebody driving).
+// products/o2g/engine_core.hpp: the engine, in parts: post.cc (requests), gather.cc (operations),
+// arrive.cc (what comes), link.cc (bytes to and from a connection), remote.cc (one-sided
+// operations), peers.cc (who they are), connect.cc (connections: made, greeted, lost),
+// engine_core.cc (who drives), leave.cc (requests that find somebody driving).
 #pragma once
 
 #include <atomic>

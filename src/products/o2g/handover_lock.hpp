@@ -1,5 +1,5 @@
-// products/o2g/handover_lock.hpp: a lock that callers who must not wait pass: they leave their work to its
-// holder.
+// products/o2g/handover_lock.hpp: a lock that callers who must not wait pass: they leave their work
+// to its holder.
 #pragma once
 
 #include <atomic>

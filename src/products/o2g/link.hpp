@@ -1,4 +1,5 @@
-// products/o2g/link.hpp: one connection to a peer: what is still to be said, and what is being said.
+// products/o2g/link.hpp: one connection to a peer: what is still to be said, and what is being
+// said.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// products/o2g/match.hpp: which receive gets which message, in MPI's order. Posted receives and messages
-// that nobody expected stand in two queues; each finds the oldest of the other that matches. Ten
-// thousand entries cost as one: both queues are hashed.
+// products/o2g/match.hpp: which receive gets which message, in MPI's order. Posted receives and
+// messages that nobody expected stand in two queues; each finds the oldest of the other that
+// matches. Ten thousand entries cost as one: both queues are hashed.
 //
 // A receive matches by (tag & ~ignore) and by source, or by any source. Receives with the same
 // `ignore` and the same way of naming a source are of one class, with a hash table of its own

@@ -1,4 +1,5 @@
-// products/o2g/patience.hpp: whether acknowledgements wait a moment for what the program is about to send.
+// products/o2g/patience.hpp: whether acknowledgements wait a moment for what the program is about
+// to send.
 #pragma once
 
 #include <algorithm>

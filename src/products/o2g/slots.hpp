@@ -1,5 +1,5 @@
-// products/o2g/slots.hpp: numbers that a peer hands back, for things that wait for its answer. An old or
-// made-up number finds nothing.
+// products/o2g/slots.hpp: numbers that a peer hands back, for things that wait for its answer. An
+// old or made-up number finds nothing.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// products/pool/api_calls.hpp: what the calls of tanada/pool.h share: the objects behind its handles, and
-// checks of what callers give.
+// products/pool/api_calls.hpp: what the calls of tanada/pool.h share: the objects behind its
+// handles, and checks of what callers give.
 #pragma once
 
 #include <tanada/pool.h>

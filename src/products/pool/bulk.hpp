@@ -1,5 +1,5 @@
-// products/pool/bulk.hpp: copies and checksums of objects' bytes, by several threads where there is much and
-// processors are idle.
+// products/pool/bulk.hpp: copies and checksums of objects' bytes, by several threads where there is
+// much and processors are idle.
 #pragma once
 
 #include <sys/uio.h>

@@ -1,5 +1,5 @@
-// products/pool/shared.hpp: what the daemon shows of a namespace to the clients on its node, read-only,
-// beside objects' bytes.
+// products/pool/shared.hpp: what the daemon shows of a namespace to the clients on its node,
+// read-only, beside objects' bytes.
 #pragma once
 
 #include <atomic>

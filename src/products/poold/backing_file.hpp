@@ -1,5 +1,5 @@
-// products/poold/backing_file.hpp: the file that the pool's memory is mapped from, and what somebody took
-// away of it.
+// products/poold/backing_file.hpp: the file that the pool's memory is mapped from, and what
+// somebody took away of it.
 #pragma once
 
 #include <atomic>

@@ -2,7 +2,6 @@
 
 #include <tanada/status.h>
 
-
 #include "backends/sockets/socket_stream.hpp"
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"

@@ -1,4 +1,5 @@
-// products/poold/durable.hpp: the journal over the pool's log: files on flash, or beside a backing file.
+// products/poold/durable.hpp: the journal over the pool's log: files on flash, or beside a backing
+// file.
 #pragma once
 
 #include <condition_variable>

@@ -1,4 +1,5 @@
-// products/poold/gaps.hpp: names of which the log tells other things than the catalog, because it failed.
+// products/poold/gaps.hpp: names of which the log tells other things than the catalog, because it
+// failed.
 #pragma once
 
 #include <map>

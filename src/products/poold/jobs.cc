@@ -1,5 +1,5 @@
-// products/poold/jobs.cc: what a session does to an object's bytes itself: copying, clearing and summing, in
-// bounded turns.
+// products/poold/jobs.cc: what a session does to an object's bytes itself: copying, clearing and
+// summing, in bounded turns.
 #include <algorithm>
 #include <cstring>
 

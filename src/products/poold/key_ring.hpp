@@ -1,4 +1,5 @@
-// products/poold/key_ring.hpp: the keys of clients, which a reload replaces while sessions read them.
+// products/poold/key_ring.hpp: the keys of clients, which a reload replaces while sessions read
+// them.
 #pragma once
 
 #include <memory>

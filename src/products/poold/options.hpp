@@ -1,4 +1,5 @@
-// products/poold/options.hpp: the daemon's settings: flags win over the environment, that over the file.
+// products/poold/options.hpp: the daemon's settings: flags win over the environment, that over the
+// file.
 #pragma once
 
 #include <tanada/pool.h>

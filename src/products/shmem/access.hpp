@@ -1,6 +1,6 @@
-// products/shmem/access.hpp: what the calls on symmetric memory consist of. What takes a few nanoseconds is
-// inlined into the exported functions: so kinds and sizes are constants there, and the call's name
-// is looked at in the cold part alone.
+// products/shmem/access.hpp: what the calls on symmetric memory consist of. What takes a few
+// nanoseconds is inlined into the exported functions: so kinds and sizes are constants there, and
+// the call's name is looked at in the cold part alone.
 #pragma once
 
 #include <array>

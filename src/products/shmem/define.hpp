@@ -1,5 +1,5 @@
-// products/shmem/define.hpp: how each public call is defined: pshmem_x is the function, shmem_x a weak name
-// of it (section 10).
+// products/shmem/define.hpp: how each public call is defined: pshmem_x is the function, shmem_x a
+// weak name of it (section 10).
 #pragma once
 
 #include <exception>

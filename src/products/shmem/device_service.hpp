@@ -1,5 +1,5 @@
-// products/shmem/device_service.hpp: the view of one job's kernels, and the thread that answers them and
-// tells them of PEs that are lost.
+// products/shmem/device_service.hpp: the view of one job's kernels, and the thread that answers
+// them and tells them of PEs that are lost.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// products/shmem/device_side.hpp: what kernels see of the job, and who answers them: the host's side of
-// src/products/shmem/device.
+// products/shmem/device_side.hpp: what kernels see of the job, and who answers them: the host's
+// side of src/products/shmem/device.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// products/shmem/fatal.hpp: how a call ends that can return no error: one line that names call, PE and
-// address, then the job is over.
+// products/shmem/fatal.hpp: how a call ends that can return no error: one line that names call, PE
+// and address, then the job is over.
 #pragma once
 
 #include <exception>

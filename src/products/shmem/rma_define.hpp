@@ -1,5 +1,5 @@
-// products/shmem/rma_define.hpp: the families that exist by type, by width in bits, and for bytes: NAME put
-// SUFFIX, with UNIT bytes an element.
+// products/shmem/rma_define.hpp: the families that exist by type, by width in bits, and for bytes:
+// NAME put SUFFIX, with UNIT bytes an element.
 #pragma once
 
 #include "products/shmem/access.hpp"

@@ -1,5 +1,5 @@
-// products/shmem/runtime.hpp: what this process is in an OpenSHMEM job between the first init and the last
-// finalize.
+// products/shmem/runtime.hpp: what this process is in an OpenSHMEM job between the first init and
+// the last finalize.
 #pragma once
 
 #include <atomic>

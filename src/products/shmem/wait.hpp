@@ -1,4 +1,5 @@
-// products/shmem/wait.hpp: conditions on words of this PE's memory that others change, and waiting for them.
+// products/shmem/wait.hpp: conditions on words of this PE's memory that others change, and waiting
+// for them.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// seams/fabric/fabric_plugin.hpp: everything that crosses between the core and libtanada_fabric.so: one
-// versioned table.
+// seams/fabric/fabric_plugin.hpp: everything that crosses between the core and libtanada_fabric.so:
+// one versioned table.
 #pragma once
 
 #include <memory>

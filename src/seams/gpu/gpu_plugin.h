@@ -1,5 +1,6 @@
-/* seams/gpu/gpu_plugin.h: everything that crosses between the core and libtanada_cuda.so: one versioned
- * table of C functions. All return a tnd_status and leave the reason in last_message(). */
+/* seams/gpu/gpu_plugin.h: everything that crosses between the core and libtanada_cuda.so: one
+ * versioned table of C functions. All return a tnd_status and leave the reason in last_message().
+ */
 #ifndef TANADA_PORT_GPU_PLUGIN_H
 #define TANADA_PORT_GPU_PLUGIN_H
 

@@ -1,5 +1,5 @@
-// products/comex/armci/define.hpp: how the public calls are defined: PARMCI_x is the function, ARMCI_x a
-// weak name of it, so that a library which profiles can stand between them.
+// products/comex/armci/define.hpp: how the public calls are defined: PARMCI_x is the function,
+// ARMCI_x a weak name of it, so that a library which profiles can stand between them.
 #pragma once
 
 #include <exception>

@@ -1,5 +1,5 @@
-// products/comex/armci/fatal.hpp: what a call does with what it does not accept: a line on stderr that names
-// call, rank and values, and then its status, or the end of the job where it has none.
+// products/comex/armci/fatal.hpp: what a call does with what it does not accept: a line on stderr
+// that names call, rank and values, and then its status, or the end of the job where it has none.
 #pragma once
 
 namespace tanada::comex::armci {

@@ -1,5 +1,5 @@
-// products/comex/armci/messages.hpp: who takes part in a collective call, what its elements are, and
-// messages on their way.
+// products/comex/armci/messages.hpp: who takes part in a collective call, what its elements are,
+// and messages on their way.
 #pragma once
 
 #include <compat/comex/comex.h>

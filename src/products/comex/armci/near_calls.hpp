@@ -1,5 +1,5 @@
-// products/comex/armci/near_calls.hpp: broadcasts and reductions of all ranks by memory that all of them
-// have, where they are of one node.
+// products/comex/armci/near_calls.hpp: broadcasts and reductions of all ranks by memory that all of
+// them have, where they are of one node.
 #pragma once
 
 #include <cstddef>

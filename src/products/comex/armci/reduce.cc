@@ -1,4 +1,5 @@
-// products/comex/armci/reduce.cc: sums, products, extremes and logical operations over all ranks of a group.
+// products/comex/armci/reduce.cc: sums, products, extremes and logical operations over all ranks of
+// a group.
 #include <algorithm>
 #include <cmath>
 #include <span>

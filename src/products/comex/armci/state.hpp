@@ -1,5 +1,5 @@
-// products/comex/armci/state.hpp: what the library knows between init and finalize. One thread calls at a
-// time, so that nothing is locked.
+// products/comex/armci/state.hpp: what the library knows between init and finalize. One thread
+// calls at a time, so that nothing is locked.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// products/comex/armci/strided.cc: strided transfers. comex joins pieces that touch; here a shape that
-// cannot be is refused, where comex would end the job.
+// products/comex/armci/strided.cc: strided transfers. comex joins pieces that touch; here a shape
+// that cannot be is refused, where comex would end the job.
 #include "products/comex/armci/define.hpp"
 #include "products/comex/armci/shape.hpp"
 #include "products/comex/armci/transfer.hpp"

@@ -1,5 +1,5 @@
-// products/comex/armci/transfer.cc: contiguous transfers, vectors, single values, and waiting for transfers.
-// All name ranks of the world.
+// products/comex/armci/transfer.cc: contiguous transfers, vectors, single values, and waiting for
+// transfers. All name ranks of the world.
 #include <cstring>
 
 #include "products/comex/armci/define.hpp"

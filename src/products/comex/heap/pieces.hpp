@@ -1,4 +1,5 @@
-// products/comex/heap/pieces.hpp: the memory that a process gives and allocates of its heap, by pieces.
+// products/comex/heap/pieces.hpp: the memory that a process gives and allocates of its heap, by
+// pieces.
 #pragma once
 
 #include <atomic>

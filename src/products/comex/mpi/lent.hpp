@@ -1,5 +1,5 @@
-// products/comex/mpi/lent.hpp: memory of this process that MPI has for longer than a call: while it has any,
-// all of it stays.
+// products/comex/mpi/lent.hpp: memory of this process that MPI has for longer than a call: while it
+// has any, all of it stays.
 #pragma once
 
 #include <mpi.h>

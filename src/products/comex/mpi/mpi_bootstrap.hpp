@@ -1,5 +1,5 @@
-// products/comex/mpi/mpi_bootstrap.hpp: a job's processes that an MPI has started, by a communicator of them
-// all.
+// products/comex/mpi/mpi_bootstrap.hpp: a job's processes that an MPI has started, by a
+// communicator of them all.
 #pragma once
 
 #include <mpi.h>

@@ -1,5 +1,5 @@
-// products/comex/mpi/outside.hpp: where this process waits for others in MPI, as programs call it beside
-// ours.
+// products/comex/mpi/outside.hpp: where this process waits for others in MPI, as programs call it
+// beside ours.
 #pragma once
 
 #include <mpi.h>

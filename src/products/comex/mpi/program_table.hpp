@@ -1,6 +1,6 @@
-// products/comex/mpi/program_table.hpp: the calls of MPI that programs make beside ours and that wait, or
-// have memory afterwards: C's, Fortran's and those of mpi_f08 are made of the same rows. Who
-// includes this defines what a row is before it names PROGRAM_CALLS:
+// products/comex/mpi/program_table.hpp: the calls of MPI that programs make beside ours and that
+// wait, or have memory afterwards: C's, Fortran's and those of mpi_f08 are made of the same rows.
+// Who includes this defines what a row is before it names PROGRAM_CALLS:
 //
 //   SENDS       waits for what STARTED starts, which has the same arguments and a request; that
 //   one, too RECEIVES    the same, and has a status at the end that STARTED does not have

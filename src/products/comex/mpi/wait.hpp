@@ -1,4 +1,5 @@
-// products/comex/mpi/wait.hpp: waiting for MPI that lets others run, and who shares memory. For libarmci.
+// products/comex/mpi/wait.hpp: waiting for MPI that lets others run, and who shares memory. For
+// libarmci.
 #pragma once
 
 #include <mpi.h>

@@ -1,4 +1,5 @@
-// products/comex/mpi/wait_away.hpp: waiting in MPI for a process of comex, whose memory may leave meanwhile.
+// products/comex/mpi/wait_away.hpp: waiting in MPI for a process of comex, whose memory may leave
+// meanwhile.
 #pragma once
 
 #include <mpi.h>

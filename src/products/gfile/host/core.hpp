@@ -1,5 +1,5 @@
-// products/gfile/host/core.hpp: the host's half of gfile as one state machine: files, the host tier,
-// write-back.
+// products/gfile/host/core.hpp: the host's half of gfile as one state machine: files, the host
+// tier, write-back.
 //
 // It blocks on nothing and knows no threads: the engine calls it under one lock with what kernels
 // ask and what stores complete, and posts what it leaves in the outbox. Simulations drive it the

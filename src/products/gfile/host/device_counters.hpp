@@ -1,5 +1,5 @@
-// products/gfile/host/device_counters.hpp: what kernels count in device memory, as the host reads it while
-// they run.
+// products/gfile/host/device_counters.hpp: what kernels count in device memory, as the host reads
+// it while they run.
 #pragma once
 
 #include <mutex>

@@ -1,5 +1,5 @@
-// products/gfile/host/engine.hpp: the threads (or the simulation's single one) that move the core: poll the
-// ring, post to the stores, reap them.
+// products/gfile/host/engine.hpp: the threads (or the simulation's single one) that move the core:
+// poll the ring, post to the stores, reap them.
 //
 // Thread 0, the dispatcher, polls the ring and runs the core: requests come so cheap that one
 // processor takes in more than a GPU asks for, and what the core touches stays in its cache. What

@@ -1,5 +1,5 @@
-// products/gfile/host/exit_flush.hpp: instances that are alive when the process calls exit() write back what
-// kernels have written.
+// products/gfile/host/exit_flush.hpp: instances that are alive when the process calls exit() write
+// back what kernels have written.
 #pragma once
 
 #include "products/gfile/host/session.hpp"

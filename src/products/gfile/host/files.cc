@@ -1,4 +1,5 @@
-// products/gfile/host/files.cc: the records of files, the order of what is done to one, unlink and shutdown.
+// products/gfile/host/files.cc: the records of files, the order of what is done to one, unlink and
+// shutdown.
 #include <algorithm>
 
 #include "core/base/assert.hpp"

@@ -1,6 +1,6 @@
-// products/gfile/host/frame_set.hpp: frames that the host fills for kernels, and the table that says what is
-// in them. The host tier is one, in host memory, whose table kernels read too; the direct window
-// another, in device memory. Frames of all sets are numbered in one row.
+// products/gfile/host/frame_set.hpp: frames that the host fills for kernels, and the table that
+// says what is in them. The host tier is one, in host memory, whose table kernels read too; the
+// direct window another, in device memory. Frames of all sets are numbered in one row.
 #pragma once
 
 #include <tanada/device/detail/tier/table.hpp>

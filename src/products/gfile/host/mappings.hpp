@@ -1,5 +1,5 @@
-// products/gfile/host/mappings.hpp: the mapper of an instance: files mapped and registered in a thread of
-// its own, since pinning the pages of a large one takes long.
+// products/gfile/host/mappings.hpp: the mapper of an instance: files mapped and registered in a
+// thread of its own, since pinning the pages of a large one takes long.
 #pragma once
 
 #include <condition_variable>

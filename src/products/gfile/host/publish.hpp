@@ -1,5 +1,5 @@
-// products/gfile/host/publish.hpp: a thread that writes an instance's counters and files where `tanada gfile
-// stat` reads them.
+// products/gfile/host/publish.hpp: a thread that writes an instance's counters and files where
+// `tanada gfile stat` reads them.
 #pragma once
 
 #include <condition_variable>

@@ -1,4 +1,5 @@
-// products/gfile/host/range_set.hpp: which bytes of a page hold data that the store does not have yet.
+// products/gfile/host/range_set.hpp: which bytes of a page hold data that the store does not have
+// yet.
 #pragma once
 
 #include <cstdint>

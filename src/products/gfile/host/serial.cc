@@ -1,5 +1,5 @@
-// products/gfile/host/serial.cc: what is done to a file one at a time: open, close, sync, truncate. Each
-// advances through its stages as kernels give frames back and stores complete.
+// products/gfile/host/serial.cc: what is done to a file one at a time: open, close, sync, truncate.
+// Each advances through its stages as kernels give frames back and stores complete.
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "products/gfile/host/core.hpp"

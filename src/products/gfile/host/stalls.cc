@@ -1,5 +1,6 @@
-// products/gfile/host/stalls.cc: what a store that does not answer may hold: some frames but not all, and no
-// slot for longer than its kernel waits, so that the files of other stores are read and written on.
+// products/gfile/host/stalls.cc: what a store that does not answer may hold: some frames but not
+// all, and no slot for longer than its kernel waits, so that the files of other stores are read and
+// written on.
 #include <fcntl.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// products/gfile/host/stat_page.hpp: what an instance publishes of itself for `tanada gfile stat`: the
-// layout of its page.
+// products/gfile/host/stat_page.hpp: what an instance publishes of itself for `tanada gfile stat`:
+// the layout of its page.
 //
 // A header, and behind it `file_count` entries, in a page of the kind stat_page_kind
 // (seams/os/page_folder.hpp). Who writes and who reads are of one machine and one user, but not

@@ -1,5 +1,5 @@
-// products/o2g/calls/receiver.hpp: what is behind tanada/o2g.h: sockets that are read, the two queues, and
-// the dump area.
+// products/o2g/calls/receiver.hpp: what is behind tanada/o2g.h: sockets that are read, the two
+// queues, and the dump area.
 //
 // One lock covers all of it. Of those who wait, one waits in the stream_set and then drives; the
 // others wait for it.

@@ -1,4 +1,5 @@
-// products/o2g/provider/fence.hpp: no exception leaves the provider: libfabric and its callers are C.
+// products/o2g/provider/fence.hpp: no exception leaves the provider: libfabric and its callers are
+// C.
 #pragma once
 
 #include <rdma/fi_errno.h>

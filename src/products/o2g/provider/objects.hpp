@@ -1,5 +1,5 @@
-// products/o2g/provider/objects.hpp: libfabric's objects, each with the fid it is known by as its first
-// member.
+// products/o2g/provider/objects.hpp: libfabric's objects, each with the fid it is known by as its
+// first member.
 //
 // The provider is loaded by whatever libfabric a program brings, 1.17 to 2.x: it is built against
 // the older headers, imports no symbol of libfabric, and gives memory that libfabric frees by

@@ -1,5 +1,5 @@
-// products/o2g/provider/provider_fixture.hpp: endpoints of the built provider, opened by libfabric's own
-// calls.
+// products/o2g/provider/provider_fixture.hpp: endpoints of the built provider, opened by
+// libfabric's own calls.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// products/o2g/provider/waiting.hpp: the engines behind a queue or a counter: whoever reads it drives them,
-// whoever waits for it sleeps in one of them.
+// products/o2g/provider/waiting.hpp: the engines behind a queue or a counter: whoever reads it
+// drives them, whoever waits for it sleeps in one of them.
 #pragma once
 
 #include <atomic>

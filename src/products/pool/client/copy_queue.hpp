@@ -1,5 +1,5 @@
-// products/pool/client/copy_queue.hpp: a transfer's pieces between device memory and the pool, shared out to
-// threads.
+// products/pool/client/copy_queue.hpp: a transfer's pieces between device memory and the pool,
+// shared out to threads.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// products/pool/client/device_mapping.hpp: a pool's segment as this process maps it for copies by its GPUs.
+// products/pool/client/device_mapping.hpp: a pool's segment as this process maps it for copies by
+// its GPUs.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// products/pool/store/pool_engine.hpp: pool://host[:port]/namespace/object as a store, over the pool's C
-// API.
+// products/pool/store/pool_engine.hpp: pool://host[:port]/namespace/object as a store, over the
+// pool's C API.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// products/pool/web/report.hpp: what a daemon tells about itself, for metrics and for its page. Sizes in
-// bytes.
+// products/pool/web/report.hpp: what a daemon tells about itself, for metrics and for its page.
+// Sizes in bytes.
 #pragma once
 
 #include <tanada/pool.h>

@@ -7,7 +7,7 @@ tanada_use_view(tanada_pool_web products/pool)
 target_link_libraries(tanada_pool_web PUBLIC tanada_core_base tanada_backends_linux tanada_backends_http PRIVATE nlohmann_json::nlohmann_json)
 if(TANADA_TESTS)
   tanada_test(pool_web_test SOURCES web/report_test.cc MODULES pool_web)
-  # Serves reports that a test makes up; see tests/pool/test_web.py.
+  # Serves reports that a test makes up; see tests/e2e/pool/test_web.py.
   add_executable(pool_web_served web/testing/served.cc)
   tanada_use_view(pool_web_served products/pool)
   target_link_libraries(pool_web_served PRIVATE tanada_pool_web nlohmann_json::nlohmann_json)

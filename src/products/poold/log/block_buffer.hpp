@@ -1,4 +1,5 @@
-// products/poold/log/block_buffer.hpp: memory that devices take without a copy: whole blocks, aligned.
+// products/poold/log/block_buffer.hpp: memory that devices take without a copy: whole blocks,
+// aligned.
 #pragma once
 
 #include <cstddef>

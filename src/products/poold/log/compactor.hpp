@@ -1,5 +1,5 @@
-// products/poold/log/compactor.hpp: makes room: files that nothing needs go, and what lives in the emptiest
-// is moved.
+// products/poold/log/compactor.hpp: makes room: files that nothing needs go, and what lives in the
+// emptiest is moved.
 #pragma once
 
 #include "products/poold/log/writer.hpp"

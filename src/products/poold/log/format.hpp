@@ -1,5 +1,5 @@
-// products/poold/log/format.hpp: the bytes of log files. All numbers are little endian, as the processors
-// are that we run on.
+// products/poold/log/format.hpp: the bytes of log files. All numbers are little endian, as the
+// processors are that we run on.
 //
 // A file is a header block and records, each at a multiple of 4096: a header and the changes'
 // metadata, padded, then the data of each put, padded each. A record says where it lies (pool,

@@ -1,5 +1,5 @@
-// products/poold/log/live_set.hpp: which objects the records of a log leave, and what each of its files is
-// still needed for.
+// products/poold/log/live_set.hpp: which objects the records of a log leave, and what each of its
+// files is still needed for.
 #pragma once
 
 #include <functional>

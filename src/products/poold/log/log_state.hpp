@@ -1,5 +1,5 @@
-// products/poold/log/log_state.hpp: what the parts of a log share, and the changes of files that take
-// several operations.
+// products/poold/log/log_state.hpp: what the parts of a log share, and the changes of files that
+// take several operations.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// products/poold/log/name_index.hpp: who has which name once all records that were placed are durable.
+// products/poold/log/name_index.hpp: who has which name once all records that were placed are
+// durable.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// products/poold/log/reserve_file.hpp: a reserve that is an allocated file beside the files of a log.
+// products/poold/log/reserve_file.hpp: a reserve that is an allocated file beside the files of a
+// log.
 #pragma once
 
 #include <string>

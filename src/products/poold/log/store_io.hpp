@@ -1,4 +1,5 @@
-// products/poold/log/store_io.hpp: operations of a store with something to do when each is complete.
+// products/poold/log/store_io.hpp: operations of a store with something to do when each is
+// complete.
 #pragma once
 
 #include <deque>

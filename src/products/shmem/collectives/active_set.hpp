@@ -1,5 +1,5 @@
-// products/shmem/collectives/active_set.hpp: deprecated collective operations: of PEs that are no team, by
-// words of the program's own.
+// products/shmem/collectives/active_set.hpp: deprecated collective operations: of PEs that are no
+// team, by words of the program's own.
 #pragma once
 
 #include "products/shmem/collectives/far.hpp"

@@ -1,5 +1,5 @@
-// products/shmem/collectives/control.hpp: how the job's control memory is divided: a part for each team
-// slot.
+// products/shmem/collectives/control.hpp: how the job's control memory is divided: a part for each
+// team slot.
 #pragma once
 
 #include <algorithm>

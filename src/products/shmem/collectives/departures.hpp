@@ -1,5 +1,5 @@
-// products/shmem/collectives/departures.hpp: PEs that have left the job, and waits that cannot end because
-// of it.
+// products/shmem/collectives/departures.hpp: PEs that have left the job, and waits that cannot end
+// because of it.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,6 @@
-// products/shmem/collectives/far.hpp: collective operations through contexts: right for any mix of members
-// that are mapped and such that the fabric reaches; meant for those that are not all mapped.
+// products/shmem/collectives/far.hpp: collective operations through contexts: right for any mix of
+// members that are mapped and such that the fabric reaches; meant for those that are not all
+// mapped.
 #pragma once
 
 #include <array>

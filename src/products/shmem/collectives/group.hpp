@@ -1,5 +1,5 @@
-// products/shmem/collectives/group.hpp: who takes part in a collective operation, and by what means they
-// reach one another.
+// products/shmem/collectives/group.hpp: who takes part in a collective operation, and by what means
+// they reach one another.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// products/shmem/collectives/kept.hpp: what the collective calls of a running program keep, and how their
-// results are told.
+// products/shmem/collectives/kept.hpp: what the collective calls of a running program keep, and how
+// their results are told.
 #pragma once
 
 #include "products/shmem/collectives/collectives.hpp"

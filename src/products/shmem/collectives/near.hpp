@@ -1,5 +1,5 @@
-// products/shmem/collectives/near.hpp: collective operations of members that all map one another's memory,
-// by loads and stores.
+// products/shmem/collectives/near.hpp: collective operations of members that all map one another's
+// memory, by loads and stores.
 #pragma once
 
 #include "products/shmem/collectives/control.hpp"

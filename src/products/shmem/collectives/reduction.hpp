@@ -1,5 +1,5 @@
-// products/shmem/collectives/reduction.hpp: what two elements become one by, for each type. Algorithms see
-// untyped elements and a function.
+// products/shmem/collectives/reduction.hpp: what two elements become one by, for each type.
+// Algorithms see untyped elements and a function.
 #pragma once
 
 #include <complex>

@@ -1,6 +1,6 @@
-// products/shmem/on_stream/calls.cu: shmemx_*_on_stream for those that compile no kernels, Python first: a
-// library for the host executor and one for CUDA, loaded once the job has a device of that kind.
-// Streams are their handles, a null one the default stream; what is said of each call in
+// products/shmem/on_stream/calls.cu: shmemx_*_on_stream for those that compile no kernels, Python
+// first: a library for the host executor and one for CUDA, loaded once the job has a device of that
+// kind. Streams are their handles, a null one the default stream; what is said of each call in
 // shmemx_on_stream.cuh holds. Returns 0, or the number of CUDA's error; no text, since it is the
 // driver's.
 #include <shmemx_on_stream.cuh>

@@ -1,5 +1,5 @@
-// seams/gpu/testing/watched_gpu.hpp: the host executor's device, which counts what is registered and
-// refuses copies that a GPU could only make slowly.
+// seams/gpu/testing/watched_gpu.hpp: the host executor's device, which counts what is registered
+// and refuses copies that a GPU could only make slowly.
 #pragma once
 
 #include <algorithm>

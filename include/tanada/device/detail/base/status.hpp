@@ -1,6 +1,6 @@
-// tanada/device/detail/base/status.hpp: tnd_status as a distinct C++ type, for host and device code. C++17, no std
-// headers: it must compile under NVRTC. The numbers are Linux's errno values; status.cc asserts
-// that they are.
+// tanada/device/detail/base/status.hpp: tnd_status as a distinct C++ type, for host and device
+// code. C++17, no std headers: it must compile under NVRTC. The numbers are Linux's errno values;
+// status.cc asserts that they are.
 #pragma once
 
 namespace tanada {

@@ -1,5 +1,5 @@
-// tanada/device/detail/gfile/context.hpp: what every device call does first and last: deadline, descriptor,
-// fault, counters.
+// tanada/device/detail/gfile/context.hpp: what every device call does first and last: deadline,
+// descriptor, fault, counters.
 #pragma once
 
 #include "../simt/copy.hpp"

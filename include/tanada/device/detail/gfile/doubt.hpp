@@ -1,6 +1,6 @@
-// tanada/device/detail/gfile/doubt.hpp: changes that nobody waited for: a gftruncate, a gunlink or a gopen that
-// truncates, whose time was up before the host answered. The host may carry them out at any time
-// from then on, or never.
+// tanada/device/detail/gfile/doubt.hpp: changes that nobody waited for: a gftruncate, a gunlink or
+// a gopen that truncates, whose time was up before the host answered. The host may carry them out
+// at any time from then on, or never.
 //
 // Such a call leaves a doubt, a word: how often it was raised in the high half, how much of that is
 // settled in the low one. While a file's node is in doubt, who wants to know the file's size or

@@ -1,5 +1,5 @@
-// tanada/device/detail/gfile/files.hpp: descriptors: open, close, unlink, truncate, sync, size. Leader-only
-// functions; gfile.hpp makes them collective.
+// tanada/device/detail/gfile/files.hpp: descriptors: open, close, unlink, truncate, sync, size.
+// Leader-only functions; gfile.hpp makes them collective.
 #pragma once
 
 #include "doubt.hpp"

@@ -1,5 +1,5 @@
-// tanada/device/detail/gfile/gfile.hpp: bodies of tanada/device/gfile.cuh: collective calls over the leader's
-// work, and their four forms. Not for direct inclusion.
+// tanada/device/detail/gfile/gfile.hpp: bodies of tanada/device/gfile.cuh: collective calls over
+// the leader's work, and their four forms. Not for direct inclusion.
 #pragma once
 
 #include "files.hpp"

@@ -1,5 +1,5 @@
-// tanada/device/detail/gfile/module.hpp: the instance of ginitialize(), as the device code of this translation
-// unit sees it. Not for direct inclusion.
+// tanada/device/detail/gfile/module.hpp: the instance of ginitialize(), as the device code of this
+// translation unit sees it. Not for direct inclusion.
 #pragma once
 
 #include "../simt/config.hpp"

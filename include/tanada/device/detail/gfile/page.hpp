@@ -1,5 +1,5 @@
-// tanada/device/detail/gfile/page.hpp: bring one page to where a group can read it: device tier, host tier, RPC,
-// in that order.
+// tanada/device/detail/gfile/page.hpp: bring one page to where a group can read it: device tier,
+// host tier, RPC, in that order.
 #pragma once
 
 #include "context.hpp"

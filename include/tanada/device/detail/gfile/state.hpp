@@ -1,5 +1,5 @@
-// tanada/device/detail/gfile/state.hpp: what kernels and the host share of a gfile instance: the layout of its device
-// state and the requests that cross the ring.
+// tanada/device/detail/gfile/state.hpp: what kernels and the host share of a gfile instance: the
+// layout of its device state and the requests that cross the ring.
 #pragma once
 
 #include "../base/status.hpp"

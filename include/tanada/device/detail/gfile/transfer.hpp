@@ -1,4 +1,5 @@
-// tanada/device/detail/gfile/transfer.hpp: gread, gwrite, gprefetch, gmap: ranges of bytes, page by page.
+// tanada/device/detail/gfile/transfer.hpp: gread, gwrite, gprefetch, gmap: ranges of bytes, page by
+// page.
 #pragma once
 
 #include "doubt.hpp"

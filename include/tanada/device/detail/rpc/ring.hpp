@@ -1,4 +1,5 @@
-// tanada/device/detail/rpc/ring.hpp: requests from kernels to the host: the layout, and the kernels' side.
+// tanada/device/detail/rpc/ring.hpp: requests from kernels to the host: the layout, and the
+// kernels' side.
 //
 // A slot carries one request at a time. Each word has one writer, since a GPU's read-modify-writes
 // on host memory are not atomic with the host's:

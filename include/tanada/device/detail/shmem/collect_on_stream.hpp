@@ -1,5 +1,5 @@
-// tanada/device/detail/shmem/collect_on_stream.hpp: collectives in the order of a stream. Not for direct
-// inclusion.
+// tanada/device/detail/shmem/collect_on_stream.hpp: collectives in the order of a stream. Not for
+// direct inclusion.
 //
 // What one block moves as fast as many is the kernels' collective by one block. Of more, each block
 // of the kernel has a share; the last of them to end meets the other PEs. No block waits for

@@ -1,5 +1,5 @@
-// tanada/device/detail/shmem/on_stream.hpp: calls in the order of a stream, as kernels of a few lines over those
-// of shmemg.h. Not for direct inclusion.
+// tanada/device/detail/shmem/on_stream.hpp: calls in the order of a stream, as kernels of a few
+// lines over those of shmemg.h. Not for direct inclusion.
 #pragma once
 
 #include "../simt/pace.hpp"

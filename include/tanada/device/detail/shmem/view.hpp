@@ -1,4 +1,5 @@
-// tanada/device/detail/shmem/view.hpp: the job as kernels see it, and what kernels and the host share of it.
+// tanada/device/detail/shmem/view.hpp: the job as kernels see it, and what kernels and the host
+// share of it.
 //
 // The memory of a device that a PE gives to the job is one piece: [control][heap]. So an address of
 // this PE's, and what is to be added to it for a PE, is the address of the same place there, in the

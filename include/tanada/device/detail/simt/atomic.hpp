@@ -1,4 +1,5 @@
-// tanada/device/detail/simt/atomic.hpp: atomics that compile to scoped PTX under nvcc and NVRTC (12.8 or newer) and to
+// tanada/device/detail/simt/atomic.hpp: atomics that compile to scoped PTX under nvcc and NVRTC
+// (12.8 or newer) and to
 // __atomic_* under gcc and clang, where TSan sees them. One function per memory order: nvcc's
 // builtins want literal orders. No fences but fence_system(): GCC's TSan does not model them, so
 // orders are on the accesses.

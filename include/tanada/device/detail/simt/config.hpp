@@ -1,5 +1,5 @@
-// tanada/device/detail/simt/config.hpp: what differs between nvcc, NVRTC and a plain C++ compiler. No host std headers:
-// this must compile under all three, as C++17.
+// tanada/device/detail/simt/config.hpp: what differs between nvcc, NVRTC and a plain C++ compiler.
+// No host std headers: this must compile under all three, as C++17.
 #pragma once
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)

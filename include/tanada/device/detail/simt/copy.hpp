@@ -1,4 +1,5 @@
-// tanada/device/detail/simt/copy.hpp: a group copies bytes. Three kinds, by who else may touch the bytes meanwhile:
+// tanada/device/detail/simt/copy.hpp: a group copies bytes. Three kinds, by who else may touch the
+// bytes meanwhile:
 //   copy           nobody
 //   copy_from_host source is host memory that others may be changing; the caller checks a version
 //   afterwards copy_to_host   target is host memory that others may be reading under such a check

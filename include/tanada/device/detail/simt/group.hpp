@@ -1,5 +1,5 @@
-// tanada/device/detail/simt/group.hpp: a set of threads that call a function together. The calling group is a type, so
-// that there is one function for a thread, a warp and a block.
+// tanada/device/detail/simt/group.hpp: a set of threads that call a function together. The calling
+// group is a type, so that there is one function for a thread, a warp and a block.
 #pragma once
 
 #include "thread.hpp"

@@ -1,6 +1,6 @@
-// tanada/device/detail/simt/launch.hpp: start a kernel, on CUDA's default stream or on the host executor. Asynchronous
-// on both: wait with ghandle() or tnd_gfile_wait(); without gfile, with simt::wait_for() of
-// tanada/device/detail/simt/stream.hpp.
+// tanada/device/detail/simt/launch.hpp: start a kernel, on CUDA's default stream or on the host
+// executor. Asynchronous on both: wait with ghandle() or tnd_gfile_wait(); without gfile, with
+// simt::wait_for() of tanada/device/detail/simt/stream.hpp.
 #pragma once
 
 #include "../base/status.hpp"

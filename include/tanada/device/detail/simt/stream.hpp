@@ -1,5 +1,5 @@
-// tanada/device/detail/simt/stream.hpp: streams for those that compile no kernels: by the pointer that CUDA's driver and
-// every language know them by.
+// tanada/device/detail/simt/stream.hpp: streams for those that compile no kernels: by the pointer
+// that CUDA's driver and every language know them by.
 #pragma once
 
 #include "launch.hpp"

@@ -1,4 +1,5 @@
-// tanada/device/detail/simt/thread.hpp: who am I, warp collectives, barriers, time. The same spelling on every compiler.
+// tanada/device/detail/simt/thread.hpp: who am I, warp collectives, barriers, time. The same
+// spelling on every compiler.
 #pragma once
 
 #include "atomic.hpp"

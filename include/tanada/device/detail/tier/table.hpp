@@ -1,5 +1,5 @@
-// tanada/device/detail/tier/table.hpp: the page table of a tier and its replacement, for kernels and for the host: one
-// source.
+// tanada/device/detail/tier/table.hpp: the page table of a tier and its replacement, for kernels
+// and for the host: one source.
 //
 // Set-associative: a page can lie in the `ways` frames of its set, or, where all of these are
 // pinned and its user must have a frame, as a stray in one of a few other sets. Each entry is a key

@@ -1,4 +1,5 @@
-// tanada/device/detail/shmem/calls/all.hpp: the bodies of compat/shmemg/device.cuh. Not for direct inclusion.
+// tanada/device/detail/shmem/calls/all.hpp: the bodies of compat/shmemg/device.cuh. Not for direct
+// inclusion.
 #pragma once
 
 #include "reduce.hpp"

@@ -1,5 +1,5 @@
-// tanada/device/detail/shmem/calls/atomics.hpp: updates of one word of a PE, and signals. Not for direct
-// inclusion.
+// tanada/device/detail/shmem/calls/atomics.hpp: updates of one word of a PE, and signals. Not for
+// direct inclusion.
 #pragma once
 
 #include "../../simt/lane.hpp"

@@ -1,4 +1,5 @@
-// tanada/device/detail/shmem/calls/collect.hpp: collectives that move data. Not for direct inclusion.
+// tanada/device/detail/shmem/calls/collect.hpp: collectives that move data. Not for direct
+// inclusion.
 //
 // Small messages go through boxes: a word of a box is half message and half epoch, so that who sees
 // the epoch has the message, and no fence is needed. A box is used again after box_parity epochs:

@@ -1,5 +1,5 @@
-// tanada/device/detail/shmem/calls/far.hpp: operations on PEs whose memory is not reached: the host does them.
-// Not for direct inclusion.
+// tanada/device/detail/shmem/calls/far.hpp: operations on PEs whose memory is not reached: the host
+// does them. Not for direct inclusion.
 //
 // Which of the kernel's own memory the host reaches is decided in one place, ask_for(): a stack and
 // shared memory (simt::is_private) are nowhere for it, so their bytes travel in the text of

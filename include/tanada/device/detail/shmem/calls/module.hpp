@@ -1,5 +1,5 @@
-// tanada/device/detail/shmem/calls/module.hpp: the view, as the device code of this translation unit has it. Not
-// for direct inclusion.
+// tanada/device/detail/shmem/calls/module.hpp: the view, as the device code of this translation
+// unit has it. Not for direct inclusion.
 #pragma once
 
 #include "../view.hpp"

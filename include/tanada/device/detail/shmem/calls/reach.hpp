@@ -1,5 +1,5 @@
-// tanada/device/detail/shmem/calls/reach.hpp: where a symmetric address lies at a PE, and what becomes of errors.
-// Not for direct inclusion.
+// tanada/device/detail/shmem/calls/reach.hpp: where a symmetric address lies at a PE, and what
+// becomes of errors. Not for direct inclusion.
 #pragma once
 
 #include "../../simt/group.hpp"

@@ -1,5 +1,5 @@
-// tanada/device/detail/shmem/calls/reduce.hpp: reductions. In the order of the members' numbers, so that all PEs
-// have the same. Not for direct inclusion.
+// tanada/device/detail/shmem/calls/reduce.hpp: reductions. In the order of the members' numbers, so
+// that all PEs have the same. Not for direct inclusion.
 #pragma once
 
 #include "collect.hpp"

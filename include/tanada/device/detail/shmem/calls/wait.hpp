@@ -1,5 +1,5 @@
-// tanada/device/detail/shmem/calls/wait.hpp: waiting for words of this PE, and ordering. Not for direct
-// inclusion.
+// tanada/device/detail/shmem/calls/wait.hpp: waiting for words of this PE, and ordering. Not for
+// direct inclusion.
 #pragma once
 
 #include "atomics.hpp"

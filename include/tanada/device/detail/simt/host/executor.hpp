@@ -1,7 +1,7 @@
-// tanada/device/detail/simt/host/executor.hpp: kernels on the CPU. A std::thread a resident block, a fiber a lane;
-// barriers and warp collectives are real; spin loops yield to the other lanes; a block whose every
-// live lane waits at a barrier or collective that cannot complete is reported as a deadlock and the
-// process aborts (a bug in the kernel).
+// tanada/device/detail/simt/host/executor.hpp: kernels on the CPU. A std::thread a resident block,
+// a fiber a lane; barriers and warp collectives are real; spin loops yield to the other lanes; a
+// block whose every live lane waits at a barrier or collective that cannot complete is reported as
+// a deadlock and the process aborts (a bug in the kernel).
 //
 // Plain g++/clang++ only, x86-64 and aarch64. Environment: TND_SIMT_SEED and
 // TND_SIMT_PREEMPT_PERMILLE preempt lanes at atomics, seeded; TND_SIMT_RESIDENT_BLOCKS sets how

@@ -1,0 +1,26 @@
+# The processes that test_launch.py starts under launchers; tests/CMakeLists.txt includes this.
+if(TARGET tanada_bootstrap_pmix_plugin)
+  add_executable(launch_victim e2e/launch/launch_victim.cc e2e/launch/launch_join.cc)
+  target_include_directories(launch_victim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(launch_victim PRIVATE tanada_backends tanada_options)
+  add_dependencies(launch_victim tanada_bootstrap_pmix_plugin)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(OPENMPI IMPORTED_TARGET ompi-c)
+  if(OPENMPI_FOUND)
+    add_executable(launch_with_mpi e2e/launch/launch_with_mpi.cc)
+    target_link_libraries(launch_with_mpi PRIVATE tanada_backends tanada_options PkgConfig::OPENMPI)
+    target_compile_definitions(launch_with_mpi PRIVATE OMPI_SKIP_MPICXX)
+    add_dependencies(launch_with_mpi tanada_bootstrap_pmix_plugin)
+  endif()
+endif()
+
+# The same in a job of an MPI's launcher.
+if(TARGET comex)
+  find_package(MPI REQUIRED COMPONENTS C)
+  set(comex_mpi ${PROJECT_SOURCE_DIR}/src/products/comex/mpi)
+  add_executable(launch_victim_mpi
+    e2e/launch/launch_victim.cc e2e/launch/launch_join_mpi.cc ${comex_mpi}/mpi_bootstrap.cc ${comex_mpi}/pacing.cc)
+  target_include_directories(launch_victim_mpi PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_definitions(launch_victim_mpi PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+  target_link_libraries(launch_victim_mpi PRIVATE tanada_onesided_job tanada_options MPI::MPI_C)
+endif()

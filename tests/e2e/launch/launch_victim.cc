@@ -1,0 +1,85 @@
+// A process of a job for test_launch.py. Every line that it prints has its rank; "here PID" comes
+// first. usage: launch_victim WHAT, launch_victim_mpi WHAT; barriers wait for 20 s
+//   leave            joins, meets the others, leaves
+//   hang RANK        that rank stops at nothing, the others wait for it in a barrier: for who kills
+//   or stops it descriptors RANK the same, and the others wait in an exchange of descriptors watch
+//   RANK       that rank ends by SIGKILL, the others look for up to 10 s who is lost early RANK
+//   that rank leaves at once, the others look for 1 s whether it is lost, and end die RANK that
+//   rank ends by SIGKILL exit RANK        that rank ends with 0 and has not left abort RANK that
+//   rank aborts the job with code 7
+#include <tanada/status.h>
+#include <unistd.h>
+
+#include <cinttypes>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "core/base/log.hpp"
+#include "e2e/launch/launch_join.hpp"
+#include "seams/bootstrap/descriptor_exchange.hpp"
+
+namespace {
+
+using tanada::status;
+
+constexpr uint64_t patience_ns = 20'000'000'000;
+
+void say(tanada::port::bootstrap &launcher, const std::string &text) {
+  std::printf("%" PRId32 ": %s\n", launcher.rank(), text.c_str());
+  std::fflush(stdout);
+}
+
+// What the rank that is named does; the others wait for it.
+int act(tanada::port::bootstrap &launcher, const std::string &what) {
+  if (what == "die" || what == "watch")
+    raise(SIGKILL);
+  if (what == "exit")
+    _exit(0);
+  if (what == "abort") {
+    launcher.abort(7, "as told");
+    _exit(7);
+  }
+  for (;;)
+    pause();
+}
+
+int run(const std::string &what, int32_t chosen) {
+  auto opened = launch_join();
+  if (!opened.ok()) {
+    std::printf("not joined: %s\n", tanada::last_message().c_str());
+    return 2;
+  }
+  auto &launcher = *opened.value();
+  say(launcher, "here " + std::to_string(getpid()));
+  if (launcher.exchange(patience_ns) != status::ok)
+    return 3;
+  say(launcher, "met");
+  if (what == "leave")
+    return 0;
+  if (what == "early") {
+    if (launcher.rank() != chosen)
+      usleep(1'000'000);
+    say(launcher, "lost " + std::to_string(launcher.lost()));
+    return 0;
+  }
+  if (launcher.rank() == chosen)
+    return act(launcher, what);
+  for (int i = 0; what == "watch" && i < 1'000 && launcher.lost() < 0; i++)
+    usleep(10'000);
+  status const code = what == "descriptors"
+                          ? tanada::port::descriptor_exchange(launcher, launcher.node_ranks(),
+                                                              "victims", {}, patience_ns)
+                                .error()
+                          : launcher.barrier(patience_ns);
+  say(launcher, std::string{"ended with "} + tnd_status_name(int(code)) + ", lost " +
+                    std::to_string(launcher.lost()));
+  return code == status::ok ? 0 : 4;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  return argc < 2 ? 64 : run(argv[1], argc > 2 ? std::atoi(argv[2]) : -1);
+}

@@ -1,0 +1,13 @@
+# One-sided operations between processes; tests/CMakeLists.txt includes this.
+if(TARGET tanada_backends_libfabric)
+  tanada_test(pgas_processes SOURCES e2e/onesided/remote_process_test.cc MODULES onesided_job backends_libfabric TIMEOUT 300)
+  tanada_test(pgas_staging_processes SOURCES e2e/onesided/staging_process_test.cc MODULES onesided_job backends_libfabric TIMEOUT 300)
+  foreach(program pgas_processes pgas_staging_processes)
+    target_include_directories(${program} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  endforeach()
+  if(TARGET o2g-fi)
+    add_dependencies(pgas_processes o2g-fi)
+    add_dependencies(pgas_staging_processes o2g-fi)
+    set_tests_properties(pgas_processes pgas_staging_processes PROPERTIES ENVIRONMENT "TND_LOG=off;TND_PLUGIN_PATH=${PROJECT_BINARY_DIR}/lib")
+  endif()
+endif()

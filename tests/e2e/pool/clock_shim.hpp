@@ -1,0 +1,25 @@
+// tests/e2e/pool/clock_shim.hpp: clocks that jump, for one process: linked in front of the C
+// library, or preloaded.
+//
+// It stands before clock_gettime, gettimeofday and time. Waits inside the kernel go by its own
+// clocks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace tanada::test {
+
+// In a file that the process and whoever makes it jump both map.
+struct clock_offsets {
+  std::atomic<int64_t> wall_ns{0}, monotonic_ns{0};
+};
+
+}  // namespace tanada::test
+
+extern "C" {
+// Take the offsets from this file from now on; a preloaded shim finds its path in
+// TND_TEST_CLOCK_FILE. Null: it cannot be mapped.
+__attribute__((visibility("default"))) tanada::test::clock_offsets *tnd_test_clock_use(
+    const char *path);
+}

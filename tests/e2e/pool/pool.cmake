@@ -1,0 +1,79 @@
+# The pool through its C API: client and daemon in one process, over real sockets; tests/CMakeLists.txt includes this.
+tanada_test(pool_contract
+  SOURCES e2e/pool/pool_contract_test.cc e2e/pool/pool_names_test.cc e2e/pool/pool_async_test.cc e2e/pool/pool_security_test.cc
+          e2e/pool/pool_path_test.cc e2e/pool/pool_turns_test.cc e2e/pool/pool_connections_test.cc e2e/pool/pool_device_test.cc
+          e2e/pool/pool_namespaces_test.cc
+  MODULES products_pool products_poold sim
+  TIMEOUT 300)
+target_include_directories(pool_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+if(TARGET tanada_fabric_plugin)
+  add_dependencies(pool_contract tanada_fabric_plugin)
+  target_compile_definitions(pool_contract PRIVATE TND_TEST_FABRIC=1)
+  target_sources(pool_contract PRIVATE e2e/pool/pool_fabric_test.cc)
+endif()
+set_tests_properties(pool_contract PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=${PROJECT_BINARY_DIR}/lib)
+
+# pool:// under the suite of all stores, and under gfile.
+tanada_test(store_contract_pool
+  SOURCES e2e/pool/store_contract_pool_test.cc
+  MODULES backends products_poold
+  TIMEOUT 300)
+target_include_directories(store_contract_pool PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+add_dependencies(store_contract_pool tanada_store_pool)
+set_tests_properties(store_contract_pool PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_pool>)
+
+# pool:// as where processes' memory goes.
+tanada_test(swap_pool
+  SOURCES e2e/pool/swap_pool_test.cc
+  MODULES backends products_poold products_comex
+  TIMEOUT 60)
+target_include_directories(swap_pool PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+add_dependencies(swap_pool tanada_store_pool)
+set_tests_properties(swap_pool PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_pool>)
+
+# Kernels on the pool's own pages; the daemon and the plugin are found beside the program and the library.
+set(gfile_pool_sources e2e/pool/gfile_pool_contract.cu contract/gfile_main.cc)
+tanada_kernel_executable(gfile_pool_contract HOST SOURCES ${gfile_pool_sources})
+target_link_libraries(gfile_pool_contract PRIVATE tanada_options GTest::gtest)
+add_dependencies(gfile_pool_contract tanada_store_pool tanada_poold_program)
+add_test(NAME gfile_pool_contract COMMAND gfile_pool_contract)
+set_tests_properties(gfile_pool_contract PROPERTIES TIMEOUT 300)
+if(CMAKE_CUDA_COMPILER)
+  tanada_kernel_executable(gfile_pool_contract_cuda CUDA SOURCES ${gfile_pool_sources})
+  tanada_for_gpus(gfile_pool_contract_cuda)
+  target_link_libraries(gfile_pool_contract_cuda PRIVATE tanada_options GTest::gtest)
+  add_dependencies(gfile_pool_contract_cuda tanada_store_pool tanada_poold_program)
+  add_test(NAME gfile_pool_contract_cuda COMMAND gfile_pool_contract_cuda)
+  set_tests_properties(gfile_pool_contract_cuda PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 LABELS gpu)
+endif()
+
+# A daemon of its own process, killed.
+tanada_test(pool_crash SOURCES e2e/pool/pool_crash_test.cc MODULES products_pool products_poold sim TIMEOUT 600)
+target_include_directories(pool_crash PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_compile_definitions(pool_crash PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
+add_dependencies(pool_crash tanada_poold_program)
+
+# A backing file that somebody cuts under the daemon.
+tanada_test(pool_loss SOURCES e2e/pool/pool_loss_test.cc MODULES products_pool products_poold sim TIMEOUT 300)
+target_include_directories(pool_loss PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_compile_definitions(pool_loss PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
+add_dependencies(pool_loss tanada_poold_program)
+
+# The wall clock jumps. The shim is linked to the test for its clients, and preloaded into the daemon.
+add_library(pool_clock_shim SHARED e2e/pool/clock_shim.cc)
+target_include_directories(pool_clock_shim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+tanada_test(pool_clock SOURCES e2e/pool/pool_clock_test.cc MODULES products_pool products_poold sim TIMEOUT 300)
+target_include_directories(pool_clock PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_link_libraries(pool_clock PRIVATE pool_clock_shim)
+target_compile_definitions(pool_clock PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>"
+                                              TND_TEST_CLOCK_SHIM="$<TARGET_FILE:pool_clock_shim>")
+add_dependencies(pool_clock tanada_poold_program)
+
+# The same over a fabric, with clients in processes of their own.
+if(TARGET tanada_fabric_plugin)
+  tanada_test(pool_over_fabric SOURCES e2e/pool/pool_over_fabric_test.cc MODULES products_pool products_poold sim TIMEOUT 300)
+  target_include_directories(pool_over_fabric PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_definitions(pool_over_fabric PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
+  add_dependencies(pool_over_fabric tanada_poold_program tanada_fabric_plugin)
+  set_tests_properties(pool_over_fabric PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=${PROJECT_BINARY_DIR}/lib)
+endif()

@@ -1,0 +1,103 @@
+// Memory of processes that leaves for a pool in this process.
+#include <unistd.h>
+
+#include "backends/registry/store_registry.hpp"
+#include "contract/store_subject.hpp"
+#include "onesided/swap/mover.hpp"
+#include "onesided/swap/swap_object.hpp"
+#include "e2e/pool/pool_fixture.hpp"
+#include "seams/os/shared_memory.hpp"
+
+namespace tanada::comex::swap {
+namespace {
+
+struct swap_pool : testing::TestWithParam<const char *> {
+  static constexpr uint32_t page_count = 1500, count = 2;
+
+  void SetUp() override {
+    setenv("TND_POOL_SHARED_MEMORY", GetParam(), 1);
+    daemon = test::started(test::small_pool());
+    folder = "pool://127.0.0.1:" + std::to_string(daemon->port()) + "/test/swap";
+    auto found = registry->find(folder);
+    ASSERT_TRUE(found.ok());
+    store = found.value();
+  }
+  void TearDown() override {
+    registry.reset();
+  }
+
+  std::vector<std::string> names() {
+    auto queue = std::move(store->queue_create(1)).value();
+    port::store_op op;
+    op.kind = port::store_op_kind::list;
+    op.url = folder;
+    EXPECT_EQ(queue->post(op), status::ok);
+    port::store_completion done[1];
+    while (queue->poll(done) == 0)
+      usleep(100);
+    return done[0].names;
+  }
+  void move(mover &by, uint32_t rank, order::way to) {
+    by.begin({to, rank});
+    mover_news news;
+    for (int i = 0; news.moves.empty() && i < 100'000; i++) {
+      by.poll(news);
+      ASSERT_EQ(by.failure(), "");
+      usleep(50);
+    }
+    ASSERT_EQ(news.moves.size(), 1u);
+  }
+
+  std::unique_ptr<poold::daemon> daemon;
+  std::unique_ptr<port::store_registry> registry = std::make_unique<port::store_registry>();
+  port::store *store = nullptr;
+  std::string folder;
+};
+
+TEST_P(swap_pool, memory_leaves_and_comes_back_and_leaves_no_names) {
+  auto objects = swap_objects::create(*store, folder, count, 32, 10'000'000'000);
+  ASSERT_TRUE(objects.ok());
+  EXPECT_TRUE(names().empty());
+  std::vector<port::shared_memory> memory;
+  std::vector<std::vector<page_bits::word>> words;
+  std::vector<page_bits> stored;
+  std::vector<swappable> all;
+  for (uint32_t i = 0; i < count; i++) {
+    memory.push_back(
+        std::move(port::shared_memory::create("test", page_count * page_size)).value());
+    words.emplace_back(page_bits::word_count(page_count));
+    stored.push_back({words[i].data(), page_count});
+    all.push_back(
+        {memory_file(memory[i].descriptor(), 0, page_count), stored[i], objects.value()->file(i)});
+  }
+  auto const write = [&](uint32_t rank, uint32_t page, uint64_t value) {
+    EXPECT_EQ(pwrite(memory[rank].descriptor(), &value, 8, off_t(page * page_size)), 8);
+    stored[rank].clear({page, 1});
+  };
+  {
+    mover by{objects.value()->queue(), std::move(all), {}};
+    for (uint64_t round = 1; round <= 3; round++) {
+      for (uint32_t rank = 0; rank < count; rank++) {
+        for (uint32_t page = rank; page < page_count; page += uint32_t(round))
+          write(rank, page, page + rank * 10'000 + round * 100'000);
+        move(by, rank, order::way::out);
+      }
+      EXPECT_TRUE(names().empty());
+      for (uint32_t rank = 0; rank < count; rank++) {
+        move(by, rank, order::way::in);
+        for (uint32_t page = rank; page < page_count; page += uint32_t(round)) {
+          uint64_t value = 0;
+          ASSERT_EQ(pread(memory[rank].descriptor(), &value, 8, off_t(page * page_size)), 8);
+          ASSERT_EQ(value, page + rank * 10'000 + round * 100'000);
+        }
+      }
+    }
+  }
+  objects.value().reset();
+  EXPECT_TRUE(names().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(paths, swap_pool, testing::Values("1", "0"));
+
+}  // namespace
+}  // namespace tanada::comex::swap
