@@ -48,7 +48,7 @@ def small_tree(tmp_path):
 
 
 def check(root, **options):
-    return check_tidy.check(root, root, ("base",), **options)
+    return check_tidy.check(root, root, ("core",), **options)
 
 
 def test_code_without_faults_passes(small_tree):
@@ -90,7 +90,7 @@ def test_each_overload_counts():
     name = f"{SOURCE} f"
 
     def compared(now, before):
-        return list(check_tidy.compare({name: now} if now else {}, {name: before}, ("base",)))
+        return list(check_tidy.compare({name: now} if now else {}, {name: before}, ("core",)))
 
     assert compared([40, 30], [40, 30]) == []
     assert "is simpler" in compared([40], [40, 30])[0]
@@ -102,7 +102,7 @@ def test_each_overload_counts():
 def test_tests_are_left_out(small_tree):
     path = small_tree / "compile_commands.json"
     path.write_text(path.read_text().replace("planted.cc", "planted_test.cc"))
-    assert check_tidy.sources(small_tree, small_tree, ("base",)) == []
+    assert check_tidy.sources(small_tree, small_tree, ("core",)) == []
 
 
 def test_a_source_that_does_not_compile_is_a_fault(small_tree):

@@ -10,6 +10,7 @@
 #include "backends/mem/mem_store.hpp"
 #include "backends/registry/store_plugin_loader.hpp"
 #include "core/base/log.hpp"
+#include "seams/store/store_url.hpp"
 #include "core/base/message.hpp"
 
 namespace tanada::port {

@@ -4,7 +4,7 @@
 // On the host executor only, so kernels and tests share their memory.
 #pragma once
 
-#include "../contract/gfile_support.cuh"
+#include "../../contract/gfile_support.cuh"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -9,7 +9,7 @@
 #include <future>
 #include <thread>
 
-#include "../contract/gfile_support.cuh"
+#include "../../contract/gfile_support.cuh"
 
 namespace gfile_contract {
 namespace {

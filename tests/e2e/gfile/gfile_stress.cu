@@ -31,7 +31,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "../../examples/common/device_memory.hpp"
+#include "../../../examples/common/device_memory.hpp"
 #include "gfile_actor.cuh"
 
 namespace stress {

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <tanada/pool.h>
 
-#include "../contract/gfile_support.cuh"
+#include "../../contract/gfile_support.cuh"
 
 namespace gfile_contract {
 bool on_gpu() {
