@@ -10,8 +10,9 @@ namespace {
 
 // A pool's URL; with `needs_object` one that names an object. nullopt: told, the command line is
 // wrong.
-std::optional<place> pool_place(const std::string &url, bool needs_object, answer &told) {
-  auto made = place_parse(url, told);
+std::optional<place> pool_place(const std::string &url, bool needs_object, answer &told,
+                                bool needs_space = true) {
+  auto made = place_parse(url, told, needs_space);
   if (!made)
     return std::nullopt;
   if (!made->is_pool || (needs_object && made->at.object.empty())) {
@@ -53,6 +54,24 @@ int list_entry(void *of, const char *name, const tnd_pool_info *info) {
   return 0;
 }
 
+int list_namespace(void *of, const char *name, const tnd_pool_namespace_info *info) {
+  auto &told = *static_cast<answer *>(of);
+  if (told.json()) {
+    told.document()["namespaces"].push_back({{"name", name},
+                                             {"object_count", info->object_count},
+                                             {"used", info->used},
+                                             {"owned", info->owned},
+                                             {"quota", info->quota},
+                                             {"segment_count", info->segment_count}});
+    return 0;
+  }
+  std::printf("%-14s  %12s used  %12s owned  %s\n",
+              count_text(info->object_count, "object").c_str(),
+              size_text(double(info->used)).c_str(), size_text(double(info->owned)).c_str(),
+              printable(name).c_str());
+  return 0;
+}
+
 void print_object(const place &at, const tnd_pool_info &info) {
   nlohmann::json const all = info_json(info);
   std::printf("%s\n", printable(at.text()).c_str());
@@ -82,7 +101,8 @@ nlohmann::json statistics_json(const tnd_pool_statistics &of) {
           {"uptime_s", double(of.uptime_ns) / 1e9}};
 }
 
-void print_pool(const place &at, const tnd_pool_connection &link, const tnd_pool_statistics &of) {
+void print_pool(const place &at, const tnd_pool_connection &link, const tnd_pool_statistics &of,
+                uint64_t owned) {
   auto const size = [](uint64_t bytes) {
     return size_text(double(bytes));
   };
@@ -95,8 +115,8 @@ void print_pool(const place &at, const tnd_pool_connection &link, const tnd_pool
               size(of.capacity).c_str(), count_text(of.object_count, "object").c_str(),
               count_text(of.client_count, "client").c_str(),
               duration_text(double(of.uptime_ns) / 1e9).c_str());
-  std::printf("  namespace %s used, %s, quota %s\n", size(of.space_used).c_str(),
-              count_text(of.space_object_count, "object").c_str(),
+  std::printf("  namespace %s used, %s owned, %s, quota %s\n", size(of.space_used).c_str(),
+              size(owned).c_str(), count_text(of.space_object_count, "object").c_str(),
               of.space_quota != 0 ? size(of.space_quota).c_str() : "none");
   std::printf(
       "  totals    %s written, %s read, %llu commits, %llu opens, %llu evictions, %llu errors\n",
@@ -113,25 +133,37 @@ void stat_pool(const place &at, tnd_pool *pool, answer &told) {
   tnd_status code = tnd_pool_get_connection(pool, &link);
   if (code == TND_OK)
     code = tnd_pool_get_statistics(pool, &counts);
+  uint64_t owned = 0;
+  if (code == TND_OK)
+    code = namespace_owned(pool, at.at.space, owned);
   if (code != TND_OK)
     return told.fail(at.text(), code);
-  if (told.json())
-    told.document() = {{"connection", connection_json(space_url(at.at), link)},
-                       {"statistics", statistics_json(counts)}};
-  else
-    print_pool(at, link, counts);
+  if (!told.json())
+    return print_pool(at, link, counts, owned);
+  nlohmann::json statistics = statistics_json(counts);
+  statistics["namespace_owned"] = owned;
+  told.document() = {{"connection", connection_json(space_url(at.at), link)},
+                     {"statistics", statistics}};
 }
 
 }  // namespace
 
 int pool_list(const pool_list_options &wanted) {
   answer told{wanted.json};
-  told.document()["objects"] = nlohmann::json::array();
-  auto const at = pool_place(wanted.url, false, told);
+  auto const at = pool_place(wanted.url, false, told, false);
+  bool const is_of_pool = at && at->at.space.empty();
+  told.document()[is_of_pool ? "namespaces" : "objects"] = nlohmann::json::array();
   if (!at)
     return wrong_words(told);
   pool_session session{wanted, told};
   tnd_pool *const pool = session.connect(at->at);
+  if (is_of_pool) {
+    tnd_status const code =
+        pool == nullptr ? TND_OK : tnd_pool_list_namespaces(pool, nullptr, list_namespace, &told);
+    if (code != TND_OK)
+      told.fail(wanted.url, code);
+    return told.finish();
+  }
   list_context context{told};
   tnd_status const code =
       pool == nullptr ? TND_OK : tnd_pool_list(pool, at->at.object.c_str(), list_entry, &context);

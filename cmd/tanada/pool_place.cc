@@ -117,11 +117,11 @@ std::string place::text() const {
   return is_pool ? object_url(at, at.object) : path;
 }
 
-std::optional<place> place_parse(const std::string &word, answer &told) {
+std::optional<place> place_parse(const std::string &word, answer &told, bool needs_space) {
   place made;
   made.word = word;
   if (word.starts_with("pool://")) {
-    auto at = pool::address_parse(word);
+    auto at = pool::address_parse(word, needs_space);
     if (!at.ok()) {
       told.fail(word, -EINVAL);
       return std::nullopt;

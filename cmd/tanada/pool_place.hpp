@@ -27,7 +27,7 @@ struct place {
 };
 
 // nullopt: told. Schemes other than pool:// are refused.
-std::optional<place> place_parse(const std::string &word, answer &told);
+std::optional<place> place_parse(const std::string &word, answer &told, bool needs_space = true);
 
 struct copy_item {
   place source, target;

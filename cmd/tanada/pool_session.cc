@@ -58,6 +58,7 @@ tnd_pool *pool_session::connect(const pool::address &at) {
   if (auto const known = connections_.find(url); known != connections_.end())
     return known->second.get();
   tnd_pool *made = nullptr;
+  config_.flags = at.space.empty() ? TND_POOL_NO_NAMESPACE : 0;
   tnd_status const code = tnd_pool_connect(url.c_str(), &config_, &made);
   if (code != TND_OK)
     told_.fail(url, code);
@@ -103,6 +104,15 @@ nlohmann::json traffic_json(tnd_pool *pool) {
                                {"read_size", each.read_size}};
   }
   return all;
+}
+
+tnd_status namespace_owned(tnd_pool *pool, const std::string &space, uint64_t &owned) {
+  auto const take = [](void *of, const char *, const tnd_pool_namespace_info *info) {
+    *static_cast<uint64_t *>(of) = info->owned;
+    return 1;
+  };
+  owned = 0;
+  return tnd_pool_list_namespaces(pool, space.c_str(), take, &owned);
 }
 
 const char *last_path_name(tnd_pool *pool) {

@@ -82,6 +82,9 @@ class pool_session {
 
 std::string object_url(const pool::address &at, const std::string &name);
 
+// Bytes that are bound to the namespace; 0: it has none.
+tnd_status namespace_owned(tnd_pool *pool, const std::string &space, uint64_t &owned);
+
 nlohmann::json connection_json(const std::string &url, const tnd_pool_connection &of);
 // What moved, a name a path; paths by which nothing moved are left out.
 nlohmann::json traffic_json(tnd_pool *pool);

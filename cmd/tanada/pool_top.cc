@@ -49,15 +49,17 @@ bool is_quit_within(double seconds, bool has_keyboard) {
 
 class top {
  public:
-  top(const pool_top_options &wanted, tnd_pool *pool, std::string url, bool is_live)
-      : wanted_{wanted}, pool_{pool}, is_live_{is_live} {
-    view_.url = std::move(url);
+  top(const pool_top_options &wanted, tnd_pool *pool, const pool::address &at, bool is_live)
+      : wanted_{wanted}, pool_{pool}, space_{at.space}, is_live_{is_live} {
+    view_.url = space_url(at);
   }
 
   // TND_OK, or what the daemon's silence was.
   tnd_status sample() {
     view_.now.struct_size = sizeof view_.now;
     if (tnd_status const code = tnd_pool_get_statistics(pool_, &view_.now); code != TND_OK)
+      return code;
+    if (tnd_status const code = namespace_owned(pool_, space_, view_.owned); code != TND_OK)
       return code;
     view_.rates = rates_between(before_ ? &*before_ : nullptr, view_.now);
     if (before_)
@@ -86,6 +88,7 @@ class top {
  private:
   pool_top_options const &wanted_;
   tnd_pool *const pool_;
+  std::string const space_;
   bool const is_live_;
   top_view view_{};
   std::optional<tnd_pool_statistics> before_;
@@ -111,7 +114,7 @@ int pool_top(const pool_top_options &wanted) {
   std::optional<interruption_screen> screen;
   if (is_live)
     screen.emplace(has_keyboard);
-  top shown{wanted, pool, space_url(at->at), is_live};
+  top shown{wanted, pool, at->at, is_live};
   for (uint32_t taken = 1;; taken++) {
     tnd_status const code = shown.sample();
     if (code != TND_OK && !is_live) {

@@ -73,8 +73,8 @@ std::string top_text(const top_view &of, unsigned width) {
            share);
   add_line(text, width, "           %s of %s used, %s", size(now.used).c_str(),
            size(now.capacity).c_str(), count_text(now.object_count, "object").c_str());
-  add_line(text, width, "namespace  %s used, %s, quota %s", size(now.space_used).c_str(),
-           count_text(now.space_object_count, "object").c_str(),
+  add_line(text, width, "namespace  %s used, %s owned, %s, quota %s", size(now.space_used).c_str(),
+           size(of.owned).c_str(), count_text(now.space_object_count, "object").c_str(),
            now.space_quota != 0 ? size(now.space_quota).c_str() : "none");
   unsigned const history = std::clamp(width, 45u, 120u) - 44;
   for (auto const &[name, rate, total, value] :
@@ -106,6 +106,7 @@ nlohmann::json top_json(const top_view &of) {
           {"used", now.used},
           {"object_count", now.object_count},
           {"namespace_used", now.space_used},
+          {"namespace_owned", of.owned},
           {"namespace_object_count", now.space_object_count},
           {"namespace_quota", now.space_quota},
           {"written_size", now.written_size},

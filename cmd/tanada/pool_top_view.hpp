@@ -27,6 +27,7 @@ struct top_view {
   tnd_pool_statistics now;
   pool_rates rates;
   std::vector<pool_rates> history;  // oldest first, this one included
+  uint64_t owned = 0;               // bytes that are bound to the namespace
 };
 
 // Lines of at most `width` columns, each ended.

@@ -59,11 +59,17 @@ enum {
       1 << 11 /**< create: start with the bytes of the newest version, where there is one */
 };
 
+/** Flags of a connection. */
+enum {
+  TND_POOL_NO_NAMESPACE = 1 /**< the URL may lack a namespace: the connection is good for
+                               tnd_pool_list_namespaces() only, other requests are -EINVAL */
+};
+
 /** Settings of a connection. Start from TND_POOL_CONFIG_INIT; a variable of the environment, where
  * it is set, wins. */
 typedef struct tnd_pool_config {
   uint32_t struct_size;   /**< sizeof(tnd_pool_config) */
-  uint32_t flags;         /**< must be 0 */
+  uint32_t flags;         /**< TND_POOL_NO_NAMESPACE, or 0 */
   uint64_t timeout_ns;    /**< limit of each call that names no other, relative; TND_POOL_TIMEOUT */
   const char *key_file;   /**< the client's key, mode 0600; NULL: TND_POOL_KEY_FILE, else none */
   const char *fabric;     /**< libfabric provider for RDMA; NULL: TND_POOL_FABRIC, else none */
@@ -352,6 +358,33 @@ typedef int (*tnd_pool_list_entry)(void *context, const char *name, const tnd_po
 TND_API TND_NODISCARD tnd_status tnd_pool_list(tnd_pool *pool, const char *prefix,
                                                tnd_pool_list_entry entry,
                                                void *context) TND_NOEXCEPT;
+
+/** What a namespace has; sizes in bytes. */
+typedef struct tnd_pool_namespace_info {
+  uint32_t struct_size; /**< of the library's structure */
+  uint32_t reserved;
+  uint64_t object_count;
+  uint64_t used;          /**< by objects, those being written included */
+  uint64_t owned;         /**< memory that is bound to it, used or not; no other namespace has it */
+  uint64_t quota;         /**< 0: none */
+  uint64_t segment_count; /**< parts of `owned`; 0: the pool is a file, which all share */
+} tnd_pool_namespace_info;
+
+/** As tnd_pool_list_entry, of a namespace. */
+typedef int (*tnd_pool_namespace_entry)(void *context, const char *name,
+                                        const tnd_pool_namespace_info *info);
+
+/**
+ * The namespaces with objects or with clients that may write, sorted by bytes: those that the
+ * connection's key is good for; all of them where the pool has no keys.
+ *
+ * @param only [in] NULL, or the name of the one that is wanted.
+ *
+ * @return TND_OK, -TND_EPEER also from a daemon that is older than this call.
+ */
+TND_API TND_NODISCARD tnd_status tnd_pool_list_namespaces(tnd_pool *pool, const char *only,
+                                                          tnd_pool_namespace_entry entry,
+                                                          void *context) TND_NOEXCEPT;
 
 /** Give an object another name; replaces what has it, unless TND_POOL_EXCLUSIVE. Durable objects:
  * with the next durable commit at the latest, or at once with TND_POOL_DURABLE. */

@@ -70,7 +70,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     auto [here, there] = sim::stream_pair_create(world, {}, [] { return false; });
     poold::session one{with, std::move(there), 1, std::make_shared<poold::mailbox>(), 1};
     wire::pool::hello_message hello;
-    hello.space = "fuzz";
+    // A first byte of 255: a connection without a namespace.
+    bool const has_space = size == 0 || bytes[0] != 255;
+    hello.space = has_space ? "fuzz" : "";
     send(*here, one, wire::pool::kind::hello, hello);
     send(*here, one, wire::pool::kind::proof, wire::pool::proof_message{});
     while (size >= 3) {

@@ -52,6 +52,7 @@ enum class kind : uint16_t {
   fabric_proof,
   mapped_reads,
   reserve,
+  spaces,
 };
 
 struct frame {
@@ -100,7 +101,7 @@ struct info {
 
 struct hello_message {
   uint32_t version = protocol_version;
-  std::string space, key_id;
+  std::string space, key_id;  // without a namespace only `spaces` may follow
   bytes32 nonce{};
   static bool fields(auto &f, auto &m) {
     return f(m.version) && f(m.space) && f(m.key_id) && f(m.nonce);
@@ -248,6 +249,31 @@ struct list_entry {
 
 struct list_reply {
   std::vector<list_entry> entries;
+  uint8_t more = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.entries) && f(m.more);
+  }
+};
+
+// The namespaces that the client's key is good for, by name.
+struct spaces_request {
+  std::string only, after;  // only: this one, where it is not empty; names > after
+  static bool fields(auto &f, auto &m) {
+    return f(m.only) && f(m.after);
+  }
+};
+
+struct spaces_entry {
+  std::string space;
+  uint64_t used = 0, owned = 0, segment_count = 0, object_count = 0, quota = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.space) && f(m.used) && f(m.owned) && f(m.segment_count) && f(m.object_count) &&
+           f(m.quota);
+  }
+};
+
+struct spaces_reply {
+  std::vector<spaces_entry> entries;
   uint8_t more = 0;
   static bool fields(auto &f, auto &m) {
     return f(m.entries) && f(m.more);

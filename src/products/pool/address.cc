@@ -14,7 +14,7 @@ status refuse(std::string_view url, const char *why) {
 
 }  // namespace
 
-result<address> address_parse(std::string_view url) {
+result<address> address_parse(std::string_view url, bool needs_space) {
   constexpr std::string_view scheme = "pool://";
   if (!url.starts_with(scheme))
     return refuse(url, "not a pool's URL");
@@ -38,7 +38,8 @@ result<address> address_parse(std::string_view url) {
     return refuse(url, "no host");
   size_t const end = rest.find('/');
   made.space = rest.substr(0, end);
-  if (!wire::pool::name_is_good(made.space))
+  bool const may_lack_space = !needs_space && rest.empty();
+  if (!may_lack_space && !wire::pool::name_is_good(made.space))
     return refuse(url, "no namespace, or a name longer than 512 bytes");
   if (end != std::string_view::npos)
     made.object = rest.substr(end + 1);

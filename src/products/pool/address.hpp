@@ -18,8 +18,8 @@ struct address {
   std::string object;  // may be empty
 };
 
-// invalid, with a message that says what is wrong.
-result<address> address_parse(std::string_view url);
+// invalid, with a message that says what is wrong. `needs_space` false: the namespace may be empty.
+result<address> address_parse(std::string_view url, bool needs_space = true);
 
 // pool://host:port/namespace, without the object.
 std::string space_url(const address &at);

@@ -19,7 +19,7 @@ status settings_of(const tnd_pool_config *given, pool::client_settings &settings
       return fail(status::invalid, "tnd_pool_config has struct_size %u", given->struct_size);
     config = *given;
   }
-  TND_TRY(flags_ok(config.flags, 0));
+  TND_TRY(flags_ok(config.flags, TND_POOL_NO_NAMESPACE));
   if (config.shared_memory > 1)
     return fail(status::invalid, "shared_memory is 0 or 1");
   TND_TRY(environment_duration_ns("TND_POOL_TIMEOUT", config.timeout_ns));
@@ -68,7 +68,8 @@ tnd_status tnd_pool_connect(const char *url, const tnd_pool_config *config,
   return fenced([&] {
     if (url == nullptr || made == nullptr)
       return fail(status::invalid, "url or pool is NULL");
-    auto where = pool::address_parse(url);
+    bool const may_lack_space = config != nullptr && (config->flags & TND_POOL_NO_NAMESPACE) != 0;
+    auto where = pool::address_parse(url, !may_lack_space);
     if (!where.ok())
       return where.error();
     pool::client_settings settings;

@@ -71,6 +71,30 @@ tnd_status tnd_pool_list(tnd_pool *pool, const char *prefix, tnd_pool_list_entry
   });
 }
 
+tnd_status tnd_pool_list_namespaces(tnd_pool *pool, const char *only,
+                                    tnd_pool_namespace_entry entry, void *context) noexcept {
+  return on_client(pool, [&](pool::client &client) {
+    if (entry == nullptr)
+      return fail(status::invalid, "entry is NULL");
+    std::string wanted;
+    if (only != nullptr)
+      TND_TRY(name_of(only, "only", false, wanted));
+    for (std::string after;;) {
+      wire::pool::spaces_reply found;
+      TND_TRY(client.spaces_some(wanted, after, found));
+      for (auto const &one : found.entries) {
+        tnd_pool_namespace_info const about{sizeof about, 0,         one.object_count, one.used,
+                                            one.owned,    one.quota, one.segment_count};
+        if (entry(context, one.space.c_str(), &about) != 0)
+          return status::ok;
+      }
+      if (!found.more || found.entries.empty())
+        return status::ok;
+      after = found.entries.back().space;
+    }
+  });
+}
+
 tnd_status tnd_pool_rename(tnd_pool *pool, const char *name, const char *new_name,
                            uint32_t flags) noexcept {
   return on_client(pool, [&](pool::client &client) {

@@ -354,6 +354,29 @@ status session::on_list(std::span<const std::byte> body) {
   return status::ok;
 }
 
+status session::on_spaces(std::span<const std::byte> body) {
+  spaces_request in;
+  TND_TRY(decode(body, in));
+  std::vector<space_statistics> found = with_.objects.all_spaces();
+  std::erase_if(found, [&](const space_statistics &one) {
+    return one.name <= in.after || (!in.only.empty() && one.name != in.only) || !may_see(one.name);
+  });
+  std::sort(found.begin(), found.end(),
+            [](auto const &left, auto const &right) { return left.name < right.name; });
+  spaces_reply out;
+  size_t size = 0;
+  for (const space_statistics &one : found) {
+    size += one.name.size() + sizeof(spaces_entry);
+    out.more = size > list_size_max;
+    if (out.more)
+      break;
+    out.entries.push_back(
+        {one.name, one.used, one.owned, one.segment_count, one.object_count, one.quota});
+  }
+  answer(out);
+  return status::ok;
+}
+
 // What answers a request whose change goes through the journal: at once, or, when that was asked
 // for or too much is under way, once the journal has it.
 journal_done session::later(bool wait, const info &about) {

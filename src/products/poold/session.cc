@@ -53,7 +53,8 @@ session::~session() {
   job_.reset();
   out_.clear();
   handles_.clear();
-  with_.objects.leave(space_id_, can_write_, id_);
+  if (has_space_)
+    with_.objects.leave(space_id_, can_write_, id_);
 }
 
 session::view session::describe() const {
@@ -319,8 +320,23 @@ status session::parse(bool &more) {
   return status::ok;
 }
 
+namespace {
+
+// Requests that have no answer are answered by the end of the connection.
+status refuse_without_space(kind what) {
+  if (what < kind::create || what > kind::spaces || what == kind::close || what == kind::note ||
+      what == kind::mapped_reads)
+    return status::protocol;
+  set_last_message("the connection has no namespace: it only lists those of the pool");
+  return status::invalid;
+}
+
+}  // namespace
+
 status session::dispatch(const frame &head, std::span<const std::byte> body) {
   set_last_message({});
+  if (!has_space_ && kind(head.what) != kind::spaces)
+    return refuse_without_space(kind(head.what));
   switch (kind(head.what)) {
     case kind::create: return on_create(body);
     case kind::open: return on_open(body);
@@ -335,6 +351,7 @@ status session::dispatch(const frame &head, std::span<const std::byte> body) {
     case kind::get: return on_get(body);
     case kind::stat: return on_stat(body);
     case kind::list: return on_list(body);
+    case kind::spaces: return on_spaces(body);
     case kind::rename: return on_rename(body);
     case kind::remove: return on_remove(body);
     case kind::set_flags: return on_set_flags(body);
@@ -376,7 +393,8 @@ status session::hello(std::span<const std::byte> body) {
            "this daemon speaks version " + std::to_string(protocol_version) + " of the protocol");
     return status::ok;
   }
-  if (!name_is_good(in.space) || in.space.find('/') != std::string::npos)
+  bool const is_named = !in.space.empty();
+  if (is_named && (!name_is_good(in.space) || in.space.find('/') != std::string::npos))
     return status::protocol;
   space_name_ = in.space;
   key_id_ = in.key_id;
@@ -420,7 +438,7 @@ status session::proof(std::span<const std::byte> body) {
                                  : "authentication failed with key \"" + key_id_ + "\"");
       return status::ok;
     }
-    if (!key_->allows(space_name_)) {
+    if (!space_name_.empty() && !key_->allows(space_name_)) {
       refuse(status::access, "the key is not good for namespace " + space_name_);
       return status::ok;
     }
@@ -432,14 +450,26 @@ status session::proof(std::span<const std::byte> body) {
            "one's place before its handshake was done");
     return status::ok;
   }
-  auto const entered = with_.objects.enter(space_name_, can_write_);
-  if (!entered.ok()) {
-    refuse(entered.error(), last_message());
-    return status::ok;
-  }
-  space_id_ = const_cast<result<uint64_t> &>(entered).value();
-  welcome();
+  if (status const code = enter_space(); code != status::ok)
+    refuse(code, last_message());
+  else
+    welcome();
   return status::ok;
+}
+
+status session::enter_space() {
+  if (space_name_.empty())
+    return status::ok;
+  auto entered = with_.objects.enter(space_name_, can_write_);
+  if (!entered.ok())
+    return entered.error();
+  space_id_ = entered.value();
+  has_space_ = true;
+  return status::ok;
+}
+
+bool session::may_see(const std::string &space_name) const {
+  return keys_->empty() || key_->allows(space_name);
 }
 
 void session::welcome() {
@@ -451,7 +481,9 @@ void session::welcome() {
   out.can_write = can_write_;
   out.is_durable = with_.objects.is_durable();
   int counters = -1;
-  if (!connection_->is_local())
+  if (!has_space_)
+    out.reason = "the connection has no namespace";
+  else if (!connection_->is_local())
     out.reason = "the client is not on the daemon's node";
   else if (!with_.memory.is_lendable())
     out.reason = "the pool's memory is a file of the daemon's";

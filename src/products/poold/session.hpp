@@ -122,6 +122,8 @@ class session {
   status parse(bool &more);
   void take_data(uint64_t size);
   void refuse_data();
+  status enter_space();
+  bool may_see(const std::string &space_name) const;
   status dispatch(const wire::pool::frame &head, std::span<const std::byte> body);
   status handshake(const wire::pool::frame &head, std::span<const std::byte> body);
   status identify(std::span<const std::byte> body);
@@ -155,6 +157,7 @@ class session {
   status on_get(std::span<const std::byte> body);
   status on_stat(std::span<const std::byte> body);
   status on_list(std::span<const std::byte> body);
+  status on_spaces(std::span<const std::byte> body);
   status on_rename(std::span<const std::byte> body);
   status on_remove(std::span<const std::byte> body);
   status on_set_flags(std::span<const std::byte> body);
@@ -201,6 +204,7 @@ class session {
   const pool::key *key_ = nullptr;              // one of them
   wire::pool::bytes32 client_nonce_{}, server_nonce_{};
   uint64_t space_id_ = 0;
+  bool has_space_ = false;  // the client named one
   bool can_write_ = true, shares_memory_ = false, ending_ = false, late_ = false;
 
   void grow_buffer();

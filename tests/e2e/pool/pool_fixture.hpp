@@ -104,6 +104,26 @@ struct connection {
   }
 };
 
+// A connection without a namespace.
+struct lister {
+  tnd_pool *pool = nullptr;
+  tnd_status code = TND_OK;
+  lister(const poold::daemon &of, const char *key_file) {
+    tnd_pool_config config = TND_POOL_CONFIG_INIT;
+    config.flags = TND_POOL_NO_NAMESPACE, config.timeout_ns = 5'000'000'000;
+    config.key_file = key_file;
+    code = tnd_pool_connect(url_of(of, "").c_str(), &config, &pool);
+  }
+  lister(const lister &) = delete;
+  lister &operator=(const lister &) = delete;
+  ~lister() {
+    tnd_pool_disconnect(pool);
+  }
+  operator tnd_pool *() const {
+    return pool;
+  }
+};
+
 struct handle {
   tnd_pool_object *object = nullptr;
   handle() = default;

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -93,6 +94,36 @@ TEST_F(pool_keys, reading_only_is_reading_only) {
     EXPECT_EQ(tnd_pool_set_commit(reader, "a", 0, 0), -EACCES);
     EXPECT_EQ(get(writer, "a"), pattern(100, 1));
   }
+}
+
+std::vector<std::string> spaces_seen(tnd_pool *pool, const char *only = nullptr) {
+  std::vector<std::string> names;
+  auto const take = [](void *to, const char *name, const tnd_pool_namespace_info *) {
+    static_cast<std::vector<std::string> *>(to)->push_back(name);
+    return 0;
+  };
+  EXPECT_EQ(tnd_pool_list_namespaces(pool, only, take, &names), TND_OK) << tnd_last_message();
+  return names;
+}
+
+using names = std::vector<std::string>;
+
+// One that knows neither namespaces nor their names sees those of its key.
+TEST_F(pool_keys, a_client_sees_only_namespaces_of_its_key) {
+  key_file const of_carol{carol, "carol"};
+  uint64_t const limit_ns = 5'000'000'000;
+  connection writer{url_of(*daemon, "runs"), true, limit_ns, of_alice.path.c_str()};
+  connection other{url_of(*daemon, "secret"), true, limit_ns, of_carol.path.c_str()};
+  ASSERT_EQ(put(writer, "a", pattern(100, 1)), TND_OK);
+  ASSERT_EQ(put(other, "a", pattern(100, 1)), TND_OK);
+  EXPECT_EQ(spaces_seen(writer), names{"runs"});
+  EXPECT_EQ(spaces_seen(writer, "secret"), names{});
+  EXPECT_EQ(spaces_seen(other), (names{"runs", "secret"}));
+  EXPECT_EQ(spaces_seen(other, "secret"), names{"secret"});
+  EXPECT_EQ(spaces_seen(lister{*daemon, of_bob.path.c_str()}), names{"runs"});
+  EXPECT_EQ(spaces_seen(lister{*daemon, of_carol.path.c_str()}), (names{"runs", "secret"}));
+  EXPECT_EQ((lister{*daemon, of_mallory.path.c_str()}.code), -EACCES);
+  EXPECT_EQ((lister{*daemon, nullptr}.code), -EACCES);
 }
 
 TEST_F(pool_keys, a_handshake_cannot_be_replayed) {
@@ -212,6 +243,49 @@ TEST_F(pool_rubbish, a_write_whose_ranges_lie_ends_the_connection) {
   create.size = 100;
   ASSERT_EQ(client.ask(kind::create, create), status::ok);
   EXPECT_EQ(client.ask(kind::write, ranges_request{1, {{0, 50}}}, "four"), status::peer_lost);
+}
+
+TEST_F(pool_rubbish, a_connection_without_a_namespace_only_lists) {
+  raw_client client{daemon->port()};
+  ASSERT_EQ(client.greet(""), status::ok);
+  for (kind const what : {kind::put, kind::get, kind::list, kind::create, kind::statistics,
+                          kind::segment, kind::reserve, kind::fabric})
+    EXPECT_EQ(client.ask(what, get_request{"a", 100}, what == kind::put ? "data" : ""),
+              status::invalid);
+  EXPECT_EQ(client.ask(kind::spaces, spaces_request{}), status::ok);
+  spaces_reply found;
+  ASSERT_EQ(wire::decode(client.answer.body, found), status::ok);
+  ASSERT_EQ(found.entries.size(), 1u);  // of the fixture's client
+  EXPECT_EQ(found.entries[0].space, "test");
+  EXPECT_EQ(client.ask(kind::close, handle_request{1}), status::peer_lost);
+  EXPECT_EQ(put(good, "a", pattern(10, 1)), TND_OK);
+}
+
+// More than one answer holds.
+TEST_F(pool_rubbish, many_namespaces_come_in_many_answers) {
+  constexpr int count = 300;
+  std::string const stem(480, 'n');
+  for (int i = 0; i < count; i++) {
+    connection made{url_of(*daemon, stem + std::to_string(1000 + i)), false};
+    ASSERT_EQ(put(made, "a", pattern(10, 1)), TND_OK) << tnd_last_message();
+  }
+  struct seen {
+    std::vector<std::string> names;
+    uint64_t object_count = 0;
+    bool is_owned = true;
+  } all;
+  auto const take = [](void *to, const char *name, const tnd_pool_namespace_info *info) {
+    auto &found = *static_cast<seen *>(to);
+    found.names.push_back(name);
+    found.object_count += info->object_count;
+    found.is_owned = found.is_owned && info->owned >= info->used;
+    return 0;
+  };
+  ASSERT_EQ(tnd_pool_list_namespaces(good, nullptr, take, &all), TND_OK);
+  EXPECT_EQ(all.names.size(), size_t(count) + 1);
+  EXPECT_TRUE(std::is_sorted(all.names.begin(), all.names.end()));
+  EXPECT_EQ(all.object_count, uint64_t(count));
+  EXPECT_TRUE(all.is_owned);
 }
 
 TEST_F(pool_rubbish, handles_are_bounded) {

@@ -79,6 +79,24 @@ def test_it_copies_over_the_socket_too(space, file, tmp_path):
     assert copied["write_path"] == "shared-memory"
 
 
+def test_namespaces_are_listed_and_own_memory(space, file):
+    """By the URL of the pool; `stat` and `top` show what the namespace owns."""
+    assert pool("cp", file, f"{space}/field").returncode == 0
+    where, _, name = space.rpartition("/")
+    for url in (where, f"{where}/"):
+        listed = {each["name"]: each for each in pool_json("ls", url)["namespaces"]}
+        assert listed[name]["object_count"] == 1 and listed[name]["used"] >= BIG
+        assert listed[name]["owned"] >= listed[name]["used"]
+    (line,) = [line for line in pool("ls", where).stdout.splitlines() if line.split()[-1] == name]
+    assert line.startswith("1 object ") and " owned " in line
+    owned = listed[name]["owned"]
+    assert pool_json("stat", space)["statistics"]["namespace_owned"] == owned
+    assert " owned, 1 object, quota " in pool("stat", space).stdout
+    top = json.loads(pool("top", space, "--json", "--count", "1").stdout)
+    assert top["namespace_owned"] == owned
+    assert " owned, 1 object" in pool("top", space, "--count", "1").stdout
+
+
 def test_names_of_targets(space, file, tmp_path):
     other = tmp_path / "other"
     other.write_bytes(b"1")

@@ -43,7 +43,8 @@ status client::call(wire::pool::kind what, const Request &request, Reply &answer
     channel_->end(code);
   if constexpr (requires { request.name; })
     return named(code, request.name);
-  else if constexpr (requires { request.set; } || requires { request.prefix; })
+  else if constexpr (
+      requires { request.set; } || requires { request.prefix; } || requires { request.only; })
     return named(code, {});
   else
     return code;

@@ -450,4 +450,11 @@ status client::statistics(statistics_reply &found) {
   return call(kind::statistics, empty_message{}, found);
 }
 
+status client::spaces_some(const std::string &only, const std::string &after, spaces_reply &found) {
+  spaces_request out;
+  out.only = only;
+  out.after = after;
+  return call(kind::spaces, out, found);
+}
+
 }  // namespace tanada::pool

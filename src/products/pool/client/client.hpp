@@ -88,6 +88,8 @@ class client {
   status remove(const std::string &name, uint32_t flags);
   status set_flags(const std::string &name, uint32_t flags);
   status statistics(wire::pool::statistics_reply &found);
+  status spaces_some(const std::string &only, const std::string &after,
+                     wire::pool::spaces_reply &found);
 
   // Asynchronous ones, as tnd_pool_post() and tnd_pool_poll().
   status post(const tnd_pool_request &request, const std::shared_ptr<open_object> &object);
