@@ -9,7 +9,7 @@ SEEDS ?= 10000
 export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS SEEDS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-sim test-gpu test-rdma install uninstall lint format clean
+.PHONY: help demo test test-all bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-sim test-gpu test-rdma install uninstall lint format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -20,8 +20,11 @@ help: ## this list
 demo: ## build, run the FDTD demo with its snapshots in a pool, and name the pictures it drew
 	tools/demo.sh
 
-test: ## build and run every test this machine can run
+test: ## build and run the tests this machine can run, without the slow ones, which only add breadth
 	tools/test.sh dev
+
+test-all: ## build and run every test this machine can run
+	TND_TEST_ALL=1 tools/test.sh dev
 
 test-asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	tools/test.sh asan
@@ -40,16 +43,16 @@ test-rdma: ## the fabric, the pool and OpenSHMEM over RDMA verbs, in virtual mac
 
 test-mpi: ## unmodified MPI programs over o2g under Open MPI 4 and 5 and MPICH 5, which it installs
 	tools/mpi/install.sh
-	python=$$(tools/venv.sh) && "$$python" -m pytest -q -rs -p no:cacheprovider tests/conformance/o2g
+	python=$$(tools/venv.sh) && TND_TEST_ALL=1 "$$python" -m pytest -q -rs -p no:cacheprovider tests/conformance/o2g
 
 test-shmem: ## OpenSHMEM programs and shmem4py with up to 64 PEs, by shared memory and by fabrics (some minutes)
 	tools/build.sh dev test
-	python=$$(tools/venv.sh) && TND_SHMEM_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$python" -m pytest -q -rs -p no:cacheprovider tests/conformance/shmem
+	python=$$(tools/venv.sh) && TND_TEST_ALL=1 TND_SHMEM_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$python" -m pytest -q -rs -p no:cacheprovider tests/conformance/shmem
 
 test-ga: ## Global Arrays, unmodified, on our ARMCI: builds it and runs its own test programs (half an hour)
 	tools/setup.sh ga
 	tools/build.sh dev test
-	python=$$(tools/venv.sh) && TND_COMEX_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$python" -m pytest -q -rs -s -p no:cacheprovider tests/conformance/comex
+	python=$$(tools/venv.sh) && TND_TEST_ALL=1 TND_COMEX_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$python" -m pytest -q -rs -s -p no:cacheprovider tests/conformance/comex
 
 test-python-all: ## the Python tests with PyTorch and PyArrow, too: 6 GB of packages in .venv-all
 	tools/test_python.sh

@@ -1,7 +1,8 @@
-"""What holds for every test: the signals it starts with, and a limit."""
+"""What holds for every test: the signals it starts with, a limit, and whether a slow one runs."""
 
 import contextlib
 import faulthandler
+import os
 import pathlib
 import signal
 
@@ -10,6 +11,7 @@ import pytest
 CONFORMANCE = pathlib.Path(__file__).parent / "conformance"
 LIMIT_S = 900  # of a test's set-up, call or end, on a machine that does much besides
 CONFORMANCE_LIMIT_S = 3600  # other people's programs: whole suites of them
+RUN_ALL = "TND_TEST_ALL"
 BACKSTOP_S = 120  # later, for code that does not return to the interpreter
 
 
@@ -26,6 +28,16 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", f"limit(seconds): how long a test may take, {LIMIT_S} unless given"
     )
+    config.addinivalue_line("markers", f"slow: it runs only where {RUN_ALL}=1 is set")
+
+
+def pytest_collection_modifyitems(items):
+    """Slow tests add breadth: further sizes, transports and programs of what other tests cover."""
+    if os.environ.get(RUN_ALL) == "1":
+        return
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.skip(reason="slow: make test-all runs it"))
 
 
 @contextlib.contextmanager

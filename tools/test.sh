@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Build one preset and run the tests this machine can run. usage: tools/test.sh dev|asan|tsan|cuda
+# Of dev, the tests labelled or marked slow run only with TND_TEST_ALL=1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
@@ -14,13 +15,19 @@ fi
 tools/build.sh "$preset" test
 
 selection=()
+left_out=()
+if [ "$preset" = dev ] && [ "${TND_TEST_ALL:-}" != 1 ]; then left_out+=(slow); fi
 if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then
   if [ "$preset" = cuda ]; then selection=(-L gpu); fi
 elif [ "$preset" = cuda ]; then
   echo "test: no GPU here (nvidia-smi -L finds none)" >&2
   exit 1
 else
-  selection=(-LE gpu)
+  left_out+=(gpu)
+fi
+if [ ${#left_out[@]} -gt 0 ]; then
+  expression=$(printf '|%s' "${left_out[@]}")
+  selection+=(-LE "^(${expression:1})\$")
 fi
 # What fails in one part hides nothing of the other. Tests wait for a fifth of their time: one more at a time than there are processors.
 failed=0

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -92,6 +93,61 @@ def test_the_script_of_the_tests_gives_programs_the_default_signals(tree_copy, n
         preexec_fn=ignoring(IGNORED[name]),
     )
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == "", done.stdout + done.stderr
+
+
+SLOW = "import pytest\n@pytest.mark.slow\ndef test_slow(): pass\n@pytest.mark.parametrize('n', [1, pytest.param(2, marks=pytest.mark.slow)])\ndef test_it(n): pass\n"
+
+
+@pytest.mark.parametrize("setting, outcome", [("1", "3 passed"), ("", "1 passed, 2 skipped")])
+def test_slow_tests_run_where_all_are_wanted(tmp_path, monkeypatch, setting, outcome):
+    monkeypatch.setenv("TND_TEST_ALL", setting)
+    done = run_pytest(tmp_path, SLOW, "-rs", "--strict-markers")
+    assert done.returncode == 0 and outcome in done.stdout, done.stdout
+    assert ("slow: make test-all runs it" in done.stdout) == (setting == ""), done.stdout
+
+
+@pytest.mark.parametrize(
+    "preset, setting, gpu, words",
+    [
+        ("dev", "", False, "-LE ^(slow|gpu)$"),
+        ("dev", "1", False, "-LE ^(gpu)$"),
+        ("dev", "", True, "-LE ^(slow)$"),
+        ("dev", "1", True, ""),
+        ("asan", "", False, "-LE ^(gpu)$"),
+        ("cuda", "", True, "-L gpu"),
+    ],
+)
+def test_the_script_of_the_tests_leaves_slow_ones_out(tmp_path, preset, setting, gpu, words):
+    """Stubs write what ctest gets and whether there is a GPU."""
+    (tmp_path / "tools/mpi").mkdir(parents=True)
+    (tmp_path / "tools/test.sh").write_bytes((ROOT / "tools/test.sh").read_bytes())
+    stubs = {
+        "tools/build.sh": "",
+        "tools/venv.sh": "echo true",
+        "tools/mpi/install.sh": "",
+        "tools/slowest_tests.py": "",
+        "stubs/ctest": 'echo "$@"',
+        "stubs/nvidia-smi": "" if gpu else "exit 1",
+    }
+    (tmp_path / "stubs").mkdir()
+    for name, line in stubs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+    for path in (*tmp_path.glob("tools/**/*.*"), *(tmp_path / "stubs").iterdir()):
+        path.chmod(0o755)
+    done = subprocess.run(
+        [tmp_path / "tools/test.sh", preset],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={
+            **os.environ,
+            "TND_TEST_ALL": setting,
+            "PATH": f"{tmp_path / 'stubs'}:{os.environ['PATH']}",
+        },
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    selected = re.sub(r".* -j \d+ ?", "", done.stdout.splitlines()[0])
+    assert selected == words, done.stdout
 
 
 def test_every_test_of_ctest_has_a_limit(build_folder):

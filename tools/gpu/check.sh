@@ -69,7 +69,7 @@ for part in $what; do
       rm -rf "$scratch" "$memory"
       ;;
     examples)
-      TND_BUILD_DIR=$folder step examples 200 python3 -m pytest -q -p no:cacheprovider tests/e2e/examples
+      TND_TEST_ALL=1 TND_BUILD_DIR=$folder step examples 200 python3 -m pytest -q -p no:cacheprovider tests/e2e/examples
       scratch=$(mktemp -d)
       step fdtd 120 "$folder/bin/fdtd_cuda" --size 256 --output "$results" --store "file://$scratch"
       rm -rf "$scratch"
