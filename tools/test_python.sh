@@ -6,4 +6,4 @@ cd "$(dirname "$0")/.."
 tools/build.sh dev test
 export TANADA_BUILD=$PWD/build/dev TANADA_EVERY_PACKAGE=1 TND_TEST_ALL=1
 python=$(tools/venv.sh all)
-exec "$python" -m pytest -q -rs -p no:cacheprovider "${@:-tests/python}"
+exec "$python" -m pytest -q -rs -p no:cacheprovider "${@:-tests/e2e/python}"
