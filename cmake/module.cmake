@@ -136,6 +136,19 @@ function(tanada_limit_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout})
 endfunction()
 
+# tanada_simulation(NAME SEEDS COMMAND ...): a part of a simulation, with a third of its seeds, and NAME_all with all of
+# them, which is slow. With sanitizers one test has all: they have few.
+function(tanada_simulation name seeds)
+  set(few ${seeds})
+  if(NOT TANADA_SANITIZE)
+    math(EXPR few "${seeds} / 3")
+    add_test(NAME ${name}_all COMMAND ${ARGN})
+    set_tests_properties(${name}_all PROPERTIES LABELS slow TIMEOUT 300 ENVIRONMENT "TND_LOG=off;TND_SIM_COUNT=${seeds}")
+  endif()
+  add_test(NAME ${name} COMMAND ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 ENVIRONMENT "TND_LOG=off;TND_SIM_COUNT=${few}")
+endfunction()
+
 # tanada_test(NAME SOURCES ... MODULES ... LIBRARIES ... LABELS ... TIMEOUT seconds): a GoogleTest executable, one
 # ctest test a suite is too slow to start; one a binary is what we register.
 function(tanada_test name)

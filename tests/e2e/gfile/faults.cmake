@@ -33,6 +33,8 @@ if(TARGET tanada_store_gfarm AND TANADA_GFMD AND TANADA_GFSD AND Python3_FOUND)
     COMMAND ${process_test} gfarm $<TARGET_FILE:gfile_victim> $<TARGET_SONAME_FILE:tanada> $<TARGET_FILE:tanada_store_gfarm>)
   add_test(NAME gfile_stress_fault_gfarm COMMAND ${fixture} --remote -- ${stress_test} gfarm $<TARGET_FILE:gfile_stress>)
   set_tests_properties(gfile_stress_fault_gfarm PROPERTIES TIMEOUT 240)
+  # gfile_stress_fault has the same operations on local stores, gfile_gfarm_fault the faults of this one.
+  set_tests_properties(gfile_stress_fault_gfarm gfile_contract_gfarm_remote PROPERTIES LABELS slow)
   set_tests_properties(gfile_contract_gfarm gfile_contract_gfarm_remote PROPERTIES TIMEOUT 600)
   set_tests_properties(gfile_gfarm_fault gfile_process_fault_gfarm PROPERTIES TIMEOUT 120)
   set_tests_properties(gfile_gfarm_fault PROPERTIES RUN_SERIAL TRUE)  # it measures what a stall costs others
