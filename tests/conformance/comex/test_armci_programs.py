@@ -16,7 +16,7 @@ PROGRAMS = [
     "transfers",
 ]
 # Which node each of four ranks is on: by turns, and uneven with masters that are not in the order of the nodes' names.
-NODES = ["0 1 0 1", "2 1 0 0"]
+NODES = [pytest.param("0 1 0 1", marks=pytest.mark.slow), "2 1 0 0"]
 # What is called wrongly (misuse.c), and the line that tells it. The launcher's own lines may come between.
 ENDS = {
     "early": r"armci_msg_me: called before ARMCI_Init",
@@ -72,7 +72,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("rank_count", [1, 2, 4])
+@pytest.mark.parametrize("rank_count", [1, pytest.param(2, marks=pytest.mark.slow), 4])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_on_one_node(jobs, name, rank_count):
     comex_jobs.require_passed(jobs.run(name, rank_count))

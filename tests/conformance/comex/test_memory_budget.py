@@ -46,7 +46,7 @@ def check(budget, folder, run):
     ("name", "words", "mebibytes"),
     [
         ("polls", ("40", "3", "tasks"), 96),
-        ("polls", ("60", "2", "counter"), 160),
+        pytest.param("polls", ("60", "2", "counter"), 160, marks=pytest.mark.slow),
         ("after_finalize", ("24", "1", "0"), 64),
     ],
 )

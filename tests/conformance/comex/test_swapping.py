@@ -12,7 +12,14 @@ MEGABYTES = 2  # of each rank's memory that others reach; it allocates about as 
 RANK_SIZE = 5 << 20  # bytes that a rank allocates at most
 PHASES = 4
 # Ranks, and by how much they exceed the memory; what one rank has is the least.
-SIZES = [(1, 1.2), (2, 1.2), (3, 2), (4, 3.5), (8, 7), (16, 16)]
+SIZES = [
+    (1, 1.2),
+    pytest.param(2, 1.2, marks=pytest.mark.slow),
+    pytest.param(3, 2, marks=pytest.mark.slow),
+    (4, 3.5),
+    pytest.param(8, 7, marks=pytest.mark.slow),
+    pytest.param(16, 16, marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +105,15 @@ def test_one_rank_at_a_time_is_enough(jobs, folder):
 
 
 @pytest.mark.parametrize(
-    "name", ["broadcast", "groups", "messages", "reduce", "select", "transfers"]
+    "name",
+    [
+        "broadcast",
+        "groups",
+        "messages",
+        pytest.param("reduce", marks=pytest.mark.slow),
+        pytest.param("select", marks=pytest.mark.slow),
+        "transfers",
+    ],
 )
 def test_what_works_in_core_works_with_little_memory(jobs, folder, name):
     # Each rank is a node of its own to ARMCI; transfers looks at its own memory until others have written there.

@@ -15,7 +15,7 @@ SIZES = [
     ("0 1 0 1", 2),
     ("1 0 0 0 1 1", 3),
     ("0 0 0 0 1 1 1 1", 4),
-    ("0 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1", 16),
+    pytest.param("0 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1", 16, marks=pytest.mark.slow),
 ]
 
 
@@ -37,7 +37,7 @@ def left_in(folder):
     return {each for each in os.listdir(folder) if not each.startswith("report.json")}
 
 
-@pytest.mark.parametrize("fabric", ["o2g", "tcp;ofi_rxm"])
+@pytest.mark.parametrize("fabric", ["o2g", pytest.param("tcp;ofi_rxm", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("nodes", "excess"), SIZES)
 def test_random_operations_give_what_they_give_in_core(jobs, tmp_path, nodes, excess, fabric):
     each = nodes.split()
@@ -79,7 +79,15 @@ def test_one_rank_of_a_node_at_a_time_is_enough(jobs, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["broadcast", "groups", "messages", "reduce", "select", "transfers"]
+    "name",
+    [
+        "broadcast",
+        "groups",
+        "messages",
+        "reduce",
+        "select",
+        "transfers",
+    ],
 )
 def test_what_works_in_core_works_with_little_memory(jobs, tmp_path, name):
     # As in test_swapping: each rank is a domain.

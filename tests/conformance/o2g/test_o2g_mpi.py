@@ -69,6 +69,27 @@ def built(tmp_path_factory):
     return build
 
 
+# With Open MPI `make test` runs these of the programs, with MPICH 5 all.
+OPENMPI_CORE = {"order", "probes", "large", "threads", "collectives-3"}
+
+
+def runs_of_all():
+    for each in SETUPS:
+        for name, ranks, words, limit in RUNS:
+            is_core = not each.mpi.is_openmpi or not OPENMPI_CORE.isdisjoint(
+                (name, f"{name}-{ranks}")
+            )
+            yield pytest.param(
+                each,
+                name,
+                ranks,
+                words,
+                limit,
+                marks=[pytest.mark.slow] * (not is_core),
+                id="-".join(map(str, (each.name.replace(" ", "_"), name, ranks, words, limit))),
+            )
+
+
 @pytest.fixture(params=SETUPS, ids=lambda each: each.name.replace(" ", "_"))
 def setup(request):
     reason = request.param.missing()
@@ -84,7 +105,7 @@ def finish(setup, command, limit):
     )
 
 
-@pytest.mark.parametrize("name, ranks, words, limit", RUNS, ids=lambda each: str(each))
+@pytest.mark.parametrize("setup, name, ranks, words, limit", runs_of_all(), indirect=["setup"])
 def test_program(setup, built, name, ranks, words, limit):
     reason = LIMITS.get((setup.name, " ".join([name, *words])))
     if reason:
@@ -92,6 +113,7 @@ def test_program(setup, built, name, ranks, words, limit):
     finish(setup, setup.launch(ranks, built(setup, name), *words), limit)
 
 
+@pytest.mark.slow  # minutes; provider_nonblocking_test counts the sleeps of polls
 def test_shared_memory_is_not_slept_through(setup, built):
     """MPICH talks to ranks of its node by shared memory and polls o2g beside it: a poll that sleeps would make each message late."""
     if setup.mpi.is_openmpi or "o2g" not in setup.name:

@@ -60,6 +60,14 @@ QUICK = [
     ("tcp", 2, ["nonblocking", "atomics", "signals", "litmus"]),
     ("mixed", 4, ["put_get", "atomics", "collectives", "reductions", "litmus"]),
 ]
+# These run in `make test-all`: the fabric has the same calls with 3 PEs.
+SLOW = {
+    ("tcp", "atomics"),
+    ("tcp", "litmus"),
+    ("mixed", "atomics"),
+    ("mixed", "litmus"),
+    ("fabric", "sizes"),
+}
 COUNTS = [1, 2, 3, 4, 8, 16, 64]
 
 
@@ -70,7 +78,7 @@ def matrix():
             (name, carrier, count) for carrier in carriers for name in PROGRAMS for count in COUNTS
         ]
     return [
-        (name, carrier, count)
+        pytest.param(name, carrier, count, marks=[pytest.mark.slow] * ((carrier, name) in SLOW))
         for carrier, count, names in QUICK
         for name in names
         if carrier in carriers

@@ -21,13 +21,13 @@ STALLS = {
 }
 CARRIERS = ["shared", "fabric", "tcp", "mixed"] if ALL else ["shared", "fabric"]
 LATE = [
-    ("computes", 3, "shared"),
+    pytest.param("computes", 3, "shared", marks=pytest.mark.slow),
     ("computes", 4, "fabric"),
-    ("sleeps", 3, "fabric"),
+    pytest.param("sleeps", 3, "fabric", marks=pytest.mark.slow),
     ("tests", 3, "shared"),
     ("polls-lock", 4, "shared"),
     ("thread", 3, "shared"),
-    ("child", 3, "shared"),
+    pytest.param("child", 3, "shared", marks=pytest.mark.slow),
 ]
 
 
@@ -36,7 +36,7 @@ def text(done):
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
-@pytest.mark.parametrize("pe_count", [3, 4])
+@pytest.mark.parametrize("pe_count", [3, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", STALLS)
 def test_pes_that_all_wait_after_one_has_left_end_the_job(jobs, way, pe_count, carrier):
     done = jobs.run("stalls", pe_count, [way], carrier, limit_s=LIMIT_S)

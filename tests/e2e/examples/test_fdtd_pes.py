@@ -85,13 +85,13 @@ def run_alone(program, *words):
 @pytest.mark.parametrize(
     "walls, count",
     [
-        ("absorbing", 2),
-        ("absorbing", 3),
+        pytest.param("absorbing", 2, marks=pytest.mark.slow),
+        pytest.param("absorbing", 3, marks=pytest.mark.slow),
         ("absorbing", 6),
-        ("periodic", 2),
+        pytest.param("periodic", 2, marks=pytest.mark.slow),
         ("periodic", 3),
         ("conductor", 2),
-        ("conductor", 3),
+        pytest.param("conductor", 3, marks=pytest.mark.slow),
     ],
 )
 def test_several_make_what_one_makes(program, pes, tmp_path, walls, count):
@@ -111,7 +111,13 @@ def test_several_make_what_one_makes(program, pes, tmp_path, walls, count):
 @pytest.mark.parametrize("node", ["one", "strangers"])
 @pytest.mark.parametrize(
     "walls, count",
-    [("absorbing", 2), ("absorbing", 4), ("periodic", 2), ("periodic", 4), ("conductor", 2)],
+    [
+        ("absorbing", 2),
+        pytest.param("absorbing", 4, marks=pytest.mark.slow),
+        pytest.param("periodic", 2, marks=pytest.mark.slow),
+        ("periodic", 4),
+        pytest.param("conductor", 2, marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize("exchange", ["stream", "kernel"])
 def test_edges_by_kernels_make_the_same(

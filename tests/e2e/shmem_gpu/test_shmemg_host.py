@@ -59,7 +59,14 @@ def build(jobs, name):
     return jobs.build(name, HERE / f"{name}.c", "-D_GNU_SOURCE", "-I", str(HERE))
 
 
-@pytest.mark.parametrize("name", CONFORMANCE)
+# Of these calls the programs host_*.c have the same kinds.
+SLOW = {"sizes", "nonblocking", "collectives", "reductions", "deprecated", "since_1_6"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CONFORMANCE],
+)
 def test_conformance_on_the_device_heap(jobs, name):
     source = next(shmem_jobs.PROGRAMS.glob(f"{name}.c*"))
     jobs.build(f"{name}_device", source, "-include", str(HERE / "device_heap.h"))

@@ -68,7 +68,7 @@ def test_stencil(jobs, pe_count, exchange):
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
-@pytest.mark.parametrize("pe_count", [1, 2, 3])
+@pytest.mark.parametrize("pe_count", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_fluid(jobs, pe_count, exchange):
     """Within a hundredth of Poiseuille's flow."""
     require_good(run(jobs, "lbm", pe_count, "--check", "--exchange", exchange))
