@@ -167,12 +167,14 @@ def compile_one(include, what, command):
     return f"{what}: {' '.join(command[:3])}:\n{(done.stderr or done.stdout).strip()}"
 
 
-def check(root):
+def check(root, only=None):
+    """only: the one header to compile, by the name that users include it by."""
     with tempfile.TemporaryDirectory() as folder:
         include = pathlib.Path(folder)
         stage(root, include)
+        jobs = [job for job in commands(root, include) if only in (None, job[0])]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            found = list(pool.map(lambda job: compile_one(include, *job), commands(root, include)))
+            found = list(pool.map(lambda job: compile_one(include, *job), jobs))
         names = [
             path.relative_to(include).as_posix()
             for path in sorted(include.glob("tanada/device/*.cuh"))
@@ -182,7 +184,11 @@ def check(root):
         ]
         compiler = nvrtc.load(root)
         if compiler:
-            found += [nvrtc.compile_header(compiler, include, name) for name in names]
+            found += [
+                nvrtc.compile_header(compiler, include, name)
+                for name in names
+                if only in (None, name)
+            ]
     return [problem for problem in found if problem]
 
 

@@ -1,6 +1,5 @@
 import io
 import subprocess
-import sys
 import zipfile
 
 import check_layers
