@@ -108,6 +108,15 @@ u64 core::changes(const record &file, bool ends_serial) const {
   return changes_word(changes_seen_, now || later);
 }
 
+// The file that a request names, while it is open.
+record *core::open_record(u32 index) {
+  if (index >= files_.size())
+    return nullptr;
+  record &file = files_[index];
+  return file.now == record::state::open && file.opens > 0 && file.handle != nullptr ? &file
+                                                                                     : nullptr;
+}
+
 // Serve a request, or keep it until it can be served.
 void core::dispatch(pending asked) {
   switch (asked.what) {

@@ -8,7 +8,7 @@
 // paths.cc: which way a file's bytes take; core.cc: requests, grants and completions; pages.cc:
 // bringing pages in; write_back.cc: taking them out; files.cc: the records of files, unlink,
 // shutdown; serial.cc: open, close, sync, truncate; small_files.cc: files whose bytes come with
-// their open, and posted closes; stalls.cc: what a store that does not answer may hold.
+// their open, and posted closes; stalls.cc: requests that no kernel waits for any more.
 #pragma once
 
 #include <atomic>
@@ -208,6 +208,7 @@ class core final : public rpc::server::handler {
   // core.cc
   void answer(u32 slot, status code, std::initializer_list<u64> words = {}, u32 value = 0);
   void dispatch(pending asked);
+  record *open_record(u32 index);
   u64 changes(const record &file, bool ends_serial) const;
   void post(std::unique_ptr<operation> made);
   std::unique_ptr<operation> make(operation::kind what, record &file);
@@ -233,10 +234,6 @@ class core final : public rpc::server::handler {
   bool make_room_for_mapping();
 
   // stalls.cc
-  bool may_hold(const record &file, const frame_set &frames, uint64_t key) const;
-  void hold(record &file);
-  void let_go(record &file);
-  void wait_at(uint32_t frame, const waiter &who);
   void drop_canceled();
   void drop_canceled_waiters();
   void drop_canceled_serial(record &file);
@@ -244,7 +241,11 @@ class core final : public rpc::server::handler {
 
   // pages.cc
   uint32_t locate(const record &file, uint64_t page);
+  bool may_hold(const record &file, const frame_set &frames, uint64_t key) const;
+  void hold(record &file);
+  void let_go(record &file);
   uint32_t take_frame(record &file, frame_set &frames, uint64_t page);
+  void wait_at(uint32_t frame, const waiter &who);
   bool read_page(const pending &asked);
   void prefetch(record &file, uint64_t page, uint64_t count);
   uint32_t start_read(record &file, uint64_t page, uint64_t count);
@@ -281,7 +282,6 @@ class core final : public rpc::server::handler {
   void flush_due();
 
   // files.cc
-  record *open_record(u32 index);
   void request_by_url(pending asked);
   void load_store(pending asked);
   record *record_for(std::string &url);
@@ -292,28 +292,30 @@ class core final : public rpc::server::handler {
   void wait_for_name(pending asked);
   void retry_names();
   void drop_names();
-  void run_serial(record &file, pending asked);
-  void advance(record &file);
   bool flushed(record &file);
   void finish_serial(record &file, status code, std::initializer_list<u64> words = {},
                      u32 value = 0);
+  void advance_unlink(record &file);
+  void unlinked(record &file);
+  void forget(record &file);
+  status take_error(record &file);
+  bool renew_key(record &file);
+
+  // serial.cc
+  void run_serial(record &file, pending asked);
+  void advance(record &file);
   void advance_open(record &file);
   void advance_close(record &file);
   void advance_sync(record &file);
   void advance_truncate(record &file);
-  void advance_unlink(record &file);
   void on_open(operation &done, port::store_completion &result);
   void opened(operation &done, const port::store_completion &result);
   bool opening_waits(record &file);
   void on_serial_done(operation &done, port::store_completion &result);
-  void unlinked(record &file);
   void post_open(record &file, const port::store_open_flags &flags);
   void look_again(record &file, const port::store_stat &now);
   void retire(record &file);
   void close_if_unused(record &file);
-  void forget(record &file);
-  status take_error(record &file);
-  bool renew_key(record &file);
 
   core_options options_;
   rpc::server &server_;

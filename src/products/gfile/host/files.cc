@@ -1,4 +1,4 @@
-// products/gfile/host/files.cc: the records of files, the order of what is done to one, unlink and
+// products/gfile/host/files.cc: the records of files, the end of what is done to one, unlink and
 // shutdown.
 #include <algorithm>
 
@@ -13,14 +13,6 @@
 #include <utility>
 
 namespace tanada::gfile {
-
-record *core::open_record(u32 index) {
-  if (index >= files_.size())
-    return nullptr;
-  record &file = files_[index];
-  return file.now == record::state::open && file.opens > 0 && file.handle != nullptr ? &file
-                                                                                     : nullptr;
-}
 
 // The record of a URL: the one there is, a free one, or the remembered one not used for longest. A
 // record that is new to the URL takes it over.
@@ -180,45 +172,6 @@ void core::load_store(pending asked) {
   made->body.url = asked.url;
   made->asked = std::move(asked);
   post(std::move(made));
-}
-
-void core::run_serial(record &file, pending asked) {
-  if (!file.serial && file.queue.empty())
-    file.serial.emplace().asked = std::move(asked);
-  else
-    file.queue.push_back(std::move(asked));
-  advance(file);
-}
-
-// Go on with the file's serial operation as far as it goes now, and then with the next.
-void core::advance(record &file) {
-  for (;;) {
-    if (!file.serial) {
-      if (file.queue.empty())
-        return;
-      file.serial.emplace();
-      file.serial->asked = std::move(file.queue.front());
-      file.queue.pop_front();
-    }
-    if (file.serial->waiting)
-      return;
-    op const what = file.serial->asked.what;
-    bool const begins = file.serial->now == serial_operation::stage::flush;
-    if (what == op::open)
-      advance_open(file);
-    else if (what == op::unlink)
-      advance_unlink(file);
-    else if (begins && open_record(file.index) == nullptr)
-      finish_serial(file, status::bad_file);  // closed meanwhile
-    else if (what == op::close)
-      advance_close(file);
-    else if (what == op::sync)
-      advance_sync(file);
-    else
-      advance_truncate(file);
-    if (file.serial)
-      return;
-  }
 }
 
 void core::finish_serial(record &file, status code, std::initializer_list<u64> words, u32 value) {

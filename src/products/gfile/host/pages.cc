@@ -19,6 +19,39 @@ uint32_t core::locate(const record &file, uint64_t page) {
   return set_for(file).locate(tier::page_key(file.key, page));
 }
 
+// Whether one more frame may wait for the file's store: half of the tier for a file, three quarters
+// for a store. And in the page's set, the only place it can be: all ways but two for a file, all
+// but one for a store. Otherwise a few pages that never come fill a set, and every other page of
+// that set waits with them, whatever its store.
+bool core::may_hold(const record &file, const frame_set &frames, uint64_t key) const {
+  uint64_t const all = frames.count();
+  if (file.held >= all - all / 2 || *file.held_by_store >= all - all / 4)
+    return false;
+  uint32_t const ways = frames.ways(), first = frames.first_of_set(key);
+  if (*file.held_by_store + 2 < ways)
+    return true;  // so few fill no set
+  uint32_t by_file = 0, by_store = 0;
+  for (uint32_t frame = first; frame < first + ways; frame++) {
+    page_state const state = word::state(frames.load_word(frame));
+    if (state == page_state::empty || state == page_state::ready)
+      continue;
+    by_file += infos_[frame].file == file.index;
+    by_store += files_[infos_[frame].file].where == file.where;
+  }
+  return by_file < (ways > 2 ? ways - 2 : 1) && by_store < (ways > 1 ? ways - 1 : 1);
+}
+
+void core::hold(record &file) {
+  file.held++;
+  ++*file.held_by_store;
+}
+
+void core::let_go(record &file) {
+  TND_ASSERT(file.held > 0 && *file.held_by_store > 0);
+  file.held--;
+  --*file.held_by_store;
+}
+
 // A frame for the page, loading and pinned once, or no_frame.
 uint32_t core::take_frame(record &file, frame_set &frames, uint64_t page) {
   u64 const key = tier::page_key(file.key, page);
@@ -50,6 +83,16 @@ uint64_t core::bytes_expected(const operation &done, uint64_t offset, uint64_t s
   if (offset >= had)
     return 0;
   return size < had - offset ? size : had - offset;
+}
+
+void core::wait_at(uint32_t frame, const waiter &who) {
+  frame_info &info = infos_[frame];
+  waits_[who.slot] = {frame, rpc::no_slot, who.writes, who.range};
+  if (info.last_waiter == rpc::no_slot)
+    info.first_waiter = who.slot;
+  else
+    waits_[info.last_waiter].next = who.slot;
+  info.last_waiter = who.slot;
 }
 
 // Answer a read, or let it wait at a frame. False: it needs a frame and none is free.

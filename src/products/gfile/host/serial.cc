@@ -26,6 +26,45 @@ port::store_open_flags store_flags(u64 flags) {
 
 }  // namespace
 
+void core::run_serial(record &file, pending asked) {
+  if (!file.serial && file.queue.empty())
+    file.serial.emplace().asked = std::move(asked);
+  else
+    file.queue.push_back(std::move(asked));
+  advance(file);
+}
+
+// Go on with the file's serial operation as far as it goes now, and then with the next.
+void core::advance(record &file) {
+  for (;;) {
+    if (!file.serial) {
+      if (file.queue.empty())
+        return;
+      file.serial.emplace();
+      file.serial->asked = std::move(file.queue.front());
+      file.queue.pop_front();
+    }
+    if (file.serial->waiting)
+      return;
+    op const what = file.serial->asked.what;
+    bool const begins = file.serial->now == serial_operation::stage::flush;
+    if (what == op::open)
+      advance_open(file);
+    else if (what == op::unlink)
+      advance_unlink(file);
+    else if (begins && open_record(file.index) == nullptr)
+      finish_serial(file, status::bad_file);  // closed meanwhile
+    else if (what == op::close)
+      advance_close(file);
+    else if (what == op::sync)
+      advance_sync(file);
+    else
+      advance_truncate(file);
+    if (file.serial)
+      return;
+  }
+}
+
 // ---- open
 
 void core::post_open(record &file, const port::store_open_flags &flags) {

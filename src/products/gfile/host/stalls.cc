@@ -1,64 +1,17 @@
-// products/gfile/host/stalls.cc: what a store that does not answer may hold: some frames but not
-// all, and no slot for longer than its kernel waits, so that the files of other stores are read and
-// written on.
+// products/gfile/host/stalls.cc: requests that no kernel waits for any more. Their slots become
+// free although the store has not answered, so that the files of other stores are read and written
+// on.
 #include <fcntl.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "core/base/assert.hpp"
 #include "products/gfile/host/core.hpp"
 
 namespace tanada::gfile {
 
-using tier::page_state;
-namespace word = tier::word;
-
 namespace {
 constexpr uint64_t sweep_ns = 20'000'000;
-}
-
-// Whether one more frame may wait for the file's store: half of the tier for a file, three quarters
-// for a store. And in the page's set, where alone it can lie: all ways but two for a file, all but
-// one for a store. Otherwise a few pages that never come fill a set, and every other page of that
-// set waits with them, whatever its store.
-bool core::may_hold(const record &file, const frame_set &frames, uint64_t key) const {
-  uint64_t const all = frames.count();
-  if (file.held >= all - all / 2 || *file.held_by_store >= all - all / 4)
-    return false;
-  uint32_t const ways = frames.ways(), first = frames.first_of_set(key);
-  if (*file.held_by_store + 2 < ways)
-    return true;  // so few fill no set
-  uint32_t by_file = 0, by_store = 0;
-  for (uint32_t frame = first; frame < first + ways; frame++) {
-    page_state const state = word::state(frames.load_word(frame));
-    if (state == page_state::empty || state == page_state::ready)
-      continue;
-    by_file += infos_[frame].file == file.index;
-    by_store += files_[infos_[frame].file].where == file.where;
-  }
-  return by_file < (ways > 2 ? ways - 2 : 1) && by_store < (ways > 1 ? ways - 1 : 1);
-}
-
-void core::hold(record &file) {
-  file.held++;
-  ++*file.held_by_store;
-}
-
-void core::let_go(record &file) {
-  TND_ASSERT(file.held > 0 && *file.held_by_store > 0);
-  file.held--;
-  --*file.held_by_store;
-}
-
-void core::wait_at(uint32_t frame, const waiter &who) {
-  frame_info &info = infos_[frame];
-  waits_[who.slot] = {frame, rpc::no_slot, who.writes, who.range};
-  if (info.last_waiter == rpc::no_slot)
-    info.first_waiter = who.slot;
-  else
-    waits_[info.last_waiter].next = who.slot;
-  info.last_waiter = who.slot;
 }
 
 // Answer the requests for which no kernel waits any more, so that their slots are free again.
