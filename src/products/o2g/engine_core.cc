@@ -142,6 +142,19 @@ void engine_core::take_leave() {
   }
 }
 
+void engine_core::complete(const completion &done) noexcept {
+  if (is_mute_)
+    return;
+  idle_.found();  // whoever hears of it has not waited in vain
+  try {
+    sink_.complete(done);
+  } catch (const std::bad_alloc &) {
+    out_of_memory();
+  }
+  if (attendance_.has_sleepers())
+    set_->wake();
+}
+
 size_t engine_core::drive() noexcept {
   if (attendance_.has_taken_over())
     patience_.left();

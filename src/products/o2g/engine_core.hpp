@@ -1,6 +1,6 @@
-// products/o2g/engine_core.hpp: the engine, in parts: post.cc (requests), gather.cc (operations),
-// arrive.cc (what comes), link.cc (bytes to and from a connection), remote.cc (one-sided
-// operations), peers.cc (who they are), connect.cc (connections: made, greeted, lost),
+// products/o2g/engine_core.hpp: the engine, in parts: post.cc (requests), gather.cc (operations
+// that wait), arrive.cc (what comes), link.cc (bytes to and from a connection), remote.cc
+// (one-sided operations), peers.cc (who they are), connect.cc (connections: made, greeted, lost),
 // engine_core.cc (who drives), leave.cc (requests that find somebody driving).
 #pragma once
 
@@ -33,6 +33,9 @@ inline constexpr uint64_t unannounced_size = 256;
 // Smaller parts of a body are shown by the set and copied; larger ones are received straight into
 // place.
 inline constexpr uint64_t landing_size_min = 8192;
+
+// Smaller bodies are copied behind their envelope: one part of a send is cheaper than two.
+inline constexpr uint64_t small_body_size_max = 1024;
 
 // While connections are being made, deadlines are looked at this often.
 inline constexpr uint64_t young_check_ns = 100'000'000;
@@ -119,6 +122,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
 
  private:
   // engine_core.cc
+  void complete(const completion &done) noexcept;
   size_t drive() noexcept;
   void take_leave();
   void tell_counts() const noexcept;
@@ -135,19 +139,36 @@ class engine_core final : public engine, public port::stream_handler, public reg
   }
   void end_if_out_of_memory() noexcept;
 
-  // leave.cc
   template <class Request>
   using request_call = status (engine_core::*)(const Request &);
-  template <class Request>
-  class left_request;
-  class left_sending;
   // What `call` throws it throws before anything is begun. `kind`: of the completion, where the
   // request is left and fails.
   template <class Request>
   status post(request_call<Request> call, std::optional<completion_kind> kind,
-              const Request &request);
+              const Request &request) {
+    if (std::unique_lock const lock{mutex_, std::try_to_lock}; lock.owns_lock())
+      return begin_request(call, request);
+    return leave_request(call, kind, request);
+  }
+  // With the lock held.
   template <class Request>
-  status begin_request(request_call<Request> call, const Request &request) noexcept;
+  status begin_request(request_call<Request> call, const Request &request) noexcept {
+    TND_TRY(ended_);
+    status code = status::no_memory;
+    try {
+      code = (this->*call)(request);
+    } catch (const std::bad_alloc &) {}
+    end_if_out_of_memory();
+    return code;
+  }
+
+  // leave.cc
+  template <class Request>
+  class left_request;
+  class left_sending;
+  template <class Request>
+  status leave_request(request_call<Request> call, std::optional<completion_kind> kind,
+                       const Request &request);
   bool send_before_sleep();
   void send_gathered_and_late() noexcept {
     send_all_gathered();
@@ -199,12 +220,10 @@ class engine_core final : public engine, public port::stream_handler, public reg
   uint64_t room() const noexcept;
 
   // gather.cc
-  void complete(const completion &done) noexcept;
   operation *make_operation(const wire::o2g::envelope &head, std::span<const iovec> body) noexcept;
   operation *make_request(const wire::o2g::envelope &head, std::span<const iovec> body, bool copies,
                           bool is_answered) noexcept;
   static bool keep_copy(operation &what) noexcept;
-  bool is_full(const link &via);
   // `has_time`: more is likely to follow at once, and it may go with that.
   void say(link &via, operation *what, bool has_time = false) noexcept;
   void push(link &via, operation *what, bool has_time = false) noexcept;
@@ -214,16 +233,15 @@ class engine_core final : public engine, public port::stream_handler, public reg
   bool keep_for_later(link &via, operation *what) noexcept;
   void send_all_late() noexcept;
   void finish(operation *what, status code) noexcept;
-  bool gathers(link &via, uint64_t size);
   void gather(link &via, const wire::o2g::envelope &head, std::span<const iovec> body);
   void send_gathered(link &via) noexcept;
   void send_all_gathered() noexcept;
-  uint64_t hand_over_joined(const link &to, std::span<const iovec> parts) noexcept;
-  uint64_t send_now(const link &via, const wire::o2g::envelope &head,
-                    std::span<const iovec> body) noexcept;
-  uint64_t hand_over(const link &via, std::span<const iovec> parts) noexcept;
 
   // post.cc
+  bool is_full(const link &via);
+  bool gathers(link &via, uint64_t size);
+  uint64_t send_now(const link &via, const wire::o2g::envelope &head,
+                    std::span<const iovec> body) noexcept;
   status send(const send_request &request);
   status receive_into(const receive_request &request);
   status peek(const peek_request &request);
@@ -240,6 +258,8 @@ class engine_core final : public engine, public port::stream_handler, public reg
 
   // link.cc
   void flush(link &to) noexcept;
+  uint64_t hand_over(const link &via, std::span<const iovec> parts) noexcept;
+  uint64_t hand_over_joined(const link &to, std::span<const iovec> parts) noexcept;
   bool begin(link &to, operation &what) noexcept;
   void handed_over(operation *what) noexcept;
   void feed_self(link &self) noexcept;
@@ -247,12 +267,12 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void feed(link &from, std::span<const std::byte> bytes);
   size_t feed_body(link &from, std::span<const std::byte> bytes);
   void feed_envelope(link &from);
-  void end_body(link &from);
   bool begin_use(link &from);
   void broken(link &from, const char *what) noexcept;
 
   // arrive.cc
   void arrived(link &from);
+  void end_body(link &from);
   void arrive_message(link &from, bool is_announced);
   bool make_place(receive &into, incoming &about, std::byte *&to);
   void retire(receive &into);

@@ -1,4 +1,4 @@
-// Operations: made, put into their link's queue or gathered, finished.
+// Operations that do not go at once: made, put into their link's queue or gathered, finished.
 //
 // None of these throws. Where memory is missing for something that was begun, out_of_memory() is
 // noted: from then on nothing is sent and nothing that comes is heard, and the call or the drive
@@ -13,26 +13,10 @@ using wire::o2g::kind;
 
 namespace {
 
-constexpr uint64_t joined_size_max = 1024;   // bytes
-constexpr uint32_t burst_count_min = 16;     // messages to one peer, each soon after the one before
-constexpr uint64_t burst_pause_ns = 20'000;  // how soon
 constexpr uint64_t gathered_size_max = 16384;  // bytes of one send
 constexpr uint32_t corked_count_max = 31;      // operations: what one send takes
 
 }  // namespace
-
-void engine_core::complete(const completion &done) noexcept {
-  if (is_mute_)
-    return;
-  idle_.found();  // whoever hears of it has not waited in vain
-  try {
-    sink_.complete(done);
-  } catch (const std::bad_alloc &) {
-    out_of_memory();
-  }
-  if (attendance_.has_sleepers())
-    set_->wake();
-}
 
 // Null: no memory.
 operation *engine_core::make_operation(const envelope &head, std::span<const iovec> body) noexcept {
@@ -82,16 +66,6 @@ operation *engine_core::make_request(const envelope &head, std::span<const iovec
   return nullptr;
 }
 
-// A peer that does not read what it is told is not waited for, and what waits for it is bounded.
-// Its requests are refused; whoever tries again and again, and never polls, is helped by what this
-// does.
-bool engine_core::is_full(const link &via) {
-  if (is_catching_up_ || !via.is_full())
-    return false;
-  drive();
-  return true;
-}
-
 void engine_core::say(link &via, operation *what, bool has_time) noexcept {
   if (!via.gathered.empty())
     send_gathered(via);
@@ -115,7 +89,7 @@ bool engine_core::cork(link &via, const operation &what, bool was_empty) noexcep
     return false;
   bool const could_go =
       via.now == link::phase::up && !via.blocked && !via.is_self && (was_empty || via.is_corked);
-  if (!could_go || (is_driving_ && what.body_size > joined_size_max))
+  if (!could_go || (is_driving_ && what.body_size > small_body_size_max))
     return false;
   if (!std::exchange(via.is_corked, true) || via.is_late) {
     if (std::exchange(via.is_late, false))
@@ -168,21 +142,6 @@ bool engine_core::keep_for_later(link &via, operation *what) noexcept {
 void engine_core::send_all_late() noexcept {
   while (!late_.empty())
     flush(*late_.back());
-}
-
-// A send costs a microsecond of the kernel's time whatever its size. A program that sends many
-// small messages to one peer, one after the other, without ever asking what has come, does not wait
-// for an answer to any of them: from the 17th on they are gathered, and go with the next poll, with
-// the next message that is not small, or when there is enough of them; or when the engine's own
-// thread takes over, if the program goes off to compute.
-bool engine_core::gathers(link &via, uint64_t size) {
-  uint64_t const visit = attendance_.visits(), now_ns = clock_.now_ns();
-  bool const goes_on = via.burst_visit == visit && now_ns < via.burst_ns + burst_pause_ns;
-  patience_.sent(now_ns);
-  via.burst_visit = visit;
-  via.burst_ns = now_ns;
-  via.burst_count = goes_on ? via.burst_count + 1 : 0;
-  return via.burst_count >= burst_count_min && size <= inject_size_max;
 }
 
 void engine_core::gather(link &via, const envelope &head, std::span<const iovec> body) {
@@ -239,38 +198,6 @@ void engine_core::finish(operation *what, status code) noexcept {
   done.code = code;
   if (is_wanted)
     complete(done);
-}
-
-// How many bytes of envelope and body the system took.
-uint64_t engine_core::send_now(const link &via, const envelope &head,
-                               std::span<const iovec> body) noexcept {
-  std::array<iovec, part_count_max + 1> parts;
-  std::array<std::byte, sizeof head + joined_size_max> joined;
-  size_t count = body.size() + 1;
-  if (head.size <= joined_size_max) {  // one part is cheaper than two
-    std::memcpy(joined.data(), &head, sizeof head);
-    size_t at = sizeof head;
-    for (iovec const &part : body) {
-      if (part.iov_len != 0)
-        std::memcpy(joined.data() + at, part.iov_base, part.iov_len);
-      at += part.iov_len;
-    }
-    parts[0] = {joined.data(), at};
-    count = 1;
-  } else {
-    parts[0] = {const_cast<envelope *>(&head), sizeof head};
-    std::ranges::copy(body, parts.begin() + 1);
-  }
-  return hand_over(via, {parts.data(), count});
-}
-
-// How many bytes the system took. Where it failed, `ended` follows.
-uint64_t engine_core::hand_over(const link &via, std::span<const iovec> parts) noexcept try {
-  auto const sent = set_->send(via.stream, parts);
-  return sent.ok() ? result<size_t>{sent}.value() : 0;
-} catch (const std::bad_alloc &) {
-  out_of_memory();
-  return 0;
 }
 
 }  // namespace tanada::o2g

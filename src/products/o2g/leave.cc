@@ -144,23 +144,9 @@ class engine_core::left_request final : public handover_lock::job {
   kept_memory memory_;
 };
 
-// With the lock held.
 template <class Request>
-status engine_core::begin_request(request_call<Request> call, const Request &request) noexcept {
-  TND_TRY(ended_);
-  status code = status::no_memory;
-  try {
-    code = (this->*call)(request);
-  } catch (const std::bad_alloc &) {}
-  end_if_out_of_memory();
-  return code;
-}
-
-template <class Request>
-status engine_core::post(request_call<Request> call, std::optional<completion_kind> kind,
-                         const Request &request) {
-  if (std::unique_lock const lock{mutex_, std::try_to_lock}; lock.owns_lock())
-    return begin_request(call, request);
+status engine_core::leave_request(request_call<Request> call, std::optional<completion_kind> kind,
+                                  const Request &request) {
   // Which peer is full is known under the lock. So a peer's queue exceeds its bound by what is left
   // during one drive at most.
   bool const may_be_refused = is_sent_to_peer<Request>() && !is_part(request);
@@ -175,20 +161,20 @@ status engine_core::post(request_call<Request> call, std::optional<completion_ki
   return mutex_.leave(work, is_part(request)) ? status::ok : status::again;
 }
 
-template status engine_core::post(request_call<send_request>, std::optional<completion_kind>,
-                                  const send_request &);
-template status engine_core::post(request_call<receive_request>, std::optional<completion_kind>,
-                                  const receive_request &);
-template status engine_core::post(request_call<peek_request>, std::optional<completion_kind>,
-                                  const peek_request &);
-template status engine_core::post(request_call<discard_request>, std::optional<completion_kind>,
-                                  const discard_request &);
-template status engine_core::post(request_call<cancel_request>, std::optional<completion_kind>,
-                                  const cancel_request &);
-template status engine_core::post(request_call<remote_request>, std::optional<completion_kind>,
-                                  const remote_request &);
-template status engine_core::post(request_call<atomic_request>, std::optional<completion_kind>,
-                                  const atomic_request &);
+template status engine_core::leave_request(request_call<send_request>,
+                                           std::optional<completion_kind>, const send_request &);
+template status engine_core::leave_request(request_call<receive_request>,
+                                           std::optional<completion_kind>, const receive_request &);
+template status engine_core::leave_request(request_call<peek_request>,
+                                           std::optional<completion_kind>, const peek_request &);
+template status engine_core::leave_request(request_call<discard_request>,
+                                           std::optional<completion_kind>, const discard_request &);
+template status engine_core::leave_request(request_call<cancel_request>,
+                                           std::optional<completion_kind>, const cancel_request &);
+template status engine_core::leave_request(request_call<remote_request>,
+                                           std::optional<completion_kind>, const remote_request &);
+template status engine_core::leave_request(request_call<atomic_request>,
+                                           std::optional<completion_kind>, const atomic_request &);
 
 class engine_core::left_sending final : public handover_lock::job {
  public:

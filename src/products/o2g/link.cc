@@ -92,6 +92,15 @@ void engine_core::flush(link &to) noexcept {
   }
 }
 
+// How many bytes the system took. Where it failed, `ended` follows.
+uint64_t engine_core::hand_over(const link &via, std::span<const iovec> parts) noexcept try {
+  auto const sent = set_->send(via.stream, parts);
+  return sent.ok() ? result<size_t>{sent}.value() : 0;
+} catch (const std::bad_alloc &) {
+  out_of_memory();
+  return 0;
+}
+
 // As one part, which is cheaper for the system than several.
 uint64_t engine_core::hand_over_joined(const link &to, std::span<const iovec> parts) noexcept {
   std::array<std::byte, joined_size_max> joined;

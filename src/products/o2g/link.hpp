@@ -58,7 +58,7 @@ struct alignas(64) link {
   uint64_t deadline_ns = 0;
   uint64_t waiting_size = 0;  // bytes that the queue holds, answers apart
   full_peers *full = nullptr;
-  // A flood of small messages with no poll in between is gathered: see gather.cc.
+  // A flood of small messages with no poll in between is gathered: see engine_core::gathers().
   uint64_t burst_visit = 0, burst_ns = 0;
   uint32_t burst_count = 0;
   uint32_t corked_count = 0;  // operations

@@ -1,4 +1,4 @@
-// Requests.
+// Requests: begun, sent at once where that is possible, else left to their link's queue.
 
 #include <algorithm>
 
@@ -11,6 +11,9 @@ using wire::o2g::envelope;
 using wire::o2g::kind;
 
 namespace {
+
+constexpr uint32_t burst_count_min = 16;     // messages to one peer, each soon after the one before
+constexpr uint64_t burst_pause_ns = 20'000;  // how soon
 
 // What a look at a message tells.
 completion found_of(const message &what) {
@@ -52,6 +55,54 @@ status engine_core::fail_at_once(completion done) noexcept {
   done.code = status::fault;
   complete(done);
   return status::ok;
+}
+
+// A peer that does not read what it is told is not waited for, and what waits for it is bounded.
+// Its requests are refused; whoever tries again and again, and never polls, is helped by what this
+// does.
+bool engine_core::is_full(const link &via) {
+  if (is_catching_up_ || !via.is_full())
+    return false;
+  drive();
+  return true;
+}
+
+// A send costs a microsecond of the kernel's time whatever its size. A program that sends many
+// small messages to one peer, one after the other, without ever asking what has come, does not wait
+// for an answer to any of them: from the 17th on they are gathered, and go with the next poll, with
+// the next message that is not small, or when there is enough of them; or when the engine's own
+// thread takes over, if the program goes off to compute.
+bool engine_core::gathers(link &via, uint64_t size) {
+  uint64_t const visit = attendance_.visits(), now_ns = clock_.now_ns();
+  bool const goes_on = via.burst_visit == visit && now_ns < via.burst_ns + burst_pause_ns;
+  patience_.sent(now_ns);
+  via.burst_visit = visit;
+  via.burst_ns = now_ns;
+  via.burst_count = goes_on ? via.burst_count + 1 : 0;
+  return via.burst_count >= burst_count_min && size <= inject_size_max;
+}
+
+// How many bytes of envelope and body the system took.
+uint64_t engine_core::send_now(const link &via, const envelope &head,
+                               std::span<const iovec> body) noexcept {
+  std::array<iovec, part_count_max + 1> parts;
+  std::array<std::byte, sizeof head + small_body_size_max> joined;
+  size_t count = body.size() + 1;
+  if (head.size <= small_body_size_max) {  // one part is cheaper than two
+    std::memcpy(joined.data(), &head, sizeof head);
+    size_t at = sizeof head;
+    for (iovec const &part : body) {
+      if (part.iov_len != 0)
+        std::memcpy(joined.data() + at, part.iov_base, part.iov_len);
+      at += part.iov_len;
+    }
+    parts[0] = {joined.data(), at};
+    count = 1;
+  } else {
+    parts[0] = {const_cast<envelope *>(&head), sizeof head};
+    std::ranges::copy(body, parts.begin() + 1);
+  }
+  return hand_over(via, {parts.data(), count});
 }
 
 status engine_core::post_send(const send_request &request) {
