@@ -1,4 +1,4 @@
-// What happens to ranks: events, and what is decided after each.
+// What happens to ranks: events, and what is decided after each; access to the memory of others.
 #include "onesided/swap/board.hpp"
 
 #include <algorithm>
@@ -334,6 +334,79 @@ const char *board::failure() const noexcept {
   return memory_->failing.load(std::memory_order_acquire) == 2 ? memory_->failure : nullptr;
 }
 
+bool board::pin(uint32_t target) noexcept {
+  auto &gate = of(target).gate;
+  if ((gate.fetch_add(1, std::memory_order_acquire) & place::closed) == 0) [[likely]]
+    return true;
+  gate.fetch_sub(1, relaxed);
+  return false;
+}
+
+void board::unpin(uint32_t target) noexcept {
+  if (of(target).gate.fetch_sub(1, std::memory_order_release) == (place::closed | 1)) [[unlikely]]
+    ring_agent();
+}
+
+request *board::requests_of(uint32_t origin) const noexcept {
+  return memory_->at<request>(memory::requests_at(memory_->options.rank_count)) +
+         size_t{origin} * requests_of_rank;
+}
+
+std::span<std::byte> board::copies() const noexcept {
+  return {memory_->at<std::byte>(memory_->copies_at),
+          options().copies_size / copy_size * copy_size};
+}
+
+const std::byte *board::copied(const request &which, uint64_t offset) const noexcept {
+  if (which.copy == request::no_copy)
+    return nullptr;
+  uint64_t before = uint64_t{which.copy} * copy_size;
+  for (auto const &run : which.pages()) {
+    if (offset >= run.offset() && offset < run.offset() + run.size())
+      return copies().subspan(before + (offset - run.offset())).data();
+    before += run.size();
+  }
+  return nullptr;
+}
+
+request *board::post(uint32_t origin, uint32_t target, std::span<const page_run> pages,
+                     bool is_reading) noexcept {
+  TND_ASSERT(!pages.empty() && pages.size() <= request::run_count_max);
+  auto *const all = requests_of(origin);
+  auto *const found = std::find_if(all, all + requests_of_rank, [](const request &each) {
+    return each.at.load(std::memory_order_acquire) == request::step::none;
+  });
+  if (found == all + requests_of_rank)
+    return nullptr;
+  found->origin = origin;
+  found->target = target;
+  found->is_reading = is_reading ? 1 : 0;
+  found->is_served = 0;
+  found->copy = request::no_copy;
+  found->run_count = uint32_t(pages.size());
+  found->page_count = 0;
+  for (size_t i = 0; i < pages.size(); i++) {
+    found->runs[i] = pages[i];
+    found->page_count += pages[i].count;
+  }
+  TND_ASSERT(found->page_count <= request::page_count_max);
+  memory_->counters.requests.fetch_add(1, relaxed);
+  found->at.store(request::step::posted, std::memory_order_release);
+  memory_->posted.fetch_add(1);
+  ring_agent();
+  return found;
+}
+
+void board::done(request &which) noexcept {
+  uint32_t const target = which.target;
+  bool const is_served = which.is_served != 0, is_copy = which.copy != request::no_copy;
+  which.at.store(is_served ? request::step::done : request::step::none, std::memory_order_release);
+  if (!is_copy)
+    unpin(target);
+  if (is_served)
+    ring_agent();
+}
+
 rank_state board::state(uint32_t rank) const noexcept {
   return of(rank).state.load(std::memory_order_acquire);
 }
@@ -380,6 +453,11 @@ void board::sleep(uint32_t rank, uint64_t timeout_ns) noexcept {
 void board::ring(uint32_t rank) noexcept {
   of(rank).has_news.store(true);
   of(rank).alarm.ring({});
+}
+
+void board::ring_agent() noexcept {
+  memory_->has_news.store(true);
+  memory_->agent.ring({});
 }
 
 }  // namespace tanada::comex::swap

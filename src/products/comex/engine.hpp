@@ -296,8 +296,6 @@ class engine {
                  const strided_shape &shape, pe_index pe);
   template <class T>
   result<T> update_far(port::fabric_atomic kind, uint64_t offset, T operand, pe_index pe);
-  status finish_direct();
-  status finish_packed();
   uint64_t offset_of(const std::byte *ours) const noexcept {
     return uint64_t(ours - job_->heap().data());
   }
@@ -308,6 +306,8 @@ class engine {
   status add_near(const addend &what, size_t offset, const std::byte *source,
                   const strided_shape &shape, pe_index pe);
   status before_get(pe_index pe);
+  status finish_direct();
+  status finish_packed();
   template <class T>
   result<T> update(port::fabric_atomic kind, void *theirs, T operand, pe_index pe);
 

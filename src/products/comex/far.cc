@@ -354,28 +354,4 @@ result<T> engine::update_far(port::fabric_atomic kind, uint64_t offset, T operan
 template result<uint32_t> engine::update_far(port::fabric_atomic, uint64_t, uint32_t, pe_index);
 template result<uint64_t> engine::update_far(port::fabric_atomic, uint64_t, uint64_t, pe_index);
 
-status engine::finish_direct() {
-  TND_TRY(context_->quiet());
-  for (auto &each : peers_)
-    each.has_puts = false;
-  return status::ok;
-}
-
-status engine::finish_packed() {
-  if (!staged_)
-    return status::ok;
-  if (swapping_ && staged_->is_busy())
-    TND_TRY(wait_served([this](uint64_t deadline_ns) { return staged_->wait_until(deadline_ns); }));
-  status const code = staged_->quiet();
-  landings_.clear();
-  if (swapping_ && code == status::peer_lost)
-    return refuse(code, "a process of another node has failed, or is not reached");
-  TND_TRY(code);
-  for (auto &each : peers_) {
-    each.has_packed = false;
-    each.has_sums = false;
-  }
-  return status::ok;
-}
-
 }  // namespace tanada::comex

@@ -197,6 +197,30 @@ bool engine::poll() noexcept {
   return !context_->is_busy() && !(staged_ && staged_->is_busy());
 }
 
+status engine::finish_direct() {
+  TND_TRY(context_->quiet());
+  for (auto &each : peers_)
+    each.has_puts = false;
+  return status::ok;
+}
+
+status engine::finish_packed() {
+  if (!staged_)
+    return status::ok;
+  if (swapping_ && staged_->is_busy())
+    TND_TRY(wait_served([this](uint64_t deadline_ns) { return staged_->wait_until(deadline_ns); }));
+  status const code = staged_->quiet();
+  landings_.clear();
+  if (swapping_ && code == status::peer_lost)
+    return refuse(code, "a process of another node has failed, or is not reached");
+  TND_TRY(code);
+  for (auto &each : peers_) {
+    each.has_packed = false;
+    each.has_sums = false;
+  }
+  return status::ok;
+}
+
 status engine::finish() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!has_pending_ && !context_->is_busy())
