@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/base/log.hpp"
-#include "products/poold/answer.hpp"
+#include "products/poold/session.hpp"
 
 namespace tanada::poold {
 

@@ -6,7 +6,7 @@
 
 #include "core/base/checked.hpp"
 #include "core/base/log.hpp"
-#include "products/poold/answer.hpp"
+#include "products/poold/session.hpp"
 #include "seams/clock/clock.hpp"
 
 namespace tanada::poold {

@@ -7,7 +7,6 @@
 
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
-#include "products/poold/answer.hpp"
 #include "seams/clock/clock.hpp"
 
 namespace tanada::poold {

@@ -7,7 +7,7 @@
 // message that was meant for it from one that another's claim has sent it.
 #include "core/base/checked.hpp"
 #include "core/base/log.hpp"
-#include "products/poold/answer.hpp"
+#include "products/poold/session.hpp"
 #include "seams/clock/clock.hpp"
 
 namespace tanada::poold {

@@ -1,7 +1,6 @@
 // products/poold/session_segments.cc: what a session does for clients that map the pool's memory.
 #include <algorithm>
 
-#include "products/poold/answer.hpp"
 #include "products/poold/session.hpp"
 
 namespace tanada::poold {

@@ -4,7 +4,6 @@
 
 #include "backends/sockets/socket_stream.hpp"
 #include "products/pool/checksum.hpp"
-#include "products/pool/client/call.hpp"
 #include "seams/clock/clock.hpp"
 
 namespace tanada::pool {

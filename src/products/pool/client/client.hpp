@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/base/log.hpp"
 #include "products/pool/bulk.hpp"
 #include "products/pool/client/channel.hpp"
 #include "products/pool/client/device_copy.hpp"
@@ -19,6 +20,7 @@
 #include "products/pool/client/segments.hpp"
 #include "products/pool/client/traffic.hpp"
 #include "products/pool/shared.hpp"
+#include "seams/clock/clock.hpp"
 
 namespace tanada::pool {
 
@@ -237,5 +239,48 @@ class client {
   wire::pool::mapped_reads_note untold_;  // what the daemon does not know of yet
   uint64_t untold_count_ = 0, told_ns_ = 0;
 };
+
+template <class Request, class Reply>
+status client::call(wire::pool::kind what, const Request &request, Reply &answer,
+                    std::vector<iovec> sources, std::vector<iovec> targets, uint64_t *data_size) {
+  TND_TRY(ready());
+  tell_reads(what == wire::pool::kind::statistics);
+  uint64_t const deadline_ns = deadline();
+  status code = status::ok;
+  bool done = false;
+  uint64_t const tag =
+      channel_->post(what, request, std::move(sources), std::move(targets), [&](const reply &come) {
+        code = come.code;
+        if (code == status::ok)
+          code = wire::decode(come.body, answer);
+        if (data_size != nullptr)
+          *data_size = come.data_size;
+        done = true;
+      });
+  while (!done) {
+    bool const is_late = port::monotonic_clock().now_ns() >= deadline_ns;
+    status const moved = is_late ? status::timed_out : channel_->progress(deadline_ns);
+    if (done || moved == status::ok)
+      continue;
+    channel_->abandon(tag);
+    // What such an answer brings later, a handle or a descriptor, would be nobody's.
+    using enum wire::pool::kind;
+    if (what == create || what == open || what == segment)
+      channel_->end(moved);
+    return fail(moved, "pool at %s: no answer in %.3f s", channel_->connection().peer().c_str(),
+                double(settings_.timeout_ns) / 1e9);
+  }
+  if (code == status::peer_lost)
+    return fail(code, "pool at %s: the connection has ended", where_.host.c_str());
+  if (code == status::protocol)
+    channel_->end(code);
+  if constexpr (requires { request.name; })
+    return named(code, request.name);
+  else if constexpr (
+      requires { request.set; } || requires { request.prefix; } || requires { request.only; })
+    return named(code, {});
+  else
+    return code;
+}
 
 }  // namespace tanada::pool

@@ -1,6 +1,6 @@
 // products/pool/client/post.cc: a client's asynchronous requests.
 #include "core/base/checked.hpp"
-#include "products/pool/client/call.hpp"
+#include "products/pool/client/client.hpp"
 #include "seams/clock/clock.hpp"
 
 namespace tanada::pool {

@@ -1,6 +1,6 @@
 // products/pool/client/prepare.cc: what a client prepares for a GPU before the first transfer.
 #include "core/base/log.hpp"
-#include "products/pool/client/call.hpp"
+#include "products/pool/client/client.hpp"
 #include "seams/clock/clock.hpp"
 
 namespace tanada::pool {

@@ -4,7 +4,7 @@
 
 #include "core/base/checked.hpp"
 #include "products/pool/bulk.hpp"
-#include "products/pool/client/call.hpp"
+#include "products/pool/client/client.hpp"
 #include "seams/clock/clock.hpp"
 
 namespace tanada::pool {
