@@ -110,7 +110,8 @@ struct lister {
   tnd_status code = TND_OK;
   lister(const poold::daemon &of, const char *key_file) {
     tnd_pool_config config = TND_POOL_CONFIG_INIT;
-    config.flags = TND_POOL_NO_NAMESPACE, config.timeout_ns = 5'000'000'000;
+    config.flags = TND_POOL_NO_NAMESPACE;
+    config.timeout_ns = 5'000'000'000;
     config.key_file = key_file;
     code = tnd_pool_connect(url_of(of, "").c_str(), &config, &pool);
   }
