@@ -101,8 +101,9 @@ def test_a_trace_has_what_happened(environment, tmp_path):
     begins = [each for each in events if each["ph"] == "b"]
     assert len(begins) == len(ends)
     assert all(ends[each["cat"], each["id"]]["ts"] >= each["ts"] for each in begins)
+    # The bytes of small files come with their open, and closes of readers are not answered.
     requests = {each["name"] for each in begins if each["cat"] == "request"}
-    assert {"open", "read", "close"} <= requests
+    assert {"open", "write"} <= requests
     assert any(each["name"] == "round" and each["dur"] > 0 for each in events if each["ph"] == "X")
 
 

@@ -218,7 +218,7 @@ def test_top_shows_what_happens(start, space, terminal):
         ).returncode
         == 0
     )
-    terminal.read(lambda text: " used, 1 object," in text)
+    terminal.read(lambda text: " owned, 1 object," in text)
     terminal.read(lambda text: "█" in text)
     os.write(terminal.ours, b"q")
     assert top.wait(LIMIT_S) == 0
