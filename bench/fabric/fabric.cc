@@ -2,8 +2,8 @@
 // socket and memcpy in the same run: 64 MiB, 1 MiB and 4 KiB, written to and read from the other's
 // memory; and how long 8 bytes take.
 //
-//   bench_fabric [latency|looking] [--json FILE]     latency: that alone; looking: only where both
-//   sides look all the time
+//   bench_fabric [latency|looking] [--json FILE]
+//       latency: only the latency rows; looking: only the rows where both sides poll all the time
 #include <array>
 #include <cstring>
 #include <functional>

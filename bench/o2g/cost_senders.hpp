@@ -54,8 +54,8 @@ inline void read_all(int from, void *target, size_t size) {
   }
 }
 
-// The senders' process: connects, then sends as many messages as it is told, each by another
-// socket.
+// The senders' process: connects, then sends as many messages as a command asks for, each by
+// another socket.
 class senders {
  public:
   senders(uint16_t port, size_t count, bool greets) {

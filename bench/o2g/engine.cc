@@ -1,6 +1,6 @@
 // bench/o2g/engine: what drives an o2g engine's connections, epoll beside io_uring: two processes
 // over the loopback, both on the set that is measured. Rounds of the two take turns, and medians
-// are told.
+// are reported.
 //
 //   bench_o2g_engine [--only TEXT] [--set epoll|io_uring] [--json FILE]
 //

@@ -1,8 +1,9 @@
 // fdtd/gathering.hpp: Ez of all slabs comes together in the memory of PE 0, which fetches it from
 // the others' devices.
 //
-// A kernel of each other PE copies its cells into a slot of symmetric device memory; PE 0 is told,
-// fetches, and tells that the slot is free. Slots are used by turns, each by one thread of each PE.
+// A kernel of each other PE copies its cells into a slot of symmetric device memory and signals PE
+// 0, which fetches them and signals that the slot is free. Slots are used by turns, each by one
+// thread of each PE.
 #pragma once
 
 #include <chrono>

@@ -3,9 +3,9 @@
  * A rank owns a block of the array, which it changes in place, and for k steps (--block k: temporal
  * blocking) needs its eight neighbours' cells of before. They are in a second, small array, of
  * edges: a rank's first and last k rows, and its first and last k columns, each in one piece, of
- * before a sweep and of after it. So nobody waits for who reads them, and nobody's block is looked
- * at by others. The checksum does not depend on the number of ranks nor on k. docs/comex.md tells
- * how to build it. */
+ * before a sweep and of after it. So no rank waits for the readers of its edges, and no rank reads
+ * another one's block. The checksum does not depend on the number of ranks nor on k. docs/comex.md
+ * tells how to build it. */
 #include <ga.h>
 #include <getopt.h>
 #include <macdecls.h>

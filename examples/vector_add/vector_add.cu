@@ -1,5 +1,5 @@
-// c = a + b over three files of any store, with no staging code: the seed's figure 4. vector_add
-// [URLPREFIX]
+// c = a + b over three files of any store, with no staging code: figure 4 of the paper.
+// Usage: vector_add [URLPREFIX]
 #include "../common/whole_file.hpp"
 #include <cstdio>
 using namespace tanada;

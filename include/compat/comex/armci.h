@@ -2,8 +2,8 @@
  * C11 and C++20; needs an MPI's mpi.h. The names are ARMCI's own; link with -larmci.
  *
  * Transfers, fences and mutexes name ranks of the world group; ARMCI_Malloc, ARMCI_Free,
- * ARMCI_Barrier and the messages of message.h are collective over the default group. What transfers
- * promise is told in comex.h: these are its calls.
+ * ARMCI_Barrier and the messages of message.h are collective over the default group. comex.h
+ * states what transfers promise: these are its calls.
  *
  * Calls return 0 unless said otherwise. What cannot be done ends the job with one line on stderr
  * that names call, rank and values; where a call returns something else in place of that (a shape,
@@ -179,9 +179,9 @@ typedef struct armci_meminfo_ds {
   void P##ARMCI_Memdt(armci_meminfo_t *meminfo, long offset);                          \
   void P##ARMCI_Memctl(armci_meminfo_t *meminfo);
 
-/* notify: rank `proc` is told when all that this rank has put there is in its place; returns how
- * often it was. notify_wait: until `proc` has told once more than it was waited for; *pval and the
- * result are how often. */
+/* notify: notifies rank `proc` once everything that this rank has put there is in place; returns
+ * how often it has notified `proc`. notify_wait: waits for one more notification of `proc` than
+ * earlier calls have waited for; *pval and the result are their number. */
 #define ARMCI_DECLARE_NOTIFY(P)  \
   int P##armci_notify(int proc); \
   int P##armci_notify_wait(int proc, int *pval);

@@ -1,26 +1,32 @@
 // tanada/device/gfile.cuh: files from inside kernels. For nvcc, NVRTC (C++17) and, on the host
-// executor, any C++17 compiler. This file is the contract; bodies are in impl/gfile/.
+// executor, any C++17 compiler. This file is the contract; bodies are in detail/gfile/.
 //
-// The seed: Matsumiya, Takahashi, Oyama, "Accessing a distributed file system from GPU code", table
-// 2 and figure 4, with the calls its section 7 lists as missing. Every call comes in four forms:
+// The paper: Matsumiya, Takahashi, Oyama, "Accessing a distributed file system from GPU code",
+// table 2 and figure 4, with the calls its section 7 lists as missing. Every call comes in four
+// forms:
 //
-//   gread(fd, buffer, offset, size)                the seed's: one thread, the instance of
-//   ginitialize() gread(group, fd, buffer, offset, size)         a group: this_thread, this_warp or
-//   this_block gread(files, fd, buffer, offset, size)         one thread, the instance that gave
-//   the gfile_ref gread(group, files, fd, buffer, offset, size)  both
+//   gread(fd, buffer, offset, size)
+//       the paper's: one thread, the instance of ginitialize()
+//   gread(group, fd, buffer, offset, size)
+//       a group: this_thread, this_warp or this_block
+//   gread(files, fd, buffer, offset, size)
+//       one thread, the instance that gave the gfile_ref
+//   gread(group, files, fd, buffer, offset, size)
+//       both
 //
 // Under NVRTC the forms without a gfile_ref read the variable `tnd_gfile_module_ref` of the module:
 // set it with cuModuleGetGlobal, or pass a gfile_ref.
 //
 // What holds for every call:
 //   Group:      collective; every thread of `group` calls it with equal arguments, in converged
-//   flow. Result:     equal in every thread of the group. Never traps, never prints. Waiting:    at
-//   most files.timeout_ns from the call. Holds no cache page while it waits for another group, so
-//               groups cannot block one another whatever the size of the cache.
+//               flow.
+//   Result:     equal in every thread of the group. Never traps, never prints.
+//   Waiting:    at most files.timeout_ns from the call. Holds no cache page while it waits for
+//               another group, so groups cannot block one another whatever the size of the cache.
 //   Errors:     the first call that fails, in the whole instance, fills the fault record
-//   (tnd_gfile_get_fault). Visibility: on return the bytes read are visible to the group, and bytes
-//   written are seen by any later gread
-//               of the instance that is ordered after the return.
+//               (tnd_gfile_get_fault).
+//   Visibility: on return the bytes read are visible to the group, and bytes written are seen by
+//               any later gread of the instance that is ordered after the return.
 #pragma once
 
 #include "detail/base/status.hpp"
