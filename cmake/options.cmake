@@ -3,7 +3,8 @@ add_library(tanada_options INTERFACE)
 target_compile_options(tanada_options INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow>
   $<$<AND:$<BOOL:${TANADA_WARNINGS_ARE_ERRORS}>,$<COMPILE_LANGUAGE:C,CXX>>:-Werror>
-  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # At -O3 GCC 12 sees an overlap in `"text" + std::string` that is not there: gcc.gnu.org/PR105651.
   target_compile_options(tanada_options INTERFACE

@@ -12,6 +12,8 @@ DEAD = re.compile(r"^\s*#\s*if\s+0\b")
 CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b\s*(.*)$")
 # include/compat: headers of others' standards, for more languages than ours.
 # module.hpp: a variable of each device module, which nvcc, NVRTC and the host executor declare in their own ways.
+# Macros for what only one of the compilers has.
+COMPILER_MACROS = ("src/core/base/mutex.hpp",)
 CONDITIONAL_PLACES = (
     "src/backends/",
     "src/executor/",
@@ -30,7 +32,11 @@ def is_guard(lines, index, condition):
 
 
 def check_conditionals(name, lines):
-    if name.startswith(CONDITIONAL_PLACES) or not name.startswith(("src/", "include/")):
+    if (
+        name.startswith(CONDITIONAL_PLACES)
+        or name in COMPILER_MACROS
+        or not name.startswith(("src/", "include/"))
+    ):
         return
     for index, line in enumerate(lines):
         match = CONDITIONAL.match(line)

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 
+#include "core/base/mutex.hpp"
 #include "executor/sanitizer.hpp"
 
 // Saves what a call preserves, on the stack, and loads it from the other stack. The floating-point
@@ -140,7 +140,7 @@ namespace tanada::simt::host {
 namespace {
 
 // Constant-initialised and never destroyed: worker threads outlive static objects.
-constinit std::mutex pool_mutex;
+constinit mutex pool_mutex;
 constinit fiber *pool_first = nullptr;  // guarded by pool_mutex
 
 fiber *fiber_create(u64 stack_size) {
@@ -169,7 +169,7 @@ fiber *fiber_create(u64 stack_size) {
 fiber *fiber_acquire(u64 stack_size) {
   stack_size *= stack_growth;
   {
-    std::lock_guard const lock{pool_mutex};
+    lock_guard const lock{pool_mutex};
     for (fiber **link = &pool_first; *link != nullptr; link = &(*link)->next) {
       if ((*link)->stack_size < stack_size)
         continue;
@@ -182,7 +182,7 @@ fiber *fiber_acquire(u64 stack_size) {
 }
 
 void fiber_release(fiber *instance) noexcept {
-  std::lock_guard const lock{pool_mutex};
+  lock_guard const lock{pool_mutex};
   instance->next = pool_first;
   pool_first = instance;
 }

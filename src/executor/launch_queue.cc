@@ -10,6 +10,7 @@
 
 #include "core/base/config.hpp"
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "executor/sanitizer.hpp"
 #include "executor/yield.hpp"
 
@@ -107,7 +108,7 @@ void launch_queue::post(const grid_shape &shape, std::function<void()> kernel,
   made->block_count = shape.block_count();
   u32 const limit = resident_blocks_limit(resident_blocks, shape);
   made->worker_count_max = made->block_count < limit ? u32(made->block_count) : limit;
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   add_workers(made->worker_count_max);
   made->rank = posted_count_++;
   u32 const wanted = made->worker_count_max;
@@ -119,7 +120,7 @@ void launch_queue::post(const grid_shape &shape, std::function<void()> kernel,
 }
 
 bool launch_queue::wait(u64 deadline_ns) noexcept {
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   u64 const goal = posted_count_;
   auto const reached = [&] {
     return finished_count_ >= goal;
@@ -168,7 +169,7 @@ void launch_queue::worker_main() {
   rules.preempt_permille = environment_get().preempt_permille;
   block_runner runner{rules};
   back_off idle;
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   for (;;) {
     pending *const launch = find_work();
     if (launch == nullptr) {

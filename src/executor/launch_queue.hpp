@@ -3,12 +3,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 
+#include "core/base/mutex.hpp"
 #include "executor/block.hpp"
 
 namespace tanada::simt::host {
@@ -47,8 +46,8 @@ class launch_queue {
   pending *find_work() noexcept;  // with mutex_ held
   void add_workers(u32 count);    // with mutex_ held
 
-  std::mutex mutex_;  // guards all below
-  std::condition_variable work_, done_;
+  mutex mutex_;  // guards all below
+  condition_variable work_, done_;
   std::deque<std::unique_ptr<pending>> launches_;  // the first one runs
   u64 posted_count_ = 0, finished_count_ = 0;
   u32 worker_count_ = 0, idle_count_ = 0;

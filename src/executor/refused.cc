@@ -1,15 +1,15 @@
 #include "executor/refused.hpp"
 
-#include <mutex>
 #include <utility>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 
 namespace tanada::simt::host {
 namespace {
 
 struct refusal {
-  std::mutex mutex;
+  tanada::mutex mutex;
   std::string reason;  // guarded by mutex
 };
 refusal &first() {
@@ -21,7 +21,7 @@ refusal &first() {
 
 void refuse_launch(const char *why) noexcept {
   set_last_message(std::string{"a launch was refused: "} + why);
-  std::lock_guard const lock{first().mutex};
+  lock_guard const lock{first().mutex};
   if (!first().reason.empty())
     return;
   first().reason = why;
@@ -29,7 +29,7 @@ void refuse_launch(const char *why) noexcept {
 }
 
 std::string take_refused_launch() {
-  std::lock_guard const lock{first().mutex};
+  lock_guard const lock{first().mutex};
   return std::exchange(first().reason, {});
 }
 

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <mutex>
 
+#include "core/base/mutex.hpp"
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/runtime.hpp"
 
@@ -72,7 +72,7 @@ CUresult map_handle(const driver &call, CUmemGenericAllocationHandle handle, uin
 class range_table {
  public:
   void add(const void *addr, size_t size) {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     size_t const used = used_.load(std::memory_order_relaxed);
     size_t at = 0;
     while (at < used && ranges_[at].begin.load(std::memory_order_relaxed) != 0)
@@ -86,7 +86,7 @@ class range_table {
       used_.store(used + 1, std::memory_order_release);
   }
   void remove(const void *addr) {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     for (range &each : ranges_) {
       if (each.begin.load(std::memory_order_relaxed) == reinterpret_cast<uintptr_t>(addr))
         each.begin.store(0, std::memory_order_release);
@@ -109,7 +109,7 @@ class range_table {
     std::atomic<uintptr_t> begin{0};
     std::atomic<size_t> size{0};
   };
-  std::mutex mutex_;  // who changes it
+  mutex mutex_;  // who changes it
   std::atomic<size_t> used_{0};
   range ranges_[range_count_max];
 };

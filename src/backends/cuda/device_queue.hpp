@@ -10,12 +10,13 @@
 // more than 64 KiB within one GPU; they are performed when it is full no more.
 #pragma once
 
+#include <mutex>
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "backends/cuda/service.hpp"
 #include "seams/gpu/gpu_plugin.h"
 

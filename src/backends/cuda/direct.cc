@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <mutex>
 
+#include "core/base/mutex.hpp"
 #include "backends/cuda/message.hpp"
 
 namespace tanada::port::cuda {
@@ -44,7 +44,7 @@ struct library {
 // Opened at most once a process, since cuFile keeps one driver a process, and never closed: threads
 // may be inside.
 struct driver {
-  std::mutex mutex;
+  tanada::mutex mutex;
   bool tried = false;
   tnd_status code = TND_OK;
   char reason[256] = "";
@@ -99,7 +99,7 @@ tnd_status open_driver(driver &here, bool compatible_too) {
 
 tnd_status direct_prepare(uint32_t device_index, int compatible_too, int *compatible) {
   driver &here = the_driver();
-  std::lock_guard const lock{here.mutex};
+  lock_guard const lock{here.mutex};
   if (!here.tried || (here.code != TND_OK && compatible_too != 0)) {
     if (cudaSetDevice(int(device_index)) != cudaSuccess)
       return refuse(-ENODEV, "cannot open GPU %u", device_index);

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <unordered_map>
 
+#include "core/base/mutex.hpp"
 #include "backends/cuda/device_memory.hpp"
 #include "backends/cuda/direct.hpp"
 #include "backends/cuda/driver.hpp"
@@ -102,7 +102,7 @@ thread_local thread_stream stream_of_thread;
 
 // From aligned address to what cudaHostAlloc gave. Never destroyed: programs free during exit.
 struct host_allocations {
-  std::mutex mutex;
+  tanada::mutex mutex;
   std::unordered_map<void *, void *> bases;  // guarded by mutex
 };
 host_allocations &allocations() {
@@ -165,7 +165,7 @@ tnd_status allocate_host(uint32_t device_index, size_t size, void **addr) {
   auto const aligned =
       (reinterpret_cast<uintptr_t>(base) + host_alignment - 1) / host_alignment * host_alignment;
   *addr = std::memset(reinterpret_cast<void *>(aligned), 0, size);
-  std::lock_guard const lock{allocations().mutex};
+  tanada::lock_guard const lock{allocations().mutex};
   allocations().bases[*addr] = base;
   return TND_OK;
 }
@@ -173,7 +173,7 @@ tnd_status allocate_host(uint32_t device_index, size_t size, void **addr) {
 void free_host(uint32_t device_index, void *addr) {
   void *base = nullptr;
   {
-    std::lock_guard const lock{allocations().mutex};
+    tanada::lock_guard const lock{allocations().mutex};
     auto const found = allocations().bases.find(addr);
     if (found == allocations().bases.end())
       return;

@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "core/base/mutex.hpp"
+
 // Where the device may come in between: tests stay there for a while.
 #ifndef TND_SERVICE_STEP
 #  define TND_SERVICE_STEP() ((void)0)
@@ -19,7 +21,7 @@ constexpr uint64_t fault_period_ns =
     1'000'000;  // so often a wait asks the driver whether the device still works
 
 struct all_services {
-  std::mutex mutex;
+  tanada::mutex mutex;
   std::map<std::pair<uint32_t, uint32_t>, service *> made;  // by device and index; guarded by mutex
 };
 // Never destroyed: kernels may run during exit.
@@ -43,7 +45,7 @@ uint64_t now_ns() {
 }
 
 tnd_status service::get(uint32_t device_index, uint32_t index, service *&found) {
-  std::lock_guard const lock{services().mutex};
+  lock_guard const lock{services().mutex};
   service *&made = services().made[{device_index, index}];
   if (made == nullptr) {
     auto *const fresh = new service{device_index};
@@ -144,8 +146,10 @@ tnd_status service::spin(Condition &&condition, uint64_t deadline_ns, bool is_he
 
 // Whoever has the mutex for long looks, too.
 tnd_status service::look_for_fault() {
-  std::unique_lock const lock{mutex_, std::try_to_lock};
-  return lock.owns_lock() ? look_for_fault_held() : TND_OK;
+  if (!mutex_.try_lock())
+    return TND_OK;
+  lock_guard const lock{mutex_, std::adopt_lock};
+  return look_for_fault_held();
 }
 
 tnd_status service::look_for_fault_held() {
@@ -199,7 +203,7 @@ tnd_status service::post(command what, const post_options &options, posted &outc
   uint64_t limit_ns = 0;
   for (uint32_t round = 0;; round++) {
     {
-      std::lock_guard const lock{mutex_};
+      lock_guard const lock{mutex_};
       if (failed_ != TND_OK)
         return refuse(failed_, "%s", words_);
       if (!is_serving()) {
@@ -321,7 +325,7 @@ tnd_status service::wait_answer(uint32_t sequence, void *target, size_t size,
 }
 
 void service::rest() {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   if (!is_serving() || !is_free(next_))
     return;
   command end{};
@@ -339,7 +343,7 @@ void service::rest() {
 }
 
 void services_rest(uint32_t device_index) {
-  std::lock_guard const lock{services().mutex};
+  lock_guard const lock{services().mutex};
   for (auto const &[key, each] : services().made) {
     if (key.first == device_index)
       each->rest();

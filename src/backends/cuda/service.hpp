@@ -16,8 +16,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
+#include "core/base/mutex.hpp"
 #include "backends/cuda/kernels.hpp"
 #include "backends/cuda/runtime.hpp"
 
@@ -82,7 +82,7 @@ class service {
   // that uses it, and nobody else does in between.
   template <class Call>
   cudaError_t with_bounce(cudaStream_t stream, Call &&call) {
-    std::lock_guard const lock{bounce_mutex_};
+    lock_guard const lock{bounce_mutex_};
     return call(stream, bounce_);
   }
 
@@ -119,10 +119,10 @@ class service {
   uint32_t const device_index_;
   ring_memory *ring_ = nullptr;
   unsigned char *bounce_ = nullptr;
-  std::mutex bounce_mutex_;
+  mutex bounce_mutex_;
   cudaStream_t stream_ = nullptr, copies_ = nullptr;
   std::atomic<bool> held_[slot_count] = {};
-  std::mutex mutex_;         // guards what follows
+  mutex mutex_;              // guards what follows
   uint32_t next_ = 1;        // sequence
   uint32_t generation_ = 0;  // of the last run that was launched
   uint64_t launched_at_ns_ = 0;

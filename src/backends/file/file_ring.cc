@@ -5,10 +5,10 @@
 
 #include <bit>
 #include <deque>
-#include <mutex>
 
 #include "backends/file/io_vectors.hpp"
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "seams/clock/clock.hpp"
 #include "seams/store/errno_status.hpp"
 #include "seams/store/store_op_check.hpp"
@@ -25,13 +25,13 @@ constexpr uint64_t no_deadline_ns = ~uint64_t{0};
 // A ring may get the memory of one that another thread has given back. The kernel orders the two;
 // this mutex says so to the memory model (and to ThreadSanitizer, which cannot see liburing's
 // system calls).
-std::mutex &ring_memory() {
-  static std::mutex mutex;
+tanada::mutex &ring_memory() {
+  static tanada::mutex mutex;
   return mutex;
 }
 
 void ring_destroy(io_uring &ring) {
-  std::lock_guard lock{ring_memory()};
+  lock_guard lock{ring_memory()};
   io_uring_queue_exit(&ring);
 }
 
@@ -361,7 +361,7 @@ file_ring_queue::~file_ring_queue() {
 
 result<std::unique_ptr<io_uring>> ring_create(uint32_t entries) {
   auto ring = std::make_unique<io_uring>();
-  std::lock_guard lock{ring_memory()};
+  lock_guard lock{ring_memory()};
   int const code = io_uring_queue_init(entries, ring.get(), 0);
   if (code < 0)
     return errno_status(-code);

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 
+#include "core/base/mutex.hpp"
+
 namespace tanada::port {
 
 status local_engine::open(const std::string &url, store_open_flags flags, store_file &file,
@@ -19,7 +21,7 @@ status local_engine::open(const std::string &url, store_open_flags flags, store_
   } else {
     made.memory = plugin_->memory(file, made.reason);
   }
-  std::unique_lock const lock{mutex_};
+  unique_lock const lock{mutex_};
   files_[file] = std::move(made);
   return status::ok;
 }
@@ -27,7 +29,7 @@ status local_engine::open(const std::string &url, store_open_flags flags, store_
 status local_engine::close(store_file file, store_stat &stat) {
   opened gone;  // let go without the lock
   {
-    std::unique_lock const lock{mutex_};
+    unique_lock const lock{mutex_};
     if (auto const found = files_.find(file); found != files_.end()) {
       gone = std::move(found->second);
       files_.erase(found);
@@ -45,7 +47,7 @@ status local_engine::read(store_file file, uint64_t offset, std::span<const stor
 }
 
 std::shared_ptr<local_file> local_engine::find(store_file file) const {
-  std::shared_lock const lock{mutex_};
+  shared_lock const lock{mutex_};
   auto const found = files_.find(file);
   return found == files_.end() ? nullptr : found->second.local;
 }
@@ -53,7 +55,7 @@ std::shared_ptr<local_file> local_engine::find(store_file file) const {
 file_access local_engine::access(store_file file) const {
   auto const local = find(file);
   if (!local) {
-    std::shared_lock const lock{mutex_};
+    shared_lock const lock{mutex_};
     auto const known = files_.find(file);
     if (known == files_.end())
       return {};

@@ -2,10 +2,9 @@
 // machine by its descriptor.
 #pragma once
 
-#include <mutex>
-#include <shared_mutex>
 #include <unordered_map>
 
+#include "core/base/mutex.hpp"
 #include "backends/file/ring_engine.hpp"
 
 namespace tanada::port {
@@ -60,7 +59,7 @@ class local_engine final : public ring_engine {
   };
 
   std::shared_ptr<blocking_engine> plugin_;
-  mutable std::shared_mutex mutex_;               // guards files_
+  mutable shared_mutex mutex_;                    // guards files_
   std::unordered_map<store_file, opened> files_;  // to read, by the plugin's numbers
 };
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/mutex.hpp"
+
 // Exported by libgfarm.so.1, in no header of it.
 extern "C" {
 struct gfm_connection;
@@ -57,7 +59,7 @@ gfarm_error_t gfarm_calls::add_server(const std::string &root) {
   auto *const files = gfarm_filesystem_get_by_connection(connection);
   gfm_client_connection_free(connection);
   gfarm_filesystem_set_in_failover_process(files, 1);
-  std::lock_guard const lock{servers_mutex_};
+  lock_guard const lock{servers_mutex_};
   servers_.emplace_back(root, files);
   return error;
 }
@@ -68,7 +70,7 @@ bool gfarm_calls::has_server(const std::string &root) {
 
 gfarm_calls::server *gfarm_calls::find(const std::string &url) {
   auto const root = gfarm_root(url);
-  std::lock_guard const lock{servers_mutex_};
+  lock_guard const lock{servers_mutex_};
   auto const found = std::find_if(servers_.begin(), servers_.end(),
                                   [&](const server &each) { return each.root == root; });
   return found == servers_.end() ? nullptr : &*found;
@@ -78,15 +80,15 @@ gfarm_calls::server *gfarm_calls::find(const std::string &url) {
 gfarm_calls::server *gfarm_calls::find(GFS_File file) {
   auto const here = enter();
   auto const *const files = gfarm_filesystem_get_by_connection(gfs_pio_metadb(file));
-  std::lock_guard const lock{servers_mutex_};
+  lock_guard const lock{servers_mutex_};
   auto const found = std::find_if(servers_.begin(), servers_.end(),
                                   [&](const server &each) { return each.files == files; });
   return found == servers_.end() ? &servers_.front() : &*found;
 }
 
-std::shared_lock<std::shared_mutex> gfarm_calls::enter() {
-  std::lock_guard const lock{door_};
-  return std::shared_lock{inside_};
+shared_lock<shared_mutex> gfarm_calls::enter() {
+  lock_guard const lock{door_};
+  return shared_lock{inside_};
 }
 
 // By name only gfmd is asked. On a file it may have been a gfsd that was not reached; then the
@@ -104,13 +106,13 @@ bool gfarm_calls::means_lost(GFS_File file, gfarm_error_t error) {
 // Those who came while another tried have its result. Nobody is kept waiting for calls that are
 // under way while gfmd does not answer.
 gfarm_error_t gfarm_calls::recover(server &of, uint64_t attempts_seen) {
-  std::lock_guard const lock{of.recovery};
+  lock_guard const lock{of.recovery};
   if (of.attempts != attempts_seen)
     return of.found;
   of.found = once([&] { return look(of.root); });
   if (of.found == GFARM_ERR_NO_ERROR) {
-    std::lock_guard const newcomers{door_};
-    std::lock_guard const alone{inside_};
+    lock_guard const newcomers{door_};
+    lock_guard const alone{inside_};
     gfarm_filesystem_set_failover_detected(of.files, 1);
     gfarm_filesystem_set_in_failover_process(of.files, 0);
     of.found = look(of.root);  // fails over first

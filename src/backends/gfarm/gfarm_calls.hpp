@@ -8,9 +8,9 @@
 
 #include <atomic>
 #include <list>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
+
+#include "core/base/mutex.hpp"
 
 struct gfarm_filesystem;
 
@@ -56,7 +56,7 @@ class gfarm_calls {
   struct server {
     std::string const root;
     gfarm_filesystem *const files;
-    std::mutex recovery;                       // one thread recovers
+    mutex recovery;                            // one thread recovers
     std::atomic<uint64_t> attempts{0};         // to recover, that are over
     std::atomic<uint64_t> failovers{0};        // of those
     std::atomic<bool> is_lost{false};          // gfmd was lost, and files are not open anew yet
@@ -90,15 +90,15 @@ class gfarm_calls {
     }
   }
 
-  std::shared_lock<std::shared_mutex> enter();
+  shared_lock<shared_mutex> enter();
   static bool means_lost(GFS_File file, gfarm_error_t error);
   gfarm_error_t recover(server &of, uint64_t attempts_seen);
   server *find(const std::string &url);
   server *find(GFS_File file);
 
-  std::mutex door_;  // newcomers pass it: who wants to be alone holds it
-  std::shared_mutex inside_;
-  std::mutex servers_mutex_;
+  mutex door_;  // newcomers pass it: who wants to be alone holds it
+  shared_mutex inside_;
+  mutex servers_mutex_;
   std::list<server> servers_;
 };
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/mutex.hpp"
 #include "seams/store/errno_status.hpp"
 #include "seams/store/version_hash.hpp"
 
@@ -93,7 +94,7 @@ status read_handle(const gfarm_handle &handle, std::span<const store_buffer> buf
 // when it is dead, and at the gfsd too.
 status read_alone(gfarm_file &file, std::span<const store_buffer> buffers, uint64_t offset,
                   uint64_t &size) {
-  std::lock_guard lock{file.first_use};
+  lock_guard lock{file.first_use};
   if (!file.first_failed) {
     auto const code = read_handle(file.first, buffers, offset, size);
     file.first_failed = code != status::ok;
@@ -116,7 +117,7 @@ status read_alone(gfarm_file &file, std::span<const store_buffer> buffers, uint6
 status acquire(gfarm_file &file, gfarm_handle &handle) {
   std::string host;
   {
-    std::lock_guard lock{file.mutex};
+    lock_guard lock{file.mutex};
     if (!file.idle.empty()) {
       handle = std::move(file.idle.back());
       file.idle.pop_back();
@@ -137,7 +138,7 @@ status acquire(gfarm_file &file, gfarm_handle &handle) {
 // host.
 status read_replicas(gfarm_file &file, std::span<const store_buffer> buffers, uint64_t offset,
                      uint64_t &size) {
-  std::unique_lock alone{file.first_use, std::try_to_lock};
+  unique_lock alone{file.first_use, std::try_to_lock};
   gfarm_handle handle;
   bool first = alone.owns_lock() && !file.first_failed;
   if (!first) {
@@ -153,7 +154,7 @@ status read_replicas(gfarm_file &file, std::span<const store_buffer> buffers, ui
     return code;
   }
   TND_TRY(read_handle(handle, buffers, offset, size));
-  std::lock_guard lock{file.mutex};
+  lock_guard lock{file.mutex};
   file.idle.push_back(std::move(handle));
   return status::ok;
 }
@@ -161,9 +162,9 @@ status read_replicas(gfarm_file &file, std::span<const store_buffer> buffers, ui
 // What libgfarm has once for the whole process, however many engines use it. It stays when the
 // process ends, as threads left behind may still come.
 struct library {
-  std::mutex mutex;  // guards the next
+  tanada::mutex mutex;  // guards the next
   bool initialized = false;
-  std::mutex directory_mutex;  // its directory reads are not thread-safe
+  tanada::mutex directory_mutex;  // its directory reads are not thread-safe
 };
 library &the_library() {
   static auto *const only = new library;
@@ -181,7 +182,7 @@ status gfarm_engine::connect(const std::string &url) {
   if (calls.has_server(root))
     return status::ok;
   library &gfarm = the_library();
-  std::lock_guard const lock{gfarm.mutex};
+  lock_guard const lock{gfarm.mutex};
   if (calls.has_server(root))
     return status::ok;
   if (!gfarm.initialized)
@@ -241,7 +242,7 @@ status gfarm_engine::close(store_file file, store_stat &stat) {
   auto const closed = files_.remove(file);
   if (!closed)
     return status::bad_file;
-  std::unique_lock alone{closed->alive};
+  unique_lock alone{closed->alive};
   closed->idle.clear();
   (void)closed->again.close();
   TND_TRY(gfarm_status(closed->first.close()));
@@ -260,7 +261,7 @@ status gfarm_engine::read(store_file file, uint64_t offset, std::span<const stor
   auto const from = files_.find(file);
   if (!from)
     return status::bad_file;
-  std::shared_lock lock{from->alive};
+  shared_lock lock{from->alive};
   if (!from->first.is_open())
     return status::bad_file;
   if (from->writable)
@@ -279,7 +280,7 @@ status gfarm_engine::write(store_file file, uint64_t offset, std::span<const sto
   auto const to = files_.find(file);
   if (!to || !to->writable)
     return status::bad_file;
-  std::shared_lock lock{to->alive};
+  shared_lock lock{to->alive};
   if (!to->first.is_open())
     return status::bad_file;
   uint64_t wanted = 0;
@@ -301,7 +302,7 @@ status gfarm_engine::stat(store_file file, store_stat &stat) {
   auto const of = files_.find(file);
   if (!of)
     return status::bad_file;
-  std::shared_lock lock{of->alive};
+  shared_lock lock{of->alive};
   return of->first.is_open() ? handle_stat(of->first, !of->writable, stat) : status::bad_file;
 }
 
@@ -309,7 +310,7 @@ status gfarm_engine::truncate(store_file file, uint64_t size) {
   auto const of = files_.find(file);
   if (!of || !of->writable)
     return status::bad_file;
-  std::shared_lock lock{of->alive};
+  shared_lock lock{of->alive};
   if (!of->first.is_open())
     return status::bad_file;
   return gfarm_status(
@@ -320,7 +321,7 @@ status gfarm_engine::sync(store_file file) {
   auto const of = files_.find(file);
   if (!of)
     return status::bad_file;
-  std::shared_lock lock{of->alive};
+  shared_lock lock{of->alive};
   if (!of->first.is_open())
     return status::bad_file;
   return of->writable
@@ -338,7 +339,7 @@ status gfarm_engine::list(const std::string &prefix, std::vector<std::string> &n
   TND_TRY(connect(prefix));
   size_t const cut = prefix.rfind('/') + 1;
   std::string const folder = prefix.substr(0, cut), start = prefix.substr(cut);
-  std::lock_guard lock{the_library().directory_mutex};
+  lock_guard lock{the_library().directory_mutex};
   GFS_Dir directory = nullptr;
   auto &calls = gfarm_calls::of_process();
   auto const opened =

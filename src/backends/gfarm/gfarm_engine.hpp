@@ -4,12 +4,11 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "backends/gfarm/gfarm_calls.hpp"
 #include "seams/store/handle_table.hpp"
 #include "seams/store/store_plugin.hpp"
@@ -59,7 +58,7 @@ class gfarm_handle {
   void note_error(gfarm_error_t error, std::chrono::steady_clock::time_point begin) const;
 
   GFS_File file_ = nullptr;
-  mutable std::mutex mutex_;  // guards the next two
+  mutable tanada::mutex mutex_;  // guards the next two
   mutable gfarm_error_t error_ = GFARM_ERR_NO_ERROR;
   mutable std::chrono::steady_clock::time_point known_until_{};
 };
@@ -84,11 +83,11 @@ struct gfarm_file {
   gfarm_handle first;
   std::vector<std::string>
       hosts;  // of the replicas, when there are several and the file is only read
-  std::shared_mutex alive;
-  std::mutex first_use;
+  shared_mutex alive;
+  tanada::mutex first_use;
   std::atomic<bool> first_failed{false};
   gfarm_handle again;  // of a file with one replica, once `first` has failed
-  std::mutex mutex;
+  tanada::mutex mutex;
   std::vector<gfarm_handle> idle;
   size_t next_host = 0;
 };

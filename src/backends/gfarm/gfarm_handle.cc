@@ -3,6 +3,8 @@
 
 #include "backends/gfarm/gfarm_engine.hpp"
 
+#include "core/base/mutex.hpp"
+
 // Exported by libgfarm.so.1, in no header of it.
 extern "C" {
 gfarm_error_t gfs_pio_view_fd(GFS_File, int *);
@@ -20,7 +22,7 @@ gfarm_handle &gfarm_handle::operator=(gfarm_handle &&other) noexcept {
 }
 
 gfarm_error_t gfarm_handle::known_error() const {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   if (error_ != GFARM_ERR_NO_ERROR && std::chrono::steady_clock::now() >= known_until_)
     error_ = GFARM_ERR_NO_ERROR;
   return error_;
@@ -31,7 +33,7 @@ void gfarm_handle::note_error(gfarm_error_t error,
   if (error != GFARM_ERR_NO_FILESYSTEM_NODE && gfm_client_is_connection_error(error) == 0)
     return;
   auto const now = std::chrono::steady_clock::now();
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   error_ = error;
   known_until_ = now + (now - begin);
 }

@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <deque>
 
+#include "core/base/mutex.hpp"
 #include "seams/store/errno_status.hpp"
 #include "seams/store/version_hash.hpp"
 
@@ -46,7 +46,7 @@ class reading {
 
   // `addr` gets up to `size` bytes at `offset`. Pieces are added in the order of their offsets.
   void post(std::byte *addr, size_t size, uint64_t offset) {
-    std::unique_lock lock{mutex_};
+    unique_lock lock{mutex_};
     pieces_.push_back({this, size, 0, 0});
     piece &mine = pieces_.back();
     under_way_++;
@@ -57,7 +57,7 @@ class reading {
 
   // All are there: bytes from the first on without a gap, and why no more.
   status wait(uint64_t &size) {
-    std::unique_lock lock{mutex_};
+    unique_lock lock{mutex_};
     calm_.wait(lock, [&] { return under_way_ == 0; });
     for (const piece &each : pieces_) {
       size += each.moved;
@@ -84,7 +84,7 @@ class reading {
 
   // Under the lock to the end: the waiter destroys all this as soon as it can take it.
   void finish(piece &mine, ssize_t moved, int number) {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     if (moved >= 0)
       mine.moved = size_t(moved);
     else
@@ -94,8 +94,8 @@ class reading {
   }
 
   glfs_fd_t *const from_;
-  std::mutex mutex_;
-  std::condition_variable calm_;
+  mutex mutex_;
+  condition_variable calm_;
   std::deque<piece> pieces_;  // their places stay
   uint32_t under_way_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "core/base/mutex.hpp"
 #include "seams/store/errno_status.hpp"
 
 namespace tanada::port {
@@ -42,7 +43,7 @@ status gluster_url::parse(const std::string &url, gluster_url &to) {
 
 status gluster_volumes::find(const gluster_url &url, glfs_t *&volume) {
   std::string const name = url.host + ":" + std::to_string(url.port) + "/" + url.volume;
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   if (auto const known = connected_.find(name); known != connected_.end()) {
     volume = known->second;
     return status::ok;

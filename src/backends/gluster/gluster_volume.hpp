@@ -4,9 +4,9 @@
 #include <glusterfs/api/glfs.h>
 
 #include <map>
-#include <mutex>
 #include <string>
 
+#include "core/base/mutex.hpp"
 #include "seams/store/store_plugin.hpp"
 #include <tanada/device/detail/base/status.hpp>
 
@@ -36,7 +36,7 @@ class gluster_volumes {
   status connect(const gluster_url &url, glfs_t *&volume) const;
 
   const store_plugin_host host_;
-  std::mutex mutex_;  // held while one is connected: libgfapi's set-up is not for several threads
+  mutex mutex_;  // held while one is connected: libgfapi's set-up is not for several threads
   std::map<std::string, glfs_t *> connected_;
 };
 

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 
 namespace tanada::port {
 namespace {
@@ -51,13 +52,13 @@ result<void *> host_blocks::map(int descriptor, size_t size) {
       return guarded.error();
     addr = guarded.value();
   }
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   blocks_[addr] = std::move(mapped).value();
   return addr;
 }
 
 void host_blocks::unmap(void *addr) noexcept {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   auto const found = blocks_.find(addr);
   if (found == blocks_.end())
     return;
@@ -67,7 +68,7 @@ void host_blocks::unmap(void *addr) noexcept {
 }
 
 bool host_blocks::has(const void *addr) const noexcept {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   for (auto const &[start, mapping] : blocks_) {
     if (is_within(addr, start, mapping.memory().size()))
       return true;
@@ -76,7 +77,7 @@ bool host_blocks::has(const void *addr) const noexcept {
 }
 
 void *host_blocks::behind(void *addr) const noexcept {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   for (auto const &[start, mapping] : blocks_) {
     if (!is_within(addr, start, mapping.memory().size()))
       continue;

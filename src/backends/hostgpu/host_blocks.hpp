@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 #include <unordered_map>
 
+#include "core/base/mutex.hpp"
 #include "core/base/result.hpp"
 #include "seams/os/shared_memory.hpp"
 
@@ -39,7 +39,7 @@ class host_blocks {
   void *behind(void *addr) const noexcept;
 
   bool const is_guarded_;
-  mutable std::mutex mutex_;
+  mutable mutex mutex_;
   std::unordered_map<void *, shared_mapping> blocks_;  // guarded by mutex_
 };
 

@@ -4,13 +4,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <string_view>
 #include <unordered_map>
 
 #include "backends/hostgpu/host_blocks.hpp"
 #include "backends/hostgpu/host_queue.hpp"
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "executor/launch_queue.hpp"
 #include "executor/refused.hpp"
 #include "seams/gpu/gpu.hpp"
@@ -138,13 +138,13 @@ class host_gpu final : public gpu {
         mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (addr == MAP_FAILED)
       return refuse(size);
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     mapped_sizes_[addr] = rounded;
     return addr;
   }
 
   void free_host(void *addr) noexcept override {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     auto const found = mapped_sizes_.find(addr);
     if (found == mapped_sizes_.end())
       return std::free(addr);
@@ -218,7 +218,7 @@ class host_gpu final : public gpu {
   host_blocks blocks_;
   host_direct_files direct_files_;
   gpu_info const info_;
-  std::mutex mutex_;
+  mutex mutex_;
   std::unordered_map<void *, size_t> mapped_sizes_;  // guarded by mutex_
 };
 

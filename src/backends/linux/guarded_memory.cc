@@ -7,9 +7,9 @@
 
 #include <atomic>
 #include <cerrno>
-#include <mutex>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 
 namespace tanada::port {
 namespace {
@@ -23,7 +23,7 @@ struct entry {
 };
 
 struct table {
-  std::mutex mutex;
+  tanada::mutex mutex;
   entry entries[guarded_memory_count_max];
   struct sigaction before{};
   size_t page_size = 0;
@@ -99,7 +99,7 @@ status install(table &known) {
 
 result<std::unique_ptr<guarded_memory>> guarded_memory::guard(std::byte *addr, size_t size) {
   table &known = all();
-  std::lock_guard lock{known.mutex};
+  lock_guard lock{known.mutex};
   TND_TRY(install(known));
   size_t free = guarded_memory_count_max;
   for (size_t i = 0; i < guarded_memory_count_max && free == guarded_memory_count_max; i++)
@@ -119,7 +119,7 @@ result<std::unique_ptr<guarded_memory>> guarded_memory::guard(std::byte *addr, s
 
 guarded_memory::~guarded_memory() {
   table &known = all();
-  std::lock_guard lock{known.mutex};
+  lock_guard lock{known.mutex};
   entry &mine = known.entries[entry_];
   mine.begin = 0;
   mine.taken = false;

@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 
 namespace tanada::port {
 
@@ -27,7 +27,7 @@ struct joint_mapping {
   std::span<std::byte> memory;
   int use_count;
 };
-constinit std::mutex joint_mutex;
+constinit mutex joint_mutex;
 std::vector<joint_mapping> &joint_mappings() {
   static auto &all = *new std::vector<joint_mapping>;  // guarded by joint_mutex; never destroyed:
                                                        // mappings outlive static objects
@@ -35,7 +35,7 @@ std::vector<joint_mapping> &joint_mappings() {
 }
 
 void unmap(std::span<std::byte> memory) noexcept {
-  std::lock_guard const lock{joint_mutex};
+  lock_guard const lock{joint_mutex};
   auto &all = joint_mappings();
   auto const at = std::find_if(all.begin(), all.end(),
                                [&](auto &each) { return each.memory.data() == memory.data(); });
@@ -169,7 +169,7 @@ result<shared_mapping> shared_mapping::map_beside(int descriptor, size_t size, v
   struct stat about{};
   if (fstat(descriptor, &about) != 0)
     return map(descriptor, size, at, part);
-  std::lock_guard const lock{joint_mutex};
+  lock_guard const lock{joint_mutex};
   auto &all = joint_mappings();
   auto const found = std::find_if(all.begin(), all.end(), [&](auto &each) {
     bool const is_there = at == nullptr || at == each.memory.data();

@@ -6,13 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdio>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "seams/os/signals_blocked.hpp"
 
 namespace tanada::port {
@@ -56,8 +55,8 @@ struct team::crew {
   std::atomic<uint32_t> next{0};
   uint32_t count = 0;  // of the loop at work; written while nobody is in it
 
-  std::mutex mutex;  // guards what follows; never held while a body runs
-  std::condition_variable work, done;
+  tanada::mutex mutex;  // guards what follows; never held while a body runs
+  condition_variable work, done;
   const body *loop = nullptr;
   unsigned invited = 0, busy = 0;  // helpers that may join the loop, that are in it
   bool stopping = false;
@@ -65,7 +64,7 @@ struct team::crew {
 
 team::crew::~crew() {
   {
-    std::lock_guard lock{mutex};
+    lock_guard lock{mutex};
     stopping = true;
   }
   work.notify_all();
@@ -87,7 +86,7 @@ bool team::crew::grow(unsigned helper_count) {
 
 void team::crew::share(uint32_t loop_count, const body &one, unsigned helper_count) {
   {
-    std::lock_guard lock{mutex};
+    lock_guard lock{mutex};
     loop = &one;
     count = loop_count;
     invited = helper_count;
@@ -96,7 +95,7 @@ void team::crew::share(uint32_t loop_count, const body &one, unsigned helper_cou
   for (unsigned i = 0; i < helper_count; i++)
     work.notify_one();
   take_part(one);
-  std::unique_lock lock{mutex};
+  unique_lock lock{mutex};
   invited = 0;
   done.wait(lock, [this] { return busy == 0; });
   loop = nullptr;
@@ -118,7 +117,7 @@ void team::crew::help() {
   sigaddset(&faults, SIGSEGV);
   sigaddset(&faults, SIGBUS);
   pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
-  std::unique_lock lock{mutex};
+  unique_lock lock{mutex};
   for (;;) {
     work.wait(lock, [this] { return stopping || invited > 0; });
     if (stopping)

@@ -5,10 +5,9 @@
 #include <atomic>
 #include <chrono>
 #include <cinttypes>
-#include <condition_variable>
-#include <mutex>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "seams/bootstrap/card.hpp"
 #include "seams/bootstrap/value_table.hpp"
 #include "seams/clock/clock.hpp"
@@ -28,7 +27,7 @@ struct local_job {
   status meet(uint64_t timeout_ns, const std::atomic<bool> &killed,
               const Function &when_all_are_there) {
     uint64_t const deadline_ns = deadline_after(monotonic_clock().now_ns(), timeout_ns);
-    std::unique_lock lock{mutex};
+    unique_lock lock{mutex};
     if (status const code = state(killed); code != status::ok)
       return code;
     uint64_t const round = rounds;
@@ -64,8 +63,8 @@ struct local_job {
 
   std::string const name;
   std::vector<int32_t> const nodes;  // of each rank
-  std::mutex mutex;
-  std::condition_variable changed;
+  tanada::mutex mutex;
+  condition_variable changed;
   std::vector<value_table> values;  // of each rank
   size_t arrived = 0;
   uint64_t rounds = 0;
@@ -99,7 +98,7 @@ class local_rank final : public local_bootstrap {
   }
 
   status publish(std::string_view key, std::span<const std::byte> value) override {
-    std::lock_guard const lock{job_->mutex};
+    lock_guard const lock{job_->mutex};
     return job_->values[size_t(rank_)].publish(key, value);
   }
   status exchange(uint64_t timeout_ns) override {
@@ -111,7 +110,7 @@ class local_rank final : public local_bootstrap {
   result<std::vector<std::byte>> lookup(int32_t rank, std::string_view key) override {
     if (rank < 0 || rank >= count())
       return fail(status::invalid, "rank %" PRId32 " of a job of %" PRId32, rank, count());
-    std::lock_guard const lock{job_->mutex};
+    lock_guard const lock{job_->mutex};
     return job_->values[size_t(rank)].find(key);
   }
   status barrier(uint64_t timeout_ns) override {
@@ -130,7 +129,7 @@ class local_rank final : public local_bootstrap {
   }
 
   void kill() noexcept override {
-    std::lock_guard const lock{job_->mutex};
+    lock_guard const lock{job_->mutex};
     killed_ = true;
     int32_t expected = -1;
     job_->lost.compare_exchange_strong(expected, rank_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/base/mutex.hpp"
 #include "seams/os/racy_copy.hpp"
 #include "seams/store/store_op_check.hpp"
 
@@ -27,7 +28,7 @@ mem_object::~mem_object() {
 }
 
 uint64_t mem_object::read(uint64_t offset, std::span<const store_buffer> buffers) const {
-  std::shared_lock lock{mutex_};
+  shared_lock lock{mutex_};
   uint64_t at = offset;
   for (const auto &buffer : buffers) {
     size_t filled = 0;
@@ -56,14 +57,14 @@ status mem_object::write(uint64_t offset, std::span<const store_buffer> buffers,
   if (offset > size_max || size > size_max - offset)
     return status::too_big;
   {
-    std::shared_lock lock{mutex_};
+    shared_lock lock{mutex_};
     if (covered(offset, size)) {
       copy_in(offset, buffers);
       version_.fetch_add(1, std::memory_order_acq_rel);
       return status::ok;
     }
   }
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   TND_TRY(extend(offset, size));
   copy_in(offset, buffers);
   size_ = std::max(size_, offset + size);
@@ -74,7 +75,7 @@ status mem_object::write(uint64_t offset, std::span<const store_buffer> buffers,
 status mem_object::truncate(uint64_t size) {
   if (size > size_max)
     return status::too_big;
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   if (size < size_) {
     size_t const kept = size_t((size + chunk_size - 1) / chunk_size);
     drop_chunks(kept);
@@ -89,7 +90,7 @@ status mem_object::truncate(uint64_t size) {
 }
 
 store_stat mem_object::stat() const {
-  std::shared_lock lock{mutex_};
+  shared_lock lock{mutex_};
   return {
       .size = size_, .version = version_.load(std::memory_order_acquire), .version_settled = true};
 }
@@ -165,7 +166,7 @@ result<std::shared_ptr<mem_object>> mem_names::open(const std::string &url,
                                                     store_open_flags flags) {
   std::shared_ptr<mem_object> object;
   {
-    std::lock_guard lock{mutex_};
+    lock_guard lock{mutex_};
     auto const at = objects_.find(url);
     if (at != objects_.end()) {
       if (flags.exclusive)
@@ -186,7 +187,7 @@ result<std::shared_ptr<mem_object>> mem_names::open(const std::string &url,
 
 status mem_names::unlink(const std::string &url) {
   std::shared_ptr<mem_object> object;  // freed outside the lock
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   auto const at = objects_.find(url);
   if (at == objects_.end())
     return status::no_entry;
@@ -197,7 +198,7 @@ status mem_names::unlink(const std::string &url) {
 
 std::vector<std::string> mem_names::list(std::string_view prefix) const {
   std::vector<std::string> names;
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   for (auto at = objects_.lower_bound(prefix); at != objects_.end(); ++at) {
     auto const name = listed_name(at->first, prefix);
     if (name.empty())

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "seams/store/store.hpp"
 #include "seams/store/striped_mutex.hpp"
 
@@ -84,7 +84,7 @@ class mem_names {
 
  private:
   mem_budget budget_;
-  mutable std::mutex mutex_;
+  mutable mutex mutex_;
   std::map<std::string, std::shared_ptr<mem_object>, std::less<>> objects_;
   uint64_t next_id_ = 1;
 };

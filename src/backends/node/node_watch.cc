@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 
 namespace tanada::port {
 namespace {
@@ -92,7 +93,7 @@ void node_watch::run() {
   for (;;) {
     std::vector<pollfd> polled{{wake_, POLLIN, 0}};
     {
-      std::lock_guard const lock{mutex_};
+      lock_guard const lock{mutex_};
       for (auto const &each : watched_)
         polled.push_back({each.descriptor, POLLIN, 0});
     }
@@ -103,7 +104,7 @@ void node_watch::run() {
 }
 
 void node_watch::look() {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   for (size_t i = watched_.size(); i-- > 0;) {
     pollfd one{watched_[i].descriptor, POLLIN, 0};
     if (poll(&one, 1, is_ending(watched_[i].process) ? ending_ms_max : 0) <= 0)

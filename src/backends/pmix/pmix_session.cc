@@ -10,6 +10,7 @@
 
 #include "backends/pmix/pmix_wait.hpp"
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 
 namespace tanada::port {
 namespace {
@@ -69,7 +70,7 @@ pmix_session &pmix_session::of_process() {
 }
 
 status pmix_session::join(std::string &message) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   if (is_exiting_ || (is_connected_ && process_ != getpid())) {
     message = is_exiting_ ? "the process is ending"
                           : "this process was forked from one of the job and is none itself";
@@ -83,7 +84,7 @@ status pmix_session::join(std::string &message) {
 
 void pmix_session::watch_launcher(std::function<void()> gone) {
   {
-    std::lock_guard const lock{launcher_mutex_};
+    lock_guard const lock{launcher_mutex_};
     if (!has_lost_launcher_) {
       on_launcher_gone_ = std::move(gone);
       return;
@@ -95,7 +96,7 @@ void pmix_session::watch_launcher(std::function<void()> gone) {
 void pmix_session::launcher_is_gone() {
   std::function<void()> gone;
   {
-    std::lock_guard const lock{launcher_mutex_};
+    lock_guard const lock{launcher_mutex_};
     has_lost_launcher_ = true;
     gone.swap(on_launcher_gone_);
   }
@@ -104,7 +105,7 @@ void pmix_session::launcher_is_gone() {
 }
 
 void pmix_session::leave() {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   users_--;
   if (is_exiting_ && users_ == 0)
     end();
@@ -112,7 +113,7 @@ void pmix_session::leave() {
 
 void pmix_session::at_exit() {
   auto &session = of_process();
-  std::lock_guard const lock{session.mutex_};
+  lock_guard const lock{session.mutex_};
   session.is_exiting_ = true;
   if (session.users_ == 0)
     session.end();

@@ -5,9 +5,9 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <string>
 
+#include "core/base/mutex.hpp"
 #include <tanada/device/detail/base/status.hpp>
 
 namespace tanada::port {
@@ -47,8 +47,7 @@ class pmix_session {
   void end();
   static void at_exit();
 
-  std::mutex
-      mutex_;  // of all that follows but self_, which does not change once somebody has joined
+  mutex mutex_;  // of all that follows but self_, which does not change once somebody has joined
   bool is_connected_ = false, is_watching_ = false, is_exiting_ = false;
   int32_t process_ = 0;  // of which it is: a child that was forked has none
   uint32_t users_ = 0;
@@ -56,7 +55,7 @@ class pmix_session {
   pmix_proc_t self_{};
   std::atomic<uint32_t> instances_{0};
 
-  std::mutex launcher_mutex_;  // of the two that follow
+  mutex launcher_mutex_;  // of the two that follow
   bool has_lost_launcher_ = false;
   std::function<void()> on_launcher_gone_;
 };

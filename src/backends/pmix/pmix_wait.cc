@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <thread>
 
+#include "core/base/mutex.hpp"
 #include "seams/clock/clock.hpp"
 
 namespace tanada::port {
@@ -16,8 +15,8 @@ namespace {
 
 // Of the process, as PMIx is; never destroyed, since threads of PMIx may call back until the end.
 struct process_state {
-  std::mutex mutex;  // of all answers
-  std::condition_variable changed;
+  tanada::mutex mutex;  // of all answers
+  condition_variable changed;
   std::atomic<int32_t> lost{-1};
 };
 
@@ -49,7 +48,7 @@ void pmix_wait::on_done(pmix_status_t code, void *data) {
 
 void pmix_wait::on_registered(pmix_status_t code, size_t reference, void *data) {
   std::unique_ptr<std::shared_ptr<shared>> const held{static_cast<std::shared_ptr<shared> *>(data)};
-  std::lock_guard const lock{state().mutex};
+  lock_guard const lock{state().mutex};
   (*held)->answer.code = code;
   (*held)->answer.reference = reference;
   (*held)->is_done = true;
@@ -93,7 +92,7 @@ pmix_answer pmix_get(const pmix_proc_t &of, const std::string &key) {
 
 status pmix_wait::wait(uint64_t timeout_ns, bool may_be_lost, pmix_answer &answer) {
   uint64_t const deadline_ns = deadline_after(monotonic_clock().now_ns(), timeout_ns);
-  std::unique_lock lock{state().mutex};
+  unique_lock lock{state().mutex};
   while (!shared_->is_done) {
     if (may_be_lost && state().lost >= 0)
       return status::peer_lost;
@@ -124,7 +123,7 @@ int32_t pmix_lost() noexcept {
 }
 
 void pmix_lose(int32_t rank) {
-  std::lock_guard const lock{state().mutex};
+  lock_guard const lock{state().mutex};
   if (state().lost < 0)
     state().lost = rank;
   state().changed.notify_all();

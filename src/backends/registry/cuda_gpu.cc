@@ -4,13 +4,12 @@
 
 #include <cctype>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <fstream>
-#include <mutex>
 #include <thread>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "executor/refused.hpp"
 #include "observe/trace/trace.hpp"
 
@@ -25,14 +24,14 @@ class bounded_synchronizer {
       : state_{std::make_shared<state>(table, device_index)} {}
 
   ~bounded_synchronizer() {
-    std::lock_guard const lock{state_->mutex};
+    lock_guard const lock{state_->mutex};
     state_->stop = true;
     state_->wanted.notify_all();
   }
 
   status wait(uint64_t deadline_ns, std::string &message) {
     state &s = *state_;
-    std::unique_lock lock{s.mutex};
+    unique_lock lock{s.mutex};
     if (!s.started)
       std::thread{[shared = state_] {
         serve(*shared);
@@ -54,8 +53,8 @@ class bounded_synchronizer {
         : table{plugin_table}, device_index{index} {}
     const tnd_gpu_plugin &table;
     uint32_t const device_index;
-    std::mutex mutex;  // guards what follows
-    std::condition_variable wanted, done;
+    tanada::mutex mutex;  // guards what follows
+    condition_variable wanted, done;
     uint64_t requested_count = 0, finished_count = 0;
     status outcome = status::ok;
     std::string message;
@@ -63,7 +62,7 @@ class bounded_synchronizer {
   };
 
   static void serve(state &s) {
-    std::unique_lock lock{s.mutex};
+    unique_lock lock{s.mutex};
     for (;;) {
       s.wanted.wait(lock, [&] { return s.stop || s.requested_count != s.finished_count; });
       if (s.stop)

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <optional>
 #include <set>
 
@@ -12,6 +11,7 @@
 #include "core/base/log.hpp"
 #include "seams/store/store_url.hpp"
 #include "core/base/message.hpp"
+#include "core/base/mutex.hpp"
 
 namespace tanada::port {
 namespace {
@@ -55,9 +55,9 @@ constexpr std::array<known_store, 5> known_stores = {{{"file", file_store_open},
 }  // namespace
 
 struct store_registry::state {
-  std::array<std::mutex, known_stores.size()>
-      opening;       // one a store, held while it opens: nobody opens it twice
-  std::mutex mutex;  // guards the rest, for a moment; taken last
+  std::array<tanada::mutex, known_stores.size()>
+      opening;          // one a store, held while it opens: nobody opens it twice
+  tanada::mutex mutex;  // guards the rest, for a moment; taken last
   std::vector<std::unique_ptr<store>> stores;
   std::vector<std::unique_ptr<store>> replaced;  // somebody may still hold them
   std::optional<device_window> window;
@@ -66,7 +66,7 @@ struct store_registry::state {
 
   // True: the log gets the line of this URL.
   bool is_new_unknown(std::string_view url) {
-    std::lock_guard const lock{mutex};
+    lock_guard const lock{mutex};
     if (unknown_urls.size() >= unknown_url_count_max || !unknown_urls.emplace(url).second)
       return false;
     if (unknown_urls.size() == unknown_url_count_max) {
@@ -78,7 +78,7 @@ struct store_registry::state {
 
   // It may take long: without the lock.
   void attach_to(store &opened) {
-    std::unique_lock lock{mutex};
+    unique_lock lock{mutex};
     std::optional<device_window> const where = window;
     bool const compatible = compatible_too;
     lock.unlock();
@@ -87,7 +87,7 @@ struct store_registry::state {
   }
 
   store *present(std::string_view scheme) {
-    std::lock_guard const lock{mutex};
+    lock_guard const lock{mutex};
     for (const auto &instance : stores)
       if (instance->scheme() == scheme)
         return instance.get();
@@ -131,14 +131,14 @@ result<store *> store_registry::find_or_open(std::string_view url) {
   for (size_t i = 0; i < known_stores.size(); i++) {
     if (known_stores[i].scheme != scheme.value())
       continue;
-    std::lock_guard const opening{state_->opening[i]};
+    lock_guard const opening{state_->opening[i]};
     if (store *const there = state_->present(scheme.value()); there != nullptr)
       return there;
     auto opened = known_stores[i].open();
     if (!opened.ok())
       return opened.error();
     state_->attach_to(*opened.value());
-    std::lock_guard const lock{state_->mutex};
+    lock_guard const lock{state_->mutex};
     state_->stores.push_back(std::move(opened).value());
     return state_->stores.back().get();
   }
@@ -150,7 +150,7 @@ result<store *> store_registry::find_or_open(std::string_view url) {
 }
 
 void store_registry::attach(const device_window &window, bool compatible_too) {
-  std::lock_guard const lock{state_->mutex};
+  lock_guard const lock{state_->mutex};
   state_->window = window;
   state_->compatible_too = compatible_too;
   for (const auto &present : state_->stores)
@@ -159,7 +159,7 @@ void store_registry::attach(const device_window &window, bool compatible_too) {
 
 void store_registry::add(std::unique_ptr<store> instance) {
   state_->attach_to(*instance);
-  std::lock_guard const lock{state_->mutex};
+  lock_guard const lock{state_->mutex};
   for (auto &present : state_->stores) {
     if (present->scheme() != instance->scheme())
       continue;

@@ -8,13 +8,13 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "backends/sockets/socket_options.hpp"
 #include "backends/sockets/socket_stream_set.hpp"
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 
 namespace tanada::port {
 
@@ -141,7 +141,7 @@ class epoll_stream_set final : public socket_stream_set {
   // Closing is not enough: a process that was forked meanwhile holds the socket, too, and would
   // keep it in the set.
   void stop_telling(const connection &what, stream_id id) {
-    std::lock_guard const lock{outside_mutex_};
+    lock_guard const lock{outside_mutex_};
     if (is_outside(id))
       return outside_.store(no_stream);
     epoll_ctl(poll_, EPOLL_CTL_DEL, what.socket, nullptr);
@@ -160,7 +160,7 @@ class epoll_stream_set final : public socket_stream_set {
         is_outside(id))
       return;
     watch_all();
-    std::lock_guard const lock{outside_mutex_};
+    lock_guard const lock{outside_mutex_};
     if (outside_.load() != no_stream)
       return;
     // In this order: who begins to sleep after the look at the sleepers finds it outside, and puts
@@ -175,7 +175,7 @@ class epoll_stream_set final : public socket_stream_set {
   void watch_all() const noexcept override {
     if (outside_.load() == no_stream)
       return;
-    std::lock_guard const lock{outside_mutex_};
+    lock_guard const lock{outside_mutex_};
     stream_id const id = outside_.load();
     epoll_event event{.events = EPOLLIN, .data = {.u64 = id}};
     if (id != no_stream && epoll_ctl(poll_, EPOLL_CTL_ADD, outside_socket_, &event) == 0)
@@ -294,7 +294,7 @@ class epoll_stream_set final : public socket_stream_set {
   bool is_busiest_alone_ = false;   // it was so the time before, too
   uint32_t passed_over_ = 0, vain_ = 0, streak_ = 0;
   size_t next_turn_ = 0;  // among the events of the kernel, after a break
-  mutable std::mutex outside_mutex_;
+  mutable mutex outside_mutex_;
   mutable std::atomic<stream_id> outside_ =
       no_stream;             // set by who drives, to `busiest_`; unset by any thread
   int outside_socket_ = -1;  // valid while outside_ is

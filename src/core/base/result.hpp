@@ -28,6 +28,10 @@ class [[nodiscard]] result {
     TND_ASSERT(ok());
     return *std::get_if<0>(&state_);
   }
+  const T &value() const & noexcept {
+    TND_ASSERT(ok());
+    return *std::get_if<0>(&state_);
+  }
   T &&value() && noexcept {
     TND_ASSERT(ok());
     return std::move(*std::get_if<0>(&state_));
@@ -38,3 +42,15 @@ class [[nodiscard]] result {
 };
 
 }  // namespace tanada
+
+// TND_ASSIGN(auto size, measure(file)): the value of a result, in a variable that is declared here
+// or was before; an error is returned to the caller.
+#define TND_ASSIGN(variable, expression) \
+  TND_ASSIGN_NAMED_(TND_ASSIGN_JOIN_(tnd_result_, __LINE__), variable, expression)
+#define TND_ASSIGN_NAMED_(name, variable, expression) \
+  auto name = (expression);                           \
+  if (!name.ok())                                     \
+    return name.error();                              \
+  variable = std::move(name).value()
+#define TND_ASSIGN_JOIN_(left, right) TND_ASSIGN_JOIN2_(left, right)
+#define TND_ASSIGN_JOIN2_(left, right) left##right

@@ -49,6 +49,23 @@ status first_failure(status first, status second, int &steps) {
   return status::ok;
 }
 
+TEST(result, a_constant_result_can_be_read) {
+  const result<std::string> name = std::string{"rice"};
+  EXPECT_EQ(name.value(), "rice");
+}
+
+result<size_t> length_of(result<std::string> name) {
+  TND_ASSIGN(const std::string text, name);
+  size_t length = 0;
+  TND_ASSIGN(length, result<size_t>{text.size()});
+  return length;
+}
+
+TEST(result, assign_takes_the_value_or_returns_the_error) {
+  EXPECT_EQ(length_of(std::string{"rice"}).value(), 4u);
+  EXPECT_EQ(length_of(status::no_space).error(), status::no_space);
+}
+
 TEST(result, try_returns_the_first_failure) {
   int steps = 0;
   EXPECT_EQ(first_failure(status::io, status::ok, steps), status::io);

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <deque>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
+#include "core/base/mutex.hpp"
 #include "observe/trace/event.hpp"
 #include "seams/clock/clock.hpp"
 
@@ -19,7 +19,7 @@ constexpr size_t text_count_max = 1u << 16;
 // Never destroyed: service threads of an instance that nobody ended outlive main. Lock: covers all
 // of it.
 struct shared_state {
-  std::mutex mutex;
+  tanada::mutex mutex;
   std::vector<std::shared_ptr<ring>> rings;
   uint64_t dropped_by_ended = 0;
   std::unordered_map<std::string, uint32_t> labels;
@@ -35,7 +35,7 @@ shared_state &shared() {
 struct ring_of_thread {
   std::shared_ptr<ring> mine;
   ring_of_thread() : mine{std::make_shared<ring>(uint32_t(gettid()))} {
-    std::lock_guard const lock{shared().mutex};
+    lock_guard const lock{shared().mutex};
     shared().rings.push_back(mine);
   }
   ~ring_of_thread() {
@@ -80,28 +80,28 @@ void end_range(uint64_t range) {
 }  // namespace
 
 std::vector<std::shared_ptr<ring>> all_rings() {
-  std::lock_guard const lock{shared().mutex};
+  lock_guard const lock{shared().mutex};
   return shared().rings;
 }
 
 void forget_ring(const std::shared_ptr<ring> &which) {
-  std::lock_guard const lock{shared().mutex};
+  lock_guard const lock{shared().mutex};
   shared().dropped_by_ended += which->dropped();
   std::erase(shared().rings, which);
 }
 
 uint64_t dropped_by_ended_threads() {
-  std::lock_guard const lock{shared().mutex};
+  lock_guard const lock{shared().mutex};
   return shared().dropped_by_ended;
 }
 
 std::string text_of(uint32_t label) {
-  std::lock_guard const lock{shared().mutex};
+  lock_guard const lock{shared().mutex};
   return label == 0 || label > shared().texts.size() ? std::string{} : shared().texts[label - 1];
 }
 
 uint32_t intern(std::string_view text) {
-  std::lock_guard const lock{shared().mutex};
+  lock_guard const lock{shared().mutex};
   auto const found = shared().labels.find(std::string{text});
   if (found != shared().labels.end())
     return found->second;

@@ -5,16 +5,15 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <condition_variable>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "observe/trace/event.hpp"
 #include "observe/trace/trace.hpp"
 
@@ -95,7 +94,7 @@ class writer {
   // True if everything reached the file.
   bool finish() {
     {
-      std::lock_guard const lock{mutex_};
+      lock_guard const lock{mutex_};
       stopping_ = true;
     }
     changed_.notify_all();
@@ -108,7 +107,7 @@ class writer {
 
  private:
   void run() {
-    std::unique_lock lock{mutex_};
+    unique_lock lock{mutex_};
     while (!changed_.wait_for(lock, drain_interval, [this] { return stopping_; }))
       drain();
   }
@@ -199,15 +198,15 @@ class writer {
   std::set<uint32_t> named_;
   bool is_first_ = true;
   uint64_t next_id_ = 1, dropped_ = 0, last_ns_ = 0;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  tanada::mutex mutex_;
+  condition_variable changed_;
   bool stopping_ = false;
   std::thread thread_;
 };
 
 // Never destroyed, as the exit handler may run after destructors. Lock: covers all of it.
 struct current_trace {
-  std::mutex mutex;
+  tanada::mutex mutex;
   std::unique_ptr<writer> writing;
   pid_t owner = 0;
 };
@@ -227,7 +226,7 @@ std::string with_process_id(std::string_view path) {
 }  // namespace
 
 status start(std::string_view path) {
-  std::lock_guard const lock{current().mutex};
+  lock_guard const lock{current().mutex};
   if (current().writing != nullptr)
     return fail(status::busy, "a trace is being written already");
   std::string const named = with_process_id(path);
@@ -244,7 +243,7 @@ status start(std::string_view path) {
 }
 
 status stop() {
-  std::lock_guard const lock{current().mutex};
+  lock_guard const lock{current().mutex};
   if (current().writing == nullptr)
     return fail(status::bad_state, "no trace is being written");
   targets.fetch_and(~to_file);
@@ -267,7 +266,7 @@ status start_from_environment() {
     std::atexit([] {
       bool is_running;
       {
-        std::lock_guard const lock{current().mutex};
+        lock_guard const lock{current().mutex};
         is_running = current().writing != nullptr;
       }
       if (is_running)

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "onesided/job/job_inside.hpp"
 #include "seams/fabric/fabric_plugin.hpp"
 #include "seams/stream/interfaces.hpp"
@@ -147,7 +148,7 @@ lane *job::add_lane(std::unique_ptr<port::fabric_endpoint> endpoint, bool answer
 result<lane *> job::lane_acquire(bool own) {
   if (is_one_node())
     return static_cast<lane *>(nullptr);
-  std::lock_guard lock{inside_->lanes_mutex};
+  lock_guard lock{inside_->lanes_mutex};
   auto &lanes = inside_->lanes;
   auto const lease = [](inside::leased &which) {
     which.users++;
@@ -177,7 +178,7 @@ result<lane *> job::lane_acquire(bool own) {
 void job::lane_release(lane *which) {
   if (which == nullptr)
     return;
-  std::lock_guard lock{inside_->lanes_mutex};
+  lock_guard lock{inside_->lanes_mutex};
   for (auto &each : inside_->lanes) {
     if (each.made.get() == which)
       each.users--;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <optional>
 
+#include "core/base/mutex.hpp"
 #include "onesided/job/job.hpp"
 #include "onesided/job/remote.hpp"
 #include "onesided/job/responder.hpp"
@@ -62,7 +63,7 @@ struct job::inside {
   std::unique_ptr<pgas::responder> answering;
   lane *home = nullptr;
   std::vector<port::fabric_address> addresses;  // by PE, of the endpoints that answer
-  std::mutex lanes_mutex;
+  mutex lanes_mutex;
   struct leased {
     std::unique_ptr<lane> made;
     uint32_t users = 0;

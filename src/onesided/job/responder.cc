@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "core/base/mutex.hpp"
 #include "seams/os/signals_blocked.hpp"
 
 namespace tanada::pgas {
@@ -40,7 +41,7 @@ void responder::stop() noexcept {
   if (!thread_.joinable())
     return;
   {
-    std::lock_guard lock{rest_mutex_};
+    lock_guard lock{rest_mutex_};
     is_stopped_ = true;
   }
   rest_.notify_all();
@@ -79,7 +80,7 @@ void responder::serve() {
       stand_back(free_ns - now_ns);
       continue;
     }
-    std::lock_guard lock{mutex_};
+    lock_guard lock{mutex_};
     is_waiting_ = true;
     bool const is_busy = also_ && also_();
     (void)endpoint_->wait(now_ns + (is_busy ? busy_ns : slice_ns));
@@ -89,9 +90,9 @@ void responder::serve() {
 }
 
 status responder::rest(uint64_t deadline_ns) noexcept {
-  std::unique_lock const lock{mutex_, std::try_to_lock};
-  if (!lock.owns_lock())
+  if (!mutex_.try_lock())
     return status::busy;
+  lock_guard const lock{mutex_, std::adopt_lock};
   status const code = endpoint_->wait_for_change(deadline_ns);
   drain(*endpoint_);
   attended_ns_.store(time_.now_ns(), std::memory_order_relaxed);
@@ -104,7 +105,7 @@ void responder::stir() noexcept {
 }
 
 void responder::stand_back(uint64_t duration_ns) {
-  std::unique_lock lock{rest_mutex_};
+  unique_lock lock{rest_mutex_};
   rest_.wait_for(lock, std::chrono::nanoseconds(duration_ns),
                  [this] { return is_stopped_.load(); });
 }

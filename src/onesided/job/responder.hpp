@@ -3,11 +3,10 @@
 
 #include <atomic>
 #include <functional>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 
+#include "core/base/mutex.hpp"
 #include "seams/clock/clock.hpp"
 #include "seams/fabric/fabric.hpp"
 
@@ -56,14 +55,14 @@ class responder {
   std::unique_ptr<port::fabric_endpoint> endpoint_;
   port::clock &time_;
   bool const is_alone_;                   // the fabric needs nobody
-  std::mutex mutex_;                      // who uses the endpoint
+  mutex mutex_;                           // who uses the endpoint
   std::atomic<bool> is_waiting_{false};   // the thread, in the endpoint
   std::atomic<uint64_t> looked_ns_{0};    // somebody attended
   std::atomic<uint64_t> attended_ns_{0};  // and had done so shortly before
   std::atomic<bool> is_stopped_{true};
   std::function<bool()> also_;
-  std::mutex rest_mutex_;
-  std::condition_variable rest_;  // of the thread, while others attend
+  mutex rest_mutex_;
+  condition_variable rest_;  // of the thread, while others attend
   std::thread thread_;
 };
 

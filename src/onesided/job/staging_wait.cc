@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "onesided/job/staging_state.hpp"
+#include "core/base/mutex.hpp"
 #include "seams/os/signals_blocked.hpp"
 
 namespace tanada::pgas {
@@ -15,9 +16,9 @@ constexpr uint64_t busy_ns = 1'000'000;  // between two looks at the deadlines o
 
 // What the device may still be at when nobody is left who knows of it.
 void keep_for_ever(std::vector<std::vector<std::byte>> memory) {
-  static std::mutex mutex;
+  static tanada::mutex mutex;
   static auto &kept = *new std::vector<std::vector<std::byte>>;
-  std::lock_guard const lock{mutex};
+  lock_guard const lock{mutex};
   for (auto &each : memory)
     kept.push_back(std::move(each));
 }

@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 
+#include "core/base/mutex.hpp"
 #include "seams/clock/clock.hpp"
 #include "seams/fabric/fabric.hpp"
 
@@ -31,7 +30,7 @@ struct pacing {
 // wants the endpoint wakes it up. The mutex is never held while a peer is waited for.
 class turns {
  public:
-  using held = std::unique_lock<std::mutex>;
+  using held = unique_lock<mutex>;
 
   static constexpr uint32_t clock_rounds = 64;  // of a waiter, between two looks at the clock
   // Of a sleep. What this PE owes others is looked after in between; by and by the thread that
@@ -113,8 +112,8 @@ class turns {
   port::fabric_endpoint &endpoint_;
   port::clock &time_;
   bool const is_crowded_;
-  std::mutex mutex_;
-  std::condition_variable changed_;  // the sleeper is awake, and may have found something
+  mutex mutex_;
+  condition_variable changed_;  // the sleeper is awake, and may have found something
   bool is_asleep_ = false;
   std::atomic<uint32_t> wanted_{0};  // threads that want the mutex or the endpoint
 };

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "seams/os/signals_blocked.hpp"
 
 namespace tanada::o2g {
@@ -40,7 +41,7 @@ void attendance::stop() {
     return;
   }
   {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     stopping_.store(true);
   }
   changed_.notify_all();
@@ -52,7 +53,7 @@ void attendance::stir() noexcept {
   if (!is_resting_.load())
     return;
   {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     is_resting_.store(false);
   }
   changed_.notify_all();
@@ -60,7 +61,7 @@ void attendance::stir() noexcept {
 
 // Until a tick has passed, or a rest, or somebody stirs it.
 void attendance::wait_for_tick(uint64_t tick_ns, bool rests) {
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   is_resting_.store(rests);
   changed_.wait_for(lock, std::chrono::nanoseconds{rests ? std::max(rest_ns, tick_ns) : tick_ns},
                     [&] { return stopping_.load() || (rests && !is_resting_.load()); });

@@ -5,12 +5,11 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 
+#include "core/base/mutex.hpp"
 #include <tanada/device/detail/base/status.hpp>
 
 namespace tanada::o2g {
@@ -65,8 +64,8 @@ class attendance {
   std::atomic<uint64_t> visits_ = 0;
   std::atomic<uint32_t> sleepers_ = 0;
   std::atomic<bool> stopping_ = false, has_taken_over_ = false, is_resting_ = false;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  mutex mutex_;
+  condition_variable changed_;
   std::thread thread_;
   int const process_ = getpid();
   uint64_t tick_ns_ = 0;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "seams/os/contention.hpp"
 
 namespace tanada::o2g {
@@ -68,9 +69,9 @@ status engine_core::start() {
         for (int i = 0; i < yield_count_max && mutex_.is_wanted(); i++)
           std::this_thread::yield();
         {
-          std::unique_lock const lock{mutex_, std::try_to_lock};
-          if (!lock.owns_lock())
+          if (!mutex_.try_lock())
             return false;
+          lock_guard const lock{mutex_, std::adopt_lock};
           counts_.thread_drives++;
           drive();
           if (young_count_ != 0)
@@ -85,7 +86,7 @@ status engine_core::start() {
 engine_core::~engine_core() {
   attendance_.stop();
   memory_.leave(*this);
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   is_mute_ = true;
   if (process_ == getpid())
     heard([&] { take_leave(); });  // a forked process has our connections, and no say in them
@@ -194,7 +195,8 @@ size_t engine_core::drive() noexcept {
 size_t engine_core::poll(bool may_sleep) {
   attendance_.visit();
   size_t count = 0;
-  if (std::unique_lock const lock{mutex_, std::try_to_lock}; lock.owns_lock()) {
+  if (mutex_.try_lock()) {
+    lock_guard const lock{mutex_, std::adopt_lock};
     counts_.polls++;
     count = drive();
   }
@@ -212,7 +214,7 @@ size_t engine_core::poll(bool may_sleep) {
   (void)set_->wait(clock_.now_ns() + sleep_ns);
   attendance_.end_sleep();
   port::processors::slept(clock_.now_ns());
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   counts_.sleeps++;
   count = drive();
   if (count != 0) {
@@ -238,7 +240,7 @@ status engine_core::wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *a
 }
 
 engine_statistics engine_core::statistics() const {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   engine_statistics now = counts_;
   now.peer_count = peers_.size();
   for (auto const &each : links_)

@@ -4,17 +4,18 @@
 // engine_core.cc (who drives), leave.cc (requests that find somebody driving).
 #pragma once
 
+#include <mutex>
 #include <atomic>
 #include <unistd.h>
 
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "core/base/log_limit.hpp"
+#include "core/base/mutex.hpp"
 #include "products/o2g/attendance.hpp"
 #include "products/o2g/dump_memory.hpp"
 #include "products/o2g/engine.hpp"
@@ -146,8 +147,10 @@ class engine_core final : public engine, public port::stream_handler, public reg
   template <class Request>
   status post(request_call<Request> call, std::optional<completion_kind> kind,
               const Request &request) {
-    if (std::unique_lock const lock{mutex_, std::try_to_lock}; lock.owns_lock())
+    if (mutex_.try_lock()) {
+      lock_guard const lock{mutex_, std::adopt_lock};
       return begin_request(call, request);
+    }
     return leave_request(call, kind, request);
   }
   // With the lock held.

@@ -7,6 +7,8 @@
 
 #include "products/o2g/engine_core.hpp"
 
+#include "core/base/mutex.hpp"
+
 namespace tanada::o2g {
 
 namespace {
@@ -191,7 +193,8 @@ class engine_core::left_sending final : public handover_lock::job {
 // From now on whoever gathers wakes the sleeper; what was gathered before goes. Whether connections
 // are being made, or may be.
 bool engine_core::send_before_sleep() {
-  if (std::unique_lock const lock{mutex_, std::try_to_lock}; lock.owns_lock()) {
+  if (mutex_.try_lock()) {
+    lock_guard const lock{mutex_, std::adopt_lock};
     send_gathered_and_late();
     return young_count_ != 0;
   }

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "products/o2g/engine_core.hpp"
 
 namespace tanada::o2g {
@@ -13,7 +14,7 @@ using wire::o2g::envelope;
 using wire::o2g::kind;
 
 result<peer_index> engine_core::peer_of(const port::socket_address &address) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   auto const known = by_address_.find(address);
   bool const is_one_more = known == by_address_.end() || !peers_[known->second].is_named;
   if (is_one_more && peers_.size() - strangers_.size() >= options_.peer_count_max)
@@ -67,12 +68,12 @@ result<peer_index> engine_core::stranger_at(const port::socket_address &address)
 }
 
 port::socket_address engine_core::peer_address(peer_index index) const {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   return index < peers_.size() ? peers_[index].address : port::socket_address{};
 }
 
 void engine_core::set_peer_word(peer_index index, uint64_t word) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   if (index < peers_.size())
     peers_[index].word = word;
 }

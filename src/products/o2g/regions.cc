@@ -2,13 +2,14 @@
 
 #include <sys/random.h>
 
+#include "core/base/mutex.hpp"
 #include "seams/clock/clock.hpp"
 
 namespace tanada::o2g {
 
 status regions::add(uint64_t key, std::byte *addr, uint64_t size, uint64_t base,
                     region_access access) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   bool const added =
       regions_.try_emplace(key, std::make_shared<region>(addr, size, base, access)).second;
   return added ? status::ok : status::exists;
@@ -30,7 +31,7 @@ result<uint64_t> regions::add(std::byte *addr, uint64_t size, uint64_t base, reg
 status regions::remove(uint64_t key, uint64_t deadline_ns) {
   std::shared_ptr<region> gone;
   {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     auto const found = regions_.find(key);
     if (found == regions_.end())
       return status::no_entry;
@@ -42,7 +43,7 @@ status regions::remove(uint64_t key, uint64_t deadline_ns) {
   for (; gone->users_.load() != 0; clock.sleep_ns(20'000)) {
     if (clock.now_ns() < deadline_ns)
       continue;
-    std::lock_guard const lock{users_mutex_};
+    lock_guard const lock{users_mutex_};
     for (region_user *const each : users_)
       each->drop_closed();
     break;
@@ -51,18 +52,18 @@ status regions::remove(uint64_t key, uint64_t deadline_ns) {
 }
 
 void regions::enter(region_user &user) {
-  std::lock_guard const lock{users_mutex_};
+  lock_guard const lock{users_mutex_};
   users_.push_back(&user);
 }
 
 void regions::leave(region_user &user) {
-  std::lock_guard const lock{users_mutex_};
+  lock_guard const lock{users_mutex_};
   std::erase(users_, &user);
 }
 
 result<region_range> regions::reach(uint64_t key, uint64_t address, uint64_t size,
                                     region_access wanted) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   auto const found = regions_.find(key);
   if (found == regions_.end())
     return status::no_entry;

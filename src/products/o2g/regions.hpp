@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "core/base/result.hpp"
 
 namespace tanada::o2g {
@@ -111,8 +111,8 @@ class regions {
   void leave(region_user &user);
 
  private:
-  std::mutex mutex_;
-  std::mutex users_mutex_;  // taken before whatever drop_closed() takes
+  mutex mutex_;
+  mutex users_mutex_;  // taken before whatever drop_closed() takes
   std::vector<region_user *> users_;
   std::unordered_map<uint64_t, std::shared_ptr<region>> regions_;
 };

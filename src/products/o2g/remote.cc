@@ -1,6 +1,7 @@
 // One-sided operations, ours and those of others on our memory.
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "products/o2g/engine_core.hpp"
 
 namespace tanada::o2g {
@@ -261,7 +262,7 @@ void engine_core::begin_get(link &from) {
 
 // A put that does not come to its end, answers that nobody reads.
 void engine_core::drop_closed() {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   for (size_t i = 0; i < links_.size(); i++) {
     link &each = *links_[i];
     bool uses = each.in_use && each.range.in->is_closed();

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "products/shmem/access.hpp"
 #include "products/shmem/collectives/kept.hpp"
 #include "products/shmem/device_side.hpp"
@@ -13,7 +14,7 @@ namespace {
 constexpr size_t ended_count_max = 64;
 
 std::unique_ptr<context_storage> take_storage(runtime &current) {
-  std::lock_guard const lock{current.contexts_mutex};
+  lock_guard const lock{current.contexts_mutex};
   if (current.ended_contexts.size() < ended_count_max)
     return std::make_unique<context_storage>();
   auto oldest = std::move(current.ended_contexts.front());
@@ -42,7 +43,7 @@ shmem_ctx_t create(runtime &current, long options, team *of) {
     made->world_pes = view.world_pes;
     made->pe_count = view.pe_count;
   }
-  std::lock_guard const lock{current.contexts_mutex};
+  lock_guard const lock{current.contexts_mutex};
   return current.contexts.emplace_back(std::move(storage))->handle();
 }
 
@@ -61,14 +62,14 @@ int create_for_kernels(runtime &current, const char *call, const team *of, shmem
   auto made = device_context_add(current, {of->members().pes, of->me()});
   if (!made.ok())
     return 1;
-  std::lock_guard const lock{current.contexts_mutex};
+  lock_guard const lock{current.contexts_mutex};
   current.device_contexts.push_back({made.value(), of});
   *ctx = made.value();
   return 0;
 }
 
 const team *team_of_kernels(runtime &current, shmem_ctx_t ctx) {
-  std::lock_guard const lock{current.contexts_mutex};
+  lock_guard const lock{current.contexts_mutex};
   for (auto const &each : current.device_contexts) {
     if (each.handle == ctx)
       return each.of;
@@ -82,7 +83,7 @@ const team *team_of_kernels(runtime &current, shmem_ctx_t ctx) {
 // False: there is none.
 bool destroy_for_kernels(runtime &current, shmem_ctx_t ctx, const char *call) {
   {
-    std::lock_guard const lock{current.contexts_mutex};
+    lock_guard const lock{current.contexts_mutex};
     if (std::erase_if(current.device_contexts,
                       [&](auto const &each) { return each.handle == ctx; }) == 0)
       return false;
@@ -101,7 +102,7 @@ int create_handle(runtime &current, long options, team *of, shmem_ctx_t *ctx) {
 }  // namespace
 
 bool runtime::has_context(shmem_ctx_t handle) {
-  std::lock_guard const lock{contexts_mutex};
+  lock_guard const lock{contexts_mutex};
   return std::any_of(contexts.begin(), contexts.end(),
                      [&](auto const &each) { return each->handle() == handle; });
 }
@@ -109,7 +110,7 @@ bool runtime::has_context(shmem_ctx_t handle) {
 bool runtime::destroy_context(shmem_ctx_t handle, const char *call) {
   std::unique_ptr<context_storage> ended;
   {
-    std::lock_guard const lock{contexts_mutex};
+    lock_guard const lock{contexts_mutex};
     auto const found = std::find_if(contexts.begin(), contexts.end(),
                                     [&](auto const &each) { return each->handle() == handle; });
     if (found == contexts.end())
@@ -124,7 +125,7 @@ bool runtime::destroy_context(shmem_ctx_t handle, const char *call) {
   ended->destroy();
   if (lane != nullptr)
     job->lane_release(lane);
-  std::lock_guard const lock{contexts_mutex};
+  lock_guard const lock{contexts_mutex};
   ended_contexts.push_back(std::move(ended));
   return true;
 }
@@ -132,7 +133,7 @@ bool runtime::destroy_context(shmem_ctx_t handle, const char *call) {
 void destroy_device_contexts(runtime &current, const team *of, const char *call) {
   std::vector<shmem_ctx_t> theirs;
   {
-    std::lock_guard const lock{current.contexts_mutex};
+    lock_guard const lock{current.contexts_mutex};
     for (auto const &each : current.device_contexts) {
       if (each.of == of)
         theirs.push_back(each.handle);

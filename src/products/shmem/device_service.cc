@@ -5,6 +5,7 @@
 
 #include "core/base/config.hpp"
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "seams/os/thread.hpp"
 #include "seams/os/yield.hpp"
 
@@ -70,7 +71,7 @@ result<std::unique_ptr<device_service>> device_service::start(pgas::job &job, po
 
 device_service::~device_service() {
   {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     is_stopping_ = true;
   }
   is_ending_.store(true, std::memory_order_relaxed);
@@ -238,7 +239,7 @@ void device_service::run() {
       served = now;
     if (view_.has_far != 0 && now - served < busy && port::thread_yield())
       continue;
-    std::unique_lock lock{mutex_};
+    unique_lock lock{mutex_};
     if (view_.has_far != 0)
       wake_.wait_for(lock, rest, [&] { return is_stopping_; });
     else

@@ -3,12 +3,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "onesided/job/context.hpp"
 #include "products/shmem/device_side.hpp"
 #include "rpc/server.hpp"
@@ -85,8 +84,8 @@ class device_service final : rpc::server::handler {
   pgas::lane *lane_ = nullptr;
   std::vector<bool> context_used_;
   bool is_told_ = false;  // kernels know that a PE is lost
-  std::mutex mutex_;
-  std::condition_variable wake_;
+  mutex mutex_;
+  condition_variable wake_;
   bool is_stopping_ = false;  // under the mutex
   std::atomic<bool> is_ending_{false};
   std::thread thread_;

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <mutex>
 #include <string_view>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "products/shmem/device_service.hpp"
 #include "products/shmem/fatal.hpp"
 #include "products/shmem/teams.hpp"
@@ -19,7 +19,7 @@ using module_update = int (*)(const void *view, size_t size);
 
 // What kernels were compiled with. Programs register before main().
 struct module_list {
-  std::mutex mutex;
+  tanada::mutex mutex;
   std::vector<module_update> hosts, cudas;
 };
 module_list &modules() {
@@ -38,7 +38,7 @@ static_assert(std::size(site_names) == size_t(device::site::count));
 // Of the modules of the job's device.
 status tell_modules(bool is_cuda, const device::view *view) {
   auto &list = modules();
-  std::lock_guard const lock{list.mutex};
+  tanada::lock_guard const lock{list.mutex};
   for (auto const update : is_cuda ? list.cudas : list.hosts) {
     if (update(view, sizeof *view) != 0)
       return fail(
@@ -67,7 +67,7 @@ bool is_cuda_job(runtime &current) {
 
 result<port::gpu_choice> device_choice() {
   auto &list = modules();
-  std::lock_guard const lock{list.mutex};
+  tanada::lock_guard const lock{list.mutex};
   if (!list.hosts.empty() && !list.cudas.empty()) {
     return fail(
         status::invalid,
@@ -159,7 +159,7 @@ extern "C" [[gnu::visibility("default")]] int shmemx_module_register(int is_cuda
                                                                                    size_t size)) {
   auto &list = modules();
   {
-    std::lock_guard const lock{list.mutex};
+    tanada::lock_guard const lock{list.mutex};
     // Those of the program register before main(); later there are other threads, and CUDA may be
     // at work.
     if (is_cuda != 0 && list.cudas.empty() && service == nullptr)

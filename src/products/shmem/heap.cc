@@ -3,33 +3,35 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/base/mutex.hpp"
+
 namespace tanada::shmem {
 
 void *symmetric_heap::allocate(size_t size, size_t alignment) {
   if (size == 0 || !std::has_single_bit(alignment) || alignment > alignment_max_)
     return nullptr;
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   auto const offset = books_.allocate(size, std::max(alignment, granule));
   return offset ? memory_.data() + *offset : nullptr;
 }
 
 bool symmetric_heap::release(void *piece) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   return books_.release(offset_of(piece));
 }
 
 std::optional<size_t> symmetric_heap::size_of(const void *piece) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   return books_.size_of(offset_of(piece));
 }
 
 bool symmetric_heap::resize(void *piece, size_t size) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   return size != 0 && books_.resize(offset_of(piece), size);
 }
 
 size_t symmetric_heap::free_size() {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   return books_.free_size();
 }
 

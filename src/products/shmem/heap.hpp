@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 #include <optional>
 #include <span>
 
 #include "core/base/assert.hpp"
+#include "core/base/mutex.hpp"
 #include "seams/os/ledger.hpp"
 
 namespace tanada::shmem {
@@ -49,7 +49,7 @@ class symmetric_heap {
 
   std::span<std::byte> memory_;
   size_t alignment_max_;
-  std::mutex mutex_;
+  mutex mutex_;
   port::ledger books_;
 };
 

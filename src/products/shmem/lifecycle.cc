@@ -5,11 +5,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <system_error>
 #include <thread>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "products/shmem/access.hpp"
 #include "products/shmem/collectives/kept.hpp"
 #include "products/shmem/device_init.hpp"
@@ -19,8 +19,8 @@
 namespace tanada::shmem {
 namespace {
 
-constinit std::mutex lifecycle_mutex;  // one begins or ends at a time
-constinit pid_t owner = 0;             // a child of fork() is no PE
+constinit mutex lifecycle_mutex;  // one begins or ends at a time
+constinit pid_t owner = 0;        // a child of fork() is no PE
 
 struct request {
   int thread_level;    // SHMEM_THREAD_*
@@ -120,7 +120,7 @@ void end(runtime &ending, departure_kind kind) {
 void at_exit(int exit_status, void *) {
   if (owner != getpid())
     return;  // a child, whose mutex may have been held when it was made
-  std::lock_guard const lock{lifecycle_mutex};
+  tanada::lock_guard const lock{lifecycle_mutex};
   runtime *const left = running();
   if (left == nullptr || exit_status != 0)
     return;
@@ -138,7 +138,7 @@ void leave_to_parent() {
 }
 
 status ensure_running(const char *call, const request &wanted) {
-  std::lock_guard const lock{lifecycle_mutex};
+  tanada::lock_guard const lock{lifecycle_mutex};
   if (runtime *const current = running(); current != nullptr) {
     current->init_count++;
     current->thread_level = std::max(current->thread_level, wanted.thread_level);
@@ -202,7 +202,7 @@ SHMEM_DEFINE(void, shmem_finalize, (void), {
     current.init_count--;
     return;
   }
-  std::lock_guard const lock{lifecycle_mutex};
+  tanada::lock_guard const lock{lifecycle_mutex};
   end(current, departure_kind::finalize);
 })
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
@@ -17,6 +16,7 @@
 #include <compat/shmemg/handles.h>
 #include <compat/shmemg/host.h>
 
+#include "core/base/mutex.hpp"
 #include "onesided/job/context.hpp"
 #include "onesided/job/job.hpp"
 
@@ -131,7 +131,7 @@ struct runtime {
       looks;               // reads device memory for those that wait; null without a device
   int device_support = 0;  // SHMEM_DEVICE_*_INIT: what there is
 
-  std::mutex contexts_mutex;
+  mutex contexts_mutex;
   std::vector<std::unique_ptr<context_storage>>
       contexts;  // that programs made and have not destroyed
   std::deque<std::unique_ptr<context_storage>> ended_contexts;  // used again, the oldest first

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "products/shmem/collectives/collectives.hpp"
 
 namespace tanada::shmem {
@@ -116,14 +117,14 @@ status team_set::start_devices() {
   TND_TRY(collective{*shared_}.agree(reduction_of<uint32_t, bit_and>, &all, &mine));
   group alone;
   alone.pes.push_back(by_.job->me());
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   device_world_ = make(world_->members(), {3, 0}, 0, true);
   device_shared_ = make(all == 1 ? shared_->members() : std::move(alone), {4, 0}, 0, true);
   return status::ok;
 }
 
 team *team_set::device_team_at(size_t index) noexcept {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   team *const found = index < slots_.size() ? slots_[index].owner.get() : nullptr;
   bool const has_other_name = found == device_world_ || found == device_shared_;
   return found != nullptr && found->is_of_devices() && !has_other_name ? found : nullptr;
@@ -132,7 +133,7 @@ team *team_set::device_team_at(size_t index) noexcept {
 team_set::~team_set() = default;
 
 std::vector<departures::membership> team_set::memberships() {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   std::vector<departures::membership> found;
   for (auto const &each : slots_) {
     if (each.owner)
@@ -210,7 +211,7 @@ team *team_set::make(group members, const place &at, int context_count, bool is_
 result<team *> team_set::found(team &parent, std::optional<group> members, int context_count) {
   agreement mine{~uint64_t{0}, 0};
   if (members) {
-    std::lock_guard lock{mutex_};
+    lock_guard lock{mutex_};
     for (auto const &each : slots_) {
       if (each.owner && each.owner->near_)
         number_ = std::max(number_, each.owner->near_->number());
@@ -223,7 +224,7 @@ result<team *> team_set::found(team &parent, std::optional<group> members, int c
     return fail(status::no_space, "no team is left: a PE can be in %zu at a time", team_count_max);
   if (!members)
     return static_cast<team *>(nullptr);
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   place const at{size_t(std::countr_zero(agreed.free)), agreed.number};
   return make(std::move(*members), at, context_count, parent.is_of_devices());
 }
@@ -275,7 +276,7 @@ result<team_set::axes> team_set::split_2d(team &parent, int row, int row_context
 }
 
 bool team_set::has(const team *which) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   return std::any_of(slots_.begin(), slots_.end(),
                      [&](auto const &each) { return each.owner.get() == which; });
 }
@@ -288,7 +289,7 @@ status team_set::destroy(team *which) {
       return status::invalid;
   }
   TND_TRY(collective{*which}.sync());
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   if (which->near_)
     number_ = std::max(number_, which->near_->number());
   size_t const index = which->slot_;

@@ -3,10 +3,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "products/shmem/collectives/departures.hpp"
 #include "products/shmem/collectives/far.hpp"
 #include "products/shmem/collectives/near.hpp"
@@ -197,7 +197,7 @@ class team_set {
   departures departures_;
   stall_detector stalls_;
   std::unique_ptr<desertion_guard> desertion_;
-  std::mutex mutex_;
+  mutex mutex_;
   std::vector<slot> slots_;
   uint64_t free_;    // a bit a slot
   uint64_t number_;  // the highest that a word of any near board holds

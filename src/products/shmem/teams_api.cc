@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "products/shmem/collectives/kept.hpp"
 #include "products/shmem/define.hpp"
 #include "products/shmem/device_side.hpp"
@@ -30,7 +31,7 @@ shmem_team_t new_handle(runtime &current, const char *call, team *which) {
 void destroy_contexts(runtime &current, const team *of, const char *call) {
   std::vector<shmem_ctx_t> theirs;
   {
-    std::lock_guard const lock{current.contexts_mutex};
+    lock_guard const lock{current.contexts_mutex};
     for (auto const &each : current.contexts) {
       if (each->get()->of == of)
         theirs.push_back(each->handle());

@@ -4,9 +4,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "core/base/mutex.hpp"
 
 namespace tanada::port {
 
@@ -41,7 +42,7 @@ class node_watch {
   void run();
   void end(int32_t rank);
 
-  std::mutex mutex_;  // of watched_
+  mutex mutex_;  // of watched_
   std::vector<watched_process> watched_;
   node_watch_calls calls_;
   int wake_ = -1;

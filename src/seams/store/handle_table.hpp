@@ -4,9 +4,9 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
+#include "core/base/mutex.hpp"
 #include "seams/store/store.hpp"
 #include "seams/store/striped_mutex.hpp"
 
@@ -20,14 +20,14 @@ class handle_table {
   store_file insert(std::shared_ptr<File> file) {
     store_file const id = next_id_.fetch_add(1, std::memory_order_relaxed);
     shard &home = shard_of(id);
-    std::unique_lock const lock{home.mutex};
+    unique_lock const lock{home.mutex};
     home.files.emplace(id, std::move(file));
     return id;
   }
 
   std::shared_ptr<File> find(store_file id) const {
     shard &home = shard_of(id);
-    std::shared_lock const lock{home.mutex};
+    shared_lock const lock{home.mutex};
     auto const at = home.files.find(id);
     return at == home.files.end() ? nullptr : at->second;
   }
@@ -37,7 +37,7 @@ class handle_table {
   template <class Function>
   bool visit(store_file id, Function function) const {
     shard &home = shard_of(id);
-    std::shared_lock const lock{home.mutex};
+    shared_lock const lock{home.mutex};
     auto const at = home.files.find(id);
     if (at == home.files.end())
       return false;
@@ -47,7 +47,7 @@ class handle_table {
 
   std::shared_ptr<File> remove(store_file id) {
     shard &home = shard_of(id);
-    std::unique_lock const lock{home.mutex};
+    unique_lock const lock{home.mutex};
     auto node = home.files.extract(id);
     return node ? std::move(node.mapped()) : nullptr;
   }

@@ -5,12 +5,13 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <shared_mutex>
+
+#include "core/base/mutex.hpp"
 
 namespace tanada::port {
 
 // Readers of different threads take different stripes, so that they do not share a cache line; a
-// writer takes all. Meets the requirements of std::unique_lock and std::shared_lock; both are
+// writer takes all. Meets the requirements of unique_lock and shared_lock; both are
 // released by the thread that took them.
 class striped_mutex {
  public:
@@ -32,10 +33,10 @@ class striped_mutex {
  private:
   static constexpr size_t count = 16;
   struct alignas(64) stripe {
-    std::shared_mutex mutex;
+    shared_mutex mutex;
   };
 
-  std::shared_mutex &mine() {
+  shared_mutex &mine() {
     static std::atomic<size_t> next{0};
     thread_local size_t const index = next.fetch_add(1, std::memory_order_relaxed) % count;
     return stripes_[index].mutex;

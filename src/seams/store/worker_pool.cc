@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "seams/clock/clock.hpp"
 #include "seams/os/signals_blocked.hpp"
 
@@ -40,7 +41,7 @@ store_completion perform(blocking_engine &engine, const store_op &op) {
 }  // namespace
 
 void completion_list::push(store_completion completion) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   done_.push_back(std::move(completion));
   count_.store(done_.size(), std::memory_order_release);
 }
@@ -48,7 +49,7 @@ void completion_list::push(store_completion completion) {
 size_t completion_list::take(std::span<store_completion> completions) {
   if (count_.load(std::memory_order_acquire) == 0)
     return 0;
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   size_t count = 0;
   for (; count < completions.size() && !done_.empty(); count++) {
     completions[count] = std::move(done_.front());
@@ -86,7 +87,7 @@ bool worker_pool::start_thread() {
 }
 
 status worker_pool::submit(store_op op, std::shared_ptr<completion_list> target) {
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   if (ready_.size() >= idle_ && live_ < limits_.worker_count && !start_thread() && live_ == 0) {
     return fail(status::again, "%s: no thread can be started", scheme());
   }
@@ -100,7 +101,7 @@ status worker_pool::submit(store_op op, std::shared_ptr<completion_list> target)
 }
 
 void worker_pool::work() {
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   for (;;) {
     idle_++;
     wake_.wait(lock, [&] { return stopping_ || !ready_.empty(); });
@@ -113,7 +114,7 @@ void worker_pool::work() {
   calm_.notify_all();
 }
 
-void worker_pool::run_one(std::unique_lock<std::mutex> &lock) {
+void worker_pool::run_one(unique_lock<mutex> &lock) {
   uint64_t const key = ready_.front();
   ready_.pop_front();
   auto &which = lanes_.at(key);
@@ -157,7 +158,7 @@ std::deque<worker_pool::task> worker_pool::take_waiting(Wanted wanted) {
 }
 
 void worker_pool::tend(completion_list &target, uint64_t now_ns) {
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   bool const stuck = !ready_.empty() && idle_ == 0 && now_ns > began_ns_ + limits_.stall_ns;
   if (stuck && live_ < limits_.worker_count_max)
     start_thread();
@@ -173,14 +174,14 @@ void worker_pool::tend(completion_list &target, uint64_t now_ns) {
 }
 
 bool worker_pool::drain(completion_list &target) {
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   auto const dropped = take_waiting([&](const task &one) { return one.target.get() == &target; });
   return calm_.wait_for(lock, std::chrono::nanoseconds{limits_.abandon_ns},
                         [&] { return target.running_ == 0; });
 }
 
 bool worker_pool::stop() {
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   stopping_ = true;
   auto const dropped = take_waiting([](const task &) { return true; });
   wake_.notify_all();

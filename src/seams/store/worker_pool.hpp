@@ -2,12 +2,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
+#include "core/base/mutex.hpp"
 #include "seams/store/blocking_store.hpp"
 
 namespace tanada::port {
@@ -20,7 +19,7 @@ class completion_list {
 
  private:
   friend class worker_pool;
-  std::mutex mutex_;
+  mutex mutex_;
   std::deque<store_completion> done_;
   std::atomic<size_t> count_{0};
   uint32_t running_ = 0;  // operations inside the engine; guarded by the pool's mutex
@@ -68,7 +67,7 @@ class worker_pool : public std::enable_shared_from_this<worker_pool> {
 
   static uint64_t lane_of(const store_op &op);
   void work();
-  void run_one(std::unique_lock<std::mutex> &lock);
+  void run_one(unique_lock<mutex> &lock);
   void queue_lane(uint64_t key, lane &which);
   bool start_thread();
   template <class Wanted>
@@ -76,8 +75,8 @@ class worker_pool : public std::enable_shared_from_this<worker_pool> {
 
   std::shared_ptr<blocking_engine> engine_;
   const blocking_limits limits_;
-  std::mutex mutex_;
-  std::condition_variable wake_, calm_;
+  mutex mutex_;
+  condition_variable wake_, calm_;
   std::unordered_map<uint64_t, lane> lanes_;
   std::deque<uint64_t> ready_;  // keys of lanes with a task that may begin
   uint32_t live_ = 0, idle_ = 0;

@@ -5,12 +5,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "products/gfile/host/exit_flush.hpp"
 #include "products/gfile/host/publish.hpp"
 #include "products/gfile/host/session.hpp"
@@ -30,7 +30,7 @@ struct module {
 
 // The modules that hold kernels and the process's instance. Lock: covers both, and every update.
 struct process_state {
-  std::mutex mutex;
+  tanada::mutex mutex;
   std::vector<module> modules;
   std::atomic<tnd_gfile *> instance{nullptr};
 };
@@ -60,7 +60,7 @@ port::gpu_choice choose_device(uint32_t device) {
     return port::gpu_choice::host;
   if (device == TND_GFILE_DEVICE_CUDA)
     return port::gpu_choice::cuda;
-  std::lock_guard const lock{process().mutex};
+  lock_guard const lock{process().mutex};
   auto const &modules = process().modules;
   size_t const cuda_count =
       size_t(std::count_if(modules.begin(), modules.end(), [](auto &m) { return m.is_cuda; }));
@@ -107,8 +107,8 @@ status create(const tnd_gfile_config *config, tnd_gfile **gfile) {
 // process ends.
 void leave_behind(std::unique_ptr<session> left) {
   static auto &all = *new std::vector<std::unique_ptr<session>>;
-  static auto &mutex = *new std::mutex;
-  std::lock_guard const lock{mutex};
+  static auto &mutex = *new tanada::mutex;
+  lock_guard const lock{mutex};
   all.push_back(std::move(left));
 }
 
@@ -142,7 +142,7 @@ status initialize(const tnd_gfile_config *config) {
     return fail(status::busy, "ginitialize: initialised already");
   tnd_gfile *made = nullptr;
   TND_TRY(create(config, &made));
-  std::lock_guard const lock{process().mutex};
+  lock_guard const lock{process().mutex};
   tnd_gfile *none = nullptr;
   if (!process().instance.compare_exchange_strong(none, made)) {
     (void)destroy(made);
@@ -160,15 +160,14 @@ status initialize(const tnd_gfile_config *config) {
 status finalize() {
   tnd_gfile *instance;
   {
-    std::lock_guard const lock{
-        process().mutex};  // a module that registers just now has it in its hands
+    lock_guard const lock{process().mutex};  // a module that registers just now has it in its hands
     instance = process().instance.exchange(nullptr);
   }
   if (instance == nullptr)
     return fail(status::bad_state, "gfinalize: ginitialize has not been called");
   bool const is_cuda = instance->session->is_cuda();
   status const code = destroy(instance);
-  std::lock_guard const lock{process().mutex};
+  lock_guard const lock{process().mutex};
   if (code != status::device_lost)
     (void)update_modules({nullptr, 0}, is_cuda);
   return code;
@@ -258,7 +257,7 @@ tnd_status tnd_gfile_register_module(int is_cuda, tnd_gfile_module_update update
     if (is_cuda != 0 && is_cuda != 1)
       return fail(status::invalid, "tnd_gfile_register_module: is_cuda is %d; it must be 0 or 1",
                   is_cuda);
-    std::lock_guard const lock{process().mutex};
+    lock_guard const lock{process().mutex};
     if (process().modules.size() >= 1024)
       return fail(status::no_memory, "tnd_gfile_register_module: 1024 are registered");
     process().modules.push_back({is_cuda == 1, update});

@@ -1,5 +1,7 @@
 #include "products/gfile/host/device_counters.hpp"
 
+#include "core/base/mutex.hpp"
+
 namespace tanada::gfile {
 
 namespace {
@@ -52,7 +54,7 @@ status device_counters::add_to(tnd_gfile_statistics &sums, uint32_t used_count) 
 
 status device_counters::read(std::vector<counters> &files, uint32_t used_count) const {
   std::vector<counters> stripes;
-  std::lock_guard const lock{
+  lock_guard const lock{
       mutex_};  // over the copy too: counts older than their base would be negative
   TND_TRY(copy(stripes, used_count));
   files.assign(used_count, counters{});
@@ -78,7 +80,7 @@ void device_counters::rebase(uint32_t file, uint64_t closed, uint64_t now) {
         status::ok)
       return;
   }
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   base_[file] = sum(seen_, file);
 }
 

@@ -2,9 +2,9 @@
 // it while they run.
 #pragma once
 
-#include <mutex>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "seams/gpu/gpu.hpp"
 #include <tanada/device/detail/gfile/state.hpp>
 
@@ -49,7 +49,7 @@ class device_counters {
   status copy(std::vector<counters> &stripes, uint32_t used_count) const;
 
   port::gpu &gpu_;
-  mutable std::mutex mutex_;
+  mutable mutex mutex_;
   std::vector<counters> base_;  // guarded by mutex_
   std::vector<counters>
       seen_;  // all stripes, when the core's count of uses was seen_use_; rebase()'s own

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/mutex.hpp"
 #include "products/gfile/host/exit_flush.hpp"
 #include "products/gfile/host/names.hpp"
 #include "seams/os/thread.hpp"
@@ -34,17 +35,17 @@ constexpr uint32_t lock_tries = 64;
 
 // For locks that are held for a microsecond at most: who sleeps for one sleeps for longer than
 // that.
-std::unique_lock<std::mutex> lock_soon(std::mutex &mutex) {
+unique_lock<tanada::mutex> lock_soon(tanada::mutex &mutex) {
   for (uint32_t i = 0; i < lock_tries; i++) {
     if (mutex.try_lock())
       return {mutex, std::adopt_lock};
     port::spin_pause();
   }
-  return std::unique_lock{mutex};
+  return unique_lock{mutex};
 }
 
 // The same, but without sleep: the lock may not be had.
-std::unique_lock<std::mutex> try_lock_soon(std::mutex &mutex) {
+unique_lock<tanada::mutex> try_lock_soon(tanada::mutex &mutex) {
   for (uint32_t i = 0; i < lock_tries; i++) {
     if (mutex.try_lock())
       return {mutex, std::adopt_lock};
@@ -80,7 +81,7 @@ engine::~engine() {
 
 void engine::stop() {
   {
-    std::lock_guard const lock{park_mutex_};
+    lock_guard const lock{park_mutex_};
     stopping_.store(true, std::memory_order_release);
   }
   for (auto &each : workers_)
@@ -207,9 +208,9 @@ void engine::take_done(worker &mine) {
   for (auto &helper : workers_) {
     if (helper->handed_back_count.load(std::memory_order_relaxed) == 0)
       continue;
-    std::unique_lock const lock{helper->done_mutex, std::try_to_lock};
-    if (!lock)
+    if (!helper->done_mutex.try_lock())
       continue;
+    lock_guard const lock{helper->done_mutex, std::adopt_lock};
     handed_back_count_.fetch_sub(helper->handed_back.size(), std::memory_order_relaxed);
     for (auto &each : helper->handed_back)
       mine.done.push_back(std::move(each));
@@ -223,15 +224,16 @@ void engine::take_done(worker &mine) {
 bool engine::help(worker &mine) {
   bool did = reap(mine);
   if (mine.taken.empty() && backlog_count_.load(std::memory_order_relaxed) > 0) {
-    std::unique_lock const lock{work_mutex_, std::try_to_lock};
-    if (lock && !loads_.empty()) {
-      mine.taken.push_back(std::move(loads_.front()));
-      loads_.pop_front();
-    } else if (lock) {
-      take_work(mine, helped_count_max);
-    }
-    if (lock)
+    if (work_mutex_.try_lock()) {
+      lock_guard const lock{work_mutex_, std::adopt_lock};
+      if (!loads_.empty()) {
+        mine.taken.push_back(std::move(loads_.front()));
+        loads_.pop_front();
+      } else {
+        take_work(mine, helped_count_max);
+      }
       count_work();
+    }
   }
   did |= post_taken(mine);
   if (reap(mine)) {
@@ -354,7 +356,7 @@ void engine::wake_another() {
   if (count >= workers_.size())
     return;
   {
-    std::lock_guard const lock{park_mutex_};
+    lock_guard const lock{park_mutex_};
     if (awake_.load(std::memory_order_relaxed) != count)
       return;
     awake_.store(count + 1, std::memory_order_relaxed);
@@ -372,7 +374,7 @@ bool engine::park(worker &mine, uint32_t index) {
     return false;
   if (index < awake_.load(std::memory_order_relaxed) && mine.now_ns - mine.last_news_ns < spin_ns)
     return false;
-  std::unique_lock lock{park_mutex_};
+  unique_lock lock{park_mutex_};
   uint32_t const awake = awake_.load(std::memory_order_relaxed);
   if (awake == index + 1)
     awake_.store(index, std::memory_order_relaxed);

@@ -14,14 +14,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "executor/yield.hpp"
 #include "products/gfile/host/core.hpp"
 
@@ -58,7 +57,7 @@ class engine {
 
   template <class Function>
   auto with_core(Function function) {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     return function(core_);
   }
 
@@ -71,14 +70,14 @@ class engine {
     std::deque<std::unique_ptr<operation>> taken;  // of the backlog, to be posted
     operations done;
     // On a cache line of their own, for the dispatcher looks at them.
-    alignas(64) std::mutex done_mutex;
+    alignas(64) mutex done_mutex;
     operations handed_back;  // to the dispatcher, which has not taken them; under done_mutex
     std::atomic<size_t> handed_back_count = 0;
     alignas(64) uint64_t now_ns = 0;  // as the step began
     uint64_t last_news_ns = 0;        // when there was something to do last
     uint32_t empty_rounds = 0;
     simt::host::yielder yielder;
-    std::condition_variable wake;
+    condition_variable wake;
     std::thread thread;
   };
 
@@ -105,20 +104,20 @@ class engine {
   port::store_registry &stores_;
   port::clock &clock_;
   int node_;
-  std::mutex mutex_;        // guards core_ and server_
+  mutex mutex_;             // guards core_ and server_
   operations made_;         // the dispatcher's: out of the core, not shared out yet
   uint64_t made_size_ = 0;  // bytes that they move
   uint64_t last_tick_ns_ = 0;
   uint64_t given_up_count_ = 0;  // posted closes that nobody waits for; under mutex_
   core_statistics traced_;       // as drawn last
-  std::mutex work_mutex_;
+  mutex work_mutex_;
   std::deque<std::unique_ptr<operation>> backlog_;  // to be posted, by whichever thread comes first
   std::deque<std::unique_ptr<operation>>
       loads_;  // for helpers alone: the dispatcher must not wait for a plugin
   std::atomic<size_t> backlog_count_ = 0;                  // of both, for a look without the lock
   alignas(64) std::atomic<size_t> handed_back_count_ = 0;  // by all workers
   std::vector<std::unique_ptr<worker>> workers_;
-  std::mutex park_mutex_;  // guards changes of awake_ and stopping_
+  mutex park_mutex_;  // guards changes of awake_ and stopping_
   std::atomic<uint32_t> awake_ =
       1;  // threads awake_ and above are parked, or will be when their stores have answered
   std::atomic<bool> stopping_ = false;

@@ -2,19 +2,21 @@
 
 #include <unistd.h>
 
+#include <mutex>
 #include <chrono>
 #include <cstdlib>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "core/base/mutex.hpp"
 
 namespace tanada::gfile {
 namespace {
 
 // Never destroyed: the handler runs while the process's objects are destroyed.
 struct instances {
-  std::mutex mutex;
+  tanada::mutex mutex;
   std::vector<session *> sessions;         // guarded by mutex, as all that follows
   bool is_registered[2] = {false, false};  // since the host executor, since CUDA was there
   uint32_t later_count = 0;
@@ -31,9 +33,9 @@ instances &all() {
 
 // A thread that exit() does not wait for may have the lock for ever. Not a std::timed_mutex: the
 // ThreadSanitizer of gcc 12 does not know how that is locked, and reports each unlock.
-std::unique_lock<std::mutex> try_lock_for_a_second() {
+unique_lock<tanada::mutex> try_lock_for_a_second() {
   constexpr int try_count_max = 1000;
-  std::unique_lock lock{all().mutex, std::try_to_lock};
+  unique_lock lock{all().mutex, std::try_to_lock};
   for (int i = 0; i < try_count_max && !lock.owns_lock(); i++) {
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
     (void)lock.try_lock();
@@ -55,19 +57,19 @@ void flush_all() {
 }  // namespace
 
 void exit_flush::add(session &session) {
-  std::lock_guard const lock{all().mutex};
+  lock_guard const lock{all().mutex};
   all().sessions.push_back(&session);
   if (!std::exchange(all().is_registered[session.is_cuda() ? 1 : 0], true))
     (void)std::atexit(flush_all);
 }
 
 void exit_flush::remove(session &session) {
-  std::lock_guard const lock{all().mutex};
+  lock_guard const lock{all().mutex};
   std::erase(all().sessions, &session);
 }
 
 void exit_flush::run_first() {
-  std::lock_guard const lock{all().mutex};
+  lock_guard const lock{all().mutex};
   if (!all().sessions.empty() && all().later_count++ < later_count_max)
     (void)std::atexit(flush_all);
 }

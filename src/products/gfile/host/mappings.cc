@@ -12,6 +12,7 @@
 
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "seams/os/signals_blocked.hpp"
 
 #include <fcntl.h>
@@ -39,7 +40,7 @@ mappings::mappings(port::gpu &gpu, mapped_range *ranges, node *nodes, uint64_t s
 
 mappings::~mappings() {
   {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     stopping_ = true;
   }
   wake_.notify_all();
@@ -53,7 +54,7 @@ mappings::~mappings() {
 }
 
 bool mappings::post_map(const map_request &asked) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   bool const fits =
       !asked.in_memory || (asked.size <= size_max_ && size_ <= size_max_ - asked.size);
   if (!fits || !started())
@@ -88,13 +89,13 @@ bool mappings::started() {
 }
 
 void mappings::retire(u32 number) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   TND_ASSERT(number > 0 && slots_[number - 1].now == state::used);
   slots_[number - 1].now = state::retired;
 }
 
 std::vector<u32> mappings::retired() {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   std::vector<u32> found;
   for (u32 index = 0; index < slots_.size(); index++)
     if (slots_[index].now == state::retired)
@@ -105,14 +106,14 @@ std::vector<u32> mappings::retired() {
 void mappings::collect(const std::vector<u32> &slots) {
   for (u32 index : slots) {
     let_go(slots_[index]);
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     size_ -= slots_[index].size;
     slots_[index] = slot{};
   }
 }
 
 void mappings::run() {
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   for (;;) {
     auto const has_work = [&] {
       return stopping_ || !queue_.empty();
@@ -201,7 +202,7 @@ std::string mappings::lease(const map_request &asked, slot &to) {
   if (is_leased && fstat(to.leased, &now) == 0 && uint64_t(now.st_size) >= asked.size) {
     to.asked = asked;
     to.asked.memory = {};
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     lease_count_++;
     return {};
   }
@@ -216,7 +217,7 @@ std::string mappings::lease(const map_request &asked, slot &to) {
 
 // Give up the leases that somebody waits for, once no new kernel reads the file's own pages. Under
 // the lock, which is open meanwhile.
-void mappings::watch_leases(std::unique_lock<std::mutex> &lock) {
+void mappings::watch_leases(unique_lock<mutex> &lock) {
   for (u32 index = 0; index < slots_.size() && lease_count_ > 0; index++) {
     slot &mine = slots_[index];
     if (mine.leased < 0 || mine.now == state::making)
@@ -280,7 +281,7 @@ status mappings::publish(const map_request &asked, u32 index) {
 
 void mappings::let_go(slot &of) {
   {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     if (of.leased >= 0)
       give_up_lease(of);
   }

@@ -2,13 +2,12 @@
 // thread of its own, since pinning the pages of a large one takes long.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "backends/file/mapped_file.hpp"
 #include "products/gfile/host/mapper.hpp"
 #include "seams/gpu/gpu.hpp"
@@ -61,7 +60,7 @@ class mappings final : public mapper {
   std::string read_by_calls(const map_request &asked, slot &to, mapped_range &range);
   status publish(const map_request &asked, u32 index);
   std::string lease(const map_request &asked, slot &to);
-  void watch_leases(std::unique_lock<std::mutex> &lock);
+  void watch_leases(unique_lock<mutex> &lock);
   void give_up_lease(slot &of);
   void let_go(slot &of);
 
@@ -72,8 +71,8 @@ class mappings final : public mapper {
   done_function done_;
   lost_function lost_;
   uint32_t lease_count_ = 0;  // guarded by mutex_
-  std::mutex mutex_;
-  std::condition_variable wake_;
+  mutex mutex_;
+  condition_variable wake_;
   std::vector<slot> slots_;
   std::deque<std::pair<map_request, u32>> queue_;  // and the index of the slot
   uint64_t size_ = 0;                              // bytes of all slots

@@ -11,6 +11,7 @@
 
 #include "core/base/config.hpp"
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "products/gfile/host/stat_page.hpp"
 #include "seams/os/signals_blocked.hpp"
 
@@ -25,7 +26,7 @@ constexpr int rest_per_work =
 // The device's library is taken down by handlers of exit() that were registered before ours; after
 // ours has run no publisher asks it for anything. Never destroyed.
 struct end_of_process {
-  std::mutex mutex;  // held while a publisher reads the device
+  tanada::mutex mutex;  // held while a publisher reads the device
   std::atomic<bool> is_near = false;
 };
 
@@ -64,7 +65,7 @@ publisher::publisher(session &of, const tnd_gfile_config &settings,
 
 publisher::~publisher() {
   {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     stopping_ = true;
   }
   changed_.notify_all();
@@ -91,7 +92,7 @@ result<std::unique_ptr<publisher>> publisher::create(session &of,
 
 void publisher::run() {
   pthread_setname_np(pthread_self(), "tanada publish");
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   std::chrono::nanoseconds interval{0};
   do {
     lock.unlock();
@@ -111,7 +112,7 @@ bool publisher::publish() {
   stat_page_header header{};
   std::vector<tnd_gfile_file> files;
   {
-    std::lock_guard const lock{ending().mutex};
+    lock_guard const lock{ending().mutex};
     if (ending().is_near)
       return false;
     if (session_.get_statistics(header.statistics) != status::ok ||

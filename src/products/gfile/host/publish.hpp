@@ -2,11 +2,10 @@
 // `tanada gfile stat` reads them.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 
+#include "core/base/mutex.hpp"
 #include "products/gfile/host/session.hpp"
 #include "seams/os/page_folder.hpp"
 
@@ -31,8 +30,8 @@ class publisher {
   tnd_gfile_config const settings_;
   std::unique_ptr<port::page_file> page_;
   uint64_t const created_ns_;
-  std::mutex mutex_;  // guards stopping_
-  std::condition_variable changed_;
+  mutex mutex_;  // guards stopping_
+  condition_variable changed_;
   bool stopping_ = false;
   std::thread thread_;
 };

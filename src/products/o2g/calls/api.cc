@@ -3,10 +3,10 @@
 
 #include <atomic>
 #include <cstring>
-#include <mutex>
 #include <new>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "core/base/settings.hpp"
 #include "products/o2g/calls/receiver.hpp"
 
@@ -15,7 +15,7 @@ using o2g::seed::receiver;
 
 namespace {
 
-std::mutex begin_mutex;
+mutex begin_mutex;
 std::atomic<receiver *> the_receiver = nullptr;
 
 template <class Function>
@@ -49,7 +49,7 @@ tnd_status o2g_init(int n_socks) noexcept {
     TND_TRY(settings_check());
     if (n_socks < 1 || n_socks > O2G_SOCKET_COUNT_MAX)
       return fail(status::invalid, "%d sockets", n_socks);
-    std::lock_guard lock{begin_mutex};
+    lock_guard lock{begin_mutex};
     if (the_receiver.load() != nullptr)
       return fail(status::busy, "o2g_init() was called before");
     auto made = receiver::create(uint32_t(n_socks));
@@ -61,7 +61,7 @@ tnd_status o2g_init(int n_socks) noexcept {
 }
 
 tnd_status o2g_fini(void) noexcept {
-  std::lock_guard lock{begin_mutex};
+  lock_guard lock{begin_mutex};
   receiver *const at = the_receiver.exchange(nullptr);
   if (at == nullptr)
     return tnd_status(fail(status::bad_state, "o2g_init() was not called"));

@@ -6,6 +6,7 @@
 
 #include "backends/sockets/shared_socket.hpp"
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "seams/clock/clock.hpp"
 #include "seams/os/thread.hpp"
 
@@ -53,7 +54,7 @@ result<std::unique_ptr<receiver>> receiver::create(uint32_t socket_count_max) {
 
 receiver::~receiver() {
   {
-    std::lock_guard lock{mutex_};
+    lock_guard lock{mutex_};
     is_stopping_ = true;
     set_->wake();
     changed_.notify_all();
@@ -70,7 +71,7 @@ receiver::~receiver() {
 status receiver::add_socket(int socket, int rank) {
   if (rank < 0)
     return fail(status::invalid, "a rank of %d", rank);
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   if (by_rank_.contains(rank))
     return fail(status::exists, "rank %d has a socket", rank);
   if (connections_.size() == socket_count_max_)
@@ -85,7 +86,7 @@ status receiver::add_socket(int socket, int rank) {
 }
 
 status receiver::set_dump_area(std::span<std::byte> memory) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   if (dump_ != nullptr)
     return fail(status::busy, "there is a dump area");
   auto made = port::area::create(memory);
@@ -99,13 +100,13 @@ status receiver::set_dump_area(std::span<std::byte> memory) {
 }
 
 status receiver::start_threads(uint32_t count) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   if (threads_.size() + count > O2G_THREAD_COUNT_MAX)
     return fail(status::invalid, "more than %d threads", O2G_THREAD_COUNT_MAX);
   for (uint32_t i = 0; i < count; i++) {
     try {
       threads_.emplace_back([this] {
-        std::unique_lock held{mutex_};
+        unique_lock held{mutex_};
         while (!is_stopping_) {
           step(held, TND_NO_DEADLINE);
           make_way(held);
@@ -231,7 +232,7 @@ queue_entry *receiver::next(const queue_entry *after) {
 
 status receiver::poll(uint64_t *seen, uint64_t timeout_ns) {
   uint64_t const deadline_ns = port::deadline_after(port::monotonic_clock().now_ns(), timeout_ns);
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   if (seen == nullptr)
     seen = &polled_;
   for (bool is_first = true;; is_first = false) {
@@ -293,8 +294,8 @@ void receiver::tell(uint64_t event_count_before) {
 
 // For calls that do not wait for messages: whoever receives has the lock for one part at most, see
 // wants_break().
-std::unique_lock<std::mutex> receiver::enter() {
-  std::unique_lock lock{mutex_, std::try_to_lock};
+unique_lock<mutex> receiver::enter() {
+  unique_lock lock{mutex_, std::try_to_lock};
   if (lock.owns_lock())
     return lock;
   wanted_count_.fetch_add(1);
@@ -313,7 +314,7 @@ std::unique_lock<std::mutex> receiver::enter() {
 }
 
 // Else a thread that receives all the time would take the lock again before the caller does.
-void receiver::make_way(std::unique_lock<std::mutex> &lock) {
+void receiver::make_way(unique_lock<mutex> &lock) {
   if (wanted_count_.load() == 0)
     return;
   lock.unlock();
@@ -323,7 +324,7 @@ void receiver::make_way(std::unique_lock<std::mutex> &lock) {
 }
 
 // Handle what has come; when nothing has, wait for it once, or for whoever does.
-void receiver::step(std::unique_lock<std::mutex> &lock, uint64_t deadline_ns) {
+void receiver::step(unique_lock<mutex> &lock, uint64_t deadline_ns) {
   uint64_t const before = event_count_;
   if (has_leader_) {
     if (deadline_ns == TND_NO_DEADLINE)

@@ -9,14 +9,13 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "products/o2g/match.hpp"
 #include "seams/os/area.hpp"
 #include "seams/stream/stream_set.hpp"
@@ -115,16 +114,16 @@ class receiver final : public port::stream_handler {
   bool is_raced(const queue_entry &entry, const match_pattern &pattern);
   void settle(queue_entry &entry, uint32_t flags);
   size_t drive_if_alone();
-  void step(std::unique_lock<std::mutex> &lock, uint64_t deadline_ns);
-  std::unique_lock<std::mutex> enter();
-  void make_way(std::unique_lock<std::mutex> &lock);
+  void step(unique_lock<mutex> &lock, uint64_t deadline_ns);
+  unique_lock<mutex> enter();
+  void make_way(unique_lock<mutex> &lock);
   void tell(uint64_t event_count_before);
   connection *of_rank(int32_t rank);
 
-  std::mutex mutex_;
+  mutex mutex_;
   std::atomic<uint32_t> wanted_count_ =
       0;  // callers who do not wait for messages, only for the lock
-  std::condition_variable changed_;
+  condition_variable changed_;
   bool has_leader_ = false, is_stopping_ = false;
   std::vector<std::thread> threads_;
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/base/config.hpp"
+#include "core/base/mutex.hpp"
 #include "products/o2g/provider/objects.hpp"
 
 namespace tanada::o2g::provider {
@@ -126,7 +127,7 @@ int av_insert(fid_av *id, const void *addresses, size_t count, fi_addr_t *number
   if ((flags & ~(FI_MORE | FI_SYNC_ERR)) != 0)
     return -FI_ENOSYS;
   insertion now{into, context, (flags & FI_SYNC_ERR) != 0 ? static_cast<int *>(context) : nullptr};
-  std::lock_guard const lock{into.mutex};
+  lock_guard const lock{into.mutex};
   auto const *at = static_cast<const std::byte *>(addresses);
   for (size_t i = 0; i < count; i++) {
     size_t const size = at == nullptr ? 0 : size_at(into, at);
@@ -203,7 +204,7 @@ int av_insert_symmetric(fid_av *id, const char *node, size_t node_count, const c
 
 int av_remove(fid_av *id, fi_addr_t *numbers, size_t count, uint64_t) {
   address_vector &from = of_id(id);
-  std::lock_guard const lock{from.mutex};
+  lock_guard const lock{from.mutex};
   for (size_t i = 0; i < count; i++) {
     fi_addr_t const number = numbers[i];
     if (number >= from.entries.size() || from.entries[number].count == 0)
@@ -216,7 +217,7 @@ int av_remove(fid_av *id, fi_addr_t *numbers, size_t count, uint64_t) {
 
 int av_lookup(fid_av *id, fi_addr_t number, void *address, size_t *size) {
   address_vector &in = of_id(id);
-  std::lock_guard const lock{in.mutex};
+  lock_guard const lock{in.mutex};
   if (number >= in.entries.size() || in.entries[number].count == 0)
     return -FI_EINVAL;
   std::array<std::byte, port::system_size_max> system{};

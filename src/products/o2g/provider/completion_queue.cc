@@ -2,6 +2,7 @@
 #include <new>
 
 #include "products/o2g/provider/objects.hpp"
+#include "core/base/mutex.hpp"
 #include "seams/clock/clock.hpp"
 #include "seams/fabric/queue_wait.hpp"
 
@@ -34,9 +35,9 @@ void write_entry(const queue_entry &from, fi_cq_format format, std::byte *to) {
 ssize_t take(completion_queue &from, void *into, size_t count, fi_addr_t *sources) {
   if (from.count.load(std::memory_order_acquire) == 0)
     return from.is_short ? -FI_ENOMEM : -FI_EAGAIN;
-  std::unique_lock const lock{from.mutex, std::try_to_lock};
-  if (!lock.owns_lock())
+  if (!from.mutex.try_lock())
     return -FI_EAGAIN;
+  lock_guard const lock{from.mutex, std::adopt_lock};
   size_t taken = 0;
   auto *to = static_cast<std::byte *>(into);
   for (; taken < count && !from.entries.empty() && from.entries.front().error == 0; taken++) {
@@ -73,7 +74,7 @@ ssize_t cq_read(fid_cq *id, void *into, size_t count) {
 
 ssize_t cq_read_error(fid_cq *id, fi_cq_err_entry *into, uint64_t) {
   completion_queue &queue = of_id(id);
-  std::lock_guard const lock{queue.mutex};
+  lock_guard const lock{queue.mutex};
   if (queue.entries.empty() || queue.entries.front().error == 0)
     return -FI_EAGAIN;
   queue_entry const &from = queue.entries.front();
@@ -186,7 +187,7 @@ fi_ops_cq cq_ops = {sizeof(fi_ops_cq),     fenced<cq_read>,  fenced<cq_read_from
 bool completion_queue::push(const queue_entry &entry, engine &by) noexcept {
   bool is_pushed = true;
   try {
-    std::lock_guard const lock{mutex};
+    lock_guard const lock{mutex};
     entries.push_back(entry);
     count.fetch_add(1);
   } catch (const std::bad_alloc &) {

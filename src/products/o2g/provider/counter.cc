@@ -2,6 +2,8 @@
 
 #include "products/o2g/provider/objects.hpp"
 
+#include "core/base/mutex.hpp"
+
 namespace tanada::o2g::provider {
 
 namespace {
@@ -86,7 +88,7 @@ fi_ops_cntr counter_ops = {sizeof(fi_ops_cntr),        counter_read,
 }  // namespace
 
 void region_counters::bind(uint64_t key, counter &which, bool for_reads, bool for_writes) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   pair &bound = by_key_[key];
   for (auto const &[slot, is_meant] :
        {std::pair{&bound.reads, for_reads}, std::pair{&bound.writes, for_writes}}) {
@@ -101,7 +103,7 @@ void region_counters::bind(uint64_t key, counter &which, bool for_reads, bool fo
 }
 
 void region_counters::forget(uint64_t key) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   auto const found = by_key_.find(key);
   if (found == by_key_.end())
     return;
@@ -114,7 +116,7 @@ void region_counters::forget(uint64_t key) {
 void region_counters::count(uint64_t key, bool is_read, engine &by) {
   if (!is_used_)
     return;
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   auto const found = by_key_.find(key);
   if (found == by_key_.end())
     return;

@@ -6,6 +6,7 @@
 
 #include "core/base/config.hpp"
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "core/base/settings.hpp"
 #include "products/o2g/provider/objects.hpp"
 
@@ -39,7 +40,7 @@ int endpoint_close(fid *id) {
   endpoint *const closed = &of_fid(id);
   closed->stage = endpoint::life::closed;
   if (address_vector *const known = closed->addresses; known != nullptr) {
-    std::lock_guard const lock{known->mutex};
+    lock_guard const lock{known->mutex};
     std::erase(known->endpoints, closed);
     known->users--;
   }
@@ -113,7 +114,7 @@ status read_settings(engine_options &options, port::stream_set_options &streams)
 
 // All addresses that its address vector has, and those that it will have.
 status know_all(endpoint &what) {
-  std::lock_guard const lock{what.addresses->mutex};
+  lock_guard const lock{what.addresses->mutex};
   auto const &entries = what.addresses->entries;
   for (size_t i = 0; i < entries.size(); i++)
     if (entries[i].count != 0)

@@ -8,6 +8,8 @@
 
 #include "products/o2g/provider/objects.hpp"
 
+#include "core/base/mutex.hpp"
+
 namespace tanada::o2g::provider {
 
 namespace {
@@ -44,7 +46,7 @@ bool has_news(fid *id) {
     case FI_CLASS_EQ: {
       auto &queue = *reinterpret_cast<event_queue *>(id);
       queue.waiting.settle();
-      std::lock_guard const lock{queue.mutex};
+      lock_guard const lock{queue.mutex};
       return !queue.events.empty();
     }
     default: return false;
@@ -81,7 +83,7 @@ event_queue &event_queue_of(fid_eq *id) {
 
 ssize_t event_read(fid_eq *id, uint32_t *what, void *into, size_t size, uint64_t flags) {
   event_queue &queue = event_queue_of(id);
-  std::lock_guard const lock{queue.mutex};
+  lock_guard const lock{queue.mutex};
   if (queue.events.empty())
     return -FI_EAGAIN;
   auto const &event = queue.events.front();
@@ -101,7 +103,7 @@ ssize_t event_read(fid_eq *id, uint32_t *what, void *into, size_t size, uint64_t
 
 ssize_t event_read_error(fid_eq *id, fi_eq_err_entry *into, uint64_t flags) {
   event_queue &queue = event_queue_of(id);
-  std::lock_guard const lock{queue.mutex};
+  lock_guard const lock{queue.mutex};
   if (queue.events.empty() || queue.events.front().error == 0)
     return -FI_EAGAIN;
   std::memcpy(into, queue.events.front().body.data(), sizeof *into);
@@ -123,7 +125,7 @@ ssize_t event_sread(fid_eq *id, uint32_t *what, void *into, size_t size, int tim
   event_queue &queue = event_queue_of(id);
   auto const is_ready = [](void *argument) {
     auto &asked = *static_cast<event_queue *>(argument);
-    std::lock_guard const lock{asked.mutex};
+    lock_guard const lock{asked.mutex};
     return !asked.events.empty();
   };
   if (!queue.waiting.wait(deadline_of(timeout_ms), is_ready, &queue))
@@ -171,7 +173,7 @@ int fabric_open(fi_fabric_attr *attr, fid_fabric **made, void *context) {
 void event_queue::push(uint32_t what, int error, const void *body, size_t size) {
   auto const *const bytes = static_cast<const std::byte *>(body);
   {
-    std::lock_guard const lock{mutex};
+    lock_guard const lock{mutex};
     events.push_back({what, error, {bytes, bytes + size}});
   }
   waiting.tell();

@@ -20,10 +20,10 @@
 #include <atomic>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "products/o2g/engine.hpp"
 #include "products/o2g/provider/fence.hpp"
 #include "products/o2g/provider/waiting.hpp"
@@ -70,7 +70,7 @@ struct event_queue {
     std::vector<std::byte> body;
   };
   waiting_room waiting;  // of no engine: for its descriptor
-  std::mutex mutex;
+  tanada::mutex mutex;
   std::deque<event> events;
 
   void push(uint32_t what, int error, const void *body, size_t size);
@@ -91,7 +91,7 @@ class region_counters {
   struct pair {
     counter *reads = nullptr, *writes = nullptr;
   };
-  std::mutex mutex_;
+  tanada::mutex mutex_;
   std::unordered_map<uint64_t, pair> by_key_;
   std::atomic<bool> is_used_ = false;
 };
@@ -124,7 +124,7 @@ struct address_vector {
     port::socket_address address;  // family none: removed
     uint32_t count = 0;            // of insertions that were not removed
   };
-  std::mutex mutex;
+  tanada::mutex mutex;
   std::vector<known> entries;
   std::vector<fi_addr_t> free;
   std::unordered_map<port::socket_address, fi_addr_t, port::socket_address_hash> by_address;
@@ -149,7 +149,7 @@ struct completion_queue {
   std::atomic<int> users = 0;
   fi_cq_format format = FI_CQ_FORMAT_CONTEXT;
   waiting_room waiting;
-  std::mutex mutex;
+  tanada::mutex mutex;
   std::deque<queue_entry> entries;
   std::atomic<size_t> count = 0;
   std::atomic<bool> is_signaled = false;

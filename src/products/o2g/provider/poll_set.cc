@@ -6,6 +6,8 @@
 
 #include "products/o2g/provider/objects.hpp"
 
+#include "core/base/mutex.hpp"
+
 namespace tanada::o2g::provider {
 
 namespace {
@@ -13,7 +15,7 @@ namespace {
 struct poll_set {
   fid_poll id{};
   domain *in = nullptr;
-  std::mutex mutex;
+  tanada::mutex mutex;
   std::vector<fid *> members;
 };
 
@@ -43,7 +45,7 @@ bool has_news(fid *id) {
     return counted.total() != counted.seen;
   }
   auto &queue = *reinterpret_cast<event_queue *>(id);
-  std::lock_guard const lock{queue.mutex};
+  lock_guard const lock{queue.mutex};
   return !queue.events.empty();
 }
 
@@ -58,7 +60,7 @@ int poll_set_close(fid *id) {
 
 int poll_set_poll(fid_poll *id, void **contexts, int count) {
   poll_set &set = of_id(id);
-  std::lock_guard const lock{set.mutex};
+  lock_guard const lock{set.mutex};
   int found = 0;
   for (fid *const each : set.members)
     if (found < count && has_news(each))
@@ -71,7 +73,7 @@ int poll_set_add(fid_poll *id, fid *member, uint64_t) {
   auto *const users = users_of(member);
   if (users == nullptr)
     return -FI_EINVAL;
-  std::lock_guard const lock{set.mutex};
+  lock_guard const lock{set.mutex};
   if (std::ranges::find(set.members, member) != set.members.end())
     return 0;
   users->fetch_add(1);
@@ -81,7 +83,7 @@ int poll_set_add(fid_poll *id, fid *member, uint64_t) {
 
 int poll_set_remove(fid_poll *id, fid *member, uint64_t) {
   poll_set &set = of_id(id);
-  std::lock_guard const lock{set.mutex};
+  lock_guard const lock{set.mutex};
   if (std::erase(set.members, member) == 0)
     return -FI_EINVAL;
   users_of(member)->fetch_sub(1);

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <ctime>
-#include <mutex>
 #include <thread>
 
+#include "core/base/mutex.hpp"
 #include "seams/clock/clock.hpp"
 
 namespace tanada::o2g::provider {
@@ -47,7 +47,7 @@ void waiting_room::change(Change &&how) {
   changing_.fetch_add(1);
   tell();
   {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     how();
     first_ = engines_.empty() ? nullptr : engines_.front();
   }
@@ -77,7 +77,7 @@ void waiting_room::tell() noexcept {
   raise();
   if (waiter_count_.load() == 0)
     return;
-  std::shared_lock const lock{mutex_};
+  shared_lock const lock{mutex_};
   for (engine *const each : engines_)
     each->wake();
 }
@@ -88,7 +88,7 @@ bool waiting_room::wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *ar
   for (;;) {
     bool const is_free = changing_.load() == 0;
     if (is_free) {
-      std::shared_lock const lock{mutex_};
+      shared_lock const lock{mutex_};
       size_t found = 0;
       for (engine *const each : engines_)
         found += each->poll(false);
@@ -123,7 +123,7 @@ void waiting_room::lower() noexcept {
 void waiting_room::settle() {
   lower();
   drive(false);
-  std::shared_lock const lock{mutex_};
+  shared_lock const lock{mutex_};
   for (engine *const each : engines_)
     (void)each->wait(0, [](void *) { return false; }, nullptr);  // takes wake-ups away
 }

@@ -4,9 +4,9 @@
 
 #include <atomic>
 #include <memory>
-#include <shared_mutex>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "backends/sockets/joint_descriptor.hpp"
 #include "products/o2g/engine.hpp"
 
@@ -30,7 +30,7 @@ class waiting_room {
   void drive(bool may_sleep = true) {
     if (changing_.load(std::memory_order_relaxed) != 0)
       return;
-    std::shared_lock const lock{mutex_};
+    shared_lock const lock{mutex_};
     bool const is_only = may_sleep && engines_.size() == 1;
     for (engine *const each : engines_)
       each->poll(is_only);
@@ -76,7 +76,7 @@ class waiting_room {
     telling_count_.fetch_sub(1);
   }
 
-  std::shared_mutex mutex_;
+  shared_mutex mutex_;
   std::vector<engine *> engines_;
   std::atomic<uint32_t> changing_ = 0, waiter_count_ = 0, telling_count_ = 0;
   std::atomic<engine *> first_ = nullptr;

@@ -1,5 +1,6 @@
 #include "products/shmem/collectives/kept.hpp"
 
+#include "core/base/mutex.hpp"
 #include "products/shmem/device_side.hpp"
 
 namespace tanada::shmem {
@@ -28,7 +29,7 @@ bool is_settled(runtime &current) {
     return false;
   if (kept.context.is_busy() || kept.signals.is_busy())
     return false;
-  std::lock_guard const lock{current.contexts_mutex};
+  lock_guard const lock{current.contexts_mutex};
   auto const is_busy = [](auto const &each) {
     return each->get()->core.is_busy();
   };
