@@ -61,7 +61,7 @@ bool agent::step() {
   has_happened |= tell(news_);
   has_happened |= take_requests();
   has_happened |= begin_moves();
-  trim_cache();
+  has_happened |= trim_cache();
   count(now_ns);
   if (mover_->failure().empty())
     return has_happened;
@@ -88,14 +88,14 @@ bool agent::take_requests() {
   return has_taken;
 }
 
-// Others may need its room at any time.
-void agent::trim_cache() {
+// Others may need its room at any time. True: the next step may report a smaller cache.
+bool agent::trim_cache() {
   uint64_t const cached = mover_->cached_size();
   if (cached == 0 && told_cached_ == 0)
-    return;
+    return false;
   told_cached_ = cached;
-  if (uint64_t const allowed = shared_.cached(cached); cached > allowed)
-    mover_->trim(allowed);
+  uint64_t const allowed = shared_.cached(cached);
+  return cached > allowed && mover_->trim(allowed);
 }
 
 bool agent::tell(mover_news &news) {

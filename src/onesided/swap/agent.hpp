@@ -54,7 +54,7 @@ class agent {
   agent(board &shared, agent_options chosen) : shared_{shared}, options_{std::move(chosen)} {}
   bool begin_moves();
   bool take_requests();
-  void trim_cache();
+  bool trim_cache();
   bool tell(mover_news &news);
   void count(uint64_t now_ns);
 

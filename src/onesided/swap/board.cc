@@ -149,22 +149,25 @@ node_view board::view() noexcept {
 }
 
 // What is decided may make more to decide; never for long: each round brings a rank further.
-void board::apply() noexcept {
+void board::apply(caller by) noexcept {
   if (memory_->failing.load(relaxed) != 0)
     return;  // nothing can be relied on
   for (uint32_t round = 0; round < 16 * memory_->options.rank_count + 64; round++) {
-    if (!apply_once())
+    if (!apply_once(by))
       return;
   }
   fail("swapping: what is decided has no end, which is a bug");
 }
 
-bool board::apply_once() noexcept {
+bool board::apply_once(caller by) noexcept {
   decision const made = decide(view());
   memory_->cache_surplus = made.cache_surplus;
   for (uint32_t const i : made.ask)
     of(i).is_asked.store(true, relaxed);
-  if (made.cache_surplus > 0 || made.out.count + made.come.count > 0)
+  // The agent learns of a surplus from what cached() returns, in every round. A ring of its own
+  // would keep it awake for as long as pages that are in use cannot leave the cache.
+  bool const is_surplus_news = made.cache_surplus > 0 && by != caller::agent;
+  if (is_surplus_news || made.out.count + made.come.count > 0)
     ring_agent();
   if (made.is_empty())
     return false;

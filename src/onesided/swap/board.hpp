@@ -245,8 +245,9 @@ class board {
   void ring_origin(uint32_t origin) noexcept;
   // The lock is held.
   void change(uint32_t rank, rank_state to) noexcept;
-  void apply() noexcept;
-  bool apply_once() noexcept;
+  enum class caller { rank, agent };
+  void apply(caller by = caller::rank) noexcept;
+  bool apply_once(caller by) noexcept;
   void grant_room(uint32_t rank) noexcept;
   uint64_t room_slice_ns() const noexcept;
   void warn() noexcept;

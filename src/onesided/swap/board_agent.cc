@@ -68,7 +68,7 @@ void board::recycle(request &which) noexcept {
 
 std::optional<order> board::next_order() {
   hold const held{*this};
-  apply();
+  apply(caller::agent);
   for (uint32_t i = 0; i < rank_count(); i++) {
     auto &there = of(i);
     rank_state const now = there.state.load(relaxed);
@@ -100,13 +100,13 @@ void board::moved(const order &which, const move_result &how) {
   change(which.rank, swapped);
   if (there.wants.load(relaxed))
     change(which.rank, swap_in_wait);
-  apply();
+  apply(caller::agent);
 }
 
 uint64_t board::cached(uint64_t bytes) noexcept {
   hold const held{*this};
   memory_->cached = bytes;
-  apply();
+  apply(caller::agent);
   uint64_t const always = memory_->options.cache_size;
   if (memory_->cache_surplus > 0)
     return std::max(always, bytes - std::min(bytes, memory_->cache_surplus));

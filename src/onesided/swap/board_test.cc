@@ -18,6 +18,10 @@ struct board_testing {
   static auto hold(board &of) {
     return board::hold{of};
   }
+  // Whether the agent's next sleep would end at once.
+  static bool take_agent_news(board &of) {
+    return of.memory_->has_news.exchange(false);
+  }
 };
 
 namespace {
@@ -287,6 +291,18 @@ TEST_F(away_test, has_room_for_the_cache_while_nobody_needs_it) {
   EXPECT_EQ(of_->cached(10), 40u);
   EXPECT_FALSE(of_->try_enter(0));
   EXPECT_EQ(of_->cached(40), 0u);
+}
+
+// While pages in use cannot leave the cache, each of the agent's rounds finds the same surplus.
+TEST_F(away_test, only_a_rank_rings_the_agent_for_a_surplus) {
+  EXPECT_EQ(of_->cached(40), 40u);
+  (void)board_testing::take_agent_news(*of_);
+  EXPECT_FALSE(of_->try_enter(0));
+  EXPECT_TRUE(board_testing::take_agent_news(*of_));
+  EXPECT_FALSE(of_->next_order());
+  EXPECT_FALSE(board_testing::take_agent_news(*of_)) << "the agent never sleeps";
+  EXPECT_EQ(of_->cached(40), 0u);
+  EXPECT_FALSE(board_testing::take_agent_news(*of_)) << "the agent never sleeps";
 }
 
 TEST_F(board_test, fails_when_a_process_dies_with_the_lock) {

@@ -78,8 +78,10 @@ class mover {
   // failure(); nothing happens any more then.
   bool poll(mover_news &news);
 
-  // Drops pages of the cache, as far as it can, until it is no larger.
-  void trim(uint64_t size);
+  // Drops pages of the cache, as far as it can, until it is no larger. Returns whether it got any
+  // further: whether pages left or began to leave, or a second call may evict pages that this one
+  // spared because a request has used them since the call before.
+  bool trim(uint64_t size);
 
   uint64_t cached_size() const noexcept {
     return cached_pages_ * page_size;
@@ -150,7 +152,8 @@ class mover {
   void keep(rank_space &of, page_run pages);
 
   bool is_needed(const rank_space &of, page_run pages) const;
-  bool evict(const cached_run &which);
+  enum class eviction { begun, spared, refused };
+  eviction evict(const cached_run &which);
   void drop(rank_space &of, page_run pages);
 
   chunk *acquire(purpose why) noexcept;

@@ -173,37 +173,41 @@ bool mover::is_needed(const rank_space &of, page_run pages) const {
   });
 }
 
-void mover::trim(uint64_t size) {
+bool mover::trim(uint64_t size) {
+  bool has_changed = false;
   for (size_t left = cache_.size(); left != 0 && failure_.empty(); left--) {
     if (cached_pages_ * page_size <= size + leaving_pages_ * page_size)
-      return;
+      break;
     cached_run const oldest = cache_.front();
     cache_.pop_front();
-    if (!evict(oldest))
+    eviction const outcome = evict(oldest);
+    if (outcome != eviction::begun)
       cache_.push_back(oldest);
+    has_changed |= outcome != eviction::refused;
   }
+  return has_changed;
 }
 
-// False: not now. What was asked for since it was looked at last is left alone once more.
-bool mover::evict(const cached_run &which) {
+// Pages that a request has used since the last trim are spared once.
+mover::eviction mover::evict(const cached_run &which) {
   auto &of = *ranks_[which.rank];
   if (of.epoch != which.epoch)
-    return true;  // it is no longer the cache's
+    return eviction::begun;  // it is no longer the cache's
   if (is_needed(of, which.pages))
-    return false;
+    return eviction::refused;
   if (of.used->count_set(which.pages) != 0) {
     of.used->clear(which.pages);
-    return false;
+    return eviction::spared;
   }
   if (of.stored.count_set(which.pages) == which.pages.count) {
     cached_pages_ -= which.pages.count;
     drop(of, which.pages);
-    return true;
+    return eviction::begun;
   }
   if (!write(of, which.pages, purpose::write_back))
-    return false;
+    return eviction::refused;
   leaving_pages_ += which.pages.count;
-  return true;
+  return eviction::begun;
 }
 
 // Whoever asked for it meanwhile may have written it once more.

@@ -238,16 +238,19 @@ TEST_F(mover_test, requests_bring_their_pages_and_no_others) {
   EXPECT_EQ(under->cached_size(), 8 * page_size);
   EXPECT_EQ(ranks[1]->read(402), 403u);
   for (int i = 0; i < 10; i++) {
-    under->trim(0);
+    EXPECT_FALSE(under->trim(0)) << "a request uses all pages";
     poll();
   }
   EXPECT_EQ(ranks[1]->present(), 8u);  // it is not done
   ranks[1]->write(11, 1000);
   wanted.at = request::step::done;
-  for (int i = 0; i < 1000 && under->cached_size() != 0; i++) {
+  poll();
+  EXPECT_TRUE(under->trim(0)) << "the pages that were used are spared once";
+  EXPECT_EQ(ranks[1]->present(), 8u);
+  EXPECT_TRUE(under->trim(0)) << "they begin to leave";
+  EXPECT_FALSE(under->trim(0)) << "all are on their way";
+  for (int i = 0; i < 1000 && under->cached_size() != 0; i++)
     poll();
-    under->trim(0);
-  }
   EXPECT_EQ(news.released.size(), 1u);
   EXPECT_EQ(ranks[1]->present(), 0u);
   EXPECT_GT(under->written_back_size(), 0u);
