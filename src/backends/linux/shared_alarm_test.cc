@@ -1,4 +1,4 @@
-#include "seams/os/shared_alarm.hpp"
+#include "seams/alarm/shared_alarm.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

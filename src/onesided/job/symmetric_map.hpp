@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/base/assert.hpp"
+#include "seams/alarm/shared_alarm.hpp"
 #include "seams/fabric/fabric.hpp"
 #include "seams/gpu/gpu.hpp"
-#include "seams/os/shared_alarm.hpp"
 
 namespace tanada::pgas {
 

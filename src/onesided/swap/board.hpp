@@ -9,8 +9,8 @@
 
 #include "onesided/swap/pages.hpp"
 #include "onesided/swap/scheduler.hpp"
+#include "seams/alarm/shared_alarm.hpp"
 #include "seams/clock/clock.hpp"
-#include "seams/os/shared_alarm.hpp"
 #include <tanada/device/detail/base/status.hpp>
 
 namespace tanada::comex::swap {

@@ -1,8 +1,10 @@
-// seams/os/shared_alarm.hpp: sleeping in memory that processes share, until one of them rings.
+// seams/alarm/shared_alarm.hpp: sleeping in memory that processes share, until one of them rings.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+
+#include "seams/alarm/alarm.hpp"
 
 namespace tanada::port {
 
@@ -17,16 +19,18 @@ struct alarm_range {
 // when several begin to sleep at once: sleeps are short, and repeated.
 class alignas(64) shared_alarm {
  public:
-  // Sleep until somebody rings for `what`, or for timeout_ns. is_ready() is asked once, when a ring
-  // is heard already.
+  // Sleep until somebody rings for `what`, or for timeout_ns. is_ready() is called before the
+  // sleep, and after one that ended by its time. All users of the object pass alarms of one
+  // implementation.
   template <class Ready>
-  void sleep(Ready &&is_ready, uint64_t timeout_ns, alarm_range what = {}) noexcept {
+  void sleep(Ready &&is_ready, uint64_t timeout_ns, alarm_range what = {},
+             alarm &system = futex_alarm()) noexcept {
     bool const is_only = sleepers_.fetch_add(1) == 0;
     begin_.store(is_only ? what.begin : 0, std::memory_order_relaxed);
     end_.store(is_only ? what.end : ~uint64_t{0});
-    uint32_t const heard = rings_.load();
-    if (!is_ready())
-      sleep_until_other(heard, timeout_ns);
+    uint32_t const seen = rings_.load();
+    if (!is_ready() && !system.wait(rings_, seen, timeout_ns) && is_ready())
+      system.note_lost_wakeup();
     sleepers_.fetch_sub(1);
   }
 
@@ -35,16 +39,15 @@ class alignas(64) shared_alarm {
   }
 
   // For what has changed.
-  void ring(alarm_range what) noexcept {
+  void ring(alarm_range what, alarm &system = futex_alarm()) noexcept {
     if (has_sleepers() && what.begin < end_.load(std::memory_order_relaxed) &&
-        begin_.load(std::memory_order_relaxed) < what.end)
-      wake();
+        begin_.load(std::memory_order_relaxed) < what.end) {
+      rings_.fetch_add(1);
+      system.wake_all(rings_);
+    }
   }
 
  private:
-  void sleep_until_other(uint32_t heard, uint64_t timeout_ns) noexcept;
-  void wake() noexcept;
-
   std::atomic<uint32_t> sleepers_{0}, rings_{0};
   std::atomic<uint64_t> begin_{0}, end_{0};
 };

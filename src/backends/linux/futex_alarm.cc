@@ -1,0 +1,38 @@
+// port::alarm over futexes.
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <ctime>
+
+#include "seams/alarm/alarm.hpp"
+
+namespace tanada::port {
+namespace {
+
+// Not FUTEX_PRIVATE: words lie in memory that processes share.
+class futex_system final : public alarm {
+ public:
+  bool wait(std::atomic<uint32_t> &word, uint32_t seen, uint64_t timeout_ns) noexcept override {
+    timespec const limit{.tv_sec = time_t(timeout_ns / 1'000'000'000),
+                         .tv_nsec = long(timeout_ns % 1'000'000'000)};
+    return syscall(SYS_futex, &word, FUTEX_WAIT, seen, &limit, nullptr, 0) == 0 ||
+           errno != ETIMEDOUT;
+  }
+
+  void wake_all(std::atomic<uint32_t> &word) noexcept override {
+    (void)syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  }
+};
+
+constinit futex_system instance;
+
+}  // namespace
+
+alarm &futex_alarm() noexcept {
+  return instance;
+}
+
+}  // namespace tanada::port
