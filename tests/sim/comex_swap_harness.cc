@@ -82,7 +82,8 @@ void swap_run::make() {
   auto *const begin = static_cast<std::byte *>(std::align(64, size, at, room));
   std::span<std::byte> const bytes{begin, room};
   TND_ASSERT(swap::board::create(bytes, options) == status::ok);
-  board_.emplace(bytes, clock_);
+  make_alarm();
+  board_.emplace(bytes, clock_, *alarm_);
   heaps_ = std::vector<swap_heap>(chosen_.ranks);
   for (auto &each : heaps_) {
     each.memory.resize(chosen_.pages);
@@ -110,17 +111,28 @@ bool swap_run::step() {
   return true;
 }
 
+void swap_run::resume(size_t index) {
+  running_ = index;
+  if (!fibers_->is_over(index))
+    fibers_->resume(index);
+}
+
+void swap_run::make_alarm() {
+  sim::program_switch programs{.running = [this] { return running_; },
+                               .yield = [this] { fibers_->yield(); },
+                               .resume = [this](size_t index) { resume(index); },
+                               .after =
+                                   [this](uint64_t delay_ns, std::function<void()> action) {
+                                     later(clock_.now_ns() + delay_ns, std::move(action));
+                                   }};
+  alarm_.emplace(std::move(programs), planted_ == swap_plant::lost_wakeups);
+}
+
 std::string swap_run::run() {
   fibers_ = std::make_unique<fiber_set>();
-  size_t running = 0;
-  auto const resume = [&](size_t index) {
-    running = index;
-    if (!fibers_->is_over(index))
-      fibers_->resume(index);
-  };
-  clock_.sleep = [&](uint64_t duration_ns) {
-    size_t const index = running;
-    later(clock_.now_ns() + duration_ns, [&, index] { resume(index); });
+  clock_.sleep = [this](uint64_t duration_ns) {
+    size_t const index = running_;
+    later(clock_.now_ns() + duration_ns, [this, index] { resume(index); });
     fibers_->yield();
   };
   for (uint32_t i = 0; i < chosen_.ranks; i++)
@@ -136,7 +148,7 @@ std::string swap_run::run() {
     });
   }
   for (size_t i = 0; i <= chosen_.ranks + serving_; i++)
-    later(1 + i, [&, i] { resume(i); });
+    later(1 + i, [this, i] { resume(i); });
   constexpr uint64_t end_ns = 30'000'000'000;
   while (world_.now_ns() < end_ns && step()) {
     uint32_t at_work = 0;
@@ -161,6 +173,8 @@ std::string swap_run::run() {
   }
   while (step()) {}
   fibers_.reset();
+  if (alarm_->lost_wakeup_count() != 0)
+    found("a wake-up was lost: a sleep ended by its time although its condition held");
   return why_;
 }
 

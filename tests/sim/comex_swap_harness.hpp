@@ -11,6 +11,7 @@
 
 #include "onesided/swap/residence.hpp"
 #include "pgas_fibers.hpp"
+#include "sim/alarm.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::test {
@@ -41,7 +42,8 @@ enum class swap_plant {
   never_prepared,
   kept_pins,
   age_of_last_wait,
-  cache_beside_budget
+  cache_beside_budget,
+  lost_wakeups
 };
 
 // Time goes on a little with each look, and by sleeps.
@@ -143,6 +145,8 @@ class swap_run {
               [this, action = std::move(action)]() mutable { due_.push_back(std::move(action)); });
   }
   bool step();
+  void resume(size_t index);
+  void make_alarm();
 
   void agent();  // comex_swap_agent.cc
   void take(const swap::order &which);
@@ -164,6 +168,8 @@ class swap_run {
   sim::world world_;
   fiber_clock clock_{world_};
   std::vector<std::byte> memory_;
+  size_t running_ = 0;  // of fibers_
+  std::optional<sim::alarm> alarm_;
   std::optional<swap::board> board_;
   std::vector<swap_heap> heaps_;
   std::vector<swap::page_bits> stored_;

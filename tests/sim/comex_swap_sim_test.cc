@@ -90,7 +90,9 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair{swap_plant::never_prepared, swap_weather::sweeps},
                     std::pair{swap_plant::cache_beside_budget, swap_weather::gets},
                     std::pair{swap_plant::age_of_last_wait, swap_weather::polls},
-                    std::pair{swap_plant::age_of_last_wait, swap_weather::tasks}));
+                    std::pair{swap_plant::age_of_last_wait, swap_weather::tasks},
+                    std::pair{swap_plant::lost_wakeups, swap_weather::sweeps},
+                    std::pair{swap_plant::lost_wakeups, swap_weather::mixed}));
 
 // Ranks of a sweep whose memory is here when the barrier opens go first: no more than the others'
 // moves.

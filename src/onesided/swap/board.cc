@@ -70,8 +70,8 @@ status board::create(std::span<std::byte> bytes, const board_options &options) {
   return status::ok;
 }
 
-board::board(std::span<std::byte> bytes, port::clock &time) noexcept
-    : memory_{reinterpret_cast<memory *>(bytes.data())}, time_{&time} {}
+board::board(std::span<std::byte> bytes, port::clock &time, port::alarm &alarm) noexcept
+    : memory_{reinterpret_cast<memory *>(bytes.data())}, time_{&time}, alarm_{&alarm} {}
 
 const board_options &board::options() const noexcept {
   return memory_->options;
@@ -447,20 +447,18 @@ const board_counters &board::counters() const noexcept {
 
 void board::sleep(uint32_t rank, uint64_t timeout_ns) noexcept {
   auto &there = of(rank);
-  if (time_ != &port::monotonic_clock())
-    return time_->sleep_ns(timeout_ns);  // simulated
   if (!there.has_news.exchange(false))
-    there.alarm.sleep([&] { return there.has_news.load(); }, timeout_ns);
+    there.alarm.sleep([&] { return there.has_news.load(); }, timeout_ns, {}, *alarm_);
 }
 
 void board::ring(uint32_t rank) noexcept {
   of(rank).has_news.store(true);
-  of(rank).alarm.ring({});
+  of(rank).alarm.ring({}, *alarm_);
 }
 
 void board::ring_agent() noexcept {
   memory_->has_news.store(true);
-  memory_->agent.ring({});
+  memory_->agent.ring({}, *alarm_);
 }
 
 }  // namespace tanada::comex::swap

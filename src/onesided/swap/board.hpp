@@ -9,6 +9,7 @@
 
 #include "onesided/swap/pages.hpp"
 #include "onesided/swap/scheduler.hpp"
+#include "seams/alarm/alarm.hpp"
 #include "seams/alarm/shared_alarm.hpp"
 #include "seams/clock/clock.hpp"
 #include <tanada/device/detail/base/status.hpp>
@@ -113,7 +114,8 @@ class board {
 
   // Zeros, which nobody looks at yet, aligned to 64 bytes. invalid, with a message.
   static status create(std::span<std::byte> memory, const board_options &options);
-  explicit board(std::span<std::byte> memory, port::clock &time = port::monotonic_clock()) noexcept;
+  explicit board(std::span<std::byte> memory, port::clock &time = port::monotonic_clock(),
+                 port::alarm &alarm = port::futex_alarm()) noexcept;
 
   const board_options &options() const noexcept;
   // Bytes for the memory of ranks that are here: what is not reserved for the cache, for buffers,
@@ -255,6 +257,7 @@ class board {
 
   memory *memory_;
   port::clock *time_;
+  port::alarm *alarm_;
 };
 
 }  // namespace tanada::comex::swap

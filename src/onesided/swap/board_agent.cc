@@ -118,10 +118,8 @@ uint64_t board::cached(uint64_t bytes) noexcept {
 }
 
 void board::agent_sleep(uint64_t timeout_ns) noexcept {
-  if (time_ != &port::monotonic_clock())
-    return time_->sleep_ns(timeout_ns);  // simulated
   if (!memory_->has_news.exchange(false))
-    memory_->agent.sleep([&] { return memory_->has_news.load(); }, timeout_ns);
+    memory_->agent.sleep([&] { return memory_->has_news.load(); }, timeout_ns, {}, *alarm_);
 }
 
 size_t board::take_events(std::span<state_event> into) {
