@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/base/checked.hpp"
 #include "core/base/log.hpp"
@@ -380,7 +381,7 @@ status session::on_spaces(std::span<const std::byte> body) {
 
 // What answers a request whose change goes through the journal: at once, or, when that was asked
 // for or too much is under way, once the journal has it.
-journal_done session::later(bool wait, const info &about) {
+journal_done session::defer_answer(bool wait, const info &about) {
   late_ = with_.objects.is_durable() && (wait || with_.objects.is_behind());
   if (!late_)
     return {};
@@ -391,10 +392,23 @@ journal_done session::later(bool wait, const info &about) {
 }
 
 // A change that was refused has no answer to come.
-status session::in_time(status code) {
+status session::cancel_deferral_on_error(status code) {
   if (code != status::ok && late_)
     late_count_--;
   return code;
+}
+
+void mailbox::put(late_answer answer) {
+  {
+    std::lock_guard lock{mutex_};
+    answers_.push_back(std::move(answer));
+  }
+  waker_.wake();
+}
+
+std::vector<late_answer> mailbox::take() {
+  std::lock_guard lock{mutex_};
+  return std::exchange(answers_, {});
 }
 
 void session::finish(const late_answer &late) {
@@ -431,8 +445,9 @@ status session::on_rename(std::span<const std::byte> body) {
   TND_TRY(demand_writer());
   if (!name_is_good(in.new_name))
     return status::invalid;
-  TND_TRY(in_time(with_.objects.rename(space_id_, in.name, in.new_name, in.flags,
-                                       later((in.flags & flag_durable) != 0, {}))));
+  TND_TRY(cancel_deferral_on_error(
+      with_.objects.rename(space_id_, in.name, in.new_name, in.flags,
+                           defer_answer((in.flags & flag_durable) != 0, {}))));
   if (!late_)
     answer(empty_message{});
   return status::ok;
@@ -442,8 +457,8 @@ status session::on_remove(std::span<const std::byte> body) {
   flags_request in;
   TND_TRY(decode(body, in));
   TND_TRY(demand_writer());
-  TND_TRY(
-      in_time(with_.objects.remove(space_id_, in.name, later((in.flags & flag_durable) != 0, {}))));
+  TND_TRY(cancel_deferral_on_error(
+      with_.objects.remove(space_id_, in.name, defer_answer((in.flags & flag_durable) != 0, {}))));
   if (!late_)
     answer(empty_message{});
   return status::ok;
@@ -455,7 +470,8 @@ status session::on_set_flags(std::span<const std::byte> body) {
   TND_TRY(demand_writer());
   if ((in.flags & ~flags_of_objects) != 0)
     return status::invalid;
-  TND_TRY(in_time(with_.objects.set_flags(space_id_, in.name, in.flags, later(false, {}))));
+  TND_TRY(cancel_deferral_on_error(
+      with_.objects.set_flags(space_id_, in.name, in.flags, defer_answer(false, {}))));
   if (!late_)
     answer(empty_message{});
   return status::ok;
@@ -468,7 +484,8 @@ status session::on_set_commit(std::span<const std::byte> body) {
   bool const durable = (in.flags & flag_durable) != 0;
   if (durable && !with_.objects.is_durable())
     return fail(status::not_supported, "this pool keeps nothing beyond its life");
-  TND_TRY(in_time(with_.objects.set_commit(space_id_, in.set, in.count, later(durable, {}))));
+  TND_TRY(cancel_deferral_on_error(
+      with_.objects.set_commit(space_id_, in.set, in.count, defer_answer(durable, {}))));
   if (!late_)
     answer(empty_message{});
   return status::ok;
@@ -629,9 +646,10 @@ status session::end_commit(byte_job &job) {
     answer(info_reply{made.described()});
     return status::ok;
   }
-  auto committed = with_.objects.commit(
-      target.object, target.name, target.flags,
-      [&](const info &about) { return later((job.terms.flags & flag_durable) != 0, about); });
+  auto committed =
+      with_.objects.commit(target.object, target.name, target.flags, [&](const info &about) {
+        return defer_answer((job.terms.flags & flag_durable) != 0, about);
+      });
   if (!committed.ok())
     return committed.error();
   target.is_writer = false;

@@ -5,9 +5,6 @@
 
 #include <array>
 #include <atomic>
-#include <mutex>
-#include <utility>
-#include <vector>
 
 #include "products/poold/catalog.hpp"
 #include "products/poold/error_counters.hpp"
@@ -15,7 +12,6 @@
 #include "products/poold/mover.hpp"
 #include "products/poold/refusal_log.hpp"
 #include "products/poold/space.hpp"
-#include "seams/os/poller.hpp"
 
 namespace tanada::poold {
 
@@ -61,40 +57,6 @@ struct service {
   refusal_log refusals{};
   wire::pool::bytes32 id =
       pool::random_bytes();  // of this daemon's life: a client compares it on two connections
-};
-
-// An answer that had to wait for the journal.
-struct late_answer {
-  uint64_t session, tag;
-  uint16_t what;  // wire::pool::kind
-  status code;
-  info about;
-  object_ref hold{};  // of a transfer
-};
-
-// How other threads reach the thread that serves a session. Outlives both, where it must.
-class mailbox {
- public:
-  port::waker &waker() noexcept {
-    return waker_;
-  }
-
-  void put(late_answer answer) {
-    {
-      std::lock_guard lock{mutex_};
-      answers_.push_back(std::move(answer));
-    }
-    waker_.wake();
-  }
-  std::vector<late_answer> take() {
-    std::lock_guard lock{mutex_};
-    return std::exchange(answers_, {});
-  }
-
- private:
-  port::waker waker_;
-  std::mutex mutex_;
-  std::vector<late_answer> answers_;
 };
 
 }  // namespace tanada::poold

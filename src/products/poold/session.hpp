@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -12,9 +13,35 @@
 #include "products/pool/checksum.hpp"
 #include "products/poold/output.hpp"
 #include "products/poold/service.hpp"
+#include "seams/os/poller.hpp"
 #include "seams/stream/stream.hpp"
 
 namespace tanada::poold {
+
+// An answer that had to wait for the journal or the fabric.
+struct late_answer {
+  uint64_t session, tag;
+  uint16_t what;  // wire::pool::kind
+  status code;
+  info about;
+  object_ref hold{};  // of a transfer
+};
+
+// How other threads reach the thread that serves a session. Outlives both, where it must.
+class mailbox {
+ public:
+  port::waker &waker() noexcept {
+    return waker_;
+  }
+
+  void put(late_answer answer);
+  std::vector<late_answer> take();
+
+ private:
+  port::waker waker_;
+  std::mutex mutex_;
+  std::vector<late_answer> answers_;
+};
 
 // A state machine over a stream that never waits. Nothing that comes in is trusted: a frame that is
 // none ends the session, a request that cannot be met is answered by a status, and its data is
@@ -182,8 +209,8 @@ class session {
   status end_sum(byte_job &job);
   status end_commit(byte_job &job);
   void bound_ranges(handle &of);
-  journal_done later(bool wait, const info &about);
-  status in_time(status code);
+  journal_done defer_answer(bool wait, const info &about);
+  status cancel_deferral_on_error(status code);
   bool takes_requests() const noexcept {
     return out_.size() < with_.limits.output_size_max && late_count_ < with_.limits.late_count_max;
   }
