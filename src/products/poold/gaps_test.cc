@@ -1,7 +1,7 @@
 // Goal: a durable removal is one of all that the log has under the name, also after the log failed;
 // what is not in the log is not taken for durable. Method: changes that failed and changes that
 // were kept, in the orders that make a difference.
-#include "products/poold/gaps.hpp"
+#include "products/poold/durable.hpp"
 
 #include <gtest/gtest.h>
 
