@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "products/poold/log/name_index.hpp"
+#include "products/poold/log/live_set.hpp"
 #include "products/poold/log/recovery.hpp"
 #include "products/poold/log/reserve.hpp"
 

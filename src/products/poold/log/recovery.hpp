@@ -3,7 +3,6 @@
 
 #include "products/poold/log/live_set.hpp"
 #include "products/poold/log/log_file.hpp"
-#include "products/poold/log/name_index.hpp"
 #include "products/poold/log/store_io.hpp"
 
 namespace tanada::pool {
