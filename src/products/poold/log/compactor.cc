@@ -182,7 +182,7 @@ void compactor::drop_damaged(batch &what) {
         victim_->url.c_str(), each.meta.name.c_str(), each.meta.space.c_str(),
         static_cast<unsigned long long>(size));
     if (state_.options.lost) {
-      state_.finished.push_back([lost = state_.options.lost, meta = each.meta] { lost(meta); });
+      state_.callbacks.push_back([lost = state_.options.lost, meta = each.meta] { lost(meta); });
     }
     fact removal;
     removal.kind = fact_kind::remove;

@@ -213,7 +213,7 @@ status durable_log::read(uint64_t version, uint64_t offset, std::vector<port::st
                   file->user_count--;
                   close_unused(state, *file);
                   bool const cut = read.code == status::ok && read.size != size;
-                  state.told(done, cut ? status::corrupt : read.code);
+                  state.queue_callback(done, cut ? status::corrupt : read.code);
                 });
   return status::ok;
 }
@@ -232,17 +232,17 @@ bool durable_log::poll() {
     own.writing->submit(std::move(record).value());
     own.writing->advance([] { return false; });
   }
-  auto finished = std::exchange(own.state->finished, {});
-  count += finished.size();
-  for (auto &tell : finished)
-    tell();
+  auto callbacks = std::exchange(own.state->callbacks, {});
+  count += callbacks.size();
+  for (auto &call : callbacks)
+    call();
   return count != 0;
 }
 
 uint64_t durable_log::next_wake_ns() const {
   const auto &own = *parts_;
   if (!own.io.idle() || !own.writing->idle() || !own.compacting->idle() ||
-      !own.state->finished.empty())
+      !own.state->callbacks.empty())
     return 0;
   uint64_t const mark_ns = own.needs_mark() ? own.mark_at_ns() : ~uint64_t{0};
   uint64_t const now_ns = own.clock.now_ns();
@@ -258,7 +258,7 @@ status durable_log::drain(uint64_t deadline_ns) {
   status code = status::ok;
   for (bool marked = false;;) {
     bool const moved = poll();
-    bool const waits = !own.writing->idle() || !own.state->finished.empty();
+    bool const waits = !own.writing->idle() || !own.state->callbacks.empty();
     if (!waits && (marked || !own.needs_mark()))
       break;
     marked = marked || !own.needs_mark() || own.mark_retry_ns != 0;

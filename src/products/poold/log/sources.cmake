@@ -3,7 +3,6 @@ set(LOG_SOURCES
   log/format.cc
   log/live_set.cc
   log/log_file.cc
-  log/log_state.cc
   log/reserve_file.cc
   log/store_io.cc
   log/scan.cc

@@ -42,6 +42,26 @@ std::vector<port::store_buffer> buffers_of(const outgoing_record &record) {
 
 }  // namespace
 
+log_state::log_state(const log_options &options_, store_io &io_, recovered_log recovered)
+    : options{options_},
+      io{io_},
+      files{std::move(recovered.files)},
+      live{std::move(recovered.live)},
+      names{std::move(recovered.names)},
+      identity{recovered.identity},
+      next_sequence{recovered.next_sequence},
+      next_file_sequence{recovered.next_file_sequence},
+      durable_sequence{recovered.next_sequence - 1},
+      marked_sequence{recovered.durable_sequence},
+      content_sequence{recovered.content_sequence} {
+  for (const auto &[file_sequence, file] : files)
+    stored_size += file->size;
+}
+
+void log_state::queue_callback(std::function<void(status)> done, status code) {
+  callbacks.push_back([done = std::move(done), code] { done(code); });
+}
+
 result<std::unique_ptr<outgoing_record>> make_record(std::vector<fact> facts, bool with_data) {
   auto head_size = record_head_size(facts);
   if (!head_size.ok())
@@ -144,7 +164,7 @@ bool writer::wait_or_refuse(const std::function<bool()> &may_wait) {
         static_cast<unsigned long long>(state_.stored_size),
         static_cast<unsigned long long>(options.size_max));
   }
-  state_.told(std::move(refused->done), status::no_space);
+  state_.queue_callback(std::move(refused->done), status::no_space);
   return false;
 }
 
@@ -281,7 +301,7 @@ void writer::finish(const group &target) {
     state_.stored_size += record->size;
     file.size = header.offset + record->size;
     file.last_sequence = header.sequence;
-    state_.told(std::move(record->done), status::ok);
+    state_.queue_callback(std::move(record->done), status::ok);
   }
 }
 

@@ -1,9 +1,11 @@
-// The writer's files: how one is begun, and what happens when one fails.
+// The log's files: how the writer begins one, what happens when one fails, and how files and the
+// reserve go.
 #include <tanada/status.h>
 
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "products/poold/log/writer.hpp"
+#include "seams/clock/clock.hpp"
 
 namespace tanada::pool {
 
@@ -93,7 +95,7 @@ void writer::head_failed(const std::shared_ptr<log_file> &file, status code) {
     if (may_retry(*record, code)) {
       retried.push_back(std::move(record));
     } else {
-      state_.told(std::move(record->done), code);
+      state_.queue_callback(std::move(record->done), code);
     }
   }
   queue_size_ = 0;
@@ -182,7 +184,7 @@ void writer::tell_failure() {
       if (may_retry(*record, failure_)) {
         retried.push_back(std::move(record));
       } else {
-        state_.told(std::move(record->done), failure_);
+        state_.queue_callback(std::move(record->done), failure_);
       }
     }
   }
@@ -192,6 +194,62 @@ void writer::tell_failure() {
   state_.names.build(state_.live, [](const auto &, const auto &) { TND_ASSERT(false); });
   failed_ = false;
   cleaning_ = false;
+}
+
+void remove_file(log_state &state, const std::shared_ptr<log_file> &file, file_done done) {
+  state.io.post(on_url(store_op_kind::unlink, file->url),
+                [&state, file, done](const auto &unlinked) {
+                  if (unlinked.code != status::ok && unlinked.code != status::no_entry)
+                    return done(unlinked.code);
+                  state.io.post(on_url(store_op_kind::sync_names, state.options.url),
+                                [done](const auto &synced) { done(synced.code); });
+                });
+}
+
+void cut_file(log_state &state, const std::shared_ptr<log_file> &file, file_done done) {
+  state.io.post(on_file(store_op_kind::truncate, file->handle, file->size),
+                [&state, file, done](const auto &cut) {
+                  if (cut.code != status::ok)
+                    return done(cut.code);
+                  state.io.post(on_file(store_op_kind::sync, file->handle),
+                                [done](const auto &synced) { done(synced.code); });
+                });
+}
+
+void release_reserve(log_state &state) {
+  room_reserve *const reserve = state.options.reserve;
+  if (reserve == nullptr || state.is_full)
+    return;
+  state.is_full = true;
+  auto const code = reserve->release();
+  log(log_level::error,
+      "%s: the file system is full: puts are refused until it has room for the reserve of %llu "
+      "bytes (%s); remove objects",
+      state.options.url.c_str(), static_cast<unsigned long long>(reserve->size()),
+      code == status::ok ? "released to removals" : tnd_status_name(tnd_status(code)));
+}
+
+bool acquire_reserve(log_state &state, uint64_t now_ns) {
+  if (!state.is_full)
+    return true;
+  if (now_ns < state.reserve_retry_ns)
+    return false;
+  auto const code = state.options.reserve->acquire();
+  if (code == status::ok) {
+    log(log_level::info, "%s: the file system has room again: puts are taken",
+        state.options.url.c_str());
+    state.is_full = false;
+    return true;
+  }
+  state.reserve_retry_ns = port::deadline_after(now_ns, state.options.retry_delay_ns);
+  return false;
+}
+
+void close_unused(log_state &state, log_file &file) {
+  if (!file.gone || file.user_count != 0 || file.handle == port::no_store_file)
+    return;
+  auto const handle = std::exchange(file.handle, port::no_store_file);
+  state.io.post(on_file(store_op_kind::close, handle), [](const auto &) {});
 }
 
 }  // namespace tanada::pool
