@@ -252,6 +252,7 @@ TEST_F(device_copy_test, huge_pages_that_the_device_refuses_are_staged) {
 TEST_F(device_copy_test, a_failed_copy_of_huge_pages_is_reported) {
   segment const from_daemon;
   auto const mapping = from_daemon.map(true);
+  copies->finish_preparing();  // the copies that warm up must not take the planted failure
   gpu->fail_copy_after(0);
   bool is_staged = false;
   device_copy::part const part{mapping.get(), 0, device, segment_size};
