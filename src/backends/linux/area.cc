@@ -22,6 +22,8 @@ using segment = interprocess::basic_managed_external_buffer<
 }  // namespace
 
 struct area::manager {
+  manager(void *begin, size_t size) : pieces{interprocess::create_only, begin, size} {}
+
   segment pieces;
 };
 
@@ -34,8 +36,7 @@ result<std::unique_ptr<area>> area::create(std::span<std::byte> memory) {
   bool const is_aligned = std::align(alignment, 1, begin, size) != nullptr;
   try {
     if (is_aligned)
-      return std::unique_ptr<area>{
-          new area{std::make_unique<manager>(segment{interprocess::create_only, begin, size})}};
+      return std::unique_ptr<area>{new area{std::make_unique<manager>(begin, size)}};
   } catch (const interprocess::interprocess_exception &) {
     // Too small, too.
   }
