@@ -178,11 +178,12 @@ bool stager::state::advance() noexcept {
   bool const has_served = serve_waiting();
   // The fabric does not wait for the queue: before it writes to the heap, what was asked for
   // earlier is done.
-  bool const has_settled = settle_deeds() | settle_deferred();
+  bool const has_settled_deeds = settle_deeds();
+  bool const has_settled_deferred = settle_deferred();
   if (deeds_.empty() || !is_direct())
     post_reads();
   send_frames(false);
-  return has_served || has_settled || !leaving_.empty();
+  return has_served || has_settled_deeds || has_settled_deferred || !leaving_.empty();
 }
 
 void stager::state::dispatch(const port::fabric_completion &done) {
