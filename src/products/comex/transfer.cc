@@ -130,14 +130,14 @@ result<T> engine::update(port::fabric_atomic kind, void *theirs, T operand, pe_i
     return update_device(kind, theirs, operand, pe);
   if (mapped != nullptr) {
     T before{};
-    auto const act = [&]() -> status {
+    auto const act = [&, word = reinterpret_cast<T *>(mapped)]() -> status {
       heap_locks::hold hold{*job_};
       // Words that accumulates change, too, are held apart from them: by their locks, or, where
       // others update them by the fabric, by adding at once.
       size_t const offset = reinterpret_cast<uintptr_t>(theirs) - peers_[size_t(pe)].begin;
       if (is_one_node() && offset < heap_size())
         TND_TRY(hold.take(peers_[size_t(pe)].locks, offset));
-      before = port::update_here(kind, reinterpret_cast<T *>(mapped), operand, T{0});
+      before = port::update_here(kind, word, operand, T{0});
       return status::ok;
     };
     if (swapping_)
