@@ -107,13 +107,31 @@ def folder_of(root, path):
     return None
 
 
-def target_of(root, path, name):
-    """The file of the tree that an include names, or None."""
-    for place in (path.parent / name, root / "src" / name, root / "include" / name):
+class targets:
+    """Which file of the tree an include names. Most names are found anew in file after file."""
+
+    def __init__(self, root):
+        self.root = root
+        self.known = {}
+
+    def find(self, path, name):
+        """The file, or None."""
+        key = (path.parent, name)
+        if key not in self.known:
+            self.known[key] = self.look(path.parent / name) or self.look_in_roots(name)
+        return self.known[key]
+
+    def look_in_roots(self, name):
+        if name not in self.known:
+            places = (self.root / "src" / name, self.root / "include" / name)
+            self.known[name] = next(filter(None, map(self.look, places)), None)
+        return self.known[name]
+
+    def look(self, place):
+        if not place.is_file():
+            return None
         real = place.resolve()
-        if real.is_file() and real.is_relative_to(root):
-            return real
-    return None
+        return real if real.is_relative_to(self.root) else None
 
 
 def is_test(path):
@@ -153,10 +171,8 @@ def check_target(root, uses, path, folder, name, target):
     return f'"{name}": {folder} may not use {other}'
 
 
-def check_include(root, uses, path, quote, name):
+def check_include(root, uses, path, folder, quote, name, target):
     """(problem or None, whether it is one about a system header)"""
-    folder = folder_of(root, path)
-    target = target_of(root, path, name)
     if target is not None:
         return check_target(root, uses, path, folder, name, target), False
     if quote == '"':
@@ -198,6 +214,7 @@ def check(root):
     unused = set(exceptions)
     problems = check_list(uses)
     edges = {}
+    found = targets(root)
     for path in tree.files(root, "src", "include", "examples", suffixes=tree.CODE):
         folder = folder_of(root, path)
         where = path.relative_to(root).as_posix()
@@ -213,12 +230,12 @@ def check(root):
             match = INCLUDE.match(line)
             if not match:
                 continue
-            problem, is_system = check_include(root, uses, path, match[1], match[2])
+            target = found.find(path, match[2])
+            problem, is_system = check_include(root, uses, path, folder, match[1], match[2], target)
             if problem and is_system and (where, match[2]) in exceptions:
                 unused.discard((where, match[2]))
             elif problem:
                 problems.append(f"{where}:{number}: {problem}")
-            target = target_of(root, path, match[2])
             other = folder_of(root, target) if target else None
             if folder and other and other != folder and not is_test(path):
                 edges.setdefault(folder, set()).add(other)
