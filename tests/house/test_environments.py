@@ -56,6 +56,18 @@ def tree(tmp_path):
     return target
 
 
+# Both make their environments by tools/environment.sh, which takes most of a test's time.
+BY_BOTH = pytest.mark.parametrize(
+    "command, folder",
+    [
+        (["tools/venv.sh"], ".venv"),
+        pytest.param(
+            ["tools/mpi/install.sh", "mpich5"], ".venv-mpi/mpich5", marks=pytest.mark.slow
+        ),
+    ],
+)
+
+
 def run(tree, *command, **variables):
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     return subprocess.run(
@@ -68,10 +80,7 @@ def run(tree, *command, **variables):
     )
 
 
-@pytest.mark.parametrize(
-    "command, folder",
-    [(["tools/venv.sh"], ".venv"), (["tools/mpi/install.sh", "mpich5"], ".venv-mpi/mpich5")],
-)
+@BY_BOTH
 def test_without_an_index_it_fails_soon_and_leaves_nothing(tree, command, folder):
     begin = time.monotonic()
     done = run(tree, *command)
@@ -84,10 +93,7 @@ def test_without_an_index_it_fails_soon_and_leaves_nothing(tree, command, folder
     assert not (tree / folder).exists()
 
 
-@pytest.mark.parametrize(
-    "command, folder",
-    [(["tools/venv.sh"], ".venv"), (["tools/mpi/install.sh", "mpich5"], ".venv-mpi/mpich5")],
-)
+@BY_BOTH
 def test_a_folder_of_wheels_is_enough(tree, tmp_path, command, folder):
     wheels = wheel(tmp_path / "all wheels")
     done = run(tree, *command, PIP_FIND_LINKS=str(wheels))
@@ -96,8 +102,9 @@ def test_a_folder_of_wheels_is_enough(tree, tmp_path, command, folder):
 
 
 def test_the_tests_say_that_the_python_tests_did_not_run(tree):
-    for script in ("build.sh",):
-        (tree / "tools" / script).write_text("#!/bin/sh\n")
+    (tree / "tools/build.sh").write_text("#!/bin/sh\n")
+    for script in ("venv.sh", "mpi/install.sh"):
+        (tree / "tools" / script).write_text("#!/bin/sh\nexit 1\n")
     stub = tree / "stubs/ctest"
     stub.parent.mkdir()
     stub.write_text("#!/bin/sh\n")
