@@ -6,6 +6,8 @@ import re
 import tree
 
 LINES_MAX = 800
+# Lists of counts that only fall (tools/ratchet.py) are as long as the tree has faults.
+LISTS = ("tools/prose.txt", "tools/names.txt", "tools/functions.txt")
 FOLDERS = ("src", "include", "examples", "bench", "tests", "tools", "cmake", "python", "docs")
 LEFTOVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 DEAD = re.compile(r"^\s*#\s*if\s+0\b")
@@ -49,7 +51,7 @@ def check_conditionals(name, lines):
 
 def check_file(name, text):
     lines = text.splitlines()
-    if len(lines) > LINES_MAX:
+    if len(lines) > LINES_MAX and name not in LISTS:
         yield len(lines), f"{len(lines)} lines: more than {LINES_MAX} hold two things"
     for number, line in enumerate(lines, 1):
         if "\t" in line:
