@@ -183,7 +183,7 @@ class slice_model {
     return at == cells_[cell].end() ? nullptr : &*at;
   }
 
-  // "put_signal: who sees the new signal sees what was written."
+  // "put_signal: a PE that observes the new signal also observes the data written."
   void see_guarded(const write &which) {
     if (which.of.cell == cell_count)
       return;
