@@ -65,7 +65,7 @@ def blank(match):
 
 def unquoted(text):
     """The text with code words as one word each, so that counts stay."""
-    return CODE_WORDS.sub(lambda match: "x".ljust(len(match[0])), text)
+    return CODE_WORDS.sub(lambda match: "X".ljust(len(match[0])), text)
 
 
 def word_findings(name, text, line):
