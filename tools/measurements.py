@@ -118,7 +118,7 @@ def missed_page(contents):
     lines = [
         "# Bars that are missed",
         "",
-        "Every row whose bar is not met, from the files beside this page. [Findings](findings.md) says why, where it is known.",
+        "Every row whose bar is not met, from the files of this folder. Known reasons are in the [findings](findings.md).",
         "",
         "| figures | what | value | rival | ratio | bar |",
         "| --- | --- | --- | --- | --- | --- |",

@@ -60,7 +60,9 @@ def edit_row(tree, stem, **values):
             "'54.0 GB/s' is a typed figure",
         ),
         (
-            lambda tree: edit(tree, "README.md", "\n## Map", "\nIt is 3.2 × faster.\n\n## Map"),
+            lambda tree: edit(
+                tree, "README.md", "\n## Limits", "\nIt is 3.2 × faster.\n\n## Limits"
+            ),
             "is a typed figure",
         ),
         (lambda tree: (tree / FOLDER / "missed.md").unlink(), "missed.md: differs"),
