@@ -33,6 +33,7 @@ WORD_RULES = {
     "alone": re.compile(r"\b\w+\s+alone\b"),
     "tells": re.compile(r"\b(?:tells?|told|says|said|hears?|heard)\b", re.I),
     "want": re.compile(r"\bfor\s+want\s+of\b|\b(?:is|are)\s+none\b", re.I),
+    "seed": re.compile(r"\bthe\s+seed(?:'s\b|:|,\s+\d)", re.I),
     "homely": re.compile(r"\b(?:strangers?|in\s+vain|thanks|by\s+and\s+by)\b", re.I),
 }
 MEANING = {
@@ -40,6 +41,7 @@ MEANING = {
     "alone": 'write "only"',
     "tells": "programs send, report, return and log",
     "want": 'write "because of insufficient", "there is no"',
+    "seed": 'write "the paper", or a reference such as [Matsuda 2004]',
     "homely": "use the word of docs/glossary.md",
     "table-semicolon": "a table holds facts: split the cell, or move it to a paragraph",
     "cell": f"a cell has at most {CELL_WORDS_MAX} words",
@@ -66,6 +68,11 @@ def blank(match):
 def unquoted(text):
     """The text with code words as one word each, so that counts stay."""
     return CODE_WORDS.sub(lambda match: "X".ljust(len(match[0])), text)
+
+
+def word_count(text):
+    """Words of a text, each run of code as one."""
+    return len([word for word in unquoted(text).split() if re.search(r"\w", word)])
 
 
 def word_findings(name, text, line):
@@ -163,8 +170,8 @@ def layout_findings(name, text):
             for cell in cells_of(unquoted(line)):
                 if ";" in cell:
                     yield name, number, "table-semicolon", MEANING["table-semicolon"]
-                if len(cell.split()) > CELL_WORDS_MAX:
-                    what = f"{len(cell.split())} words: {MEANING['cell']}"
+                if word_count(cell) > CELL_WORDS_MAX:
+                    what = f"{word_count(cell)} words: {MEANING['cell']}"
                     yield name, number, "cell", what
         elif len(line) > COLUMNS_MAX and " " in line[:COLUMNS_MAX].strip("-*> "):
             yield name, number, "width", f"{len(line)} columns: {MEANING['width']}"
@@ -172,7 +179,7 @@ def layout_findings(name, text):
         if is_table(block):
             continue
         for sentence in sentences(unquoted(block)):
-            words = len(sentence.split())
+            words = word_count(sentence)
             if words > SENTENCE_WORDS_MAX:
                 what = f"{words} words: {sentence[:40]!r}: {MEANING['sentence']}"
                 yield name, start, "sentence", what

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw the seed's figure 6 from what bench_gfile printed. usage: plot_sizes.py RESULT.json PICTURE.svg
+"""Draw the paper's figure 6 from what bench_gfile printed. usage: plot_sizes.py RESULT.json PICTURE.svg
 
 Seconds to read a file by its size: by kernels, with and without the direct path, and by programs without gfile. Needs
 matplotlib."""

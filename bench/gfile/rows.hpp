@@ -19,7 +19,7 @@ void sequential(report &to, const std::string &path, const reading &how);
 void from_memory(report &to, const std::string &folder, const reading &how);
 void from_device_tier(report &to, const reading &how);
 
-// The seed's figure 6: seconds by file size, with and without the direct path, against no API.
+// The paper's figure 6: seconds by file size, with and without the direct path, against no API.
 void by_size(report &to, const std::string &folder, const reading &how);
 
 // 4 KiB a call.

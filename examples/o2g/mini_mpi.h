@@ -14,7 +14,7 @@ typedef struct mini_status {
   size_t size; /* bytes that came */
 } mini_status;
 
-/* A receive under way. Sends are done when they return: o2g is about receiving (the seed, 6.3). */
+/* A receive under way. Sends are done when they return: o2g is about receiving (the paper, 6.3). */
 typedef struct mini_request {
   struct queue_entry entry;    /* expected */
   struct queue_entry *arrived; /* or it had come, or is coming, unexpected */

@@ -1,6 +1,6 @@
 """Kernels in C++, compiled by CuPy, read a file, sum it and write the sums to another. usage: cupy_read.py [FOLDER [ELEMENTS]]
 
-The calls without a gfile_ref are the seed's: tanada.cupy.bind() says which session they mean. Needs a GPU and CuPy.
+The calls without a gfile_ref are the paper's: tanada.cupy.bind() says which session they mean. Needs a GPU and CuPy.
 """
 
 # %% What it needs.

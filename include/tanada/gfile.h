@@ -1,6 +1,6 @@
 /* tanada/gfile.h: files from inside kernels, the host side. C11 and C++20.
  *
- * The seed: Matsumiya, Takahashi, Oyama, "Accessing a distributed file system from GPU code",
+ * The paper: Matsumiya, Takahashi, Oyama, "Accessing a distributed file system from GPU code",
  * table 1. The calls that kernels make are in tanada/device/gfile.cuh. */
 #ifndef TANADA_GFILE_H
 #define TANADA_GFILE_H
@@ -19,12 +19,12 @@ typedef struct tnd_gfile_ref {
 } tnd_gfile_ref;
 
 typedef enum tnd_gfile_replacement {
-  TND_GFILE_FIFO = 0, /**< the seed's */
+  TND_GFILE_FIFO = 0, /**< the paper's */
   TND_GFILE_LRU = 1,
   TND_GFILE_CLOCK = 2
 } tnd_gfile_replacement;
 
-/** Whether stores may place bytes in device memory themselves (the seed's section 3.4). */
+/** Whether stores may place bytes in device memory themselves (the paper's section 3.4). */
 typedef enum tnd_gfile_direct {
   TND_GFILE_DIRECT_AUTO = 0, /**< where no processor copies: GPUDirect Storage with its driver */
   TND_GFILE_DIRECT_ON =
@@ -276,7 +276,7 @@ TND_API TND_NODISCARD tnd_status tnd_gfile_get_fault(tnd_gfile *gfile,
                                                      tnd_gfile_fault *fault) TND_NOEXCEPT;
 
 /**
- * The seed's three calls, on one instance for the whole process, which the forms of the device
+ * The paper's three calls, on one instance for the whole process, which the forms of the device
  * calls without a gfile_ref use. ginitialize fails with -EBUSY when it is initialised already;
  * ghandle and gfinalize fail with -TND_ESTATE when it is not.
  *

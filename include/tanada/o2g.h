@@ -1,6 +1,6 @@
 /* tanada/o2g.h: receive queues of MPI over a program's own connected sockets. C11 and C++20.
  *
- * The seed: Matsuda, Ishikawa, Kudoh, Tezuka, "The Design and Implementation of Kernel API for MPI
+ * The paper: Matsuda, Ishikawa, Kudoh, Tezuka, "The Design and Implementation of Kernel API for MPI
  * Communication Model", sections 4.1 to 4.6. What it has is spelled as it spells it; what is marked
  * "ours" is added.
  *
@@ -39,7 +39,7 @@ struct o2g_header {
 enum {
   O2G_QUEUED = 1,   /**< an expected entry stands in the queue */
   O2G_MATCHED = 2,  /**< a message has begun to come for it: source, tag, message_size tell which */
-  O2G_RECEIVED = 4, /**< the seed's flag: all of the message has come */
+  O2G_RECEIVED = 4, /**< the paper's flag: all of the message has come */
   O2G_TRUNCATED =
       8, /**< with O2G_RECEIVED: the message was larger than the buffer; the rest is lost */
   O2G_FAILED = 16,     /**< the connection ended before all came; `status` says how */
@@ -47,7 +47,7 @@ enum {
   O2G_CLAIMED = 64     /**< o2g_find_entry() has given it to somebody */
 };
 
-/** An entry of one of the two queues (the seed, 3.1). Start from O2G_ENTRY_INIT. */
+/** An entry of one of the two queues (the paper, 3.1). Start from O2G_ENTRY_INIT. */
 struct queue_entry {
   uint32_t struct_size; /**< sizeof(struct queue_entry) */
   uint32_t flags;       /**< written by the library: read them by o2g_entry_flags() */
@@ -118,8 +118,8 @@ TND_API TND_NODISCARD tnd_status o2g_register_socket(int sock, int rank) TND_NOE
  * makes room or an entry that expects the message is put: the sender's writes then wait, and
  * nothing is lost. That can be a deadlock: a receiver that waits for a message behind one that does
  * not fit waits for ever. The area must hold what all peers may send before it is expected (the
- * seed, 4.1). A message larger than the area comes only into an entry that expects it. Without this
- * call the area is empty. Besides, up to 64 KiB are kept for each socket that is not read.
+ * paper, 4.1). A message larger than the area comes only into an entry that expects it. Without
+ * this call the area is empty. Besides, up to 64 KiB are kept for each socket that is not read.
  * Ownership: the area is the library's until o2g_fini().
  * @return -EINVAL too small: 1 KiB is enough to begin; -EBUSY there is one already.
  */

@@ -1,6 +1,6 @@
 /* tanada/pool.h: a client of the memory pool. C11 and C++20.
  *
- * The seed: Onishi et al., "Acceleration of I/O data transfer with RDMA for massively large-scale
+ * The paper: Onishi et al., "Acceleration of I/O data transfer with RDMA for massively large-scale
  * GPU simulation", section 2: the original I/O API to a daemon that owns a memory pool on a storage
  * node. */
 #ifndef TANADA_POOL_H

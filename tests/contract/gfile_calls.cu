@@ -474,7 +474,7 @@ TEST(gfile_map, pins_nine_tenths_of_the_tier_whatever_the_pages) {
   }
 }
 
-// ---- the process's instance and the seed's own form
+// ---- the process's instance and the paper's own form
 
 TND_KERNEL void plus_kernel(text a, text b, text c, u8 *bytes, verdict *to) {
   int fd_a, fd_b, fd_c;

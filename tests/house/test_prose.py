@@ -34,6 +34,8 @@ SENTENCES = [
     ("The peer is heard first.", "tells"),
     ("It fails for want of memory.", "want"),
     ("Null: there is none.", "want"),
+    ("The seed's figure 6 has the sizes.", "seed"),
+    ("The loop is that of the seed, 4.6.", "seed"),
     ("A stranger may connect.", "homely"),
     ("It polls in vain.", "homely"),
 ]
@@ -72,6 +74,7 @@ def test_a_planted_sentence_is_found_wherever_prose_stands(name, text):
         ("src/planted.cc", "// Who is it? Those who wait, whom we wake, know.\n"),
         ("src/planted.cc", "// The word 'told', `who alone tells` and \"says\" are quoted.\n"),
         ("src/planted.cc", "int who, tells, said = alone;\n"),
+        ("src/planted.cc", "// A failure prints the seed, and the seed replays it.\n"),
         ("src/planted_test.cc", 'TEST(a, b) { log("told by who came"); }\n'),
         ("tools/planted.py", 'text = "Who waits is woken."\n'),
         ("docs/planted.md", "```\nWho waits is woken.\n```\n"),
@@ -101,6 +104,7 @@ def test_planted_markdown_is_found(text, rule):
     "text",
     [
         f"| {' '.join(['word'] * 15)} | `a; b` |\n",
+        f"| {' '.join(['`a b`,'] * 15)} | b |\n",
         "[title](https://example.org/" + "a" * 100 + ")\n",
         "```\n" + "word " * 30 + "\n```\n",
         "<!-- measured: planted -->\n" + "word " * 45 + "\n<!-- end -->\n",

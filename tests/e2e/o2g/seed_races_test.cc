@@ -12,7 +12,7 @@
 namespace tanada::o2g::seed {
 namespace {
 
-// The loop of the seed, 4.6. What came, either way.
+// The loop of the paper, 4.6. What came, either way.
 std::string receive_one(int source, int tag, uint64_t &again_count) {
   receive one{source, tag, 256};
   uint64_t seen = 0;

@@ -1,5 +1,5 @@
 // tanada/device/detail/gfile/forms.hpp: the short forms of the device calls: for one thread, and
-// for the instance of ginitialize(). They live in the namespace of the seed's calls, the global
+// for the instance of ginitialize(). They live in the namespace of the paper's calls, the global
 // one, as well as in tanada. Not for direct inclusion.
 #pragma once
 
