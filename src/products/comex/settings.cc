@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 #include "core/base/config.hpp"
 #include "products/comex/refusal.hpp"
@@ -16,6 +17,16 @@ void environment_text(const char *name, std::string &value) {
 }
 
 }  // namespace
+
+std::string swap_settings::folder() const {
+  constexpr std::string_view scheme = "file://", host = "localhost/";
+  std::string_view rest = store;
+  if (rest.starts_with(scheme))
+    rest.remove_prefix(scheme.size());
+  if (rest.starts_with(host))
+    rest.remove_prefix(host.size() - 1);
+  return rest.starts_with('/') ? std::string{rest} : std::string{};
+}
 
 status swap_settings::read_environment() {
   TND_TRY(environment_size("TND_COMEX_MEMORY", budget));

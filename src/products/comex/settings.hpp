@@ -35,6 +35,8 @@ struct swap_settings {
   std::string path_of(const std::string &file) const {
     return node == 0 ? file : file + "." + std::to_string(node);
   }
+  // The path of `store`; empty: it is no folder.
+  std::string folder() const;
   status read_environment();
 };
 

@@ -88,6 +88,7 @@ size_t swapping::control_size(size_t heap_size, pe_index count) noexcept {
 result<std::unique_ptr<swapping>> swapping::start(pgas::job &job, const swap_settings &chosen,
                                                   heap::pieces &owned, std::byte *control) {
   std::unique_ptr<swapping> made{new swapping{job, owned}};
+  made->folder_ = chosen.folder();
   size_t const heap_size = job.heap().size();
   made->ranks_.resize(size_t(job.count()), ~uint32_t{0});
   for (pe_index const pe : job.node_pes()) {

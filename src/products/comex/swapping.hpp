@@ -136,6 +136,12 @@ class swapping final : public heap::keeper {
            (pieces_.has(addr) || pieces_.has(static_cast<const std::byte *>(addr) + size - 1));
   }
 
+  // Of the store, where it is a folder: for bytes that MPI has while this process's memory may
+  // leave. Empty: there is none.
+  const std::string &folder() const noexcept {
+    return folder_;
+  }
+
   // heap::keeper
   bool make_room(size_t size) override;
   void room_back(size_t size) noexcept override;
@@ -175,6 +181,7 @@ class swapping final : public heap::keeper {
   std::unique_ptr<swap::written_pages> written_;
   std::unique_ptr<swap::residence> residence_;
   std::unique_ptr<swap::own_faults> faults_;  // null: the system does not let them be seen
+  std::string folder_;
   bool is_retired_ = false;
   bool has_left_mpi_ = false;  // in it since mpi_ends()
   uint64_t used_before_ = 0;   // bytes of shared memory that are not the heap's

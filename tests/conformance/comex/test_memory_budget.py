@@ -48,6 +48,9 @@ def check(budget, folder, run):
         ("polls", ("40", "3", "tasks"), 96),
         pytest.param("polls", ("60", "2", "counter"), 160, marks=pytest.mark.slow),
         ("after_finalize", ("24", "1", "0"), 64),
+        # The memory of two ranks is 176 MiB.
+        ("large_receive", ("64", "24", "blocking"), 160),
+        ("large_receive", ("64", "24", "started"), 160),
     ],
 )
 def test_a_program_keeps_the_budget(jobs, tmp_path, name, words, mebibytes):
@@ -58,6 +61,36 @@ def test_a_program_keeps_the_budget(jobs, tmp_path, name, words, mebibytes):
             name, 4, words, limit_s=60, settings=settings, inside=inside
         ),
     )
+
+
+def test_two_ranks_exchange_large_messages_by_every_call(jobs, tmp_path):
+    """Each rank has 40 MiB, and there is room for little more than one of them."""
+    check(
+        80 * MEBIBYTE,
+        tmp_path,
+        lambda settings, inside: jobs.run(
+            "large_messages", 2, ("12", "16"), limit_s=120, settings=settings, inside=inside
+        ),
+    )
+
+
+def test_a_message_that_keeps_two_ranks_in_memory_exceeds_the_budget_by_what_they_have(
+    jobs, tmp_path
+):
+    """A datatype of the program's: both ranks keep the 88 MiB that they have, beside what cannot leave."""
+    budget = 160 * MEBIBYTE
+    settings = {
+        "TND_COMEX_MEMORY": str(budget),
+        "TND_COMEX_SWAP": f"file://{tmp_path}",
+        "TND_COMEX_REPORT": str(tmp_path / "report"),
+    }
+    done = jobs.run("large_receive", 4, ("64", "24", "derived"), limit_s=60, settings=settings)
+    assert done.status == "passed" and done.left == 0, f"{done.status}\n{done.output[-3000:]}"
+    (node,) = json.loads((tmp_path / "report").read_text())["nodes"]
+    assert node["beyond_budget"] > 0 and not node["budget_held"], node
+    assert budget < node["peak"] <= 1.05 * (2 * 88 * MEBIBYTE + node["reserved"]), node
+    assert done.output.count("processes that must not leave memory fill") == 1
+    assert "the budget was exceeded" in done.output
 
 
 @pytest.mark.parametrize("mebibytes", [80, 96])

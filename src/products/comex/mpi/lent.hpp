@@ -8,6 +8,8 @@
 #include <cstring>
 #include <vector>
 
+#include "products/comex/mpi/staged.hpp"
+
 namespace tanada::comex {
 
 // Whom it is lent to.
@@ -55,9 +57,13 @@ bool has_loans() noexcept;        // cheap
 void memory_lent(const loan &given, const void *memory);  // if it can leave
 void window_gone(uint64_t handle) noexcept;
 
-// The request that a call has started, which is given such.
-void request_started(MPI_Request request, bool stays);
+// The request that a call has started, which is given such. The program's memory of a staged
+// message need not stay.
+void request_started(MPI_Request request, bool stays, staged_pointer staged = nullptr);
+// Copies a staged message that was received to the program's memory, which must be resident.
 void request_ended(MPI_Request request) noexcept;
+// The same for a request that is complete but still exists.
+void request_over(MPI_Request request) noexcept;
 
 // Requests as they are before a call: those that are null afterwards are over. CONVERT makes an
 // MPI_Request of what the array has.
@@ -87,7 +93,10 @@ class watched_requests {
   std::vector<MPI_Request> before_;
 };
 
-// Before MPI_Request_free.
-void request_freed(MPI_Request request) noexcept;
+// Before MPI_Request_free. True: the request is staged and under way. The caller must not call MPI;
+// look_after_freed() frees the request when it is complete.
+bool request_freed(MPI_Request request) noexcept;
+// At calls after which a program may know that a request that it has freed is complete.
+void look_after_freed() noexcept;
 
 }  // namespace tanada::comex

@@ -135,6 +135,7 @@ bool is_among_us(MPI_Comm comm) {
 void look_until(const std::function<bool()> &is_over, bool stays) noexcept {
   holding const held{stays};
   must("MPI", wait_away(is_over, *process_of_swapping().engine, *current_swapping()));
+  look_after_freed();
 }
 
 int start_and_wait(const std::function<int(MPI_Request *)> &start, MPI_Status *about,
@@ -176,6 +177,7 @@ bool sees_calls() noexcept {
 }
 
 void make_way_for(swapping &away) noexcept {
+  look_after_freed();
   if (away.is_own_thread() && away.is_in())
     must("MPI", away.offer());
 }

@@ -9,6 +9,7 @@
 
 #include "core/base/log.hpp"
 #include "products/comex/mpi/outside.hpp"
+#include "products/comex/mpi/staged.hpp"
 #include "products/comex/mpi/wait.hpp"
 #include "products/comex/mpi/wait_away.hpp"
 #include "seams/os/bulk_copy.hpp"
@@ -164,6 +165,10 @@ void *tnd_comex_buffer_begin(void *buffer, size_t size, int is_read) {
   auto *const away = tanada::comex::current_swapping();
   if (away == nullptr || !away->is_swappable(buffer, size))
     return buffer;
+  if (size > copied_max) {
+    if (void *const staged = tanada::comex::stage_buffer(buffer, size))
+      return staged;
+  }
   void *const copy = size <= copied_max ? ::operator new(size, std::nothrow) : nullptr;
   if (copy == nullptr) {
     away->hold();
@@ -180,6 +185,8 @@ void tnd_comex_buffer_end(void *buffer, void *used, size_t size, int is_written)
     return;
   if (used == buffer)
     return away->let_go();
+  if (tanada::comex::end_staged_buffer(used, is_written != 0))
+    return;
   if (is_written != 0)
     std::memcpy(buffer, used, size);
   ::operator delete(used);

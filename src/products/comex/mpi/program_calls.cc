@@ -29,6 +29,11 @@ bool any(Looks... looks) noexcept {
   return (looks || ...);
 }
 
+staged_pointer stage(const void *data, int count, MPI_Datatype type,
+                     message_direction direction) noexcept {
+  return fenced("MPI", [&] { return staged_message::create(data, count, type, direction); });
+}
+
 int send(const char *call, bool stays, auto &&blocking, auto &&start, MPI_Status *about) noexcept {
   return fenced(call, [&] {
     if (is_paced())
@@ -98,17 +103,33 @@ int gather_all(const char *call, MPI_Comm comm, bool stays, auto &&blocking) noe
                              return code;                                       \
                            });                                                  \
        , __VA_ARGS__, REQUEST)
-#define SENDS(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                             \
-  CALL(NAME, return send("MPI_" #NAME, LOOKS(__VA_ARGS__), BLOCKING(NAME, __VA_ARGS__), \
-                         STARTING(STARTED, __VA_ARGS__), MPI_STATUS_IGNORE);            \
-       , __VA_ARGS__)                                                                   \
-  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)
-#define RECEIVES(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                  \
-  CALL(NAME,                                                                                    \
-       return send("MPI_" #NAME, LOOKS(__VA_ARGS__, ABOUT), BLOCKING(NAME, __VA_ARGS__, ABOUT), \
-                   STARTING(STARTED, __VA_ARGS__), about);                                      \
-       , __VA_ARGS__, ABOUT)                                                                    \
-  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)
+// A large message that is staged has the place of `data`, which then has not to stay.
+#define STARTS_STAGED(NAME, DIRECTION, ...)                                                      \
+  CALL(NAME, return fenced("MPI_" #NAME,                                                         \
+                           [&] {                                                                 \
+                             auto staged = stage(data, count, type, DIRECTION);                  \
+                             data = data_of(staged, data);                                       \
+                             int const code = DONE(NAME, __VA_ARGS__, REQUEST);                  \
+                             if (code == MPI_SUCCESS)                                            \
+                               request_started(*request, LOOKS(__VA_ARGS__), std::move(staged)); \
+                             return code;                                                        \
+                           });                                                                   \
+       , __VA_ARGS__, REQUEST)
+#define SENDS(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                         \
+  CALL(NAME, auto const staged = stage(data, count, type, message_direction::sent); \
+       data = data_of(staged, data);                                                \
+       return send("MPI_" #NAME, LOOKS(__VA_ARGS__), BLOCKING(NAME, __VA_ARGS__),   \
+                   STARTING(STARTED, __VA_ARGS__), MPI_STATUS_IGNORE);              \
+       , __VA_ARGS__)                                                               \
+  STARTS_STAGED(STARTED, message_direction::sent, __VA_ARGS__)
+#define RECEIVES(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                               \
+  CALL(NAME, auto const staged = stage(data, count, type, message_direction::received);      \
+       data = data_of(staged, data);                                                         \
+       int const code =                                                                      \
+           send("MPI_" #NAME, LOOKS(__VA_ARGS__, ABOUT), BLOCKING(NAME, __VA_ARGS__, ABOUT), \
+                STARTING(STARTED, __VA_ARGS__), about);                                      \
+       if (staged) staged->finish(); return code;, __VA_ARGS__, ABOUT)                       \
+  STARTS_STAGED(STARTED, message_direction::received, __VA_ARGS__)
 #define COLLECTIVE(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                \
   CALL(NAME, return gather("MPI_" #NAME, comm, LOOKS(__VA_ARGS__), BLOCKING(NAME, __VA_ARGS__), \
                            STARTING(STARTED, __VA_ARGS__));                                     \

@@ -15,6 +15,14 @@ bool any(Looks... looks) noexcept {
   return (looks || ...);
 }
 
+staged_pointer stage(word data, word count, word type, message_direction direction) noexcept {
+  return fenced(
+      "MPI", [&] { return staged_message::create(data, *count, MPI_Type_f2c(*type), direction); });
+}
+word place_of(const staged_pointer &staged, word data) noexcept {
+  return static_cast<word>(data_of(staged, data));
+}
+
 void send(const char *call, bool stays, word about, word code, auto &&blocking,
           auto &&start) noexcept {
   fenced(call, [&] {
@@ -127,17 +135,32 @@ void gather_all(const char *call, word comm, bool stays, auto &&blocking) noexce
                            request_started(MPI_Request_f2c(*request), LOOKS(__VA_ARGS__)); \
                        });                                                                 \
        , __VA_ARGS__, REQUEST)
-#define SENDS(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                   \
-  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                               \
-  CALL(FORTRAN, send("MPI_" #NAME, LOOKS(__VA_ARGS__), ignored_status, code,                  \
-                     BLOCKING(FORTRAN, __VA_ARGS__), STARTING(FORTRAN_STARTED, __VA_ARGS__)); \
+// A large message that is staged has the place of `data`, which then has not to stay.
+#define STARTS_STAGED(NAME, FORTRAN, DIRECTION, ...)                                      \
+  CALL(FORTRAN, fenced("MPI_" #NAME,                                                      \
+                       [&] {                                                              \
+                         auto staged = stage(data, count, type, DIRECTION);               \
+                         data = place_of(staged, data);                                   \
+                         DONE(FORTRAN, __VA_ARGS__, REQUEST);                             \
+                         if (*code == MPI_SUCCESS)                                        \
+                           request_started(MPI_Request_f2c(*request), LOOKS(__VA_ARGS__), \
+                                           std::move(staged));                            \
+                       });                                                                \
+       , __VA_ARGS__, REQUEST)
+#define SENDS(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                            \
+  STARTS_STAGED(STARTED, FORTRAN_STARTED, message_direction::sent, __VA_ARGS__)        \
+  CALL(FORTRAN, auto const staged = stage(data, count, type, message_direction::sent); \
+       data = place_of(staged, data);                                                  \
+       send("MPI_" #NAME, LOOKS(__VA_ARGS__), ignored_status, code,                    \
+            BLOCKING(FORTRAN, __VA_ARGS__), STARTING(FORTRAN_STARTED, __VA_ARGS__));   \
        , __VA_ARGS__)
 #define RECEIVES(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                              \
-  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                             \
-  CALL(FORTRAN,                                                                             \
+  STARTS_STAGED(STARTED, FORTRAN_STARTED, message_direction::received, __VA_ARGS__)         \
+  CALL(FORTRAN, auto const staged = stage(data, count, type, message_direction::received);  \
+       data = place_of(staged, data);                                                       \
        send("MPI_" #NAME, LOOKS(__VA_ARGS__, ABOUT), about, code,                           \
             BLOCKING(FORTRAN, __VA_ARGS__, ABOUT), STARTING(FORTRAN_STARTED, __VA_ARGS__)); \
-       , __VA_ARGS__, ABOUT)
+       if (staged) staged->finish();, __VA_ARGS__, ABOUT)
 #define COLLECTIVE(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                \
   STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                                 \
   CALL(FORTRAN, gather("MPI_" #NAME, comm, LOOKS(__VA_ARGS__), code,                            \

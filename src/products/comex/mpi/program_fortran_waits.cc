@@ -81,8 +81,13 @@ LOOKS(iprobe, (word from, word tag, word comm, word is_there, word about, word c
       (from, tag, comm, is_there, about, code))
 LOOKS(improbe, (word from, word tag, word comm, word is_there, word message, word about, word code),
       (from, tag, comm, is_there, message, about, code))
-LOOKS(request_get_status, (word request, word is_done, word about, word code),
-      (request, is_done, about, code))
+BEHIND(request_get_status, (word, word, word, word))
+EXPORTED mpi_request_get_status_(word request, word is_done, word about, word code) {
+  pmpi_request_get_status_(request, is_done, about, code);
+  if (*code == MPI_SUCCESS && *is_done != 0)
+    request_over(MPI_Request_f2c(*request));
+  make_way();
+}
 ENDS(test, 1, request, (word request, word is_done, word about, word code),
      (request, is_done, about, code))
 ENDS(testall, *count, all, (word count, word all, word is_done, word abouts, word code),
@@ -160,9 +165,10 @@ EXPORTED mpi_sendrecv_replace_(word data, word count, word type, word to, word t
 
 BEHIND(request_free, (word, word))
 EXPORTED mpi_request_free_(word request, word code) {
-  if (has_loans())
-    request_freed(MPI_Request_f2c(*request));
-  pmpi_request_free_(request, code);
+  if (!has_loans() || !request_freed(MPI_Request_f2c(*request)))
+    return pmpi_request_free_(request, code);
+  *request = MPI_Request_c2f(MPI_REQUEST_NULL);
+  *code = MPI_SUCCESS;
 }
 
 BEHIND(buffer_attach, (word, word, word))

@@ -139,8 +139,13 @@ LOOKS(Iprobe, (int from, int tag, MPI_Comm comm, int *is_there, MPI_Status *abou
 LOOKS(Improbe,
       (int from, int tag, MPI_Comm comm, int *is_there, MPI_Message *message, MPI_Status *about),
       (from, tag, comm, is_there, message, about))
-LOOKS(Request_get_status, (MPI_Request request, int *is_done, MPI_Status *about),
-      (request, is_done, about))
+EXPORTED MPI_Request_get_status(MPI_Request request, int *is_done, MPI_Status *about) {
+  int const code = PMPI_Request_get_status(request, is_done, about);
+  if (code == MPI_SUCCESS && *is_done != 0)
+    request_over(request);
+  make_way();
+  return code;
+}
 ENDS(Test, 1, request, (MPI_Request * request, int *is_done, MPI_Status *about),
      (request, is_done, about))
 ENDS(Testall, count, all, (int count, MPI_Request all[], int *is_done, MPI_Status abouts[]),
@@ -153,9 +158,10 @@ ENDS(Testsome, count, all,
      (count, all, done, indices, abouts))
 
 EXPORTED MPI_Request_free(MPI_Request *request) {
-  if (request != nullptr)
-    request_freed(*request);
-  return PMPI_Request_free(request);
+  if (request == nullptr || !request_freed(*request))
+    return PMPI_Request_free(request);
+  *request = MPI_REQUEST_NULL;
+  return MPI_SUCCESS;
 }
 
 EXPORTED MPI_Buffer_attach(void *data, int size) {

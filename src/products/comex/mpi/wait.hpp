@@ -17,8 +17,8 @@ extern "C" [[gnu::visibility("default")]] void tnd_comex_leave(void);
 extern "C" [[gnu::visibility("default")]] void tnd_comex_enter(void);
 
 // Where MPI reads or writes `size` bytes of the program's that may leave memory while this process
-// waits: a copy that stays, or, of what is large, `buffer` itself, and all of this process's memory
-// stays. end: with what begin has returned.
+// waits: a copy that stays, or, of what is large, one in a file; where that cannot be, `buffer`
+// itself, and all of this process's memory stays. end: with what begin has returned.
 extern "C" [[gnu::visibility("default")]] void *tnd_comex_buffer_begin(void *buffer, size_t size,
                                                                        int is_read);
 extern "C" [[gnu::visibility("default")]] void tnd_comex_buffer_end(void *buffer, void *used,
