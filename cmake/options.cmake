@@ -32,6 +32,17 @@ endif()
 # What is run once is compiled in a quarter less time at -O1.
 set(TANADA_TEST_OPTIONS $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O1>)
 
+# A first build of everything reads headers for most of its time: with TANADA_UNITY several sources of a target are compiled as one.
+option(TANADA_UNITY "Compile several sources at once: a third of the time of a whole build, but a change compiles its neighbours, too" OFF)
+if(TANADA_UNITY)
+  set(CMAKE_UNITY_BUILD ON)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+  # An included source is a header to GCC, which warns of types there that no other file may name, and a local name
+  # may be that of a constant of the source before it. Builds without TANADA_UNITY look for shadows.
+  target_compile_options(tanada_options INTERFACE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage> $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)
+endif()
+
 find_program(TANADA_CCACHE ccache)
 foreach(language C CXX)
   if(TANADA_CCACHE AND NOT CMAKE_${language}_COMPILER_LAUNCHER)

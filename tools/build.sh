@@ -59,6 +59,13 @@ listed=$(cuda)
 options=()
 [ -z "$listed" ] || mapfile -t options <<<"$listed"
 [ -z "${INSTALL_PREFIX:-}" ] || options+=("-DCMAKE_INSTALL_PREFIX=$INSTALL_PREFIX")
+# The first build of what tests run compiles sources together and leaves out most benchmarks; a build folder keeps what it has.
+if [ ! -f "build/$preset/CMakeCache.txt" ]; then
+  case $preset in
+    dev | cuda) options+=(-DTANADA_UNITY=ON -DTANADA_BENCH=TESTED) ;;
+    asan | tsan) options+=(-DTANADA_UNITY=ON) ;;
+  esac
+fi
 log=build/$preset-configure.log
 mkdir -p build
 # A configuration that went well is of no interest.

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t history_count_max = 120;
 
-unsigned terminal_width() {
+unsigned output_width() {
   winsize size{};
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
@@ -72,7 +72,7 @@ class top {
 
   void show(const std::string &trouble) const {
     std::string text = wanted_.json ? dump(top_json(view_), -1) + "\n"
-                                    : top_text(view_, is_live_ ? terminal_width() : 100);
+                                    : top_text(view_, is_live_ ? output_width() : 100);
     if (is_live_) {
       std::string lines;
       for (char const each : text + (trouble.empty() ? "q: end\n" : trouble + "\n"))

@@ -47,6 +47,24 @@ def test_a_compiler_in_a_folder_with_a_blank_is_one_option(checkout):
     assert f"-DCMAKE_CUDA_COMPILER={nvcc}" in words.read_text().splitlines()
 
 
+def test_only_the_first_build_of_a_folder_compiles_sources_together(checkout):
+    """A folder that a developer configured keeps a source a file, which is what is fast after a change."""
+    words = checkout / "words"
+    stub(checkout / "tools/setup.sh", "exit 0")
+    stub(checkout / "stubs/cmake", f'printf "%s\\n" "$@" >>"{words}"')
+
+    def has_unity():
+        words.write_text("")
+        done = build(checkout, CUDA="0", PATH=f"{checkout / 'stubs'}:{os.environ['PATH']}")
+        assert done.returncode == 0, done.stderr
+        return "-DTANADA_UNITY=ON" in words.read_text().splitlines()
+
+    assert has_unity()
+    (checkout / "build/dev").mkdir()
+    (checkout / "build/dev/CMakeCache.txt").touch()
+    assert not has_unity()
+
+
 def test_the_demo_and_the_installation_configure_alike(checkout):
     """Where they did not, each of the two built what the other had built."""
     words = checkout / "words"

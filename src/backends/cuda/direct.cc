@@ -43,15 +43,15 @@ struct library {
 
 // Opened at most once a process, since cuFile keeps one driver a process, and never closed: threads
 // may be inside.
-struct driver {
+struct file_driver {
   tanada::mutex mutex;
   bool tried = false;
   tnd_status code = TND_OK;
   char reason[256] = "";
   library calls;
 };
-driver &the_driver() {
-  static driver &instance = *new driver;
+file_driver &the_driver() {
+  static file_driver &instance = *new file_driver;
   return instance;
 }
 
@@ -81,7 +81,7 @@ bool has_kernel_driver() {
 constexpr char no_kernel_driver[] =
     "cuFile would copy by the processor: the kernel module nvidia-fs is not loaded";
 
-tnd_status open_driver(driver &here, bool compatible_too) {
+tnd_status open_driver(file_driver &here, bool compatible_too) {
   if (!has_kernel_driver() && !compatible_too)
     return refuse(-ENOTSUP, "%s", no_kernel_driver);
   if (tnd_status const code = load(here.calls); code != TND_OK)
@@ -98,8 +98,8 @@ tnd_status open_driver(driver &here, bool compatible_too) {
 }  // namespace
 
 tnd_status direct_prepare(uint32_t device_index, int compatible_too, int *compatible) {
-  driver &here = the_driver();
-  lock_guard const lock{here.mutex};
+  file_driver &here = the_driver();
+  tanada::lock_guard const lock{here.mutex};
   if (!here.tried || (here.code != TND_OK && compatible_too != 0)) {
     if (cudaSetDevice(int(device_index)) != cudaSuccess)
       return refuse(-ENODEV, "cannot open GPU %u", device_index);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <ctime>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "core/base/mutex.hpp"
@@ -152,6 +153,13 @@ tnd_status service::look_for_fault() {
   return look_for_fault_held();
 }
 
+// With the last message.
+tnd_status service::fail_for_good() {
+  words_[std::string_view{last_message()}.copy(words_, sizeof words_ - 1)] = '\0';
+  failed_ = -TND_EDEVICE;
+  return failed_;
+}
+
 tnd_status service::look_for_fault_held() {
   if (failed_ != TND_OK)
     return refuse(failed_, "%s", words_);
@@ -160,9 +168,7 @@ tnd_status service::look_for_fault_held() {
   if (error == cudaSuccess || error == cudaErrorNotReady)
     return TND_OK;
   (void)checked(error, "operations on its memory failed on GPU", device_index_);
-  std::strncpy(words_, last_message(), sizeof words_ - 1);
-  failed_ = -TND_EDEVICE;
-  return failed_;
+  return fail_for_good();
 }
 
 tnd_status service::launch(uint32_t first) {
@@ -171,10 +177,8 @@ tnd_status service::launch(uint32_t first) {
   launched_at_ns_ = now_ns();
   if (error == cudaSuccess)
     return TND_OK;
-  failed_ = checked(error, "cannot serve commands on GPU", device_index_);
-  std::strncpy(words_, last_message(), sizeof words_ - 1);
-  failed_ = -TND_EDEVICE;
-  return failed_;
+  (void)checked(error, "cannot serve commands on GPU", device_index_);
+  return fail_for_good();
 }
 
 tnd_status service::wait_ended(uint64_t timeout_ns) {

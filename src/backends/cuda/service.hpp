@@ -101,6 +101,7 @@ class service {
   tnd_status post_filled(const post_options &options, posted &outcome);
   tnd_status retract(posted &outcome, uint64_t timeout_ns);
   tnd_status look_for_fault_held();
+  tnd_status fail_for_good();
 
   tnd_status look_for_fault();
   template <class Condition>

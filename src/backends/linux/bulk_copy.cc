@@ -13,7 +13,7 @@ namespace tanada::port {
 
 namespace {
 
-constexpr size_t line_size = 64, page_size = 4096, page_count = 4;
+constexpr size_t line_size = 64, copied_page_size = 4096, copied_page_count = 4;
 
 inline void copy_line(char *target, const char *source) noexcept {
   __m128i parts[4];
@@ -33,7 +33,7 @@ void copy_past_caches(void *target, const void *source, size_t size) noexcept {
   auto *to = static_cast<char *>(target);
   auto const *from = static_cast<const char *>(source);
   size_t const before_line = bytes_before_line(to);
-  if (size < before_line + page_count * page_size) {
+  if (size < before_line + copied_page_count * copied_page_size) {
     if (size > 0)
       std::memcpy(to, from, size);
     return;
@@ -42,12 +42,13 @@ void copy_past_caches(void *target, const void *source, size_t size) noexcept {
   to += before_line;
   from += before_line;
   size -= before_line;
-  for (; size >= page_count * page_size; size -= page_count * page_size) {
-    for (size_t at = 0; at < page_size; at += line_size)
-      for (size_t page = 0; page < page_count; page++)
-        copy_line(to + page * page_size + at, from + page * page_size + at);
-    to += page_count * page_size;
-    from += page_count * page_size;
+  for (; size >= copied_page_count * copied_page_size;
+       size -= copied_page_count * copied_page_size) {
+    for (size_t at = 0; at < copied_page_size; at += line_size)
+      for (size_t page = 0; page < copied_page_count; page++)
+        copy_line(to + page * copied_page_size + at, from + page * copied_page_size + at);
+    to += copied_page_count * copied_page_size;
+    from += copied_page_count * copied_page_size;
   }
   std::memcpy(to, from, size);
   _mm_sfence();  // such stores are ordered with no others but by this
@@ -56,7 +57,7 @@ void copy_past_caches(void *target, const void *source, size_t size) noexcept {
 void copy_to_other(void *target, const void *source, size_t size) noexcept {
   auto *to = static_cast<char *>(target);
   auto const *from = static_cast<const char *>(source);
-  if (size < page_size) {
+  if (size < copied_page_size) {
     if (size > 0)
       std::memcpy(to, from, size);
     return;

@@ -19,15 +19,15 @@ namespace {
 
 constexpr mode_t readable_by_all = 0666;  // less the umask
 
-class descriptor {
+class file_handle {
  public:
-  explicit descriptor(int number) : number_{number} {}
-  ~descriptor() {
+  explicit file_handle(int number) : number_{number} {}
+  ~file_handle() {
     if (number_ >= 0)
       ::close(number_);
   }
-  descriptor(const descriptor &) = delete;
-  descriptor &operator=(const descriptor &) = delete;
+  file_handle(const file_handle &) = delete;
+  file_handle &operator=(const file_handle &) = delete;
   int get() const {
     return number_;
   }
@@ -86,7 +86,8 @@ bool remove(const std::string &path) {
 // EEXIST in errno: another writer was faster.
 bool create(const std::string &path, std::string_view text) {
   std::string const folder = folder_of(path);
-  descriptor const unnamed{open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, readable_by_all)};
+  file_handle const unnamed{
+      open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, readable_by_all)};
   if (unnamed.get() >= 0) {
     if (!write_whole(unnamed.get(), text) || !remove(path))
       return false;
@@ -100,7 +101,7 @@ bool create(const std::string &path, std::string_view text) {
   if (!remove(path))
     return false;
   constexpr int flags = O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC;
-  descriptor const named{open(path.c_str(), flags, readable_by_all)};
+  file_handle const named{open(path.c_str(), flags, readable_by_all)};
   return named.get() >= 0 && write_whole(named.get(), text);
 }
 
@@ -111,7 +112,7 @@ status replace_record(const std::string &path, std::string_view text, uint64_t p
   constexpr int tries = 8;  // another writer may create the file in between
   for (int i = 0; i < tries; i++) {
     {
-      descriptor const file{open(path.c_str(), O_WRONLY | O_CLOEXEC)};
+      file_handle const file{open(path.c_str(), O_WRONLY | O_CLOEXEC)};
       if (file.get() >= 0 && has_size(file.get(), text.size())) {
         TND_TRY(lock(file.get(), path, patience_ns));
         return write_whole(file.get(), text) ? status::ok : refuse(path);

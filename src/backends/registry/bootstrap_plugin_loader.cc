@@ -5,7 +5,7 @@
 namespace tanada::port {
 namespace {
 
-constexpr const char *file_name = "libtanada_bootstrap_pmix.so";
+constexpr const char *bootstrap_file_name = "libtanada_bootstrap_pmix.so";
 
 // What the plugin made, and its messages where callers look for them.
 class relayed_bootstrap final : public bootstrap {
@@ -71,13 +71,13 @@ class relayed_bootstrap final : public bootstrap {
 result<std::unique_ptr<bootstrap>> bootstrap_pmix() {
   std::string message;
   const bootstrap_plugin *const plugin = plugin_table<bootstrap_plugin>(
-      file_name, bootstrap_plugin_symbol, bootstrap_plugin_abi, message);
+      bootstrap_file_name, bootstrap_plugin_symbol, bootstrap_plugin_abi, message);
   if (plugin == nullptr) {
     return fail(status::no_plugin,
                 "a launcher that speaks PMIx started this process: joining its job needs libpmix2 "
                 "(apt-get install libpmix2; "
                 "libpmix-dev to build) and the plugin %s: %s",
-                file_name, message.c_str());
+                bootstrap_file_name, message.c_str());
   }
   std::unique_ptr<bootstrap> made;
   if (status const code = plugin->open(made, message); code != status::ok)

@@ -11,12 +11,12 @@
 namespace tanada::port {
 namespace {
 
-constexpr char file_name[] = "libtanada_cuda.so";
+constexpr char gpu_file_name[] = "libtanada_cuda.so";
 
 std::vector<std::string> candidates() {
   if (const char *path = std::getenv("TND_CUDA_PLUGIN"); path != nullptr)
     return {path};
-  return plugin_paths(file_name);
+  return plugin_paths(gpu_file_name);
 }
 
 // The first candidate that is there decides, so that its own trouble is reported and not the next
@@ -46,11 +46,11 @@ cuda_plugin cuda_plugin_load() {
   auto const *const table =
       static_cast<const tnd_gpu_plugin *>(dlsym(handle, TND_GPU_PLUGIN_SYMBOL));
   if (table == nullptr) {
-    loaded.reason = std::string{file_name} + " has no symbol " + TND_GPU_PLUGIN_SYMBOL;
+    loaded.reason = std::string{gpu_file_name} + " has no symbol " + TND_GPU_PLUGIN_SYMBOL;
     return loaded;
   }
   if (table->abi != TND_GPU_PLUGIN_ABI) {
-    loaded.reason = std::string{file_name} + " has ABI " + std::to_string(table->abi) +
+    loaded.reason = std::string{gpu_file_name} + " has ABI " + std::to_string(table->abi) +
                     ", this library wants " + std::to_string(TND_GPU_PLUGIN_ABI);
     return loaded;
   }

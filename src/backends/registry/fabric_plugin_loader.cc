@@ -5,18 +5,18 @@
 namespace tanada::port {
 namespace {
 
-constexpr const char *file_name = "libtanada_fabric.so";
+constexpr const char *fabric_file_name = "libtanada_fabric.so";
 
 }  // namespace
 
 result<std::unique_ptr<fabric_endpoint>> fabric_open(const fabric_request &wanted) {
   std::string message;
-  const fabric_plugin *const plugin =
-      plugin_table<fabric_plugin>(file_name, fabric_plugin_symbol, fabric_plugin_abi, message);
+  const fabric_plugin *const plugin = plugin_table<fabric_plugin>(
+      fabric_file_name, fabric_plugin_symbol, fabric_plugin_abi, message);
   if (plugin == nullptr) {
     return fail(status::no_plugin,
                 "a fabric needs libfabric1 (apt-get install libfabric1) and the plugin %s: %s",
-                file_name, message.c_str());
+                fabric_file_name, message.c_str());
   }
   std::unique_ptr<fabric_endpoint> made;
   if (status const code = plugin->open(wanted, made, message); code != status::ok) {

@@ -19,7 +19,7 @@ constexpr int answer_limit_ms = 1000;  // the kernel answers at once
 constexpr uint32_t overflow_user_default = 65534;
 constexpr uint64_t all_users_count = 0xffffffff;  // 2^32 - 1 names no user
 
-struct request {
+struct diag_request {
   nlmsghdr head;
   inet_diag_req_v2 body;
 };
@@ -41,7 +41,7 @@ bool set_end(const sockaddr_storage &address, __be32 (&host)[4], __be16 &port) {
 }
 
 // The request for exactly one socket: the one whose local end is our remote end.
-bool make_request(int socket, request &made) {
+bool make_request(int socket, diag_request &made) {
   sockaddr_storage here{}, there{};
   socklen_t here_size = sizeof here, there_size = sizeof there;
   if (getsockname(socket, reinterpret_cast<sockaddr *>(&here), &here_size) != 0)
@@ -72,7 +72,7 @@ struct netlink_socket {
 }  // namespace
 
 std::optional<uint32_t> tcp_peer_user(int socket) {
-  request asked;
+  diag_request asked;
   netlink_socket const kernel;
   if (kernel.descriptor < 0 || !make_request(socket, asked))
     return std::nullopt;

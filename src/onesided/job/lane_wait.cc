@@ -4,7 +4,7 @@
 namespace tanada::pgas {
 namespace {
 
-constexpr uint64_t grace_ns =
+constexpr uint64_t lane_grace_ns =
     1'000'000'000;  // past the deadline of an operation, until the fabric lets go of its memory
 
 }  // namespace
@@ -54,7 +54,7 @@ void lane::state::wait_until(held &lock, remote_context &owner, Done &&is_done) 
   for (pacing pace; !is_done(); step(lock, pace)) {
     if (pace.count == turns::clock_rounds / 2) {
       limit_ns = port::deadline_after(
-          port::deadline_after(options_.time->now_ns(), options_.timeout_ns), grace_ns);
+          port::deadline_after(options_.time->now_ns(), options_.timeout_ns), lane_grace_ns);
     }
     if (turns::is_time_to_look(pace))
       lose_dead();

@@ -8,7 +8,7 @@
 namespace tanada::pgas {
 namespace {
 
-constexpr uint64_t slice_ns = 100'000'000;  // of the thread's wait
+constexpr uint64_t responder_slice_ns = 100'000'000;  // of the thread's wait
 
 // Whom nobody asks anything has nothing to reap; what comes is a peer's that was refused.
 void drain(port::fabric_endpoint &endpoint) {
@@ -83,7 +83,7 @@ void responder::serve() {
     lock_guard lock{mutex_};
     is_waiting_ = true;
     bool const is_busy = also_ && also_();
-    (void)endpoint_->wait(now_ns + (is_busy ? busy_ns : slice_ns));
+    (void)endpoint_->wait(now_ns + (is_busy ? busy_ns : responder_slice_ns));
     is_waiting_ = false;
     drain(*endpoint_);
   }

@@ -7,8 +7,8 @@
 namespace tanada::pgas {
 namespace {
 
-constexpr uint32_t looks_roomy = 32, looks_crowded = 2;
-constexpr uint64_t yield_ns_roomy = 2'000'000, yield_ns_crowded = 20'000;
+constexpr uint32_t turn_looks_roomy = 32, turn_looks_crowded = 2;
+constexpr uint64_t turn_yield_ns_roomy = 2'000'000, turn_yield_ns_crowded = 20'000;
 
 }  // namespace
 
@@ -41,7 +41,7 @@ void turns::wake_sleeper(held &lock) {
 }
 
 void turns::pause(held &lock, pacing &pace, const std::function<void()> &attend) {
-  bool const is_fresh = pace.round < (is_crowded_ ? looks_crowded : looks_roomy);
+  bool const is_fresh = pace.round < (is_crowded_ ? turn_looks_crowded : turn_looks_roomy);
   lock.unlock();
   if (attend)
     attend();
@@ -61,7 +61,7 @@ bool turns::is_tired(pacing &pace) const {
   uint64_t const now_ns = time_.now_ns();
   if (pace.yields_since_ns == 0)
     pace.yields_since_ns = now_ns;
-  if (now_ns - pace.yields_since_ns >= (is_crowded_ ? yield_ns_crowded : yield_ns_roomy))
+  if (now_ns - pace.yields_since_ns >= (is_crowded_ ? turn_yield_ns_crowded : turn_yield_ns_roomy))
     pace.sleep_ns = sleep_ns_first;
   return pace.sleep_ns != 0;
 }

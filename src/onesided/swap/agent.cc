@@ -114,7 +114,6 @@ bool agent::tell(mover_news &news) {
 
 void agent::count(uint64_t now_ns) {
   auto &all = shared_.counters();
-  constexpr auto relaxed = std::memory_order_relaxed;
   if (mover_->has_moves())
     all.move_ns.fetch_add(now_ns - counted_ns_, relaxed);
   counted_ns_ = now_ns;

@@ -19,21 +19,21 @@
 namespace tanada::comex::swap {
 namespace {
 
-constexpr uint32_t page_count = 512;
-constexpr size_t memory_size = page_count * page_size;
+constexpr uint32_t agent_page_count = 512;
+constexpr size_t memory_size = agent_page_count * page_size;
 
 // A process: a thread here, with memory of its own mapped.
 struct member {
   std::optional<port::shared_memory> file;
   std::byte *mapped = nullptr;
   std::vector<page_bits::word> words =
-      std::vector<page_bits::word>(page_bits::word_count(page_count));
+      std::vector<page_bits::word>(page_bits::word_count(agent_page_count));
   std::unique_ptr<written_pages> written;
   std::unique_ptr<residence> self;
 
   uint64_t size_here() const {
     uint64_t pages = 0;
-    (void)memory_file(file->descriptor(), 0, page_count).for_each_present([&](page_run run) {
+    (void)memory_file(file->descriptor(), 0, agent_page_count).for_each_present([&](page_run run) {
       pages += run.count;
     });
     return pages * page_size;
@@ -77,15 +77,15 @@ struct agent_test : testing::Test {
       one.mapped = static_cast<std::byte *>(mmap(nullptr, memory_size, PROT_READ | PROT_WRITE,
                                                  MAP_SHARED, one.file->descriptor(), 0));
       one.written = written_pages::create({one.mapped, memory_size});
-      stored.push_back({one.words.data(), page_count});
-      memory_file const memory_of{one.file->descriptor(), 0, page_count};
+      stored.push_back({one.words.data(), agent_page_count});
+      memory_file const memory_of{one.file->descriptor(), 0, agent_page_count};
       all.push_back({memory_of, stored.back(), std::move(memory_window::open(memory_of)).value()});
     }
     for (uint32_t i = 0; i < count; i++) {
       auto *const one = members[i].get();
       own_memory const mine{
-          .collect = [this, one, i] { one->written->collect(stored[i], page_count); },
-          .arm = [this, one, i] { one->written->arm(stored[i], page_count); },
+          .collect = [this, one, i] { one->written->collect(stored[i], agent_page_count); },
+          .arm = [this, one, i] { one->written->arm(stored[i], agent_page_count); },
           .here =
               [one] {
                 return one->size_here();
@@ -180,23 +180,23 @@ TEST_F(agent_test, memory_of_four_in_the_room_of_one) {
     auto &self = *me.self;
     ASSERT_EQ(self.start(getpid()), status::ok);
     ASSERT_EQ(self.reserve(memory_size), status::ok);
-    for (uint32_t page = 0; page < page_count; page++)
+    for (uint32_t page = 0; page < agent_page_count; page++)
       me.word(page) = rank * 1'000'000 + page;
     barrier(self);
     for (uint32_t round = 1; round <= rounds; round++) {
       uint32_t const step = round % 3 + 1;
-      for (uint32_t page = 0; page < page_count; page += step)
+      for (uint32_t page = 0; page < agent_page_count; page += step)
         me.word(page) = rank * 1'000'000 + page + round * 1000;
       barrier(self);
       uint32_t const target = (rank + 1) % count;
-      for (uint32_t page = 0; page < page_count; page += 50 * step) {
+      for (uint32_t page = 0; page < agent_page_count; page += 50 * step) {
         ASSERT_EQ(get(self, *members[target], target, page, 0),
                   target * 1'000'000 + page + round * 1000);
         put(self, *members[target], target, page, 8, round * 10 + rank);
       }
       barrier(self);
       uint32_t const from = (rank + count - 1) % count;
-      for (uint32_t page = 0; page < page_count; page += 50 * step)
+      for (uint32_t page = 0; page < agent_page_count; page += 50 * step)
         ASSERT_EQ(me.word(page, 8), round * 10 + from);
     }
     self.finish();
@@ -216,7 +216,7 @@ TEST_F(agent_test, a_store_that_is_full_ends_it_with_one_line) {
     auto &self = *me.self;
     if (self.start(getpid()) != status::ok || self.reserve(memory_size) != status::ok)
       return;
-    for (uint32_t page = 0; page < page_count; page++)
+    for (uint32_t page = 0; page < agent_page_count; page++)
       me.word(page) = page + 1;
     barrier(self);
   });

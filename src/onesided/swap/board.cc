@@ -12,7 +12,6 @@
 namespace tanada::comex::swap {
 
 using enum rank_state;
-constexpr auto relaxed = std::memory_order_relaxed;
 
 board::hold::hold(board &of) noexcept : lock_{&of.memory_->lock} {
   int const code = pthread_mutex_lock(lock_);

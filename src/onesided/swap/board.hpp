@@ -16,6 +16,8 @@
 
 namespace tanada::comex::swap {
 
+inline constexpr auto relaxed = std::memory_order_relaxed;
+
 struct board_options {
   uint32_t rank_count = 1;
   uint64_t budget = 0;    // bytes of the node's DRAM for all of its ranks

@@ -7,7 +7,6 @@
 namespace tanada::comex::swap {
 
 using enum rank_state;
-constexpr auto relaxed = std::memory_order_relaxed;
 
 void board::ring_origin(uint32_t origin) noexcept {
   if (origin < rank_count())

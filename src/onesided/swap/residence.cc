@@ -9,7 +9,7 @@
 namespace tanada::comex::swap {
 namespace {
 
-constexpr uint64_t look_ns = 30'000, sleep_ns = 1'000'000, queue_sleep_ns = 10'000'000;
+constexpr uint64_t ready_poll_ns = 30'000;
 
 }  // namespace
 
@@ -144,7 +144,7 @@ bool residence::begin(access what) {
 
 status residence::complete() {
   auto &time = shared_.time();
-  uint64_t const until_ns = time.now_ns() + look_ns;
+  uint64_t const until_ns = time.now_ns() + ready_poll_ns;
   while (!is_complete() && time.now_ns() < until_ns) {
     poll();
     port::spin_pause();

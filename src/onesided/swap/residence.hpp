@@ -118,6 +118,9 @@ class residence {
   }
 
  private:
+  // Timeouts of waits that the agent ends by an alarm: a lost alarm delays a rank by no more.
+  static constexpr uint64_t sleep_ns = 1'000'000, queue_sleep_ns = 10'000'000;
+
   status make_way();
   bool go_bare();
   status come_back();

@@ -7,7 +7,6 @@
 namespace tanada::comex::swap {
 namespace {
 
-constexpr uint64_t sleep_ns = 1'000'000, queue_sleep_ns = 10'000'000;  // whatever concerns it rings
 constexpr uint32_t group_pages = 8;   // that come with one that is touched
 constexpr size_t lent_max = 8;        // groups, until all comes
 constexpr uint64_t touched_a_ns = 8;  // bytes that who works touches: who ran for less time than

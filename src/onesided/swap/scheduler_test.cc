@@ -19,7 +19,7 @@ indices of(const decision::list &list) {
 }
 
 // A node with a budget of 100 bytes.
-struct node {
+struct scheduled_node {
   std::vector<rank_view> ranks;
   node_view settings{.ranks = {},
                      .budget = 100,
@@ -54,7 +54,7 @@ rank_view is_back(uint64_t away, uint64_t since_ns = 1) {
 }
 
 TEST(scheduler, runs_who_is_ready_first_as_slots_allow) {
-  node of_three;
+  scheduled_node of_three;
   of_three.settings.slots = 2;
   for (uint64_t const since : {3, 1, 2})
     of_three.add({.state = ready, .since_ns = since});
@@ -66,7 +66,7 @@ TEST(scheduler, runs_who_is_ready_first_as_slots_allow) {
 }
 
 TEST(scheduler, lets_who_is_here_go_on_without_more) {
-  node full;
+  scheduled_node full;
   full.add(runs(50));
   auto const back = full.add(waits(50));
   full.ranks[back].wants = true;
@@ -76,7 +76,7 @@ TEST(scheduler, lets_who_is_here_go_on_without_more) {
 }
 
 TEST(scheduler, brings_in_what_fits_two_at_a_time) {
-  node roomy;
+  scheduled_node roomy;
   for (uint64_t i = 0; i < 4; i++)
     roomy.add(is_back(25, 9 - i));
   EXPECT_EQ(of(roomy.decide().come), (indices{2, 3}));
@@ -85,7 +85,7 @@ TEST(scheduler, brings_in_what_fits_two_at_a_time) {
 }
 
 TEST(scheduler, sends_away_who_waits_longest_and_no_more_than_needed) {
-  node full;
+  scheduled_node full;
   full.add(runs(40));
   full.add(waits(30, 20));
   full.add(waits(30, 10));
@@ -106,13 +106,13 @@ TEST(scheduler, sends_away_who_waits_longest_and_no_more_than_needed) {
 
 TEST(scheduler, leaves_alone_who_must_stay_and_who_has_just_begun_to_wait) {
   for (auto const kind : {wait_kind::held, wait_kind::served}) {
-    node full;
+    scheduled_node full;
     full.add(runs(50));
     full.ranks[full.add(waits(50))].kind = kind;
     full.add(is_back(50));
     EXPECT_TRUE(full.decide().is_empty());
   }
-  node young;
+  scheduled_node young;
   young.add(runs(50));
   young.add(waits(50, young.settings.now_ns - 50));
   young.add(is_back(50));
@@ -126,7 +126,7 @@ TEST(scheduler, leaves_alone_who_must_stay_and_who_has_just_begun_to_wait) {
 }
 
 TEST(scheduler, lets_nobody_overtake_who_waits_for_room) {
-  node full;
+  scheduled_node full;
   full.add(runs(60));
   full.add(is_back(50, 1));
   full.add(is_back(10, 2));
@@ -134,7 +134,7 @@ TEST(scheduler, lets_nobody_overtake_who_waits_for_room) {
 }
 
 TEST(scheduler, charges_all_that_may_be_touched_of_who_is_here) {
-  node sparse;
+  scheduled_node sparse;
   sparse.add({.state = running, .here = 1, .allocated = 80, .since_ns = 999'000});
   sparse.add(is_back(30));
   EXPECT_TRUE(sparse.decide().is_empty());
@@ -149,7 +149,7 @@ TEST(scheduler, charges_all_that_may_be_touched_of_who_is_here) {
 }
 
 TEST(scheduler, grants_reservations_in_turn) {
-  node full;
+  scheduled_node full;
   full.add(
       {.state = wait, .wants = true, .here = 20, .allocated = 20, .reserve = 40, .since_ns = 5});
   EXPECT_EQ(of(full.decide().admit), (indices{0}));
@@ -160,7 +160,7 @@ TEST(scheduler, grants_reservations_in_turn) {
 }
 
 TEST(scheduler, takes_room_from_who_came_last_when_all_want_more) {
-  node full;
+  scheduled_node full;
   for (uint64_t const since : {3, 1, 2})
     full.add({.state = wait,
               .wants = true,
@@ -183,7 +183,7 @@ TEST(scheduler, takes_room_from_who_came_last_when_all_want_more) {
 }
 
 TEST(scheduler, takes_room_from_who_came_last_when_slots_stay_empty_for_long) {
-  node full;
+  scheduled_node full;
   full.settings.slots = 2;
   auto const busy = full.add(runs(40));
   auto const first = full.add(waits(30, 990'000)), second = full.add(waits(30, 995'000));
@@ -206,7 +206,7 @@ TEST(scheduler, takes_room_from_who_came_last_when_slots_stay_empty_for_long) {
 }
 
 TEST(scheduler, goes_beyond_the_budget_only_when_nothing_else_can_happen) {
-  node full;
+  scheduled_node full;
   full.add(waits(60));
   full.ranks[0].kind = wait_kind::held;
   full.add(is_back(50, full.settings.now_ns - 999));
@@ -223,7 +223,7 @@ TEST(scheduler, goes_beyond_the_budget_only_when_nothing_else_can_happen) {
 
 TEST(scheduler, waits_for_pins_and_the_cache_but_not_for_ever) {
   for (bool const is_pinned : {true, false}) {
-    node full;
+    scheduled_node full;
     full.add(waits(60));
     full.ranks[0].is_pinned = is_pinned;
     full.ranks[0].kind = is_pinned ? wait_kind::others : wait_kind::held;
@@ -238,7 +238,7 @@ TEST(scheduler, waits_for_pins_and_the_cache_but_not_for_ever) {
 }
 
 TEST(scheduler, wants_the_cache_smaller_when_others_need_its_room) {
-  node full;
+  scheduled_node full;
   full.settings.cached = 30;
   full.add(runs(50));
   EXPECT_EQ(full.decide().cache_surplus, 0u);
@@ -249,7 +249,7 @@ TEST(scheduler, wants_the_cache_smaller_when_others_need_its_room) {
 }
 
 TEST(scheduler, asks_who_runs_for_long_to_make_way) {
-  node busy;
+  scheduled_node busy;
   busy.add(runs(50));
   busy.add({.state = ready});
   EXPECT_EQ(busy.decide().ask.count, 0u);
@@ -263,14 +263,14 @@ TEST(scheduler, asks_who_runs_for_long_to_make_way) {
 }
 
 // Its wait began a moment ago, and its memory was let in long ago.
-rank_view polls(uint64_t here, const node &among) {
+rank_view polls(uint64_t here, const scheduled_node &among) {
   auto made = waits(here, among.settings.now_ns - 1);
   made.let_in_ns = among.settings.now_ns - among.settings.room_slice_ns;
   return made;
 }
 
 TEST(scheduler, asks_a_rank_that_polls_by_the_age_of_its_memory) {
-  node busy;
+  scheduled_node busy;
   busy.add(polls(50, busy));
   busy.ranks[0].state = running;
   EXPECT_EQ(busy.decide().ask.count, 0u);
@@ -282,7 +282,7 @@ TEST(scheduler, asks_a_rank_that_polls_by_the_age_of_its_memory) {
 
 TEST(scheduler, sends_away_a_rank_whose_waits_are_all_short) {
   for (bool const is_over : {false, true}) {
-    node busy;
+    scheduled_node busy;
     busy.add(runs(20));
     auto const poller = busy.add(polls(50, busy));
     busy.ranks[poller].wants = is_over;
@@ -303,7 +303,7 @@ TEST(scheduler, sends_away_a_rank_whose_waits_are_all_short) {
 }
 
 TEST(scheduler, keeps_a_rank_that_polls_while_its_memory_is_held) {
-  node busy;
+  scheduled_node busy;
   busy.add(polls(50, busy));
   busy.ranks[0].kind = wait_kind::held;
   busy.ranks[0].wants = true;
@@ -312,7 +312,7 @@ TEST(scheduler, keeps_a_rank_that_polls_while_its_memory_is_held) {
 }
 
 TEST(scheduler, gives_the_slot_of_who_does_not_answer_to_another) {
-  node busy;
+  scheduled_node busy;
   busy.settings.silence_ns = 30'000;
   busy.add(runs(50));
   busy.add({.state = ready});
@@ -326,7 +326,7 @@ TEST(scheduler, gives_the_slot_of_who_does_not_answer_to_another) {
 }
 
 TEST(scheduler, leaves_alone_what_others_touch) {
-  node full;
+  scheduled_node full;
   full.add(runs(40));
   full.ranks[full.add(waits(30, 10))].is_pinned = true;
   full.add(waits(30, 20));

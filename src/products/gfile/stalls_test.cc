@@ -14,9 +14,9 @@
 namespace tanada::gfile {
 namespace {
 
-constexpr uint32_t page_size = 4096;
+constexpr uint32_t stalled_page_size = 4096;
 constexpr uint32_t frame_count = 64;
-constexpr uint64_t page_count = 100'000;  // of each file
+constexpr uint64_t stalled_page_count = 100'000;  // of each file
 
 // The core only tells stores apart.
 class named_store final : public port::store {
@@ -60,7 +60,8 @@ class stalled_store : public testing::Test {
     for (auto &made : outbox()) {
       port::store_completion done;
       done.file = file + 1;
-      done.stat = {.size = page_count * page_size, .version = 1, .version_settled = true};
+      done.stat = {
+          .size = stalled_page_count * stalled_page_size, .version = 1, .version_settled = true};
       core_.on_completion(std::move(made), std::move(done));
     }
     return file;
@@ -103,7 +104,7 @@ class stalled_store : public testing::Test {
           opened.push_back(each->body.url);
         port::store_completion done;
         done.file = 100 + opened.size();
-        done.stat = {.size = page_size, .version = 1, .version_settled = true};
+        done.stat = {.size = stalled_page_size, .version = 1, .version_settled = true};
         core_.on_completion(std::move(each), std::move(done));
       }
     }
@@ -117,7 +118,7 @@ class stalled_store : public testing::Test {
   // Pages of a file that lie in the set of the host tier.
   std::vector<uint64_t> pages_of_set(uint32_t file, uint32_t set, size_t count) const {
     std::vector<uint64_t> pages;
-    for (uint64_t page = 0; pages.size() < count && page < page_count;
+    for (uint64_t page = 0; pages.size() < count && page < stalled_page_count;
          page += 64)  // no run, so nothing is read ahead
       if (table_.set_of(tier::page_key(file + 1, page)) == set)
         pages.push_back(page);  // keys are given in order
@@ -155,10 +156,10 @@ class stalled_store : public testing::Test {
   std::unique_ptr<std::byte[]> memory_ = std::make_unique<std::byte[]>(65536);
   host_table const table_ =
       tier::table_over<simt::scope::system>(memory_.get(), shape_, tier::replacement::lru);
-  std::vector<u8> frames_ = std::vector<u8>(size_t(frame_count) * page_size);
+  std::vector<u8> frames_ = std::vector<u8>(size_t(frame_count) * stalled_page_size);
   static core_options options() {
     core_options made;
-    made.page_size = page_size;
+    made.page_size = stalled_page_size;
     made.page_shift = 12;
     made.file_count_max = 8;
     return made;

@@ -10,8 +10,6 @@ namespace tanada::o2g {
 
 namespace {
 
-using operation = atomic_operation;
-
 template <class T>
 struct is_complex : std::false_type {};
 template <class T>
@@ -26,36 +24,36 @@ concept ordered = std::is_arithmetic_v<T>;
 
 // What stands in memory after the operation; `old` where nothing is stored.
 template <class T>
-T result_of(operation what, T old, T operand, T compared) {
+T result_of(atomic_operation what, T old, T operand, T compared) {
   switch (what) {
-    case operation::sum: return T(wide<T>(old) + wide<T>(operand));
-    case operation::product: return T(wide<T>(old) * wide<T>(operand));
-    case operation::logical_or: return T(old != T{} || operand != T{});
-    case operation::logical_and: return T(old != T{} && operand != T{});
-    case operation::logical_xor: return T((old != T{}) != (operand != T{}));
-    case operation::read: return old;
-    case operation::write: return operand;
-    case operation::compare_swap: return compared == old ? operand : old;
-    case operation::compare_swap_unequal: return compared != old ? operand : old;
+    case atomic_operation::sum: return T(wide<T>(old) + wide<T>(operand));
+    case atomic_operation::product: return T(wide<T>(old) * wide<T>(operand));
+    case atomic_operation::logical_or: return T(old != T{} || operand != T{});
+    case atomic_operation::logical_and: return T(old != T{} && operand != T{});
+    case atomic_operation::logical_xor: return T((old != T{}) != (operand != T{}));
+    case atomic_operation::read: return old;
+    case atomic_operation::write: return operand;
+    case atomic_operation::compare_swap: return compared == old ? operand : old;
+    case atomic_operation::compare_swap_unequal: return compared != old ? operand : old;
     default: break;
   }
   if constexpr (ordered<T>) {
     switch (what) {
-      case operation::min: return operand < old ? operand : old;
-      case operation::max: return operand > old ? operand : old;
-      case operation::compare_swap_less_equal: return compared <= old ? operand : old;
-      case operation::compare_swap_less: return compared < old ? operand : old;
-      case operation::compare_swap_greater_equal: return compared >= old ? operand : old;
-      case operation::compare_swap_greater: return compared > old ? operand : old;
+      case atomic_operation::min: return operand < old ? operand : old;
+      case atomic_operation::max: return operand > old ? operand : old;
+      case atomic_operation::compare_swap_less_equal: return compared <= old ? operand : old;
+      case atomic_operation::compare_swap_less: return compared < old ? operand : old;
+      case atomic_operation::compare_swap_greater_equal: return compared >= old ? operand : old;
+      case atomic_operation::compare_swap_greater: return compared > old ? operand : old;
       default: break;
     }
   }
   if constexpr (std::integral<T>) {
     switch (what) {
-      case operation::bit_or: return T(old | operand);
-      case operation::bit_and: return T(old & operand);
-      case operation::bit_xor: return T(old ^ operand);
-      case operation::masked_swap: return T((operand & compared) | (old & T(~compared)));
+      case atomic_operation::bit_or: return T(old | operand);
+      case atomic_operation::bit_and: return T(old & operand);
+      case atomic_operation::bit_xor: return T(old ^ operand);
+      case atomic_operation::masked_swap: return T((operand & compared) | (old & T(~compared)));
       default: break;
     }
   }
@@ -81,7 +79,7 @@ void apply(const atomic_arguments &arguments, T *target, size_t count) {
       __atomic_load(&target[i], &old, __ATOMIC_ACQUIRE);
       for (;;) {
         T stored = result_of(arguments.operation, old, operand, compared);
-        if (arguments.operation == operation::read)
+        if (arguments.operation == atomic_operation::read)
           break;
         if (__atomic_compare_exchange(&target[i], &old, &stored, false, __ATOMIC_ACQ_REL,
                                       __ATOMIC_ACQUIRE))
@@ -125,22 +123,23 @@ size_t size_of(atomic_type type) noexcept {
 }
 
 bool needs_compared(atomic_operation what) noexcept {
-  return what >= operation::compare_swap;
+  return what >= atomic_operation::compare_swap;
 }
 
 bool is_supported(atomic_type type, atomic_operation what) noexcept {
-  bool const needs_order =
-      what == operation::min || what == operation::max ||
-      (what >= operation::compare_swap_less_equal && what <= operation::compare_swap_greater);
-  bool const needs_bits = what == operation::bit_or || what == operation::bit_and ||
-                          what == operation::bit_xor || what == operation::masked_swap;
+  bool const needs_order = what == atomic_operation::min || what == atomic_operation::max ||
+                           (what >= atomic_operation::compare_swap_less_equal &&
+                            what <= atomic_operation::compare_swap_greater);
+  bool const needs_bits = what == atomic_operation::bit_or || what == atomic_operation::bit_and ||
+                          what == atomic_operation::bit_xor ||
+                          what == atomic_operation::masked_swap;
   return with_type(type, [&]<class T>() {
     return (!needs_order || ordered<T>) && (!needs_bits || std::integral<T>);
   });
 }
 
 status atomic_apply(const atomic_arguments &arguments, std::byte *target, size_t count) {
-  bool const is_read = arguments.operation == operation::read;
+  bool const is_read = arguments.operation == atomic_operation::read;
   return with_type(arguments.type, [&]<class T>() {
     size_t const size = count * sizeof(T);
     bool const fits =

@@ -5,11 +5,10 @@
 #include <unistd.h>
 
 #include "core/base/log.hpp"
+#include "products/poold/testing/sizes.hpp"
 
 namespace tanada::poold {
 namespace {
-
-constexpr uint64_t mib = 1 << 20;
 
 class catalog_namespaces : public testing::Test {
  protected:

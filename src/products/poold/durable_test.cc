@@ -12,13 +12,12 @@
 #include <map>
 
 #include "core/base/log.hpp"
+#include "products/poold/testing/sizes.hpp"
 #include "sim/clock.hpp"
 #include "sim/store.hpp"
 
 namespace tanada::poold {
 namespace {
-
-constexpr uint64_t mib = 1 << 20;
 
 class pool_durable : public testing::Test {
  protected:

@@ -17,7 +17,7 @@ constexpr uint32_t out_count_max = 16;  // operations of one transfer under way,
 constexpr uint32_t message_count_max = 64;  // under way: to addresses where nobody answers, maybe
 constexpr uint64_t idle_ns = 1'000'000'000;
 
-uint64_t now() {
+uint64_t monotonic_now() {
   return port::monotonic_clock().now_ns();
 }
 
@@ -125,7 +125,7 @@ void mover::take_work() {
   for (transfer &one : arrived) {
     running made;
     made.what = std::move(one);
-    made.deadline_ns = port::deadline_after(now(), made.what.timeout_ns);
+    made.deadline_ns = port::deadline_after(monotonic_now(), made.what.timeout_ns);
     auto const known = peers_.find(made.what.peer);
     if (made.what.peer.empty()) {
       made.code = status::canceled;
@@ -145,7 +145,7 @@ void mover::take_work() {
 
 // False: nothing more can be posted now.
 bool mover::post_some(uint64_t number, running &one) {
-  if (one.is_message() && !one.is_posted() && now() >= one.deadline_ns)
+  if (one.is_message() && !one.is_posted() && monotonic_now() >= one.deadline_ns)
     one.code = status::timed_out;
   if (one.is_message() && message_count_ == message_count_max)
     return true;  // it waits for its turn
@@ -159,8 +159,8 @@ bool mover::post_some(uint64_t number, running &one) {
     op.peer = one.peer;
     op.remote = one.what.remote;
     op.offset = one.what.offset + one.posted;
-    op.deadline_ns =
-        one.is_message() ? one.deadline_ns : port::deadline_after(now(), one.what.timeout_ns);
+    op.deadline_ns = one.is_message() ? one.deadline_ns
+                                      : port::deadline_after(monotonic_now(), one.what.timeout_ns);
     status const code = endpoint_->post(op);
     if (code == status::again)
       return false;
@@ -229,7 +229,7 @@ void mover::run() {
         continue;
     }
     if (!moved)
-      (void)endpoint_->wait(now() + idle_ns);
+      (void)endpoint_->wait(monotonic_now() + idle_ns);
   }
   // Nothing of the pool may be in use once this has ended.
   std::unique_ptr<port::fabric_endpoint> closing;

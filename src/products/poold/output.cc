@@ -7,7 +7,7 @@
 namespace tanada::poold {
 namespace {
 
-constexpr size_t part_count_max = 64;           // of one send
+constexpr size_t send_part_count_max = 64;      // of one send
 constexpr uint64_t joined_size_max = 64 << 10;  // frames are joined up to here
 
 }  // namespace
@@ -38,12 +38,12 @@ void output::add(std::vector<std::byte> frame, std::vector<iovec> parts, object_
 
 // Of items up to the next one that has a descriptor, which must be the first of its send.
 size_t output::gather(std::vector<iovec> &parts, uint64_t budget) const {
-  for (size_t i = 0; i < items_.size() && parts.size() < part_count_max && budget > 0; i++) {
+  for (size_t i = 0; i < items_.size() && parts.size() < send_part_count_max && budget > 0; i++) {
     const item &one = items_[i];
     if (i > 0 && one.descriptor >= 0)
       break;
     auto const take = [&](void *addr, uint64_t size) {
-      if (size == 0 || budget == 0 || parts.size() == part_count_max)
+      if (size == 0 || budget == 0 || parts.size() == send_part_count_max)
         return;
       parts.push_back({addr, std::min(size, budget)});
       budget -= parts.back().iov_len;

@@ -19,8 +19,8 @@ using wire::decode;
 namespace {
 
 constexpr size_t list_size_max =
-    body_size_max - name_size_max - 1024;  // bytes of entries in one answer
-constexpr size_t part_count_max = 65536;   // pieces of memory of one answer
+    body_size_max - name_size_max - 1024;        // bytes of entries in one answer
+constexpr size_t answer_part_count_max = 65536;  // pieces of memory of one answer
 
 // The end of the furthest range; overflow: one lies outside what an object may be.
 result<uint64_t> end_of(const std::vector<range> &ranges, uint64_t &total) {
@@ -254,7 +254,7 @@ status session::end_read(byte_job &job) {
   std::vector<iovec> parts;
   for (const range &one : ranges) {
     from->parts_of(one.offset, one.size, parts);
-    if (parts.size() > part_count_max)
+    if (parts.size() > answer_part_count_max)
       return status::too_big;
   }
   answer(empty_message{}, std::move(parts), from);

@@ -22,7 +22,7 @@ constexpr size_t buffer_size = 128 << 10;
 static_assert(buffer_size > sizeof(frame) + body_size_max);
 constexpr size_t early_body_size_max = small_buffer_size - sizeof(frame);
 constexpr uint64_t rest_after_ns = 5'000'000'000;
-constexpr size_t part_count_max = 32;               // of one receive
+constexpr size_t receive_part_count_max = 32;       // of one receive
 constexpr uint64_t mapped_reads_per_ns_max = 1000;  // bytes that a client may say it copied: 1 TB/s
 constexpr uint64_t mapped_reads_ns_max = 3'600'000'000'000;  // for an hour at most
 
@@ -197,10 +197,10 @@ status session::receive(uint64_t &moved, bool &drained) {
     in_end_ -= in_begin_;
     in_begin_ = 0;
   }
-  iovec parts[part_count_max + 1];
+  iovec parts[receive_part_count_max + 1];
   size_t count = 0;
   uint64_t wanted = 0, room = 0;  // of the data's place; of all parts
-  for (size_t i = sink_.part; i < sink_.parts.size() && count < part_count_max; i++) {
+  for (size_t i = sink_.part; i < sink_.parts.size() && count < receive_part_count_max; i++) {
     parts[count++] = sink_.parts[i];
     wanted += sink_.parts[i].iov_len;
   }

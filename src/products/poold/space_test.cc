@@ -10,13 +10,12 @@
 #include <utility>
 
 #include "products/poold/object.hpp"
+#include "products/poold/testing/sizes.hpp"
 #include "seams/os/huge_pages.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::poold {
 namespace {
-
-constexpr uint64_t mib = 1 << 20;
 
 std::unique_ptr<space> made(uint64_t capacity = 16 * mib) {
   auto all = space::create({.capacity = capacity, .segment_size = 2 * mib});

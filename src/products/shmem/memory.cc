@@ -149,7 +149,7 @@ void *reallocate(const char *call, void *piece, size_t size) {
 }
 
 // More than there can be is what the heap does not have.
-size_t product(size_t count, size_t size) {
+size_t size_of_array(size_t count, size_t size) {
   size_t total = 0;
   return __builtin_mul_overflow(count, size, &total) ? SIZE_MAX : total;
 }
@@ -168,7 +168,7 @@ using namespace tanada::shmem;
 SHMEM_DEFINE(void *, shmem_malloc, (size_t size),
              { return allocate(call, size, symmetric_heap::granule, false); })
 SHMEM_DEFINE(void *, shmem_calloc, (size_t count, size_t size),
-             { return allocate(call, product(count, size), symmetric_heap::granule, true); })
+             { return allocate(call, size_of_array(count, size), symmetric_heap::granule, true); })
 SHMEM_DEFINE(void *, shmem_align, (size_t alignment, size_t size),
              { return allocate(call, size, checked_alignment(call, alignment), false); })
 SHMEM_DEFINE(void *, shmem_realloc, (void *ptr, size_t size),
@@ -192,7 +192,7 @@ SHMEM_DEFINE(void, shfree, (void *ptr), { release(call, ptr); })
 SHMEM_DEFINE(void *, shmemg_malloc, (size_t size),
              { return allocate_device(call, size, device_alignment, false); })
 SHMEM_DEFINE(void *, shmemg_calloc, (size_t count, size_t size),
-             { return allocate_device(call, product(count, size), device_alignment, true); })
+             { return allocate_device(call, size_of_array(count, size), device_alignment, true); })
 SHMEM_DEFINE(void *, shmemg_align, (size_t alignment, size_t size),
              { return allocate_device(call, size, checked_alignment(call, alignment), false); })
 SHMEM_DEFINE(int, shmemx_device_kind, (void), {

@@ -57,7 +57,7 @@ struct waited {
   uint64_t threshold, errors;
 };
 
-bool is_ready(void *argument) {
+bool has_reached(void *argument) {
   auto const &wait = *static_cast<waited *>(argument);
   return wait.at.value.load() >= wait.threshold || wait.at.errors.load() != wait.errors;
 }
@@ -66,7 +66,7 @@ int counter_wait(fid_cntr *id, uint64_t threshold, int timeout_ms) {
   counter &at = of_id(id);
   waited wait{at, threshold, at.errors};
   bool const is_reached =
-      at.value >= threshold || at.waiting.wait(deadline_of(timeout_ms), is_ready, &wait);
+      at.value >= threshold || at.waiting.wait(deadline_of(timeout_ms), has_reached, &wait);
   if (at.errors != wait.errors)
     return -FI_EAVAIL;
   return is_reached ? 0 : -FI_ETIMEDOUT;

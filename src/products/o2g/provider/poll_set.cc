@@ -33,7 +33,7 @@ std::atomic<int> *users_of(fid *id) {
   }
 }
 
-bool has_news(fid *id) {
+bool has_member_news(fid *id) {
   if (id->fclass == FI_CLASS_CQ) {
     auto &queue = *reinterpret_cast<completion_queue *>(id);
     queue.waiting.drive(false);  // the set's mutex is held
@@ -63,7 +63,7 @@ int poll_set_poll(fid_poll *id, void **contexts, int count) {
   lock_guard const lock{set.mutex};
   int found = 0;
   for (fid *const each : set.members)
-    if (found < count && has_news(each))
+    if (found < count && has_member_news(each))
       contexts[found++] = each->context;
   return found;
 }

@@ -12,7 +12,7 @@
 namespace tanada::o2g::provider {
 namespace {
 
-fi_context contexts[4];
+fi_context wait_contexts[4];
 
 constexpr int timeout_ms = 20'000;
 
@@ -23,7 +23,7 @@ void sleep_ms(int count) {
 TEST(waits, end_when_a_message_comes) {
   side a{{.wait = FI_WAIT_UNSPEC}}, b{{.wait = FI_WAIT_UNSPEC}};
   char got = 0;
-  ASSERT_EQ(fi_recv(b.ep, &got, 1, nullptr, FI_ADDR_UNSPEC, &contexts[0]), 0);
+  ASSERT_EQ(fi_recv(b.ep, &got, 1, nullptr, FI_ADDR_UNSPEC, &wait_contexts[0]), 0);
   std::thread sender{[&] {
     sleep_ms(30);
     EXPECT_EQ(fi_inject(a.ep, "x", 1, a.number_of(b)), 0);
@@ -59,7 +59,7 @@ TEST(waits, end_by_a_signal_or_by_what_another_thread_does) {
   // A message to oneself is complete when the call returns: nobody drives for it.
   char got = 0;
   fi_addr_t const self = a.number_of(a);
-  ASSERT_EQ(fi_recv(a.ep, &got, 1, nullptr, FI_ADDR_UNSPEC, &contexts[0]), 0);
+  ASSERT_EQ(fi_recv(a.ep, &got, 1, nullptr, FI_ADDR_UNSPEC, &wait_contexts[0]), 0);
   other = in_a_while([&] { EXPECT_EQ(fi_inject(a.ep, "x", 1, self), 0); });
   EXPECT_EQ(fi_cq_sread(a.queue, &entry, 1, nullptr, timeout_ms), 1);
   other.join();
@@ -87,7 +87,7 @@ TEST(waits, for_a_region_end_when_it_is_written) {
       std::thread writer{[&] {
         sleep_ms(20);
         EXPECT_EQ(fi_inject_write(a.ep, &round, 8, to, 8, 9), 0);
-        EXPECT_EQ(fi_read(a.ep, &fetched, 8, nullptr, to, 8, 9, &contexts[0]), 0);
+        EXPECT_EQ(fi_read(a.ep, &fetched, 8, nullptr, to, 8, 9, &wait_contexts[0]), 0);
       }};
       if (how == FI_WAIT_FD) {
         int descriptor = -1;
@@ -120,7 +120,7 @@ TEST(waits, by_descriptor_wake_when_bytes_come_and_only_then) {
   int often = 0;  // rounds of many looks: one may fall between an entry and its counter on a busy
                   // machine, not each
   for (int round = 0; round < 20; round++) {
-    ASSERT_EQ(fi_recv(b.ep, &got, 1, nullptr, FI_ADDR_UNSPEC, &contexts[0]), 0);
+    ASSERT_EQ(fi_recv(b.ep, &got, 1, nullptr, FI_ADDR_UNSPEC, &wait_contexts[0]), 0);
     std::thread sender{[&] {
       sleep_ms(2);
       EXPECT_EQ(fi_inject(a.ep, "x", 1, to), 0);
@@ -145,7 +145,7 @@ TEST(waits, by_descriptor_wake_when_bytes_come_and_only_then) {
       sleeps++;
     }
     often += sleeps >= 10;
-    EXPECT_EQ(entry.op_context, &contexts[0]);
+    EXPECT_EQ(entry.op_context, &wait_contexts[0]);
     sender.join();
   }
   EXPECT_LT(often, 10);
@@ -160,7 +160,7 @@ TEST(waits, keep_nobody_from_joining_the_queue) {
   std::thread waiter{[&] {
     fi_cq_tagged_entry entry{};
     EXPECT_EQ(fi_cq_sread(a.queue, &entry, 1, nullptr, timeout_ms), 1);
-    EXPECT_EQ(entry.op_context, &contexts[2]);
+    EXPECT_EQ(entry.op_context, &wait_contexts[2]);
   }};
   sleep_ms(20);
   fid_ep *second = nullptr;
@@ -170,7 +170,7 @@ TEST(waits, keep_nobody_from_joining_the_queue) {
   EXPECT_EQ(fi_close(&a.queue->fid), -FI_EBUSY);
   ASSERT_EQ(fi_enable(second), 0);
   char got = 0;
-  ASSERT_EQ(fi_recv(second, &got, 1, nullptr, FI_ADDR_UNSPEC, &contexts[2]), 0);
+  ASSERT_EQ(fi_recv(second, &got, 1, nullptr, FI_ADDR_UNSPEC, &wait_contexts[2]), 0);
   std::array<char, 64> name{};
   size_t size = name.size();
   ASSERT_EQ(fi_getname(&second->fid, name.data(), &size), 0);
@@ -195,7 +195,7 @@ TEST(poll_sets, name_those_that_have_something) {
   EXPECT_EQ(fi_poll(set, found, 4), 0);
   char got = 0;
   fi_addr_t const self = a.number_of(a);
-  ASSERT_EQ(fi_recv(a.ep, &got, 1, nullptr, FI_ADDR_UNSPEC, &contexts[0]), 0);
+  ASSERT_EQ(fi_recv(a.ep, &got, 1, nullptr, FI_ADDR_UNSPEC, &wait_contexts[0]), 0);
   ASSERT_EQ(fi_inject(a.ep, "x", 1, self), 0);
   EXPECT_EQ(fi_poll(set, found, 4), 2);
   EXPECT_EQ(found[0], &queue_mark);
@@ -255,8 +255,8 @@ TEST(closing, with_transfers_on_their_way_drops_them) {
     side a;
     fi_addr_t const to = a.number_of(b);
     for (int i = 0; i < 4; i++)
-      ASSERT_EQ(fi_tsend(a.ep, large.data(), large.size(), nullptr, to, 1, &contexts[0]), 0);
-    ASSERT_EQ(fi_trecv(a.ep, large.data(), 8, nullptr, FI_ADDR_UNSPEC, 2, 0, &contexts[1]), 0);
+      ASSERT_EQ(fi_tsend(a.ep, large.data(), large.size(), nullptr, to, 1, &wait_contexts[0]), 0);
+    ASSERT_EQ(fi_trecv(a.ep, large.data(), 8, nullptr, FI_ADDR_UNSPEC, 2, 0, &wait_contexts[1]), 0);
     sleep_ms(2);
     a.close_endpoint();
     fi_cq_tagged_entry entry{};
@@ -266,11 +266,11 @@ TEST(closing, with_transfers_on_their_way_drops_them) {
   // The other side goes on, and hears of a peer that is gone when it talks to it.
   side c;
   char got = 0;
-  ASSERT_EQ(fi_trecv(b.ep, &got, 1, nullptr, FI_ADDR_UNSPEC, 7, 0, &contexts[2]), 0);
+  ASSERT_EQ(fi_trecv(b.ep, &got, 1, nullptr, FI_ADDR_UNSPEC, 7, 0, &wait_contexts[2]), 0);
   ASSERT_EQ(fi_tinject(c.ep, "x", 1, c.number_of(b), 7), 0);
   fi_cq_tagged_entry entry{};
   ASSERT_EQ(read_one(b, entry, {&c}), 1);
-  EXPECT_EQ(entry.op_context, &contexts[2]);
+  EXPECT_EQ(entry.op_context, &wait_contexts[2]);
 }
 
 TEST(forks, leave_the_endpoint_to_the_parent) {
@@ -283,7 +283,7 @@ TEST(forks, leave_the_endpoint_to_the_parent) {
     ASSERT_GE(child, 0);
     if (child == 0)
       _exit(0);
-    ASSERT_EQ(fi_recv(b.ep, &got, 1, nullptr, FI_ADDR_UNSPEC, &contexts[0]), 0);
+    ASSERT_EQ(fi_recv(b.ep, &got, 1, nullptr, FI_ADDR_UNSPEC, &wait_contexts[0]), 0);
     ASSERT_EQ(fi_inject(a.ep, "x", 1, to), 0);
     ASSERT_EQ(read_one(b, entry, {&a}), 1);
     int how = 0;

@@ -10,14 +10,14 @@ namespace {
 
 enum class way { read, write, inject };  // inject: a write that is not heard of again
 
-struct asked {
+struct remote_operation {
   std::span<const iovec> parts{};
   fi_addr_t peer = FI_ADDR_UNSPEC;
   uint64_t address = 0, key = 0, data = 0, flags = 0;
   void *context = nullptr;
 };
 
-ssize_t transfer(fid_ep *id, const asked &what, way how) {
+ssize_t transfer(fid_ep *id, const remote_operation &what, way how) {
   endpoint &from = endpoint::of(id);
   if (from.speaker == nullptr)
     return -FI_EOPBADSTATE;
@@ -43,7 +43,7 @@ ssize_t transfer(fid_ep *id, const asked &what, way how) {
                                    : from.speaker->post_put(request));
 }
 
-ssize_t transfer_one(fid_ep *id, const void *buffer, size_t size, asked what, way how) {
+ssize_t transfer_one(fid_ep *id, const void *buffer, size_t size, remote_operation what, way how) {
   iovec const part = part_of(buffer, size);
   what.parts = {&part, 1};
   return transfer(id, what, how);

@@ -9,7 +9,7 @@ namespace tanada::o2g::provider {
 namespace {
 
 // What all forms of a call come down to.
-struct asked {
+struct message_operation {
   std::span<const iovec> parts;
   fi_addr_t peer = FI_ADDR_UNSPEC;
   uint64_t tag = 0, ignore = 0, data = 0, flags = 0;
@@ -22,7 +22,7 @@ void *owner_of(bool wants_entry, bool takes_many = false) {
                                   (takes_many ? owner_takes_many : 0));
 }
 
-ssize_t send(fid_ep *id, const asked &what, bool is_unheard = false) {
+ssize_t send(fid_ep *id, const message_operation &what, bool is_unheard = false) {
   endpoint &from = endpoint::of(id);
   if (from.speaker == nullptr)
     return -FI_EOPBADSTATE;
@@ -45,7 +45,7 @@ ssize_t send(fid_ep *id, const asked &what, bool is_unheard = false) {
   return error_of(from.speaker->post_send(request));
 }
 
-ssize_t receive(fid_ep *id, const asked &what) {
+ssize_t receive(fid_ep *id, const message_operation &what) {
   endpoint &at = endpoint::of(id);
   if (at.speaker == nullptr)
     return -FI_EOPBADSTATE;

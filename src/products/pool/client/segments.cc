@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t page_size = 4096;
 constexpr uint64_t segment_size_max = uint64_t{1} << 40;
-constexpr uint64_t populate_size = port::huge_page_size;
+constexpr uint64_t segment_populate_size = port::huge_page_size;
 
 }  // namespace
 
@@ -96,7 +96,7 @@ result<segments::mapping *> segments::add(uint32_t segment, lent_segment lent) {
   made->used_tick = ++tick_;
   if (about.size < small_size)
     small_count_++;
-  made->populated.resize((about.size + populate_size - 1) / populate_size);
+  made->populated.resize((about.size + segment_populate_size - 1) / segment_populate_size);
   auto &kept = mapped_[segment];
   kept = std::move(made);
   return kept.get();
@@ -106,12 +106,12 @@ result<segments::mapping *> segments::add(uint32_t segment, lent_segment lent) {
 void segments::mapping::populate(uint64_t offset, uint64_t length) {
   if (length == 0)
     return;
-  for (uint64_t unit = offset / populate_size; unit <= (offset + length - 1) / populate_size;
-       unit++) {
+  for (uint64_t unit = offset / segment_populate_size;
+       unit <= (offset + length - 1) / segment_populate_size; unit++) {
     if (populated[unit])
       continue;
-    uint64_t const begin = unit * populate_size;
-    port::populate_file_part(addr + begin, std::min(populate_size, size - begin), writable);
+    uint64_t const begin = unit * segment_populate_size;
+    port::populate_file_part(addr + begin, std::min(segment_populate_size, size - begin), writable);
     populated[unit] = true;
   }
 }

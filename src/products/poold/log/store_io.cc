@@ -5,7 +5,7 @@
 namespace tanada::pool {
 namespace {
 
-constexpr uint64_t nap_ns = 20'000;  // of whoever waits for one operation
+constexpr uint64_t io_nap_ns = 20'000;  // of whoever waits for one operation
 
 }  // namespace
 
@@ -61,7 +61,7 @@ store_io::completion store_io::perform(port::store_op op) {
   });
   while (!complete) {
     if (poll() == 0)
-      clock_.sleep_ns(nap_ns);
+      clock_.sleep_ns(io_nap_ns);
   }
   return answer;
 }

@@ -6,7 +6,7 @@ namespace tanada::shmem {
 namespace {
 
 // A departure in a word: zero is none.
-uint64_t word_of(uint64_t count, departure_kind kind) noexcept {
+uint64_t departure_word(uint64_t count, departure_kind kind) noexcept {
   return count << 2 | (kind == departure_kind::exit ? 2u : 0u) | 1u;
 }
 uint64_t count_of(uint64_t word) noexcept {
@@ -28,7 +28,7 @@ void departures::announce(departure_kind kind, const std::vector<membership> &te
   static_cast<void>(by_.context->quiet());
   // Atomic: others, who know of an earlier departure, may read the word now.
   for (auto const &each : teams) {
-    uint64_t const word = word_of(each.entered, kind);
+    uint64_t const word = departure_word(each.entered, kind);
     uint64_t *const own = layout_.departures_of(by_.job->control(), each.slot) + me;
     for (pgas::pe_index const pe : each.members->pes) {
       if (pe != me)
@@ -63,7 +63,7 @@ std::optional<departure> departures::departure_of(pgas::pe_index pe, size_t slot
 }
 
 void departures::report(const departure &reason) noexcept {
-  reported_ = word_of(uint64_t(reason.pe), reason.kind);
+  reported_ = departure_word(uint64_t(reason.pe), reason.kind);
 }
 
 std::optional<departure> departures::reported() const noexcept {

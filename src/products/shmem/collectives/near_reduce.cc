@@ -7,10 +7,10 @@ namespace tanada::shmem {
 namespace {
 
 // A piece of a slice stays in the processor's first cache while it is combined and handed to all.
-constexpr size_t piece_size = size_t{8} << 10;
+constexpr size_t near_piece_size = size_t{8} << 10;
 
 struct alignas(cache_line) piece_buffer {
-  std::byte bytes[piece_size];
+  std::byte bytes[near_piece_size];
 };
 
 }  // namespace
@@ -48,7 +48,7 @@ status near_group::reduce(const reduction &what, void *target, const void *sourc
 // target may be one.
 status near_group::reduce_slice(const reduction &what, void *target, const void *source,
                                 part mine) {
-  size_t const piece_count = piece_size / what.size;
+  size_t const piece_count = near_piece_size / what.size;
   piece_buffer piece;
   for (size_t done = 0; done < mine.count; done += piece_count) {
     size_t const count = std::min(piece_count, mine.count - done), size = count * what.size;
@@ -104,7 +104,7 @@ status near_group::scan(const reduction &what, scan_kind kind, void *target, con
 // its target is written.
 status near_group::scan_slice(const reduction &what, scan_kind kind, void *target,
                               const void *source, part mine) {
-  size_t const piece_count = piece_size / what.size;
+  size_t const piece_count = near_piece_size / what.size;
   piece_buffer prefix, given;
   for (size_t done = 0; done < mine.count; done += piece_count) {
     size_t const count = std::min(piece_count, mine.count - done), size = count * what.size;

@@ -8,7 +8,7 @@ namespace tanada::shmem {
 namespace {
 
 // How long all must be seen waiting. The proof needs no time, but assumes that networks deliver.
-constexpr uint64_t patience_ns = 2'000'000'000;
+constexpr uint64_t stall_patience_ns = 2'000'000'000;
 constexpr size_t described_count_max = 8;
 
 bool is_waiting(uint64_t number) noexcept {
@@ -106,7 +106,7 @@ bool stall_detector::is_proof(std::vector<observation> now) {
   };
   if (!std::ranges::equal(now, first_, has_looked))
     return false;
-  if (by_.job->time().now_ns() - since_ns_ < patience_ns)
+  if (by_.job->time().now_ns() - since_ns_ < stall_patience_ns)
     return false;
   note_stall(now);
   return true;
