@@ -308,6 +308,25 @@ def uninstall(prefix, root=""):
     )
 
 
+def test_what_another_version_left_is_removed(build_folder, tmp_path):
+    """Its headers are found under their old names, and its plugins are loaded, as long as they are there."""
+    prefix = tmp_path / "some where"
+    run("cmake", "--install", build_folder, "--prefix", prefix)
+    old = prefix / "include/tanada/device/impl/gfile/view.hpp"
+    plugin = prefix / "lib/tanada/old/libtanada_store_old.so"
+    theirs = prefix / "lib/tanada/theirs.so"
+    for path in (old, plugin, theirs):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    listed = prefix / "share/tanada/installed-files.txt"
+    listed.write_text(listed.read_text() + f"{plugin.relative_to(prefix)}\n")
+    before = {path for path in prefix.rglob("*") if path.is_file()}
+    run("cmake", "--install", build_folder, "--prefix", prefix)
+    after = {path for path in prefix.rglob("*") if path.is_file()}
+    assert before - after == {old, plugin} and not after - before
+    assert not (prefix / "include/tanada/device/impl").exists() and not plugin.parent.exists()
+
+
 def test_uninstall_leaves_nothing_but_what_others_put_there(build_folder, tmp_path):
     prefix = tmp_path / "some where"
     run("cmake", "--install", build_folder, "--prefix", prefix)
