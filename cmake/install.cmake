@@ -39,6 +39,16 @@ if(TARGET comex)
   install(DIRECTORY include/compat/comex/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/comex)
 endif()
 
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# Those that need nothing but what is installed. The others draw pictures by a library of this tree, or are programs of Global Arrays.
+set(examples_folder ${CMAKE_INSTALL_DATADIR}/tanada/examples)
+foreach(name common lbm o2g pool python shmem stencil2d string_match twice vector_add)
+  install(DIRECTORY examples/${name} DESTINATION ${examples_folder}
+    FILES_MATCHING REGEX "\\.(c|cc|cu|h|hpp|py)$" PATTERN ga_program.h EXCLUDE)
+endforeach()
+install(FILES examples/installed.cmake DESTINATION ${examples_folder} RENAME CMakeLists.txt)
+
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tanada)
 configure_package_config_file(cmake/tanadaConfig.cmake.in ${PROJECT_BINARY_DIR}/tanadaConfig.cmake
   INSTALL_DESTINATION ${package_folder} NO_SET_AND_CHECK_MACRO)

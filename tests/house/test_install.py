@@ -1,5 +1,6 @@
 """An installed tree must be enough: C, kernels on the host executor, pkg-config, and nvcc where it is."""
 
+import array
 import os
 import pathlib
 import shutil
@@ -325,6 +326,41 @@ def test_what_another_version_left_is_removed(build_folder, tmp_path):
     after = {path for path in prefix.rglob("*") if path.is_file()}
     assert before - after == {old, plugin} and not after - before
     assert not (prefix / "include/tanada/device/impl").exists() and not plugin.parent.exists()
+
+
+def test_licence_and_manual_pages_are_installed(installed):
+    assert (installed / "share/doc/tanada/LICENSE").is_file()
+    pages = {path.name for path in (installed / "share/man").rglob("*.[17]")}
+    commands = {f"{path.name}.1" for path in (installed / "bin").iterdir()}
+    assert commands <= pages
+    assert {f"tanada-{name}.7" for name in ("comex", "gfile", "o2g", "pool", "shmem")} <= pages
+    text = (installed / "share/man/man1/tanada.1").read_text()
+    assert ".SH NAME" in text and '.SH "TANADA POOL CP"' in text
+
+
+def build_examples(installed, folder, *targets):
+    """With nothing but what is installed: the sources are copied out of the prefix."""
+    shutil.copytree(installed / "share/tanada/examples", folder / "examples")
+    build = folder / "build"
+    run(
+        *("cmake", "-S", folder / "examples", "-B", build, "-G", "Ninja"),
+        *(f"-DCMAKE_PREFIX_PATH={installed}", "-DCMAKE_CUDA_COMPILER=NOTFOUND"),
+    )
+    run("cmake", "--build", build, *(("--target", *targets) if targets else ()))
+    return build
+
+
+def test_an_installed_example_is_built_with_what_is_installed(installed, tmp_path):
+    build = build_examples(installed, tmp_path, "twice", "snapshot", "shmem_ring")
+    numbers = tmp_path / "numbers"
+    array.array("f", range(4096)).tofile(numbers.open("wb"))
+    run(build / "twice", numbers, env=host_environment())
+    assert array.array("f", numbers.read_bytes())[4095] == 2 * 4095
+
+
+@pytest.mark.slow  # a minute of compilers; the test before it builds three
+def test_all_installed_examples_are_built(installed, tmp_path):
+    assert (build_examples(installed, tmp_path) / "lbm").is_file()
 
 
 def test_uninstall_leaves_nothing_but_what_others_put_there(build_folder, tmp_path):

@@ -1,0 +1,40 @@
+# Manual pages, made at build time of --help and of docs/ by tools/man_pages.py. Without Python, or where the commands that
+# are built do not run, the build goes on without them.
+find_package(Python3 COMPONENTS Interpreter)
+if(NOT Python3_Interpreter_FOUND OR CMAKE_CROSSCOMPILING OR TANADA_PYTHON)
+  message(STATUS "manual pages are left out: there is no Python to make them, or nothing to run")
+  return()
+endif()
+
+set(man_folder ${PROJECT_BINARY_DIR}/man)
+set(man_script ${PROJECT_SOURCE_DIR}/tools/man_pages.py)
+set(man_pages "")
+
+# tanada_man_page(KIND NAME.SECTION SOURCE DEPENDS...)
+function(tanada_man_page kind page source)
+  set(made ${man_folder}/${page})
+  add_custom_command(OUTPUT ${made}
+    COMMAND ${Python3_EXECUTABLE} ${man_script} --version ${PROJECT_VERSION} ${kind} ${made} ${source}
+    DEPENDS ${man_script} ${ARGN} VERBATIM)
+  set(man_pages ${man_pages} ${made} PARENT_SCOPE)
+  string(REGEX MATCH "[0-9]$" section ${page})
+  install(FILES ${made} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+endfunction()
+
+tanada_man_page(command tanada.1 $<TARGET_FILE:tanada_command> tanada_command)
+tanada_man_page(command tanada-poold.1 $<TARGET_FILE:tanada_poold_program> tanada_poold_program)
+tanada_man_page(command oshrun.1 ${PROJECT_BINARY_DIR}/bin/oshrun cmd/oshmem/oshrun.in)
+tanada_man_page(script oshcc.1 ${PROJECT_BINARY_DIR}/bin/oshcc cmd/oshmem/oshcc.in)
+foreach(name comex errors gfile launch o2g observe pgas pool python shmem)
+  tanada_man_page(document tanada-${name}.7 ${PROJECT_SOURCE_DIR}/docs/${name}.md docs/${name}.md)
+endforeach()
+# The other names of the wrappers.
+foreach(name oshc++ oshCC oshcxx)
+  file(CONFIGURE OUTPUT ${man_folder}/${name}.1 CONTENT ".so man1/oshcc.1\n")
+  install(FILES ${man_folder}/${name}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endforeach()
+file(CONFIGURE OUTPUT ${man_folder}/oshmem_info.1 CONTENT ".so man1/oshrun.1\n")
+install(FILES ${man_folder}/oshmem_info.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+add_custom_target(man_pages ALL DEPENDS ${man_pages})
+add_dependencies(installed man_pages)
