@@ -16,6 +16,7 @@ import argparse
 import json
 import pathlib
 import re
+import textwrap
 import tomllib
 
 FOLDER = "docs/measurements"
@@ -36,7 +37,14 @@ def number(value):
 
 
 def cell(text):
-    return str(text or "").replace("|", "\\|").replace("\n", " ")
+    return str(text or "").replace("|", "\\|").replace("\n", " ").replace(";", ",")
+
+
+def paragraph(text):
+    """The text in lines of 100 columns; code words are not broken."""
+    kept = re.sub(r"`[^`]*`", lambda match: match[0].replace(" ", "\0"), text)
+    lines = textwrap.wrap(kept, 100, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\0", " ")
 
 
 def verdict(row):
@@ -94,10 +102,10 @@ def page(stem, content):
     lines = [
         f"# {stem}",
         "",
-        f"Written by `{content['command']}` on {content['date']}: {content['machine']}.",
+        paragraph(f"Written by `{content['command']}` on {content['date']}: {content['machine']}."),
     ]
     if content.get("note"):
-        lines += ["", content["note"]]
+        lines += ["", paragraph(content["note"])]
     bars = f"{met} of {judged} bars are met." if judged else "No row has a bar."
     lines += ["", f"{bars} A ratio is the value divided by the rival's."]
     return "\n".join(lines) + "\n\n" + rows_table(content)
@@ -118,7 +126,8 @@ def missed_page(contents):
     lines = [
         "# Bars that are missed",
         "",
-        "Every row whose bar is not met, from the files of this folder. Known reasons are in the [findings](findings.md).",
+        "Every row whose bar is not met, from the files of this folder. Known reasons are in the",
+        "[findings](findings.md).",
         "",
         "| figures | what | value | rival | ratio | bar |",
         "| --- | --- | --- | --- | --- | --- |",
