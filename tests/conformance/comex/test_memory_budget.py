@@ -51,6 +51,7 @@ def check(budget, folder, run):
         # The memory of two ranks is 176 MiB.
         ("large_receive", ("64", "24", "blocking"), 160),
         ("large_receive", ("64", "24", "started"), 160),
+        ("large_receive", ("64", "24", "armci"), 160),
     ],
 )
 def test_a_program_keeps_the_budget(jobs, tmp_path, name, words, mebibytes):

@@ -1,6 +1,6 @@
 /* A large message whose buffers may leave memory, and what a rank has beside it. Words: mebibytes
- * of the message; of what each rank has beside it; how it is received (blocking, started, or
- * derived: by a datatype of the program's).
+ * of the message; of what each rank has beside it; how it is received (blocking, started, derived:
+ * by a datatype of the program's, or armci: by a call of message.h).
  */
 #include <comex.h>
 #include <stdint.h>
@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &me);
   MPI_Comm_size(MPI_COMM_WORLD, &count);
   CHECK(argc == 4, "words: mebibytes of the message, beside it, how");
-  comex_init();
+  ARMCI_Init();
   count_of = ((size_t)atoi(argv[1]) << 20) / sizeof *words;
   count_beside = ((size_t)atoi(argv[2]) << 20) / sizeof *words;
   beside = malloc(count_beside * sizeof *words + 1);
@@ -35,6 +35,7 @@ int main(int argc, char **argv) {
   CHECK(words != NULL, "no memory for the message");
   fill(words, count_of, (uint64_t)me);
   comex_barrier(COMEX_GROUP_WORLD);
+  int const is_armci = strcmp(argv[3], "armci") == 0;
   int const is_started = strcmp(argv[3], "started") == 0;
   MPI_Datatype type;
   MPI_Type_contiguous((int)count_of, MPI_UINT64_T, &type);
@@ -49,13 +50,17 @@ int main(int argc, char **argv) {
     MPI_Wait(&request, MPI_STATUS_IGNORE);
   } else {
     comex_barrier(COMEX_GROUP_WORLD);
-    if (me == 0)
+    if (me == 0 && !is_armci)
       MPI_Recv(words, number, kind, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
-  if (me == 1) {
+  if (is_armci && me == 0)
+    armci_msg_rcv(7, words, (int)(count_of * sizeof *words), NULL, 1);
+  if (me == 1)
     fill(words, count_of, 77);
+  if (is_armci && me == 1)
+    armci_msg_snd(7, words, (int)(count_of * sizeof *words), 0);
+  if (!is_armci && me == 1)
     MPI_Send(words, number, kind, 0, 7, MPI_COMM_WORLD);
-  }
   comex_barrier(COMEX_GROUP_WORLD);
   check(words, count_of, me < 2 ? 77 : (uint64_t)me);
   check(beside, count_beside, (uint64_t)me);
@@ -63,7 +68,7 @@ int main(int argc, char **argv) {
   MPI_Type_free(&type);
   free(words);
   free(beside);
-  comex_finalize();
+  ARMCI_Finalize();
   MPI_Finalize();
   if (me == 0)
     printf("passed\n");
