@@ -86,7 +86,7 @@ bool mover::forget_memory(const std::byte *addr, size_t size, uint64_t timeout_n
     wake_locked();
   }
   if (!changed_.wait_for(lock, std::chrono::nanoseconds{timeout_ns},
-                         [&] { return mine->second || ended_; }))
+                         [&, entry = mine] { return entry->second || ended_; }))
     return false;
   forgetting_.erase(mine);
   return true;
