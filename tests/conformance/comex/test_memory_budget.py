@@ -59,7 +59,7 @@ def test_a_program_keeps_the_budget(jobs, tmp_path, name, words, mebibytes):
         mebibytes * MEBIBYTE,
         tmp_path,
         lambda settings, inside: jobs.run(
-            name, 4, words, limit_s=60, settings=settings, inside=inside
+            name, 4, words, limit_s=240, settings=settings, inside=inside
         ),
     )
 
