@@ -30,12 +30,12 @@ class clock_monotonic final : public clock {
   }
 };
 
-constinit clock_monotonic instance;
+constinit clock_monotonic monotonic;
 
 }  // namespace
 
 clock &monotonic_clock() noexcept {
-  return instance;
+  return monotonic;
 }
 
 uint64_t deadline_after(uint64_t now_ns, uint64_t timeout_ns) noexcept {

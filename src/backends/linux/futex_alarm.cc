@@ -27,12 +27,12 @@ class futex_system final : public alarm {
   }
 };
 
-constinit futex_system instance;
+constinit futex_system futexes;
 
 }  // namespace
 
 alarm &futex_alarm() noexcept {
-  return instance;
+  return futexes;
 }
 
 }  // namespace tanada::port
