@@ -1,5 +1,5 @@
-# Build the examples against an installed tanada: cmake -S . -B build -DCMAKE_PREFIX_PATH=PREFIX. NAME runs its kernels on the host
-# executor and, where nvcc is, NAME_cuda on a GPU.
+# Build the examples against an installed tanada: cmake -S . -B build -DCMAKE_PREFIX_PATH=PREFIX.
+# NAME runs its kernels on the host executor and, if nvcc exists, NAME_cuda on a GPU.
 cmake_minimum_required(VERSION 3.24)
 project(tanada_examples LANGUAGES C CXX)
 set(CMAKE_CXX_STANDARD 20)

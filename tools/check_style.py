@@ -23,7 +23,7 @@ CONDITIONAL_PLACES = (
     "include/tanada/device/detail/simt/",
     "include/compat/",
     "include/tanada/device/detail/gfile/module.hpp",
-    "include/tanada/device/detail/shmem/calls/module.hpp",
+    "include/tanada/device/detail/shmem/calls/job_view.hpp",
 )
 
 

@@ -1,4 +1,4 @@
-"""Programs on Global Arrays that are compared: the two examples, and programs of its own suite that are timed as they are."""
+"""The Global Arrays programs that are compared: the two examples, and timed programs of its suite."""
 
 import dataclasses
 import json
@@ -6,7 +6,7 @@ import json
 from ports import HAS, ROOT
 
 EXAMPLES = {"stencil": "ga_stencil9", "dgemm": "ga_dgemm"}
-# Programs in C that take a second at least and end by themselves. Their time is all of it: starting the ranks, too.
+# C programs that take at least a second and end by themselves. The time includes the start of the ranks.
 SUITE = (
     "examples/lennard-jones/lennard.c",
     "testing/elempatch.c",
@@ -20,7 +20,7 @@ SUITE = (
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A program with its words. `what` names its row."""
+    """A program with its arguments. `what` is the name of its row."""
 
     what: str
     source: str
@@ -42,7 +42,7 @@ class Job:
 
 
 def jobs_of(kind, size):
-    """`size` of "small" ends in a second on two processors of a quiet machine."""
+    """With `size` "small" a job takes a second on two processors of an idle machine."""
     small = size == "small"
     if kind == "stencil":
         side = 2048 if small else 8192
@@ -60,7 +60,7 @@ def jobs_of(kind, size):
 
 
 def report_of(outcome):
-    """What an example found, or None."""
+    """The report that an example printed, or None."""
     for line in reversed(outcome.output.splitlines()):
         if line.startswith('{"program"'):
             try:
@@ -71,7 +71,10 @@ def report_of(outcome):
 
 
 def with_figure(job, outcome, sums):
-    """The outcome with a line as bench/common/results.py reads them. `sums`: the checksum of each job, the same for every set-up."""
+    """The outcome with a line for bench/common/results.py.
+
+    `sums` has the checksum of each job, which must be equal for all set-ups.
+    """
     if not job.is_example:
         value, unit = outcome.seconds, "s"
     else:

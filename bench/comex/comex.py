@@ -1,16 +1,22 @@
 #!/usr/bin/env python3
-"""Our ComEx against Global Arrays' own ports on one machine, all in the same run, in turn.
+"""Compares Tanada's ComEx with Global Arrays' own ports on one machine, in turn within one run.
 
 usage: comex.py [--ours FOLDER] [--mpi-pr FOLDER] [--mpi-ts FOLDER] [--armci-mpi FOLDER] [--rows LIST] [--ranks LIST] [--size small|large]
                 [--ga-source FOLDER] [--before FOLDER] [--programs FOLDER] [--rounds N] [--timeout SECONDS] [--json FILE]
 
-Rows: operations (programs/operations.c, two ranks), messages (programs/messages.c), stencil and dgemm (the examples on Global Arrays), suite (timed programs of Global
-Arrays' own tests, from its source). FOLDER is where an ARMCI and Global Arrays are installed (include/armci.h, lib/libarmci.so, include/ga.h), or, of
-ours, a build (build/release unless told) in which tools/comex/global_arrays.sh has made Global Arrays. A rival that is not named is not
-measured, and its row says so. mpi-pr gives a rank away to make progress: it gets one more. Where it is named, far: operations with
-TND_PGAS_NODE=none, by ranks of one machine that are strangers to one another; other ARMCIs have no such switch, so that the rival is an
-earlier build of ours, which --before names. --programs: operations and messages are built there, if they are
-not there already; for machines without a compiler. --rounds 0: nothing more. Prints a table, and JSON to FILE, or after the table where none is told."""
+Rows: operations (programs/operations.c, two ranks), messages (programs/messages.c), stencil and
+dgemm (the examples on Global Arrays), suite (timed programs of Global Arrays' own tests, from its
+source). FOLDER is where an ARMCI and Global Arrays are installed (include/armci.h,
+lib/libarmci.so, include/ga.h). For --ours it may be a build (default: build/release) in which
+tools/comex/global_arrays.sh has built Global Arrays. A rival that is not named is not measured,
+and its row shows that. mpi-pr uses one rank to make progress, so it gets one more.
+
+The row far runs operations with TND_PGAS_NODE=none, so that ranks of one machine use the fabric.
+Other ARMCIs have no such switch, so the rival is an earlier build of ours, named by --before.
+
+--programs: where operations and messages are built, unless they exist already; for machines
+without a compiler. --rounds 0: only builds them. Prints a table, and writes JSON to FILE, or after
+the table if there is no FILE."""
 
 import argparse
 import json
@@ -46,7 +52,7 @@ def absent_of(setups, with_arrays):
 
 
 def in_turn(programs, setups, absent, rounds, found, once):
-    """Every set-up that has a program, once a round; not again after a failure. once(setup): its outcome."""
+    """Runs every set-up with a program once a round, until it fails. once(setup) returns the outcome."""
     for each in setups:
         if each.name not in absent and programs.get(each) is None:
             absent[each.name] = "does not build"
@@ -59,7 +65,7 @@ def in_turn(programs, setups, absent, rounds, found, once):
 
 
 def on_armci(wanted, setups, folder, name, rank_counts=(2,), where="node"):
-    """A program of programs/ that uses ARMCI alone."""
+    """Rows of a program in programs/, which uses only ARMCI."""
     settings = {"TND_PGAS_NODE": "none"} if where == "far" else {}
     absent = absent_of(setups, with_arrays=False)
     programs = {}
@@ -108,7 +114,7 @@ def of_job(job, wanted, setups, folder, rank_counts):
     for rank_count in rank_counts:
 
         def once(each, rank_count=rank_count):
-            # Programs of the suite write files where they are.
+            # Programs of the suite write files to their working directory.
             outcome = processes.run(
                 each.launch(programs[each], rank_count, *job.words),
                 ports.environment(),

@@ -1,4 +1,4 @@
-"""A pool in one network namespace, for programs in another, with a wire between them."""
+"""A pool in one network namespace for programs in another, connected by a virtual link."""
 
 import contextlib
 import pathlib
@@ -12,7 +12,7 @@ START_LIMIT_S = 30
 
 
 class FarPool:
-    """Its url, the settings that open it, and how a command is run at the other side of the wire."""
+    """The URL, settings to open the pool, and a way to run commands at the other end of the link."""
 
     def __init__(self, url, key_file, name):
         self.url, self.settings, self.name = url, {"TND_POOL_KEY_FILE": str(key_file)}, name
@@ -23,7 +23,7 @@ class FarPool:
 
 @contextlib.contextmanager
 def far_pool(poold, size, folder):
-    """A FarPool of `size` bytes, whose namespace is called swap. RuntimeError where there is none."""
+    """A FarPool of `size` bytes with the namespace swap. RuntimeError if it cannot be created."""
     if not pathlib.Path(poold).exists():
         raise RuntimeError(f"missing: no {poold}")
     if reason := link.missing():

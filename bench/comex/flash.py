@@ -1,4 +1,4 @@
-"""What the disk under a folder gives to others: fio, and the kernel's own swap on a file there."""
+"""Performance of the disk under a folder for fio, and for the kernel's swap to a file there."""
 
 import json
 import pathlib
@@ -7,7 +7,7 @@ import subprocess
 
 
 class Refused(Exception):
-    """It is not to be had here, and why."""
+    """The measurement is impossible here; the message has the reason."""
 
 
 def call(*words, limit_s=120):
@@ -27,7 +27,10 @@ def call(*words, limit_s=120):
 
 
 def fio(folder, kind, size, seconds=5):
-    """Bytes a second, sequential, 4 MiB each, eight in flight, past the page cache. kind: "read", "write" or "rw", half of each."""
+    """Bytes a second: sequential, direct, blocks of 4 MiB, eight in flight.
+
+    `kind` is "read", "write" or "rw", half of each.
+    """
     if not shutil.which("fio"):
         raise Refused("there is no fio: apt-get install fio")
     file = pathlib.Path(folder) / "tnd-bench-fio"
@@ -54,7 +57,7 @@ def fio(folder, kind, size, seconds=5):
 
 
 class SwapFile:
-    """A context: the kernel swaps on a file of the folder."""
+    """A context in which the kernel swaps to a file in the folder."""
 
     def __init__(self, folder, size):
         self.file, self.size = pathlib.Path(folder) / "tnd-bench-swapfile", size
@@ -63,7 +66,7 @@ class SwapFile:
         try:
             with open(self.file, "wb") as file:
                 self.file.chmod(0o600)
-                # A file with holes is refused.
+                # The kernel refuses a sparse file.
                 file.writelines(bytes(16 << 20) for _ in range(0, self.size, 16 << 20))
             call("mkswap", self.file)
             call("swapon", self.file)

@@ -1,4 +1,4 @@
-"""A memory cgroup as the small DRAM of a run: of version 1 or 2, below the caller's own."""
+"""A memory cgroup that limits the DRAM of a run: version 1 or 2, below the caller's group."""
 
 import os
 import pathlib
@@ -10,11 +10,11 @@ V2 = pathlib.Path("/sys/fs/cgroup")
 
 
 class Refused(Exception):
-    """The machine does not let us make one, and why."""
+    """No group can be created on this machine; the message has the reason."""
 
 
 def own_path(controller):
-    """Where this process is in a hierarchy: "memory" of version 1, "" of version 2."""
+    """The group of this process in a hierarchy: "memory" for version 1, "" for version 2."""
     for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(",") and (controller or not controllers):
@@ -23,11 +23,13 @@ def own_path(controller):
 
 
 class MemoryGroup:
-    """A context. command(words) is run inside; what it starts stays there. peak() is the most bytes that were in use, with the page
-    cache that was charged."""
+    """A context. command(words) runs in the group, as do all its children.
+
+    peak() is the largest number of bytes in use, including the charged page cache.
+    """
 
     def __init__(self, limit, may_swap=False):
-        """limit: bytes of memory. may_swap: the kernel may take it out."""
+        """limit: bytes of memory. may_swap: the kernel may swap the memory out."""
         self.limit, self.may_swap = limit, may_swap
         self.is_v1 = (V1 / "memory.limit_in_bytes").exists()
         name = f"tnd-bench-{os.getpid()}"
@@ -64,7 +66,7 @@ class MemoryGroup:
                 swap.write_text("max" if self.may_swap else "0")
 
     def __exit__(self, *_):
-        """Whom it ran has ended, but the kernel may still be at it. What is left in the page cache goes to the parent."""
+        """The processes have ended, but the kernel may still clean up. Page cache moves to the parent."""
         end = time.monotonic() + EMPTY_LIMIT_S
         while True:
             try:

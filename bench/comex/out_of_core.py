@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Programs on Global Arrays larger than the memory they may use: against themselves in core, the kernel's swap and fio, in the same run.
+"""Runs Global Arrays programs that are larger than their memory budget.
+
+Compares them, in one run, with the same programs in core, with the kernel's swap and with fio.
 
 usage: out_of_core.py --swap FOLDER [--ours FOLDER] [--budget SIZE] [--dgemm-budget SIZE] [--dgemm-buffer MIB] [--times N] [--ranks N] [--down N]
                       [--slots N] [--rows LIST] [--sweeps N] [--steps-at-once K,K] [--poold PROGRAM] [--rounds N] [--timeout SECONDS] [--json FILE]
 
-FOLDER is on the flash to measure: swap objects, fio's file and the kernel's swap file are made there, and nothing stays. The problem is --times
-the budget; the ranks share --slots processors. A run that swaps is in a memory cgroup of the budget and what --ranks processes take
-for themselves; its peak is told. Rows: stencil (with temporal blocking), dgemm, kernel (the stencil without blocking, against the kernel's
-swap in a cgroup of the same limit), pool (swap objects in a pool in another network namespace). Bytes moved and their rate are of the
-stencil's run. Sizes are bytes with K, M or G. What cannot be measured here has the reason in its row."""
+FOLDER is on the flash to measure. Swap objects, fio's file and the kernel's swap file are created
+there, and all are removed. The problem is --times the budget; the ranks share --slots processors. A
+run that swaps is in a memory cgroup with the budget plus the private memory of --ranks processes;
+its peak is reported. Rows: stencil (with temporal blocking), dgemm, kernel (the stencil without
+blocking, against the kernel's swap in a cgroup of the same limit), pool (swap objects in a pool in
+another network namespace). Bytes moved and their rate are those of the stencil's run. Sizes are
+bytes with K, M or G. The row of a measurement that is impossible here has the reason."""
 
 import argparse
 import json
@@ -30,15 +34,15 @@ from memory_group import MemoryGroup  # noqa: E402
 from memory_group import Refused as NoGroup  # noqa: E402
 
 ROWS = ("stencil", "dgemm", "kernel", "pool")
-KERNEL_SWEEPS = 2  # each is a minute and more of the kernel's swapping
+KERNEL_SWEEPS = 2  # each takes a minute or more with the kernel's swap
 BARS = {"stencil": 0.7, "dgemm": 0.9, "kernel": 5.0, "rate": 0.85, "bytes": 1.3}
 
 
 class Failed(Exception):
-    """A run gave no figure, and why."""
+    """A run gave no figure; the message has the reason."""
 
 
-# What mpirun says of any program that fails.
+# Lines that mpirun prints for any program that fails.
 OF_MPIRUN = (
     "Primary job",
     "a non-zero exit code",
@@ -62,7 +66,7 @@ def last_words(outcome):
 
 
 class Runs:
-    """Runs of the two examples on ours, in core and swapping."""
+    """Runs of the two examples with our libraries, in core and swapping."""
 
     def __init__(self, wanted, folder):
         self.wanted, self.folder = wanted, pathlib.Path(folder)
@@ -81,7 +85,7 @@ class Runs:
         return self.programs[job.source]
 
     def once(self, job, settings=None, *places):
-        """Its report. `places`: memory groups and network namespaces to run it in."""
+        """The report of a run. `places`: memory groups and network namespaces to run it in."""
         words = self.setup.launch(self.program(job), self.wanted.ranks, *job.words)
         for place in places:
             words = place.command(words)
@@ -97,7 +101,7 @@ class Runs:
         return budget + self.wanted.ranks * self.wanted.overhead
 
     def swapping(self, job, budget, url, more=None, *places):
-        """The program's report, with the counters of what was moved and the most memory that was in use."""
+        """The program's report, with counters of moved bytes and the peak of used memory."""
         told = self.folder / "report.json"
         told.unlink(missing_ok=True)
         settings = {
@@ -120,7 +124,7 @@ class Runs:
         return report | {"moved": counters_of(json.loads(told.read_text()))}
 
     def by_kernel(self, job, budget):
-        """In core as far as we know, in a cgroup of the same limit; the kernel swaps to the same flash."""
+        """A run without swapping of ours in a cgroup of the same limit; the kernel swaps to the same flash."""
         with (
             flash.SwapFile(self.wanted.swap, 2 * self.wanted.times * budget),
             MemoryGroup(self.limit(budget), may_swap=True) as group,
@@ -129,7 +133,7 @@ class Runs:
 
 
 def counters_of(told):
-    """The sums over nodes of the numbers in TND_COMEX_REPORT's JSON: one object, or a list of them."""
+    """Sums over the nodes of the numbers in TND_COMEX_REPORT, whose JSON is an object or a list."""
     nodes = told if isinstance(told, list) else told.get("nodes", [told])
     sums = {}
     for node in nodes:
@@ -177,7 +181,7 @@ def missed(what, unit, rival, reason, bar):
 
 
 def side_of(total, arrays, granule):
-    """Rows of square arrays of doubles that take `total` bytes together."""
+    """The number of rows of square arrays of doubles of `total` bytes together."""
     return int((total / (8 * arrays)) ** 0.5) // granule * granule
 
 
@@ -192,13 +196,16 @@ def stencil_job(wanted, block, sweeps):
 
 
 def dgemm_job(wanted):
-    """Blocks of the factors are as large as --dgemm-buffer lets them be: Global Arrays reads one factor once for each column of blocks."""
+    """Blocks of the factors are as large as --dgemm-buffer permits.
+
+    Global Arrays reads one factor once for each column of blocks.
+    """
     side = side_of(wanted.times * wanted.dgemm_budget, 3, wanted.ranks)
     return Job("dgemm", "ga_dgemm", ("--size", side, "--buffer", wanted.dgemm_buffer, "--json"))
 
 
 def best_of(rounds, once):
-    """Reports of the fastest run in core and the fastest that swapped, which must be of one result."""
+    """Reports of the fastest run in core and of the fastest that swapped; the results must be equal."""
     pairs = [once() for _ in range(rounds)]
     if len({report["checksum"] for pair in pairs for report in pair}) != 1:
         raise Failed("does not hold: the results differ")
@@ -206,7 +213,7 @@ def best_of(rounds, once):
 
 
 def against_in_core(runs, job, budget, bar):
-    """The row and the report of the run that swapped."""
+    """The row, and the report of the run that swapped."""
     name = f"{job.what}, {runs.wanted.times} x the budget, against in core"
     try:
         core, away = best_of(
@@ -218,7 +225,10 @@ def against_in_core(runs, job, budget, bar):
 
 
 def moved_rows(runs, job, block, report):
-    """How much was moved against the least, and how fast against fio. What filling, checking and ending move is in a run of twice the sweeps, too."""
+    """Bytes moved compared with the minimum, and their rate compared with fio.
+
+    A run with twice the sweeps gives the bytes that filling, checking and ending move.
+    """
     wanted, sweeps = runs.wanted, runs.wanted.sweeps
     moved = report["moved"]
     names = (f"{job.what}: bytes moved by {sweeps} sweeps", f"{job.what}: moved while swapping")
@@ -249,7 +259,7 @@ def moved_rows(runs, job, block, report):
     except flash.Refused as reason:
         yield missed(names[1], "GB/s", "fio", str(reason), BARS["rate"])
         return
-    # The same mixture of reads and writes, one kind after the other or both at once: whichever is faster.
+    # The same mixture of reads and writes, separate or concurrent, whichever is faster.
     in_turn = (
         total
         / (moved.get("bytes_in", 0) / rates["read"] + moved.get("bytes_out", 0) / rates["write"])
@@ -291,7 +301,7 @@ def kernel_row(runs, budget):
             details=ours,
         )
     except Failed as reason:
-        # It had --timeout seconds and did not end: it is no faster than this.
+        # It did not end within --timeout seconds, so it is no faster than this.
         theirs, note = ours["gflops"] * ours["seconds"] / wanted.timeout, f"at most: {reason}"
         if not str(reason).startswith("hangs"):
             return row(

@@ -1,4 +1,4 @@
-"""The ARMCIs that are compared, and how programs are built and run with each."""
+"""The ARMCIs that are compared, and how to build and run programs with each."""
 
 import dataclasses
 import os
@@ -15,7 +15,7 @@ LAUNCHER = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_hwloc_base_binding_policy": "none",
 }
-# What the configure of Global Arrays finds on every machine of today, for its programs.
+# What the configure script of Global Arrays finds on all current machines.
 HAS = [
     f"-DHAVE_{name}=1"
     for name in ("STDIO_H", "STDLIB_H", "STRING_H", "MATH_H", "UNISTD_H", "ASSERT_H")
@@ -24,7 +24,7 @@ HAS = [
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """An ARMCI, the Global Arrays that is installed on it, and how many ranks more than those that compute its job needs."""
+    """An ARMCI, the Global Arrays on it, and the number of extra ranks that its jobs need."""
 
     name: str
     include: pathlib.Path | None
@@ -46,7 +46,7 @@ class Setup:
         return None
 
     def where(self):
-        """Where programs find it that were linked where it had another path."""
+        """The library path for programs that were linked while it was elsewhere."""
         return {
             "LD_LIBRARY_PATH": f"{self.library}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")
         }
@@ -69,7 +69,7 @@ class Setup:
         ]
 
     def compile_with_arrays(self, sources, program, *options):
-        """As docs/comex.md says, for a port that has its ARMCI beside Global Arrays too."""
+        """The command of docs/comex.md; also for ports whose ARMCI is next to Global Arrays."""
         ours = ["-lcomex"] if self.is_ours else []
         return [
             "mpicc",
@@ -98,7 +98,10 @@ class Setup:
 
 
 def ours_of(build, arrays=None):
-    """Ours: a build's folder, or where it is installed. Global Arrays' prefix is what tools/comex/global_arrays.sh leaves in a build."""
+    """Our port, from a build or an installation.
+
+    In a build, Global Arrays' prefix is the one of tools/comex/global_arrays.sh.
+    """
     folder = pathlib.Path(build).resolve()
     headers = [
         each
@@ -121,14 +124,14 @@ def rival_of(name, folder):
 
 
 def earlier_of(build):
-    """A build of ours from before some change."""
+    """An earlier build of ours."""
     if not build:
         return Setup("before", None, None)
     return Setup("before", ROOT / "include/compat/comex", pathlib.Path(build).resolve() / "lib")
 
 
 def build(command, program, what):
-    """The program, or None with the compiler's words on stderr."""
+    """The program; None if it does not build, with the compiler's output on stderr."""
     made = subprocess.run(
         [str(word) for word in command],
         text=True,
@@ -144,7 +147,7 @@ def build(command, program, what):
 
 
 def environment(settings=None):
-    """Ours without what the caller may have set of it."""
+    """The environment without settings of ours that the caller may have set."""
     return (
         {key: value for key, value in os.environ.items() if not key.startswith("TND_COMEX_")}
         | LAUNCHER

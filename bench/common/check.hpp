@@ -1,4 +1,4 @@
-// bench/common/check.hpp: a call of the C API that fails ends the benchmark.
+// bench/common/check.hpp: ends the benchmark if a call of the C API fails.
 #pragma once
 
 #include <tanada/status.h>

@@ -1,4 +1,4 @@
-"""What programs printed in several rounds, and the rows made of it."""
+"""Results that programs printed in several rounds, and the rows made of them."""
 
 import json
 import statistics
@@ -16,7 +16,7 @@ def figures_of(output):
         try:
             figure = json.loads(line)
         except ValueError:
-            continue  # cut off where the program was ended
+            continue  # incomplete because the program was ended
         found[figure["what"]] = (float(figure["value"]), figure["unit"])
     return found
 
@@ -27,7 +27,9 @@ def last_words(output):
 
 
 class Results:
-    """What the set-ups of one program did: figures of each round, and the reason why one has none."""
+    """The results of one program's set-ups: figures of each round, and the reason for a missing
+    one.
+    """
 
     def __init__(self, title):
         self.title = title
@@ -36,8 +38,9 @@ class Results:
         self.reasons = {}
 
     def add(self, setup, outcome):
-        """True if the set-up may go on: one that hung or failed is not asked again. Figures from before that are good: a program
-        ends itself at a wrong result."""
+        """True if the set-up may continue: one that hung or failed is not run again. Its earlier
+        figures are valid, because a program stops at a wrong result.
+        """
         for what, (value, unit) in figures_of(outcome.output).items():
             self.units.setdefault(what, unit)
             self.values.setdefault(what, {}).setdefault(setup.name, []).append(value)
@@ -53,7 +56,7 @@ class Results:
         return outcome.status == "passed"
 
     def value(self, what, setup):
-        """The median of the rounds; or a word: why there is none."""
+        """The median of the rounds, or a word with the reason why there is no figure."""
         values = self.values[what].get(setup.name)
         return (
             float(f"{statistics.median(values):.4g}")
@@ -69,7 +72,7 @@ def best(setups, values, better):
 
 
 def row_of(what, unit, setups, values):
-    """Ours against the best rival. Where ours was run and gave no figure, the bar is missed."""
+    """Our figure against the best rival's. If ours was run and gave no figure, the bar is missed."""
     better = "lower" if unit in ("us", "s") else "higher"
     ours = best([each for each in setups if each.is_ours], values, better)
     rival = best([each for each in setups if not each.is_ours], values, better)
@@ -99,7 +102,7 @@ def row_of(what, unit, setups, values):
 
 
 def rows_of(results, setups, absent):
-    """Rows of everything that any set-up printed. `absent`: of set-ups that are not there, {name: reason}."""
+    """Rows of everything that any set-up printed. `absent`: unavailable set-ups, {name: reason}."""
     for what, unit in results.units.items():
         values = {each.name: results.value(what, each) for each in setups}
         yield row_of(f"{what}, {results.title}", unit, setups, {**values, **absent})

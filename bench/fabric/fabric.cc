@@ -1,9 +1,10 @@
-// bench/fabric: what the fabric reaches between two processes of this machine, beside a plain
-// socket and memcpy in the same run: 64 MiB, 1 MiB and 4 KiB, written to and read from the other's
-// memory; and how long 8 bytes take.
+// bench/fabric: the fabric between two processes of this machine, compared with a plain socket and
+// memcpy in the same run: 64 MiB, 1 MiB and 4 KiB written to and read from the other's memory, and
+// the latency of 8 bytes.
 //
-//   bench_fabric [latency|looking] [--json FILE]
-//       latency: only the latency rows; looking: only the rows where both sides poll all the time
+// bench_fabric [latency|looking] [--json FILE]
+//       latency: only the latency rows; looking: only the rows in which both sides poll all the
+//       time
 #include <array>
 #include <cstring>
 #include <functional>
@@ -23,7 +24,7 @@ namespace {
 constexpr size_t large = 64u << 20, medium = 1u << 20, small = 4096;
 constexpr int large_rounds = 9, medium_rounds = 100, small_rounds = 2'000;
 
-// One way to move bytes to and from somewhere.
+// A method of moving bytes to and from another process.
 struct way {
   std::string name;
   std::function<void(std::span<std::byte>)> write, read;
@@ -35,10 +36,10 @@ way over_fabric(const std::string &provider, bool looks) {
       std::make_shared<remote_memory>(provider, looks ? owner_does::look : owner_does::wait, large);
   return {provider + (looks ? ", looking" : ""),
           [memory](std::span<std::byte> bytes) {
-            memory->move(tanada::port::fabric_op_kind::write, bytes);
+            memory->move(tanada::seams::fabric_op_kind::write, bytes);
           },
           [memory](std::span<std::byte> bytes) {
-            memory->move(tanada::port::fabric_op_kind::read, bytes);
+            memory->move(tanada::seams::fabric_op_kind::read, bytes);
           },
           {}};
 }
@@ -70,7 +71,8 @@ double seconds_of(const std::function<void(std::span<std::byte>)> &move,
   return now_s() - begin;
 }
 
-// Ways one after the other in each round, so that what else the machine does meets all of them.
+// Measures the methods one after the other in each round, so that other load on the machine affects
+// all of them.
 void measure(std::vector<way *> ways) {
   std::vector<std::byte> bytes(large, std::byte{2});
   std::span<std::byte> const all{bytes}, part = all.first(small);
@@ -134,7 +136,7 @@ int run(int argc, char **argv) {
     wants_waits = word != "looking";
     return word == "latency" || word == "looking";
   });
-  tanada::port::libfabric_prepare({.provider = "o2g"});
+  tanada::backends::libfabric_prepare({.provider = "o2g"});
   report out{"fabric", "no GPU"};
   if (wants_transfers)
     measure_transfers(out);

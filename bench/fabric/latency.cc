@@ -9,10 +9,10 @@
 namespace bench {
 namespace {
 
-using tanada::port::fabric_op_kind;
+using tanada::seams::fabric_op_kind;
 
 constexpr int rounds = 20,
-              turns = 300;  // in turn with the rival, so that what else the machine does meets both
+              turns = 300;  // alternating with the rival, so that other load affects both
 constexpr size_t size = 4096, flood_count = 3'000;
 
 struct operation {

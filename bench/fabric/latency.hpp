@@ -1,5 +1,5 @@
-// bench/fabric/latency.hpp: how long one operation of 8 bytes takes until it is complete, by what
-// its owner does meanwhile.
+// bench/fabric/latency.hpp: the time until one operation of 8 bytes is complete, by the activity of
+// the memory's owner.
 #pragma once
 
 #include "../common/report.hpp"

@@ -23,16 +23,16 @@ void check(status code, const char *what) {
 }
 
 struct card {
-  port::fabric_address address;
-  port::fabric_remote remote;
+  seams::fabric_address address;
+  seams::fabric_remote remote;
 };
 
-std::unique_ptr<port::fabric_endpoint> open(const std::string &provider) {
-  port::libfabric_options options;
+std::unique_ptr<seams::fabric_endpoint> open(const std::string &provider) {
+  backends::libfabric_options options;
   options.provider = provider;
   if (provider != "shm")
     options.node = "127.0.0.1";
-  auto opened = port::libfabric_endpoint_open(options);
+  auto opened = backends::libfabric_endpoint_open(options);
   check(opened.error(), "open an endpoint");
   return std::move(opened).value();
 }
@@ -52,9 +52,9 @@ void compute() {
   card const own{endpoint->address(), region.value().remote};
   if (write(tell, &own, sizeof own) != ssize_t(sizeof own))
     _exit(1);
-  uint64_t const end_ns = port::deadline_after(port::monotonic_clock().now_ns(), patience_ns);
-  while (getppid() == parent && port::monotonic_clock().now_ns() < end_ns) {
-    port::fabric_completion done[4];
+  uint64_t const end_ns = seams::deadline_after(seams::monotonic_clock().now_ns(), patience_ns);
+  while (getppid() == parent && seams::monotonic_clock().now_ns() < end_ns) {
+    seams::fabric_completion done[4];
     if (what == owner_does::look) {
       for (int i = 0; i < 10'000; i++) {
         if (endpoint->poll(done) == 0)
@@ -63,7 +63,7 @@ void compute() {
     } else if (what == owner_does::compute) {
       compute();
     } else {
-      (void)endpoint->wait(port::deadline_after(port::monotonic_clock().now_ns(), 20'000'000));
+      (void)endpoint->wait(seams::deadline_after(seams::monotonic_clock().now_ns(), 20'000'000));
       (void)endpoint->poll(done);
     }
   }
@@ -116,32 +116,32 @@ remote_memory::~remote_memory() {
   waitpid(process_, nullptr, 0);
 }
 
-void remote_memory::move(port::fabric_op_kind kind, std::span<std::byte> bytes, bool copied) {
-  port::fabric_op op;
+void remote_memory::move(seams::fabric_op_kind kind, std::span<std::byte> bytes, bool copied) {
+  seams::fabric_op op;
   op.kind = kind;
   op.addr = bytes.data();
   op.size = bytes.size();
-  op.copied = copied;
+  op.is_copied = copied;
   run(op);
 }
 
 void remote_memory::fetch_add(uint64_t operand) {
-  port::fabric_op op;
-  op.kind = port::fabric_op_kind::atomic;
+  seams::fabric_op op;
+  op.kind = seams::fabric_op_kind::atomic;
   op.operand = operand;
-  op.wants_value = true;
+  op.returns_value = true;
   run(op);
 }
 
 void remote_memory::flood(size_t count) {
   uint64_t word = 1;
-  port::fabric_op op;
-  op.kind = port::fabric_op_kind::write;
+  seams::fabric_op op;
+  op.kind = seams::fabric_op_kind::write;
   op.addr = reinterpret_cast<std::byte *>(&word);
   op.size = sizeof word;
-  op.copied = true;
+  op.is_copied = true;
   op = aimed(op);
-  port::fabric_completion done[64];
+  seams::fabric_completion done[64];
   auto const reap = [&] {
     size_t const reaped = endpoint_->poll(done);
     for (size_t i = 0; i < reaped; i++)
@@ -167,17 +167,17 @@ void remote_memory::flood(size_t count) {
     reap();
 }
 
-port::fabric_op remote_memory::aimed(port::fabric_op op) const {
+seams::fabric_op remote_memory::aimed(seams::fabric_op op) const {
   op.peer = peer_;
   op.remote = remote_;
-  op.deadline_ns = port::deadline_after(port::monotonic_clock().now_ns(), patience_ns);
+  op.deadline_ns = seams::deadline_after(seams::monotonic_clock().now_ns(), patience_ns);
   return op;
 }
 
-void remote_memory::run(const port::fabric_op &what) {
+void remote_memory::run(const seams::fabric_op &what) {
   auto const op = aimed(what);
   check(endpoint_->post(op), "post");
-  port::fabric_completion done[1];
+  seams::fabric_completion done[1];
   while (endpoint_->poll(done) == 0) {
     if (looks_)
       sched_yield();

@@ -1,4 +1,5 @@
-// bench/fabric/remote_memory.hpp: memory of another process of this machine, reached over a fabric.
+// bench/fabric/remote_memory.hpp: memory of another process of this machine, accessed over a
+// fabric.
 #pragma once
 
 #include <sys/types.h>
@@ -11,37 +12,37 @@
 
 namespace bench {
 
-// What the owner of the memory does meanwhile: sleeps in a wait, looks all the time, or computes
-// and never calls.
+// The activity of the memory's owner: it sleeps in a wait, polls all the time, or computes and
+// never calls the fabric.
 enum class owner_does { wait, look, compute };
 
 class remote_memory {
  public:
-  // Starts the process. Whoever uses the memory looks all the time too, but for an owner that
-  // waits. Throws what fails.
+  // Starts the process. The user of the memory also polls all the time, unless the owner waits.
+  // Throws on failure.
   remote_memory(const std::string &provider, owner_does what, size_t size);
   ~remote_memory();
   remote_memory(const remote_memory &) = delete;
   remote_memory &operator=(const remote_memory &) = delete;
 
-  // The other process stands still, and leaves the processors to others, until resume().
+  // Stops the other process, so that it leaves the processors to others, until resume().
   void pause();
   void resume();
 
-  void move(tanada::port::fabric_op_kind kind, std::span<std::byte> bytes, bool copied = false);
+  void move(tanada::seams::fabric_op_kind kind, std::span<std::byte> bytes, bool copied = false);
   void fetch_add(uint64_t operand);
-  // So many writes of 8 bytes, as many under way as the endpoint takes.
+  // This many writes of 8 bytes, with as many in flight as the endpoint accepts.
   void flood(size_t count);
 
  private:
-  tanada::port::fabric_op aimed(tanada::port::fabric_op op) const;
-  void run(const tanada::port::fabric_op &op);
+  tanada::seams::fabric_op aimed(tanada::seams::fabric_op op) const;
+  void run(const tanada::seams::fabric_op &op);
 
   bool looks_;
-  tanada::port::fabric_remote remote_{};
+  tanada::seams::fabric_remote remote_{};
   pid_t process_ = -1;
-  std::unique_ptr<tanada::port::fabric_endpoint> endpoint_;
-  tanada::port::fabric_peer peer_ = tanada::port::no_fabric_peer;
+  std::unique_ptr<tanada::seams::fabric_endpoint> endpoint_;
+  tanada::seams::fabric_peer peer_ = tanada::seams::no_fabric_peer;
 };
 
 }  // namespace bench

@@ -18,7 +18,7 @@ namespace {
 
 struct request {
   uint64_t size;
-  uint64_t writes;  // 1: the bytes follow; 0: they are asked for
+  uint64_t writes;  // 1: the bytes follow; 0: they are requested
 };
 
 bool send_all(int to, const void *from, size_t size) {

@@ -1,7 +1,7 @@
-// bench/fdtd: what snapshots cost a simulation: the same steps without any, with one every tenth
-// step to a pool and to files, beside the steps and while they wait.
+// bench/fdtd: the cost of snapshots for a simulation: the same steps without any, and with one
+// every tenth step to a pool and to files, concurrent with the steps and while they wait.
 //
-//   bench_fdtd --pool pool://host:port/namespace/prefix --folder FOLDER [--json FILE] [--size N]
+// bench_fdtd --pool pool://host:port/namespace/prefix --folder FOLDER [--json FILE] [--size N]
 //   [--steps N] [--rounds N]
 //              [--every N] [--buffers N]
 //
@@ -59,7 +59,7 @@ settings parse(int count, char **words) {
 
 struct way {
   std::string what;
-  std::unique_ptr<fdtd::snapshot_writer> snapshots;  // none: without
+  std::unique_ptr<fdtd::snapshot_writer> snapshots;  // empty: without snapshots
 };
 
 std::string device_name() {
@@ -130,8 +130,8 @@ int run(int count, char **words) {
   std::vector<fdtd::snapshots *> taken;
   for (const way &each : ways)
     taken.push_back(each.snapshots.get());
-  // Kernels are loaded before it counts. What a first run pays, which meets the pool's memory, has
-  // a row of its own.
+  // Kernels are loaded before the measurement. The first run, which touches the pool's memory for
+  // the first time, has a row of its own.
   fdtd::run_rounds(steps, {2 * wanted.every, wanted.every}, {nullptr}, 1);
   auto const first = fdtd::run_rounds(steps, {wanted.steps, wanted.every}, taken, 1);
   auto const runs = fdtd::run_rounds(steps, {wanted.steps, wanted.every}, taken, wanted.rounds);

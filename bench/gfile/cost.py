@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""What one gread adds to a kernel: registers, spills and bytes of code, by nvcc for sm_90; no GPU is needed.
+"""What one gread adds to a kernel: registers, spills and bytes of code, as compiled by nvcc for
+sm_90; no GPU is needed.
 
-usage: cost.py [--json FILE]. Prints a table, and JSON as the other benchmarks do."""
+usage: cost.py [--json FILE]. Prints a table, and JSON as the other benchmarks do.
+"""
 
 import argparse
 import json

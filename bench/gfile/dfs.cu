@@ -1,10 +1,11 @@
-// bench/gfile/dfs: files of distributed file systems read by kernels on the host executor against
-// the client library's own best loop, in the same run.
+// bench/gfile/dfs: files of distributed file systems, read by kernels on the host executor, against
+// the best loop of the client library, in the same run.
 //
-//   bench_dfs [--json FILE] [--rounds N] [--chunk KIB] [--blocks N] [--fill MIB] [+]URL=WHAT ...
+// bench_dfs [--json FILE] [--rounds N] [--chunk KIB] [--blocks N] [--fill MIB] [+]URL=WHAT ...
 //
-// WHAT goes into the row's name ("local replica"). The servers are up, and the files there but for
-// those with a +: a kernel makes them, of as many MiB as --fill says. tools/bench.sh sees to it.
+// WHAT becomes part of the row's name ("local replica"). The servers must run and the files exist,
+// except those with a +: a kernel creates them, with the size of --fill. tools/bench.sh does all
+// this.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <fcntl.h>
@@ -58,8 +59,8 @@ class shared_bytes {
   u8 *addr_;
 };
 
-// A number found by a process of its own: a client library is initialised once in a process, and
-// here that is the plugin's.
+// A value measured in a process of its own: a client library is initialized once in a process, and
+// in this process by the plugin.
 template <class Number>
 Number in_child(const std::function<Number()> &find) {
   shared_bytes answer{sizeof(Number)};
@@ -96,7 +97,7 @@ TND_KERNEL void read_whole(gfile_ref files, text url, u8 *target, u64 size, u64 
   (void)gclose(block, files, fd);
 }
 
-// Each word of the file tells its place.
+// Each word of the file contains its position.
 TND_KERNEL void write_whole(gfile_ref files, text url, u64 *words, u64 size, u64 chunk_size) {
   tanada::this_block const block{};
   int fd = -1;
@@ -142,8 +143,8 @@ dfs_time read_by_kernel(const std::string &url, u8 *target, u64 size, const read
   tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
   config.device = TND_GFILE_DEVICE_HOST;
   config.page_size = u32(how.chunk_size);
-  // Small, since on the host executor all tiers are the same memory: what stays in the processor's
-  // cache is read twice.
+  // Small, because on the host executor all tiers are the same memory, and data in the processor's
+  // cache would be read twice.
   config.device_tier_size = how.blocks * how.chunk_size;
   config.host_tier_size = how.blocks * how.chunk_size * 3;
   tnd_gfile *gfile = nullptr;
@@ -184,9 +185,8 @@ void measure(report &to, const std::string &url, const std::string &what, const 
   shared_bytes theirs{size}, mine{size};
   auto const by_library = [&](const dfs_loop &loop) {
     return in_child<dfs_time>([&] {
-      std::memset(
-          theirs.data(), 0,
-          size);  // a process pays a fault a page at its first touch: not when the clock runs
+      std::memset(theirs.data(), 0,
+                  size);  // take the page faults of first touches before the clock starts
       return rival.read(url, theirs.data(), size, loop);
     });
   };

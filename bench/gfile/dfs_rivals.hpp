@@ -9,18 +9,17 @@
 
 namespace bench {
 
-// One way to loop over a file: `threads` threads with a handle each, which take pieces in turn; or
+// A method to loop over a file: `threads` threads with a handle each, which take pieces in turn; or
 // as many asynchronous reads in flight on one handle.
 struct dfs_loop {
   unsigned threads = 1;
   bool asynchronous = false;
-  uint64_t piece_size = 1u << 20;  // bytes a call
+  uint64_t piece_size = 1u << 20;  // bytes of each call
 };
 
 struct dfs_time {
   double wall_s = 0;
-  double processor_s =
-      0;  // of this process, all threads: what holds on a machine that has other work, too
+  double processor_s = 0;  // of this process, all threads; also valid on a machine with other load
 };
 
 class dfs_clock {
@@ -38,13 +37,13 @@ class dfs_clock {
   double wall_s_ = now(CLOCK_MONOTONIC), processor_s_ = now(CLOCK_PROCESS_CPUTIME_ID);
 };
 
-// A client library. A throw says what went wrong.
+// A client library. Exceptions contain the error.
 struct dfs_rival {
   const char *scheme;
   bool has_asynchronous;
   uint64_t (*size_of)(const std::string &url);  // bytes
-  // Read the whole file to `target`, handles opened before the clock starts. It runs in a process
-  // of its own.
+  // Reads the whole file to `target`; handles are opened before the clock starts. It runs in a
+  // process of its own.
   dfs_time (*read)(const std::string &url, uint8_t *target, uint64_t size, const dfs_loop &loop);
 };
 

@@ -10,10 +10,10 @@
 
 namespace bench {
 
-// Make a file of `size` bytes whose word at byte `at` is word_at(at).
+// Creates a file of `size` bytes whose word at byte `at` is word_at(at).
 void make_file(const std::string &path, uint64_t size);
 
-// Such a file, in a folder that ought to be on tmpfs; gone with this object.
+// Such a file in a folder that should be on tmpfs, removed with this object.
 class memory_backed_file {
  public:
   memory_backed_file(const std::string &folder, uint64_t size)

@@ -1,15 +1,15 @@
-// bench/gfile: reads and writes by kernels against what programs do without gfile and against the
-// bare machine.
+// bench/gfile: reads and writes by kernels, against programs without gfile and against the
+// hardware's limits.
 //
-//   bench_gfile[_cuda] [--json FILE] [--file PATH] [--memory FOLDER] [--size MIB] [--chunk KIB]
+// bench_gfile[_cuda] [--json FILE] [--file PATH] [--memory FOLDER] [--size MIB] [--chunk KIB]
 //   [--blocks N]
 //                      [--only miss|misses|random|sequential|memory|device|sizes|write|
 //                              strings|opens|stream|defaults]
 //                      [--strings "OPTIONS OF string_match"]
 //
-// --file: read this file, made if it is not there, and not one in the folder for temporary files.
-// --memory: a folder on tmpfs; /dev/shm unless given. The rows of string matching run the example
-// string_match that lies beside this program.
+// --file: read this file, created if it does not exist, instead of one in the temporary folder.
+// --memory: a folder on tmpfs, by default /dev/shm. The rows of string matching run the example
+// string_match beside this program.
 //
 // Settings of the instance can be overridden by TND_GFILE_...; the bars are for a GPU.
 #include <algorithm>
@@ -44,7 +44,7 @@ void make_file(const std::string &path, uint64_t size) {
 
 namespace {
 
-// Median seconds of three runs of the example; nothing if it does not run.
+// Median seconds of three runs of the example; empty if it does not run.
 std::optional<double> time_strings(const std::string &command) {
   std::vector<double> times;
   for (int i = 0; i < 4; i++) {
@@ -125,7 +125,7 @@ int run(int argc, char **argv) {
     if (temporary)
       std::filesystem::remove(path);
   }
-  // The host executor maps no file that can be cut.
+  // The host executor does not map files that can be truncated.
   if (wanted("memory") && on_gpu)
     from_memory(to, memory, how);
   if (wanted("random"))

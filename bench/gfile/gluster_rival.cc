@@ -65,7 +65,7 @@ bool read_piece(glfs_fd_t *file, uint8_t *target, uint64_t at, uint64_t end) {
   return true;
 }
 
-// One descriptor, `depth` asynchronous reads in flight: each answer asks for the next piece.
+// One descriptor with `depth` asynchronous reads in flight: each completion posts the next piece.
 class asynchronous {
  public:
   asynchronous(glfs_fd_t *file, uint8_t *target, uint64_t size, uint64_t piece_size)
@@ -156,7 +156,7 @@ dfs_time read(const std::string &url, uint8_t *target, uint64_t size, const dfs_
     throw std::runtime_error(url + ": a read failed");
   for (glfs_fd_t *const file : files)
     (void)glfs_close(file);
-  return took;  // the volume ends with the process
+  return took;  // the volume is closed at the end of the process
 }
 
 }  // namespace

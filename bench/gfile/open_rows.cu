@@ -1,4 +1,4 @@
-// Many small files: open, read, close.
+// Rows for many small files: open, read, close.
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Draw the paper's figure 6 from what bench_gfile printed. usage: plot_sizes.py RESULT.json PICTURE.svg
+"""Draws the paper's figure 6 from the output of bench_gfile. usage: plot_sizes.py RESULT.json
+PICTURE.svg
 
-Seconds to read a file by its size: by kernels, with and without the direct path, and by programs without gfile. Needs
-matplotlib."""
+Seconds to read a file by its size: by kernels, with and without the direct path, and by programs
+without gfile. Needs matplotlib.
+"""
 
 import json
 import re

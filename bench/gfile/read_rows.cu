@@ -1,4 +1,4 @@
-// Reading whole files.
+// Rows for reading whole files.
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::string mib(u64 size) {
   return std::to_string(size >> 20) + " MiB";
 }
 
-// A host tier that stays in the processors' cache: twice what the blocks ask for at a time.
+// A host tier that fits into the processors' cache: twice the size that the blocks read at a time.
 u64 host_tier_for(const reading &how) {
   return how.blocks * how.chunk_size * 2;
 }
@@ -57,8 +57,8 @@ std::optional<double> gpu_bar(double bar) {
   return on_gpu ? std::optional{bar} : std::nullopt;
 }
 
-// Open the file again and again until its pages are mapped; seconds that took, or why it did not
-// come to that.
+// Opens the file repeatedly until its pages are mapped. Returns the seconds, or the reason why they
+// are not.
 double wait_until_mapped(instance &on, const std::string &path, u8 *target, const reading &how) {
   double const start = now_s();
   std::string reason;
@@ -123,7 +123,7 @@ void from_device_tier(report &to, const reading &how) {
   u64 const size = on_gpu ? 4ull << 30 : 64u << 20, page = on_gpu ? 2u << 20 : 1u << 18;
   memory_backed_file const file{"/dev/shm", size};
   examples::device_array<u8> target(size);
-  // Sets fill unevenly: room for half as much again.
+  // Sets fill unevenly, so reserve half as much again.
   instance on{config_of(u32(page), size + size / 2, 256u << 20)};
   reading const all{size, page, on_gpu ? how.blocks : 4};
   std::vector<double> times;
@@ -189,7 +189,7 @@ void by_default(report &to, const std::string &path, const std::string &memory,
   examples::device_array<u8> target(how.size);
   double const gb = double(how.size) / 1e9;
   std::string const what = stream_row(how);
-  // What a user might set: which setting makes the difference.
+  // Settings that a user might change, to show which one matters.
   for (u32 page : {64u << 10, 256u << 10, 1u << 20})
     for (u64 host : {128ull << 20, 512ull << 20}) {
       tnd_gfile_config config = default_config();

@@ -140,8 +140,8 @@ double read_whole_naively(const std::string &path, void *target, uint64_t size) 
 
 namespace {
 
-// Threads that start together when each has called `wait_for_start`, and end together. When they
-// started.
+// Threads that start together after each has called `wait_for_start`, and end together. Returns
+// when they started.
 template <class Work>
 double run_together(unsigned threads, Work work) {
   std::atomic<unsigned> ready{0};
@@ -204,8 +204,7 @@ double read_by_hand(const std::string &path, void *target, uint64_t size, unsign
   return took;
 }
 
-// Each thread has 16 pieces of pinned memory in turn, so that copies need not be waited for one by
-// one.
+// Each thread uses 16 pieces of pinned memory in turn, so that it need not wait for each copy.
 double read_files_by_hand(const std::function<std::string(uint32_t)> &path, uint32_t count,
                           uint64_t size, void *target, unsigned threads) {
   constexpr uint32_t pieces = 16;

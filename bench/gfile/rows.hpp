@@ -1,4 +1,4 @@
-// bench/gfile/rows.hpp: the rows of bench_gfile, a function a group.
+// bench/gfile/rows.hpp: the rows of bench_gfile, one function for each group.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 namespace bench {
 
 struct reading {
-  uint64_t size, chunk_size;  // bytes: of the file, a call
+  uint64_t size, chunk_size;  // bytes: of the file, and of a call
   uint32_t blocks;
 };
 
-// Reading whole files: on a disk's page cache, through a small device tier, from tmpfs without a
-// copy, from the device.
+// Reading whole files: from the page cache of a disk, through a small device tier, from tmpfs
+// without a copy, and from the device.
 void sequential(report &to, const std::string &path, const reading &how);
 void from_memory(report &to, const std::string &folder, const reading &how);
 void from_device_tier(report &to, const reading &how);
@@ -22,23 +22,22 @@ void from_device_tier(report &to, const reading &how);
 // The paper's figure 6: seconds by file size, with and without the direct path, against no API.
 void by_size(report &to, const std::string &folder, const reading &how);
 
-// 4 KiB a call.
+// 4 KiB in each call.
 void random_hits(report &to);
 void miss_latency(report &to);
 void miss_rate(report &to);
 
-// 10,000 small files by warps, as they come and with default settings, against threads of the host.
-// `where` is words for the folder's place.
+// 10,000 small files by warps, opened individually and with default settings, against threads of
+// the host. `where` names the folder's location.
 void opens(report &to, const std::string &folder, const std::string &where);
 
-// Streams with default settings, against tuned ones and what a careful program does.
+// Streams with default settings, against tuned ones and a careful program.
 void stream_by_default(report &to, const std::string &path, const reading &how);
 void by_default(report &to, const std::string &path, const std::string &memory, const reading &how);
 
 void writing(report &to, const std::string &folder, const reading &how);
 
-// The example string_match, which lies beside this program, with gfile and without; `options` are
-// its own.
+// The example string_match beside this program, with gfile and without; `options` are passed to it.
 void strings(report &to, const std::string &options);
 
 }  // namespace bench

@@ -1,15 +1,15 @@
-// bench/gfile/service: what the host's side of gfile costs, without a GPU: threads write the
-// mailbox as kernels do (tanada/device/detail/rpc/ring.hpp), each request a miss of a 4 KiB page of
-// mem://.
+// bench/gfile/service: the cost of the host's side of gfile, without a GPU. Threads write the
+// mailbox as kernels do (tanada/device/detail/rpc/ring.hpp); each request is a miss of a 4 KiB page
+// of mem://.
 //
-//   bench_service [--json FILE] [--threads N[,N...]] [--only inline|files|latency|rate|idle]
+// bench_service [--json FILE] [--threads N[,N...]] [--only inline|files|latency|rate|idle]
 //                 [--seconds S]
 //
-// The rows of files open small files of mem://, read and close them, on as many slots as there are.
+// The rows of files open small files of mem://, read and close them, on all slots.
 //
-// Inline rows have the player and the host in one thread, so that they tell what a request costs in
-// processor time even on a busy machine. The players of the other rows need a processor each,
-// beside those of the service threads.
+// In inline rows the player and the host are one thread, so they show the processor time of a
+// request even on a busy machine. The players of the other rows need a processor each, in addition
+// to those of the service threads.
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -36,8 +36,8 @@ constexpr u32 page_size = 4096;
 constexpr u64 page_count = 1u << 16, tier_pages = 1u << 13;
 constexpr const char *url = "mem://bench/service";
 
-// The players' look again: as a GPU's threads, they wait for nobody, but leave the processor now
-// and then, since there may be too few.
+// The poll of the players: like a GPU's threads they wait for nobody, but they yield the processor
+// from time to time, since there may be too few.
 void look_again(u32 &rounds) {
   if (++rounds % 32 == 0)
     simt::pause();
@@ -52,27 +52,27 @@ void check(status code, const char *what) {
     throw std::runtime_error(std::string(what) + ": status " + std::to_string(int(code)));
 }
 
-// The file, each page with its mark at its start.
+// The file, with a mark at the start of each page.
 void make_file() {
-  port::store_registry stores;
+  backends::store_registry stores;
   auto where = stores.find(url);
   check(where.ok() ? status::ok : where.error(), "find the store");
   auto queue = std::move(where.value()->queue_create(4)).value();
-  auto const now = [&](port::store_op op) {
+  auto const now = [&](seams::store_op op) {
     check(queue->post(std::move(op)), "post");
-    port::store_completion done[1];
+    seams::store_completion done[1];
     while (queue->poll(done) == 0)
       simt::pause();
     check(done[0].code, "fill mem://");
     return done[0].file;
   };
-  port::store_op op;
-  op.kind = port::store_op_kind::open;
+  seams::store_op op;
+  op.kind = seams::store_op_kind::open;
   op.url = url;
   op.open_flags = {.read = true, .write = true, .create = true, .truncate = true};
   op.file = now(op);
   std::vector<std::byte> page(page_size);
-  op.kind = port::store_op_kind::write;
+  op.kind = seams::store_op_kind::write;
   op.buffers = {{page.data(), page.size()}};
   for (u64 i = 0; i < page_count; i++) {
     u64 const mark = mark_of(i);
@@ -80,7 +80,7 @@ void make_file() {
     op.offset = i * page_size;
     (void)now(op);
   }
-  op.kind = port::store_op_kind::close;
+  op.kind = seams::store_op_kind::close;
   (void)now(op);
 }
 
@@ -93,8 +93,8 @@ class instance {
     config.host_tier_size = std::max<u64>(tier_pages * page_size, 1024ull * page_bytes);
     config.service_threads = threads;
     auto made = gfile::session::create(
-        config, {port::host_gpu_open(), std::make_unique<port::store_registry>(),
-                 &port::monotonic_clock()});
+        config, {seams::host_gpu_open(), std::make_unique<backends::store_registry>(),
+                 &seams::monotonic_clock()});
     check(made.ok() ? status::ok : made.error(), "session");
     session_ = std::move(made).value();
     auto const &state = *static_cast<const gfile::device_state *>(session_->ref().state);
@@ -133,7 +133,7 @@ class instance {
     u64 &entry = closes_->entries[ticket % gfile::close_list_size];
     __atomic_store_n(&entry, gfile::close_entry(ticket, file), __ATOMIC_RELEASE);
   }
-  // Slots are shared out by number: one player has a slot.
+  // Slots are assigned by number: one player has a slot.
   rpc::ticket next_ticket(u32 slot) {
     return {slot, ++sequences_[slot]};
   }
@@ -173,8 +173,8 @@ class instance {
   u32 sequences_[rpc::slot_count] = {};
 };
 
-// Plays `count` warps on as many slots: each asks for one page after the other, every page once
-// before any comes again.
+// Plays `count` warps on as many slots. Each requests one page after the other, and every page once
+// before any is repeated.
 class player {
  public:
   player(instance &on, u32 first, u32 count, u32 turn = 0, u32 turns = 1)
@@ -183,7 +183,7 @@ class player {
       ask(i);
   }
 
-  // Take the answers that are there, ask again. Returns how many.
+  // Takes available answers and posts the next requests. Returns their number.
   u32 round(bool again = true) {
     u32 taken = 0;
     for (u32 i = 0; i < asked_.size(); i++) {
@@ -219,7 +219,7 @@ class player {
     const rpc::answer &from = on_.ring().mail->answers[first_ + i];
     check(status(int(u32(from.head[0]))), "read");
     u64 mark;
-    std::memcpy(&mark, on_.frame(u32(from.head[1]) & ~gfile::lent_at_once), sizeof mark);
+    std::memcpy(&mark, on_.frame(u32(from.head[1]) & ~gfile::granted_at_once), sizeof mark);
     if (mark != mark_of(asked_[i]))
       throw std::runtime_error("wrong bytes of page " + std::to_string(asked_[i]));
     on_.ring().finish(on_.ticket(first_ + i), false);
@@ -239,34 +239,34 @@ std::string small_url(u32 number) {
 }
 
 void make_small_files() {
-  port::store_registry stores;
+  backends::store_registry stores;
   auto where = stores.find(url);
   check(where.ok() ? status::ok : where.error(), "find the store");
   auto queue = std::move(where.value()->queue_create(4)).value();
   std::vector<std::byte> bytes(small_size);
   for (u32 i = 0; i < small_count; i++) {
-    port::store_op op;
-    port::store_completion done;
-    op.kind = port::store_op_kind::open;
+    seams::store_op op;
+    seams::store_completion done;
+    op.kind = seams::store_op_kind::open;
     op.url = small_url(i);
     op.open_flags = {.read = true, .write = true, .create = true};
     if (!queue->try_perform(op, done))
       throw std::runtime_error("mem:// waits");
     check(done.code, "make a small file");
     op.file = done.file;
-    op.kind = port::store_op_kind::write;
+    op.kind = seams::store_op_kind::write;
     u64 const mark = mark_of(i);
     std::memcpy(bytes.data(), &mark, sizeof mark);
     op.buffers = {{bytes.data(), bytes.size()}};
     done = {};
     (void)queue->try_perform(op, done);
     check(done.code, "write a small file");
-    op.kind = port::store_op_kind::close;
+    op.kind = seams::store_op_kind::close;
     (void)queue->try_perform(op, done);
   }
 }
 
-// Plays `count` warps that take small files in turn: open, a look in the host tier, close.
+// Plays `count` warps that take small files in turn: open, look up in the host tier, close.
 class opener {
  public:
   opener(instance &on, u32 count) : on_{on}, files_(count) {
@@ -339,7 +339,7 @@ double thread_s() {
   return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
 }
 
-// Nanoseconds a request, all in this thread.
+// Nanoseconds for a request, all in this thread.
 double run_inline(u32 warps, double seconds) {
   instance on{0};
   player kernels{on, 0, warps};
@@ -355,7 +355,7 @@ double run_inline(u32 warps, double seconds) {
   return took / double(count) * 1e9;
 }
 
-// Nanoseconds a small file, all in this thread.
+// Nanoseconds for a small file, all in this thread.
 double run_files(u32 warps, double seconds) {
   instance on{0, default_page_size};
   opener kernels{on, warps};
@@ -376,7 +376,7 @@ double run_files(u32 warps, double seconds) {
   return took / double(count) * 1e9;
 }
 
-// Requests a second of `players` threads that play `warps` warps together.
+// Requests per second of `players` threads that play `warps` warps together.
 double run_rate(u32 threads, u32 players, u32 warps, double seconds) {
   instance on{threads};
   std::atomic<u64> count = 0;
@@ -405,7 +405,7 @@ double run_rate(u32 threads, u32 players, u32 warps, double seconds) {
   return double(count) / took;
 }
 
-// Seconds until a request is answered that comes after `idle_s` of silence.
+// Seconds until a request is answered that follows `idle_s` without requests.
 double wake_up(instance &on, double idle_s) {
   std::vector<double> times;
   for (u32 i = 0; i < 9; i++) {
@@ -428,7 +428,7 @@ double processor_s() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-// Two threads and two words: what a request and its answer cost whatever is done in between.
+// Two threads and two words: the minimum cost of a request and its answer.
 double bare_round_trip() {
   alignas(64) static std::atomic<u32> posted, answered;
   posted = 0;

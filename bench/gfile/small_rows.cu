@@ -1,4 +1,4 @@
-// 4 KiB a call: hits in the host tier, and misses.
+// Rows with 4 KiB in each call: hits in the host tier, and misses.
 #include <algorithm>
 
 #include "support.cuh"
@@ -39,7 +39,7 @@ TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_each(gfile_ref files, text url, u64 
   (void)gclose(warp, files, fd);
 }
 
-constexpr u64 stride = 1789;  // odd: prime to every power of two
+constexpr u64 stride = 1789;  // odd, so coprime to every power of two
 
 void fill_mem(const std::string &url, u64 size) {
   instance filler{config_of(65536, 1u << 20, 64u << 20)};
@@ -67,7 +67,7 @@ void random_hits(report &to) {
     double const took = now_s() - start;
     tnd_gfile_statistics const after = on.statistics();
     if (i < 3)
-      continue;  // by then nearly every page has come
+      continue;  // nearly every page has been read by then
     rates.push_back(double(after.host_hits - before.host_hits) / took);
     requests.push_back(double(after.requests - before.requests) /
                        double(after.host_hits - before.host_hits));

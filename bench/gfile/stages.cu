@@ -1,6 +1,6 @@
-// bench/gfile/stages: where the time of one warp's call goes, stage by stage, on the instance's own
-// structures. For whoever tunes the device side; stages call internals and are no interface. Prints
-// microseconds a stage.
+// bench/gfile/stages: the time of one warp's call, stage by stage, on the instance's own
+// structures. For tuning the device side: the stages call internals and are not an interface.
+// Prints microseconds for each stage.
 #include <tanada/device/gfile.cuh>
 #include <tanada/gfile.h>
 
@@ -83,7 +83,7 @@ TND_KERNEL void stages(arguments to) {
   measure(to, 4, [&](u32) { simt::fence_system(); });
   measure(to, 5, [&](u32) { simt::fence_loads(); });
   measure(to, 6, [&](u32) {
-    d::host_look<this_warp> look;
+    d::host_lookup<this_warp> look;
     look.begin(warp, state, key);
     (void)look.finish(warp, state, key);
   });
@@ -99,7 +99,7 @@ TND_KERNEL void stages(arguments to) {
   auto const ask = [&](u64 page) {
     rpc::ticket const mine = ring.claim(~u64{0});
     ring.post_short(mine, page == 0 ? 99 : u32(gfile::op::read), node, page,
-                    1);  // 99: answered at once, no such request
+                    1);  // 99: an unknown request, which is answered immediately
     (void)ring.wait(mine, ~u64{0});
     u64 const start = simt::now_ns();
     ring.finish(mine, false);

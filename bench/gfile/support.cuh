@@ -1,5 +1,5 @@
-// bench/gfile/support.cuh: what the rows share: an instance, files to read, kernels that read and
-// write whole files.
+// bench/gfile/support.cuh: shared parts of the rows: an instance, files to read, and kernels that
+// read and write whole files.
 #pragma once
 
 #include <tanada/device/gfile.cuh>
@@ -52,7 +52,7 @@ class instance {
     check(tnd_gfile_get_statistics(gfile_, &all), "statistics");
     return all;
   }
-  // tnd_gfile_path of the first file there is, and why.
+  // The tnd_gfile_path of the first file, and the reason for it.
   u32 path(std::string &reason) const {
     tnd_gfile_file file{};
     uint32_t count = 0;
@@ -80,7 +80,7 @@ inline u32 threads_a_block() {
   return on_gpu ? 512 : 32;
 }
 
-// Launch a kernel whose blocks take chunks of the file in turn; chunk `at` goes to target + at %
+// Launches a kernel whose blocks take chunks of the file in turn. Chunk `at` goes to target + at %
 // target_size, or comes from source + at % source_size.
 void launch_read(instance &on, const std::string &url, u8 *target, u64 target_size,
                  const reading &how);

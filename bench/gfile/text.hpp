@@ -1,4 +1,4 @@
-// bench/gfile/text.hpp: a URL by value, as kernels take it.
+// bench/gfile/text.hpp: a URL that is passed to kernels by value.
 #pragma once
 
 #include <string>

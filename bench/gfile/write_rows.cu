@@ -1,4 +1,4 @@
-// Writing a file from kernels.
+// Rows for writing a file from kernels.
 #include <unistd.h>
 
 #include "support.cuh"
@@ -6,7 +6,7 @@
 namespace bench {
 namespace {
 
-// One block: what all the others wrote is durable when this returns.
+// One block: when this returns, all data that the other blocks wrote are durable.
 TND_KERNEL void sync_file(gfile_ref files, text url) {
   tanada::this_block const block{};
   int fd = -1;

@@ -1,16 +1,16 @@
-// bench/o2g/cost: what a message of 64 B costs its receiver against the number of sockets that
-// messages come by, in random order: an o2g engine with receives posted, on epoll, beside plain
+// bench/o2g/cost: the receiver's cost of a 64 B message against the number of sockets, with
+// messages in random order. An o2g engine with posted receives, on epoll, is compared with plain
 // loops of epoll and of select.
 //
-//   bench_o2g_cost [--sockets K,K,...] [--only TEXT] [--rounds N] [--json FILE]
+// bench_o2g_cost [--sockets K,K,...] [--only TEXT] [--rounds N] [--json FILE]
 //
-// The senders are plain sockets of another process, which greets as o2g's peers do. Messages are
-// under way by ones, or by sixteens on as many sockets; the clock runs from when all have been sent
-// until all have been received. So no wait is timed; of all turns the median counts. Each message
-// is answered, outside of the clock: the kernel's acknowledgements then go with the answers,
-// whatever the age of a connection, and else with some of the receives. --only: those receivers
-// with TEXT in their names, e.g. under perf. io_uring is not here: its receives happen whenever the
-// process enters the kernel, also outside of the clock.
+// The senders are plain sockets of another process, with the handshake of o2g's peers. Messages are
+// sent singly, or in groups of sixteen on as many sockets. The clock runs from when all have been
+// sent until all have been received, so no wait is timed. The median of all turns counts. Each
+// message is answered outside the clock: the kernel's ACKs then go with the answers, whatever the
+// age of a connection. Without answers they would go with some of the receives. --only: only
+// receivers with TEXT in their names, e.g. for perf. io_uring is not included: its receives happen
+// whenever the process enters the kernel, also outside the clock.
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -35,11 +35,11 @@ namespace bench {
 namespace {
 
 using namespace tanada;
-constexpr size_t turn_count = 2'000, many_count = 16;  // messages under way: one, or many_count
+constexpr size_t turn_count = 2'000, many_count = 16;  // messages in flight: one, or many_count
 constexpr size_t event_count_max = 64;
 constexpr double patience_s = 60;
 
-// Who receives: listens, takes the connections, and then messages.
+// A receiver: listens, accepts the connections, and then receives messages.
 class receiver {
  public:
   virtual ~receiver() = default;
@@ -49,7 +49,7 @@ class receiver {
   }
   virtual void settle() {}  // while the senders connect
   virtual void begin(size_t count) = 0;
-  virtual void receive(size_t count) = 0;  // so many messages, and returns when they are there
+  virtual void receive(size_t count) = 0;  // receives this many messages and returns
   virtual void answer() = 0;               // each of those
 };
 
@@ -57,11 +57,11 @@ class o2g_receiver final : public receiver, o2g::completion_sink {
  public:
   o2g_receiver() {
     o2g::engine_options options;
-    options.at.family = port::socket_address::family_kind::ipv4;
-    options.at.bytes = {127, 0, 0, 1};
+    options.listen_address.family = seams::socket_address::family_kind::ipv4;
+    options.listen_address.bytes = {127, 0, 0, 1};
     options.has_thread = false;
     auto made =
-        o2g::engine::create(port::epoll_stream_set_create({}).value(), options, *this, memory_);
+        o2g::engine::create(seams::epoll_stream_set_create({}).value(), options, *this, memory_);
     engine_ = std::move(made).value();
     for (auto &each : buffers_)
       post(each);
@@ -79,7 +79,7 @@ class o2g_receiver final : public receiver, o2g::completion_sink {
     if (engine_->statistics().connection_count != count)
       throw std::runtime_error("connections are missing");
   }
-  // A receive is posted again for each that was used.
+  // A receive is posted again for each one that was used.
   void receive(size_t count) override {
     sources_.clear();
     while (sources_.size() < count) {
@@ -93,8 +93,8 @@ class o2g_receiver final : public receiver, o2g::completion_sink {
   }
   void answer() override {
     for (auto const each : sources_)
-      if (engine_->post_send({.to = each, .tagged = true, .inject = true, .quiet = true}) !=
-          status::ok)
+      if (engine_->post_send(
+              {.target = each, .tagged = true, .inject = true, .errors_only = true}) != status::ok)
         throw std::runtime_error("no answer");
   }
 
@@ -118,7 +118,7 @@ class o2g_receiver final : public receiver, o2g::completion_sink {
   std::unique_ptr<o2g::engine> engine_;
 };
 
-// Plain sockets, and the bytes that came.
+// Plain sockets, and the bytes received on each.
 class plain_receiver : public receiver {
  public:
   plain_receiver() {
@@ -230,7 +230,7 @@ struct subject {
   size_t socket_count_max;
 };
 
-constexpr size_t select_max = 1'000;  // FD_SETSIZE less what else is open
+constexpr size_t select_max = 1'000;  // FD_SETSIZE minus other descriptors
 template <class T>
 std::unique_ptr<receiver> make() {
   return std::make_unique<T>();
@@ -241,7 +241,7 @@ const std::array subjects{subject{"o2g", make<o2g_receiver>, any_count},
                           subject{"plain epoll", make<epoll_receiver>, any_count},
                           subject{"plain select", make<select_receiver>, select_max}};
 
-// Nanoseconds a message with `under_way` of them at a time.
+// Nanoseconds for a message with `under_way` of them at a time.
 double cost_ns(receiver &at, senders &from, uint32_t under_way, size_t turns) {
   std::vector<double> each;
   for (size_t i = 0; i < turns; i++) {
@@ -255,7 +255,7 @@ double cost_ns(receiver &at, senders &from, uint32_t under_way, size_t turns) {
 }
 
 struct costs {
-  std::vector<double> one, many;  // of each round; many: empty with fewer sockets than that
+  std::vector<double> one, many;  // of each round; `many` is empty with fewer sockets than that
 };
 
 void measure(const subject &who, size_t count, costs &into) {
@@ -277,7 +277,7 @@ std::string name_of(const subject &who, const char *how, size_t count) {
          (count == 1 ? " socket" : " sockets");
 }
 
-// Each against itself with the fewest sockets. The bar is o2g's.
+// Each receiver against itself with the fewest sockets. The bar is for o2g.
 void add_rows(report &out, const subject &who, const char *how,
               const std::map<size_t, costs> &by_count, std::vector<double> costs::*which) {
   std::optional<double> least;

@@ -1,5 +1,4 @@
-// bench/o2g/cost_senders.hpp: who sends the messages of bench_o2g_cost: plain sockets of another
-// process.
+// bench/o2g/cost_senders.hpp: the senders of bench_o2g_cost: plain sockets of another process.
 #pragma once
 
 #include <netinet/in.h>
@@ -54,8 +53,8 @@ inline void read_all(int from, void *target, size_t size) {
   }
 }
 
-// The senders' process: connects, then sends as many messages as a command asks for, each by
-// another socket.
+// The senders' process: connects, then sends the number of messages that a command requests, each
+// on another socket.
 class senders {
  public:
   senders(uint16_t port, size_t count, bool greets) {
@@ -101,22 +100,22 @@ class senders {
     int const on = 1;
     setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     linger const at_once{
-        1, 0};  // thousands that were closed in order would keep their ports for a minute
+        1, 0};  // thousands of sockets closed in order would keep their ports for a minute
     setsockopt(made, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     return made;
   }
 
-  // Each is a peer with an address of its own. Nobody connects to it.
+  // Each is a peer with its own address, to which nothing connects.
   static void greet(int by, uint16_t port) {
     wire::o2g::hello_message mine;
     mine.port = port;
     mine.family = 4;
     mine.bytes = {127, 0, 0, 1};
-    mine.room = uint64_t{1} << 30;
+    mine.eager_limit = uint64_t{1} << 30;
     std::vector<std::byte> body;
     wire::encode(mine, body);
     envelope head;
-    head.what = uint8_t(wire::o2g::kind::hello);
+    head.kind = uint8_t(wire::o2g::kind::hello);
     head.size = body.size();
     write_all(by, &head, sizeof head);
     write_all(by, body.data(), body.size());
@@ -126,8 +125,8 @@ class senders {
     envelope head;
     do
       read_all(by, &head, sizeof head);
-    while (head.what == uint8_t(wire::o2g::kind::room));
-    if (head.what != uint8_t(wire::o2g::kind::welcome))
+    while (head.kind == uint8_t(wire::o2g::kind::limit_update));
+    if (head.kind != uint8_t(wire::o2g::kind::welcome))
       throw std::runtime_error("not welcome");
     std::vector<std::byte> body(head.size);
     read_all(by, body.data(), body.size());
@@ -151,7 +150,7 @@ class senders {
     }
     std::array<char, message_size> bytes{};
     envelope head;
-    head.what = uint8_t(wire::o2g::kind::message);
+    head.kind = uint8_t(wire::o2g::kind::message);
     head.flags = wire::o2g::tagged;
     head.size = body_size;
     std::memcpy(bytes.data(), &head, sizeof head);
@@ -162,7 +161,8 @@ class senders {
       uint32_t wanted = 0;
       read_all(commands_[0], &wanted, sizeof wanted);
       drop_answers(std::span{all}.first(used));
-      for (size_t i = 0; i < wanted; i++) {  // the first are a random choice, none twice
+      for (size_t i = 0; i < wanted; i++) {  // the first ones are a random choice without
+                                             // repetition
         std::swap(all[i], all[i + random() % (all.size() - i)]);
         write_all(all[i], bytes.data(), bytes.size());
       }

@@ -1,10 +1,10 @@
-// bench/o2g/engine: what drives an o2g engine's connections, epoll beside io_uring: two processes
-// over the loopback, both on the set that is measured. Rounds of the two take turns, and medians
-// are reported.
+// bench/o2g/engine: the stream sets of an o2g engine, epoll against io_uring: two processes over
+// the loopback, both on the set being measured. Rounds of the two alternate, and medians are
+// reported.
 //
-//   bench_o2g_engine [--only TEXT] [--set epoll|io_uring] [--json FILE]
+// bench_o2g_engine [--only TEXT] [--set epoll|io_uring] [--json FILE]
 //
-// --only: those rows with TEXT in their names. --set: one of the two, e.g. under strace -c.
+// --only: only rows with TEXT in their names. --set: only one set, e.g. for strace -c.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -30,44 +30,44 @@ constexpr int round_count = 5;
 constexpr double patience_s = 20;
 constexpr size_t small_size = 8, flow_count = 16, flow_size = 64;
 
-// What is measured between the two: echo of `size` bytes by 8, after `size` in one direction; or a
+// The traffic of a measurement: an echo of `size` bytes by 8, after `size` in one direction; or a
 // flow of small messages.
 struct shape {
   std::string name;
   size_t size = small_size;  // bytes of a message
-  size_t idle_count = 0;     // connections that say nothing
+  size_t idle_count = 0;     // idle connections
   size_t message_count = 1'000;
   bool flows = false, sleeps = false;
 };
 
-using factory = result<std::unique_ptr<port::stream_set>> (*)(const port::stream_set_options &);
+using factory = result<std::unique_ptr<seams::stream_set>> (*)(const seams::stream_set_options &);
 
-struct side final : port::stream_handler {
+struct side final : seams::stream_handler {
   explicit side(factory make) : set{make({}).value()} {
     set->attach(*this);
   }
 
-  uint64_t accepted(port::stream_id id) override {
+  uint64_t on_accepted(seams::stream_id id) override {
     streams.push_back(id);
     return streams.size() - 1;
   }
-  void connected(uint64_t) override {
+  void on_connected(uint64_t) override {
     connected_count++;
   }
-  std::span<std::byte> landing(uint64_t) override {
+  std::span<std::byte> receive_target(uint64_t) override {
     if (place.empty() || filled == place.size())
       return {};
     return std::span{place}.subspan(filled);
   }
-  void landed(uint64_t word, size_t size) override {
+  void on_placed(uint64_t word, size_t size) override {
     came(word, size);
   }
-  size_t shown(uint64_t word, std::span<const std::byte> bytes) override {
+  size_t on_received(uint64_t word, std::span<const std::byte> bytes) override {
     came(word, bytes.size());
     return bytes.size();
   }
-  void writable(uint64_t) override {}
-  void ended(uint64_t, status) override {
+  void on_writable(uint64_t) override {}
+  void on_closed(uint64_t, status) override {
     is_over = true;
   }
 
@@ -81,7 +81,7 @@ struct side final : port::stream_handler {
     }
   }
 
-  // All of it, unless the peer ends.
+  // All of the data, unless the peer ends.
   void say(uint64_t word, size_t size) {
     if (out.size() < size)
       out.resize(size);
@@ -92,30 +92,30 @@ struct side final : port::stream_handler {
         return;
       sent += taken.value();
       if (sent < size && is_top)
-        set->drive();
+        set->progress();
     }
   }
   void turn(bool may_sleep) {
-    if (set->drive() == 0 && may_sleep)
-      (void)set->wait(port::monotonic_clock().now_ns() + 100'000'000);
+    if (set->progress() == 0 && may_sleep)
+      (void)set->wait(seams::monotonic_clock().now_ns() + 100'000'000);
   }
 
-  std::unique_ptr<port::stream_set> set;
-  std::vector<port::stream_id> streams{};
+  std::unique_ptr<seams::stream_set> set;
+  std::vector<seams::stream_id> streams{};
   std::vector<std::byte> place{}, out{};
   size_t filled = 0, expected = 0, connected_count = 0;
   uint64_t received = 0;
   bool is_echo = false, is_over = false, is_top = true;
 };
 
-port::socket_address loopback(uint16_t at) {
-  port::socket_address address{.family = port::socket_address::family_kind::ipv4, .port = at};
+seams::socket_address loopback(uint16_t at) {
+  seams::socket_address address{.family = seams::socket_address::family_kind::ipv4, .port = at};
   address.bytes = {127, 0, 0, 1};
   return address;
 }
 
-// The child: takes connections, answers each message, or keeps 16 connections full of small ones,
-// until its parent goes.
+// The child: accepts connections and answers each message, or keeps 16 connections full of small
+// ones, until its parent ends.
 [[noreturn]] void serve(factory make, const shape &what, int tell) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   side mine{make};
@@ -125,7 +125,7 @@ port::socket_address loopback(uint16_t at) {
   if (what.size > small_size && !what.flows)
     mine.place.resize(what.size);
   auto const at = mine.set->listen(loopback(0));
-  uint16_t const number = result<port::socket_address>{at}.value().port;
+  uint16_t const number = result<seams::socket_address>{at}.value().port;
   if (write(tell, &number, sizeof number) != sizeof number)
     _exit(1);
   std::vector<std::byte> const bytes(flow_size);
@@ -143,7 +143,7 @@ port::socket_address loopback(uint16_t at) {
   _exit(0);
 }
 
-// Seconds a message.
+// Seconds for a message.
 double measure(factory make, const shape &what) {
   int tell[2];
   if (pipe(tell) != 0)
@@ -244,9 +244,9 @@ int run(int argc, char **argv) {
     std::vector<double> uring, epoll;
     for (int i = 0; i < round_count; i++) {
       if (set != "io_uring")
-        epoll.push_back(figure_of(what, measure(port::epoll_stream_set_create, what)));
+        epoll.push_back(figure_of(what, measure(seams::epoll_stream_set_create, what)));
       if (set != "epoll")
-        uring.push_back(figure_of(what, measure(port::uring_stream_set_create, what)));
+        uring.push_back(figure_of(what, measure(seams::uring_stream_set_create, what)));
     }
     bool const is_small = what.size == small_size;
     if (set == "epoll")

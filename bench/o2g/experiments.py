@@ -1,4 +1,4 @@
-"""What is measured: programs, their options, and the bars."""
+"""The measurements: programs, their options, and the bars."""
 
 from runs import Experiment, Figure
 
@@ -108,8 +108,10 @@ def match(count, bar):
 
 
 def stencil(mebibytes, rows, steps, bar):
-    """Halos of so many MiB, two each way. Small ones fit the system's socket buffers, which hides them whoever carries them;
-    rows are such that computing takes about as long as the halos' way over the link."""
+    """Halos of this many MiB, two in each direction. Small ones fit the system's socket buffers,
+    which hides their transfer with any carrier. The number of rows is such that computing takes
+    about as long as sending the halos over the link.
+    """
     what = f"stencil, halos of {mebibytes} MiB over 1 Gb/s"
     return Experiment(
         f"stencil {mebibytes} MiB",
@@ -139,7 +141,7 @@ def idle(quick):
                 bar=0.1,
                 alone=True,
             ),
-            # An MPI waits by polling, which uses a processor over every provider.
+            # An MPI waits by polling, which uses a processor with every provider.
             Figure("blocked", f"4 ranks for {seconds} s, 3 of them in MPI_Recv", "CPU s"),
         ),
         ranks=4,
@@ -148,7 +150,7 @@ def idle(quick):
 
 
 def all_of(quick):
-    """By the name that the command line takes."""
+    """By the name on the command line."""
     return {
         "point": [point(quick)],
         "overlap": [overlap(quick)],

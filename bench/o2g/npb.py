@@ -1,7 +1,9 @@
-"""The NAS Parallel Benchmarks 3.4, built from a source tree handed in, for every MPI alike.
+"""The NAS Parallel Benchmarks 3.4, built from a given source tree, in the same way for every MPI.
 
-The wheels of Open MPI and MPICH have no Fortran compiler wrapper, so that the Fortran programs are compiled against the few
-constants below and linked with programs/mpi_fortran.c, which hands each call on to the C library."""
+The wheels of Open MPI and MPICH have no Fortran compiler wrapper. The Fortran programs are
+therefore compiled with the few constants below and linked with programs/mpi_fortran.c, which passes
+each call to the C library.
+"""
 
 import math
 import pathlib
@@ -12,7 +14,7 @@ from runs import Experiment, Figure
 
 BENCHMARKS = ("IS", "CG", "MG", "LU", "FT", "SP", "BT", "EP")
 BINDING = pathlib.Path(__file__).resolve().parent / "programs/mpi_fortran.c"
-# The numbers are programs/mpi_fortran.c's.
+# The numbers of programs/mpi_fortran.c.
 CONSTANTS = {
     "mpi_comm_world": -1001,
     "mpi_status_size": 8,
@@ -30,7 +32,7 @@ CONSTANTS = {
     "mpi_double_complex": 5,
     "mpi_logical": 6,
 }
-# What a run prints at its end, told as figures are.
+# The output at the end of a run, converted to figures.
 REPORT = (
     'out=$(mktemp); "$@" >$out 2>&1; code=$?; cat $out; '
     "grep -q 'Verification *= *SUCCESSFUL' $out && [ $code = 0 ] || exit 1; "
@@ -48,7 +50,8 @@ def can_run(benchmark, ranks):
 def make_definitions(mpi, folder):
     return "\n".join(
         (
-            # Rank and type mismatches between calls of one external procedure are what an mpif.h is.
+            # An mpif.h has to permit rank and type mismatches between calls of one external
+            # procedure.
             f"MPIFC = gfortran -I{folder} -fallow-argument-mismatch -fallow-invalid-boz -w",
             f"FLINK = {mpi.compiler}",
             f"FMPI_LIB = {folder}/mpi_fortran.o -lgfortran -lm",
@@ -90,11 +93,11 @@ def prepare(source, folder, mpi):
 
 
 def program(source, folder, mpi, benchmark, class_name):
-    """The program of a benchmark, built if it is not there."""
+    """The program of a benchmark, built if necessary."""
     path = folder / f"npb.{mpi.name}/bin" / f"{benchmark.lower()}.{class_name}.x"
     if not path.exists():
         tree = prepare(source, folder, mpi)
-        # Objects of another class must go.
+        # Objects of another class must be removed.
         subprocess.run(
             ["make", "-s", "-C", tree / benchmark, "clean"], capture_output=True, timeout=60
         )
@@ -118,7 +121,7 @@ def experiment(source, folder, benchmark, class_name, ranks):
         built = program(source, folder, setup.mpi, benchmark, class_name)
         return ["sh", "-c", REPORT, "npb", *setup.launch(ranks, built)], setup.all_environment()
 
-    # IS has a bar of its own in every class: to be ahead.
+    # IS has its own bar in every class: to be ahead.
     bar = 1.0 if benchmark == "IS" else 0.97
     figure = Figure(
         "mops", f"NPB {benchmark}.{class_name}, {ranks} ranks", "Mop/s", 1, "higher", bar

@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
-"""o2g under unmodified MPI programs against the MPIs' own ways over TCP, all in the same run, in turn.
+"""o2g under unmodified MPI programs against the MPIs' own transports over TCP, alternating in the
+same run.
 
-usage: o2g.py [--rows point,overlap,match,many,stencil,idle,npb] [--setups WORD,...] [--rounds N] [--quick]
-              [--provider FOLDER] [--npb FOLDER] [--classes S,W,A] [--benchmarks IS,CG,...] [--ranks 4,16]
+usage: o2g.py [--rows point,overlap,match,many,stencil,idle,npb] [--setups WORD,...] [--rounds N]
+[--quick]
+              [--provider FOLDER] [--npb FOLDER] [--classes S,W,A] [--benchmarks IS,CG,...]
+              [--ranks 4,16]
               [--programs FOLDER] [--build] [--json FILE]
 
-The MPIs come from tools/mpi/install.sh; the provider from FOLDER (build/release/lib). --setups keeps those whose name holds one
-of the words. overlap and stencil run in network namespaces and need root. --npb names the source of the NAS Parallel
-Benchmarks 3.4 for MPI (the folder NPB3.4-MPI), which is copied and built outside of it. --programs names a folder where
-programs are built and kept, --build does no more than that: they can be carried to a machine without a Fortran compiler, where
-LD_LIBRARY_PATH names libgfortran's folder. Prints a table, and JSON to FILE."""
+The MPIs come from tools/mpi/install.sh, and the provider from FOLDER (build/release/lib).
+--setups keeps those whose name contains one of the words. overlap and stencil run in network
+namespaces and need root. --npb: the source of the NAS Parallel Benchmarks 3.4 for MPI (the
+folder NPB3.4-MPI), which is copied and built elsewhere. --programs: a folder where programs are
+built and kept; --build does only that. The folder can be copied to a machine without a Fortran
+compiler, where LD_LIBRARY_PATH must contain libgfortran's folder. Prints a table, and JSON to
+FILE.
+"""
 
 import argparse
 import contextlib
@@ -34,7 +40,7 @@ PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 
 
 def chosen(words, provider):
-    """The set-ups that are asked for and are there; the others are told on stderr."""
+    """The requested set-ups that are available; the others are reported on stderr."""
     found = []
     for each in known.setups(provider):
         if words and not any(word in each.name for word in words):
@@ -115,7 +121,7 @@ def options():
 
 
 def npb_experiments(wanted, folder):
-    """Each NAS Parallel Benchmark that is asked for, with its launch."""
+    """Each requested NAS Parallel Benchmark, with its launch."""
     if wanted.npb is None and wanted.programs is None:
         print("bench: npb is left out: --npb names no source", file=sys.stderr)
         return
@@ -138,7 +144,7 @@ def all_rows(wanted, setups, folder):
 
 
 def build(wanted, setups, folder):
-    """Every program that the rows run, without running one."""
+    """Builds every program of the rows without running one."""
     by_name = experiments.all_of(wanted.quick)
     for name, setup in itertools.product(wanted.rows.split(","), setups):
         for each in by_name.get(name, ()):
@@ -169,7 +175,7 @@ def main():
         for row in all_rows(wanted, setups, folder):
             runs.print_row(row)
             result["rows"].append(row)
-            # After each row: a long run that is ended leaves what it has.
+            # Called after each row, so that an aborted run keeps its rows.
             if wanted.json:
                 wanted.json.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Programs that look for messages between their own work, or use windows: o2g beside plain TCP under the same MPI.
+"""Programs that poll for messages during their own work, or use windows: o2g against plain TCP
+under the same MPI.
 
-usage: polling.py [--setups WORD,...] [--rounds N] [--quick] [--provider FOLDER] [--programs FOLDER]
+usage: polling.py [--setups WORD,...] [--rounds N] [--quick] [--provider FOLDER] [--programs
+FOLDER]
                   [--json FILE]
 
-Each MPI's plain TCP is what it uses over TCP by itself: Open MPI's btl, MPICH's libfabric provider. Both take turns in each round.
-Prints a table, and JSON to FILE."""
+Each MPI's plain TCP is its default for TCP: Open MPI's btl, MPICH's libfabric provider. Both
+alternate in each round. Prints a table, and JSON to FILE.
+"""
 
 import argparse
 import json
@@ -24,7 +27,9 @@ PLAIN = {"openmpi4": "btl tcp", "openmpi5": "btl tcp", "mpich5": "ofi tcp"}
 
 
 def experiments(quick):
-    """Work between polls of a length that a library could take for a wait, and one that it could not."""
+    """The length of the work between polls: one that a library could mistake for a wait, and one
+    that it could not.
+    """
     share = 10 if quick else 1
     short, long, puts = 100_000 // share, 100 // share, 2_000 // share
     yield Experiment(
@@ -75,7 +80,7 @@ def options():
 
 
 def pairs(wanted):
-    """For each MPI that is there, its plain TCP and o2g."""
+    """For each available MPI, its plain TCP and o2g."""
     setups = o2g.chosen([word for word in wanted.setups.split(",") if word], wanted.provider)
     for name, carrier in PLAIN.items():
         pair = [

@@ -1,4 +1,6 @@
-"""Experiments: a program run on every set-up in turn, several times, and what its figures make of a row."""
+"""Experiments: a program run several times on every set-up in turn, and the rows made of its
+figures.
+"""
 
 import dataclasses
 import re
@@ -12,8 +14,9 @@ FIGURE = re.compile(r"^figure (\S+) (\S+)\s*$", re.M)
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """One figure a program prints, as a row. `scale` takes it to the unit. The bar is held against the ratio to the best
-    rival, or, where `alone` is said, against the value itself."""
+    """One figure that a program prints, as a row. `scale` converts it to the unit. The bar applies
+    to the ratio to the best rival, or with `alone` to the value itself.
+    """
 
     name: str
     what: str
@@ -26,8 +29,9 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """A program on `ranks` ranks. With `over_link`, each rank is in a network namespace of its own. `same` names a figure
-    that must not differ between set-ups or rounds: the program's result."""
+    """A program on `ranks` ranks. With `over_link`, each rank is in a network namespace of its own.
+    `same` names a figure that must not differ between set-ups or rounds: the program's result.
+    """
 
     name: str
     program: str
@@ -40,7 +44,9 @@ class Experiment:
 
 
 class Results:
-    """What the set-ups of one experiment did: figures of each round, and the reason why one has none."""
+    """The results of one experiment's set-ups: figures of each round, and the reason for a missing
+    one.
+    """
 
     def __init__(self, experiment):
         self.experiment = experiment
@@ -49,7 +55,9 @@ class Results:
         self.result = None
 
     def add(self, setup, outcome):
-        """True if the set-up may go on: one that hung, failed or computed something else is not asked again."""
+        """True if the set-up may continue: one that hung, failed or computed another result is not
+        run again.
+        """
         found = dict(FIGURE.findall(outcome.output))
         status = outcome.status
         if status == "passed" and self.experiment.same:
@@ -68,11 +76,11 @@ class Results:
         return status == "passed"
 
     def value(self, setup, figure):
-        """The median of the rounds, scaled; or a word: why there is none."""
+        """The median of the rounds, scaled; or a word with the reason why there is no figure."""
         values = self.figures.get(setup.name, {}).get(figure.name)
         if not values:
             return self.reasons.get(setup.name, "missing")
-        # Enough digits to read and to compare, no more.
+        # As many digits as are needed to compare, and no more.
         return float(f"{statistics.median(values) * figure.scale:.4g}")
 
 
@@ -91,7 +99,7 @@ def best(setups, values, better):
 
 
 def row_of(figure, setups, values):
-    """The row of a figure: our best set-up against the best rival. `setups` holds every one's value."""
+    """The row of a figure: our best set-up against the best rival. `setups` has the value of each."""
     ours = best([each for each in setups if each.is_ours], values, figure.better)
     rival = best([each for each in setups if not each.is_ours], values, figure.better)
     value = values[ours.name] if ours else None
@@ -118,7 +126,9 @@ def row_of(figure, setups, values):
 
 
 def measure(experiment, setups, rounds, launch):
-    """Rows of an experiment. `launch(setup)` gives (command, environment). Set-ups take turns in every round."""
+    """Rows of an experiment. `launch(setup)` returns (command, environment). Set-ups alternate in
+    every round.
+    """
     results = Results(experiment)
     left = list(setups)
     for _ in range(rounds):

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""How often MPI programs call the system for each message: o2g on epoll and on io_uring beside Open MPI 5's own ways over TCP.
+"""The number of system calls of MPI programs for each message: o2g on epoll and on io_uring against
+Open MPI 5's own transports over TCP.
 
 usage: syscalls.py [--mpi openmpi5] [--provider FOLDER] [--json FILE]
 
-Each program runs twice under `perf trace -s`, with few messages and with many: the difference of both ranks' calls, over the
-difference of messages, leaves out how they start and end. perf may count as root, or with kernel.perf_event_paranoid at -1.
-Calls that only look for what has come depend on how long one waits, and so on the machine and its load; sends and receives that
-moved bytes do not. Prints a table for Markdown, and JSON to FILE."""
+Each program runs twice under `perf trace -s`, with few messages and with many. The difference of
+both ranks' calls, divided by the difference of messages, excludes how they start and end. perf may
+count as root, or with kernel.perf_event_paranoid at -1. The number of polling calls depends on how
+long a program waits, and so on the machine and its load. The number of sends and receives that
+moved bytes does not. Prints a table for Markdown, and JSON to FILE.
+"""
 
 import argparse
 import collections
@@ -74,7 +77,9 @@ def missing():
 
 
 def counts(setup, program, words, folder):
-    """Calls of the system by both ranks, (all, without effect) by name; or a word: why there are none."""
+    """System calls of both ranks, (all, without effect) by name; or a word with the reason why
+    there are no figures.
+    """
     with tempfile.TemporaryDirectory(dir=folder) as each:
         wrapper = pathlib.Path(each) / "traced"
         wrapper.write_text(f'#!/bin/sh\nexec perf trace -s -o {each}/calls.$$ "$@"\n')
@@ -97,7 +102,7 @@ def counts(setup, program, words, folder):
 
 
 def measure(setup, work, folder):
-    """Calls for each message, or a word: why there are none."""
+    """Calls for each message, or a word with the reason why there are no figures."""
     program = o2g.program_of(setup, work.program, folder)
     few = counts(setup, program, work.command(work.few), folder)
     many = few if isinstance(few, str) else counts(setup, program, work.command(work.many), folder)
@@ -135,13 +140,15 @@ def chosen(mpi, provider):
 def shown(value):
     if isinstance(value, str):
         return value
-    # Where there are none, the noise of starting and ending may be below zero.
+    # For a call that does not occur, the noise of starting and ending may give a value below zero.
     each, sends, receives = (max(0.0, value[name]) for name in ("all", "sends", "receives"))
     return f"{each:.2f} ({sends:.2f}, {receives:.2f})"
 
 
 def row_of(work, values, setups):
-    """The best set-up of o2g beside the best of the others; "setups" holds all, or why there is no figure."""
+    """The best set-up of o2g against the best of the others; "setups" has all of them, or the
+    reason for a missing figure.
+    """
     calls = {
         name: value if isinstance(value, str) else max(0.0, value["all"])
         for name, value in values.items()

@@ -1,12 +1,12 @@
-// bench/o2g/zero_copy: large sends that the kernel copies, beside those that it need not:
-// MSG_ZEROCOPY and io_uring's IORING_OP_SEND_ZC. Two processes; a message is done when the receiver
-// has it and the kernel has let go of its memory. Rounds of the ways take turns, and medians are
-// told.
+// bench/o2g/zero_copy: large sends that the kernel copies, against sends without a copy:
+// MSG_ZEROCOPY and io_uring's IORING_OP_SEND_ZC. Two processes. A message is complete when the
+// receiver has it and the kernel has released its memory. Rounds of the methods alternate, and
+// medians are reported.
 //
-//   bench_o2g_zero_copy [--at ADDRESS] [--receiver-in NAMESPACE] [--rounds N] [--json FILE]
+// bench_o2g_zero_copy [--at ADDRESS] [--receiver-in NAMESPACE] [--rounds N] [--json FILE]
 //
-// --at: the receiver's address, 127.0.0.1 unless given. --receiver-in: it runs in this network
-// namespace (of `ip netns`); zero_copy.py makes two with a link between them.
+// --at: the receiver's address, by default 127.0.0.1. --receiver-in: the receiver runs in this
+// network namespace (of `ip netns`). zero_copy.py creates two with a link between them.
 #include <fcntl.h>
 #include <liburing.h>
 #include <linux/errqueue.h>
@@ -41,7 +41,7 @@ constexpr size_t total_size = 256 << 20;  // bytes of one measurement
 constexpr size_t sizes[]{64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20};
 constexpr int patience_ms = 20'000;
 
-// Of <linux/io_uring.h>, since Linux 6.2; liburing 2.3 brings an older copy.
+// From <linux/io_uring.h>, since Linux 6.2; liburing 2.3 includes an older copy.
 constexpr unsigned send_zc_report_usage = 1u << 3, usage_zc_copied = 1u << 31;
 
 struct place {
@@ -57,13 +57,13 @@ void be_blocking(int socket) {
   fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) & ~O_NONBLOCK);
 }
 
-// A way to send: all of it, and back when the memory may be written again.
+// A method to send: sends everything and returns when the memory may be written again.
 class way {
  public:
   virtual ~way() = default;
   virtual void send(std::span<const std::byte> bytes) = 0;
   uint64_t sent_count = 0,
-           copied_count = 0;  // calls; those whose bytes the kernel copied all the same
+           copied_count = 0;  // calls; and calls whose bytes the kernel copied anyway
 };
 
 class copied final : public way {
@@ -171,7 +171,7 @@ std::unique_ptr<way> make_way(kind which, int socket) {
   return std::make_unique<copied>(socket);
 }
 
-// The child: answers each message with a byte, until the sender goes.
+// The child: answers each message with a byte, until the sender ends.
 [[noreturn]] void receive(const place &where, size_t size, int tell) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (!where.name_space.empty()) {
@@ -180,16 +180,16 @@ std::unique_ptr<way> make_way(kind which, int socket) {
       _exit(1);
   }
   status why = status::ok;
-  auto at = port::socket_address_parse(where.address, 0);
+  auto at = seams::socket_address_parse(where.address, 0);
   if (!at.ok())
     _exit(1);
-  port::socket_address bound = std::move(at).value();
-  int const listener = port::socket_listen(bound, why);
+  seams::socket_address bound = std::move(at).value();
+  int const listener = backends::socket_listen(bound, why);
   if (listener < 0 || write(tell, &bound.port, sizeof bound.port) != sizeof bound.port)
     _exit(1);
   be_blocking(listener);
   int const socket = accept(listener, nullptr, nullptr);
-  port::socket_prepare(socket, {});
+  backends::socket_prepare(socket, {});
   be_blocking(socket);
   std::vector<std::byte> target(size);
   for (;;) {
@@ -207,10 +207,10 @@ std::unique_ptr<way> make_way(kind which, int socket) {
 int connect_to(const std::string &address, uint16_t number) {
   status why = status::ok;
   int const socket =
-      port::socket_connect(port::socket_address_parse(address, number).value(), {}, {}, why);
+      backends::socket_connect(seams::socket_address_parse(address, number).value(), {}, {}, why);
   pollfd look{.fd = socket, .events = POLLOUT, .revents = 0};
   must(socket >= 0 && poll(&look, 1, patience_ms) == 1, "no connection");
-  port::socket_suit_node(socket);
+  backends::socket_suit_node(socket);
   be_blocking(socket);
   return socket;
 }
@@ -265,7 +265,7 @@ figures measure(const place &where, kind which, size_t size) {
   return got;
 }
 
-// And the least part of sends that were copied.
+// Also the smallest fraction of sends that were copied.
 struct medians {
   explicit medians(const std::vector<figures> &all) {
     std::vector<double> rates, times;

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""bench_o2g_zero_copy between two network namespaces, over a link that nothing slows down; for root.
+"""bench_o2g_zero_copy between two network namespaces, over an unthrottled link; for root.
 
-usage: zero_copy.py PROGRAM [OPTION ...]     # build/release/bin/bench_o2g_zero_copy, and its options"""
+usage: zero_copy.py PROGRAM [OPTION ...]     # build/release/bin/bench_o2g_zero_copy, and its
+options
+"""
 
 import pathlib
 import subprocess

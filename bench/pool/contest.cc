@@ -7,7 +7,8 @@
 namespace bench {
 namespace {
 
-// Beyond this an object is read back into what it was written from: there may not be room for two.
+// Larger objects are read back into their source buffer, because there may not be enough memory for
+// two.
 constexpr uint64_t two_buffers_size_max = uint64_t{1} << 30;
 
 // word(offset, value) for each of the pattern's words.
@@ -83,7 +84,7 @@ std::map<std::string, outcome> contest(field &all, const std::vector<std::string
     if (all.has(id))
       here.push_back(id);
   std::map<std::string, outcome> found;
-  std::string const key = "bench";  // one for all sizes, so that stores hold one of them
+  std::string const key = "bench";  // one key for all sizes, so that stores hold only one object
   for (unsigned round = 0; round <= size.rounds && !here.empty(); round++) {
     std::rotate(here.begin(), here.begin() + 1, here.end());
     for (const std::string &id : std::vector<std::string>(here)) {

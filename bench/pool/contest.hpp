@@ -1,5 +1,5 @@
-// bench/pool/contest.hpp: stores measured in turn, round by round, so that a noisy machine hits all
-// of them.
+// bench/pool/contest.hpp: stores measured in turn, round by round, so that noise of the machine
+// affects all of them.
 #pragma once
 
 #include <map>
@@ -11,15 +11,15 @@
 
 namespace bench {
 
-// Those who can be measured, by a short name; and of those who cannot, why.
+// The contestants by a short name, and the reasons of those that cannot be measured.
 class field {
  public:
   using factory = std::unique_ptr<rival> (*)(const rival_options &);
 
-  // Start it. One that cannot be started leaves the field with its reason.
+  // Starts it. A contestant that cannot be started is removed with its reason.
   void add(const std::string &id, const std::string &label, factory make,
            const rival_options &options);
-  // Known by its label, wanted by nobody.
+  // Known by its label, but not requested.
   void forgo(const std::string &id, const std::string &label);
   bool has(const std::string &id) const {
     return entries_.count(id) != 0;
@@ -30,7 +30,7 @@ class field {
   rival &store(const std::string &id) {
     return *entries_.at(id).store;
   }
-  // What tables call it; of one that has left, with the reason.
+  // Its name in tables; if it was removed, with the reason.
   std::string label(const std::string &id) const;
   void leave(const std::string &id, const std::string &reason);
   const std::map<std::string, std::string> &absent() const {
@@ -40,7 +40,7 @@ class field {
  private:
   struct entry {
     std::unique_ptr<rival> store;
-    std::unique_ptr<client> connection;  // goes before its store
+    std::unique_ptr<client> connection;  // destroyed before its store
   };
   std::map<std::string, entry> entries_;
   std::map<std::string, std::string> labels_, absent_;  // absent_: labels with reasons
@@ -65,11 +65,11 @@ struct outcome {
 struct contest_size {
   uint64_t object;  // bytes
   unsigned rounds;
-  unsigned count;  // calls of each kind a round
+  unsigned count;  // calls of each kind in a round
 };
 
-// A round to warm up, whose bytes are compared, then the rounds. Who fails leaves the field and is
-// not in the answer.
+// Runs a warm-up round, whose bytes are compared, and then the rounds. A contestant that fails is
+// removed and missing in the result.
 std::map<std::string, outcome> contest(field &all, const std::vector<std::string> &ids,
                                        const contest_size &size);
 

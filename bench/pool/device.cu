@@ -1,13 +1,13 @@
-// bench_pool_device_cuda: device memory to the pool of the same node and back, beside copies
-// between pinned host memory and the device, in turn. A put is create, write and commit, so the
-// object can be read; what both move is compared. First come the puts that a training job begins
-// with: the first of the process, puts into memory that no put has used, and those of four threads
-// with a connection each.
+// bench_pool_device_cuda: transfers of device memory to the pool of the same node and back,
+// compared with copies between pinned host memory and the device, alternating. A put is create,
+// write and commit, so the object can be read. Both transfers are verified. First come the puts
+// with which a training job begins: the first one of the process, puts into memory that no put has
+// used, and those of four threads with a connection each.
 //
-//   --only firsts  only the first puts of processes, and no report
-//   --costs on     what the steps of a first put cost, too, on standard error
+// --only firsts  only the first puts of processes, and no report
+//   --costs on     also the cost of the steps of a first put, on standard error
 //
-// With TND_LOG=debug the library logs where the time of each transfer went.
+// With TND_LOG=debug the library logs the time of each step of a transfer.
 #include <cuda_runtime.h>
 #include <sys/wait.h>
 #include <tanada/pool.h>
@@ -81,7 +81,7 @@ double seconds(const Call &call) {
   return now_s() - start;
 }
 
-// The object's bytes, and what came back to the device, against what was meant.
+// Compares the object's bytes, and those that returned to the device, with the intended ones.
 void compare(tnd_pool *pool, const char *name, const buffers &with, uint64_t size) {
   std::vector<uint8_t> found(size);
   uint64_t found_size = 0;
@@ -101,8 +101,8 @@ std::string size_text(uint64_t size) {
   return std::to_string(size >> 20) + " MiB";
 }
 
-// The first put of a process that has used its GPU before it connects; `pause_s` is what it
-// computes in between. In a process of its own: this one has not used CUDA when it is called.
+// The first put of a process that has used its GPU before it connects; `pause_s` is its computing
+// in between. It runs in a process of its own: the caller must not have used CUDA yet.
 struct first_put {
   uint64_t size;
   double pause_s;
@@ -150,7 +150,7 @@ double first_put_s(const std::string &url, const first_put &how) {
   return first_s;
 }
 
-// One with an object keeps its memory from one process to the next, as a job's that comes again.
+// With an object, its memory stays from one process to the next, as for a job that is restarted.
 void keep_namespace(const std::string &url) {
   tnd_pool *pool = nullptr;
   check(tnd_pool_connect(url.c_str(), nullptr, &pool), "tnd_pool_connect");
@@ -214,7 +214,7 @@ void thread_row(report &out, const std::string &url, const buffers &with, uint64
            "GB/s", "later puts of one thread", later, first_bar, better::higher, gb_s / later});
 }
 
-// The checksum is computed over what lies in the pool.
+// The checksum is computed over the bytes in the pool.
 void checksum_row(report &out, tnd_pool *pool, const buffers &with, uint64_t size, double later) {
   tnd_pool_commit_options options = TND_POOL_COMMIT_OPTIONS_INIT;
   options.checksum_kind = TND_POOL_CHECKSUM_CRC32C;

@@ -33,7 +33,7 @@ double ms_per_gib(const Call &call) {
   return (now_s() - start) * 1e3 * (0x1p30 / double(size));
 }
 
-// Shared memory that another mapping than the one measured has brought in.
+// Shared memory that was populated through another mapping than the measured one.
 class memory {
  public:
   explicit memory(bool is_huge) : descriptor_{memfd_create("costs", MFD_CLOEXEC)} {
@@ -55,7 +55,7 @@ class memory {
   }
   memory(const memory &) = delete;
 
-  // At a place for huge pages; the addresses around it stay reserved.
+  // At an address suitable for huge pages; the addresses around it stay reserved.
   char *map() const {
     void *const room = mmap(nullptr, size + huge_page_size, PROT_NONE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -93,7 +93,7 @@ void copy_parts(char *target, const char *source) {
     check(cudaMemcpy(target + at, source + at, part_size, cudaMemcpyDeviceToHost), "cudaMemcpy");
 }
 
-// One thread copies a part once it is registered, while the other one registers the next ones.
+// One thread copies a part after it is registered, while the other registers the next parts.
 void register_and_copy(char *target, const char *source) {
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");

@@ -1,5 +1,5 @@
-// bench/pool/line_store.hpp: what rivals have in common that are one server program and answer in
-// lines.
+// bench/pool/line_store.hpp: shared parts of rivals that are one server program with a line
+// protocol.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ class line_client : public plain_client {
   line_socket lines_;
 };
 
-// A server of this process's own, at a UNIX socket or a port of 127.0.0.1.
+// A server owned by this process, at a UNIX socket or a port of 127.0.0.1.
 template <class Client>
 class line_store : public rival {
  public:

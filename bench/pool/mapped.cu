@@ -1,6 +1,6 @@
 // bench_pool_mapped: a kernel's reads of an object of the pool on the same node, by gfile on the
-// pool's own pages, beside a bare kernel that reads as many bytes of pinned host memory, in turn.
-// What was read is compared.
+// pool's own pages, compared with a minimal kernel that reads as many bytes of pinned host memory,
+// alternating. The bytes read are verified.
 #include <tanada/pool.h>
 
 #include <unistd.h>
@@ -102,7 +102,7 @@ int run(int argc, char **argv) {
   pool_daemon const daemon{on_gpu ? uint64_t{5} << 30 : uint64_t{256} << 20};
   u64 const chunk_size = on_gpu ? 1u << 19 : 1u << 18;
   u32 const blocks = on_gpu ? 132 : 4;
-  // Of many segments, and of one.
+  // An object of many segments, and one of a single segment.
   rows(out, daemon, {on_gpu ? u64{2} << 30 : u64{96} << 20, chunk_size, blocks}, 7);
   rows(out, daemon, {u64{32} << 20, chunk_size, blocks}, 21);
   return out.finish(argc, argv);

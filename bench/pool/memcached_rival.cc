@@ -3,9 +3,9 @@
 namespace bench {
 namespace {
 
-// Of the text protocol, with contents sent from and received in place: libmemcached, which copies
-// them through buffers and blocks of its own, reached half of that for 64 MiB puts and a quarter
-// for gets.
+// The text protocol, with contents sent and received in place. libmemcached copies them through
+// buffers and blocks of its own: it reached half of this rate for 64 MiB puts and a quarter for
+// gets.
 class connection final : public line_client {
  public:
   using line_client::line_client;

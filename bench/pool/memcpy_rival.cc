@@ -5,7 +5,7 @@
 namespace bench {
 namespace {
 
-// One thread's memcpy between buffers whose pages are there.
+// One thread's memcpy between populated buffers.
 class copier final : public plain_client {
  public:
   explicit copier(std::vector<uint8_t> &area) : area_{area} {}

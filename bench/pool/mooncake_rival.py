@@ -1,7 +1,9 @@
-"""One process of Mooncake for bench_pool, see python_rival.py: mooncake_rival.py ROLE PEER NAME SIZE
+"""One process of Mooncake for bench_pool, see python_rival.py: mooncake_rival.py ROLE PEER NAME
+SIZE
 
-ROLE: store_owner or store_client, whose PEER is the store's master; engine_owner, whose PEER is ignored, or engine_client, whose
-PEER is what the owner said after "ready". NAME: host:port. SIZE: bytes that an owner owns, or of a client's largest object.
+ROLE: store_owner or store_client, whose PEER is the store's master; engine_owner, whose PEER is
+ignored, or engine_client, whose PEER is the owner's output after "ready". NAME: host:port. SIZE:
+the bytes of an owner's memory, or of a client's largest object.
 """
 
 import sys

@@ -16,11 +16,12 @@
 namespace bench {
 namespace {
 
-// Requests of 256 KiB, eight in flight: of 256 KiB and 1 MiB with one to eight it was the fastest.
+// Requests of 256 KiB, eight in flight: the fastest of 256 KiB and 1 MiB with one to eight in
+// flight.
 constexpr uint64_t piece_size = 256 << 10;
 constexpr unsigned depth = 8;
 
-// One object written or read, by requests that each ask for the next when they are answered.
+// One object written or read by requests, each of which posts the next one on completion.
 class transfer {
  public:
   transfer(nfs_context *library, nfsfh *file, uint8_t *target, const uint8_t *source, uint64_t size)
@@ -124,8 +125,8 @@ void mount_memory(const std::string &folder) {
     throw std::runtime_error("a tmpfs on " + folder + ": " + std::strerror(errno));
 }
 
-// nfs-ganesha on a tmpfs, NFSv3. Its ports and folders are fixed, so it runs only where they are
-// this program's own.
+// nfs-ganesha on a tmpfs, NFSv3. Its ports and folders are fixed, so it runs only in this program's
+// own network and mounts.
 class ganesha final : public rival {
  public:
   explicit ganesha(const rival_options &options) {

@@ -3,7 +3,7 @@
 namespace bench {
 namespace {
 
-// Two agents: one owns the memory, the other moves bytes to and from it. No names, no objects.
+// Two agents: one owns the memory, and the other moves bytes to and from it. No names, no objects.
 class nixl final : public rival {
  public:
   explicit nixl(const std::string &python)

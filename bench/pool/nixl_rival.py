@@ -1,6 +1,8 @@
-"""One process of NIXL for bench_pool, see python_rival.py: nixl_rival.py owner|client PEER NAME SIZE
+"""One process of NIXL for bench_pool, see python_rival.py: nixl_rival.py owner|client PEER NAME
+SIZE
 
-UCX over shared memory and copies between processes. PEER: of a client what the owner said after "ready". SIZE: bytes.
+UCX over shared memory and copies between processes. PEER: for a client the owner's output after
+"ready". SIZE: bytes.
 """
 
 import base64
@@ -16,7 +18,7 @@ def agent(name, addr, size):
     from nixl_cu13 import nixl_agent, nixl_agent_config
 
     made = nixl_agent(name, nixl_agent_config(backends=[]))
-    # With UCX's error handling there is no shared memory.
+    # UCX's error handling excludes shared memory.
     made.create_backend("UCX", {"ucx_error_handling_mode": "none"})
     made.register_memory([(addr, size, 0, "")], "DRAM")
     return made
@@ -32,7 +34,7 @@ class AgentClient(Client):
         self.owner = self.agent.add_remote_agent(base64.b64decode(metadata))
 
     def move(self, call, here, size):
-        """A transfer, by a request that is made once and posted again."""
+        """A transfer by a request that is created once and posted repeatedly."""
         if (call, size) not in self.requests:
             local = self.agent.get_xfer_descs([(here, size, 0)], "DRAM")
             remote = self.agent.get_xfer_descs([(self.there, size, 0)], "DRAM")

@@ -1,9 +1,9 @@
-// bench_pool: the memory pool beside memcpy, raw TCP and other people's stores, on one machine over
+// bench_pool: the memory pool against memcpy, raw TCP and other stores, on one machine over
 // loopback.
 //
-// Every rival is started by this program, in a network, mounts and processes of its own where the
-// user may make them, and is stopped by its end. One that is not installed is left out, with a row
-// that says so.
+// This program starts every rival, in network, mount and process namespaces of its own if the user
+// may create them, and stops it at its end. A rival that is not installed is skipped, and its row
+// has the reason.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -36,8 +36,8 @@ constexpr contestant contestants[] = {
     {id::redis_tcp, "Redis, TCP", redis_tcp_rival},
 };
 
-// Whether verbs are made of software here: such a device names the network interface that it stands
-// on.
+// Whether verbs is implemented in software here: such a device has the name of the network
+// interface below it.
 bool has_software_verbs() {
   std::error_code none;
   for (auto const &one : std::filesystem::directory_iterator{"/sys/class/infiniband", none})
@@ -46,8 +46,8 @@ bool has_software_verbs() {
   return false;
 }
 
-// The pool over a link, by its stream and by a fabric; no rivals, which would run on this machine
-// alone.
+// The pool over a link, by its stream and by a fabric; no rivals, which would run only on this
+// machine.
 void measure_link(report &out, const rival_options &options, given_nfs nfs) {
   std::string label = "the pool, " + options.provider;
   if (options.provider.find("verbs") != std::string::npos && has_software_verbs())
@@ -61,7 +61,7 @@ void measure_link(report &out, const rival_options &options, given_nfs nfs) {
     out.add({reason, 0, "figures", "", {}, {}});
 }
 
-// Over a link the network is the machine's own.
+// Over a link the machine's own network is used.
 bool is_over_link(int argc, char **argv) {
   return std::any_of(argv, argv + argc, [](const char *word) {
     std::string_view const text{word};

@@ -28,7 +28,7 @@ std::vector<std::string> words(uint64_t capacity, uint16_t port,
 
 pool_daemon::pool_daemon(uint64_t capacity, const std::vector<std::string> &more)
     : port_{free_port()}, process_{words(capacity, port_, more), scratch_.path() + "/log"} {
-  // It touches all of its memory first, which takes its time on a machine that does other things.
+  // It touches all of its memory first, which takes time on a busy machine.
   process_.wait_until([this] { return socket_place{"", port_}.answers(); }, 60);
 }
 

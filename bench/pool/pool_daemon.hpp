@@ -1,4 +1,4 @@
-// bench/pool/pool_daemon.hpp: a pool for the benchmark alone.
+// bench/pool/pool_daemon.hpp: a pool only for the benchmark.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace bench {
 
-// tanada-poold beside this program, in DRAM, on a free port.
+// The tanada-poold beside this program, in DRAM, on a free port.
 class pool_daemon {
  public:
   explicit pool_daemon(uint64_t capacity, const std::vector<std::string> &more = {});

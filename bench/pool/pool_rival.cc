@@ -9,16 +9,16 @@
 namespace bench {
 namespace {
 
-// Puts under way at once of put_many().
+// Outstanding puts of put_many().
 constexpr unsigned depth = 64;
 
-// Larger objects give way to their next version, as a file that is written anew does: there may not
-// be room for both.
+// Larger objects are replaced by their next version, as a file that is rewritten: there may not be
+// memory for both.
 constexpr uint64_t two_versions_size_max = uint64_t{1} << 30;
 
 class connection final : public plain_client {
  public:
-  // Of the path `wanted`; it throws when the connection takes another. `provider` may be null.
+  // Uses the path `wanted`; throws if the connection takes another one. `provider` may be null.
   connection(const std::string &url, tnd_pool_path wanted, const char *provider) {
     tnd_pool_config config = TND_POOL_CONFIG_INIT;
     config.shared_memory = wanted == TND_POOL_PATH_SHARED_MEMORY ? 1 : 0;
@@ -63,7 +63,7 @@ class connection final : public plain_client {
   }
 
  private:
-  // False: too many are under way.
+  // False: too many requests are outstanding.
   bool post(const std::string &key, const uint8_t *source) {
     tnd_pool_request request{};
     request.struct_size = sizeof request;
@@ -89,8 +89,8 @@ class connection final : public plain_client {
   tnd_pool *pool_ = nullptr;
 };
 
-// One daemon for all paths: each has a namespace of its own. Room for an object and its next
-// version in one of them, for an object in the other, and for many small ones; of the largest
+// One daemon for all paths, each with its own namespace. It has memory for an object and its next
+// version in one of them, for an object in the other, and for many small ones; with the largest
 // sizes, for one object.
 std::shared_ptr<pool_daemon> shared_daemon(const rival_options &options) {
   static std::weak_ptr<pool_daemon> known;
@@ -102,9 +102,8 @@ std::shared_ptr<pool_daemon> shared_daemon(const rival_options &options) {
     more.insert(more.end(), {"--fabric-node", options.fabric_node});
   uint64_t const objects_size =
       options.size_max > two_versions_size_max ? options.size_max : 3 * options.size_max;
-  uint64_t const small_size = options.provider.empty()
-                                  ? uint64_t{2} << 30
-                                  : uint64_t{256} << 20;  // over a link there are none
+  uint64_t const small_size =
+      options.provider.empty() ? uint64_t{2} << 30 : uint64_t{256} << 20;  // a link has no rivals
   if (!daemon) {
     daemon = std::make_shared<pool_daemon>(objects_size + small_size, more);
     known = daemon;
@@ -128,7 +127,7 @@ class pool final : public rival {
   }
 
  private:
-  std::shared_ptr<pool_daemon> daemon_;  // none: somebody else's
+  std::shared_ptr<pool_daemon> daemon_;  // none: the pool of another owner
   std::string url_, provider_;
   tnd_pool_path path_;
 };
@@ -143,7 +142,7 @@ std::unique_ptr<rival> pool_tcp_rival(const rival_options &options) {
 }
 
 std::unique_ptr<rival> pool_fabric_rival(const rival_options &options) {
-  // Over a socket a connection that fell back to its stream would look the same.
+  // Over a socket, a connection that fell back to its stream would look the same.
   if (options.provider.rfind("tcp", 0) == 0)
     throw not_here("rows over the fabric are for RDMA; the pool over TCP is the row beside it");
   return std::make_unique<pool>(options, TND_POOL_PATH_RDMA, options.provider);

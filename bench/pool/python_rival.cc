@@ -8,7 +8,7 @@ namespace {
 
 constexpr double start_limit_s = 60, call_limit_s = 120;
 
-// What the program says after "ready". The libraries say things on standard output, too.
+// The program's output after "ready". The libraries also print to standard output.
 std::string hear_ready(server &program) {
   for (;;)
     if (std::string const line = program.hear(start_limit_s); line.rfind("ready", 0) == 0)

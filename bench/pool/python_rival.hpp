@@ -1,4 +1,5 @@
-// bench/pool/python_rival.hpp: rivals that are Python packages, of an interpreter that has them.
+// bench/pool/python_rival.hpp: rivals that are Python packages, run by an interpreter that has
+// them.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace bench {
 
-// A script of this folder with its words: ROLE PEER NAME SIZE.
+// A script of this folder with its arguments: ROLE PEER NAME SIZE.
 struct python_role {
   std::string python, script, role, peer;
   uint64_t size;
@@ -17,11 +18,11 @@ struct python_role {
   std::vector<std::string> words() const;
 };
 
-// A process that owns memory. Other than the client's, so that bytes travel.
+// A process that owns memory, separate from the client's, so that bytes travel.
 class python_owner {
  public:
   python_owner(const python_role &role, const std::string &log);
-  // What it said after "ready".
+  // Its output after "ready".
   const std::string &said() const {
     return said_;
   }
@@ -31,7 +32,7 @@ class python_owner {
   std::string said_;
 };
 
-// A process that is a client; the clock is there.
+// A client process, which measures the time.
 class python_client final : public client {
  public:
   python_client(const python_role &role, const std::string &log);

@@ -1,8 +1,12 @@
-"""What the rivals that are Python packages share: one process of bench_pool that owns memory, or obeys lines of its input.
+"""Shared parts of the rivals that are Python packages: a process of bench_pool that owns memory, or
+that reads commands from its input.
 
-An owner prints "ready ..." and ends with its standard input. A client prints "ready", then an answer in JSON a line:
-  put KEY SIZE COUNT | get KEY SIZE COUNT         {"seconds": [...]} of each call; each get is compared with what was put
-  many PREFIX SECONDS                             {"rate": ...} objects of 4 KiB committed a second
+An owner prints "ready ..." and ends with its standard input. A client prints "ready", then an
+answer in JSON for each line:
+  put KEY SIZE COUNT | get KEY SIZE COUNT         {"seconds": [...]} of each call; each get is
+  compared with what was put
+  many PREFIX SECONDS                             {"rate": ...} objects of 4 KiB committed per
+  second
 """
 
 import ctypes
@@ -14,7 +18,7 @@ import time
 
 
 def block(size):
-    """Memory whose pages are there, and its address."""
+    """Populated memory and its address."""
     memory, pattern = mmap.mmap(-1, size), os.urandom(1 << 20)
     for at in range(0, size, len(pattern)):
         memory[at : at + len(pattern)] = pattern[: size - at]
@@ -27,8 +31,10 @@ def expect(call, status, wanted=0):
 
 
 class Client:
-    """The source in the lower half of its memory, the target in the upper one. Subclasses put_once(key, size) and
-    get_once(key, size), which return how it went, and got(size), what a get returns that went well."""
+    """The source is in the lower half of its memory, the target in the upper one. Subclasses define
+    put_once(key, size) and get_once(key, size), which return a result, and got(size), the value of
+    a successful get.
+    """
 
     def __init__(self, size_max):
         self.size_max = size_max

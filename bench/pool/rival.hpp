@@ -1,5 +1,5 @@
-// bench/pool/rival.hpp: the stores beside which the pool is measured, each in a file of its own,
-// all behind one interface.
+// bench/pool/rival.hpp: the stores with which the pool is compared, each in its own file, behind
+// one interface.
 #pragma once
 
 #include <cstdint>
@@ -12,29 +12,29 @@
 
 namespace bench {
 
-// One connection to a store. Calls throw when the store refuses; keys are put before they are got.
+// One connection to a store. Calls throw if the store refuses; keys are put before they are got.
 class client {
  public:
   virtual ~client() = default;
 
-  // Put or get the same object `count` times over; seconds of each call itself.
+  // Puts or gets the same object `count` times; returns the seconds of each call.
   virtual std::vector<double> put(const std::string &key, const uint8_t *source, uint64_t size,
                                   unsigned count) = 0;
   virtual std::vector<double> get(const std::string &key, uint8_t *target, uint64_t size,
                                   unsigned count) = 0;
 
-  // Whether get() writes to `target`; else the client is another process, which compares the bytes
-  // itself.
+  // Whether get() writes to `target`; otherwise the client is another process, which compares the
+  // bytes itself.
   virtual bool is_here() const {
     return true;
   }
 
-  // Put objects of 4 KiB for `duration_s` in the store's best way for many of them; committed
-  // objects a second.
+  // Puts objects of 4 KiB for `duration_s` in the store's best way for many of them; returns
+  // committed objects per second.
   virtual double put_many(const std::string &prefix, const uint8_t *source, double duration_s) = 0;
 };
 
-// A client that this process is itself: the clock is here.
+// A client in this process, which measures the time.
 class plain_client : public client {
  public:
   std::vector<double> put(const std::string &key, const uint8_t *source, uint64_t size,
@@ -81,23 +81,21 @@ class rival {
   virtual std::unique_ptr<client> connect() = 0;
 };
 
-// A rival that this machine lacks; the message says what.
+// Thrown for a rival that this machine lacks; the message names what is missing.
 struct not_here : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-inline constexpr uint64_t bulk_size =
-    64 << 20;  // the largest object of rivals that say nothing else, bytes
+inline constexpr uint64_t bulk_size = 64 << 20;  // the default for a rival's largest object, bytes
 
 struct rival_options {
-  uint64_t size_max = uint64_t{1} << 30;  // of an object of raw TCP's, NFS's and the pool's, bytes
+  uint64_t size_max = uint64_t{1} << 30;  // of an object for raw TCP, NFS and the pool, bytes
   std::string mooncake_python;            // an interpreter that can import mooncake; empty: none
-  std::string nixl_python;                // the same, of nixl_cu13
-  bool is_isolated = false;               // network and mounts are this process's own
-  std::string
-      url;  // pool://host:port/namespace of a daemon that runs already; empty: one of our own
-  std::string provider, fabric_node;  // libfabric's, and the address of the interface for a daemon
-                                      // of our own; empty: none
+  std::string nixl_python;                // the same for nixl_cu13
+  bool is_isolated = false;               // network and mounts belong to this process
+  std::string url;  // pool://host:port/namespace of a running daemon; empty: start one
+  std::string provider, fabric_node;  // libfabric's provider, and the interface address for a
+                                      // daemon started here; empty: none
 };
 
 std::unique_ptr<rival> memcpy_rival(const rival_options &options);

@@ -22,7 +22,7 @@ const timings *side_of(const std::map<std::string, outcome> &found, const char *
   return at == found.end() ? nullptr : &side(at->second, is_put);
 }
 
-// The pool against each rival, where there is a pool.
+// The pool against each rival, if there is a pool.
 void duel_rows(report &out, field &all, const std::map<std::string, outcome> &found,
                const std::vector<duel> &duels, const std::string &what, bool is_put,
                uint64_t size) {
@@ -37,7 +37,7 @@ void duel_rows(report &out, field &all, const std::map<std::string, outcome> &fo
   }
 }
 
-// Each rival against the one that is the measure of all.
+// Each rival against the reference.
 void rival_rows(report &out, field &all, const std::map<std::string, outcome> &found,
                 const char *measure, const std::string &what, bool is_put, uint64_t size) {
   for (const auto &[id, each] : found) {
@@ -93,8 +93,7 @@ void bulk_rows(report &out, field &all) {
 
 namespace {
 
-// Gets of many objects by turns, where a client that remembers the last ones has little of it, or
-// all.
+// Gets of many objects in turn, of which a client's cache of recent ones holds few, or all.
 std::vector<double> scattered_get_s(client &store, unsigned key_count) {
   std::vector<uint8_t> const source(4096, 9);
   std::vector<uint8_t> target(source.size());
@@ -153,7 +152,7 @@ void small_rows(report &out, field &all) {
     std::string const what = is_put ? "4 KiB put" : "4 KiB get";
     std::vector<duel> held = duels;
     if (is_put)
-      held.front().bar.reset();  // the bar is on gets
+      held.front().bar.reset();  // the bar is for gets
     duel_rows(out, all, found, held, what + " p50", is_put, 0);
     rival_rows(out, all, found, id::tcp, what + " p50", is_put, 0);
     for (const auto &[id, each] : found)
@@ -170,7 +169,7 @@ void small_rows(report &out, field &all) {
 
 namespace {
 
-// Objects a second of four clients of one store, each with a connection of its own.
+// Objects per second of four clients of one store, each with its own connection.
 double rate_of(rival &store, const std::vector<uint8_t> &source, unsigned round,
                double duration_s) {
   std::vector<std::unique_ptr<client>> clients;

@@ -1,4 +1,4 @@
-// bench/pool/rows.hpp: the groups of rows, each in a file of its own.
+// bench/pool/rows.hpp: the groups of rows, each in its own file.
 #pragma once
 
 #include "contest.hpp"
@@ -16,7 +16,7 @@ inline constexpr const char *mooncake_engine = "mooncake_engine", *redis_unix = 
 inline constexpr const char *nixl = "nixl";
 }  // namespace id
 
-// One contestant held against another; `bar` as in a row of the report.
+// One contestant against another; `bar` as in a row of the report.
 struct duel {
   const char *mine, *theirs;
   std::optional<double> bar;
@@ -28,21 +28,21 @@ void bulk_rows(report &out, field &all);
 // Gets and puts of 4 KiB, microseconds.
 void small_rows(report &out, field &all);
 
-// 4 KiB objects put and committed by four clients at once, a second.
+// 4 KiB objects put and committed by four clients at once, per second.
 void rate_rows(report &out, field &all);
 
 // Sizes from 1 MiB to `size_max` bytes, against NFS, GB/s.
 void size_rows(report &out, field &all, uint64_t size_max);
 
-// Sizes from 1 MiB to `size_max` bytes over a link, against what NFS was measured at, GB/s; 0: it
-// was not.
+// Sizes from 1 MiB to `size_max` bytes over a link, against a measurement of NFS, GB/s; 0: not
+// measured.
 struct given_nfs {
   double put = 0, get = 0;
 };
 void link_rows(report &out, field &all, uint64_t size_max, given_nfs nfs);
 
-// A row of `what`: GB/s of objects of `size` bytes, or microseconds of a call when `size` is 0.
-// `theirs` may be null: the rival was left out, or there is none when `rival` is empty.
+// A row `what`: GB/s of objects of `size` bytes, or microseconds of a call if `size` is 0. `theirs`
+// may be null: the rival was skipped, or does not exist if `rival` is empty.
 row compare(const std::string &what, const timings &mine, const std::string &rival,
             const timings *theirs, uint64_t size);
 

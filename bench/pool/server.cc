@@ -36,7 +36,8 @@ void nap() {
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
-// In the child: a group of its own that dies with the benchmark, whose process is `parent`.
+// Runs in the child: a process group of its own that is killed with the benchmark, whose process is
+// `parent`.
 void leave(pid_t parent) {
   (void)setpgid(0, 0);
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -118,7 +119,7 @@ server::~server() {
   (void)kill(-group, SIGTERM);
   for (int i = 0; i < 300 && !has_ended(); i++)
     nap();
-  (void)kill(-group, SIGKILL);  // what it started and left
+  (void)kill(-group, SIGKILL);  // processes that it started and left
   if (pid_ >= 0)
     (void)waitpid(pid_, nullptr, 0);
 }
@@ -226,13 +227,14 @@ int in_isolation(const std::function<int(bool is_isolated)> &body) {
   if (inner == 0) {
     (void)sigprocmask(SIG_SETMASK, &before, nullptr);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // From a new set of processes the parent cannot be seen: 0.
+    // From a new PID namespace the parent is not visible: 0.
     if (pid_t const seen = getppid(); seen != 0 && seen != parent)
       _exit(1);
     bool const is_isolated = has_processes && unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 &&
                              loopback_up() &&
                              mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-    // Some look for themselves there. Where the system does not allow it they may fail, and say so.
+    // Some servers inspect the system themselves. If that is not allowed they may fail, and report
+    // it.
     if (is_isolated)
       (void)mount("proc", "/proc", "proc", 0, nullptr);
     int const status = body(is_isolated);

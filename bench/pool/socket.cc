@@ -28,7 +28,7 @@ stream_socket::stream_socket(int file, unsigned limit_s) : file_{file} {
   timeval const limit{limit_s, 0};
   (void)setsockopt(file_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   (void)setsockopt(file_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-  int const yes = 1;  // refused by UNIX sockets, which do not need it
+  int const yes = 1;  // fails on UNIX sockets, which do not need it
   (void)setsockopt(file_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 

@@ -1,5 +1,5 @@
-// bench/pool/socket.hpp: blocking sockets of rivals' clients. Calls throw; one that waits too long
-// has failed.
+// bench/pool/socket.hpp: blocking sockets of rivals' clients. Calls throw; a call that waits too
+// long fails.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace bench {
 
 class stream_socket {
  public:
-  static stream_socket to_port(uint16_t port);            // of 127.0.0.1, without Nagle's delay
-  static stream_socket to_path(const std::string &path);  // a UNIX socket
-  explicit stream_socket(
-      int file, unsigned limit_s = 60);  // takes it over; a call waits so long, 0: for ever
+  static stream_socket to_port(uint16_t port);              // of 127.0.0.1, without Nagle's delay
+  static stream_socket to_path(const std::string &path);    // a UNIX socket
+  explicit stream_socket(int file, unsigned limit_s = 60);  // takes ownership; a call waits at most
+                                                            // this long, 0: forever
   ~stream_socket();
   stream_socket(stream_socket &&other) noexcept : file_{other.file_} {
     other.file_ = -1;
@@ -27,14 +27,14 @@ class stream_socket {
   };
   void send(std::initializer_list<piece> pieces);
   void receive(void *target, uint64_t size);
-  // As much as there is, at least a byte, at most `size`.
+  // Receives what is available, at least one byte, at most `size`.
   uint64_t receive_some(void *target, uint64_t size);
 
  private:
   int file_;
 };
 
-// Answers in lines, with contents between them.
+// Responses in lines, with contents between them.
 class line_socket {
  public:
   explicit line_socket(stream_socket socket) : socket_{std::move(socket)} {}
@@ -46,10 +46,10 @@ class line_socket {
 
  private:
   stream_socket socket_;
-  std::string early_;  // what came with a line
+  std::string early_;  // bytes received together with a line
 };
 
-// Where a server listens: at a path, or when that is empty at a port.
+// Where a server listens: at a path, or if that is empty at a port.
 struct socket_place {
   std::string path;
   uint16_t port = 0;

@@ -12,8 +12,8 @@
 namespace bench {
 namespace {
 
-// What the bytes alone cost: 16 bytes say what comes, a put is answered by one byte, a get by the
-// bytes.
+// The minimum cost of the bytes: a header of 16 bytes describes the request, a put is answered by
+// one byte, a get by the bytes.
 struct header {
   uint64_t is_put, size;
 };
@@ -67,10 +67,10 @@ class raw_tcp final : public rival {
       std::vector<uint8_t> area(size_max, 1);
       for (;;) {  // one connection after the other
         try {
-          // Others may be measured for long before the next request.
+          // Other rivals may be measured for long before the next request.
           serve(stream_socket{accept(listener, nullptr, nullptr), 0}, area);
         } catch (const std::runtime_error &) {
-          // It has ended: the next.
+          // The connection has ended: accept the next.
         }
       }
     });

@@ -1,12 +1,15 @@
-"""The OpenSHMEM implementations that are compared, and the settings in which each is run: rivals in all that may be their best."""
+"""The OpenSHMEM implementations that are compared, and the settings of each: rivals run in every
+setting that may be their best.
+"""
 
 import dataclasses
 import os
 import pathlib
 import shutil
 
-# PEs may outnumber processors, and the one who runs them may be root. Neither is what launchers allow by themselves, and each wants
-# to be told in its own way. Nothing is bound: PEs of a job that has more of them than processors would be bound to the same ones.
+# PEs may outnumber processors, and the user may be root. Launchers allow neither by default, and
+# each needs another option. Nothing is bound: a job with more PEs than processors would bind
+# several to the same one.
 LAUNCHERS = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -18,9 +21,10 @@ LAUNCHERS = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "PRTE_MCA_hwloc_default_binding_policy": "none",
 }
-# Of the symmetric heap: enough for the largest collective of 16 PEs. Open MPI 4 knows the older name.
+# For the symmetric heap: enough for the largest collective of 16 PEs. Open MPI 4 only has the older
+# name.
 HEAP = {"SHMEM_SYMMETRIC_SIZE": "192M", "SHMEM_SYMMETRIC_HEAP_SIZE": "192M"}
-# What others have set for these programs is not meant for all of them.
+# Settings of the caller for some implementations must not affect all of them.
 FOREIGN = ("FI_", "UCX_", "OMPI_", "PMIX_", "PRTE_", "SHMEM_", "SMA_", "TND_")
 
 
@@ -31,7 +35,7 @@ class Library:
     name: str
     compiler: str
     launcher: str
-    absent: str  # what to do where it is not there
+    absent: str  # what to do if it is missing
 
     def missing(self):
         """Why it cannot be used here, or None."""
@@ -56,13 +60,15 @@ class Library:
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """A library and the environment that makes it take one transport: "node", the memory that PEs share, or "tcp"."""
+    """A library and the environment that selects one transport: "node", the memory that PEs share,
+    or "tcp".
+    """
 
     library: Library
     transport: str
     variant: str
     environment: dict
-    spins: bool = False  # PEs that wait never give up their processor
+    spins: bool = False  # waiting PEs never yield their processor
 
     @property
     def name(self):
@@ -80,12 +86,14 @@ class Setup:
         return {**kept, **LAUNCHERS, **HEAP, **self.environment}
 
     def clean(self):
-        """Remove what it leaves when it is ended: libfabric's shm the memory of processes that are gone, by their numbers."""
+        """Removes its remains after it was ended: for libfabric's shm, the memory of dead
+        processes, by their PIDs.
+        """
         if "shm" not in self.environment.get("SHMEM_OFI_PROVIDER", ""):
             return
         for path in pathlib.Path("/dev/shm").glob("*:*:*"):
             owner = path.name.partition(":")[0]
-            # One that has ended and was not waited for has no program any more.
+            # A zombie process has no program any more.
             if owner.isdigit() and not pathlib.Path("/proc", owner, "exe").exists():
                 path.unlink(missing_ok=True)
 
@@ -103,20 +111,23 @@ def ours(prefix):
 
 
 def openmpi(compiler="oshcc", launcher="oshrun"):
-    """Open MPI's, over UCX. Its one-sided MPI component for RDMA, which no program here uses, crashes in shmem_finalize."""
+    """Open MPI's, over UCX. Its one-sided MPI component for RDMA, which no program here uses,
+    crashes in shmem_finalize.
+    """
     library = Library("openmpi", compiler, launcher, "openmpi-bin, libopenmpi-dev")
     always = {"OMPI_MCA_osc": "^rdma"}
     yield Setup(library, "node", "posix", {**always, "UCX_TLS": "posix,self"})
     yield Setup(library, "node", "sysv", {**always, "UCX_TLS": "sysv,self"})
-    # Its collectives go by MPI, which would take shared memory, or by its own.
+    # Its collectives use MPI, which would use shared memory, or its own algorithms.
     tcp = {**always, "UCX_TLS": "tcp,self", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"}
     yield Setup(library, "tcp", "ucx", tcp)
     yield Setup(library, "tcp", "ucx basic", {**tcp, "OMPI_MCA_scoll": "^mpi"})
 
 
 def sandia(prefix):
-    """Sandia OpenSHMEM over libfabric. Reductions of two algorithms: a third, which it takes by itself for few PEs, gives wrong
-    sums over libfabric 1.17's shm."""
+    """Sandia OpenSHMEM over libfabric, with two algorithms of reductions. A third, which it chooses
+    for few PEs, gives wrong sums over libfabric 1.17's shm.
+    """
     prefix = pathlib.Path(prefix).resolve() if prefix else pathlib.Path("/nowhere")
     library = Library(
         "sandia",

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Our OpenSHMEM against others on one machine, all in the same run, in turn.
+"""Tanada's OpenSHMEM against others on one machine, alternating in the same run.
 
-usage: shmem.py [--ours FOLDER] [--sandia FOLDER] [--openmpi oshcc,oshrun] [--rows latency,collectives,gups,sort] [--pes 2,4,8,16]
-                [--transports node,tcp] [--setups WORD,...] [--rounds N] [--timeout SECONDS] [--spinning] [--json FILE]
+usage: shmem.py [--ours FOLDER] [--sandia FOLDER] [--openmpi oshcc,oshrun] [--rows
+latency,collectives,gups,sort] [--pes 2,4,8,16]
+                [--transports node,tcp] [--setups WORD,...] [--rounds N] [--timeout SECONDS]
+                [--spinning] [--json FILE]
 
-Builds the programs with the oshcc of each. FOLDER is where one is installed, or a build: bin/oshcc and bin/oshrun are in it; ours
-is build/release unless told; Sandia's may be named by SANDIA_OPENSHMEM; Open MPI's are those on PATH unless told. Over tcp, PEs of
-the machine share no memory. --setups keeps those whose name holds one of the words: "ours" runs ours alone. Rivals are run in
-several settings, and the best counts for each figure. Those whose PEs spin while they wait are left out where there are more PEs
-than processors, unless --spinning is said: a barrier takes them a tenth of a second and more there. Prints a table, and JSON to
-FILE, or after the table where none is told."""
+Builds the programs with the oshcc of each. FOLDER is an installation or a build, with bin/oshcc and
+bin/oshrun. The default for ours is build/release, for Sandia's SANDIA_OPENSHMEM, and for Open MPI's
+those on PATH. Over tcp, PEs of the machine share no memory. --setups keeps those whose name
+contains one of the words: "ours" runs only ours. Rivals run in several settings, and the best
+counts for each figure. Settings whose PEs spin while they wait are skipped if there are more PEs
+than processors, unless --spinning is given: a barrier takes them a tenth of a second and more
+there. Prints a table, and JSON to FILE, or after the table if there is no FILE.
+"""
 
 import argparse
 import json
@@ -53,14 +57,14 @@ def options():
 
 
 class Programs:
-    """The programs, built when they are first asked for."""
+    """The programs, built when they are first needed."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         self.failed = {}
 
     def get(self, library, name):
-        """The program, or None where it does not build; the reason is then in `failed`."""
+        """The program, or None if it does not build; the reason is then in `failed`."""
         path = self.folder / f"{name}.{library.name}"
         if not path.exists() and (library.name, name) not in self.failed:
             made = subprocess.run(
@@ -88,7 +92,7 @@ def known_setups(wanted):
 
 
 def measure(name, pes, transport, wanted, programs):
-    """Rows of one program on so many PEs: in each round, every set-up in turn."""
+    """Rows of one program on this many PEs: in each round, every set-up in turn."""
     words = [word for word in wanted.setups.split(",") if word]
     setups = [
         each
@@ -131,7 +135,9 @@ def all_rows(wanted, programs):
 
 
 def end(*_):
-    """So that what is running is ended, too. `timeout` sends its signal twice; the second one must not disturb that."""
+    """So that a running program is ended, too. `timeout` sends its signal twice; the second one
+    must not interrupt that.
+    """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(1)
 
@@ -144,12 +150,12 @@ def main():
         tempfile.TemporaryDirectory(prefix="tnd-bench-shmem-") as folder,
         tempfile.TemporaryDirectory(prefix="tnd-bench-shmem-", dir="/dev/shm") as memory,
     ):
-        # Open MPI's messages go by memory that stays there when PEs are ended at the time limit.
+        # Open MPI's messages use memory that remains if PEs are ended at the time limit.
         implementations.LAUNCHERS["OMPI_MCA_btl_vader_backing_directory"] = memory
         for row in all_rows(wanted, Programs(folder)):
             figures.print_row(row)
             result["rows"].append(row)
-            # After each row: a long run that is ended leaves what it has.
+            # Called after each row, so that an aborted run keeps its rows.
             if wanted.json:
                 wanted.json.write_text(json.dumps(result, indent=1) + "\n")
     if not wanted.json:

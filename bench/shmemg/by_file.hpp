@@ -1,5 +1,5 @@
-// bench/shmemg/by_file.hpp: processes of a rival without a launcher of its own meet: BENCH_RANK,
-// BENCH_COUNT, and BENCH_FILE, a name in a folder that they share, where no file is yet.
+// bench/shmemg/by_file.hpp: how processes of a rival without a launcher find each other:
+// BENCH_RANK, BENCH_COUNT, and BENCH_FILE, the name of a file to be created in a shared folder.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -38,7 +38,7 @@ inline void choose_device() {
     fail("no device");
 }
 
-/// What the first process has in `id`, in all of them. They wait for it for a minute.
+/// Copies `id` of the first process to all others, which wait for it for up to a minute.
 template <class Id>
 void share(Id &id) {
   std::string const name = word("BENCH_FILE"), unfinished = name + ".unfinished";

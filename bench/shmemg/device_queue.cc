@@ -1,8 +1,8 @@
-// What host code's one-sided operations on device memory cost: seams/gpu/device_queue.hpp beside
-// the runtime's synchronous copies, in turn. On two GPUs the peer is the second's memory, mapped
-// for the first; on one, another block of the same GPU.
+// The cost of host code's one-sided operations on device memory: seams/gpu/device_queue.hpp
+// compared with the runtime's synchronous copies, alternating. On two GPUs the peer is the second's
+// memory, mapped for the first; on one, another block of the same GPU.
 //
-//   bench_device_queue_cuda [--json FILE] [--rounds N] [--part latency|bandwidth|both]
+// bench_device_queue_cuda [--json FILE] [--rounds N] [--part latency|bandwidth|both]
 #include <cuda_runtime.h>
 #include <tanada/status.h>
 #include <unistd.h>
@@ -22,7 +22,8 @@
 namespace {
 
 using namespace tanada;
-using namespace tanada::port;
+
+using namespace tanada::seams;
 
 constexpr size_t heap_size = size_t{256} << 20;
 constexpr uint64_t timeout_ns = 20'000'000'000;
@@ -52,7 +53,7 @@ struct machine {
   heap own, peer;
   bool has_two;
   std::unique_ptr<device_queue> queue;
-  std::byte *rivals[2] = {};  // of cudaMalloc, on the same two
+  std::byte *rivals[2] = {};  // from cudaMalloc, on the same two
 
   machine() {
     int count = 0;
@@ -258,7 +259,7 @@ void measure_latency(bench::report &out, machine &on, int rounds) {
   }
 }
 
-// After a pause in which the service kernel ended: it is started again.
+// After a pause in which the service kernel ended, so that it is started again.
 void measure_start(bench::report &out, machine &on, int rounds) {
   uint64_t word = 1;
   std::vector<double> puts, waits, ends;

@@ -1,6 +1,8 @@
-/* bench/shmemg/host_calls.c: OpenSHMEM calls of the host on memory of devices: microseconds a call,
- * GB/s of large puts. By PE 0, with the last PE. Prints lines "name value unit". Run with oshrun
- * -n 2. */
+/*
+ * bench/shmemg/host_calls.c: OpenSHMEM calls of the host on memory of devices: microseconds for a
+ * call, GB/s of large puts. From PE 0 to the last PE. Prints lines "name value unit". Run with
+ * oshrun -n 2.
+ */
 #include <shmem.h>
 #include <shmemg.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-// bench/shmemg/kernel_bench.hpp: what kernels are measured by, for any library that has the calls
-// of `Library`: the same loops for each.
+// bench/shmemg/kernel_bench.hpp: measures kernels of any library that has the calls of `Library`,
+// with the same loops for each.
 //
 // Library: device calls, by one thread: me, count, signal(word, value, pe), wait(word, value),
 // quiet, put8(target, value, pe), fetch_add(word, value, pe), add(word, pe); sync_warp; by a block:
@@ -20,7 +20,7 @@
 
 #if defined(__CUDACC__)
 #  define BENCH_KERNEL __global__
-// Of kernels that are launched with as many threads as there may be.
+// For kernels that are launched with the maximum number of threads.
 #  define BENCH_WIDE_KERNEL __global__ __launch_bounds__(1024)
 #  define BENCH_DEVICE __device__
 #else
@@ -53,11 +53,11 @@ inline void cuda_wait() {
 struct sizes {
   word size_max = word{512} << 20, collective_size_max = word{16} << 20;
   int rounds = 2000, blocks = 128, threads = 1024;
-  word words = 64;               // of which the latencies are means
-  bool is_latency_only = false;  // nothing else
+  word words = 64;               // the number of rounds of which the latencies are means
+  bool is_latency_only = false;  // only latencies
 };
 
-// ---- kernels. Times are nanoseconds of the device, into result[].
+// ---- kernels. Times are nanoseconds of the device, in result[].
 
 template <class Library>
 BENCH_KERNEL void signals(word *signal, int rounds, uint64_t *result) {
@@ -120,8 +120,8 @@ BENCH_KERNEL void puts_and_quiets(word *data, word *source, int rounds, uint64_t
   result[1] = Library::now_ns() - begin;
 }
 
-// Fetch-adds of which each waits for the one before to decide whether there is a next; then as they
-// come, one thread's and a warp's, and adds.
+// Fetch-adds that each wait for the previous result; then independent ones of one thread and of a
+// warp, and adds.
 enum adding { one_at_a_time, as_they_come, by_a_warp, unasked, adding_count };
 template <class Library>
 BENCH_KERNEL void adds(word *data, int pe, int rounds, uint64_t *result) {
@@ -205,7 +205,7 @@ BENCH_WIDE_KERNEL void collectives(float *target, float *source, word elements, 
   Library::barrier();
 }
 
-// ---- the host's part: lines "name value unit"
+// ---- the host's part: prints lines "name value unit"
 
 template <class Library>
 class bench {
@@ -279,12 +279,13 @@ class bench {
     std::fflush(stdout);
   }
 
-  using values = std::vector<double>;  // nanoseconds of all rounds, by what was measured
+  using values = std::vector<double>;  // nanoseconds of all rounds, by measurement
   using names = std::vector<const char *>;
-  static constexpr word words_apart = 528;  // 4,224 bytes: another page and another line of each
+  static constexpr word words_apart = 528;  // 4,224 bytes: another page and another cache line for
+                                            // each
 
-  // What an operation on a word takes depends on where it lies, by a third: the mean of many words,
-  // and the least and the most.
+  // The time of an operation on a word depends on its address by up to a third: report the mean of
+  // many words, the minimum and the maximum.
   template <class Run>
   void each_word(word *words, word fewer, Run run, const names &what) {
     word const room = what_.size_max / sizeof(word) / words_apart;
@@ -305,7 +306,7 @@ class bench {
     }
   }
 
-  // What the launch itself takes is left out: the time of so many rounds more.
+  // The difference of two runs excludes the launch: the time of this many additional rounds.
   void put_size(word size) {
     for (int const blocks : {1, what_.blocks}) {
       word part = (size + word(blocks) - 1) / word(blocks);

@@ -1,5 +1,5 @@
-// bench/shmemg/kernel_nvshmem.cu: the loops of kernel_bench.hpp with NVSHMEM. One process a PE, as
-// by_file.hpp says.
+// bench/shmemg/kernel_nvshmem.cu: the loops of kernel_bench.hpp with NVSHMEM. One process for each
+// PE, see by_file.hpp.
 #include "kernel_bench.hpp"
 #include "nvshmem_job.hpp"
 
@@ -44,7 +44,7 @@ struct library {
                                            word value, int pe) {
     nvshmem_putmem_signal(to, from, size, on, value, NVSHMEM_SIGNAL_SET, pe);
   }
-  // Not of ulong: NVSHMEM 3.4 adds to 4 of its 8 bytes, and answers with as many.
+  // Not ulong: NVSHMEM 3.4 adds to 4 of its 8 bytes, and returns as many.
   __device__ static word fetch_add(word *at, word value, int pe) {
     return nvshmem_uint64_atomic_fetch_add(reinterpret_cast<uint64_t *>(at), value, pe);
   }

@@ -1,7 +1,6 @@
-// The rival of examples/lbm that programs have today: what crosses leaves the GPU for pinned memory
-// of the host, goes by MPI, and is copied to the other GPU; the inner planes are computed
-// meanwhile. Takes --width, --height, --depth, --steps, --rounds as lbm does, and prints the same
-// line.
+// The rival of examples/lbm as programs are written today: crossing populations go from the GPU to
+// pinned host memory, through MPI, and to the other GPU. The inner planes are computed meanwhile.
+// Takes --width, --height, --depth, --steps, --rounds as lbm does, and prints the same line.
 #include <algorithm>
 #include <cstdio>
 
@@ -81,7 +80,7 @@ class simulation {
   slab slab_{};
   examples::device_array<double> fields_[2];
   double *up_out_ = nullptr, *up_in_ = nullptr, *down_out_ = nullptr,
-         *down_in_ = nullptr;  // pinned; as long as the process
+         *down_in_ = nullptr;  // pinned; kept for the life of the process
   cudaStream_t copies_ = nullptr;
   cudaEvent_t outer_done_ = nullptr;
   u32 step_ = 0;

@@ -1,5 +1,4 @@
-// bench/shmemg/mpi_job.hpp: what examples/common/pes.hpp does, with MPI, for the rivals of examples
-// that it stands under.
+// bench/shmemg/mpi_job.hpp: replaces examples/common/pes.hpp with MPI, for the rivals of examples.
 #pragma once
 
 #include <mpi.h>
@@ -13,8 +12,8 @@
 
 namespace mpi_job {
 
-/// Runs program(me, count), which gives an exit code or throws, on the device of this rank. Ends
-/// the job where it throws.
+/// Runs program(me, count), which returns an exit code or throws, on the device of this rank. Ends
+/// the job if it throws.
 template <class Program>
 int run_rank(const char *name, int &count, char **&words, Program program) {
   MPI_Init(&count, &words);

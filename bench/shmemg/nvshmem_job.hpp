@@ -1,4 +1,4 @@
-// bench/shmemg/nvshmem_job.hpp: NVSHMEM without a launcher of its own.
+// bench/shmemg/nvshmem_job.hpp: NVSHMEM without a launcher.
 #pragma once
 
 #include <nvshmem.h>
@@ -8,7 +8,7 @@
 
 namespace nvshmem_job {
 
-/// Each process on its device, all of them a job.
+/// Joins all processes, each on its device, to a job.
 inline void start() {
   by_file::choose_device();
   int const rank = by_file::rank();

@@ -1,4 +1,4 @@
-// bench/shmemg/own_device.hpp: for programs of this library.
+// bench/shmemg/own_device.hpp: the device of each process, for programs of Tanada.
 #pragma once
 
 #include <tanada/device/detail/simt/launch.hpp>
@@ -7,7 +7,8 @@
 
 namespace own_device {
 
-/// Before the library starts: each process's device by its rank, as PMIx's launchers give it.
+/// Before the library starts: chooses each process's device by its rank, as launchers with PMIx
+/// report it.
 inline void choose() {
 #if TND_SIMT_CUDA
   int devices = 0;

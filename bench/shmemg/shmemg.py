@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""OpenSHMEM in GPU memory against what else there is, on one machine with GPUs, all in the same run, in turn.
+"""OpenSHMEM in GPU memory against its rivals, on one machine with GPUs, alternating in the same
+run.
 
-usage: shmemg.py FOLDER [--rows host,kernel,stream,queue,programs] [--programs stencil2d,lbm] [--exchanges kernel,stream,host] [--pes N]
+usage: shmemg.py FOLDER [--rows host,kernel,stream,queue,programs] [--programs stencil2d,lbm]
+[--exchanges kernel,stream,host] [--pes N]
                  [--nccl PATH] [--size-max BYTES] [--rounds N] [--timeout SECONDS] [--json FILE]
 
-FOLDER is what tools/gpu/pack_shmemg.sh gathered, or a build with CUDA: its bin has the programs. Rivals whose programs are not there (NVSHMEM's
-are built where its path is given, NCCL's where its header is) are left out, and their rows say so. NVSHMEM's libraries are looked for in
-FOLDER/nvshmem and by LD_LIBRARY_PATH, NCCL's is PATH. Prints a table, and JSON to FILE, or after the table where none is told."""
+FOLDER was made by tools/gpu/pack_shmemg.sh, or is a build with CUDA; the programs are in its
+bin. Rivals whose programs are missing are skipped, and their rows show that. NVSHMEM's are built
+if its path is given, and NCCL's if its header exists. NVSHMEM's libraries are searched in
+FOLDER/nvshmem and by LD_LIBRARY_PATH; NCCL's is PATH. Prints a table, and JSON to FILE, or after
+the table if there is no FILE.
+"""
 
 import argparse
 import json
@@ -26,7 +31,7 @@ from machine import header  # noqa: E402
 
 STENCIL_SIZES = (256, 1024, 4096, 8192)
 LBM_SHAPES = ((64, 64, 16), (128, 128, 64), (256, 256, 64))
-# us, GB/s: what cudaMemcpyPeer reaches between two H200s.
+# us, GB/s: the rate of cudaMemcpyPeer between two H200s.
 HOST_BARS = {
     "put_quiet_peer_8": 4.0,
     "put_local_own_8": 2.2,
@@ -35,7 +40,7 @@ HOST_BARS = {
 STAGED_BARS = {
     "stencil2d": 0.81,
     "lbm": 0.55,
-}  # of the staged program's time, where what is passed on dominates
+}  # fraction of the staged program's time, where the exchange dominates
 
 
 def options():
@@ -70,7 +75,7 @@ def gpus():
 
 
 class Bench:
-    """The programs of a folder, and the rows made of what they print."""
+    """The programs of a folder, and the rows made of their output."""
 
     def __init__(self, wanted):
         self.wanted = wanted
@@ -97,7 +102,7 @@ class Bench:
         return (self.bin / program).exists()
 
     def run(self, command, **more):
-        """What it printed; nothing where it failed, which is said."""
+        """The program's output; empty if it failed, which is reported."""
         outcome = processes.run(
             [str(word) for word in command], {**self.environment, **more}, self.wanted.timeout
         )
@@ -134,7 +139,7 @@ class Bench:
         )
 
     def by_file(self, program, *words):
-        """A rival's loops, whose processes meet in a folder; what the first printed."""
+        """A rival's loops, whose processes meet in a folder; returns the output of the first."""
         if not self.has(program):
             return ""
         with tempfile.TemporaryDirectory() as folder:
@@ -189,7 +194,9 @@ class Bench:
     # ---- rows
 
     def medians(self, programs, size_max):
-        """Of each program's lines "name value unit", by name and unit; the programs take turns."""
+        """The values of each program's lines "name value unit", by name and unit; the programs
+        alternate.
+        """
         values = [{} for _ in programs]
         for _ in range(self.wanted.rounds):
             for found, (run, program) in zip(values, programs):
@@ -207,7 +214,7 @@ class Bench:
         mine, theirs = self.medians(programs, self.wanted.size_max)
         for (name, unit), value in mine.items():
             call, _, size = name.rpartition("_")
-            is_one_word = call.endswith(("_least", "_most"))  # of the words that a mean is of
+            is_one_word = call.endswith(("_least", "_most"))  # number of words of a mean
             self.add(
                 f"kernel: {call.replace('_', ' ')}, {size} B",
                 value,

@@ -1,9 +1,9 @@
 // bench/shmemg/staging: device memory of PEs that no queue reaches: 1 KiB to 64 MiB between two
-// device heaps, staged, beside what the fabric moves between host heaps and what the device copies,
-// in the same run and in turn. Two PEs of one machine that share nothing (TND_PGAS_NODE=none); the
-// other's program waits in a barrier meanwhile.
+// device heaps, staged. It is compared with the fabric between host heaps and with the device's
+// copies, alternating in the same run. Two PEs of one machine that share nothing
+// (TND_PGAS_NODE=none); the other program waits in a barrier meanwhile.
 //
-//   bench_shmemg_staging [--rounds N] [--json FILE]
+// bench_shmemg_staging [--rounds N] [--json FILE]
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -38,9 +38,9 @@ struct speeds {
 };
 
 struct machine {
-  pgas::job &job;
-  pgas::context &context;
-  port::device_queue &queue;
+  onesided::job &job;
+  onesided::context &context;
+  seams::device_queue &queue;
 };
 
 double speed_of(size_t size, const std::function<void(size_t)> &start,
@@ -122,8 +122,8 @@ void drive(machine &on, report &out) {
   }
 }
 
-void live(port::bootstrap &launcher, port::gpu &device, report &out) {
-  pgas::job_options options;
+void live(seams::bootstrap &launcher, seams::gpu &device, report &out) {
+  onesided::job_options options;
   options.heap_size = 2 * size_max;
   options.device_heap_size = 2 * size_max;
   options.shares_program_data = false;
@@ -131,7 +131,7 @@ void live(port::bootstrap &launcher, port::gpu &device, report &out) {
   options.device = &device;
   need(options.read_environment(), "the environment");
   options.node = "none";
-  auto job = pgas::job::start(launcher, options);
+  auto job = onesided::job::start(launcher, options);
   need(job.error(), "a job");
   auto lane = job.value()->lane_acquire(false);
   need(lane.error(), "a lane");
@@ -139,8 +139,8 @@ void live(port::bootstrap &launcher, port::gpu &device, report &out) {
     auto queue = job.value()->device_queue_open(), other = job.value()->device_queue_open();
     need(queue.error(), "a queue");
     need(other.error(), "a queue");
-    pgas::context context{job.value()->map(), lane.value(), std::move(queue).value(), false,
-                          job.value()->staging()};
+    onesided::context context{job.value()->map(), lane.value(), std::move(queue).value(), false,
+                              job.value()->staging()};
     machine on{*job.value(), context, *other.value()};
     std::fill(on.job.heap().begin(), on.job.heap().end(), std::byte{1});
     if (job.value()->me() == 0)
@@ -159,18 +159,18 @@ int run(int argc, char **argv) {
                  rounds = std::max(1, std::stoi(value));
                  return true;
                });
-  std::vector<std::unique_ptr<port::gpu>> devices;
+  std::vector<std::unique_ptr<seams::gpu>> devices;
   for (uint32_t i = 0; i < 2; i++) {
-    auto opened = port::gpu_open(port::gpu_choice::automatic, i);
+    auto opened = seams::gpu_open(seams::gpu_choice::automatic, i);
     if (!opened.ok() || opened.value()->info().is_cuda != (i == 0 ? opened.value()->info().is_cuda
                                                                   : devices[0]->info().is_cuda)) {
-      opened = port::gpu_open(port::gpu_choice::automatic, 0);  // both on one
+      opened = seams::gpu_open(seams::gpu_choice::automatic, 0);  // both on one
     }
     need(opened.error(), "a device");
     devices.push_back(std::move(opened).value());
   }
   report out{"shmemg_staging", devices[0]->info().name};
-  auto launchers = port::bootstrap_local(2);
+  auto launchers = backends::bootstrap_local(2);
   std::vector<std::thread> threads;
   for (size_t i = 0; i < 2; i++) {
     threads.emplace_back([&, i] {

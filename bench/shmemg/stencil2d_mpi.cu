@@ -1,6 +1,6 @@
-// The rival of examples/stencil2d that programs have today: edges leave the GPU for pinned memory
-// of the host, go by MPI, and are copied to the other GPU; the interior is computed meanwhile.
-// Takes --rows, --columns, --steps, --rounds, --check as stencil2d does, and prints the same line.
+// The rival of examples/stencil2d as programs are written today: edges go from the GPU to pinned
+// host memory, through MPI, and to the other GPU. The interior is computed meanwhile. Takes --rows,
+// --columns, --steps, --rounds, --check as stencil2d does, and prints the same line.
 #include <cstdio>
 
 #include "../../examples/common/device_memory.hpp"
@@ -66,7 +66,7 @@ class simulation {
  private:
   static constexpr u32 block_size = 256;
 
-  // Where an edge lies in the host's memory: as the ghosts of the opposite direction lie behind the
+  // The position of an edge in host memory: as the ghosts of the opposite direction follow the
   // cells.
   u64 host_offset(u32 d) const {
     return tile_.shape.ghosts(d).offset - tile_.shape.cells();
@@ -117,7 +117,7 @@ class simulation {
   int me_;
   tile tile_{};
   examples::device_array<double> fields_[2], columns_[2][2];
-  double *outgoing_ = nullptr, *incoming_ = nullptr;  // pinned; as long as the process
+  double *outgoing_ = nullptr, *incoming_ = nullptr;  // pinned; kept for the life of the process
   cudaStream_t copies_ = nullptr;
   cudaEvent_t boundary_done_ = nullptr;
   u32 step_ = 0;

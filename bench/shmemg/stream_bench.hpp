@@ -1,7 +1,7 @@
 // bench/shmemg/stream_bench.hpp: collectives in the order of a stream, for any library that has the
-// calls of `Library`: the same loop for each.
+// calls of `Library`, with the same loop for each.
 //
-// Library: pe(), pe_count(), allocate(size), meet(), wait() for what was queued; and queued: sync,
+// Library: pe(), pe_count(), allocate(size), meet(), wait() for queued work; and queued: sync,
 // barrier, broadcast(to, from, elements) by the first PE, fcollect (elements of one PE), alltoall
 // (elements for all PEs), sum.
 #pragma once

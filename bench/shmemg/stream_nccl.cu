@@ -1,5 +1,5 @@
-// bench/shmemg/stream_nccl.cu: the loop of stream_bench.hpp with NCCL. One process a PE, as
-// by_file.hpp says; BENCH_NCCL is the library's path, or a name that the loader finds.
+// bench/shmemg/stream_nccl.cu: the loop of stream_bench.hpp with NCCL. One process for each PE, see
+// by_file.hpp; BENCH_NCCL is the library's path, or a name that the loader finds.
 #include <dlfcn.h>
 #include <nccl.h>
 
@@ -47,7 +47,7 @@ struct library {
       by_file::fail("the stream failed");
   }
 
-  // It has neither: the least that all have a part in.
+  // NCCL has neither: use the smallest collective of all processes.
   void sync() {
     barrier();
   }

@@ -1,5 +1,5 @@
-// bench/shmemg/stream_nvshmem.cu: the loop of stream_bench.hpp with NVSHMEM. One process a PE, as
-// by_file.hpp says.
+// bench/shmemg/stream_nvshmem.cu: the loop of stream_bench.hpp with NVSHMEM. One process for each
+// PE, see by_file.hpp.
 #include "nvshmem_job.hpp"
 #include "stream_bench.hpp"
 

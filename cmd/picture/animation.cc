@@ -1,3 +1,4 @@
+// cmd/picture/animation.cc: writes animated GIFs through libgd.
 #include "animation.hpp"
 
 #include <gd.h>
@@ -12,11 +13,11 @@ namespace {
 
 constexpr int grey_count = 16, nearest_bits = 6;
 
-// color_of() in equal steps, then greys for the background, words and lines.
+// Allocates color_of() in equal steps, then greys for the background, text and lines.
 void allocate_colors(gdImageStruct &target) {
   auto const add = [&target](const color &c) {
-    auto const part = [](float share) {
-      return int(std::lround(255 * share));
+    auto const part = [](float fraction) {
+      return int(std::lround(255 * fraction));
     };
     gdImageColorAllocate(&target, part(c.red), part(c.green), part(c.blue));
   };
@@ -24,9 +25,9 @@ void allocate_colors(gdImageStruct &target) {
   for (int i = 0; i < steps; i++)
     add(color_of(2 * float(i) / float(steps - 1) - 1));
   for (int i = 0; i < grey_count; i++) {
-    float const share = float(i) / float(grey_count - 1);
-    auto const mix = [share](float color::*part) {
-      return background.*part + share * (ink.*part - background.*part);
+    float const fraction = float(i) / float(grey_count - 1);
+    auto const mix = [fraction](float color::*part) {
+      return background.*part + fraction * (ink.*part - background.*part);
     };
     add({mix(&color::red), mix(&color::green), mix(&color::blue)});
   }
@@ -43,15 +44,15 @@ int animation::color_index(int pixel) {
   int const red = gdTrueColorGetRed(pixel);
   int const green = gdTrueColorGetGreen(pixel);
   int const blue = gdTrueColorGetBlue(pixel);
-  constexpr int dropped = 8 - nearest_bits;
+  constexpr int dropped_bits = 8 - nearest_bits;
   std::size_t key = 0;
   for (int const part : {red, green, blue}) {
-    key = key << nearest_bits | std::size_t(part >> dropped);
+    key = key << nearest_bits | std::size_t(part >> dropped_bits);
   }
-  int &known = color_indexes_[key];
-  if (known < 0)
-    known = gdImageColorClosest(pixels_.get(), red, green, blue);
-  return known;
+  int &cached_index = color_indexes_[key];
+  if (cached_index < 0)
+    cached_index = gdImageColorClosest(pixels_.get(), red, green, blue);
+  return cached_index;
 }
 
 void animation::add(const image &frame) {
@@ -61,8 +62,8 @@ void animation::add(const image &frame) {
       throw std::bad_alloc{};
     allocate_colors(*pixels_);
     file_.emplace(path_);
-    constexpr int with_colors_of_all = 1, repeats_for_ever = 0;
-    gdImageGifAnimBegin(pixels_.get(), file_->get(), with_colors_of_all, repeats_for_ever);
+    constexpr int use_global_palette = 1, repeat_forever = 0;
+    gdImageGifAnimBegin(pixels_.get(), file_->get(), use_global_palette, repeat_forever);
   }
   if (frame.width() != gdImageSX(pixels_) || frame.height() != gdImageSY(pixels_))
     throw std::runtime_error("cannot write " + path_ + ": its frames differ in size");
@@ -71,9 +72,9 @@ void animation::add(const image &frame) {
       int const index = color_index(gdImageTrueColorPixel(&frame.gd(), x, y));
       gdImagePalettePixel(pixels_, x, y) = static_cast<unsigned char>(index);
     }
-  constexpr int with_own_colors = 0, left = 0, top = 0;
-  gdImageGifAnimAdd(pixels_.get(), file_->get(), with_own_colors, left, top, delay_ms_ / 10,
-                    gdDisposalNone, nullptr);
+  constexpr int with_own_colors = 0, left_offset = 0, top_offset = 0;
+  gdImageGifAnimAdd(pixels_.get(), file_->get(), with_own_colors, left_offset, top_offset,
+                    delay_ms_ / 10, gdDisposalNone, nullptr);
   file_->check();
 }
 

@@ -1,4 +1,4 @@
-// picture/animation.hpp: images one after the other, as a GIF that repeats.
+// cmd/picture/animation.hpp: writes a sequence of images as a GIF that repeats.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace tanada::picture {
 
-/// Write a GIF, frame by frame, in 256 colours: those of color_of() and greys.
-/// Throws std::runtime_error; a file that is not finished is removed.
+/// Writes a GIF, frame by frame, in 256 colours: those of color_of() and greys. Throws
+/// std::runtime_error. A file that is not finished is removed.
 class animation {
  public:
-  /// `delay_ms`: how long a frame stays, in steps of 10.
+  /// `delay_ms`: how long a frame is shown, in steps of 10.
   animation(std::string path, int delay_ms);
 
   /// The first frame sets the size.
@@ -26,8 +26,8 @@ class animation {
   std::string const path_;
   int const delay_ms_;
   std::optional<output_file> file_;
-  gd_image pixels_;                 // of the frame that is written, with the palette of all
-  std::vector<int> color_indexes_;  // by colours of 6 bits a part; -1: not looked for yet
+  gd_image pixels_;                 // of the current frame, with the palette of all frames
+  std::vector<int> color_indexes_;  // by colours of 6 bits for each part; -1: not computed yet
 };
 
 }  // namespace tanada::picture

@@ -1,4 +1,4 @@
-// picture/field.hpp: a plane of a field as colours, with the bar that explains them.
+// cmd/picture/field.hpp: draws a plane of a field in colours, with a bar that explains them.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace tanada::picture {
 
-/// `width` x `height` cells, the horizontal index fastest; the second one grows upwards in the
-/// picture.
+/// `width` x `height` cells, with the horizontal index varying fastest. The vertical index grows
+/// upwards in the picture.
 struct plane {
   int width = 0, height = 0;
   std::vector<float> values;
@@ -19,30 +19,30 @@ struct plane {
   }
 };
 
-/// Where a plane lies in an image, in pixels.
+/// The position of a plane in an image, in pixels.
 struct frame {
-  int left, top, width, height;
+  int x, y, width, height;
 };
 
-/// What |value| stays below in all but one cell of two hundred; 0 is possible. NaN counts as zero.
+/// The bound on |value| of all but one cell in two hundred; may be 0. NaN counts as zero.
 float robust_limit(const std::vector<float> &values);
 
-/// The value at a point between cells, by Catmull-Rom splines: waves stay round where they are few
-/// cells long.
-float interpolate(const plane &drawn, float x, float y);
+/// Interpolates the value at a point between cells by Catmull-Rom splines, so that waves of few
+/// cells stay round.
+float interpolate(const plane &field, float x, float y);
 
-/// The largest frame with the shape of `drawn`, in whole pixels a cell up to `size`; large planes
-/// are made smaller.
-frame fit(const plane &drawn, int left, int top, int size);
+/// The largest frame with the shape of `field`, in whole pixels for each cell, up to `size`. Larger
+/// planes are scaled down.
+frame fit(const plane &field, int left_edge, int top_edge, int size);
 
-/// An image with room for a plane in `where` and its bar.
-image make_canvas(const frame &where);
+/// Creates an image with space for a plane in `bounds` and its bar.
+image make_canvas(const frame &bounds);
 
-/// Colours for values from -limit to limit, which is above 0. `offset`: where a value lies in its
-/// cell, 0.5 in the middle, 0 at the corner.
-void draw_field(image &target, const frame &where, const plane &drawn, float limit, float offset);
+/// Draws values from -limit to limit, which must be above 0, in colours. `offset`: the position of
+/// a value in its cell, 0.5 in the middle, 0 at the corner.
+void draw_field(image &target, const frame &bounds, const plane &field, float limit, float offset);
 
-/// The bar at the right of `where`, titled.
-void draw_bar(image &target, const frame &where, const std::string &title, float limit);
+/// Draws the titled bar to the right of `bounds`.
+void draw_bar(image &target, const frame &bounds, const std::string &title, float limit);
 
 }  // namespace tanada::picture

@@ -1,3 +1,4 @@
+// cmd/picture/image.cc: pixels, text and PNG files through libgd.
 #include "image.hpp"
 
 #include <gd.h>
@@ -19,16 +20,16 @@ color color_of(float value) {
       {0.07f, 0.19f, 0.45f}, {0.04f, 0.05f, 0.09f}, {0.42f, 0.10f, 0.13f},
       {0.80f, 0.25f, 0.13f}, {0.98f, 0.60f, 0.22f}, {1.00f, 0.95f, 0.72f}};
   constexpr int last = int(sizeof stops / sizeof stops[0]) - 1;
-  float const at = (std::clamp(value, -1.0f, 1.0f) + 1) * 0.5f * last;
-  int const low = std::min(int(at), last - 1);
-  float const part = at - float(low);
+  float const position = (std::clamp(value, -1.0f, 1.0f) + 1) * 0.5f * last;
+  int const low = std::min(int(position), last - 1);
+  float const fraction = position - float(low);
   const color &a = stops[low], &b = stops[low + 1];
-  return {a.red + part * (b.red - a.red), a.green + part * (b.green - a.green),
-          a.blue + part * (b.blue - a.blue)};
+  return {a.red + fraction * (b.red - a.red), a.green + fraction * (b.green - a.green),
+          a.blue + fraction * (b.blue - a.blue)};
 }
 
-void image_destroyer::operator()(gdImageStruct *drawn) const noexcept {
-  gdImageDestroy(drawn);
+void image_destroyer::operator()(gdImageStruct *picture) const noexcept {
+  gdImageDestroy(picture);
 }
 
 image::image(int width, int height) : pixels_{gdImageCreateTrueColor(width, height)} {
@@ -49,12 +50,12 @@ void image::fill(color c) {
       blend(x, y, c, 1);
 }
 
-void image::blend(int x, int y, color c, float share) {
+void image::blend(int x, int y, color c, float fraction) {
   if (gdImageBoundsSafe(pixels_.get(), x, y) == 0)
     return;
   int &pixel = gdImageTrueColorPixel(pixels_, x, y);
-  auto const mix = [share](int before, float part) {
-    return int(std::lround((1 - share) * float(before) + share * 255 * part));
+  auto const mix = [fraction](int old_value, float part) {
+    return int(std::lround((1 - fraction) * float(old_value) + fraction * 255 * part));
   };
   int const red = mix(gdTrueColorGetRed(pixel), c.red);
   int const green = mix(gdTrueColorGetGreen(pixel), c.green);
@@ -62,19 +63,19 @@ void image::blend(int x, int y, color c, float share) {
   pixel = gdTrueColor(red, green, blue);
 }
 
-void image::write(int x, int y, const std::string &words) {
-  auto const part = [](float share) {
-    return int(std::lround(255 * share));
+void image::write(int x, int y, const std::string &text) {
+  auto const part = [](float fraction) {
+    return int(std::lround(255 * fraction));
   };
-  std::string letters = words;  // libgd's argument is not const
-  auto *const bytes = reinterpret_cast<unsigned char *>(letters.data());
-  int const shown = gdTrueColor(part(ink.red), part(ink.green), part(ink.blue));
-  gdImageString(pixels_.get(), gdFontGetGiant(), x, y, bytes, shown);
+  std::string buffer = text;  // libgd's argument is not const
+  auto *const bytes = reinterpret_cast<unsigned char *>(buffer.data());
+  int const text_color = gdTrueColor(part(ink.red), part(ink.green), part(ink.blue));
+  gdImageString(pixels_.get(), gdFontGetGiant(), x, y, bytes, text_color);
 }
 
-void save_png(const image &drawn, const std::string &path) {
+void save_png(const image &picture, const std::string &path) {
   output_file file{path};
-  gdImagePng(&drawn.gd(), file.get());
+  gdImagePng(&picture.gd(), file.get());
   file.finish();
 }
 

@@ -1,4 +1,4 @@
-// tanada-poold: the pool's daemon.
+// cmd/tanada-poold/main.cc: the daemon of the pool.
 #include <signal.h>
 #include <sys/resource.h>
 #include <tanada/version.h>
@@ -17,7 +17,7 @@ namespace {
 using namespace tanada;
 using poold::daemon_options;
 
-// In the largest unit that divides it.
+// The size in the largest unit that divides it.
 std::string size_text(uint64_t size) {
   const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;
@@ -35,7 +35,8 @@ const char *access_text(const daemon_options &options) {
                          : ", no key: for this user and root on this node";
 }
 
-// Numbers and units where CLI11 hands over text. A target of 0 has a default that its help tells.
+// Adds an option with a unit, which CLI11 passes as text. A target of 0 has a default that the help
+// text describes.
 void add_size(CLI::App &app, const char *name, uint64_t &target, const char *help) {
   auto *const option = app.add_option_function<std::string>(
       name,
@@ -51,20 +52,21 @@ void add_size(CLI::App &app, const char *name, uint64_t &target, const char *hel
 }
 
 void add_quota(daemon_options &options, const std::string &text) {
-  size_t const sign = text.find('=');
-  auto parsed = parse_size(sign == std::string::npos ? std::string{} : text.substr(sign + 1));
-  if (!parsed.ok() || sign == 0)
+  size_t const separator = text.find('=');
+  auto parsed =
+      parse_size(separator == std::string::npos ? std::string{} : text.substr(separator + 1));
+  if (!parsed.ok() || separator == 0)
     throw CLI::ValidationError(text, "give NAMESPACE=SIZE, such as runs=64GiB");
-  options.quotas[text.substr(0, sign)] = parsed.value();
+  options.quotas[text.substr(0, separator)] = parsed.value();
 }
 
 const char *start_remedy(status code) {
   switch (code) {
     case status::busy:
-      return "end the process that has it, or choose another by --port, --web-port or --backing";
+      return "end the process that uses it, or choose another with --port, --web-port or --backing";
     case status::no_memory: return "give a smaller --size, or free memory";
     case status::no_space:
-      return "give a smaller --size or --log-size, or a --backing with more room";
+      return "give a smaller --size or --log-size, or a --backing with more free space";
     case status::no_entry: return "correct the path that --key-file or --backing names";
     case status::access:
       return "give a --key-file that only its owner may read (tanada pool key new makes keys), or "
@@ -77,7 +79,7 @@ const char *start_remedy(status code) {
 
 int fail_start(message_deferral &deferral, status code) {
   std::string const line =
-      "tanada-poold does not start: " + deferral.take(code) + ": " + start_remedy(code);
+      "tanada-poold failed to start: " + deferral.take(code) + ": " + start_remedy(code);
   if (is_level_logged(log_level::error))
     log(log_level::error, "%s", line.c_str());
   else
@@ -85,23 +87,23 @@ int fail_start(message_deferral &deferral, status code) {
   return 1;
 }
 
-// The main thread waits for them: SIGTERM and SIGINT end the daemon, SIGHUP makes it read its
-// settings again.
+// The main thread waits for these signals: SIGTERM and SIGINT end the daemon, and SIGHUP makes it
+// reload its settings.
 sigset_t block_signals() {
-  sigset_t awaited;
-  sigemptyset(&awaited);
+  sigset_t handled_signals;
+  sigemptyset(&handled_signals);
   for (int const number : {SIGTERM, SIGINT, SIGHUP}) {
-    // An ignored signal would not be delivered to sigwait: scripts and nohup start programs with
-    // some ignored.
+    // An ignored signal is not delivered to sigwait, and scripts and nohup start programs with
+    // ignored signals.
     signal(number, SIG_DFL);
-    sigaddset(&awaited, number);
+    sigaddset(&handled_signals, number);
   }
-  pthread_sigmask(SIG_BLOCK, &awaited, nullptr);
+  pthread_sigmask(SIG_BLOCK, &handled_signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  return awaited;
+  return handled_signals;
 }
 
-// As many connections as the system lets us have.
+// Allow as many connections as the system permits.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -113,7 +115,7 @@ void raise_descriptor_limit() {
 void add_options(CLI::App &app, daemon_options &options, std::string &file) {
   app.add_option("--config", file, "settings as TOML");
   app.add_option("--listen", options.listen, "address to listen on")->capture_default_str();
-  app.add_option("--port", options.port, "TCP port; 0 takes a free one")->capture_default_str();
+  app.add_option("--port", options.port, "TCP port; 0 chooses a free one")->capture_default_str();
   add_size(app, "--size", options.size, "bytes of the pool, such as 64GiB");
   add_size(app, "--segment-size", options.segment_size,
            "the largest part of memory that belongs to one namespace, a power of two");
@@ -124,10 +126,11 @@ void add_options(CLI::App &app, daemon_options &options, std::string &file) {
                  "address of the interface that the fabric uses");
   add_size(app, "--log-size", options.log_size,
            "bytes of the log of flash:DIR; four times the size unless given");
-  app.add_option("--key-file", options.key_file,
-                 "keys of clients, mode 0600; without it loopback only, and for this user only");
+  app.add_option(
+      "--key-file", options.key_file,
+      "keys of clients, mode 0600; without it, only this user is admitted, over loopback");
   app.add_flag("--open", options.is_open,
-               "without keys: let all users of this node in, with all rights");
+               "without keys: admit all users of this node, with all rights");
   app.add_option_function<std::string>(
          "--lost-after",
          [&options](const std::string &text) {
@@ -136,7 +139,7 @@ void add_options(CLI::App &app, daemon_options &options, std::string &file) {
              throw CLI::ValidationError(text, "give a duration, such as 60s");
            options.lost_after_ns = parsed.value();
          },
-         "a client whose host gives no sign for so long has gone")
+         "treat a client as failed when its host does not answer for this long")
       ->default_str("60s");
   app.add_option_function<std::vector<std::string>>(
       "--quota",
@@ -144,10 +147,10 @@ void add_options(CLI::App &app, daemon_options &options, std::string &file) {
         for (const std::string &quota : quotas)
           add_quota(options, quota);
       },
-      "NAMESPACE=SIZE; * for those not named");
+      "NAMESPACE=SIZE; * for all other namespaces");
   app.add_option("--workers", options.worker_count,
-                 "threads that serve; 0: chosen from the processors");
-  app.add_option("--clients", options.client_count_max, "connections at a time")
+                 "threads that serve; 0: chosen by the number of processors");
+  app.add_option("--clients", options.client_count_max, "maximum number of connections")
       ->capture_default_str();
   app.add_flag("--web", options.web, "serve metrics and a page at 127.0.0.1");
   app.add_option_function<uint16_t>(
@@ -156,38 +159,38 @@ void add_options(CLI::App &app, daemon_options &options, std::string &file) {
         options.web = true;
         options.web_port = port;
       },
-      "at this port; 0 takes a free one");
+      "port of --web; 0 chooses a free one");
   app.add_flag_callback(
       "--no-prefault", [&options] { options.prefault = false; },
-      "do not bring all memory in at the start");
+      "do not populate all memory at the start");
   app.add_option("--port-file", options.port_file,
-                 "a file that gets the port once the daemon serves");
+                 "write the port to this file when the daemon is ready");
 }
 
 struct command_line {
   int count;
-  char **words;
+  char **arguments;
 };
 
-// Settings of the file first, then those of the environment, then flags. Throws CLI::ParseError for
-// the command line.
+// Reads the settings of the file first, then the environment, then flags. Throws CLI::ParseError
+// for the command line.
 status read_settings(CLI::App &app, const command_line &line, daemon_options &options) {
   std::string file;
   CLI::App config_only;
   config_only.allow_extras();
   config_only.set_help_flag();
   config_only.add_option("--config", file);
-  config_only.parse(line.count, line.words);
+  config_only.parse(line.count, line.arguments);
   if (!file.empty())
     TND_TRY(poold::read_toml(file, options));
   TND_TRY(poold::read_environment(options));
   add_options(app, options, file);
-  app.parse(line.count, line.words);
+  app.parse(line.count, line.arguments);
   return status::ok;
 }
 
-// SIGHUP: keys and quotas as they are now, or all as before and a line in the log.
-void reload(poold::daemon &running, const command_line &line) {
+// SIGHUP: applies the current keys and quotas. On failure, nothing changes and an error is logged.
+void reload(poold::daemon &server, const command_line &line) {
   daemon_options options;
   CLI::App app;
   status code = status::ok;
@@ -197,11 +200,11 @@ void reload(poold::daemon &running, const command_line &line) {
     code = fail(status::invalid, "%s", error.what());
   }
   if (code == status::ok)
-    code = running.reload(options);
+    code = server.reload(options);
   if (code == status::ok) {
-    std::printf("tanada-poold: settings were read again\n");
+    std::printf("tanada-poold: settings were reloaded\n");
   } else {
-    log(log_level::error, "settings were not read again, all stay as they were: %s",
+    log(log_level::error, "settings were not reloaded and stay unchanged: %s",
         last_message().c_str());
   }
   std::fflush(stdout);
@@ -209,52 +212,53 @@ void reload(poold::daemon &running, const command_line &line) {
 
 int serve(const daemon_options &options, const command_line &line) {
   raise_descriptor_limit();
-  sigset_t const awaited = block_signals();
+  sigset_t const handled_signals = block_signals();
   auto started = [&options]() -> result<std::unique_ptr<poold::daemon>> {
     message_deferral deferral;
-    auto made = poold::daemon::start(options);
-    if (!made.ok())
-      (void)fail_start(deferral, made.error());
-    return made;
+    auto created = poold::daemon::start(options);
+    if (!created.ok())
+      (void)fail_start(deferral, created.error());
+    return created;
   }();
   if (!started.ok())
     return 1;
-  poold::daemon &running = *started.value();
+  poold::daemon &server = *started.value();
   if (!options.port_file.empty()) {
     std::string const partial = options.port_file + ".part";
     std::ofstream file{partial};
-    file << running.port();
+    file << server.port();
     if (options.web)
-      file << ' ' << running.web_port();
+      file << ' ' << server.web_port();
     file << '\n';
     file.close();
     std::rename(partial.c_str(), options.port_file.c_str());
   }
   std::printf("tanada-poold: %s, port %u, %s, backing %s%s\n", options.listen.c_str(),
-              unsigned(running.port()), size_text(running.report().capacity).c_str(),
+              unsigned(server.port()), size_text(server.report().capacity).c_str(),
               options.backing.c_str(), access_text(options));
   if (options.web)
     std::printf("tanada-poold: metrics and page at http://127.0.0.1:%u\n",
-                unsigned(running.web_port()));
+                unsigned(server.web_port()));
   std::fflush(stdout);
   int number = 0;
-  while (sigwait(&awaited, &number) == 0 && number == SIGHUP)
-    reload(running, line);
+  while (sigwait(&handled_signals, &number) == 0 && number == SIGHUP)
+    reload(server, line);
   std::printf("tanada-poold: ending\n");
   std::fflush(stdout);
-  running.stop();
+  server.stop();
   return 0;
 }
 
 }  // namespace
 
-int main(int count, char **words) {
+int main(int count, char **arguments) {
   daemon_options options;
   CLI::App app{
-      "The daemon of the memory pool. Flags win over TND_POOLD_* of the environment, those over "
+      "The daemon of the memory pool. Flags override TND_POOLD_* of the environment, which "
+      "override "
       "the file."};
   app.set_version_flag("--version", std::string("tanada-poold " TND_VERSION_STRING));
-  command_line const line{count, words};
+  command_line const line{count, arguments};
   try {
     message_deferral deferral;
     if (status const code = read_settings(app, line, options); code != status::ok)

@@ -1,3 +1,4 @@
+// cmd/tanada/comex_top.cc: samples the pages of swap agents.
 #include "comex_top.hpp"
 
 #include <unistd.h>
@@ -14,62 +15,61 @@
 namespace tanada::command {
 namespace {
 
-using nodes = std::map<std::string, nlohmann::json>;  // by name of the page
+using node_samples = std::map<std::string, nlohmann::json>;  // by page name
 
-// What stderr is told of is left out.
-nodes sample(const comex_top_options &wanted) {
-  std::string const folder = port::page_folder_path();
-  auto listed = port::list_pages(folder, comex::swap::viewer_page_kind);
+// Leaves out pages for which an error is printed.
+node_samples sample(const comex_top_options &options) {
+  std::string const folder = seams::page_folder_path();
+  auto listed = seams::list_pages(folder, onesided::swap::viewer_page_kind);
   if (!listed.ok())
     std::fprintf(stderr, "tanada: %s\n", last_message().c_str());
-  nodes found;
+  node_samples samples;
   for (auto const &[process, name] :
-       listed.ok() ? listed.value() : std::vector<port::found_page>{}) {
-    if (wanted.process != 0 && process != wanted.process)
+       listed.ok() ? listed.value() : std::vector<seams::page_entry>{}) {
+    if (options.process != 0 && process != options.process)
       continue;
     std::vector<std::byte> bytes;
-    status const code = port::read_page(folder, name, comex::swap::viewer_page_size_max, bytes);
+    status const code = seams::read_page(folder, name, onesided::swap::viewer_page_size_max, bytes);
     if (code == status::no_entry)
-      continue;  // it has just ended
+      continue;  // the process has just ended
     auto parsed = nlohmann::json::parse(reinterpret_cast<const char *>(bytes.data()),
                                         reinterpret_cast<const char *>(bytes.data() + bytes.size()),
                                         nullptr, false);
     bool const is_good = code == status::ok && parsed.is_object() && parsed.contains("ranks");
     if (is_good)
-      found[name] = std::move(parsed);
+      samples[name] = std::move(parsed);
     else if (code != status::again)
-      std::fprintf(stderr, "tanada: the page of process %d is damaged\n", int(process));
+      std::fprintf(stderr, "tanada: the page of process %d is corrupt\n", int(process));
   }
-  return found;
+  return samples;
 }
 
 }  // namespace
 
-int comex_top(const comex_top_options &wanted) {
-  bool const is_live = !wanted.json && ::isatty(STDOUT_FILENO) != 0;
-  nodes before;
-  for (uint32_t taken = 0;; taken++) {
-    nodes now = sample(wanted);
-    if (now.empty()) {
-      if (taken == 0)
-        std::fputs("tanada: no process of this user has TND_COMEX_MEMORY, or it has ended\n",
-                   stderr);
-      return taken == 0 ? 1 : 0;
+int comex_top(const comex_top_options &options) {
+  bool const is_live = !options.json && ::isatty(STDOUT_FILENO) != 0;
+  node_samples previous;
+  for (uint32_t sample_count = 0;; sample_count++) {
+    node_samples current = sample(options);
+    if (current.empty()) {
+      if (sample_count == 0)
+        std::fputs("tanada: no running process of this user has TND_COMEX_MEMORY set\n", stderr);
+      return sample_count == 0 ? 1 : 0;
     }
     if (is_live)
       std::fputs("\x1b[H\x1b[J", stdout);
-    for (auto const &[name, each] : now) {
-      auto const old = before.find(name);
+    for (auto const &[name, node] : current) {
+      auto const old = previous.find(name);
       std::string const text =
-          wanted.json ? each.dump() + "\n"
-                      : comex_text(each, old == before.end() ? nlohmann::json{} : old->second);
+          options.json ? node.dump() + "\n"
+                       : comex_text(node, old == previous.end() ? nlohmann::json{} : old->second);
       std::fputs(text.c_str(), stdout);
     }
     std::fflush(stdout);
-    before = std::move(now);
-    if (taken + 1 == wanted.count)
+    previous = std::move(current);
+    if (sample_count + 1 == options.count)
       return 0;
-    std::this_thread::sleep_for(std::chrono::duration<double>(wanted.period_s));
+    std::this_thread::sleep_for(std::chrono::duration<double>(options.period_s));
   }
 }
 

@@ -1,5 +1,5 @@
-// cmd/tanada/comex_top.hpp: tanada comex top: what processes of Global Arrays whose memory leaves
-// are doing.
+// cmd/tanada/comex_top.hpp: tanada comex top, the states of Global Arrays processes that may be
+// swapped out.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 namespace tanada::command {
 
 struct comex_top_options {
-  int process = 0;    // the agent's PID; 0: every one of this user
-  bool json = false;  // a line of JSON a node and sample
+  int process = 0;    // the agent's PID; 0: all agents of this user
+  bool json = false;  // a line of JSON for each node and sample
   double period_s = 1;
-  uint32_t count = 0;  // samples; 0: until nothing is left to see
+  uint32_t count = 0;  // samples; 0: until no agent is left
 };
-// Prints, and returns the exit status: 1 where there is nothing to see.
-int comex_top(const comex_top_options &wanted);
+// Prints samples and returns the exit status: 1 if there is no agent.
+int comex_top(const comex_top_options &options);
 
-// A node, as lines; `before`: the sample before, or null.
-std::string comex_text(const nlohmann::json &now, const nlohmann::json &before);
+// Formats a node as lines. `previous`: the previous sample, or null.
+std::string comex_text(const nlohmann::json &current, const nlohmann::json &previous);
 
 }  // namespace tanada::command

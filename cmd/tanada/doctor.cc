@@ -1,3 +1,4 @@
+// cmd/tanada/doctor.cc: tanada doctor: reports what works on this machine.
 #include <tanada/pool.h>
 
 #include <cstdio>
@@ -14,73 +15,73 @@ namespace tanada::command {
 
 namespace {
 
-using port::finding;
-using port::finding_state;
+using observe::finding;
+using observe::finding_state;
 
-// The key, if one is set, and the daemon, if one is named.
+// Checks the key, if one is set, and the daemon, if one is given.
 std::vector<finding> probe_pool(const std::string &url) {
-  std::vector<finding> found;
+  std::vector<finding> findings;
   const char *const key_file = std::getenv("TND_POOL_KEY_FILE");
   if (key_file != nullptr && *key_file != '\0') {
     auto keys = pool::keys_read(key_file);
     bool const is_good = keys.ok() && keys.value().size() == 1;
     std::string const reason =
-        keys.ok() ? "it has several keys, and a client has one" : last_message();
+        keys.ok() ? "the file has several keys; a client needs exactly one" : last_message();
     if (is_good) {
-      found.push_back({"pool key", finding_state::good, key_file, {}});
+      findings.push_back({"pool key", finding_state::good, key_file, {}});
     } else {
-      found.push_back({"pool key", finding_state::broken, reason,
-                       "a file with one line of tanada pool key new, chmod 600"});
+      findings.push_back({"pool key", finding_state::broken, reason,
+                          "a file with one line of tanada pool key new, chmod 600"});
     }
   }
   if (url.empty()) {
-    found.push_back({"pool",
-                     finding_state::good,
-                     "none was named: --pool pool://host/namespace tries one",
-                     {}});
-    return found;
+    findings.push_back(
+        {"pool", finding_state::good, "not tested: give --pool pool://host/namespace", {}});
+    return findings;
   }
   tnd_pool_config config = TND_POOL_CONFIG_INIT;
   config.timeout_ns = 5'000'000'000;
   tnd_pool *connected = nullptr;
-  tnd_pool_connection about{};
-  about.struct_size = sizeof about;
+  tnd_pool_connection connection{};
+  connection.struct_size = sizeof connection;
   tnd_status code = tnd_pool_connect(url.c_str(), &config, &connected);
   if (code == TND_OK)
-    code = tnd_pool_get_connection(connected, &about);
+    code = tnd_pool_get_connection(connected, &connection);
   if (code == TND_OK) {
-    found.push_back(
-        {"pool", finding_state::good, url + " answers; path: " + pool::path_name(about.path), {}});
+    findings.push_back({"pool",
+                        finding_state::good,
+                        url + " answers; path: " + pool::path_name(connection.path),
+                        {}});
   } else {
-    found.push_back({"pool", finding_state::broken, url + ": " + tnd_last_message(),
-                     "start tanada-poold there; host, port and key as it has them"});
+    findings.push_back({"pool", finding_state::broken, url + ": " + tnd_last_message(),
+                        "start tanada-poold there, and use its host, port and key"});
   }
   tnd_pool_disconnect(connected);
-  return found;
+  return findings;
 }
 
 }  // namespace
 
-int doctor(const doctor_options &wanted) {
+int doctor(const doctor_options &options) {
   static constexpr const char *words[] = {"ok", "lacking", "broken"};
-  auto found = port::probe_all({});
-  for (finding &part : probe_pool(wanted.pool))
-    found.push_back(std::move(part));
+  auto findings = observe::probe_all({});
+  for (finding &part : probe_pool(options.pool))
+    findings.push_back(std::move(part));
   bool is_broken = false;
-  nlohmann::json all = nlohmann::json::array();
-  for (port::finding const &each : found) {
-    is_broken |= each.state == port::finding_state::broken;
-    const char *const word = words[size_t(each.state)];
-    if (wanted.json) {
-      all.push_back(
-          {{"topic", each.topic}, {"state", word}, {"text", each.text}, {"remedy", each.remedy}});
+  nlohmann::json list = nlohmann::json::array();
+  for (observe::finding const &item : findings) {
+    is_broken |= item.state == observe::finding_state::broken;
+    const char *const word = words[size_t(item.state)];
+    if (options.json) {
+      list.push_back(
+          {{"topic", item.topic}, {"state", word}, {"text", item.text}, {"remedy", item.remedy}});
     } else {
-      std::string const remedy = each.remedy.empty() ? std::string{} : "  [" + each.remedy + "]";
-      std::printf("%-8s %-14s %s%s\n", word, each.topic, each.text.c_str(), remedy.c_str());
+      std::string const remedy = item.remedy.empty() ? std::string{} : "  [" + item.remedy + "]";
+      std::printf("%-8s %-14s %s%s\n", word, item.topic, item.text.c_str(), remedy.c_str());
     }
   }
-  if (wanted.json) {
-    nlohmann::json const report = {{"works", !is_broken}, {"findings", all}};
+  if (options.json) {
+    nlohmann::json const report = {{"works", !is_broken}, {"findings", list}};
     std::printf("%s\n",
                 report.dump(2, ' ', true, nlohmann::json::error_handler_t::replace).c_str());
   }

@@ -1,3 +1,4 @@
+// cmd/tanada/interruption.cc: cleans up on SIGINT, SIGTERM and SIGHUP.
 #include "interruption.hpp"
 
 #include <signal.h>
@@ -12,11 +13,11 @@
 namespace tanada::command {
 namespace {
 
-// Read by the handler: plain memory that is whole before the flag beside it says so.
+// Read by the signal handler: the memory is complete before its flag is set.
 char file_path[PATH_MAX];
 std::atomic<bool> has_file = false;
-termios keyboard_before;
-std::atomic<bool> has_keyboard_before = false;
+termios saved_keyboard;
+std::atomic<bool> has_saved_keyboard = false;
 std::atomic<bool> has_screen = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
@@ -25,12 +26,12 @@ constexpr std::string_view screen_on = "\x1b[?1049h\x1b[?25l", screen_off = "\x1
 void restore_screen() {
   if (has_screen.exchange(false))
     (void)!::write(STDOUT_FILENO, screen_off.data(), screen_off.size());
-  if (has_keyboard_before.exchange(false))
-    ::tcsetattr(STDIN_FILENO, TCSANOW, &keyboard_before);
+  if (has_saved_keyboard.exchange(false))
+    ::tcsetattr(STDIN_FILENO, TCSANOW, &saved_keyboard);
 }
 
-// Calls nothing that POSIX does not allow here.
-void clean_up_and_die(int signal_number) {
+// Calls only async-signal-safe functions.
+void clean_up_and_raise(int signal_number) {
   if (has_file.exchange(false))
     ::unlink(file_path);
   restore_screen();
@@ -38,11 +39,11 @@ void clean_up_and_die(int signal_number) {
   ::raise(signal_number);
 }
 
-std::atomic<int> came = 0;
+std::atomic<int> received_signal = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
-void remember(int signal_number) {
-  came = signal_number;
+void record_signal(int signal_number) {
+  received_signal = signal_number;
 }
 
 void install(void (*handler)(int), int flags) {
@@ -50,31 +51,31 @@ void install(void (*handler)(int), int flags) {
   action.sa_handler = handler;
   action.sa_flags = flags;
   sigfillset(&action.sa_mask);
-  for (int const each : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction before{};
-    ::sigaction(each, nullptr, &before);
-    if (before.sa_handler != SIG_IGN)
-      ::sigaction(each, &action, nullptr);  // nohup stays nohup
+  for (int const number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction previous{};
+    ::sigaction(number, nullptr, &previous);
+    if (previous.sa_handler != SIG_IGN)
+      ::sigaction(number, &action, nullptr);  // keep the signals that nohup ignores
   }
 }
 
 }  // namespace
 
 void interruption_install() {
-  install(clean_up_and_die, 0);
+  install(clean_up_and_raise, 0);
 }
 
 void interruption_defer() {
-  install(remember, int(SA_RESETHAND) | SA_RESTART);
+  install(record_signal, int(SA_RESETHAND) | SA_RESTART);
 }
 
-int interruption_came() {
-  return came;
+int interruption_signal() {
+  return received_signal;
 }
 
 interruption_file::interruption_file(const std::string &path) {
   if (path.size() >= sizeof file_path)
-    return;  // no system call took such a path, so there is no such file
+    return;  // too long for any system call, so the file cannot exist
   std::memcpy(file_path, path.c_str(), path.size() + 1);
   has_file = true;
 }
@@ -84,10 +85,10 @@ interruption_file::~interruption_file() {
 }
 
 interruption_screen::interruption_screen(bool has_keyboard) {
-  if (has_keyboard && ::tcgetattr(STDIN_FILENO, &keyboard_before) == 0) {
-    termios raw = keyboard_before;
+  if (has_keyboard && ::tcgetattr(STDIN_FILENO, &saved_keyboard) == 0) {
+    termios raw = saved_keyboard;
     raw.c_lflag &= tcflag_t(~(ICANON | ECHO));
-    has_keyboard_before = true;
+    has_saved_keyboard = true;
     ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
   }
   has_screen = true;

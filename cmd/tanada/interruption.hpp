@@ -1,5 +1,4 @@
-// cmd/tanada/interruption.hpp: what SIGINT, SIGTERM and SIGHUP clean up before they end this
-// process.
+// cmd/tanada/interruption.hpp: cleanup on SIGINT, SIGTERM and SIGHUP before they end this process.
 #pragma once
 
 #include <string>
@@ -7,18 +6,18 @@
 namespace tanada::command {
 
 /**
- * Handle the three signals: remove the file under way, put the terminal back, and die of the signal
- * as if nothing had handled it. Objects of a pool need nothing: a connection that ends drops what
- * it has not committed.
+ * Handles the three signals: removes the unfinished file, restores the terminal, and ends the
+ * process by the signal. Objects of a pool need no cleanup: when a connection ends, its uncommitted
+ * objects are dropped.
  */
 void interruption_install();
 
-// Instead: the first of them only makes interruption_came() its number, for a command that has to
-// tidy up by itself and raise it then; the second ends the process.
+// Instead, the first signal only sets interruption_signal() to its number, for a command that
+// cleans up and then raises the signal itself. The second signal ends the process.
 void interruption_defer();
-int interruption_came();
+int interruption_signal();
 
-// A file that an interruption removes while this lives. One at a time.
+// A file that an interruption removes during this object's lifetime. Only one at a time.
 class interruption_file {
  public:
   explicit interruption_file(const std::string &path);
@@ -27,8 +26,8 @@ class interruption_file {
   interruption_file &operator=(const interruption_file &) = delete;
 };
 
-// The keyboard without lines and echo, the cursor hidden, the other screen; as it was when this
-// ends, however it ends.
+// Turns off line mode and echo, hides the cursor, and switches to the alternate screen. Restores
+// all three on destruction or on a signal.
 class interruption_screen {
  public:
   explicit interruption_screen(bool has_keyboard);

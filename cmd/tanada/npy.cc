@@ -1,3 +1,4 @@
+// cmd/tanada/npy.cc: parses the headers of NumPy array files.
 #include "npy.hpp"
 
 #include <charconv>
@@ -8,42 +9,42 @@ namespace tanada::command {
 namespace {
 
 constexpr std::size_t dimension_count_max = 4;
-constexpr uint64_t extent_max = 1 << 24;  // elements of a dimension
+constexpr uint64_t extent_max = 1 << 24;  // elements in one dimension
 
-// What follows `key` and its colon in a Python dictionary, without blanks in front; empty when it
-// is not there.
-std::string_view value_of(std::string_view words, std::string_view key) {
-  std::size_t const at = words.find(key);
-  if (at == std::string_view::npos)
+// The text after `key` and its colon in a Python dictionary, without leading blanks. Empty if the
+// key is missing.
+std::string_view value_of(std::string_view text, std::string_view key) {
+  std::size_t const position = text.find(key);
+  if (position == std::string_view::npos)
     return {};
-  words.remove_prefix(at + key.size());
-  std::size_t const begin = words.find_first_not_of(" :");
-  return begin == std::string_view::npos ? std::string_view{} : words.substr(begin);
+  text.remove_prefix(position + key.size());
+  std::size_t const begin = text.find_first_not_of(" :");
+  return begin == std::string_view::npos ? std::string_view{} : text.substr(begin);
 }
 
-bool starts_with(std::string_view words, std::string_view start) {
-  return words.substr(0, start.size()) == start;
+bool starts_with(std::string_view text, std::string_view start) {
+  return text.substr(0, start.size()) == start;
 }
 
-// "(3, 4, 5)" and what may follow. Empty for anything else.
-std::vector<uint64_t> parse_shape(std::string_view words) {
+// Parses "(3, 4, 5)" and ignores the rest. Returns an empty vector for anything else.
+std::vector<uint64_t> parse_shape(std::string_view text) {
   std::vector<uint64_t> shape;
-  std::size_t const last = words.find(')');
-  if (!starts_with(words, "(") || last == std::string_view::npos)
+  std::size_t const last = text.find(')');
+  if (!starts_with(text, "(") || last == std::string_view::npos)
     return {};
-  words = words.substr(1, last - 1);
-  while (!words.empty()) {
+  text = text.substr(1, last - 1);
+  while (!text.empty()) {
     uint64_t extent = 0;
-    auto const [end, error] = std::from_chars(words.data(), words.data() + words.size(), extent);
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), extent);
     if (error != std::errc{} || extent == 0 || extent > extent_max ||
         shape.size() == dimension_count_max)
       return {};
     shape.push_back(extent);
-    words.remove_prefix(std::size_t(end - words.data()));
-    std::size_t const next = words.find_first_not_of(", ");
+    text.remove_prefix(std::size_t(end - text.data()));
+    std::size_t const next = text.find_first_not_of(", ");
     if (next == 0)
       return {};
-    words.remove_prefix(next == std::string_view::npos ? words.size() : next);
+    text.remove_prefix(next == std::string_view::npos ? text.size() : next);
   }
   return shape;
 }
@@ -85,25 +86,25 @@ result<npy_array> npy_parse(std::string_view header) {
   array.data_offset = size.value();
   if (header.size() < array.data_offset)
     return status::corrupt;
-  std::string_view const words = header.substr(10, std::size_t(array.data_offset) - 10);
-  std::string_view const kind = value_of(words, "'descr'"),
-                         order = value_of(words, "'fortran_order'");
-  array.shape = parse_shape(value_of(words, "'shape'"));
-  if (kind.empty() || order.empty())
+  std::string_view const text = header.substr(10, std::size_t(array.data_offset) - 10);
+  std::string_view const element_type = value_of(text, "'descr'"),
+                         order = value_of(text, "'fortran_order'");
+  array.shape = parse_shape(value_of(text, "'shape'"));
+  if (element_type.empty() || order.empty())
     return status::corrupt;
-  if (starts_with(kind, "'<f4'"))
+  if (starts_with(element_type, "'<f4'"))
     array.item_size = 4;
-  if (starts_with(kind, "'<f8'"))
+  if (starts_with(element_type, "'<f8'"))
     array.item_size = 8;
   if (array.item_size == 0 || !starts_with(order, "False"))
     return status::not_supported;
   if (array.shape.empty())
     return status::corrupt;
-  uint64_t size_so_far = array.item_size;
+  uint64_t total_size = array.item_size;
   for (uint64_t const extent : array.shape)
-    if (!checked_multiply(size_so_far, extent, size_so_far))
+    if (!checked_multiply(total_size, extent, total_size))
       return status::corrupt;
-  if (!checked_add(size_so_far, array.data_offset, size_so_far))
+  if (!checked_add(total_size, array.data_offset, total_size))
     return status::corrupt;
   return array;
 }

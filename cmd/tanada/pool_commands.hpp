@@ -15,52 +15,52 @@ class App;
 
 namespace tanada::command {
 
-// Adds `pool` and all under it; the one that the command line asks for is put into `chosen`.
+// Adds `pool` and its subcommands. The selected one is stored in `chosen`.
 void add_pool(CLI::App &app, std::function<int()> &chosen);
 
 struct pool_list_options : pool_options {
   std::string url;
 };
-int pool_list(const pool_list_options &wanted);
+int pool_list(const pool_list_options &options);
 
 struct pool_stat_options : pool_options {
   std::string url;
   uint64_t version = 0;  // 0: the newest
 };
-int pool_stat(const pool_stat_options &wanted);
+int pool_stat(const pool_stat_options &options);
 
 struct pool_copy_options : pool_options {
-  std::vector<std::string> words;  // sources, then the target
+  std::vector<std::string> arguments;  // sources, then the target
   bool recursive = false, no_replace = false, durable = false, evictable = false, pinned = false,
        quiet = false;
   uint64_t version = 0;
 };
-int pool_copy(const pool_copy_options &wanted);
+int pool_copy(const pool_copy_options &options);
 
 struct pool_cat_options : pool_options {
   std::vector<std::string> urls;
   uint64_t version = 0;
 };
-int pool_cat(const pool_cat_options &wanted);
+int pool_cat(const pool_cat_options &options);
 
 struct pool_move_options : pool_options {
-  std::vector<std::string> words;  // sources, then the target
+  std::vector<std::string> arguments;  // sources, then the target
   bool no_replace = false, durable = false;
 };
-int pool_move(const pool_move_options &wanted);
+int pool_move(const pool_move_options &options);
 
 struct pool_remove_options : pool_options {
   std::vector<std::string> urls;
   bool recursive = false, force = false, durable = false;
 };
-int pool_remove(const pool_remove_options &wanted);
+int pool_remove(const pool_remove_options &options);
 
 struct pool_top_options : pool_options {
   std::string url;
   double period_s = 1;
   uint32_t count = 0;  // samples; 0: until q or a signal
 };
-int pool_top(const pool_top_options &wanted);
+int pool_top(const pool_top_options &options);
 
 struct pool_bench_options : pool_options {
   std::string url;
@@ -68,7 +68,7 @@ struct pool_bench_options : pool_options {
   double seconds = 1;  // for each size and direction
   bool durable = false;
 };
-int pool_bench(const pool_bench_options &wanted);
+int pool_bench(const pool_bench_options &options);
 
 struct pool_key_options {
   bool json = false;
@@ -77,9 +77,9 @@ struct pool_key_options {
   bool read_only = false;
   std::string output;  // a file to make; empty: standard output
 };
-int pool_key_new(const pool_key_options &wanted);
+int pool_key_new(const pool_key_options &options);
 
-// Becomes tanada-poold; returns where there is none.
-int pool_serve(const std::vector<std::string> &words);
+// Replaces this process by tanada-poold. Returns only if that fails.
+int pool_serve(const std::vector<std::string> &arguments);
 
 }  // namespace tanada::command

@@ -1,4 +1,4 @@
-// tanada pool cp and cat.
+// cmd/tanada/pool_copy_command.cc: tanada pool cp and cat.
 #include <sodium.h>
 
 #include <cstdio>
@@ -35,100 +35,100 @@ nlohmann::json outcome_json(const copy_item &item, const copy_outcome &outcome, 
           {"write_path", outcome.write_path}};
 }
 
-// False: told. The command line is wrong.
-bool parse_words(const pool_copy_options &wanted, std::vector<place> &sources, place &target,
-                 answer &told) {
-  for (std::string const &word : wanted.words) {
-    auto made = place_parse(word, told);
-    if (!made)
+// Returns false after reporting an error in the command line.
+bool parse_words(const pool_copy_options &options, std::vector<location> &sources, location &target,
+                 command_report &report) {
+  for (std::string const &word : options.arguments) {
+    auto parsed = location_parse(word, report);
+    if (!parsed)
       return false;
-    sources.push_back(*std::move(made));
+    sources.push_back(*std::move(parsed));
   }
   target = std::move(sources.back());
   sources.pop_back();
-  for (place const &source : sources)
+  for (location const &source : sources)
     if (!source.is_pool && !target.is_pool) {
-      told.fail(source.text(), -EINVAL, "neither it nor the target is in a pool");
+      report.fail(source.text(), -EINVAL, "neither the source nor the target is in a pool");
       return false;
     }
-  if (wanted.recursive && target.is_standard()) {
-    told.fail("-r", -EINVAL, "standard output has no place for more than one object");
+  if (options.recursive && target.is_standard()) {
+    report.fail("-r", -EINVAL, "standard output can take only one object");
     return false;
   }
   return true;
 }
 
-bool make_folder_of(const place &target, answer &told) {
+bool make_folder_of(const location &target, command_report &report) {
   std::error_code error;
   auto const folder = std::filesystem::path(target.path).parent_path();
   if (!folder.empty())
     std::filesystem::create_directories(folder, error);
   if (error)
-    told.fail(folder.string(), -error.value(), error.message());
+    report.fail(folder.string(), -error.value(), error.message());
   return !error;
 }
 
-copy_options options_of(const pool_copy_options &wanted) {
-  copy_options how;
-  if (wanted.evictable)
-    how.object_flags |= TND_POOL_EVICTABLE;
-  if (wanted.pinned)
-    how.object_flags |= TND_POOL_PINNED;
-  if (wanted.durable)
-    how.commit_flags |= TND_POOL_DURABLE;
-  how.replace = !wanted.no_replace;
-  how.version = wanted.version;
-  return how;
+copy_options options_of(const pool_copy_options &options) {
+  copy_options settings;
+  if (options.evictable)
+    settings.object_flags |= TND_POOL_EVICTABLE;
+  if (options.pinned)
+    settings.object_flags |= TND_POOL_PINNED;
+  if (options.durable)
+    settings.commit_flags |= TND_POOL_DURABLE;
+  settings.replace = !options.no_replace;
+  settings.version = options.version;
+  return settings;
 }
 
-// "by shared-memory"; of more than one connection the paths of each.
+// For example "by shared-memory"; with several connections, the paths of each.
 std::string paths_text(const nlohmann::json &document) {
   std::string text;
-  for (nlohmann::json const &each : document["connections"])
-    for (auto const &[path, moved] : each["traffic"].items())
+  for (nlohmann::json const &connection : document["connections"])
+    for (auto const &[path, moved] : connection["traffic"].items())
       text += (text.empty() ? "by " : " and ") + path;
   return text.empty() ? "no bytes" : text;
 }
 
-void copy_all(const pool_copy_options &wanted, const std::vector<copy_item> &items,
-              pool_session &session, answer &told) {
+void copy_all(const pool_copy_options &options, const std::vector<copy_item> &items,
+              pool_session &session, command_report &report) {
   uint64_t total = 0;
-  for (copy_item const &each : items)
-    total += each.size;
+  for (copy_item const &item : items)
+    total += item.size;
   auto const start = clock::now();
-  progress shown{!wanted.quiet, total};
+  progress shown{!options.quiet, total};
   uint64_t copied_size = 0;
   size_t copied_count = 0, number = 0;
-  for (copy_item const &each : items) {
+  for (copy_item const &item : items) {
     number++;
-    shown.name(items.size() == 1 ? last_name(each.source)
+    shown.name(items.size() == 1 ? last_name(item.source)
                                  : std::to_string(number) + "/" + std::to_string(items.size()) +
-                                       " " + last_name(each.source));
-    if (wanted.recursive && !each.target.is_pool && !make_folder_of(each.target, told))
+                                       " " + last_name(item.source));
+    if (options.recursive && !item.target.is_pool && !make_folder_of(item.target, report))
       continue;
     auto const began = clock::now();
     copy_outcome outcome;
-    bool const done = copy_one(
-        each, options_of(wanted), session, told, [&](size_t size) { shown.add(size); }, outcome);
+    bool const done = copy_item_bytes(
+        item, options_of(options), session, report, [&](size_t size) { shown.add(size); }, outcome);
     if (!done)
       continue;
     copied_count++;
     copied_size += outcome.size;
-    if (wanted.json)
-      told.document()["copied"].push_back(outcome_json(each, outcome, seconds_since(began)));
+    if (options.json)
+      report.document()["copied"].push_back(outcome_json(item, outcome, seconds_since(began)));
   }
   shown.clear();
-  told.document()["connections"] = session.connections_json();
+  report.document()["connections"] = session.connections_json();
   double const seconds = seconds_since(start);
   bool const to_output = !items.empty() && items.front().target.is_standard();
-  if (!wanted.json && !wanted.quiet && !to_output && copied_count > 0)
+  if (!options.json && !options.quiet && !to_output && copied_count > 0)
     std::printf("%zu %s, %s in %s, %s/s, %s\n", copied_count, copied_count == 1 ? "copy" : "copies",
                 size_text(double(copied_size)).c_str(), duration_text(seconds).c_str(),
                 size_text(seconds > 0 ? double(copied_size) / seconds : 0).c_str(),
-                paths_text(told.document()).c_str());
+                paths_text(report.document()).c_str());
 }
 
-// Base64 on standard output, in parts: 3 bytes are 4 characters.
+// Writes base64 to standard output in chunks: 3 bytes are 4 characters.
 class base64_output {
  public:
   void add(const std::byte *source, size_t size) {
@@ -151,20 +151,22 @@ class base64_output {
   std::vector<std::byte> rest_;
 };
 
-// One line of JSON an object; "complete" is false when the bytes before it are not all there are.
-void cat_json(const place &from, const copy_options &how, pool_session &session, answer &told) {
-  auto const source = source_open(from, how, session, told);
-  std::printf("{\"url\":%s,\"base64\":\"", dump(from.text(), -1).c_str());
+// Prints one line of JSON for each object. "complete" is false if the bytes before it are only a
+// part of the object.
+void cat_json(const location &source_location, const copy_options &settings, pool_session &session,
+              command_report &report) {
+  auto const source = source_open(source_location, settings, session, report);
+  std::printf("{\"url\":%s,\"base64\":\"", dump(source_location.text(), -1).c_str());
   std::vector<std::byte> chunk(copy_chunk_size);
-  base64_output out;
+  base64_output encoder;
   copy_outcome outcome;
   bool is_good = source != nullptr;
   for (size_t got = 1; is_good && got > 0;) {
     is_good = source->read(chunk.data(), chunk.size(), got);
     if (is_good)
-      out.add(chunk.data(), got);
+      encoder.add(chunk.data(), got);
   }
-  out.finish();
+  encoder.finish();
   is_good = is_good && source->verify(outcome);
   std::printf("\",\"complete\":%s,\"verified\":%s}\n", is_good ? "true" : "false",
               outcome.is_verified ? "true" : "false");
@@ -172,52 +174,53 @@ void cat_json(const place &from, const copy_options &how, pool_session &session,
 
 }  // namespace
 
-int pool_copy(const pool_copy_options &wanted) {
-  answer told{wanted.json};
-  told.document()["copied"] = nlohmann::json::array();
-  pool_session session{wanted, told};
-  std::vector<place> sources;
-  place target;
-  if (!parse_words(wanted, sources, target, told)) {
-    told.finish();
+int pool_copy(const pool_copy_options &options) {
+  command_report report{options.json};
+  report.document()["copied"] = nlohmann::json::array();
+  pool_session session{options, report};
+  std::vector<location> sources;
+  location target;
+  if (!parse_words(options, sources, target, report)) {
+    report.finish();
     return 2;
   }
-  if (wanted.json && target.is_standard()) {
-    told.fail("-", -EINVAL, "standard output is for --json");
-    told.finish();
+  if (options.json && target.is_standard()) {
+    report.fail("-", -EINVAL, "cannot copy to standard output with --json");
+    report.finish();
     return 2;
   }
   interruption_install();
   std::vector<copy_item> items;
-  for (place const &source : sources)
-    for (copy_item &each :
-         expand(source, target, {wanted.recursive, sources.size() > 1}, session, told))
-      items.push_back(std::move(each));
-  copy_all(wanted, items, session, told);
-  return told.finish();
+  for (location const &source : sources)
+    for (copy_item &item :
+         expand(source, target, {options.recursive, sources.size() > 1}, session, report))
+      items.push_back(std::move(item));
+  copy_all(options, items, session, report);
+  return report.finish();
 }
 
-int pool_cat(const pool_cat_options &wanted) {
-  answer told{false};
-  pool_session session{wanted, told};
-  copy_options how;
-  how.version = wanted.version;
-  place output;
+int pool_cat(const pool_cat_options &options) {
+  command_report report{false};
+  pool_session session{options, report};
+  copy_options settings;
+  settings.version = options.version;
+  location output;
   output.path = "-";
-  for (std::string const &url : wanted.urls) {
-    auto const from = place_parse(url, told);
-    if (!from || !from->is_pool || from->at.object.empty()) {
-      if (from)
-        told.fail(url, -EINVAL, "give pool://host[:port]/namespace/object");
+  for (std::string const &url : options.urls) {
+    auto const source_location = location_parse(url, report);
+    if (!source_location || !source_location->is_pool || source_location->address.object.empty()) {
+      if (source_location)
+        report.fail(url, -EINVAL, "give pool://host[:port]/namespace/object");
       return 2;
     }
     copy_outcome outcome;
-    if (wanted.json)
-      cat_json(*from, how, session, told);
+    if (options.json)
+      cat_json(*source_location, settings, session, report);
     else
-      (void)copy_one({*from, output, 0}, how, session, told, [](size_t) {}, outcome);
+      (void)copy_item_bytes(
+          {*source_location, output, 0}, settings, session, report, [](size_t) {}, outcome);
   }
-  return told.finish();
+  return report.finish();
 }
 
 }  // namespace tanada::command

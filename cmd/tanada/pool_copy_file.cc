@@ -1,4 +1,4 @@
-// The ends of a copy that are files.
+// cmd/tanada/pool_copy_file.cc: files as source or target of a copy.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ class descriptor {
   int get() const noexcept {
     return file_;
   }
-  // False: what was written may not be there.
+  // Returns false if written data may be lost.
   bool close() noexcept {
     int const file = std::exchange(file_, -1);
     return file < 0 || !is_owned_ || ::close(file) == 0;
@@ -39,16 +39,16 @@ class descriptor {
   bool is_owned_;
 };
 
-bool fail_errno(answer &told, const std::string &what) {
+bool fail_errno(command_report &report, const std::string &subject) {
   int const error = errno;
-  told.fail(what, -error, std::strerror(error));
+  report.fail(subject, -error, std::strerror(error));
   return false;
 }
 
 class file_source : public byte_source {
  public:
-  file_source(std::string name, int file, bool is_owned, answer &told)
-      : name_{std::move(name)}, file_{file, is_owned}, told_{told} {
+  file_source(std::string name, int file, bool is_owned, command_report &report)
+      : name_{std::move(name)}, file_{file, is_owned}, report_{report} {
     struct stat about{};
     if (::fstat(file, &about) == 0 && S_ISREG(about.st_mode))
       size_ = uint64_t(about.st_size);
@@ -60,7 +60,7 @@ class file_source : public byte_source {
       count = ::read(file_.get(), target, size);
     while (count < 0 && errno == EINTR);
     if (count < 0)
-      return fail_errno(told_, name_);
+      return fail_errno(report_, name_);
     got = size_t(count);
     offset_ += got;
     return true;
@@ -69,23 +69,23 @@ class file_source : public byte_source {
   bool verify(copy_outcome &) override {
     if (offset_ >= size_)
       return true;
-    told_.fail(name_, -EIO, "it became shorter while it was read");
+    report_.fail(name_, -EIO, "the file became shorter while it was read");
     return false;
   }
 
  private:
   std::string const name_;
   descriptor file_;
-  answer &told_;
+  command_report &report_;
   uint64_t size_ = 0, offset_ = 0;
 };
 
-// Writes beside the target and takes its name at the end; what is no regular file is written as it
-// is.
+// Writes a new file beside the target and renames it at the end. A target that is not a regular
+// file is written directly.
 class file_target : public byte_target {
  public:
-  file_target(std::string path, bool replace, answer &told)
-      : path_{std::move(path)}, replace_{replace}, told_{told} {}
+  file_target(std::string path, bool replace, command_report &report)
+      : path_{std::move(path)}, replace_{replace}, report_{report} {}
   ~file_target() override {
     if (!new_path_.empty())
       ::unlink(new_path_.c_str());
@@ -96,20 +96,20 @@ class file_target : public byte_target {
     bool const exists = ::stat(path_.c_str(), &about) == 0;
     if (exists && !replace_) {
       errno = EEXIST;
-      return fail_errno(told_, path_);
+      return fail_errno(report_, path_);
     }
     if (exists && !S_ISREG(about.st_mode)) {
       file_.emplace(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
-      return file_->get() >= 0 || fail_errno(told_, path_);
+      return file_->get() >= 0 || fail_errno(report_, path_);
     }
     std::error_code ignored;
     if (exists)
-      path_ = fs::canonical(path_, ignored).string();  // through a link, as cp does
+      path_ = fs::canonical(path_, ignored).string();  // follows a link, as cp does
     std::string const beside = path_ + ".tanada-" + std::to_string(::getpid());
     on_interruption_.emplace(beside);
     file_.emplace(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (file_->get() < 0)
-      return fail_errno(told_, path_);
+      return fail_errno(report_, path_);
     new_path_ = beside;
     if (exists)
       (void)!::fchmod(file_->get(), about.st_mode & 07777);
@@ -117,13 +117,13 @@ class file_target : public byte_target {
   }
 
   bool write(const void *source, size_t size) override {
-    for (auto at = static_cast<const char *>(source); size > 0;) {
-      ssize_t const count = ::write(file_->get(), at, size);
+    for (auto position = static_cast<const char *>(source); size > 0;) {
+      ssize_t const count = ::write(file_->get(), position, size);
       if (count < 0 && errno == EINTR)
         continue;
       if (count < 0)
-        return fail_errno(told_, path_);
-      at += count;
+        return fail_errno(report_, path_);
+      position += count;
       size -= size_t(count);
     }
     return true;
@@ -131,14 +131,14 @@ class file_target : public byte_target {
 
   bool finish(copy_outcome &) override {
     if (!file_->close())
-      return fail_errno(told_, path_);
+      return fail_errno(report_, path_);
     if (new_path_.empty())
       return true;
-    // link() does not replace what came there in the meantime; rename() does.
+    // Unlike rename(), link() does not replace a file that was created meanwhile.
     int const done = replace_ ? ::rename(new_path_.c_str(), path_.c_str())
                               : ::link(new_path_.c_str(), path_.c_str());
     if (done != 0)
-      return fail_errno(told_, path_);
+      return fail_errno(report_, path_);
     if (replace_)
       new_path_.clear();
     return true;
@@ -147,49 +147,49 @@ class file_target : public byte_target {
  private:
   std::string path_, new_path_;
   bool const replace_;
-  answer &told_;
+  command_report &report_;
   std::optional<interruption_file> on_interruption_;
   std::optional<descriptor> file_;
 };
 
 class standard_output : public byte_target {
  public:
-  explicit standard_output(answer &told) : told_{told} {}
+  explicit standard_output(command_report &report) : report_{report} {}
   bool write(const void *source, size_t size) override {
-    return std::fwrite(source, 1, size, stdout) == size || fail_errno(told_, "standard output");
+    return std::fwrite(source, 1, size, stdout) == size || fail_errno(report_, "standard output");
   }
   bool finish(copy_outcome &) override {
-    return std::fflush(stdout) == 0 || fail_errno(told_, "standard output");
+    return std::fflush(stdout) == 0 || fail_errno(report_, "standard output");
   }
 
  private:
-  answer &told_;
+  command_report &report_;
 };
 
 }  // namespace
 
-std::unique_ptr<byte_source> source_open(const place &at, const copy_options &how,
-                                         pool_session &session, answer &told) {
-  if (at.is_pool)
-    return object_source_open(at, how, session, told);
-  if (at.is_standard())
-    return std::make_unique<file_source>("standard input", STDIN_FILENO, false, told);
-  int const file = ::open(at.path.c_str(), O_RDONLY | O_CLOEXEC);
+std::unique_ptr<byte_source> source_open(const location &source, const copy_options &settings,
+                                         pool_session &session, command_report &report) {
+  if (source.is_pool)
+    return object_source_open(source, settings, session, report);
+  if (source.is_standard())
+    return std::make_unique<file_source>("standard input", STDIN_FILENO, false, report);
+  int const file = ::open(source.path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) {
-    fail_errno(told, at.path);
+    fail_errno(report, source.path);
     return nullptr;
   }
-  return std::make_unique<file_source>(at.path, file, true, told);
+  return std::make_unique<file_source>(source.path, file, true, report);
 }
 
-std::unique_ptr<byte_target> target_open(const copy_item &item, const copy_options &how,
-                                         pool_session &session, answer &told) {
-  place const &at = item.target;
-  if (at.is_pool)
-    return object_target_open(item, how, session, told);
-  if (at.is_standard())
-    return std::make_unique<standard_output>(told);
-  auto target = std::make_unique<file_target>(at.path, how.replace, told);
+std::unique_ptr<byte_target> target_open(const copy_item &item, const copy_options &settings,
+                                         pool_session &session, command_report &report) {
+  location const &destination = item.target;
+  if (destination.is_pool)
+    return object_target_open(item, settings, session, report);
+  if (destination.is_standard())
+    return std::make_unique<standard_output>(report);
+  auto target = std::make_unique<file_target>(destination.path, settings.replace, report);
   if (!target->open())
     return nullptr;
   return target;

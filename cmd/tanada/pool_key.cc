@@ -1,4 +1,5 @@
-// tanada pool key new: a client's key, as a line of the daemon's key file and of the client's.
+// cmd/tanada/pool_key.cc: tanada pool key new, which creates a client's key as a line for the key
+// files of the daemon and the client.
 #include <fcntl.h>
 #include <sodium.h>
 #include <unistd.h>
@@ -23,10 +24,10 @@ std::string random_hex(size_t byte_count) {
   return text;
 }
 
-// A word of the line: the daemon splits it at blanks and lists at commas.
+// A word of a key line: the daemon splits lines at blanks and lists at commas.
 bool is_word(const std::string &text) {
-  for (char const each : text)
-    if (static_cast<unsigned char>(each) <= ' ' || each == 0x7f)
+  for (char const letter : text)
+    if (static_cast<unsigned char>(letter) <= ' ' || letter == 0x7f)
       return false;
   return !text.empty() && text.size() <= TND_POOL_NAME_SIZE_MAX;
 }
@@ -39,8 +40,8 @@ bool are_spaces(const std::string &text) {
   return !text.empty();
 }
 
-// Makes the file: never one that is there, never one that others may read.
-bool write_file(const std::string &path, const std::string &line, answer &told) {
+// Creates the file, readable only by its owner. Never replaces an existing file.
+bool write_file(const std::string &path, const std::string &line, command_report &report) {
   int const file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   bool const is_written = file >= 0 &&
                           ::write(file, line.data(), line.size()) == ssize_t(line.size()) &&
@@ -49,7 +50,7 @@ bool write_file(const std::string &path, const std::string &line, answer &told) 
   if (file >= 0)
     ::close(file);
   if (!is_written)
-    told.fail(path, -error, std::strerror(error));
+    report.fail(path, -error, std::strerror(error));
   if (!is_written && file >= 0)
     ::unlink(path.c_str());
   return is_written;
@@ -57,35 +58,35 @@ bool write_file(const std::string &path, const std::string &line, answer &told) 
 
 }  // namespace
 
-int pool_key_new(const pool_key_options &wanted) {
-  answer told{wanted.json};
-  if (!are_spaces(wanted.spaces) ||
-      (!wanted.id.empty() && (!is_word(wanted.id) || wanted.id.starts_with('#')))) {
-    told.fail(
+int pool_key_new(const pool_key_options &options) {
+  command_report report{options.json};
+  if (!are_spaces(options.spaces) ||
+      (!options.id.empty() && (!is_word(options.id) || options.id.starts_with('#')))) {
+    report.fail(
         "key", -EINVAL,
         "names have no blanks, namespaces no commas or slashes; give --namespaces a,b or '*'");
-    told.finish();
+    report.finish();
     return 2;
   }
   if (sodium_init() < 0) {
-    told.fail("key", -EIO, "libsodium has no random numbers");
-    return told.finish();
+    report.fail("key", -EIO, "libsodium cannot provide random numbers");
+    return report.finish();
   }
-  std::string const id = wanted.id.empty() ? "key-" + random_hex(4) : wanted.id;
-  std::string const secret = random_hex(32), rights = wanted.read_only ? "ro" : "rw";
-  std::string const line = id + " " + secret + " " + rights + " " + wanted.spaces + "\n";
-  if (!wanted.output.empty() && !write_file(wanted.output, line, told))
-    return told.finish();
-  if (wanted.json) {
-    told.document() = {{"id", id}, {"rights", rights}, {"namespaces", wanted.spaces}};
-    if (wanted.output.empty())
-      told.document()["line"] = line.substr(0, line.size() - 1);
+  std::string const id = options.id.empty() ? "key-" + random_hex(4) : options.id;
+  std::string const secret = random_hex(32), rights = options.read_only ? "ro" : "rw";
+  std::string const line = id + " " + secret + " " + rights + " " + options.spaces + "\n";
+  if (!options.output.empty() && !write_file(options.output, line, report))
+    return report.finish();
+  if (options.json) {
+    report.document() = {{"id", id}, {"rights", rights}, {"namespaces", options.spaces}};
+    if (options.output.empty())
+      report.document()["line"] = line.substr(0, line.size() - 1);
     else
-      told.document()["file"] = wanted.output;
-  } else if (wanted.output.empty()) {
+      report.document()["file"] = options.output;
+  } else if (options.output.empty()) {
     std::fputs(line.c_str(), stdout);
   }
-  return told.finish();
+  return report.finish();
 }
 
 }  // namespace tanada::command

@@ -1,4 +1,4 @@
-// tanada pool serve: another name for tanada-poold.
+// cmd/tanada/pool_serve.cc: tanada pool serve, which runs tanada-poold.
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,18 +10,18 @@
 
 namespace tanada::command {
 
-int pool_serve(const std::vector<std::string> &words) {
+int pool_serve(const std::vector<std::string> &given_arguments) {
   static constexpr const char *name = "tanada-poold";
   std::string program = name;
   std::vector<char *> arguments{program.data()};
-  std::vector<std::string> kept = words;
-  for (std::string &each : kept)
-    arguments.push_back(each.data());
+  std::vector<std::string> copies = given_arguments;
+  for (std::string &argument : copies)
+    arguments.push_back(argument.data());
   arguments.push_back(nullptr);
 
   std::error_code error;
-  auto const own = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::string const beside = own.parent_path() / name;
+  auto const own_path = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::string const beside = own_path.parent_path() / name;
   if (!error)
     ::execv(beside.c_str(), arguments.data());
   int const why = errno;

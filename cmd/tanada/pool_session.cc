@@ -1,3 +1,4 @@
+// cmd/tanada/pool_session.cc: connections and reports of the commands of `tanada pool`.
 #include "pool_session.hpp"
 
 #include <cstdio>
@@ -11,26 +12,26 @@ std::string dump(const nlohmann::json &document, int indent) {
   return document.dump(indent, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-void answer::fail(const std::string &what, tnd_status code) {
-  std::string words = tnd_last_message();
-  if (words.empty())
-    words = tnd_status_text(code);
-  if (words.starts_with(what + ": "))
-    words.erase(0, what.size() + 2);  // the library names it, too
-  fail(what, code, words);
+void command_report::fail(const std::string &subject, tnd_status code) {
+  std::string message = tnd_last_message();
+  if (message.empty())
+    message = tnd_status_text(code);
+  if (message.starts_with(subject + ": "))
+    message.erase(0, subject.size() + 2);  // the library's message also begins with it
+  fail(subject, code, message);
 }
 
-void answer::fail(const std::string &what, tnd_status code, const std::string &words) {
+void command_report::fail(const std::string &subject, tnd_status code, const std::string &message) {
   has_failed_ = true;
-  std::fflush(stdout);  // so that both streams of a terminal read in order
-  std::fprintf(stderr, "tanada: %s: %s (%s)\n", printable(what).c_str(), printable(words).c_str(),
-               tnd_status_name(code));
+  std::fflush(stdout);  // so that both streams appear in order on a terminal
+  std::fprintf(stderr, "tanada: %s: %s (%s)\n", printable(subject).c_str(),
+               printable(message).c_str(), tnd_status_name(code));
   if (json_)
     document_["errors"].push_back(
-        {{"what", what}, {"status", tnd_status_name(code)}, {"message", words}});
+        {{"what", subject}, {"status", tnd_status_name(code)}, {"message", message}});
 }
 
-int answer::finish() {
+int command_report::finish() {
   if (json_)
     std::puts(dump(document_, 2).c_str());
   if (std::fflush(stdout) != 0) {
@@ -40,9 +41,9 @@ int answer::finish() {
   return has_failed_ ? 1 : 0;
 }
 
-pool_session::pool_session(const pool_options &options, answer &told)
-    : key_file_{options.key_file}, told_{told} {
-  // A variable wins over the configuration; an option of the command line wins over both.
+pool_session::pool_session(const pool_options &options, command_report &report)
+    : key_file_{options.key_file}, report_{report} {
+  // A variable overrides the configuration, and an option of the command line overrides both.
   if (!key_file_.empty()) {
     ::unsetenv("TND_POOL_KEY_FILE");
     config_.key_file = key_file_.c_str();
@@ -53,84 +54,84 @@ pool_session::pool_session(const pool_options &options, answer &told)
   }
 }
 
-tnd_pool *pool_session::connect(const pool::address &at) {
-  std::string const url = space_url(at);
-  if (auto const known = connections_.find(url); known != connections_.end())
-    return known->second.get();
-  tnd_pool *made = nullptr;
-  config_.flags = at.space.empty() ? TND_POOL_NO_NAMESPACE : 0;
-  tnd_status const code = tnd_pool_connect(url.c_str(), &config_, &made);
+tnd_pool *pool_session::connect(const pool::address &address) {
+  std::string const url = space_url(address);
+  if (auto const it = connections_.find(url); it != connections_.end())
+    return it->second.get();
+  tnd_pool *connection = nullptr;
+  config_.flags = address.space.empty() ? TND_POOL_NO_NAMESPACE : 0;
+  tnd_status const code = tnd_pool_connect(url.c_str(), &config_, &connection);
   if (code != TND_OK)
-    told_.fail(url, code);
-  connections_.emplace(url, made);  // one that failed is told once
-  return made;
+    report_.fail(url, code);
+  connections_.emplace(url, connection);  // so that a failed connection is reported only once
+  return connection;
 }
 
 nlohmann::json pool_session::connections_json() const {
-  nlohmann::json all = nlohmann::json::array();
+  nlohmann::json list = nlohmann::json::array();
   for (auto const &[url, connection] : connections_) {
     tnd_pool_connection link{};
     link.struct_size = sizeof link;
     if (connection == nullptr || tnd_pool_get_connection(connection.get(), &link) != TND_OK)
       continue;
-    all.push_back(connection_json(url, link));
-    all.back()["traffic"] = traffic_json(connection.get());
+    list.push_back(connection_json(url, link));
+    list.back()["traffic"] = traffic_json(connection.get());
   }
-  return all;
+  return list;
 }
 
 namespace {
 
 tnd_pool_traffic traffic_of(tnd_pool *pool) {
-  tnd_pool_traffic all{};
-  all.struct_size = sizeof all;
-  all.last_path = TND_POOL_PATH_NONE;
-  (void)!tnd_pool_get_traffic(pool, &all);
-  return all;
+  tnd_pool_traffic traffic{};
+  traffic.struct_size = sizeof traffic;
+  traffic.last_path = TND_POOL_PATH_NONE;
+  (void)!tnd_pool_get_traffic(pool, &traffic);
+  return traffic;
 }
 
 }  // namespace
 
 nlohmann::json traffic_json(tnd_pool *pool) {
-  tnd_pool_traffic const of = traffic_of(pool);
-  nlohmann::json all = nlohmann::json::object();
+  tnd_pool_traffic const traffic = traffic_of(pool);
+  nlohmann::json list = nlohmann::json::object();
   for (uint32_t i = 0; i < TND_POOL_PATH_COUNT; i++) {
-    tnd_pool_path_traffic const &each = of.by_path[i];
-    if (each.writes + each.reads == 0)
+    tnd_pool_path_traffic const &path_traffic = traffic.by_path[i];
+    if (path_traffic.writes + path_traffic.reads == 0)
       continue;
-    all[pool::path_name(i)] = {{"writes", each.writes},
-                               {"written_size", each.written_size},
-                               {"reads", each.reads},
-                               {"read_size", each.read_size}};
+    list[pool::path_name(i)] = {{"writes", path_traffic.writes},
+                                {"written_size", path_traffic.written_size},
+                                {"reads", path_traffic.reads},
+                                {"read_size", path_traffic.read_size}};
   }
-  return all;
+  return list;
 }
 
 tnd_status namespace_owned(tnd_pool *pool, const std::string &space, uint64_t &owned) {
-  auto const take = [](void *of, const char *, const tnd_pool_namespace_info *info) {
-    *static_cast<uint64_t *>(of) = info->owned;
+  auto const take_owned = [](void *context, const char *, const tnd_pool_namespace_info *info) {
+    *static_cast<uint64_t *>(context) = info->owned;
     return 1;
   };
   owned = 0;
-  return tnd_pool_list_namespaces(pool, space.c_str(), take, &owned);
+  return tnd_pool_list_namespaces(pool, space.c_str(), take_owned, &owned);
 }
 
 const char *last_path_name(tnd_pool *pool) {
   return pool::path_name(traffic_of(pool).last_path);
 }
 
-nlohmann::json connection_json(const std::string &url, const tnd_pool_connection &of) {
+nlohmann::json connection_json(const std::string &url, const tnd_pool_connection &connection) {
   return {{"url", url},
-          {"path", pool::path_name(of.path)},
-          {"reason", of.reason},
-          {"can_write", of.can_write != 0},
-          {"is_durable", of.is_durable != 0},
-          {"sent_size", of.sent_size},
-          {"received_size", of.received_size}};
+          {"path", pool::path_name(connection.path)},
+          {"reason", connection.reason},
+          {"can_write", connection.can_write != 0},
+          {"is_durable", connection.is_durable != 0},
+          {"sent_size", connection.sent_size},
+          {"received_size", connection.received_size}};
 }
 
-std::string object_url(const pool::address &at, const std::string &name) {
-  return space_url(at) + "/" + name;
+std::string object_url(const pool::address &address, const std::string &name) {
+  return space_url(address) + "/" + name;
 }
 
 const char *checksum_name(uint32_t kind) {

@@ -1,5 +1,5 @@
-// cmd/tanada/pool_session.hpp: what the commands of `tanada pool` share: connections, handles,
-// and how they answer.
+// cmd/tanada/pool_session.hpp: the connections, handles and reports that the commands of `tanada
+// pool` share.
 #pragma once
 
 #include <tanada/pool.h>
@@ -25,11 +25,11 @@ struct pool_free {
 using pool_connection = std::unique_ptr<tnd_pool, pool_free>;
 using pool_object = std::unique_ptr<tnd_pool_object, pool_free>;
 
-// What a command found out, and what failed. Text goes out as it comes; JSON is one document, at
-// the end.
-class answer {
+// The results and errors of a command. Text is printed immediately; JSON is one document, printed
+// at the end.
+class command_report {
  public:
-  explicit answer(bool json) : json_{json} {}
+  explicit command_report(bool json) : json_{json} {}
 
   bool json() const noexcept {
     return json_;
@@ -38,14 +38,15 @@ class answer {
     return document_;
   }
 
-  // Tell that something about `what` failed, in the library's words of this thread or in `words`.
-  void fail(const std::string &what, tnd_status code);
-  void fail(const std::string &what, tnd_status code, const std::string &words);
+  // Reports an error about `subject`, with the library's last message on this thread or with
+  // `message`.
+  void fail(const std::string &subject, tnd_status code);
+  void fail(const std::string &subject, tnd_status code, const std::string &message);
   bool has_failed() const noexcept {
     return has_failed_;
   }
 
-  // Prints the document where it was asked for. The exit status: 0, or 1 after a failure.
+  // Prints the document if JSON was requested. Returns the exit status: 0, or 1 after an error.
   int finish();
 
  private:
@@ -57,43 +58,43 @@ class answer {
 // Options of every command that connects.
 struct pool_options {
   bool json = false;
-  double timeout_s = 0;  // 0: TND_POOL_TIMEOUT, or what the library has
+  double timeout_s = 0;  // 0: TND_POOL_TIMEOUT, or the library's default
   std::string key_file;  // empty: TND_POOL_KEY_FILE, or none
 };
 
 // The connections of a command: one for each namespace it names.
 class pool_session {
  public:
-  pool_session(const pool_options &options, answer &told);
+  pool_session(const pool_options &options, command_report &report);
 
-  // Owned by the session. nullptr: it failed, and was told.
-  tnd_pool *connect(const pool::address &at);
+  // Returns a connection that the session owns. nullptr: it failed, and the error was reported.
+  tnd_pool *connect(const pool::address &address);
 
-  // Each connection: its URL, its path, why not a better one, and the bytes it moved, all and by
-  // path.
+  // Each connection with its URL, its path, why it has no better path, and the bytes transferred,
+  // in total and by path.
   nlohmann::json connections_json() const;
 
  private:
   tnd_pool_config config_ = TND_POOL_CONFIG_INIT;
   std::string const key_file_;
-  answer &told_;
+  command_report &report_;
   std::map<std::string, pool_connection> connections_;
 };
 
-std::string object_url(const pool::address &at, const std::string &name);
+std::string object_url(const pool::address &address, const std::string &name);
 
-// Bytes that are bound to the namespace; 0: it has none.
+// The bytes bound to the namespace; 0 if there is no such namespace.
 tnd_status namespace_owned(tnd_pool *pool, const std::string &space, uint64_t &owned);
 
-nlohmann::json connection_json(const std::string &url, const tnd_pool_connection &of);
-// What moved, a name a path; paths by which nothing moved are left out.
+nlohmann::json connection_json(const std::string &url, const tnd_pool_connection &connection);
+// The traffic by path; unused paths are left out.
 nlohmann::json traffic_json(tnd_pool *pool);
 const char *last_path_name(tnd_pool *pool);  // of the last transfer; "none"
 nlohmann::json info_json(const tnd_pool_info &info);
 const char *checksum_name(uint32_t kind);  // "none", "crc32c", "xxh3", or "unknown"
 std::string flags_text(uint32_t flags);    // "evictable,durable"; "-" for none
 
-// A document as one text; names that are no UTF-8 are mended.
+// Formats a document as text and replaces invalid UTF-8.
 std::string dump(const nlohmann::json &document, int indent);
 
 }  // namespace tanada::command

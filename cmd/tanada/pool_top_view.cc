@@ -1,3 +1,4 @@
+// cmd/tanada/pool_top_view.cc: formats a sample of tanada pool top.
 #include "pool_top_view.hpp"
 
 #include <algorithm>
@@ -9,14 +10,14 @@
 namespace tanada::command {
 namespace {
 
-[[gnu::format(printf, 3, 4)]] void add_line(std::string &to, unsigned width, const char *format,
+[[gnu::format(printf, 3, 4)]] void add_line(std::string &text, unsigned width, const char *format,
                                             ...) {
-  char text[512];
+  char line[512];
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
+  std::vsnprintf(line, sizeof line, format, arguments);
   va_end(arguments);
-  to += std::string(text).substr(0, width) + "\n";
+  text += std::string(line).substr(0, width) + "\n";
 }
 
 std::string usage_bar(uint64_t used, uint64_t capacity, unsigned width) {
@@ -26,20 +27,21 @@ std::string usage_bar(uint64_t used, uint64_t capacity, unsigned width) {
 }
 
 std::vector<double> column(const std::vector<pool_rates> &history, double pool_rates::*value) {
-  std::vector<double> all;
-  for (pool_rates const &each : history)
-    all.push_back(each.*value);
-  return all;
+  std::vector<double> values;
+  for (pool_rates const &rates : history)
+    values.push_back(rates.*value);
+  return values;
 }
 
 }  // namespace
 
-pool_rates rates_between(const tnd_pool_statistics *before, const tnd_pool_statistics &now) {
-  if (before == nullptr || now.uptime_ns <= before->uptime_ns)
+pool_rates rates_between(const tnd_pool_statistics *previous, const tnd_pool_statistics &current) {
+  if (previous == nullptr || current.uptime_ns <= previous->uptime_ns)
     return {};
-  double const seconds = double(now.uptime_ns - before->uptime_ns) / 1e9;
+  double const seconds = double(current.uptime_ns - previous->uptime_ns) / 1e9;
   auto const rate = [&](uint64_t tnd_pool_statistics::*value) {
-    return now.*value > before->*value ? double(now.*value - before->*value) / seconds : 0;
+    return current.*value > previous->*value ? double(current.*value - previous->*value) / seconds
+                                             : 0;
   };
   return {rate(&tnd_pool_statistics::written_size), rate(&tnd_pool_statistics::read_size),
           rate(&tnd_pool_statistics::commits),      rate(&tnd_pool_statistics::opens),
@@ -48,80 +50,82 @@ pool_rates rates_between(const tnd_pool_statistics *before, const tnd_pool_stati
 
 std::string sparkline(const std::vector<double> &values, size_t width) {
   static constexpr const char *steps[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  size_t const from = values.size() > width ? values.size() - width : 0;
+  size_t const first = values.size() > width ? values.size() - width : 0;
   double most = 0;
-  for (size_t i = from; i < values.size(); i++)
+  for (size_t i = first; i < values.size(); i++)
     most = std::max(most, values[i]);
   std::string line;
-  for (size_t i = from; i < values.size(); i++)
+  for (size_t i = first; i < values.size(); i++)
     line += steps[most > 0 ? std::min<size_t>(7, size_t(values[i] / most * 7 + 0.5)) : 0];
   return line;
 }
 
-std::string top_text(const top_view &of, unsigned width) {
-  tnd_pool_statistics const &now = of.now;
+std::string top_text(const top_view &view, unsigned width) {
+  tnd_pool_statistics const &current = view.current;
   auto const size = [](uint64_t bytes) {
     return size_text(double(bytes));
   };
   std::string text;
-  add_line(text, width, "%s   up %s   %s", printable(of.url).c_str(),
-           duration_text(double(now.uptime_ns) / 1e9).c_str(),
-           count_text(now.client_count, "client").c_str());
+  add_line(text, width, "%s   up %s   %s", printable(view.url).c_str(),
+           duration_text(double(current.uptime_ns) / 1e9).c_str(),
+           count_text(current.client_count, "client").c_str());
   unsigned const bar = std::clamp(width, 40u, 100u) - 38;
-  double const share = now.capacity > 0 ? 100 * double(now.used) / double(now.capacity) : 0;
-  add_line(text, width, "pool       %s %5.1f %%", usage_bar(now.used, now.capacity, bar).c_str(),
-           share);
-  add_line(text, width, "           %s of %s used, %s", size(now.used).c_str(),
-           size(now.capacity).c_str(), count_text(now.object_count, "object").c_str());
-  add_line(text, width, "namespace  %s used, %s owned, %s, quota %s", size(now.space_used).c_str(),
-           size(of.owned).c_str(), count_text(now.space_object_count, "object").c_str(),
-           now.space_quota != 0 ? size(now.space_quota).c_str() : "none");
+  double const share =
+      current.capacity > 0 ? 100 * double(current.used) / double(current.capacity) : 0;
+  add_line(text, width, "pool       %s %5.1f %%",
+           usage_bar(current.used, current.capacity, bar).c_str(), share);
+  add_line(text, width, "           %s of %s used, %s", size(current.used).c_str(),
+           size(current.capacity).c_str(), count_text(current.object_count, "object").c_str());
+  add_line(text, width, "namespace  %s used, %s owned, %s, quota %s",
+           size(current.space_used).c_str(), size(view.owned).c_str(),
+           count_text(current.space_object_count, "object").c_str(),
+           current.space_quota != 0 ? size(current.space_quota).c_str() : "none");
   unsigned const history = std::clamp(width, 45u, 120u) - 44;
   for (auto const &[name, rate, total, value] :
-       {std::tuple{"written", of.rates.written, now.written_size, &pool_rates::written},
-        std::tuple{"read", of.rates.read, now.read_size, &pool_rates::read}}) {
-    // Not add_line(): a character of the line of steps has three bytes.
+       {std::tuple{"written", view.rates.written, current.written_size, &pool_rates::written},
+        std::tuple{"read", view.rates.read, current.read_size, &pool_rates::read}}) {
+    // Not add_line(): each character of the sparkline has three bytes.
     char facts[64];
     std::snprintf(facts, sizeof facts, "%-10s %12s/s  %12s  ", name, size_text(rate).c_str(),
                   size(total).c_str());
-    text += (width >= 45 ? facts + sparkline(column(of.history, value), history)
+    text += (width >= 45 ? facts + sparkline(column(view.history, value), history)
                          : std::string(facts).substr(0, width)) +
             "\n";
   }
   for (auto const &[name, rate, total] :
-       {std::tuple{"commits", of.rates.commits, now.commits},
-        std::tuple{"opens", of.rates.opens, now.opens},
-        std::tuple{"evictions", of.rates.evictions, now.evictions},
-        std::tuple{"errors", of.rates.errors, now.errors}})
+       {std::tuple{"commits", view.rates.commits, current.commits},
+        std::tuple{"opens", view.rates.opens, current.opens},
+        std::tuple{"evictions", view.rates.evictions, current.evictions},
+        std::tuple{"errors", view.rates.errors, current.errors}})
     add_line(text, width, "%-10s %12.0f/s  %12llu", name, rate, (unsigned long long)total);
   return text;
 }
 
-nlohmann::json top_json(const top_view &of) {
-  tnd_pool_statistics const &now = of.now;
-  return {{"url", of.url},
-          {"uptime_s", double(now.uptime_ns) / 1e9},
-          {"client_count", now.client_count},
-          {"capacity", now.capacity},
-          {"used", now.used},
-          {"object_count", now.object_count},
-          {"namespace_used", now.space_used},
-          {"namespace_owned", of.owned},
-          {"namespace_object_count", now.space_object_count},
-          {"namespace_quota", now.space_quota},
-          {"written_size", now.written_size},
-          {"read_size", now.read_size},
-          {"commits", now.commits},
-          {"opens", now.opens},
-          {"evictions", now.evictions},
-          {"errors", now.errors},
+nlohmann::json top_json(const top_view &view) {
+  tnd_pool_statistics const &current = view.current;
+  return {{"url", view.url},
+          {"uptime_s", double(current.uptime_ns) / 1e9},
+          {"client_count", current.client_count},
+          {"capacity", current.capacity},
+          {"used", current.used},
+          {"object_count", current.object_count},
+          {"namespace_used", current.space_used},
+          {"namespace_owned", view.owned},
+          {"namespace_object_count", current.space_object_count},
+          {"namespace_quota", current.space_quota},
+          {"written_size", current.written_size},
+          {"read_size", current.read_size},
+          {"commits", current.commits},
+          {"opens", current.opens},
+          {"evictions", current.evictions},
+          {"errors", current.errors},
           {"per_second",
-           {{"written_size", of.rates.written},
-            {"read_size", of.rates.read},
-            {"commits", of.rates.commits},
-            {"opens", of.rates.opens},
-            {"evictions", of.rates.evictions},
-            {"errors", of.rates.errors}}}};
+           {{"written_size", view.rates.written},
+            {"read_size", view.rates.read},
+            {"commits", view.rates.commits},
+            {"opens", view.rates.opens},
+            {"evictions", view.rates.evictions},
+            {"errors", view.rates.errors}}}};
 }
 
 }  // namespace tanada::command

@@ -1,4 +1,4 @@
-// cmd/tanada/pool_top_view.hpp: what `tanada pool top` shows of two samples.
+// cmd/tanada/pool_top_view.hpp: formats the difference of two samples for `tanada pool top`.
 #pragma once
 
 #include <tanada/pool.h>
@@ -9,29 +9,29 @@
 
 namespace tanada::command {
 
-// A second of the daemon between two samples; all 0 for the first and after the daemon started
-// anew.
+// Rates in the daemon's time between two samples. All 0 for the first sample and after a restart of
+// the daemon.
 struct pool_rates {
-  double written = 0, read = 0;                              // bytes a second
-  double commits = 0, opens = 0, evictions = 0, errors = 0;  // a second
+  double written = 0, read = 0;                              // bytes per second
+  double commits = 0, opens = 0, evictions = 0, errors = 0;  // per second
 };
 
-pool_rates rates_between(const tnd_pool_statistics *before, const tnd_pool_statistics &now);
+pool_rates rates_between(const tnd_pool_statistics *previous, const tnd_pool_statistics &current);
 
-// Eight steps of height, the largest value at the top; the last `width` values.
+// Draws the last `width` values in eight steps of height, scaled to the largest.
 std::string sparkline(const std::vector<double> &values, size_t width);
 
 struct top_view {
   std::string url;
   tnd_pool_connection connection;
-  tnd_pool_statistics now;
+  tnd_pool_statistics current;
   pool_rates rates;
-  std::vector<pool_rates> history;  // oldest first, this one included
-  uint64_t owned = 0;               // bytes that are bound to the namespace
+  std::vector<pool_rates> history;  // oldest first, including this one
+  uint64_t owned = 0;               // bytes bound to the namespace
 };
 
-// Lines of at most `width` columns, each ended.
-std::string top_text(const top_view &of, unsigned width);
-nlohmann::json top_json(const top_view &of);
+// Lines of at most `width` columns, each with a line break.
+std::string top_text(const top_view &view, unsigned width);
+nlohmann::json top_json(const top_view &view);
 
 }  // namespace tanada::command

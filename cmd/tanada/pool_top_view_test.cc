@@ -8,25 +8,25 @@ namespace tanada::command {
 namespace {
 
 tnd_pool_statistics sample(uint64_t uptime_s, uint64_t written_size) {
-  tnd_pool_statistics made{};
-  made.uptime_ns = uptime_s * 1'000'000'000;
-  made.written_size = written_size;
-  made.capacity = 100;
-  made.used = 25;
-  return made;
+  tnd_pool_statistics statistics{};
+  statistics.uptime_ns = uptime_s * 1'000'000'000;
+  statistics.written_size = written_size;
+  statistics.capacity = 100;
+  statistics.used = 25;
+  return statistics;
 }
 
 TEST(pool_top, rates_are_of_the_daemons_clock) {
-  auto const before = sample(10, 1000), now = sample(12, 5000);
-  EXPECT_EQ(rates_between(&before, now).written, 2000);
-  EXPECT_EQ(rates_between(nullptr, now).written, 0);
+  auto const previous = sample(10, 1000), current = sample(12, 5000);
+  EXPECT_EQ(rates_between(&previous, current).written, 2000);
+  EXPECT_EQ(rates_between(nullptr, current).written, 0);
 }
 
 TEST(pool_top, a_daemon_that_started_anew_has_no_rates) {
-  auto const before = sample(1000, 1000), now = sample(2, 5000);
-  EXPECT_EQ(rates_between(&before, now).written, 0);
+  auto const previous = sample(1000, 1000), current = sample(2, 5000);
+  EXPECT_EQ(rates_between(&previous, current).written, 0);
   auto const less = sample(1002, 500);
-  EXPECT_EQ(rates_between(&before, less).written, 0);
+  EXPECT_EQ(rates_between(&previous, less).written, 0);
 }
 
 TEST(pool_top, a_sparkline_has_its_largest_value_at_the_top) {
@@ -37,28 +37,28 @@ TEST(pool_top, a_sparkline_has_its_largest_value_at_the_top) {
 }
 
 TEST(pool_top, lines_keep_to_the_width) {
-  top_view of{"pool://host:7440/" + std::string(200, 'n'),
-              {},
-              sample(10, 1u << 31),
-              {1e12, 1e12, 1e9, 1, 1, 1},
-              {}};
-  of.history.resize(300);
+  top_view view{"pool://host:7440/" + std::string(200, 'n'),
+                {},
+                sample(10, 1u << 31),
+                {1e12, 1e12, 1e9, 1, 1, 1},
+                {}};
+  view.history.resize(300);
   for (unsigned width = 1; width < 200; width++) {
-    std::istringstream lines{top_text(of, width)};
+    std::istringstream lines{top_text(view, width)};
     for (std::string line; std::getline(lines, line);) {
-      auto const columns =
-          std::count_if(line.begin(), line.end(), [](char each) { return (each & 0xC0) != 0x80; });
+      auto const columns = std::count_if(line.begin(), line.end(),
+                                         [](char letter) { return (letter & 0xC0) != 0x80; });
       EXPECT_LE(columns, width < 45 ? width : std::max(width, 45u)) << line;
     }
   }
 }
 
 TEST(pool_top, the_bar_is_the_share_that_is_used) {
-  top_view const of{"u", {}, sample(1, 0), {}, {}};
-  EXPECT_NE(top_text(of, 78).find("[##########..............................]  25.0 %"),
+  top_view const view{"u", {}, sample(1, 0), {}, {}};
+  EXPECT_NE(top_text(view, 78).find("[##########..............................]  25.0 %"),
             std::string::npos)
-      << top_text(of, 78);
-  EXPECT_EQ(top_json(of)["used"], 25);
+      << top_text(view, 78);
+  EXPECT_EQ(top_json(view)["used"], 25);
 }
 
 }  // namespace

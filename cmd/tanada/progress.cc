@@ -1,3 +1,4 @@
+// cmd/tanada/progress.cc: draws the progress line of a copy.
 #include "progress.hpp"
 
 #include <sys/ioctl.h>
@@ -26,16 +27,16 @@ std::string bar(double share, unsigned width) {
   return "[" + std::string(full, '#') + std::string(width - full, '.') + "]";
 }
 
-// The last characters of a name are what tells it from others.
+// Keeps the end of a name, which distinguishes it from others.
 std::string cut(const std::string &name, size_t width) {
   if (name.size() <= width)
     return name + std::string(width - name.size(), ' ');
   if (width < 4)
     return std::string(width, ' ');
-  size_t from = name.size() - width + 2;
-  while (from < name.size() && (static_cast<unsigned char>(name[from]) & 0xC0) == 0x80)
-    from++;  // not inside a character
-  return ".." + name.substr(from);
+  size_t begin = name.size() - width + 2;
+  while (begin < name.size() && (static_cast<unsigned char>(name[begin]) & 0xC0) == 0x80)
+    begin++;  // do not split a character
+  return ".." + name.substr(begin);
 }
 
 }  // namespace
@@ -56,18 +57,19 @@ std::string progress_line(const progress_state &state, unsigned width) {
   }
   if (facts.size() >= width)
     return facts.substr(0, width);
-  unsigned const room = width - unsigned(facts.size());
-  unsigned const bar_width = state.total > 0 && room >= 24 ? std::min(30u, room / 3) : 0;
-  unsigned const name_width = room - (bar_width > 0 ? bar_width + 4 : 0) - 2;
+  unsigned const free_width = width - unsigned(facts.size());
+  unsigned const bar_width =
+      state.total > 0 && free_width >= 24 ? std::min(30u, free_width / 3) : 0;
+  unsigned const name_width = free_width - (bar_width > 0 ? bar_width + 4 : 0) - 2;
   std::string line =
-      room > 6 ? cut(printable(state.name), std::min(name_width, 40u)) + "  " : std::string();
+      free_width > 6 ? cut(printable(state.name), std::min(name_width, 40u)) + "  " : std::string();
   if (bar_width > 0)
     line += bar(share, bar_width) + "  ";
   return line + facts;
 }
 
-progress::progress(bool wanted, uint64_t total)
-    : is_shown_{wanted && ::isatty(STDERR_FILENO) != 0} {
+progress::progress(bool is_wanted, uint64_t total)
+    : is_shown_{is_wanted && ::isatty(STDERR_FILENO) != 0} {
   state_.total = total;
   marks_.push_back({clock::now(), 0});
 }
@@ -86,18 +88,18 @@ void progress::add(uint64_t size) {
   state_.done += size;
   if (!is_shown_)
     return;
-  auto const now = clock::now();
-  if (now - marks_.back().time >= draw_period)
-    draw(now);
+  auto const time = clock::now();
+  if (time - marks_.back().time >= draw_period)
+    draw(time);
 }
 
-void progress::draw(clock::time_point now) {
-  marks_.push_back({now, state_.done});
-  while (marks_.size() > 2 && now - marks_.front().time > rate_period)
+void progress::draw(clock::time_point time) {
+  marks_.push_back({time, state_.done});
+  while (marks_.size() > 2 && time - marks_.front().time > rate_period)
     marks_.pop_front();
-  double const seconds = std::chrono::duration<double>(now - marks_.front().time).count();
+  double const seconds = std::chrono::duration<double>(time - marks_.front().time).count();
   state_.rate = seconds > 0 ? double(state_.done - marks_.front().done) / seconds : 0;
-  // Not the last column: a terminal may go to the next line there.
+  // Leave the last column free: a terminal may break the line there.
   std::fprintf(stderr, "\r%s\x1b[K", progress_line(state_, terminal_width() - 1).c_str());
   std::fflush(stderr);
   is_drawn_ = true;

@@ -1,4 +1,4 @@
-// cmd/tanada/progress.hpp: one line of a terminal that tells how far a long copy is.
+// cmd/tanada/progress.hpp: a terminal line that shows the progress of a long copy.
 #pragma once
 
 #include <chrono>
@@ -9,36 +9,37 @@
 namespace tanada::command {
 
 struct progress_state {
-  std::string name;    // of what moves now
+  std::string name;    // of the current item
   uint64_t done = 0;   // bytes
-  uint64_t total = 0;  // bytes; 0: nobody knows
-  double rate = 0;     // bytes a second, lately
+  uint64_t total = 0;  // bytes; 0: unknown
+  double rate = 0;     // bytes per second, recently
 };
 
-// At most `width` columns: name, bar, share, bytes, rate, time left; less where there is no room.
+// At most `width` columns: name, bar, share, bytes, rate and remaining time, or fewer of them if
+// they do not fit.
 std::string progress_line(const progress_state &state, unsigned width);
 
 /**
- * Draws the line on stderr ten times a second at most, and only where stderr is a terminal. The
- * rate is that of the last three seconds.
+ * Draws the line on stderr at most ten times a second, and only if stderr is a terminal. The rate
+ * covers the last three seconds.
  */
 class progress {
  public:
   using clock = std::chrono::steady_clock;
 
-  progress(bool wanted, uint64_t total);
-  ~progress();  // takes the line away
+  progress(bool is_wanted, uint64_t total);
+  ~progress();  // removes the line
   progress(const progress &) = delete;
   progress &operator=(const progress &) = delete;
 
-  void name(const std::string &of) {
-    state_.name = of;
+  void name(const std::string &file_name) {
+    state_.name = file_name;
   }
   void add(uint64_t size);
-  void clear();  // before something else is printed
+  void clear();  // call it before printing anything else
 
  private:
-  void draw(clock::time_point now);
+  void draw(clock::time_point time);
 
   bool is_shown_;
   bool is_drawn_ = false;

@@ -1,3 +1,4 @@
+// cmd/tanada/snapshot_source.cc: opens snapshots in pools and files, and reads planes of them.
 #include "snapshot_source.hpp"
 
 #include <fcntl.h>
@@ -23,10 +24,10 @@ constexpr const char *file_scheme = "file://", *pool_scheme = "pool://", *suffix
   throw std::runtime_error(url + ": " + why);
 }
 
-// Of the call that failed last on this thread.
+// Uses the message of the last failed call on this thread.
 [[noreturn]] void fail(const std::string &url, tnd_status code) {
-  const char *const words = tnd_last_message();
-  fail(url, std::string(words[0] != 0 ? words : tnd_status_text(code)) + " (" +
+  const char *const message = tnd_last_message();
+  fail(url, std::string(message[0] != 0 ? message : tnd_status_text(code)) + " (" +
                 tnd_status_name(code) + ")");
 }
 
@@ -89,7 +90,7 @@ class file_readable : public readable {
       if (moved < 0 && errno != EINTR)
         fail(path_, std::strerror(errno));
       if (moved == 0)
-        fail(path_, "is cut");
+        fail(path_, "is truncated");
       if (moved > 0)
         done += uint64_t(moved);
     }
@@ -109,7 +110,7 @@ std::string path_of(const std::string &url) {
   return url.starts_with(file_scheme) ? url.substr(std::strlen(file_scheme)) : url;
 }
 
-std::vector<snapshot_place> find_files(const std::string &url) {
+std::vector<snapshot_location> find_files(const std::string &url) {
   namespace fs = std::filesystem;
   std::string const path = path_of(url);
   if (fs::is_regular_file(path))
@@ -117,19 +118,19 @@ std::vector<snapshot_place> find_files(const std::string &url) {
   bool const is_folder = fs::is_directory(path);
   fs::path const folder = is_folder ? fs::path(path) : fs::path(path).parent_path();
   std::string const start = is_folder ? "" : fs::path(path).filename().string();
-  std::vector<snapshot_place> found;
+  std::vector<snapshot_location> matches;
   std::error_code error;
-  for (fs::directory_iterator at(folder.empty() ? "." : folder, error), end; !error && at != end;
-       at.increment(error)) {
-    std::string const name = at->path().filename();
+  for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end;
+       !error && entry != end; entry.increment(error)) {
+    std::string const name = entry->path().filename();
     if (name.starts_with(start) && ends_with_suffix(name))
-      found.push_back({at->path(), name});
+      matches.push_back({entry->path(), name});
   }
   if (error)
     fail(url, error.message());
-  std::sort(found.begin(), found.end(),
+  std::sort(matches.begin(), matches.end(),
             [](auto const &a, auto const &b) { return a.name < b.name; });
-  return found;
+  return matches;
 }
 
 }  // namespace
@@ -142,13 +143,13 @@ class snapshot_source::connections {
   }
   // `space`: pool://host:port/namespace.
   tnd_pool *get(const std::string &space) {
-    if (auto const known = pools_.find(space); known != pools_.end())
-      return known->second;
-    tnd_pool *made = nullptr;
-    if (tnd_status const code = tnd_pool_connect(space.c_str(), nullptr, &made); code != TND_OK)
+    if (auto const it = pools_.find(space); it != pools_.end())
+      return it->second;
+    tnd_pool *pool = nullptr;
+    if (tnd_status const code = tnd_pool_connect(space.c_str(), nullptr, &pool); code != TND_OK)
       fail(space, code);
-    pools_[space] = made;
-    return made;
+    pools_[space] = pool;
+    return pool;
   }
 
  private:
@@ -160,7 +161,7 @@ snapshot_source::~snapshot_source() = default;
 
 namespace {
 
-// A pool's URL cut at the end of its namespace.
+// A pool's URL, split at the end of its namespace.
 struct pool_url {
   std::string space, object;
 };
@@ -175,14 +176,14 @@ pool_url cut(const std::string &url) {
   return {space, object};
 }
 
-std::vector<snapshot_place> find_objects(tnd_pool *pool, const std::string &url,
-                                         const pool_url &at) {
-  std::vector<snapshot_place> found;
-  if (!at.object.empty()) {
+std::vector<snapshot_location> find_objects(tnd_pool *pool, const std::string &url,
+                                            const pool_url &parts) {
+  std::vector<snapshot_location> matches;
+  if (!parts.object.empty()) {
     tnd_pool_info info;
-    tnd_status const code = tnd_pool_stat(pool, at.object.c_str(), 0, &info);
+    tnd_status const code = tnd_pool_stat(pool, parts.object.c_str(), 0, &info);
     if (code == TND_OK)
-      return {{url, at.object}};
+      return {{url, parts.object}};
     if (status(code) != status::no_entry)
       fail(url, code);
   }
@@ -191,36 +192,38 @@ std::vector<snapshot_place> find_objects(tnd_pool *pool, const std::string &url,
     static_cast<std::vector<std::string> *>(context)->push_back(name);
     return 0;
   };
-  if (tnd_status const code = tnd_pool_list(pool, at.object.c_str(), add, &names); code != TND_OK)
+  if (tnd_status const code = tnd_pool_list(pool, parts.object.c_str(), add, &names);
+      code != TND_OK)
     fail(url, code);
   for (const std::string &name : names)
     if (ends_with_suffix(name))
-      found.push_back({at.space + "/" + name, name});
-  return found;
+      matches.push_back({parts.space + "/" + name, name});
+  return matches;
 }
 
 }  // namespace
 
-std::vector<snapshot_place> snapshot_source::find(const std::string &url) {
-  std::vector<snapshot_place> found;
+std::vector<snapshot_location> snapshot_source::find(const std::string &url) {
+  std::vector<snapshot_location> matches;
   if (url.starts_with(pool_scheme)) {
-    pool_url const at = cut(url);
-    found = find_objects(connections_->get(at.space), url, at);
+    pool_url const parts = cut(url);
+    matches = find_objects(connections_->get(parts.space), url, parts);
   } else if (url.starts_with(file_scheme) || url.find("://") == std::string::npos) {
-    found = find_files(url);
+    matches = find_files(url);
   } else {
-    fail(url, "want pool://, file:// or a path");
+    fail(url, "unsupported scheme; use pool://, file:// or a path");
   }
-  if (found.empty())
-    fail(url, "is no snapshot, and no snapshot's name (.npy) begins with it");
-  return found;
+  if (matches.empty())
+    fail(url, "is not a snapshot, and no name of a snapshot (.npy) begins with it");
+  return matches;
 }
 
-std::unique_ptr<readable> snapshot_source::open(const snapshot_place &place) {
-  if (!place.url.starts_with(pool_scheme))
-    return std::make_unique<file_readable>(place.url);
-  pool_url const at = cut(place.url);
-  return std::make_unique<pool_readable>(connections_->get(at.space), at.object, place.url);
+std::unique_ptr<readable> snapshot_source::open(const snapshot_location &location) {
+  if (!location.url.starts_with(pool_scheme))
+    return std::make_unique<file_readable>(location.url);
+  pool_url const parts = cut(location.url);
+  return std::make_unique<pool_readable>(connections_->get(parts.space), parts.object,
+                                         location.url);
 }
 
 namespace {
@@ -232,25 +235,25 @@ npy_array read_header(readable &source, const std::string &url) {
   source.read(0, header.data(), header.size());
   auto const check = [&](status code) {
     if (code == status::not_supported)
-      fail(url, "is an array, but not of floats, little endian, in C order");
+      fail(url, "is not an array of little-endian floats in C order");
     if (code != status::ok)
-      fail(url, "is no NumPy array");
+      fail(url, "is not a NumPy array");
   };
   auto size = npy_header_size(header);
   check(size.error());
   if (size.value() > source.size())
-    fail(url, "is cut");
+    fail(url, "is truncated");
   header.resize(size.value());
   source.read(0, header.data(), header.size());
   auto array = npy_parse(header);
   check(array.error());
   if (array.value().size() != source.size())
-    fail(url, "has " + std::to_string(source.size()) + " bytes; its header wants " +
+    fail(url, "has " + std::to_string(source.size()) + " bytes; its header requires " +
                   std::to_string(array.value().size()));
   return array.value();
 }
 
-// `count` elements as floats, from element `first` on.
+// Reads `count` elements as floats, beginning with element `first`.
 void read_floats(readable &source, const npy_array &array, uint64_t first, float *target,
                  uint64_t count) {
   uint64_t const offset = array.data_offset + first * array.item_size;
@@ -266,7 +269,8 @@ void read_floats(readable &source, const npy_array &array, uint64_t first, float
 
 }  // namespace
 
-picture::plane read_plane(readable &source, const std::string &url, const plane_wanted &wanted) {
+picture::plane read_plane(readable &source, const std::string &url,
+                          const plane_selection &selection) {
   npy_array const array = read_header(source, url);
   if (array.shape.size() != 2 && array.shape.size() != 3)
     fail(url, "has " + std::to_string(array.shape.size()) + " dimensions; 2 and 3 can be drawn");
@@ -274,8 +278,9 @@ picture::plane read_plane(readable &source, const std::string &url, const plane_
   uint64_t const nz = is_flat ? 1 : array.shape[0], ny = array.shape[array.shape.size() - 2],
                  nx = array.shape.back();
   uint64_t const extent[3] = {nx, ny, nz};
-  unsigned const axis = is_flat ? 2 : wanted.axis;
-  uint64_t const index = wanted.index < 0 || is_flat ? extent[axis] / 2 : uint64_t(wanted.index);
+  unsigned const axis = is_flat ? 2 : selection.axis;
+  uint64_t const index =
+      selection.index < 0 || is_flat ? extent[axis] / 2 : uint64_t(selection.index);
   if (index >= extent[axis])
     fail(url, "has " + std::to_string(extent[axis]) + " planes along that axis");
   uint64_t const width = axis == 0 ? ny : nx, height = axis == 2 ? ny : nz;
@@ -284,13 +289,13 @@ picture::plane read_plane(readable &source, const std::string &url, const plane_
   picture::plane drawn{int(width), int(height), std::vector<float>(width * height)};
   if (axis == 2)
     read_floats(source, array, index * ny * nx, drawn.values.data(), width * height);
-  std::vector<float> whole(axis == 0 ? ny * nx : 0);
+  std::vector<float> slab(axis == 0 ? ny * nx : 0);
   for (uint64_t z = 0; z < nz && axis == 1; z++)
     read_floats(source, array, (z * ny + index) * nx, &drawn.values[z * nx], nx);
   for (uint64_t z = 0; z < nz && axis == 0; z++) {
-    read_floats(source, array, z * ny * nx, whole.data(), whole.size());
+    read_floats(source, array, z * ny * nx, slab.data(), slab.size());
     for (uint64_t y = 0; y < ny; y++)
-      drawn.values[z * ny + y] = whole[y * nx + index];
+      drawn.values[z * ny + y] = slab[y * nx + index];
   }
   return drawn;
 }

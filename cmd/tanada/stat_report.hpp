@@ -1,4 +1,4 @@
-// cmd/tanada/stat_report.hpp: what is made of a page: ratios, rates and percentiles.
+// cmd/tanada/stat_report.hpp: ratios, rates and percentiles from a page of gfile.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,21 +8,22 @@
 
 namespace tanada::command {
 
-// Of the pages asked for, how many were found before the CPU was asked; 0 when none was asked for.
-double hit_ratio(const tnd_gfile_statistics &of);
+// The fraction of requested pages that were found without a request to the CPU. 0 if no page was
+// requested.
+double hit_ratio(const tnd_gfile_statistics &counts);
 
-// Within how many nanoseconds a share (0 to 1) of the misses was answered: the upper end of its
-// bucket, so up to twice too much. 0 without misses.
-uint64_t latency_ns(const tnd_gfile_statistics &of, double share);
+// The nanoseconds within which a fraction (0 to 1) of the misses was served. It is the upper end of
+// the histogram bucket, so up to twice too large. 0 without misses.
+uint64_t latency_ns(const tnd_gfile_statistics &counts, double share);
 
-// What has been counted from `before` to `after`.
+// The counts from `before` to `after`.
 tnd_gfile_statistics difference(const tnd_gfile_statistics &after,
-                                const tnd_gfile_statistics &before);
+                                const tnd_gfile_statistics &previous);
 
 const char *path_name(uint32_t path);
 
-// `before`: the sample that rates and the histogram are since; null: the instance's start.
-nlohmann::json stat_json(const gfile::stat_page &now, const gfile::stat_page *before);
-std::string stat_text(const gfile::stat_page &now, const gfile::stat_page *before);
+// `previous`: the sample from which rates and the histogram count; null: the instance's start.
+nlohmann::json stat_json(const gfile::stat_page &current, const gfile::stat_page *previous);
+std::string stat_text(const gfile::stat_page &current, const gfile::stat_page *previous);
 
 }  // namespace tanada::command

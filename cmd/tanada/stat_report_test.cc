@@ -6,9 +6,9 @@ namespace tanada::command {
 namespace {
 
 TEST(stat_report, ratios_without_counts_are_zero) {
-  tnd_gfile_statistics const none = TND_GFILE_STATISTICS_INIT;
-  EXPECT_EQ(hit_ratio(none), 0);
-  EXPECT_EQ(latency_ns(none, 0.5), 0u);
+  tnd_gfile_statistics const zeros = TND_GFILE_STATISTICS_INIT;
+  EXPECT_EQ(hit_ratio(zeros), 0);
+  EXPECT_EQ(latency_ns(zeros, 0.5), 0u);
 }
 
 TEST(stat_report, percentiles_are_the_ends_of_their_buckets) {
@@ -23,27 +23,27 @@ TEST(stat_report, percentiles_are_the_ends_of_their_buckets) {
 }
 
 TEST(stat_report, rates_are_of_the_time_between_two_samples) {
-  gfile::stat_page before{}, now{};
-  before.header.now_ns = 1'000'000'000;
-  before.header.statistics.misses = 10;
-  now.header.now_ns = 3'000'000'000;
-  now.header.statistics.misses = 30;
-  now.header.statistics.device_hits = 60;
-  now.files.resize(1);
-  now.files[0].path = 77;
-  nlohmann::json const report = stat_json(now, &before);
+  gfile::stat_page previous{}, current{};
+  previous.header.now_ns = 1'000'000'000;
+  previous.header.statistics.misses = 10;
+  current.header.now_ns = 3'000'000'000;
+  current.header.statistics.misses = 30;
+  current.header.statistics.device_hits = 60;
+  current.files.resize(1);
+  current.files[0].path = 77;
+  nlohmann::json const report = stat_json(current, &previous);
   EXPECT_EQ(report["per_second"]["misses"], 10);
   EXPECT_EQ(report["counters"]["misses"], 30);
   EXPECT_EQ(report["hit_ratio"], 0.75);
   EXPECT_EQ(report["files"][0]["path"], "unknown");
-  EXPECT_NE(stat_text(now, &before).find("10/s"), std::string::npos);
+  EXPECT_NE(stat_text(current, &previous).find("10/s"), std::string::npos);
 }
 
 TEST(stat_report, names_cannot_command_a_terminal) {
-  gfile::stat_page now{};
-  now.files.resize(1);
-  std::snprintf(now.files[0].url, sizeof now.files[0].url, "mem://\x1b[2J\n");
-  EXPECT_EQ(stat_text(now, nullptr).find('\x1b'), std::string::npos);
+  gfile::stat_page current{};
+  current.files.resize(1);
+  std::snprintf(current.files[0].url, sizeof current.files[0].url, "mem://\x1b[2J\n");
+  EXPECT_EQ(stat_text(current, nullptr).find('\x1b'), std::string::npos);
 }
 
 }  // namespace

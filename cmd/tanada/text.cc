@@ -1,3 +1,4 @@
+// cmd/tanada/text.cc: numbers and names as text for people.
 #include "text.hpp"
 
 #include <cstdio>
@@ -17,8 +18,8 @@ std::string size_text(double size) {
   return text;
 }
 
-std::string count_text(uint64_t count, const char *of) {
-  return std::to_string(count) + " " + of + (count == 1 ? "" : "s");
+std::string count_text(uint64_t count, const char *noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 std::string duration_text(double seconds) {

@@ -1,4 +1,4 @@
-// cmd/tanada/text.hpp: numbers and names as people read them.
+// cmd/tanada/text.hpp: formats numbers and names for people.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace tanada::command {
 std::string size_text(double size);
 
 // "1 object", "2 objects".
-std::string count_text(uint64_t count, const char *of);
+std::string count_text(uint64_t count, const char *noun);
 
 // "850.0 us", "1.2 s", "4:05", "2:03:09".
 std::string duration_text(double seconds);
@@ -19,7 +19,7 @@ std::string duration_text(double seconds);
 // UTC: "2026-01-31 23:59:59".
 std::string time_text(uint64_t since_1970_ns);
 
-// A name on a line of its own: bytes that could end the line, or command a terminal, are shown as
+// Makes a name safe to print on a line: bytes that could end the line or control a terminal become
 // \xHH.
 std::string printable(std::string_view text);
 

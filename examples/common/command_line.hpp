@@ -1,12 +1,12 @@
-// examples/common/command_line.hpp: what a program does with its words.
+// examples/common/command_line.hpp: parses a program's command line.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 namespace examples {
 
-/// False: there is nothing to run, and the program ends with `exit_code`; what is wrong, or the
-/// help, has been printed.
+/// Returns false if there is nothing to run and the program ends with `exit_code`. The error or the
+/// help has then been printed.
 inline bool parse(CLI::App &app, int count, const char *const *words, int &exit_code) {
   try {
     app.parse(count, words);

@@ -1,6 +1,6 @@
-// examples/common/device_memory.hpp: what differs for a program's host half between a GPU and the
-// host executor: where kernels' memory lies, and how work is best cut into threads. Nothing else in
-// the examples asks.
+// examples/common/device_memory.hpp: the differences between a GPU and the host executor for a
+// program's host code: where kernels' memory is, and how work is best divided into threads. All
+// other code of the examples is the same for both.
 #pragma once
 
 #include <tanada/device/gfile.cuh>
@@ -52,7 +52,7 @@ inline void copy_to_host(void *target, const void *source, std::size_t size) {
 inline void device_wait() {
   cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
-/// Of the GPU that kernels of this thread run on.
+/// The GPU on which kernels of this thread run.
 inline std::string device_name() {
   int index = 0;
   cudaDeviceProp properties{};
@@ -60,7 +60,7 @@ inline std::string device_name() {
   cuda_check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
   return properties.name;
 }
-/// Kernels of this thread run where `memory` lies; which GPU that is.
+/// Kernels of this thread run on the device of `memory`, whichever GPU that is.
 inline tanada::u32 use_device_of(const void *memory) {
   cudaPointerAttributes about{};
   cuda_check(cudaPointerGetAttributes(&about, memory), "cudaPointerGetAttributes");
@@ -70,11 +70,11 @@ inline tanada::u32 use_device_of(const void *memory) {
   return tanada::u32(about.device);
 }
 
-/// A moment between kernels: when those launched before record() have run. Any thread may wait;
-/// move it nowhere.
+/// A point between kernels: reached when the kernels launched before record() have run. Any thread
+/// may wait. Do not move it.
 class moment {
  public:
-  /// `is_near`: who waits looks again and again, and knows microseconds earlier.
+  /// `is_near`: the waiter polls, and notices the end microseconds earlier.
   explicit moment(bool is_near = false) {
     cuda_check(
         cudaEventCreateWithFlags(&event_, is_near ? cudaEventDefault : cudaEventBlockingSync),
@@ -88,7 +88,7 @@ class moment {
   void record() {
     cuda_check(cudaEventRecord(event_, nullptr), "cudaEventRecord");
   }
-  /// As long as kernels take; at once if nothing was recorded.
+  /// Waits as long as the kernels run; returns immediately if nothing was recorded.
   void wait() const {
     cuda_check(cudaEventSynchronize(event_), "cudaEventSynchronize");
   }
@@ -103,7 +103,7 @@ class moment {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Kernels' memory as a thread of the host sees it while later kernels run. For one thread.
+/// A view of kernels' memory for a host thread, valid while later kernels run. For one thread.
 class host_copy {
  public:
   explicit host_copy(std::size_t size) : size_(size) {
@@ -143,7 +143,7 @@ inline void device_free(void *memory) noexcept {
 inline void device_wait() {
   (void)tanada::simt::host::synchronize(TND_NO_DEADLINE);
 }
-/// A program has kernels of one kind, so this holds on a machine with GPUs, too.
+/// A program has kernels of only one kind, so this also holds on a machine with GPUs.
 inline std::string device_name() {
   return "host executor (this program is compiled for it; one for GPUs ends with _cuda)";
 }
@@ -151,7 +151,7 @@ inline std::string device_name() {
 inline tanada::u32 use_device_of(const void *) {
   return 0;
 }
-// As on the GPU, a copy comes after the kernels launched before it.
+// As on the GPU, a copy follows the kernels launched before it.
 inline void device_clear(void *memory, std::size_t size) {
   device_wait();
   std::memset(memory, 0, size);
@@ -165,8 +165,8 @@ inline void copy_to_host(void *target, const void *source, std::size_t size) {
   std::memcpy(target, source, size);
 }
 
-/// A moment between kernels: when those launched before record() have run. Any thread may wait;
-/// move it nowhere.
+/// A point between kernels: reached when the kernels launched before record() have run. Any thread
+/// may wait. Do not move it.
 class moment {
  public:
   explicit moment(bool = false) {}
@@ -177,7 +177,7 @@ class moment {
     passed_ = passing->get_future().share();
     tanada::simt::host::launch({1}, {1}, [passing] { passing->set_value(clock::now()); });
   }
-  /// As long as kernels take; at once if nothing was recorded.
+  /// Waits as long as the kernels run; returns immediately if nothing was recorded.
   void wait() const {
     if (passed_.valid())
       passed_.wait();
@@ -192,7 +192,7 @@ class moment {
   std::shared_future<clock::time_point> passed_;
 };
 
-/// Kernels' memory as a thread of the host sees it while later kernels run. For one thread.
+/// A view of kernels' memory for a host thread, valid while later kernels run. For one thread.
 class host_copy {
  public:
   explicit host_copy(std::size_t) {}
@@ -204,15 +204,15 @@ class host_copy {
 
 #endif
 
-/// One line on standard error, so that a program's output is the same on every device.
+/// Prints a line on standard error, so that a program's output is the same on every device.
 inline void print_device() {
   std::fprintf(stderr, "device: %s\n", device_name().c_str());
 }
 
-/// Where the instance of ginitialize() must run for the kernels of this program.
+/// The device on which the instance of ginitialize() must run for the kernels of this program.
 inline constexpr tanada::u32 gfile_device = on_gpu ? TND_GFILE_DEVICE_CUDA : TND_GFILE_DEVICE_HOST;
 
-/// `count` zeroed elements that kernels reach through data(). Move-only.
+/// `count` zeroed elements that kernels access through data(). Move-only.
 template <class T>
 class device_array {
  public:
@@ -249,7 +249,7 @@ class device_array {
     device_clear(data_, size());
   }
 
-  /// A copy in host memory, after every kernel launched so far.
+  /// A copy in host memory, made after every kernel launched so far.
   std::vector<T> to_host() const {
     std::vector<T> copy(count_);
     copy_to_host(copy.data(), data_, size());
@@ -262,8 +262,8 @@ class device_array {
 };
 
 /// A grid of blocks for work on `row_count` rows of memory. Lanes of a GPU share a row, so that
-/// loads coalesce; on the host executor a lane takes whole rows, which the compiler vectorises, and
-/// there are few lanes.
+/// loads coalesce. On the host executor there are few lanes, and each takes whole rows, which the
+/// compiler vectorizes.
 inline constexpr tanada::u32 lanes_a_row = on_gpu ? 32 : 1;
 
 struct launch_shape {
@@ -276,7 +276,7 @@ inline launch_shape shape_for_rows(tanada::u64 row_count) {
   return {{tanada::u32(block_count), 1, 1}, {block_size, 1, 1}};
 }
 
-/// Threads a block for blocks that transfer together.
+/// Threads in each block, for blocks whose threads transfer together.
 inline constexpr tanada::u32 io_block_size = on_gpu ? 256 : 16;
 
 }  // namespace examples

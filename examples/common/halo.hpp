@@ -1,4 +1,4 @@
-// examples/common/halo.hpp: what programs whose PEs pass edges on in every step have in common.
+// examples/common/halo.hpp: shared parts of programs whose PEs exchange edges in every step.
 #pragma once
 
 #include <shmem.h>
@@ -10,7 +10,7 @@
 
 namespace examples {
 
-/// Symmetric memory of devices, zeros; freed by the PE's shmem_finalize.
+/// Symmetric memory of devices, zeroed. The PE's shmem_finalize frees it.
 template <class T>
 T *device_symmetric(tanada::u64 count) {
   void *const made = shmemg_calloc(count, sizeof(T));
@@ -26,8 +26,8 @@ T *host_symmetric(tanada::u64 count) {
   return static_cast<T *>(made);
 }
 
-/// True in all threads of the block that comes last of `count` blocks, and then what any of them
-/// stored before, here or in memory of another PE, is stored before what this block stores next.
+/// Returns true in all threads of the last of `count` blocks to arrive. All stores of the other
+/// blocks, to this PE's or another PE's memory, are then ordered before later stores of this block.
 /// `arrived`: device memory, 0 between kernels.
 TND_DEVICE inline bool is_last_block(tanada::u32 *arrived, tanada::u32 count) {
   tanada::this_block const all;

@@ -1,5 +1,5 @@
-// examples/common/outcome.hpp: how a kernel tells its host that a call failed, and the process's
-// gfile instance.
+// examples/common/outcome.hpp: reports failed calls of a kernel to its host, and manages the
+// process's gfile instance.
 #pragma once
 
 #include <stdexcept>
@@ -9,8 +9,8 @@
 
 namespace examples {
 
-/// Inside kernels: true if `code` is ok; else it becomes the kernel's outcome, unless an earlier
-/// failure is there.
+/// In kernels: returns true if `code` is ok. Otherwise `code` becomes the kernel's outcome, unless
+/// it already has an earlier error.
 TND_DEVICE inline bool succeeded(tanada::status code, int *outcome) {
   if (code == tanada::status::ok)
     return true;
@@ -19,7 +19,7 @@ TND_DEVICE inline bool succeeded(tanada::status code, int *outcome) {
   return false;
 }
 
-/// As above for a transfer, which must also be whole: a short one is io.
+/// As above for a transfer, which must also be complete: a short one becomes io.
 TND_DEVICE inline bool succeeded(tanada::gio_result result, tanada::u64 size, int *outcome) {
   bool const cut = result.status == tanada::status::ok && result.size != size;
   return succeeded(cut ? tanada::status::io : result.status, outcome);
@@ -42,15 +42,15 @@ inline const char *site_name(tanada::u32 site) {
   throw std::runtime_error(text);
 }
 
-/// ghandle also reports a write that failed in the background: say what was being done. Throws.
+/// ghandle also reports a write that failed in the background, so state the operation. Throws.
 inline void await_kernels(const std::string &what = "run the kernels") {
   tnd_status const code = ghandle();
   if (code != TND_OK)
     throw_status(what, code);
 }
 
-/// The host side of `outcome`. Every kernel that can fail gets code(); await() waits for it and
-/// throws its failure.
+/// The host side of `outcome`. Pass code() to every kernel that can fail. await() waits for it and
+/// throws its error.
 class kernel_outcome {
  public:
   int *code() const noexcept {
@@ -71,12 +71,12 @@ class kernel_outcome {
   device_array<int> code_{1};
 };
 
-/// ginitialize and gfinalize as a scope. finish() reports what was still to be written; without it
-/// errors on the way out of a failing program stay silent, since the first one is being reported
-/// already.
+/// ginitialize and gfinalize as a scope. finish() reports errors of outstanding writes. Without it,
+/// errors during the exit of a failing program are ignored, since the first error is already being
+/// reported.
 class gfile_session {
  public:
-  /// `device_index`: of GPUs.
+  /// `device_index`: among the GPUs.
   explicit gfile_session(tanada::u32 device_index = 0) {
     tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
     config.device = gfile_device;
@@ -112,7 +112,7 @@ class gfile_session {
   bool is_open_ = false;
 };
 
-/// A URL as kernels take it: by value.
+/// A URL that is passed to kernels by value.
 struct device_url {
   char text[tanada::gfile_url_size_max + 1] = {};
 
@@ -124,7 +124,7 @@ struct device_url {
   }
 };
 
-/// prefix/name, with one slash between.
+/// Joins prefix and name with one slash.
 inline std::string join_url(const std::string &prefix, const std::string &name) {
   return !prefix.empty() && prefix.back() == '/' ? prefix + name : prefix + "/" + name;
 }

@@ -1,4 +1,4 @@
-// examples/common/pes.hpp: what programs of PEs with memory of devices begin and end with.
+// examples/common/pes.hpp: starts and finishes programs of PEs with device memory.
 #pragma once
 
 #include <shmem.h>
@@ -13,9 +13,8 @@
 
 namespace examples {
 
-/// Start, print PE 0's device, `program(this PE, how many)`, and finish.
-/// The program returns the exit status.
-/// What it throws ends the job with a line that names it.
+/// Starts the PEs, prints PE 0's device, runs `program(this PE, count of PEs)`, and finishes. The
+/// program returns the exit status. An exception ends the job with a line that contains it.
 template <class Program>
 int run_pe(const char *name, Program program) {
   int const needed = SHMEM_DEVICE_HOST_INIT | SHMEM_DEVICE_KERNEL_INIT;
@@ -38,7 +37,7 @@ int run_pe(const char *name, Program program) {
   return code;
 }
 
-/// Seconds that all PEs take for `steps` steps, in the fastest of the rounds.
+/// The seconds that all PEs take for `steps` steps, in the fastest round.
 template <class Simulation>
 double fastest_round(Simulation &part, unsigned steps, unsigned round_count) {
   double fastest = 1e300;

@@ -1,5 +1,5 @@
-// examples/common/whole_file.hpp: a whole file of any store from and to host memory, by a kernel of
-// one block.
+// examples/common/whole_file.hpp: reads and writes whole files of any store from host memory,
+// through a kernel of one block.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ static TND_KERNEL void store_whole_file(device_url url, const unsigned char *byt
   succeeded(tanada::gclose(all, fd), outcome);
 }
 
-// `size` in: bytes that `bytes` holds; out: bytes of the file. Nothing is read if it does not fit.
+// `size` in: capacity of `bytes`; out: bytes of the file. Nothing is read if the file does not fit.
 static TND_KERNEL void load_whole_file(device_url url, unsigned char *bytes, tanada::u64 *size,
                                        int *outcome) {
   tanada::this_block const all;
@@ -36,7 +36,7 @@ static TND_KERNEL void load_whole_file(device_url url, unsigned char *bytes, tan
     *size = found.size;
 }
 
-/// Create or replace the file behind `url`. Throws std::runtime_error.
+/// Creates or replaces the file of `url`. Throws std::runtime_error.
 template <class T>
 void write_file(const std::string &url, const std::vector<T> &content) {
   kernel_outcome outcome;

@@ -1,5 +1,5 @@
-// fdtd/edges.hpp: the planes that go to a neighbour, by kernels: they put them, tell of it, and
-// wait for the neighbour's.
+// examples/fdtd/edges.hpp: exchanges edge planes with a neighbour by kernels, which put them,
+// signal, and wait for the neighbour's planes.
 #pragma once
 
 #include "../common/halo.hpp"
@@ -7,22 +7,22 @@
 
 namespace fdtd {
 
-/// x and y of a field's plane: here, and the ghost plane at the neighbour, by the symmetric
-/// address.
+/// The x and y components of a field's plane: here, and in the neighbour's ghost plane, by the
+/// symmetric address.
 struct edge {
   float *there[2];
   const float *here[2];
-  u64 count;  ///< floats of each
+  u64 count;  ///< floats of each component
   int pe;
 };
 
-/// What neighbours' kernels tell one another by. Symmetric device memory, zeros at first.
+/// The signals between neighbours' kernels, in symmetric device memory, initially zeros.
 struct mailbox {
-  uint64_t arrived[2];  ///< by stepper::side: of how many steps the planes are here
+  uint64_t arrived[2];  ///< by stepper::side: the number of steps whose planes have arrived
 };
 
-/// Each block puts its part of both planes; the last to do so tells the neighbour. `done`: device
-/// memory, 0 between kernels.
+/// Each block puts its part of both planes, and the last block signals the neighbour. `done`:
+/// device memory, 0 between kernels.
 static TND_KERNEL void deliver(edge what, uint64_t *signal, u64 value, u32 *done) {
   tanada::this_block const all;
   u32 const blocks = tanada::simt::grid_size_x();
@@ -37,7 +37,7 @@ static TND_KERNEL void deliver(edge what, uint64_t *signal, u64 value, u32 *done
   shmemg_uint64_atomic_set(signal, value, what.pe);
 }
 
-/// Kernels launched after it find the neighbour's planes here.
+/// Kernels launched after it find the neighbour's planes in the ghost planes.
 static TND_KERNEL void await_edge(uint64_t *arrived, u64 value) {
   shmemg_signal_wait_until(arrived, SHMEM_CMP_GE, value);
 }

@@ -1,7 +1,7 @@
-// fdtd: a beam meets a ball of glass, by Maxwell's equations on a Yee grid. The kernels read the
-// map of materials from a store; snapshots of the field go to a pool or to files while the steps go
-// on, or out of kernels to the store. Started as a job of several PEs it has a slab of the grid in
-// each, and their edges go between the memories of their devices.
+// fdtd: a beam hits a ball of glass, by Maxwell's equations on a Yee grid. The kernels read the map
+// of materials from a store. Snapshots of the field go to a pool or to files while the steps
+// continue, or from kernels to the store. In a job of several PEs each has a slab of the grid, and
+// edges move directly between the memories of their devices.
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -22,7 +22,7 @@ namespace fdtd {
 namespace {
 
 constexpr float planted_time_step =
-    1.03f;  // what --plant time-step multiplies the kernels' step by
+    1.03f;  // factor on the kernels' time step, for --plant time-step
 
 boundary boundary_of(const std::string &name) {
   return name == "periodic"    ? boundary::periodic
@@ -65,10 +65,10 @@ std::unique_ptr<snapshots> open_snapshots(const grid_storage &storage, const opt
       storage, writer_settings{url, wanted.buffers, wanted.synchronous});
 }
 
-/// What snapshots cost.
+/// The cost of snapshots.
 struct snapshot_cost {
   run_times run;                 ///< the run whose results are kept
-  double without = 0, with = 0;  ///< medians of the comparison, s; 0: none was asked for
+  double without = 0, with = 0;  ///< medians of the comparison, s; 0: no comparison
   u32 round_count = 0;
 
   std::string to_text() const {
@@ -145,7 +145,7 @@ std::string statistics_text(const tnd_gfile_statistics &s) {
   return text;
 }
 
-/// The first PE gets the sums of all. All PEs call it.
+/// Returns the sums of all PEs at the first PE. Collective.
 tnd_gfile_statistics sum_statistics(tnd_gfile_statistics mine) {
   using count_of = uint64_t tnd_gfile_statistics::*;
   count_of const counts[] = {
@@ -204,14 +204,15 @@ void check_last_snapshot(const grid &g, const options &wanted, snapshots &taken)
                              std::to_string(differences) + " cells");
 }
 
-/// The URL of the map of materials, which the first PE makes if none is given. Empty: that was all.
+/// The URL of the map of materials. The first PE creates the map if no URL is given. Empty: only
+/// the map was requested.
 std::string prepare_material(const options &wanted, const job &mine, const std::string &prefix,
                              time_table &times) {
   if (!wanted.material.empty())
     return wanted.material;
   std::string const url = examples::join_url(prefix, "material.map");
   double const size = header_size + double(wanted.size) * wanted.size * wanted.size;
-  bool const is_private = prefix.compare(0, 4, "mem:") == 0;  // each process has one of its own
+  bool const is_private = prefix.compare(0, 4, "mem:") == 0;  // each process has its own
   examples::kernel_outcome outcome;
   if (mine.me() == 0 || is_private)
     times.measure("make material", size,
@@ -262,7 +263,7 @@ int simulate(const options &wanted, const job &mine) {
   times.measure("check", double(npy_size(n)),
                 [&] { check_last_snapshot(storage.view(), wanted, *taken); });
   std::string const picture = wanted.output + "/field.png";
-  shmem_barrier_all();  // nobody's kernels run
+  shmem_barrier_all();  // no kernels are running
   times.measure("picture", 0, [&] {
     if (is_first)
       write_picture(picture, middle_slice(storage, std::move(material)));
@@ -280,7 +281,7 @@ int simulate(const options &wanted, const job &mine) {
   return 0;
 }
 
-// Others wait for a PE that has failed: it ends them.
+// Other PEs would wait for a failed PE; this ends them.
 int run(const options &wanted) {
   job const mine(device_heap_size(wanted.size, wanted.buffers),
                  exchange_of(wanted.exchange) != exchange::host);

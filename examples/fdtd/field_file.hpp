@@ -1,6 +1,6 @@
-// fdtd/field_file.hpp: files that a kernel of many blocks writes: created by one thread, written
-// plane by plane, and published by one thread, each a launch of its own. Blocks must not create:
-// one that starts late would cut what an early one wrote.
+// examples/fdtd/field_file.hpp: files written by a kernel of many blocks. One thread creates the
+// file, blocks write planes, and one thread publishes it, each in a launch of its own. Blocks must
+// not create the file: a late block would truncate what an early one wrote.
 #pragma once
 
 #include "../common/outcome.hpp"
@@ -8,7 +8,7 @@
 
 namespace fdtd {
 
-inline constexpr u32 header_size = 64;  // bytes in front of the cells of a map of materials
+inline constexpr u32 header_size = 64;  // bytes before the cells in a map of materials
 
 template <class Header>
 TND_KERNEL void create_file(examples::device_url url, Header header, int *fd, int *outcome) {
@@ -20,10 +20,10 @@ TND_KERNEL void create_file(examples::device_url url, Header header, int *fd, in
   examples::succeeded(tanada::gwrite(*fd, &header, 0, sizeof header), sizeof header, outcome);
 }
 
-/// Everything written is in the store, for good, when this has succeeded.
+/// When this has succeeded, everything written is durable in the store.
 static TND_KERNEL void publish_file(const int *fd, int *outcome) {
   if (*fd < 0)
-    return;  // create_file failed and said so
+    return;  // create_file failed and reported the error
   examples::succeeded(tanada::gfsync(*fd), outcome);
   examples::succeeded(tanada::gclose(*fd), outcome);
 }

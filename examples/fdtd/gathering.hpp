@@ -1,9 +1,9 @@
-// fdtd/gathering.hpp: Ez of all slabs comes together in the memory of PE 0, which fetches it from
+// examples/fdtd/gathering.hpp: gathers Ez of all slabs in the memory of PE 0, which gets it from
 // the others' devices.
 //
-// A kernel of each other PE copies its cells into a slot of symmetric device memory and signals PE
-// 0, which fetches them and signals that the slot is free. Slots are used by turns, each by one
-// thread of each PE.
+// On each other PE, a kernel copies its cells into a slot of symmetric device memory and signals PE
+// 0. PE 0 gets them and signals that the slot is free. Slots are used in turn, each by one thread
+// of each PE.
 #pragma once
 
 #include <chrono>
@@ -14,8 +14,8 @@
 
 namespace fdtd {
 
-/// The cells of a padded component, without what surrounds them. `target` begins with the first
-/// plane of the launch.
+/// The cells of a padded component, without the padding. `target` begins with the first plane of
+/// the launch.
 static TND_KERNEL void copy_cells(grid g, const float *component, float *target) {
   row_share const rows = my_rows(g.row_count());
   for (u64 row = rows.first; row < rows.last; row++) {
@@ -33,7 +33,7 @@ inline void launch_copy_cells(const grid &g, float *target) {
 
 class gathering {
  public:
-  /// All PEs make it, together.
+  /// Collective: all PEs construct it together.
   gathering(const grid_storage &storage, u32 slot_count)
       : parts_(storage.parts()), me_(storage.me()), rounds_(slot_count) {
     if (parts_.count == 1)
@@ -48,20 +48,20 @@ class gathering {
   bool is_writer() const noexcept {
     return me_ == 0;
   }
-  /// Where this PE's cells go; of PEs that are not the writer.
+  /// Where this PE's cells go, on PEs other than the writer.
   float *slot(u32 index) const {
     return slots_[index];
   }
 
-  /// The slot has been filled. Returns when the writer has fetched it. Throws.
+  /// Call it when the slot has been filled. Returns when the writer has fetched it. Throws.
   void hand_over(u32 index) {
     u64 const round = ++rounds_[index];
     shmem_signal_set(&filled_[index * parts_.count + me_], round, 0);
     await(&taken_[index], round, 0);
   }
 
-  /// The others' cells, into those of the whole grid. Its own part is the writer's business.
-  /// Throws.
+  /// Copies the others' cells to their positions in the whole grid. The writer copies its own part
+  /// itself. Throws.
   void fetch(u32 index, float *cells) {
     u64 const round = ++rounds_[index], plane_count = u64(parts_.n) * parts_.n;
     for (u32 pe = 1; pe < parts_.count; pe++) {
@@ -74,7 +74,7 @@ class gathering {
 
  private:
   static constexpr auto limit =
-      std::chrono::minutes(5);  // snapshots are rare: those that wait sleep meanwhile
+      std::chrono::minutes(5);  // snapshots are rare, so waiting threads sleep
   static constexpr auto pause = std::chrono::microseconds(100);
 
   static void await(const uint64_t *signal, u64 round, u32 pe) {
@@ -89,7 +89,7 @@ class gathering {
 
   slabs parts_;
   u32 me_;
-  std::vector<u64> rounds_;     // by slot: how often it was used; each one's thread alone
+  std::vector<u64> rounds_;     // use count of each slot; accessed only by the slot's thread
   std::vector<float *> slots_;  // symmetric device memory
   uint64_t *filled_ = nullptr;  // symmetric, by slot and PE: at the writer
   uint64_t *taken_ = nullptr;   // symmetric, by slot

@@ -1,15 +1,16 @@
-// fdtd/grid.hpp: the Yee grid as kernels see it. Units: a cell is 1 long, light in vacuum goes 1 a
-// unit of time.
+// examples/fdtd/grid.hpp: the Yee grid for kernels. Units: a cell has length 1, and light in vacuum
+// travels 1 in a unit of time.
 //
 // Arrays are (n + 2)^3 floats, x fastest, with a ghost plane at index -1 and one at index n of
-// every axis. Cell (i, j, k) keeps Ex at (i + 1/2, j, k), Ey and Ez alike, Hx at (i, j + 1/2, k +
-// 1/2), Hy and Hz alike. The walls lie in the planes 0 and n: E along a wall is never updated there
-// and stays 0, a perfect conductor. An absorbing axis has a convolutional perfectly matched layer
-// (Roden and Gedney, 2000) in front of its walls; on a periodic axis the ghost planes are copies.
+// every axis. Cell (i, j, k) has Ex at (i + 1/2, j, k), with Ey and Ez alike, and Hx at (i, j +
+// 1/2, k + 1/2), with Hy and Hz alike. The walls are in the planes 0 and n: E along a wall is never
+// updated there and stays 0, as in a perfect conductor. An absorbing axis has a convolutional
+// perfectly matched layer (Roden and Gedney, 2000) in front of its walls. On a periodic axis the
+// ghost planes are copies.
 //
 // PEs share the grid: each has a slab of planes along z, in arrays of (n + 2)^2 by its planes and
-// two ghost planes, which are the neighbours' planes next to it. Indices are those of the whole
-// grid everywhere.
+// two ghost planes. The ghost planes are copies of the neighbours' adjacent planes. Indices always
+// refer to the whole grid.
 #pragma once
 
 #include <cmath>
@@ -25,7 +26,7 @@ enum class boundary : u32 { absorbing, periodic, conductor };
 inline constexpr u32 layer_depth = 8;  // cells of an absorbing layer
 
 /// One time step's decay and feed of the layer's memory variables, by distance from the wall; E at
-/// whole cells, H at halves. The last entry of E lies where the layer ends and does nothing.
+/// whole cells, H at halves. The last entry of E is at the end of the layer and has no effect.
 struct layer_profile {
   float e_decay[layer_depth + 1], e_feed[layer_depth + 1];
   float h_decay[layer_depth], h_feed[layer_depth];
@@ -33,11 +34,11 @@ struct layer_profile {
 
 /// Non-owning view for kernels, passed by value.
 struct grid {
-  u32 n;               ///< cells an axis
-  u32 first, last;     ///< planes along z that are here, the one after the last excluded
-  u32 begin, end;      ///< of these, the ones that a launch is for
+  u32 n;               ///< cells along each axis
+  u32 first, last;     ///< planes along z of this PE, end exclusive
+  u32 begin, end;      ///< those planes that a launch works on
   boundary kind[3];    ///< x, y, z
-  float time_step;     ///< what the kernels step by
+  float time_step;     ///< the time step of the kernels
   float *e[3], *h[3];  ///< padded; address cells with at()
   float *keep, *gain;  ///< not padded: E becomes keep * E + gain * curl H
   float *memory[3];    ///< absorbing axes: four arrays of layer_size(axis) for E and H, first and
@@ -59,7 +60,7 @@ struct grid {
   TND_HD u64 layer_size(u32 axis) const {
     return u64(2) * layer_depth * n * (axis == 2 ? n : last - first);
   }
-  /// Rows along x of the planes that a launch is for; what they are the rows of.
+  /// Rows along x of the planes of a launch, for `rows` functions.
   TND_HD u64 row_count() const {
     return u64(end - begin) * n;
   }
@@ -69,7 +70,7 @@ struct grid {
   TND_HD u32 row_z(u64 row) const {
     return begin + u32(row / n);
   }
-  /// Of the 2 * layer_depth planes that the layers of an axis have, how many come before `index`.
+  /// The number of the 2 * layer_depth planes of an axis's layers that precede `index`.
   TND_HD u32 layer_planes_before(u32 index) const {
     u32 const second = n - layer_depth;
     return index <= layer_depth ? index
@@ -80,7 +81,7 @@ struct grid {
   TND_HD u32 first_inside(u32 axis) const {
     return kind[axis] == boundary::periodic ? 0 : 1;
   }
-  /// For launches on the planes from `from` to the one before `until` alone.
+  /// A view for launches only on the planes from `from` to before `until`.
   grid part(u32 from, u32 until) const {
     grid result = *this;
     result.begin = from;
@@ -89,7 +90,7 @@ struct grid {
   }
 };
 
-/// The step of the grid: just below the limit of Courant, Friedrichs and Lewy.
+/// The time step, just below the limit of Courant, Friedrichs and Lewy.
 inline float stable_time_step() {
   return 0.99f / std::sqrt(3.0f);
 }
@@ -109,8 +110,8 @@ inline layer_profile make_layer_profile(float time_step) {
   return result;
 }
 
-/// The memory behind a PE's slab of a grid. All PEs make it, together; its fields are symmetric
-/// memory, for as long as the job.
+/// The memory of a PE's slab of a grid. All PEs create it together. Its fields are symmetric
+/// memory, which lives as long as the job.
 class grid_storage {
  public:
   grid_storage(u32 n, const boundary (&kind)[3], float time_step)
@@ -148,11 +149,11 @@ class grid_storage {
     return me_;
   }
 
-  /// Back to no field at all; materials stay. All PEs call it, and none goes on before all have
+  /// Resets the field to zero and keeps the materials. Collective: no PE continues before all have
   /// done so.
   void clear_field() {
     examples::device_wait();
-    shmem_barrier_all();  // what neighbours sent is here
+    shmem_barrier_all();  // the neighbours' planes have arrived
     for (u32 axis = 0; axis < 3; axis++) {
       examples::device_clear(view_.e[axis], padded_count() * sizeof(float));
       examples::device_clear(view_.h[axis], padded_count() * sizeof(float));
@@ -163,7 +164,8 @@ class grid_storage {
     shmem_barrier_all();
   }
 
-  /// Ez of plane `k`, padded, whosever it is. All PEs' kernels have run, and none runs meanwhile.
+  /// Ez of plane `k`, padded, whichever PE owns it. All PEs' kernels have run, and none may run
+  /// meanwhile.
   std::vector<float> ez_plane(u32 k) const {
     u32 const pe = parts_.owner(k);
     std::vector<float> plane(plane_count());

@@ -1,6 +1,6 @@
-// fdtd/kernel_snapshots.hpp: Ez of every cell leaves for the store from inside a kernel, and comes
-// back to be compared. Of several PEs the first one has the others' cells brought to its device,
-// and its kernels write all.
+// examples/fdtd/kernel_snapshots.hpp: writes Ez of every cell to the store from a kernel, and reads
+// it back for comparison. With several PEs, the first one gathers the others' cells on its device,
+// and its kernels write everything.
 #pragma once
 
 #include <chrono>
@@ -13,13 +13,12 @@
 
 namespace fdtd {
 
-/// Cell number `at` of plane k of the whole grid: here, or as the other PEs' were fetched.
+/// Cell number `at` of plane k of the whole grid: of this PE, or as fetched from another one.
 TND_DEVICE inline const float *ez_of(const grid &g, const float *fetched, u32 at, u32 k) {
   return k < g.last ? &g.e[2][g.at(at % g.n, at / g.n, k)] : &fetched[u64(k) * g.n * g.n + at];
 }
 
-/// Blocks write planes; the bytes are on their way when this is done, and stored after
-/// publish_file.
+/// Blocks write planes. The writes are started when this ends, and stored after publish_file.
 static TND_KERNEL void write_snapshot(grid g, const float *fetched, const int *fd, float *staging,
                                       int *outcome) {
   tanada::this_block const all;
@@ -38,7 +37,7 @@ static TND_KERNEL void write_snapshot(grid g, const float *fetched, const int *f
   }
 }
 
-/// Count the cells whose bits differ from the snapshot's.
+/// Counts the cells whose bits differ from the snapshot's.
 static TND_KERNEL void compare_snapshot(grid g, const float *fetched, examples::device_url url,
                                         float *staging, u64 *differences, int *outcome) {
   tanada::this_block const all;
@@ -66,10 +65,12 @@ static TND_KERNEL void compare_snapshot(grid g, const float *fetched, examples::
   examples::succeeded(tanada::gclose(all, fd), outcome);
 }
 
-/// Snapshots by gfile. One is under way at a time: it goes to the store while the next steps run.
+/// Snapshots through gfile. At most one is in flight: it goes to the store while the next steps
+/// run.
 class kernel_snapshots : public snapshots {
  public:
-  /// `synchronous`: each is in the store before the next steps. All PEs make it, together.
+  /// `synchronous`: each snapshot is in the store before the next steps. All PEs construct it
+  /// together.
   kernel_snapshots(const grid_storage &storage, std::string prefix, bool synchronous)
       : grid_(storage.view()),
         field_(storage, 1),
@@ -127,7 +128,7 @@ class kernel_snapshots : public snapshots {
     return fetched_.data();
   }
 
-  // The kernels have run. Returns when the writer has the cells.
+  // Call it after the kernels have run. Returns when the writer has the cells.
   void gather() {
     if (field_.is_writer())
       return field_.fetch(0, fetched_.data());
@@ -146,7 +147,7 @@ class kernel_snapshots : public snapshots {
     is_open_ = true;
   }
 
-  // Until the snapshot under way is in the store.
+  // Waits until the snapshot in flight is in the store.
   void publish() {
     if (!is_open_)
       return;
@@ -161,7 +162,7 @@ class kernel_snapshots : public snapshots {
   bool is_synchronous_;
   tanada::simt::dim3 blocks_;
   examples::device_array<float> staging_,
-      fetched_;  // of the writer; fetched_ has n^3 cells, of which the others' count
+      fetched_;  // only at the writer; fetched_ has n^3 cells, of which those of other PEs are used
   examples::device_array<int> fd_{1};
   examples::kernel_outcome outcome_;
   u32 count_ = 0;

@@ -1,7 +1,7 @@
-// fdtd/material.hpp: the map of materials, a file that kernels write and read.
+// examples/fdtd/material.hpp: the map of materials, a file that kernels write and read.
 //
-// Layout, little endian: the header, then one byte a cell, x fastest: an index into the header's
-// kinds.
+// Layout, little endian: the header, then one byte for each cell, x fastest: an index into the
+// header's kinds.
 #pragma once
 
 #include <string>
@@ -58,7 +58,7 @@ TND_DEVICE inline u8 material_at(const scene &s, u32 i, u32 j, u32 k) {
   return in_wall ? 2 : 0;
 }
 
-/// Blocks write planes of the map; `staging` holds one plane a block.
+/// Blocks write planes of the map; `staging` holds one plane for each block.
 static TND_KERNEL void write_material(scene s, const int *fd, u8 *staging, int *outcome) {
   tanada::this_block const all;
   u64 const plane_size = u64(s.n) * s.n;
@@ -85,10 +85,10 @@ TND_DEVICE inline tanada::status check_header(const material_header &header, u32
   return header.n == n ? tanada::status::ok : tanada::status::range;
 }
 
-inline constexpr u32 material_chunk = 8192;  // bytes a block reads at a time
+inline constexpr u32 material_chunk = 8192;  // bytes that a block reads at a time
 using material_bytes = u8[material_chunk];
 
-/// One plane: bytes from the file, coefficients of the update from them.
+/// Processes one plane: bytes from the file, and from them the coefficients of the update.
 TND_DEVICE inline bool read_material_plane(const grid &g, int fd, u32 k, u8 *bytes,
                                            const material_header &header, u8 *middle,
                                            int *outcome) {
@@ -116,8 +116,8 @@ TND_DEVICE inline bool read_material_plane(const grid &g, int fd, u32 k, u8 *byt
   return true;
 }
 
-/// Every block reads its planes of the map with gread; all blocks together those of the PE.
-/// `middle` gets the plane k = n / 2 where that is here.
+/// Every block reads its planes of the map with gread; all blocks together read those of the PE.
+/// `middle` gets the plane k = n / 2 if this PE has it.
 static TND_KERNEL void read_material(grid g, examples::device_url url, u8 *middle, int *outcome) {
   TND_SHARED(material_header, header);
   TND_SHARED(material_bytes, bytes);
@@ -134,7 +134,7 @@ static TND_KERNEL void read_material(grid g, examples::device_url url, u8 *middl
   examples::succeeded(tanada::gclose(all, fd), outcome);
 }
 
-/// Make the map of `s` at `url`. Throws.
+/// Writes the map of `s` to `url`. Throws.
 inline void make_material(const scene &s, const std::string &url,
                           examples::kernel_outcome &outcome) {
   auto const blocks = io_grid(s.n);
@@ -148,7 +148,7 @@ inline void make_material(const scene &s, const std::string &url,
   outcome.await("write the material map " + url);
 }
 
-/// Set the grid's coefficients from the map at `url`; returns its middle plane. All PEs call it.
+/// Sets the grid's coefficients from the map at `url` and returns its middle plane. Collective.
 /// Throws.
 inline std::vector<u8> load_material(const grid_storage &storage, const std::string &url,
                                      examples::kernel_outcome &outcome) {

@@ -1,5 +1,5 @@
-// fdtd/npy.hpp: what a snapshot is: a NumPy array of one component, format 1.0, which any tool
-// reads.
+// examples/fdtd/npy.hpp: the format of a snapshot: a NumPy array of one component, format 1.0,
+// which any tool reads.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace fdtd {
 
-/// In front of the cells: numpy.lib.format, version 1.0. A whole number of cache lines, so that the
+/// The header of numpy.lib.format, version 1.0. Its size is a multiple of a cache line, so that the
 /// cells are aligned.
 struct npy_header {
   char text[128];

@@ -1,4 +1,4 @@
-// fdtd/options.hpp: the command line.
+// examples/fdtd/options.hpp: the command line.
 #pragma once
 
 #include <string>
@@ -6,27 +6,27 @@
 namespace fdtd {
 
 struct options {
-  unsigned size = 96;  // cells an axis
+  unsigned size = 96;  // cells along each axis
   unsigned steps = 0;  // 0: until the pulse has passed the ball
   std::string output = "fdtd-output";
-  std::string store;      // URL prefix; empty: a folder of the output
+  std::string store;      // URL prefix; empty: a subfolder of the output
   std::string snapshots;  // URL prefix; empty: the store
   unsigned steps_a_snapshot = 10;
-  unsigned buffers = 4;         // of snapshots under way
+  unsigned buffers = 4;         // for snapshots in flight
   bool synchronous = false;     // steps wait for each snapshot
   unsigned compare_rounds = 0;  // 0: no comparison with runs without snapshots
-  std::string material;         // URL; empty: made at the store
+  std::string material;         // URL; empty: created at the store
   std::string boundary = "absorbing";
-  std::string exchange = "host";  // who sends edges to other PEs: host, stream or kernel
+  std::string exchange = "host";  // what sends edges to other PEs: host, stream or kernel
   std::string validate;           // empty, cavity or planewave
-  std::string plant;              // an error put in on purpose, for the tests of the checks
+  std::string plant;              // a deliberate error, for the tests of the checks
   bool make_material = false;
   bool no_color = false;
-  bool lines = false;  // progress as lines, even on a terminal
+  bool lines = false;  // print progress as lines, even on a terminal
 };
 
-/// Returns false when the program should end now with `exit_code`: help was asked for or the line
-/// is wrong.
+/// Returns false if the program should end now with `exit_code`, after help or an invalid command
+/// line.
 bool parse_options(int count, char **words, options &result, int &exit_code);
 
 }  // namespace fdtd

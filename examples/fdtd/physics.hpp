@@ -1,8 +1,8 @@
-// fdtd/physics.hpp: Maxwell's curl equations on the Yee grid as kernels, and one time step made of
-// them.
+// examples/fdtd/physics.hpp: Maxwell's curl equations on the Yee grid as kernels, and one time step
+// made of them.
 //
-// A kernel walks rows of cells along x. examples::lanes_a_row lanes share a row; a lane takes the
-// same share of the rows in every kernel.
+// A kernel iterates over rows of cells along x. examples::lanes_a_row lanes share a row. A lane
+// takes the same part of the rows in every kernel.
 #pragma once
 
 #include "grid.hpp"
@@ -23,7 +23,7 @@ TND_DEVICE inline row_share my_rows(u64 row_count) {
   return {first, last, u32(tanada::simt::global_thread_rank() % examples::lanes_a_row)};
 }
 
-/// H half a step on: H -= dt * curl E.
+/// Advances H by half a step: H -= dt * curl E.
 static TND_KERNEL void update_h(grid g) {
   row_share const rows = my_rows(g.row_count());
   long const to_y = g.pitch(1), to_z = g.pitch(2);
@@ -40,7 +40,7 @@ static TND_KERNEL void update_h(grid g) {
   }
 }
 
-/// E a step on: E = keep * E + gain * curl H.
+/// Advances E by a step: E = keep * E + gain * curl H.
 static TND_KERNEL void update_e(grid g) {
   row_share const rows = my_rows(g.row_count());
   long const to_y = g.pitch(1), to_z = g.pitch(2);
@@ -51,7 +51,7 @@ static TND_KERNEL void update_e(grid g) {
     float *ex = g.e[0] + at, *ey = g.e[1] + at, *ez = g.e[2] + at;
     const float *hx = g.h[0] + at, *hy = g.h[1] + at, *hz = g.h[2] + at;
     const float *keep = g.keep + cells, *gain = g.gain + cells;
-    // On a wall a component along it is kept: its factor is 0 and what it keeps is 0 already.
+    // On a wall a component along it must not change: its gain is 0, and so is its value.
     float const in_y = j >= g.first_inside(1) ? 1.0f : 0.0f,
                 in_z = k >= g.first_inside(2) ? 1.0f : 0.0f;
     float const ey_wall = g.first_inside(0) == 0 ? 1.0f : 0.0f;
@@ -67,7 +67,7 @@ static TND_KERNEL void update_e(grid g) {
   }
 }
 
-/// Where cell number `slab` of the two layers of an axis lies, and how far from its wall.
+/// The position of cell number `slab` of the two layers of an axis, and its distance from its wall.
 struct layer_place {
   u32 index, depth;
 };
@@ -79,8 +79,8 @@ TND_DEVICE layer_place place_in_layer(u32 slab, u32 n) {
   return {index, IsE ? n - index : n - 1 - index};
 }
 
-/// The two components across an axis: what the layer changes, what it looks at and what it
-/// remembers.
+/// The two components across an axis: the one that the layer changes, the one that it reads, and
+/// its memory.
 struct layer_fields {
   float *target[2];
   const float *source[2];
@@ -105,8 +105,8 @@ TND_DEVICE layer_fields fields_of_layer(const grid &g, u32 axis, u32 first, u32 
           g.profile.h_feed};
 }
 
-/// What the layers of `Axis` add to E (after update_e) or to H (after update_h): the derivative
-/// along the axis, remembered with decay.
+/// The layers' contribution along `Axis` to E (after update_e) or to H (after update_h): the
+/// derivative along the axis, with a decaying memory.
 template <u32 Axis, bool IsE>
 TND_KERNEL void absorb(grid g) {
   constexpr u32 slabs = 2 * layer_depth, first = (Axis + 1) % 3, second = (Axis + 2) % 3;
@@ -116,7 +116,7 @@ TND_KERNEL void absorb(grid g) {
   row_share const rows = my_rows(u64(row_count_y) * (last_z - first_z));
   layer_fields const fields = fields_of_layer<IsE>(g, Axis, first, second);
   long const step = IsE ? -g.pitch(Axis) : g.pitch(Axis);
-  float const sign = IsE ? 1.0f : -1.0f;  // the difference is taken backwards for E, forwards for H
+  float const sign = IsE ? 1.0f : -1.0f;  // a backward difference for E, a forward one for H
   for (u64 row = rows.first; row < rows.last; row++) {
     u32 const b = u32(row % row_count_y), c = first_z + u32(row / row_count_y);
     u64 const remembered = (u64(Axis == 2 ? c : c - g.first) * row_count_y + b) * row_size;
@@ -148,8 +148,8 @@ TND_KERNEL void absorb(grid g) {
   }
 }
 
-/// Ghost planes of a periodic axis: E of plane 0 to plane n, H of plane n - 1 to plane -1. Along z
-/// that is for a PE alone.
+/// Fills the ghost planes of a periodic axis: E of plane 0 to plane n, H of plane n - 1 to plane
+/// -1. Along z only for a single PE.
 template <bool IsE>
 TND_KERNEL void wrap(grid g, u32 axis) {
   u32 const other = axis == 0 ? 1 : 0, third = 3 - axis - other;
@@ -180,8 +180,9 @@ static TND_KERNEL void fill_with_vacuum(grid g) {
   }
 }
 
-/// A current in the plane x = `x`, along z, strongest in the middle: it radiates a beam of
-/// half-width `waist` both ways. A soft source: it adds to the field and lets waves through.
+/// A current in the plane x = `x`, along z, strongest in the middle. It radiates a beam of
+/// half-width `waist` in both directions. A soft source: it adds to the field and does not reflect
+/// waves.
 static TND_KERNEL void excite(grid g, u32 x, float waist, float amplitude) {
   row_share const rows = my_rows(g.end - g.begin);
   for (u64 row = rows.first; row < rows.last; row++)
@@ -194,10 +195,11 @@ static TND_KERNEL void excite(grid g, u32 x, float waist, float amplitude) {
     }
 }
 
-/// A pulse of some periods, and the plane it comes from.
+/// A pulse of some periods, and the plane of its source.
 struct source {
   u32 x = 0;
-  float waist = 1, frequency = 0, duration = 1;  ///< duration: until the envelope is down to 1/e
+  float waist = 1, frequency = 0, duration = 1;  ///< duration: until the envelope has decayed to
+                                                 ///< 1/e
   float at(float time) const {
     float const from_peak = (time - 2.6f * duration) / duration;
     return std::exp(-from_peak * from_peak) *
@@ -205,11 +207,11 @@ struct source {
   }
 };
 
-/// Launch wrap() for an axis that is periodic.
+/// Launches wrap() for a periodic axis.
 template <bool IsE>
 void launch_wrap(const grid &g, u32 axis) {
   bool const is_ours =
-      axis != 2 || (g.begin == 0 && g.end == g.n);  // along z neighbours may have what is needed
+      axis != 2 || (g.begin == 0 && g.end == g.n);  // along z the neighbours may have the data
   if (g.kind[axis] != boundary::periodic || !is_ours)
     return;
   auto const shape = examples::shape_for_rows(axis == 2 ? g.n : g.end - g.begin);
@@ -234,7 +236,7 @@ void launch_axis(const grid &g) {
   launch_wrap<IsE>(g, Axis);
 }
 
-/// Launch H's half of a time step on the planes of `g`. Returns before it has run.
+/// Launches H's half of a time step on the planes of `g`. Returns before it has run.
 inline void launch_h(const grid &g) {
   if (g.begin == g.end)
     return;
@@ -245,7 +247,7 @@ inline void launch_h(const grid &g) {
   launch_axis<2, false>(g);
 }
 
-/// Launch E's half; `time` is that of the step's end. Returns before it has run.
+/// Launches E's half; `time` is that of the step's end. Returns before it has run.
 inline void launch_e(const grid &g, const source *pulse, float time) {
   if (g.begin == g.end)
     return;

@@ -10,7 +10,7 @@ namespace {
 
 using namespace tanada::picture;
 
-// Share of `kind` around each cell, smoothed so that its half-way line is a curve and not stairs.
+// The fraction of `kind` around each cell, smoothed so that its contour is a curve without steps.
 plane smooth_mask(const slice &drawn, uint8_t kind) {
   int const n = int(drawn.n);
   plane mask{n, n, std::vector<float>(drawn.material.size())};
@@ -51,8 +51,8 @@ void draw_outlines(image &target, const slice &drawn, const frame &where) {
                             2;
         float const cover = std::clamp(1.6f - std::fabs(here) / std::max(slope, 1e-4f), 0.0f, 1.0f);
         if (kind > 1 && (x + y) / 9 % 2 != 0)
-          continue;  // dashes for what loses energy
-        target.blend(where.left + x, where.top + where.height - 1 - y, {0.93f, 0.95f, 0.97f},
+          continue;  // dashes for lossy materials
+        target.blend(where.x + x, where.y + where.height - 1 - y, {0.93f, 0.95f, 0.97f},
                      0.85f * cover);
       }
   }
@@ -66,7 +66,7 @@ void write_picture(const std::string &path, const slice &drawn) {
   image target = make_canvas(where);
   float const found = robust_limit(drawn.field), limit = found > 0 ? found : 1;
   draw_field(target, where, field, limit,
-             0);  // Ez lies on the corners of cells, the materials in their middle
+             0);  // Ez is at the corners of cells, the materials at their centres
   draw_outlines(target, drawn, where);
   draw_bar(target, where, "Ez", limit);
   save_png(target, path);

@@ -1,4 +1,4 @@
-// fdtd/report.hpp: what the user sees while the program runs and after it.
+// examples/fdtd/report.hpp: the program's output during and after a run.
 #pragma once
 
 #include <chrono>
@@ -7,10 +7,10 @@
 
 namespace fdtd {
 
-/// A bar on a terminal; a line every tenth elsewhere.
+/// A bar on a terminal, and otherwise a line for every tenth.
 class progress {
  public:
-  enum class style { lines, plain, color };  // lines also where the output is no terminal
+  enum class style { lines, plain, color };  // print lines even on a terminal
   progress(unsigned step_count, double cells, style wanted);
   void update(unsigned step, unsigned snapshot_count);
   void finish();
@@ -32,7 +32,7 @@ class time_table {
     double bytes = 0;
   };
 
-  /// Run `work` and add its time to the row `what`.
+  /// Runs `work` and adds its time to the row `what`.
   template <class Work>
   auto measure(const std::string &what, double bytes, Work work) {
     struct clock_out {
@@ -64,7 +64,7 @@ class time_table {
   std::vector<row> rows_;
 };
 
-/// Write `text` to a local file. Throws.
+/// Writes `text` to a local file. Throws.
 void write_text(const std::string &path, const std::string &text);
 
 }  // namespace fdtd

@@ -1,4 +1,4 @@
-// fdtd/simulation.hpp: a run: its steps, its snapshots, and what these cost.
+// examples/fdtd/simulation.hpp: a run: its steps, its snapshots, and their cost.
 #pragma once
 
 #include <algorithm>
@@ -30,13 +30,13 @@ struct run_settings {
 
 /// Seconds of a run.
 struct run_times {
-  double total = 0;    ///< from the first step until the last snapshot is where it belongs
-  double lost = 0;     ///< of these: steps could not run, since a snapshot was being taken
-  double drained = 0;  ///< of these: after the last step, for the snapshots under way
+  double total = 0;    ///< from the first step until the last snapshot is stored
+  double lost = 0;     ///< part of it: steps could not run because a snapshot was being taken
+  double drained = 0;  ///< part of it: after the last step, for the snapshots in flight
 };
 
-/// Waits for the kernels at the end of a scope, left by an error or not: none may run when its
-/// memory is given back.
+/// Waits for the kernels at the end of a scope, also on errors: none may run when its memory is
+/// freed.
 class kernels_settled {
  public:
   kernels_settled() = default;
@@ -46,14 +46,14 @@ class kernels_settled {
     try {
       examples::device_wait();
     } catch (const std::exception &) {
-      // The error that ends the run is on its way already.
+      // The error that ends the run is already being thrown.
     }
   }
 };
 
-/// All steps, with a snapshot every so many and after the last one; `taken` may be null.
-/// `shown`(step) tells how many have run. The host is at most two snapshots' steps ahead of the
-/// kernels. All PEs call it. Throws.
+/// Runs all steps, with a snapshot at intervals and after the last step; `taken` may be null.
+/// `shown`(step) is called with the number of steps that have run. The host is at most two snapshot
+/// intervals ahead of the kernels. Collective. Throws.
 template <class Shown>
 run_times run_steps(stepper &steps, const run_settings &wanted, snapshots *taken, Shown shown) {
   using clock = std::chrono::steady_clock;
@@ -92,8 +92,8 @@ run_times run_steps(stepper &steps, const run_settings &wanted, snapshots *taken
   return result;
 }
 
-/// Runs of the same steps with each of `ways` (null: no snapshots) in turn, `round_count` times,
-/// each time beginning with another one. Returns a list of run times for each way. Throws.
+/// Runs the same steps with each of `ways` (null: no snapshots) in turn, `round_count` times,
+/// starting with another one each time. Returns a list of run times for each. Throws.
 inline std::vector<std::vector<run_times>> run_rounds(stepper &steps, const run_settings &wanted,
                                                       const std::vector<snapshots *> &ways,
                                                       u32 round_count) {

@@ -1,4 +1,4 @@
-// fdtd/slabs.hpp: which planes of the grid are whose, and the job of the PEs that share it.
+// examples/fdtd/slabs.hpp: the slab of each PE, and the job of the PEs that share the grid.
 #pragma once
 
 #include <shmem.h>
@@ -16,8 +16,8 @@ using tanada::u32;
 using tanada::u64;
 using tanada::u8;
 
-/// Cuts of the planes 0 to n - 1 along z: a slab for each PE, in their order, of sizes that differ
-/// by one at most.
+/// Divides the planes 0 to n - 1 along z into one slab for each PE, in order, of sizes that differ
+/// by at most one.
 struct slabs {
   u32 n, count;
 
@@ -26,7 +26,7 @@ struct slabs {
   }
   u32 last(u32 pe) const {
     return first(pe + 1);
-  }  ///< the plane after
+  }  ///< the plane after the slab
   u32 planes(u32 pe) const {
     return last(pe) - first(pe);
   }
@@ -41,16 +41,17 @@ struct slabs {
   }
 };
 
-/// The PE's part in its job, as a scope; a program that no launcher started is a job of its own.
+/// The PE's membership in its job, as a scope. A program that no launcher started is a job of one
+/// PE.
 class job {
  public:
-  /// `device_heap_size`: bytes that SHMEM_DEVICE_SYMMETRIC_SIZE has unless it is set.
-  /// `kernels_call`: kernels send, too. Throws.
+  /// `device_heap_size`: the value of SHMEM_DEVICE_SYMMETRIC_SIZE unless it is set. `kernels_call`:
+  /// kernels communicate, too. Throws.
   job(u64 device_heap_size, bool kernels_call) {
     (void)::setenv("SHMEM_DEVICE_SYMMETRIC_SIZE", std::to_string(device_heap_size).c_str(), 0);
     int const wanted = SHMEM_DEVICE_HOST_INIT | (kernels_call ? SHMEM_DEVICE_KERNEL_INIT : 0);
     int provided = 0;
-    // Snapshots have threads of their own, and theirs go between PEs, too.
+    // Snapshots have threads of their own, which also communicate between PEs.
     if (shmem_init_thread(SHMEM_THREAD_MULTIPLE | wanted, &provided) != 0 ||
         (provided & wanted) != wanted)
       throw std::runtime_error("cannot start OpenSHMEM with memory of devices");
@@ -74,14 +75,14 @@ class job {
   }
   u32 device() const {
     return device_;
-  }  ///< which GPU of the machine kernels run on; 0 without
+  }  ///< the GPU of the node on which kernels run; 0 without a GPU
 
  private:
   u32 device_ = 0;
 };
 
-/// Bytes of symmetric device memory that a run on `n`^3 cells takes at most, however many PEs share
-/// it.
+/// The largest amount of symmetric device memory, in bytes, that a run on `n`^3 cells takes, for
+/// any number of PEs.
 inline u64 device_heap_size(u64 n, u32 snapshot_buffers) {
   u64 const fields = 6 * (n + 2) * (n + 2) * (n + 2),
             copies = u64(snapshot_buffers + 1) * n * n * (n + 1) / 2;

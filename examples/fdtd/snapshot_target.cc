@@ -28,8 +28,8 @@ std::string with_slash(std::string folder) {
 class pool_target : public snapshot_target {
  public:
   pool_target(const std::string &url, bool on_gpu) : url_(with_slash(url)), on_gpu_(on_gpu) {
-    // pool://host:port/namespace/prefix: the namespace is tnd_pool_connect()'s, the prefix begins
-    // the objects' names.
+    // pool://host:port/namespace/prefix: the part up to the namespace is for tnd_pool_connect(),
+    // and the prefix begins the objects' names.
     std::size_t const host_end = url_.find('/', pool_scheme.size());
     std::size_t const space_end = url_.find('/', host_end + 1);
     if (host_end == std::string::npos || space_end == std::string::npos)
@@ -52,16 +52,16 @@ class pool_target : public snapshot_target {
     tnd_pool_commit_options options = TND_POOL_COMMIT_OPTIONS_INIT;
     options.checksum_kind = TND_POOL_CHECKSUM_CRC32C;
     if (!on_gpu_) {
-      // The checksum is made here, on the way into the pool.
+      // The checksum is computed here, while the bytes go to the pool.
       check(tnd_pool_put(pool_, object_name.c_str(), bytes, size, 0, &options), "put", name);
       return;
     }
     tnd_pool_object *made = nullptr;
     check(tnd_pool_create(pool_, object_name.c_str(), size, 0, nullptr, &made), "create", name);
-    // What is closed and not committed leaves nothing.
+    // An object that is closed without a commit is dropped.
     std::unique_ptr<tnd_pool_object, decltype(&tnd_pool_close)> const object(made, tnd_pool_close);
     check(tnd_pool_write(object.get(), 0, bytes, size, TND_POOL_MEMORY_DEVICE), "write", name);
-    // The daemon makes the checksum of what arrived.
+    // The daemon computed the checksum of the bytes that arrived.
     check(tnd_pool_commit(object.get(), &options, nullptr), "commit", name);
   }
 
@@ -112,8 +112,8 @@ class descriptor {
   int value_;
 };
 
-// Files get their names when they are whole. They are as safe as write() makes them: in the
-// system's memory.
+// Files get their names when they are complete. They are as durable as write() makes them, in the
+// system's page cache.
 class folder_target : public snapshot_target {
  public:
   explicit folder_target(std::string folder) : folder_(with_slash(std::move(folder))) {

@@ -1,7 +1,7 @@
-// fdtd/snapshot_writer.hpp: snapshots while the steps go on: a kernel copies the field into one of
-// some buffers, and that buffer's thread puts it where it belongs. The steps wait only for the
-// copy, and when every buffer is in use. Of several PEs the first one's threads bring the field
-// together and put it.
+// examples/fdtd/snapshot_writer.hpp: writes snapshots while the steps continue. A kernel copies the
+// field into one of several buffers, and that buffer's thread writes it to the target. The steps
+// wait only for the copy, or when every buffer is in use. With several PEs, the first one's threads
+// gather the field and write it.
 #pragma once
 
 #include <chrono>
@@ -21,12 +21,12 @@ namespace fdtd {
 struct writer_settings {
   std::string url;
   u32 buffer_count = 2;
-  bool is_synchronous = false;  ///< take() returns when the snapshot is where it belongs
+  bool is_synchronous = false;  ///< take() returns when the snapshot is stored
 };
 
 class snapshot_writer : public snapshots {
  public:
-  /// Connects, a connection a buffer. All PEs make it, together. Throws.
+  /// Opens one connection for each buffer. All PEs construct it together. Throws.
   snapshot_writer(const grid_storage &storage, const writer_settings &wanted)
       : grid_(storage.view()),
         field_(storage, wanted.buffer_count),
@@ -54,8 +54,8 @@ class snapshot_writer : public snapshots {
   }
 
   void take(u32 step) override {
-    // A buffer after the other: snapshot k waits for snapshot k - buffer_count, so stops_ are not
-    // in use any more.
+    // Buffers are used in turn: snapshot k waits for snapshot k - buffer_count, so its entry of
+    // stops_ is no longer in use.
     buffer &next = *buffers_[count_ % buffers_.size()];
     examples::moment &stop = *stops_[count_ % stops_.size()];
     stop.record();
@@ -122,7 +122,7 @@ class snapshot_writer : public snapshots {
     std::lock_guard const lock(mutex_);
     return lost_;
   }
-  /// Mean of all puts, from the bytes in a buffer to the snapshot where it belongs.
+  /// The mean time of all puts, from the bytes in a buffer to the stored snapshot.
   double put_seconds() const {
     std::lock_guard const lock(mutex_);
     return put_count_ > 0 ? put_seconds_ / put_count_ : 0;
@@ -130,9 +130,10 @@ class snapshot_writer : public snapshots {
 
  private:
   static constexpr auto put_limit =
-      std::chrono::minutes(5);  // of a put; a pool's own limit is far below
+      std::chrono::minutes(5);  // for a put; a pool's own limit is far lower
 
-  // One snapshot's way: taken by the loop, is_full; put by the thread, not is_full.
+  // The life of a snapshot: taken by the loop (is_full), then put by the thread (no longer
+  // is_full).
   struct buffer {
     explicit buffer(u32 number) : index(number) {}
     buffer(u32 number, u32 n, std::unique_ptr<snapshot_target> made)
@@ -144,8 +145,8 @@ class snapshot_writer : public snapshots {
       return reinterpret_cast<float *>(bytes.data() + sizeof(npy_header));
     }
     u32 index;
-    examples::device_array<u8> bytes;  // of the snapshot, as kernels write its cells; of the writer
-                                       // alone, as the target is
+    examples::device_array<u8> bytes;  // the snapshot's cells, written by kernels; only at the
+                                       // writer, as is the target
     examples::moment copied;
     std::unique_ptr<snapshot_target> target;
     u32 step = 0;                            // guarded by mutex_, as are the next two
@@ -201,7 +202,7 @@ class snapshot_writer : public snapshots {
       put_seconds_ += seconds;
       put_count_++;
       if (failure_.empty())
-        failure_ = failure;  // the first one is the reason, the others may follow from it
+        failure_ = failure;  // the first error is the reason; others may be its consequences
       mine.is_full = false;
       changed_.notify_all();
     }
@@ -214,7 +215,7 @@ class snapshot_writer : public snapshots {
   std::vector<std::unique_ptr<examples::moment>> stops_;
   std::vector<std::unique_ptr<buffer>> buffers_;
   u32 count_ = 0, last_step_ = 0;
-  mutable std::mutex mutex_;  // guards all below, and parts of the buffers
+  mutable std::mutex mutex_;  // guards the members below, and parts of the buffers
   std::condition_variable changed_;
   std::string failure_;
   double lost_ = 0, put_seconds_ = 0;

@@ -1,4 +1,4 @@
-// fdtd/snapshots.hpp: the snapshots of a run, wherever they go.
+// examples/fdtd/snapshots.hpp: the snapshots of a run, for any target.
 #pragma once
 
 #include <string>
@@ -7,22 +7,23 @@
 
 namespace fdtd {
 
-/// Ez of every cell, now and then. Failures are std::runtime_error that names the snapshot, once;
-/// the run ends there.
+/// Ez of every cell, at intervals. An error is thrown once, as std::runtime_error with the
+/// snapshot's name, and ends the run.
 class snapshots {
  public:
   virtual ~snapshots() = default;
-  /// Take the field as the kernels launched so far leave it. Launches and waits as it must; the
-  /// next steps may follow.
+  /// Takes the field as the kernels launched so far leave it. Launches kernels and waits if
+  /// necessary; the next steps may follow.
   virtual void take(u32 step) = 0;
-  /// Wait until every snapshot taken is where it belongs.
+  /// Waits until every snapshot is stored.
   virtual void finish() = 0;
-  /// Cells of the last snapshot, read back, whose bits differ from the field's. After finish().
+  /// The number of cells of the last snapshot, read back, whose bits differ from the field's. Call
+  /// it after finish().
   virtual u64 count_differences() = 0;
-  /// Where the last one is.
+  /// The location of the last snapshot.
   virtual std::string last_url() const = 0;
   virtual u32 count() const = 0;
-  /// Seconds in which no step could run because of take(); what finish() waits for is not in it.
+  /// Seconds in which no step could run because of take(). Waiting in finish() is not included.
   virtual double lost_seconds() const = 0;
 };
 

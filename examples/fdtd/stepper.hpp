@@ -1,16 +1,17 @@
-// fdtd/stepper.hpp: time steps of a slab, whose edges go to the neighbours' ghost planes, from
-// device memory to device memory.
+// examples/fdtd/stepper.hpp: time steps of a slab, whose edges go to the neighbours' ghost planes,
+// from device memory to device memory.
 //
-// Half a step updates H of all planes from E, of the plane above too; the other half E from H, of
-// the plane below too. So H of the uppermost plane goes up before E is updated, and E of the lowest
-// plane goes down before H is. The plane that goes is computed first, and the others while it is on
-// its way. Who sends and who waits: the host; the stream, between kernels; or kernels. With the
-// last two the host is ahead, and signals are words of the devices.
+// Half a step updates H of all planes from E, also from E of the plane above. The other half
+// updates E from H, also from H of the plane below. So H of the top plane goes up before E is
+// updated, and E of the bottom plane goes down before H is updated. The plane to send is computed
+// first, and the others while it is in flight. Sending and waiting is done by the host, by the
+// stream between kernels, or by kernels. With the last two the host is ahead, and signals are words
+// of the devices.
 //
-// Why no ghost plane is overwritten too early: the neighbour below sends H of a step when it has E
-// of the step before, which we send when all kernels that read its H of that step have run, for
-// they made that plane of E. The neighbour above likewise sends E when it has our H, which the only
-// kernels that read its E have made.
+// Why no ghost plane is overwritten too early: the neighbour below sends H of a step after it has
+// received E of the step before. This PE sends that E when all kernels that read the neighbour's H
+// of that step have run, because they computed that plane of E. The neighbour above likewise sends
+// E after it received this PE's H, which was computed by the only kernels that read its E.
 #pragma once
 
 #include <shmemx_on_stream.cuh>
@@ -20,13 +21,13 @@
 
 namespace fdtd {
 
-/// Who sends the edges.
+/// What sends the edges.
 enum class exchange { host, stream, kernel };
 
 class stepper {
  public:
-  /// All PEs make one, together. `storage` outlives it. Where it is not the host who sends, kernels
-  /// have a part in the job.
+  /// All PEs construct one together. `storage` must outlive it. Unless the host sends, kernels take
+  /// part in the job.
   explicit stepper(grid_storage &storage, exchange by = exchange::host)
       : storage_(storage),
         by_(by),
@@ -50,7 +51,8 @@ class stepper {
     return storage_.view();
   }
 
-  /// After a first field was set: ghost planes are what the neighbours have. All PEs call it.
+  /// Call it after an initial field was set: makes the ghost planes copies of the neighbours'
+  /// planes. Collective.
   void begin() {
     examples::device_wait();
     shmem_barrier_all();
@@ -63,9 +65,9 @@ class stepper {
     shmem_barrier_all();
   }
 
-  /// One time step; `time` is that of its end. Returns when the kernels are launched and, where the
-  /// host sends, the edges have gone; a neighbour that is behind is waited for, until the library
-  /// finds it lost.
+  /// One time step; `time` is that of its end. Returns when the kernels are launched and, if the
+  /// host sends, the edges are sent. Waits for a slow neighbour until the library treats it as
+  /// failed.
   void step(const source *pulse, float time) {
     grid const &g = storage_.view();
     if (above_ >= 0) {
@@ -89,7 +91,8 @@ class stepper {
       stay_near();
   }
 
-  /// After the last step: when the kernels launched so far have run, what they sent is there.
+  /// Call it after the last step: returns when the kernels launched so far have run and their edges
+  /// have arrived.
   void complete() {
     if (by_ != exchange::host)
       shmemx_quiet_on_stream({});
@@ -120,7 +123,7 @@ class stepper {
     return g.e[component] + u64(storage_.parts().planes(u32(below_)) + 1) * u64(g.pitch(2));
   }
 
-  /// The edge is launched, and goes while what launch_others() launches is computed.
+  /// Starts sending the edge, which is in flight while launch_others() computes.
   template <class Others>
   void pass_on(const edge &what, side which, Others launch_others) {
     if (by_ == exchange::host) {
@@ -147,8 +150,8 @@ class stepper {
     launch_others();
   }
 
-  // Of as many steps as have ended on the other side. For the host each of the two components adds
-  // one: they may arrive in any order.
+  // The number of finished steps at the neighbour. With the host each of the two components adds
+  // one, because they may arrive in any order.
   void await(side what) {
     if (by_ == exchange::host)
       shmem_signal_wait_until(&arrived_[what], SHMEM_CMP_GE, 2 * step_count_);
@@ -158,8 +161,8 @@ class stepper {
       tanada::simt::launch({1}, {1}, await_edge, &mail_->arrived[what], step_count_);
   }
 
-  // A driver takes so many launches ahead, and may let nobody else in while one more waits: not
-  // those who send for our kernels, either.
+  // A driver queues only so many launches. While one more waits, it may block other threads,
+  // including those that send for this PE's kernels.
   static constexpr u32 steps_ahead = 16;
   void stay_near() {
     examples::moment &reached = reached_[step_count_ / steps_ahead % 2];
@@ -175,8 +178,8 @@ class stepper {
   uint64_t *arrived_;  // symmetric, in the host's memory
   mailbox *mail_;
   examples::device_array<u32> done_{1};
-  u64 step_count_ = 0;           // halves of E that have begun, of all runs
-  int above_ = -1, below_ = -1;  // PEs; -1: a wall, or nobody else
+  u64 step_count_ = 0;           // started half steps of E, over all runs
+  int above_ = -1, below_ = -1;  // PEs; -1: a wall, or no other PE
   examples::moment edge_done_, reached_[2];
 };
 

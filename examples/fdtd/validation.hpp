@@ -1,5 +1,5 @@
-// fdtd/validation.hpp: the kernels against theory: how a cavity rings and how fast a plane wave
-// goes.
+// examples/fdtd/validation.hpp: checks the kernels against theory: the frequency of a cavity and
+// the speed of a plane wave.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace fdtd {
 
-/// Ez = sin(pi x / n) sin(pi y / n): the TM110 mode of a box of conductor.
+/// Ez = sin(pi x / n) sin(pi y / n): the TM110 mode of a conducting box.
 static TND_KERNEL void set_cavity_mode(grid g) {
   row_share const rows = my_rows(g.row_count());
   float const wave = 3.14159265f / float(g.n);
@@ -23,7 +23,7 @@ static TND_KERNEL void set_cavity_mode(grid g) {
     }
 }
 
-/// Ez = -Hy = a Gaussian in x: a wave that goes towards +x. H is kept half a step before E.
+/// Ez = -Hy = a Gaussian in x: a wave that travels towards +x. H is half a step before E.
 static TND_KERNEL void set_plane_wave(grid g, float centre, float width, float time_step) {
   row_share const rows = my_rows(g.row_count());
   for (u64 row = rows.first; row < rows.last; row++)
@@ -50,8 +50,8 @@ inline void launch_rows(const grid &g, void (*kernel)(grid)) {
   tanada::simt::launch(shape.grid, shape.block, kernel, g);
 }
 
-/// Zero crossings of the field in the middle, over whole periods, in cycles a unit of time. All PEs
-/// call it and get the same.
+/// The frequency from zero crossings of the field in the middle, over whole periods, in cycles per
+/// unit of time. Collective: all PEs get the same value.
 inline measurement measure_cavity(float planted_factor, exchange by) {
   constexpr u32 n = 24, step_count = 1200;
   double const step = stable_time_step();
@@ -86,7 +86,7 @@ inline measurement measure_cavity(float planted_factor, exchange by) {
           std::sqrt(2.0) / (2 * n)};
 }
 
-/// Distance that the centre of energy moves, by time. All PEs call it and get the same.
+/// The speed of the centre of energy. Collective: all PEs get the same value.
 inline measurement measure_plane_wave(float planted_factor, exchange by) {
   constexpr u32 n = 64, step_count = 48;
   double const step = stable_time_step();
@@ -120,7 +120,7 @@ inline measurement measure_plane_wave(float planted_factor, exchange by) {
           (centre_of_energy() - start) / (step_count * step), 1.0};
 }
 
-/// True if what was measured is within 1 % of theory; `is_told`: print it.
+/// Whether the measured value is within 1 % of theory; `is_told`: print it.
 inline bool report(const measurement &m, bool is_told) {
   double const error = std::fabs(m.measured - m.analytic) / m.analytic;
   bool const good = error < 0.01;

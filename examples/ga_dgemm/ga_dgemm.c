@@ -1,7 +1,8 @@
-/* ga_dgemm: GA_Dgemm of two global arrays of N x N doubles, and two checks of what came out.
+/*
+ * ga_dgemm: GA_Dgemm of two global arrays of N x N doubles, and two checks of the result.
  *
- * The factors are whole numbers from -4 to 4, so that every sum is exact: the result does not
- * depend on the number of ranks nor on the order of additions. docs/comex.md tells how to build it.
+ * The factors are integers from -4 to 4, so that every sum is exact. The result depends neither on
+ * the number of ranks nor on the order of additions. docs/comex.md explains how to build it.
  */
 #include <ga.h>
 #include <getopt.h>
@@ -19,7 +20,7 @@ typedef struct options {
 } options;
 
 typedef struct state {
-  int size, row, column, rows, columns;  ///< of the arrays, and of what this rank owns of each
+  int size, row, column, rows, columns;  ///< of the arrays, and this rank's part of each
   int arrays[ARRAY_COUNT];
 } state;
 
@@ -114,7 +115,7 @@ static void open_state(const options *wanted, state *s) {
   }
 }
 
-// to = array * from, of vectors of `size` that every rank has whole.
+// to = array * from, for vectors of `size` that every rank holds completely.
 static void multiply_vector(const state *s, int array, const double *from, double *to) {
   const double *const cells = cells_of(s, array);
   memset(to, 0, (size_t)s->size * sizeof *to);
@@ -125,8 +126,8 @@ static void multiply_vector(const state *s, int array, const double *from, doubl
   GA_Dgop(to, s->size, "+");
 }
 
-// Freivalds' check: left * (right * x) is product * x for a random x. A wrong product passes with a
-// probability of 1/1024 at most.
+// Freivalds' check: left * (right * x) equals product * x for a random x. A wrong product passes
+// with a probability of at most 1/1024.
 static int is_product(const state *s) {
   size_t const size = (size_t)s->size;
   double *const x = malloc(4 * size * sizeof *x), *const first = x + size,
@@ -143,7 +144,7 @@ static int is_product(const state *s) {
   return is_same;
 }
 
-// Every element of this rank's block by the definition.
+// Checks every element of this rank's block by the definition.
 static int agrees(const state *s) {
   const double *const cells = cells_of(s, PRODUCT);
   double wrong = 0;

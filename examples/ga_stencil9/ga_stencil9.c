@@ -1,11 +1,12 @@
-/* ga_stencil9: a nine-point stencil on a global array of N x N doubles, by Global Arrays alone.
+/*
+ * ga_stencil9: a nine-point stencil on a global array of N x N doubles, only with Global Arrays.
  *
- * A rank owns a block of the array, which it changes in place, and for k steps (--block k: temporal
- * blocking) needs its eight neighbours' cells of before. They are in a second, small array, of
- * edges: a rank's first and last k rows, and its first and last k columns, each in one piece, of
- * before a sweep and of after it. So no rank waits for the readers of its edges, and no rank reads
- * another one's block. The checksum does not depend on the number of ranks nor on k. docs/comex.md
- * tells how to build it. */
+ * A rank owns a block of the array and changes it in place. For k steps (--block k: temporal
+ * blocking) it needs its eight neighbours' old cells. They are in a second, small array of edges: a
+ * rank's first and last k rows and columns, each contiguous, from before a sweep and after it. So
+ * no rank waits for readers of its edges, and no rank reads another rank's block. The checksum
+ * depends neither on the number of ranks nor on k. docs/comex.md explains how to build it.
+ */
 #include <ga.h>
 #include <getopt.h>
 #include <macdecls.h>
@@ -23,7 +24,7 @@ typedef struct state {
   block mine;
   halos around;
   int grid, edges;        ///< the two global arrays
-  double *memory, *work;  ///< what the halos and the sweeps need
+  double *memory, *work;  ///< buffers for the halos and the sweeps
   size_t memory_size;
 } state;
 
@@ -57,7 +58,8 @@ static int parse(int count, char **words, int rank_count, options *wanted) {
       case DOWN: wanted->down = (int)number_of(optarg, 1, rank_count); break;
       case CHECK: wanted->wants_check = 1; break;
       case JSON: wanted->wants_json = 1; break;
-      case PLANT: wanted->is_planted = 1; break;  // for the test of the check: a corner is not got
+      case PLANT: wanted->is_planted = 1; break;  // for the test of the check: a corner is not
+                                                  // fetched
       default: return -1;
     }
   }
@@ -73,8 +75,8 @@ static double first_value(int row, int column) {
   return (double)(bits_of_place(row, column) >> 11) * 0x1p-53;
 }
 
-// What a rank keeps for its neighbours of before or after a sweep, in its row of the array of
-// edges: doubles before each piece.
+// The edges that a rank keeps for its neighbours, before or after a sweep, in its row of the array
+// of edges. Offsets of each part in doubles.
 typedef struct edge_places {
   int north, south;  // depth x columns
   int west, east;    // rows x depth
@@ -87,8 +89,8 @@ static edge_places places_of(int rows, int columns, int depth, int parity) {
                        first + 2 * (wide + high)};
 }
 
-// This rank's block of the grid, and its row of the edges. They stay where they are as long as the
-// arrays live.
+// This rank's block of the grid, and its row of the edges. Their addresses stay valid as long as
+// the arrays exist.
 static double *cells_of(const state *s) {
   int lo[2] = {s->mine.row, s->mine.column},
       hi[2] = {lo[0] + s->mine.rows - 1, lo[1] + s->mine.columns - 1}, pitch[1];
@@ -108,7 +110,7 @@ static void release(const state *s, int is_changed) {
     NGA_Release(s->grid, lo, hi);
 }
 
-// The block's edges as they are, for the sweeps that read `parity`.
+// Copies the block's current edges, for the sweeps that read `parity`.
 static void tell_edges(const state *s, const double *cells, int parity) {
   const block *const b = &s->mine;
   long const depth = s->around.depth, columns = b->columns, below = b->rows - depth;
@@ -127,7 +129,7 @@ static void tell_edges(const state *s, const double *cells, int parity) {
   NGA_Release_update(s->edges, lo, hi);
 }
 
-// A row a rank, as wide as the largest block's needs.
+// One row for each rank, wide enough for the largest block.
 static int edges_array(int size, int rank_count, int down, int depth) {
   int const across = rank_count / down;
   long const width = 4L * depth * ((size + down - 1) / down + (size + across - 1) / across);
@@ -144,7 +146,7 @@ static int edges_array(int size, int rank_count, int down, int depth) {
   return handle;
 }
 
-// The neighbours' cells, and rows on their way.
+// The neighbours' cells, and rows being computed.
 static void open_memory(state *s, int block_steps) {
   const block *const mine = &s->mine;
   halos *const around = &s->around;
@@ -192,8 +194,8 @@ static void close_state(state *s) {
   GA_Destroy(s->grid);
 }
 
-// What lies `down` blocks below this rank's and `right` blocks to its right, each of -1, 0 and 1,
-// is got into `to`: it is there after NGA_NbWait. 0: there is no neighbour.
+// Starts a get into `to` from the block `down` rows and `right` columns of blocks away, each -1, 0
+// or 1. The data are there after NGA_NbWait. 0: there is no such neighbour.
 static int start_get(const state *s, int parity, int down, int right, double *to,
                      ga_nbhdl_t *handle) {
   const block *const b = &s->mine;
@@ -211,7 +213,8 @@ static int start_get(const state *s, int parity, int down, int right, double *to
   NGA_Distribution(s->grid, owner, lo, hi);
   int const rows = hi[0] - lo[0] + 1, columns = hi[1] - lo[1] + 1;
   edge_places const at = places_of(rows, columns, depth, parity);
-  // Its edge that touches ours; a corner is the first or the last rows of its columns.
+  // The edge of the neighbour that touches this block. A corner is the first or the last rows of
+  // its columns.
   int first = down < 0 ? at.south : at.north, count = depth * columns;
   if (right != 0) {
     first = right < 0 ? at.east : at.west;
@@ -251,8 +254,7 @@ static void run(const options *wanted, state *s, double *seconds) {
     tell_edges(s, cells, 1 - parity);
     release(s, 1);
     done += steps;
-    GA_Sync();  // all edges of after the sweep are there, and nobody reads those of before it any
-                // more
+    GA_Sync();  // all new edges are stored, and no rank reads the old ones any more
   }
   *seconds = largest_of_ranks(MPI_Wtime() - start);
 }
@@ -267,8 +269,8 @@ static uint64_t checksum(const state *s) {
   return sum_of_ranks(sum);
 }
 
-// Whether the result is, bit by bit, what one processor makes of the whole grid. Rank 0 computes
-// it.
+// Whether the result equals, bit by bit, the result of one processor on the whole grid. Rank 0
+// computes it.
 static int agrees(const options *wanted, uint64_t found) {
   uint64_t sum = 0;
   if (GA_Nodeid() == 0) {

@@ -9,8 +9,8 @@ static double cell(const double *above, const double *row, const double *below, 
          DIAGONAL * ((above[j - 1] + above[j + 1]) + (below[j - 1] + below[j + 1]));
 }
 
-// Cells [first, end) of a row. C11 as the compiler's standard keeps products and sums apart
-// (-ffp-contract=off), or the last bit would depend on how a loop was cut.
+// Computes cells [first, end) of a row. C11 and -ffp-contract=off keep products and sums apart;
+// otherwise the last bit would depend on how a loop was split.
 static void update_row(double *restrict to, const double *restrict above,
                        const double *restrict row, const double *restrict below, long first,
                        long end) {
@@ -18,8 +18,8 @@ static void update_row(double *restrict to, const double *restrict above,
     to[j] = cell(above, row, below, j);
 }
 
-/// The rows that are on their way through the steps of a sweep. Places are relative to the block:
-/// row -1 is the neighbour's.
+/// The rows in progress through the steps of a sweep. Positions are relative to the block: row -1
+/// is the neighbour's.
 typedef struct pipeline {
   const block *mine;
   const halos *around;
@@ -35,8 +35,8 @@ static long smaller(long a, long b) {
   return a < b ? a : b;
 }
 
-// After `step` steps the cells that are still right: each step loses one at each side, but none at
-// the grid's edge.
+// After `step` steps, the range of cells that are still valid: each step loses one at each side,
+// but none at the grid's edge.
 static long first_row(const pipeline *p, int step) {
   return larger(step - p->steps, -(long)p->mine->row);
 }
@@ -56,13 +56,13 @@ static double *row_at(const pipeline *p, int step, long row) {
   return p->work + place * p->pitch + p->steps;
 }
 
-// The neighbours' cells of columns [first, end) of a row that is not the block's.
+// The neighbours' cells of columns [first, end) of a row that is not in the block.
 static void load_halo_row(const pipeline *p, long row, long first, long end, double *to) {
   const halos *const around = p->around;
   long const depth = around->depth, columns = p->mine->columns;
   int const is_south = row >= 0;
   long const place =
-      is_south ? row - p->mine->rows : row + depth;  // in what is got of the neighbours
+      is_south ? row - p->mine->rows : row + depth;  // in the cells fetched from the neighbours
   const double *const middle = is_south ? around->south : around->north;
   const double *const *const corners = (const double *const *)around->corners + (is_south ? 2 : 0);
   if (first < 0)

@@ -1,10 +1,11 @@
-// lbm/lattice.hpp: D3Q19, the lattice of Qian, d'Humieres and Lallemand (1992), and a slab of it as
-// kernels see it.
+// examples/lbm/lattice.hpp: D3Q19, the lattice of Qian, d'Humieres and Lallemand (1992), and a slab
+// of it for kernels.
 //
-// A PE has a slab of planes; the planes form a ring through all PEs. Populations are kept plane by
-// plane, those that go up first, then those that go down, then those that stay in their plane: what
-// a neighbour gets of a plane is contiguous. A field has a ghost plane below its first plane and
-// one above its last. There are two fields: a step reads one and writes the other.
+// A PE has a slab of planes, and the planes form a ring through all PEs. Populations are stored
+// plane by plane: first those that move up, then those that move down, then those that stay in
+// their plane. The part of a plane that a neighbour gets is therefore contiguous. A field has a
+// ghost plane below its first plane and one above its last. There are two fields: a step reads one
+// and writes the other.
 #pragma once
 
 #include <tanada/device/gfile.cuh>
@@ -15,7 +16,7 @@ using tanada::u32;
 using tanada::u64;
 
 inline constexpr u32 population_count = 19,
-                     crossing_count = 5;  // of which so many go up, and as many down
+                     crossing_count = 5;  // of which this many move up, and as many down
 
 struct velocity {
   int x, y, z;
@@ -30,8 +31,9 @@ TND_HD inline velocity velocity_of(u32 q) {
                                                       {-1, 0, -1},
                                                       {1, 0, -1},
                                                       {0, -1, -1},
-                                                      {0, 1, -1},  // down: each the opposite of
-                                                                   // the one five before
+                                                      // down: each the opposite of the one five
+                                                      // before
+                                                      {0, 1, -1},
                                                       {0, 0, 0},
                                                       {1, 0, 0},
                                                       {-1, 0, 0},
@@ -58,7 +60,7 @@ TND_HD inline double weight_of(u32 q) {
   return length == 0 ? 1.0 / 3 : length == 1 ? 1.0 / 18 : 1.0 / 36;
 }
 
-/// Units of the lattice: a cell and a step are 1 long.
+/// Units of the lattice: a cell and a step have length 1.
 struct fluid {
   double relaxation = 0.9;  // steps; the viscosity is (relaxation - 1/2) / 3
   double force = 1e-6;      // along x, of each cell
@@ -80,7 +82,7 @@ struct slab {
   }  // doubles of a plane
   TND_HD u64 crossing() const {
     return plane_cells() * crossing_count;
-  }  // doubles that a neighbour gets of it
+  }  // doubles of it that a neighbour gets
   TND_HD u64 count() const {
     return plane_count() * (depth + 2);
   }  // doubles of a field
@@ -88,7 +90,7 @@ struct slab {
   TND_HD u64 at(u32 q, u32 x, u32 y, long z) const {
     return u64(z + 1) * plane_count() + (u64(q) * height + y) * width + x;
   }
-  /// What goes up of a plane, and what goes down, begin here.
+  /// The offsets of the upward and downward populations of a plane.
   TND_HD u64 going_up(long z) const {
     return u64(z + 1) * plane_count();
   }
@@ -97,7 +99,7 @@ struct slab {
   }
 };
 
-/// The populations that have come to a cell; at a wall those that went against it come back.
+/// The populations that arrive in a cell. At a wall, populations that moved towards it bounce back.
 TND_DEVICE inline void stream_to(const slab &s, const double *from, u32 x, u32 y, u32 z,
                                  double (&f)[population_count]) {
   TND_UNROLL
@@ -115,7 +117,7 @@ TND_DEVICE inline void stream_to(const slab &s, const double *from, u32 x, u32 y
   }
 }
 
-/// Bhatnagar, Gross and Krook's collision, with a force after Guo, Zheng and Shi (2002).
+/// The collision of Bhatnagar, Gross and Krook, with a force after Guo, Zheng and Shi (2002).
 TND_DEVICE inline void collide(const fluid &of, double (&f)[population_count]) {
   double density = 0, flow_x = 0, flow_y = 0, flow_z = 0;
   TND_UNROLL
@@ -139,7 +141,7 @@ TND_DEVICE inline void collide(const fluid &of, double (&f)[population_count]) {
   }
 }
 
-/// Along x, of a cell of a field as it is kept between steps.
+/// The velocity along x of a cell of a field, as stored between steps.
 inline double flow_along_x(const slab &s, const double *field, u32 x, u32 y, u32 z) {
   double density = 0, flow = s.of.force / 2;
   for (u32 q = 0; q < population_count; q++) {
@@ -150,7 +152,7 @@ inline double flow_along_x(const slab &s, const double *field, u32 x, u32 y, u32
   return flow / density;
 }
 
-/// At rest.
+/// A fluid at rest.
 static TND_KERNEL void fill(slab s) {
   u64 const all = u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count();
   for (u64 i = tanada::simt::global_thread_rank(); i < s.count(); i += all) {
@@ -160,7 +162,7 @@ static TND_KERNEL void fill(slab s) {
   }
 }
 
-/// One block: what the fluid of the slab weighs, in as many parts as there are threads.
+/// One block: the mass of the slab's fluid, in one part for each thread.
 static TND_KERNEL void weigh(slab s, u32 step, double *parts) {
   double const *const field = s.fields[step % 2];
   u32 const thread = tanada::simt::thread_rank_in_block();

@@ -1,6 +1,6 @@
-// lbm: a fluid between two plates, pushed along them, by the lattice Boltzmann method on the
-// lattice D3Q19. The PEs, a GPU each, have slabs of a ring; the populations that cross from one to
-// the next go straight between the memories of their GPUs.
+// lbm: a fluid driven between two plates, by the lattice Boltzmann method on the lattice D3Q19. The
+// PEs, with a GPU each, have slabs of a ring. Populations that cross to a neighbour move directly
+// between the memories of the GPUs.
 #include <cmath>
 #include <cstdio>
 
@@ -10,8 +10,8 @@
 namespace lbm {
 namespace {
 
-/// The largest difference from the steady flow between two plates half a cell outside, as a share
-/// of its fastest.
+/// The largest difference from the steady flow between two plates half a cell outside the grid, as
+/// a fraction of its highest speed.
 double off_poiseuille(const simulation &part) {
   slab const &s = part.shape();
   fluid const of;

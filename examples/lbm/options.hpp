@@ -1,4 +1,4 @@
-// lbm/options.hpp: the command line.
+// examples/lbm/options.hpp: the command line.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@ namespace lbm {
 struct options {
   unsigned width = 128, height = 64, depth = 64;  // cells; depth: of each PE
   unsigned steps = 100;
-  unsigned rounds = 1;              // each of so many steps; the fastest counts
+  unsigned rounds = 1;              // of this many steps each; the fastest counts
   std::string exchange = "kernel";  // host, stream or kernel
   bool check = false;
-  std::string plant;  // an error put in on purpose, for the test of the check
+  std::string plant;  // a deliberate error, for the test of the check
 };
 
-/// Returns false when the program should end now with `exit_code`: help was asked for or the line
-/// is wrong.
+/// Returns false if the program should end now with `exit_code`, after help or an invalid command
+/// line.
 bool parse_options(int count, char **words, options &result, int &exit_code);
 
 }  // namespace lbm

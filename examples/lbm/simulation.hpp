@@ -1,4 +1,4 @@
-// lbm/simulation.hpp: a PE's slab, step after step.
+// examples/lbm/simulation.hpp: the steps of a PE's slab.
 #pragma once
 
 #include <shmemx_on_stream.cuh>
@@ -56,7 +56,7 @@ class simulation {
     return slab_;
   }
 
-  /// Of all PEs' fluid, in cells at rest. All PEs call it.
+  /// The mass of all PEs' fluid, in cells at rest. Collective.
   double mass() {
     tanada::simt::launch({1}, {block_size}, weigh, slab_, step_, masses_);
     if (shmemx_double_sum_reduce_on_stream(SHMEM_DEVICE_TEAM_WORLD, masses_, masses_, block_size,
@@ -109,7 +109,8 @@ class simulation {
             slab_.crossing() * sizeof(double), next_.below};
   }
 
-  // What crosses goes while the inner planes are computed; the signals are words of host memory.
+  // Crossing populations are sent while the inner planes are computed; the signals are words of
+  // host memory.
   void step_by_host() {
     launch_outer();
     outer_done_.record();
@@ -126,7 +127,7 @@ class simulation {
       shmem_signal_wait_until(&arrived_[i], SHMEM_CMP_GE, uint64_t(step_) + 1);
   }
 
-  // The host is ahead: all of it is queued.
+  // The host is ahead: everything is queued on the stream.
   void step_by_stream() {
     launch_outer();
     auto const put = [&](const crossing &c, uint64_t *signal) {

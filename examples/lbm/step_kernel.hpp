@@ -1,10 +1,10 @@
-// lbm/step_kernel.hpp: the whole step in one kernel: blocks of the two outer planes wait for the
-// neighbours' populations, compute, store what leaves straight into the neighbours' memory and
-// signal; the others compute the inner planes meanwhile.
+// examples/lbm/step_kernel.hpp: the whole step in one kernel. Blocks of the two outer planes wait
+// for the neighbours' populations, compute, store the leaving ones directly into the neighbours'
+// memory, and signal. The other blocks compute the inner planes meanwhile.
 //
-// Why nothing is overwritten too early: a PE delivers into the field that its neighbour read a step
-// ago, and only after the neighbour's signal for this step, which comes after both of its outer
-// planes of that step.
+// Why nothing is overwritten too early: a PE stores into the field that its neighbour read in the
+// previous step. It does so only after the neighbour's signal for this step, which follows both
+// outer planes of that step.
 #pragma once
 
 #include "../common/halo.hpp"
@@ -16,13 +16,13 @@ struct neighbours {
   int below, above;  // PEs of the ring
 };
 
-/// Symmetric device memory, zeros at first: of the field of which step the populations from below,
-/// and from above, are here.
+/// Symmetric device memory, initially zeros: the step of the field whose populations from below and
+/// from above have arrived.
 struct mailbox {
   uint64_t from_below, from_above;
 };
 
-/// All of the outer planes is written, here, or there where stores reach.
+/// All of the outer planes is written: here, or in the neighbour's memory where stores reach it.
 TND_DEVICE inline void tell(const slab &s, u32 field, u64 target, u64 source, uint64_t *signal,
                             u64 value, int pe) {
   double *const there = s.fields[field] + target;
@@ -35,7 +35,8 @@ TND_DEVICE inline void tell(const slab &s, u32 field, u64 target, u64 source, ui
   }
 }
 
-/// Blocks below `outer_blocks` do the outer planes. `arrived`: device memory, 0 between kernels.
+/// Blocks below `outer_blocks` compute the outer planes. `arrived`: device memory, 0 between
+/// kernels.
 static TND_KERNEL void step_all(slab s, neighbours next, mailbox *mail, u32 *arrived, u32 step,
                                 u32 outer_blocks) {
   tanada::this_block const all;

@@ -1,6 +1,9 @@
-/* bucket_sort.c: integers sorted over processes, all to all, as in the IS of the NAS benchmarks
- * (the paper, 5.2). usage: bucket_sort [RANKS [KEYS_PER_RANK]]. Prints one line; 1: the result is
- * wrong or a process failed. */
+/*
+ * bucket_sort.c: sorts integers over processes, all to all, as IS of the NAS benchmarks does (the
+ * paper, 5.2).
+ * usage: bucket_sort [RANKS [KEYS_PER_RANK]]. Prints one line. Exit status 1: the result is wrong
+ *  or a process failed.
+ */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,7 +14,7 @@
 
 enum { TAG_KEYS = 1, TAG_SUMS = 2, TAG_EDGE = 3 };
 
-/* What must be equal before and after: sorting neither loses nor makes a key. */
+/* This must be equal before and after: sorting neither loses nor adds a key. */
 struct sums {
   uint64_t count, sum, squares;
 };
@@ -44,7 +47,7 @@ static int bucket_of(uint32_t key) {
   return (int)((uint64_t)key * (uint64_t)mini_size() >> 32);
 }
 
-/* Everybody sends everybody a bucket; they are taken in the order in which they come. */
+/* Every rank sends every other rank a bucket; the receiver takes them in the order of arrival. */
 static uint32_t *exchange(uint32_t *keys, size_t count, size_t *mine_count) {
   int const size = mini_size(), rank = mini_rank();
   size_t const room = count * (size_t)size;
@@ -75,7 +78,10 @@ static uint32_t *exchange(uint32_t *keys, size_t count, size_t *mine_count) {
   return mine;
 }
 
-/* My largest key to the next rank round the ring; it must not be above that one's smallest. */
+/*
+ * Sends this rank's largest key to the next rank of the ring; it must not be above that rank's
+ * smallest.
+ */
 static int edges_are_sorted(const uint32_t *mine, size_t count) {
   int const size = mini_size(), rank = mini_rank();
   uint32_t const largest = count == 0 ? 0 : mine[count - 1];
@@ -90,7 +96,7 @@ static int edges_are_sorted(const uint32_t *mine, size_t count) {
   return rank == 0 || count == 0 || before <= mine[0];
 }
 
-/* Rank 0 adds up what all ranks had and have. */
+/* Rank 0 adds up what all ranks had before and after. */
 static int totals_agree(const struct sums both[2], uint64_t *count) {
   if (mini_rank() != 0) {
     mini_send(both, 2 * sizeof *both, 0, TAG_SUMS);

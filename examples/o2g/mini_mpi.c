@@ -1,5 +1,7 @@
-/* mini_mpi.c: how an MPI uses the calls of the paper: look at what has come, else put an entry; on
- * EAGAIN look again. */
+/*
+ * mini_mpi.c: how an MPI uses the calls of the paper: check for an unexpected message, and
+ * otherwise post an entry; on EAGAIN check again.
+ */
 #include "mini_mpi.h"
 
 #include <errno.h>
@@ -11,7 +13,7 @@
 #include <unistd.h>
 
 enum { SIZE_MAX_RANKS = 64, DUMP_AREA_SIZE = 64 << 20, CONTEXT_PROGRAM = 0, CONTEXT_BARRIER = 1 };
-#define TIMEOUT_NS 60000000000ull /* of each wait */
+#define TIMEOUT_NS 60000000000ull /* for each wait */
 
 static int own_rank, rank_count;
 static int sockets[SIZE_MAX_RANKS];
@@ -82,8 +84,10 @@ void mini_init(int size) {
     if (rank != own_rank)
       check("o2g_register_socket", o2g_register_socket(sockets[rank], rank));
   }
-  /* It receives while this process computes, and while it waits in a send: so two that send to each
-   * other do not hang. */
+  /*
+   * A process receives while it computes and while it waits in a send, so two that send to each
+   * other do not deadlock.
+   */
   check("o2g_start_dumper_thread", o2g_start_dumper_thread(1));
 }
 
@@ -194,7 +198,7 @@ void mini_recv(void *data, size_t size, int source, int tag, mini_status *status
   mini_wait(&request, status);
 }
 
-/* Rank 0 hears from everybody, then tells everybody. */
+/* Rank 0 receives a message from every rank, and then sends one to each. */
 void mini_barrier(void) {
   mini_request request;
   char nothing = 0;

@@ -1,5 +1,7 @@
-/* examples/pool/snapshot.c: keep an array in a pool and read it back.
- * usage: snapshot pool://host[:port]/namespace/object */
+/*
+ * examples/pool/snapshot.c: stores an array in a pool and reads it back.
+ * usage: snapshot pool://host[:port]/namespace/object
+ */
 #include <stdio.h>
 #include <string.h>
 #include <tanada/pool.h>
@@ -22,7 +24,7 @@ static int keep_and_read(tnd_pool *pool, const char *name) {
     return 1;
   int bad = failed(tnd_pool_write(object, 0, field, sizeof field, TND_POOL_MEMORY_HOST), "write") ||
             failed(tnd_pool_commit(object, &options, NULL),
-                   "commit"); /* from now on readers see it, as a whole */
+                   "commit"); /* from now on readers see the complete object */
   tnd_pool_close(object);
   uint64_t size = 0;
   bad = bad || failed(tnd_pool_get(pool, name, back, sizeof back, &size, TND_POOL_VERIFY), "get");

@@ -1,9 +1,11 @@
-"""Kernels in C++, compiled by CuPy, read a file, sum it and write the sums to another. usage: cupy_read.py [FOLDER [ELEMENTS]]
+"""Kernels in C++, compiled by CuPy, read a file, sum it and write the sums to another.
+usage: cupy_read.py [FOLDER [ELEMENTS]]
 
-The calls without a gfile_ref are the paper's: tanada.cupy.bind() says which session they mean. Needs a GPU and CuPy.
+The calls without a gfile_ref are the paper's: tanada.cupy.bind() sets their session. Needs a GPU
+and CuPy.
 """
 
-# %% What it needs.
+# %% Requirements.
 import pathlib
 import sys
 
@@ -20,7 +22,8 @@ blocks, threads = 64, 256
 device = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
 print(f"device: {device['name'].decode()}", file=sys.stderr)
 
-# %% The kernels. Every thread of a block makes each call, with equal arguments; the first status that is not 0 is kept.
+# %% The kernels. Every thread of a block makes each call, with equal arguments; the first status
+# that is not 0 is kept.
 source_code = r"""
 #include <tanada/device/gfile.cuh>
 using namespace tanada;
@@ -80,19 +83,19 @@ with tanada.gfile.session(page_size="256KiB", device_tier_size="256MiB") as file
         tanada.check(status.get()[0])
     total = sums.get().sum()
 
-    # %% The sums go to a file by gwrite; gclose publishes it.
+    # %% The sums are written to a file by gwrite; gclose publishes it.
     write_whole(
         (1,), (threads,), (files.ref.as_array(), names[1], sums, np.uint64(sums.nbytes), status)
     )
     files.wait(30)
     tanada.check(status.get()[0])
 
-    # %% Which way the bytes went.
+    # %% The paths that the bytes took.
     for file in files.files():
         print(f"{file.url}: {file.path.name.lower()}{', ' if file.reason else ''}{file.reason}")
     print(files.statistics())
 
-# %% Against NumPy.
+# %% Compare with NumPy.
 expected, written = numbers.astype(np.float64).sum(), np.fromfile(result)
 print(f"the kernels' sum is {total:.0f}, NumPy's {expected:.0f}")
 pathlib.Path(source).unlink()

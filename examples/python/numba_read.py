@@ -1,10 +1,11 @@
-"""Kernels of Numba read a file, sum it and write the sums to another. usage: numba_read.py [URLPREFIX [ELEMENTS]]
+"""Kernels of Numba read a file, sum it and write the sums to another.
+usage: numba_read.py [URLPREFIX [ELEMENTS]]
 
-URLPREFIX is any store that this process can reach, /tmp unless given; the file itself is made here, on the local disk
-or, for another store, by a kernel. Needs a GPU and numba-cuda.
+URLPREFIX is in any store that this process can reach, /tmp by default. The file itself is created
+here, on the local disk or, for another store, by a kernel. Needs a GPU and numba-cuda.
 """
 
-# %% What it needs.
+# %% Requirements.
 import pathlib
 import sys
 
@@ -50,7 +51,7 @@ def sum_file(files, name, sums, status):
             code = done.status
             for i in range(cuda.threadIdx.x, done.size // 4, cuda.blockDim.x):
                 mine += numbers[i]
-            cuda.syncthreads()  # everybody has read before the next gread overwrites
+            cuda.syncthreads()  # all threads have read before the next gread overwrites
             offset += cuda.gridDim.x * numbers.nbytes
         closed = block.gclose(files, opened.fd)
         code = code if code != 0 else closed
@@ -84,17 +85,17 @@ with tanada.gfile.session(page_size="256KiB", device_tier_size="256MiB") as file
         tanada.check(status.copy_to_host()[0])
     total = sums.copy_to_host().sum()
 
-    # %% The sums go to a file by gwrite; gclose publishes it.
+    # %% The sums are written to a file by gwrite; gclose publishes it.
     write_whole[1, threads](files.ref, url(result), sums, status)
     files.wait(30)
     tanada.check(status.copy_to_host()[0])
 
-    # %% Which way the bytes went.
+    # %% The paths that the bytes took.
     for file in files.files():
         print(f"{file.url}: {file.path.name.lower()}{', ' if file.reason else ''}{file.reason}")
     print(files.statistics())
 
-# %% Against NumPy.
+# %% Compare with NumPy.
 expected = numbers.astype(np.float64).sum()
 print(f"the kernels' sum is {total:.0f}, NumPy's {expected:.0f}")
 if "://" not in prefix:

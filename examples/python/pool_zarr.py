@@ -1,11 +1,12 @@
-"""Snapshots of a simulation as a zarr array in the memory pool, read back by xarray's way and without a copy.
+"""Stores snapshots of a simulation as a zarr array in the memory pool, and reads them back as
+xarray does and without a copy.
 
 usage: pool_zarr.py [tanada://HOST[:PORT]/NAMESPACE]
 
 Needs a pool (`tanada-poold` on this machine), zarr and fsspec.
 """
 
-# %% What it needs.
+# %% Requirements.
 import sys
 
 import fsspec
@@ -17,7 +18,8 @@ import tanada
 url = sys.argv[1] if len(sys.argv) > 1 else "tanada://localhost/example"
 steps, shape = 20, (256, 256)
 
-# %% A wave that spreads. Each snapshot is one chunk, so one object of the pool, published as a whole.
+# %% A wave that spreads. Each snapshot is one chunk, so one object of the pool, committed as a
+# whole.
 group = zarr.open_group(f"{url}/wave.zarr", mode="w", attributes={"medium": "vacuum"})
 field = group.create_array(
     "field", shape=(steps, *shape), chunks=(1, *shape), dtype="f4", compressors=None
@@ -27,11 +29,11 @@ radius = np.hypot(x, y)
 for step in range(steps):
     field[step] = np.cos(0.3 * (radius - 4 * step)) / (1 + radius) * (radius < 4 * step)
 
-# %% Anybody who knows fsspec reads it: zarr, xarray.open_zarr(url), Dask.
+# %% Any program that uses fsspec can read it: zarr, xarray.open_zarr(url), Dask.
 again = zarr.open_group(f"{url}/wave.zarr", mode="r")["field"]
 energy = [float((again[step].astype("f8") ** 2).sum()) for step in range(steps)]
 
-# %% On the pool's own node the bytes can be looked at where they lie.
+# %% On the pool's own node the bytes can be read in place.
 with tanada.pool.connect(url.replace("tanada://", "pool://")) as pool:
     print(f"bytes travel by {pool.connection().path.name.lower()}")
     with pool.open(f"wave.zarr/field/c/{steps - 1}/0/0") as last:
@@ -41,7 +43,7 @@ with tanada.pool.connect(url.replace("tanada://", "pool://")) as pool:
             print(error)
             snapshot = np.frombuffer(last.read(), "f4").reshape(shape)
 
-# %% Against NumPy.
+# %% Compare with NumPy.
 expected = np.cos(0.3 * (radius - 4 * (steps - 1))) / (1 + radius) * (radius < 4 * (steps - 1))
 assert np.array_equal(snapshot, expected.astype("f4")) and np.array_equal(
     again[steps - 1], snapshot

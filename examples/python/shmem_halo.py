@@ -1,22 +1,25 @@
-"""Heat in a rod, spread over the PEs, each part in its device's memory. usage: oshrun -n 2 python3 shmem_halo.py [STEPS]
+"""Heat in a rod, distributed over the PEs, each part in its device's memory.
+usage: oshrun -n 2 python3 shmem_halo.py [STEPS]
 
-Needs shmem4py, built with Tanada's oshcc. With CuPy and a GPU it computes there; without a GPU the same lines run with NumPy.
+Needs shmem4py, built with Tanada's oshcc. With CuPy and a GPU it computes there; without a GPU the
+same lines run with NumPy.
 """
 
-# %% OpenSHMEM with a device heap, then shmem4py, which takes part in it.
+# %% OpenSHMEM with a device heap, then shmem4py, which uses it.
 import sys
 
 import numpy as np
 
 import tanada.shmem as device
 
-device.init()  # the GPU that is current, else the one with this PE's number on its node
+device.init()  # the current GPU, else the one with this PE's number on its node
 from shmem4py import shmem  # noqa: E402
 
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 200
 me, count, size = shmem.my_pe(), shmem.n_pes(), 1000
 
-# %% Symmetric arrays: this PE's part, a cell of each neighbour at its ends, and a counter of what has come.
+# %% Symmetric arrays: this PE's part with a cell of each neighbour at its ends, and a counter of
+# the cells received.
 rod = device.array(np.zeros(size + 2))
 arrived = device.zeros(1, "u8")
 if device.kind() is device.Kind.CUDA:
@@ -33,13 +36,14 @@ else:
 if me == 0:
     print(f"device: {device_name}", file=sys.stderr)
 
-# %% Each step: tell the neighbours the cells at the ends, then compute. Both ends of the rod are kept at 1 and 0.
+# %% Each step: send the cells at the ends to the neighbours, then compute. Both ends of the rod are
+# kept at 1 and 0.
 came = device.signal(arrived)
 expected = 0
 if me == 0:
     cells[0] = 1
 for _step in range(steps):
-    wait()  # calls of the host are in no stream's order
+    wait()  # calls of the host are not ordered with any stream
     if me > 0:
         shmem.put_signal(rod[size + 1 :], rod[1:2], me - 1, came, 1, shmem.SIGNAL.ADD)
     if me < count - 1:
@@ -48,9 +52,9 @@ for _step in range(steps):
     shmem.signal_wait_until(came, shmem.CMP.GE, expected)
     cells[1:-1] += 0.25 * (cells[:-2] - 2 * cells[1:-1] + cells[2:])
     wait()
-    shmem.barrier_all()  # nobody's cells change while they are computed with
+    shmem.barrier_all()  # no PE's cells change while others compute with them
 
-# %% Against NumPy alone: every PE computes the whole rod.
+# %% Compare only with NumPy: every PE computes the whole rod.
 whole = np.zeros(size * count + 2)
 whole[0] = 1
 for _step in range(steps):

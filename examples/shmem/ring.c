@@ -3,7 +3,7 @@
 #include <shmem.h>
 #include <stdio.h>
 
-static long came; /* symmetric: the same variable in each PE, reached by put and get */
+static long came; /* symmetric: the same variable in each PE, accessed by put and get */
 static uint64_t signals;
 static long sum;
 

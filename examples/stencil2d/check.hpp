@@ -1,4 +1,4 @@
-// stencil2d/check.hpp: the same steps on the whole grid, by one processor.
+// examples/stencil2d/check.hpp: the same steps on the whole grid, by one processor.
 #pragma once
 
 #include <algorithm>

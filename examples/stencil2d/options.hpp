@@ -1,4 +1,4 @@
-// stencil2d/options.hpp: the command line.
+// examples/stencil2d/options.hpp: the command line.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@ namespace stencil2d {
 struct options {
   unsigned rows = 1024, columns = 1024;  // cells of each PE's tile
   unsigned steps = 100;
-  unsigned rounds = 1;              // each of so many steps; the fastest counts
+  unsigned rounds = 1;              // of this many steps each; the fastest counts
   std::string exchange = "kernel";  // host, stream or kernel
   bool check = false;
-  std::string plant;  // an error put in on purpose, for the test of the check
+  std::string plant;  // a deliberate error, for the test of the check
 };
 
-/// Returns false when the program should end now with `exit_code`: help was asked for or the line
-/// is wrong.
+/// Returns false if the program should end now with `exit_code`, after help or an invalid command
+/// line.
 bool parse_options(int count, char **words, options &result, int &exit_code);
 
 }  // namespace stencil2d

@@ -1,11 +1,11 @@
-// stencil2d/places.hpp: which tile of the grid is whose.
+// examples/stencil2d/places.hpp: the tile of each PE.
 #pragma once
 
 #include "tile.hpp"
 
 namespace stencil2d {
 
-/// PEs in rows, as near to a square as their number allows.
+/// PEs in rows, as close to a square as their number allows.
 struct places {
   int count, across, down;
 
@@ -23,7 +23,7 @@ struct places {
     return pe / across;
   }
 
-  /// -1: there is none.
+  /// -1: there is no neighbour.
   int neighbour(int pe, u32 d) const {
     u32 const place = d < 4 ? d : d + 1;  // the middle of three times three is the PE itself
     int const there_x = x(pe) + int(place % 3) - 1, there_y = y(pe) + int(place / 3) - 1;
@@ -33,7 +33,7 @@ struct places {
   }
 };
 
-/// What the grid holds at first, of its surroundings too: one cell off its edge on every side.
+/// The initial value of the grid, also one cell outside its edge on every side.
 inline double first_value(long row, long column) {
   u64 const mixed = (u64(row + 1) * 2654435761u) ^ (u64(column + 1) * 40503u * 65537u);
   return double(mixed % 100003) / 100003.0;

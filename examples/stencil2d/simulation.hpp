@@ -1,4 +1,4 @@
-// stencil2d/simulation.hpp: a PE's part of the run.
+// examples/stencil2d/simulation.hpp: a PE's part of the run.
 #pragma once
 
 #include <shmemx_on_stream.cuh>
@@ -27,7 +27,7 @@ class simulation {
     arrived_ = examples::host_symmetric<uint64_t>(direction_count);
   }
 
-  /// All PEs call it. Both fields hold what the grid holds at first.
+  /// Collective. Both fields hold the initial values of the grid.
   void begin() {
     std::vector<double> cells(tile_.shape.count());
     for (long i = -1; i <= long(wanted_.rows); i++)
@@ -105,7 +105,7 @@ class simulation {
     }
   }
 
-  // Edges go while the interior is computed; the signals are words of host memory.
+  // Edges are sent while the interior is computed; the signals are words of host memory.
   void step_by_host() {
     launch_boundary();
     boundary_done_.record();
@@ -121,7 +121,7 @@ class simulation {
         shmem_signal_wait_until(&arrived_[d], SHMEM_CMP_GE, u64(step_) + 1);
   }
 
-  // The host is ahead: all of it is queued.
+  // The host is ahead: everything is queued on the stream.
   void step_by_stream() {
     launch_boundary();
     for_edges([&](double *target, const double *source, std::size_t size, u32 from, int pe) {

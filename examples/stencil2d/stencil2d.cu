@@ -1,6 +1,6 @@
-// stencil2d: a nine-point stencil on a grid that PEs share, a GPU each. What neighbours need of one
-// another goes straight between the memories of their GPUs: put by the host, by a stream between
-// kernels, or by the kernels themselves.
+// stencil2d: a nine-point stencil on a grid shared by PEs with a GPU each. Edges move directly
+// between the memories of the GPUs. They are put by the host, by a stream between kernels, or by
+// the kernels themselves.
 #include <cstdio>
 
 #include "../common/pes.hpp"

@@ -1,10 +1,10 @@
-// stencil2d/step_kernel.hpp: the whole step in one kernel: blocks of the boundary wait for the
-// neighbours' edges, compute, deliver their own and signal; the others compute the interior
-// meanwhile.
+// examples/stencil2d/step_kernel.hpp: the whole step in one kernel. Blocks of the boundary wait for
+// the neighbours' edges, compute, store their own edges and signal. The other blocks compute the
+// interior meanwhile.
 //
-// Why nothing is overwritten too early: a PE delivers into the field that its neighbour read a step
-// ago, and only after the neighbour's signal for this step, which comes after all of its boundary
-// of that step.
+// Why nothing is overwritten too early: a PE stores into the field that its neighbour read in the
+// previous step. It does so only after the neighbour's signal for this step, which follows all of
+// its boundary of that step.
 #pragma once
 
 #include "../common/halo.hpp"
@@ -12,14 +12,14 @@
 
 namespace stencil2d {
 
-/// What the kernels of the PEs tell one another by. Symmetric device memory, zeros at first.
+/// The signals between kernels of the PEs, in symmetric device memory, initially zeros.
 struct mailbox {
-  uint64_t arrived[direction_count];  // from the neighbour in that direction: of the field of which
-                                      // step its edge is here
+  uint64_t arrived[direction_count];  // from the neighbour in that direction: the step of the field
+                                      // whose edge has arrived
 };
 
-/// In each neighbour's surroundings, whatever its memory is to us: where our value at (i, j) goes
-/// there.
+/// The position of this tile's value at (i, j) in each neighbour's surroundings, as mapped into
+/// this process.
 TND_DEVICE inline void deliver_cell(const tile &t, u32 step, u64 number, double value) {
   auto const c = t.shape.boundary_cell(number);
   double *const field = t.field(step + 1);
@@ -38,8 +38,8 @@ TND_DEVICE inline void deliver_cell(const tile &t, u32 step, u64 number, double 
   }
 }
 
-/// By the last block of the boundary: all edges are written, here, or there where stores reach. One
-/// thread a direction.
+/// Run by the last block of the boundary: all edges are written, here, or in the neighbours' memory
+/// where stores reach it. One thread for each direction.
 TND_DEVICE inline void tell_neighbour(const tile &t, mailbox *mail, u32 step, u32 d) {
   int const pe = t.neighbour(d);
   if (pe < 0)
@@ -56,7 +56,7 @@ TND_DEVICE inline void tell_neighbour(const tile &t, mailbox *mail, u32 step, u3
   }
 }
 
-/// Blocks below `boundary_blocks` do the boundary. `done`: device memory, 0 between kernels.
+/// Blocks below `boundary_blocks` compute the boundary. `done`: device memory, 0 between kernels.
 static TND_KERNEL TND_LAUNCH_BOUNDS(256, 4) void step_all(tile t, mailbox *mail, u32 *done,
                                                           u32 step, u32 boundary_blocks) {
   tanada::this_block const all;

@@ -1,9 +1,9 @@
-// stencil2d/tile.hpp: a PE's part of the grid, and the step that kernels do on it.
+// examples/stencil2d/tile.hpp: a PE's part of the grid, and the step that kernels apply to it.
 //
-// A field is one piece of symmetric device memory: the cells of the tile, row by row, and then what
-// surrounds them, as neighbours deliver it: a row to the north and to the south, a column to the
-// west and to the east, four corners. Each of these is contiguous, so that no neighbour ever has to
-// scatter. There are two fields: a step reads one and writes the other. At the edge of the whole
+// A field is one block of symmetric device memory: the cells of the tile, row by row, and then its
+// surroundings, as the neighbours deliver them: a row to the north and to the south, a column to
+// the west and to the east, and four corners. Each of these is contiguous, so that no neighbour has
+// to scatter. There are two fields: a step reads one and writes the other. At the edge of the whole
 // grid the surroundings never change.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace stencil2d {
 using tanada::u32;
 using tanada::u64;
 
-// Where a neighbour lies. Opposite ones add up to 7.
+// The direction of a neighbour. Opposite directions add up to 7.
 enum direction : u32 { north_west, north, north_east, west, east, south_west, south, south_east };
 inline constexpr u32 direction_count = 8;
 TND_HD inline u32 opposite(u32 d) {
@@ -40,9 +40,9 @@ struct layout {
   }  // doubles of a field
   TND_HD u64 boundary_count() const {
     return 2 * (u64(rows) + columns) - 4;
-  }  // cells that have a neighbour elsewhere
+  }  // cells next to another PE's cells
 
-  /// What the neighbour in direction `d` delivers.
+  /// The part that the neighbour in direction `d` delivers.
   TND_HD span ghosts(u32 d) const {
     u64 const rows_begin = cells() + 2 * u64(columns), corners = rows_begin + 2 * u64(rows);
     switch (d) {
@@ -57,7 +57,7 @@ struct layout {
     }
   }
 
-  /// Where a field keeps cell (i, j), from -1 on to one past the last.
+  /// The position of cell (i, j) in a field, from -1 to one past the last.
   TND_HD u64 at(long i, long j) const {
     bool const is_above = i < 0, is_below = i >= long(rows), is_left = j < 0,
                is_right = j >= long(columns);
@@ -81,7 +81,8 @@ struct layout {
   struct cell {
     u32 i, j;
   };
-  /// The boundary's cells by number: the first row, the last, the first column, the last.
+  /// The boundary's cells by number: the first row, the last row, the first column, the last
+  /// column.
   TND_HD cell boundary_cell(u64 number) const {
     if (number < columns)
       return {0, u32(number)};
@@ -94,8 +95,8 @@ struct layout {
   }
 };
 
-/// What the neighbour in direction `d` is to get of a field: where it begins, and how far its cells
-/// are apart.
+/// The part of a field that the neighbour in direction `d` gets: its beginning, and the distance of
+/// its cells.
 struct edge {
   u64 offset, stride, count;
 };
@@ -122,16 +123,17 @@ TND_DEVICE inline double new_value(const layout &l, const weights &w, const doub
          w.diagonal * (at(-1, -1) + at(-1, 1) + at(1, -1) + at(1, 1));
 }
 
-/// A tile as kernels see it; passed by value.
+/// A tile for kernels, passed by value.
 struct tile {
   layout shape;
   weights with;
   double *fields[2];                // symmetric
-  double *columns[2][2];            // of each field, packed: what goes west, and east; symmetric
+  double *columns[2][2];            // of each field, packed: the columns for the west and the east;
+                                    // symmetric
   int neighbours[direction_count];  // PEs; -1: the edge of the grid
 
-  // By a number that compilers do not know, without an index: the kernels' parameters would be
-  // copied to each thread's stack for it.
+  // Selected by a number unknown to compilers, without an index: otherwise the kernels' parameters
+  // would be copied to each thread's stack.
   TND_HD double *field(u32 step) const {
     return step % 2 == 0 ? fields[0] : fields[1];
   }
@@ -149,7 +151,7 @@ struct tile {
   }
 };
 
-/// What a row gives to a cell's new value: the cell in the cell's column, and the two beside it.
+/// A row's contribution to a cell's new value: the cell in the same column, and the two beside it.
 struct row_part {
   double middle, sides;
 };
@@ -157,13 +159,13 @@ TND_DEVICE inline row_part part_of(const double *cell) {
   return {cell[0], cell[-1] + cell[1]};
 }
 
-/// The cells that no neighbour has a part in, in pieces: as many columns as a block has threads, by
-/// so many rows. A thread walks down its column and keeps what two rows gave, so that a row is
-/// loaded once for the three that use it.
+/// The interior cells, in pieces: as many columns as a block has threads, and as many rows as
+/// given. A thread moves down its column and keeps the contributions of two rows, so that each row
+/// is loaded once for the three that use it.
 struct pieces {
   u32 across, down, rows;  // pieces beside and below one another; rows of one
 
-  static constexpr u32 rows_max = 16, few = 1024;  // pieces that a device wants to have
+  static constexpr u32 rows_max = 16, few = 1024;  // pieces for good use of a device
 
   TND_HD pieces(const layout &l, u32 threads) {
     u32 const inner = l.rows < 2 ? 0 : l.rows - 2;
@@ -198,7 +200,7 @@ TND_DEVICE inline void step_piece(const tile &t, const pieces &of, u32 step, u32
     above = here;
     here = below;
   };
-  constexpr u32 at_once = 4;  // loads of so many rows before the first is waited for
+  constexpr u32 at_once = 4;  // loads of this many rows before the first is waited for
   u32 i = begin;
   for (; i + at_once <= end; i += at_once) {
     row_part rows[at_once];
@@ -224,7 +226,7 @@ static TND_KERNEL void step_interior(tile t, u32 step) {
     step_piece(t, all, step, number);
 }
 
-/// Cell `number` of the boundary; the packed columns too.
+/// Cell `number` of the boundary, including the packed columns.
 TND_DEVICE inline double step_boundary_cell(const tile &t, u32 step, u64 number) {
   auto const cell = t.shape.boundary_cell(number);
   double const value = new_value(t.shape, t.with, t.field(step), cell.i, cell.j);
@@ -243,7 +245,7 @@ static TND_KERNEL void step_boundary(tile t, u32 step) {
     (void)step_boundary_cell(t, step, number);
 }
 
-/// What the neighbour in direction `d` gets of a field: contiguous.
+/// The contiguous part of a field that the neighbour in direction `d` gets.
 TND_HD inline const double *outgoing(const tile &t, u32 field, u32 d) {
   if (d == west)
     return t.column(field, 0);

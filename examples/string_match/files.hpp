@@ -1,5 +1,5 @@
-// string_match/files.hpp: what the kernels read and write: files of a store, or the same bytes in
-// memory for the program without gfile. One kernel serves both.
+// examples/string_match/files.hpp: the inputs and outputs of the kernels: files of a store, or the
+// same bytes in memory for the program without gfile. One kernel serves both.
 #pragma once
 
 #include "../common/outcome.hpp"
@@ -30,7 +30,7 @@ struct stored_file {
   }
 };
 
-/// Bytes that the host has put into device memory.
+/// Bytes that the host has copied into device memory.
 struct memory_file {
   u8 *bytes;
   u64 size_max;
@@ -57,7 +57,7 @@ struct sized_file {
   u64 size;
 };
 
-/// Everything a run works on, in device memory.
+/// The data of a run, in device memory.
 template <class File>
 struct job {
   sized_file<File> dictionary;
@@ -78,7 +78,7 @@ TND_DEVICE inline bool open_sized(const char *url, sized_file<stored_file> &open
   return examples::succeeded(found.status, outcome);
 }
 
-/// One thread: open the dictionary, the texts that the list names, a URL a line, and the file for
+/// One thread: opens the dictionary, the texts in the list (a URL on each line), and the file for
 /// the counts.
 static TND_KERNEL void open_files(examples::device_url dictionary, examples::device_url list,
                                   examples::device_url counts, u64 text_limit,
@@ -108,7 +108,7 @@ static TND_KERNEL void open_files(examples::device_url dictionary, examples::dev
       sized_file<stored_file> &text = opened->texts[opened->text_count];
       if (!open_sized(names + first, text, text_limit, outcome))
         return;
-      // All of it is wanted soon: on its way to the host tier while the words are looked for.
+      // All of it is needed soon, so it is read into the host tier while the words are searched.
       if (!examples::succeeded(tanada::gprefetch(text.file.fd, 0, text.size), outcome))
         return;
       opened->text_count++;
@@ -119,7 +119,7 @@ static TND_KERNEL void open_files(examples::device_url dictionary, examples::dev
   examples::succeeded(tanada::gopen(counts.text, flags, &opened->counts.fd), outcome);
 }
 
-/// One thread: publish the counts and close everything.
+/// One thread: publishes the counts and closes everything.
 static TND_KERNEL void close_files(job<stored_file> *opened, int *outcome) {
   examples::succeeded(tanada::gclose(opened->counts.fd), outcome);
   examples::succeeded(tanada::gclose(opened->dictionary.file.fd), outcome);

@@ -1,13 +1,13 @@
-// string_match/match.hpp: how often each word of a dictionary is contained in the texts, one thread
-// a word.
+// examples/string_match/match.hpp: counts how often each word of a dictionary occurs in the texts,
+// one thread for each word.
 //
 // A word is counted as a run of bytes: case matters, occurrences may overlap, and "the" is
 // contained in "other".
 //
-// A block holds block_size words next to one another in the dictionary. It stages a chunk of text
-// in shared memory, and its threads together note the places where some word of the block could
-// begin: those whose first four bytes lie between the block's lowest and highest. In a sorted
-// dictionary they are few. Each thread then tries its word there.
+// A block holds block_size consecutive words of the dictionary. It stages a chunk of text in shared
+// memory, and its threads together record the positions where some word of the block could begin.
+// There the first four bytes are between the block's lowest and highest. In a sorted dictionary
+// such positions are few. Each thread then compares its word there.
 #pragma once
 
 #include "files.hpp"
@@ -15,8 +15,8 @@
 namespace string_match {
 
 inline constexpr u32 block_size = 256;
-// Bytes of text staged at a time, besides the overlap: what the shared memory of a GPU holds; more
-// where that is no limit.
+// Bytes of text staged at a time, in addition to the overlap: what the shared memory of a GPU
+// holds, or more where that is no limit.
 inline constexpr u32 chunk_size = examples::on_gpu ? 12288 : 49152;
 inline constexpr u32 overlap_size = 32;  // a word that begins in a chunk ends in it
 
@@ -29,8 +29,8 @@ struct dictionary_chunk {
 };
 using block_counts = u32[block_size];
 
-/// One block: where the words begin. Stops after word_limit words; *word_count is how many there
-/// are.
+/// One block: finds where the words begin. Stops after word_limit words and sets *word_count to
+/// their number.
 template <class File>
 TND_KERNEL void index_words(const job<File> *work, u64 *word_starts, u64 word_limit,
                             u64 *word_count, int *outcome) {
@@ -72,15 +72,15 @@ TND_KERNEL void index_words(const job<File> *work, u64 *word_starts, u64 word_li
     *word_count = total < word_limit ? total : word_limit;
 }
 
-/// A thread's word. Its first four bytes are a number, the first byte the highest, with `mask` for
-/// those it has.
+/// A thread's word. Its first four bytes are a number, first byte highest, with `mask` for the
+/// bytes that exist.
 struct word {
   u8 bytes[overlap_size];
   u32 size, key, mask;
 };
 
-/// The word at the start of `bytes`, of which `size` are there. Longer than word_size_max: none,
-/// and range.
+/// The word at the start of `bytes`, of which `size` are available. A word longer than
+/// word_size_max is an error: range.
 TND_DEVICE inline word take_word(const u8 *bytes, u64 size, int *outcome) {
   word result{};
   while (result.size < size && result.size < overlap_size && !is_line_end(bytes[result.size])) {
@@ -105,8 +105,8 @@ struct match_storage {
   u32 place_count;
 };
 
-/// The word of each thread of the block, the first of which has word `first`. The block reads them
-/// in one piece; each thread for itself where blank lines pull them too far apart.
+/// The word of each thread of the block, whose first thread has word `first`. The block reads the
+/// words together. If blank lines pull them too far apart, each thread reads its own.
 template <class File>
 TND_DEVICE word read_words(match_storage &s, const sized_file<File> &dictionary,
                            const u64 *word_starts, u64 first, u64 word_count, int *outcome) {
@@ -137,7 +137,7 @@ TND_DEVICE inline u32 key_at(const u8 *text) {
   return u32(text[0]) << 24 | u32(text[1]) << 16 | u32(text[2]) << 8 | u32(text[3]);
 }
 
-/// The least and greatest key with which some word of the block could begin.
+/// The smallest and largest key with which some word of the block could begin.
 struct key_range {
   u32 lowest, highest;
 };
@@ -161,8 +161,7 @@ TND_DEVICE inline bool begins_at(const word &mine, const u8 *text) {
   return true;
 }
 
-/// Occurrences of the thread's word that begin in the first `position_count` bytes staged, of
-/// `staged` there are.
+/// Occurrences of the thread's word that begin in the first `position_count` of the `staged` bytes.
 TND_DEVICE inline u32 count_in_chunk(match_storage &s, const word &mine, key_range range,
                                      u32 position_count, u32 staged) {
   tanada::this_block const all;
@@ -193,7 +192,8 @@ TND_DEVICE inline void format_line(u8 *line, const word &mine, u32 count) {
   } while (count != 0);
 }
 
-/// One thread a word; block_size threads a block. Thread w writes line w of the counts.
+/// One thread for each word, block_size threads in each block. Thread w writes line w of the
+/// counts.
 template <class File>
 TND_KERNEL void match_words(const job<File> *work, const u64 *word_starts, u64 word_count,
                             int *outcome) {

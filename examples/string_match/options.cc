@@ -39,7 +39,7 @@ bool parse_options(int count, char **words, uint64_t default_text_limit, options
 
 namespace {
 
-// Words of the dictionary in an order that a linear congruence gives, ten a line.
+// Words of the dictionary in the order of a linear congruence, ten on a line.
 void generate_text(const std::string &dictionary, const std::string &path) {
   std::ifstream source(dictionary);
   std::vector<std::string> words;

@@ -1,5 +1,5 @@
-// string_match: the paper's experiment of section 4.3. A dictionary, a list of texts and the texts
-// are read inside kernels; for every word a thread counts how often the texts contain it, and
+// string_match: the experiment in section 4.3 of the paper. A dictionary, a list of texts and the
+// texts are read inside kernels. For every word a thread counts how often the texts contain it, and
 // writes its line of the result.
 #include <fcntl.h>
 #include <unistd.h>
@@ -18,14 +18,15 @@ namespace string_match {
 namespace {
 
 constexpr u64 default_text_limit =
-    examples::on_gpu ? 0 : 256 * 1024;  // the host executor takes a second, not half a minute
+    examples::on_gpu ? 0 : 256 * 1024;  // keeps the host executor's time at a second instead of
+                                        // half a minute
 
 struct phase {
   const char *what;
   double seconds;
 };
 
-/// What a run tells.
+/// The results of a run.
 struct result {
   u64 word_count = 0, text_size = 0;
   std::vector<phase> phases;
@@ -81,8 +82,8 @@ void write_local(const std::string &path, const std::string &bytes) {
     throw std::runtime_error("cannot write " + path);
 }
 
-/// Index the dictionary and match, whatever the files are. The words' starts and number stay on the
-/// device and here.
+/// Indexes the dictionary and counts, for any kind of files. The words' starts and number stay on
+/// the device and here.
 template <class File>
 void run_kernels(const job<File> *work, u64 dictionary_size, u64 word_limit,
                  examples::kernel_outcome &outcome, result &told) {
@@ -107,7 +108,7 @@ u64 or_all(u64 limit) {
   return limit != 0 ? limit : ~0ull;
 }
 
-// The names by which kernels open the inputs; with a store they are copied there.
+// The names by which kernels open the inputs; with a store, the inputs are copied there.
 struct placed_inputs {
   std::string dictionary, list, counts;
 };
@@ -167,11 +168,10 @@ examples::device_array<u8> to_device(const std::vector<u8> &bytes) {
   return examples::device_array<u8>(bytes);
 }
 
-// What a program without gfile does: whole files by read(2), a copy to the device, a copy back,
-// write(2).
+// The program without gfile: whole files by read(2), a copy to the device, a copy back, write(2).
 result run_without_gfile(const options &wanted) {
   result told;
-  examples::gfile_session session;  // only for its wait: no file goes through it
+  examples::gfile_session session;  // only to wait: no file goes through it
   examples::print_device();
   std::vector<u8> dictionary;
   std::vector<std::vector<u8>> texts;

@@ -1,5 +1,5 @@
-// string_match/verify.hpp: the same counts, made another way: every run of a text that is as long
-// as some word is looked up in a hash table of the words.
+// examples/string_match/verify.hpp: the same counts by another algorithm: every substring of a text
+// that is as long as some word is looked up in a hash table of the words.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace string_match {
 std::string reference_lines(const std::string &dictionary, const std::vector<std::string> &texts,
                             std::size_t word_limit);
 
-/// Empty if they are equal; else what the first difference is.
+/// Empty if both are equal, and otherwise the first difference.
 std::string first_difference(const std::string &expected, const std::string &written);
 
 }  // namespace string_match

@@ -1,5 +1,5 @@
-// examples/twice/twice.cu: doubles the first 4096 numbers of a file in place. It uses only what is
-// installed.
+// examples/twice/twice.cu: doubles the first 4096 numbers of a file in place. It uses only
+// installed files.
 #include <tanada/device/gfile.cuh>
 #include <tanada/gfile.h>
 
@@ -40,7 +40,7 @@ int main(int count, char **words) {
   if (code == TND_OK) {
     simt::launch({4}, {64}, twice, file);  // 4 blocks of 64 threads
     code = ghandle();
-    // A call that fails in a kernel returns a status there; the first of them is kept for the host.
+    // A call that fails in a kernel returns a status there; the first one is kept for the host.
     tnd_gfile_fault fault = TND_GFILE_FAULT_INIT;
     if (code == TND_OK)
       code = tnd_gfile_get_fault(tnd_gfile_default(), &fault);

@@ -12,54 +12,53 @@ TND_EXTERN_C_BEGIN
 /** One instance: its tiers, its open files and the threads that serve its kernels. */
 typedef struct tnd_gfile tnd_gfile;
 
-/** What kernels get by value (tanada/device/gfile.cuh: tanada::gfile_ref). */
+/** Handle that is passed to kernels by value (tanada/device/gfile.cuh: tanada::gfile_ref). */
 typedef struct tnd_gfile_ref {
   void *state;         /**< device memory; opaque */
-  uint64_t timeout_ns; /**< limit of each device call, relative; TND_NO_DEADLINE waits for ever */
+  uint64_t timeout_ns; /**< timeout of each device call; TND_NO_DEADLINE: unlimited */
 } tnd_gfile_ref;
 
 typedef enum tnd_gfile_replacement {
-  TND_GFILE_FIFO = 0, /**< the paper's */
+  TND_GFILE_FIFO = 0, /**< the paper's policy */
   TND_GFILE_LRU = 1,
   TND_GFILE_CLOCK = 2
 } tnd_gfile_replacement;
 
-/** Whether stores may place bytes in device memory themselves (the paper's section 3.4). */
+/** Whether stores may write directly to device memory (section 3.4 of the paper). */
 typedef enum tnd_gfile_direct {
-  TND_GFILE_DIRECT_AUTO = 0, /**< where no processor copies: GPUDirect Storage with its driver */
+  TND_GFILE_DIRECT_AUTO = 0, /**< if no processor copies: GPUDirect Storage with its driver */
   TND_GFILE_DIRECT_ON =
-      1, /**< wherever a store can, cuFile's compatibility mode and the host executor too */
+      1, /**< if a store can, including cuFile's compatibility mode and the host executor */
   TND_GFILE_DIRECT_OFF = 2
 } tnd_gfile_direct;
 
-/** Whether kernels may read the pages of memory-backed files (tmpfs, hugetlbfs, memfd) where they
- * are. */
+/** Whether kernels may read the pages of memory-backed files (tmpfs, hugetlbfs, memfd) in place. */
 typedef enum tnd_gfile_mapping {
   TND_GFILE_MAPPING_AUTO =
-      0, /**< on a GPU; on the host executor files that are sealed against shrinking */
+      0, /**< on a GPU; on the host executor only files that are sealed against shrinking */
   TND_GFILE_MAPPING_OFF = 1
 } tnd_gfile_mapping;
 
 typedef enum tnd_gfile_device {
   TND_GFILE_DEVICE_AUTO =
-      0, /**< by the program's kernels and the GPUs there are: see tnd_gfile_register_module */
+      0, /**< chosen from the program's kernels and GPUs: see tnd_gfile_register_module */
   TND_GFILE_DEVICE_HOST = 1, /**< the host executor */
   TND_GFILE_DEVICE_CUDA = 2  /**< a GPU, or fail */
 } tnd_gfile_device;
 
 /**
- * Settings. Start from TND_GFILE_CONFIG_INIT. A variable of the environment, where it is set, wins
- * over the field: sizes as 4096, 64KiB, 2MiB, 8GiB; times as 10us, 250ms, 5s, none.
+ * Settings. Start from TND_GFILE_CONFIG_INIT. An environment variable that is set overrides its
+ * field. Sizes are written as 4096, 64KiB, 2MiB, 8GiB; times as 10us, 250ms, 5s, none.
  */
 typedef struct tnd_gfile_config {
   uint32_t struct_size;      /**< sizeof(tnd_gfile_config) */
   uint32_t page_size;        /**< bytes; a power of two, 4 KiB to 2 MiB; TND_GFILE_PAGE_SIZE */
-  uint64_t device_tier_size; /**< bytes; one page at least; TND_GFILE_DEVICE_TIER_SIZE */
-  uint64_t host_tier_size;   /**< bytes; one page at least; TND_GFILE_HOST_TIER_SIZE */
+  uint64_t device_tier_size; /**< bytes; at least one page; TND_GFILE_DEVICE_TIER_SIZE */
+  uint64_t host_tier_size;   /**< bytes; at least one page; TND_GFILE_HOST_TIER_SIZE */
   uint32_t replacement;      /**< tnd_gfile_replacement; TND_GFILE_REPLACEMENT=fifo|lru|clock */
   uint32_t
       service_threads; /**< 1 to 64; 0: chosen from the processors; TND_GFILE_SERVICE_THREADS */
-  uint64_t timeout_ns; /**< limit of each device call and of gfinalize's flush; TND_GFILE_TIMEOUT */
+  uint64_t timeout_ns; /**< timeout of device calls and of gfinalize's flush; TND_GFILE_TIMEOUT */
   uint32_t file_count_max;     /**< files open or remembered at a time, 1 to 16384;
                                   TND_GFILE_FILE_COUNT_MAX */
   uint32_t device;             /**< tnd_gfile_device; TND_GFILE_DEVICE=auto|host|cuda */
@@ -71,7 +70,7 @@ typedef struct tnd_gfile_config {
                                   TND_GFILE_DIRECT_WINDOW_SIZE */
   uint64_t mapping_size_max;   /**< bytes of files mapped at a time; 0: half of the memory;
                                   TND_GFILE_MAPPING_SIZE_MAX */
-  uint64_t wait_timeout_ns;    /**< limit of ghandle(); TND_NO_DEADLINE waits for ever;
+  uint64_t wait_timeout_ns;    /**< timeout of ghandle(); TND_NO_DEADLINE: unlimited;
                                   TND_GFILE_WAIT_TIMEOUT */
 } tnd_gfile_config;
 
@@ -95,44 +94,44 @@ typedef struct tnd_gfile_config {
 
 #define TND_GFILE_LATENCY_BUCKETS 32
 
-/** Counters of an instance; each only grows. */
+/** Counters of an instance; they never decrease. */
 typedef struct tnd_gfile_statistics {
-  uint32_t struct_size; /**< in: sizeof(tnd_gfile_statistics) */
-  uint32_t is_cuda;     /**< 1: kernels run on a GPU; 0: on the host executor */
-  uint64_t device_hits; /**< pages found in the device tier */
-  uint64_t host_hits;   /**< pages kernels copied from the host tier with no CPU in the path */
-  uint64_t misses;      /**< pages asked for by RPC */
-  uint64_t uncached_transfers; /**< pages that passed the device tier by because every frame was in
+  uint32_t struct_size;        /**< in: sizeof(tnd_gfile_statistics) */
+  uint32_t is_cuda;            /**< 1: kernels run on a GPU; 0: on the host executor */
+  uint64_t device_hits;        /**< pages found in the device tier */
+  uint64_t host_hits;          /**< pages that kernels copied from the host tier without the CPU */
+  uint64_t misses;             /**< pages requested by RPC */
+  uint64_t uncached_transfers; /**< pages that bypassed the device tier because every frame was in
                                   use */
   uint64_t store_reads;        /**< read operations sent to stores */
   uint64_t store_read_size;    /**< bytes */
   uint64_t store_writes;       /**< write operations sent to stores */
   uint64_t store_write_size;   /**< bytes */
-  uint64_t requests;           /**< requests from kernels served */
-  uint64_t evictions;          /**< pages dropped from the host tier to make room */
-  uint64_t write_errors;       /**< write-backs that failed for good */
-  uint64_t mapped_copies;    /**< pages kernels copied from a mapped file with no CPU in the path */
-  uint64_t direct_copies;    /**< pages that a store placed in device memory itself */
-  uint64_t device_evictions; /**< pages dropped from the device tier to make room */
-  uint64_t read_size;        /**< bytes that gread has given */
-  uint64_t write_size;       /**< bytes that gwrite has taken */
+  uint64_t requests;           /**< requests from kernels that were served */
+  uint64_t evictions;          /**< pages evicted from the host tier */
+  uint64_t write_errors;       /**< write-backs that failed */
+  uint64_t mapped_copies;      /**< pages that kernels copied from a mapped file without the CPU */
+  uint64_t direct_copies;      /**< pages that a store wrote directly to device memory */
+  uint64_t device_evictions;   /**< pages evicted from the device tier */
+  uint64_t read_size;          /**< bytes that gread has returned */
+  uint64_t write_size;         /**< bytes that gwrite has accepted */
   uint64_t rpc_latency[TND_GFILE_LATENCY_BUCKETS]; /**< [i]: misses answered after 2^i to 2^(i+1)
-                                                      ns, as kernels see it */
+                                                      ns, as measured by kernels */
 } tnd_gfile_statistics;
 
 #define TND_GFILE_STATISTICS_INIT \
   {sizeof(tnd_gfile_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}}
 
-/** How bytes of a file that are in no tier reach the device. */
+/** The path to the device for bytes of a file that are in no tier. */
 typedef enum tnd_gfile_path {
   TND_GFILE_PATH_STAGED = 0, /**< store to host tier; kernels copy from there */
   TND_GFILE_PATH_MAPPED = 1, /**< kernels read the file's own pages in host memory */
-  TND_GFILE_PATH_DIRECT = 2, /**< the store places them in device memory; no processor copies */
+  TND_GFILE_PATH_DIRECT = 2, /**< the store writes them to device memory; no processor copies */
   TND_GFILE_PATH_DIRECT_COMPATIBLE =
-      3 /**< the same calls, but a processor copies (cuFile's compatibility mode) */
+      3 /**< the same, but a processor copies (cuFile's compatibility mode) */
 } tnd_gfile_path;
 
-/** A file that is open, or remembered for its cached pages. */
+/** A file that is open, or remembered because of its cached pages. */
 typedef struct tnd_gfile_file {
   uint32_t struct_size; /**< sizeof(tnd_gfile_file) of the library that filled it */
   uint32_t path;        /**< tnd_gfile_path */
@@ -143,23 +142,23 @@ typedef struct tnd_gfile_file {
       misses;                     /**< pages, as in tnd_gfile_statistics */
   uint64_t read_size, write_size; /**< bytes, as in tnd_gfile_statistics */
   char url[1024];
-  char reason[256]; /**< why not a better path, one line; empty for the best there is */
+  char reason[256]; /**< one line: why no better path is used; empty for the best one */
 } tnd_gfile_file;
 
-/** The first call of a kernel that failed. */
+/** The first device call that failed. */
 typedef struct tnd_gfile_fault {
   uint32_t struct_size; /**< in: sizeof(tnd_gfile_fault) */
   tnd_status status;    /**< TND_OK: no call has failed yet */
   uint32_t site;        /**< tnd_gfile_site */
   uint32_t thread;      /**< rank in its block */
   uint64_t block;       /**< rank in its grid */
-  uint64_t words[2];    /**< fd and offset, where the call has them */
-  char url[1024];       /**< of the file; empty where the descriptor was not open */
+  uint64_t words[2];    /**< fd and offset, if the call has them */
+  char url[1024];       /**< of the file; empty if the descriptor was not open */
 } tnd_gfile_fault;
 
 #define TND_GFILE_FAULT_INIT {sizeof(tnd_gfile_fault), 0, 0, 0, 0, {0, 0}, {0}}
 
-/** Which device call a fault came from. */
+/** The device call that failed. */
 typedef enum tnd_gfile_site {
   TND_GFILE_SITE_NONE = 0,
   TND_GFILE_SITE_OPEN = 1,
@@ -175,114 +174,138 @@ typedef enum tnd_gfile_site {
 } tnd_gfile_site;
 
 /**
- * Make an instance: allocate its tiers and start its service threads. Stores are opened at first
+ * Create an instance: allocate its tiers and start its service threads. Stores are opened at first
  * use.
  *
  * @param config [in]  NULL: TND_GFILE_CONFIG_INIT and the environment.
- * @param gfile  [out] the instance; the caller destroys it.
+ * @param gfile  [out] the instance. Ownership: the caller destroys it.
  *
- * @return TND_OK          ready.
- * @return -EINVAL         a field or a variable is out of its range; tnd_last_message() names it.
- * @return -ENOMEM         a tier does not fit; the message gives the bytes.
- * @return -EAGAIN         a thread cannot be started; the message says which.
- * @return -ENODEV, -TND_ENOPLUGIN  there is no GPU, and one was demanded or all kernels of the
- * program are for one; the message has the driver's words. Thread safety: any thread.
+ * @return TND_OK   the instance is ready.
+ * @return -EINVAL  a field or a variable is out of its range; tnd_last_message() names it.
+ * @return -ENOMEM  a tier does not fit; the message contains its size.
+ * @return -EAGAIN  a thread cannot be started; the message names it.
+ * @return -ENODEV, -TND_ENOPLUGIN  there is no GPU, and `config` requires one or all kernels of the
+ *         program are for one. The message contains the driver's error.
+ *
+ * Thread safety: any thread.
  */
 TND_API TND_NODISCARD tnd_status tnd_gfile_create(const tnd_gfile_config *config,
                                                   tnd_gfile **gfile) TND_NOEXCEPT;
 
 /**
- * What kernels need: pass it by value. Valid until tnd_gfile_destroy(). `state` is NULL if gfile is
- * NULL.
+ * The reference to pass to kernels, by value. Valid until tnd_gfile_destroy(). `state` is NULL if
+ * gfile is NULL.
  */
 TND_API tnd_gfile_ref tnd_gfile_get_ref(const tnd_gfile *gfile) TND_NOEXCEPT;
 
 /**
  * Wait for the kernels launched so far in this process on the instance's device.
  *
- * @param timeout_ns relative; TND_NO_DEADLINE waits for ever.
+ * @param timeout_ns relative; TND_NO_DEADLINE: unlimited.
  *
- * @return TND_OK       they finished, and no write-back has failed unreported. Statuses of device
- * calls are the kernels' own: if one failed since the last wait, tnd_last_message() names the call,
- * the file and the status.
- * @return -ETIMEDOUT   they still run; nothing changed.
- * @return -EINVAL      a simt::launch() was refused by the driver; the message says why; returned
- * once.
- * @return -TND_EDEVICE a kernel trapped or the device is lost; the message has the driver's words.
- * @return otherwise    the first write-back error that no gfsync or gclose has returned; returned
- * once. Thread safety: any thread.
+ * @return TND_OK       the kernels have finished, and no write-back has failed unreported. Device
+ *         calls return their statuses in the kernel. After the first failed call of the instance,
+ *         one wait stores that call, its file and its status for tnd_last_message().
+ * @return -ETIMEDOUT   kernels are still running; nothing changed.
+ * @return -EINVAL      the driver refused a simt::launch(); the message contains its reason.
+ *         Returned once.
+ * @return -TND_EDEVICE a kernel trapped or the device is lost; the message contains the driver's
+ *         error.
+ * @return otherwise    the first write-back error that no gfsync or gclose has returned. Returned
+ *         once.
+ *
+ * Thread safety: any thread.
  */
 TND_API TND_NODISCARD tnd_status tnd_gfile_wait(tnd_gfile *gfile, uint64_t timeout_ns) TND_NOEXCEPT;
 
 /**
- * Wait for the kernels, write back what is dirty, close every file, stop the threads and free the
+ * Wait for the kernels, write back all dirty pages, close every file, stop the threads and free the
  * tiers.
  *
- * Files that kernels left open are published as gclose does. NULL is ok and does nothing.
- * A process that calls exit() or returns from main() before this writes back what gwrite took,
- * within 10 s; what is not written by then is logged. _exit(), abort() and fatal signals lose it
- * without a word.
+ * Files that kernels left open are published as by gclose. NULL is a no-op and returns TND_OK.
  *
- * @return TND_OK      everything reached its store.
- * @return -ETIMEDOUT  kernels or a store did not finish within the configured timeout, and no
- * write-back error is known.
+ * A process that calls exit() or returns from main() without this call writes back the data of
+ * gwrite within 10 s; data that are not written by then are logged. _exit(), abort() and fatal
+ * signals lose the data without a log line.
+ *
+ * @return TND_OK        all data reached their stores.
+ * @return -ETIMEDOUT    kernels or a store did not finish within the configured timeout, and no
+ *         write-back error is known.
  * @return -TND_EDEVICE  the device is lost.
- * @return otherwise   a write-back error not returned before; the message says if something did not
- * finish besides. Of what did not finish, memory that a kernel or a store may still touch is kept
- * until the process ends. Ownership: `gfile` is invalid whatever the status.
+ * @return otherwise     a write-back error that was not returned before. If kernels or a store did
+ *         not finish either, the message reports that.
+ *
+ * If kernels or a store did not finish, memory that they may still access is kept until the process
+ * ends. Ownership: `gfile` is invalid afterwards, whatever the status.
  */
 TND_API TND_NODISCARD tnd_status tnd_gfile_destroy(tnd_gfile *gfile) TND_NOEXCEPT;
 
 /**
- * Read the counters; kernels may be running. A smaller struct_size, of an older library, gets what
- * fits. -EINVAL: struct_size is smaller than any library's. Any thread.
+ * Read the counters; kernels may be running. With a smaller struct_size, of an older library, the
+ * fields that fit are written.
+ *
+ * @return TND_OK, or -EINVAL: NULL, or struct_size is smaller than in any library.
+ *
+ * Thread safety: any thread.
  */
 TND_API TND_NODISCARD tnd_status
 tnd_gfile_get_statistics(tnd_gfile *gfile, tnd_gfile_statistics *statistics) TND_NOEXCEPT;
 
 /**
- * Tell of each file how its bytes travel; kernels may be running.
+ * Report the path and the counters of each file; kernels may be running.
  *
- * @param files [out]    the first `capacity` files; NULL with capacity 0 asks for the count alone.
- * @param count [out]    how many there are, also when that is more than `capacity`.
+ * @param files [out]    the first `capacity` files; NULL with capacity 0 returns only the count.
+ * @param count [out]    the number of files, even if it exceeds `capacity`.
  *
- * @return TND_OK, or -EINVAL for a NULL that must not be. Thread safety: any thread.
+ * @return TND_OK, or -EINVAL: an argument is NULL that must not be.
+ *
+ * Thread safety: any thread.
  */
 TND_API TND_NODISCARD tnd_status tnd_gfile_get_files(tnd_gfile *gfile, tnd_gfile_file *files,
                                                      uint32_t capacity,
                                                      uint32_t *count) TND_NOEXCEPT;
 
 /**
- * Write what the service threads of all instances do from now on as a Chrome trace, for
- * chrome://tracing or Perfetto. The variable TND_GFILE_TRACE does the same from the first
- * tnd_gfile_create() to the end of the process.
+ * Start a Chrome trace of the service threads of all instances, for chrome://tracing or Perfetto.
+ * The variable TND_GFILE_TRACE does the same from the first tnd_gfile_create() to the end of the
+ * process.
  *
- * @param path a file, made anew; "%p" in it becomes the process's id.
+ * @param path a file, which is overwritten; "%p" in it is replaced by the process id.
  *
- * @return TND_OK, -EBUSY when a trace is being written already, -EINVAL for NULL, or what open(2)
- * says. Thread safety: any thread.
+ * @return TND_OK, -EBUSY: a trace is already being written, -EINVAL: NULL, or the error of open(2).
+ *
+ * Thread safety: any thread.
  */
 TND_API TND_NODISCARD tnd_status tnd_gfile_trace_start(const char *path) TND_NOEXCEPT;
 
-/** End the trace's file. -TND_ESTATE: none is being written; -EIO: not all of it could be. Any
- * thread. */
+/**
+ * End the trace and close its file.
+ *
+ * @return TND_OK, -TND_ESTATE: no trace is being written, or -EIO: the file is incomplete.
+ *
+ * Thread safety: any thread.
+ */
 TND_API TND_NODISCARD tnd_status tnd_gfile_trace_stop(void) TND_NOEXCEPT;
 
 /**
- * Read the first fault; kernels may be running. A smaller struct_size, of an older library, gets
- * what fits. -EINVAL: struct_size is smaller than any library's. Any thread.
+ * Read the first fault; kernels may be running. With a smaller struct_size, of an older library,
+ * the fields that fit are written.
+ *
+ * @return TND_OK, or -EINVAL: NULL, or struct_size is smaller than in any library.
+ *
+ * Thread safety: any thread.
  */
 TND_API TND_NODISCARD tnd_status tnd_gfile_get_fault(tnd_gfile *gfile,
                                                      tnd_gfile_fault *fault) TND_NOEXCEPT;
 
 /**
- * The paper's three calls, on one instance for the whole process, which the forms of the device
- * calls without a gfile_ref use. ginitialize fails with -EBUSY when it is initialised already;
- * ghandle and gfinalize fail with -TND_ESTATE when it is not.
+ * The paper's three calls, on one instance for the whole process. The forms of the device calls
+ * without a gfile_ref use this instance. ginitialize returns -EBUSY if the instance already exists;
+ * ghandle and gfinalize return -TND_ESTATE if it does not.
  *
- * ghandle is called after kernels were launched: it waits for all launched before it, for
- * wait_timeout_ns of the configuration at most (an hour by default), and returns what
- * tnd_gfile_wait() does. After -ETIMEDOUT it may be called again.
+ * ghandle waits for all kernels launched before it, at most wait_timeout_ns of the configuration
+ * (an hour by default), and returns the statuses of tnd_gfile_wait(). After -ETIMEDOUT it may be
+ * called again.
  */
 TND_API TND_NODISCARD tnd_status ginitialize(const tnd_gfile_config *config) TND_NOEXCEPT;
 TND_API TND_NODISCARD tnd_status ghandle(void) TND_NOEXCEPT;
@@ -292,21 +315,23 @@ TND_API TND_NODISCARD tnd_status gfinalize(void) TND_NOEXCEPT;
 TND_API tnd_gfile *tnd_gfile_default(void) TND_NOEXCEPT;
 
 /**
- * For code that holds kernels; tanada/device/gfile.cuh calls it for every translation unit that
- * includes it.
+ * Register a module, that is, code that contains kernels. tanada/device/gfile.cuh calls this for
+ * every translation unit that includes it.
  *
- * TND_GFILE_DEVICE_AUTO looks at what is registered. With modules of the host executor only it
- * takes the host executor. With modules for a GPU only it takes a GPU or fails, since the host
- * executor cannot run them. Otherwise (both kinds, or none, as with NVRTC and Python) it takes a
- * GPU when there is one, else the host executor.
+ * TND_GFILE_DEVICE_AUTO depends on the registered modules. If all of them are for the host
+ * executor, it selects the host executor. If all are for a GPU, it selects a GPU or fails, since
+ * the host executor cannot run them. Otherwise (both kinds, or none, as with NVRTC and Python) it
+ * selects a GPU if there is one, else the host executor.
  *
  * @param is_cuda 1: kernels for a GPU; 0: for the host executor.
  * @param update  called with the reference of the process's instance whenever that changes (state
- * NULL after gfinalize), if the instance is on a device of this kind; NULL: nothing to update. Must
- * not throw.
+ *        NULL after gfinalize), if the instance is on a device of this kind. NULL: nothing to
+ *        update. Must not throw.
  *
- * @return TND_OK, -EINVAL for another is_cuda, -ENOMEM past 1024 registrations, or what `update`
- * returned. Thread safety: any thread. Registered for the life of the process.
+ * @return TND_OK, -EINVAL: another is_cuda, -ENOMEM: 1024 modules are already registered, or the
+ *         status of `update`. The registration lasts for the life of the process.
+ *
+ * Thread safety: any thread.
  */
 typedef tnd_status (*tnd_gfile_module_update)(const tnd_gfile_ref *ref);
 TND_API tnd_status tnd_gfile_register_module(int is_cuda,

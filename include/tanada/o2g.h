@@ -1,12 +1,12 @@
-/* tanada/o2g.h: receive queues of MPI over a program's own connected sockets. C11 and C++20.
+/* tanada/o2g.h: MPI receive queues over a program's own connected sockets. C11 and C++20.
  *
- * The paper: Matsuda, Ishikawa, Kudoh, Tezuka, "The Design and Implementation of Kernel API for MPI
- * Communication Model", sections 4.1 to 4.6. What it has is spelled as it spells it; what is marked
- * "ours" is added.
+ * The API is that of the paper: Matsuda, Ishikawa, Kudoh, Tezuka, "The Design and Implementation of
+ * Kernel API for MPI Communication Model", sections 4.1 to 4.6. Its names are those of the paper.
+ * Additions are marked "Addition".
  *
- * A message is matched when it arrives. The library reads the sockets; the program writes to them
- * itself (6.3), in front of each payload a struct o2g_header. One state a process; after fork() the
- * child must not use its parent's. */
+ * A message is matched when it arrives. The library reads the sockets. The program itself writes to
+ * them (6.3), and sends a struct o2g_header before each payload. The state belongs to the process:
+ * after fork() the child must not use it. */
 #ifndef TANADA_O2G_H
 #define TANADA_O2G_H
 
@@ -18,203 +18,211 @@ TND_EXTERN_C_BEGIN
 
 #define O2G_MAGIC 0x3147324Fu /**< "O2G1": the first bytes of every message */
 #define O2G_MESSAGE_SIZE_MAX \
-  (UINT64_C(1) << 40) /**< bytes of one message; a header that says more ends its connection */
-#define O2G_SOCKET_COUNT_MAX 65536 /**< of o2g_init() */
-#define O2G_THREAD_COUNT_MAX 64    /**< of o2g_start_dumper_thread() */
+  (UINT64_C(1) << 40) /**< bytes of one message; a header with more ends its connection */
+#define O2G_SOCKET_COUNT_MAX 65536 /**< upper bound of n_socks in o2g_init() */
+#define O2G_THREAD_COUNT_MAX 64    /**< threads of all calls of o2g_start_dumper_thread() */
 
-#define O2G_ANY_SOURCE (-1) /**< queue_entry.source: from whomever */
+#define O2G_ANY_SOURCE (-1) /**< queue_entry.source: any rank */
 #define O2G_ANY_TAG (-1)    /**< queue_entry.tag: any tag, of the entry's context */
 
-/** What a sender writes in front of each payload. Little-endian. */
+/** The header that a sender writes before each payload. Little-endian. */
 struct o2g_header {
   uint32_t magic;    /**< O2G_MAGIC */
-  int32_t source;    /**< the sender's rank, as the receiver has registered it */
+  int32_t source;    /**< the sender's rank, as registered by the receiver */
   int32_t tag;       /**< 0 or more */
-  uint32_t context;  /**< a communicator; matches exactly */
-  uint64_t size;     /**< bytes of payload behind this, O2G_MESSAGE_SIZE_MAX at most */
+  uint32_t context;  /**< a communicator, which must be equal to match */
+  uint64_t size;     /**< bytes of payload after the header, at most O2G_MESSAGE_SIZE_MAX */
   uint64_t reserved; /**< 0 */
 };
 
 /** Flags of an entry. */
 enum {
-  O2G_QUEUED = 1,   /**< an expected entry stands in the queue */
-  O2G_MATCHED = 2,  /**< a message has begun to come for it: source, tag, message_size tell which */
-  O2G_RECEIVED = 4, /**< the paper's flag: all of the message has come */
+  O2G_QUEUED = 1,   /**< the expected entry is in the queue */
+  O2G_MATCHED = 2,  /**< a message has matched; see source, tag, message_size */
+  O2G_RECEIVED = 4, /**< the paper's flag: the whole message has been received */
   O2G_TRUNCATED =
-      8, /**< with O2G_RECEIVED: the message was larger than the buffer; the rest is lost */
-  O2G_FAILED = 16,     /**< the connection ended before all came; `status` says how */
-  O2G_UNEXPECTED = 32, /**< the entry lies in the dump area */
-  O2G_CLAIMED = 64     /**< o2g_find_entry() has given it to somebody */
+      8, /**< with O2G_RECEIVED: the message was larger than the buffer; the rest was dropped */
+  O2G_FAILED = 16, /**< the connection ended before the whole message was received; see `status` */
+  O2G_UNEXPECTED = 32, /**< the entry is in the dump area */
+  O2G_CLAIMED = 64     /**< o2g_find_entry() has returned it */
 };
 
 /** An entry of one of the two queues (the paper, 3.1). Start from O2G_ENTRY_INIT. */
 struct queue_entry {
   uint32_t struct_size; /**< sizeof(struct queue_entry) */
-  uint32_t flags;       /**< written by the library: read them by o2g_entry_flags() */
-  int32_t source;    /**< expected: a rank or O2G_ANY_SOURCE; from O2G_MATCHED on: the message's */
-  int32_t tag;       /**< expected: a tag or O2G_ANY_TAG; from O2G_MATCHED on: the message's */
-  uint32_t context;  /**< expected: the messages'; unexpected: the message's */
-  tnd_status status; /**< with O2G_FAILED: -TND_EPEER, -EPROTO */
-  void *data;    /**< expected: the caller's buffer; unexpected: the message, in the dump area */
+  uint32_t flags;       /**< written by the library; read with o2g_entry_flags() */
+  int32_t source;       /**< expected: a rank or O2G_ANY_SOURCE; after O2G_MATCHED: the message's */
+  int32_t tag;          /**< expected: a tag or O2G_ANY_TAG; after O2G_MATCHED: the message's */
+  uint32_t context;     /**< expected: the context to match; unexpected: the message's context */
+  tnd_status status;    /**< with O2G_FAILED: -TND_EPEER, -EPROTO */
+  void *data;    /**< expected: the caller's buffer; unexpected: the message in the dump area */
   uint64_t size; /**< bytes at `data` */
-  uint64_t message_size; /**< bytes that the message has */
-  uint64_t
-      received_size; /**< with O2G_RECEIVED or O2G_FAILED: bytes at `data` that are the message's */
-  uint64_t sequence; /**< unexpected: its number, 1, 2, ...; expected: the newest that the caller
-                        has looked at */
-  void *user;        /**< the caller's */
-  uint64_t reserved[12]; /**< the library's */
+  uint64_t message_size;  /**< bytes of the message */
+  uint64_t received_size; /**< with O2G_RECEIVED or O2G_FAILED: bytes of the message that are at
+                             `data` */
+  uint64_t sequence; /**< unexpected: its number, 1, 2, ...; expected: the newest number that the
+                        caller has examined */
+  void *user;        /**< for the caller's use */
+  uint64_t reserved[12]; /**< for the library's use */
 };
 
 #define O2G_ENTRY_INIT \
   {sizeof(struct queue_entry), 0, O2G_ANY_SOURCE, O2G_ANY_TAG, 0, 0, 0, 0, 0, 0, 0, 0, {0}}
 
-/** Ours: counters. */
+/** Addition: counters. */
 struct o2g_statistics {
   uint32_t struct_size;      /**< in: sizeof(struct o2g_statistics) */
-  uint32_t socket_count;     /**< registered whose connection has not ended */
-  uint32_t blocked_count;    /**< of these, not read now since the dump area is full */
-  uint32_t thread_count;     /**< of o2g_start_dumper_thread() */
-  uint64_t expected_count;   /**< entries in the queue now */
-  uint64_t unexpected_count; /**< entries in the dump area now */
-  uint64_t dump_free_size;   /**< bytes, not in one piece */
-  uint64_t received_count;   /**< messages that have come, all of each */
+  uint32_t socket_count;     /**< registered sockets whose connection has not ended */
+  uint32_t blocked_count;    /**< of these, sockets not being read because the dump area is full */
+  uint32_t thread_count;     /**< threads started by o2g_start_dumper_thread() */
+  uint64_t expected_count;   /**< expected entries in the queue */
+  uint64_t unexpected_count; /**< unexpected entries in the dump area */
+  uint64_t dump_free_size;   /**< free bytes of the dump area, not contiguous */
+  uint64_t received_count;   /**< messages received completely */
   uint64_t race_count;       /**< o2g_put_entry() and o2g_cancel_entry() that returned -EAGAIN */
 };
 
-/* Every call that returns a status: -TND_ESTATE before o2g_init() and after o2g_fini(), -EINVAL for
- * a NULL; tnd_last_message() has the reason. Thread safety: any thread, unless it says otherwise.
- * No call but o2g_poll() and o2g_poll_for() waits for a message. */
+/* Every call that returns a status returns -TND_ESTATE before o2g_init() and after o2g_fini(), and
+ * -EINVAL for a NULL argument. tnd_last_message() returns the reason. Thread safety: any thread,
+ * unless a call documents otherwise. Only o2g_poll() and o2g_poll_for() wait for a message. */
 
 /**
- * Begin. `n_socks`: how many sockets will be registered at most, from 1 to O2G_SOCKET_COUNT_MAX.
- * @return -EBUSY it has begun already; -EINVAL; -ENOMEM; -EMFILE.
+ * Initialize the library.
+ * @param n_socks the largest number of sockets to register, from 1 to O2G_SOCKET_COUNT_MAX.
+ * @return -EBUSY the library is already initialized; -EINVAL; -ENOMEM; -EMFILE.
  */
 TND_API TND_NODISCARD tnd_status o2g_init(int n_socks) TND_NOEXCEPT;
 
 /**
- * Ours: end. Joins the dumper threads. Entries in the queue are withdrawn, those in the dump area
- * are gone; the area is the program's again. The sockets stay open; bytes of them that were read
- * are lost. Thread safety: no other call may be under way.
+ * Addition: shut the library down. Joins the dumper threads, removes the entries from the queue,
+ * and frees those in the dump area. The area belongs to the program again. The sockets stay open,
+ * but bytes already read from them are lost. Thread safety: no other call may be in progress.
  */
 TND_API TND_NODISCARD tnd_status o2g_fini(void) TND_NOEXCEPT;
 
 /**
- * Read this socket from now on, as that of the process with this rank.
+ * Register a socket, which is connected to the process with this rank. The library reads it from
+ * now on.
  *
- * Ownership: the descriptor stays the program's, which writes to it, and must not read from it. It
- * may be blocking or not, and may be closed: a duplicate is what is read. Sockets of TCP get
- * TCP_NODELAY, and options by which a dead peer is found within 45 s.
- * @return -EBADF, -EINVAL not a connected stream socket, or a negative rank; -EEXIST the rank has
- * one; -EMFILE more than n_socks.
+ * Ownership: the program keeps the descriptor, writes to it, and must not read from it. The socket
+ * may be blocking or non-blocking. The program may close the descriptor, because the library reads
+ * a duplicate. TCP sockets get TCP_NODELAY, and options that detect a dead peer within 45 s.
+ * @return -EBADF, -EINVAL not a connected stream socket, or a negative rank; -EEXIST the rank
+ * already has a socket; -EMFILE more than n_socks.
  */
 TND_API TND_NODISCARD tnd_status o2g_register_socket(int sock, int rank) TND_NOEXCEPT;
 
 /**
- * Where messages that nobody expects are put: `size` bytes, of which each message takes its own and
- * some 500.
+ * Set the memory for unexpected messages: `size` bytes, of which each message takes its own size
+ * and some 500 more.
  *
- * When it is full, a socket whose next message nobody expects is not read until o2g_free_entry()
- * makes room or an entry that expects the message is put: the sender's writes then wait, and
- * nothing is lost. That can be a deadlock: a receiver that waits for a message behind one that does
- * not fit waits for ever. The area must hold what all peers may send before it is expected (the
- * paper, 4.1). A message larger than the area comes only into an entry that expects it. Without
- * this call the area is empty. Besides, up to 64 KiB are kept for each socket that is not read.
- * Ownership: the area is the library's until o2g_fini().
- * @return -EINVAL too small: 1 KiB is enough to begin; -EBUSY there is one already.
+ * When the area is full, the library stops reading a socket whose next message is unexpected. It
+ * continues when o2g_free_entry() has freed enough memory, or when a matching entry is put. Until
+ * then the sender's writes wait, and no message is lost.
+ *
+ * This can be a deadlock: a receiver waits without end for a message that follows one that does not
+ * fit. The area must hold all messages that the peers may send before they are expected (the paper,
+ * 4.1). A message larger than the area is only received into a matching entry. Without this call
+ * the area is empty. In addition the library holds up to 64 KiB for each socket that is not read.
+ * Ownership: the library owns the area until o2g_fini().
+ * @return -EINVAL too small: at least 1 KiB is needed; -EBUSY an area is already set.
  */
 TND_API TND_NODISCARD tnd_status o2g_set_dump_area(void *area, size_t size) TND_NOEXCEPT;
 
 /**
- * Start `n_thrds` more threads that receive while the program does not call. They sleep in the
- * kernel while nothing comes. They take turns: a second one does not make it faster. Without
- * threads, messages are received within o2g_poll(), o2g_poll_for(), o2g_put_entry() and
- * o2g_find_entry().
- * @return -EINVAL not from 0 to O2G_THREAD_COUNT_MAX in all; -ENOMEM the system has no thread left.
+ * Start `n_thrds` more threads, which receive while the program does not call. They sleep in the
+ * kernel while no message arrives. Only one of them receives at a time, so a second one does not
+ * increase speed. Without threads, messages are received only in o2g_poll(), o2g_poll_for(),
+ * o2g_put_entry() and o2g_find_entry().
+ * @return -EINVAL the total is not from 0 to O2G_THREAD_COUNT_MAX; -ENOMEM the system cannot create
+ * a thread.
  */
 TND_API TND_NODISCARD tnd_status o2g_start_dumper_thread(int n_thrds) TND_NOEXCEPT;
 
 /**
- * Expect a message: the first that comes and matches, in MPI's order, is received straight into the
- * entry's buffer.
+ * Put an expected entry into the queue. The first matching message, in MPI's order, is received
+ * directly into the entry's buffer.
  *
- * Inputs: source, tag, context, data, size; sequence: the newest unexpected message that the caller
- * has looked at, which is what o2g_sequence() said before it looked, or o2g_find_entry() has put
- * there; 0: it has not looked. Ownership: the entry and its buffer are the library's until
- * O2G_RECEIVED, O2G_FAILED, or a cancel that succeeds.
- * @return TND_OK   it is in the queue, or has matched already.
- *         -EAGAIN  an unexpected message that matches and that nobody has claimed came after
- * `sequence`: the race of section 4.6. The entry is not in the queue: look again. -TND_EPEER or
- * -EPROTO  the source's connection has ended. -EINVAL.
+ * Inputs: source, tag, context, data, size, sequence. `sequence` is the number of the newest
+ * unexpected message that the caller has examined: the value that o2g_sequence() returned before,
+ * or that o2g_find_entry() has stored; 0: the caller has examined none. Ownership: the library owns
+ * the entry and its buffer until O2G_RECEIVED, O2G_FAILED, or a successful cancel.
+ * @return TND_OK   the entry is in the queue, or has already matched.
+ *         -EAGAIN  a matching unexpected message that is not claimed has arrived after `sequence`:
+ *                  the race of section 4.6. The entry is not in the queue: search again.
+ *         -TND_EPEER, -EPROTO  the source's connection has ended.
+ *         -EINVAL  the entry is invalid, or already in use.
  */
 TND_API TND_NODISCARD tnd_status o2g_put_entry(struct queue_entry *entry) TND_NOEXCEPT;
 
 /**
- * Expect it no longer.
- * @return TND_OK   it is the caller's again, without a message.
- *         -EAGAIN  too late: a message has matched it, and is coming or has come: its flags tell.
- *         -EINVAL  it was never put.
+ * Remove an expected entry from the queue.
+ * @return TND_OK   the entry belongs to the caller again and has no message.
+ *         -EAGAIN  too late: a message has matched, or the connection has ended; see the flags.
+ *         -EINVAL  the entry is not in the queue.
  */
 TND_API TND_NODISCARD tnd_status o2g_cancel_entry(struct queue_entry *entry) TND_NOEXCEPT;
 
 /**
- * Give the memory of an unexpected message back; sockets that waited for memory are read again.
- * @return -EBUSY it is still coming: neither O2G_RECEIVED nor O2G_FAILED; -EINVAL it is not in the
- * dump area.
+ * Free the memory of an unexpected message. Sockets that waited for memory are read again.
+ * @return -EBUSY the message is still being received: neither O2G_RECEIVED nor O2G_FAILED is set;
+ * -EINVAL the entry is not in the dump area.
  */
 TND_API TND_NODISCARD tnd_status o2g_free_entry(struct queue_entry *entry) TND_NOEXCEPT;
 
 /**
- * Block until a message has been received: since the last o2g_poll() of this process returned. So
- * flags that are looked at after one and before the next miss nothing, in a program of one thread.
- * The end of a connection counts as a message. No limit of time: o2g_poll_for() has one.
- * @return -TND_EPEER no connection is left: no message can come.
+ * Block until a message has been received since the last o2g_poll() of this process returned. A
+ * program with one thread that checks the flags between two calls therefore misses no message. The
+ * end of a connection counts as a message. There is no timeout: see o2g_poll_for().
+ * @return -TND_EPEER all connections have ended: no message can arrive.
  */
 TND_API TND_NODISCARD tnd_status o2g_poll(void) TND_NOEXCEPT;
 
 /**
- * Ours: o2g_poll() for several threads, and with a limit. `seen` [in, out]: 0 first; each thread
- * has its own.
- * @param timeout_ns nanoseconds, relative; 0: receive what is there and do not wait;
- * TND_NO_DEADLINE: no limit.
- * @return -ETIMEDOUT; -TND_EPEER no connection is left. *seen is then as it was.
+ * Addition: o2g_poll() for several threads and with a timeout.
+ * @param event_count [in, out] initially 0; each thread has its own.
+ * @param timeout_ns nanoseconds, relative; 0: receive the messages that have arrived, without
+ * waiting; TND_NO_DEADLINE: unlimited.
+ * @return -ETIMEDOUT; -TND_EPEER all connections have ended. *event_count is then unchanged.
  */
-TND_API TND_NODISCARD tnd_status o2g_poll_for(uint64_t *seen, uint64_t timeout_ns) TND_NOEXCEPT;
+TND_API TND_NODISCARD tnd_status o2g_poll_for(uint64_t *event_count,
+                                              uint64_t timeout_ns) TND_NOEXCEPT;
 
-/** Ours: the number of the newest unexpected message; 0: none has come, or o2g_init() was not
- * called. What came up to it can be looked at. */
+/** Addition: the number of the newest unexpected message; 0: there was no such message, or
+ * o2g_init() was not called. All messages up to this number can be examined. */
 TND_API uint64_t o2g_sequence(void) TND_NOEXCEPT;
 
 /**
- * Ours: walk the unexpected messages, oldest first. An entry is there from the arrival of its
- * header on; O2G_RECEIVED comes later.
- * @param after NULL: the first one. Thread safety: of all threads that walk and free, one at a
- * time.
- * @return NULL: there is no other, or o2g_init() was not called.
+ * Addition: iterate over the unexpected messages, claimed ones included, oldest first. An entry
+ * exists as soon as its header has arrived; O2G_RECEIVED is set later.
+ * @param after the previous entry; NULL: return the first one. Thread safety: only one thread at a
+ * time may iterate or free entries.
+ * @return NULL: there is no further entry, or o2g_init() was not called.
  */
 TND_API struct queue_entry *o2g_next_entry(const struct queue_entry *after) TND_NOEXCEPT;
 
 /**
- * Ours: the oldest unexpected message that matches, by hash and not by a walk; it is claimed:
- * nobody is given it again. Free it when it has been received and read. `expected` is as for
- * o2g_put_entry(); where nothing is found its `sequence` is set for that.
- * @param found [out] @return -ENOENT nothing matches; -EINVAL.
+ * Addition: find the oldest matching unexpected message by hash, and claim it: it is not returned
+ * again. The caller frees it after it has been received and read. `expected` is as for
+ * o2g_put_entry(). If no message matches, the call sets `expected->sequence` for o2g_put_entry().
+ * @param match [out] the entry of the message.
+ * @return -ENOENT no message matches; -EINVAL.
  */
 TND_API TND_NODISCARD tnd_status o2g_find_entry(struct queue_entry *expected,
-                                                struct queue_entry **found) TND_NOEXCEPT;
+                                                struct queue_entry **match) TND_NOEXCEPT;
 
-/** Ours: an entry's flags; of NULL none. What came before a flag was set can be read after it was
- * seen. */
+/** Addition: the flags of an entry; 0 for NULL. A caller that has seen a flag can read everything
+ * that was written before the flag was set. */
 TND_API uint32_t o2g_entry_flags(const struct queue_entry *entry) TND_NOEXCEPT;
 
 /**
- * Ours: how the connection of a rank is.
- * @return TND_OK it is read; -ENOENT no such rank; -TND_EPEER it has ended or broken; -EPROTO what
- * came were no messages.
+ * Addition: the status of a rank's connection.
+ * @return TND_OK it is open; -ENOENT the rank has no socket; -TND_EPEER it has ended; -EPROTO it
+ * ended because of an invalid header.
  */
 TND_API TND_NODISCARD tnd_status o2g_rank_status(int rank) TND_NOEXCEPT;
 
-/** Ours. -EINVAL: struct_size is too small. */
+/** Addition: read the counters. -EINVAL: struct_size is too small. */
 TND_API TND_NODISCARD tnd_status o2g_get_statistics(struct o2g_statistics *statistics) TND_NOEXCEPT;
 
 TND_EXTERN_C_END

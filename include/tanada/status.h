@@ -1,4 +1,4 @@
-/* tanada/status.h: the one status space shared by C, C++, device code and Python. C11 and C++20. */
+/* tanada/status.h: status codes shared by C, C++, device code and Python. C11 and C++20. */
 #ifndef TANADA_STATUS_H
 #define TANADA_STATUS_H
 
@@ -30,10 +30,10 @@ enum {
   TND_EPEER = 4097,     /**< the remote process died or restarted since the handle was opened */
   TND_EDEVICE = 4098,   /**< the GPU context is lost; every handle on that GPU is dead */
   TND_ENOPLUGIN = 4099, /**< a plugin or the package behind it is missing; the message names it */
-  TND_ESTATE = 4100     /**< the call came in the wrong order, e.g. before ginitialize */
+  TND_ESTATE = 4100     /**< the call is not allowed in this state, e.g. before ginitialize */
 };
 
-/** Timeout or deadline meaning "no limit". Waiting for ever is never a default. */
+/** Timeout or deadline without a limit. It is never a default. */
 #define TND_NO_DEADLINE UINT64_MAX
 
 TND_EXTERN_C_BEGIN
@@ -50,10 +50,10 @@ TND_API const char *tnd_status_name(tnd_status status) TND_NOEXCEPT;
 TND_API const char *tnd_status_text(tnd_status status) TND_NOEXCEPT;
 
 /**
- * What went wrong last on the calling thread, with numbers and units, e.g. the package to install
+ * The last error message of the calling thread, with numbers and units, e.g. the package to install
  * for an unknown URL scheme. Set by the host call that returned a status other than TND_OK.
  *
- * @return a string valid until the next tanada call on this thread; "" if nothing failed yet.
+ * @return a string valid until the next tanada call on this thread; "" if no call has failed.
  */
 TND_API const char *tnd_last_message(void) TND_NOEXCEPT;
 

@@ -18,7 +18,7 @@ struct release_buffer {
   }
 };
 
-// Streams as DLPack, __cuda_array_interface__ and the driver number them.
+// Stream numbers of DLPack, __cuda_array_interface__ and the driver.
 constexpr int legacy_default_stream = 1;
 
 void synchronize(const nb::object &stream, int device_index) {
@@ -29,8 +29,8 @@ bool is_cuda_kind(int kind) {
   return kind == nb::device::cuda::value || kind == nb::device::cuda_managed::value;
 }
 
-// Arrays of a GPU may have a buffer protocol that only refuses (CuPy 14 raises TypeError), so it is
-// not asked for them.
+// Arrays of a GPU may have a buffer protocol that always refuses (CuPy 14 raises TypeError), so it
+// is not tried for them.
 bool is_on_device(nb::handle object) {
   if (nb::hasattr(object, "__dlpack_device__")) {
     try {
@@ -42,7 +42,7 @@ bool is_on_device(nb::handle object) {
   return nb::hasattr(object, "__cuda_array_interface__");
 }
 
-// DLPack 1.0 tells what is read-only; producers that are older do not know the argument.
+// DLPack 1.0 reports read-only memory. Older producers do not accept the argument.
 nb::object capsule_of(nb::handle object, bool is_cuda) {
   nb::dict named;
   if (is_cuda)
@@ -137,8 +137,8 @@ bool region::take_cuda_array(nb::handle object, access wanted) {
       strides_[i] = next;
   }
   nb::object const stream = array.get("stream", nb::none());
-  // None says that nothing has to be waited for, which Numba also says of work that it has queued
-  // on the default stream.
+  // None means that there is nothing to wait for. Numba also uses it for work queued on the default
+  // stream.
   synchronize(stream.is_none() ? nb::object{nb::int_(legacy_default_stream)} : stream, -1);
   memory_ = TND_POOL_MEMORY_DEVICE;
   held_ = std::make_shared<nb::object>(nb::borrow(object));
@@ -189,8 +189,7 @@ tnd_pool_box box_of(const region &array, uint64_t offset,
   for (int64_t const stride : strides)
     if (stride < 0)
       throw nb::value_error("a stride of the array is below 0");
-  // Trailing dimensions without gaps are a row; those that the object's strides are for are not
-  // part of it.
+  // Trailing dimensions without gaps form a row, except those to which the object's strides apply.
   size_t rows_end = shape.size();
   int64_t row = int64_t(array.item_size());
   while (rows_end > object_strides.size() &&

@@ -1,4 +1,4 @@
-// buffers.hpp: memory that Python objects lend: the buffer protocol, DLPack,
+// buffers.hpp: memory provided by Python objects through the buffer protocol, DLPack or
 // __cuda_array_interface__.
 #pragma once
 
@@ -13,17 +13,17 @@ namespace tanada::python {
 
 enum class access { read, write };
 
-/// Memory of a Python object, which stays where it is until the region is gone. Made, moved and
-/// destroyed with the GIL held; its address may be used without.
+/// Memory of a Python object, whose address stays valid until the region is destroyed. Construct,
+/// move and destroy it with the GIL held; the address may be used without the GIL.
 class region {
  public:
   region() = default;
   region(region &&) = default;
   region &operator=(region &&) = default;
 
-  // One contiguous run of bytes. Device memory is ready: work queued on it before has finished.
-  // TypeError: the object lends no memory. BufferError, ValueError: it is not contiguous, or may
-  // not be written.
+  // One contiguous range of bytes. Device memory is ready: work queued on it before has finished.
+  // TypeError: the object provides no memory. BufferError, ValueError: it is not contiguous or not
+  // writable.
   static region contiguous(nanobind::handle object, access wanted);
 
   // The same with strides, for boxes.
@@ -34,7 +34,7 @@ class region {
   }
   uint64_t size() const {
     return size_;
-  }  // bytes, without what strides skip
+  }  // bytes, without those that strides skip
   uint32_t memory() const {
     return memory_;
   }  // tnd_pool_memory
@@ -59,15 +59,15 @@ class region {
   uint64_t size_ = 0, item_size_ = 1;
   uint32_t memory_ = TND_POOL_MEMORY_HOST;
   std::vector<int64_t> shape_, strides_;
-  std::shared_ptr<void> held_;  // what keeps the memory there
+  std::shared_ptr<void> held_;  // keeps the memory alive
 };
 
-/// A box of the C ABI out of an array and where its rows lie in the object.
+/// Builds a box of the C ABI from an array and the position of its rows in the object.
 ///
 /// @param object_strides bytes between the rows in the object for each of the array's leading
 /// dimensions, two at most;
-///        none: the rows follow each other.
-/// ValueError: more than three dimensions that are not contiguous, or a stride below 0.
+///        none: the rows are contiguous. ValueError: more than three dimensions that are not
+///        contiguous, or a negative stride.
 tnd_pool_box box_of(const region &array, uint64_t offset,
                     const std::vector<uint64_t> &object_strides);
 

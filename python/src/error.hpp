@@ -8,7 +8,7 @@
 
 namespace tanada::python {
 
-// What a C call said; made on the thread that called, where tnd_last_message() is.
+// The outcome of a C call, created on the calling thread, whose tnd_last_message() it contains.
 struct outcome {
   tnd_status status = TND_OK;
   std::string message;
@@ -21,7 +21,7 @@ inline outcome outcome_of(tnd_status status) {
 // Throws tanada.Error unless `result` is TND_OK. The GIL is held.
 void check(const outcome &result);
 
-// Throws what `call()`, which returns an outcome, says. Other Python threads run meanwhile.
+// Throws the error of `call()`, which returns an outcome. Releases the GIL during the call.
 template <class Call>
 void call_without_gil(Call &&call) {
   outcome result;

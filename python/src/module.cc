@@ -14,8 +14,8 @@ using tanada::python::session;
 
 NB_MODULE(_native, module) {
   module.doc() = "The C ABI of libtanada.so.";
-  // A file system of fsspec that other threads still hold at the end is no leak: its sockets go
-  // with the process.
+  // A fsspec file system that other threads still hold at exit is not a leak: its sockets end with
+  // the process.
   nanobind::set_leak_warnings(false);
   module.attr("NO_DEADLINE") = TND_NO_DEADLINE;
   module.attr("ESTATE") = int(TND_ESTATE);

@@ -16,9 +16,9 @@ namespace nb = nanobind;
 namespace tanada::python {
 namespace {
 
-// Up to this size a get is one round trip; the size of what is larger has to be known first.
+// Up to this size a get is one round trip. For a larger object the size must be known first.
 constexpr size_t small_object_size = 64 * 1024;
-// An object may grow between being measured and being read, though not for ever.
+// An object may grow between the size query and the read, but not forever.
 constexpr int get_tries_max = 8;
 constexpr uint32_t commit_flags = TND_POOL_DURABLE | TND_POOL_VERIFY;
 
@@ -36,7 +36,7 @@ int take_entry(void *context, const char *name, const tnd_pool_info *info) {
 }  // namespace
 
 connection::~connection() {
-  // After a fork the socket is the parent's: saying goodbye over it would end the parent's
+  // After a fork the socket belongs to the parent: a goodbye message over it would end the parent's
   // connection.
   if (is_foreign(*this))
     return;
@@ -91,8 +91,8 @@ void pool::close() {
     over_->end_if_unused();
     ended = over_->handle == nullptr;
   }
-  // A connection that a mapping keeps is over shared memory: nobody but this process touches what
-  // was posted.
+  // A connection kept by a mapping is over shared memory, so only this process accesses posted
+  // memory.
   if (ended)
     pending_.clear();
 }
@@ -107,7 +107,7 @@ bool pool::is_closed() const {
 
 namespace {
 
-// What one of the calls that fill a struct told.
+// The result of a call that fills a struct.
 template <class Record>
 nb::dict told(connection &over, tnd_status (*ask)(tnd_pool *, Record *)) {
   Record now{};

@@ -18,24 +18,24 @@
 
 namespace tanada::python {
 
-/// What a connection, its objects and its mappings share. Each call holds `mutex` while it runs,
-/// with the GIL released: the library lets one call of a connection run at a time anyway, and so
-/// none meets a handle that another thread ends.
+/// The shared state of a connection, its objects and its mappings. Each call holds `mutex` while it
+/// runs, with the GIL released. The library runs only one call of a connection at a time anyway,
+/// and this keeps calls away from handles that another thread closes.
 struct connection {
   ~connection();
-  void end_if_unused();  // with the mutex held
+  void end_if_unused();  // call with the mutex held
 
   pid_t process =
-      0;  // that connected; another one that forked from it must leave the connection alone
-  std::mutex mutex;  // guards what follows
+      0;  // the process that connected; a forked child must not use the connection
+  std::mutex mutex;  // guards the members below
   tnd_pool *handle = nullptr;
-  bool closed = false;       // for Python; it ends when the last mapping goes
+  bool closed = false;       // closed for Python; the connection ends with the last mapping
   size_t mapping_count = 0;  // of all objects
 };
 
 struct opened {
   ~opened();
-  void end_if_unused();  // with the connection's mutex held
+  void end_if_unused();  // call with the connection's mutex held
 
   std::shared_ptr<connection> over;
   tnd_pool_object *handle = nullptr;
@@ -107,7 +107,7 @@ struct pool_settings {
   std::optional<uint32_t> device_index;
 };
 
-/// A request of post(); of those fields, its kind takes what pool.h says.
+/// A request of post(). Its kind uses those of the fields that pool.h describes.
 struct posted {
   uint32_t kind = 0, flags = 0, checksum_kind = TND_POOL_CHECKSUM_NONE;
   std::optional<nanobind::bytes> name;
@@ -116,7 +116,8 @@ struct posted {
   nanobind::handle memory;
 };
 
-/// Threads of Python may call any of these at a time; each releases the GIL while it may block.
+/// Any Python thread may call these functions, also concurrently. Each releases the GIL while it
+/// may block.
 class pool {
  public:
   pool(const nanobind::bytes &url, const pool_settings &settings);
@@ -143,10 +144,11 @@ class pool {
   void set_flags(const nanobind::bytes &name, uint32_t flags);
   void set_commit(const nanobind::bytes &set, uint64_t count, uint32_t flags);
 
-  // The number of the request, which poll() gives back. What it needs stays alive until then.
+  // Returns the number of the request, which poll() returns again. Its memory stays alive until
+  // then.
   uint64_t post(const posted &request);
-  // [(number, status, kind, size, version)]; empty when none came in time or none is under way.
-  // Ctrl-C ends the waiting.
+  // [(number, status, kind, size, version)]; empty if none completed in time or none is
+  // outstanding. Ctrl-C ends the wait.
   nanobind::list poll(uint64_t timeout_ns);
 
  private:

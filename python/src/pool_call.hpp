@@ -1,5 +1,5 @@
-// pool_call.hpp: one call over a connection: without the GIL, with the connection's mutex, on a
-// handle that is there.
+// pool_call.hpp: runs a call over a connection without the GIL, with the connection's mutex, on a
+// valid handle.
 #pragma once
 
 #include <unistd.h>
@@ -12,7 +12,7 @@ inline bool is_foreign(const connection &over) {
   return over.process != getpid();
 }
 
-/// Throws what `call(tnd_pool *)`, which returns an outcome, says.
+/// Throws the error of `call(tnd_pool *)`, which returns an outcome.
 template <class Call>
 void call_over(connection &over, Call &&call) {
   // A thread of the parent may have held the mutex when this process was forked.
@@ -24,7 +24,7 @@ void call_over(connection &over, Call &&call) {
   });
 }
 
-/// Throws what `call(tnd_pool_object *)`, which returns an outcome, says.
+/// Throws the error of `call(tnd_pool_object *)`, which returns an outcome.
 template <class Call>
 void call_on(opened &of, Call &&call) {
   call_over(*of.over, [&](tnd_pool *) {

@@ -1,4 +1,4 @@
-// pool_module.cc: what tanada._native has of the pool; users import tanada.pool.
+// pool_module.cc: the pool's part of tanada._native; users import tanada.pool.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -15,7 +15,8 @@ namespace {
 
 int export_mapping(PyObject *self, Py_buffer *view, int flags) {
   auto const *const of = nb::inst_ptr<mapping>(self);
-  // PyBuffer_FillInfo refuses who wants to write, and holds `self` until the buffer is released.
+  // PyBuffer_FillInfo refuses requests for a writable buffer, and holds `self` until the buffer is
+  // released.
   return PyBuffer_FillInfo(view, self, const_cast<void *>(of->addr()), Py_ssize_t(of->size()), 1,
                            flags);
 }
@@ -25,7 +26,7 @@ PyType_Slot mapping_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void *>(&expor
 
 using bytes_view = nb::ndarray<nb::ro, const uint8_t, nb::ndim<1>, nb::device::cpu, nb::array_api>;
 
-// nanobind's own array knows DLPack; it holds `self`.
+// nanobind's own array supports DLPack and holds `self`.
 nb::object array_of(nb::handle self) {
   auto const *const of = nb::inst_ptr<mapping>(self);
   return nb::cast(bytes_view(of->addr(), {size_t(of->size())}, self));

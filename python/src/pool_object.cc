@@ -20,7 +20,7 @@ opened::~opened() {
 void opened::end_if_unused() {
   if (!closed || mapping_count != 0 || handle == nullptr)
     return;
-  // The end of a connection ends its objects.
+  // Closing a connection closes its objects.
   if (over->handle != nullptr)
     tnd_pool_close(handle);
   handle = nullptr;
@@ -94,7 +94,7 @@ void object::resize(uint64_t size) {
 }
 
 nb::bytes object::read(uint64_t offset, uint64_t size) {
-  // What is asked for may be more than there is, and more than there is memory for.
+  // The requested size may exceed the object's size, and the available memory.
   uint64_t const end = this->size();
   size = std::min(size, end - std::min(offset, end));
   nb::object const made = nb::steal(PyBytes_FromStringAndSize(nullptr, Py_ssize_t(size)));

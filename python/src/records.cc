@@ -18,7 +18,7 @@ struct field {
   std::variant<uint32_t Record::*, uint64_t Record::*> member;
 };
 
-// A line a field: what C calls it is what Python calls it.
+// One line for each field: the C name is also the Python name.
 #define TND_FIELD(record, name) {#name, &record::name}
 
 using config = tnd_gfile_config;
@@ -94,7 +94,8 @@ bool assign(Record &record, const field<Record> (&fields)[count], std::string_vi
       std::find_if(fields, fields + count, [&](auto &each) { return each.name == name; });
   if (found == fields + count)
     return false;
-  // What does not fit becomes the largest number, which the library refuses and names.
+  // A value that does not fit becomes the largest number, which the library refuses with a message
+  // that names the field.
   auto const wanted = nb::cast<uint64_t>(value);
   std::visit(
       [&](auto member) {
@@ -196,7 +197,7 @@ nb::tuple record_of(const tnd_pool_info &info) {
 outcome all_files(tnd_gfile *instance, std::vector<tnd_gfile_file> &files) {
   uint32_t count = 0;
   outcome result = outcome_of(tnd_gfile_get_files(instance, nullptr, 0, &count));
-  // There may be more of them each time they are asked for, up to the instance's limit.
+  // There may be more files at each call, up to the instance's limit.
   for (uint32_t capacity = 0; result.status == TND_OK && count > capacity;) {
     capacity = count + 16;
     files.resize(capacity);

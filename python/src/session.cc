@@ -26,10 +26,10 @@ std::chrono::nanoseconds duration_of(uint64_t timeout_ns) {
   return std::chrono::nanoseconds(int64_t(std::min<uint64_t>(timeout_ns, INT64_MAX)));
 }
 
-// One wait() of a Python thread. A thread of ours waits in its place, so that Ctrl-C is seen
-// meanwhile.
+// A wait() of a Python thread. A C++ thread waits in its place, so that the Python thread still
+// handles Ctrl-C.
 struct waiting {
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   std::condition_variable done;
   bool finished = false, abandoned = false;
   outcome result;
@@ -42,11 +42,11 @@ struct session::shared {
   tnd_gfile *owned = nullptr;
   uint64_t timeout_ns = 0;
 
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   std::condition_variable idle;
   uint64_t use_count = 0;
   bool closing = false, closed = false;
-  outcome left_over;  // of a wait that Ctrl-C ended: the next wait() or close() returns it
+  outcome left_over;  // of a wait ended by Ctrl-C: the next wait() or close() returns it
 
   tnd_gfile *instance() const {
     return kind == ownership::own ? owned : tnd_gfile_default();
@@ -58,7 +58,7 @@ struct session::shared {
   }
 };
 
-// The instance cannot go away while one of these exists.
+// The instance cannot be destroyed while one of these exists.
 class session::use {
  public:
   explicit use(std::shared_ptr<shared> of) : shared_{std::move(of)} {
@@ -112,7 +112,7 @@ session::session(const nb::dict &settings, ownership kind) : shared_{std::make_s
   shared_->timeout_ns = tnd_gfile_get_ref(shared_->instance()).timeout_ns;
 }
 
-// The Python class closes it, and warns. What is left open here is in use by an abandoned wait,
+// The Python class closes it and warns. An instance still open here is in use by an abandoned wait,
 // which keeps it.
 session::~session() = default;
 

@@ -14,9 +14,8 @@ enum class ownership {
   process,  // ginitialize ... gfinalize
 };
 
-/// Threads of Python may call any of these at a time; each releases the GIL while it may block.
-/// close() lets the calls that run come to an end first, so that none of them meets an instance
-/// that is gone.
+/// Any Python thread may call these functions, also concurrently. Each releases the GIL while it
+/// may block. close() first waits for running calls, so that none uses a destroyed instance.
 class session {
  public:
   session(const nanobind::dict &settings, ownership kind);
@@ -26,7 +25,7 @@ class session {
 
   void close();
   bool is_closed() const;
-  // Limit of a call in nanoseconds; TND_NO_DEADLINE: none. Ctrl-C ends the waiting, not the
+  // Time limit of a call in nanoseconds; TND_NO_DEADLINE: no limit. Ctrl-C ends the wait, not the
   // kernels.
   void wait(uint64_t timeout_ns);
   nanobind::tuple ref() const;

@@ -1,9 +1,10 @@
 """Tanada: one-sided data for GPU clusters.
 
-``tanada.gfile`` is files, read and written from inside kernels; ``tanada.pool`` is objects in the memory of a storage
-node, also as a file system of fsspec (``tanada://``); ``tanada.shmem``, imported by itself, is arrays in the device heap of
-OpenSHMEM. The host side works with and without a GPU. Kernels are written in Numba (``tanada.numba``), in CuPy
-(``tanada.cupy``) or in C++ against :func:`include_dir` and :func:`library_dir`.
+``tanada.gfile``: files read and written from inside kernels. ``tanada.pool``: objects in the memory
+of a storage node, also as an fsspec file system (``tanada://``). ``tanada.shmem``, imported
+separately: arrays in the device heap of OpenSHMEM. The host side works with and without a GPU.
+Kernels are written in Numba (``tanada.numba``), in CuPy (``tanada.cupy``) or in C++ with
+:func:`include_dir` and :func:`library_dir`.
 """
 
 from __future__ import annotations

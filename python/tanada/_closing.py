@@ -1,4 +1,4 @@
-"""What objects have in common that hold something native and are closed by the end of a ``with``."""
+"""The common base of objects that own a native object and are closed at the end of a ``with``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Native(Protocol):
 
 
 class Closing:
-    """Subclasses set ``_native`` and say what their ``close`` does."""
+    """Subclasses set ``_native`` and document their ``close``."""
 
     _native: _Native
 
@@ -40,7 +40,7 @@ class Closing:
 
 
 class Watched(Closing):
-    """One whose user is told when it goes without having been closed."""
+    """Warns if it is collected without having been closed."""
 
     def __del__(self) -> None:
         native = getattr(self, "_native", None)

@@ -1,4 +1,4 @@
-"""Waiting for a CUDA stream through the driver, without a package of CUDA's."""
+"""Waits for a CUDA stream through the driver, without a CUDA package."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def _check(call: str, result: int) -> None:
 def synchronize(stream: int, device_index: int) -> None:
     """Wait until the work queued on a stream so far is done.
 
-    :param stream: a handle; 1 is the legacy default stream, 2 the one of this thread.
-    :param device_index: of which device; below 0: of this thread's, where it has one.
+    :param stream: a handle; 1 is the legacy default stream, 2 this thread's default stream.
+    :param device_index: the stream's device; below 0: the current device of this thread.
     :raises RuntimeError: the driver refuses it; OSError: there is no driver.
     """
     driver = _driver()

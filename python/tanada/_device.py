@@ -1,4 +1,4 @@
-"""Device code that is compiled at run time for the GPU at hand, by NVRTC."""
+"""Compiles device code at run time for the available GPU, by NVRTC."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _FOLDER = pathlib.Path(__file__).resolve().parent
 
 
 def oldest_architecture() -> int:
-    """Compute capability of the oldest GPU that this process sees, such as 90. LTO-IR for it serves them all.
+    """Compute capability of the oldest visible GPU, such as 90. LTO-IR for it works on all of them.
 
-    :raises RuntimeError: there is no driver or no GPU; the message says which.
+    :raises RuntimeError: there is no driver or no GPU; the message has the reason.
     """
     from cuda.bindings import driver
 
     try:
         (failed,) = driver.cuInit(0)
-    except RuntimeError as missing:  # libcuda.so is not there
+    except RuntimeError as missing:  # there is no libcuda.so
         raise RuntimeError(f"no CUDA driver here ({missing})") from None
     failed, count = (failed, 0) if failed else driver.cuDeviceGetCount()
     if failed or count == 0:
@@ -37,9 +37,10 @@ def oldest_architecture() -> int:
 
 
 def compile_to_ltoir(file_name: str, architecture: int) -> bytes:
-    """LTO-IR of a source of this package. A quarter of a second, so nothing is kept on disk.
+    """LTO-IR of a source of this package. It takes a quarter of a second, so nothing is cached on
+    disk.
 
-    :raises RuntimeError: NVRTC refuses it; the message has its words.
+    :raises RuntimeError: NVRTC refuses the source; the message contains its log.
     """
     from cuda.bindings import nvrtc
 

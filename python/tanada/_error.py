@@ -6,15 +6,16 @@ from . import _native
 
 
 class Error(OSError):
-    """A call of the library that failed.
+    """A failed call of the library.
 
     ``errno`` is the positive number, Linux's below 256 and ``TND_E*`` from 4096, so that
-    ``error.errno == errno.ENOENT`` works. Unlike ``OSError`` itself it never turns into one of its subclasses:
-    catch ``tanada.Error``. ``strerror`` is what the library said, with numbers and units.
+    ``error.errno == errno.ENOENT`` works. Unlike ``OSError`` it never becomes one of its
+    subclasses: catch ``tanada.Error``. ``strerror`` is the library's message, with numbers and
+    units.
     """
 
     status: int
-    """The status, negative, as C and kernels have it."""
+    """The status, negative, as in C and in kernels."""
     name: str
     """Name of the status, such as "EIO" or "TND_ENOPLUGIN"."""
 
@@ -37,5 +38,5 @@ def check(status: int) -> None:
 
 
 def status_name(status: int) -> str:
-    """Name of a status, such as "ENOENT" for -2; "EUNKNOWN" for a number that is none."""
+    """Name of a status, such as "ENOENT" for -2; "EUNKNOWN" for an unknown number."""
     return _native.status_name(int(status))

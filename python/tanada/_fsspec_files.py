@@ -1,4 +1,6 @@
-"""Files of the fsspec file system: an object that is read, and one that is published when its file is closed."""
+"""Files of the fsspec file system: an object to read, and an object that is committed when its file
+is closed.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ WRITE_BUFFER_SIZE = 1 << 20
 
 
 class _Positioned(io.RawIOBase):
-    """A place in an object."""
+    """A position in an object."""
 
     def __init__(self, opened: Object, position: int = 0) -> None:
         self.object = opened
@@ -63,7 +65,7 @@ class _Reader(_Positioned):
 
 
 class ReadFile(io.BufferedReader):
-    """A committed version, which stays the same whatever is committed meanwhile."""
+    """A committed version, which later commits do not change."""
 
     def __init__(
         self, fs: TanadaFileSystem, path: str, opened: Object, block_size: int | None
@@ -77,7 +79,9 @@ class ReadFile(io.BufferedReader):
 
 
 class BlockFile(AbstractBufferedFile):
-    """A committed version for a file system of fsspec that caches its blocks, and fetches them by range."""
+    """A committed version for an fsspec file system that caches its blocks and fetches them by
+    range.
+    """
 
     def __init__(
         self, fs: TanadaFileSystem, path: str, opened: Object, block_size: int | None
@@ -96,7 +100,7 @@ class BlockFile(AbstractBufferedFile):
 
 
 class _Writer(_Positioned):
-    """What it holds is published by :meth:`publish` and nothing else."""
+    """Its content is committed only by :meth:`publish`."""
 
     def __init__(self, opened: Object, position: int, publish: Callable[[Object], object]) -> None:
         super().__init__(opened, position)
@@ -108,7 +112,7 @@ class _Writer(_Positioned):
 
     def write(self, source: Any) -> int:
         size = memoryview(source).nbytes
-        if not self._is_dropped:  # what a buffer still holds then is dropped, too
+        if not self._is_dropped:  # data still in a buffer are dropped, too
             self.object.write(source, self.position)
         self.position += size
         return size
@@ -135,7 +139,7 @@ class _Writer(_Positioned):
 
 
 class _Compressor(io.RawIOBase):
-    """Compresses into a :class:`WriteFile`, which is closed, or dropped, with it."""
+    """Compresses into a :class:`WriteFile`, which is closed or dropped with it."""
 
     def __init__(self, file: WriteFile, stream: Any) -> None:
         self._file = file
@@ -155,15 +159,17 @@ class _Compressor(io.RawIOBase):
 
     def drop(self) -> None:
         self._file.drop()
-        with contextlib.suppress(OSError, ValueError):  # what it still holds goes nowhere
+        with contextlib.suppress(OSError, ValueError):  # data still in it are discarded
             self._stream.close()
         self._file.discard()
 
 
 class WriteFile(io.BufferedWriter):
-    """Published as a whole by :meth:`close`; an exception in its ``with`` drops it, and so does forgetting it.
+    """Committed as a whole by :meth:`close`. An exception in its ``with`` drops it, and so does
+    garbage collection.
 
-    It can be truncated and extended, and what was written can be read back with :meth:`readinto`, as HDF5 does.
+    It can be truncated and extended, and written data can be read back with :meth:`readinto`, as
+    HDF5 does.
     """
 
     def __init__(
@@ -173,7 +179,7 @@ class WriteFile(io.BufferedWriter):
         self._ends = raw
         self.fs, self.path = fs, path
         self.set = ""
-        """What it is published with; empty: it is published alone, by its close."""
+        """The transaction that commits it; empty: its close commits it."""
         self.is_discarded = False
 
     @property
@@ -181,7 +187,7 @@ class WriteFile(io.BufferedWriter):
         return "wb"
 
     def readinto(self, target: Any) -> int:
-        """What was written so far, from the current position on."""
+        """The data written so far, from the current position on."""
         if not isinstance(self._ends, _Writer):
             raise io.UnsupportedOperation(
                 "a file that is compressed while it is written cannot be read"
@@ -201,19 +207,19 @@ class WriteFile(io.BufferedWriter):
         super().close()
 
     def commit(self) -> None:
-        """Publish a file that was opened with ``autocommit=False`` outside a transaction."""
+        """Commit a file that was opened with ``autocommit=False`` outside a transaction."""
         self.close()
         self.fs.publish([self])
-        self._ends.drop()  # the handle of what is published
+        self._ends.drop()  # the handle of the object to commit
 
     def discard(self) -> None:
-        """Drop it, also after a close that did not publish."""
+        """Drop it, also after a close that did not commit it."""
         self.drop()
         if not self.closed:
             super().close()
 
     def drop(self) -> None:
-        """Drop what was and will be written; the file stays open."""
+        """Drop all data, written and future; the file stays open."""
         self.is_discarded = True
         self._ends.drop()
 
@@ -229,7 +235,7 @@ class WriteFile(io.BufferedWriter):
             self.discard()
 
     def __del__(self) -> None:
-        # Of one whose constructor failed there is nothing to close.
+        # If the constructor failed, there is nothing to close.
         if getattr(self, "fs", None) is not None and not self.closed:
             warnings.warn(
                 f"{self.path} was not closed, so it is not published",
@@ -251,12 +257,15 @@ class TextFile(io.TextIOWrapper):
     ) -> None:
         if kind is not None and isinstance(self.buffer, WriteFile):
             self.buffer.discard()
-            with contextlib.suppress(ValueError):  # it may hold text that has nowhere to go now
+            with contextlib.suppress(ValueError):  # it may hold text that cannot be written any
+                                                   # more
                 self.close()
         else:
             self.close()
 
 
 def compressed(file: WriteFile, compress: Callable[..., Any], block_size: int | None) -> WriteFile:
-    """A file whose bytes go through ``compress``, one of ``fsspec.compression.compr``, into ``file``."""
+    """A file whose bytes go through ``compress``, one of ``fsspec.compression.compr``, into
+    ``file``.
+    """
     return WriteFile(file.fs, file.path, _Compressor(file, compress(file, mode="w")), block_size)

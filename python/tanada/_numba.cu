@@ -1,8 +1,8 @@
-// _numba.cu: the device calls of gfile under names and signatures that Numba can declare. Compiled
-// to LTO-IR for the GPU at hand, so that they are inlined into the kernels that call them.
+// _numba.cu: the device calls of gfile with names and signatures that Numba can declare. It is
+// compiled to LTO-IR for the available GPU, so that the calls are inlined into kernels.
 //
-// Numba's ABI: the value goes to the first parameter, the function returns 0. A gfile_ref comes as
-// its two numbers, pointers as integers.
+// Numba's ABI: the value goes to the first parameter, and the function returns 0. A gfile_ref is
+// passed as its two numbers, pointers as integers.
 #include <tanada/device/gfile.cuh>
 
 using tanada::u64;

@@ -1,4 +1,6 @@
-"""What the pool tells, as Python's records. Names and meanings are those of tanada/pool.h; sizes are bytes."""
+"""Information from the pool as Python records. Names and meanings are those of tanada/pool.h; sizes
+are bytes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ class Path(_Choice):
     """How bytes travel between this process and the pool."""
 
     SHARED_MEMORY = 0
-    """Both map the pool's memory; this process copies, once."""
+    """Both map the pool's memory; this process copies once."""
     UNIX = 1
     """Through a UNIX socket."""
     TCP = 2
@@ -26,15 +28,15 @@ class Path(_Choice):
     RDMA = 3
     """The daemon reads and writes this process's memory over a fabric."""
     GPU_DIRECT = 4
-    """Device memory: its GPU copies from and to the mapping, or RDMA reaches it."""
+    """Device memory: the GPU copies from and to the mapping, or RDMA accesses it."""
     FABRIC = 5
-    """As RDMA, by a provider that copies in software."""
+    """Like RDMA, but the provider copies in software."""
     NONE = 255
-    """No bytes moved."""
+    """No bytes were transferred."""
 
 
 class Checksum(_Choice):
-    """Of an object's bytes."""
+    """Checksums of an object's bytes."""
 
     NONE = 0
     CRC32C = 1
@@ -44,24 +46,24 @@ class Checksum(_Choice):
 
 
 class Flags(enum.IntFlag):
-    """Of objects."""
+    """Flags of objects."""
 
     EVICTABLE = 1
-    """A full pool may drop it, the one unused longest first."""
+    """A full pool may evict it, least recently used first."""
     PINNED = 2
-    """Never dropped to make room."""
+    """Never evicted."""
     DURABLE = 256
-    """The pool's backing holds it."""
+    """Durable in the pool's backing."""
 
 
 class Info(NamedTuple):
-    """A committed object; of one being written, its size so far and version 0."""
+    """A committed object. For an object being written: its current size and version 0."""
 
     size: int
     version: int
-    """Of this commit; later commits in the pool have higher ones."""
+    """Of this commit; later commits in the pool have higher versions."""
     created_ns: int
-    """Of the commit, since 1970-01-01 UTC."""
+    """Of the commit, in nanoseconds since 1970-01-01 UTC."""
     checksum: int
     checksum_kind: Checksum
     flags: Flags
@@ -81,7 +83,7 @@ class Info(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One of a list."""
+    """One entry of a list."""
 
     name: str
     info: Info
@@ -89,18 +91,18 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Connection:
-    """What a connection is."""
+    """Properties of a connection."""
 
     path: Path
-    """Of host memory."""
+    """The path for host memory."""
     can_write: bool
-    """False: the key allows reading only."""
+    """False: the key permits only reading."""
     is_durable: bool
-    """True: the backing holds durable commits."""
+    """True: durable commits are kept in the backing."""
     sent_size: int
     received_size: int
     reason: str
-    """Why not a better path, one line; empty for the best there is."""
+    """Why there is no better path, one line; empty for the best path."""
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Connection:
@@ -115,7 +117,7 @@ class Connection:
 
 @dataclass(frozen=True)
 class PathTraffic:
-    """What moved by one path."""
+    """Traffic of one path."""
 
     writes: int
     """Transfers into the pool."""
@@ -127,16 +129,16 @@ class PathTraffic:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a connection moved, counted on this side; what failed does not count."""
+    """Traffic of a connection, counted on this side; failed transfers do not count."""
 
     by_path: dict[Path, PathTraffic]
     last_path: Path
-    """Of the last transfer."""
+    """Path of the last transfer."""
     last_is_staged: bool
     staged_size: int
-    """Bytes of device memory that went through a buffer of host memory."""
+    """Bytes of device memory that went through a host buffer."""
     maps: int
-    """Views of :meth:`tanada.pool.Object.map`; who reads them how often is not known."""
+    """Mappings by :meth:`tanada.pool.Object.map`; reads of a mapping are not counted."""
     mapped_size: int
 
     @classmethod
@@ -154,16 +156,18 @@ class Statistics:
     client_count: int
     capacity: int
     used: int
-    """With objects being written."""
+    """Including objects being written."""
     object_count: int
     """Committed, of all namespaces."""
     space_used: int
-    """Of this connection's namespace, as the next two."""
+    """Of this connection's namespace, as are the next two."""
     space_object_count: int
     space_quota: int
-    """0: none."""
+    """0: no quota."""
     written_size: int
-    """As read_size; what clients copy themselves is as they tell, see tanada/pool.h."""
+    """Like read_size; bytes that clients copy themselves are counted by their reports, see
+    tanada/pool.h.
+    """
     read_size: int
     commits: int
     opens: int
@@ -173,7 +177,7 @@ class Statistics:
 
 
 class RequestKind(_Choice):
-    """What a request asks for."""
+    """The kind of a request."""
 
     PUT = 0
     GET = 1
@@ -184,7 +188,9 @@ class RequestKind(_Choice):
 
 @dataclass(eq=False)
 class Request:
-    """A request that was posted. What follows ``target`` is set when :meth:`tanada.pool.Pool.poll` returns it."""
+    """A posted request. The fields after ``target`` are set when :meth:`tanada.pool.Pool.poll`
+    returns it.
+    """
 
     kind: RequestKind
     target: str | Object
@@ -192,16 +198,16 @@ class Request:
     done: bool = False
     error: Error | None = None
     size: int = 0
-    """Bytes moved; of a get, of the object."""
+    """Bytes transferred; for a get, the object's size."""
     version: int = 0
-    """Of a put, a get, a commit."""
+    """Of a put, a get, or a commit."""
     path: Path = Path.NONE
-    """By which the bytes went."""
+    """The path that the bytes took."""
 
     def check(self) -> None:
-        """Raise the error, if there is one.
+        """Raise the request's error, if it has one.
 
-        :raises RuntimeError: it is not done.
+        :raises RuntimeError: the request is not complete.
         """
         if not self.done:
             raise RuntimeError("the request is not done; poll its pool")

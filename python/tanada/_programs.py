@@ -1,4 +1,4 @@
-"""The programs that come with the package: ``tanada`` and ``tanada-poold``."""
+"""The programs in the package: ``tanada`` and ``tanada-poold``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NoReturn
 
 
 def path(name: str) -> pathlib.Path:
-    """Where a program of the package is.
+    """The path of a program of the package.
 
     :raises FileNotFoundError: the package was built without it.
     """

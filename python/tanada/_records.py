@@ -1,4 +1,6 @@
-"""What the library tells, as Python's records. Counts are pages unless a name says bytes (``_size``)."""
+"""Information from the library as Python records. Counts are pages unless a name means bytes
+(``_size``).
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class Ref(NamedTuple):
-    """What kernels get of a session: two numbers, by value.
+    """The reference to a session that kernels get: two numbers, by value.
 
-    A Numba kernel takes it as it is. C++ takes ``tanada::gfile_ref``, which has its layout: :meth:`as_array` is that
-    for CuPy, ``bytes(ref)`` for everybody.
+    A Numba kernel takes it directly. C++ takes ``tanada::gfile_ref``, which has the same layout:
+    :meth:`as_array` provides it for CuPy, and ``bytes(ref)`` for other libraries.
     """
 
     state: int
     """Address in device memory."""
     timeout_ns: int
-    """Limit of each call of a kernel."""
+    """Time limit of each call of a kernel."""
 
     def as_array(self) -> numpy.ndarray[Any, Any]:
         """A NumPy array of no dimensions, which CuPy passes to a kernel by value."""
@@ -36,7 +38,9 @@ class Ref(NamedTuple):
 
 
 class _Choice(enum.IntEnum):
-    """A number of the C ABI with a name; :meth:`of` takes either, in small letters as the environment does."""
+    """A number of the C ABI with a name. :meth:`of` accepts either, in lower case as the
+    environment does.
+    """
 
     @classmethod
     def of(cls, value: int | str) -> Self:
@@ -51,7 +55,9 @@ class _Choice(enum.IntEnum):
 
 
 class Replacement(_Choice):
-    """Which page leaves a full cache; the first is the oldest choice, by Matsumiya et al."""
+    """The page that is evicted from a full cache; the first is the original policy, by Matsumiya et
+    al.
+    """
 
     FIFO = 0
     LRU = 1
@@ -67,7 +73,7 @@ class Device(_Choice):
 
 
 class Direct(_Choice):
-    """Whether stores may place bytes in device memory themselves."""
+    """Whether stores may place bytes directly in device memory."""
 
     AUTO = 0
     ON = 1
@@ -75,14 +81,14 @@ class Direct(_Choice):
 
 
 class Mapping(_Choice):
-    """Whether kernels may read the pages of memory-backed files where they are."""
+    """Whether kernels may read the pages of memory-backed files in place."""
 
     AUTO = 0
     OFF = 1
 
 
 class Path(_Choice):
-    """How bytes of a file that are in no cache reach the device."""
+    """How uncached bytes of a file reach the device."""
 
     STAGED = 0
     """Store to host memory; kernels copy from there."""
@@ -145,25 +151,27 @@ class Statistics:
     device_evictions: int
     """Pages dropped from the device cache to make room."""
     read_size: int
-    """Bytes that gread has given."""
+    """Bytes returned by gread."""
     write_size: int
-    """Bytes that gwrite has taken."""
+    """Bytes accepted by gwrite."""
     rpc_latency: tuple[int, ...]
-    """[i]: misses answered after 2**i to 2**(i+1) ns, as kernels see it."""
+    """[i]: misses served within 2**i to 2**(i+1) ns, as measured in kernels."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A file that is open, or remembered for its cached pages."""
+    """A file that is open, or kept for its cached pages."""
 
     url: str
     path: Path
     reason: str
-    """Why not a better path, one line; empty for the best there is."""
+    """Why there is no better path, one line; empty for the best path."""
     size: int
     """Bytes."""
     opens: int
-    """At the host; groups of a kernel that share a descriptor are one. Both 0: the file is remembered."""
+    """Opens at the host; groups of a kernel that share a descriptor count once. Both 0: the file is
+    only kept for its pages.
+    """
     write_opens: int
     device_hits: int
     host_hits: int
@@ -171,9 +179,9 @@ class File:
     direct_copies: int
     misses: int
     read_size: int
-    """Bytes that gread has given."""
+    """Bytes returned by gread."""
     write_size: int
-    """Bytes that gwrite has taken."""
+    """Bytes accepted by gwrite."""
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> File:
@@ -195,16 +203,16 @@ class Fault:
     """The first call of a kernel that failed."""
 
     status: int
-    """Negative, as C and kernels have it; ``tanada.status_name`` names it."""
+    """Negative, as in C and in kernels; ``tanada.status_name`` has its name."""
     site: Site
     thread: int
     """Rank in its block."""
     block: int
     """Rank in its grid."""
     words: tuple[int, int]
-    """Descriptor and offset, where the call has them."""
+    """Descriptor and offset, if the call has them."""
     url: str
-    """Of the file; empty where the descriptor was not open."""
+    """URL of the file; empty if the descriptor was not open."""
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Fault:

@@ -1,4 +1,6 @@
-"""Arrays in memory that host code does not reach, in the shape of NumPy's: shmem4py takes an address from nothing else."""
+"""NumPy-like arrays in memory that host code cannot access: shmem4py takes addresses only from
+NumPy arrays.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ Array = numpy.ndarray[Any, numpy.dtype[Any]]
 
 
 class Piece:
-    """Of the device heap; whoever has an array of it can tell that it has gone."""
+    """A block of the device heap; its arrays can detect that it was freed."""
 
     def __init__(self, address: int, size: int) -> None:
         self.address, self.size = address, size
         self.gone = ""
-        """How it went; empty while it is there."""
+        """How it was freed; empty while it exists."""
 
     def require(self, call: str) -> None:
         require_running(call)
@@ -32,7 +34,7 @@ class Piece:
 
 
 class _Memory:
-    """What NumPy makes an array of without a look at the bytes."""
+    """An object from which NumPy makes an array without accessing the bytes."""
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ def array_at(
     strides: Sequence[int] | None = None,
     owner: object = None,
 ) -> Array:
-    """An array of memory that is there already; strides in bytes, None: C order. Keeps ``owner``."""
+    """An array of existing memory; strides in bytes, None: C order. Keeps ``owner`` alive."""
     return numpy.asarray(_Memory(address, shape, strides, dtype.itemsize, owner)).view(dtype)
 
 
@@ -75,14 +77,16 @@ def _refused(name: str) -> Callable[..., NoReturn]:
 
 
 class DeviceArray(Array):
-    """Memory of a device. Shapes, slices and calls of shmem4py work; what loads or stores is a TypeError.
+    """Memory of a device. Shapes, slices and calls of shmem4py work; loads and stores raise
+    TypeError.
 
-    An index gives an array, as CuPy's do, so that ``a[3]`` is a word for shmem4py's atomics. NumPy's own C code is not kept
-    from loading: ``numpy.array(a)`` and ``memoryview(a)[0]`` end the process.
+    An index returns an array, as in CuPy, so that ``a[3]`` is a word for shmem4py's atomics.
+    NumPy's own C code is not prevented from loading: ``numpy.array(a)`` and ``memoryview(a)[0]``
+    end the process.
     """
 
     piece: Piece | None
-    """None: it is not of the device heap."""
+    """None: not in the device heap."""
 
     @classmethod
     def over(cls, array: Array, piece: Piece | None) -> DeviceArray:
@@ -174,17 +178,18 @@ setattr(DeviceArray, "__array_ufunc__", None)  # arithmetic is a TypeError
 
 
 class CudaArray(DeviceArray):
-    """Memory of a GPU: ``cupy.asarray(a)``, ``numba.cuda.as_cuda_array(a)`` and ``torch.as_tensor(a)`` are the same bytes.
+    """Memory of a GPU: ``cupy.asarray(a)``, ``numba.cuda.as_cuda_array(a)`` and
+    ``torch.as_tensor(a)`` share its bytes.
 
-    Another PE's, which ``ptr()`` gives, lies in another GPU: of that ``asarray()`` makes a copy, and ``from_dlpack(a)`` of CuPy or
-    PyTorch takes it as it is.
+    An array of another PE, from ``ptr()``, is in another GPU. ``asarray()`` makes a copy of it,
+    and ``from_dlpack(a)`` of CuPy or PyTorch uses it in place.
     """
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self.piece is not None:
             self.piece.require("__cuda_array_interface__")
-        # No stream: what host calls have brought is there when they return.
+        # No stream: data transferred by host calls are there when the calls return.
         return {
             "version": 3,
             "shape": self.shape,
@@ -202,7 +207,8 @@ class CudaArray(DeviceArray):
                 "DLPack of an array of the device heap is made by CuPy, which is not here"
             ) from None
         told = self.__cuda_array_interface__
-        # Of this PE's GPU, which reaches it: of another one, where it may lie, CuPy makes copies.
+        # The device of this PE's GPU, which can access it. With the owner's device, CuPy would make
+        # copies.
         reach = (
             [(count - 1) * stride for count, stride in zip(self.shape, self.strides, strict=True)]
             if self.size

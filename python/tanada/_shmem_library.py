@@ -1,4 +1,4 @@
-"""libshmem by its C interface: the one that shmem4py calls, where that is installed."""
+"""libshmem through its C interface: the library that shmem4py uses, if that is installed."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from . import _native
 from ._error import Error
 
 THREAD_MULTIPLE = 3
-HOST_INIT, KERNEL_INIT = 0x100, 0x200  # of shmemg.h
+HOST_INIT, KERNEL_INIT = 0x100, 0x200  # from shmemg.h
 
 
 class Kind(enum.IntEnum):
-    """What the memory of the device heap is."""
+    """The kind of the device heap's memory."""
 
     NONE = 0
     """There is no device heap."""
     HOST = 1
-    """The host executor's, which host code loads from: there is no GPU."""
+    """The host executor's, which host code can access: there is no GPU."""
     GUARDED = 2
-    """The host executor's, out of the reach of host code (``TND_HOST_DEVICE=guarded``); for tests."""
+    """The host executor's, inaccessible to host code (``TND_HOST_DEVICE=guarded``); for tests."""
     CUDA = 3
     """A GPU's."""
 
 
 def _path() -> str:
-    # A handle of shmem4py's extension leads to the library that it was linked with, whichever that is; it starts nothing.
+    # A handle of shmem4py's extension finds the library with which it was linked. Loading it starts
+    # nothing.
     if importlib.util.find_spec("shmem4py") is None:
         return "libshmem.so.0"
     extension = importlib.util.find_spec("shmem4py.api")
@@ -81,7 +82,9 @@ def is_running() -> bool:
 
 
 def require_running(call: str) -> None:
-    """:raises Error: TND_ESTATE: before the start, or after the end; a call of the library would end the process."""
+    """:raises Error: TND_ESTATE: before the start or after the end, when a call of the library
+    would end the process.
+    """
     if not is_running():
         raise Error(
             -_native.ESTATE, f"{call}: OpenSHMEM is not running: tanada.shmem.init() comes first"
@@ -89,9 +92,9 @@ def require_running(call: str) -> None:
 
 
 def require_device(call: str) -> Kind:
-    """What the device heap is.
+    """The kind of the device heap.
 
-    :raises Error: TND_ESTATE: it is not running, or without a device heap.
+    :raises Error: TND_ESTATE: the library is not running, or has no device heap.
     """
     require_running(call)
     kind = Kind(C.shmemx_device_kind())
@@ -113,7 +116,9 @@ def support() -> int:
 
 
 def start(wanted: int) -> None:
-    """Start, or take part in what has started; with device support, SHMEM_DEVICE_*_INIT, or not at all."""
+    """Start the library, or add a reference to the running one, with device support
+    (SHMEM_DEVICE_*_INIT) or fail.
+    """
     global _support
     provided = ctypes.c_int()
     if C.shmem_init_thread(THREAD_MULTIPLE | wanted, ctypes.byref(provided)) != 0:
@@ -129,6 +134,6 @@ def start(wanted: int) -> None:
                 "device cannot",
             )
     except Error:
-        C.shmem_finalize()  # of this start alone
+        C.shmem_finalize()  # only for this start
         raise
     _support = provided.value & (HOST_INIT | KERNEL_INIT)

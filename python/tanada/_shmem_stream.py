@@ -1,4 +1,4 @@
-"""Calls in the order of a stream's kernels, on arrays of the device heap."""
+"""Calls ordered with a stream's kernels, on arrays of the device heap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from ._units import nanoseconds
 
 @functools.cache
 def _library(kind: Kind) -> ctypes.CDLL:
-    # It tells libshmem of its kernels as it is loaded, so not before the job has chosen a device.
+    # Loading it registers its kernels with libshmem, so load it only after the job has chosen a
+    # device.
     file = f"libtanada_shmem_stream_{kind.name.lower()}.so"
     folders = [
         pathlib.Path(folder)
@@ -83,7 +84,7 @@ def _handle(stream: Any) -> int:
 
 
 def _seen(call: str, a: Any, is_word: bool = False) -> Array:
-    # Its own stream is not waited for: that is what the order of this one is for.
+    # The array's own stream is not waited for: this stream's order replaces that.
     if isinstance(a, numpy.ndarray):
         piece = getattr(a, "piece", None)
         if isinstance(piece, Piece):
@@ -118,12 +119,16 @@ def _queued(call: str, code: int) -> None:
 
 
 def put_on_stream(target: Any, source: Any, pe: int, stream: Any = None) -> None:
-    """Queue a copy of ``source`` to ``target`` at a PE. The bytes are there after :func:`quiet_on_stream`.
+    """Queue a copy of ``source`` to ``target`` at a PE. The bytes are there after
+    :func:`quiet_on_stream`.
 
-    Of all of these: it begins when what the stream holds has ended, and returns at once; arrays are memory of the device, and stay until then.
+    All these calls return immediately; the operation begins when earlier work of the stream has
+    ended. Arrays are device memory, and must stay allocated until then.
 
-    :param stream: of CuPy, Numba or ``cuda.core``, or its handle; None: the default stream. The host executor has one.
-    :raises tanada.Error: EOPNOTSUPP: the job was not started by ``init(kernels=True)``; EIO: CUDA refuses the launch.
+    :param stream: of CuPy, Numba or ``cuda.core``, or its handle; None: the default stream. The
+        host executor has one stream.
+    :raises tanada.Error: EOPNOTSUPP: the job was not started by ``init(kernels=True)``; EIO: CUDA
+        refuses the launch.
     """
     library = _ready("put_on_stream")
     _queued(
@@ -135,7 +140,7 @@ def put_on_stream(target: Any, source: Any, pe: int, stream: Any = None) -> None
 
 
 def get_on_stream(target: Any, source: Any, pe: int, stream: Any = None) -> None:
-    """Queue a copy of ``source`` at a PE to ``target``; what the stream holds after it finds the bytes."""
+    """Queue a copy of ``source`` at a PE to ``target``; later work of the stream finds the bytes."""
     library = _ready("get_on_stream")
     _queued(
         "get_on_stream",
@@ -148,7 +153,9 @@ def get_on_stream(target: Any, source: Any, pe: int, stream: Any = None) -> None
 def put_signal_on_stream(
     target: Any, source: Any, pe: int, signal: Any, value: int, operation: int, stream: Any = None
 ) -> None:
-    """:func:`put_on_stream`, then an update of the PE's ``signal``, an array of one uint64; ``operation``: shmem4py's ``SIGNAL``."""
+    """:func:`put_on_stream`, then an update of the PE's ``signal``, an array of one uint64;
+    ``operation``: shmem4py's ``SIGNAL``.
+    """
     library, word = _ready("put_signal_on_stream"), _seen("put_signal_on_stream", signal, True)
     _queued(
         "put_signal_on_stream",
@@ -164,7 +171,7 @@ def put_signal_on_stream(
 
 
 def signal_on_stream(signal: Any, value: int, operation: int, pe: int, stream: Any = None) -> None:
-    """Queue an update of a PE's signal; what the stream has put before is there before it."""
+    """Queue an update of a PE's signal, after all earlier puts of the stream."""
     library, word = _ready("signal_on_stream"), _seen("signal_on_stream", signal, True)
     _queued(
         "signal_on_stream",
@@ -173,7 +180,9 @@ def signal_on_stream(signal: Any, value: int, operation: int, pe: int, stream: A
 
 
 def signal_wait_on_stream(signal: Any, comparison: int, value: int, stream: Any = None) -> None:
-    """The stream stands still until this PE's signal compares so; ``comparison``: shmem4py's ``CMP``."""
+    """Make the stream wait until this PE's signal satisfies the comparison; ``comparison``:
+    shmem4py's ``CMP``.
+    """
     library, word = _ready("signal_wait_on_stream"), _seen("signal_wait_on_stream", signal, True)
     _queued(
         "signal_wait_on_stream",
@@ -182,12 +191,12 @@ def signal_wait_on_stream(signal: Any, comparison: int, value: int, stream: Any 
 
 
 def quiet_on_stream(stream: Any = None) -> None:
-    """What comes after it on the stream begins when all that the stream has put is there."""
+    """Later work of the stream begins when all puts of the stream are complete."""
     _queued("quiet_on_stream", _ready("quiet_on_stream").tnd_shmem_quiet_on_stream(_handle(stream)))
 
 
 def barrier_all_on_stream(stream: Any = None) -> None:
-    """What comes after it begins when all PEs' streams have come to theirs; a quiet first."""
+    """Later work begins when the streams of all PEs have reached theirs; includes a quiet."""
     _queued(
         "barrier_all_on_stream",
         _ready("barrier_all_on_stream").tnd_shmem_barrier_on_stream(_handle(stream)),
@@ -195,9 +204,10 @@ def barrier_all_on_stream(stream: Any = None) -> None:
 
 
 def synchronize(stream: Any = None, timeout: float = 30.0) -> None:
-    """Wait for what a stream holds, as CuPy's own ``synchronize`` does; without a GPU, too.
+    """Wait for the work of a stream, as CuPy's ``synchronize`` does; also without a GPU.
 
-    :param timeout: seconds; the host executor's kernels alone. A GPU's are waited for as long as it takes.
+    :param timeout: seconds; only for kernels of the host executor. Kernels of a GPU are waited for
+        without a limit.
     :raises tanada.Error: ETIMEDOUT.
     """
     library = _ready("synchronize")

@@ -1,4 +1,4 @@
-"""Sizes and times as people write them."""
+"""Sizes and times in human-readable units."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import re
 
 from . import _native
 
-# As core/base/config.hpp reads it, and with a blank before the unit.
+# The syntax of core/base/config.hpp, also with a blank before the unit.
 _SIZE = re.compile(r"([0-9]*(?:\.[0-9]+)?)\s*(|B|[KMGT](?:IB)?)")
 _FACTORS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def number_of_bytes(size: int | str) -> int:
-    """Bytes of 65536, "64KiB", "64k", "2 MiB", "1.5GiB", rounded up.
+    """Bytes from 65536, "64KiB", "64k", "2 MiB" or "1.5GiB", rounded up.
 
-    :raises ValueError: text that is none of these, or a number below 0.
+    :raises ValueError: any other text, or a number below 0.
     """
     if isinstance(size, str):
         match = _SIZE.fullmatch(size.strip().upper())
@@ -31,11 +31,11 @@ def number_of_bytes(size: int | str) -> int:
 
 
 def nanoseconds(seconds: float) -> int:
-    """Nanoseconds of a time in seconds; ``math.inf`` is no limit.
+    """Nanoseconds from seconds; ``math.inf`` means no limit.
 
-    :raises ValueError: a time below 0, or no number.
+    :raises ValueError: below 0, or not a number.
     """
     if not seconds >= 0:
         raise ValueError(f"a time of {seconds} seconds")
-    # The largest number means no limit, and 584 years are as good.
+    # The largest number means no limit, so a larger time becomes that, too.
     return _native.NO_DEADLINE if seconds * 1e9 >= _native.NO_DEADLINE else int(seconds * 1e9)

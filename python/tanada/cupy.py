@@ -6,8 +6,8 @@
     kernel = module.get_function("first_bytes")
     kernel((1,), (256,), (session.ref.as_array(), tanada.cupy.url("/data/field.f32"), out))
 
-The source includes <tanada/device/gfile.cuh>; ``session.ref.as_array()`` arrives as a ``tanada::gfile_ref``. Where the
-source uses the calls that take none, :func:`bind` says which session they mean.
+The source includes <tanada/device/gfile.cuh>; ``session.ref.as_array()`` arrives as a ``tanada::gfile_ref``. For
+calls without a ``gfile_ref``, :func:`bind` sets their session.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ def options() -> tuple[str, ...]:
 
 
 def bind(module: Any, session: Session | None) -> None:
-    """Let the calls of a ``cupy.RawModule`` that take no ``gfile_ref`` mean this session, on the current device.
+    """Sets the session for calls without a ``gfile_ref`` in a ``cupy.RawModule``, on the current
+    device.
 
-    :param session: None: none; their status is then bad_state.
+    :param session: None: no session; the calls then return bad_state.
     """
     value = numpy.zeros((), dtype="u8,u8") if session is None else session.ref.as_array()
     target = module.get_global("tnd_gfile_module_ref")

@@ -1,9 +1,10 @@
-"""A file system of fsspec over the memory pool: ``tanada://host[:port]/namespace/path``.
+"""An fsspec file system over the memory pool: ``tanada://host[:port]/namespace/path``.
 
-A file is an object, published as a whole when it is closed: readers see the last version or the new one, and an
-exception in the ``with`` of its writer leaves what was there. Folders are what names have before a slash; they need not
-be made, and go with their last file. Files of a transaction are published at once, each namespace's. fsspec itself
-finds this module by its entry point; nobody needs to import it.
+A file is an object, committed as a whole when it is closed: readers see the last version or the new
+one, and an exception in the writer's ``with`` keeps the old version. Folders are the parts of names
+before a slash; they need not be created, and disappear with their last file. The files of a
+transaction are committed together, for each namespace. fsspec finds this module by its entry point,
+so programs need not import it.
 """
 
 from __future__ import annotations
@@ -39,14 +40,16 @@ def _new_set() -> str:
 
 
 class _Connection(pool.Pool):
-    """One that ends with its thread, and with the last file that is open over it; nobody closes it."""
+    """A connection that ends with its thread and with the last file open on it; it is never closed
+    explicitly.
+    """
 
     def __del__(self) -> None:
         pass
 
 
 class _Transaction(Transaction):
-    """The files of each namespace are a set of the pool, which is published at once."""
+    """The files of each namespace are a set of the pool, which is committed at once."""
 
     fs: Any
 
@@ -64,7 +67,7 @@ class _Transaction(Transaction):
                 self.fs.publish(files)
         finally:
             for file in files:
-                file.discard()  # of what is published, the handle
+                file.discard()  # the handle of the object to commit
             self.fs._intrans = False
             self.fs._transaction = None
             self.fs = None
@@ -72,7 +75,7 @@ class _Transaction(Transaction):
 
 @contextlib.contextmanager
 def _errors_of(path: str) -> Iterator[None]:
-    """Those that Python has a class for, as that: FileNotFoundError, PermissionError, ..."""
+    """Raises the Python class of the error if there is one: FileNotFoundError, PermissionError, ..."""
     try:
         yield
     except Error as error:
@@ -82,12 +85,14 @@ def _errors_of(path: str) -> Iterator[None]:
 
 
 class TanadaFileSystem(AbstractFileSystem):
-    """Objects of a pool as files. It connects once a thread and namespace, at the first use.
+    """Objects of a pool as files. It connects once for each thread and namespace, at the first use.
 
-    :param host: of the pool, or what the URL names.
-    :param durable: every commit waits until the pool's backing holds the file.
-    :param checksum: "crc32c" or "xxh3": computed of every file by the daemon; whole reads compare.
-    :param settings: of :func:`tanada.pool.connect`: ``timeout``, ``key_file``, ``fabric``, ``shared_memory``.
+    :param host: of the pool; default: the URL's host.
+    :param durable: every commit waits until the file is durable in the pool's backing.
+    :param checksum: "crc32c" or "xxh3": computed for every file by the daemon; whole reads verify
+        it.
+    :param settings: of :func:`tanada.pool.connect`: ``timeout``, ``key_file``, ``fabric``,
+        ``shared_memory``.
     """
 
     protocol = "tanada"
@@ -147,7 +152,7 @@ class TanadaFileSystem(AbstractFileSystem):
         return f"{_SCHEME}{self.host}:{self.port}/{self._strip_protocol(name)}"
 
     def _split(self, path: str) -> tuple[pool.Pool, str]:
-        """The connection of this thread to the path's namespace, and the object's name."""
+        """This thread's connection to the path's namespace, and the object's name."""
         namespace, _, name = self._strip_protocol(path).partition("/")
         if not namespace:
             raise ValueError(f"{path!r} has no namespace; a path is namespace/name")
@@ -163,7 +168,7 @@ class TanadaFileSystem(AbstractFileSystem):
                 )
         return connections[namespace], name
 
-    # Looking.
+    # Queries.
 
     def _record(self, path: str, info: pool.Info) -> dict[str, Any]:
         return {
@@ -194,7 +199,8 @@ class TanadaFileSystem(AbstractFileSystem):
         return self._folder(path)
 
     def _type(self, path: str) -> str:
-        # fsspec's own calls take every error, such as a pool that does not answer, for a file that is not there.
+        # fsspec's own methods treat every error, such as a pool that does not answer, as a missing
+        # file.
         try:
             return str(self.info(path)["type"])
         except FileNotFoundError:
@@ -215,7 +221,7 @@ class TanadaFileSystem(AbstractFileSystem):
             raise IsADirectoryError(f"{path} is a folder, which has no time")
         return record["created"]
 
-    modified = created  # a version is written once
+    modified = created  # a version never changes
 
     def _below(self, path: str) -> list[tuple[str, dict[str, Any]]]:
         """(name below the path, record) of each file there."""
@@ -288,7 +294,7 @@ class TanadaFileSystem(AbstractFileSystem):
         file = super().open(
             path, binary, block_size, cache_options, compression if reads else None, **kwargs
         )
-        # What fsspec puts around a file that is written would neither close nor drop it.
+        # fsspec's wrapper of a written file would neither close nor drop it.
         name = None if reads else get_compression(self._strip_protocol(path), compression)
         if name is not None:
             file = compressed(file, compr[name], block_size)
@@ -336,8 +342,8 @@ class TanadaFileSystem(AbstractFileSystem):
         made.close()
 
     def publish(self, files: Iterable[WriteFile]) -> None:
-        """Publish closed files, those of a set and a namespace at once."""
-        # Of a name that was written twice, the set has the last one.
+        """Commit closed files, those of one set and namespace together."""
+        # If a name was written twice, the set has the last version.
         counts = collections.Counter(
             (path.partition("/")[0], name)
             for path, name in {(file.path, file.set) for file in files}
@@ -347,7 +353,9 @@ class TanadaFileSystem(AbstractFileSystem):
                 self._split(namespace)[0].set_commit(set_name, count, durable=self.durable)
 
     def get(self, rpath: Any, lpath: Any, *arguments: Any, **options: Any) -> Any:
-        """As of fsspec. Of a folder, names with a part ``..`` are left out with a warning: they lead out of ``lpath``."""
+        """As in fsspec. Names with a component ``..`` are skipped with a warning, because they lead
+        out of ``lpath``.
+        """
         self._local.skips_escapes = not isinstance(lpath, list)
         try:
             return super().get(rpath, lpath, *arguments, **options)
@@ -360,7 +368,7 @@ class TanadaFileSystem(AbstractFileSystem):
             return names
         inside = [name for name in names if ".." not in name.split("/")]
         if not inside:
-            return names  # fsspec refuses what was asked for
+            return names  # fsspec refuses the arguments
         for name in names:
             if ".." in name.split("/"):
                 warnings.warn(
@@ -422,7 +430,9 @@ class TanadaFileSystem(AbstractFileSystem):
         maxdepth: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """Rename; a folder's files one after the other. Into ``path2`` where that is a folder or ends with a slash."""
+        """Rename; the files of a folder one after the other. Into ``path2`` if that is a folder or
+        ends with a slash.
+        """
         source, target = self._strip_protocol(path1), self._strip_protocol(path2)
         if str(path2).endswith("/") or self.isdir(target):
             target = f"{target}/{source.rpartition('/')[2]}"
@@ -469,5 +479,5 @@ class TanadaFileSystem(AbstractFileSystem):
         if kind != "directory":
             self.rm_file(path)
         for name in self.find(path, maxdepth=maxdepth) if recursive else ():
-            with contextlib.suppress(FileNotFoundError):  # somebody else removed it meanwhile
+            with contextlib.suppress(FileNotFoundError):  # another client removed it meanwhile
                 self.rm_file(name)

@@ -45,14 +45,14 @@ __all__ = [
 URL_SIZE_MAX = 1023
 """Longest URL, bytes."""
 WAIT_TIMEOUT = 3600.0
-"""How long :func:`ghandle` waits unless :func:`ginitialize` was given another time, seconds."""
+"""The time limit of :func:`ghandle` in seconds, unless :func:`ginitialize` sets another."""
 _NUMBER_MAX = 2**64 - 1
 
 
 class Session(Watched):
-    """An instance of gfile; made by :func:`session` and :func:`ginitialize`.
+    """An instance of gfile, created by :func:`session` or :func:`ginitialize`.
 
-    Every method may be called from any thread, also while kernels run, and lets other Python threads run meanwhile.
+    Any thread may call every method, also while kernels run. Other Python threads run meanwhile.
     """
 
     def __init__(self, native: _native.Session) -> None:
@@ -60,39 +60,41 @@ class Session(Watched):
 
     @property
     def ref(self) -> Ref:
-        """What kernels get, by value. Valid until :meth:`close`."""
+        """The reference for kernels, passed by value. Valid until :meth:`close`."""
         return Ref(*self._native.ref())
 
     def wait(self, timeout: float = 30.0) -> None:
         """Wait for the kernels launched so far in this process on the session's device.
 
-        :param timeout: seconds; ``math.inf`` waits for ever. Ctrl-C ends the waiting, the kernels go on.
-        :raises tanada.Error: ETIMEDOUT: they still run, and nothing changed; TND_EDEVICE: a kernel trapped; otherwise
-            the first write-back error that no gfsync or gclose has returned, once.
+        :param timeout: seconds; ``math.inf``: no limit. Ctrl-C ends the wait; the kernels continue.
+        :raises tanada.Error: ETIMEDOUT: the kernels still run, and nothing changed; TND_EDEVICE: a
+            kernel trapped; otherwise the first write-back error that no gfsync or gclose has
+            returned, once.
         """
         self._native.wait(nanoseconds(timeout))
 
     def statistics(self) -> Statistics:
-        """The counters so far; each only grows."""
+        """The current counters; they never decrease."""
         return Statistics(**self._native.statistics())
 
     def files(self) -> list[File]:
-        """The files that are open or remembered, and how the bytes of each travel."""
+        """The open or cached files, and the path of each file's bytes."""
         return [File.of(record) for record in self._native.files()]
 
     def fault(self) -> Fault | None:
-        """The first call of a kernel that failed; None: none has."""
+        """The first failed call of a kernel; None: no call has failed."""
         record = self._native.fault()
         return None if record["status"] == 0 else Fault.of(record)
 
     def close(self) -> None:
-        """Wait for the kernels, write back what is dirty, close every file and free the caches. Again: nothing.
+        """Wait for the kernels, write back dirty pages, close every file and free the caches. No-op
+        if closed.
 
-        Takes the session's timeout at most for each of the three.
+        Each of the three takes at most the session's timeout.
 
-        :raises tanada.Error: ETIMEDOUT: kernels or a store did not finish, the session is gone; EBUSY: a
-            :meth:`wait` runs in another thread, the session stays open; otherwise the first write-back error that
-            nobody was told of.
+        :raises tanada.Error: ETIMEDOUT: kernels or a store did not finish, and the session is
+            closed; EBUSY: a :meth:`wait` runs in another thread, and the session stays open;
+            otherwise the first write-back error that was not reported before.
         """
         self._native.close()
 
@@ -117,37 +119,38 @@ def session(
     mapping_size_max: int | str | None = None,
     wait_timeout: float | None = None,
 ) -> Session:
-    """Make an instance: its caches and its threads. Close it, best by ``with``.
+    """Create an instance with its caches and threads. Close it, preferably by ``with``.
 
-    What is None takes the library's default. A variable of the environment (``TND_GFILE_PAGE_SIZE``, ...) wins over
-    the argument; docs/gfile.md lists them with the defaults.
+    Arguments left at None have the library's defaults. A variable of the environment
+    (``TND_GFILE_PAGE_SIZE``, ...) overrides the argument; docs/gfile.md lists them with the defaults.
 
     :param page_size: bytes; a power of two, 4 KiB to 2 MiB.
     :param device_tier_size: bytes of device memory; one page at least.
     :param host_tier_size: bytes of pinned host memory; one page at least.
     :param replacement: "fifo", "lru" or "clock".
-    :param service_threads: 1 to 64; 0: chosen from the processors.
+    :param service_threads: 1 to 64; 0: chosen by the number of processors.
     :param timeout: seconds; limit of each call of a kernel and of :meth:`Session.close`; ``math.inf``: none.
-    :param file_count_max: files open or remembered at a time, 1 to 16384.
+    :param file_count_max: files open or cached at a time, 1 to 16384.
     :param device: "auto", "host" (the host executor) or "cuda" (a GPU, or fail).
-    :param device_index: which GPU.
-    :param direct: whether stores may place bytes in device memory themselves: "auto", "on" or "off".
+    :param device_index: index of the GPU.
+    :param direct: whether stores may place bytes directly in device memory: "auto", "on" or "off".
     :param direct_window_size: bytes of device memory for that.
-    :param mapping: whether kernels may read the pages of memory-backed files where they are: "auto" or "off".
+    :param mapping: whether kernels may read the pages of memory-backed files in place: "auto" or "off".
     :param mapping_size_max: bytes of files mapped at a time; 0: half of the memory.
     :param wait_timeout: seconds; limit of :func:`ghandle`; ``math.inf``: none.
-    :raises tanada.Error: EINVAL: something is out of its range, the message names it; ENOMEM: a cache does not fit;
-        ENODEV, TND_ENOPLUGIN: a GPU was demanded and there is none, the message says why.
-    :raises ValueError: text that is no size, or no choice there is.
+    :raises tanada.Error: EINVAL: a value is out of range; the message names it; ENOMEM: a cache does not fit;
+        ENODEV, TND_ENOPLUGIN: a GPU was requested and is not available; the message has the reason.
+    :raises ValueError: an invalid size or choice.
     """
     return Session(_native.Session(False, _settings(locals())))
 
 
 def ginitialize(**settings: Any) -> Session:
-    """The process's instance, which device calls without a ``ref`` use. Settings are those of :func:`session`.
+    """The process's instance, for device calls without a ``ref``. The settings are those of
+    :func:`session`.
 
-    :returns: it, to look at; closing it is :func:`gfinalize`.
-    :raises tanada.Error: as :func:`session`; EBUSY: it is there already.
+    :returns: the instance, for queries; :func:`gfinalize` closes it.
+    :raises tanada.Error: as :func:`session`; EBUSY: it exists already.
     """
     unknown = set(settings) - set(session.__kwdefaults__ or ())
     if unknown:
@@ -161,8 +164,8 @@ def ginitialize(**settings: Any) -> Session:
 def ghandle() -> None:
     """Wait for the kernels launched so far; errors as :meth:`Session.wait`.
 
-    :raises tanada.Error: TND_ESTATE: :func:`ginitialize` has not been called; ETIMEDOUT: they still run after the
-        ``wait_timeout`` of :func:`ginitialize`, an hour if none was given.
+    :raises tanada.Error: TND_ESTATE: :func:`ginitialize` has not been called; ETIMEDOUT: kernels
+        still run after the ``wait_timeout`` of :func:`ginitialize`, by default an hour.
     """
     _of_process().wait(_wait_timeout)
 
@@ -197,7 +200,7 @@ def _of_process() -> Session:
 
 
 def _settings(given: dict[str, Any]) -> dict[str, int]:
-    """The fields of tnd_gfile_config that were given, as numbers."""
+    """The given fields of tnd_gfile_config, as numbers."""
     choices = {"replacement": Replacement, "device": Device, "direct": Direct, "mapping": Mapping}
     fields: dict[str, int] = {}
     for name, value in given.items():
@@ -213,5 +216,6 @@ def _settings(given: dict[str, Any]) -> dict[str, int]:
             fields[name] = operator.index(value)
             if fields[name] < 0:
                 raise ValueError(f"{name} is {value}")
-    # What does not fit becomes the largest number, which the library refuses and names.
+    # A value that does not fit becomes the largest number, which the library refuses with a message
+    # that names the field.
     return {name: min(value, _NUMBER_MAX) for name, value in fields.items()}

@@ -5,10 +5,10 @@
     with tanada.pool.connect("pool://node1/run7") as pool:
         pool.put("field/0010", array)
         with pool.open("field/0010") as snapshot:
-            field = numpy.frombuffer(snapshot.map(), "f4")  # where it lies in the pool; no copy
+            field = numpy.frombuffer(snapshot.map(), "f4")  # in the pool's memory; no copy
 
-Sources and targets are whatever has the buffer protocol, DLPack or ``__cuda_array_interface__``: bytes, NumPy, PyTorch,
-CuPy, Numba; device memory is read and written where it is. Failed calls raise ``tanada.Error``. A connection is one
+Sources and targets are objects with the buffer protocol, DLPack or ``__cuda_array_interface__``: bytes, NumPy, PyTorch,
+CuPy, Numba; device memory is read and written in place. Failed calls raise ``tanada.Error``. A connection is one
 namespace and may be used by any thread, by one at a time: connect once a thread for more. One that breaks fails what is
 under way with ``TND_EPEER`` and connects again at the next call; objects opened before fail with ``ESTALE`` then.
 """
@@ -47,7 +47,9 @@ from ._units import nanoseconds, number_of_bytes
 if TYPE_CHECKING:
 
     class Mapping(_native.Mapping):
-        """A committed object's bytes where they lie in the pool: read-only, for ``memoryview``, NumPy and DLPack."""
+        """A committed object's bytes in the pool's memory: read-only, for ``memoryview``, NumPy and
+        DLPack.
+        """
 
         def __buffer__(self, flags: int, /) -> memoryview: ...
 else:
@@ -81,7 +83,7 @@ _SIZE_MAX = 2**64 - 1
 
 
 def encode_name(name: str | bytes) -> bytes:
-    """A name as the pool has it: UTF-8.
+    """A name in the pool's encoding, UTF-8.
 
     :raises ValueError: a zero inside, which no name has.
     """
@@ -92,7 +94,7 @@ def encode_name(name: str | bytes) -> bytes:
 
 
 def decode_name(name: bytes) -> str:
-    """The inverse; bytes that are no UTF-8 come as surrogates, as in names of files."""
+    """The inverse. Invalid UTF-8 becomes surrogates, as in names of files."""
     return name.decode("utf-8", "surrogateescape")
 
 
@@ -122,7 +124,7 @@ def _checksum(kind: Checksum | str | None) -> int:
 class Object(Closing):
     """An object being written (:meth:`Pool.create`) or a committed one (:meth:`Pool.open`).
 
-    Offsets and sizes are bytes. The end of a ``with`` closes it: what is not committed then is dropped.
+    Offsets and sizes are bytes. The end of a ``with`` closes it and drops uncommitted data.
     """
 
     def __init__(self, pool: Pool, name: str, native: _native.PoolObject) -> None:
@@ -131,7 +133,7 @@ class Object(Closing):
         self._native: _native.PoolObject = native
 
     def info(self) -> Info:
-        """What was opened; of an object being written its size so far, version 0."""
+        """The opened version; for an object being written its current size, and version 0."""
         return Info.of(self._native.info())
 
     @property
@@ -140,22 +142,25 @@ class Object(Closing):
         return self._native.info()[0]
 
     def write(self, source: Any, offset: int = 0) -> None:
-        """Write a contiguous array; returns when it may be changed again. Behind the end the object grows.
+        """Write a contiguous array; it may be changed again after the return. A write past the end
+        extends the object.
 
         :raises tanada.Error: EBADF: the object is committed; ENOSPC. The range is undefined then.
         """
         self._native.write(offset, source)
 
     def write_box(self, source: Any, offset: int = 0, strides: Sequence[int] = ()) -> None:
-        """Write an array of up to three dimensions whose rows (the last dimension, or more) are contiguous.
+        """Write an array of up to three dimensions whose rows (the last dimension, or more) are
+        contiguous.
 
-        :param strides: bytes between rows in the object, for each of the array's leading dimensions, two at most; none:
-            rows follow each other there. A plane of a larger array has the larger array's strides.
+        :param strides: bytes between rows in the object, for each of the array's leading
+            dimensions, two at most; none: the rows are contiguous there. A plane of a larger array
+            has the larger array's strides.
         """
         self._native.write_box(offset, source, list(strides))
 
     def resize(self, size: int | str) -> None:
-        """Make an object being written shorter, or longer with bytes that are 0.
+        """Truncate an object being written, or extend it with zeros.
 
         :param size: bytes, or text such as "64MiB".
         :raises tanada.Error: EBADF: it is committed.
@@ -163,13 +168,13 @@ class Object(Closing):
         self._native.resize(number_of_bytes(size))
 
     def read(self, size: int = -1, offset: int = 0) -> bytes:
-        """Bytes from an offset on; fewer than ``size`` at the end only. Below 0: to the end."""
+        """Read bytes from an offset; fewer than ``size`` only at the end. Below 0: to the end."""
         return self._native.read(offset, _SIZE_MAX if size < 0 else size)
 
     def read_into(self, target: Any, offset: int = 0) -> int:
         """Fill a contiguous array.
 
-        :returns: bytes read; fewer than the array has at the object's end only.
+        :returns: bytes read; fewer than the array's size only at the object's end.
         """
         return self._native.read_into(offset, target)
 
@@ -188,38 +193,42 @@ class Object(Closing):
         expected: int | None = None,
         verify: bool = False,
     ) -> int:
-        """Publish the object: from now on it is what its name opens, and can be read. Of a set: prepare it.
+        """Commit the object: from now on its name opens this version, and it can be read. In a set:
+        prepare it.
 
-        :param durable: return when the pool's backing holds it.
+        :param durable: return when the change is durable in the pool's backing.
         :param checksum: "crc32c" or "xxh3"; the daemon computes it, unless ``expected`` is given.
-        :param expected: the checksum of the bytes that were meant; with ``verify`` the daemon compares.
+        :param expected: the checksum of the intended bytes; with ``verify`` the daemon compares.
         :returns: the version; 0 in a set.
-        :raises tanada.Error: TND_ECORRUPT: the bytes do not have the checksum, nothing was published; EOPNOTSUPP: the
-            pool keeps nothing, nothing was published; EIO, ENOSPC: the backing failed, it is not durable.
+        :raises tanada.Error: TND_ECORRUPT: the bytes do not match the checksum, and nothing was
+            committed; EOPNOTSUPP: the pool has no durable backing, and nothing was committed; EIO,
+            ENOSPC: the backing failed, and the object is not durable.
         """
         return self._native.commit(
             _flags(durable=durable, verify=verify), _checksum(checksum), expected
         )
 
     def map(self) -> Mapping:
-        """A committed object's bytes where they lie in the pool; what views them keeps them.
+        """A committed object's bytes in the pool's memory; views of them keep them alive.
 
         :raises tanada.Error: EOPNOTSUPP: this connection shares no memory with the pool.
         """
         return cast(Mapping, self._native.map())
 
     def post_write(self, source: Any, offset: int = 0) -> Request:
-        """:meth:`write`, later: see :meth:`Pool.poll`. The source must not change until then."""
+        """Post a :meth:`write`: see :meth:`Pool.poll`. The source must not change until it is
+        complete.
+        """
         return self._post(RequestKind.WRITE, offset, source, 0, 0)
 
     def post_read(self, target: Any, offset: int = 0) -> Request:
-        """:meth:`read_into`, later: see :meth:`Pool.poll`."""
+        """Post a :meth:`read_into`: see :meth:`Pool.poll`."""
         return self._post(RequestKind.READ, offset, target, 0, 0)
 
     def post_commit(
         self, *, durable: bool = False, checksum: Checksum | str | None = None
     ) -> Request:
-        """:meth:`commit`, later: see :meth:`Pool.poll`."""
+        """Post a :meth:`commit`: see :meth:`Pool.poll`."""
         return self._post(RequestKind.COMMIT, 0, None, _flags(durable=durable), _checksum(checksum))
 
     def _post(
@@ -233,7 +242,7 @@ class Object(Closing):
         )
 
     def close(self) -> None:
-        """What is being written and is not committed is dropped. Again: nothing."""
+        """Close the object; uncommitted data are dropped. No-op if closed."""
         self._native.close()
 
     def __repr__(self) -> str:
@@ -241,7 +250,7 @@ class Object(Closing):
 
 
 class Pool(Watched):
-    """A connection to one namespace of a pool; made by :func:`connect`."""
+    """A connection to one namespace of a pool, created by :func:`connect`."""
 
     def __init__(self, native: _native.Pool, url: str) -> None:
         self._native: _native.Pool = native
@@ -250,7 +259,7 @@ class Pool(Watched):
         self.url = url
 
     def connection(self) -> Connection:
-        """The path that bytes take, and why not a better one."""
+        """The path of the bytes, and why there is no better one."""
         return Connection.of(self._native.connection())
 
     def statistics(self) -> Statistics:
@@ -258,7 +267,7 @@ class Pool(Watched):
         return Statistics(**self._native.statistics())
 
     def traffic(self) -> Traffic:
-        """What this connection moved so far, by path; asks nobody."""
+        """The traffic of this connection so far, by path; sends no request."""
         return Traffic.of(self._native.traffic())
 
     def put(
@@ -276,8 +285,8 @@ class Pool(Watched):
     ) -> None:
         """Create, write and commit an object.
 
-        :param exclusive: fail with EEXIST where a committed object has the name.
-        :param evictable: a full pool may drop it. ``pinned``: it may not.
+        :param exclusive: fail with EEXIST if a committed object has the name.
+        :param evictable: a full pool may evict it. ``pinned``: it may not.
         :raises tanada.Error: as :meth:`create` and :meth:`Object.commit`.
         """
         flags = _flags(
@@ -312,13 +321,13 @@ class Pool(Watched):
         evictable: bool = False,
         pinned: bool = False,
     ) -> Object:
-        """Begin an object. Nobody sees it before :meth:`Object.commit`; bytes that nobody writes are 0.
+        """Create an object. It is not visible before :meth:`Object.commit`; unwritten bytes are 0.
 
-        :param size: bytes, or text such as "64MiB": set aside at once.
-        :param set: name of the set that it is published with, by :meth:`set_commit`.
-        :param keep: start with the bytes of the newest version, where there is one.
-        :raises tanada.Error: ENOSPC: the pool or the quota is full; EACCES: the key allows reading only; EEXIST, with
-            ``exclusive``; EMFILE: too many are open.
+        :param size: bytes, or text such as "64MiB": reserved immediately.
+        :param set: name of the set with which :meth:`set_commit` commits it.
+        :param keep: start with the bytes of the newest version, if there is one.
+        :raises tanada.Error: ENOSPC: the pool or the quota is full; EACCES: the key permits only
+            reading; EEXIST, with ``exclusive``; EMFILE: too many are open.
         """
         flags = _flags(exclusive=exclusive, keep=keep, evictable=evictable, pinned=pinned)
         encoded = encode_name(name)
@@ -331,20 +340,22 @@ class Pool(Watched):
         """Open a committed version; it stays readable until closed, whatever happens to its name.
 
         :param version: 0: the newest.
-        :raises tanada.Error: ENOENT: there is none, or no longer.
+        :raises tanada.Error: ENOENT: it does not exist, or no longer.
         """
         encoded = encode_name(name)
         return Object(self, decode_name(encoded), self._native.open(encoded, version))
 
     def stat(self, name: str | bytes, version: int = 0) -> Info:
-        """What :meth:`open` would open.
+        """Information about the version that :meth:`open` would open.
 
         :raises tanada.Error: ENOENT.
         """
         return Info.of(self._native.stat(encode_name(name), version))
 
     def list(self, prefix: str | bytes = "", *, count_max: int = 0) -> builtins.list[Entry]:
-        """The newest version of each object whose name begins so, sorted by bytes; 0: all of them."""
+        """The newest version of each object whose name has this prefix, sorted by bytes; an empty
+        prefix: all.
+        """
         return [
             Entry(decode_name(name), Info.of(record))
             for name, record in self._native.entries(encode_name(prefix), count_max)
@@ -358,25 +369,26 @@ class Pool(Watched):
         exclusive: bool = False,
         durable: bool = False,
     ) -> None:
-        """Give an object another name; replaces what has it, unless ``exclusive``."""
+        """Rename an object; replaces an object of that name, unless ``exclusive``."""
         self._native.rename(
             encode_name(name), encode_name(new_name), _flags(exclusive=exclusive, durable=durable)
         )
 
     def remove(self, name: str | bytes, *, durable: bool = False) -> None:
-        """Remove a name; those who have it open go on reading."""
+        """Remove a name; clients that have the object open can still read it."""
         self._native.remove(encode_name(name), _flags(durable=durable))
 
     def set_flags(
         self, name: str | bytes, *, evictable: bool = False, pinned: bool = False
     ) -> None:
-        """Set the flags of the newest version, both."""
+        """Set both flags of the newest version."""
         self._native.set_flags(encode_name(name), _flags(evictable=evictable, pinned=pinned))
 
     def set_commit(self, set: str | bytes, count: int, *, durable: bool = False) -> None:
-        """Publish all objects of a set at once. Each of them was committed by its writer, which prepared it.
+        """Commit all objects of a set at once. The writer of each has prepared it by a commit.
 
-        :param count: objects that the set must have; else EAGAIN, and nothing changes.
+        :param count: number of objects that the set must have; otherwise EAGAIN, and nothing
+            changes.
         """
         self._native.set_commit(encode_name(set), count, _flags(durable=durable))
 
@@ -391,12 +403,14 @@ class Pool(Watched):
         evictable: bool = False,
         pinned: bool = False,
     ) -> Request:
-        """:meth:`put`, later: see :meth:`poll`. The source, host memory, must not change until then."""
+        """Post a :meth:`put`: see :meth:`poll`. The source, host memory, must not change until it
+        is complete.
+        """
         flags = _flags(durable=durable, exclusive=exclusive, evictable=evictable, pinned=pinned)
         return self._post(RequestKind.PUT, name, source, flags, _checksum(checksum))
 
     def post_get(self, name: str | bytes, target: Any, *, verify: bool = False) -> Request:
-        """:meth:`get_into`, later: see :meth:`poll`. The target is host memory."""
+        """Post a :meth:`get_into`: see :meth:`poll`. The target is host memory."""
         return self._post(RequestKind.GET, name, target, _flags(verify=verify), 0)
 
     def _post(
@@ -415,13 +429,14 @@ class Pool(Watched):
         return request
 
     def poll(self, timeout: float = 30.0) -> builtins.list[Request]:
-        """Carry out what was posted, in its order, and return what is done; waits for the first.
+        """Process posted requests in order, and return the completed ones; waits for the first.
 
-        Nothing moves but in this call and in those that post; they raise EAGAIN when too much is under way: poll, then
-        repeat. Look at each request's ``error``, or call its ``check()``.
+        Requests make progress only in this call and in posts. A post raises EAGAIN when too many
+        are outstanding: poll, then repeat it. Check each request's ``error``, or call its
+        ``check()``.
 
         :param timeout: seconds; 0 does not wait.
-        :returns: an empty list when nothing was done in time, or nothing is under way.
+        :returns: an empty list if nothing completed in time, or nothing is outstanding.
         """
         finished = []
         for number, status, _, size, version, path in self._native.poll(nanoseconds(timeout)):
@@ -438,9 +453,9 @@ class Pool(Watched):
         return finished
 
     def close(self) -> None:
-        """End the connection and its objects; those being written are dropped. Again: nothing.
+        """Close the connection and its objects; uncommitted data are dropped. No-op if closed.
 
-        What views a mapping keeps the connection to itself until it has gone.
+        Views of a mapping keep the connection alive internally until they are released.
         """
         self._native.close()
         with self._lock:
@@ -465,20 +480,21 @@ def connect(
     device_index: int | None = None,
     kind: type[Pool] | None = None,
 ) -> Pool:
-    """Connect to a namespace of a pool. Close it, best by ``with``.
+    """Connect to a namespace of a pool. Close it, preferably by ``with``.
 
-    What is None takes the library's default. A variable of the environment (``TND_POOL_TIMEOUT``, ...) wins over the
-    argument.
+    Arguments left at None have the library's defaults. A variable of the environment
+    (``TND_POOL_TIMEOUT``, ...) overrides the argument.
 
     :param url: pool://host[:port]/namespace.
     :param timeout: seconds; limit of each call; ``math.inf``: none.
     :param key_file: the client's key, mode 0600.
     :param fabric: libfabric provider for RDMA.
-    :param shared_memory: False: do not map the pool's memory, also where it is this node's.
+    :param shared_memory: False: do not map the pool's memory, even on the same node.
     :param device_index: CUDA device of the arrays in device memory.
-    :param kind: a class of its own for the connection.
-    :raises tanada.Error: EINVAL: a malformed URL, variable or key file, the message names it; EACCES: the key is refused
-        or names other namespaces; TND_EPEER: nobody answers there, or not as a pool; ETIMEDOUT.
+    :param kind: the class of the connection.
+    :raises tanada.Error: EINVAL: a malformed URL, variable or key file; the message names it;
+        EACCES: the key is refused or is for other namespaces; TND_EPEER: no pool answers there;
+        ETIMEDOUT.
     """
     native = _native.Pool(
         encode_name(url),
@@ -497,17 +513,17 @@ _STOP_LIMIT_S = 30
 
 @contextlib.contextmanager
 def serve(size: int | str = "1GiB", *options: str) -> Iterator[str]:
-    """Run a pool on this node, on a free port of loopback, while the ``with`` lasts.
+    """Run a pool on this node, on a free port of loopback, during the ``with``.
 
     ::
 
         with tanada.pool.serve("4GiB") as url, tanada.pool.connect(f"{url}/run7") as pool:
             pool.put("a", b"content")
 
-    Everything in it ends with it, unless ``options`` name a durable backing. A process that is killed leaves its pool
-    running.
+    Its content ends with it, unless ``options`` set a durable backing. A process that is killed
+    leaves its pool running.
 
-    :param size: of the pool, brought into memory at the start; bytes or text such as "64MiB".
+    :param size: of the pool, populated at the start; bytes or text such as "64MiB".
     :param options: more options of ``tanada-poold``, such as "--backing", "flash:/nvme/pool".
     :returns: the URL without a namespace.
     :raises RuntimeError: it did not start; the message is the end of its log.

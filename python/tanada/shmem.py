@@ -1,8 +1,9 @@
 """Arrays in the symmetric heap of devices, for shmem4py, CuPy and Numba.
 
-``init()`` starts OpenSHMEM with a heap in the memory of each PE's GPU; shmem4py, imported after it, takes part. What is
-allocated here is an array of NumPy to shmem4py's calls, which take it as they are. Where the device heap is a GPU's, CuPy and
-Numba see the same bytes by ``__cuda_array_interface__``; without a GPU it is memory of the host, and the arrays are NumPy's own.
+``init()`` starts OpenSHMEM with a heap in the memory of each PE's GPU; shmem4py, imported after it,
+uses the same library. shmem4py's calls take arrays allocated here as NumPy arrays. If the device
+heap is a GPU's, CuPy and Numba see the same bytes by ``__cuda_array_interface__``. Without a GPU it
+is host memory, and the arrays are NumPy's own.
 """
 
 from __future__ import annotations
@@ -69,22 +70,23 @@ _pieces: dict[int, Piece] = {}  # by address
 def init(*, kernels: bool = False) -> None:
     """Start OpenSHMEM with a device heap. Collective, before ``from shmem4py import shmem``.
 
-    The device is the GPU that is current in this thread (``cupy.cuda.Device(n).use()``), else the one with the PE's number on its node;
-    it is current afterwards. Once more is a further start, as ``shmem_init`` is, to be matched by :func:`finalize`.
+    The device is the current GPU of this thread (``cupy.cuda.Device(n).use()``), else the one with
+    the PE's number on its node; it is current afterwards. A further call adds a start, as
+    ``shmem_init`` does, to be matched by :func:`finalize`.
 
-    :param kernels: kernels call ``shmemg_*``, those of calls on streams among them; in all PEs or none.
-    :raises tanada.Error: TND_ESTATE: it has started without a device heap; EOPNOTSUPP: kernels have no part in what has started;
-        ENODEV: the start failed.
+    :param kernels: kernels call ``shmemg_*``, including calls on streams; equal in all PEs.
+    :raises tanada.Error: TND_ESTATE: OpenSHMEM runs without a device heap; EOPNOTSUPP: it runs
+        without support for kernels; ENODEV: the start failed.
     """
     if not is_running():
-        _forget("lost with OpenSHMEM, which ended")  # by a finalize that was not ours
+        _forget("lost with OpenSHMEM, which ended")  # by a finalize of another caller
     start(HOST_INIT | (KERNEL_INIT if kernels else 0))
 
 
 def finalize() -> None:
-    """End what :func:`init` began; collective. Not needed at the end of a program.
+    """Undo one :func:`init`; collective. Not needed at the end of a program.
 
-    When nobody has a start left, shmem4py included, all arrays of the device heap have gone.
+    After the last start has ended, shmem4py's included, all arrays of the device heap are invalid.
 
     :raises tanada.Error: TND_ESTATE: it is not running.
     """
@@ -95,7 +97,7 @@ def finalize() -> None:
 
 
 def kind() -> Kind:
-    """What the memory of the device heap is; ``Kind.NONE``, too, where OpenSHMEM is not running."""
+    """The kind of the device heap's memory; also ``Kind.NONE`` if OpenSHMEM is not running."""
     return Kind(C.shmemx_device_kind()) if is_running() else Kind.NONE
 
 
@@ -106,11 +108,12 @@ def empty(
     *,
     align: int | None = None,
 ) -> Array:
-    """An array in the device heap, contents undefined. Collective, with equal arguments in all PEs; freed by :func:`free` alone.
+    """An array in the device heap, contents undefined. Collective, with equal arguments in all PEs;
+    freed only by :func:`free`.
 
-    :param align: bytes, a power of two; 512 unless told.
-    :returns: NumPy's own array where the heap is memory of the host; a :class:`CudaArray` where it is a GPU's.
-    :raises MemoryError: in all PEs: the heap has no such piece.
+    :param align: bytes, a power of two; default: 512.
+    :returns: NumPy's own array if the heap is host memory; a :class:`CudaArray` if it is a GPU's.
+    :raises MemoryError: in all PEs: the heap has insufficient memory.
     :raises tanada.Error: TND_ESTATE: there is no device heap.
     """
     return _new(shape, dtype, order, align, is_cleared=False)
@@ -134,7 +137,8 @@ def full(
 
 
 def array(source: Any, dtype: Any = None, *, align: int | None = None) -> Array:
-    """:func:`empty`, with the values of anything that NumPy makes an array of; all PEs' arrays are filled on return.
+    """:func:`empty`, with the values of anything that NumPy can convert to an array; all PEs'
+    arrays are filled on return.
 
     Shapes and types are equal in all PEs; values may differ.
     """
@@ -151,9 +155,11 @@ def array(source: Any, dtype: Any = None, *, align: int | None = None) -> Array:
 
 
 def free(a: Any) -> None:
-    """Give back what :func:`empty` and the others allocated: the array, or one of any library that begins where it does. Collective.
+    """Free an array of :func:`empty` or the others: the array itself, or one of any library with
+    the same beginning. Collective.
 
-    :raises tanada.Error: EINVAL: no array of the device heap begins there; TND_ESTATE: it was freed before, or nothing is running.
+    :raises tanada.Error: EINVAL: no array of the device heap begins there; TND_ESTATE: it was freed
+        before, or nothing is running.
     """
     require_running("free")
     known = getattr(a, "piece", None)
@@ -171,9 +177,10 @@ def free(a: Any) -> None:
 
 
 def ptr(a: Any, pe: int) -> Array | None:
-    """A PE's array in the place of ``a``, or of a part of it, for loads and stores: by kernels, where the device is a GPU.
+    """A PE's array that corresponds to ``a``, or to a part of it, for loads and stores; if the
+    device is a GPU, only by kernels.
 
-    :returns: None where this PE's device does not reach it.
+    :returns: None if this PE's device cannot access it.
     :raises tanada.Error: TND_ESTATE: it was freed.
     """
     require_device("ptr")
@@ -190,9 +197,11 @@ def ptr(a: Any, pe: int) -> Array | None:
 
 
 def buffer(a: Any) -> Array:
-    """What shmem4py's calls take for an array of CuPy, Numba or PyTorch, the device heap's or not; arrays of NumPy are returned.
+    """An array of CuPy, Numba or PyTorch in the form that shmem4py's calls take, in the device heap
+    or not; NumPy arrays are returned unchanged.
 
-    Waits for the work queued on the stream that the array names, since calls of the host are in no stream's order.
+    Waits for the work on the array's stream, since calls of the host are not ordered with any
+    stream.
 
     :raises TypeError: it has no ``__cuda_array_interface__``.
     """
@@ -205,7 +214,8 @@ def buffer(a: Any) -> Array:
         )
     stream = told.get("stream")
     if stream is None and kind() is Kind.CUDA:
-        stream = 1  # copies from pageable memory have returned, and may still be on their way: those of Numba's name no stream
+        stream = 1  # copies from pageable memory may still be in progress after their return, and
+                    # Numba's name no stream
     if stream is not None:
         _cuda.synchronize(stream, -1)
     address, is_read_only = told["data"]
@@ -215,7 +225,9 @@ def buffer(a: Any) -> Array:
 
 
 def signal(a: Any) -> Any:
-    """What shmem4py's calls take as a signal, of an array of one uint64 in the device heap; nothing to be deleted."""
+    """A signal for shmem4py's calls, from an array of one uint64 in the device heap. It must not be
+    deleted.
+    """
     from shmem4py.api import ffi  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     require_device("signal")
@@ -239,7 +251,8 @@ def _new(
     extents = (shape,) if isinstance(shape, (int, numpy.integer)) else tuple(shape)
     if any(extent < 0 for extent in extents):
         raise ValueError(f"shape={shape}: an extent below 0")
-    size = max(math.prod(map(int, extents)) * kept.itemsize, 1)  # no bytes would be no piece
+    # an empty block would have no address
+    size = max(math.prod(map(int, extents)) * kept.itemsize, 1)
     if align is not None:
         address = C.shmemg_align(align, size)
     else:
@@ -254,7 +267,7 @@ def _new(
 
 
 def _shown(flat: Array, piece: Piece | None) -> Array:
-    # Of the class that fits the memory.
+    # An array of the class for the memory's kind.
     of = Kind(C.shmemx_device_kind())
     return (
         flat

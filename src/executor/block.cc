@@ -1,3 +1,4 @@
+// The scheduler of one resident block: turns of lanes, barriers, collectives and shared memory.
 #include "executor/block.hpp"
 
 #include <cstdio>
@@ -17,8 +18,9 @@ namespace {
 
 constinit thread_local block_runner *current_runner = nullptr;
 
-// A lane that passes this many atomics in one turn spins without pause(): the others get a turn.
-constexpr u32 atomics_a_turn_max = 4096;
+// A lane that executes this many atomics in one turn is spinning without pause(), so other lanes
+// get a turn.
+constexpr u32 atomics_per_turn_max = 4096;
 
 constexpr u64 chunk_size = 64 * 1024;
 
@@ -33,7 +35,7 @@ constexpr u32 lowest_bit(u32 bits) {
 }  // namespace
 
 void random_source::seed(u64 value) noexcept {
-  value += 0x9e3779b97f4a7c15ull;  // splitmix64, so that seeds next to each other differ at once
+  value += 0x9e3779b97f4a7c15ull;  // splitmix64, so that similar seeds differ at once
   value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9ull;
   value = (value ^ value >> 27) * 0x94d049bb133111ebull;
   state_ = value ^ value >> 31;
@@ -99,14 +101,14 @@ void block_runner::start(const grid_shape &shape, u64 block_rank,
   }
   for (u32 w = 0; w < warp_count_; w++) {
     u32 const rest = thread_count_ - w * 32;
-    warp &made = warps_[w];
-    made.existing = rest >= 32 ? ~0u : (1u << rest) - 1;
-    made.live = made.existing;
-    made.ready = made.existing;
-    made.started = 0;
-    made.spinning = 0;
-    made.at_barrier = 0;
-    made.at_collective = 0;
+    warp &warp_state = warps_[w];
+    warp_state.existing = rest >= 32 ? ~0u : (1u << rest) - 1;
+    warp_state.live = warp_state.existing;
+    warp_state.ready = warp_state.existing;
+    warp_state.started = 0;
+    warp_state.spinning = 0;
+    warp_state.at_barrier = 0;
+    warp_state.at_collective = 0;
   }
   live_count_ = thread_count_;
   barrier_count_ = 0;
@@ -118,7 +120,7 @@ void block_runner::start(const grid_shape &shape, u64 block_rank,
 }
 
 fiber *block_runner::stack_for(u32 linear) {
-  if (one_fiber_a_lane) {
+  if (one_fiber_per_lane) {
     if (stacks_.size() <= linear)
       stacks_.resize(linear + 1);
     if (stacks_[linear] == nullptr)
@@ -127,9 +129,9 @@ fiber *block_runner::stack_for(u32 linear) {
   }
   if (stacks_.empty())
     return fiber_acquire(shape_.stack_size);
-  fiber *const taken = stacks_.back();
+  fiber *const reused = stacks_.back();
   stacks_.pop_back();
-  return taken;
+  return reused;
 }
 
 TND_NO_ASAN void block_runner::lane_main(void *runner) {
@@ -139,7 +141,7 @@ TND_NO_ASAN void block_runner::lane_main(void *runner) {
   (*self->kernel_)();
   release_edge(&self->end_key_);
   self->finish_lane();
-  std::abort();  // a finished lane got a turn
+  std::abort();  // unreachable: a finished lane gets no turn
 }
 
 TND_NO_ASAN void block_runner::finish_lane() noexcept {
@@ -149,7 +151,7 @@ TND_NO_ASAN void block_runner::finish_lane() noexcept {
   w.ready &= ~bit;
   live_count_--;
   for (u32 waiting = w.at_collective;
-       waiting != 0;) {  // somebody may have waited for this lane only
+       waiting != 0;) {  // other lanes may have waited only for this one
     u32 const mask = lanes_[warp_index * 32 + lowest_bit(waiting)].mask;
     (void)try_complete_collective(warp_index, mask);
     waiting &= ~mask & w.at_collective;
@@ -180,7 +182,7 @@ bool block_runner::turn(u32 warp_index, u32 lane_index) {
   fiber_switch(home_, *l.stack);
   current_ids = nullptr;
   current_runner = nullptr;
-  if ((w.live & bit) == 0 && !one_fiber_a_lane)
+  if ((w.live & bit) == 0 && !one_fiber_per_lane)
     stacks_.push_back(l.stack);
   return !was_spinning || (w.spinning & bit) == 0;
 }
@@ -190,16 +192,17 @@ bool block_runner::warp_turns(u32 warp_index) {
   u32 const permille = rules_.preempt_permille;
   u32 const rotation = permille != 0 ? u32(rules_.random->next() % 32) : 0;
   bool progress = false;
-  for (u32 left = rotate_left(w.ready, (32 - rotation) % 32); left != 0; left &= left - 1) {
+  for (u32 remaining = rotate_left(w.ready, (32 - rotation) % 32); remaining != 0;
+       remaining &= remaining - 1) {
     if (permille != 0) {
-      if (rules_.random->chance(permille / 4)) {  // passed over, so that lanes drift apart
+      if (rules_.random->chance(permille / 4)) {  // skip its turn, so that lanes drift apart
         progress = true;
         continue;
       }
       if (rules_.between != nullptr && rules_.random->chance(100))
         (*rules_.between)();
     }
-    if (turn(warp_index, (lowest_bit(left) + rotation) % 32))
+    if (turn(warp_index, (lowest_bit(remaining) + rotation) % 32))
       progress = true;
   }
   return progress;
@@ -234,7 +237,7 @@ void block_runner::pause() noexcept {
 }
 
 void block_runner::preempt() noexcept {
-  if (++atomic_count_ >= atomics_a_turn_max || rules_.random->chance(rules_.preempt_permille))
+  if (++atomic_count_ >= atomics_per_turn_max || rules_.random->chance(rules_.preempt_permille))
     switch_out();
 }
 
@@ -275,7 +278,7 @@ void block_runner::expect_whole_warp() const noexcept {
 void block_runner::report_divergence(const char *group, const char *others) const noexcept {
   std::fprintf(stderr,
                "tanada: block %llu diverged: some of its threads are in a collective call of %s, "
-               "and another one %s (seen by "
+               "and another one %s (detected by "
                "thread %u); every thread of a group must make the call\n",
                block_rank_, group, others, running_);
   std::abort();
@@ -285,10 +288,10 @@ void block_runner::complete_collective(warp &w, u32 warp_index, u32 mask) noexce
   u64 result[32];
   for (u32 i = 0; i < 32; i++)
     result[i] = (mask >> i & 1) != 0 ? w.slots[i] : 0xa5a5a5a5a5a5a5a5ull;
-  for (u32 left = mask; left != 0; left &= left - 1) {
-    lane &l = lanes_[warp_index * 32 + lowest_bit(left)];
+  for (u32 remaining = mask; remaining != 0; remaining &= remaining - 1) {
+    lane &l = lanes_[warp_index * 32 + lowest_bit(remaining)];
     if (l.values != nullptr)
-      copy_unseen(l.values, result, 32);
+      copy_untraced(l.values, result, 32);
     l.mask = mask;
   }
   w.at_collective &= ~mask;
@@ -297,20 +300,20 @@ void block_runner::complete_collective(warp &w, u32 warp_index, u32 mask) noexce
 
 bool block_runner::try_complete_collective(u32 warp_index, u32 mask) noexcept {
   warp &w = warps_[warp_index];
-  u32 const taking_part = mask & w.live;
-  if ((taking_part & ~w.at_collective) != 0)
+  u32 const participants = mask & w.live;
+  if ((participants & ~w.at_collective) != 0)
     return false;
-  for (u32 left = taking_part; left != 0; left &= left - 1)
-    if (lanes_[warp_index * 32 + lowest_bit(left)].mask != mask)
+  for (u32 remaining = participants; remaining != 0; remaining &= remaining - 1)
+    if (lanes_[warp_index * 32 + lowest_bit(remaining)].mask != mask)
       return false;
   lanes_[warp_index * 32 + lowest_bit(mask)].phase ^= 1;
-  complete_collective(w, warp_index, taking_part);
+  complete_collective(w, warp_index, participants);
   return true;
 }
 
-// A warp barrier is an exchange without values. The lane that completes it hands everybody the
-// values, so that one wait does; the order for TSan goes by the first lane of the mask, which two
-// disjoint groups never share.
+// A warp barrier is an exchange without values. The lane that completes it delivers the values to
+// all lanes, so that each waits only once. TSan orders the lanes by the first lane of the mask,
+// which two disjoint groups never share.
 u32 block_runner::exchange(u32 mask, u64 value, u64 *values) noexcept {
   u32 const linear = running_, warp_index = linear / 32, bit = 1u << linear % 32;
   warp &w = warps_[warp_index];
@@ -344,19 +347,19 @@ void *block_runner::storage(const void *key, u64 size, u64 alignment) noexcept {
     return variable.addr;
   }
   size = size == 0 ? 1 : size;
-  storage_chunk *found = nullptr;
+  storage_chunk *target = nullptr;
   for (storage_chunk &chunk : chunks_)
     if (chunk.size - chunk.used >= size + alignment)
-      found = &chunk;
-  if (found == nullptr) {
+      target = &chunk;
+  if (target == nullptr) {
     u64 const made_size = size + alignment > chunk_size ? size + alignment : chunk_size;
     chunks_.push_back({std::make_unique<char[]>(made_size), made_size, 0});
-    found = &chunks_.back();
+    target = &chunks_.back();
   }
-  auto const base = reinterpret_cast<unsigned long>(found->bytes.get());
-  u64 const offset = (base + found->used + alignment - 1) / alignment * alignment - base;
-  found->used = offset + size;
-  char *const addr = found->bytes.get() + offset;
+  auto const base = reinterpret_cast<unsigned long>(target->bytes.get());
+  u64 const offset = (base + target->used + alignment - 1) / alignment * alignment - base;
+  target->used = offset + size;
+  char *const addr = target->bytes.get() + offset;
   memset(addr, 0xa5, size);
   shared_.push_back({key, addr});
   release_edge(addr);
@@ -367,8 +370,8 @@ bool block_runner::is_private(const void *addr) const noexcept {
   auto const is_within = [at = reinterpret_cast<unsigned long>(addr)](const char *begin, u64 size) {
     return at - reinterpret_cast<unsigned long>(begin) < size;
   };
-  const fiber &own = *lanes_[running_].stack;
-  if (is_within(own.stack_low, own.stack_size))
+  const fiber &own_fiber = *lanes_[running_].stack;
+  if (is_within(own_fiber.stack_low, own_fiber.stack_size))
     return true;
   for (const storage_chunk &chunk : chunks_)
     if (is_within(chunk.bytes.get(), chunk.size))
@@ -376,19 +379,19 @@ bool block_runner::is_private(const void *addr) const noexcept {
   return false;
 }
 
-u64 block_runner::now() noexcept {
-  if (rules_.now == nullptr || !*rules_.now) {
+u64 block_runner::read_clock() noexcept {
+  if (rules_.clock == nullptr || !*rules_.clock) {
     timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return u64(time.tv_sec) * 1000000000ull + u64(time.tv_nsec);
   }
   const lane_ids *const ids = current_ids;
-  current_ids = nullptr;  // the clock is host code: its atomics are no lane's
+  current_ids = nullptr;  // the clock is host code: its atomics belong to no lane
   current_runner = nullptr;
   u64 time = 0;
   {
-    seen_as const scheduler{home_.tsan_handle};
-    time = (*rules_.now)();
+    tsan_fiber_scope const scheduler{home_.tsan_handle};
+    time = (*rules_.clock)();
   }
   current_ids = ids;
   current_runner = this;
@@ -397,28 +400,27 @@ u64 block_runner::now() noexcept {
 
 void block_runner::report_deadlock() const noexcept {
   u32 in_collective = 0, example = 0;
-  bool found = false;
+  bool has_example = false;
   for (u32 i = 0; i < thread_count_; i++) {
     if ((warps_[i / 32].at_collective >> i % 32 & 1) == 0)
       continue;
     in_collective++;
-    if (!found)
+    if (!has_example)
       example = i;
-    found = true;
+    has_example = true;
   }
   std::fprintf(stderr,
                "tanada: deadlock in block %llu: of %u live threads %u wait at the block barrier "
                "and %u at a warp "
                "barrier or collective, none of which can complete\n",
                block_rank_, live_count_, barrier_count_, in_collective);
-  if (found) {
+  if (has_example) {
     const warp &w = warps_[example / 32];
     u32 const mask = lanes_[example].mask;
     u32 const missing = mask & w.live & ~w.at_collective;
-    std::fprintf(
-        stderr, "tanada: thread %u waits with mask %#x; %s %#x\n", example, mask,
-        missing != 0 ? "lanes that did not come:" : "all came, but with other masks; live lanes:",
-        missing != 0 ? missing : w.live);
+    std::fprintf(stderr, "tanada: thread %u waits with mask %#x; %s %#x\n", example, mask,
+                 missing != 0 ? "missing lanes:" : "all arrived, but with other masks; live lanes:",
+                 missing != 0 ? missing : w.live);
   }
   std::abort();
 }

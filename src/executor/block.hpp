@@ -1,5 +1,5 @@
-// executor/block.hpp: one resident block: its lanes, their states and the scheduler that gives
-// them turns. Used by one thread at a time; lanes run on that thread and on nothing else.
+// executor/block.hpp: one resident block: its lanes, their states and the scheduler that gives them
+// turns. One thread at a time uses it, and its lanes run only on that thread.
 #pragma once
 
 #include <string>
@@ -16,16 +16,16 @@ inline constexpr u32 block_thread_count_max = 1024;
 
 struct grid_shape {
   dim3 grid_size, block_size;
-  u64 stack_size = 0;  // bytes a lane
+  u64 stack_size = 0;  // bytes for each lane
   u64 block_count() const {
     return u64(grid_size.x) * grid_size.y * grid_size.z;
   }
 };
 
-// What is wrong with sizes that no GPU takes; empty: nothing.
+// Describes why no GPU supports these sizes; empty if they are valid.
 std::string grid_shape_fault(const grid_shape &shape);
 
-// Randomness of one scheduler; xorshift64*.
+// The random numbers of one scheduler; xorshift64*.
 class random_source {
  public:
   void seed(u64 value) noexcept;
@@ -38,12 +38,12 @@ class random_source {
   u64 state_ = 1;
 };
 
-// What the scheduler of a thread needs that is not a block's own.
+// Scheduling rules of a thread, which apply to all its blocks.
 struct schedule {
   random_source *random = nullptr;
   u32 preempt_permille = 0;                        // 0: lanes in order, no preemption
-  const std::function<void()> *between = nullptr;  // run_inline's hooks; may be null
-  const std::function<u64()> *now = nullptr;
+  const std::function<void()> *between = nullptr;  // hooks of run_inline; may be null
+  const std::function<u64()> *clock = nullptr;
 };
 
 class block_runner {
@@ -52,20 +52,20 @@ class block_runner {
   ~block_runner();
   block_runner(const block_runner &) = delete;
 
-  // Load a block; the one before must be finished.
+  // Load a block. The previous one must be finished.
   void start(const grid_shape &shape, u64 block_rank, const std::function<void()> &kernel);
   bool finished() const noexcept {
     return live_count_ == 0;
   }
 
-  // Give the stacks back to the pool; between blocks only.
+  // Return the stacks to the pool. Only between blocks.
   void release_stacks() noexcept;
 
-  // A turn for every lane that can run. False if all that ran did was to wait in spin loops. Aborts
-  // on a deadlock.
+  // Give every runnable lane a turn. False: all of them only waited in spin loops. Aborts on a
+  // deadlock.
   bool round();
 
-  // For the running lane.
+  // Called by the running lane.
   void pause() noexcept;
   void preempt() noexcept;
   void barrier() noexcept {
@@ -78,7 +78,7 @@ class block_runner {
   u32 exchange(u32 mask, u64 value, u64 *values) noexcept;
   void *storage(const void *key, u64 size, u64 alignment) noexcept;
   bool is_private(const void *addr) const noexcept;
-  u64 now() noexcept;
+  u64 read_clock() noexcept;
 
   // The block whose lane runs on the calling thread, or null.
   static block_runner *current() noexcept;
@@ -87,14 +87,14 @@ class block_runner {
   struct lane {
     lane_ids ids;
     fiber *stack = nullptr;
-    u64 *values = nullptr;  // where the collective it waits in puts its result, may be null
-    u32 mask = 0;           // of that collective
-    u8 phase = 0;           // of the collectives of the group that this lane is the first of
+    u64 *values = nullptr;  // receives the result of its current collective; may be null
+    u32 mask = 0;           // mask of that collective
+    u8 phase = 0;           // phase of the collectives of the group in which this lane is first
     char keys[2] = {};
   };
   struct warp {
     u32 live = 0, ready = 0, spinning = 0, at_barrier = 0,
-        at_collective = 0;  // bits of lanes; ready or at_*
+        at_collective = 0;  // one bit for each lane; a live lane is either ready or at_*
     u32 started = 0;
     u32 existing = 0;
     u64 slots[32];
@@ -111,7 +111,7 @@ class block_runner {
   enum class barrier_kind : u8 {
     threads,
     group
-  };  // for all live threads; for all threads of this_block
+  };  // `threads`: for all live threads; `group`: for all threads of this_block
 
   static void lane_main(void *runner);
   void arrive(barrier_kind kind) noexcept;
@@ -134,17 +134,18 @@ class block_runner {
   u32 thread_count_ = 0, warp_count_ = 0;
   u32 live_count_ = 0, barrier_count_ = 0;
   barrier_kind barrier_kind_ =
-      barrier_kind::threads;  // of the barrier at which barrier_count_ lanes wait
-  u32 running_ = 0;           // rank of the lane whose turn it is
-  u32 atomic_count_ = 0;      // atomics since that turn began
+      barrier_kind::threads;  // kind of the barrier at which barrier_count_ lanes wait
+  u32 running_ = 0;           // rank of the running lane
+  u32 atomic_count_ = 0;      // atomics since its turn began
   fiber home_;
   std::vector<lane> lanes_;
   std::vector<warp> warps_;
-  std::vector<fiber *> stacks_;  // free ones; with one_fiber_a_lane, by lane
+  std::vector<fiber *> stacks_;  // free ones; with one_fiber_per_lane, indexed by lane
   std::vector<shared_variable> shared_;
   std::vector<storage_chunk> chunks_;
-  // Addresses that TSan orders lanes by. Barriers take two in turns: a lane that has gone on and
-  // arrived at the next one must not be ordered before lanes that are still leaving this one.
+  // Addresses by which TSan orders lanes. Barriers alternate between two of them: a lane that has
+  // already arrived at the next barrier must not be ordered before lanes that are still leaving
+  // this one.
   char start_key_ = 0, end_key_ = 0, barrier_keys_[2] = {};
   u8 barrier_phase_ = 0;
 };

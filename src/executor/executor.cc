@@ -1,3 +1,5 @@
+// The public functions of the host executor, which forward to the running block or the launch
+// queue.
 #include <tanada/device/detail/simt/host/executor.hpp>
 
 #include <sched.h>
@@ -9,7 +11,7 @@
 #include "core/base/assert.hpp"
 #include "executor/block.hpp"
 #include "executor/launch_queue.hpp"
-#include "executor/refused.hpp"
+#include "executor/launch_refusal.hpp"
 
 namespace tanada::simt::host {
 
@@ -44,7 +46,7 @@ void *block_storage(const void *key, u64 size, u64 alignment) noexcept {
 
 u64 now_ns() noexcept {
   if (block_runner *const runner = block_runner::current())
-    return runner->now();
+    return runner->read_clock();
   timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return u64(time.tv_sec) * 1000000000ull + u64(time.tv_nsec);
@@ -90,10 +92,10 @@ void run_inline(dim3 grid_size, dim3 block_size, const std::function<void()> &ke
   schedule rules;
   rules.random = &random;
   rules.preempt_permille = options.preempt_permille;
-  if (options.between)
-    rules.between = &options.between;
-  if (options.now)
-    rules.now = &options.now;
+  if (options.between_turns)
+    rules.between = &options.between_turns;
+  if (options.clock_ns)
+    rules.clock = &options.clock_ns;
 
   u64 const block_count = shape.block_count();
   u64 const resident = options.resident_blocks != 0 ? options.resident_blocks : 1;
@@ -117,8 +119,8 @@ void run_inline(dim3 grid_size, dim3 block_size, const std::function<void()> &ke
       else
         running--;
     }
-    if (options.between)
-      options.between();
+    if (options.between_turns)
+      options.between_turns();
   }
 }
 

@@ -1,4 +1,4 @@
-#include "executor/refused.hpp"
+#include "executor/launch_refusal.hpp"
 #include <tanada/device/detail/simt/host/executor.hpp>
 
 #include <gtest/gtest.h>
@@ -52,9 +52,9 @@ TEST(shared_storage, and_stacks_are_private) {
   u32 wrong = 0;
   simt::host::launch(2, 40, [&] {
     TND_SHARED(u64, shared);
-    u32 own[100] = {};
-    simt::block_barrier();  // other lanes have run meanwhile
-    bool const right = simt::is_private(own) && simt::is_private(own + 99) &&
+    u32 own_values[100] = {};
+    simt::block_barrier();  // other lanes run meanwhile
+    bool const right = simt::is_private(own_values) && simt::is_private(own_values + 99) &&
                        simt::is_private(&shared) && !simt::is_private(&global) &&
                        !simt::is_private(&outside) && !simt::is_private(nullptr);
     if (!right)
@@ -87,10 +87,10 @@ TEST(launch, runs_launches_in_order) {
   for (u32 i = 0; i < launches; i++)
     simt::host::launch(16, 32, [v = values.data(), e = errors.data(), i] {
       u64 const thread = simt::global_thread_rank();
-      u64 const other = (thread + 131 * i) % (16 * 32);
+      u64 const other_index = (thread + 131 * i) % (16 * 32);
       if (i % 2 == 0)
         v[thread]++;
-      else if (v[other] != i / 2 + 1)  // every thread of the launch before is done
+      else if (v[other_index] != i / 2 + 1)  // every thread of the previous launch has finished
         e[thread]++;
     });
   ASSERT_TRUE(synchronize(TND_NO_DEADLINE));
@@ -194,9 +194,9 @@ TEST(atomics, count_right_over_blocks) {
   simt::host::launch(16, 64, [&] {
     simt::device_atomic<u32>(count).fetch_add_relaxed(1);
     simt::device_atomic<u64> const high{maximum};
-    u64 seen = high.load_relaxed();
-    while (seen < simt::global_thread_rank() &&
-           !high.compare_exchange_acq_rel(seen, simt::global_thread_rank()))
+    u64 observed = high.load_relaxed();
+    while (observed < simt::global_thread_rank() &&
+           !high.compare_exchange_acq_rel(observed, simt::global_thread_rank()))
       continue;
   });
   ASSERT_TRUE(synchronize(TND_NO_DEADLINE));
@@ -230,7 +230,7 @@ TEST_F(executor_death, a_warp_collective_that_a_lane_skips) {
 TEST_F(executor_death, collectives_with_masks_that_disagree) {
   EXPECT_DEATH(
       die(1, 3, [] { simt::warp_barrier(simt::lane_index() == 0 ? 3 : 7); }),
-      "deadlock in block 0.*\n.*thread 0 waits with mask 0x3; all came, but with other masks");
+      "deadlock in block 0.*\n.*thread 0 waits with mask 0x3; all arrived, but with other masks");
 }
 
 TEST_F(executor_death, a_collective_whose_mask_leaves_out_the_caller) {

@@ -1,3 +1,4 @@
+// Fibers: context switches in assembly, and a pool of stacks.
 #include "executor/fiber.hpp"
 
 #include <sys/mman.h>
@@ -10,8 +11,8 @@
 #include "core/base/mutex.hpp"
 #include "executor/sanitizer.hpp"
 
-// Saves what a call preserves, on the stack, and loads it from the other stack. The floating-point
-// control words are not switched: kernels do not change them.
+// Saves the callee-saved registers on the current stack and loads them from the other one. The
+// floating-point control words are not switched, because kernels do not change them.
 extern "C" {
 void tnd_simt_context_switch(void **save_stack_pointer, void *load_stack_pointer);
 void tnd_simt_context_entry();
@@ -57,8 +58,7 @@ namespace {
 
 void *initial_stack_pointer(char *top, void (*entry)(void *), void *argument) noexcept {
   void **slot = reinterpret_cast<void **>(reinterpret_cast<unsigned long>(top) & ~15ul);
-  *--slot = nullptr;  // so that the stack is 16-byte aligned at the call in the entry code, as the
-                      // ABI wants
+  *--slot = nullptr;  // The ABI requires a stack aligned to 16 bytes at the call in the entry code.
   *--slot = nullptr;
   *--slot = reinterpret_cast<void *>(&tnd_simt_context_entry);
   *--slot = nullptr;                          // rbp
@@ -139,7 +139,7 @@ void *initial_stack_pointer(char *top, void (*entry)(void *), void *argument) no
 namespace tanada::simt::host {
 namespace {
 
-// Constant-initialised and never destroyed: worker threads outlive static objects.
+// Constant-initialized and never destroyed: worker threads outlive static objects.
 constinit mutex pool_mutex;
 constinit fiber *pool_first = nullptr;  // guarded by pool_mutex
 
@@ -149,19 +149,19 @@ fiber *fiber_create(u64 stack_size) {
   void *addr = mmap(nullptr, mapped_size, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (addr == MAP_FAILED) {
-    std::fprintf(stderr, "tanada: no memory for a stack of %llu bytes for a thread of a kernel\n",
+    std::fprintf(stderr, "tanada: insufficient memory for a kernel thread's stack of %llu bytes\n",
                  mapped_size);
     std::abort();
   }
-  // Fails only when the process has too many mappings; then stacks have no guard.
+  // It fails only if the process has too many mappings. Stacks then have no guard page.
   (void)mprotect(addr, page_size, PROT_NONE);
-  auto *made = new fiber;
-  made->stack_low = static_cast<char *>(addr) + page_size;
-  made->stack_size = mapped_size - page_size;
+  auto *created = new fiber;
+  created->stack_low = static_cast<char *>(addr) + page_size;
+  created->stack_size = mapped_size - page_size;
 #if defined(TND_TSAN)
   made->tsan_handle = __tsan_create_fiber(0);
 #endif
-  return made;
+  return created;
 }
 
 }  // namespace
@@ -173,9 +173,9 @@ fiber *fiber_acquire(u64 stack_size) {
     for (fiber **link = &pool_first; *link != nullptr; link = &(*link)->next) {
       if ((*link)->stack_size < stack_size)
         continue;
-      fiber *const taken = *link;
-      *link = taken->next;
-      return taken;
+      fiber *const reused = *link;
+      *link = reused->next;
+      return reused;
     }
   }
   return fiber_create(stack_size);
@@ -201,17 +201,17 @@ void fiber_adopt_thread(fiber &home) noexcept {
 #endif
 }
 
-void fiber_switch(fiber &from, fiber &to, bool from_is_done) noexcept {
+void fiber_switch(fiber &source, fiber &target, bool source_is_done) noexcept {
 #if defined(TND_SIMT_ASAN)
   __sanitizer_start_switch_fiber(from_is_done ? nullptr : &from.asan_fake_stack, to.stack_low,
                                  to.stack_size);
 #else
-  (void)from_is_done;
+  (void)source_is_done;
 #endif
 #if defined(TND_TSAN)
   __tsan_switch_to_fiber(to.tsan_handle, 1);
 #endif
-  tnd_simt_context_switch(&from.stack_pointer, to.stack_pointer);
+  tnd_simt_context_switch(&source.stack_pointer, target.stack_pointer);
 #if defined(TND_SIMT_ASAN)
   __sanitizer_finish_switch_fiber(from.asan_fake_stack, nullptr, nullptr);
 #endif

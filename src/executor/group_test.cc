@@ -11,7 +11,7 @@ namespace {
 
 using namespace tanada;
 
-// A kernel as users write it: the group is a type.
+// A kernel as a user would write it: the group is a type.
 template <class Group>
 TND_KERNEL void broadcast_kernel(u64 *results, u32 *ranks, u32 *sizes, u32 rounds) {
   Group const group;
@@ -35,9 +35,9 @@ void check_broadcast(u32 block_size, u32 group_size_max) {
   ASSERT_TRUE(simt::host::synchronize(TND_NO_DEADLINE));
   for (u32 i = 0; i < count; i++) {
     u32 const in_block = i % block_size, rank = in_block % group_size_max,
-              left = block_size - (in_block - rank);
+              left_value = block_size - (in_block - rank);
     ASSERT_EQ(ranks[i], rank) << i;
-    ASSERT_EQ(sizes[i], left < group_size_max ? left : group_size_max) << i;
+    ASSERT_EQ(sizes[i], left_value < group_size_max ? left_value : group_size_max) << i;
     ASSERT_EQ(results[i], u64(i - rank) * rounds + rounds * (rounds - 1) / 2) << i;
   }
 }
@@ -66,8 +66,8 @@ TEST(this_block, sync_orders_memory) {
     u32 const base = u32(thread) - group.rank();
     v[thread] = u32(thread);
     group.sync();
-    u32 const other = base + (group.rank() + 77) % 128;
-    if (v[other] != other)
+    u32 const other_lane = base + (group.rank() + 77) % 128;
+    if (v[other_lane] != other_lane)
       e[thread]++;
   });
   ASSERT_TRUE(simt::host::synchronize(TND_NO_DEADLINE));

@@ -13,7 +13,7 @@ using namespace tanada;
 using simt::host::inline_options;
 using simt::host::run_inline;
 
-// Which thread made each atomic step, in order.
+// The thread of each atomic step, in order.
 std::vector<u64> trace_of(u64 seed, u32 preempt_permille = 200) {
   std::vector<u64> trace(6 * 40 * 4);
   u32 counter = 0;
@@ -59,8 +59,8 @@ TEST(run_inline, preempts_at_atomics) {
       1, 64,
       [&] {
         simt::device_atomic<u32> const shared{word};
-        u32 const seen = shared.load_relaxed();
-        shared.store_relaxed(seen + 1);  // not atomic as a whole: steps must get lost
+        u32 const observed = shared.load_relaxed();
+        shared.store_relaxed(observed + 1);  // not one atomic step: updates must get lost
       },
       options);
   EXPECT_LT(word, 64u);
@@ -71,7 +71,7 @@ TEST(run_inline, calls_between_in_the_same_thread_and_outside_kernels) {
   std::atomic<bool> wrong = false;
   std::thread::id const thread = std::this_thread::get_id();
   inline_options options;
-  options.between = [&] {
+  options.between_turns = [&] {
     calls++;
     if (simt::host::in_kernel() || std::this_thread::get_id() != thread)
       wrong = true;
@@ -94,12 +94,12 @@ TEST(run_inline, calls_between_in_the_same_thread_and_outside_kernels) {
 }
 
 TEST(run_inline, takes_its_time_from_now) {
-  u64 time = 1000, seen = 0;
+  u64 time = 1000, observed = 0;
   inline_options options;
-  options.now = [&] {
+  options.clock_ns = [&] {
     return time;
   };
-  options.between = [&] {
+  options.between_turns = [&] {
     time += 10;
   };
   run_inline(
@@ -107,10 +107,10 @@ TEST(run_inline, takes_its_time_from_now) {
       [&] {
         while (simt::now_ns() < 5000)
           simt::pause();
-        seen = simt::now_ns();
+        observed = simt::now_ns();
       },
       options);
-  EXPECT_EQ(seen, 5000u);
+  EXPECT_EQ(observed, 5000u);
 }
 
 TEST(run_inline, keeps_no_more_blocks_resident_than_asked) {

@@ -1,3 +1,4 @@
+// Worker threads of the host executor, which run the blocks of queued launches.
 #include "executor/launch_queue.hpp"
 
 #include <sys/prctl.h>
@@ -24,11 +25,11 @@ u32 resident_blocks_default() {
   return processors > 4 ? processors : 4;
 }
 
-// TSan counts fibers as threads and takes 8128 of them.
-u32 resident_blocks_limit(u32 wanted, const grid_shape &shape) {
+// TSan counts fibers as threads and supports 8128 of them.
+u32 resident_blocks_limit(u32 requested, const grid_shape &shape) {
   u32 const threads = shape.block_size.x * shape.block_size.y * shape.block_size.z;
-  u32 const most = one_fiber_a_lane ? 6000 / threads : resident_blocks_max;
-  return wanted < most ? wanted : most;
+  u32 const limit = one_fiber_per_lane ? 6000 / threads : resident_blocks_max;
+  return requested < limit ? requested : limit;
 }
 
 void environment_number(const char *name, u64 low, u64 high, u32 &value) {
@@ -41,22 +42,22 @@ void environment_number(const char *name, u64 low, u64 high, u32 &value) {
 }
 
 environment environment_read() {
-  environment made;
+  environment created;
   u32 seed = 0;
   environment_number("TND_SIMT_SEED", 0, 0xffffffffu, seed);
-  made.seed = seed;
-  made.preempt_permille = std::getenv("TND_SIMT_SEED") != nullptr ? 200 : 0;
-  environment_number("TND_SIMT_PREEMPT_PERMILLE", 0, 1000, made.preempt_permille);
-  made.resident_blocks = resident_blocks_default();
-  environment_number("TND_SIMT_RESIDENT_BLOCKS", 1, resident_blocks_max, made.resident_blocks);
-  return made;
+  created.seed = seed;
+  created.preempt_permille = std::getenv("TND_SIMT_SEED") != nullptr ? 200 : 0;
+  environment_number("TND_SIMT_PREEMPT_PERMILLE", 0, 1000, created.preempt_permille);
+  created.resident_blocks = resident_blocks_default();
+  environment_number("TND_SIMT_RESIDENT_BLOCKS", 1, resident_blocks_max, created.resident_blocks);
+  return created;
 }
 
 }  // namespace
 
-// Waiting of a block whose every lane spins: give way to the other threads, then sleep, longer and
-// longer.
-class back_off {
+// Backoff for a block in which every lane spins: first yield to other threads, then sleep for
+// increasing times.
+class backoff {
  public:
   void progress() noexcept {
     idle_rounds_ = 0;
@@ -85,11 +86,12 @@ const environment &environment_get() {
 }
 
 launch_queue &launch_queue::instance() {
-  static char key;  // TSan does not see the guard of `queue` in code that it did not compile
+  // TSan does not see the guard variable of `queue` in code that it did not instrument
+  static char key;
   static launch_queue &queue = *[] {
-    auto *const made = new launch_queue;
+    auto *const created = new launch_queue;
     release_edge(&key);
-    return made;
+    return created;
   }();
   acquire_edge(&key);
   return queue;
@@ -102,20 +104,20 @@ void launch_queue::add_workers(u32 count) {
 
 void launch_queue::post(const grid_shape &shape, std::function<void()> kernel,
                         u32 resident_blocks) {
-  auto made = std::make_unique<pending>();
-  made->shape = shape;
-  made->kernel = std::move(kernel);
-  made->block_count = shape.block_count();
+  auto launch = std::make_unique<launch_record>();
+  launch->shape = shape;
+  launch->kernel = std::move(kernel);
+  launch->block_count = shape.block_count();
   u32 const limit = resident_blocks_limit(resident_blocks, shape);
-  made->worker_count_max = made->block_count < limit ? u32(made->block_count) : limit;
+  launch->worker_count_max = launch->block_count < limit ? u32(launch->block_count) : limit;
   lock_guard const lock{mutex_};
-  add_workers(made->worker_count_max);
-  made->rank = posted_count_++;
-  u32 const wanted = made->worker_count_max;
-  launches_.push_back(std::move(made));
+  add_workers(launch->worker_count_max);
+  launch->rank = posted_count_++;
+  u32 const wanted_count = launch->worker_count_max;
+  launches_.push_back(std::move(launch));
   if (launches_.size() > 1)
-    return;  // whoever finishes the first one goes on
-  for (u32 i = 0; i < wanted && i < idle_count_; i++)
+    return;  // the worker that finishes the current launch starts the next one
+  for (u32 i = 0; i < wanted_count && i < idle_count_; i++)
     work_.notify_one();
 }
 
@@ -133,17 +135,17 @@ bool launch_queue::wait(u64 deadline_ns) noexcept {
   return done_.wait_until(lock, deadline, reached);
 }
 
-launch_queue::pending *launch_queue::find_work() noexcept {
+launch_queue::launch_record *launch_queue::find_work() noexcept {
   if (launches_.empty())
     return nullptr;
-  pending &first = *launches_.front();
-  bool const wanted = first.worker_count < first.worker_count_max &&
-                      first.next_block.load(std::memory_order_relaxed) < first.block_count;
-  return wanted ? &first : nullptr;
+  launch_record &first = *launches_.front();
+  bool const needs_workers = first.worker_count < first.worker_count_max &&
+                             first.next_block.load(std::memory_order_relaxed) < first.block_count;
+  return needs_workers ? &first : nullptr;
 }
 
-void launch_queue::run_blocks(pending &launch, block_runner &runner, random_source &random,
-                              back_off &idle) {
+void launch_queue::run_blocks(launch_record &launch, block_runner &runner, random_source &random,
+                              backoff &idle) {
   const environment &settings = environment_get();
   for (;;) {
     u64 const block = launch.next_block.fetch_add(1, std::memory_order_relaxed);
@@ -162,16 +164,16 @@ void launch_queue::run_blocks(pending &launch, block_runner &runner, random_sour
 }
 
 void launch_queue::worker_main() {
-  (void)prctl(PR_SET_TIMERSLACK, 1000);  // the default of 50 us would drown the short sleeps
+  (void)prctl(PR_SET_TIMERSLACK, 1000);  // the default of 50 us would dominate the short sleeps
   random_source random;
   schedule rules;
   rules.random = &random;
   rules.preempt_permille = environment_get().preempt_permille;
   block_runner runner{rules};
-  back_off idle;
+  backoff idle;
   unique_lock lock{mutex_};
   for (;;) {
-    pending *const launch = find_work();
+    launch_record *const launch = find_work();
     if (launch == nullptr) {
       idle_count_++;
       work_.wait(lock);
@@ -181,12 +183,13 @@ void launch_queue::worker_main() {
     launch->worker_count++;
     lock.unlock();
     run_blocks(*launch, runner, random, idle);
-    if (one_fiber_a_lane)
-      runner.release_stacks();  // so that idle workers hold none of TSan's few
+    // so that idle workers hold none of the few fibers that TSan supports
+    if (one_fiber_per_lane)
+      runner.release_stacks();
     lock.lock();
     if (--launch->worker_count != 0)
       continue;
-    // The last one out; nobody joins any more, since no block is left.
+    // This is the last worker of the launch. No other worker joins it, since no block is left.
     auto const finished = std::move(launches_.front());
     launches_.pop_front();
     finished_count_++;

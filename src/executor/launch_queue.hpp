@@ -1,5 +1,5 @@
-// executor/launch_queue.hpp: launches in order, each spread over worker threads, one resident
-// block a thread.
+// executor/launch_queue.hpp: runs launches in order, each on several worker threads, with one
+// resident block for each thread.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,8 @@
 
 namespace tanada::simt::host {
 
-// What the environment says: read once, at the first launch. A value that does not parse aborts.
+// Settings from the environment, read once at the first launch. An invalid value aborts the
+// process.
 struct environment {
   u64 seed = 0;
   u32 preempt_permille = 0;
@@ -20,35 +21,37 @@ struct environment {
 };
 const environment &environment_get();
 
-class back_off;
+class backoff;
 
 class launch_queue {
  public:
-  // The queue of the process. Never destroyed: a kernel may run while the process exits.
+  // The queue of the process. It is never destroyed, because a kernel may run while the process
+  // exits.
   static launch_queue &instance();
 
   void post(const grid_shape &shape, std::function<void()> kernel, u32 resident_blocks);
   bool wait(u64 deadline_ns) noexcept;
 
  private:
-  struct pending {
+  struct launch_record {
     grid_shape shape;
     std::function<void()> kernel;
     u64 block_count;
-    u64 rank;  // of the launch in the process
+    u64 rank;  // index of the launch in the process
     u32 worker_count_max;
     std::atomic<u64> next_block{0};
     u32 worker_count = 0;  // guarded by mutex_
   };
 
   void worker_main();
-  void run_blocks(pending &launch, block_runner &runner, random_source &random, back_off &idle);
-  pending *find_work() noexcept;  // with mutex_ held
-  void add_workers(u32 count);    // with mutex_ held
+  void run_blocks(launch_record &launch, block_runner &runner, random_source &random,
+                  backoff &idle);
+  launch_record *find_work() noexcept;  // with mutex_ held
+  void add_workers(u32 count);          // with mutex_ held
 
-  mutex mutex_;  // guards all below
+  mutex mutex_;  // guards all members below
   condition_variable work_, done_;
-  std::deque<std::unique_ptr<pending>> launches_;  // the first one runs
+  std::deque<std::unique_ptr<launch_record>> launches_;  // the first one is running
   u64 posted_count_ = 0, finished_count_ = 0;
   u32 worker_count_ = 0, idle_count_ = 0;
 };

@@ -1,3 +1,4 @@
+// Reads the part of a file that is in the page cache.
 #include <sys/uio.h>
 
 #include <cerrno>

@@ -1,9 +1,9 @@
-// executor/sanitizer.hpp: what ThreadSanitizer and AddressSanitizer must be told about fibers.
+// executor/sanitizer.hpp: annotations of fibers for ThreadSanitizer and AddressSanitizer.
 //
-// In TSan builds the executor itself is compiled without -fsanitize=thread and with TND_TSAN: its
-// state belongs to one thread, and the order between lanes that kernels may rely on is given here,
-// edge by edge. A fiber switch carries no order (flag 1); so a missing barrier in a kernel is a
-// data race that TSan sees.
+// In TSan builds the executor itself is compiled without -fsanitize=thread and with TND_TSAN. Its
+// state belongs to one thread. The order between lanes that kernels may rely on is annotated here,
+// edge by edge. A fiber switch implies no order (flag 1), so TSan reports a missing barrier in a
+// kernel as a data race.
 #pragma once
 
 #include <tanada/device/detail/simt/config.hpp>
@@ -35,7 +35,7 @@ void __sanitizer_finish_switch_fiber(void *fake_stack, const void **bottom_old,
 #endif
 
 // For functions that never return: they would leave the red zones of their frame on a stack that is
-// used again.
+// reused.
 #if defined(TND_SIMT_ASAN)
 #  define TND_NO_ASAN __attribute__((no_sanitize("address")))
 #else
@@ -45,7 +45,7 @@ void __sanitizer_finish_switch_fiber(void *fake_stack, const void **bottom_old,
 namespace tanada::simt::host {
 
 #if defined(TND_TSAN)
-inline constexpr bool one_fiber_a_lane = true;  // lanes that share a fiber would look ordered
+inline constexpr bool one_fiber_a_lane = true;  // lanes that share a fiber would appear ordered
 inline void acquire_edge(void *key) noexcept {
   __tsan_acquire(key);
 }
@@ -53,13 +53,13 @@ inline void release_edge(void *key) noexcept {
   __tsan_release(key);
 }
 #else
-inline constexpr bool one_fiber_a_lane = false;
+inline constexpr bool one_fiber_per_lane = false;
 inline void acquire_edge(void *) noexcept {}
 inline void release_edge(void *) noexcept {}
 #endif
 
-// Copies 64-bit words where TSan, which intercepts memcpy, does not look.
-inline void copy_unseen(u64 *target, const u64 *source, u32 count) noexcept {
+// Copies 64-bit words without TSan observing it; TSan intercepts memcpy.
+inline void copy_untraced(u64 *target, const u64 *source, u32 count) noexcept {
 #if defined(TND_TSAN)
   for (u32 i = 0; i < count; i++)
     *static_cast<u64 volatile *>(target + i) = source[i];
@@ -68,9 +68,9 @@ inline void copy_unseen(u64 *target, const u64 *source, u32 count) noexcept {
 #endif
 }
 
-// For TSan only, the code until the end of the scope runs as part of `fiber`, whatever stack it is
-// on.
-class seen_as {
+// Attributes the code until the end of the scope to `fiber`, on whatever stack it runs. Only TSan
+// builds need it.
+class tsan_fiber_scope {
  public:
 #if defined(TND_TSAN)
   explicit seen_as(void *fiber) noexcept : before_{__tsan_get_current_fiber()} {
@@ -83,15 +83,15 @@ class seen_as {
  private:
   void *before_;
 #else
-  explicit seen_as(void *) noexcept {}
-  ~seen_as() {}
+  explicit tsan_fiber_scope(void *) noexcept {}
+  ~tsan_fiber_scope() {}
 #endif
  public:
-  seen_as(const seen_as &) = delete;
+  tsan_fiber_scope(const tsan_fiber_scope &) = delete;
 };
 
 #if defined(TND_TSAN) || defined(TND_SIMT_ASAN)
-inline constexpr u64 stack_growth = 4;  // sanitizers make frames larger
+inline constexpr u64 stack_growth = 4;  // sanitizers enlarge frames
 #else
 inline constexpr u64 stack_growth = 1;
 #endif

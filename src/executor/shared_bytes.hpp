@@ -1,6 +1,6 @@
-// executor/shared_bytes.hpp: the host writes bytes that a kernel may be copying under a version
-// check (tanada/device/detail/simt/copy.hpp: copy_from_host). Relaxed atomics where TSan watches,
-// memcpy elsewhere.
+// executor/shared_bytes.hpp: writes host bytes that a kernel may copy concurrently under a version
+// check (copy_from_host in tanada/device/detail/simt/copy.hpp). TSan builds use relaxed atomics,
+// others memcpy.
 #pragma once
 
 #include <cstddef>

@@ -18,8 +18,8 @@ void run(simt::dim3 grid_size, simt::dim3 block_size, std::function<void()> kern
 }
 
 TEST(ids, every_thread_of_every_block_runs_once_with_its_own_ids) {
-  std::vector<u32> seen(3 * 2 * 4 * 5 * 7 * 2);
-  run({3, 2, 4}, {5, 7, 2}, [counts = seen.data()] {
+  std::vector<u32> observed(3 * 2 * 4 * 5 * 7 * 2);
+  run({3, 2, 4}, {5, 7, 2}, [counts = observed.data()] {
     u32 const x = simt::thread_index_x(), y = simt::thread_index_y(), z = simt::thread_index_z();
     u32 const block_x = simt::block_index_x(), block_y = simt::block_index_y(),
               block_z = simt::block_index_z();
@@ -30,7 +30,7 @@ TEST(ids, every_thread_of_every_block_runs_once_with_its_own_ids) {
         simt::block_size_y() == 7 && simt::block_size_z() == 2 && simt::block_thread_count() == 70;
     counts[simt::global_thread_rank()] += right ? 1 : 100;
   });
-  for (u32 count : seen)
+  for (u32 count : observed)
     ASSERT_EQ(count, 1u);
 }
 
@@ -50,8 +50,8 @@ TEST(block_barrier, orders_1024_threads_over_many_rounds) {
     for (u32 round = 0; round < rounds; round++) {
       v[rank] = round * count + rank;
       simt::block_barrier();
-      u32 const other = (rank + 37 * round + 1) % count;
-      if (v[other] != round * count + other)
+      u32 const other_index = (rank + 37 * round + 1) % count;
+      if (v[other_index] != round * count + other_index)
         e[rank]++;
       simt::block_barrier();
     }
@@ -76,7 +76,7 @@ TEST(block_barrier, does_not_wait_for_threads_that_left) {
     EXPECT_EQ(after[i], i % 3 == 2 ? 1u : 0u) << i;
 }
 
-// Round by round another thread votes, or nobody.
+// In each round another thread votes, or none.
 TEST(block_any, tells_all_threads_of_one_vote) {
   std::vector<u32> wrong(4 * 100);
   simt::host::launch(4, 100, [to = wrong.data()] {
@@ -87,8 +87,8 @@ TEST(block_any, tells_all_threads_of_one_vote) {
     }
   });
   ASSERT_TRUE(simt::host::synchronize(TND_NO_DEADLINE));
-  for (u32 const each : wrong)
-    EXPECT_EQ(each, 0u);
+  for (u32 const value : wrong)
+    EXPECT_EQ(value, 0u);
 }
 
 TEST(ballot, gives_every_lane_the_votes_of_its_warp) {
@@ -155,8 +155,8 @@ TEST(shuffle, hands_a_value_of_any_small_type_to_the_warp) {
     u32 const lane = simt::lane_index();
     g[lane] = simt::shuffle(simt::full_mask, u64(lane) << 40, (lane + 5) % 32);
     g[32 + lane] = u64(simt::shuffle(simt::full_mask, double(lane) / 2, 31 - lane) * 2);
-    pair const other = simt::shuffle(simt::full_mask, pair{u16(lane * 100), u8(lane)}, lane ^ 1);
-    g[64 + lane] = other.a == other.b * 100 ? other.b : 999;
+    pair const received = simt::shuffle(simt::full_mask, pair{u16(lane * 100), u8(lane)}, lane ^ 1);
+    g[64 + lane] = received.a == received.b * 100 ? received.b : 999;
   });
   for (u64 i = 0; i < 32; i++) {
     EXPECT_EQ(got[i], (i + 5) % 32 << 40);
@@ -193,11 +193,11 @@ TEST(warp_barrier, orders_the_lanes_of_its_mask) {
 
 TEST(atomic_ref, relaxed_updates_tell_what_was_there) {
   u64 word = 12;
-  simt::system_atomic<u64> const at(word);
-  EXPECT_EQ(at.fetch_and_relaxed(10), 12u);
-  EXPECT_EQ(at.fetch_or_relaxed(6), 8u);
-  EXPECT_EQ(at.fetch_xor_relaxed(3), 14u);
-  EXPECT_EQ(at.exchange_relaxed(5), 13u);
+  simt::system_atomic<u64> const position(word);
+  EXPECT_EQ(position.fetch_and_relaxed(10), 12u);
+  EXPECT_EQ(position.fetch_or_relaxed(6), 8u);
+  EXPECT_EQ(position.fetch_xor_relaxed(3), 14u);
+  EXPECT_EQ(position.exchange_relaxed(5), 13u);
   EXPECT_EQ(word, 5u);
 }
 
@@ -215,9 +215,9 @@ TEST(now_ns, never_goes_back_and_moves_on) {
     last = simt::now_ns();
     first = last;
     while (last < first + 100000) {
-      u64 const now = simt::now_ns();
-      back = back || now < last;
-      last = now;
+      u64 const time_ns = simt::now_ns();
+      back = back || time_ns < last;
+      last = time_ns;
       simt::pause();
     }
   });

@@ -1,4 +1,4 @@
-// executor/yield.hpp: giving way to other threads, as long as that is the quickest way back.
+// executor/yield.hpp: yields to other threads while that returns faster than a sleep.
 #pragma once
 
 #include <sched.h>
@@ -7,27 +7,28 @@
 
 namespace tanada::simt::host {
 
-/// Yields of one thread. Where other programs compute, a yield lasts until each of them has had its
-/// slice, milliseconds in all, while a sleep of some microseconds ends after these microseconds.
+/// Yields of one thread. While other programs compute, a yield lasts until each of them has had its
+/// time slice, which takes milliseconds. A sleep of some microseconds returns after that time.
 class yielder {
  public:
-  /// False, and nothing was done: a yield was slow not long ago, and the caller had better sleep.
+  /// Yields and returns true. Returns false without yielding if a recent yield was slow: the caller
+  /// should sleep instead.
   bool yield() noexcept {
     auto const begin = clock::now();
-    if (begin < crowded_until_)
+    if (begin < oversubscribed_until_)
       return false;
     sched_yield();
     auto const end = clock::now();
-    if (end - begin > quick)
-      crowded_until_ = end + crowded_time;
+    if (end - begin > quick_yield_max)
+      oversubscribed_until_ = end + oversubscribed_time;
     return true;
   }
 
  private:
   using clock = std::chrono::steady_clock;
-  static constexpr std::chrono::microseconds quick{200};
-  static constexpr std::chrono::milliseconds crowded_time{100};
-  clock::time_point crowded_until_{};
+  static constexpr std::chrono::microseconds quick_yield_max{200};
+  static constexpr std::chrono::milliseconds oversubscribed_time{100};
+  clock::time_point oversubscribed_until_{};
 };
 
 }  // namespace tanada::simt::host

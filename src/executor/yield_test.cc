@@ -1,4 +1,4 @@
-// Yields beside threads that compute on the same processor.
+// Tests of yields beside threads that compute on the same processor.
 #include "executor/yield.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class yields : public testing::Test {
     CPU_ZERO(&only);
     CPU_SET(processor, &only);
     ASSERT_EQ(pthread_setaffinity_np(pthread_self(), sizeof only, &only), 0);
-    for (int i = 0; i < 3; i++) {  // they inherit the processor
+    for (int i = 0; i < 3; i++) {  // they inherit the affinity
       others_.emplace_back([this] {
         while (!over_.load(std::memory_order_relaxed))
           std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -31,8 +31,8 @@ class yields : public testing::Test {
   }
   void TearDown() override {
     over_ = true;
-    for (std::thread &other : others_)
-      other.join();
+    for (std::thread &spinner : others_)
+      spinner.join();
     EXPECT_EQ(pthread_setaffinity_np(pthread_self(), sizeof before_, &before_), 0);
   }
 

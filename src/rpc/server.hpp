@@ -1,8 +1,9 @@
 // rpc/server.hpp: the host's side of the ring.
 //
-// The slots are polled in shares of slots_a_share.
+// Slots are polled in shares of `slots_per_share`.
 //
-// Lock: the caller's, around everything but next_news(), which one thread may call without it.
+// Locking: the caller holds its own lock around every call except next_active_share(), which one
+// thread may call without it.
 #pragma once
 
 #include <atomic>
@@ -16,53 +17,57 @@
 
 namespace tanada::rpc {
 
-inline constexpr u32 slots_a_share = 16;
-inline constexpr u32 share_count = slot_count / slots_a_share;
+inline constexpr u32 slots_per_share = 16;
+inline constexpr u32 share_count = slot_count / slots_per_share;
 
 class server {
  public:
-  // Who is told, in poll().
+  // Receives requests and returned loans in poll().
   struct handler {
-    // A new request; it must be answered exactly once, now or later. `text` ends before the first
-    // zero, bounded by text_size, and lies in memory that a kernel may overwrite: read it once.
-    virtual void on_request(u32 slot, const request &asked, std::string_view text) = 0;
-    // What an answer with lends = true lent is given back.
+    // A new request, which must be answered exactly once, now or later. `text` ends before the
+    // first zero byte and has at most text_size bytes. A kernel may overwrite its memory, so read
+    // it only once.
+    virtual void on_request(u32 slot, const request &new_request, std::string_view text) = 0;
+    // The kernel has returned the loan of a reply. `canceled`: it stopped waiting before it saw the
+    // reply.
     virtual void on_finished(u32 slot, bool canceled) = 0;
 
    protected:
     ~handler() = default;
   };
 
-  // `mail` is zeroed host memory that kernels reach; it outlives the server.
+  // `mail` is zeroed host memory that kernels can access; it outlives the server.
   explicit server(mailbox &mail);
 
-  // The first share from `share` on of which a poll would find something, most likely; share_count:
-  // none. All that is done to a share where nothing happens.
-  uint32_t next_news(uint32_t share) const;
+  // The first share, from `share` on, in which a poll would most likely find work; `share_count`:
+  // none. This is the only work done for an idle share.
+  uint32_t next_active_share(uint32_t share) const;
 
-  // Hand over what came since the last poll of the share, of each slot what was given back before
-  // what is asked. Returns how much that was.
-  uint32_t poll(uint32_t share, handler &to);
+  // Dispatch what has arrived in the share since its last poll: for each slot, the returned loan
+  // before the new request. Returns the number of both.
+  uint32_t poll(uint32_t share, handler &target);
 
-  // Answer the request in `slot`. `lends`: on_finished will follow.
-  void reply(u32 slot, status code, u32 value, const u64 *words, uint32_t word_count, bool lends);
+  // Answer the request in `slot`. `has_loan`: on_finished() will follow.
+  void reply(u32 slot, status code, u32 value, const u64 *words, uint32_t word_count,
+             bool has_loan);
 
-  // The kernel has stopped waiting for the request in `slot`.
+  // Whether the kernel has stopped waiting for the request in `slot`.
   bool is_canceled(u32 slot) const;
 
  private:
-  bool has_news(uint32_t share) const;
-  uint32_t poll_lent(uint32_t share, handler &to);
-  void fetch_early(uint32_t share) const;
-  bool take_request(u32 slot, u32 posted, request &asked) const;
+  bool has_work(uint32_t share) const;
+  uint32_t poll_loans(uint32_t share, handler &target);
+  void prefetch(uint32_t share) const;
+  bool take_request(u32 slot, u32 posted, request &new_request) const;
 
   mailbox &mail_;
-  port::trace::requests traced_{slot_count};
-  // What `posted` was for the last request handed over.
-  alignas(64) uint32_t seen_[slot_count] = {};
-  uint32_t asked_[share_count] = {};  // a bit a slot: its request is not answered yet
-  // A bit a slot: its answer lent something not given back. Atomic for next_news() alone.
-  std::atomic<uint32_t> lent_[share_count] = {};
+  observe::trace::requests traced_{slot_count};
+  // The value of `posted` for the last request dispatched from each slot.
+  alignas(64) uint32_t dispatched_[slot_count] = {};
+  uint32_t pending_[share_count] = {};  // one bit for each slot: its request is not answered yet
+  // One bit for each slot: the loan of its reply has not been returned. Atomic only because of
+  // next_active_share().
+  std::atomic<uint32_t> loaned_[share_count] = {};
 };
 
 }  // namespace tanada::rpc

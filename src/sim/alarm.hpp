@@ -1,4 +1,4 @@
-// sim/alarm.hpp: port::alarm among programs of one thread, in a world's time.
+// sim/alarm.hpp: seams::alarm for programs that share one thread, in the time of a world.
 #pragma once
 
 #include <functional>
@@ -9,29 +9,28 @@
 
 namespace tanada::sim {
 
-// How programs that block share one thread. All are called by the thread of the world.
+// Switches between programs that block and share one thread. The world's thread makes all calls.
 struct program_switch {
-  std::function<size_t()> running;                             // the program that calls
-  std::function<void()> yield;                                 // it goes on by resume()
-  std::function<void(size_t)> resume;                          // called outside of programs
-  std::function<void(uint64_t, std::function<void()>)> after;  // ns from now, an action
+  std::function<size_t()> running;     // the running program
+  std::function<void()> yield;         // suspends it until resume()
+  std::function<void(size_t)> resume;  // called outside of any program
+  std::function<void(uint64_t, std::function<void()>)>
+      schedule_after;  // runs an action after so many ns
 };
 
-// A switch between programs happens only in wait(), so a wake-up cannot come between a look at the
-// word and the sleep: a wake-up that is lost was never sent.
-//
-// Thread safety: the world's thread only.
-class alarm final : public port::alarm {
+// Programs switch only in wait(), so no wake-up can occur between the check of the word and the
+// sleep. A lost wake-up is therefore one that was never sent.
+class alarm final : public seams::alarm {
  public:
   explicit alarm(program_switch programs, bool loses_wakeups = false)
       : programs_{std::move(programs)}, loses_wakeups_{loses_wakeups} {}
 
-  bool wait(std::atomic<uint32_t> &word, uint32_t seen, uint64_t timeout_ns) noexcept override {
-    if (word.load() != seen)
+  bool wait(std::atomic<uint32_t> &word, uint32_t expected, uint64_t timeout_ns) noexcept override {
+    if (word.load() != expected)
       return true;
     uint64_t const ticket = ++last_ticket_;
     auto const self = waiting_.insert(waiting_.end(), {&word, programs_.running(), ticket, false});
-    programs_.after(timeout_ns, [this, ticket] { time_out(ticket); });
+    programs_.schedule_after(timeout_ns, [this, ticket] { time_out(ticket); });
     programs_.yield();
     bool const is_woken = self->is_woken;
     waiting_.erase(self);
@@ -45,7 +44,8 @@ class alarm final : public port::alarm {
       if (entry.word != &word || entry.is_woken)
         continue;
       entry.is_woken = true;
-      programs_.after(wake_ns, [this, program = entry.program] { programs_.resume(program); });
+      programs_.schedule_after(wake_ns,
+                               [this, program = entry.program] { programs_.resume(program); });
       wakeup_count_++;
     }
   }
@@ -62,7 +62,7 @@ class alarm final : public port::alarm {
   }
 
  private:
-  static constexpr uint64_t wake_ns = 5000;  // until a program that was woken runs
+  static constexpr uint64_t wake_ns = 5000;  // delay until a woken program runs
 
   struct sleeper {
     std::atomic<uint32_t> *word;

@@ -1,4 +1,4 @@
-// sim/clock.hpp: port::clock in a world's time.
+// sim/clock.hpp: seams::clock with the time of a world.
 #pragma once
 
 #include "seams/clock/clock.hpp"
@@ -6,7 +6,7 @@
 
 namespace tanada::sim {
 
-class clock final : public port::clock {
+class clock final : public seams::clock {
  public:
   explicit clock(world &owner) : world_{owner} {}
   uint64_t now_ns() noexcept override {

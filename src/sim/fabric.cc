@@ -1,3 +1,4 @@
+// The network of the simulated fabric: delays, faults, and the effects of operations.
 #include "sim/fabric.hpp"
 
 #include <algorithm>
@@ -9,59 +10,59 @@
 namespace tanada::sim {
 namespace {
 
-using port::fabric_op_kind;
-using port::fabric_slot_state;
+using seams::fabric_op_kind;
+using seams::fabric_slot_state;
 
-std::pair<std::string, std::string> ordered(const std::string &one, const std::string &other) {
-  return one < other ? std::pair{one, other} : std::pair{other, one};
+std::pair<std::string, std::string> ordered(const std::string &first, const std::string &second) {
+  return first < second ? std::pair{first, second} : std::pair{second, first};
 }
 
 template <class T>
-T element_update(const port::fabric_op &op, std::byte *there) {
-  std::atomic_ref<T> const at{*reinterpret_cast<T *>(there)};
+T element_update(const seams::fabric_op &op, std::byte *target) {
+  std::atomic_ref<T> const element{*reinterpret_cast<T *>(target)};
   T const operand = T(op.operand);
   T compare = T(op.compare);
   switch (op.atomic) {
-    case port::fabric_atomic::add: return at.fetch_add(operand);
-    case port::fabric_atomic::bit_and: return at.fetch_and(operand);
-    case port::fabric_atomic::bit_or: return at.fetch_or(operand);
-    case port::fabric_atomic::bit_xor: return at.fetch_xor(operand);
-    case port::fabric_atomic::swap: return at.exchange(operand);
-    case port::fabric_atomic::compare_swap:
-      at.compare_exchange_strong(compare, operand);
+    case seams::fabric_atomic::add: return element.fetch_add(operand);
+    case seams::fabric_atomic::bit_and: return element.fetch_and(operand);
+    case seams::fabric_atomic::bit_or: return element.fetch_or(operand);
+    case seams::fabric_atomic::bit_xor: return element.fetch_xor(operand);
+    case seams::fabric_atomic::swap: return element.exchange(operand);
+    case seams::fabric_atomic::compare_swap:
+      element.compare_exchange_strong(compare, operand);
       return compare;
-    case port::fabric_atomic::fetch: break;
+    case seams::fabric_atomic::fetch: break;
   }
-  return at.load();
+  return element.load();
 }
 
 template <class T>
-void vector_add(std::byte *there, const std::byte *source, size_t size) {
+void vector_add(std::byte *target, const std::byte *source, size_t size) {
   for (size_t i = 0; i < size; i += sizeof(T)) {
     T operand;
     std::memcpy(&operand, source + i, sizeof operand);
-    std::atomic_ref<T>{*reinterpret_cast<T *>(there + i)}.fetch_add(operand);
+    std::atomic_ref<T>{*reinterpret_cast<T *>(target + i)}.fetch_add(operand);
   }
 }
 
-// What was there before, of one element.
-uint64_t atomic_perform(const port::fabric_op &op, const std::byte *source, std::byte *there) {
-  using port::fabric_element;
-  bool const is_element = port::fabric_is_element(op);
+// Returns the previous value; only for a single element.
+uint64_t atomic_perform(const seams::fabric_op &op, const std::byte *source, std::byte *target) {
+  using seams::fabric_element;
+  bool const is_element = seams::fabric_is_element(op);
   switch (op.element) {
     case fabric_element::u32:
       if (is_element)
-        return element_update<uint32_t>(op, there);
-      vector_add<uint32_t>(there, source, op.size);
+        return element_update<uint32_t>(op, target);
+      vector_add<uint32_t>(target, source, op.size);
       break;
     case fabric_element::u64:
       if (is_element)
-        return element_update<uint64_t>(op, there);
-      vector_add<uint64_t>(there, source, op.size);
+        return element_update<uint64_t>(op, target);
+      vector_add<uint64_t>(target, source, op.size);
       break;
     case fabric_element::f32:
-    case fabric_element::c64: vector_add<float>(there, source, op.size); break;
-    default: vector_add<double>(there, source, op.size);
+    case fabric_element::c64: vector_add<float>(target, source, op.size); break;
+    default: vector_add<double>(target, source, op.size);
   }
   return 0;
 }
@@ -69,12 +70,13 @@ uint64_t atomic_perform(const port::fabric_op &op, const std::byte *source, std:
 }  // namespace
 
 bool fabric_flight::is_current() const {
-  auto const &what = from->ops[slot];
-  return from->alive && what.generation == generation && what.state != fabric_slot_state::free;
+  auto const &entry = origin->ops[slot];
+  return origin->is_alive && entry.generation == generation &&
+         entry.state != fabric_slot_state::free;
 }
 
-void fabric_node::settle(uint32_t slot, status code, uint64_t size, port::fabric_peer sender,
-                         uint64_t value) {
+void fabric_node::complete_op(uint32_t slot, status code, uint64_t size, seams::fabric_peer sender,
+                              uint64_t value) {
   auto const &op = ops[slot].op;
   if (auto const region = regions.find(op.region);
       region != regions.end() && fabric_holds_region(op))
@@ -82,119 +84,121 @@ void fabric_node::settle(uint32_t slot, status code, uint64_t size, port::fabric
   ops.settle(slot, code, size, sender, value);
 }
 
-port::fabric_peer fabric_node::peer_named(const std::string &other) const {
-  auto const at =
-      std::find_if(peers.begin(), peers.end(), [&](auto &each) { return each.second == other; });
-  return at == peers.end() ? port::no_fabric_peer : at->first;
+seams::fabric_peer fabric_node::peer_named(const std::string &peer_name) const {
+  auto const it = std::find_if(peers.begin(), peers.end(),
+                               [&](auto &entry) { return entry.second == peer_name; });
+  return it == peers.end() ? seams::no_fabric_peer : it->first;
 }
 
-bool fabric::network::is_cut(const std::string &one, const std::string &other) const {
-  return cuts.contains(ordered(one, other));
+bool fabric::network::is_cut(const std::string &first, const std::string &second) const {
+  return cuts.contains(ordered(first, second));
 }
 
-std::shared_ptr<fabric_node> fabric::network::living(const std::string &name) const {
-  auto const at = nodes.find(name);
-  return at == nodes.end() || !at->second->alive ? nullptr : at->second;
+std::shared_ptr<fabric_node> fabric::network::find_live(const std::string &name) const {
+  auto const it = nodes.find(name);
+  return it == nodes.end() || !it->second->is_alive ? nullptr : it->second;
 }
 
-uint64_t fabric::network::way_ns(const std::string &one, const std::string &other) {
+uint64_t fabric::network::latency_ns(const std::string &source, const std::string &target) {
   auto const extra = [&](const std::string &name) {
-    auto const at = slow_ns.find(name);
-    return at == slow_ns.end() ? 0 : at->second;
+    auto const it = slow_ns.find(name);
+    return it == slow_ns.end() ? 0 : it->second;
   };
-  return owner.random.between(faults.delay_ns_min, faults.delay_ns_max) + extra(one) + extra(other);
+  return owner.random.between(faults.delay_ns_min, faults.delay_ns_max) + extra(source) +
+         extra(target);
 }
 
-void fabric::network::cross(const std::string &one, const std::string &other, uint64_t due_ns,
-                            std::function<void()> arrive_there) {
-  owner.at(due_ns, [self = shared_from_this(), one, other, arrive_there = std::move(arrive_there)] {
-    if (self->is_cut(one, other)) {
-      self->held.push_back([self, one, other, arrive_there] {
-        // In their order: what is ordered stays so.
-        auto &last_ns = self->last_message_ns[{one, other}];
-        last_ns = std::max(last_ns, self->owner.now_ns() + self->way_ns(one, other));
-        self->cross(one, other, last_ns, arrive_there);
+void fabric::network::cross(const std::string &source, const std::string &target, uint64_t due_ns,
+                            std::function<void()> action) {
+  owner.schedule(
+      due_ns, [self = shared_from_this(), source, target, arrive_there = std::move(action)] {
+        if (self->is_cut(source, target)) {
+          self->held_actions.push_back([self, source, target, arrive_there] {
+            // Keep their order: ordered operations stay ordered.
+            auto &last_ns = self->last_message_ns[{source, target}];
+            last_ns = std::max(last_ns, self->owner.now_ns() + self->latency_ns(source, target));
+            self->cross(source, target, last_ns, arrive_there);
+          });
+        } else {
+          arrive_there();
+        }
       });
-    } else {
-      arrive_there();
-    }
-  });
 }
 
-void fabric::network::send_off(const fabric_flight &flight) {
-  uint64_t due_ns = owner.now_ns() + way_ns(flight.from->name, flight.target);
+void fabric::network::dispatch(const fabric_flight &flight) {
+  uint64_t due_ns = owner.now_ns() + latency_ns(flight.origin->name, flight.target);
   uint32_t tries = 0;
   for (; tries <= faults.retry_count_max && owner.random.chance(faults.drop_percent); tries++)
     due_ns += faults.retry_ns;
   bool const is_message = flight.op.kind == fabric_op_kind::send;
-  auto &last_ns = last_message_ns[{flight.from->name, flight.target}];
-  bool const keeps_order = is_message || !faults.reorder || flight.from->options.is_ordered;
+  auto &last_ns = last_message_ns[{flight.origin->name, flight.target}];
+  bool const keeps_order = is_message || !faults.reorder || flight.origin->options.is_ordered;
   if (keeps_order &&
       !owner.random.chance(is_message ? faults.swap_percent : faults.overtake_percent)) {
     due_ns = std::max(due_ns, last_ns);
     last_ns = due_ns;
   }
   bool const gives_up = tries > faults.retry_count_max;
-  cross(flight.from->name, flight.target, due_ns, [self = shared_from_this(), flight, gives_up] {
+  cross(flight.origin->name, flight.target, due_ns, [self = shared_from_this(), flight, gives_up] {
     if (gives_up)
-      self->lose(flight);
+      self->fail_operation(flight);
     else
       self->arrive(flight);
   });
 }
 
-void fabric::network::lose(const fabric_flight &flight) {
+void fabric::network::fail_operation(const fabric_flight &flight) {
   if (flight.is_current())
-    flight.from->settle(flight.slot, status::peer_lost);
+    flight.origin->complete_op(flight.slot, status::peer_lost);
 }
 
 void fabric::network::arrive(const fabric_flight &flight) {
   if (!flight.is_current())
     return;
-  auto const target = living(flight.target);
+  auto const target = find_live(flight.target);
   if (!target) {
-    owner.at(owner.now_ns() + faults.detect_ns,
-             [self = shared_from_this(), flight] { self->lose(flight); });
+    owner.schedule(owner.now_ns() + faults.detect_ns,
+                   [self = shared_from_this(), flight] { self->fail_operation(flight); });
   } else if (flight.op.kind == fabric_op_kind::send) {
     arrive_message(flight, *target);
   } else {
     target->inbound.push_back(flight);
-    if (target->options.progresses_alone)
-      serve_transfers(*target);
+    if (target->options.has_auto_progress)
+      handle_transfers(*target);
   }
 }
 
 void fabric::network::arrive_message(const fabric_flight &flight, fabric_node &target) {
-  if (target.messages.size() >= messages_max) {
-    // As a network does whose buffers are full: what comes later waits behind this one.
-    auto &last_ns = last_message_ns[{flight.from->name, flight.target}];
+  if (target.messages.size() >= message_count_max) {
+    // Behave like a network with full buffers: later messages wait behind this one.
+    auto &last_ns = last_message_ns[{flight.origin->name, flight.target}];
     uint64_t const due_ns = owner.now_ns() + faults.retry_ns;
     last_ns = std::max(last_ns, due_ns);
-    cross(flight.from->name, flight.target, due_ns,
+    cross(flight.origin->name, flight.target, due_ns,
           [self = shared_from_this(), flight] { self->arrive(flight); });
     return;
   }
-  fabric_message message{flight.from->name, {flight.op.addr, flight.op.addr + flight.op.size}};
+  fabric_message message{flight.origin->name, {flight.op.addr, flight.op.addr + flight.op.size}};
   if (owner.random.chance(faults.corrupt_percent))
     corrupt(message.bytes.data(), message.bytes.size());
-  if (!owner.random.chance(faults.lost_percent)) {
+  if (!owner.random.chance(faults.loss_percent)) {
     if (owner.random.chance(faults.duplicate_percent))
       target.messages.push_back(message);
     target.messages.push_back(std::move(message));
   }
-  answer(flight, status::ok, flight.op.size, 0);
+  reply(flight, status::ok, flight.op.size, 0);
 }
 
-// What an endpoint does for its peers when it is polled.
-void fabric::network::serve(fabric_node &target) {
-  if (!target.alive)
+// Handle the requests of peers, as an endpoint does when it is polled.
+void fabric::network::handle_requests(fabric_node &target) {
+  if (!target.is_alive)
     return;
   match(target);
-  serve_transfers(target);
+  handle_transfers(target);
 }
 
-void fabric::network::serve_transfers(fabric_node &target) {
-  for (auto left = target.inbound.size(); left > 0; left--) {
+void fabric::network::handle_transfers(fabric_node &target) {
+  for (auto remaining = target.inbound.size(); remaining > 0; remaining--) {
     auto const flight = std::move(target.inbound.front());
     target.inbound.pop_front();
     if (flight.is_current())
@@ -213,81 +217,83 @@ void fabric::network::match(fabric_node &target) {
     size_t const size = std::min(message.bytes.size(), op.size);
     std::copy_n(message.bytes.begin(), size, op.addr);
     owner.note(size);
-    target.settle(slot, fits ? status::ok : status::overflow, size,
-                  target.peer_named(message.sender));
+    target.complete_op(slot, fits ? status::ok : status::overflow, size,
+                       target.peer_named(message.sender));
   }
 }
 
 void fabric::network::perform(const fabric_flight &flight, fabric_node &target) {
   auto const &op = flight.op;
-  uint64_t const size = port::fabric_remote_size(op);
+  uint64_t const size = seams::fabric_remote_size(op);
   uint64_t const offset = op.remote.base + op.offset;
-  auto const needed = port::fabric_needed_access(op);
-  auto const at = std::find_if(target.regions.begin(), target.regions.end(), [&](auto &each) {
-    return each.second.key != 0 && each.second.key == op.remote.key;
+  auto const needed = seams::fabric_needed_access(op);
+  auto const it = std::find_if(target.regions.begin(), target.regions.end(), [&](auto &entry) {
+    return entry.second.key != 0 && entry.second.key == op.remote.key;
   });
-  if (at == target.regions.end() || offset > at->second.memory.size ||
-      at->second.memory.size - offset < size ||
-      (needed.remote_read && !at->second.access.remote_read) ||
-      (needed.remote_write && !at->second.access.remote_write)) {
-    answer(flight, status::access, 0, 0);
+  if (it == target.regions.end() || offset > it->second.memory.size ||
+      it->second.memory.size - offset < size ||
+      (needed.remote_read && !it->second.access.remote_read) ||
+      (needed.remote_write && !it->second.access.remote_write)) {
+    reply(flight, status::access, 0, 0);
     return;
   }
-  auto *const there = at->second.memory.addr + offset;
-  bool const is_lost = needed.remote_write && owner.random.chance(faults.lost_percent);
+  auto *const address = it->second.memory.addr + offset;
+  bool const is_lost = needed.remote_write && owner.random.chance(faults.loss_percent);
   uint64_t value = 0;
   if (op.kind == fabric_op_kind::read) {
-    std::memcpy(op.addr, there, size);
+    std::memcpy(op.addr, address, size);
     if (owner.random.chance(faults.corrupt_percent))
       corrupt(op.addr, size);
   } else if (op.kind == fabric_op_kind::write) {
     auto const *const source = flight.copy ? flight.copy->data() : op.addr;
     if (!is_lost)
-      std::memcpy(there, source, size);
+      std::memcpy(address, source, size);
     if (owner.random.chance(faults.corrupt_percent))
-      corrupt(there, size);
-  } else if (reinterpret_cast<uintptr_t>(there) % port::fabric_element_alignment(op.element) != 0) {
-    answer(flight, status::access, 0, 0);
+      corrupt(address, size);
+  } else if (reinterpret_cast<uintptr_t>(address) % seams::fabric_element_alignment(op.element) !=
+             0) {
+    reply(flight, status::access, 0, 0);
     return;
   } else if (!is_lost) {
-    value = atomic_perform(op, flight.copy ? flight.copy->data() : op.addr, there);
+    value = atomic_perform(op, flight.copy ? flight.copy->data() : op.addr, address);
   }
-  answer(flight, status::ok, size, port::fabric_fetches(op) ? value : 0);
+  reply(flight, status::ok, size, seams::fabric_fetches(op) ? value : 0);
 }
 
-void fabric::network::answer(const fabric_flight &flight, status code, uint64_t size,
-                             uint64_t value) {
-  uint64_t const due_ns = owner.now_ns() + way_ns(flight.target, flight.from->name);
-  cross(flight.target, flight.from->name, due_ns,
+void fabric::network::reply(const fabric_flight &flight, status code, uint64_t size,
+                            uint64_t value) {
+  uint64_t const due_ns = owner.now_ns() + latency_ns(flight.target, flight.origin->name);
+  cross(flight.target, flight.origin->name, due_ns,
         [self = shared_from_this(), flight, code, size, value] {
           if (!flight.is_current())
             return;
           self->owner.note(flight.op.op_id ^ uint64_t(uint32_t(int(code))) << 32);
-          flight.from->settle(flight.slot, code, size, port::no_fabric_peer, value);
+          flight.origin->complete_op(flight.slot, code, size, seams::no_fabric_peer, value);
         });
 }
 
 void fabric::network::expire(const std::shared_ptr<fabric_node> &node, uint32_t slot,
                              uint32_t generation) {
-  auto &what = node->ops[slot];
-  if (!node->alive || what.generation != generation || what.state != fabric_slot_state::posted)
+  auto &entry = node->ops[slot];
+  if (!node->is_alive || entry.generation != generation || entry.state != fabric_slot_state::posted)
     return;
-  if (what.op.kind != fabric_op_kind::receive) {
+  if (entry.op.kind != fabric_op_kind::receive) {
     node->ops.abandon(slot);
     return;
   }
   if (!owner.random.chance(faults.late_cancel_percent)) {
     std::erase(node->receives, slot);
-    node->settle(slot, status::timed_out);
+    node->complete_op(slot, status::timed_out);
     return;
   }
   node->ops.abandon(slot);
-  owner.at(owner.now_ns() + faults.late_ns, [node, slot, generation] {
+  owner.schedule(owner.now_ns() + faults.late_ns, [node, slot, generation] {
     auto const &late = node->ops[slot];
-    if (!node->alive || late.generation != generation || late.state != fabric_slot_state::abandoned)
+    if (!node->is_alive || late.generation != generation ||
+        late.state != fabric_slot_state::abandoned)
       return;
     std::erase(node->receives, slot);
-    node->settle(slot, status::timed_out);
+    node->complete_op(slot, status::timed_out);
   });
 }
 
@@ -302,21 +308,21 @@ fabric::fabric(world &owner, fabric_faults faults) : network_{std::make_shared<n
 
 fabric::~fabric() = default;
 
-result<std::unique_ptr<port::fabric_endpoint>> fabric::open(const std::string &name,
-                                                            const fabric_options &options) {
+result<std::unique_ptr<seams::fabric_endpoint>> fabric::open(const std::string &name,
+                                                             const fabric_options &options) {
   std::lock_guard lock{network_->owner.mutex()};
   if (name.empty() || name.size() > 64 || options.depth == 0 ||
-      options.depth > port::fabric_depth_max)
+      options.depth > seams::fabric_depth_max)
     return status::invalid;
-  if (network_->living(name))
+  if (network_->find_live(name))
     return status::exists;
   auto node = std::make_shared<fabric_node>(name, options);
-  if (auto const left = network_->kept.extract(name)) {
-    node->regions = left.mapped();
+  if (auto const preserved = network_->preserved_regions.extract(name)) {
+    node->regions = preserved.mapped();
     node->next_region = node->regions.empty() ? 1 : node->regions.rbegin()->first + 1;
   }
   network_->nodes[name] = node;
-  return std::unique_ptr<port::fabric_endpoint>{
+  return std::unique_ptr<seams::fabric_endpoint>{
       std::make_unique<endpoint>(network_, std::move(node))};
 }
 
@@ -325,16 +331,16 @@ void fabric::faults_set(const fabric_faults &faults) {
   network_->faults = faults;
 }
 
-void fabric::partition(const std::string &one, const std::string &other) {
+void fabric::partition(const std::string &first, const std::string &second) {
   std::lock_guard lock{network_->owner.mutex()};
-  network_->cuts.insert(ordered(one, other));
+  network_->cuts.insert(ordered(first, second));
 }
 
 void fabric::heal() {
   std::lock_guard lock{network_->owner.mutex()};
   network_->cuts.clear();
-  for (auto const &each : std::exchange(network_->held, {}))
-    each();
+  for (auto const &action : std::exchange(network_->held_actions, {}))
+    action();
 }
 
 void fabric::slow(const std::string &name, uint64_t extra_ns) {
@@ -344,21 +350,21 @@ void fabric::slow(const std::string &name, uint64_t extra_ns) {
 
 void fabric::crash(const std::string &name, bool memory_kept) {
   std::lock_guard lock{network_->owner.mutex()};
-  auto const node = network_->living(name);
+  auto const node = network_->find_live(name);
   if (!node)
     return;
-  node->alive = false;
+  node->is_alive = false;
   if (memory_kept) {
-    auto &kept = network_->kept[name];
-    kept = node->regions;
-    std::erase_if(kept, [](auto &each) { return each.second.key == 0; });
-    for (auto &[id, each] : kept)
-      each.users = 0;
+    auto &preserved = network_->preserved_regions[name];
+    preserved = node->regions;
+    std::erase_if(preserved, [](auto &entry) { return entry.second.key == 0; });
+    for (auto &[id, entry] : preserved)
+      entry.users = 0;
   }
-  // What it had not answered it will not answer.
+  // The failed endpoint never replies to these transfers.
   for (auto const &flight : std::exchange(node->inbound, {})) {
-    network_->owner.at(network_->owner.now_ns() + network_->faults.detect_ns,
-                       [self = network_, flight] { self->lose(flight); });
+    network_->owner.schedule(network_->owner.now_ns() + network_->faults.detect_ns,
+                             [self = network_, flight] { self->fail_operation(flight); });
   }
 }
 

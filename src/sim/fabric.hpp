@@ -1,4 +1,4 @@
-// sim/fabric.hpp: port::fabric_endpoint in a world: a network in memory, with faults.
+// sim/fabric.hpp: seams::fabric_endpoint in a world: a network in memory, with faults.
 #pragma once
 
 #include <memory>
@@ -10,70 +10,73 @@
 
 namespace tanada::sim {
 
-// What goes wrong, and how often. All of it may change during a run.
+// Kinds of faults and their frequency. They may be changed during a run.
 struct fabric_faults {
-  // What any network may do; the contract of fabric_endpoint holds under all of it.
-  uint64_t delay_ns_min = 1'000, delay_ns_max = 1'000;  // of each way
-  bool reorder = true;  // transfers overtake one another; messages between two never do, nor those
-                        // of an endpoint that is ordered
-  uint32_t drop_percent = 0;  // of each try to cross; the next one is retry_ns later
+  // Faults of any network. The contract of fabric_endpoint holds under all of them.
+  uint64_t delay_ns_min = 1'000, delay_ns_max = 1'000;  // in each direction
+  // Transfers may overtake one another. Messages between two endpoints never do, nor do the
+  // transfers of an ordered endpoint.
+  bool reorder = true;
+  uint32_t drop_percent = 0;  // attempts that are dropped; the next one is retry_ns later
   uint64_t retry_ns = 50'000;
-  uint32_t retry_count_max = 7;  // then the operation has lost its peer
-  uint64_t detect_ns = 100'000;  // from the death of a peer to peer_lost
-  uint32_t again_percent = 0;    // of posts that begin a burst of `again`
-  uint32_t again_burst_max = 8;  // posts
+  uint32_t retry_count_max = 7;  // after these the operation completes with peer_lost
+  uint64_t detect_ns = 100'000;  // from the failure of a peer to peer_lost
+  uint32_t again_percent = 0;    // posts that begin a burst of `again`
+  uint32_t again_burst_max = 8;  // length of a burst, in posts
   uint32_t late_cancel_percent =
-      0;  // of receives that the network keeps after their deadline, for late_ns
+      0;  // Receives that the network keeps for late_ns after their deadline.
   uint64_t late_ns = 200'000;
-  // What no network may do, but bad cables and bad code do: for those who check what they got, and
-  // to show that a test can fail.
-  uint32_t corrupt_percent = 0;    // a byte of what is moved changes
+  // Faults that no correct network has, but bad cables and bad code do. They test the checks of
+  // receivers, and that a test can fail.
+  uint32_t corrupt_percent = 0;    // a byte of the moved data changes
   uint32_t duplicate_percent = 0;  // a message arrives twice
-  uint32_t swap_percent = 0;       // a message overtakes those before it
-  uint32_t lost_percent = 0;       // a message, a write or an atomic says ok and never arrives
-  uint32_t overtake_percent =
-      0;  // a transfer of an endpoint that is ordered overtakes those before it
-  uint32_t uncopied_percent = 0;  // of a `copied` source what is there later is taken
+  uint32_t swap_percent = 0;       // a message overtakes earlier ones
+  uint32_t loss_percent = 0;      // A message, write or atomic completes with ok and never arrives.
+  uint32_t overtake_percent = 0;  // A transfer of an ordered endpoint overtakes earlier ones.
+  uint32_t uncopied_percent = 0;  // the source of a `copied` operation is read later
 };
 
 struct fabric_options {
   uint32_t depth = 64;
   size_t message_size_max = 4096;  // bytes
-  port::registration_cache_limits cache{};
+  seams::registration_cache_limits cache{};
   size_t copied_size_max = 1024;  // bytes
-  bool is_ordered = false;  // of what it posts, as fabric_properties says, whatever the faults are
-  bool progresses_alone = false;
-  bool has_cuda = false;  // memory that is said to be a GPU's is taken, and must be named by its
-                          // region: it is memory here
+  // Whether its operations are ordered, as fabric_properties defines it, whatever the faults are.
+  bool is_ordered = false;
+  bool has_auto_progress = false;
+  // Accepts GPU memory, which must be passed with its region. In the simulation it is host memory.
+  bool has_cuda = false;
 };
 
-// Endpoints by name. They answer their peers in poll and wait only, as the slowest of the real ones
-// do, but for those that progress alone. A wait does the world's next things until it has
-// something.
+// Endpoints by name. An endpoint handles requests of peers only in poll and wait, like the slowest
+// real ones, unless it has automatic progress. A wait runs the actions of the world until it has a
+// completion.
 //
-// Thread-safe as the world is, an endpoint used by one thread at a time. The world outlives the
-// fabric and the endpoints.
+// As thread-safe as the world; one thread at a time uses an endpoint. The world outlives the fabric
+// and the endpoints.
 class fabric {
  public:
   fabric(world &owner, fabric_faults faults = {});
   ~fabric();
 
-  // The name is the address. exists while an endpoint of that name lives.
-  result<std::unique_ptr<port::fabric_endpoint>> open(const std::string &name,
-                                                      const fabric_options &options = {});
+  // Opens an endpoint; its name is its address. exists: a live endpoint has this name.
+  result<std::unique_ptr<seams::fabric_endpoint>> open(const std::string &name,
+                                                       const fabric_options &options = {});
 
   void faults_set(const fabric_faults &faults);
 
-  // Nothing crosses between the two until heal(): it waits. Deadlines pass.
-  void partition(const std::string &one, const std::string &other);
+  // Nothing crosses between the two endpoints until heal(): it is held back. Deadlines still
+  // expire.
+  void partition(const std::string &first, const std::string &second);
   void heal();
 
-  // What goes to and from an endpoint takes so much longer, each way.
+  // Adds a delay to everything an endpoint sends and receives, in each direction.
   void slow(const std::string &name, uint64_t extra_ns);
 
-  // The process behind an endpoint dies: the object does nothing any more and yields nothing; its
-  // owner destroys it. The next endpoint of that name has its address. With `memory_kept` regions
-  // and keys are there again, as of memory that outlives processes; the test keeps the bytes.
+  // Simulates the death of the process of an endpoint. The object becomes inactive and returns no
+  // more completions; its owner destroys it. The next endpoint of that name has the same address.
+  // With `memory_kept` it also has the same regions and keys, as with memory that outlives
+  // processes; the test keeps the bytes.
   void crash(const std::string &name, bool memory_kept = false);
 
  private:

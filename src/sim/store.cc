@@ -1,3 +1,4 @@
+// The simulated store: operations on objects in memory, with faults, stalls and crashes.
 #include "sim/store.hpp"
 
 #include <algorithm>
@@ -11,23 +12,24 @@
 namespace tanada::sim {
 namespace {
 
-using port::store_completion;
-using port::store_file;
-using port::store_op;
-using port::store_op_kind;
+using seams::store_completion;
+using seams::store_file;
+using seams::store_op;
+using seams::store_op_kind;
 
 using object = store_object;
 
 struct open_file {
-  std::shared_ptr<object> what;
+  std::shared_ptr<object> stored;
   bool writable;
 };
 
-// A queue's end of the operations on their way; they hold it, so that it may go before them.
+// The completions of a queue. Operations in flight share ownership, so that the queue may be
+// destroyed before them.
 struct inbox {
-  std::deque<store_completion> done;
+  std::deque<store_completion> completions;
   size_t pending = 0;
-  bool gone = false;
+  bool is_destroyed = false;
 };
 
 struct operation {
@@ -46,128 +48,128 @@ struct store::state {
   std::string scheme;
   uint64_t used = 0, next_object_id = 1, last_due_ns = 0;
   using name_map = std::map<std::string, std::shared_ptr<object>, std::less<>>;
-  name_map objects, safe_names;  // safe_names: those that a crash may go back to
-  using open_files = port::handle_table<open_file>;
+  name_map objects, safe_names;  // safe_names: the names that a crash may restore
+  using open_files = seams::handle_table<open_file>;
   std::unique_ptr<open_files> files = std::make_unique<open_files>();
-  std::deque<std::shared_ptr<operation>> held;  // due while stalled
-  bool stalled = false;
+  std::deque<std::shared_ptr<operation>> held_operations;  // due while stalled
+  bool is_stalled = false;
 
-  status resize(object &what, uint64_t size);
-  void changed(object &what);
-  port::store_stat stat_of(const object &what);
-  status open(const store_op &op, store_completion &done);
-  void read(const object &what, const store_op &op, store_completion &done);
-  status write(object &what, const store_op &op, uint64_t offset, uint64_t size,
-               store_completion &done);
-  status write_elsewhere(const store_op &op, uint64_t size, store_completion &done);
-  status perform(const store_op &op, store_completion &done);
-  status perform_on_file(const store_op &op, store_completion &done);
-  status perform_faulty(const store_op &op, store_completion &done);
-  void deliver(operation &which);
-  void expire(operation &which);
-  void complete(operation &which, store_completion done);
+  status resize(object &target, uint64_t size);
+  void mark_changed(object &target);
+  seams::store_stat stat_of(const object &target);
+  status open(const store_op &op, store_completion &completion);
+  void read(const object &target, const store_op &op, store_completion &completion);
+  status write(object &target, const store_op &op, uint64_t offset, uint64_t size,
+               store_completion &completion);
+  status write_elsewhere(const store_op &op, uint64_t size, store_completion &completion);
+  status perform(const store_op &op, store_completion &completion);
+  status perform_on_file(const store_op &op, store_completion &completion);
+  status perform_faulty(const store_op &op, store_completion &completion);
+  void deliver(operation &pending);
+  void expire(operation &pending);
+  void complete(operation &pending, store_completion completion);
   std::vector<std::string> list(std::string_view prefix) const;
   void sync_names(std::string_view url);
   void crash();
 };
 
-status store::state::resize(object &what, uint64_t size) {
-  uint64_t const others = used - what.bytes().size();
-  if (size > what.bytes().size() && (size > faults.capacity || others > faults.capacity - size))
+status store::state::resize(object &target, uint64_t size) {
+  uint64_t const others = used - target.bytes().size();
+  if (size > target.bytes().size() && (size > faults.capacity || others > faults.capacity - size))
     return status::no_space;
-  what.resize(size, faults.volatile_cache);
+  target.resize(size, faults.volatile_cache);
   return status::ok;
 }
 
-void store::state::changed(object &what) {
-  what.change_count++;
-  what.changed_ns = owner.now_ns();
+void store::state::mark_changed(object &target) {
+  target.change_count++;
+  target.changed_ns = owner.now_ns();
 }
 
-port::store_stat store::state::stat_of(const object &what) {
-  port::store_stat stat{.size = what.bytes().size(), .version = 0, .version_settled = true};
+seams::store_stat store::state::stat_of(const object &target) {
+  seams::store_stat stat{.size = target.bytes().size(), .version = 0, .is_version_stable = true};
   uint64_t const grain = faults.version_grain_ns;
   if (grain == 0) {
-    stat.version = (what.id() << 40) + what.change_count;
+    stat.version = (target.id() << 40) + target.change_count;
   } else {
-    stat.version = (what.id() << 40) + what.changed_ns / grain;
-    stat.version_settled = what.changed_ns / grain != owner.now_ns() / grain;
+    stat.version = (target.id() << 40) + target.changed_ns / grain;
+    stat.is_version_stable = target.changed_ns / grain != owner.now_ns() / grain;
   }
   return stat;
 }
 
-void store::state::read(const object &what, const store_op &op, store_completion &done) {
+void store::state::read(const object &target, const store_op &op, store_completion &completion) {
   for (const auto &buffer : op.buffers) {
-    uint64_t const at = op.offset + done.size;
-    if (at >= what.bytes().size())
+    uint64_t const position = op.offset + completion.size;
+    if (position >= target.bytes().size())
       break;
-    size_t const part = std::min<size_t>(buffer.size, what.bytes().size() - size_t(at));
-    auto const from = what.bytes().begin() + std::ptrdiff_t(at);
-    std::copy_n(from, part, reinterpret_cast<char *>(buffer.addr));
-    done.size += part;
+    size_t const part = std::min<size_t>(buffer.size, target.bytes().size() - size_t(position));
+    auto const begin = target.bytes().begin() + std::ptrdiff_t(position);
+    std::copy_n(begin, part, reinterpret_cast<char *>(buffer.addr));
+    completion.size += part;
   }
 }
 
-status store::state::open(const store_op &op, store_completion &done) {
-  auto at = objects.find(op.url);
-  if (at != objects.end() && op.open_flags.exclusive)
+status store::state::open(const store_op &op, store_completion &completion) {
+  auto it = objects.find(op.url);
+  if (it != objects.end() && op.open_flags.exclusive)
     return status::exists;
-  if (at == objects.end()) {
+  if (it == objects.end()) {
     if (!op.open_flags.create)
       return status::no_entry;
-    auto made = std::make_shared<object>(next_object_id++, used);
-    changed(*made);
-    at = objects.emplace(op.url, std::move(made)).first;
+    auto created = std::make_shared<object>(next_object_id++, used);
+    mark_changed(*created);
+    it = objects.emplace(op.url, std::move(created)).first;
   } else if (op.open_flags.truncate) {
-    TND_TRY(resize(*at->second, 0));
-    changed(*at->second);
+    TND_TRY(resize(*it->second, 0));
+    mark_changed(*it->second);
   }
-  done.stat = stat_of(*at->second);
-  bool const fits = !op.buffers.empty() && done.stat.size <= port::buffers_size(op.buffers);
+  completion.stat = stat_of(*it->second);
+  bool const fits = !op.buffers.empty() && completion.stat.size <= seams::buffers_size(op.buffers);
   if (fits && owner.random.chance(70))
-    read(*at->second, op, done);
-  done.file =
-      files->insert(std::make_shared<open_file>(open_file{at->second, op.open_flags.write}));
+    read(*it->second, op, completion);
+  completion.file =
+      files->insert(std::make_shared<open_file>(open_file{it->second, op.open_flags.write}));
   return status::ok;
 }
 
-// The first `size` bytes of the operation's, at `offset`.
-status store::state::write(object &what, const store_op &op, uint64_t offset, uint64_t size,
-                           store_completion &done) {
+// Writes the first `size` bytes of the operation's data at `offset`.
+status store::state::write(object &target, const store_op &op, uint64_t offset, uint64_t size,
+                           store_completion &completion) {
   if (size == 0)
     return status::ok;
-  TND_TRY(resize(what, std::max<uint64_t>(what.bytes().size(), offset + size)));
-  uint64_t left = size;
+  TND_TRY(resize(target, std::max<uint64_t>(target.bytes().size(), offset + size)));
+  uint64_t remaining = size;
   for (const auto &buffer : op.buffers) {
-    size_t const part = size_t(std::min<uint64_t>(buffer.size, left));
-    what.write(offset + (size - left), reinterpret_cast<const char *>(buffer.addr), part,
-               faults.volatile_cache);
-    left -= part;
+    size_t const part = size_t(std::min<uint64_t>(buffer.size, remaining));
+    target.write(offset + (size - remaining), reinterpret_cast<const char *>(buffer.addr), part,
+                 faults.volatile_cache);
+    remaining -= part;
   }
-  changed(what);
-  done.size = size;
+  mark_changed(target);
+  completion.size = size;
   return status::ok;
 }
 
-status store::state::perform_on_file(const store_op &op, store_completion &done) {
+status store::state::perform_on_file(const store_op &op, store_completion &completion) {
   auto const file = op.kind == store_op_kind::close ? files->remove(op.file) : files->find(op.file);
   if (!file)
     return status::bad_file;
   bool const changes = op.kind == store_op_kind::write || op.kind == store_op_kind::truncate;
   if (changes && !file->writable)
     return status::bad_file;
-  auto &what = *file->what;
+  auto &target = *file->stored;
   switch (op.kind) {
-    case store_op_kind::read: read(what, op, done); return status::ok;
+    case store_op_kind::read: read(target, op, completion); return status::ok;
     case store_op_kind::write:
-      return write(what, op, op.offset, port::buffers_size(op.buffers), done);
+      return write(target, op, op.offset, seams::buffers_size(op.buffers), completion);
     case store_op_kind::truncate:
-      TND_TRY(resize(what, op.size));
-      changed(what);
+      TND_TRY(resize(target, op.size));
+      mark_changed(target);
       return status::ok;
     case store_op_kind::stat:
-    case store_op_kind::close: done.stat = stat_of(what); return status::ok;
-    case store_op_kind::sync: what.synced(); return status::ok;
+    case store_op_kind::close: completion.stat = stat_of(target); return status::ok;
+    case store_op_kind::sync: target.mark_synced(); return status::ok;
     default: return status::ok;
   }
 }
@@ -175,120 +177,122 @@ status store::state::perform_on_file(const store_op &op, store_completion &done)
 void store::state::sync_names(std::string_view url) {
   auto const folder = url.substr(0, url.rfind('/') + 1);
   std::erase_if(safe_names, [&](const auto &entry) { return entry.first.starts_with(folder); });
-  for (auto at = objects.lower_bound(folder); at != objects.end() && at->first.starts_with(folder);
-       ++at)
-    safe_names.insert(*at);
+  for (auto it = objects.lower_bound(folder); it != objects.end() && it->first.starts_with(folder);
+       ++it)
+    safe_names.insert(*it);
 }
 
-status store::state::perform(const store_op &op, store_completion &done) {
+status store::state::perform(const store_op &op, store_completion &completion) {
   switch (op.kind) {
-    case store_op_kind::open: return open(op, done);
+    case store_op_kind::open: return open(op, completion);
     case store_op_kind::unlink: {
-      auto const at = objects.find(op.url);
-      if (at == objects.end())
+      auto const it = objects.find(op.url);
+      if (it == objects.end())
         return status::no_entry;
-      objects.erase(at);
+      objects.erase(it);
       return status::ok;
     }
-    case store_op_kind::list: done.names = list(op.url); return status::ok;
+    case store_op_kind::list: completion.names = list(op.url); return status::ok;
     case store_op_kind::sync_names: sync_names(op.url); return status::ok;
-    default: return perform_on_file(op, done);
+    default: return perform_on_file(op, completion);
   }
 }
 
-status store::state::perform_faulty(const store_op &op, store_completion &done) {
+status store::state::perform_faulty(const store_op &op, store_completion &completion) {
   auto &random = owner.random;
   auto const &error = faults.errors[size_t(op.kind)];
   if (random.chance(error.percent)) {
     if (op.kind == store_op_kind::close)
-      files->remove(op.file);  // a failed close closes nonetheless
+      files->remove(op.file);  // a failed close still closes the file
     if (auto const file = op.kind == store_op_kind::sync ? files->find(op.file) : nullptr)
-      file->what->sync_failed();
+      file->stored->mark_sync_failed();
     return error.code;
   }
   if (op.kind != store_op_kind::write)
-    return perform(op, done);
-  uint64_t const size = port::buffers_size(op.buffers);
+    return perform(op, completion);
+  uint64_t const size = seams::buffers_size(op.buffers);
   if (random.chance(faults.lost_write_percent)) {
-    done.size = size;
+    completion.size = size;
     return status::ok;
   }
   if (faults.misdirected_write_percent != 0 && random.chance(faults.misdirected_write_percent)) {
-    return write_elsewhere(op, size, done);
+    return write_elsewhere(op, size, completion);
   }
   if (!random.chance(faults.torn_write_percent) || size == 0)
-    return perform(op, done);
+    return perform(op, completion);
   auto const file = files->find(op.file);
   if (!file || !file->writable)
     return status::bad_file;
-  TND_TRY(write(*file->what, op, op.offset, random.below(size), done));
+  TND_TRY(write(*file->stored, op, op.offset, random.below(size), completion));
   return faults.torn_write_code;
 }
 
-status store::state::write_elsewhere(const store_op &op, uint64_t size, store_completion &done) {
+status store::state::write_elsewhere(const store_op &op, uint64_t size,
+                                     store_completion &completion) {
   constexpr uint64_t grain = 4096;
-  auto at = objects.begin();
-  std::advance(at, std::ptrdiff_t(owner.random.below(objects.size() + 1)));
+  auto it = objects.begin();
+  std::advance(it, std::ptrdiff_t(owner.random.below(objects.size() + 1)));
   auto const file = files->find(op.file);
   if (!file || !file->writable)
     return status::bad_file;
-  object &what = at == objects.end() ? *file->what : *at->second;
-  return write(what, op,
-               owner.random.below(what.bytes().size() / grain + 1) * grain + op.offset % grain,
-               size, done);
+  object &target = it == objects.end() ? *file->stored : *it->second;
+  return write(target, op,
+               owner.random.below(target.bytes().size() / grain + 1) * grain + op.offset % grain,
+               size, completion);
 }
 
 void store::state::crash() {
   files = std::make_unique<open_files>();
-  held.clear();
+  held_operations.clear();
   if (!faults.volatile_cache)
     return;
-  name_map left;
+  name_map surviving;
   auto const keep = [&](const name_map &names, const std::string &url) {
-    if (auto const at = names.find(url); at != names.end())
-      left.insert(*at);
+    if (auto const it = names.find(url); it != names.end())
+      surviving.insert(*it);
   };
-  name_map all = objects;
-  all.insert(safe_names.begin(), safe_names.end());
-  for (const auto &[url, what] : all)
+  name_map names = objects;
+  names.insert(safe_names.begin(), safe_names.end());
+  for (const auto &[url, entry] : names)
     keep(owner.random.chance(50) ? objects : safe_names, url);
-  for (const auto &[url, what] : left)
-    what->crash(owner.random);
-  safe_names = left;
-  objects = std::move(left);
+  for (const auto &[url, entry] : surviving)
+    entry->crash(owner.random);
+  safe_names = surviving;
+  objects = std::move(surviving);
 }
 
-void store::state::complete(operation &which, store_completion done) {
-  which.complete = true;
-  done.op_id = which.op.op_id;
-  owner.note(done.op_id ^ uint64_t(uint32_t(int(done.code))) << 32 ^ done.size);
-  which.target->done.push_back(std::move(done));
+void store::state::complete(operation &pending, store_completion completion) {
+  pending.complete = true;
+  completion.op_id = pending.op.op_id;
+  owner.note(completion.op_id ^ uint64_t(uint32_t(int(completion.code))) << 32 ^ completion.size);
+  pending.target->completions.push_back(std::move(completion));
 }
 
-void store::state::deliver(operation &which) {
-  store_completion done;
-  done.code = perform_faulty(which.op, done);
-  complete(which, std::move(done));
+void store::state::deliver(operation &pending) {
+  store_completion completion;
+  completion.code = perform_faulty(pending.op, completion);
+  complete(pending, std::move(completion));
 }
 
-void store::state::expire(operation &which) {
-  store_completion done;
-  done.code = status::timed_out;
-  auto const file = which.op.kind == store_op_kind::write ? files->find(which.op.file) : nullptr;
-  uint64_t const size = port::buffers_size(which.op.buffers);
+void store::state::expire(operation &pending) {
+  store_completion completion;
+  completion.code = status::timed_out;
+  auto const file =
+      pending.op.kind == store_op_kind::write ? files->find(pending.op.file) : nullptr;
+  uint64_t const size = seams::buffers_size(pending.op.buffers);
   if (file && file->writable && size != 0 && owner.random.chance(50)) {
-    // As much as has reached the store when the operation was given up. A full store takes nothing.
-    if (write(*file->what, which.op, which.op.offset, owner.random.below(size + 1), done) !=
-        status::ok)
-      done.size = 0;
+    // The part that had reached the store at the deadline. A full store takes nothing.
+    if (write(*file->stored, pending.op, pending.op.offset, owner.random.below(size + 1),
+              completion) != status::ok)
+      completion.size = 0;
   }
-  complete(which, std::move(done));
+  complete(pending, std::move(completion));
 }
 
 std::vector<std::string> store::state::list(std::string_view prefix) const {
   std::vector<std::string> names;
-  for (auto at = objects.lower_bound(prefix); at != objects.end(); ++at) {
-    auto const name = port::listed_name(at->first, prefix);
+  for (auto it = objects.lower_bound(prefix); it != objects.end(); ++it) {
+    auto const name = seams::listed_name(it->first, prefix);
     if (name.empty())
       break;
     names.emplace_back(name);
@@ -298,22 +302,22 @@ std::vector<std::string> store::state::list(std::string_view prefix) const {
   return names;
 }
 
-class store::queue final : public port::store_queue {
+class store::queue final : public seams::store_queue {
  public:
   queue(std::shared_ptr<state> owner, uint32_t depth) : state_{std::move(owner)}, depth_{depth} {}
 
   ~queue() override {
     std::lock_guard lock{state_->owner.mutex()};
-    inbox_->gone = true;
+    inbox_->is_destroyed = true;
   }
 
   status post(store_op op) override {
     std::lock_guard lock{state_->owner.mutex()};
     if (inbox_->pending >= depth_)
       return status::again;
-    TND_TRY(port::op_check(op, state_->scheme));
+    TND_TRY(seams::op_check(op, state_->scheme));
     inbox_->pending++;
-    auto const which = std::make_shared<operation>(operation{std::move(op), inbox_});
+    auto const pending = std::make_shared<operation>(operation{std::move(op), inbox_});
     auto &world = state_->owner;
     auto const &faults = state_->faults;
     uint64_t due_ns =
@@ -321,18 +325,18 @@ class store::queue final : public port::store_queue {
     if (!faults.reorder)
       due_ns = std::max(due_ns, state_->last_due_ns);
     state_->last_due_ns = std::max(due_ns, state_->last_due_ns);
-    world.at(due_ns, [state = state_, which] {
-      if (which->complete || which->target->gone)
+    world.schedule(due_ns, [state = state_, pending] {
+      if (pending->complete || pending->target->is_destroyed)
         return;
-      if (state->stalled)
-        state->held.push_back(which);
+      if (state->is_stalled)
+        state->held_operations.push_back(pending);
       else
-        state->deliver(*which);
+        state->deliver(*pending);
     });
-    if (which->op.deadline_ns != ~uint64_t{0}) {
-      world.at(which->op.deadline_ns, [state = state_, which] {
-        if (!which->complete && !which->target->gone)
-          state->expire(*which);
+    if (pending->op.deadline_ns != ~uint64_t{0}) {
+      world.schedule(pending->op.deadline_ns, [state = state_, pending] {
+        if (!pending->complete && !pending->target->is_destroyed)
+          state->expire(*pending);
       });
     }
     return status::ok;
@@ -340,12 +344,12 @@ class store::queue final : public port::store_queue {
 
   size_t poll(std::span<store_completion> completions) override {
     std::lock_guard lock{state_->owner.mutex()};
-    if (inbox_->done.empty() && inbox_->pending != 0 && state_->faults.poll_advances)
+    if (inbox_->completions.empty() && inbox_->pending != 0 && state_->faults.poll_advances)
       state_->owner.step();
     size_t count = 0;
-    for (; count < completions.size() && !inbox_->done.empty(); count++) {
-      completions[count] = std::move(inbox_->done.front());
-      inbox_->done.pop_front();
+    for (; count < completions.size() && !inbox_->completions.empty(); count++) {
+      completions[count] = std::move(inbox_->completions.front());
+      inbox_->completions.pop_front();
     }
     inbox_->pending -= count;
     return count;
@@ -374,10 +378,10 @@ std::string_view store::scheme() const noexcept {
   return state_->scheme;
 }
 
-result<std::unique_ptr<port::store_queue>> store::queue_create(uint32_t depth) {
-  if (auto const code = port::queue_depth_check(depth); code != status::ok)
+result<std::unique_ptr<seams::store_queue>> store::queue_create(uint32_t depth) {
+  if (auto const code = seams::queue_depth_check(depth); code != status::ok)
     return code;
-  return std::unique_ptr<port::store_queue>{std::make_unique<queue>(state_, depth)};
+  return std::unique_ptr<seams::store_queue>{std::make_unique<queue>(state_, depth)};
 }
 
 void store::faults_set(const store_faults &faults) {
@@ -387,42 +391,42 @@ void store::faults_set(const store_faults &faults) {
 
 void store::stall() {
   std::lock_guard lock{state_->owner.mutex()};
-  state_->stalled = true;
+  state_->is_stalled = true;
 }
 
 void store::heal() {
   std::lock_guard lock{state_->owner.mutex()};
-  state_->stalled = false;
-  for (const auto &which : std::exchange(state_->held, {})) {
-    state_->owner.at(state_->owner.now_ns() + 1, [state = state_, which] {
-      if (which->complete || which->target->gone)
+  state_->is_stalled = false;
+  for (const auto &pending : std::exchange(state_->held_operations, {})) {
+    state_->owner.schedule(state_->owner.now_ns() + 1, [state = state_, pending] {
+      if (pending->complete || pending->target->is_destroyed)
         return;
-      if (state->stalled)
-        state->held.push_back(which);
+      if (state->is_stalled)
+        state->held_operations.push_back(pending);
       else
-        state->deliver(*which);
+        state->deliver(*pending);
     });
   }
 }
 
 result<std::string> store::contents(const std::string &url) const {
   std::lock_guard lock{state_->owner.mutex()};
-  auto const at = state_->objects.find(url);
-  if (at == state_->objects.end())
+  auto const it = state_->objects.find(url);
+  if (it == state_->objects.end())
     return status::no_entry;
-  return at->second->bytes();
+  return it->second->bytes();
 }
 
 void store::contents_set(const std::string &url, std::string_view bytes) {
   std::lock_guard lock{state_->owner.mutex()};
-  auto &what = state_->objects[url];
-  if (!what)
-    what = std::make_shared<object>(state_->next_object_id++, state_->used);
-  what->resize(bytes.size(), false);
-  what->write(0, bytes.data(), bytes.size(), false);
-  what->synced();
-  state_->changed(*what);
-  state_->safe_names[url] = what;
+  auto &target = state_->objects[url];
+  if (!target)
+    target = std::make_shared<object>(state_->next_object_id++, state_->used);
+  target->resize(bytes.size(), false);
+  target->write(0, bytes.data(), bytes.size(), false);
+  target->mark_synced();
+  state_->mark_changed(*target);
+  state_->safe_names[url] = target;
 }
 
 uint64_t store::used_size() const {

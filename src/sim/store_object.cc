@@ -1,16 +1,17 @@
+// The bytes of one object of the simulated store, with its unsynced sectors.
 #include "sim/store_object.hpp"
 
 #include <algorithm>
 
 namespace tanada::sim {
 
-void store_object::remember(uint64_t offset, uint64_t size) {
+void store_object::record_old(uint64_t offset, uint64_t size) {
   if (size == 0)
     return;
   for (uint64_t sector = offset / sector_size; sector <= (offset + size - 1) / sector_size;
        sector++) {
-    auto const [at, fresh] = old_.try_emplace(sector);
-    at->second.given_up = false;
+    auto const [at, fresh] = old_sectors_.try_emplace(sector);
+    at->second.is_abandoned = false;
     uint64_t const begin = sector * sector_size;
     if (fresh && begin < bytes_.size())
       at->second.bytes = bytes_.substr(begin, sector_size);
@@ -21,34 +22,34 @@ void store_object::resize(uint64_t size, bool keep_old) {
   if (keep_old) {
     uint64_t const low = std::min<uint64_t>(size, bytes_.size()),
                    high = std::max<uint64_t>(size, bytes_.size());
-    remember(low, high - low);
+    record_old(low, high - low);
   }
   used_ = used_ - bytes_.size() + size;
   bytes_.resize(size);
 }
 
-void store_object::write(uint64_t offset, const char *from, uint64_t size, bool keep_old) {
+void store_object::write(uint64_t offset, const char *source, uint64_t size, bool keep_old) {
   if (keep_old)
-    remember(offset, size);
-  std::copy_n(from, size, bytes_.begin() + std::ptrdiff_t(offset));
+    record_old(offset, size);
+  std::copy_n(source, size, bytes_.begin() + std::ptrdiff_t(offset));
 }
 
-void store_object::synced() {
-  std::erase_if(old_, [](const auto &entry) { return !entry.second.given_up; });
+void store_object::mark_synced() {
+  std::erase_if(old_sectors_, [](const auto &entry) { return !entry.second.is_abandoned; });
   safe_size_ = bytes_.size();
 }
 
-void store_object::sync_failed() {
-  for (auto &[sector, old] : old_)
-    old.given_up = true;
+void store_object::mark_sync_failed() {
+  for (auto &[sector, old] : old_sectors_)
+    old.is_abandoned = true;
 }
 
-// All that changed is there, or nothing, or each sector as it likes.
+// A crash keeps all changes, none, or a random half of the sectors.
 void store_object::crash(prng &random) {
   uint32_t const kept_percent = uint32_t(random.below(3)) * 50;
   uint64_t const size = random.chance(kept_percent) ? bytes_.size() : safe_size_;
   used_ -= bytes_.size();
-  for (const auto &[sector, old] : old_) {
+  for (const auto &[sector, old] : old_sectors_) {
     if (random.chance(kept_percent))
       continue;
     uint64_t const begin = sector * sector_size;
@@ -60,7 +61,7 @@ void store_object::crash(prng &random) {
   bytes_.resize(size);
   used_ += size;
   safe_size_ = size;
-  old_.clear();
+  old_sectors_.clear();
 }
 
 }  // namespace tanada::sim

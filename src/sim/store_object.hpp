@@ -1,4 +1,4 @@
-// sim/store_object.hpp: the bytes behind a URL of the simulated store, and what a crash leaves of
+// sim/store_object.hpp: the bytes of one URL of the simulated store, and what a crash leaves of
 // them.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace tanada::sim {
 
-// Guarded by the world's mutex.
+// Guarded by the mutex of the world.
 class store_object {
  public:
-  static constexpr uint64_t sector_size = 512;  // bytes; what a crash keeps or loses as one
+  static constexpr uint64_t sector_size = 512;  // bytes; a crash keeps or loses a sector as a whole
 
   store_object(uint64_t id, uint64_t &used) : id_{id}, used_{used} {}
   ~store_object() {
@@ -29,14 +29,15 @@ class store_object {
     return bytes_;
   }
 
-  // `keep_old`: remember what a crash may bring back.
+  // `keep_old`: record the old contents, which a crash may restore.
   void resize(uint64_t size, bool keep_old);
-  void write(uint64_t offset, const char *from, uint64_t size, bool keep_old);  // within bytes()
+  // must lie within bytes()
+  void write(uint64_t offset, const char *source, uint64_t size, bool keep_old);
 
-  void synced();
-  // As on Linux: after an error the pages count as clean, so that the next sync says ok without
-  // having written them.
-  void sync_failed();
+  void mark_synced();
+  // A failed sync, as on Linux: the pages count as clean afterwards, so the next sync succeeds
+  // without having written them.
+  void mark_sync_failed();
   void crash(prng &random);
 
   uint64_t change_count = 0, changed_ns = 0;
@@ -44,15 +45,15 @@ class store_object {
  private:
   struct old_sector {
     std::string bytes;
-    bool given_up = false;
+    bool is_abandoned = false;
   };
-  void remember(uint64_t offset, uint64_t size);
+  void record_old(uint64_t offset, uint64_t size);
 
   uint64_t id_;
-  uint64_t &used_;  // bytes of all objects
+  uint64_t &used_;  // size of all objects
   std::string bytes_;
-  uint64_t safe_size_ = 0;              // bytes; what a crash may go back to
-  std::map<uint64_t, old_sector> old_;  // by sector: what is safe of those that changed
+  uint64_t safe_size_ = 0;                      // bytes; the size that a crash may restore
+  std::map<uint64_t, old_sector> old_sectors_;  // by sector: the synced contents of changed sectors
 };
 
 }  // namespace tanada::sim

@@ -1,4 +1,4 @@
-// sim/stream.hpp: port::stream in a world: bytes in memory, with faults.
+// sim/stream.hpp: seams::stream in a world: bytes in memory, with faults.
 #pragma once
 
 #include <functional>
@@ -10,19 +10,19 @@
 
 namespace tanada::sim {
 
-// What goes wrong, and how often. Bytes come in order and as they were, or the connection ends:
-// that is what TCP promises.
+// Kinds of faults and their frequency. As TCP guarantees, bytes arrive in order and unchanged, or
+// the connection ends.
 struct stream_faults {
-  uint32_t again_percent = 0;         // a call that could move bytes says again
-  uint64_t chunk_size_max = 1 << 20;  // bytes that a call moves
-  uint64_t window_size = 1 << 16;     // bytes on the way in one direction
-  uint32_t cut_permyriad = 0;         // a call ends the connection, and what is on the way is lost
+  uint32_t again_percent = 0;         // calls that return `again` although they could move bytes
+  uint64_t chunk_size_max = 1 << 20;  // largest number of bytes that a call moves
+  uint64_t window_size = 1 << 16;     // bytes in flight in one direction
+  uint32_t cut_permyriad = 0;         // calls that end the connection and lose the bytes in flight
 };
 
-// Two ends of a connection. A wait calls `pump`, which lets the rest of the simulation do
-// something, until what is waited for has come; it is timed_out, at once, when pump says that
-// nothing is left to happen. The world outlives both.
-std::pair<std::unique_ptr<port::stream>, std::unique_ptr<port::stream>> stream_pair_create(
+// The two ends of a connection. A wait calls `pump`, which advances the rest of the simulation,
+// until the awaited condition holds. It returns timed_out at once when `pump` returns false,
+// because nothing is scheduled. The world outlives both ends.
+std::pair<std::unique_ptr<seams::stream>, std::unique_ptr<seams::stream>> stream_pair_create(
     world &owner, const stream_faults &faults, std::function<bool()> pump);
 
 }  // namespace tanada::sim

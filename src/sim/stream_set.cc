@@ -1,3 +1,4 @@
+// The simulated stream set: connections, segments in flight, and their faults.
 #include "sim/stream_set.hpp"
 
 #include <algorithm>
@@ -11,50 +12,50 @@ namespace tanada::sim {
 namespace {
 
 constexpr uint64_t share_size =
-    1 << 20;  // bytes handed over of one connection before the next has its turn
+    1 << 20;  // Bytes of one connection handed over before the next connection is served.
 
 using bytes = std::vector<std::byte>;
 
 }  // namespace
 
-// Two ends: 0 has connected, 1 was connected to.
+// A connection with two ends: end 0 has connected, end 1 has accepted.
 struct stream_connection {
   struct end {
-    simulated_stream_set *set = nullptr;  // null: not accepted yet, or closed
-    port::stream_id id = port::no_stream;
-    port::socket_address address{};
-    // What is to be told, in this order.
-    bool is_connecting = false, is_up = false, has_room = false;
+    simulated_stream_set *set = nullptr;  // null: not yet accepted, or closed
+    seams::stream_id id = seams::no_stream;
+    seams::socket_address address{};
+    // Events to be reported to the handler, in this order.
+    bool is_connecting = false, is_connected = false, is_writable = false;
     bytes arrived{};
-    bool is_over = false;  // no more comes
-    status why = status::peer_lost;
-    // To this end.
-    uint64_t on_the_way = 0;  // bytes
+    bool has_ended = false;  // no more bytes will arrive
+    status end_status = status::peer_lost;
+    // The direction towards this end.
+    uint64_t in_flight_size = 0;  // bytes
     uint64_t last_arrival_ns = 0;
     uint64_t cut_ns = ~uint64_t{0};
-    bool wants_room = false;  // of the other
+    bool waits_for_space = false;  // the other end waits for free space
     bool is_closed = false;
-    bool is_ready = false;  // in its set's list
+    bool is_queued = false;  // in the ready list of its set
   };
   end ends[2];
 };
 
-class simulated_stream_set final : public port::stream_set {
+class simulated_stream_set final : public seams::stream_set {
  public:
-  simulated_stream_set(stream_network &network, const port::stream_set_options &options)
+  simulated_stream_set(stream_network &network, const seams::stream_set_options &options)
       : network_{network}, options_{options} {}
 
   ~simulated_stream_set() override {
     stop_listening();
     for (uint32_t i = 0; i < connections_.size(); i++)
-      if (connections_[i].of)
-        leave(i);
+      if (connections_[i].shared)
+        release(i);
   }
 
   const char *name() const noexcept override {
     return "simulated";
   }
-  void attach(port::stream_handler &handler) override {
+  void attach(seams::stream_handler &handler) override {
     handler_ = &handler;
   }
   int descriptor() const noexcept override {
@@ -64,117 +65,122 @@ class simulated_stream_set final : public port::stream_set {
     is_woken_ = !network_.faults.loses_wakes;
   }
 
-  result<port::socket_address> listen(const port::socket_address &at) override {
-    port::socket_address bound = at;
+  result<seams::socket_address> listen(const seams::socket_address &address) override {
+    seams::socket_address bound = address;
     if (bound.port == 0)
       bound.port = ++network_.last_port;
     if (!network_.listeners.emplace(bound, this).second)
       return status::busy;
-    at_ = bound;
+    address_ = bound;
     return bound;
   }
 
-  result<port::stream_id> connect(const port::socket_address &to, const port::socket_address &from,
-                                  uint64_t word) override {
-    if (is_dead_)
+  result<seams::stream_id> connect(const seams::socket_address &target,
+                                   const seams::socket_address &source, uint64_t word) override {
+    if (is_killed_)
       return status::peer_lost;
-    auto made = std::make_shared<stream_connection>();
-    made->ends[1].address = to;
-    made->ends[0].address = from.family == port::socket_address::family_kind::none ? at_ : from;
-    made->ends[0].address.port = ++network_.last_port;
-    made->ends[0].is_connecting = true;
-    auto const id = add(made, 0, word);
+    auto created = std::make_shared<stream_connection>();
+    created->ends[1].address = target;
+    created->ends[0].address =
+        source.family == seams::socket_address::family_kind::unspecified ? address_ : source;
+    created->ends[0].address.port = ++network_.last_port;
+    created->ends[0].is_connecting = true;
+    auto const id = add(created, 0, word);
     if (!id.ok())
       return id;
     uint64_t const more_ns = network_.owner.random.below(network_.faults.connect_delay_ns_max + 1);
     auto &network = network_;
-    later(network_.delay_ns() + more_ns, [&network, made] {
-      auto const found = network.listeners.find(made->ends[1].address);
-      bool const is_refused = found == network.listeners.end() ||
+    schedule(network_.delay_ns() + more_ns, [&network, created] {
+      auto const it = network.listeners.find(created->ends[1].address);
+      bool const is_refused = it == network.listeners.end() ||
                               network.owner.random.chance(network.faults.refuse_percent);
       if (!is_refused)
-        found->second->offered_.push_back(made);
-      made->ends[is_refused ? 0 : 1].is_over |= is_refused;
-      network.owner.at(network.owner.now_ns() + network.delay_ns(), [made] {
-        made->ends[0].is_up = !made->ends[0].is_over;
-        made->ends[0].has_room = false;
-        ready(made, 0);
+        it->second->pending_accepts_.push_back(created);
+      created->ends[is_refused ? 0 : 1].has_ended |= is_refused;
+      network.owner.schedule(network.owner.now_ns() + network.delay_ns(), [created] {
+        created->ends[0].is_connected = !created->ends[0].has_ended;
+        created->ends[0].is_writable = false;
+        mark_ready(created, 0);
       });
     });
     return id;
   }
 
-  result<port::stream_id> adopt(int, uint64_t) override {
+  result<seams::stream_id> adopt(int, uint64_t) override {
     return status::not_supported;
   }
 
-  result<size_t> send(port::stream_id id, std::span<const iovec> parts) override {
-    connection *const found = find(id);
-    if (found == nullptr || is_dead_)
+  result<size_t> send(seams::stream_id id, std::span<const iovec> parts) override {
+    connection *const entry = find(id);
+    if (entry == nullptr || is_killed_)
       return status::peer_lost;
-    auto &mine = found->of->ends[found->side], &theirs = found->of->ends[1 - found->side];
-    if (mine.is_over && mine.why != status::ok)
+    auto &local_end = entry->shared->ends[entry->side],
+         &remote_end = entry->shared->ends[1 - entry->side];
+    if (local_end.has_ended && local_end.end_status != status::ok)
       return status::peer_lost;
-    if (mine.is_connecting)
+    if (local_end.is_connecting)
       return size_t{0};
     auto &random = network_.owner.random;
     uint64_t size = 0;
     for (iovec const &part : parts)
       size += part.iov_len;
-    uint64_t const used = theirs.on_the_way + theirs.arrived.size();
-    uint64_t room = used < network_.faults.window_size ? network_.faults.window_size - used : 0;
+    uint64_t const used = remote_end.in_flight_size + remote_end.arrived.size();
+    uint64_t free_size =
+        used < network_.faults.window_size ? network_.faults.window_size - used : 0;
     bool const is_first = !std::exchange(
-        found->has_sent, true);  // a fresh connection has room, as a socket's least buffer has
+        entry->has_sent, true);  // a new connection has free space, like the smallest socket buffer
     if (!is_first && random.chance(network_.faults.again_percent))
-      room = 0;
-    if (!is_first && room != 0 && size != 0 && random.chance(network_.faults.partial_percent))
-      room = random.between(1, size);
-    uint64_t const taken = std::min({size, room, network_.faults.window_size});
-    bytes all;
-    all.reserve(taken);
+      free_size = 0;
+    if (!is_first && free_size != 0 && size != 0 && random.chance(network_.faults.partial_percent))
+      free_size = random.between(1, size);
+    uint64_t const accepted_size = std::min({size, free_size, network_.faults.window_size});
+    bytes accepted;
+    accepted.reserve(accepted_size);
     for (iovec const &part : parts) {
-      auto const *const from = static_cast<const std::byte *>(part.iov_base);
-      all.insert(all.end(), from, from + std::min<uint64_t>(part.iov_len, taken - all.size()));
+      auto const *const begin = static_cast<const std::byte *>(part.iov_base);
+      accepted.insert(accepted.end(), begin,
+                      begin + std::min<uint64_t>(part.iov_len, accepted_size - accepted.size()));
     }
-    for (uint64_t done = 0; done < taken;) {
+    for (uint64_t done = 0; done < accepted_size;) {
       uint64_t const segment =
-          std::min(taken - done, random.between(1, network_.faults.segment_size_max));
-      dispatch(found->of, 1 - found->side,
-               {all.begin() + int64_t(done), all.begin() + int64_t(done + segment)});
+          std::min(accepted_size - done, random.between(1, network_.faults.segment_size_max));
+      dispatch(entry->shared, 1 - entry->side,
+               {accepted.begin() + int64_t(done), accepted.begin() + int64_t(done + segment)});
       done += segment;
     }
-    if (taken == size)
-      return taken;
-    theirs.wants_room = true;
-    if (used + taken < network_.faults.window_size)
-      tell_room(found->of, 1 - found->side);
-    return taken;
+    if (accepted_size == size)
+      return accepted_size;
+    remote_end.waits_for_space = true;
+    if (used + accepted_size < network_.faults.window_size)
+      report_space(entry->shared, 1 - entry->side);
+    return accepted_size;
   }
 
-  void close(port::stream_id id) override {
+  void close(seams::stream_id id) override {
     if (find(id) != nullptr)
-      leave(uint32_t(id));
+      release(uint32_t(id));
   }
 
-  port::socket_address peer(port::stream_id id) const override {
-    auto const *const found = const_cast<simulated_stream_set *>(this)->find(id);
-    return found == nullptr ? port::socket_address{} : found->of->ends[1 - found->side].address;
+  seams::socket_address peer(seams::stream_id id) const override {
+    auto const *const entry = const_cast<simulated_stream_set *>(this)->find(id);
+    return entry == nullptr ? seams::socket_address{}
+                            : entry->shared->ends[1 - entry->side].address;
   }
 
-  size_t drive() override {
-    if (is_dead_)
+  size_t progress() override {
+    if (is_killed_)
       return 0;
     size_t count = accept();
-    // Between connections there is no order.
-    std::vector<port::stream_id> turns;
-    turns.swap(ready_);
-    for (size_t i = turns.size(); i > 1; i--)
-      std::swap(turns[i - 1], turns[network_.owner.random.below(i)]);
-    for (auto const id : turns) {
-      connection *const found = find(id);
-      if (found == nullptr)
+    // Connections have no order among each other, so serve them in random order.
+    std::vector<seams::stream_id> order;
+    order.swap(ready_);
+    for (size_t i = order.size(); i > 1; i--)
+      std::swap(order[i - 1], order[network_.owner.random.below(i)]);
+    for (auto const id : order) {
+      connection *const entry = find(id);
+      if (entry == nullptr)
         continue;
-      found->of->ends[found->side].is_ready = false;
+      entry->shared->ends[entry->side].is_queued = false;
       count += serve(id);
     }
     return count;
@@ -182,7 +188,7 @@ class simulated_stream_set final : public port::stream_set {
 
   status wait(uint64_t deadline_ns) override {
     for (;;) {
-      if (std::exchange(is_woken_, false) || !offered_.empty() || !ready_.empty())
+      if (std::exchange(is_woken_, false) || !pending_accepts_.empty() || !ready_.empty())
         return status::ok;
       uint64_t const now_ns = network_.owner.now_ns(), next_ns = network_.owner.next_ns();
       if (now_ns >= deadline_ns || (next_ns == ~uint64_t{0} && deadline_ns == ~uint64_t{0}))
@@ -196,42 +202,42 @@ class simulated_stream_set final : public port::stream_set {
 
   void kill() {
     stop_listening();
-    is_dead_ = true;
-    for (auto const &each : connections_)
-      if (each.of)
-        cut(each.of, 1 - each.side, network_.delay_ns());
+    is_killed_ = true;
+    for (auto const &entry : connections_)
+      if (entry.shared)
+        cut(entry.shared, 1 - entry.side, network_.delay_ns());
   }
 
  private:
   friend class stream_network;
   struct connection {
-    std::shared_ptr<stream_connection> of{};
+    std::shared_ptr<stream_connection> shared{};
     int side = 0;
     uint32_t generation = 0;
     uint64_t word = 0;
     bool has_sent = false;
   };
 
-  connection *find(port::stream_id id) {
+  connection *find(seams::stream_id id) {
     uint32_t const index = uint32_t(id);
-    if (index >= connections_.size() || !connections_[index].of)
+    if (index >= connections_.size() || !connections_[index].shared)
       return nullptr;
     return connections_[index].generation == id >> 32 ? &connections_[index] : nullptr;
   }
 
   template <class Action>
-  void later(uint64_t delay_ns, Action action) {
-    network_.owner.at(network_.owner.now_ns() + delay_ns, std::move(action));
+  void schedule(uint64_t delay_ns, Action action) {
+    network_.owner.schedule(network_.owner.now_ns() + delay_ns, std::move(action));
   }
 
-  static void ready(const std::shared_ptr<stream_connection> &of, int side) {
-    auto &end = of->ends[side];
-    if (end.set == nullptr || std::exchange(end.is_ready, true))
+  static void mark_ready(const std::shared_ptr<stream_connection> &shared, int side) {
+    auto &end = shared->ends[side];
+    if (end.set == nullptr || std::exchange(end.is_queued, true))
       return;
     end.set->ready_.push_back(end.id);
   }
 
-  result<port::stream_id> add(std::shared_ptr<stream_connection> of, int side, uint64_t word) {
+  result<seams::stream_id> add(std::shared_ptr<stream_connection> shared, int side, uint64_t word) {
     if (free_.empty() && connections_.size() >= options_.connection_count_max)
       return status::too_many_files;
     if (free_.empty()) {
@@ -240,216 +246,221 @@ class simulated_stream_set final : public port::stream_set {
     }
     uint32_t const index = free_.back();
     free_.pop_back();
-    connection &made = connections_[index];
-    port::stream_id const id = uint64_t{made.generation} << 32 | index;
-    of->ends[side].set = this;
-    of->ends[side].id = id;
-    made = {std::move(of), side, made.generation, word, false};
+    connection &entry = connections_[index];
+    seams::stream_id const id = uint64_t{entry.generation} << 32 | index;
+    shared->ends[side].set = this;
+    shared->ends[side].id = id;
+    entry = {std::move(shared), side, entry.generation, word, false};
     return id;
   }
 
-  // The other end gets what is on its way, and then the end.
-  void leave(uint32_t index) {
-    connection &what = connections_[index];
-    auto const of = std::move(what.of);
-    what.of = nullptr;
-    what.generation++;
+  // Close the connection. The other end receives what is in flight, and then the end.
+  void release(uint32_t index) {
+    connection &entry = connections_[index];
+    auto const shared = std::move(entry.shared);
+    entry.shared = nullptr;
+    entry.generation++;
     free_.push_back(index);
-    of->ends[what.side].set = nullptr;
-    of->ends[what.side].is_closed = true;
-    if (!of->ends[what.side].arrived.empty())
-      network_.lost(*of, false);
-    of->ends[what.side].arrived.clear();
-    int const other = 1 - what.side;
-    auto &theirs = of->ends[other];
-    theirs.last_arrival_ns =
-        std::max(theirs.last_arrival_ns, network_.owner.now_ns() + network_.delay_ns());
-    if (theirs.cut_ns != ~uint64_t{0})
+    shared->ends[entry.side].set = nullptr;
+    shared->ends[entry.side].is_closed = true;
+    if (!shared->ends[entry.side].arrived.empty())
+      network_.report_loss(*shared, false);
+    shared->ends[entry.side].arrived.clear();
+    int const peer_side = 1 - entry.side;
+    auto &remote_end = shared->ends[peer_side];
+    remote_end.last_arrival_ns =
+        std::max(remote_end.last_arrival_ns, network_.owner.now_ns() + network_.delay_ns());
+    if (remote_end.cut_ns != ~uint64_t{0})
       return;
-    network_.owner.at(theirs.last_arrival_ns, [of, other] {
-      of->ends[other].is_over = true;
-      ready(of, other);
+    network_.owner.schedule(remote_end.last_arrival_ns, [shared, peer_side] {
+      shared->ends[peer_side].has_ended = true;
+      mark_ready(shared, peer_side);
     });
   }
 
-  // A segment on its way to `side`.
-  void dispatch(const std::shared_ptr<stream_connection> &of, int side, bytes segment) {
-    auto &to = of->ends[side];
-    to.on_the_way += segment.size();
-    to.last_arrival_ns =
-        std::max(to.last_arrival_ns, network_.owner.now_ns() + network_.delay_ns());
+  // Send a segment to `side`.
+  void dispatch(const std::shared_ptr<stream_connection> &shared, int side, bytes segment) {
+    auto &receiving_end = shared->ends[side];
+    receiving_end.in_flight_size += segment.size();
+    receiving_end.last_arrival_ns =
+        std::max(receiving_end.last_arrival_ns, network_.owner.now_ns() + network_.delay_ns());
     auto &network = network_;
-    network_.owner.at(to.last_arrival_ns, [&network, of, side, segment = std::move(segment)] {
-      auto &here = of->ends[side];
+    network_.owner.schedule(receiving_end.last_arrival_ns, [&network, shared, side,
+                                                            segment = std::move(segment)] {
+      auto &target_end = shared->ends[side];
       auto &random = network.owner.random;
-      here.on_the_way -= segment.size();
+      target_end.in_flight_size -= segment.size();
       bool const is_cut = random.below(10'000) < network.faults.cut_permyriad;
-      if (here.is_closed)
-        network.lost(*of, false);
-      if (network.owner.now_ns() > here.cut_ns || here.is_over)
+      if (target_end.is_closed)
+        network.report_loss(*shared, false);
+      if (network.owner.now_ns() > target_end.cut_ns || target_end.has_ended)
         return;
       if (random.below(10'000) < network.faults.lose_permyriad)
         return;
       auto const end =
           segment.begin() + int64_t(is_cut ? random.below(segment.size()) : segment.size());
-      here.arrived.insert(here.arrived.end(), segment.begin(), end);
-      if (!here.arrived.empty() && random.below(10'000) < network.faults.corrupt_permyriad)
-        here.arrived.back() ^= std::byte{1};
+      target_end.arrived.insert(target_end.arrived.end(), segment.begin(), end);
+      if (!target_end.arrived.empty() && random.below(10'000) < network.faults.corrupt_permyriad)
+        target_end.arrived.back() ^= std::byte{1};
       if (is_cut) {
-        for (int each : {0, 1}) {
-          of->ends[each].is_over = true;
-          ready(of, each);
+        for (int end_index : {0, 1}) {
+          shared->ends[end_index].has_ended = true;
+          mark_ready(shared, end_index);
         }
-        network.lost(*of, true);
+        network.report_loss(*shared, true);
       }
-      ready(of, side);
+      mark_ready(shared, side);
     });
   }
 
-  void cut(const std::shared_ptr<stream_connection> &of, int side, uint64_t delay_ns) {
-    of->ends[side].cut_ns = network_.owner.now_ns() + delay_ns;
-    later(delay_ns, [of, side] {
-      of->ends[side].is_over = true;
-      ready(of, side);
+  void cut(const std::shared_ptr<stream_connection> &shared, int side, uint64_t delay_ns) {
+    shared->ends[side].cut_ns = network_.owner.now_ns() + delay_ns;
+    schedule(delay_ns, [shared, side] {
+      shared->ends[side].has_ended = true;
+      mark_ready(shared, side);
     });
   }
 
-  // Whoever sends to `side` may go on.
-  void tell_room(const std::shared_ptr<stream_connection> &of, int side) {
-    if (!std::exchange(of->ends[side].wants_room, false) || network_.faults.tells_no_room)
+  // Report free space to the end that sends to `side`.
+  void report_space(const std::shared_ptr<stream_connection> &shared, int side) {
+    if (!std::exchange(shared->ends[side].waits_for_space, false) || network_.faults.loses_writable)
       return;
-    later(network_.delay_ns(), [of, side] {
-      of->ends[1 - side].has_room = true;
-      ready(of, 1 - side);
+    schedule(network_.delay_ns(), [shared, side] {
+      shared->ends[1 - side].is_writable = true;
+      mark_ready(shared, 1 - side);
     });
   }
 
   void stop_listening() {
-    if (auto const found = network_.listeners.find(at_);
-        found != network_.listeners.end() && found->second == this)
-      network_.listeners.erase(found);
-    for (auto const &each : offered_)
-      cut(each, 0, network_.delay_ns());
-    offered_.clear();
+    if (auto const it = network_.listeners.find(address_);
+        it != network_.listeners.end() && it->second == this)
+      network_.listeners.erase(it);
+    for (auto const &pending : pending_accepts_)
+      cut(pending, 0, network_.delay_ns());
+    pending_accepts_.clear();
   }
 
   size_t accept() {
     size_t count = 0;
-    while (!offered_.empty()) {
-      auto const of = offered_.front();
-      offered_.pop_front();
-      auto const id = add(of, 1, 0);
+    while (!pending_accepts_.empty()) {
+      auto const shared = pending_accepts_.front();
+      pending_accepts_.pop_front();
+      auto const id = add(shared, 1, 0);
       if (!id.ok()) {
-        cut(of, 0, network_.delay_ns());
+        cut(shared, 0, network_.delay_ns());
         continue;
       }
-      auto const number = result<port::stream_id>{id}.value();
-      uint64_t const word = handler_->accepted(number);
+      auto const number = result<seams::stream_id>{id}.value();
+      uint64_t const word = handler_->on_accepted(number);
       count++;
-      if (connection *const made = find(number); made != nullptr)
-        made->word = word;
+      if (connection *const entry = find(number); entry != nullptr)
+        entry->word = word;
       if (find(number) != nullptr)
-        ready(of, 1);
+        mark_ready(shared, 1);
     }
     return count;
   }
 
-  void end(port::stream_id id, connection &what) {
-    uint64_t const word = what.word;
-    status const why = what.of->ends[what.side].why;
-    leave(uint32_t(id));
-    handler_->ended(word, why);
-    if (network_.faults.ends_twice)
-      handler_->ended(word, why);
+  void end(seams::stream_id id, connection &entry) {
+    uint64_t const word = entry.word;
+    status const end_status = entry.shared->ends[entry.side].end_status;
+    release(uint32_t(id));
+    handler_->on_closed(word, end_status);
+    if (network_.faults.reports_end_twice)
+      handler_->on_closed(word, end_status);
   }
 
-  size_t serve(port::stream_id id) {
-    connection *at = find(id);
-    auto const of = at->of;
-    int const side = at->side;
-    auto &mine = of->ends[side];
+  size_t serve(seams::stream_id id) {
+    connection *entry = find(id);
+    auto const shared = entry->shared;
+    int const side = entry->side;
+    auto &local_end = shared->ends[side];
     size_t count = 0;
-    if (mine.is_connecting && mine.is_up) {
-      mine.is_connecting = false;
-      handler_->connected(at->word);
+    if (local_end.is_connecting && local_end.is_connected) {
+      local_end.is_connecting = false;
+      handler_->on_connected(entry->word);
       count++;
     }
-    at = find(id);
-    if (at != nullptr && !mine.is_connecting && std::exchange(mine.has_room, false)) {
-      handler_->writable(at->word);
+    entry = find(id);
+    if (entry != nullptr && !local_end.is_connecting &&
+        std::exchange(local_end.is_writable, false)) {
+      handler_->on_writable(entry->word);
       count++;
     }
-    if (!mine.is_connecting)
-      count += hand_over(id, of, side);
-    at = find(id);
-    if (at == nullptr)
+    if (!local_end.is_connecting)
+      count += hand_over(id, shared, side);
+    entry = find(id);
+    if (entry == nullptr)
       return count;
-    if (!mine.arrived.empty()) {
-      ready(of, side);
-    } else if (mine.is_over) {
-      end(id, *at);
+    if (!local_end.arrived.empty()) {
+      mark_ready(shared, side);
+    } else if (local_end.has_ended) {
+      end(id, *entry);
       count++;
     }
     return count;
   }
 
-  size_t hand_over(port::stream_id id, const std::shared_ptr<stream_connection> &of, int side) {
-    auto &mine = of->ends[side];
+  size_t hand_over(seams::stream_id id, const std::shared_ptr<stream_connection> &shared,
+                   int side) {
+    auto &local_end = shared->ends[side];
     size_t count = 0;
     uint64_t handed = 0;
-    for (connection *at = find(id); at != nullptr && !mine.arrived.empty() && handed < share_size;
-         at = find(id)) {
+    for (connection *entry = find(id);
+         entry != nullptr && !local_end.arrived.empty() && handed < share_size; entry = find(id)) {
       uint64_t const chunk_max = std::min<uint64_t>(
-          {network_.faults.chunk_size_max, options_.shown_size, mine.arrived.size()});
+          {network_.faults.chunk_size_max, options_.receive_size_max, local_end.arrived.size()});
       bytes const chunk{
-          mine.arrived.begin(),
-          mine.arrived.begin() + int64_t(network_.owner.random.between(1, chunk_max))};
-      auto const target = handler_->landing(at->word);
-      size_t taken = std::min(target.size(), chunk.size());
-      mine.arrived.erase(mine.arrived.begin(),
-                         mine.arrived.begin() + int64_t(target.empty() ? chunk.size() : taken));
-      if (taken != 0) {
-        std::copy_n(chunk.begin(), taken, target.begin());
-        handler_->landed(at->word, taken);
+          local_end.arrived.begin(),
+          local_end.arrived.begin() + int64_t(network_.owner.random.between(1, chunk_max))};
+      auto const target = handler_->receive_target(entry->word);
+      size_t taken_size = std::min(target.size(), chunk.size());
+      local_end.arrived.erase(
+          local_end.arrived.begin(),
+          local_end.arrived.begin() + int64_t(target.empty() ? chunk.size() : taken_size));
+      if (taken_size != 0) {
+        std::copy_n(chunk.begin(), taken_size, target.begin());
+        handler_->on_placed(entry->word, taken_size);
       } else {
-        taken = handler_->shown(at->word, chunk);
-        TND_ASSERT(taken != 0 && taken <= chunk.size());
-        bool const goes_on = find(id) != nullptr && !network_.faults.forgets_rest;
-        if (goes_on)
-          mine.arrived.insert(mine.arrived.begin(), chunk.begin() + int64_t(taken), chunk.end());
+        taken_size = handler_->on_received(entry->word, chunk);
+        TND_ASSERT(taken_size != 0 && taken_size <= chunk.size());
+        bool const keeps_rest = find(id) != nullptr && !network_.faults.loses_unaccepted;
+        if (keeps_rest)
+          local_end.arrived.insert(local_end.arrived.begin(), chunk.begin() + int64_t(taken_size),
+                                   chunk.end());
       }
-      handed += taken;
+      handed += taken_size;
       count++;
     }
     if (handed != 0)
-      tell_room(of, side);
+      report_space(shared, side);
     return count;
   }
 
   stream_network &network_;
-  port::stream_set_options const options_;
-  port::stream_handler *handler_ = nullptr;
-  port::socket_address at_{};
+  seams::stream_set_options const options_;
+  seams::stream_handler *handler_ = nullptr;
+  seams::socket_address address_{};
   std::vector<connection> connections_;
   std::vector<uint32_t> free_;
-  std::vector<port::stream_id> ready_;
+  std::vector<seams::stream_id> ready_;
   std::deque<std::shared_ptr<stream_connection>>
-      offered_;  // connected by the network, not accepted
-  bool is_woken_ = false, is_dead_ = false;
+      pending_accepts_;  // connected, and not yet accepted
+  bool is_woken_ = false, is_killed_ = false;
 };
 
-std::unique_ptr<port::stream_set> stream_network::open(const port::stream_set_options &options) {
+std::unique_ptr<seams::stream_set> stream_network::open(const seams::stream_set_options &options) {
   return std::make_unique<simulated_stream_set>(*this, options);
 }
 
-void stream_network::lost(const stream_connection &of, bool is_cut) const {
+void stream_network::report_loss(const stream_connection &connection, bool is_cut) const {
   if (on_loss)
-    on_loss(of.ends[0].address, of.ends[1].address, is_cut);
+    on_loss(connection.ends[0].address, connection.ends[1].address, is_cut);
 }
 
-void stream_network::kill(const port::socket_address &listener) {
-  if (auto const found = listeners.find(listener); found != listeners.end())
-    found->second->kill();
+void stream_network::kill(const seams::socket_address &listener) {
+  if (auto const it = listeners.find(listener); it != listeners.end())
+    it->second->kill();
 }
 
 }  // namespace tanada::sim

@@ -1,4 +1,4 @@
-// sim/world.hpp: one seed decides everything: time, order, faults.
+// sim/world.hpp: virtual time, the order of events and randomness, all determined by one seed.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tanada::sim {
 
-// splitmix64: small, fast, and any seed is as good as any other.
+// splitmix64: small and fast, and every seed is equally good.
 class prng {
  public:
   explicit prng(uint64_t seed) : state_{seed} {}
@@ -34,14 +34,15 @@ class prng {
   uint64_t state_;
 };
 
-// Virtual time and what is to happen in it. A run by one thread is a function of the seed alone.
-// Code under test that has threads of its own may share a world, since every call holds mutex();
-// such a run has the faults but not the order of its seed.
+// Virtual time and the actions scheduled in it. A run with one thread depends only on its seed.
+// Code under test that has threads of its own may share a world, because every call holds mutex().
+// Such a run has the faults of its seed, but not its order.
 class world {
  public:
   explicit world(uint64_t seed) : random{seed} {}
 
-  // Held by every call here; whoever uses `random` from several threads holds it too.
+  // Every call of this class holds it. A caller that uses `random` from several threads must hold
+  // it, too.
   std::recursive_mutex &mutex() noexcept {
     return mutex_;
   }
@@ -51,19 +52,19 @@ class world {
     return now_ns_;
   }
 
-  // Ties are broken by insertion order. A time in the past means now.
-  void at(uint64_t time_ns, std::function<void()> action) {
+  // Schedules an action. Insertion order breaks ties. A time in the past means now.
+  void schedule(uint64_t time_ns, std::function<void()> action) {
     std::lock_guard lock{mutex_};
     pending_.push({time_ns < now_ns_ ? now_ns_ : time_ns, sequence_++, std::move(action)});
   }
 
-  // When the next thing is due; ~0: nothing is left.
+  // The time of the next action; ~0: none is scheduled.
   uint64_t next_ns() {
     std::lock_guard lock{mutex_};
     return pending_.empty() ? ~uint64_t{0} : pending_.top().time_ns;
   }
 
-  // Do the next thing, whenever it is due. False: nothing is left.
+  // Runs the next action, however late it is due. False: none is scheduled.
   bool step() {
     std::lock_guard lock{mutex_};
     if (pending_.empty())
@@ -76,7 +77,7 @@ class world {
     return true;
   }
 
-  // Do what is due within `duration_ns` and move the clock to its end.
+  // Runs the actions due within `duration_ns` and advances the clock to the end of it.
   void advance(uint64_t duration_ns) {
     std::lock_guard lock{mutex_};
     uint64_t const end_ns =
@@ -86,7 +87,7 @@ class world {
     now_ns_ = end_ns;
   }
 
-  // Mix something into the trace, e.g. an outcome; equal traces: the same run.
+  // Mix a value, such as an outcome, into the trace. Two runs with equal traces are the same run.
   void note(uint64_t value) {
     std::lock_guard lock{mutex_};
     trace_ = (trace_ ^ value) * 0x100000001B3u;
@@ -99,17 +100,17 @@ class world {
   prng random;
 
  private:
-  struct timed {
+  struct scheduled_action {
     uint64_t time_ns;
     uint64_t sequence;
     std::function<void()> action;
-    bool operator<(const timed &other) const noexcept {
-      return time_ns != other.time_ns ? time_ns > other.time_ns : sequence > other.sequence;
+    bool operator<(const scheduled_action &right) const noexcept {
+      return time_ns != right.time_ns ? time_ns > right.time_ns : sequence > right.sequence;
     }
   };
 
   std::recursive_mutex mutex_;
-  std::priority_queue<timed> pending_;
+  std::priority_queue<scheduled_action> pending_;
   uint64_t now_ns_ = 1;  // a clock is never 0
   uint64_t sequence_ = 0, trace_ = 0xCBF29CE484222325u;
 };

@@ -11,7 +11,7 @@
 #include "seams/alarm/shared_alarm.hpp"
 #include "seams/clock/clock.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 template <class Subject>
 class alarm_contract : public testing::Test {
@@ -112,7 +112,7 @@ TYPED_TEST_P(alarm_contract, a_wake_up_after_the_last_look_at_the_word_is_not_mi
 }
 
 TYPED_TEST_P(alarm_contract, a_shared_alarm_wakes_its_sleeper) {
-  shared_alarm shared;
+  seams::shared_alarm shared;
   std::atomic<bool> is_ready{false};
   uint64_t took_ns = 0;
   this->subject_.run({[&] {
@@ -126,7 +126,7 @@ TYPED_TEST_P(alarm_contract, a_shared_alarm_wakes_its_sleeper) {
                         EXPECT_TRUE(this->wait_until([&] { return shared.has_sleepers(); }));
                         is_ready.store(true);
                         EXPECT_TRUE(this->wait_until([&] {
-                          shared.ring({}, this->subject_.alarm());
+                          shared.wake({}, this->subject_.alarm());
                           return !shared.has_sleepers();
                         }));
                       }});
@@ -140,4 +140,4 @@ REGISTER_TYPED_TEST_SUITE_P(alarm_contract, a_wait_for_a_word_that_has_changed_r
                             a_wake_up_after_the_last_look_at_the_word_is_not_missed,
                             a_shared_alarm_wakes_its_sleeper);
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

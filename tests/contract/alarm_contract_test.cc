@@ -9,16 +9,16 @@
 #include "sim/pgas_fibers.hpp"
 #include "sim/world.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 class futex_subject {
  public:
-  port::alarm &alarm() {
-    return futex_alarm();
+  seams::alarm &alarm() {
+    return seams::futex_alarm();
   }
-  port::clock &clock() {
-    return monotonic_clock();
+  seams::clock &clock() {
+    return seams::monotonic_clock();
   }
   void run(std::vector<std::function<void()>> programs) {
     std::vector<std::thread> threads;
@@ -38,7 +38,7 @@ class simulated_subject {
   sim::alarm &alarm() {
     return alarm_;
   }
-  port::clock &clock() {
+  seams::clock &clock() {
     return clock_;
   }
   void run(std::vector<std::function<void()>> programs) {
@@ -55,7 +55,7 @@ class simulated_subject {
   }
 
  private:
-  struct fiber_clock final : port::clock {
+  struct fiber_clock final : seams::clock {
     explicit fiber_clock(simulated_subject &subject) : owner{subject} {}
     uint64_t now_ns() noexcept override {
       return owner.world_.now_ns();
@@ -71,7 +71,7 @@ class simulated_subject {
     return {.running = [this] { return running_; },
             .yield = [this] { fibers_->yield(); },
             .resume = [this](size_t index) { resume(index); },
-            .after =
+            .schedule_after =
                 [this](uint64_t delay_ns, std::function<void()> action) {
                   later(delay_ns, std::move(action));
                 }};
@@ -79,8 +79,8 @@ class simulated_subject {
 
   // Outside of the world's lock, which a fiber that goes on would keep.
   void later(uint64_t delay_ns, std::function<void()> action) {
-    world_.at(world_.now_ns() + delay_ns,
-              [this, action = std::move(action)] { due_.push_back(action); });
+    world_.schedule(world_.now_ns() + delay_ns,
+                    [this, action = std::move(action)] { due_.push_back(action); });
   }
   void resume(size_t index) {
     running_ = index;
@@ -98,12 +98,12 @@ INSTANTIATE_TYPED_TEST_SUITE_P(simulated, alarm_contract, simulated_subject);
 
 uint64_t lost_wakeups(bool loses_wakeups) {
   simulated_subject subject{loses_wakeups};
-  shared_alarm shared;
+  seams::shared_alarm shared;
   bool is_ready = false;
   subject.run({[&] { shared.sleep([&] { return is_ready; }, 1'000'000, {}, subject.alarm()); },
                [&] {
                  is_ready = true;
-                 shared.ring({}, subject.alarm());
+                 shared.wake({}, subject.alarm());
                }});
   return subject.alarm().lost_wakeup_count();
 }
@@ -114,4 +114,4 @@ TEST(simulated_alarm, counts_the_wake_ups_that_it_loses) {
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::contract

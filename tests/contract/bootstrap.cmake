@@ -30,7 +30,7 @@ if(TARGET comex AND NOT TANADA_SANITIZE STREQUAL "thread")
   find_package(MPI REQUIRED COMPONENTS C)
   set(comex_mpi ${PROJECT_SOURCE_DIR}/src/products/comex/mpi)
   add_executable(bootstrap_contract_mpi
-    contract/bootstrap_contract_mpi_test.cc ${comex_mpi}/mpi_bootstrap.cc ${comex_mpi}/pacing.cc)
+    contract/bootstrap_contract_mpi_test.cc ${comex_mpi}/mpi_bootstrap.cc ${comex_mpi}/backoff_wait.cc)
   target_include_directories(bootstrap_contract_mpi PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_compile_definitions(bootstrap_contract_mpi PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
   target_link_libraries(bootstrap_contract_mpi PRIVATE tanada_onesided_job tanada_options MPI::MPI_C GTest::gtest)

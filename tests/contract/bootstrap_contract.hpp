@@ -19,7 +19,7 @@
 #include "seams/bootstrap/bootstrap.hpp"
 #include "seams/bootstrap/descriptor_exchange.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 inline constexpr uint64_t bootstrap_patience_ns = 30'000'000'000;
 
@@ -44,7 +44,7 @@ class bootstrap_contract : public testing::Test {
 TYPED_TEST_SUITE_P(bootstrap_contract);
 
 TYPED_TEST_P(bootstrap_contract, ranks_and_nodes_are_told) {
-  this->subject_.run([&](bootstrap &launcher) {
+  this->subject_.run([&](seams::bootstrap &launcher) {
     EXPECT_GE(launcher.rank(), 0);
     EXPECT_LT(launcher.rank(), launcher.count());
     auto const &node = launcher.node_ranks();
@@ -52,14 +52,14 @@ TYPED_TEST_P(bootstrap_contract, ranks_and_nodes_are_told) {
     EXPECT_TRUE(std::binary_search(node.begin(), node.end(), launcher.rank()));
     EXPECT_GE(node.front(), 0);
     EXPECT_LT(node.back(), launcher.count());
-    EXPECT_EQ(launcher.lost(), -1);
+    EXPECT_EQ(launcher.find_failed_rank(), -1);
     EXPECT_FALSE(launcher.job().empty());
     EXPECT_NE(std::string{launcher.name()}, "");
   });
 }
 
 TYPED_TEST_P(bootstrap_contract, what_all_published_is_there_after_the_exchange) {
-  this->subject_.run([&](bootstrap &launcher) {
+  this->subject_.run([&](seams::bootstrap &launcher) {
     auto const mine = bootstrap_pattern(100 + size_t(launcher.rank()), launcher.rank());
     ASSERT_EQ(launcher.publish(this->key("value"), mine), status::ok);
     ASSERT_EQ(launcher.publish(this->key("empty"), {}), status::ok);
@@ -82,7 +82,7 @@ TYPED_TEST_P(bootstrap_contract, what_all_published_is_there_after_the_exchange)
 }
 
 TYPED_TEST_P(bootstrap_contract, exchanges_follow_one_another) {
-  this->subject_.run([&](bootstrap &launcher) {
+  this->subject_.run([&](seams::bootstrap &launcher) {
     for (int round = 0; round < 5; round++) {
       auto const word = this->key(std::to_string(round));
       ASSERT_EQ(launcher.publish(word, bootstrap_pattern(8, launcher.rank() + round)), status::ok);
@@ -99,28 +99,29 @@ TYPED_TEST_P(bootstrap_contract, exchanges_follow_one_another) {
 }
 
 TYPED_TEST_P(bootstrap_contract, the_largest_values_arrive_whole) {
-  this->subject_.run([&](bootstrap &launcher) {
+  this->subject_.run([&](seams::bootstrap &launcher) {
     auto const longest = [&](char last) {
       auto name = this->key("");
-      return name + std::string(bootstrap_key_size_max - name.size() - 1, 'k') + last;
+      return name + std::string(seams::bootstrap_key_size_max - name.size() - 1, 'k') + last;
     };
-    auto const mine = bootstrap_pattern(bootstrap_value_size_max, launcher.rank());
+    auto const mine = bootstrap_pattern(seams::bootstrap_value_size_max, launcher.rank());
     for (char last : {'a', 'b', 'c'})
       ASSERT_EQ(launcher.publish(longest(last), mine), status::ok);
     ASSERT_EQ(launcher.exchange(bootstrap_patience_ns), status::ok) << last_message();
     for (int32_t rank = 0; rank < launcher.count(); rank++) {
       auto found = launcher.lookup(rank, longest('b'));
       ASSERT_TRUE(found.ok()) << last_message();
-      EXPECT_TRUE(found.value() == bootstrap_pattern(bootstrap_value_size_max, rank));
+      EXPECT_TRUE(found.value() == bootstrap_pattern(seams::bootstrap_value_size_max, rank));
     }
   });
 }
 
 TYPED_TEST_P(bootstrap_contract, what_does_not_fit_is_refused) {
-  this->subject_.run([&](bootstrap &launcher) {
-    std::vector<std::byte> const larger(bootstrap_value_size_max + 1);
+  this->subject_.run([&](seams::bootstrap &launcher) {
+    std::vector<std::byte> const larger(seams::bootstrap_value_size_max + 1);
     EXPECT_EQ(launcher.publish(this->key("larger"), larger), status::too_big);
-    EXPECT_EQ(launcher.publish(std::string(bootstrap_key_size_max + 1, 'k'), {}), status::too_big);
+    EXPECT_EQ(launcher.publish(std::string(seams::bootstrap_key_size_max + 1, 'k'), {}),
+              status::too_big);
     EXPECT_EQ(launcher.publish("", {}), status::invalid);
     EXPECT_EQ(launcher.publish(this->key("twice"), {}), status::ok);
     EXPECT_EQ(launcher.publish(this->key("twice"), {}), status::exists);
@@ -134,7 +135,7 @@ TYPED_TEST_P(bootstrap_contract, what_does_not_fit_is_refused) {
 
 // Each rank writes its place down before the barrier; after it everybody finds all of them.
 TYPED_TEST_P(bootstrap_contract, nobody_leaves_a_barrier_before_all_came) {
-  this->subject_.run([&](bootstrap &launcher) {
+  this->subject_.run([&](seams::bootstrap &launcher) {
     int const shared = launcher.rank() == 0 ? memfd_create("barrier", MFD_CLOEXEC) : -1;
     auto const &node = launcher.node_ranks();
     if (int32_t(node.size()) != launcher.count())
@@ -142,8 +143,8 @@ TYPED_TEST_P(bootstrap_contract, nobody_leaves_a_barrier_before_all_came) {
     ASSERT_EQ(launcher.exchange(bootstrap_patience_ns), status::ok) << last_message();
     int const null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int const mine[] = {launcher.rank() == 0 ? shared : null};
-    auto all =
-        descriptor_exchange(launcher, node, this->key("memory"), mine, bootstrap_patience_ns);
+    auto all = seams::descriptor_exchange(launcher, node, this->key("memory"), mine,
+                                          bootstrap_patience_ns);
     close(null);
     close(shared);
     ASSERT_TRUE(all.ok()) << last_message();
@@ -167,7 +168,7 @@ TYPED_TEST_P(bootstrap_contract, nobody_leaves_a_barrier_before_all_came) {
 }
 
 TYPED_TEST_P(bootstrap_contract, a_job_has_one_name) {
-  this->subject_.run([&](bootstrap &launcher) {
+  this->subject_.run([&](seams::bootstrap &launcher) {
     auto const name = std::as_bytes(std::span{launcher.job()});
     ASSERT_EQ(launcher.publish(this->key("job"), name), status::ok);
     ASSERT_EQ(launcher.exchange(bootstrap_patience_ns), status::ok) << last_message();
@@ -185,4 +186,4 @@ REGISTER_TYPED_TEST_SUITE_P(bootstrap_contract, ranks_and_nodes_are_told,
                             what_does_not_fit_is_refused, nobody_leaves_a_barrier_before_all_came,
                             a_job_has_one_name);
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

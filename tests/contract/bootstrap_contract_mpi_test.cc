@@ -11,7 +11,7 @@
 namespace tanada::comex {
 namespace {
 
-using port::bootstrap_patience_ns;
+using contract::bootstrap_patience_ns;
 
 // A communicator of its own for each test, which is how it is joined and left again and again.
 struct mpi_job {
@@ -35,7 +35,7 @@ struct mpi_job {
 };
 
 struct mpi_subject {
-  void run(const std::function<void(port::bootstrap &)> &body) {
+  void run(const std::function<void(seams::bootstrap &)> &body) {
     mpi_job job;
     ASSERT_NE(job.launcher, nullptr);
     EXPECT_STREQ(job.launcher->name(), "mpi");
@@ -66,7 +66,7 @@ struct mpi_bootstrap_late : testing::Test {
 TEST_F(mpi_bootstrap_late, who_does_not_come_is_waited_for_until_the_deadline) {
   auto &launcher = *job.launcher;
   if (!is_late) {
-    auto &clock = port::monotonic_clock();
+    auto &clock = seams::monotonic_clock();
     uint64_t const start_ns = clock.now_ns();
     EXPECT_EQ(launcher.barrier(timeout_ns), status::timed_out);
     EXPECT_GE(clock.now_ns() - start_ns, timeout_ns);
@@ -87,7 +87,8 @@ TEST_F(mpi_bootstrap_late, who_does_not_come_is_waited_for_until_the_deadline) {
 TEST_F(mpi_bootstrap_late, what_comes_after_the_deadline_is_not_put_where_others_are) {
   auto &launcher = *job.launcher;
   size_t const count = size_t(launcher.count());
-  ASSERT_EQ(launcher.publish("late", port::bootstrap_pattern(1000, launcher.rank())), status::ok);
+  ASSERT_EQ(launcher.publish("late", contract::bootstrap_pattern(1000, launcher.rank())),
+            status::ok);
   std::vector<std::vector<uint64_t>> others;  // memory of whatever size the exchange took
   if (!is_late) {
     EXPECT_EQ(launcher.exchange(timeout_ns), status::timed_out);
@@ -106,12 +107,12 @@ TEST_F(mpi_bootstrap_late, what_comes_after_the_deadline_is_not_put_where_others
 }  // namespace
 }  // namespace tanada::comex
 
-namespace tanada::port {
+namespace tanada::contract {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(mpi, bootstrap_contract, comex::mpi_subject);
 INSTANTIATE_TYPED_TEST_SUITE_P(mpi, descriptor_contract, comex::mpi_subject);
 
-}  // namespace tanada::port
+}  // namespace tanada::contract
 
 int main(int argc, char **argv) {
   testing::InitGoogleTest(&argc, argv);

@@ -3,13 +3,13 @@
 
 #include "contract/descriptor_contract.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 // Joined and left in each test: a process may do so again and again.
 struct pmix_subject {
-  void run(const std::function<void(bootstrap &)> &body) {
-    auto opened = bootstrap_open();
+  void run(const std::function<void(seams::bootstrap &)> &body) {
+    auto opened = seams::bootstrap_open();
     ASSERT_TRUE(opened.ok()) << last_message();
     EXPECT_STREQ(opened.value()->name(), "pmix");
     body(*opened.value());
@@ -20,4 +20,4 @@ INSTANTIATE_TYPED_TEST_SUITE_P(pmix, bootstrap_contract, pmix_subject);
 INSTANTIATE_TYPED_TEST_SUITE_P(pmix, descriptor_contract, pmix_subject);
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -8,7 +8,7 @@
 #include "contract/descriptor_contract.hpp"
 #include "seams/clock/clock.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 // 64 ranks in one process hold 64 descriptors each, and more, at once: login shells allow 1,024.
@@ -23,15 +23,15 @@ class many_descriptors final : public testing::Environment {
 testing::Environment *const descriptors = testing::AddGlobalTestEnvironment(new many_descriptors);
 
 struct alone_subject {
-  void run(const std::function<void(bootstrap &)> &body) {
-    body(*bootstrap_alone());
+  void run(const std::function<void(seams::bootstrap &)> &body) {
+    body(*seams::bootstrap_alone());
   }
 };
 
 template <int32_t count, int32_t node_count>
 struct local_subject {
-  void run(const std::function<void(bootstrap &)> &body) {
-    auto const ranks = bootstrap_local(count, node_count);
+  void run(const std::function<void(seams::bootstrap &)> &body) {
+    auto const ranks = backends::bootstrap_local(count, node_count);
     std::vector<std::thread> threads;
     for (auto const &each : ranks)
       threads.emplace_back([&] { body(*each); });
@@ -46,25 +46,25 @@ INSTANTIATE_TYPED_TEST_SUITE_P(in_one_process, bootstrap_contract, subjects);
 INSTANTIATE_TYPED_TEST_SUITE_P(in_one_process, descriptor_contract, subjects);
 
 TEST(bootstrap_local, ranks_are_on_nodes_in_blocks) {
-  auto const ranks = bootstrap_local(5, 2);
+  auto const ranks = backends::bootstrap_local(5, 2);
   EXPECT_EQ(ranks[0]->node_ranks(), (std::vector<int32_t>{0, 1, 2}));
   EXPECT_EQ(ranks[4]->node_ranks(), (std::vector<int32_t>{3, 4}));
   int32_t const nodes[] = {7, 3, 7};
-  auto const chosen = bootstrap_local(nodes);
+  auto const chosen = backends::bootstrap_local(nodes);
   EXPECT_EQ(chosen[0]->node_ranks(), (std::vector<int32_t>{0, 2}));
   EXPECT_EQ(chosen[1]->node_ranks(), (std::vector<int32_t>{1}));
 }
 
 TEST(bootstrap_local, who_does_not_come_is_waited_for_until_the_deadline) {
-  auto const ranks = bootstrap_local(2);
-  uint64_t const start_ns = monotonic_clock().now_ns();
+  auto const ranks = backends::bootstrap_local(2);
+  uint64_t const start_ns = seams::monotonic_clock().now_ns();
   EXPECT_EQ(ranks[0]->barrier(50'000'000), status::timed_out);
-  EXPECT_GE(monotonic_clock().now_ns() - start_ns, 50'000'000u);
+  EXPECT_GE(seams::monotonic_clock().now_ns() - start_ns, 50'000'000u);
   EXPECT_EQ(ranks[1]->barrier(50'000'000), status::bad_state);
 }
 
 TEST(bootstrap_local, the_loss_of_a_rank_ends_what_others_wait_for) {
-  auto const ranks = bootstrap_local(3);
+  auto const ranks = backends::bootstrap_local(3);
   std::thread waiting{[&] {
     EXPECT_EQ(ranks[0]->exchange(TND_NO_DEADLINE), status::peer_lost);
   }};
@@ -75,29 +75,29 @@ TEST(bootstrap_local, the_loss_of_a_rank_ends_what_others_wait_for) {
   ranks[2]->kill();
   waiting.join();
   doomed.join();
-  EXPECT_EQ(ranks[0]->lost(), 2);
+  EXPECT_EQ(ranks[0]->find_failed_rank(), 2);
   EXPECT_EQ(ranks[1]->barrier(0), status::peer_lost);
 }
 
 TEST(bootstrap_local, an_abort_is_seen_by_all) {
-  auto const ranks = bootstrap_local(2);
+  auto const ranks = backends::bootstrap_local(2);
   EXPECT_EQ(ranks[0]->abort_code(), -1);
   ranks[1]->abort(7, "on purpose");
   EXPECT_EQ(ranks[0]->abort_code(), 7);
-  EXPECT_EQ(ranks[0]->lost(), 1);
+  EXPECT_EQ(ranks[0]->find_failed_rank(), 1);
 }
 
 TEST(descriptor_exchange, has_to_wait_for_the_first_exchange) {
-  auto const ranks = bootstrap_local(2);
-  EXPECT_EQ(descriptor_exchange(*ranks[0], ranks[0]->node_ranks(), "early", {}, 0).error(),
+  auto const ranks = backends::bootstrap_local(2);
+  EXPECT_EQ(seams::descriptor_exchange(*ranks[0], ranks[0]->node_ranks(), "early", {}, 0).error(),
             status::bad_state);
 }
 
 TEST(descriptor_exchange, ranks_of_other_nodes_are_refused) {
-  auto const ranks = bootstrap_local(2, 2);
+  auto const ranks = backends::bootstrap_local(2, 2);
   int32_t const both[] = {0, 1};
-  EXPECT_EQ(descriptor_exchange(*ranks[0], both, "far", {}, 0).error(), status::invalid);
+  EXPECT_EQ(seams::descriptor_exchange(*ranks[0], both, "far", {}, 0).error(), status::invalid);
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::contract

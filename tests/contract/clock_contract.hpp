@@ -1,4 +1,4 @@
-// The contract of seams/clock/clock.hpp, as a typed suite: Subject has a `port::clock &clock()`.
+// The contract of seams/clock/clock.hpp, as a typed suite: Subject has a `seams::clock &clock()`.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 
 #include "seams/clock/clock.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 template <class Subject>
 class clock_contract : public testing::Test {
@@ -16,7 +16,7 @@ class clock_contract : public testing::Test {
 TYPED_TEST_SUITE_P(clock_contract);
 
 TYPED_TEST_P(clock_contract, never_goes_back_and_is_never_0) {
-  clock &time = this->subject_.clock();
+  seams::clock &time = this->subject_.clock();
   uint64_t last = time.now_ns();
   EXPECT_NE(last, 0u);
   for (int i = 0; i < 1000; i++) {
@@ -27,8 +27,8 @@ TYPED_TEST_P(clock_contract, never_goes_back_and_is_never_0) {
 }
 
 TYPED_TEST_P(clock_contract, sleeping_reaches_any_deadline) {
-  clock &time = this->subject_.clock();
-  uint64_t const deadline = deadline_after(time.now_ns(), 5000000);
+  seams::clock &time = this->subject_.clock();
+  uint64_t const deadline = seams::deadline_after(time.now_ns(), 5000000);
   int sleeps = 0;
   for (; time.now_ns() < deadline && sleeps < 10000; sleeps++)
     time.sleep_ns(500000);
@@ -42,7 +42,7 @@ TYPED_TEST_P(clock_contract, a_sleep_of_nothing_returns) {
 }
 
 TYPED_TEST_P(clock_contract, the_wall_clock_runs) {
-  clock &time = this->subject_.clock();
+  seams::clock &time = this->subject_.clock();
   uint64_t const before = time.wall_ns();
   EXPECT_NE(before, 0u);
   time.sleep_ns(2'000'000);
@@ -52,4 +52,4 @@ TYPED_TEST_P(clock_contract, the_wall_clock_runs) {
 REGISTER_TYPED_TEST_SUITE_P(clock_contract, the_wall_clock_runs, never_goes_back_and_is_never_0,
                             sleeping_reaches_any_deadline, a_sleep_of_nothing_returns);
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -3,18 +3,18 @@
 
 #include "sim/clock.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 struct monotonic_subject {
-  port::clock &clock() {
-    return monotonic_clock();
+  seams::clock &clock() {
+    return seams::monotonic_clock();
   }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(monotonic, clock_contract, monotonic_subject);
 
 struct simulated_subject {
-  port::clock &clock() {
+  seams::clock &clock() {
     return clock_;
   }
   sim::world world_{1};
@@ -23,4 +23,4 @@ struct simulated_subject {
 INSTANTIATE_TYPED_TEST_SUITE_P(simulated, clock_contract, simulated_subject);
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -8,7 +8,7 @@
 
 int main(int argument_count, char **arguments) {
   testing::InitGoogleTest(&argument_count, arguments);
-  auto const reason = tanada::port::cuda_unavailable_reason();
+  auto const reason = tanada::seams::cuda_unavailable_reason();
   if (!reason.empty()) {
     std::printf("not run on CUDA: %s\n", reason.c_str());
     return 77;

@@ -9,7 +9,7 @@
 
 #include "contract/bootstrap_contract.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 // A file in memory that says whose it is.
 inline int marked_file(int32_t rank, size_t index) {
@@ -24,14 +24,14 @@ inline int64_t mark_of(int descriptor) {
   return pread(descriptor, &mark, sizeof mark, 0) == ssize_t(sizeof mark) ? mark : -1;
 }
 
-inline descriptor_list marked_files(int32_t rank, size_t count) {
-  descriptor_list made;
+inline seams::descriptor_list marked_files(int32_t rank, size_t count) {
+  seams::descriptor_list made;
   for (size_t i = 0; i < count; i++)
     made.push_back(marked_file(rank, i));
   return made;
 }
 
-inline std::vector<int> numbers_of(const descriptor_list &list) {
+inline std::vector<int> numbers_of(const seams::descriptor_list &list) {
   std::vector<int> numbers;
   for (size_t i = 0; i < list.size(); i++)
     numbers.push_back(list[i]);
@@ -42,11 +42,11 @@ template <class Subject>
 class descriptor_contract : public bootstrap_contract<Subject> {
  protected:
   // Each of the group gives `count` files and gets everybody's.
-  void exchange(bootstrap &launcher, std::span<const int32_t> group, const std::string &word,
+  void exchange(seams::bootstrap &launcher, std::span<const int32_t> group, const std::string &word,
                 size_t count) {
     auto const mine = marked_files(launcher.rank(), count);
-    auto all = descriptor_exchange(launcher, group, this->key(word), numbers_of(mine),
-                                   bootstrap_patience_ns);
+    auto all = seams::descriptor_exchange(launcher, group, this->key(word), numbers_of(mine),
+                                          bootstrap_patience_ns);
     ASSERT_TRUE(all.ok()) << last_message();
     ASSERT_EQ(all.value().size(), group.size());
     for (size_t i = 0; i < group.size(); i++) {
@@ -63,16 +63,16 @@ class descriptor_contract : public bootstrap_contract<Subject> {
 TYPED_TEST_SUITE_P(descriptor_contract);
 
 TYPED_TEST_P(descriptor_contract, everybody_gets_all_in_order) {
-  this->subject_.run([&](bootstrap &launcher) {
+  this->subject_.run([&](seams::bootstrap &launcher) {
     ASSERT_EQ(launcher.exchange(bootstrap_patience_ns), status::ok) << last_message();
-    for (size_t count : {size_t{1}, size_t{0}, descriptor_count_max}) {
+    for (size_t count : {size_t{1}, size_t{0}, seams::descriptor_count_max}) {
       this->exchange(launcher, launcher.node_ranks(), std::to_string(count), count);
     }
   });
 }
 
 TYPED_TEST_P(descriptor_contract, groups_meet_at_the_same_time) {
-  this->subject_.run([&](bootstrap &launcher) {
+  this->subject_.run([&](seams::bootstrap &launcher) {
     ASSERT_EQ(launcher.exchange(bootstrap_patience_ns), status::ok) << last_message();
     std::vector<int32_t> half;
     for (int32_t const each : launcher.node_ranks()) {
@@ -85,15 +85,16 @@ TYPED_TEST_P(descriptor_contract, groups_meet_at_the_same_time) {
 }
 
 TYPED_TEST_P(descriptor_contract, what_does_not_fit_is_refused) {
-  this->subject_.run([&](bootstrap &launcher) {
+  this->subject_.run([&](seams::bootstrap &launcher) {
     auto const &node = launcher.node_ranks();
-    std::vector<int> const more(descriptor_count_max + 1, 0);
+    std::vector<int> const more(seams::descriptor_count_max + 1, 0);
     auto const ask = [&](std::span<const int32_t> group, const std::string &label,
                          std::span<const int> mine) {
-      return descriptor_exchange(launcher, group, label, mine, 1'000'000).error();
+      return seams::descriptor_exchange(launcher, group, label, mine, 1'000'000).error();
     };
     EXPECT_EQ(ask(node, this->key("a"), more), status::too_big);
-    EXPECT_EQ(ask(node, std::string(descriptor_label_size_max + 1, 'l'), {}), status::too_big);
+    EXPECT_EQ(ask(node, std::string(seams::descriptor_label_size_max + 1, 'l'), {}),
+              status::too_big);
     EXPECT_EQ(ask({}, this->key("b"), {}), status::invalid);
     int32_t const strange[] = {launcher.rank(), launcher.count()};
     EXPECT_EQ(ask(strange, this->key("c"), {}), status::invalid);
@@ -108,14 +109,14 @@ TYPED_TEST_P(descriptor_contract, what_does_not_fit_is_refused) {
 
 // One that does not come: the others give up in time, and an exchange after it works.
 TYPED_TEST_P(descriptor_contract, the_missing_one_is_waited_for_until_the_deadline) {
-  this->subject_.run([&](bootstrap &launcher) {
+  this->subject_.run([&](seams::bootstrap &launcher) {
     auto const &node = launcher.node_ranks();
     ASSERT_EQ(launcher.exchange(bootstrap_patience_ns), status::ok) << last_message();
     if (node.size() > 1) {
       for (int32_t const missing : {node.back(), node.front()}) {
         if (launcher.rank() == missing)
           continue;
-        auto const all = descriptor_exchange(
+        auto const all = seams::descriptor_exchange(
             launcher, node, this->key("m" + std::to_string(missing)), {}, 200'000'000);
         // peer_lost: came to the leader when it was giving up.
         EXPECT_TRUE(all.error() == status::timed_out || all.error() == status::peer_lost)
@@ -128,14 +129,14 @@ TYPED_TEST_P(descriptor_contract, the_missing_one_is_waited_for_until_the_deadli
 }
 
 TYPED_TEST_P(descriptor_contract, all_give_as_many) {
-  this->subject_.run([&](bootstrap &launcher) {
+  this->subject_.run([&](seams::bootstrap &launcher) {
     auto const &node = launcher.node_ranks();
     ASSERT_EQ(launcher.exchange(bootstrap_patience_ns), status::ok) << last_message();
     if (node.size() == 1)
       return;
     auto const mine = marked_files(0, launcher.rank() == node.back() ? 2 : 1);
-    auto const all =
-        descriptor_exchange(launcher, node, this->key("uneven"), numbers_of(mine), 2'000'000'000);
+    auto const all = seams::descriptor_exchange(launcher, node, this->key("uneven"),
+                                                numbers_of(mine), 2'000'000'000);
     // The others: came when it was over.
     EXPECT_TRUE(all.error() == status::invalid || all.error() == status::peer_lost ||
                 all.error() == status::timed_out);
@@ -149,4 +150,4 @@ REGISTER_TYPED_TEST_SUITE_P(descriptor_contract, everybody_gets_all_in_order,
                             groups_meet_at_the_same_time, what_does_not_fit_is_refused,
                             the_missing_one_is_waited_for_until_the_deadline, all_give_as_many);
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -10,7 +10,7 @@
 #include "contract/descriptor_contract.hpp"
 #include "seams/clock/clock.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 size_t open_files() {
@@ -28,7 +28,7 @@ class descriptor_strangers : public testing::Test {
       threads.emplace_back([&] { EXPECT_EQ(each->exchange(bootstrap_patience_ns), status::ok); });
     for (auto &each : threads)
       each.join();
-    card_ = process_card_of(*ranks_[0], 0).value();
+    card_ = seams::process_card_of(*ranks_[0], 0).value();
   }
   void TearDown() override {
     strangers_.clear();
@@ -37,36 +37,38 @@ class descriptor_strangers : public testing::Test {
 
   status exchange(int32_t rank, uint64_t timeout_ns = bootstrap_patience_ns) {
     auto const mine = marked_files(rank, 1);
-    return descriptor_exchange(*ranks_[size_t(rank)], group_, "strangers", numbers_of(mine),
-                               timeout_ns)
+    return seams::descriptor_exchange(*ranks_[size_t(rank)], group_, "strangers", numbers_of(mine),
+                                      timeout_ns)
         .error();
   }
 
   // Somebody who came to the leader.
   int come() {
-    auto const place = descriptor_place_of(card_, "strangers");
-    uint64_t const limit_ns = deadline_after(monotonic_clock().now_ns(), bootstrap_patience_ns);
-    auto &made =
-        strangers_.emplace_back(owned_socket{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)});
+    auto const place = backends::descriptor_place_of(card_, "strangers");
+    uint64_t const limit_ns =
+        seams::deadline_after(seams::monotonic_clock().now_ns(), bootstrap_patience_ns);
+    auto &made = strangers_.emplace_back(
+        backends::owned_socket{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)});
     while (connect(made.get(), reinterpret_cast<const sockaddr *>(&place.address), place.size) !=
            0) {
-      EXPECT_LT(monotonic_clock().now_ns(), limit_ns);
+      EXPECT_LT(seams::monotonic_clock().now_ns(), limit_ns);
       std::this_thread::sleep_for(std::chrono::milliseconds{1});
     }
     return made.get();
   }
-  descriptor_message greeting() const {
-    descriptor_message hello;
+  backends::descriptor_message greeting() const {
+    backends::descriptor_message hello;
     hello.secret = card_.secret;
     hello.index = 1;
-    hello.each = 1;
+    hello.count_per_member = 1;
     return hello;
   }
 
-  std::vector<std::unique_ptr<local_bootstrap>> const ranks_ = bootstrap_local(3);
+  std::vector<std::unique_ptr<backends::local_bootstrap>> const ranks_ =
+      backends::bootstrap_local(3);
   std::vector<int32_t> group_{0, 1};
-  process_card card_{};
-  std::vector<owned_socket> strangers_;
+  seams::process_card card_{};
+  std::vector<backends::owned_socket> strangers_;
   size_t open_before_ = 0;
 };
 
@@ -87,18 +89,18 @@ TEST_F(descriptor_strangers, lies_are_not_believed) {
   auto const secret = greeting();
   auto lie = secret;
   lie.secret[1]++;
-  EXPECT_EQ(descriptor_send(come(), lie, {}), status::ok);
+  EXPECT_EQ(backends::descriptor_send(come(), lie, {}), status::ok);
   for (int32_t index : {-1, 0, 2, 1'000'000}) {
     lie = secret;
     lie.index = index;
-    EXPECT_EQ(descriptor_send(come(), lie, {}), status::ok);
+    EXPECT_EQ(backends::descriptor_send(come(), lie, {}), status::ok);
   }
   lie = secret;
   lie.magic = 0;
-  EXPECT_EQ(descriptor_send(come(), lie, {}), status::ok);
+  EXPECT_EQ(backends::descriptor_send(come(), lie, {}), status::ok);
   std::string const longer(4096, 'x');
-  for (size_t size :
-       {size_t{1}, sizeof(descriptor_message) - 1, sizeof(descriptor_message) + 1, longer.size()}) {
+  for (size_t size : {size_t{1}, sizeof(backends::descriptor_message) - 1,
+                      sizeof(backends::descriptor_message) + 1, longer.size()}) {
     EXPECT_EQ(send(come(), longer.data(), size, MSG_NOSIGNAL), ssize_t(size));
   }
   EXPECT_EQ(exchange(1), status::ok);
@@ -111,7 +113,7 @@ TEST_F(descriptor_strangers, a_member_that_vanishes_is_lost) {
     EXPECT_EQ(exchange(0), status::peer_lost) << last_message();
   }};
   auto const mine = marked_files(1, 1);
-  EXPECT_EQ(descriptor_send(come(), greeting(), numbers_of(mine)), status::ok);
+  EXPECT_EQ(backends::descriptor_send(come(), greeting(), numbers_of(mine)), status::ok);
   strangers_.clear();
   leader.join();
 }
@@ -121,10 +123,10 @@ TEST_F(descriptor_strangers, the_loss_of_a_rank_ends_the_exchange) {
     EXPECT_EQ(exchange(0), status::peer_lost);
   }};
   std::this_thread::sleep_for(std::chrono::milliseconds{20});
-  uint64_t const start_ns = monotonic_clock().now_ns();
+  uint64_t const start_ns = seams::monotonic_clock().now_ns();
   ranks_[1]->kill();
   leader.join();
-  EXPECT_LT(monotonic_clock().now_ns() - start_ns, 5'000'000'000u);
+  EXPECT_LT(seams::monotonic_clock().now_ns() - start_ns, 5'000'000'000u);
 }
 
 TEST_F(descriptor_strangers, two_exchanges_of_one_label_are_refused) {
@@ -145,7 +147,7 @@ TEST_F(descriptor_strangers, another_user_in_the_leaders_place_gets_nothing) {
   pid_t const other = fork();
   if (other == 0) {
     int const listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-    auto const place = descriptor_place_of(card_, "strangers");
+    auto const place = backends::descriptor_place_of(card_, "strangers");
     bool const fine =
         setuid(65534) == 0 &&
         bind(listener, reinterpret_cast<const sockaddr *>(&place.address), place.size) == 0 &&
@@ -165,9 +167,9 @@ TEST_F(descriptor_strangers, another_user_in_the_leaders_place_gets_nothing) {
 }
 
 // A leader in another network namespace, as its card tells.
-class elsewhere final : public bootstrap {
+class elsewhere final : public seams::bootstrap {
  public:
-  explicit elsewhere(bootstrap &real) : real_{real} {}
+  explicit elsewhere(seams::bootstrap &real) : real_{real} {}
   const char *name() const noexcept override {
     return real_.name();
   }
@@ -193,25 +195,26 @@ class elsewhere final : public bootstrap {
     return real_.barrier(timeout_ns);
   }
   void abort(int32_t, const char *) noexcept override {}
-  int32_t lost() const noexcept override {
-    return real_.lost();
+  int32_t find_failed_rank() const noexcept override {
+    return real_.find_failed_rank();
   }
   result<std::vector<std::byte>> lookup(int32_t rank, std::string_view key) override {
     auto found = real_.lookup(rank, key);
     if (rank == 0)
-      found.value()[offsetof(process_card, network_inode)] ^= std::byte{1};
+      found.value()[offsetof(seams::process_card, network_inode)] ^= std::byte{1};
     return found;
   }
 
  private:
-  bootstrap &real_;
+  seams::bootstrap &real_;
 };
 
 TEST_F(descriptor_strangers, a_leader_in_another_network_is_not_waited_for) {
   elsewhere launcher{*ranks_[1]};
-  EXPECT_EQ(descriptor_exchange(launcher, launcher.node_ranks(), "far", {}, bootstrap_patience_ns)
-                .error(),
-            status::no_device);
+  EXPECT_EQ(
+      seams::descriptor_exchange(launcher, launcher.node_ranks(), "far", {}, bootstrap_patience_ns)
+          .error(),
+      status::no_device);
   EXPECT_NE(last_message().find("network namespace"), std::string::npos) << last_message();
 }
 
@@ -221,10 +224,11 @@ TEST_F(descriptor_strangers, failures_leave_nothing_open) {
     EXPECT_EQ(exchange(0, 300'000'000), status::timed_out);
   }};
   EXPECT_EQ(
-      descriptor_exchange(*ranks_[1], group_, "strangers", closed, bootstrap_patience_ns).error(),
+      seams::descriptor_exchange(*ranks_[1], group_, "strangers", closed, bootstrap_patience_ns)
+          .error(),
       status::bad_file);
   leader.join();
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -4,12 +4,12 @@
 
 #include "contract/fabric_contract.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 TEST_P(fabric_contract, a_receive_that_nothing_comes_for_ends_at_its_deadline) {
   auto &a = driver().node(), &b = driver().node();
   std::vector<std::byte> memory(64);
-  auto op = fabric_message(fabric_op_kind::receive, no_fabric_peer, memory);
+  auto op = fabric_message(seams::fabric_op_kind::receive, seams::no_fabric_peer, memory);
   op.deadline_ns = driver().deadline(subject_->short_ns());
   auto const done = driver().run(a, op);
   EXPECT_EQ(done.code, status::timed_out);
@@ -17,9 +17,9 @@ TEST_P(fabric_contract, a_receive_that_nothing_comes_for_ends_at_its_deadline) {
   EXPECT_EQ(a.done.size(), 1u);  // it could be taken back: no notice before
   // It took nothing from those after it.
   auto text = fabric_pattern(64, 1);
-  auto const next =
-      driver().post(a, fabric_message(fabric_op_kind::receive, no_fabric_peer, memory));
-  driver().post(b, fabric_message(fabric_op_kind::send, driver().peer(b, a), text));
+  auto const next = driver().post(
+      a, fabric_message(seams::fabric_op_kind::receive, seams::no_fabric_peer, memory));
+  driver().post(b, fabric_message(seams::fabric_op_kind::send, driver().peer(b, a), text));
   EXPECT_EQ(driver().wait(a, next).code, status::ok);
   EXPECT_EQ(memory, text);
 }
@@ -34,16 +34,16 @@ TEST_P(fabric_contract, a_write_to_one_who_is_away_times_out_and_settles_later) 
   std::vector<std::byte> memory(size), other(100);
   auto const region = driver().region(b, memory), other_region = driver().region(c, other);
   auto first =
-      fabric_transfer(fabric_op_kind::write, to_b, std::span{text}.first(10), region.remote);
+      fabric_transfer(seams::fabric_op_kind::write, to_b, std::span{text}.first(10), region.remote);
   ASSERT_EQ(driver().run(a, first).code, status::ok);  // connected
   b.polled = false;
-  auto op = fabric_transfer(fabric_op_kind::write, to_b, text, region.remote);
+  auto op = fabric_transfer(seams::fabric_op_kind::write, to_b, text, region.remote);
   op.deadline_ns = driver().deadline(subject_->short_ns());
   auto const id = driver().post(a, op);
   auto const notice = driver().wait(a, id, false);
   if (notice.code == status::ok) {
-    EXPECT_TRUE(a.endpoint->properties().path == fabric_path::rdma ||
-                b.endpoint->properties().progresses_alone);
+    EXPECT_TRUE(a.endpoint->properties().path == seams::fabric_path::rdma ||
+                b.endpoint->properties().has_auto_progress);
     EXPECT_TRUE(memory == text);
   } else {
     EXPECT_EQ(notice.code, status::timed_out);
@@ -53,8 +53,8 @@ TEST_P(fabric_contract, a_write_to_one_who_is_away_times_out_and_settles_later) 
     EXPECT_EQ(a.endpoint->pending_count(), 1u);
     // Others are not held up.
     auto const done =
-        driver().run(a, fabric_transfer(fabric_op_kind::write, to_c, std::span{text}.first(100),
-                                        other_region.remote));
+        driver().run(a, fabric_transfer(seams::fabric_op_kind::write, to_c,
+                                        std::span{text}.first(100), other_region.remote));
     EXPECT_EQ(done.code, status::ok);
     b.polled = true;
     auto const end = driver().wait(a, id);
@@ -76,15 +76,16 @@ TEST_P(fabric_contract, operations_of_a_peer_that_is_removed_end) {
   auto const region = driver().region(b, memory);
   b.polled = false;
   for (int i = 0; i < 4; i++)
-    driver().post(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote));
+    driver().post(a, fabric_transfer(seams::fabric_op_kind::write, to_b, text, region.remote));
   EXPECT_EQ(a.endpoint->peer_remove(to_b), status::ok);
   b.polled = true;
   EXPECT_TRUE(
       driver().until([&] { return a.done.size() == 4 && a.endpoint->pending_count() == 0; }));
   auto const again = driver().peer(a, b);
-  EXPECT_EQ(
-      driver().run(a, fabric_transfer(fabric_op_kind::write, again, text, region.remote)).code,
-      status::ok);
+  EXPECT_EQ(driver()
+                .run(a, fabric_transfer(seams::fabric_op_kind::write, again, text, region.remote))
+                .code,
+            status::ok);
 }
 
 // Keys that are wrong, too short, released, another's, or without the right.
@@ -99,39 +100,42 @@ TEST_P(fabric_contract, forged_keys_are_refused_and_harm_nobody_else) {
   auto const elsewhere = driver().region(a, own);
   ASSERT_EQ(b.endpoint->region_release(released.id), status::ok);
 
-  fabric_remote wrong = whole.remote, longer = whole.remote, later = whole.remote;
+  seams::fabric_remote wrong = whole.remote, longer = whole.remote, later = whole.remote;
   wrong.key ^= 0x5555;
   longer.size += 4096;
   later.base += 4095;
   struct attempt {
     const char *what;
-    fabric_op_kind kind;
-    fabric_remote remote;
+    seams::fabric_op_kind kind;
+    seams::fabric_remote remote;
     uint64_t offset;
   };
   attempt const attempts[] = {
-      {"a wrong key", fabric_op_kind::write, wrong, 0},
-      {"a wrong key, read", fabric_op_kind::read, wrong, 0},
-      {"past the end", fabric_op_kind::write, longer, 4090},
-      {"past the end, read", fabric_op_kind::read, longer, 4090},
-      {"from a later base", fabric_op_kind::write, later, 0},
-      {"released", fabric_op_kind::write, released.remote, 0},
-      {"no right", fabric_op_kind::write, locked.remote, 0},
-      {"another's", fabric_op_kind::write, elsewhere.remote, 0},
+      {"a wrong key", seams::fabric_op_kind::write, wrong, 0},
+      {"a wrong key, read", seams::fabric_op_kind::read, wrong, 0},
+      {"past the end", seams::fabric_op_kind::write, longer, 4090},
+      {"past the end, read", seams::fabric_op_kind::read, longer, 4090},
+      {"from a later base", seams::fabric_op_kind::write, later, 0},
+      {"released", seams::fabric_op_kind::write, released.remote, 0},
+      {"no right", seams::fabric_op_kind::write, locked.remote, 0},
+      {"another's", seams::fabric_op_kind::write, elsewhere.remote, 0},
   };
   for (auto const &each : attempts) {
     auto text = fabric_pattern(64, 9);
     auto op = fabric_transfer(each.kind, from_a, text, each.remote, each.offset);
     op.deadline_ns = driver().deadline(subject_->short_ns());
     auto const id = driver().post(a, op);
-    driver().post(c, fabric_transfer(fabric_op_kind::write, from_c, good, whole.remote, 128));
+    driver().post(c,
+                  fabric_transfer(seams::fabric_op_kind::write, from_c, good, whole.remote, 128));
     auto const end = driver().wait(a, id, false);
     EXPECT_TRUE(refused(end)) << each.what << ": " << testing::PrintToString(end);
-    EXPECT_TRUE(each.kind != fabric_op_kind::read || text == fabric_pattern(64, 9)) << each.what;
+    EXPECT_TRUE(each.kind != seams::fabric_op_kind::read || text == fabric_pattern(64, 9))
+        << each.what;
     // An honest one between the same two, too.
     std::vector<std::byte> got(64);
     EXPECT_EQ(
-        settled_run(a, fabric_transfer(fabric_op_kind::read, from_a, got, whole.remote, 128)).code,
+        settled_run(a, fabric_transfer(seams::fabric_op_kind::read, from_a, got, whole.remote, 128))
+            .code,
         status::ok)
         << each.what;
     EXPECT_TRUE(got == good) << each.what;
@@ -159,12 +163,12 @@ TEST_P(fabric_contract, waits_are_bounded_and_can_be_woken) {
   a.endpoint->wake();
   EXPECT_EQ(a.endpoint->wait(driver().deadline(subject_->patience_ns())), status::interrupted);
   std::vector<std::byte> memory(8);
-  auto op = fabric_message(fabric_op_kind::receive, no_fabric_peer, memory);
+  auto op = fabric_message(seams::fabric_op_kind::receive, seams::no_fabric_peer, memory);
   op.deadline_ns = driver().deadline(subject_->short_ns());
   driver().post(a, op);
   EXPECT_EQ(a.endpoint->wait(driver().deadline(subject_->patience_ns())),
             status::ok);  // the operation's deadline
-  fabric_completion done[1];
+  seams::fabric_completion done[1];
   ASSERT_EQ(a.endpoint->poll(done), 1u);
   EXPECT_EQ(done[0].code, status::timed_out);
 }
@@ -185,7 +189,7 @@ TEST_P(fabric_contract, a_waiting_endpoint_answers_and_sleeps) {
       auto const code = b.endpoint->wait(driver().deadline(subject_->patience_ns()));
       if (code != status::ok && code != status::interrupted)
         break;
-      fabric_completion done[4];
+      seams::fabric_completion done[4];
       (void)b.endpoint->poll(done);
     }
   }};
@@ -198,9 +202,10 @@ TEST_P(fabric_contract, a_waiting_endpoint_answers_and_sleeps) {
   };
   auto text = fabric_pattern(1 << 20, 2);
   for (int i = 0; i < 5; i++) {
-    EXPECT_EQ(
-        driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote)).code,
-        status::ok);
+    EXPECT_EQ(driver()
+                  .run(a, fabric_transfer(seams::fabric_op_kind::write, to_b, text, region.remote))
+                  .code,
+              status::ok);
   }
   EXPECT_TRUE(memory == text);
   std::this_thread::sleep_for(std::chrono::milliseconds{200});
@@ -224,7 +229,7 @@ TEST_P(fabric_contract, a_peer_that_is_killed_is_told_and_others_go_on) {
   auto added = a.endpoint->peer_add(card.address.span());
   ASSERT_TRUE(added.ok());
   auto const doomed = added.value();
-  auto const read = fabric_transfer(fabric_op_kind::read, doomed, got, card.remote, 100);
+  auto const read = fabric_transfer(seams::fabric_op_kind::read, doomed, got, card.remote, 100);
   ASSERT_EQ(driver().run(a, read).code, status::ok);
   EXPECT_TRUE(got == std::vector<std::byte>(4096, std::byte{0x5a}));
 
@@ -232,19 +237,21 @@ TEST_P(fabric_contract, a_peer_that_is_killed_is_told_and_others_go_on) {
   std::vector<uint64_t> lost;
   for (int i = 0; i < 5; i++) {
     auto op = read;
-    op.kind = i % 2 == 0 ? fabric_op_kind::read : fabric_op_kind::write;
+    op.kind = i % 2 == 0 ? seams::fabric_op_kind::read : seams::fabric_op_kind::write;
     op.deadline_ns = driver().deadline(10 * subject_->short_ns());
     lost.push_back(driver().post(a, op));
   }
-  EXPECT_EQ(
-      driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, memory, region.remote)).code,
-      status::ok);
+  EXPECT_EQ(driver()
+                .run(a, fabric_transfer(seams::fabric_op_kind::write, to_b, memory, region.remote))
+                .code,
+            status::ok);
   for (auto const id : lost)
     EXPECT_TRUE(refused(driver().wait(a, id)));
   EXPECT_EQ(a.endpoint->pending_count(), 0u);
-  EXPECT_EQ(
-      driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, memory, region.remote)).code,
-      status::ok);
+  EXPECT_EQ(driver()
+                .run(a, fabric_transfer(seams::fabric_op_kind::write, to_b, memory, region.remote))
+                .code,
+            status::ok);
 
   victim->restart();
   auto const back = victim->card();
@@ -258,10 +265,10 @@ TEST_P(fabric_contract, a_peer_that_is_killed_is_told_and_others_go_on) {
     EXPECT_TRUE(refused(end)) << "a key of a former life: " << testing::PrintToString(end);
   }
   std::fill(got.begin(), got.end(), std::byte{0});
-  EXPECT_EQ(
-      settled_run(a, fabric_transfer(fabric_op_kind::read, again.value(), got, back.remote, 5))
-          .code,
-      status::ok);
+  EXPECT_EQ(settled_run(
+                a, fabric_transfer(seams::fabric_op_kind::read, again.value(), got, back.remote, 5))
+                .code,
+            status::ok);
   EXPECT_TRUE(got == std::vector<std::byte>(4096, std::byte{0x5a}));
 }
 
@@ -277,14 +284,15 @@ TEST_P(fabric_contract, a_peer_that_is_killed_while_it_serves_lets_go_of_the_mem
     auto added = a.endpoint->peer_add(card.address.span());
     ASSERT_TRUE(added.ok());
     auto const peer = added.value();
-    ASSERT_EQ(
-        driver().run(a, fabric_transfer(fabric_op_kind::read, peer, memory, card.remote)).code,
-        status::ok);
+    ASSERT_EQ(driver()
+                  .run(a, fabric_transfer(seams::fabric_op_kind::read, peer, memory, card.remote))
+                  .code,
+              status::ok);
     victim->stop();
     a.done.clear();
     for (int i = 0; i < 8; i++) {
-      auto op = fabric_transfer(i % 2 ? fabric_op_kind::read : fabric_op_kind::write, peer, memory,
-                                card.remote);
+      auto op = fabric_transfer(i % 2 ? seams::fabric_op_kind::read : seams::fabric_op_kind::write,
+                                peer, memory, card.remote);
       op.deadline_ns = driver().deadline(subject_->short_ns());
       driver().post(a, op);
     }
@@ -295,11 +303,12 @@ TEST_P(fabric_contract, a_peer_that_is_killed_while_it_serves_lets_go_of_the_mem
     size_t settled = 0;
     for (auto const &each : a.done) {
       settled += each.settled;
-      EXPECT_TRUE(each.code != status::ok || a.endpoint->properties().path == fabric_path::rdma);
+      EXPECT_TRUE(each.code != status::ok ||
+                  a.endpoint->properties().path == seams::fabric_path::rdma);
     }
     EXPECT_EQ(settled, 8u);
     victim->restart();
   }
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

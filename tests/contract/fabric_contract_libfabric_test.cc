@@ -10,7 +10,7 @@
 #include "contract/fabric_contract_order.hpp"
 #include "contract/fabric_libfabric_subject.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 std::vector<libfabric_place> places{{.provider = "tcp;ofi_rxm", .node = "127.0.0.1"},
@@ -40,11 +40,13 @@ INSTANTIATE_TEST_SUITE_P(fabrics, fabric_contract, testing::ValuesIn(cases()), c
 INSTANTIATE_TEST_SUITE_P(fabrics, fabric_contract_atomics, testing::ValuesIn(cases()), case_name);
 
 TEST(libfabric_endpoint, what_is_not_there_is_said) {
-  EXPECT_EQ(libfabric_endpoint_open({.provider = "nosuch"}).error(), status::no_plugin);
-  EXPECT_EQ(libfabric_endpoint_open({.provider = "shm", .depth = 0}).error(), status::invalid);
-  EXPECT_EQ(libfabric_endpoint_open({.provider = "shm", .message_size_max = 1 << 20}).error(),
+  EXPECT_EQ(backends::libfabric_endpoint_open({.provider = "nosuch"}).error(), status::no_plugin);
+  EXPECT_EQ(backends::libfabric_endpoint_open({.provider = "shm", .depth = 0}).error(),
             status::invalid);
-  auto const known = libfabric_providers();
+  EXPECT_EQ(
+      backends::libfabric_endpoint_open({.provider = "shm", .message_size_max = 1 << 20}).error(),
+      status::invalid);
+  auto const known = backends::libfabric_providers();
   EXPECT_TRUE(std::find(known.begin(), known.end(), "tcp;ofi_rxm") != known.end());
   EXPECT_TRUE(std::find(known.begin(), known.end(), "o2g") != known.end());
 }
@@ -57,10 +59,10 @@ TEST(libfabric_endpoint, what_only_the_start_needs_is_taken_back) {
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::contract
 
 int main(int argc, char **argv) {
-  using namespace tanada::port;
+  using namespace tanada::contract;
   if (argc == 5 && strcmp(argv[1], "--victim") == 0)
     return libfabric_victim_main(argv[2], argv[3], argv[4]);
   for (int i = 1; i + 1 < argc; i++) {
@@ -75,7 +77,7 @@ int main(int argc, char **argv) {
   }
   unsetenv("FI_PROVIDER_PATH");
   unsetenv("FI_PROVIDER");
-  libfabric_prepare({.provider = "o2g"});
+  tanada::backends::libfabric_prepare({.provider = "o2g"});
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

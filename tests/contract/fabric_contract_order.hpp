@@ -6,7 +6,7 @@
 
 #include "contract/fabric_contract.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 // The source is overwritten at once, also of those that must wait because the network takes no
 // more.
@@ -24,10 +24,10 @@ TEST_P(fabric_contract, a_copied_source_is_the_caller_s_when_post_returns) {
     size_t const size = i % 3 == 0 ? 8 : piece;
     auto const text = fabric_pattern(size, i);
     std::copy(text.begin(), text.end(), source.begin());
-    auto op = fabric_transfer(fabric_op_kind::write, to_b, std::span{source}.first(size),
+    auto op = fabric_transfer(seams::fabric_op_kind::write, to_b, std::span{source}.first(size),
                               region.remote, i * piece);
-    op.copied = true;
-    op.region = i % 5 == 0 ? own.id : no_fabric_region;
+    op.is_copied = true;
+    op.region = i % 5 == 0 ? own.id : seams::no_fabric_region;
     driver().post(a, op);
     std::fill(source.begin(), source.end(), std::byte{0xdd});
   }
@@ -47,9 +47,9 @@ TEST_P(fabric_contract, a_copied_source_is_the_caller_s_when_post_returns) {
   auto const sums_region = driver().region(b, std::as_writable_bytes(std::span{sums}));
   for (int i = 0; i < 200; i++) {
     ones.assign(16, 1);
-    auto op = fabric_vector(to_b, sums_region.remote, 0, fabric_element::u32,
+    auto op = fabric_vector(to_b, sums_region.remote, 0, seams::fabric_element::u32,
                             std::as_writable_bytes(std::span{ones}));
-    op.copied = true;
+    op.is_copied = true;
     driver().post(a, op);
     ones.assign(16, 0x1000'0000);
   }
@@ -70,12 +70,13 @@ TEST_P(fabric_contract, order_of_writes) {
   for (uint64_t round = 1; round <= 30; round++) {
     auto text = fabric_pattern(round % 2 == 0 ? size : 100, round);
     uint64_t told = round;
-    driver().post(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote));
+    driver().post(a, fabric_transfer(seams::fabric_op_kind::write, to_b, text, region.remote));
     if (round % 3 == 0 && a.endpoint->properties().has_atomics) {
-      driver().post(a, fabric_update(to_b, region.remote, flag_at, fabric_atomic::swap, round));
+      driver().post(a,
+                    fabric_update(to_b, region.remote, flag_at, seams::fabric_atomic::swap, round));
     } else {
       driver().post(
-          a, fabric_transfer(fabric_op_kind::write, to_b,
+          a, fabric_transfer(seams::fabric_op_kind::write, to_b,
                              std::as_writable_bytes(std::span{&told, 1}), region.remote, flag_at));
     }
     ASSERT_TRUE(driver().until([&] { return std::atomic_ref{flag}.load() == round; }));
@@ -107,12 +108,12 @@ TEST_P(fabric_contract, order_of_writes_atomics_and_reads) {
         case 0:
           expected = 1000 * round + i;
           values[i] = 1000 * round + i;
-          driver().post(a,
-                        fabric_transfer(fabric_op_kind::write, to_b, bytes(values), region.remote));
+          driver().post(
+              a, fabric_transfer(seams::fabric_op_kind::write, to_b, bytes(values), region.remote));
           break;
         case 1:
           expected += i;
-          driver().post(a, fabric_update(to_b, region.remote, 0, fabric_atomic::add, i));
+          driver().post(a, fabric_update(to_b, region.remote, 0, seams::fabric_atomic::add, i));
           break;
         case 2:
           fetches.emplace_back(driver().post(a, fabric_fetch_add(to_b, region.remote, 0, 5)),
@@ -121,12 +122,13 @@ TEST_P(fabric_contract, order_of_writes_atomics_and_reads) {
           break;
         case 3:
           expected++;
-          driver().post(a, fabric_vector(to_b, region.remote, 0, fabric_element::u64,
+          driver().post(a, fabric_vector(to_b, region.remote, 0, seams::fabric_element::u64,
                                          std::as_writable_bytes(std::span{ones})));
           break;
         default:
           must_read[i] = expected;
-          driver().post(a, fabric_transfer(fabric_op_kind::read, to_b, bytes(got), region.remote));
+          driver().post(
+              a, fabric_transfer(seams::fabric_op_kind::read, to_b, bytes(got), region.remote));
       }
     }
     ASSERT_TRUE(driver().until([&] { return a.endpoint->pending_count() == 0; }));
@@ -141,7 +143,7 @@ TEST_P(fabric_contract, order_of_writes_atomics_and_reads) {
 
 TEST_P(fabric_contract, progress_without_the_owner) {
   auto &a = driver().node(), &b = driver().node();
-  if (!b.endpoint->properties().progresses_alone)
+  if (!b.endpoint->properties().has_auto_progress)
     GTEST_SKIP() << "its owner must poll";
   auto const to_b = driver().peer(a, b);
   std::vector<std::byte> memory(4 << 20), got(memory.size());
@@ -149,11 +151,14 @@ TEST_P(fabric_contract, progress_without_the_owner) {
   auto text = fabric_pattern(memory.size(), 1);
   b.polled = false;
   for (int i = 0; i < 3; i++) {
-    EXPECT_EQ(
-        driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote)).code,
-        status::ok);
+    EXPECT_EQ(driver()
+                  .run(a, fabric_transfer(seams::fabric_op_kind::write, to_b, text, region.remote))
+                  .code,
+              status::ok);
     EXPECT_TRUE(memory == text);
-    EXPECT_EQ(driver().run(a, fabric_transfer(fabric_op_kind::read, to_b, got, region.remote)).code,
+    EXPECT_EQ(driver()
+                  .run(a, fabric_transfer(seams::fabric_op_kind::read, to_b, got, region.remote))
+                  .code,
               status::ok);
     EXPECT_TRUE(got == text);
     if (!a.endpoint->properties().has_atomics)
@@ -166,4 +171,4 @@ TEST_P(fabric_contract, progress_without_the_owner) {
   }
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -9,7 +9,7 @@
 #include "contract/fabric_contract_order.hpp"
 #include "contract/fabric_sim_subject.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 // retry_count_max is such that nothing is given up: the suite expects success of what it has not
@@ -30,13 +30,13 @@ fabric_case sim_case(const char *name, sim::fabric_faults faults,
           }};
 }
 
-constexpr sim::fabric_options best{.is_ordered = true, .progresses_alone = true};
+constexpr sim::fabric_options best{.is_ordered = true, .has_auto_progress = true};
 
 std::map<std::string, sim::fabric_faults> plants() {
   return {{"corrupt", {.corrupt_percent = 50}},
           {"duplicate", {.duplicate_percent = 5}},
           {"swap", {.delay_ns_max = 40'000, .swap_percent = 20}},
-          {"lost", {.lost_percent = 5}},
+          {"lost", {.loss_percent = 5}},
           {"overtake", {.delay_ns_max = 40'000, .overtake_percent = 20}},
           {"uncopied", {.uncopied_percent = 5}}};
 }
@@ -53,10 +53,10 @@ INSTANTIATE_TEST_SUITE_P(fabrics, fabric_contract, testing::ValuesIn(cases), cas
 INSTANTIATE_TEST_SUITE_P(fabrics, fabric_contract_atomics, testing::ValuesIn(cases), case_name);
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::contract
 
 int main(int argc, char **argv) {
-  using namespace tanada::port;
+  using namespace tanada::contract;
   if (argc >= 3 && strcmp(argv[1], "--plant") == 0)
     cases = {sim_case("planted", plants().at(argv[2]), best)};
   testing::InitGoogleTest(&argc, argv);

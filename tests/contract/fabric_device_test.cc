@@ -12,12 +12,12 @@
 namespace tanada::test {
 namespace {
 
-using namespace port;
+using namespace seams;
 
 constexpr size_t size = 9'000'001;
 
 struct device_buffer {
-  explicit device_buffer(port::gpu &of) : owner{of} {
+  explicit device_buffer(seams::gpu &of) : owner{of} {
     auto made = owner.allocate_device(size);
     EXPECT_TRUE(made.ok());
     addr = made.ok() ? static_cast<std::byte *>(made.value()) : nullptr;
@@ -37,7 +37,7 @@ struct device_buffer {
     return found;
   }
 
-  port::gpu &owner;
+  seams::gpu &owner;
   std::byte *addr;
 };
 
@@ -55,7 +55,7 @@ class fabric_device : public testing::TestWithParam<const char *> {
   std::string node() const {
     return provider() == "shm" ? "" : "127.0.0.1";
   }
-  std::unique_ptr<port::gpu> device_;
+  std::unique_ptr<seams::gpu> device_;
 };
 
 TEST_P(fabric_device, rma_from_and_to_device_memory) {

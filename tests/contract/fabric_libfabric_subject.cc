@@ -11,7 +11,7 @@
 
 #include <filesystem>
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 constexpr size_t victim_size = 1 << 20;
@@ -124,16 +124,16 @@ std::unique_ptr<fabric_victim> libfabric_subject::victim() {
 
 int libfabric_victim_main(const std::string &provider, const std::string &node,
                           const std::string &service) {
-  libfabric_options options;
+  backends::libfabric_options options;
   options.provider = provider;
   options.node = node;
   options.service = service;
   // The port may still be held by the life before.
-  std::unique_ptr<fabric_endpoint> endpoint;
+  std::unique_ptr<seams::fabric_endpoint> endpoint;
   for (int attempt = 0; attempt < 50 && !endpoint; attempt++) {
     if (attempt != 0)
       usleep(100'000);
-    auto opened = libfabric_endpoint_open(options);
+    auto opened = backends::libfabric_endpoint_open(options);
     if (opened.ok())
       endpoint = std::move(opened).value();
   }
@@ -148,8 +148,8 @@ int libfabric_victim_main(const std::string &provider, const std::string &node,
   if (write(1, &card, sizeof card) != ssize_t(sizeof card))
     return 1;
   for (;;) {
-    (void)endpoint->wait(deadline_after(monotonic_clock().now_ns(), 50'000'000));
-    fabric_completion done[4];
+    (void)endpoint->wait(seams::deadline_after(seams::monotonic_clock().now_ns(), 50'000'000));
+    seams::fabric_completion done[4];
     (void)endpoint->poll(done);
     pollfd ended{0, POLLIN, 0};
     if (::poll(&ended, 1, 0) == 1)
@@ -157,4 +157,4 @@ int libfabric_victim_main(const std::string &provider, const std::string &node,
   }
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

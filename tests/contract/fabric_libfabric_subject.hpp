@@ -5,7 +5,7 @@
 #include "backends/libfabric/libfabric_endpoint.hpp"
 #include "contract/fabric_subject.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 struct libfabric_place {
   std::string provider, node;  // as libfabric_options has them
@@ -15,14 +15,15 @@ struct libfabric_place {
 class libfabric_subject final : public fabric_subject {
  public:
   explicit libfabric_subject(libfabric_place place) : place_{std::move(place)} {}
-  result<std::unique_ptr<fabric_endpoint>> open(const fabric_subject_options &options) override {
-    libfabric_options own;
+  result<std::unique_ptr<seams::fabric_endpoint>> open(
+      const fabric_subject_options &options) override {
+    backends::libfabric_options own;
     own.provider = place_.provider;
     own.node = place_.node;
     own.depth = options.depth;
     own.cache = options.cache;
     own.cuda = options.cuda;
-    return libfabric_endpoint_open(own);
+    return backends::libfabric_endpoint_open(own);
   }
   std::unique_ptr<fabric_victim> victim() override;
   uint64_t patience_ns() const override {
@@ -41,4 +42,4 @@ class libfabric_subject final : public fabric_subject {
 int libfabric_victim_main(const std::string &provider, const std::string &node,
                           const std::string &service);
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -6,7 +6,7 @@
 #include "sim/clock.hpp"
 #include "sim/fabric.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 class fabric_sim_subject final : public fabric_subject {
  public:
@@ -15,7 +15,8 @@ class fabric_sim_subject final : public fabric_subject {
                               uint64_t seed = 1)
       : world_{seed}, fabric_{world_, faults}, options_{options} {}
 
-  result<std::unique_ptr<fabric_endpoint>> open(const fabric_subject_options &options) override {
+  result<std::unique_ptr<seams::fabric_endpoint>> open(
+      const fabric_subject_options &options) override {
     auto own = options_;
     own.depth = options.depth;
     own.cache = options.cache;
@@ -27,7 +28,7 @@ class fabric_sim_subject final : public fabric_subject {
     process_ = made.get();
     return made;
   }
-  clock &time() override {
+  seams::clock &time() override {
     return clock_;
   }
   void idle() override {
@@ -73,7 +74,7 @@ class fabric_sim_subject final : public fabric_subject {
       return true;
     }
     void serve() {
-      fabric_completion done[4];
+      seams::fabric_completion done[4];
       if (endpoint_ && !stopped_)
         (void)endpoint_->poll(done);
     }
@@ -81,8 +82,8 @@ class fabric_sim_subject final : public fabric_subject {
    private:
     fabric_sim_subject &owner_;
     std::vector<std::byte> memory_ = std::vector<std::byte>(1 << 20, std::byte{0x5a});
-    std::unique_ptr<fabric_endpoint> endpoint_;
-    fabric_remote remote_{};
+    std::unique_ptr<seams::fabric_endpoint> endpoint_;
+    seams::fabric_remote remote_{};
     bool stopped_ = false;
   };
 
@@ -94,4 +95,4 @@ class fabric_sim_subject final : public fabric_subject {
   uint32_t count_ = 0;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

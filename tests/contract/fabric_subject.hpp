@@ -16,24 +16,24 @@
 #include "seams/fabric/fabric.hpp"
 #include "seams/fabric/registration_cache.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
-inline void PrintTo(const fabric_completion &completion, std::ostream *out) {
+inline void PrintTo(const seams::fabric_completion &completion, std::ostream *out) {
   *out << "{op " << completion.op_id << ", code " << int(completion.code) << ", size "
        << completion.size << (completion.settled ? "}" : ", not settled}");
 }
 
 struct fabric_subject_options {
   uint32_t depth = 64;
-  registration_cache_limits cache{};
+  seams::registration_cache_limits cache{};
   bool cuda = false;  // memory of a GPU is wanted
 };
 
 // What a peer in another life of its own tells about itself: its address, and a region of 1 MiB of
 // bytes 0x5a that can be read and written.
 struct fabric_peer_card {
-  fabric_address address;
-  fabric_remote remote;
+  seams::fabric_address address;
+  seams::fabric_remote remote;
 };
 
 // A peer that can be killed. It serves its memory and sends each message back to whom its first 4
@@ -54,10 +54,11 @@ class fabric_victim {
 class fabric_subject {
  public:
   virtual ~fabric_subject() = default;
-  virtual result<std::unique_ptr<fabric_endpoint>> open(const fabric_subject_options &options) = 0;
+  virtual result<std::unique_ptr<seams::fabric_endpoint>> open(
+      const fabric_subject_options &options) = 0;
   virtual std::unique_ptr<fabric_victim> victim() = 0;
-  virtual clock &time() {
-    return monotonic_clock();
+  virtual seams::clock &time() {
+    return seams::monotonic_clock();
   }
   virtual void idle() {
     std::this_thread::sleep_for(std::chrono::microseconds{20});
@@ -96,8 +97,8 @@ inline std::vector<std::byte> fabric_pattern(size_t size, uint64_t seed) {
 
 // An endpoint of a test, and what it has reaped.
 struct fabric_node {
-  std::unique_ptr<fabric_endpoint> endpoint;
-  std::vector<fabric_completion> done;
+  std::unique_ptr<seams::fabric_endpoint> endpoint;
+  std::vector<seams::fabric_completion> done;
   uint64_t last_id = 0;
   bool polled = true;  // false: the owner is away
 };
@@ -114,13 +115,13 @@ class fabric_driver {
     added.endpoint = std::move(made).value();
     return added;
   }
-  static fabric_peer peer(fabric_node &of, const fabric_node &other) {
+  static seams::fabric_peer peer(fabric_node &of, const fabric_node &other) {
     auto added = of.endpoint->peer_add(other.endpoint->address().span());
     EXPECT_TRUE(added.ok());
     return added.value();
   }
-  fabric_region region(fabric_node &of, std::span<std::byte> memory,
-                       fabric_access access = {true, true}) {
+  seams::fabric_region region(fabric_node &of, std::span<std::byte> memory,
+                              seams::fabric_access access = {true, true}) {
     auto made =
         of.endpoint->region_register({.addr = memory.data(), .size = memory.size()}, access);
     EXPECT_TRUE(made.ok());
@@ -128,14 +129,14 @@ class fabric_driver {
   }
 
   uint64_t deadline(uint64_t timeout_ns) {
-    return deadline_after(subject_.time().now_ns(), timeout_ns);
+    return seams::deadline_after(subject_.time().now_ns(), timeout_ns);
   }
 
   void poll_all() {
     for (auto &each : nodes_) {
       if (!each->polled)
         continue;
-      std::array<fabric_completion, 16> done;
+      std::array<seams::fabric_completion, 16> done;
       size_t const count = each->endpoint->poll(done);
       each->done.insert(each->done.end(), done.begin(), done.begin() + count);
     }
@@ -155,7 +156,7 @@ class fabric_driver {
   }
 
   // Post with a patient deadline unless there is one; returns the operation's number.
-  uint64_t post(fabric_node &from, fabric_op op) {
+  uint64_t post(fabric_node &from, seams::fabric_op op) {
     op.op_id = ++from.last_id;
     if (op.deadline_ns == TND_NO_DEADLINE)
       op.deadline_ns = deadline(subject_.patience_ns());
@@ -168,8 +169,8 @@ class fabric_driver {
     return op.op_id;
   }
   // The completion of an operation: the first, or the one that settles.
-  fabric_completion wait(fabric_node &from, uint64_t op_id, bool settled = true) {
-    fabric_completion found{.code = status::bad_state};
+  seams::fabric_completion wait(fabric_node &from, uint64_t op_id, bool settled = true) {
+    seams::fabric_completion found{.code = status::bad_state};
     EXPECT_TRUE(until([&] {
       for (auto const &each : from.done) {
         if (each.op_id == op_id && (each.settled || !settled)) {
@@ -181,7 +182,7 @@ class fabric_driver {
     })) << "no completion";
     return found;
   }
-  fabric_completion run(fabric_node &from, const fabric_op &op) {
+  seams::fabric_completion run(fabric_node &from, const seams::fabric_op &op) {
     return wait(from, post(from, op));
   }
 
@@ -190,9 +191,9 @@ class fabric_driver {
   std::vector<std::unique_ptr<fabric_node>> nodes_;
 };
 
-inline fabric_op fabric_message(fabric_op_kind kind, fabric_peer peer,
-                                std::span<std::byte> memory) {
-  fabric_op op;
+inline seams::fabric_op fabric_message(seams::fabric_op_kind kind, seams::fabric_peer peer,
+                                       std::span<std::byte> memory) {
+  seams::fabric_op op;
   op.kind = kind;
   op.peer = peer;
   op.addr = memory.data();
@@ -200,8 +201,9 @@ inline fabric_op fabric_message(fabric_op_kind kind, fabric_peer peer,
   return op;
 }
 
-inline fabric_op fabric_transfer(fabric_op_kind kind, fabric_peer peer, std::span<std::byte> memory,
-                                 const fabric_remote &remote, uint64_t offset = 0) {
+inline seams::fabric_op fabric_transfer(seams::fabric_op_kind kind, seams::fabric_peer peer,
+                                        std::span<std::byte> memory,
+                                        const seams::fabric_remote &remote, uint64_t offset = 0) {
   auto op = fabric_message(kind, peer, memory);
   op.remote = remote;
   op.offset = offset;
@@ -209,11 +211,12 @@ inline fabric_op fabric_transfer(fabric_op_kind kind, fabric_peer peer, std::spa
 }
 
 // Of one element.
-inline fabric_op fabric_update(fabric_peer peer, const fabric_remote &remote, uint64_t offset,
-                               fabric_atomic atomic, uint64_t operand,
-                               fabric_element element = fabric_element::u64) {
-  fabric_op op;
-  op.kind = fabric_op_kind::atomic;
+inline seams::fabric_op fabric_update(seams::fabric_peer peer, const seams::fabric_remote &remote,
+                                      uint64_t offset, seams::fabric_atomic atomic,
+                                      uint64_t operand,
+                                      seams::fabric_element element = seams::fabric_element::u64) {
+  seams::fabric_op op;
+  op.kind = seams::fabric_op_kind::atomic;
   op.atomic = atomic;
   op.element = element;
   op.peer = peer;
@@ -223,19 +226,21 @@ inline fabric_op fabric_update(fabric_peer peer, const fabric_remote &remote, ui
   return op;
 }
 
-inline fabric_op fabric_fetch_add(fabric_peer peer, const fabric_remote &remote, uint64_t offset,
-                                  uint64_t operand) {
-  auto op = fabric_update(peer, remote, offset, fabric_atomic::add, operand);
-  op.wants_value = true;
+inline seams::fabric_op fabric_fetch_add(seams::fabric_peer peer,
+                                         const seams::fabric_remote &remote, uint64_t offset,
+                                         uint64_t operand) {
+  auto op = fabric_update(peer, remote, offset, seams::fabric_atomic::add, operand);
+  op.returns_value = true;
   return op;
 }
 
-inline fabric_op fabric_vector(fabric_peer peer, const fabric_remote &remote, uint64_t offset,
-                               fabric_element element, std::span<std::byte> source) {
-  auto op = fabric_update(peer, remote, offset, fabric_atomic::add, 0, element);
+inline seams::fabric_op fabric_vector(seams::fabric_peer peer, const seams::fabric_remote &remote,
+                                      uint64_t offset, seams::fabric_element element,
+                                      std::span<std::byte> source) {
+  auto op = fabric_update(peer, remote, offset, seams::fabric_atomic::add, 0, element);
   op.addr = source.data();
   op.size = source.size();
   return op;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -14,7 +14,7 @@
 #include "seams/clock/clock.hpp"
 #include "seams/gpu/gpu.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 template <class Subject>
 class gpu_contract : public testing::Test {
@@ -31,10 +31,10 @@ class gpu_contract : public testing::Test {
     return value(gpu_->allocate_host(size));
   }
   static uint64_t soon() {
-    return deadline_after(monotonic_clock().now_ns(), 20000000000);
+    return seams::deadline_after(seams::monotonic_clock().now_ns(), 20000000000);
   }
 
-  std::unique_ptr<gpu> gpu_;
+  std::unique_ptr<seams::gpu> gpu_;
 
  private:
   static void *value(result<void *> got) {
@@ -127,11 +127,11 @@ TYPED_TEST_P(gpu_contract, a_running_kernel_holds_up_neither_deadlines_nor_copie
   std::vector<uint8_t> bytes(4096, 9);
   launch_wait(words, words + 1);
   while (__atomic_load_n(words, __ATOMIC_ACQUIRE) == 0)
-    monotonic_clock().sleep_ns(100000);
-  uint64_t const start = monotonic_clock().now_ns();
+    seams::monotonic_clock().sleep_ns(100000);
+  uint64_t const start = seams::monotonic_clock().now_ns();
   EXPECT_EQ(this->gpu_->synchronize(start + 20000000), status::timed_out);
   EXPECT_FALSE(last_message().empty());
-  EXPECT_GE(monotonic_clock().now_ns(), start + 20000000);
+  EXPECT_GE(seams::monotonic_clock().now_ns(), start + 20000000);
   EXPECT_EQ(this->gpu_->synchronize(0), status::timed_out);
   EXPECT_EQ(this->gpu_->copy_to_device(addr, bytes.data(), 4096), status::ok);
   EXPECT_EQ(this->gpu_->fill_device(addr, 7, 2048), status::ok);
@@ -151,4 +151,4 @@ REGISTER_TYPED_TEST_SUITE_P(gpu_contract, says_what_it_is,
                             kernels_work_on_host_memory_at_the_same_address,
                             a_running_kernel_holds_up_neither_deadlines_nor_copies);
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -3,15 +3,15 @@
 #include "contract/gpu_contract_queue.hpp"
 #include "contract/gpu_contract_shared.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 struct host_subject {
   static constexpr bool is_cuda = false;
-  static result<std::unique_ptr<gpu>> open() {
-    return host_gpu_open();
+  static result<std::unique_ptr<seams::gpu>> open() {
+    return seams::host_gpu_open();
   }
-  static std::unique_ptr<gpu> open_peer() {
+  static std::unique_ptr<seams::gpu> open_peer() {
     return nullptr;
   }
 };
@@ -20,4 +20,4 @@ INSTANTIATE_TYPED_TEST_SUITE_P(host_executor, gpu_shared_contract, host_subject)
 INSTANTIATE_TYPED_TEST_SUITE_P(host_executor, gpu_queue_contract, host_subject);
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -15,7 +15,7 @@
 #include "seams/clock/clock.hpp"
 #include "seams/gpu/gpu.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 // Two blocks of device memory, the second by a mapping as another process's is, and another
 // device's where Subject::open_peer() gives one; and memory of this process.
@@ -52,17 +52,17 @@ class gpu_queue_contract : public testing::Test {
       close(blocks_[i].descriptor);
     }
   }
-  gpu &owner(int block) {
+  seams::gpu &owner(int block) {
     return block == 1 && peer_ ? *peer_ : *gpu_;
   }
 
-  std::unique_ptr<device_queue> open() {
+  std::unique_ptr<seams::device_queue> open() {
     auto opened = gpu_->queue_open(60'000'000'000);
     EXPECT_TRUE(opened.ok()) << last_message();
     return std::move(opened).value();
   }
   static uint64_t soon() {
-    return deadline_after(monotonic_clock().now_ns(), 20000000000);
+    return seams::deadline_after(seams::monotonic_clock().now_ns(), 20000000000);
   }
 
   std::byte *memory(kind of) {
@@ -106,9 +106,9 @@ class gpu_queue_contract : public testing::Test {
   void expect_moved(const char *call, kind to, kind from, size_t bytes, size_t target_offset,
                     size_t source_offset);
 
-  std::unique_ptr<gpu> gpu_, peer_;
-  std::unique_ptr<device_queue> queue_;
-  shared_block blocks_[2];
+  std::unique_ptr<seams::gpu> gpu_, peer_;
+  std::unique_ptr<seams::device_queue> queue_;
+  seams::shared_block blocks_[2];
   void *mapped_ = nullptr;
   std::vector<std::byte> host_;
 };
@@ -183,10 +183,10 @@ TYPED_TEST_P(gpu_queue_contract, moves_64_MiB) {
 
 TYPED_TEST_P(gpu_queue_contract, copies_rows_between_all_kinds_of_memory) {
   using fixture = gpu_queue_contract<TypeParam>;
-  constexpr row_shape shapes[] = {{8, 5, 24, 16},     {1, 100, 3, 2},        {4, 1000, 4, 8},
-                                  {24, 33, -32, 40},  {3, 7, 5, -9},         {100, 900, 100, 128},
-                                  {8, 20000, 16, 24}, {5000, 3, 6000, 5000}, {64, 3000, 65, 64},
-                                  {8, 1, 0, 0},       {0, 5, 8, 8},          {8, 0, 8, 8}};
+  constexpr seams::row_shape shapes[] = {
+      {8, 5, 24, 16},     {1, 100, 3, 2},       {4, 1000, 4, 8},    {24, 33, -32, 40},
+      {3, 7, 5, -9},      {100, 900, 100, 128}, {8, 20000, 16, 24}, {5000, 3, 6000, 5000},
+      {64, 3000, 65, 64}, {8, 1, 0, 0},         {0, 5, 8, 8},       {8, 0, 8, 8}};
   constexpr size_t span = 1 << 20, start = span / 4;
   for (int to = 0; to < fixture::kind_count; to++) {
     for (int from = 0; from < fixture::kind_count; from++) {
@@ -214,9 +214,9 @@ TYPED_TEST_P(gpu_queue_contract, copies_rows_between_all_kinds_of_memory) {
 
 TYPED_TEST_P(gpu_queue_contract, updates_words_and_tells_what_was_there) {
   using fixture = gpu_queue_contract<TypeParam>;
-  using enum fabric_atomic;
+  using enum seams::fabric_atomic;
   struct expectation {
-    fabric_atomic kind;
+    seams::fabric_atomic kind;
     uint64_t operand, compare, after;  // of a word that holds `before`
   };
   constexpr uint64_t before = 0xf0f0'0f0f'1234'5678;
@@ -238,7 +238,7 @@ TYPED_TEST_P(gpu_queue_contract, updates_words_and_tells_what_was_there) {
           SCOPED_TRACE(testing::Message() << "kind " << int(each.kind) << ", memory " << of
                                           << (is_short ? ", short" : ""));
           this->set(word, {0x78, 0x56, 0x34, 0x12, 0x0f, 0x0f, 0xf0, 0xf0});
-          auto const element = is_short ? fabric_element::u32 : fabric_element::u64;
+          auto const element = is_short ? seams::fabric_element::u32 : seams::fabric_element::u64;
           uint64_t there = 0;
           ASSERT_EQ(this->queue_->update(word, {each.kind, element, each.operand, each.compare},
                                          is_asked ? &there : nullptr),
@@ -267,11 +267,13 @@ TYPED_TEST_P(gpu_queue_contract, updates_a_word_together_with_kernels_and_other_
     updaters.emplace_back([&, i, queue = this->open()] {
       for (uint32_t k = 0; k < updates; k++) {
         uint64_t there = 0;
-        EXPECT_EQ(queue->update(word, {fabric_atomic::add, fabric_element::u64, 1, 0},
+        EXPECT_EQ(queue->update(word, {seams::fabric_atomic::add, seams::fabric_element::u64, 1, 0},
                                 k % 2 == 0 ? nullptr : &there),
                   status::ok);
-        EXPECT_EQ(queue->update(mine, {fabric_atomic::add, fabric_element::u64, i + 1, 0}, nullptr),
-                  status::ok);
+        EXPECT_EQ(
+            queue->update(mine, {seams::fabric_atomic::add, seams::fabric_element::u64, i + 1, 0},
+                          nullptr),
+            status::ok);
       }
       EXPECT_EQ(queue->wait(this->soon()), status::ok) << last_message();
     });
@@ -305,7 +307,8 @@ TYPED_TEST_P(gpu_queue_contract, order_holds_for_kernels) {
     status const code =
         i % 3 != 0
             ? this->queue_->put(flag, &i, sizeof i)
-            : this->queue_->update(flag, {fabric_atomic::swap, fabric_element::u64, i, 0}, nullptr);
+            : this->queue_->update(
+                  flag, {seams::fabric_atomic::swap, seams::fabric_element::u64, i, 0}, nullptr);
     ASSERT_EQ(code, status::ok) << last_message();
     ASSERT_EQ(this->queue_->order(), status::ok);
   }
@@ -340,7 +343,7 @@ TYPED_TEST_P(gpu_queue_contract, threads_share_a_queue) {
 }
 
 TYPED_TEST_P(gpu_queue_contract, many_queues_are_independent) {
-  std::vector<std::unique_ptr<device_queue>> queues;
+  std::vector<std::unique_ptr<seams::device_queue>> queues;
   for (uint64_t i = 0; i < 64; i++)
     queues.push_back(this->open());
   for (uint64_t round = 1; round <= 20; round++) {
@@ -373,16 +376,17 @@ TYPED_TEST_P(gpu_queue_contract, a_full_device_does_not_keep_operations_from_it)
       uint64_t const none = 0;
       ASSERT_EQ(this->gpu_->copy_to_device(word, &none, sizeof none), status::ok);
       if (way >= 4)
-        monotonic_clock().sleep_ns(5'000'000);
+        seams::monotonic_clock().sleep_ns(5'000'000);
     }
     launch_wait_for_value(this->all_of_it(), word, value, gave_up);
-    monotonic_clock().sleep_ns(20'000'000);
+    seams::monotonic_clock().sleep_ns(20'000'000);
     if (way == 0 || way == 3 || way == 4) {
       ASSERT_EQ(this->queue_->put(word, &value, sizeof value), status::ok) << last_message();
     }
     if (way == 1) {
       ASSERT_EQ(
-          this->queue_->update(word, {fabric_atomic::swap, fabric_element::u64, value, 0}, nullptr),
+          this->queue_->update(
+              word, {seams::fabric_atomic::swap, seams::fabric_element::u64, value, 0}, nullptr),
           status::ok);
     }
     if (way == 2) {
@@ -410,16 +414,16 @@ TYPED_TEST_P(gpu_queue_contract, wait_ends_at_its_deadline) {
   auto *const gave_up = static_cast<uint32_t *>(made.value());
   uint64_t *const word = this->words(this->own);
   launch_wait_for_value(this->all_of_it(), word, 1, gave_up);
-  monotonic_clock().sleep_ns(20'000'000);
+  seams::monotonic_clock().sleep_ns(20'000'000);
   // It may need the device, which is full.
-  ASSERT_EQ(
-      this->queue_->update(word + 1, {fabric_atomic::add, fabric_element::u64, 7, 0}, nullptr),
-      status::ok)
+  ASSERT_EQ(this->queue_->update(
+                word + 1, {seams::fabric_atomic::add, seams::fabric_element::u64, 7, 0}, nullptr),
+            status::ok)
       << last_message();
-  uint64_t const start = monotonic_clock().now_ns();
+  uint64_t const start = seams::monotonic_clock().now_ns();
   status const code = this->queue_->wait(start + 30'000'000);
   EXPECT_TRUE(code == status::ok || code == status::timed_out);
-  EXPECT_LE(monotonic_clock().now_ns() - start, 2'000'000'000u);
+  EXPECT_LE(seams::monotonic_clock().now_ns() - start, 2'000'000'000u);
   if (code != status::ok) {
     EXPECT_FALSE(last_message().empty());
   }
@@ -448,8 +452,8 @@ TYPED_TEST_P(gpu_queue_contract, works_again_after_pauses_of_any_length) {
     ASSERT_EQ(this->queue_->get(&back, this->words(this->own), sizeof back), status::ok)
         << last_message();
     ASSERT_EQ(back, i);
-    uint64_t const until = monotonic_clock().now_ns() + random() % 250'000;
-    while (monotonic_clock().now_ns() < until)
+    uint64_t const until = seams::monotonic_clock().now_ns() + random() % 250'000;
+    while (seams::monotonic_clock().now_ns() < until)
       continue;
   }
 }
@@ -463,4 +467,4 @@ REGISTER_TYPED_TEST_SUITE_P(gpu_queue_contract, moves_bytes_between_all_kinds_of
                             a_full_device_does_not_keep_operations_from_it,
                             wait_ends_at_its_deadline, works_again_after_pauses_of_any_length);
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -18,7 +18,7 @@
 #include "seams/clock/clock.hpp"
 #include "seams/gpu/gpu.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 template <class Subject>
 class gpu_shared_contract : public testing::Test {
@@ -32,12 +32,12 @@ class gpu_shared_contract : public testing::Test {
     ASSERT_TRUE(opened.ok()) << last_message();
     gpu_ = std::move(opened).value();
   }
-  shared_block allocate() {
+  seams::shared_block allocate() {
     auto made = gpu_->allocate_shared(size);
     EXPECT_TRUE(made.ok()) << last_message();
-    return made.ok() ? made.value() : shared_block{};
+    return made.ok() ? made.value() : seams::shared_block{};
   }
-  void release(const shared_block &block) {
+  void release(const seams::shared_block &block) {
     gpu_->free_shared(block.addr, block.size);
     close(block.descriptor);
   }
@@ -50,7 +50,7 @@ class gpu_shared_contract : public testing::Test {
     return static_cast<uint8_t *>(addr) + offset;
   }
 
-  std::unique_ptr<gpu> gpu_;
+  std::unique_ptr<seams::gpu> gpu_;
 };
 TYPED_TEST_SUITE_P(gpu_shared_contract);
 
@@ -114,12 +114,13 @@ TYPED_TEST_P(gpu_shared_contract, says_how_a_fabric_reaches_it) {
   auto const view = this->gpu_->fabric_view(this->at(block.addr, 64), 4096);
   ASSERT_TRUE(view.ok()) << last_message();
   auto const memory = result{view}.value();
-  EXPECT_EQ(memory.kind, TypeParam::is_cuda ? fabric_memory_kind::cuda : fabric_memory_kind::host);
+  EXPECT_EQ(memory.kind,
+            TypeParam::is_cuda ? seams::fabric_memory_kind::cuda : seams::fabric_memory_kind::host);
   EXPECT_EQ(memory.size, 4096u);
   if (!TypeParam::is_cuda) {
     std::memset(memory.addr, 0x5A, memory.size);
   }
-  EXPECT_EQ(this->gpu_->fabric_settle(), status::ok) << last_message();
+  EXPECT_EQ(this->gpu_->flush_fabric_writes(), status::ok) << last_message();
   uint8_t seen = 0;
   EXPECT_EQ(this->gpu_->copy_to_host(&seen, this->at(block.addr, 64 + 4095), 1), status::ok);
   if (!TypeParam::is_cuda) {
@@ -170,7 +171,8 @@ TYPED_TEST_P(gpu_shared_contract, another_process_reaches_it_part_two) {
   ASSERT_EQ(queue.put(mapped.value(), bytes.data(), bytes.size()), status::ok) << last_message();
   ASSERT_EQ(queue.put(this->at(mapped.value(), mapped_size - 1), bytes.data(), 1), status::ok)
       << last_message();
-  ASSERT_EQ(queue.wait(deadline_after(monotonic_clock().now_ns(), 20000000000)), status::ok)
+  ASSERT_EQ(queue.wait(seams::deadline_after(seams::monotonic_clock().now_ns(), 20000000000)),
+            status::ok)
       << last_message();
   this->gpu_->unmap_shared(mapped.value(), mapped_size);
 }
@@ -211,4 +213,4 @@ REGISTER_TYPED_TEST_SUITE_P(gpu_shared_contract, a_block_is_aligned_rounded_up_a
                             refuses_to_map_what_is_no_such_memory,
                             another_process_reaches_it_part_two, another_process_reaches_it);
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

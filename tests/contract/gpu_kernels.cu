@@ -3,7 +3,7 @@
 #include <tanada/device/detail/simt/launch.hpp>
 #include <tanada/device/detail/simt/thread.hpp>
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 TND_KERNEL void arithmetic(uint64_t *values, u64 count) {
@@ -89,4 +89,4 @@ void launch_fault() {
   simt::launch(1, 1, fault, reinterpret_cast<u32 *>(64));
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

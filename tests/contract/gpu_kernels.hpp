@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace tanada::port {
+namespace tanada::contract {
 
 // values[i] = 3 * values[i] + i
 void launch_arithmetic(uint64_t *values, uint64_t count);
@@ -32,4 +32,4 @@ void launch_read_behind_flag(const uint64_t *flag, const uint64_t *data, uint32_
 // Stores into memory that nobody has. CUDA only.
 void launch_fault();
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -11,7 +11,7 @@
 #include <csignal>
 #include <string>
 
-namespace tanada::port {
+namespace tanada::contract {
 
 /// A tmpfs that a child process mounts in a user namespace of its own and keeps until the
 /// destructor. Others reach it through that process's root folder. Construct it before there are
@@ -71,4 +71,4 @@ class small_file_system {
   std::string folder_;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -8,7 +8,7 @@
 
 #include "contract/store_subject.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 class store_contract : public testing::TestWithParam<store_case> {
  protected:
@@ -52,9 +52,9 @@ class store_contract : public testing::TestWithParam<store_case> {
 
 TEST_P(store_contract, names_are_synced) {
   fill("a", "hello");
-  EXPECT_EQ(driver().on_name(store_op_kind::sync_names, url("a")).code, status::ok);
-  EXPECT_EQ(driver().on_name(store_op_kind::unlink, url("a")).code, status::ok);
-  EXPECT_EQ(driver().on_name(store_op_kind::sync_names, url("a")).code, status::ok);
+  EXPECT_EQ(driver().on_name(seams::store_op_kind::sync_names, url("a")).code, status::ok);
+  EXPECT_EQ(driver().on_name(seams::store_op_kind::unlink, url("a")).code, status::ok);
+  EXPECT_EQ(driver().on_name(seams::store_op_kind::sync_names, url("a")).code, status::ok);
 }
 
 TEST_P(store_contract, writes_and_reads_back) {
@@ -89,12 +89,12 @@ TEST_P(store_contract, open_flags) {
 }
 
 TEST_P(store_contract, malformed_operations_are_refused_at_post) {
-  auto const refused = [&](store_op op) {
+  auto const refused = [&](seams::store_op op) {
     EXPECT_EQ(driver().queue->post(std::move(op)), status::invalid);
     EXPECT_EQ(driver().queue->pending_count(), 0u);
   };
-  store_op open;
-  open.kind = store_op_kind::open;
+  seams::store_op open;
+  open.kind = seams::store_op_kind::open;
   open.url = url("a");
   refused(open);  // neither read nor write
   open.open_flags = {.read = true, .create = true};
@@ -108,7 +108,7 @@ TEST_P(store_contract, malformed_operations_are_refused_at_post) {
   refused(open);
   open.url = url(std::string{"a\0b", 3});
   refused(open);
-  store_op read;
+  seams::store_op read;
   read.file = 1;
   read.buffers = {{nullptr, 10}};
   refused(read);
@@ -116,25 +116,25 @@ TEST_P(store_contract, malformed_operations_are_refused_at_post) {
   read.buffers = {{&one, 1}};
   read.offset = ~uint64_t{0};
   refused(read);
-  store_op truncate;
-  truncate.kind = store_op_kind::truncate;
+  seams::store_op truncate;
+  truncate.kind = seams::store_op_kind::truncate;
   truncate.size = ~uint64_t{0};
   refused(truncate);
 }
 
 TEST_P(store_contract, handles_are_checked) {
-  for (auto const kind :
-       {store_op_kind::close, store_op_kind::stat, store_op_kind::truncate, store_op_kind::sync}) {
-    EXPECT_EQ(driver().on_file(kind, no_store_file).code, status::bad_file);
+  for (auto const kind : {seams::store_op_kind::close, seams::store_op_kind::stat,
+                          seams::store_op_kind::truncate, seams::store_op_kind::sync}) {
+    EXPECT_EQ(driver().on_file(kind, seams::no_store_file).code, status::bad_file);
     EXPECT_EQ(driver().on_file(kind, 987654).code, status::bad_file);
   }
-  EXPECT_EQ(driver().read(no_store_file, 0, 1, status::bad_file), "");
-  EXPECT_EQ(driver().write(no_store_file, 0, "x").code, status::bad_file);
+  EXPECT_EQ(driver().read(seams::no_store_file, 0, 1, status::bad_file), "");
+  EXPECT_EQ(driver().write(seams::no_store_file, 0, "x").code, status::bad_file);
   fill("a", "12345");
   auto const file = driver().must_open(url("a"), store_read_only);
   EXPECT_EQ(driver().write(file, 0, "x").code, status::bad_file);
-  EXPECT_EQ(driver().on_file(store_op_kind::truncate, file, 1).code, status::bad_file);
-  EXPECT_EQ(driver().on_file(store_op_kind::sync, file).code, status::ok);
+  EXPECT_EQ(driver().on_file(seams::store_op_kind::truncate, file, 1).code, status::bad_file);
+  EXPECT_EQ(driver().on_file(seams::store_op_kind::sync, file).code, status::ok);
   EXPECT_EQ(driver().close(file).code, status::ok);
   EXPECT_EQ(driver().close(file).code, status::bad_file);
   EXPECT_EQ(driver().read(file, 0, 1, status::bad_file), "");
@@ -154,19 +154,19 @@ TEST_P(store_contract, reads_are_short_at_the_end_only) {
 TEST_P(store_contract, scatters_and_gathers) {
   auto text = store_pattern(10'000, 1);
   auto const file = driver().must_open(url("a"), store_make);
-  std::vector<store_buffer> pieces;
+  std::vector<seams::store_buffer> pieces;
   auto *at = reinterpret_cast<std::byte *>(text.data());
   for (size_t size : {1u, 0u, 4096u, 3u, 5900u}) {
     pieces.push_back({at, size});
     at += size;
   }
-  auto const written = driver().transfer(store_op_kind::write, file, 5, pieces);
+  auto const written = driver().transfer(seams::store_op_kind::write, file, 5, pieces);
   EXPECT_EQ(written.code, status::ok);
   EXPECT_EQ(written.size, 10'000u);
   std::string back(12'000, '?');
   at = reinterpret_cast<std::byte *>(back.data());
   auto const read =
-      driver().transfer(store_op_kind::read, file, 0,
+      driver().transfer(seams::store_op_kind::read, file, 0,
                         {{at, 2}, {at + 2, 3}, {at + 5, 7000}, {at + 7005, 0}, {at + 7005, 4995}});
   EXPECT_EQ(read.code, status::ok);
   EXPECT_EQ(read.size, 10'005u);
@@ -178,14 +178,14 @@ TEST_P(store_contract, scatters_and_gathers) {
 
 TEST_P(store_contract, thousands_of_buffers_in_one_operation) {
   auto text = store_pattern(3000 * 7, 2);
-  std::vector<store_buffer> pieces;
+  std::vector<seams::store_buffer> pieces;
   for (size_t i = 0; i < 3000; i++)
     pieces.push_back({reinterpret_cast<std::byte *>(text.data()) + i * 7, 7});
   auto const file = driver().must_open(url("a"), store_make);
-  EXPECT_EQ(driver().transfer(store_op_kind::write, file, 0, pieces).size, text.size());
+  EXPECT_EQ(driver().transfer(seams::store_op_kind::write, file, 0, pieces).size, text.size());
   auto const expected = text;
   std::fill(text.begin(), text.end(), '?');
-  EXPECT_EQ(driver().transfer(store_op_kind::read, file, 0, pieces).size, text.size());
+  EXPECT_EQ(driver().transfer(seams::store_op_kind::read, file, 0, pieces).size, text.size());
   EXPECT_EQ(text, expected);
   EXPECT_EQ(driver().close(file).code, status::ok);
 }
@@ -199,13 +199,13 @@ TEST_P(store_contract, big_aligned_transfers) {
   std::unique_ptr<std::byte, void (*)(void *)> const memory{
       static_cast<std::byte *>(std::aligned_alloc(4096, size + 4096)), std::free};
   auto const read =
-      driver().transfer(store_op_kind::read, opened.file, 0,
+      driver().transfer(seams::store_op_kind::read, opened.file, 0,
                         {{memory.get(), size / 2}, {memory.get() + size / 2, size / 2 + 4096}});
   EXPECT_EQ(read.code, status::ok);
   ASSERT_EQ(read.size, size + 1000);
   EXPECT_EQ(std::memcmp(memory.get(), text.data(), size + 1000), 0);
-  auto const later =
-      driver().transfer(store_op_kind::read, opened.file, 1 << 20, {{memory.get(), 2 << 20}});
+  auto const later = driver().transfer(seams::store_op_kind::read, opened.file, 1 << 20,
+                                       {{memory.get(), 2 << 20}});
   EXPECT_EQ(later.size, size_t{2} << 20);
   EXPECT_EQ(std::memcmp(memory.get(), text.data() + (1 << 20), 2 << 20), 0);
   EXPECT_EQ(driver().close(opened.file).code, status::ok);
@@ -222,12 +222,12 @@ TEST_P(store_contract, holes_read_as_zeros) {
 TEST_P(store_contract, truncate_cuts_and_extends_with_zeros) {
   auto const file = driver().must_open(url("a"), store_make);
   EXPECT_EQ(driver().write(file, 0, std::string(300'000, 'x')).code, status::ok);
-  EXPECT_EQ(driver().on_file(store_op_kind::truncate, file, 10).code, status::ok);
+  EXPECT_EQ(driver().on_file(seams::store_op_kind::truncate, file, 10).code, status::ok);
   EXPECT_EQ(driver().stat(file).size, 10u);
-  EXPECT_EQ(driver().on_file(store_op_kind::truncate, file, 290'000).code, status::ok);
+  EXPECT_EQ(driver().on_file(seams::store_op_kind::truncate, file, 290'000).code, status::ok);
   EXPECT_EQ(driver().stat(file).size, 290'000u);
   EXPECT_EQ(driver().read(file, 0, 400'000), std::string(10, 'x') + std::string(289'990, '\0'));
-  EXPECT_EQ(driver().on_file(store_op_kind::truncate, file, 0).code, status::ok);
+  EXPECT_EQ(driver().on_file(seams::store_op_kind::truncate, file, 0).code, status::ok);
   EXPECT_EQ(driver().read(file, 0, 10), "");
   EXPECT_EQ(driver().close(file).code, status::ok);
   EXPECT_EQ(contents("a"), "");
@@ -236,7 +236,7 @@ TEST_P(store_contract, truncate_cuts_and_extends_with_zeros) {
 TEST_P(store_contract, sync_and_close_publish) {
   auto const file = driver().must_open(url("a"), store_make);
   EXPECT_EQ(driver().write(file, 0, "published").code, status::ok);
-  EXPECT_EQ(driver().on_file(store_op_kind::sync, file).code, status::ok);
+  EXPECT_EQ(driver().on_file(seams::store_op_kind::sync, file).code, status::ok);
   EXPECT_EQ(driver().close(file).code, status::ok);
   auto const opened = driver().open(url("a"), store_read_only);
   EXPECT_EQ(opened.stat.size, 9u);
@@ -246,8 +246,8 @@ TEST_P(store_contract, sync_and_close_publish) {
 TEST_P(store_contract, unlink_removes_the_name_and_not_the_open_file) {
   fill("a", "still here");
   auto const file = driver().must_open(url("a"), store_read_only);
-  EXPECT_EQ(driver().on_name(store_op_kind::unlink, url("a")).code, status::ok);
-  EXPECT_EQ(driver().on_name(store_op_kind::unlink, url("a")).code, status::no_entry);
+  EXPECT_EQ(driver().on_name(seams::store_op_kind::unlink, url("a")).code, status::ok);
+  EXPECT_EQ(driver().on_name(seams::store_op_kind::unlink, url("a")).code, status::no_entry);
   EXPECT_EQ(driver().open(url("a"), store_read_only).code, status::no_entry);
   EXPECT_EQ(driver().read(file, 0, 100), "still here");
   EXPECT_EQ(driver().close(file).code, status::ok);
@@ -260,7 +260,7 @@ TEST_P(store_contract, versions_tell_every_change) {
     for (;;) {
       auto const opened = driver().open(url("a"), store_read_only);
       EXPECT_EQ(driver().close(opened.file).code, status::ok);
-      if (opened.stat.version_settled)
+      if (opened.stat.is_version_stable)
         return opened.stat.version;
       if (std::chrono::steady_clock::now() > limit) {
         ADD_FAILURE() << "the version does not settle";
@@ -278,26 +278,26 @@ TEST_P(store_contract, versions_tell_every_change) {
   EXPECT_EQ(driver().close(file).code, status::ok);
   EXPECT_TRUE(seen.insert(settle()).second);
   file = driver().must_open(url("a"), store_update);
-  EXPECT_EQ(driver().on_file(store_op_kind::truncate, file, 2).code, status::ok);
+  EXPECT_EQ(driver().on_file(seams::store_op_kind::truncate, file, 2).code, status::ok);
   EXPECT_EQ(driver().close(file).code, status::ok);
   EXPECT_TRUE(seen.insert(settle()).second);
-  EXPECT_EQ(driver().on_name(store_op_kind::unlink, url("a")).code, status::ok);
+  EXPECT_EQ(driver().on_name(seams::store_op_kind::unlink, url("a")).code, status::ok);
   fill("a", "tw");  // created again with the same bytes
   EXPECT_TRUE(seen.insert(settle()).second);
 }
 
 TEST_P(store_contract, lists_names_one_level_deep) {
-  EXPECT_TRUE(driver().on_name(store_op_kind::list, url("")).names.empty());
+  EXPECT_TRUE(driver().on_name(seams::store_op_kind::list, url("")).names.empty());
   for (auto const *name : {"list_b", "list_a", "other"})
     fill(name, "x");
-  auto const all = driver().on_name(store_op_kind::list, url(""));
+  auto const all = driver().on_name(seams::store_op_kind::list, url(""));
   EXPECT_EQ(all.code, status::ok);
   EXPECT_EQ(all.names, (std::vector<std::string>{url("list_a"), url("list_b"), url("other")}));
-  auto const some = driver().on_name(store_op_kind::list, url("list_"));
+  auto const some = driver().on_name(seams::store_op_kind::list, url("list_"));
   EXPECT_EQ(some.names, (std::vector<std::string>{url("list_a"), url("list_b")}));
-  auto const none = driver().on_name(store_op_kind::list, url("nothing/below"));
+  auto const none = driver().on_name(seams::store_op_kind::list, url("nothing/below"));
   EXPECT_EQ(none.code, status::ok);
   EXPECT_TRUE(none.names.empty());
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

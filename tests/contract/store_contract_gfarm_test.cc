@@ -3,7 +3,7 @@
 #include "contract/store_contract_queues.hpp"
 #include "contract/store_gfarm_subject.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 store_case gfarm_case() {
@@ -38,9 +38,9 @@ TEST(store_gfarm, a_directory_is_no_file) {
   gfarm_subject subject;
   store_driver driver{subject};
   EXPECT_EQ(driver.open("gfarm:///demo", store_read_only).code, status::is_directory);
-  EXPECT_EQ(driver.on_name(store_op_kind::list, "gfarm:///de").names,
+  EXPECT_EQ(driver.on_name(seams::store_op_kind::list, "gfarm:///de").names,
             std::vector<std::string>{"gfarm:///demo/"});
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -8,7 +8,7 @@
 #include "contract/store_gluster_subject.hpp"
 #include "seams/clock/clock.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 store_case gluster_case() {
@@ -79,8 +79,8 @@ TEST(store_gluster, reads_end_while_a_brick_is_stopped_and_work_when_it_goes_on)
     ASSERT_EQ(kill(pid, SIGSTOP), 0);
   // Within the driver's limit; what the client has cached it may still give.
   std::string seen(text.size(), 0);
-  auto const read = [&](store_file from) {
-    return driver.transfer(store_op_kind::read, from, 0,
+  auto const read = [&](seams::store_file from) {
+    return driver.transfer(seams::store_op_kind::read, from, 0,
                            {{reinterpret_cast<std::byte *>(seen.data()), seen.size()}});
   };
   auto const held = read(again);
@@ -93,7 +93,7 @@ TEST(store_gluster, reads_end_while_a_brick_is_stopped_and_work_when_it_goes_on)
   // The client tries every 3 s to connect again, and asks glusterd for the brick's port first.
   status last = status::ok;
   for (int i = 0; i < 400 && seen != text; i++) {
-    monotonic_clock().sleep_ns(100'000'000);
+    seams::monotonic_clock().sleep_ns(100'000'000);
     auto const opened = driver.open(subject.url("stopped"), store_read_only);
     last = opened.code;
     if (last != status::ok)
@@ -107,4 +107,4 @@ TEST(store_gluster, reads_end_while_a_brick_is_stopped_and_work_when_it_goes_on)
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::contract

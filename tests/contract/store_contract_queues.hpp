@@ -10,7 +10,7 @@
 
 #include "contract/store_contract.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 TEST_P(store_contract, a_full_queue_says_again_and_recovers) {
   fill("a", "0123456789");
@@ -19,10 +19,10 @@ TEST_P(store_contract, a_full_queue_says_again_and_recovers) {
   ASSERT_TRUE(made.ok());
   auto const queue = std::move(made).value();
   char bytes[4];
-  store_completion done[8];
+  seams::store_completion done[8];
   for (int round = 0; round < 3; round++) {
     for (uint64_t i = 0; i < 6; i++) {
-      store_op op;
+      seams::store_op op;
       op.op_id = i;
       op.file = file;
       op.offset = i;
@@ -54,9 +54,10 @@ TEST_P(store_contract, a_full_queue_says_again_and_recovers) {
 TEST_P(store_contract, a_deadline_in_the_past_is_timed_out) {
   fill("a", "0123456789");
   auto const file = driver().must_open(url("a"), store_update);
-  for (auto const kind : {store_op_kind::read, store_op_kind::write, store_op_kind::sync}) {
+  for (auto const kind :
+       {seams::store_op_kind::read, seams::store_op_kind::write, seams::store_op_kind::sync}) {
     char byte = '!';
-    store_op op;
+    seams::store_op op;
     op.kind = kind;
     op.file = file;
     op.deadline_ns = 1;
@@ -72,9 +73,9 @@ TEST_P(store_contract, a_far_deadline_changes_nothing) {
   fill("a", "0123456789");
   auto const file = driver().must_open(url("a"), store_read_only);
   char byte = '!';
-  store_op op;
+  seams::store_op op;
   op.file = file;
-  op.deadline_ns = deadline_after(subject_->time().now_ns(), 20'000'000'000);
+  op.deadline_ns = seams::deadline_after(subject_->time().now_ns(), 20'000'000'000);
   op.buffers = {{reinterpret_cast<std::byte *>(&byte), 1}};
   EXPECT_EQ(driver().run(op).code, status::ok);
   EXPECT_EQ(byte, '0');
@@ -87,10 +88,10 @@ class store_contract_worker {
  public:
   static constexpr uint32_t block_size = 3000, blocks = 24;
 
-  store_contract_worker(store_subject &subject, store_file file, uint32_t rank)
+  store_contract_worker(store_subject &subject, seams::store_file file, uint32_t rank)
       : subject_{subject}, file_{file}, rank_{rank}, driver_{subject, 8} {}
 
-  void work(store_op_kind kind) {
+  void work(seams::store_op_kind kind) {
     std::vector<std::string> texts(blocks);
     std::vector<uint32_t> completed(blocks);
     uint32_t posted = 0, reaped = 0;
@@ -98,7 +99,7 @@ class store_contract_worker {
     while (reaped < blocks && std::chrono::steady_clock::now() < limit) {
       while (posted < blocks && post(kind, posted, texts[posted]))
         posted++;
-      store_completion done[3];
+      seams::store_completion done[3];
       size_t const count = driver_.queue->poll(done);
       for (size_t i = 0; i < count; i++) {
         EXPECT_EQ(done[i].code, status::ok);
@@ -115,10 +116,10 @@ class store_contract_worker {
   }
 
  private:
-  bool post(store_op_kind kind, uint32_t index, std::string &text) {
-    text = kind == store_op_kind::write ? store_pattern(block_size, rank_ * 1000 + index)
-                                        : std::string(block_size, '?');
-    store_op op;
+  bool post(seams::store_op_kind kind, uint32_t index, std::string &text) {
+    text = kind == seams::store_op_kind::write ? store_pattern(block_size, rank_ * 1000 + index)
+                                               : std::string(block_size, '?');
+    seams::store_op op;
     op.kind = kind;
     op.op_id = index;
     op.file = file_;
@@ -130,14 +131,14 @@ class store_contract_worker {
   }
 
   store_subject &subject_;
-  store_file file_;
+  seams::store_file file_;
   uint32_t rank_;
   store_driver driver_;
 };
 
 TEST_P(store_contract, several_queues_and_threads_share_a_file) {
   auto const file = driver().must_open(url("a"), store_make);
-  for (auto const kind : {store_op_kind::write, store_op_kind::read}) {
+  for (auto const kind : {seams::store_op_kind::write, seams::store_op_kind::read}) {
     std::vector<std::thread> threads;
     for (uint32_t rank = 0; rank < 4; rank++) {
       auto const turn = [&, rank] {
@@ -162,7 +163,7 @@ TEST_P(store_contract, a_queue_may_go_with_reaped_and_unreaped_operations) {
   ASSERT_TRUE(made.ok());
   auto queue = std::move(made).value();
   for (size_t i = 0; i < bytes.size(); i++) {
-    store_op op;
+    seams::store_op op;
     op.file = file;
     op.buffers = {{reinterpret_cast<std::byte *>(&bytes[i]), 1}};
     EXPECT_EQ(queue->post(op), status::ok);
@@ -171,4 +172,4 @@ TEST_P(store_contract, a_queue_may_go_with_reaped_and_unreaped_operations) {
   EXPECT_EQ(driver().close(file).code, status::ok);
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -9,7 +9,7 @@
 #include "backends/mem/mem_store.hpp"
 #include "contract/store_sim_subject.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 class file_subject final : public store_subject {
@@ -20,7 +20,7 @@ class file_subject final : public store_subject {
     folder_ = mkdtemp(pattern.data());
     setenv("TND_IO_URING", ring, 1);
     setenv("TND_FILE_DIRECT", direct, 1);
-    auto opened = file_store_open();
+    auto opened = backends::file_store_open();
     unsetenv("TND_IO_URING");
     unsetenv("TND_FILE_DIRECT");
     EXPECT_TRUE(opened.ok());
@@ -30,7 +30,7 @@ class file_subject final : public store_subject {
     store_.reset();
     std::filesystem::remove_all(folder_);
   }
-  port::store &store() override {
+  seams::store &store() override {
     return *store_;
   }
   std::string url(const std::string &name) override {
@@ -39,19 +39,19 @@ class file_subject final : public store_subject {
 
  private:
   std::string folder_;
-  std::unique_ptr<port::store> store_;
+  std::unique_ptr<seams::store> store_;
 };
 
 class mem_subject final : public store_subject {
  public:
   mem_subject() {
-    auto opened = mem_store_open();
+    auto opened = backends::mem_store_open();
     EXPECT_TRUE(opened.ok());
     store_ = std::move(opened).value();
     static std::atomic<uint32_t> count{0};
     prefix_ = "mem://contract" + std::to_string(count++) + "/";
   }
-  port::store &store() override {
+  seams::store &store() override {
     return *store_;
   }
   std::string url(const std::string &name) override {
@@ -59,7 +59,7 @@ class mem_subject final : public store_subject {
   }
 
  private:
-  std::unique_ptr<port::store> store_;
+  std::unique_ptr<seams::store> store_;
   std::string prefix_;
 };
 
@@ -84,4 +84,4 @@ INSTANTIATE_TEST_SUITE_P(
     case_name);
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::contract

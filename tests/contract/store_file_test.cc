@@ -17,7 +17,7 @@
 #include "contract/store_subject.hpp"
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 class file_place final : public store_subject {
@@ -26,7 +26,7 @@ class file_place final : public store_subject {
     std::string pattern = (std::filesystem::temp_directory_path() / "tanada-file-XXXXXX").string();
     folder = mkdtemp(pattern.data());
     setenv("TND_IO_URING", ring, 1);
-    auto opened = file_store_open();
+    auto opened = backends::file_store_open();
     unsetenv("TND_IO_URING");
     EXPECT_TRUE(opened.ok());
     store_ = std::move(opened).value();
@@ -35,7 +35,7 @@ class file_place final : public store_subject {
     store_.reset();
     std::filesystem::remove_all(folder);
   }
-  port::store &store() override {
+  seams::store &store() override {
     return *store_;
   }
   std::string url(const std::string &name) override {
@@ -45,7 +45,7 @@ class file_place final : public store_subject {
   std::string folder;
 
  private:
-  std::unique_ptr<port::store> store_;
+  std::unique_ptr<seams::store> store_;
 };
 
 class store_file_faults : public testing::TestWithParam<const char *> {
@@ -80,14 +80,15 @@ TEST_P(store_file_without_room, a_full_file_system_is_no_space) {
 }
 
 TEST_P(store_file_faults, names_in_no_folder_are_not_synced) {
-  EXPECT_EQ(driver_.on_name(store_op_kind::sync_names, place_.url("none/a")).code,
+  EXPECT_EQ(driver_.on_name(seams::store_op_kind::sync_names, place_.url("none/a")).code,
             status::no_entry);
 }
 
 TEST_P(store_file_faults, names_that_are_no_files) {
   EXPECT_EQ(driver_.open(place_.folder, store_read_only).code, status::is_directory);
   EXPECT_EQ(driver_.open(place_.folder, store_update).code, status::is_directory);
-  EXPECT_EQ(driver_.on_name(store_op_kind::unlink, place_.folder).code, status::is_directory);
+  EXPECT_EQ(driver_.on_name(seams::store_op_kind::unlink, place_.folder).code,
+            status::is_directory);
   EXPECT_EQ(driver_.open(place_.url("no/a"), store_make).code, status::no_entry);
   EXPECT_EQ(driver_.open(place_.url(std::string(300, 'n')), store_make).code,
             status::name_too_long);
@@ -101,9 +102,9 @@ TEST_P(store_file_faults, paths_and_urls_name_the_same_files) {
   EXPECT_EQ(driver_.read(file, 0, 10), "text");
   EXPECT_EQ(driver_.close(file).code, status::ok);
   EXPECT_EQ(
-      driver_.on_name(store_op_kind::list, "file://" + place_.url("")).names,
+      driver_.on_name(seams::store_op_kind::list, "file://" + place_.url("")).names,
       (std::vector<std::string>{"file://" + place_.url("a"), "file://" + place_.url("folder/")}));
-  EXPECT_EQ(driver_.on_name(store_op_kind::list, place_.url("f")).names,
+  EXPECT_EQ(driver_.on_name(seams::store_op_kind::list, place_.url("f")).names,
             std::vector<std::string>{place_.url("folder/")});
 }
 
@@ -120,15 +121,16 @@ TEST_P(store_file_faults, an_ordinary_user_may_write_what_it_may_not_read) {
   chmod(place_.url("a").c_str(), 0222);
   bool const root = geteuid() == 0;
   ASSERT_TRUE(!root || seteuid(65534) == 0);
-  auto other = file_store_open();  // its workers are started by this thread, and as this user
+  auto other =
+      backends::file_store_open();  // its workers are started by this thread, and as this user
   ASSERT_TRUE(other.ok());
   auto const queue = std::move(other.value()->queue_create(4)).value();
-  store_op op;
-  op.kind = store_op_kind::open;
+  seams::store_op op;
+  op.kind = seams::store_op_kind::open;
   op.url = place_.url("a");
   op.open_flags = {.write = true};
   EXPECT_EQ(queue->post(op), status::ok);
-  store_completion done[1];
+  seams::store_completion done[1];
   while (queue->poll(done) == 0)
     place_.idle();
   ASSERT_TRUE(!root || seteuid(0) == 0);
@@ -140,12 +142,12 @@ TEST_P(store_file_faults, what_a_thread_left_in_flight_completes) {
   std::ofstream{place_.url("a"), std::ios::binary} << text;
   auto const file = driver_.must_open(place_.url("a"), store_read_only);
   std::string back(text.size(), '?');
-  store_op op;
+  seams::store_op op;
   op.file = file;
   op.buffers = {{reinterpret_cast<std::byte *>(back.data()), back.size()}};
   std::thread{[&] {
     EXPECT_EQ(driver_.queue->post(op), status::ok);
-    store_completion none[1];
+    seams::store_completion none[1];
     EXPECT_EQ(driver_.queue->poll(std::span{none, 0}), 0u);  // sends it
   }}.join();
   auto const done = driver_.wait();
@@ -179,11 +181,12 @@ TEST_P(store_file_faults, direct_files_keep_out_of_the_page_cache) {
   auto const out = std::make_unique<room>(), back = std::make_unique<room>();
   std::memcpy(out->bytes, text.data(), size);
   EXPECT_EQ(driver_
-                .transfer(store_op_kind::write, file, 8192,
+                .transfer(seams::store_op_kind::write, file, 8192,
                           {{out->bytes, 4096}, {out->bytes + 4096, size - 4096}})
                 .size,
             size);
-  EXPECT_EQ(driver_.transfer(store_op_kind::read, file, 8192, {{back->bytes, size}}).size, size);
+  EXPECT_EQ(driver_.transfer(seams::store_op_kind::read, file, 8192, {{back->bytes, size}}).size,
+            size);
   EXPECT_EQ(std::memcmp(back->bytes, text.data(), size), 0);
   int const direct = ::open(place_.url("a").c_str(), O_RDONLY | O_DIRECT);
   bool const can = direct >= 0 && pread(direct, back->bytes, 4096, 8192) == 4096;
@@ -192,7 +195,8 @@ TEST_P(store_file_faults, direct_files_keep_out_of_the_page_cache) {
   EXPECT_FALSE(can && is_cached(place_.url("a"), 8192 + size));
   // What is not aligned goes the other way, and both are one file.
   EXPECT_EQ(driver_.write(file, 8192 + 10, "text").code, status::ok);
-  EXPECT_EQ(driver_.transfer(store_op_kind::read, file, 8192, {{back->bytes, 4096}}).size, 4096u);
+  EXPECT_EQ(driver_.transfer(seams::store_op_kind::read, file, 8192, {{back->bytes, 4096}}).size,
+            4096u);
   EXPECT_EQ(std::memcmp(back->bytes + 10, "text", 4), 0);
   EXPECT_EQ(driver_.read(file, 8192 + 14, 5), text.substr(14, 5));
   EXPECT_EQ(driver_.close(file).code, status::ok);
@@ -214,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(ring, store_file_without_room, testing::Values("on", "o
 
 TEST(store_file, refuses_variables_that_do_not_parse) {
   setenv("TND_FILE_DIRECT", "perhaps", 1);
-  EXPECT_EQ(file_store_open().error(), status::invalid);
+  EXPECT_EQ(backends::file_store_open().error(), status::invalid);
   unsetenv("TND_FILE_DIRECT");
   EXPECT_NE(last_message().find("TND_FILE_DIRECT"), std::string::npos);
 }
@@ -224,7 +228,7 @@ TEST(store_registry, a_plugin_that_does_not_load_names_its_package) {
   std::string const folder = mkdtemp(pattern.data());
   std::ofstream{folder + "/libtanada_store_gfarm.so"} << "no library";
   setenv("TND_PLUGIN_PATH", ("/nowhere:" + folder).c_str(), 1);
-  store_registry registry;
+  backends::store_registry registry;
   EXPECT_EQ(registry.find("gfarm:///a").error(), status::no_plugin);
   unsetenv("TND_PLUGIN_PATH");
   std::filesystem::remove_all(folder);
@@ -233,4 +237,4 @@ TEST(store_registry, a_plugin_that_does_not_load_names_its_package) {
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -11,7 +11,7 @@
 
 #include "contract/store_gfarm_subject.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 constexpr size_t file_size = 8 << 20;
@@ -40,12 +40,12 @@ void put(const std::string &name, const std::string &host) {
 }
 
 // Reads at random places until `done` says so; returns the first status that is not ok.
-status read_while(store_driver &driver, store_file file, const std::function<bool()> &more) {
+status read_while(store_driver &driver, seams::store_file file, const std::function<bool()> &more) {
   std::string const expected = store_pattern(file_size, 5);
   std::string text(read_size, '?');
   for (uint64_t i = 0; more(); i++) {
     uint64_t const offset = i * 7919 * 4096 % (file_size - read_size);
-    auto const done = driver.transfer(store_op_kind::read, file, offset,
+    auto const done = driver.transfer(seams::store_op_kind::read, file, offset,
                                       {{reinterpret_cast<std::byte *>(text.data()), read_size}});
     if (done.code != status::ok)
       return done.code;
@@ -89,7 +89,8 @@ TEST(store_gfarm_fault, a_lost_connection_to_gfmd_is_made_again) {
   for (uint64_t i = 0; i < 5; i++) {
     EXPECT_EQ(writer.write(written, i * read_size, text).code, status::ok);
     EXPECT_GT(cut_connections(), 0);
-    EXPECT_EQ(writer.on_file(store_op_kind::sync, written).code, status::ok) << "round " << i;
+    EXPECT_EQ(writer.on_file(seams::store_op_kind::sync, written).code, status::ok)
+        << "round " << i;
     auto const again = writer.open("gfarm:///read_on", store_read_only);
     EXPECT_EQ(again.code, status::ok);
     EXPECT_EQ(writer.close(again.file).code, status::ok);
@@ -129,12 +130,12 @@ TEST(store_gfarm_fault, a_dead_gfsd_fails_its_files_and_no_others) {
   auto const code = read_while(doomed, second, [&, i = 0]() mutable {
     if (i++ == 4) {
       EXPECT_EQ(kill(-servers[1], SIGKILL), 0);
-      killed_ns = monotonic_clock().now_ns();
+      killed_ns = seams::monotonic_clock().now_ns();
     }
-    return killed_ns == 0 || monotonic_clock().now_ns() < killed_ns + patience_ns;
+    return killed_ns == 0 || seams::monotonic_clock().now_ns() < killed_ns + patience_ns;
   });
   EXPECT_NE(code, status::ok);
-  EXPECT_LT(monotonic_clock().now_ns() - killed_ns, patience_ns);
+  EXPECT_LT(seams::monotonic_clock().now_ns() - killed_ns, patience_ns);
   uint32_t const before = read_count;
   std::this_thread::sleep_for(std::chrono::milliseconds{300});
   EXPECT_GT(read_count, before);
@@ -152,13 +153,13 @@ TEST(store_gfarm_fault, a_dead_gfmd_fails_opens) {
   EXPECT_EQ(driver.open("gfarm:///nothing", store_read_only).code, status::no_entry);
   ASSERT_EQ(kill(-servers[0], SIGKILL), 0);
   for (int i = 0; i < 2; i++) {
-    uint64_t const begin_ns = monotonic_clock().now_ns();
+    uint64_t const begin_ns = seams::monotonic_clock().now_ns();
     auto const opened = driver.open("gfarm:///nothing", store_read_only);
     EXPECT_NE(opened.code, status::ok);
     EXPECT_NE(opened.code, status::no_entry);
-    EXPECT_LT(monotonic_clock().now_ns() - begin_ns, patience_ns);
+    EXPECT_LT(seams::monotonic_clock().now_ns() - begin_ns, patience_ns);
   }
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::contract

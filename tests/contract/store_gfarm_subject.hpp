@@ -6,7 +6,7 @@
 
 #include "contract/store_url_subject.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 struct gfarm_subject final : url_subject {
   gfarm_subject() : url_subject{"gfarm:///"} {
@@ -15,4 +15,4 @@ struct gfarm_subject final : url_subject {
   }
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

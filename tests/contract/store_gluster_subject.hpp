@@ -6,7 +6,7 @@
 
 #include "contract/store_url_subject.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 struct gluster_subject final : url_subject {
   gluster_subject() : url_subject{volume()} {}
@@ -19,4 +19,4 @@ struct gluster_subject final : url_subject {
   }
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

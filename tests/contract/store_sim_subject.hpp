@@ -6,17 +6,17 @@
 #include "sim/clock.hpp"
 #include "sim/store.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 class sim_subject final : public store_subject {
  public:
-  port::store &store() override {
+  seams::store &store() override {
     return store_;
   }
   std::string url(const std::string &name) override {
     return "sim://" + name;
   }
-  clock &time() override {
+  seams::clock &time() override {
     return clock_;
   }
   void idle() override {
@@ -29,4 +29,4 @@ class sim_subject final : public store_subject {
   sim::store store_{world_};
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -13,9 +13,9 @@
 #include "seams/clock/clock.hpp"
 #include "seams/store/store.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
-inline void PrintTo(const store_completion &completion, std::ostream *out) {
+inline void PrintTo(const seams::store_completion &completion, std::ostream *out) {
   *out << "{code " << int(completion.code) << ", size " << completion.size << "}";
 }
 
@@ -23,10 +23,10 @@ inline void PrintTo(const store_completion &completion, std::ostream *out) {
 class store_subject {
  public:
   virtual ~store_subject() = default;
-  virtual port::store &store() = 0;
+  virtual seams::store &store() = 0;
   virtual std::string url(const std::string &name) = 0;
-  virtual clock &time() {
-    return monotonic_clock();
+  virtual seams::clock &time() {
+    return seams::monotonic_clock();
   }
   virtual void idle() {
     std::this_thread::sleep_for(std::chrono::microseconds{50});
@@ -58,9 +58,9 @@ class store_driver {
   }
 
   // Reap one completion; fails the test after 30 s of wall time.
-  store_completion wait() {
+  seams::store_completion wait() {
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
-    store_completion done[1];
+    seams::store_completion done[1];
     while (queue->poll(done) == 0) {
       if (std::chrono::steady_clock::now() > limit) {
         ADD_FAILURE() << "no completion after 30 s";
@@ -72,7 +72,7 @@ class store_driver {
     return done[0];
   }
 
-  store_completion run(store_op op) {
+  seams::store_completion run(seams::store_op op) {
     op.op_id = ++last_id_;
     EXPECT_EQ(queue->post(std::move(op)), status::ok);
     EXPECT_EQ(queue->pending_count(), 1u);
@@ -82,73 +82,75 @@ class store_driver {
     return done;
   }
 
-  store_completion open(const std::string &url, store_open_flags flags) {
-    store_op op;
-    op.kind = store_op_kind::open;
+  seams::store_completion open(const std::string &url, seams::store_open_flags flags) {
+    seams::store_op op;
+    op.kind = seams::store_op_kind::open;
     op.url = url;
     op.open_flags = flags;
     return run(op);
   }
-  store_file must_open(const std::string &url, store_open_flags flags) {
+  seams::store_file must_open(const std::string &url, seams::store_open_flags flags) {
     auto const done = open(url, flags);
     EXPECT_EQ(done.code, status::ok) << url;
     return done.file;
   }
-  store_completion on_file(store_op_kind kind, store_file file, uint64_t size = 0) {
-    store_op op;
+  seams::store_completion on_file(seams::store_op_kind kind, seams::store_file file,
+                                  uint64_t size = 0) {
+    seams::store_op op;
     op.kind = kind;
     op.file = file;
     op.size = size;
     return run(op);
   }
-  store_completion on_name(store_op_kind kind, const std::string &url) {
-    store_op op;
+  seams::store_completion on_name(seams::store_op_kind kind, const std::string &url) {
+    seams::store_op op;
     op.kind = kind;
     op.url = url;
     return run(op);
   }
-  store_completion transfer(store_op_kind kind, store_file file, uint64_t offset,
-                            std::vector<store_buffer> buffers) {
-    store_op op;
+  seams::store_completion transfer(seams::store_op_kind kind, seams::store_file file,
+                                   uint64_t offset, std::vector<seams::store_buffer> buffers) {
+    seams::store_op op;
     op.kind = kind;
     op.file = file;
     op.offset = offset;
     op.buffers = std::move(buffers);
     return run(op);
   }
-  store_completion write(store_file file, uint64_t offset, std::string text) {
-    return transfer(store_op_kind::write, file, offset,
+  seams::store_completion write(seams::store_file file, uint64_t offset, std::string text) {
+    return transfer(seams::store_op_kind::write, file, offset,
                     {{reinterpret_cast<std::byte *>(text.data()), text.size()}});
   }
   // What a read of `size` bytes returns, and its status.
-  std::string read(store_file file, uint64_t offset, size_t size, status expected = status::ok) {
+  std::string read(seams::store_file file, uint64_t offset, size_t size,
+                   status expected = status::ok) {
     std::string text(size, '?');
-    auto const done = transfer(store_op_kind::read, file, offset,
+    auto const done = transfer(seams::store_op_kind::read, file, offset,
                                {{reinterpret_cast<std::byte *>(text.data()), size}});
     EXPECT_EQ(done.code, expected);
     EXPECT_LE(done.size, size);
     text.resize(std::min<size_t>(size, done.size));
     return text;
   }
-  store_completion close(store_file file) {
-    return on_file(store_op_kind::close, file);
+  seams::store_completion close(seams::store_file file) {
+    return on_file(seams::store_op_kind::close, file);
   }
-  store_stat stat(store_file file) {
-    auto const done = on_file(store_op_kind::stat, file);
+  seams::store_stat stat(seams::store_file file) {
+    auto const done = on_file(seams::store_op_kind::stat, file);
     EXPECT_EQ(done.code, status::ok);
     return done.stat;
   }
 
-  std::unique_ptr<store_queue> queue;
+  std::unique_ptr<seams::store_queue> queue;
 
  private:
   store_subject &subject_;
   uint64_t last_id_ = 1000;
 };
 
-inline constexpr store_open_flags store_read_only{.read = true};
-inline constexpr store_open_flags store_update{.read = true, .write = true};
-inline constexpr store_open_flags store_make{.read = true, .write = true, .create = true};
+inline constexpr seams::store_open_flags store_read_only{.read = true};
+inline constexpr seams::store_open_flags store_update{.read = true, .write = true};
+inline constexpr seams::store_open_flags store_make{.read = true, .write = true, .create = true};
 
 // Bytes that differ by position and seed.
 inline std::string store_pattern(size_t size, uint32_t seed) {
@@ -162,4 +164,4 @@ inline std::string store_pattern(size_t size, uint32_t seed) {
   return text;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

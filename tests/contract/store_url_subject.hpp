@@ -7,7 +7,7 @@
 #include "backends/registry/store_registry.hpp"
 #include "contract/store_subject.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 // Names have a prefix of the test's own below `root`; what is there goes with the fixture that runs
 // the servers.
@@ -20,7 +20,7 @@ class url_subject : public store_subject {
     EXPECT_TRUE(found.ok()) << prefix_;
     store_ = found.ok() ? found.value() : nullptr;
   }
-  port::store &store() override {
+  seams::store &store() override {
     return *store_;
   }
   std::string url(const std::string &name) override {
@@ -28,9 +28,9 @@ class url_subject : public store_subject {
   }
 
  private:
-  store_registry registry_;
-  port::store *store_;
+  backends::store_registry registry_;
+  seams::store *store_;
   std::string prefix_;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -8,7 +8,7 @@
 
 #include "contract/stream_set_subject.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 class stream_set_contract : public testing::TestWithParam<stream_set_case> {
  protected:
@@ -92,7 +92,7 @@ TEST_P(stream_set_contract, both_ends_know_who_the_other_is) {
   auto [ours, theirs] = driver().pair(a, b);
   EXPECT_EQ(a.set->peer(ours->id), b.address);
   auto const seen = b.set->peer(theirs->id);
-  EXPECT_EQ(seen.family, socket_address::family_kind::ipv4);
+  EXPECT_EQ(seen.family, seams::socket_address::family_kind::ipv4);
   EXPECT_EQ(seen.bytes, a.address.bytes);
   EXPECT_NE(seen.port, 0);
   EXPECT_EQ(theirs->ended_count + ours->ended_count, 0u);
@@ -108,7 +108,7 @@ TEST_P(stream_set_contract, a_connection_comes_from_the_interface_that_was_chose
 
 TEST_P(stream_set_contract, a_connect_that_is_refused_ends) {
   auto &a = driver().node();
-  socket_address nobody;
+  seams::socket_address nobody;
   {
     stream_driver elsewhere{*subject_};
     nobody = elsewhere.node().address;
@@ -195,7 +195,7 @@ TEST_P(stream_set_contract, what_was_handed_over_comes_before_the_end) {
   iovec const part{&byte, 1};
   EXPECT_EQ(b.set->send(to.id, {&part, 1}).error(), status::peer_lost);
   b.set->close(to.id);  // of what is no more: nothing
-  EXPECT_EQ(b.set->peer(to.id).family, socket_address::family_kind::none);
+  EXPECT_EQ(b.set->peer(to.id).family, seams::socket_address::family_kind::unspecified);
 }
 
 TEST_P(stream_set_contract, a_connection_may_be_closed_in_every_call) {
@@ -261,7 +261,7 @@ TEST_P(stream_set_contract, other_connections_go_on_when_one_is_closed_in_the_ca
 
 TEST_P(stream_set_contract, a_number_is_not_used_again_soon) {
   auto &a = driver().node(), &b = driver().node();
-  std::set<stream_id> seen;
+  std::set<seams::stream_id> seen;
   for (int i = 0; i < 50; i++) {
     auto [ours, theirs] = driver().pair(a, b);
     EXPECT_TRUE(seen.insert(ours->id).second);
@@ -328,7 +328,7 @@ TEST_P(stream_set_contract, a_drive_ends_early_for_a_handler_that_wants_a_break)
         std::ranges::count_if(b.ends, [](const stream_end &end) { return end.received != 0; }));
   };
   for (size_t before = 0; before < count;) {
-    b.set->drive();
+    b.set->progress();
     EXPECT_LE(served_count(), before + 1);
     before = served_count();
   }
@@ -358,4 +358,4 @@ TEST_P(stream_set_contract, waits_end_with_bytes_with_a_wake_or_at_the_deadline)
   ASSERT_TRUE(driver().until([&] { return to.received == from.sent; }));
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

@@ -16,19 +16,19 @@
 
 #include "contract/stream_set_contract.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 class stream_set_sockets_contract : public stream_set_contract {
  protected:
   // A plain socket that is connected to the node.
-  static int plain_to(const socket_address &address) {
+  static int plain_to(const seams::socket_address &address) {
     int const made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     plain_connect(made, address);
     return made;
   }
-  static void plain_connect(int socket, const socket_address &address) {
+  static void plain_connect(int socket, const seams::socket_address &address) {
     sockaddr_storage system{};
-    size_t const size = socket_address_to(address, &system, sizeof system);
+    size_t const size = seams::socket_address_to(address, &system, sizeof system);
     EXPECT_EQ(connect(socket, reinterpret_cast<sockaddr *>(&system), socklen_t(size)), 0);
   }
   static int option(int socket, int level, int name) {
@@ -38,7 +38,7 @@ class stream_set_sockets_contract : public stream_set_contract {
     return value;
   }
   // This process's sockets that are connected to the address, or were accepted at it.
-  static std::vector<int> connected_with(const socket_address &at) {
+  static std::vector<int> connected_with(const seams::socket_address &at) {
     std::vector<int> all;
     for (auto const &each : std::filesystem::directory_iterator{"/proc/self/fd"}) {
       int const descriptor = std::stoi(each.path().filename());
@@ -49,7 +49,8 @@ class stream_set_sockets_contract : public stream_set_contract {
           continue;
         if (name(descriptor, reinterpret_cast<sockaddr *>(&system), &size) != 0)
           continue;
-        if (auto found = socket_address_from(&system, size); found.ok() && found.value() == at)
+        if (auto found = seams::socket_address_from(&system, size);
+            found.ok() && found.value() == at)
           all.push_back(descriptor);
       }
     }
@@ -63,11 +64,11 @@ class stream_set_sockets_contract : public stream_set_contract {
 };
 
 TEST_P(stream_set_sockets_contract, ipv6) {
-  socket_address at{.family = socket_address::family_kind::ipv6};
+  seams::socket_address at{.family = seams::socket_address::family_kind::ipv6};
   at.bytes[15] = 1;
   int const probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_storage system{};
-  size_t const size = socket_address_to(at, &system, sizeof system);
+  size_t const size = seams::socket_address_to(at, &system, sizeof system);
   bool const is_there =
       probe >= 0 && bind(probe, reinterpret_cast<sockaddr *>(&system), socklen_t(size)) == 0;
   if (probe >= 0)
@@ -119,7 +120,7 @@ TEST_P(stream_set_sockets_contract, connected_sockets_are_taken_over) {
 }
 
 TEST_P(stream_set_sockets_contract, a_peer_that_acknowledges_nothing_will_be_noticed) {
-  auto &a = driver().node({.lost_after_ns = 20'000'000'000}), &b = driver().node();
+  auto &a = driver().node({.peer_timeout_ns = 20'000'000'000}), &b = driver().node();
   int const taken = plain_to(b.address);
   auto &ours = a.add();
   ASSERT_TRUE(a.set->adopt(taken, ours.word).ok());
@@ -151,13 +152,13 @@ TEST_P(stream_set_sockets_contract, a_connect_that_nobody_answers_times_out) {
   // A listener whose queue is full drops what asks to connect.
   int const listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_storage system{};
-  socklen_t length = socklen_t(socket_address_to(loopback(), &system, sizeof system));
+  socklen_t length = socklen_t(seams::socket_address_to(loopback(), &system, sizeof system));
   ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr *>(&system), length), 0);
   ASSERT_EQ(listen(listener, 0), 0);
   length = sizeof system;
   ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr *>(&system), &length), 0);
-  socket_address const at = socket_address_from(&system, length).value();
-  auto &a = driver().node({.lost_after_ns = 1'500'000'000});
+  seams::socket_address const at = seams::socket_address_from(&system, length).value();
+  auto &a = driver().node({.peer_timeout_ns = 1'500'000'000});
   std::vector<stream_end *> all;
   for (int i = 0; i < 4; i++)
     all.push_back(&driver().connect(a, at));
@@ -233,7 +234,7 @@ TEST_P(stream_set_sockets_contract, the_descriptor_is_readable_when_there_is_som
     a.send(from, 0, 1);
     ASSERT_EQ(poll(&look, 1, 10'000), 1);
     for (int k = 0; k < 1'000 && to.received < from.sent; k++)
-      b.set->drive();
+      b.set->progress();
     ASSERT_EQ(to.received, from.sent);
     driver().settle();
     EXPECT_EQ(poll(&look, 1, 0), 0) << "readable for ever";
@@ -251,20 +252,20 @@ TEST_P(stream_set_sockets_contract, a_wake_ends_every_wait_under_way) {
     for (size_t i = 0; i < count; i++) {
       waiters.emplace_back([&] {
         about_to_wait++;
-        if (a.set->wait(monotonic_clock().now_ns() + 10'000'000'000) == status::ok)
+        if (a.set->wait(seams::monotonic_clock().now_ns() + 10'000'000'000) == status::ok)
           woken++;
       });
     }
     while (about_to_wait < count)
       usleep(1'000);
     usleep(100'000);  // all of them sleep now
-    uint64_t const begin_ns = monotonic_clock().now_ns();
+    uint64_t const begin_ns = seams::monotonic_clock().now_ns();
     a.set->wake();
     for (auto &each : waiters)
       each.join();
     EXPECT_EQ(woken, count);
-    EXPECT_LT(monotonic_clock().now_ns() - begin_ns, 5'000'000'000u);
-    EXPECT_EQ(a.set->wait(monotonic_clock().now_ns() + 10'000'000), status::timed_out)
+    EXPECT_LT(seams::monotonic_clock().now_ns() - begin_ns, 5'000'000'000u);
+    EXPECT_EQ(a.set->wait(seams::monotonic_clock().now_ns() + 10'000'000), status::timed_out)
         << "a wake is left over";
   }
 }
@@ -279,11 +280,11 @@ TEST_P(stream_set_sockets_contract, threads_hand_the_set_over) {
   std::mutex driving;
   std::atomic<uint64_t> came = 0;
   auto const serve = [&] {
-    uint64_t const limit_ns = monotonic_clock().now_ns() + 30'000'000'000;
-    while (came < round_count * 1'000 && monotonic_clock().now_ns() < limit_ns) {
-      (void)b.set->wait(monotonic_clock().now_ns() + 2'000'000'000);
+    uint64_t const limit_ns = seams::monotonic_clock().now_ns() + 30'000'000'000;
+    while (came < round_count * 1'000 && seams::monotonic_clock().now_ns() < limit_ns) {
+      (void)b.set->wait(seams::monotonic_clock().now_ns() + 2'000'000'000);
       std::lock_guard lock{driving};
-      b.set->drive();
+      b.set->progress();
       came = to.received;
     }
     b.set->wake();
@@ -293,8 +294,8 @@ TEST_P(stream_set_sockets_contract, threads_hand_the_set_over) {
     size_t sent = 0;
     while (sent < 1'000)
       sent += a.send(from, 0, 1'000 - sent);
-    uint64_t const limit_ns = monotonic_clock().now_ns() + 1'500'000'000;
-    while (came < (i + 1) * 1'000 && monotonic_clock().now_ns() < limit_ns)
+    uint64_t const limit_ns = seams::monotonic_clock().now_ns() + 1'500'000'000;
+    while (came < (i + 1) * 1'000 && seams::monotonic_clock().now_ns() < limit_ns)
       usleep(100);
     EXPECT_EQ(came, (i + 1) * 1'000) << "nobody was told in time";
   }
@@ -306,7 +307,7 @@ TEST_P(stream_set_sockets_contract, threads_hand_the_set_over) {
 // The busiest connection may be looked at in another way than the others. Whoever sleeps hears of
 // it, and its room, rest and end.
 TEST_P(stream_set_sockets_contract, an_owner_that_looks_seldom_is_told_all_the_same) {
-  auto &a = driver().node({.may_look_seldom = true}), &b = driver().node();
+  auto &a = driver().node({.may_skip_idle = true}), &b = driver().node();
   auto [first_from, first_to] = driver().pair(b, a);
   auto [second_from, second_to] = driver().pair(b, a);
   stream_end &from = *first_from, &to = *first_to, &other_from = *second_from,
@@ -315,7 +316,7 @@ TEST_P(stream_set_sockets_contract, an_owner_that_looks_seldom_is_told_all_the_s
     if (sender.sent == receiver.received)
       b.send(sender, 0, 1);
     for (int i = 0; i < 10'000 && receiver.received < sender.sent; i++)
-      a.set->drive();
+      a.set->progress();
     return receiver.received == sender.sent;
   };
   auto const talk = [&](stream_end &sender, stream_end &receiver) {
@@ -327,9 +328,9 @@ TEST_P(stream_set_sockets_contract, an_owner_that_looks_seldom_is_told_all_the_s
   for (int i = 0; i < 3; i++) {
     ASSERT_TRUE(talk(from, to));
     for (int vain = 0; vain < 20; vain++)
-      a.set->drive();
+      a.set->progress();
     b.send(from, 0, 1);
-    EXPECT_EQ(a.set->wait(monotonic_clock().now_ns() + 5'000'000'000), status::ok)
+    EXPECT_EQ(a.set->wait(seams::monotonic_clock().now_ns() + 5'000'000'000), status::ok)
         << "asleep in spite of it";
     ASSERT_TRUE(comes(from, to));
     ASSERT_TRUE(talk(from, to) && comes(other_from, other_to) && talk(other_from, other_to) &&
@@ -339,7 +340,7 @@ TEST_P(stream_set_sockets_contract, an_owner_that_looks_seldom_is_told_all_the_s
   if (a.set->pause(to.id) == status::ok) {
     b.send(from, 0, 1);
     for (int vain = 0; vain < 100; vain++)
-      a.set->drive();
+      a.set->progress();
     EXPECT_LT(to.received, from.sent);
     ASSERT_EQ(a.set->resume(to.id), status::ok);
     ASSERT_TRUE(comes(from, to) && talk(from, to));
@@ -409,9 +410,10 @@ TEST_P(stream_set_sockets_contract, without_descriptors_connections_wait_to_be_a
       close(others[size_t(i)]);
     for (int const each : plain)
       plain_connect(each, b.address);
-    uint64_t const end_ns = monotonic_clock().now_ns() + 500'000'000, used_ns = used_processor_ns();
-    while (monotonic_clock().now_ns() < end_ns) {
-      b.set->drive();
+    uint64_t const end_ns = seams::monotonic_clock().now_ns() + 500'000'000,
+                   used_ns = used_processor_ns();
+    while (seams::monotonic_clock().now_ns() < end_ns) {
+      b.set->progress();
       (void)b.set->wait(end_ns);
     }
     bool const is_busy = used_processor_ns() - used_ns > 250'000'000;
@@ -428,4 +430,4 @@ TEST_P(stream_set_sockets_contract, without_descriptors_connections_wait_to_be_a
         << is_limited_later;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

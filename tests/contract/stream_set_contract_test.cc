@@ -10,14 +10,15 @@
 #include "sim/clock.hpp"
 #include "sim/stream_set.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 class socket_subject final : public stream_set_subject {
  public:
-  using factory = result<std::unique_ptr<stream_set>> (*)(const stream_set_options &);
+  using factory = result<std::unique_ptr<seams::stream_set>> (*)(const seams::stream_set_options &);
   explicit socket_subject(factory make) : make_{make} {}
-  result<std::unique_ptr<stream_set>> open(const stream_set_options &options) override {
+  result<std::unique_ptr<seams::stream_set>> open(
+      const seams::stream_set_options &options) override {
     return make_(options);
   }
 
@@ -34,10 +35,11 @@ stream_set_case socket_case(const char *name, socket_subject::factory make) {
 class simulated_subject final : public stream_set_subject {
  public:
   explicit simulated_subject(const sim::stream_set_faults &faults) : network_{world_, faults} {}
-  result<std::unique_ptr<stream_set>> open(const stream_set_options &options) override {
+  result<std::unique_ptr<seams::stream_set>> open(
+      const seams::stream_set_options &options) override {
     return network_.open(options);
   }
-  clock &time() override {
+  seams::clock &time() override {
     return clock_;
   }
   void idle() override {
@@ -73,15 +75,17 @@ constexpr sim::stream_set_faults bad_network{.delay_ns_max = 20'000,
                                              .again_percent = 20};
 
 std::map<std::string, sim::stream_set_faults> plants() {
-  return {{"corrupt", {.corrupt_permyriad = 500}},    {"lose", {.lose_permyriad = 500}},
-          {"tells_no_room", {.tells_no_room = true}}, {"ends_twice", {.ends_twice = true}},
-          {"loses_wakes", {.loses_wakes = true}},     {"forgets_rest", {.forgets_rest = true}}};
+  return {
+      {"corrupt", {.corrupt_permyriad = 500}},     {"lose", {.lose_permyriad = 500}},
+      {"tells_no_room", {.loses_writable = true}}, {"ends_twice", {.reports_end_twice = true}},
+      {"loses_wakes", {.loses_wakes = true}},      {"forgets_rest", {.loses_unaccepted = true}}};
 }
 
 std::vector<stream_set_case> simulated_cases{simulated_case("simulated", {}),
                                              simulated_case("simulated_bad_network", bad_network)};
-std::vector<stream_set_case> const socket_cases{socket_case("epoll", epoll_stream_set_create),
-                                                socket_case("io_uring", uring_stream_set_create)};
+std::vector<stream_set_case> const socket_cases{
+    socket_case("epoll", seams::epoll_stream_set_create),
+    socket_case("io_uring", seams::uring_stream_set_create)};
 
 std::string case_name(const testing::TestParamInfo<stream_set_case> &which) {
   return which.param.name;
@@ -94,14 +98,14 @@ INSTANTIATE_TEST_SUITE_P(sockets, stream_set_sockets_contract, testing::ValuesIn
                          case_name);
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::contract
 
 int main(int argc, char **argv) {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = std::min<rlim_t>(files.rlim_max, 16'384);
   setrlimit(RLIMIT_NOFILE, &files);
-  using namespace tanada::port;
+  using namespace tanada::contract;
   if (argc >= 3 && strcmp(argv[1], "--plant") == 0)
     simulated_cases = {simulated_case("planted", plants().at(argv[2]))};
   testing::InitGoogleTest(&argc, argv);

@@ -16,15 +16,16 @@
 #include "seams/stream/stream_set.hpp"
 #include "sim/world.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 
 // One implementation in the place the suite runs it in: made for a test, gone with it.
 class stream_set_subject {
  public:
   virtual ~stream_set_subject() = default;
-  virtual result<std::unique_ptr<stream_set>> open(const stream_set_options &options) = 0;
-  virtual clock &time() {
-    return monotonic_clock();
+  virtual result<std::unique_ptr<seams::stream_set>> open(
+      const seams::stream_set_options &options) = 0;
+  virtual seams::clock &time() {
+    return seams::monotonic_clock();
   }
   virtual void idle() {
     std::this_thread::sleep_for(std::chrono::microseconds{20});
@@ -46,8 +47,8 @@ inline void PrintTo(const stream_set_case &which, std::ostream *out) {
   *out << which.name;
 }
 
-inline socket_address loopback(uint16_t port = 0, uint8_t last = 1) {
-  socket_address address{.family = socket_address::family_kind::ipv4, .port = port};
+inline seams::socket_address loopback(uint16_t port = 0, uint8_t last = 1) {
+  seams::socket_address address{.family = seams::socket_address::family_kind::ipv4, .port = port};
   address.bytes = {127, 0, 0, last};
   return address;
 }
@@ -66,7 +67,7 @@ struct stream_node;
 // What a node knows of a connection; its word is its place in the node's list.
 struct stream_end {
   uint64_t word = 0, number = 0;  // number: of the stream of bytes it receives
-  stream_id id = no_stream;
+  seams::stream_id id = seams::no_stream;
   bool is_accepted = false, is_connected = false, is_closed = false, is_right = true;
   uint32_t ended_count = 0, writable_count = 0;
   status why = status::ok;
@@ -76,26 +77,26 @@ struct stream_end {
 };
 
 // A set and its handler, which checks every byte and every rule of the calls.
-struct stream_node final : stream_handler {
+struct stream_node final : seams::stream_handler {
   explicit stream_node(uint64_t seed) : random{seed} {}
 
-  uint64_t accepted(stream_id id) override {
+  uint64_t on_accepted(seams::stream_id id) override {
     auto &made = add();
     made.id = id;
     made.is_accepted = true;
     on_event(made, "accepted");
     return made.word;
   }
-  void connected(uint64_t word) override {
+  void on_connected(uint64_t word) override {
     auto &end = at(word);
     EXPECT_FALSE(end.is_connected || end.is_accepted);
     end.is_connected = true;
     on_event(end, "connected");
   }
-  std::span<std::byte> landing(uint64_t word) override {
+  std::span<std::byte> receive_target(uint64_t word) override {
     return at(word).place;
   }
-  void landed(uint64_t word, size_t size) override {
+  void on_placed(uint64_t word, size_t size) override {
     auto &end = at(word);
     EXPECT_GE(size, 1u);
     ASSERT_LE(size, end.place.size());
@@ -107,7 +108,7 @@ struct stream_node final : stream_handler {
       choose(end);
     on_event(end, "bytes");
   }
-  size_t shown(uint64_t word, std::span<const std::byte> bytes) override {
+  size_t on_received(uint64_t word, std::span<const std::byte> bytes) override {
     auto &end = at(word);
     EXPECT_TRUE(end.place.empty());
     EXPECT_GE(bytes.size(), 1u);
@@ -119,18 +120,18 @@ struct stream_node final : stream_handler {
     on_event(end, "bytes");
     return taken;
   }
-  void writable(uint64_t word) override {
+  void on_writable(uint64_t word) override {
     at(word).writable_count++;
     on_event(at(word), "writable");
   }
-  void ended(uint64_t word, status why) override {
+  void on_closed(uint64_t word, status why) override {
     auto &end = at(word);
     end.ended_count++;
     end.why = why;
     on_event(end, "ended");
   }
 
-  bool wants_break() const noexcept override {
+  bool should_stop() const noexcept override {
     return wants_breaks;
   }
 
@@ -182,8 +183,8 @@ struct stream_node final : stream_handler {
   }
 
   sim::prng random;
-  std::unique_ptr<stream_set> set;
-  socket_address address{};
+  std::unique_ptr<seams::stream_set> set;
+  seams::socket_address address{};
   std::deque<stream_end> ends;
   taking accept_how = taking::shown;  // of new ends
   bool wants_breaks = false;          // after every call
@@ -198,7 +199,8 @@ class stream_driver {
  public:
   explicit stream_driver(stream_set_subject &subject) : subject_{subject} {}
 
-  stream_node &node(const stream_set_options &options = {}, const socket_address &at = loopback()) {
+  stream_node &node(const seams::stream_set_options &options = {},
+                    const seams::socket_address &at = loopback()) {
     auto &added = *nodes_.emplace_back(std::make_unique<stream_node>(nodes_.size() + 1));
     auto made = subject_.open(options);
     EXPECT_TRUE(made.ok());
@@ -212,8 +214,8 @@ class stream_driver {
   }
 
   // Begins only.
-  stream_end &connect(stream_node &from, const socket_address &to,
-                      const socket_address &interface = {}) {
+  stream_end &connect(stream_node &from, const seams::socket_address &to,
+                      const seams::socket_address &interface = {}) {
     auto &made = from.add();
     auto id = from.set->connect(to, interface, made.word);
     EXPECT_TRUE(id.ok());
@@ -235,7 +237,7 @@ class stream_driver {
     size_t count = 0;
     for (auto &each : nodes_)
       if (each->is_driven)
-        count += each->set->drive();
+        count += each->set->progress();
     return count;
   }
 
@@ -265,4 +267,4 @@ class stream_driver {
   std::vector<std::unique_ptr<stream_node>> nodes_;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::contract

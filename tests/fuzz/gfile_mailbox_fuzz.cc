@@ -26,14 +26,14 @@ void require(bool good, const char *what) {
 class attack {
  public:
   attack(const uint8_t *bytes, size_t size) : at_{bytes}, end_{bytes + size} {
-    auto registry = std::make_unique<port::store_registry>();
+    auto registry = std::make_unique<backends::store_registry>();
     sim::store_faults faults;
     faults.delay_ns_max = 20'000;
     faults.capacity = 1u << 22;
     if (byte() % 4 == 0)
-      faults.errors[size_t(port::store_op_kind::read)].percent = 20;
+      faults.errors[size_t(seams::store_op_kind::read)].percent = 20;
     if (byte() % 4 == 0)
-      faults.errors[size_t(port::store_op_kind::write)].percent = 20;
+      faults.errors[size_t(seams::store_op_kind::write)].percent = 20;
     registry->add(std::make_unique<sim::store>(world_, faults));
     tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
     config.page_size = page_size;
@@ -43,7 +43,7 @@ class attack {
     config.service_threads = 0;
     config.timeout_ns = timeout_ns;
     auto made =
-        gfile::session::create(config, {port::host_gpu_open(), std::move(registry), &clock_});
+        gfile::session::create(config, {seams::host_gpu_open(), std::move(registry), &clock_});
     require(made.ok(), "no session");
     session_ = std::move(made).value();
     mail_ = state().ring.mail;

@@ -64,16 +64,16 @@ class attack {
     auto made = std::make_unique<test::scripted_stream_set>();
     set_ = made.get();
     o2g::engine_options options;
-    options.at = address(1);
-    options.dump_size_soft = 64 << 10;
-    options.dump_size_hard = 256 << 10;
+    options.listen_address = address(1);
+    options.unexpected_size_soft = 64 << 10;
+    options.unexpected_size_hard = 256 << 10;
     options.has_thread = false;
     options.sleep_ns_max = 0;
     auto speaker = o2g::engine::create(std::move(made), options, sink_, memory_);
     if (!speaker.ok())
       die("no engine", 0, 0);
     speaker_ = std::move(speaker).value();
-    peer_ = result<o2g::peer_index>{speaker_->peer_of(address(2))}.value();
+    peer_ = result<o2g::peer_index>{speaker_->register_peer(address(2))}.value();
     offer();
   }
 
@@ -86,9 +86,9 @@ class attack {
   }
 
  private:
-  static port::socket_address address(uint16_t port) {
-    port::socket_address at;
-    at.family = port::socket_address::family_kind::ipv4;
+  static seams::socket_address address(uint16_t port) {
+    seams::socket_address at;
+    at.family = seams::socket_address::family_kind::ipv4;
     at.bytes = {127, 0, 0, 1};
     at.port = port;
     return at;
@@ -118,11 +118,11 @@ class attack {
     mine.family = 4;
     mine.bytes = {127, 0, 0, 1};
     mine.endpoint = {uint8_t(from_.byte() % 2)};
-    mine.room = from_.byte() % 2 == 0 ? 1 << 20 : 0;
+    mine.eager_limit = from_.byte() % 2 == 0 ? 1 << 20 : 0;
     std::vector<std::byte> body;
     wire::encode(mine, body);
     envelope head;
-    head.what = uint8_t(what);
+    head.kind = uint8_t(what);
     head.size = body.size();
     say(&head, sizeof head);
     say(body.data(), body.size());
@@ -147,7 +147,7 @@ class attack {
          at += sizeof head + wire::o2g::following_size(head)) {
       std::memcpy(&head, said.data() + at, sizeof head);
       if (envelope_check(head) != status::ok)
-        die("it says what is no envelope", head.what, head.size);
+        die("it says what is no envelope", head.kind, head.size);
       if (said.size() - at - sizeof head < wire::o2g::following_size(head))
         break;
       heard_.push_front(head);
@@ -162,12 +162,12 @@ class attack {
     if (which >= 64 || heard_.empty())
       return which;
     envelope const &head = heard_[which % heard_.size()];
-    return kind(head.what) == kind::pull ? head.address : head.id;
+    return kind(head.kind) == kind::pull ? head.address : head.id;
   }
 
   void say_envelope() {
     envelope head;
-    head.what = uint8_t(1 + from_.byte() % wire::o2g::kind_last);
+    head.kind = uint8_t(1 + from_.byte() % wire::o2g::kind_last);
     uint8_t const shape = from_.byte();
     head.flags = shape & 15;
     bool const answers = (shape & 16) != 0 && !heard_.empty();
@@ -208,14 +208,14 @@ class attack {
         return count(speaker_->post_receive({.parts = {&part, 1},
                                              .pattern = pattern,
                                              .tagged = tagged,
-                                             .many_size = 1 + size / 2}));
+                                             .multi_receive_min = 1 + size / 2}));
       case 3:
-        return count(speaker_->post_send({.to = peer_,
+        return count(speaker_->post_send({.target = peer_,
                                           .parts = {&part, 1},
                                           .tag = tag,
                                           .tagged = tagged,
                                           .inject = size < 512,
-                                          .delivered = more}));
+                                          .delivery_complete = more}));
       case 4:
         return count(speaker_->post_peek(
             {.pattern = pattern, .tagged = tagged, .claim = true, .context = context}));
@@ -229,15 +229,17 @@ class attack {
       case 8:
         if (more)
           return count(
-              speaker_->post_get({.to = peer_, .parts = {&part, 1}, .remote = {0, size, 1}}));
-        return count(speaker_->post_put(
-            {.to = peer_, .parts = {&part, 1}, .remote = {0, size, 1}, .delivered = tagged}));
+              speaker_->post_get({.target = peer_, .parts = {&part, 1}, .remote = {0, size, 1}}));
+        return count(speaker_->post_put({.target = peer_,
+                                         .parts = {&part, 1},
+                                         .remote = {0, size, 1},
+                                         .delivery_complete = tagged}));
       default:
-        return count(speaker_->post_atomic({.to = peer_,
+        return count(speaker_->post_atomic({.target = peer_,
                                             .operands = bytes,
                                             .fetched = more ? bytes : std::span<std::byte>{},
                                             .remote = {0, size, 1},
-                                            .delivered = tagged}));
+                                            .delivery_complete = tagged}));
     }
   }
 
@@ -291,15 +293,15 @@ class attack {
     }
     uint64_t const completed = sink_.count;
     for (bool const tagged : {true, false})
-      for (uint64_t before = 1; before != speaker_->statistics().dump_size;) {
-        before = speaker_->statistics().dump_size;
+      for (uint64_t before = 1; before != speaker_->statistics().unexpected_size;) {
+        before = speaker_->statistics().unexpected_size;
         (void)speaker_->post_peek(
             {.pattern = {0, ~uint64_t{0}, o2g::any_peer}, .tagged = tagged, .discard = true});
       }
     if (completed != posted_)
       die("completions and requests", completed, posted_);
-    if (speaker_->statistics().dump_size != 0)
-      die("bytes are kept in the dump", speaker_->statistics().dump_size, 0);
+    if (speaker_->statistics().unexpected_size != 0)
+      die("bytes are kept in the dump", speaker_->statistics().unexpected_size, 0);
     if (memory_.remove(region_key, 0) != status::ok)
       die("the region is in use", 0, 0);
   }
@@ -311,7 +313,7 @@ class attack {
   test::scripted_stream_set *set_ = nullptr;
   std::unique_ptr<o2g::engine> speaker_;
   o2g::peer_index peer_ = 0;
-  port::stream_id stream_ = 0;
+  seams::stream_id stream_ = 0;
   std::deque<envelope> heard_;
   uint64_t posted_ = 0;
   char contexts_[4] = {};

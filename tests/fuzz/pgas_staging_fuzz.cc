@@ -18,14 +18,14 @@
 
 namespace {
 
-const tanada::port::host_blocks &no_blocks() {
-  static const tanada::port::host_blocks none{false};
+const tanada::backends::host_blocks &no_blocks() {
+  static const tanada::backends::host_blocks none{false};
   return none;
 }
 
 using namespace tanada;
-using pgas::staging::record;
-using pgas::staging::record_kind;
+using onesided::staging::record;
+using onesided::staging::record_kind;
 
 constexpr size_t heap_size = 6'000, slot_size = 1'024, area_size = 8 * slot_size,
                  message_size = 1'024;
@@ -64,9 +64,9 @@ struct input : test::fuzz_input {
 
 // Looks at all of the request, and fills all of the answer, so that AddressSanitizer sees where
 // they lie. Refuses some.
-class echo : public pgas::call_server {
+class echo : public onesided::active_message_server {
  public:
-  status serve(pgas::pe_index, std::span<const std::byte> request,
+  status serve(onesided::pe_index, std::span<const std::byte> request,
                std::span<std::byte> reply) noexcept override {
     uint8_t sum = 0;
     for (auto const each : request)
@@ -82,10 +82,10 @@ class echo : public pgas::call_server {
 };
 
 // What a fetch brings fits into what was asked for, one byte after the other.
-class one_landing : public pgas::call_landing {
+class one_landing : public onesided::fetch_sink {
  public:
   explicit one_landing(size_t size) : size_{size} {}
-  void land(uint64_t at, std::span<const std::byte> bytes) noexcept override {
+  void write(uint64_t at, std::span<const std::byte> bytes) noexcept override {
     if (at != landed_ || bytes.size() > size_ - landed_)
       die("lands where nobody asked for it", int64_t(at));
     for (auto const each : bytes)
@@ -107,22 +107,22 @@ class attack {
       made.heap.reset(new std::byte[heap_size]());
       made.area.resize(area_size);
       auto opened = fabric_.open("pe" + std::to_string(2 * i), {.message_size_max = message_size});
-      port::fabric_memory const view{
+      seams::fabric_memory const view{
           .addr = made.heap.get(), .size = heap_size};  // of the first: the fabric moves it itself
-      auto staging = pgas::stager::create(std::move(opened).value(),
-                                          std::make_unique<port::host_queue>(no_blocks()),
-                                          pgas::pe_index(2 * i),
-                                          {.timeout_ns = timeout_ns,
-                                           .time = &clock_,
-                                           .attend = [this] { pump(); },
-                                           .is_device_memory = [](const void *) { return false; },
-                                           .lost = {},
-                                           .changed = {},
-                                           .heap = {made.heap.get(), heap_size},
-                                           .area = made.area,
-                                           .slot_size = slot_size,
-                                           .calls = &server_,
-                                           .heap_view = i == 0 ? view : port::fabric_memory{}});
+      auto staging = onesided::stager::create(
+          std::move(opened).value(), std::make_unique<backends::host_queue>(no_blocks()),
+          onesided::pe_index(2 * i),
+          {.timeout_ns = timeout_ns,
+           .time = &clock_,
+           .make_progress = [this] { pump(); },
+           .is_device_memory = [](const void *) { return false; },
+           .failed_pe = {},
+           .on_heap_changed = {},
+           .heap = {made.heap.get(), heap_size},
+           .staging_buffer = made.area,
+           .slot_size = slot_size,
+           .message_server = &server_,
+           .heap_view = i == 0 ? view : seams::fabric_memory{}});
       made.staging = std::move(staging).value();
     }
     liar_ = fabric_.open("pe1", {.message_size_max = message_size}).value();
@@ -131,12 +131,12 @@ class attack {
             ->region_register({.addr = liars_area_.data(), .size = liars_area_.size()},
                               {.remote_read = true})
             .value();
-    std::vector<pgas::stager::contact> const all{honest_[0].staging->own(),
-                                                 {liar_->address(), area.remote, area.remote},
-                                                 honest_[1].staging->own()};
+    std::vector<onesided::stager::contact> const all{honest_[0].staging->own_contact(),
+                                                     {liar_->address(), area.remote, area.remote},
+                                                     honest_[1].staging->own_contact()};
     for (auto &each : honest_) {
       need(each.staging->join(all), "join");
-      each.context = std::make_unique<pgas::staged_context>(*each.staging);
+      each.context = std::make_unique<onesided::staged_context>(*each.staging);
     }
     target_ = liar_->peer_add(all[0].address.span()).value();
     where_.size = heap_size;
@@ -163,7 +163,7 @@ class attack {
       std::memset(into.data(), 0, into.size());
     };
     for (size_t i = 0; i < 20; i++)
-      need(other.call(0, slot_size - i, zeros), "call");
+      need(other.active_message(0, slot_size - i, zeros), "call");
     std::byte const asks[5] = {};
     for (size_t i = 0; i < 2; i++) {
       need(other.fetch(0, asks, slot_size, landing, i * slot_size), "fetch");
@@ -175,33 +175,33 @@ class attack {
   struct pe {
     std::unique_ptr<std::byte[]> heap;
     std::vector<std::byte> area;
-    std::unique_ptr<pgas::stager> staging;
-    std::unique_ptr<pgas::staged_context> context;
+    std::unique_ptr<onesided::stager> staging;
+    std::unique_ptr<onesided::staged_context> context;
   };
 
   void pump() {
     world_.advance(2'000);
     for (auto &each : honest_)
-      each.staging->attend();
+      each.staging->try_progress();
     listen();
   }
 
   // What the stager has said: numbers to give back.
   void listen() {
-    port::fabric_op op{.kind = port::fabric_op_kind::receive};
+    seams::fabric_op op{.kind = seams::fabric_op_kind::receive};
     op.addr = heard_bytes_.data();
     op.size = heard_bytes_.size();
     if (!has_receive_)
       has_receive_ = liar_->post(op) == status::ok;
-    std::array<port::fabric_completion, 8> done;
+    std::array<seams::fabric_completion, 8> done;
     for (size_t count = liar_->poll(done), i = 0; i < count; i++) {
       if (done[i].op_id != 0)
         continue;
       has_receive_ = false;
       std::span<const std::byte> const frame{heard_bytes_.data(), size_t(done[i].size)};
-      if (pgas::staging::frame_check(frame, 3) != status::ok)
+      if (onesided::staging::frame_check(frame, 3) != status::ok)
         die("it says what is no frame", int64_t(done[i].size));
-      pgas::staging::frame_reader reader{frame};
+      onesided::staging::frame_reader reader{frame};
       record each;
       for (std::span<const std::byte> data; reader.next(each, data);)
         heard_ = each;
@@ -209,7 +209,7 @@ class attack {
   }
 
   void say(std::vector<std::byte> &bytes) {
-    port::fabric_op op{.kind = port::fabric_op_kind::send, .op_id = 1, .peer = target_};
+    seams::fabric_op op{.kind = seams::fabric_op_kind::send, .op_id = 1, .peer = target_};
     said_.push_back(std::move(bytes));
     op.addr = said_.back().data();
     op.size = said_.back().size();
@@ -238,10 +238,10 @@ class attack {
     what.second = from_.size();
     uint64_t const data = (shape & 8) != 0 ? from_.size() : has_data(what.kind) ? what.size : 0;
     what.data_size = uint32_t(data);
-    size_t const whole = sizeof(pgas::staging::frame_head) +
-                         pgas::staging::room_for(std::min<uint64_t>(data, 4'096));
+    size_t const whole = sizeof(onesided::staging::frame_header) +
+                         onesided::staging::record_size(std::min<uint64_t>(data, 4'096));
     std::vector<std::byte> bytes(std::min(whole, message_size));
-    pgas::staging::frame_head head;
+    onesided::staging::frame_header head;
     head.pe = (shape & 48) == 48 ? from_.byte() : 1;
     head.size = uint32_t(bytes.size());
     head.count = (shape & 192) == 192 ? from_.byte() : 1;
@@ -251,8 +251,8 @@ class attack {
   }
 
   static bool has_data(record_kind kind) {
-    return kind == record_kind::put || kind == record_kind::reply || kind == record_kind::call ||
-           kind == record_kind::fetch;
+    return kind == record_kind::put || kind == record_kind::reply ||
+           kind == record_kind::active_message || kind == record_kind::fetch;
   }
 
   void say_bytes() {
@@ -267,7 +267,7 @@ class attack {
     uint8_t const which = from_.byte();
     size_t const size = 1 + from_.size() % heap_size;
     auto &context = *honest_[0].context;
-    pgas::place const at{nullptr, &where_, heap_size - size};
+    onesided::symmetric_address const at{nullptr, &where_, heap_size - size};
     if (memory_.size() > 16) {
       (void)context.quiet();
       memory_.clear();
@@ -278,7 +278,7 @@ class attack {
         (which & 64) != 0 ? honest_[0].heap.get() + heap_size - size : bytes.data();
     size_t const part = std::min(size, slot_size);
     if (which % 8 == 4) {
-      (void)context.call(
+      (void)context.active_message(
           1, part, [](std::span<std::byte> into) { std::memset(into.data(), 1, into.size()); });
     } else if (which % 8 == 5) {
       landings_.push_back(std::make_unique<one_landing>(part));
@@ -290,7 +290,7 @@ class attack {
       (void)context.get_nbi(1, local, at, size);
     } else if (which % 4 == 2 && size >= 8) {
       (void)context.update_nbi(
-          1, at, {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64},
+          1, at, {.kind = seams::fabric_atomic::add, .element = seams::fabric_element::u64},
           bytes.data());
     } else {
       context.fence();
@@ -320,9 +320,9 @@ class attack {
   std::array<std::byte, 4'096> heard_bytes_{};
   std::vector<std::byte> liars_area_ = std::vector<std::byte>(4 * slot_size);
   std::array<pe, 2> honest_;
-  std::unique_ptr<port::fabric_endpoint> liar_;
-  port::fabric_peer target_ = 0;
-  pgas::segment where_{.name = "heap", .mapped = {}, .remote = {}};
+  std::unique_ptr<seams::fabric_endpoint> liar_;
+  seams::fabric_peer target_ = 0;
+  onesided::segment where_{.name = "heap", .mapped = {}, .remote = {}};
   record heard_{};
   bool has_receive_ = false;
 };

@@ -56,7 +56,7 @@ class attack {
     std::span<const std::byte> const all{reinterpret_cast<const std::byte *>(at_),
                                          size_t(end_ - at_)};
     if (auto const header = decode_record_header(all))
-      (void)decode_facts(*header, all.subspan(record_header_size));
+      (void)decode_entries(*header, all.subspan(record_header_size));
     (void)decode_file_header(all);
   }
 
@@ -88,7 +88,7 @@ class attack {
 
   // What decodes says the same when it is encoded.
   static void check_decoded(record_header header, std::span<const std::byte> metadata) {
-    auto facts = decode_facts(header, metadata);
+    auto facts = decode_entries(header, metadata);
     if (!facts.ok())
       return;
     auto const head_size = record_head_size(facts.value());
@@ -97,7 +97,7 @@ class attack {
     block_buffer head{again.value()};
     encode_record(header, header.size, facts.value(), head.span());
     auto second =
-        decode_facts(header, head.span().subspan(record_header_size, header.metadata_size));
+        decode_entries(header, head.span().subspan(record_header_size, header.metadata_size));
     require(second.ok() && second.value().size() == facts.value().size(),
             "what was encoded cannot be decoded");
     for (size_t i = 0; i < facts.value().size(); i++) {
@@ -132,7 +132,7 @@ class attack {
   void put(durable_log &log) {
     static const std::byte bytes[10]{};
     change one;
-    one.meta = {.space = "s",
+    one.meta = {.namespace_name = "s",
                 .name = "added",
                 .version = ++version_,
                 .size = sizeof bytes,

@@ -15,9 +15,9 @@ using namespace tanada;
 
 constexpr uint64_t segment_size = 2 << 20;
 
-poold::space &memory() {
+poold::pool_memory &memory() {
   static auto const all = [] {
-    auto made = poold::space::create(
+    auto made = poold::pool_memory::create(
         {.capacity = 4 << 20, .segment_size = segment_size, .prefault = false});
     if (!made.ok())
       std::abort();
@@ -26,7 +26,7 @@ poold::space &memory() {
   return *all;
 }
 
-void send(port::stream &to, poold::session &at, const void *source, size_t size) {
+void send(seams::stream &to, poold::session &at, const void *source, size_t size) {
   auto const *bytes = static_cast<const char *>(source);
   for (int tries = 0; size > 0 && tries < 10'000; tries++) {
     iovec const part{const_cast<char *>(bytes), size};
@@ -45,8 +45,8 @@ void send(port::stream &to, poold::session &at, const void *source, size_t size)
 }
 
 template <class Message>
-void send(port::stream &to, poold::session &at, wire::pool::kind what, const Message &message) {
-  auto const bytes = wire::pool::frame_of({.what = uint16_t(what), .code = 0}, message);
+void send(seams::stream &to, poold::session &at, wire::pool::kind what, const Message &message) {
+  auto const bytes = wire::pool::encode_frame({.kind = uint16_t(what), .code = 0}, message);
   send(to, at, bytes.data(), bytes.size());
 }
 
@@ -72,11 +72,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     wire::pool::hello_message hello;
     // A first byte of 255: a connection without a namespace.
     bool const has_space = size == 0 || bytes[0] != 255;
-    hello.space = has_space ? "fuzz" : "";
+    hello.namespace_name = has_space ? "fuzz" : "";
     send(*here, one, wire::pool::kind::hello, hello);
     send(*here, one, wire::pool::kind::proof, wire::pool::proof_message{});
     while (size >= 3) {
-      wire::pool::frame head{.what = uint16_t(16 + bytes[0] % 26),
+      wire::pool::frame head{.kind = uint16_t(16 + bytes[0] % 26),
                              .body_size = bytes[1],
                              .tag = 1,
                              .data_size = bytes[2]};
@@ -93,7 +93,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     }
     send(*here, one, bytes, size);
   }
-  if (objects.all_spaces().empty())
+  if (objects.all_namespaces().empty())
     return 0;
   remove_all(objects);
   if (memory().used() == 0)

@@ -38,7 +38,7 @@ def test_a_checkout_with_a_blank_configures(checkout):
 
 
 def test_a_compiler_in_a_folder_with_a_blank_is_one_option(checkout):
-    """The CUDA compiler that setup-cuda.sh fetches lies in the checkout."""
+    """setup-cuda.sh puts the CUDA compiler into the checkout."""
     nvcc = stub(checkout / ".venv-cuda/nvcc", "exit 0")
     words = checkout / "words"
     stub(checkout / "stubs/cmake", f'printf "%s\\n" "$@" >>"{words}"')
@@ -48,7 +48,9 @@ def test_a_compiler_in_a_folder_with_a_blank_is_one_option(checkout):
 
 
 def test_only_the_first_build_of_a_folder_compiles_sources_together(checkout):
-    """A folder that a developer configured keeps a source a file, which is what is fast after a change."""
+    """A folder that a developer configured keeps one object for each source, which is faster after
+    a change.
+    """
     words = checkout / "words"
     stub(checkout / "tools/setup.sh", "exit 0")
     stub(checkout / "stubs/cmake", f'printf "%s\\n" "$@" >>"{words}"')
@@ -66,7 +68,7 @@ def test_only_the_first_build_of_a_folder_compiles_sources_together(checkout):
 
 
 def test_the_demo_and_the_installation_configure_alike(checkout):
-    """Where they did not, each of the two built what the other had built."""
+    """With different settings, each of the two would rebuild what the other had built."""
     words = checkout / "words"
     stub(checkout / "tools/setup.sh", "exit 0")
     stub(

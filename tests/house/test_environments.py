@@ -1,4 +1,6 @@
-"""tools/venv.sh and its like without a network, with a folder of wheels, and with neither. The index is a closed port."""
+"""tools/venv.sh and similar scripts without a network, with a folder of wheels, and with neither.
+The index is a closed port.
+"""
 
 import hashlib
 import os
@@ -21,7 +23,7 @@ NAME, VERSION = "tndempty", "1.0"
 
 
 def wheel(folder):
-    """The smallest package there is."""
+    """A minimal package."""
     folder.mkdir()
     info = f"{NAME}-{VERSION}.dist-info"
     with zipfile.ZipFile(folder / f"{NAME}-{VERSION}-py3-none-any.whl", "w") as packed:
@@ -41,7 +43,7 @@ def wheel(folder):
 
 @pytest.fixture
 def tree(tmp_path):
-    """The scripts alone, with one package to install, in a folder with a blank."""
+    """Only the scripts, with one package to install, in a folder with a blank."""
     target = tmp_path / "some where"
     shutil.copytree(ROOT / "tools", target / "tools")
     (target / "tools/requirements.txt").write_text(f"{NAME}=={VERSION}\n")
@@ -56,7 +58,7 @@ def tree(tmp_path):
     return target
 
 
-# Both make their environments by tools/environment.sh, which takes most of a test's time.
+# Both create their environments by tools/environment.sh, which takes most of a test's time.
 BY_BOTH = pytest.mark.parametrize(
     "command, folder",
     [
@@ -89,7 +91,7 @@ def test_without_an_index_it_fails_soon_and_leaves_nothing(tree, command, folder
     )
     assert (
         time.monotonic() - begin < 120
-    )  # 6 s on an idle machine, most of it making the environment
+    )  # 6 s on an idle machine, mostly for creating the environment
     assert not (tree / folder).exists()
 
 
@@ -115,7 +117,7 @@ def test_the_tests_say_that_the_python_tests_did_not_run(tree):
 
 
 def test_shmem4py_in_a_folder_with_a_blank_is_found_by_its_lines(tree, monkeypatch):
-    """One that is there already, so that nothing is fetched; its oshcc has no header."""
+    """An existing environment, so that nothing is downloaded; its oshcc has no header."""
     script = tree / "tools/shmem4py.sh"
     oshcc, built = tree / "build/bin/oshcc", tree / "build/shmem4py"
     oshcc.parent.mkdir(parents=True)

@@ -8,7 +8,7 @@ ROOT = check_format.tree.ROOT
 
 @pytest.fixture
 def small_tree(tmp_path):
-    """The settings of the tools, and one file of each kind that is laid out well."""
+    """The settings of the tools, and one well-formatted file of each kind."""
     for name in (
         ".clang-format",
         "pyproject.toml",

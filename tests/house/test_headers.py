@@ -12,7 +12,7 @@ def test_every_public_header_compiles_alone(tree_copy):
 
 @pytest.fixture
 def problems_of(tmp_path):
-    """What is found in a header that is added to the public ones, with no other compiled."""
+    """The findings in a header that is added to the public ones, with no other header compiled."""
     shutil.copytree(tree.ROOT / "include", tmp_path / "include")
 
     def problems(place, name, text):
@@ -74,5 +74,5 @@ def test_a_std_header_fails_under_nvrtc_where_it_is_installed(problems_of, tmp_p
 
 
 def test_a_good_header_is_not_found(problems_of):
-    """What the others find is in what they plant, not in how it is compiled."""
+    """The findings are in the planted headers, not in how they are compiled."""
     assert problems_of("", "tanada/planted.h", "int planted(void);\n") == []

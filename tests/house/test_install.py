@@ -1,4 +1,6 @@
-"""An installed tree must be enough: C, kernels on the host executor, pkg-config, and nvcc where it is."""
+"""An installed tree is sufficient: C, kernels on the host executor, pkg-config, and nvcc if it
+exists.
+"""
 
 import array
 import os
@@ -90,7 +92,7 @@ def installed(build_folder, tmp_path_factory):
 
 
 def test_all_that_is_installed_is_built_before(build_folder, installed):
-    """And no more than that: `make install` builds the target `installed`."""
+    """It is also minimal: `make install` builds the target `installed`."""
     query = run("ninja", "-C", build_folder, "-t", "query", "installed")
     built = {pathlib.Path(line.strip()).name for line in query.splitlines()}
     for path in installed.rglob("*"):
@@ -190,11 +192,11 @@ def test_destdir_is_respected(build_folder, tmp_path):
     assert not os.path.exists("/opt/tanada-test")
 
 
-ORDINARY_ID = 65534  # nobody's
+ORDINARY_ID = 65534  # of no installed file
 
 
 def as_ordinary_user(*command):
-    """The command as a user without rights: this one, or nobody where the tests run as root."""
+    """Runs the command as an unprivileged user: this one, or nobody if the tests run as root."""
     if os.geteuid() != 0:
         return command
     return (
@@ -208,7 +210,7 @@ def as_ordinary_user(*command):
 
 @pytest.fixture
 def home():
-    """A folder that belongs to the ordinary user, and can be reached by it. Its name has a blank."""
+    """A folder that the unprivileged user owns and can reach. Its name contains a blank."""
     with tempfile.TemporaryDirectory(prefix="tnd home ") as folder:
         path = pathlib.Path(folder)
         if os.geteuid() == 0:
@@ -217,7 +219,9 @@ def home():
 
 
 def install_as_ordinary_user(build_folder, home):
-    """`cmake --install`, but its own list of files goes to the home: the build folder may be another user's."""
+    """`cmake --install`, with its list of files in the home folder, because the build folder may
+    belong to another user.
+    """
     script = (build_folder / "cmake_install.cmake").read_text()
     place = f'file(WRITE "{build_folder}/${{CMAKE_INSTALL_MANIFEST}}"'
     assert place in script
@@ -310,7 +314,9 @@ def uninstall(prefix, root=""):
 
 
 def test_what_another_version_left_is_removed(build_folder, tmp_path):
-    """Its headers are found under their old names, and its plugins are loaded, as long as they are there."""
+    """Its headers are found under their old names, and its plugins are loaded, as long as they
+    exist.
+    """
     prefix = tmp_path / "some where"
     run("cmake", "--install", build_folder, "--prefix", prefix)
     old = prefix / "include/tanada/device/impl/gfile/view.hpp"
@@ -339,7 +345,7 @@ def test_licence_and_manual_pages_are_installed(installed):
 
 
 def build_examples(installed, folder, *targets):
-    """With nothing but what is installed: the sources are copied out of the prefix."""
+    """Uses only installed files: the sources are copied out of the prefix."""
     shutil.copytree(installed / "share/tanada/examples", folder / "examples")
     build = folder / "build"
     run(

@@ -152,7 +152,7 @@ def test_device_headers_compile_from_a_zip_archive(tmp_path):
     with zipfile.ZipFile(archive, "w") as packed:
         for name in files.stdout.split():
             packed.write(tree.ROOT / name, name)
-    zipfile.ZipFile(archive).extractall(tmp_path)  # Python writes a link as a file with its target
+    zipfile.ZipFile(archive).extractall(tmp_path)  # Python stores a link as a file with its target
     for header in ("tanada/device/gfile.cuh", "shmemg.h"):
         source = tmp_path / "kernel.cc"
         source.write_text(f"#include <{header}>\n")

@@ -1,4 +1,6 @@
-"""The suites run alike in a terminal, in the background of a script and under nohup, and a test that hangs ends."""
+"""The suites behave the same in a terminal, in the background of a script and under nohup, and a
+test that hangs is ended.
+"""
 
 import json
 import os
@@ -16,7 +18,7 @@ PROGRAM = "import signal; print(*[name for name in ('SIGINT', 'SIGHUP', 'SIGQUIT
 
 
 def ignoring(*numbers):
-    """What a shell does to the children that it starts with these signals ignored."""
+    """Signals that a shell ignores in the children that it starts."""
 
     def ignore():
         for number in numbers:
@@ -26,7 +28,7 @@ def ignoring(*numbers):
 
 
 def run_pytest(folder, text, *options, **more):
-    """A test file under this tree's conftest.py."""
+    """A test file with this tree's conftest.py."""
     (folder / "tests").mkdir()
     (folder / "tests/conftest.py").write_text((ROOT / "tests/conftest.py").read_text())
     (folder / "tests/test_it.py").write_text(text)
@@ -77,7 +79,7 @@ def test_a_test_that_hangs_fails(tmp_path, body):
 
 @pytest.mark.parametrize("name", IGNORED)
 def test_the_script_of_the_tests_gives_programs_the_default_signals(tree_copy, name):
-    """tools/test.sh with stubs in the place of the build and of ctest."""
+    """tools/test.sh with stubs for the build and ctest."""
     for script in ("build.sh", "venv.sh", "mpi/install.sh"):
         (tree_copy / "tools" / script).write_text("#!/bin/sh\necho true\n")
     stub = tree_copy / "stubs/ctest"
@@ -118,7 +120,7 @@ def test_slow_tests_run_where_all_are_wanted(tmp_path, monkeypatch, setting, out
     ],
 )
 def test_the_script_of_the_tests_leaves_slow_ones_out(tmp_path, preset, setting, gpu, words):
-    """Stubs write what ctest gets and whether there is a GPU."""
+    """The stubs record ctest's arguments and whether there is a GPU."""
     (tmp_path / "tools/mpi").mkdir(parents=True)
     (tmp_path / "tools/test.sh").write_bytes((ROOT / "tools/test.sh").read_bytes())
     stubs = {

@@ -1,4 +1,6 @@
-"""Manual pages of Markdown, of --help and of a script's comment are what roff prints as they stand there."""
+"""Manual pages made from Markdown, from --help and from a script's comment print the source text
+unchanged through roff.
+"""
 
 import shutil
 import subprocess

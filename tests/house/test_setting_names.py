@@ -1,4 +1,4 @@
-"""Every TND_ variable is known to the library, which refuses those that are not, and is documented."""
+"""The library knows every TND_ variable, refuses unknown ones, and documents all of them."""
 
 import check_settings
 

@@ -1,4 +1,6 @@
-"""tools/setup.sh against a made-up machine: stubs for dpkg-query, apt-get and the rest in a folder of their own."""
+"""tools/setup.sh against a simulated machine: stubs for dpkg-query, apt-get and others in a folder
+of their own.
+"""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""`make test` ends with its slowest tests, those of ctest and of pytest in one list."""
+"""`make test` ends with a list of its slowest tests, of ctest and pytest together."""
 
 import pathlib
 
@@ -22,6 +22,6 @@ def test_reports_of_both_are_one_list(tmp_path):
 
 
 def test_the_script_of_the_tests_prints_the_list():
-    """Its own run cannot be waited for here."""
+    """It cannot wait for its own run."""
     script = (pathlib.Path(slowest_tests.__file__).parent / "test.sh").read_text()
     assert script.index("pytest -q") < script.index('tools/slowest_tests.py "${reports[@]}"')

@@ -51,7 +51,9 @@ def test_the_provider_exports_its_entry_alone(provider):
 
 
 def test_the_provider_takes_no_symbol_of_libfabric(provider):
-    """It is loaded into programs that brought a libfabric of their own, not to be found by this name or at all."""
+    """The library is loaded into programs with their own libfabric, which may have another name or
+    not be found.
+    """
     undefined = subprocess.run(
         ["nm", "-D", "--undefined-only", provider], check=True, capture_output=True, text=True
     ).stdout

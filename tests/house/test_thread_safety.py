@@ -1,4 +1,4 @@
-"""Does clang's -Wthread-safety, with which the lint build compiles the tree, find a planted race?"""
+"""Clang's -Wthread-safety, with which the lint build compiles the tree, finds a planted race."""
 
 import shutil
 import subprocess

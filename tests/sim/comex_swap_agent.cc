@@ -1,11 +1,11 @@
-// The simulated agent: moves take as long as their pages, several at a time.
+// The simulated agent: a move takes as long as its pages, and several run at a time.
 #include <algorithm>
 
 #include "comex_swap_harness.hpp"
 
 namespace tanada::test {
 
-using swap::order;
+using swap::move_order;
 using swap::page_size;
 
 uint64_t swap_heap::touched_count() const {
@@ -24,7 +24,7 @@ uint64_t swap_run::cached_bytes() const {
   return pages * page_size;
 }
 
-// All that is in DRAM, and what is on its way to it: within the budget at every step.
+// All memory in DRAM, and memory being moved there, is within the budget at every step.
 void swap_run::check_budget() {
   uint64_t pages = cached_bytes() / page_size;
   for (auto const &each : heaps_)
@@ -36,8 +36,8 @@ void swap_run::check_budget() {
   }
 }
 
-// Memory that cannot leave grows by a little at a time, as small allocations do, when there is room
-// for it; the board is told before. It also shrinks.
+// Pinned memory grows in small steps, as with small allocations, if there is free memory; the node
+// table is updated first. It also shrinks.
 void swap_run::change_fixed() {
   constexpr uint64_t period_ns = 20'000'000;
   if (chosen_.fixed_pages_max == 0 || planted_ == swap_plant::cache_beside_budget ||
@@ -48,11 +48,11 @@ void swap_run::change_fixed() {
   uint64_t used =
       cached_bytes() / page_size - std::min(cached_bytes() / page_size, chosen_.cache_pages);
   for (uint32_t i = 0; i < chosen_.ranks; i++)
-    used += swap::charge_of(board_->look(i), board_->budget_for_ranks()) / page_size;
+    used += swap::charge_of(board_->snapshot(i), board_->budget_for_ranks()) / page_size;
   if (used * page_size <= board_->budget_for_ranks())
     fixed_pages_ = wanted;
-  board_->reserve_set((chosen_.cache_pages + world_.random.between(0, chosen_.fixed_pages_max)) *
-                      page_size);
+  board_->set_reserved((chosen_.cache_pages + world_.random.between(0, chosen_.fixed_pages_max)) *
+                       page_size);
   fixed_pages_ = std::min(fixed_pages_, board_->reserved() / page_size - chosen_.cache_pages);
 }
 
@@ -73,7 +73,8 @@ void swap_run::move_out(uint32_t rank) {
     drop_page(rank, i);
   of.is_here = false;
   uint64_t const size = of.touched_count() * page_size;
-  board_->moved({order::way::out, rank}, {.here = 0, .away = size, .moved = size});
+  board_->complete_move({move_order::direction::swap_out, rank},
+                        {.resident_size = 0, .swapped_size = size, .moved_size = size});
 }
 
 void swap_run::move_in(uint32_t rank) {
@@ -86,39 +87,40 @@ void swap_run::move_in(uint32_t rank) {
   of.is_here = true;
   of.coming = 0;
   uint64_t const size = of.touched_count() * page_size;
-  board_->moved({order::way::in, rank}, {.here = size, .away = 0, .moved = size});
+  board_->complete_move({move_order::direction::swap_in, rank},
+                        {.resident_size = size, .swapped_size = 0, .moved_size = size});
 }
 
-void swap_run::take(const order &which) {
+void swap_run::take(const move_order &which) {
   auto &of = heaps_[which.rank];
   uint64_t const pages = of.touched_count();
-  if (which.to == order::way::in)
+  if (which.dir == move_order::direction::swap_in)
     of.coming = pages;
   check_budget();
   uint64_t const duration = 100'000 + pages * chosen_.page_ns * world_.random.between(1, 3);
   later(clock_.now_ns() + duration, [this, which] {
     if (kind_ == swap_weather::failing && world_.random.chance(10))
       return board_->fail("the store is full");
-    if (which.to == order::way::out)
+    if (which.dir == move_order::direction::swap_out)
       move_out(which.rank);
     else
       move_in(which.rank);
   });
 }
 
-// What is answered fits into the cache, or is alone.
+// The pages of a reply fit into the cache, or the reply is the only one.
 bool swap_run::has_room(uint64_t size) {
   uint64_t const now = cached_bytes() + promised_;
-  uint64_t const allowed = board_->cached(now + size);
+  uint64_t const allowed = board_->update_cache_size(now + size);
   if (now + size > allowed)
     trim(allowed - std::min(allowed, promised_ + size));
   uint64_t const after = cached_bytes() + promised_;
   bool const has_room = after + size <= allowed || after == 0;
-  (void)board_->cached(has_room ? after + size : after);
+  (void)board_->update_cache_size(has_room ? after + size : after);
   return has_room;
 }
 
-void swap_run::serve(swap::request &which) {
+void swap_run::serve(swap::page_request &which) {
   promised_ += which.page_count * page_size;
   later(clock_.now_ns() + world_.random.between(50'000, 400'000), [this, &which] {
     auto &of = heaps_[which.target];
@@ -141,8 +143,8 @@ void swap_run::serve(swap::request &which) {
 }
 
 void swap_run::recycle() {
-  std::erase_if(granted_, [&](swap::request *each) {
-    if (!swap::board::is_done(*each))
+  std::erase_if(granted_, [&](swap::page_request *each) {
+    if (!swap::node_table::is_complete(*each))
       return false;
     for (auto const &run : each->pages()) {
       for (uint32_t i = run.first; i < run.end(); i++)
@@ -153,7 +155,7 @@ void swap_run::recycle() {
   });
 }
 
-// The oldest leave the cache.
+// The oldest pages are evicted from the cache.
 void swap_run::trim(uint64_t to_size) {
   uint64_t cached = cached_bytes();
   while (cached > to_size) {
@@ -162,7 +164,7 @@ void swap_run::trim(uint64_t to_size) {
     for (uint32_t r = 0; r < chosen_.ranks; r++) {
       auto &of = heaps_[r];
       for (uint32_t i = 0; i < chosen_.pages; i++) {
-        // What comes home takes its pages with it.
+        // A process that is swapped in takes its pages with it.
         if (!of.is_cached[i] || of.users[i] > 0 || of.coming > 0)
           continue;
         if (oldest != nullptr && oldest->used_at[page] <= of.used_at[i])
@@ -188,7 +190,7 @@ void swap_run::agent() {
       return;
     recycle();
     change_fixed();
-    while (auto const next = board_->next_order())
+    while (auto const next = board_->next_move())
       take(*next);
     while (auto *const asked = board_->next_request())
       asked_.push_back(asked);
@@ -196,12 +198,12 @@ void swap_run::agent() {
       serve(*asked_.front());
       asked_.erase(asked_.begin());
     }
-    uint64_t const now = cached_bytes() + promised_, allowed = board_->cached(now);
+    uint64_t const now = cached_bytes() + promised_, allowed = board_->update_cache_size(now);
     if (now > allowed)
       trim(allowed - std::min(allowed, promised_));
-    (void)board_->cached(cached_bytes() + promised_);
+    (void)board_->update_cache_size(cached_bytes() + promised_);
     check_budget();
-    board_->agent_sleep(100'000);
+    board_->sleep_agent(100'000);
   }
 }
 

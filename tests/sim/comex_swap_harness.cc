@@ -1,22 +1,22 @@
-// What processes do: programs of a seed, each wait by the library's residence.
+// What processes do: random programs, in which each wait uses the library's residency.
 #include "comex_swap_harness.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "onesided/swap/board_memory.hpp"
+#include "onesided/swap/node_table_layout.hpp"
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 
-struct board_testing {
-  // As if the rank had been let in with its last wait.
-  static void renew_age(board &shared, uint32_t rank) {
-    auto &place = shared.of(rank);
-    place.let_in_ns.store(place.since_ns.load());
+struct node_table_testing {
+  // As if the rank had been admitted with its last wait.
+  static void renew_age(node_table &shared, uint32_t rank) {
+    auto &place = shared.entry_for(rank);
+    place.admitted_ns.store(place.since_ns.load());
   }
 };
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap
 
 namespace tanada::test {
 
@@ -27,7 +27,7 @@ using swap::wait_kind;
 struct swap_run::process {
   uint32_t rank;
   sim::prng random;
-  swap::residence here;
+  swap::residency here;
   uint32_t allocated = 0;  // pages
   uint64_t barriers = 0, sent = 0, received = 0;
 };
@@ -38,10 +38,11 @@ swap_run::swap_run(uint64_t seed, swap_weather kind, swap_plant planted)
   chosen_.ranks = uint32_t(random.between(2, 9));
   chosen_.pages = uint32_t(random.between(1, 10));
   chosen_.rounds = uint32_t(random.between(2, 5));
-  // From room for one to room for nearly all.
+  // From a budget for one process to a budget for nearly all.
   chosen_.budget_pages = random.between(chosen_.pages, chosen_.pages * chosen_.ranks);
   if (kind == swap_weather::unseen)
-    chosen_.budget_pages = chosen_.pages * chosen_.ranks;  // who is not seen to wait cannot leave
+    chosen_.budget_pages = chosen_.pages * chosen_.ranks;  // a rank that is not seen waiting cannot
+                                                           // be swapped out
   chosen_.slots = uint32_t(random.between(1, 4));
   chosen_.moves_max = uint32_t(random.between(1, 3));
   chosen_.cache_pages =
@@ -66,22 +67,22 @@ void swap_run::make() {
       (chosen_.budget_pages + chosen_.cache_pages + chosen_.fixed_pages_max) * page_size;
   uint64_t const reserved =
       planted_ == swap_plant::cache_beside_budget ? 0 : chosen_.cache_pages * page_size;
-  swap::board_options const options{.rank_count = chosen_.ranks,
-                                    .budget = budget,
-                                    .reserved = reserved,
-                                    .slots = chosen_.slots,
-                                    .moves_max = chosen_.moves_max,
-                                    .has_servers = chosen_.has_strangers,
-                                    .cache_size = chosen_.cache_pages * page_size,
-                                    .slice_ns = 10'000'000,
-                                    .room_slice_ns = 50'000'000};
-  size_t const size = swap::board::memory_size(chosen_.ranks, chosen_.has_strangers);
+  swap::node_table_options const options{.rank_count = chosen_.ranks,
+                                         .budget = budget,
+                                         .reserved = reserved,
+                                         .slots = chosen_.slots,
+                                         .moves_max = chosen_.moves_max,
+                                         .has_remote_origins = chosen_.has_strangers,
+                                         .cache_size = chosen_.cache_pages * page_size,
+                                         .slice_ns = 10'000'000,
+                                         .residency_slice_ns = 50'000'000};
+  size_t const size = swap::node_table::memory_size(chosen_.ranks, chosen_.has_strangers);
   memory_.resize(size + 64);
   void *at = memory_.data();
   size_t room = memory_.size();
   auto *const begin = static_cast<std::byte *>(std::align(64, size, at, room));
   std::span<std::byte> const bytes{begin, room};
-  TND_ASSERT(swap::board::create(bytes, options) == status::ok);
+  TND_ASSERT(swap::node_table::create(bytes, options) == status::ok);
   make_alarm();
   board_.emplace(bytes, clock_, *alarm_);
   heaps_ = std::vector<swap_heap>(chosen_.ranks);
@@ -121,7 +122,7 @@ void swap_run::make_alarm() {
   sim::program_switch programs{.running = [this] { return running_; },
                                .yield = [this] { fibers_->yield(); },
                                .resume = [this](size_t index) { resume(index); },
-                               .after =
+                               .schedule_after =
                                    [this](uint64_t delay_ns, std::function<void()> action) {
                                      later(clock_.now_ns() + delay_ns, std::move(action));
                                    }};
@@ -153,7 +154,7 @@ std::string swap_run::run() {
   while (world_.now_ns() < end_ns && step()) {
     uint32_t at_work = 0;
     for (uint32_t i = 0; i < chosen_.ranks; i++) {
-      auto const each = board_->look(i);
+      auto const each = board_->snapshot(i);
       bool const is_silent = each.since_ns + 3 * board_->options().slice_ns <= clock_.now_ns();
       at_work += each.state == swap::rank_state::running && !is_silent;
     }
@@ -178,20 +179,21 @@ std::string swap_run::run() {
   return why_;
 }
 
-// A rank waits for room no longer than each of the others may keep its own, and a little for what
-// each does between two calls. Where memory stays for messages, or ranks make no calls, there is no
-// such bound.
+// A rank waits for admission no longer than the others may keep their memory together, plus a
+// little for the time between their calls. There is no such bound if memory stays for messages, or
+// if ranks make no calls.
 void swap_run::check_waits_for_room() {
   bool const is_bounded =
       !waits_for_messages() && kind_ != swap_weather::unseen && kind_ != swap_weather::failing;
   if (!is_bounded)
     return;
   constexpr uint64_t between_calls_ns = 25'000'000;
-  uint64_t const limit_ns = chosen_.ranks * (board_->options().room_slice_ns + between_calls_ns);
+  uint64_t const limit_ns =
+      chosen_.ranks * (board_->options().residency_slice_ns + between_calls_ns);
   for (uint32_t i = 0; i < chosen_.ranks; i++) {
-    auto const rank = board_->look(i);
+    auto const rank = board_->snapshot(i);
     if (planted_ == swap_plant::age_of_last_wait)
-      swap::board_testing::renew_age(*board_, i);
+      swap::node_table_testing::renew_age(*board_, i);
     if (rank.state != rank_state::swap_in_wait || rank.since_ns + limit_ns >= clock_.now_ns())
       continue;
     found("process " + std::to_string(i) + " has waited for room since " +
@@ -229,18 +231,18 @@ bool swap_run::compute(process &self) {
 }
 
 bool swap_run::wait(process &self, wait_kind kind, const std::function<bool()> &is_over) {
-  self.here.leave(kind);
+  self.here.begin_wait(kind);
   while (!is_over()) {
     if (board_->failure() != nullptr)
       return false;
     if (planted_ != swap_plant::never_prepared)
-      self.here.attend();
-    if (planted_ == swap_plant::touches_while_waiting && kind == wait_kind::others &&
+      self.here.prepare_swap_out();
+    if (planted_ == swap_plant::touches_while_waiting && kind == wait_kind::swappable &&
         self.allocated > 0 && !touch_own(self, 0, true))
       return false;
     clock_.sleep_ns(self.random.between(100'000, 1'000'000));
   }
-  return self.here.enter() == status::ok;
+  return self.here.end_wait() == status::ok;
 }
 
 bool swap_run::barrier(process &self) {
@@ -248,7 +250,7 @@ bool swap_run::barrier(process &self) {
   auto const is_over = [&] {
     return *std::min_element(arrivals_.begin(), arrivals_.end()) >= self.barriers;
   };
-  return wait(self, wait_kind::others, is_over);
+  return wait(self, wait_kind::swappable, is_over);
 }
 
 bool swap_run::with_lock(process &self) {
@@ -258,23 +260,23 @@ bool swap_run::with_lock(process &self) {
       return false;
     return bool(locks_[which] = true);
   };
-  if (!take() && !wait(self, wait_kind::others, take))
+  if (!take() && !wait(self, wait_kind::swappable, take))
     return false;
   bool const is_well = compute(self) && use_others(self);
   locks_[which] = false;
   return is_well;
 }
 
-// Reads of pages of another, or adds to them.
-swap::access swap_run::access_to(uint32_t target, sim::prng &random) {
-  swap::access what{
-      .target = target, .is_writing = random.chance(50), .unit = 8, .extents = {}, .part = {}};
+// Reads of another process's pages, or adds to them.
+swap::page_access swap_run::access_to(uint32_t target, sim::prng &random) {
+  swap::page_access what{
+      .target = target, .is_writing = random.chance(50), .unit = 8, .extents = {}, .on_piece = {}};
   for (uint32_t page = 0; page < processes_[target]->allocated; page++) {
     if (random.chance(30))
       what.extents.push_back({page * page_size, random.chance(50) ? page_size : 8});
   }
-  what.part = [this, pages = what.extents, target, is_writing = what.is_writing](
-                  size_t index, uint64_t, uint64_t, const std::byte *) {
+  what.on_piece = [this, pages = what.extents, target, is_writing = what.is_writing](
+                      size_t index, uint64_t, uint64_t, const std::byte *) {
     auto const page = uint32_t(pages[index].offset / page_size);
     auto &of = heaps_[target];
     if (of.memory[page] != of.truth[page])
@@ -307,11 +309,11 @@ bool swap_run::use_others(process &self) {
   return self.here.complete() == status::ok;
 }
 
-// The thread of a process that does what processes elsewhere ask of its memory: nobody rings it,
-// and it is never told when that is away.
+// The thread of a process that carries out remote requests on its memory. Nothing wakes it, and it
+// is not notified when that memory is swapped out.
 void swap_run::serve_strangers(uint32_t rank) {
   sim::prng random{world_.random.next()};
-  swap::access_queue asks{*board_, board_->server_of(rank), stored_};
+  swap::page_request_queue asks{*board_, board_->remote_origin_for(rank), stored_};
   uint32_t ended = 0, begun = 0;
   while (board_->failure() == nullptr && (!is_quiet_ || !asks.is_empty())) {
     clock_.sleep_ns(random.between(30'000, 2'000'000));
@@ -320,7 +322,7 @@ void swap_run::serve_strangers(uint32_t rank) {
       auto what = access_to(rank, random);
       if (what.extents.empty())
         continue;
-      what.end = [&ended] {
+      what.on_complete = [&ended] {
         ended++;
       };
       if (!asks.begin(std::move(what)))
@@ -333,12 +335,12 @@ void swap_run::serve_strangers(uint32_t rank) {
   serving_--;
 }
 
-// To the next, from the one before, whose buffers are in memory that stays.
+// Messages to the next rank and from the previous one, whose buffers are in pinned memory.
 bool swap_run::message(process &self) {
   sent_[self.rank] = ++self.sent;
   uint32_t const before = (self.rank + chosen_.ranks - 1) % chosen_.ranks;
   uint64_t const wanted = ++self.received;
-  return wait(self, self.random.chance(50) ? wait_kind::held : wait_kind::others,
+  return wait(self, self.random.chance(50) ? wait_kind::pinned : wait_kind::swappable,
               [&] { return sent_[before] >= wanted; });
 }
 
@@ -352,8 +354,8 @@ bool swap_run::allocate(process &self) {
   return true;
 }
 
-// All but one look again and again, without ever waiting, at what the last one does: by calls that
-// make way, or by none.
+// All ranks but one poll for the last one's progress without waiting, by calls that yield or by no
+// calls.
 bool swap_run::spin(process &self) {
   uint64_t const wanted = self.barriers + 1;
   if (self.rank == chosen_.ranks - 1) {
@@ -362,7 +364,7 @@ bool swap_run::spin(process &self) {
     flag_ = wanted;
   }
   while (flag_ < wanted) {
-    if ((kind_ != swap_weather::unseen && self.here.offer() != status::ok) ||
+    if ((kind_ != swap_weather::unseen && self.here.yield_if_requested() != status::ok) ||
         board_->failure() != nullptr)
       return false;
     clock_.sleep_ns(200'000);
@@ -370,21 +372,21 @@ bool swap_run::spin(process &self) {
   return true;
 }
 
-// What the engine does before each operation on another's memory.
+// What the engine does before each operation on another process's memory.
 bool swap_run::make_way(process &self) {
-  if (!board_->is_asked(self.rank))
+  if (!board_->is_yield_requested(self.rank))
     return true;
-  return self.here.complete() == status::ok && self.here.offer() == status::ok;
+  return self.here.complete() == status::ok && self.here.yield_if_requested() == status::ok;
 }
 
 // Atomic for all, on the first page of rank `home`.
 bool swap_run::add_to_counter(process &self, uint32_t home, uint64_t amount, uint64_t *before) {
   if (!make_way(self))
     return false;
-  swap::access request{
-      .target = home, .is_writing = true, .unit = 8, .extents = {{0, 8}}, .part = {}};
-  request.part = [this, home, amount, before, &self](size_t, uint64_t, uint64_t,
-                                                     const std::byte *) {
+  swap::page_access request{
+      .target = home, .is_writing = true, .unit = 8, .extents = {{0, 8}}, .on_piece = {}};
+  request.on_piece = [this, home, amount, before, &self](size_t, uint64_t, uint64_t,
+                                                         const std::byte *) {
     auto &heap = heaps_[home];
     if (heap.memory[0] != heap.truth[0])
       found("the counter of process " + std::to_string(home) + " is not as it was left");
@@ -400,8 +402,8 @@ bool swap_run::add_to_counter(process &self, uint32_t home, uint64_t amount, uin
   return self.here.complete() == status::ok;
 }
 
-// `while (NGA_Read_inc(counter) == 0)` on all but one, which works on its own memory before it
-// counts.
+// `while (NGA_Read_inc(counter) == 0)` on all ranks but one, which works on its own memory before
+// it counts.
 bool swap_run::poll_counter(process &self) {
   auto const home = uint32_t(self.barriers % chosen_.ranks);
   uint64_t seen = 0;
@@ -415,8 +417,8 @@ bool swap_run::poll_counter(process &self) {
   return true;
 }
 
-// Tasks by number, as long as there are any: each reads what others have, and is over in less time
-// than a rank may keep its memory. All of them take much longer.
+// Numbered tasks until none is left. Each reads other ranks' data, and ends in less time than a
+// rank may keep its memory. All of them together take much longer.
 bool swap_run::run_tasks(process &self) {
   auto const home = uint32_t(self.barriers % chosen_.ranks);
   uint64_t const task_count = 250 * chosen_.slots;
@@ -456,19 +458,19 @@ bool swap_run::one_of(process &self, uint32_t) {
 
 void swap_run::play(uint32_t rank) {
   auto &of = heaps_[rank];
-  swap::own_memory mine{.collect =
-                            [&of, this, rank] {
-                              for (uint32_t i = 0; i < chosen_.pages; i++) {
-                                if (of.has_written[i])
-                                  stored_[rank].clear({i, 1});
-                                of.has_written[i] = false;
-                              }
-                            },
-                        .arm = [] {},
-                        .here =
-                            [&of] {
-                              return of.is_here ? of.touched_count() * page_size : 0;
-                            }};
+  swap::memory_hooks mine{.collect =
+                              [&of, this, rank] {
+                                for (uint32_t i = 0; i < chosen_.pages; i++) {
+                                  if (of.has_written[i])
+                                    stored_[rank].clear({i, 1});
+                                  of.has_written[i] = false;
+                                }
+                              },
+                          .arm = [] {},
+                          .resident_size =
+                              [&of] {
+                                return of.is_here ? of.touched_count() * page_size : 0;
+                              }};
   processes_[rank].reset(new process{
       rank, sim::prng{world_.random.next()}, {*board_, rank, stored_, std::move(mine)}});
   auto &self = *processes_[rank];
@@ -482,13 +484,13 @@ void swap_run::play(uint32_t rank) {
     is_well = one_of(self, round) && barrier(self);
   if (is_well && chosen_.has_strangers) {
     is_quiet_ = true;
-    is_well = wait(self, wait_kind::others, [this] { return serving_ == 0; });
+    is_well = wait(self, wait_kind::swappable, [this] { return serving_ == 0; });
   }
   for (uint32_t i = 0; is_well && i < self.allocated; i++)
     is_well = touch_own(self, i, false);
   if (is_well) {
     self.here.finish();
-    of.is_touched.assign(chosen_.pages, false);  // its memory is given back
+    of.is_touched.assign(chosen_.pages, false);  // its memory is freed
   }
   over_++;
 }

@@ -1,6 +1,6 @@
 // tests/sim/comex_swap_harness.hpp: a node whose processes need more memory than it has, in one
-// thread under one seed. Processes are programs that block, by the library's own board and
-// residence; the agent and its store are simulated, a number for each page.
+// thread and from one seed. Processes are blocking programs that use the library's node table and
+// residency. The agent and its store are simulated, with a number for each page.
 #pragma once
 
 #include <functional>
@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "onesided/swap/residence.hpp"
+#include "onesided/swap/residency.hpp"
 #include "pgas_fibers.hpp"
 #include "sim/alarm.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::test {
 
-namespace swap = comex::swap;
+namespace swap = onesided::swap;
 
 enum class swap_weather {
   sweeps,
@@ -46,8 +46,8 @@ enum class swap_plant {
   lost_wakeups
 };
 
-// Time goes on a little with each look, and by sleeps.
-class fiber_clock final : public port::clock {
+// Time advances a little with each poll, and by sleeps.
+class fiber_clock final : public seams::clock {
  public:
   explicit fiber_clock(sim::world &owner) : world_{owner} {}
   uint64_t now_ns() noexcept override {
@@ -65,32 +65,32 @@ class fiber_clock final : public port::clock {
   uint64_t now_ = 1;
 };
 
-// Memory of one process, a number a page.
+// Memory of one process, as a number for each page.
 struct swap_heap {
   static constexpr uint64_t nothing = 0xEEEEEEEEEEEEEEEE;
 
   std::vector<uint64_t> memory, store;
-  std::vector<uint64_t> truth;  // what each page's number is to be
+  std::vector<uint64_t> truth;  // the expected number of each page
   std::vector<bool> is_touched,
-      is_cached;  // has storage in DRAM once it is here; is here while its process is away
-  std::vector<uint32_t> users;  // requests that keep a cached page
+      is_cached;  // has storage in DRAM while resident; resident while its process is swapped out
+  std::vector<uint32_t> users;  // requests that hold a cached page
   std::vector<uint64_t> used_at;
   std::vector<swap::page_bits::word> words;
-  std::vector<bool> has_written;  // by its own process since it was last asked
+  std::vector<bool> has_written;  // accessed by its own process since the last check
   bool is_here = true;
-  uint64_t coming = 0;  // pages on the way in
+  uint64_t coming = 0;  // pages being swapped in
 
   uint64_t touched_count() const;
 };
 
 struct swap_setting {
   uint32_t ranks = 4, pages = 8, rounds = 4;
-  bool has_strangers = false;  // processes elsewhere use what these have
+  bool has_strangers = false;  // pages that remote processes use
   uint64_t budget_pages = 16;
   uint32_t slots = 1, moves_max = 2;
   uint64_t cache_pages = 4;
-  uint64_t fixed_pages_max = 0;  // that cannot leave, at most; it changes while ranks run
-  uint64_t compute_ns_max = 2'000'000, page_ns = 20'000;  // a page moves in so long
+  uint64_t fixed_pages_max = 0;  // pinned memory, at most; it changes while ranks run
+  uint64_t compute_ns_max = 2'000'000, page_ns = 20'000;  // time to move a page
 };
 
 class swap_run {
@@ -99,11 +99,11 @@ class swap_run {
   swap_run(uint64_t seed, swap_weather kind, const swap_setting &chosen);
   ~swap_run();
 
-  std::string run();  // empty: all is well
+  std::string run();  // empty: no error
   uint64_t trace() {
     return world_.trace();
   }
-  const swap::board_counters &counters() const {
+  const swap::node_counters &counters() const {
     return board_->counters();
   }
   const swap_setting &chosen() const {
@@ -128,7 +128,7 @@ class swap_run {
   bool with_lock(process &self);
   bool use_others(process &self);
   bool message(process &self);
-  swap::access access_to(uint32_t target, sim::prng &random);
+  swap::page_access access_to(uint32_t target, sim::prng &random);
   void serve_strangers(uint32_t rank);
   bool allocate(process &self);
   bool spin(process &self);
@@ -139,20 +139,20 @@ class swap_run {
   void check_waits_for_room();
   bool wait(process &self, swap::wait_kind kind, const std::function<bool()> &is_over);
 
-  // Outside of the world's lock: programs of several stacks go on there.
+  // Called outside the world's lock, since programs on several stacks continue there.
   void later(uint64_t at_ns, std::function<void()> action) {
-    world_.at(at_ns,
-              [this, action = std::move(action)]() mutable { due_.push_back(std::move(action)); });
+    world_.schedule(
+        at_ns, [this, action = std::move(action)]() mutable { due_.push_back(std::move(action)); });
   }
   bool step();
   void resume(size_t index);
   void make_alarm();
 
   void agent();  // comex_swap_agent.cc
-  void take(const swap::order &which);
+  void take(const swap::move_order &which);
   void move_out(uint32_t rank);
   void move_in(uint32_t rank);
-  void serve(swap::request &which);
+  void serve(swap::page_request &which);
   void recycle();
   void trim(uint64_t to_size);
   bool has_room(uint64_t size);
@@ -170,7 +170,7 @@ class swap_run {
   std::vector<std::byte> memory_;
   size_t running_ = 0;  // of fibers_
   std::optional<sim::alarm> alarm_;
-  std::optional<swap::board> board_;
+  std::optional<swap::node_table> board_;
   std::vector<swap_heap> heaps_;
   std::vector<swap::page_bits> stored_;
   std::vector<std::unique_ptr<process>> processes_;
@@ -178,18 +178,18 @@ class swap_run {
   std::vector<std::function<void()>> due_;
   std::string why_;
   uint64_t uses_ = 0;
-  std::vector<swap::request *> asked_, granted_;
+  std::vector<swap::page_request *> asked_, granted_;
   uint64_t fixed_pages_ = 0, fixed_since_ns_ = 0;
-  uint64_t promised_ = 0;            // bytes that are on their way into the cache
-  uint32_t over_ = 0, serving_ = 0;  // processes at their end; those who serve strangers
-  bool is_quiet_ = false;            // no stranger asks for more
-  // The program's own.
+  uint64_t promised_ = 0;            // bytes being read into the cache
+  uint32_t over_ = 0, serving_ = 0;  // processes that have ended; those that serve other nodes
+  bool is_quiet_ = false;            // other nodes send no more requests
+  // Used by the program itself.
   std::vector<uint64_t> arrivals_;
   std::vector<bool> locks_;
   std::vector<uint64_t> sent_;
   uint64_t flag_ = 0;
-  std::vector<uint64_t>
-      counters_;  // one a round, as rank `round` modulo their number has it in its first page
+  std::vector<uint64_t> counters_;  // one for each round, as rank `round` modulo their number has
+                                    // it in its first page
 };
 
 }  // namespace tanada::test

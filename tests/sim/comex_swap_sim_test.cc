@@ -1,7 +1,7 @@
-// Goal: with a fraction of the memory they need, processes go on to their end, whatever they wait
-// for; memory stays within the budget, states follow one another as they may, and everybody finds
-// in memory what was left there. Method: programs of a seed (comex_swap_harness.hpp). Planted bugs
-// are found. TND_SIM_SEED=n runs that seed alone; TND_SIM_COUNT=n that many of each weather.
+// Goal: with a fraction of the memory they need, processes run to their end, whatever they wait
+// for. Memory stays within the budget, states change only as permitted, and processes find in
+// memory what was written there. Method: random programs (comex_swap_harness.hpp). Planted bugs are
+// found. TND_SIM_SEED=n runs only that seed; TND_SIM_COUNT=n runs that many of each weather.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -39,7 +39,7 @@ TEST_P(swap_weathers, reach_their_end) {
     failures += !why.empty();
     swaps += run.counters().swaps_out;
     requests += run.counters().requests;
-    // Memory that must stay is what alone may take more than there is.
+    // Only pinned memory may take more than there is.
     bool const may_be_beyond = run.waits_for_messages() || GetParam() == swap_weather::failing;
     EXPECT_TRUE(may_be_beyond || run.counters().beyond_budget == 0) << seed;
   }
@@ -94,8 +94,8 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair{swap_plant::lost_wakeups, swap_weather::sweeps},
                     std::pair{swap_plant::lost_wakeups, swap_weather::mixed}));
 
-// Ranks of a sweep whose memory is here when the barrier opens go first: no more than the others'
-// moves.
+// Ranks of a sweep that are resident when the barrier opens run first: there are no more moves than
+// for the others.
 TEST(comex_swap_sim, sweeps_move_what_they_must) {
   for (uint32_t const fraction : {2u, 4u, 8u}) {
     swap_setting const chosen{.ranks = 16,

@@ -1,9 +1,10 @@
-// Goal: whatever a simulated network does (drops, delays, overtaking, bursts of again, partitions,
-// slow peers, crashes with memory lost or kept, late cancels), what its endpoints say agrees with
-// what happened. Method: operations of a seed among a few nodes, checked against a reference: each
-// operation settles exactly once; what says ok has moved the right bytes to the right place and
-// nothing else has changed; messages come in order, at most once. 1,000 seeds; one seed twice gives
-// the same trace; and the same with what no network may do, to prove that the checker can fail.
+// Goal: the completions of a simulated network agree with what happened, whatever the network does:
+// drops, delays, overtaking, bursts of again, partitions, slow peers, crashes with memory lost or
+// kept, late cancels. Method: random operations among a few nodes, checked against a reference.
+// Each operation settles exactly once. One that returns ok has moved the right bytes to the right
+// place, and nothing else has changed. Messages arrive in order and at most once. 1,000 seeds. One
+// seed twice gives the same trace. Planted faults that no network may have prove that the checker
+// can fail.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,9 +19,9 @@
 namespace tanada::sim {
 namespace {
 
-using port::fabric_completion;
-using port::fabric_op;
-using port::fabric_op_kind;
+using seams::fabric_completion;
+using seams::fabric_op;
+using seams::fabric_op_kind;
 
 enum class plant { none, corrupt, duplicate, swap, lost };
 
@@ -31,21 +32,22 @@ struct running {
   std::vector<uint64_t> buffer;
   uint32_t target = 0, life = 0;  // of the target when it was posted
   bool noticed = false;
-  bool overlapped = false;  // a write, while another of this node to the same target was out
+  bool overlapped = false;  // a write while another one of this node to the same target was in
+                            // flight
 };
 
 struct member {
-  std::unique_ptr<port::fabric_endpoint> endpoint;
+  std::unique_ptr<seams::fabric_endpoint> endpoint;
   std::vector<uint64_t> memory =
       std::vector<uint64_t>(words * node_count);  // `words` for each writer
-  port::fabric_remote remote{};
-  std::array<port::fabric_peer, node_count> peers{};
+  seams::fabric_remote remote{};
+  std::array<seams::fabric_peer, node_count> peers{};
   std::map<uint64_t, running> out;
   uint64_t last_id = 0, next_value = 1;
   uint32_t life = 0;
-  std::array<uint64_t, node_count> last_told{};  // of each sender: the number in its last message
-  // By writer and word: the values that may be there: the last one that was told ok, and those not
-  // settled or lost since.
+  std::array<uint64_t, node_count> last_told{};  // by sender: the number in its last message
+  // By writer and word: the possible values: the last one that completed with ok, and those not
+  // settled or failed since.
   std::vector<std::vector<uint64_t>> possible =
       std::vector<std::vector<uint64_t>>(words * node_count, {0});
 };
@@ -57,7 +59,7 @@ class fabric_run {
       open(i);
   }
 
-  // False: the network has contradicted itself; why() says how.
+  // False: the network has contradicted itself; why() has the details.
   bool run() {
     for (uint32_t round = 0; round < rounds && why_.empty(); round++) {
       for (uint32_t i = 0; i < node_count; i++)
@@ -110,7 +112,7 @@ class fabric_run {
     if (what == plant::swap)
       faults.swap_percent = 40;
     if (what == plant::lost)
-      faults.lost_percent = 10;
+      faults.loss_percent = 10;
     return faults;
   }
 
@@ -199,7 +201,7 @@ class fabric_run {
     me.last_told = {};
     me.life++;
     if (!kept) {
-      // New memory, under a new key: what was on its way with the old one must not arrive.
+      // New memory under a new key: operations in flight with the old key must not arrive.
       me.remote = {};
       std::fill(me.memory.begin(), me.memory.end(), 0);
       for (auto &each : me.possible)
@@ -247,7 +249,7 @@ class fabric_run {
         return fail("a message came twice or out of order");
       me.last_told[sender] = which.buffer[0];
     } else if (op.kind == fabric_op_kind::write && which.life == target.life && !which.overlapped) {
-      // Nothing but this is there now.
+      // Only this value is possible now.
       for (uint64_t i = 0; i < which.buffer.size(); i++)
         target.possible[op.offset / 8 + i] = {which.buffer[i]};
     } else if (op.kind == fabric_op_kind::read && which.life == target.life) {

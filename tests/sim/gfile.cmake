@@ -1,12 +1,12 @@
-# gfile under simulation; one ctest test a weather, so that they run side by side.
+# gfile under simulation; one ctest test for each weather, so that they run in parallel.
 add_executable(gfile_sim sim/gfile_sim_test.cc sim/gfile_harness.cc sim/gfile_end.cc)
 target_link_libraries(gfile_sim PRIVATE tanada_products_gfile tanada_sim tanada_options GTest::gtest GTest::gtest_main)
 set(gfile_sim_seeds 1500)
 if(TANADA_SANITIZE)
   set(gfile_sim_seeds 150)
 endif()
-# Not under TSan: it takes each lane for a thread, while models and store rely on there being one. The contract tests
-# are run under it, with real threads.
+# Not under TSan: it treats each lane as a thread, while models and store rely on a single one. The
+# contract tests run under it, with real threads.
 if(TANADA_SANITIZE STREQUAL "thread")
   return()
 endif()

@@ -1,4 +1,4 @@
-// The kernel of a gfile simulation: each group plays its script, and its leader compares what comes
+// The kernel of a gfile simulation: each group runs its script, and its leader compares results
 // with the models.
 #pragma once
 
@@ -89,7 +89,7 @@ class player {
       run_.note(mine);
   }
 
-  // ---- open, close and what works on names
+  // ---- open, close and operations on names
 
   status expect_open(slot &mine, int flags) {
     if (mine.kind != file_kind::own)
@@ -224,7 +224,7 @@ class player {
 
   // ---- bytes
 
-  // Whether the model has the size and every byte of what may be there.
+  // Whether the model has the size and permits every byte read.
   bool is_known(const slot &mine) const {
     bool const in_doubt = mine.kind == file_kind::own && run_.in_doubt(me_.own.url);
     return !run_.lossy() && !in_doubt;
@@ -251,7 +251,7 @@ class player {
   struct size_range {
     u64 least, most;
   };
-  // How large the file may be now, given when the call began.
+  // The largest size of the file now, given the state when the call began.
   size_range sizes(slot &mine, const gfile_run::started &began) {
     if (mine.kind == file_kind::foreign)
       return {run_.foreign().size, run_.foreign().size};
@@ -363,7 +363,7 @@ class player {
     gfile_run::started began;
     if (leads())
       began = start(mine);
-    // Where all frames are pinned it waits for its whole time limit.
+    // If all frames are pinned it waits for its whole time limit.
     tanada::gfile_ref limited = files_;
     if (limited.timeout_ns > map_timeout_ns)
       limited.timeout_ns = map_timeout_ns;

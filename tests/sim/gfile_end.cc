@@ -1,4 +1,4 @@
-// The end of a run: everything at the store, nothing left over.
+// The end of a run: all data are in the store, and nothing is left over.
 #include "gfile_actor.hpp"
 
 namespace gfile_sim {
@@ -12,7 +12,7 @@ void gfile_run::end() {
   heal_ns_ = 0;
   foreign_writes_ = false;
   if (setting_.sky == weather::stalls && world_.random.chance(30)) {
-    // The store stands still for longer than the session waits.
+    // The store stalls for longer than the session waits.
     store_->under.stall();
     status const code = session_->service().shut_down(world_.now_ns() + 5'000'000);
     if (code != status::ok && code != status::timed_out)
@@ -34,7 +34,7 @@ void gfile_run::end() {
   check_leaks();
 }
 
-// What is at the store is what was written, or somebody was told.
+// The store has what was written, or an error was reported.
 void gfile_run::check_contents() {
   if (reported_all_ && lossy())
     return;

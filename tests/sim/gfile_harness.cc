@@ -10,14 +10,14 @@
 
 namespace gfile_sim {
 
-using tanada::port::store_completion;
+using tanada::seams::store_completion;
 using tanada::tier::page_state;
 namespace word = tanada::tier::word;
 
 namespace {
 
-constexpr u64 slack_ns = 3'000'000;   // a call sees its time limit this late at most
-constexpr u64 turns_max = 3'000'000;  // a run that takes more hangs
+constexpr u64 slack_ns = 3'000'000;   // a call detects its time limit this late at most
+constexpr u64 turns_max = 3'000'000;  // a run that takes more steps hangs
 constexpr u64 long_timeout_ns = 60'000'000'000;
 
 bool one_of(status code, std::initializer_list<status> set) {
@@ -116,8 +116,8 @@ void gfile_run::draw_shape() {
   config_.direct = random.chance(50) ? TND_GFILE_DIRECT_ON : TND_GFILE_DIRECT_OFF;
   config_.direct_window_size = config_.page_size * (1 + random.below(12));
   config_.file_count_max = random.chance(80) ? 64 : 8;
-  // Where all descriptors may be taken, opens wait for their whole time limit. Other calls keep
-  // theirs: a gwrite that is given up may leave any of its bytes.
+  // If all descriptors may be in use, opens wait for their whole time limit. Other calls keep
+  // theirs: an abandoned gwrite may leave any of its bytes.
   name_timeout_ns_ = timeout_ns_;
   if (config_.file_count_max == 8 && timeout_ns_ == long_timeout_ns)
     name_timeout_ns_ = 1'000'000 + random.below(2'000'000);
@@ -143,12 +143,12 @@ void gfile_run::draw_shape() {
 }
 
 void gfile_run::create_session() {
-  auto registry = std::make_unique<tanada::port::store_registry>();
+  auto registry = std::make_unique<tanada::backends::store_registry>();
   auto made_store = std::make_unique<relay_store>(world_, faults_, setting_.planted);
   store_ = made_store.get();
   registry->add(std::move(made_store));
   auto made = tanada::gfile::session::create(
-      config_, {tanada::port::host_gpu_open(), std::move(registry), &clock_});
+      config_, {tanada::seams::host_gpu_open(), std::move(registry), &clock_});
   if (!made.ok())
     return fail("no session");
   session_ = std::move(made).value();
@@ -192,7 +192,7 @@ void gfile_run::create_files() {
   store_->under.faults_set(faults_);
 }
 
-// From outside, before anything runs.
+// Set up from outside, before anything runs.
 void gfile_run::put(const std::string &url, const std::string &bytes) {
   auto const now = [&](store_op op) {
     (void)outside_->post(std::move(op));
@@ -293,10 +293,10 @@ void gfile_run::launch() {
   options.seed = random.next();
   options.preempt_permille = preempt_permille_;
   options.resident_blocks = resident_blocks_;
-  options.between = [this] {
+  options.between_turns = [this] {
     between();
   };
-  options.now = [this] {
+  options.clock_ns = [this] {
     return kernel_now_ns();
   };
   auto const kernel = [&] {
@@ -351,7 +351,7 @@ void gfile_run::write_foreign() {
     if (outside_->poll(done) == 0)
       return;
     foreign_busy_ = false;
-    if (done[0].file != tanada::port::no_store_file) {
+    if (done[0].file != tanada::seams::no_store_file) {
       op.file = done[0].file;
       foreign_handle_ = op.file;
       foreign_.begun++;
@@ -389,7 +389,7 @@ bool gfile_run::judge(const char *call, const std::string &url, status code,
          std::to_string(limit_ns));
   if (code == status::ok && one_of(code, expected))
     return true;
-  // An open that joins another gets what that one gets, which may have begun earlier.
+  // An open that joins another one gets its result, and the other may have begun earlier.
   bool const may_be_early = name == "gopen";
   if (code == status::timed_out && limit_ns != long_timeout_ns &&
       (took >= limit_ns || may_be_early)) {
@@ -423,7 +423,7 @@ bool gfile_run::judge(const char *call, const std::string &url, status code,
       known = known || one_of(code, {write_error, torn_error, status::no_space});
     if (name == "gftruncate" || name == "gopen")
       known = known || code == status::no_space;
-    // What a file holds is not known any more once somebody was told of an error.
+    // After an error was reported, the content of a file is unknown.
     if (reported_.count(url) != 0)
       known = known || one_of(code, {status::ok, status::no_entry, status::exists, status::range});
   }

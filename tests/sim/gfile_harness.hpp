@@ -1,5 +1,5 @@
-// The whole of gfile in one thread under one seed: a session without service threads, the host
-// executor inline, a simulated store and clock. The tests give a setting; the run draws the rest
+// All of gfile in one thread and from one seed: a session without service threads, the host
+// executor inline, a simulated store and clock. The tests choose a setting; the run draws the rest
 // from the seed.
 #pragma once
 
@@ -19,10 +19,10 @@
 namespace gfile_sim {
 
 enum class weather {
-  fair,    // delays and reordering only
-  errors,  // calls to the store fail, but no write does: nothing may get lost
-  losses,  // writes fail, tear, or find no room
-  stalls,  // the store stops for a while; calls have short time limits
+  fair,    // only delays and reordering
+  errors,  // calls to the store fail, except writes: nothing may be lost
+  losses,  // writes fail, tear, or find no space
+  stalls,  // the store stalls for a while; calls have short time limits
 };
 
 struct setting {
@@ -57,7 +57,7 @@ struct step {
   u32 stamp;
 };
 
-// One group of threads: what it does and what it has open. The leader alone changes it.
+// One group of threads: its script and its open files. Only the leader changes it.
 struct actor {
   u32 index = 0;
   std::vector<slot> slots;
@@ -71,16 +71,16 @@ class gfile_run {
   explicit gfile_run(const setting &given);
   ~gfile_run();
 
-  // Empty: all was as it must be.
+  // Empty: no error.
   const std::string &run();
-  // The same of one script, played by the first actor.
+  // The same for one script, run by the first actor.
   const std::string &run(std::vector<step> script);
   uint64_t trace() {
     return world_.trace();
   }
   tnd_gfile_statistics statistics();
 
-  // ---- for the kernels (gfile_actor.hpp); leaders only
+  // ---- for the kernels (gfile_actor.hpp); only leaders
 
   struct started {
     u64 at_ns = 0;
@@ -95,7 +95,7 @@ class gfile_run {
     return name_timeout_ns_;
   }
   // A gopen that creates or truncates the file, or its gunlink, was not answered in time: the host
-  // may carry it out at any time from then on, or never.
+  // may carry it out at any later time, or never.
   void doubt(const std::string &url) {
     doubted_.insert(url);
   }
@@ -108,7 +108,7 @@ class gfile_run {
   u64 now_ns() {
     return world_.now_ns();
   }
-  // Is the status one that this call may return now? `expected`: without faults. True: one of
+  // Whether the call may return this status now. `expected`: without faults. True: it is one of
   // `expected`.
   bool judge(const char *call, const std::string &url, status code,
              std::initializer_list<status> expected, u64 began_ns);
@@ -157,7 +157,7 @@ class gfile_run {
   tanada::sim::store_faults faults_;
   relay_store *store_ = nullptr;
   std::unique_ptr<tanada::gfile::session> session_;
-  std::unique_ptr<tanada::port::store_queue> outside_;  // another node's
+  std::unique_ptr<tanada::seams::store_queue> outside_;  // of another node
 
   tnd_gfile_config config_ = TND_GFILE_CONFIG_INIT;
   group_kind group_ = group_kind::thread;
@@ -169,19 +169,19 @@ class gfile_run {
   std::vector<shared_file> shared_;
   std::vector<actor> actors_;
   foreign_file foreign_;
-  tanada::port::store_file foreign_handle_ = tanada::port::no_store_file;
+  tanada::seams::store_file foreign_handle_ = tanada::seams::no_store_file;
   bool foreign_busy_ = false, foreign_writes_ = false;
   u64 foreign_next_ns_ = 0;
   std::string foreign_bytes_;
 
   u64 turns_ = 0, stall_ns_ = 0, heal_ns_ = 0, clock_skew_ns_ = 0;
-  std::set<std::string> reported_;  // URLs of which somebody was told an error
+  std::set<std::string> reported_;  // URLs with a reported error
   std::set<std::string> doubted_;   // URLs, see doubt()
-  bool reported_all_ = false;       // the session gave an error: it may stand for any
+  bool reported_all_ = false;       // the session returned an error, which may stand for any
   std::string why_;
 };
 
-// Statuses that the simulated store makes up, a different one for each operation.
+// Statuses that the simulated store invents, a different one for each operation.
 inline constexpr status open_error = status::access, close_error = status::stale,
                         read_error = status::io, write_error = status::corrupt,
                         stat_error = status::peer_lost, truncate_error = status::not_supported,

@@ -1,7 +1,7 @@
-// Goal: a change whose call timed out, and that the host carries out later, is seen by every call
-// after it; a close that found no request slot is carried out all the same. Method: gfile in one
-// thread, kernels of one call each; the test stops the store, or the host's service, while a call's
-// time runs out.
+// Goal: a change whose call timed out, and that the host carries out later, is visible to every
+// later call. A close that found no request slot is carried out, too. Method: gfile in one thread,
+// kernels of one call each; the test stalls the store, or the host's service, while a call's time
+// runs out.
 #include <tanada/device/gfile.cuh>
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ using namespace tanada;
 constexpr u64 file_size = 3 * 4096 + 10, timeout_ns = 1'000'000;
 constexpr const char *url = "sim://late";
 // Of 32 blocks that claim a slot, this one's is in the last part of the mailbox, which the host
-// looks at last.
+// polls last.
 constexpr u32 last_block = 9, slot_of_first_block = 0;
 
 class late : public testing::Test {
@@ -43,12 +43,12 @@ class late : public testing::Test {
     config.service_threads = 0;
     config.file_count_max = 64;
     config.timeout_ns = 100'000'000;
-    auto stores = std::make_unique<port::store_registry>();
+    auto stores = std::make_unique<backends::store_registry>();
     auto made_store = std::make_unique<sim::store>(world_);
     store_ = made_store.get();
     stores->add(std::move(made_store));
-    auto made =
-        tanada::gfile::session::create(config, {port::host_gpu_open(), std::move(stores), &clock_});
+    auto made = tanada::gfile::session::create(
+        config, {seams::host_gpu_open(), std::move(stores), &clock_});
     ASSERT_TRUE(made.ok());
     session_ = std::move(made).value();
     perform([&](gfile_ref files) {
@@ -72,16 +72,16 @@ class late : public testing::Test {
     return *static_cast<tanada::gfile::device_state *>(session_->ref().state);
   }
 
-  // One thread of block `block` does `body`; the host serves while `is_served`.
+  // One thread of block `block` runs `body`; the host serves while `is_served`.
   void perform(const std::function<void(gfile_ref)> &body, u32 block = 0) {
     simt::host::inline_options options;
     options.seed = 1;
-    options.between = [this] {
+    options.between_turns = [this] {
       if (is_served_())
         (void)session_->service().step(0);
       world_.advance(1'000);
     };
-    options.now = [this] {
+    options.clock_ns = [this] {
       return world_.now_ns();
     };
     gfile_ref const files{session_->ref().state, timeout_ns};
@@ -94,7 +94,7 @@ class late : public testing::Test {
         options);
   }
 
-  // What was asked for comes to its end.
+  // The request completes.
   void settle() {
     for (u32 i = 0; i < 5'000; i++) {
       (void)session_->service().step(0);
@@ -102,7 +102,7 @@ class late : public testing::Test {
     }
   }
 
-  // The host serves nobody until somebody asks in the first block's slot.
+  // The host serves no request until one is posted in the first block's slot.
   void serve_first_block_first() {
     u32 const before = state().ring.mail->posted[slot_of_first_block];
     is_served_ = [this, before] {
@@ -269,7 +269,7 @@ TEST_F(late, unlink_that_the_host_sees_after_an_open_leaves_no_descriptor_to_joi
 
 class late_close : public late {
  protected:
-  // Others have every request slot while `body` runs.
+  // Other requests hold every slot while `body` runs.
   void perform_without_slots(const std::function<void(gfile_ref)> &body) {
     auto &slots = state().ring.slots->slots;
     u64 before[rpc::slot_count];
@@ -324,7 +324,7 @@ TEST_F(late_close, without_a_slot_is_of_no_later_file_with_its_number) {
 
 TEST_F(late_close, without_a_slot_keeps_its_error_for_the_host) {
   sim::store_faults faults;
-  faults.errors[size_t(port::store_op_kind::close)] = {100, status::stale};
+  faults.errors[size_t(seams::store_op_kind::close)] = {100, status::stale};
   store_->faults_set(faults);
   perform_without_slots([&](gfile_ref files) { EXPECT_EQ(gclose(files, fd_), status::timed_out); });
   settle();
@@ -346,8 +346,8 @@ class late_reader : public late {
     perform([&](gfile_ref files) { EXPECT_EQ(gclose(files, fd), status::ok); });
   }
 
-  // The kernel's close is posted. The host does not get to it before somebody asks in the first
-  // block's slot.
+  // The kernel's close is posted. The host does not reach it before a request is posted in the
+  // first block's slot.
   void close_unserved(int fd) {
     is_served_ = [] {
       return false;
@@ -356,24 +356,24 @@ class late_reader : public late {
     serve_first_block_first();
   }
 
-  // Another node puts another file in the place of this one.
+  // Another node replaces the file by another one.
   void replace(const std::string &name, const std::string &bytes) {
     auto const queue = std::move(store_->queue_create(4)).value();
-    auto const now = [&](port::store_op op) {
+    auto const now = [&](seams::store_op op) {
       EXPECT_EQ(queue->post(std::move(op)), status::ok);
-      port::store_completion done[1];
+      seams::store_completion done[1];
       while (queue->poll(done) == 0)
         world_.advance(1'000);
       return done[0].file;
     };
-    port::store_op op;
-    op.kind = port::store_op_kind::unlink;
+    seams::store_op op;
+    op.kind = seams::store_op_kind::unlink;
     op.url = name;
     (void)now(op);
-    op.kind = port::store_op_kind::open;
+    op.kind = seams::store_op_kind::open;
     op.open_flags = {.read = true, .write = true, .create = true};
     op.file = now(op);
-    op.kind = port::store_op_kind::close;
+    op.kind = seams::store_op_kind::close;
     (void)now(op);
     store_->contents_set(name, bytes);
   }
@@ -463,7 +463,7 @@ TEST_F(late_reader, a_wait_comes_after_the_closes_of_kernels) {
 TEST_F(late_reader, a_close_that_fails_after_reading_has_lost_nothing) {
   ASSERT_EQ(open(g_rdonly, fd_), status::ok);
   sim::store_faults faults;
-  faults.errors[size_t(port::store_op_kind::close)] = {100, status::stale};
+  faults.errors[size_t(seams::store_op_kind::close)] = {100, status::stale};
   store_->faults_set(faults);
   close(fd_);
   settle();
@@ -483,7 +483,7 @@ TEST_F(late_reader, a_close_of_a_store_that_does_not_answer_holds_up_one_wait) {
   EXPECT_LT(world_.now_ns() - began_ns - first_ns, 1'000'000u);
 }
 
-// The simulated store gives bytes with an open now and then.
+// The simulated store sometimes returns bytes with an open.
 TEST_F(late_reader, a_small_file_takes_one_request_where_its_bytes_come_with_the_open) {
   u32 count[3] = {};
   for (u32 i = 0; i < 24; i++) {
@@ -498,7 +498,7 @@ TEST_F(late_reader, a_small_file_takes_one_request_where_its_bytes_come_with_the
 
 TEST_F(late_reader, an_open_without_its_bytes_is_good_and_the_read_has_the_error) {
   sim::store_faults faults;
-  faults.errors[size_t(port::store_op_kind::read)] = {100, status::io};
+  faults.errors[size_t(seams::store_op_kind::read)] = {100, status::io};
   store_->faults_set(faults);
   u32 failed = 0;
   for (u32 i = 0; i < 24; i++) {
@@ -510,7 +510,7 @@ TEST_F(late_reader, an_open_without_its_bytes_is_good_and_the_read_has_the_error
   EXPECT_GT(failed, 0u);
 }
 
-// ---- an end that does not come in time
+// ---- an end that is late
 
 class late_end : public late {
  protected:
@@ -523,7 +523,7 @@ class late_end : public late {
 
 TEST_F(late_end, tells_the_write_error_that_is_known) {
   sim::store_faults faults;
-  faults.errors[size_t(port::store_op_kind::write)] = {100, status::no_space};
+  faults.errors[size_t(seams::store_op_kind::write)] = {100, status::no_space};
   store_->faults_set(faults);
   write(0);
   settle();
@@ -532,19 +532,19 @@ TEST_F(late_end, tells_the_write_error_that_is_known) {
   write(4096);
   testing::internal::CaptureStderr();
   EXPECT_EQ(session_->shut_down(), status::no_space);
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("has reached its store: ENOSPC"),
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("did not reach its store: ENOSPC"),
             std::string::npos);
-  EXPECT_TRUE(session_->left_behind());
+  EXPECT_TRUE(session_->must_leak());
   std::string const said = tnd_last_message();
   EXPECT_NE(said.find("ENOSPC"), std::string::npos) << said;
-  EXPECT_NE(said.find("in time"), std::string::npos) << said;
+  EXPECT_NE(said.find("within the timeout"), std::string::npos) << said;
 }
 
 TEST_F(late_end, is_a_timeout_where_no_error_is_known) {
   store_->stall();
   write(4096);
   EXPECT_EQ(session_->shut_down(), status::timed_out);
-  EXPECT_TRUE(session_->left_behind());
+  EXPECT_TRUE(session_->must_leak());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the files of a gfile simulation must hold: three kinds of files, by who writes to them.
+// The expected content of the files of a gfile simulation: three kinds of files, by their writers.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ inline u8 value_at(u64 position, u32 stamp) {
   return u8(z >> 56);
 }
 
-// Many groups have it open, each writes to byte ranges of its own and reads all of it.
+// Many groups have it open; each writes to its own byte ranges and reads all of it.
 class shared_file {
  public:
   struct write {
@@ -27,8 +27,8 @@ class shared_file {
     u32 stamp;
   };
 
-  // `cuts`: ends of the ranges; range i belongs to owner i % owner_count. `initial`: bytes that
-  // were there before.
+  // `cuts`: ends of the ranges; range i belongs to owner i % owner_count. `initial`: the initial
+  // bytes.
   shared_file(std::string url_, std::vector<u64> cuts, u32 owner_count, u64 initial_size)
       : url{std::move(url_)},
         cuts_{std::move(cuts)},
@@ -75,8 +75,8 @@ class shared_file {
     return size_of(true);
   }
 
-  // `anything`: writes may have got lost, so that any value its owner ever wrote will do, and what
-  // was there before.
+  // `anything`: writes may have been lost, so any value that its owner ever wrote is possible, and
+  // the initial one.
   bool accepts(u64 position, u8 byte, const std::vector<size_t> &floor, bool anything) const {
     u32 range = 0;
     while (cuts_[range] <= position)
@@ -95,7 +95,7 @@ class shared_file {
     return byte == initial(position) || (anything && byte == 0);
   }
 
-  // The bytes when every write is done.
+  // The bytes after all writes.
   std::string contents() const {
     std::string all(size_floor(), '\0');
     for (u64 i = 0; i < all.size(); i++)
@@ -136,20 +136,20 @@ class shared_file {
   u64 initial_size_;
 };
 
-// One group's own: it knows every byte, and may cut, delete and create it again. `bytes` is shared
-// by the name and the descriptors that are open, as an inode is.
+// A file of one group, which knows every byte and may truncate, delete and create it again. `bytes`
+// is shared by the name and the open descriptors, as an inode is.
 struct private_file {
   std::string url;
-  std::shared_ptr<std::string> named;  // null: there is no such file
+  std::shared_ptr<std::string> named;  // null: the file does not exist
 };
 
-// Kernels only read it; another node writes it as a whole, again and again.
+// Kernels only read it; another node rewrites it as a whole, repeatedly.
 struct foreign_file {
   std::string url;
   u64 size = 0;
   u32 begun = 0, done = 0;  // generations
   u32 open_count = 0;       // descriptors open or being opened
-  u32 floor = 0;            // generation that those who have it open must see at least
+  u32 floor = 0;            // the generation that open descriptors must see at least
 
   static u32 stamp(u32 generation) {
     return 1'000'000 + generation;

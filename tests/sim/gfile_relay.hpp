@@ -1,5 +1,6 @@
-// What stands between gfile and the simulated store: operation ids that do not depend on addresses,
-// so that a seed gives one trace, and faults that no store may have, to prove that the checks fire.
+// A layer between gfile and the simulated store: operation ids that do not depend on addresses, so
+// that a seed gives one trace, and faults that no store may have, to prove that the checks detect
+// them.
 #pragma once
 
 #include <map>
@@ -10,26 +11,26 @@
 
 namespace gfile_sim {
 
-using tanada::port::store_completion;
-using tanada::port::store_op;
-using tanada::port::store_op_kind;
+using tanada::seams::store_completion;
+using tanada::seams::store_op;
+using tanada::seams::store_op_kind;
 using tanada::status;
 
 enum class plant {
   none,
-  lost_write,      // a write says ok and changed nothing
-  hidden_error,    // a write that failed says ok
-  flipped_read,    // a read gives a wrong byte
-  flipped_direct,  // the same, of reads to the direct window alone
-  stale_version,   // every file has always the same version
-  jumping_clock,   // the device's clock runs ahead now and then
+  lost_write,      // a write returns ok and changed nothing
+  hidden_error,    // a write that failed returns ok
+  flipped_read,    // a read returns a wrong byte
+  flipped_direct,  // the same, only for reads to the direct window
+  stale_version,   // every file always has the same version
+  jumping_clock,   // the device's clock jumps ahead now and then
   kept_page,       // a kernel does not unmap a page
 };
 
-class relay_queue final : public tanada::port::store_queue {
+class relay_queue final : public tanada::seams::store_queue {
  public:
   relay_queue(std::unique_ptr<store_queue> under, tanada::sim::world &world, plant planted,
-              const tanada::port::device_window &window)
+              const tanada::seams::device_window &window)
       : under_{std::move(under)}, world_{world}, planted_{planted}, window_{window} {}
 
   status post(store_op op) override {
@@ -72,7 +73,7 @@ class relay_queue final : public tanada::port::store_queue {
   struct posted {
     uint64_t op_id;
     store_op_kind kind;
-    std::vector<tanada::port::store_buffer> buffers;
+    std::vector<tanada::seams::store_buffer> buffers;
   };
 
   void spoil(const posted &op, store_completion &done) {
@@ -86,27 +87,27 @@ class relay_queue final : public tanada::port::store_queue {
     bool const moves = op.kind == store_op_kind::read || op.kind == store_op_kind::open;
     bool const reads = moves && done.size > 0;
     bool const flips = planted_ == plant::flipped_direct
-                           ? reads && window_.holds(op.buffers[0])
+                           ? reads && window_.contains(op.buffers[0])
                            : planted_ == plant::flipped_read && reads && world_.random.chance(10);
     if (flips)
       op.buffers[0].addr[world_.random.below(std::min<uint64_t>(done.size, op.buffers[0].size))] ^=
           std::byte{0x40};
     if (planted_ == plant::stale_version) {
       done.stat.version = 1;
-      done.stat.version_settled = true;
+      done.stat.is_version_stable = true;
     }
   }
 
   std::unique_ptr<store_queue> under_;
   tanada::sim::world &world_;
   plant planted_;
-  tanada::port::device_window window_;
+  tanada::seams::device_window window_;
   uint64_t next_id_ = 1;
   std::map<uint64_t, posted> posted_;
   std::vector<store_completion> late_;
 };
 
-class relay_store final : public tanada::port::store {
+class relay_store final : public tanada::seams::store {
  public:
   relay_store(tanada::sim::world &world, const tanada::sim::store_faults &faults, plant planted)
       : under{world, faults}, world_{world}, planted_{planted} {}
@@ -115,15 +116,16 @@ class relay_store final : public tanada::port::store {
     return under.scheme();
   }
 
-  tanada::result<std::unique_ptr<tanada::port::store_queue>> queue_create(uint32_t depth) override {
+  tanada::result<std::unique_ptr<tanada::seams::store_queue>> queue_create(
+      uint32_t depth) override {
     auto made = under.queue_create(depth);
     if (!made.ok())
       return made.error();
-    return std::unique_ptr<tanada::port::store_queue>{
+    return std::unique_ptr<tanada::seams::store_queue>{
         std::make_unique<relay_queue>(std::move(made).value(), world_, planted_, window_)};
   }
 
-  void attach(const tanada::port::device_window &window, bool compatible_too) override {
+  void attach(const tanada::seams::device_window &window, bool compatible_too) override {
     store::attach(window, compatible_too);
     window_ = window;
   }
@@ -131,7 +133,7 @@ class relay_store final : public tanada::port::store {
   tanada::sim::store under;
 
  private:
-  tanada::port::device_window window_;
+  tanada::seams::device_window window_;
   tanada::sim::world &world_;
   plant planted_;
 };

@@ -1,12 +1,11 @@
-// Goal: whatever a store, the order of threads and the time do, gfile keeps its contract: every
-// read gives bytes that may be there, every status is one that is due, nothing is lost in silence,
-// nothing leaks. Method: all of gfile in one thread under one seed (gfile_harness.hpp); kernels of
-// threads, warps or blocks play random scripts on files that all write to, files of their own, and
-// a file that another node changes. One seed twice gives one trace; planted faults prove that each
-// check can fail.
+// Goal: gfile keeps its contract for any store, thread order and timing: every read returns
+// permitted bytes, every status is permitted, no data are lost silently, and nothing leaks. Method:
+// all of gfile in one thread and from one seed (gfile_harness.hpp). Kernels of threads, warps or
+// blocks run random scripts on files that all write to, files of their own, and a file that another
+// node changes. One seed twice gives one trace; planted faults prove that each check can fail.
 //
-// TND_SIM_SEED=n runs that seed alone; TND_SIM_COUNT=n that many of each weather; TND_SIM_TELL=1
-// prints each call.
+// TND_SIM_SEED=n runs only that seed; TND_SIM_COUNT=n runs that many of each weather;
+// TND_SIM_TELL=1 prints each call.
 #include <gtest/gtest.h>
 
 #include <csignal>

@@ -1,7 +1,7 @@
 // Goal: a read never returns bytes of another file, and the size of a file never belongs to another
 // state of it, whatever changes between the steps of a call. Method: gfile in one thread; the test
-// holds a kernel's request back while another kernel learns of a change, or preempts kernels
-// between any two loads.
+// delays a kernel's request while another kernel learns of a change, or preempts kernels between
+// any two loads.
 #include <tanada/device/gfile.cuh>
 
 #include <gtest/gtest.h>
@@ -33,14 +33,15 @@ class view : public testing::Test {
     tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
     config.page_size = page_size;
     config.device_tier_size = 16 * page_size;
-    config.host_tier_size = page_size;  // files take turns in its one frame
+    config.host_tier_size = page_size;  // files use its only frame in turn
     config.service_threads = 0;
     config.file_count_max = 64;
-    auto stores = std::make_unique<port::store_registry>();
+    auto stores = std::make_unique<backends::store_registry>();
     auto made_store = std::make_unique<sim::store>(world_);
     store_ = made_store.get();
     stores->add(std::move(made_store));
-    auto made = gfile::session::create(config, {port::host_gpu_open(), std::move(stores), &clock_});
+    auto made =
+        gfile::session::create(config, {seams::host_gpu_open(), std::move(stores), &clock_});
     ASSERT_TRUE(made.ok());
     session_ = std::move(made).value();
     store_->contents_set(url, std::string(long_size, 'c'));
@@ -63,12 +64,12 @@ class view : public testing::Test {
     simt::host::inline_options options;
     options.seed = seed;
     options.preempt_permille = preempt_permille;
-    options.between = [this] {
+    options.between_turns = [this] {
       before_step_();
       (void)session_->service().step(0);
       world_.advance(1'000);
     };
-    options.now = [this] {
+    options.clock_ns = [this] {
       return world_.now_ns();
     };
     gfile_ref const files{session_->ref().state, 1'000'000'000};
@@ -130,7 +131,7 @@ TEST_F(view, read_that_began_before_a_cut_returns_no_bytes_of_another_file) {
       simt::pause();
     store_->contents_set(url, std::string(short_size, 'n'));
     int newer_fd = -1;
-    // Flags that no other descriptor has: the host looks at the file again.
+    // Flags that no other descriptor has, so the host checks the file again.
     EXPECT_EQ(gopen(files, url, g_rdonly | g_trunc, &newer_fd), status::ok);
     EXPECT_EQ(gfstat(files, newer_fd).size, short_size);
     is_open = true;
@@ -140,8 +141,8 @@ TEST_F(view, read_that_began_before_a_cut_returns_no_bytes_of_another_file) {
     ASSERT_EQ(bytes[i], i < short_size ? 'n' : 0) << "byte " << i;
 }
 
-// A page of an earlier state of the file, with the size of a later one or the other way round,
-// would be read past its end.
+// A page of an earlier state of the file, with the size of a later one or vice versa, would be read
+// past its end.
 TEST_F(view, size_and_key_that_a_call_takes_are_of_one_state_of_the_file) {
   int fd = -1;
   perform([&](gfile_ref files) { ASSERT_EQ(gopen(files, url, g_rdonly, &fd), status::ok); });
@@ -158,7 +159,7 @@ TEST_F(view, size_and_key_that_a_call_takes_are_of_one_state_of_the_file) {
       if (simt::block_rank() == 0) {
         for (u32 i = 0; i < view_count; i++) {
           u32 const file_key = first_key + i, epoch = u32(1000 * seed) + i;
-          d::adopt(of, {epoch, file_key, size_of(file_key)});
+          d::adopt_view(of, {epoch, file_key, size_of(file_key)});
         }
         is_done = true;
         return;

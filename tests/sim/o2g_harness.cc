@@ -42,10 +42,10 @@ o2g_run::o2g_run(uint64_t seed, o2g_weather kind)
     made.gets_out.assign(engine_count, 0);
     made.is_unsure.assign(engine_count, false);
     o2g::engine_options options{.has_thread = false, .clock = &clock_};
-    options.at = {.family = port::socket_address::family_kind::ipv4,
-                  .bytes = {10, 0, 0, uint8_t(1 + i)}};
+    options.listen_address = {.family = seams::socket_address::family_kind::ipv4,
+                              .bytes = {10, 0, 0, uint8_t(1 + i)}};
     // The first messages fit nowhere, or everything does, or something in between.
-    options.dump_size_soft =
+    options.unexpected_size_soft =
         world_.random.below(3) == 0 ? 1'000 : world_.random.between(2'000, 400'000);
     if (made.regions.add(region_key, made.memory.data(), region_size, 0, {true, true}) !=
         status::ok)
@@ -58,8 +58,8 @@ o2g_run::o2g_run(uint64_t seed, o2g_weather kind)
     made.engine = std::move(engine).value();
     made.address = made.engine->address();
   }
-  // A cut loses what is on its way, whatever its sender was told.
-  network_.on_loss = [this](const port::socket_address &one, const port::socket_address &other,
+  // A cut loses data in flight, even if their send has completed.
+  network_.on_loss = [this](const seams::socket_address &one, const seams::socket_address &other,
                             bool is_cut) {
     uint32_t const a = one.bytes[3] - 1u, b = other.bytes[3] - 1u;
     if (!is_cut && !model_.last_loss.contains(std::minmax(a, b)))
@@ -70,23 +70,23 @@ o2g_run::o2g_run(uint64_t seed, o2g_weather kind)
   };
   for (auto &each : ends_)
     for (auto &other : ends_)
-      each->peers.push_back(each->engine->peer_of(other->address).value());
+      each->peers.push_back(each->engine->register_peer(other->address).value());
 }
 
-// Engines take leave, and may receive into the requests' memory meanwhile.
+// Engines close in order, and may receive into the requests' memory meanwhile.
 o2g_run::~o2g_run() {
   for (auto const &each : ends_)
     each->engine = nullptr;
 }
 
-// Whoever is told that a peer is gone may name it anew, and try again.
+// A caller that learns of a failed peer may add it again and retry.
 void o2g_run::refused(endpoint &at, uint32_t to, status code) {
   if (!may_fail())
     return fail("a request was refused");
   if (has_losses() && code != status::peer_lost)
     return fail("a request was refused strangely");
   if (has_losses() && world_.random.chance(70))
-    (void)at.engine->peer_of(ends_[to]->address);
+    (void)at.engine->register_peer(ends_[to]->address);
 }
 
 o2g_run::request &o2g_run::make(request_kind kind, uint32_t owner) {
@@ -156,7 +156,7 @@ void o2g_run::act() {
   reap(at);
 }
 
-// Something happens in the network, or somebody looks.
+// Something happens in the network, or a program polls.
 void o2g_run::move() {
   if (world_.random.chance(50)) {
     if (!world_.step())
@@ -184,7 +184,7 @@ void o2g_run::look(endpoint &at) {
   }
 }
 
-// As a program does that has not asked for sleeping polls: no time may pass.
+// As for a program that has not enabled sleeping polls: no time may pass.
 size_t o2g_run::poll(endpoint &at) {
   uint64_t const before_ns = world_.now_ns();
   size_t const count = at.engine->poll();
@@ -194,8 +194,8 @@ size_t o2g_run::poll(endpoint &at) {
   return count;
 }
 
-// Until something comes, or for a while. Now and then for as long as a library would spin before it
-// takes the caller for idle.
+// Until something arrives, or for a while; now and then for as long as a library would spin before
+// it treats the caller as idle.
 void o2g_run::poll_between_work(endpoint &at) {
   auto &random = world_.random;
   uint64_t const piece_ns = random.between(1, 4'000);
@@ -207,7 +207,7 @@ void o2g_run::poll_between_work(endpoint &at) {
     world_.advance(piece_ns);
 }
 
-// A wait ends by its deadline at the latest, and what came is there afterwards.
+// A wait ends by its deadline at the latest, and received data are available afterwards.
 void o2g_run::block(endpoint &at) {
   uint64_t const deadline_ns = world_.now_ns() + world_.random.below(50'000);
   auto const has_completion = [](void *argument) {
@@ -250,7 +250,7 @@ void o2g_run::post_send(endpoint &at) {
   bool const tagged = random.chance(80), inject = size <= o2g::inject_size_max && random.chance(30);
   uint64_t const tag = random.below(4) | random.below(3) << 32;
   auto const parts = parts_of(what.memory);
-  // Known before the call: a message to oneself is there at once.
+  // Known before the call: a message to oneself arrives immediately.
   model_.messages.push_back({.from = at.number,
                              .to = what.to,
                              .tagged = tagged,
@@ -259,15 +259,15 @@ void o2g_run::post_send(endpoint &at) {
                              .quiet = what.quiet,
                              .delivered = what.delivered,
                              .post_time = ++time_});
-  status const code = at.engine->post_send({.to = at.peers[what.to],
+  status const code = at.engine->post_send({.target = at.peers[what.to],
                                             .parts = parts,
                                             .tag = tag,
                                             .data = number,
                                             .tagged = tagged,
                                             .has_data = true,
                                             .inject = inject,
-                                            .quiet = what.quiet,
-                                            .delivered = what.delivered,
+                                            .errors_only = what.quiet,
+                                            .delivery_complete = what.delivered,
                                             .context = context_of(what)});
   if (inject)
     std::fill(what.memory.begin(), what.memory.end(), std::byte{0});
@@ -305,7 +305,7 @@ void o2g_run::post_receive(endpoint &at) {
   if (at.engine->post_receive({.parts = parts,
                                .pattern = pattern,
                                .tagged = look.tagged,
-                               .many_size = many_size,
+                               .multi_receive_min = many_size,
                                .context = context_of(what)}) != status::ok)
     fail("a receive was refused");
 }
@@ -360,7 +360,7 @@ void o2g_run::end_claim(endpoint &at) {
   if (code == status::ok)
     return;
   what.is_out = false;
-  // What a dead peer had not sent in full is gone, claimed or not.
+  // Messages that a dead peer had not sent completely are lost, claimed or not.
   auto &message = model_.messages[what.message];
   if (code != status::no_entry || !model_.may_be_lost(message))
     fail("what was claimed is not there: " + model_.text(what.message));
@@ -388,7 +388,7 @@ void o2g_run::post_remote(endpoint &at) {
   uint64_t const what = random.below(4), slice = 8 + at.number * slice_size;
   auto &mirror = at.mirrors[to];
   if (what != 0 && at.gets_out[to] != 0 && what != 1)
-    return;  // what is being got must stand still
+    return;  // the source of a get must not change
   request_kind const kind = what == 0   ? request_kind::count_up
                             : what == 1 ? request_kind::get
                             : what == 2 ? request_kind::put
@@ -408,11 +408,11 @@ void o2g_run::post_remote(endpoint &at) {
       each = std::byte(random.next());
     auto const before = made.memory;
     auto const parts = parts_of(made.memory);
-    o2g::remote_request const asked{.to = at.peers[to],
+    o2g::remote_request const asked{.target = at.peers[to],
                                     .parts = parts,
                                     .remote = {slice + offset, size, region_key},
                                     .inject = inject,
-                                    .delivered = made.delivered,
+                                    .delivery_complete = made.delivered,
                                     .context = context_of(made)};
     code = is_put ? at.engine->post_put(asked) : at.engine->post_get(asked);
     if (inject)
@@ -430,7 +430,7 @@ void o2g_run::post_remote(endpoint &at) {
     made.memory.resize(8);
     if (!is_counter)
       made.expected = {mirror.begin() + int64_t(offset), mirror.begin() + int64_t(offset + 8)};
-    code = at.engine->post_atomic({.to = at.peers[to],
+    code = at.engine->post_atomic({.target = at.peers[to],
                                    .operands = std::as_bytes(std::span{&operand, 1}),
                                    .fetched = made.memory,
                                    .remote = {is_counter ? 0 : slice + offset, 8, region_key},

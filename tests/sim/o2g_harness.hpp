@@ -1,9 +1,9 @@
-// tests/sim/o2g_harness.hpp: several engines in one world, driven at random under one seed, against
+// tests/sim/o2g_harness.hpp: several engines in one world, driven at random from one seed, against
 // a model of matching (o2g_model.hpp) and of memory.
 //
-// Each engine has a region, cut into a slice for each other one, who alone writes there: so each
-// initiator knows what its slice holds, in the order of its own requests. The first 8 bytes of the
-// region are a counter for all.
+// Each engine has a region with a slice for each other engine, and only that engine writes there.
+// So each initiator knows the content of its slice, in the order of its own requests. The first 8
+// bytes of the region are a counter for all.
 #pragma once
 
 #include <deque>
@@ -21,14 +21,14 @@
 
 namespace tanada::test {
 
-// fair: a bad network, and nobody goes. ending: engines end in between. dying: engines die.
-// refusing: some connects are refused. cutting: connections break in the middle of something, and
-// some connects are refused; whoever learns of it tries anew.
+// fair: a bad network, and no engine ends. ending: engines end in between. dying: engines die.
+// refusing: some connects are refused. cutting: connections break in the middle of a transfer, and
+// some connects are refused; an engine that learns of it tries again.
 enum class o2g_weather : uint8_t { fair, ending, dying, refusing, cutting };
 
-// How a program looks for what has come. polls: again and again, with little or nothing in between.
+// How a program polls for messages. polls: continuously, with little or nothing in between.
 // tests_rarely: once after each piece of its own work. blocks: in calls that wait. mixes: all of
-// these, in turns.
+// these, in turn.
 enum class caller_habit : uint8_t { polls, tests_rarely, blocks, mixes };
 
 class o2g_run {
@@ -36,7 +36,7 @@ class o2g_run {
   o2g_run(uint64_t seed, o2g_weather kind);
   ~o2g_run();
 
-  // "": everything came as it must.
+  // "": no error.
   std::string run(uint32_t step_count);
   uint64_t trace() {
     return world_.trace();
@@ -63,15 +63,16 @@ class o2g_run {
     caller_habit habit = caller_habit::mixes;
     o2g::regions regions{};  // outlives the engine
     std::unique_ptr<o2g::engine> engine{};
-    port::socket_address address{};
+    seams::socket_address address{};
     std::vector<o2g::peer_index> peers{};
     std::vector<std::byte> memory = std::vector<std::byte>(region_size);
     std::vector<std::vector<std::byte>> mirrors{};  // of this endpoint's slices at others
-    std::vector<bool> is_unsure{};     // by target: something failed, and the mirror may be wrong
+    std::vector<bool> is_unsure{};     // by target: an operation failed, and the mirror may be
+                                       // wrong
     std::vector<uint32_t> gets_out{};  // by target
     std::deque<o2g::completion> done{};
     std::set<uint64_t> claims{};     // requests
-    std::set<uint32_t> failed_to{};  // whose peers were lost, since the last reap
+    std::set<uint32_t> failed_to{};  // whose peers failed, since the last reap
     void complete(const o2g::completion &what) override {
       done.push_back(what);
     }

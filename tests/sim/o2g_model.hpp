@@ -1,15 +1,13 @@
-// tests/sim/o2g_model.hpp: what MPI says of matching, as a check of what has happened. Nobody
-// outside an engine sees when a message arrives, so the rules are checked of the whole run, at its
-// end:
+// tests/sim/o2g_model.hpp: MPI's rules of matching, as a check of a run. Only an engine knows when
+// a message arrives, so the rules are checked for the whole run, at its end:
 //
-//   order of messages  A receive that took a message could not have taken an earlier one of the
+// order of messages  A receive that took a message could not have taken an earlier one of the
 //   same sender: that one had been
 //                      taken by an earlier receive.
 //   order of receives  A message was not taken by a receive while an earlier one waited that
 //   matches it.
 //
-// A peek, a claim and a discard look as a receive does that is posted at that moment and does not
-// wait.
+// A peek, a claim and a discard match as a receive that is posted at that moment and does not wait.
 #pragma once
 
 #include <algorithm>
@@ -29,16 +27,17 @@ struct model_message {
   uint32_t from = 0, to = 0;
   bool tagged = false;
   uint64_t tag = 0, size = 0;
-  uint64_t taken_by = never, taken_at = 0;  // which look, and where in its buffer
-  uint64_t done_time = never;               // when the receiver was told
-  bool sent = false;                        // its sender was told that it is on its way
+  uint64_t taken_by = never, taken_at = 0;  // the receive that takes it, and the position in its
+                                            // buffer
+  uint64_t done_time = never;               // when the receiver was notified
+  bool sent = false;                        // its sender knows that it is in flight
   bool quiet = false, delivered = false;
   bool discarded = false;
-  bool failed = false;  // so its sender was told
+  bool failed = false;  // as reported to its sender
   uint64_t post_time = 0;
 };
 
-// A receive, or a look that does not wait; numbered in the order in which they were posted.
+// A receive, or a peek that does not wait; numbered in the order of posting.
 struct model_look {
   uint32_t at = 0;
   bool tagged = false, waits = true, many = false, consumes = true;
@@ -52,8 +51,8 @@ struct model {
   std::deque<model_message> messages;
   std::deque<model_look> looks;
   std::map<uint32_t, bool> is_dead, is_ended;  // by endpoint
-  // When bytes between two were lost the last time, the lower one first: by a cut, or, after one,
-  // because only one side knew yet which connection stays.
+  // When bytes between two engines were last lost, the lower one first: by a cut, or because only
+  // one side knew yet which connection stays.
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> last_loss;
 
   bool was_cut_after(uint32_t one, uint32_t other, uint64_t time) const {
@@ -67,8 +66,8 @@ struct model {
     return o2g::matches(look.pattern, {message.tagged ? message.tag : 0, message.from});
   }
 
-  // May be missing: its sender or its receiver died, or ended before it was on its way; or its
-  // connection was cut; or it failed.
+  // May be missing: its sender or receiver died, or ended before it was in flight; its connection
+  // was cut; or it failed.
   bool may_be_lost(const model_message &message) const {
     if (message.failed || was_cut_after(message.from, message.to, message.post_time))
       return true;
@@ -79,7 +78,7 @@ struct model {
            (is(is_ended, message.from) && (!message.sent || message.quiet));
   }
 
-  // "": all is as MPI says.
+  // "": all matching follows MPI.
   std::string problem() const {
     for (uint64_t i = 0; i < messages.size(); i++) {
       auto const &message = messages[i];
@@ -117,7 +116,7 @@ struct model {
       auto const &earlier = looks[i];
       if (!earlier.waits || !fits(earlier, message))
         continue;
-      // What it had taken when its engine went nobody knows.
+      // What it had taken when its engine died is unknown.
       if (earlier.open && (is_dead.contains(earlier.at) || is_ended.contains(earlier.at)))
         continue;
       bool const waited =

@@ -1,6 +1,6 @@
-// Engines under simulation: o2g_harness.hpp says what is checked.
+// o2g engines under simulation; o2g_harness.hpp describes the checks.
 //
-// TND_SIM_SEED=n runs that seed alone; TND_SIM_COUNT=n that many of each weather.
+// TND_SIM_SEED=n runs only that seed; TND_SIM_COUNT=n runs that many of each weather.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

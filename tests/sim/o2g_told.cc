@@ -1,4 +1,4 @@
-// What the engines tell, and what holds at the end of a run.
+// tests/sim/o2g_told.cc: checks the engines' reports, and the state at the end of a run.
 
 #include <algorithm>
 #include <cstring>
@@ -17,7 +17,7 @@ void o2g_run::reap(endpoint &at) {
     world_.note(uint64_t(what.kind) << 32 ^ what.size ^ uint64_t(what.code) << 16);
     told(at, what);
   }
-  // Whoever waited for a message of one who is gone does not wait on.
+  // A caller that waited for a message of a failed peer does not wait on.
   for (auto const &each : requests_) {
     if (at.failed_to.empty())
       break;
@@ -61,7 +61,7 @@ void o2g_run::told(endpoint &at, const o2g::completion &what) {
     if (of.quiet)
       fail("a quiet send that succeeded is told of");
     message.sent = true;
-    // One discards one's own message before one is told of the discard.
+    // A message to oneself may be discarded before the discard is reported.
     bool const is_there = message.done_time != never || message.discarded ||
                           message.from == message.to || !is_here(message.to);
     if (of.delivered && !is_there)
@@ -98,7 +98,7 @@ void o2g_run::told_receive(endpoint &, request &of, const o2g::completion &what)
     look.end_time = std::min(look.end_time, time_);
     if (!what.has_data || !look.waits)
       return;
-    // It had taken a message that does not come any more.
+    // It had taken a message that will not arrive any more.
     auto &message = model_.messages[what.data];
     if (message.taken_by != never || !model_.may_be_lost(message))
       fail("lost without a reason: " + model_.text(what.data));
@@ -125,9 +125,11 @@ void o2g_run::take(request &of, const o2g::completion &what) {
     return fail(model_.text(what.data) + " comes twice");
   if (!model::fits(look, message))
     return fail(model_.text(what.data) + " does not match");
-  if (what.size + what.lost != message.size || (what.code == status::overflow) != (what.lost != 0))
+  if (what.size + what.truncated_size != message.size ||
+      (what.code == status::overflow) != (what.truncated_size != 0))
     return fail("wrong sizes");
-  if (what.lost != 0 && (what.size < of.memory.size() - (look.many ? of.memory.size() : 0)))
+  if (what.truncated_size != 0 &&
+      (what.size < of.memory.size() - (look.many ? of.memory.size() : 0)))
     return fail("cut short although there is room");
   uint64_t const offset =
       look.many && what.size != 0 ? uint64_t(what.buffer - of.memory.data()) : 0;
@@ -172,7 +174,7 @@ void o2g_run::told_peek(endpoint &at, request &of, const o2g::completion &what) 
         requests_.begin()));
 }
 
-// Until nothing moves any more.
+// Until nothing is in flight any more.
 void o2g_run::settle() {
   for (uint32_t quiet = 0; quiet < 50 && problem_.empty();) {
     size_t count = world_.step() ? 1 : 0;
@@ -188,7 +190,7 @@ void o2g_run::settle() {
   }
 }
 
-// Everything that came and was not taken is taken now.
+// Everything that arrived and was not taken is taken now.
 void o2g_run::drain() {
   for (auto &at : ends_) {
     if (at->engine == nullptr || !problem_.empty())
@@ -239,7 +241,7 @@ void o2g_run::check_end() {
   for (auto &at : ends_) {
     if (at->engine == nullptr)
       continue;
-    if (auto const size = at->engine->statistics().dump_size; size != 0)
+    if (auto const size = at->engine->statistics().unexpected_size; size != 0)
       fail(std::to_string(size) + " bytes are kept for nobody");
     for (uint32_t from = 0; from < engine_count; from++) {
       if (from == at->number || !is_here(from) || ends_[from]->is_unsure[at->number])

@@ -1,4 +1,5 @@
-# One-sided operations under simulation; tests/CMakeLists.txt includes this. One ctest test a weather, so that they run side by side.
+# One-sided operations under simulation; tests/CMakeLists.txt includes this. One ctest test for each
+# weather, so that they run in parallel.
 add_executable(pgas_sim sim/pgas_sim_test.cc sim/pgas_harness.cc sim/pgas_actors.cc sim/pgas_shared.cc)
 target_link_libraries(pgas_sim PRIVATE tanada_onesided_job tanada_sim tanada_options GTest::gtest GTest::gtest_main)
 target_include_directories(pgas_sim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})

@@ -1,4 +1,5 @@
-// What a program of one context does, and what it may be told.
+// tests/sim/pgas_actors.cc: the programs of one context, and the results that its operations may
+// have.
 #include "sim/pgas_harness.hpp"
 
 namespace tanada::test {
@@ -34,7 +35,7 @@ void pgas_run::act(actor &self) {
     quiet(self);
 }
 
-// A call that concerns a target: how long it takes, and whether it may fail.
+// A call on a target: how long it takes, and whether it may fail.
 status pgas_run::call(actor &self, uint32_t target, const std::function<status()> &what) {
   self.touched.insert(target);
   self.is_owed_failure |= pes_[target]->is_dead;
@@ -57,8 +58,8 @@ status pgas_run::call(actor &self, uint32_t target, const std::function<status()
   return code;
 }
 
-// "After a failure the memory that the operation was to write holds anything". Which one it was is
-// not told.
+// "After a failure the memory that the operation was to write holds anything". Which operation
+// failed is not reported.
 void pgas_run::told_failure(actor &self) {
   for (auto &each : actors_) {
     if (each->context != self.context)
@@ -70,13 +71,14 @@ void pgas_run::told_failure(actor &self) {
   }
 }
 
-pgas::place pgas_run::word_of(actor &self, uint32_t target, const void *ours) {
-  auto const found = self.home->map->locate(ours, 1, pgas::pe_index(target));
-  TND_ASSERT(found.where != nullptr);
+onesided::symmetric_address pgas_run::word_of(actor &self, uint32_t target, const void *ours) {
+  auto const found = self.home->map->locate(ours, 1, onesided::pe_index(target));
+  TND_ASSERT(found.segment_ptr != nullptr);
   return found;
 }
 
-pgas::place pgas_run::cell_of(actor &self, uint32_t target, uint32_t writer, size_t cell) {
+onesided::symmetric_address pgas_run::cell_of(actor &self, uint32_t target, uint32_t writer,
+                                              size_t cell) {
   return word_of(self, target, slice_at(self.home->number, writer) + cell_offsets[cell]);
 }
 
@@ -110,8 +112,9 @@ void pgas_run::put(actor &self, uint32_t target) {
   self.slices[target].start(cell, stamp, self.group);
   auto const to = cell_of(self, target, self.number, cell);
   status const code = call(self, target, [&] {
-    return waits ? self.context->put(pgas::pe_index(target), to, bytes.data(), bytes.size())
-                 : self.context->put_nbi(pgas::pe_index(target), to, bytes.data(), bytes.size());
+    return waits
+               ? self.context->put(onesided::pe_index(target), to, bytes.data(), bytes.size())
+               : self.context->put_nbi(onesided::pe_index(target), to, bytes.data(), bytes.size());
   });
   if (code == status::ok)
     self.slices[target].confirm(cell, stamp);
@@ -126,16 +129,17 @@ void pgas_run::store_word(actor &self, uint32_t target) {
   self.slices[target].start(cell, stamp, self.group);
   auto const to = cell_of(self, target, self.number, cell);
   status const code = call(self, target, [&] {
-    return self.context->update(
-        pgas::pe_index(target), to,
-        {.kind = port::fabric_atomic::swap, .element = port::fabric_element::u64, .operand = stamp},
-        nullptr);
+    return self.context->update(onesided::pe_index(target), to,
+                                {.kind = seams::fabric_atomic::swap,
+                                 .element = seams::fabric_element::u64,
+                                 .operand = stamp},
+                                nullptr);
   });
   if (code == status::ok)
     self.slices[target].confirm(cell, stamp);
 }
 
-// Of what anybody writes there.
+// Words that every context writes.
 void pgas_run::get(actor &self, uint32_t target) {
   uint32_t const writer = uint32_t(world_.random.below(actors_.size()));
   size_t const cell = world_.random.below(cell_count);
@@ -145,8 +149,9 @@ void pgas_run::get(actor &self, uint32_t target) {
   uint64_t const floor = model.floor(cell);
   auto const from = cell_of(self, target, writer, cell);
   status const code = call(self, target, [&] {
-    return waits ? self.context->get(pgas::pe_index(target), bytes.data(), from, bytes.size())
-                 : self.context->get_nbi(pgas::pe_index(target), bytes.data(), from, bytes.size());
+    return waits ? self.context->get(onesided::pe_index(target), bytes.data(), from, bytes.size())
+                 : self.context->get_nbi(onesided::pe_index(target), bytes.data(), from,
+                                         bytes.size());
   });
   if (code != status::ok)
     return;
@@ -163,10 +168,11 @@ void pgas_run::swap_cell(actor &self, uint32_t target) {
   uint64_t before = 0;
   auto const to = cell_of(self, target, self.number, cell);
   status const code = call(self, target, [&] {
-    return self.context->update(
-        pgas::pe_index(target), to,
-        {.kind = port::fabric_atomic::swap, .element = port::fabric_element::u64, .operand = stamp},
-        &before);
+    return self.context->update(onesided::pe_index(target), to,
+                                {.kind = seams::fabric_atomic::swap,
+                                 .element = seams::fabric_element::u64,
+                                 .operand = stamp},
+                                &before);
   });
   if (code != status::ok)
     return;
@@ -196,14 +202,14 @@ void pgas_run::put_signal(actor &self, uint32_t target) {
   model.start(signal_cell, signal_stamp, self.group,
               has_guards_ ? signal_guard{cell, stamp} : signal_guard{});
   auto const to = cell_of(self, target, self.number, cell == cell_count ? 0 : cell);
-  pgas::remote_context::signal const then{
-      .at = cell_of(self, target, self.number, signal_cell),
-      .kind = adds ? pgas::signal_kind::add : pgas::signal_kind::set,
+  onesided::remote_context::signal const then{
+      .location = cell_of(self, target, self.number, signal_cell),
+      .kind = adds ? onesided::signal_kind::add : onesided::signal_kind::set,
       .value = signal_stamp};
   status const code = call(self, target, [&] {
-    return waits ? self.context->put_signal(pgas::pe_index(target), to, bytes.data(), bytes.size(),
-                                            then)
-                 : self.context->put_signal_nbi(pgas::pe_index(target), to, bytes.data(),
+    return waits ? self.context->put_signal(onesided::pe_index(target), to, bytes.data(),
+                                            bytes.size(), then)
+                 : self.context->put_signal_nbi(onesided::pe_index(target), to, bytes.data(),
                                                 bytes.size(), then);
   });
   if (code != status::ok)
@@ -218,7 +224,7 @@ void pgas_run::put_signal(actor &self, uint32_t target) {
 void pgas_run::fence(actor &self) {
   self.context->fence();
   if (!gives_up())
-    self.group++;  // what has failed and is not told yet comes after nothing
+    self.group++;  // a failure that is not reported yet follows no other operation
 }
 
 void pgas_run::quiet(actor &self) {

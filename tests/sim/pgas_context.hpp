@@ -1,34 +1,34 @@
-// tests/sim/pgas_context.hpp: contexts of either kind for programs under simulation; and a queue
-// that does what it is asked as late as it may.
+// tests/sim/pgas_context.hpp: contexts of either kind for programs under simulation, and a queue
+// that carries out requests as late as permitted.
 #pragma once
 
 #include <cstring>
 #include <vector>
 
 #include "onesided/job/staging.hpp"
-#include "seams/fabric/update_here.hpp"
+#include "seams/fabric/update_word.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::test {
 
 struct sim_context {
-  using pe_index = pgas::pe_index;
-  using place = pgas::place;
+  using pe_index = onesided::pe_index;
+  using place = onesided::symmetric_address;
   virtual ~sim_context() = default;
   virtual status put(pe_index pe, place to, const void *source, size_t size) = 0;
   virtual status put_nbi(pe_index pe, place to, const void *source, size_t size) = 0;
   virtual status get(pe_index pe, void *target, place from, size_t size) = 0;
   virtual status get_nbi(pe_index pe, void *target, place from, size_t size) = 0;
-  virtual status update(pe_index pe, place to, const pgas::remote_context::atomic &what,
+  virtual status update(pe_index pe, place to, const onesided::remote_context::atomic &what,
                         void *result) = 0;
-  virtual status update_nbi(pe_index pe, place to, const pgas::remote_context::atomic &what,
+  virtual status update_nbi(pe_index pe, place to, const onesided::remote_context::atomic &what,
                             void *result) = 0;
-  virtual status accumulate(pe_index pe, place to, port::fabric_element element, const void *source,
-                            size_t size) = 0;
+  virtual status accumulate(pe_index pe, place to, seams::fabric_element element,
+                            const void *source, size_t size) = 0;
   virtual status put_signal(pe_index pe, place to, const void *source, size_t size,
-                            const pgas::remote_context::signal &then) = 0;
+                            const onesided::remote_context::signal &then) = 0;
   virtual status put_signal_nbi(pe_index pe, place to, const void *source, size_t size,
-                                const pgas::remote_context::signal &then) = 0;
+                                const onesided::remote_context::signal &then) = 0;
   virtual void fence() = 0;
   virtual status quiet() = 0;
 };
@@ -51,15 +51,15 @@ class sim_context_of final : public sim_context {
   status get_nbi(pe_index pe, void *target, place from, size_t size) override {
     return is_.get_nbi(pe, target, from, size);
   }
-  status update(pe_index pe, place to, const pgas::remote_context::atomic &what,
+  status update(pe_index pe, place to, const onesided::remote_context::atomic &what,
                 void *result) override {
     return is_.update(pe, to, what, result);
   }
-  status update_nbi(pe_index pe, place to, const pgas::remote_context::atomic &what,
+  status update_nbi(pe_index pe, place to, const onesided::remote_context::atomic &what,
                     void *result) override {
     return is_.update_nbi(pe, to, what, result);
   }
-  status accumulate(pe_index pe, place to, port::fabric_element element, const void *source,
+  status accumulate(pe_index pe, place to, seams::fabric_element element, const void *source,
                     size_t size) override {
     if constexpr (requires { is_.accumulate(pe, to, element, source, size); })
       return is_.accumulate(pe, to, element, source, size);
@@ -67,11 +67,11 @@ class sim_context_of final : public sim_context {
       return status::not_supported;
   }
   status put_signal(pe_index pe, place to, const void *source, size_t size,
-                    const pgas::remote_context::signal &then) override {
+                    const onesided::remote_context::signal &then) override {
     return is_.put_signal(pe, to, source, size, then);
   }
   status put_signal_nbi(pe_index pe, place to, const void *source, size_t size,
-                        const pgas::remote_context::signal &then) override {
+                        const onesided::remote_context::signal &then) override {
     return is_.put_signal_nbi(pe, to, source, size, then);
   }
   void fence() override {
@@ -85,9 +85,9 @@ class sim_context_of final : public sim_context {
   Context is_;
 };
 
-// What is not waited for is done when something waits, in any order but that of order(); the source
-// of a copy is looked at then.
-class late_queue final : public port::device_queue {
+// A request without a wait is carried out during a later wait, in any order that order() permits;
+// the source of a copy is read then.
+class late_queue final : public seams::device_queue {
  public:
   explicit late_queue(sim::world &world) : world_{world} {}
   ~late_queue() override = default;
@@ -107,10 +107,10 @@ class late_queue final : public port::device_queue {
         {static_cast<std::byte *>(target), static_cast<const std::byte *>(source), {}, size, {}});
     return status::ok;
   }
-  status copy_rows(void *, const void *, const port::row_shape &) override {
+  status copy_rows(void *, const void *, const seams::row_shape &) override {
     return status::not_supported;
   }
-  status update(void *target, const port::word_update &what, uint64_t *before) override {
+  status update(void *target, const seams::word_update &what, uint64_t *before) override {
     if (before == nullptr) {
       due_.push_back({static_cast<std::byte *>(target), nullptr, {}, 0, what});
       return status::ok;
@@ -119,7 +119,7 @@ class late_queue final : public port::device_queue {
     *before = update_now(target, what);
     return status::ok;
   }
-  // As of a stream: nothing is done by it.
+  // As for a stream: it carries out nothing.
   status order() override {
     perform(ordered_);
     ordered_ = due_.size();
@@ -154,20 +154,20 @@ class late_queue final : public port::device_queue {
     const std::byte *source;
     std::vector<std::byte> bytes;
     size_t size;  // 0: an update
-    port::word_update what;
+    seams::word_update what;
   };
 
-  static uint64_t update_now(void *target, const port::word_update &what) {
-    if (what.element == port::fabric_element::u64)
-      return port::update_here(what.kind, static_cast<uint64_t *>(target), what.operand,
-                               what.compare);
-    return port::update_here(what.kind, static_cast<uint32_t *>(target), uint32_t(what.operand),
-                             uint32_t(what.compare));
+  static uint64_t update_now(void *target, const seams::word_update &what) {
+    if (what.element == seams::fabric_element::u64)
+      return seams::update_word(what.kind, static_cast<uint64_t *>(target), what.operand,
+                                what.compare);
+    return seams::update_word(what.kind, static_cast<uint32_t *>(target), uint32_t(what.operand),
+                              uint32_t(what.compare));
   }
 
   sim::world &world_;
   std::vector<due> due_;
-  size_t ordered_ = 0;  // of them, before all that are behind
+  size_t ordered_ = 0;  // of them, before all later ones
 };
 
 }  // namespace tanada::test

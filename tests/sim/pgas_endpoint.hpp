@@ -1,6 +1,5 @@
-// tests/sim/pgas_endpoint.hpp: an endpoint of the simulated fabric between a lane and its world:
-// waits take little of the world's time, so that the other programs get theirs, and bugs are
-// planted here.
+// tests/sim/pgas_endpoint.hpp: an endpoint of the simulated fabric between a lane and its world.
+// Waits take little of the world's time, so that other programs run, and bugs are planted here.
 #pragma once
 
 #include <deque>
@@ -11,40 +10,41 @@
 namespace tanada::test {
 
 struct pgas_run::endpoint final : forwarding_endpoint {
-  endpoint(std::unique_ptr<port::fabric_endpoint> below, sim::world &world, pgas_plant plant)
+  endpoint(std::unique_ptr<seams::fabric_endpoint> below, sim::world &world, pgas_plant plant)
       : forwarding_endpoint{std::move(below)}, world_{world}, plant_{plant} {}
 
-  status post(const port::fabric_op &op) override {
+  status post(const seams::fabric_op &op) override {
     auto sent = op;
-    bool const is_write = op.kind == port::fabric_op_kind::write;
+    bool const is_write = op.kind == seams::fabric_op_kind::write;
     bool const strikes = world_.random.chance(3);
     if (plant_ == pgas_plant::early_completion && is_write && world_.random.chance(20)) {
-      // Says at once that it is done, and is not.
+      // Reports completion immediately, before the operation is carried out.
       sent.op_id = nobody;
-      sent.copied = sent.size <= properties().copied_size_max;
-      if (!sent.copied)
+      sent.is_copied = sent.size <= properties().copied_size_max;
+      if (!sent.is_copied)
         return below_->post(op);
       TND_TRY(below_->post(sent));
       early_.push_back({.op_id = op.op_id,
                         .size = op.size,
                         .peer = op.peer,
-                        .path = port::fabric_path::simulated});
+                        .path = seams::fabric_path::simulated});
       return status::ok;
     }
-    if (plant_ == pgas_plant::torn_atomic && op.kind == port::fabric_op_kind::atomic &&
-        op.atomic == port::fabric_atomic::add && op.addr == nullptr && !op.wants_value && strikes) {
-      sent.atomic = port::fabric_atomic::swap;  // a store of what had been there, plus one
+    if (plant_ == pgas_plant::torn_atomic && op.kind == seams::fabric_op_kind::atomic &&
+        op.atomic == seams::fabric_atomic::add && op.addr == nullptr && !op.returns_value &&
+        strikes) {
+      sent.atomic = seams::fabric_atomic::swap;  // a store of the old value plus one
     }
     status const code = below_->post(sent);
     if (code == status::ok && plant_ == pgas_plant::done_twice &&
-        op.kind == port::fabric_op_kind::atomic && strikes) {
+        op.kind == seams::fabric_op_kind::atomic && strikes) {
       sent.op_id = nobody;
       (void)below_->post(sent);
     }
     return code;
   }
 
-  size_t poll(std::span<port::fabric_completion> completions) override {
+  size_t poll(std::span<seams::fabric_completion> completions) override {
     if (!early_.empty()) {
       completions[0] = early_.front();
       early_.pop_front();
@@ -73,7 +73,7 @@ struct pgas_run::endpoint final : forwarding_endpoint {
   static constexpr uint64_t nobody = ~uint64_t{0};
   sim::world &world_;
   pgas_plant const plant_;
-  std::deque<port::fabric_completion> early_;
+  std::deque<seams::fabric_completion> early_;
 };
 
 }  // namespace tanada::test

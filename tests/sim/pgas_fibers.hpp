@@ -1,5 +1,5 @@
-// tests/sim/pgas_fibers.hpp: programs that call what blocks, many in one thread: each has a stack
-// and goes on when it is told to.
+// tests/sim/pgas_fibers.hpp: programs that make blocking calls, many in one thread: each has a
+// stack and runs when it is resumed.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace tanada::test {
 
-// Not thread-safe. All have ended when it is destroyed.
+// Not thread-safe. All must have ended when it is destroyed.
 class fiber_set {
  public:
   fiber_set() {
@@ -43,7 +43,7 @@ class fiber_set {
     return running_ != nullptr;
   }
 
-  // Until it yields or ends. Called outside of them.
+  // Runs until it yields or ends. Called from outside the fibers.
   void resume(size_t index) {
     auto &next = *all_[index];
     TND_ASSERT(running_ == nullptr && !next.is_over);
@@ -54,7 +54,7 @@ class fiber_set {
       simt::host::fiber_release(std::exchange(next.stack, nullptr));
   }
 
-  // Called by one of them.
+  // Called by one of the fibers.
   void yield() {
     switch_between(*running_->stack, home_);
   }
@@ -68,9 +68,9 @@ class fiber_set {
     bool is_over = false;
   };
 
-  // A switch carries no order for ThreadSanitizer, which is to see kernels that miss a barrier.
-  // These programs are one thread's, and each switch orders what was before it with what comes
-  // after.
+  // ThreadSanitizer treats each fiber as a thread, and must detect kernels that miss a barrier, so
+  // a switch gives no order by itself. These programs are one thread's, so each switch orders what
+  // preceded it before what follows.
   void switch_between(simt::host::fiber &from, simt::host::fiber &to, bool from_is_done = false) {
     simt::host::release_edge(&order_);
     simt::host::fiber_switch(from, to, from_is_done);
@@ -87,7 +87,7 @@ class fiber_set {
   }
 
   static inline thread_local char
-      order_;  // its address alone; who begins knows no more than its thread
+      order_;  // only its address is used; a new fiber has the order of its thread
   simt::host::fiber home_;
   std::vector<std::unique_ptr<one>> all_;
   one *running_ = nullptr;

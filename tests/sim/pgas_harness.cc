@@ -19,7 +19,7 @@ sim::fabric_faults network_of(uint64_t seed, pgas_weather kind, pgas_plant plant
     made.retry_count_max = 1;
   }
   if (plant == pgas_plant::lost)
-    made.lost_percent = 2;
+    made.loss_percent = 2;
   if (plant == pgas_plant::corrupt)
     made.corrupt_percent = 2;
   if (plant == pgas_plant::overtaken)
@@ -49,13 +49,13 @@ pgas_run::pgas_run(uint64_t seed, pgas_weather kind, pgas_plant plant, pgas_way 
   bool const is_ordered =
       kind == pgas_weather::ordered || (kind != pgas_weather::unordered && random.chance(50));
   copied_size_max_ = copied_sizes[random.below(4)];
-  // Where operations fail one by one, an ordered fabric performs the signal of a write that has
+  // If operations fail one by one, an ordered fabric performs the signal of a write that has
   // failed.
   has_guards_ = kind != pgas_weather::lossy || !is_ordered;
   lane_options_ = {.depth = kind == pgas_weather::narrow ? uint32_t(random.between(1, 4)) : 64,
                    .copied_size_max = copied_size_max_,
                    .is_ordered = is_ordered};
-  answer_options_ = {.progresses_alone = random.chance(30)};
+  answer_options_ = {.has_auto_progress = random.chance(30)};
   for (uint32_t i = 0; i < pe_count; i++) {
     auto &home = *pes_.emplace_back(std::make_unique<pe>());
     home.number = i;
@@ -90,11 +90,11 @@ pgas_run::pgas_run(uint64_t seed, pgas_weather kind, pgas_plant plant, pgas_way 
 }
 
 void pgas_run::pes_open(uint32_t lane_count, uint32_t context_count) {
-  std::vector<port::fabric_remote> remote;
-  std::vector<port::fabric_address> addresses;
+  std::vector<seams::fabric_remote> remote;
+  std::vector<seams::fabric_address> addresses;
   for (auto &each : pes_) {
     each->answering =
-        std::make_unique<pgas::responder>(endpoint_open(*each, "", answer_options_), clock_);
+        std::make_unique<onesided::responder>(endpoint_open(*each, "", answer_options_), clock_);
     auto &answers = each->answering->endpoint();
     auto region = answers.region_register(
         {.addr = each->memory.data(), .size = each->memory.size()}, {true, true});
@@ -104,23 +104,23 @@ void pgas_run::pes_open(uint32_t lane_count, uint32_t context_count) {
   for (auto &each : pes_) {
     map_open(*each, remote);
     for (uint32_t i = 0; i < lane_count; i++) {
-      each->lanes.push_back(std::make_unique<pgas::lane>(
+      each->lanes.push_back(std::make_unique<onesided::lane>(
           endpoint_open(*each, ".lane" + std::to_string(i), lane_options_), addresses,
-          pgas::lane::options{.timeout_ns = timeout_ns,
-                              .time = &clock_,
-                              .attend = [this, home = each.get()] { attend(*home); },
-                              .begins = {}}));
+          onesided::lane::options{.timeout_ns = timeout_ns,
+                                  .time = &clock_,
+                                  .make_progress = [this, home = each.get()] { attend(*home); },
+                                  .on_first_outstanding = {}}));
     }
     for (uint32_t i = 0; i < context_count; i++) {
       each->contexts.push_back(
-          std::make_unique<sim_context_of<pgas::remote_context>>(*each->lanes[i % lane_count]));
+          std::make_unique<sim_context_of<onesided::remote_context>>(*each->lanes[i % lane_count]));
     }
   }
 }
 
-void pgas_run::map_open(pe &home, std::vector<port::fabric_remote> remote) {
-  home.map = std::make_unique<pgas::symmetric_map>(pgas::pe_index(home.number),
-                                                   pgas::pe_index(pes_.size()));
+void pgas_run::map_open(pe &home, std::vector<seams::fabric_remote> remote) {
+  home.map = std::make_unique<onesided::symmetric_map>(onesided::pe_index(home.number),
+                                                       onesided::pe_index(pes_.size()));
   home.map->add({.name = "heap",
                  .base = home.memory.data(),
                  .size = home.memory.size(),
@@ -128,7 +128,7 @@ void pgas_run::map_open(pe &home, std::vector<port::fabric_remote> remote) {
                  .remote = std::move(remote)});
 }
 
-// Small messages, and few small slots: what is put and got takes several, and waits for them.
+// Small messages and few small slots, so that puts and gets take several of them and wait for them.
 void pgas_run::pes_open_staged(uint32_t context_count) {
   auto &random = world_.random;
   auto options = lane_options_;
@@ -138,12 +138,12 @@ void pgas_run::pes_open_staged(uint32_t context_count) {
   for (auto &each : actors_)
     for (auto &slice : each->slices) {
       slice.pieces_set(std::min(
-          slot_size, options.message_size_max -
-                         72));  // what is longer than a message, or a slot, comes in pieces
+          slot_size,
+          options.message_size_max - 72));  // anything longer than a message, or a slot, is split
       if (gives_up())
         slice.give_up();
     }
-  std::vector<pgas::stager::contact> contacts;
+  std::vector<onesided::stager::contact> contacts;
   for (auto &each : pes_) {
     map_open(*each, {});
     each->area.resize(slot_size * slot_count);
@@ -154,38 +154,38 @@ void pgas_run::pes_open_staged(uint32_t context_count) {
              at < std::prev(after)->first + std::prev(after)->second;
     };
     options.has_cuda = way_ == pgas_way::taken && random.chance(80);
-    port::fabric_memory const view{.addr = way_ == pgas_way::taken ? each->memory.data() : nullptr,
-                                   .size = each->memory.size(),
-                                   .kind = port::fabric_memory_kind::cuda};
-    auto made =
-        pgas::stager::create(endpoint_open(*each, ".stage", options),
-                             std::make_unique<late_queue>(world_), pgas::pe_index(each->number),
-                             {.timeout_ns = timeout_ns,
-                              .time = &clock_,
-                              .attend = [this, home = each.get()] { attend(*home); },
-                              .is_device_memory = is_device,
-                              .lost = {},
-                              .changed = {},
-                              .heap = each->memory,
-                              .area = each->area,
-                              .slot_size = slot_size,
-                              .heap_view = view});
+    seams::fabric_memory const view{.addr = way_ == pgas_way::taken ? each->memory.data() : nullptr,
+                                    .size = each->memory.size(),
+                                    .kind = seams::fabric_memory_kind::cuda};
+    auto made = onesided::stager::create(
+        endpoint_open(*each, ".stage", options), std::make_unique<late_queue>(world_),
+        onesided::pe_index(each->number),
+        {.timeout_ns = timeout_ns,
+         .time = &clock_,
+         .make_progress = [this, home = each.get()] { attend(*home); },
+         .is_device_memory = is_device,
+         .failed_pe = {},
+         .on_heap_changed = {},
+         .heap = each->memory,
+         .staging_buffer = each->area,
+         .slot_size = slot_size,
+         .heap_view = view});
     each->staging = std::move(made).value();
-    contacts.push_back(each->staging->own());
+    contacts.push_back(each->staging->own_contact());
   }
   for (auto &each : pes_) {
     TND_ASSERT(each->staging->join(contacts) == status::ok);
     for (uint32_t i = 0; i < context_count; i++) {
       each->contexts.push_back(
-          std::make_unique<sim_context_of<pgas::staged_context>>(*each->staging));
+          std::make_unique<sim_context_of<onesided::staged_context>>(*each->staging));
     }
   }
 }
 
 pgas_run::~pgas_run() = default;
 
-std::unique_ptr<port::fabric_endpoint> pgas_run::endpoint_open(pe &home, const std::string &suffix,
-                                                               const sim::fabric_options &options) {
+std::unique_ptr<seams::fabric_endpoint> pgas_run::endpoint_open(
+    pe &home, const std::string &suffix, const sim::fabric_options &options) {
   home.names.push_back("pe" + std::to_string(home.number) + suffix);
   return std::make_unique<endpoint>(fabric_.open(home.names.back(), options).value(), world_,
                                     plant_);
@@ -204,7 +204,7 @@ std::string pgas_run::run() {
       fail("the programs do not end");
     uint64_t const what = world_.random.below(100);
     if (what < 45) {
-      // Deadlines are far away: time does not jump there.
+      // Deadlines are far away, so that time does not jump there.
       bool const is_near = world_.next_ns() - world_.now_ns() < 20'000;
       if (!is_near || !world_.step())
         world_.advance(5'000);
@@ -234,16 +234,16 @@ std::string pgas_run::run() {
 
 void pgas_run::serve(pe &home) {
   if (home.staging)
-    home.staging->attend();
+    home.staging->try_progress();
   else
-    home.answering->attend();
+    home.answering->progress();
 }
 
-// Who waits serves its own PE, and lets the others run.
+// A waiter serves its own PE, and lets the others run.
 void pgas_run::attend(pe &home) {
   serve(home);
   for (auto &each : home.lanes)
-    (void)each->attend();
+    (void)each->progress_outstanding();
   if (fibers_.is_inside())
     fibers_.yield();
 }
@@ -290,7 +290,7 @@ bool pgas_run::was_trouble() const {
          std::ranges::any_of(pes_, [](auto &each) { return each->is_dead; });
 }
 
-// Something since its last quiet concerned a PE that does not answer.
+// An operation since its last quiet was for a PE that does not answer.
 bool pgas_run::is_in_trouble(const actor &self) const {
   if (self.home->is_dead || gives_up() || (self.is_sharing && was_trouble()))
     return true;
@@ -331,8 +331,8 @@ void pgas_run::check_end() {
   }
 }
 
-// What everybody updates holds what those have done who had no trouble with it, and no more than
-// everybody together.
+// The shared words contain the updates of all contexts without failures, and at most those of all
+// contexts together.
 void pgas_run::check_shared(uint32_t target) {
   contribution least, most;
   for (auto &each : actors_) {

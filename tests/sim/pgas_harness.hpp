@@ -1,6 +1,6 @@
 // tests/sim/pgas_harness.hpp: PEs in one world, each with an endpoint that answers, lanes and
-// contexts; programs at random under one seed, a fiber each; against models of memory that one
-// context writes to (pgas_model.hpp) and of words that all update.
+// contexts. Random programs run from one seed, a fiber each. They are checked against models of
+// memory that one context writes to (pgas_model.hpp) and of words that all update.
 #pragma once
 
 #include <deque>
@@ -22,12 +22,12 @@
 
 namespace tanada::test {
 
-// ordered, unordered: a network that does what it must. narrow: queues of few entries, and often
-// full. dying: a PE dies. parted: two cannot reach one another for a while. lossy: operations lose
-// their peer now and then.
+// ordered, unordered: a network without faults. narrow: short queues, often full. dying: a PE dies.
+// parted: two PEs cannot reach each other for a while. lossy: operations fail with peer_lost now
+// and then.
 enum class pgas_weather : uint8_t { ordered, unordered, narrow, dying, parted, lossy };
 
-// What is broken on purpose, to show that the checks find it.
+// Faults that are planted to show that the checks find them.
 enum class pgas_plant : uint8_t {
   none,
   lost,
@@ -41,11 +41,11 @@ enum class pgas_plant : uint8_t {
   torn_atomic
 };
 
-// By which way: contexts of lanes, or, in the memory of devices, of stagers, from and to some of
-// whose memory the fabric moves it itself.
+// The kind of contexts: of lanes, or, in the memory of devices, of stagers. The fabric moves some
+// of that memory directly.
 enum class pgas_way : uint8_t { direct, staged, taken };
 
-// Words at each PE that everybody updates, after the slices.
+// Words at each PE that every context updates, after the slices.
 struct shared_words {
   uint64_t tickets, added, mask, token, guess;
   uint32_t small_tickets, unused;
@@ -59,7 +59,7 @@ class pgas_run {
            pgas_way way = pgas_way::direct);
   ~pgas_run();
 
-  // "": everything was as it must be.
+  // "": no error.
   std::string run();
   uint64_t trace() {
     return world_.trace();
@@ -69,25 +69,26 @@ class pgas_run {
   static constexpr size_t share_size = 64 << 10;  // bytes of the heap for buffers of each actor
   static constexpr uint64_t timeout_ns = 100'000'000;
   static constexpr uint64_t healthy_ns =
-      timeout_ns / 2;  // no operation takes so long but on a PE in trouble
+      timeout_ns / 2;  // no operation takes longer, except on a PE in trouble
   static constexpr uint64_t late_ns =
-      2 * timeout_ns + timeout_ns / 5;  // nor any so long at all: after a fence it waits twice
+      2 * timeout_ns + timeout_ns / 5;  // nor any other longer than this: after a fence it waits
+                                        // twice
   static constexpr uint64_t dead_ns =
-      timeout_ns + 1'200'000'000;  // but where the own endpoint says nothing any more
+      timeout_ns + 1'200'000'000;  // except where the own endpoint completes nothing any more
 
   static constexpr uint64_t step_count_max = 5'000'000;
 
-  struct endpoint;  // a simulated one, with what is planted
+  struct endpoint;  // a simulated one, with planted faults
 
   struct pe {
     uint32_t number = 0;
     std::vector<std::byte> memory{};
     std::vector<std::string> names{};  // of its endpoints
-    std::unique_ptr<pgas::responder> answering{};
-    std::unique_ptr<pgas::symmetric_map> map{};
-    std::vector<std::unique_ptr<pgas::lane>> lanes{};
+    std::unique_ptr<onesided::responder> answering{};
+    std::unique_ptr<onesided::symmetric_map> map{};
+    std::vector<std::unique_ptr<onesided::lane>> lanes{};
     std::vector<std::byte> area{};
-    std::unique_ptr<pgas::stager> staging{};
+    std::unique_ptr<onesided::stager> staging{};
     std::vector<std::unique_ptr<sim_context>> contexts{};
     bool is_dead = false;
   };
@@ -116,7 +117,7 @@ class pgas_run {
     }
   };
 
-  // What the program of one fiber has done. Memory of _nbi operations is kept until quiet.
+  // The state of one fiber's program. Memory of _nbi operations is kept until quiet.
   struct actor {
     struct get_under_way {
       uint32_t writer, target;
@@ -136,7 +137,7 @@ class pgas_run {
     std::vector<slice_model> slices{};   // by target
     std::vector<uint64_t> bits{};        // the next to be added, by target
     std::vector<contribution> given{};   // by target
-    std::vector<contribution> unsure{};  // of it: what was refused, or failed
+    std::vector<contribution> unsure{};  // of it: refused, or failed
     std::deque<std::vector<std::byte>> buffers{};
     std::vector<std::byte *>
         kept{};  // the same in the heap; and how much of the actor's share they take
@@ -145,13 +146,13 @@ class pgas_run {
     std::deque<ticket_under_way> tickets{};
     // Since the last quiet:
     std::set<uint32_t> touched{};  // targets
-    bool is_owed_failure = false;  // something was for a PE that had died
+    bool is_owed_failure = false;  // an operation was for a PE that had died
     bool was_told = false;         // of a failure
   };
 
   struct shared_model {  // of the shared words of one PE
     std::set<uint64_t> tickets{}, small_tickets{}, tokens_given{}, tokens_seen{};
-    uint64_t ticket_top = 0;  // above all that are seen
+    uint64_t ticket_top = 0;  // above all visible ones
   };
 
   void fail(const std::string &why) {
@@ -159,18 +160,18 @@ class pgas_run {
       problem_ = why;
   }
 
-  // pgas_harness.cc: what moves, and what must be so.
+  // pgas_harness.cc: the world's progress and the invariants.
   void pes_open(uint32_t lane_count, uint32_t context_count);
   void pes_open_staged(uint32_t context_count);
-  void map_open(pe &home, std::vector<port::fabric_remote> remote);
+  void map_open(pe &home, std::vector<seams::fabric_remote> remote);
   void serve(pe &home);
-  std::unique_ptr<port::fabric_endpoint> endpoint_open(pe &home, const std::string &suffix,
-                                                       const sim::fabric_options &options);
+  std::unique_ptr<seams::fabric_endpoint> endpoint_open(pe &home, const std::string &suffix,
+                                                        const sim::fabric_options &options);
   void attend(pe &home);
   void trouble();
   bool gives_up() const {
     return kind_ == pgas_weather::lossy;
-  }  // failures are not told apart
+  }  // failures are not distinguished
   bool is_troubled(uint32_t one, uint32_t other) const;
   bool was_trouble() const;
   bool is_in_trouble(const actor &self) const;
@@ -183,15 +184,15 @@ class pgas_run {
   }
   uint32_t other_than(uint32_t number);
 
-  // pgas_actors.cc: what programs do.
+  // pgas_actors.cc: the actions of programs.
   void live(actor &self);
   void act(actor &self);
   status call(actor &self, uint32_t target, const std::function<status()> &what);
   status give(actor &self, uint32_t target, const contribution &what,
               const std::function<status()> &how);
   void told_failure(actor &self);
-  pgas::place cell_of(actor &self, uint32_t target, uint32_t writer, size_t cell);
-  pgas::place word_of(actor &self, uint32_t target, const void *ours);
+  onesided::symmetric_address cell_of(actor &self, uint32_t target, uint32_t writer, size_t cell);
+  onesided::symmetric_address word_of(actor &self, uint32_t target, const void *ours);
   shared_words &own_words(actor &self) {
     return words_at(self.home->number);
   }
@@ -206,7 +207,7 @@ class pgas_run {
   void quiet(actor &self);
   void quiet_results(actor &self, bool is_sure);
 
-  // pgas_shared.cc: what they do to words of all.
+  // pgas_shared.cc: the actions on shared words.
   void update_shared(actor &self, uint32_t target);
   void take_ticket(actor &self, uint32_t target);
   void take_small_ticket(actor &self, uint32_t target);
@@ -226,7 +227,7 @@ class pgas_run {
   size_t copied_size_max_ = 0;
   bool has_guards_ = true;
   std::map<const std::byte *, size_t>
-      device_ranges_;  // buffers that are taken for device memory, and their bytes
+      device_ranges_;  // buffers that are treated as device memory, and their bytes
   std::vector<std::unique_ptr<pe>> pes_;
   std::vector<std::unique_ptr<actor>> actors_;
   std::vector<shared_model> shared_;

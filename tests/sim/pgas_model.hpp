@@ -1,8 +1,8 @@
-// tests/sim/pgas_model.hpp: what memory may hold while one context writes to it from elsewhere. The
+// tests/sim/pgas_model.hpp: the permitted content of memory to which one remote context writes. The
 // rules are those of docs/pgas.md, "Ordering"; each is quoted where it is checked.
 //
-// A slice is memory of one PE that one writer alone writes to, cut into cells. Every write has a
-// stamp of its own, so that who reads a cell knows which write it sees.
+// A slice is memory of one PE that only one writer writes to, divided into cells. Every write has a
+// stamp of its own, so that a reader of a cell knows which write it sees.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace tanada::test {
 
-// Bytes of the cells of a slice, and where they begin. Those of 8 bytes are written by atomics,
-// too; the last two are signals: one that is set, and one whose bits are added.
+// The sizes and offsets of a slice's cells. Those of 8 bytes are also written by atomics. The last
+// two are signals: one that is set, and one whose bits are added.
 inline constexpr std::array<size_t, 9> cell_sizes{8, 8, 24, 72, 200, 2'000, 20'000, 8, 8};
 inline constexpr size_t cell_count = cell_sizes.size(), word_cells = 2, data_cells = 7,
                         set_cell = 7, add_cell = 8;
@@ -28,7 +28,7 @@ inline constexpr auto cell_offsets = [] {
 }();
 inline constexpr size_t slice_size = cell_offsets[cell_count];
 
-// A cell's bytes: the stamp, and what follows from it.
+// A cell's bytes: the stamp, and bytes derived from it.
 inline void cell_fill(std::span<std::byte> cell, uint64_t stamp) {
   std::memcpy(cell.data(), &stamp, 8);
   for (size_t i = 8; i < cell.size(); i++)
@@ -41,15 +41,15 @@ inline bool cell_is_whole(std::span<const std::byte> cell, uint64_t stamp) {
   return true;
 }
 
-struct signal_guard {  // what a signal says is there
+struct signal_guard {  // the data that a signal announces
   size_t cell = cell_count;
   uint64_t stamp = 0;
 };
 
 class slice_model {
  public:
-  // "The bytes of one put become visible in any order": those of more than so many bytes in pieces.
-  // Their writer keeps them apart by fences.
+  // "The bytes of one put become visible in any order": those of longer puts in pieces. Their
+  // writer separates them by fences.
   void pieces_set(size_t size_max) {
     piece_size_ = size_max;
   }
@@ -57,8 +57,8 @@ class slice_model {
     return cell_sizes[cell] > piece_size_;
   }
 
-  // A write begins, in the group of operations between two fences. It counts as surely performed,
-  // sooner or later, once it is confirmed.
+  // A write begins, in the group of operations between two fences. It counts as certain to be
+  // performed once it is confirmed.
   void start(size_t cell, uint64_t stamp, uint64_t group, signal_guard of = {}) {
     is_open_[cell] = true;
     cells_[cell].push_back({.stamp = stamp, .group = group, .is_sure = false, .of = of});
@@ -85,8 +85,7 @@ class slice_model {
     floors_[cell] = std::max(floors_[cell], group + 1);
   }
 
-  // Nobody knows any more which writes come: the PE has died, or nothing of what failed is told
-  // apart.
+  // It is unknown which writes arrive: the PE has died, or failures are not distinguished.
   void give_up() {
     is_unsure_ = true;
   }
@@ -96,7 +95,7 @@ class slice_model {
     return floors_[cell];
   }
 
-  // A get, begun when the floor was `floor`, has seen it. "" or what is wrong.
+  // A get, begun when the floor was `floor`, has seen it. Returns "" or the error.
   std::string check_got(size_t cell, std::span<const std::byte> bytes, uint64_t floor) {
     uint64_t stamp = 0;
     std::memcpy(&stamp, bytes.data(), 8);
@@ -116,11 +115,11 @@ class slice_model {
     return "";
   }
 
-  // The slice is looked at, all of it at one moment. "" or what is wrong.
+  // The whole slice is checked at one moment. Returns "" or the error.
   std::string check(const std::byte *slice, bool is_thorough) {
     if (holds_anything())
       return "";
-    uint64_t last_group = 0;  // plus one, of the writes that are seen
+    uint64_t last_group = 0;  // plus one, of the visible writes
     std::array<uint64_t, cell_count> seen{};
     std::array<bool, cell_count> is_torn{};
     for (size_t i = 0; i < cell_count; i++) {
@@ -159,13 +158,13 @@ class slice_model {
     signal_guard of{};
   };
 
-  // "After a failure the memory that the operation was to write holds anything": what is staged may
-  // come from a slot that others use again.
+  // "After a failure the memory that the operation was to write holds anything": staged data may
+  // come from a slot that other operations use again.
   bool holds_anything() const {
     return is_unsure_ && piece_size_ != ~size_t{0};
   }
 
-  // Of a cell without a stamp, what comes in pieces may have brought others.
+  // In a cell without a stamp, a write in pieces may have been replaced in part by others.
   bool is_whole(std::span<const std::byte> cell, uint64_t stamp) const {
     if (stamp != 0 || cell.size() <= piece_size_)
       return cell_is_whole(cell, stamp);
@@ -237,7 +236,7 @@ class slice_model {
 
   std::array<std::vector<write>, cell_count> cells_;
   std::array<uint64_t, cell_count>
-      floors_{};  // groups plus one: what is seen, or complete, is at least of it
+      floors_{};  // groups plus one: visible or complete writes are at least of it
   uint64_t bits_due_ = 0;
   bool is_unsure_ = false;
   size_t piece_size_ = ~size_t{0};

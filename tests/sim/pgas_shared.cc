@@ -1,13 +1,13 @@
-// What programs do to words that all update: whatever the order, nothing is lost and nothing done
-// twice.
+// tests/sim/pgas_shared.cc: updates of words by all contexts: in any order, none is lost and none
+// is done twice.
 #include "sim/pgas_harness.hpp"
 
 namespace tanada::test {
 
-using port::fabric_atomic;
-using port::fabric_element;
+using seams::fabric_atomic;
+using seams::fabric_element;
 
-// An update that counts at the end, surely when it is not refused.
+// An update that counts at the end; certain unless it is refused.
 status pgas_run::give(actor &self, uint32_t target, const contribution &what,
                       const std::function<status()> &how) {
   self.given[target].add(what);
@@ -43,11 +43,11 @@ void pgas_run::take_ticket(actor &self, uint32_t target) {
   bool const waits = world_.random.chance(60);
   auto &mine = self.tickets.emplace_back(target, top_before, ~uint64_t{0});
   auto const to = word_of(self, target, &own_words(self).tickets);
-  pgas::remote_context::atomic const what{
+  onesided::remote_context::atomic const what{
       .kind = fabric_atomic::add, .element = fabric_element::u64, .operand = 1};
   status const code = give(self, target, {.tickets = 1}, [&] {
-    return waits ? self.context->update(pgas::pe_index(target), to, what, &mine.value)
-                 : self.context->update_nbi(pgas::pe_index(target), to, what, &mine.value);
+    return waits ? self.context->update(onesided::pe_index(target), to, what, &mine.value)
+                 : self.context->update_nbi(onesided::pe_index(target), to, what, &mine.value);
   });
   if (code == status::ok && !waits)
     return;
@@ -62,7 +62,7 @@ void pgas_run::take_small_ticket(actor &self, uint32_t target) {
   auto const to = word_of(self, target, &own_words(self).small_tickets);
   status const code = give(self, target, {.small_tickets = 1}, [&] {
     return self.context->update(
-        pgas::pe_index(target), to,
+        onesided::pe_index(target), to,
         {.kind = fabric_atomic::add, .element = fabric_element::u32, .operand = 1}, &value[0]);
   });
   if (value[1] != 0xDEAD)
@@ -78,7 +78,7 @@ void pgas_run::pass_token(actor &self, uint32_t target) {
   auto const to = word_of(self, target, &own_words(self).token);
   status const code = call(self, target, [&] {
     return self.context->update(
-        pgas::pe_index(target), to,
+        onesided::pe_index(target), to,
         {.kind = fabric_atomic::swap, .element = fabric_element::u64, .operand = token}, &before);
   });
   if (code != status::ok)
@@ -93,14 +93,14 @@ void pgas_run::guess(actor &self, uint32_t target) {
   auto const to = word_of(self, target, &own_words(self).guess);
   uint64_t last = 0, before = 0;
   status code = call(self, target, [&] {
-    return self.context->update(pgas::pe_index(target), to,
+    return self.context->update(onesided::pe_index(target), to,
                                 {.kind = fabric_atomic::fetch, .element = fabric_element::u64},
                                 &last);
   });
   if (code != status::ok)
     return;
   code = give(self, target, {.guesses_won = 1}, [&] {
-    return self.context->update(pgas::pe_index(target), to,
+    return self.context->update(onesided::pe_index(target), to,
                                 {.kind = fabric_atomic::compare_swap,
                                  .element = fabric_element::u64,
                                  .operand = last + 1,
@@ -119,7 +119,7 @@ void pgas_run::add_and_mask(actor &self, uint32_t target) {
   bool const adds = world_.random.chance(60);
   auto const to = word_of(self, target, adds ? &own_words(self).added : &own_words(self).mask);
   (void)give(self, target, adds ? contribution{.added = value} : contribution{.mask = bit}, [&] {
-    return self.context->update(pgas::pe_index(target), to,
+    return self.context->update(onesided::pe_index(target), to,
                                 {.kind = adds ? fabric_atomic::add : fabric_atomic::bit_or,
                                  .element = fabric_element::u64,
                                  .operand = adds ? value : bit},
@@ -141,7 +141,7 @@ void pgas_run::accumulate(actor &self, uint32_t target) {
       world_.random.chance(50) ? fabric_element::f64 : fabric_element::c128;
   status const code = give(
       self, target, is_real ? contribution{.real_sums = value} : contribution{.sums = value}, [&] {
-        return self.context->accumulate(pgas::pe_index(target), to,
+        return self.context->accumulate(onesided::pe_index(target), to,
                                         is_real ? real_element : fabric_element::u64, bytes.data(),
                                         bytes.size());
       });

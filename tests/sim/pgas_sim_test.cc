@@ -1,6 +1,6 @@
-// One-sided operations under simulation: pgas_harness.hpp says what is checked.
+// One-sided operations under simulation; pgas_harness.hpp describes the checks.
 //
-// TND_SIM_SEED=n runs that seed alone; TND_SIM_COUNT=n that many of each weather.
+// TND_SIM_SEED=n runs only that seed; TND_SIM_COUNT=n runs that many of each weather.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -68,7 +68,7 @@ struct planted {
 };
 class pgas_plants : public testing::TestWithParam<planted> {};
 
-// The checks can fail: whatever is broken on purpose is found within a few seeds.
+// The checks can fail: every planted fault is found within a few seeds.
 TEST_P(pgas_plants, are_found) {
   std::string why;
   uint64_t seed = 0;

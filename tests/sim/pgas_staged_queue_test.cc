@@ -1,5 +1,6 @@
-// Stagers whose device's queue is late, or fails: what it may still be at is not used again, and
-// nothing is told to be done that is not. Two PEs on a simulated network, in one thread.
+// Stagers whose device queue is late, or fails. Memory that the queue may still access is not
+// reused, and no incomplete operation is reported complete. Two PEs on a simulated network, in one
+// thread.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,25 +15,25 @@
 namespace tanada::test {
 namespace {
 
-using pgas::pe_index;
+using onesided::pe_index;
 
 constexpr size_t slot_size = 2'048, slot_count = 2, heap_size = 32 << 10;
 constexpr uint64_t timeout_ns = 50'000'000;  // of the world's time
 
-// A decorator. While it stalls nothing that it is asked for is done, and waits end at their
-// deadline; what it was asked for is done, in that order, when it goes on.
-class stalling_queue final : public port::device_queue {
+// A decorator. While it stalls, no request is carried out, and waits end at their deadline. When it
+// continues, requests are carried out in order.
+class stalling_queue final : public seams::device_queue {
  public:
-  explicit stalling_queue(std::unique_ptr<port::device_queue> below) : below_{std::move(below)} {}
+  explicit stalling_queue(std::unique_ptr<seams::device_queue> below) : below_{std::move(below)} {}
 
   void stall(size_t due_max = ~size_t{0}) {
     is_stalled_ = true;
     due_max_ = due_max;
-  }  // goes on when it is asked for more
+  }  // continues at the next request
   void fail() {
     has_failed_ = true;
   }
-  // What it is asked for from now on is done after so many looks, or when it is waited for.
+  // Later requests are carried out after this many polls, or when they are waited for.
   void delay(uint32_t looks) {
     looks_ = looks;
   }
@@ -44,12 +45,12 @@ class stalling_queue final : public port::device_queue {
   }
   uint32_t waited() const {
     return waited_;
-  }  // times that what is delayed was waited for
+  }  // number of waits for the delayed requests
   size_t asked() const {
     return asked_;
   }
 
-  // As what copies later may: source and target are the queue's.
+  // Source and target belong to the queue, as with copies that run later.
   status put(void *target, const void *source, size_t size) override {
     return move(target, source, size, true);
   }
@@ -59,10 +60,10 @@ class stalling_queue final : public port::device_queue {
   status copy(void *target, const void *source, size_t size) override {
     return move(target, source, size, false);
   }
-  status copy_rows(void *, const void *, const port::row_shape &) override {
+  status copy_rows(void *, const void *, const seams::row_shape &) override {
     return status::not_supported;
   }
-  status update(void *target, const port::word_update &what, uint64_t *before) override {
+  status update(void *target, const seams::word_update &what, uint64_t *before) override {
     asked_++;
     if (has_failed_)
       return status::device_lost;
@@ -114,7 +115,7 @@ class stalling_queue final : public port::device_queue {
     std::vector<std::byte> bytes;
   };
 
-  std::unique_ptr<port::device_queue> const below_;
+  std::unique_ptr<seams::device_queue> const below_;
   uint32_t looks_ = 0, waited_ = 0;
   std::vector<delayed> delayed_;
   bool is_stalled_ = false, has_failed_ = false;
@@ -127,11 +128,11 @@ struct one_pe {
                          area = std::vector<std::byte>(2 * slot_count * slot_size);
   std::vector<std::byte> device = std::vector<std::byte>(heap_size);  // not symmetric
   std::vector<std::byte> shadow = std::vector<std::byte>(
-      heap_size);  // what a fabric that has the heap writes to, until it is settled
+      heap_size);  // a fabric that accesses the heap may write to it until it is settled
   uint32_t settled = 0;
   stalling_queue *queue = nullptr;
-  std::unique_ptr<pgas::stager> staging;
-  std::unique_ptr<pgas::staged_context> context;
+  std::unique_ptr<onesided::stager> staging;
+  std::unique_ptr<onesided::staged_context> context;
 };
 
 class pgas_staged_queue : public testing::Test {
@@ -139,41 +140,41 @@ class pgas_staged_queue : public testing::Test {
   void SetUp() override {
     open(false);
   }
-  // `is_taken`: the fabric has the heap of PE 1.
+  // `is_taken`: the fabric has access to PE 1's heap.
   void open(bool is_taken) {
-    std::vector<pgas::stager::contact> contacts;
+    std::vector<onesided::stager::contact> contacts;
     for (pe_index i = 0; i < 2; i++) {
       auto &at = pes[size_t(i)];
-      auto queue = std::make_unique<stalling_queue>(std::make_unique<port::host_queue>(blocks));
+      auto queue = std::make_unique<stalling_queue>(std::make_unique<backends::host_queue>(blocks));
       at.queue = queue.get();
-      port::fabric_memory const view{.addr = is_taken && i == 1 ? at.shadow.data() : nullptr,
-                                     .size = heap_size};
+      seams::fabric_memory const view{.addr = is_taken && i == 1 ? at.shadow.data() : nullptr,
+                                      .size = heap_size};
       auto const settle = [&at] {
         at.heap = at.shadow;
         at.settled++;
         return status::ok;
       };
-      auto made = pgas::stager::create(
+      auto made = onesided::stager::create(
           fabric.open("pe" + std::to_string(i), {.depth = 32, .message_size_max = 512}).value(),
           std::move(queue), i,
           {.timeout_ns = timeout_ns,
            .time = &clock,
-           .attend = [this] { turn(); },
+           .make_progress = [this] { turn(); },
            .is_device_memory =
                [&at](const void *addr) { return is_in(at.heap, addr) || is_in(at.device, addr); },
-           .lost = {},
-           .changed = {},
+           .failed_pe = {},
+           .on_heap_changed = {},
            .heap = at.heap,
-           .area = at.area,
+           .staging_buffer = at.area,
            .slot_size = slot_size,
            .heap_view = view,
-           .settle = settle});
+           .flush_fabric_writes = settle});
       at.staging = std::move(made).value();
-      contacts.push_back(at.staging->own());
+      contacts.push_back(at.staging->own_contact());
     }
     for (auto &each : pes) {
       ASSERT_EQ(each.staging->join(contacts), status::ok);
-      each.context = std::make_unique<pgas::staged_context>(*each.staging);
+      each.context = std::make_unique<onesided::staged_context>(*each.staging);
     }
     where.size = heap_size;
   }
@@ -191,17 +192,17 @@ class pgas_staged_queue : public testing::Test {
   void turn() {
     world.advance(1'000);
     for (auto &each : pes)
-      each.staging->attend();
+      each.staging->try_progress();
   }
   void turns(uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
       turn();
   }
-  pgas::place at(size_t offset) {
+  onesided::symmetric_address at(size_t offset) {
     return {nullptr, &where, offset};
   }
 
-  // Of PE 0, at PE 1; known to be done when it says so.
+  // Of PE 0, at PE 1; complete when it is reported so.
   status put(size_t offset, const void *source, size_t size) {
     status const code = pes[0].context->put(1, at(offset), source, size);
     status const done = pes[0].context->quiet();
@@ -216,12 +217,12 @@ class pgas_staged_queue : public testing::Test {
   sim::world world{1};
   sim::clock clock{world};
   sim::fabric fabric{world, {.delay_ns_min = 200, .delay_ns_max = 3'000}};
-  port::host_blocks const blocks{false};
-  pgas::segment where{.name = "heap", .mapped = {}, .remote = {}};
+  backends::host_blocks const blocks{false};
+  onesided::segment where{.name = "heap", .mapped = {}, .remote = {}};
   std::array<one_pe, 2> pes;
 };
 
-// What goes by one slot.
+// A transfer through one slot.
 constexpr size_t large = slot_size;
 std::vector<std::byte> bytes_of(size_t size, int value) {
   return std::vector<std::byte>(size, std::byte(value));
@@ -233,14 +234,14 @@ TEST_F(pgas_staged_queue, a_slot_that_the_device_still_fills_is_not_used_again) 
   auto const own = bytes_of(2 * large, 2);
   self.queue->stall();
   EXPECT_EQ(put(0, self.device.data(), large), status::timed_out);
-  EXPECT_EQ(self.staging->withheld(), 1u);
-  // The network has yet to read the slot when the device goes on.
+  EXPECT_EQ(self.staging->quarantined_slot_count(), 1u);
+  // The network has yet to read the slot when the device continues.
   EXPECT_EQ(self.context->put(1, at(large), own.data(), large), status::ok);
   self.queue->go_on();
   EXPECT_EQ(self.context->quiet(), status::ok);
   EXPECT_TRUE(has(large, large, std::byte{2}));
   turns(3'000);
-  EXPECT_EQ(self.staging->withheld(), 0u);
+  EXPECT_EQ(self.staging->quarantined_slot_count(), 0u);
   for (uint32_t i = 0; i < 3; i++) {
     EXPECT_EQ(put(0, self.device.data(), 2 * large), status::ok);
     EXPECT_TRUE(has(0, 2 * large, std::byte{1}));
@@ -254,7 +255,7 @@ TEST_F(pgas_staged_queue, who_needs_a_slot_that_is_out_of_use_waits_no_longer_th
   auto const own = bytes_of(large, 2);
   self.queue->stall();
   EXPECT_EQ(put(0, self.device.data(), 2 * large), status::timed_out);
-  EXPECT_EQ(self.staging->withheld(), 2u);
+  EXPECT_EQ(self.staging->quarantined_slot_count(), 2u);
   uint64_t const start_ns = world.now_ns();
   EXPECT_EQ(put(0, own.data(), large), status::timed_out);
   EXPECT_LE(world.now_ns() - start_ns, 2 * timeout_ns);
@@ -270,13 +271,13 @@ TEST_F(pgas_staged_queue, a_slot_that_serves_is_not_used_again_either) {
   auto back = bytes_of(large, 0);
   other.queue->stall(1);
   EXPECT_EQ(pes[0].context->get(1, back.data(), at(0), large), status::timed_out);
-  EXPECT_EQ(other.staging->withheld(), 1u);
+  EXPECT_EQ(other.staging->quarantined_slot_count(), 1u);
   if (put(2 * large, own.data(), large) == status::ok) {
     EXPECT_TRUE(has(2 * large, large, std::byte{2}));
   }
   other.queue->go_on();
   turns(3'000);
-  EXPECT_EQ(other.staging->withheld(), 0u);
+  EXPECT_EQ(other.staging->quarantined_slot_count(), 0u);
   EXPECT_EQ(put(2 * large, own.data(), large), status::ok);
   EXPECT_TRUE(has(2 * large, large, std::byte{2}));
   EXPECT_EQ(pes[0].context->get(1, back.data(), at(0), large), status::ok);
@@ -288,7 +289,7 @@ TEST_F(pgas_staged_queue, what_comes_meanwhile_is_refused_at_once) {
   std::fill_n(pes[1].heap.begin(), large, std::byte{7});
   self.queue->stall();
   EXPECT_EQ(self.context->get(1, self.device.data(), at(0), large), status::timed_out);
-  EXPECT_EQ(self.staging->withheld(), 1u);
+  EXPECT_EQ(self.staging->quarantined_slot_count(), 1u);
   size_t const asked = self.queue->asked();
   uint64_t const start_ns = world.now_ns();
   for (uint32_t i = 0; i < 20; i++) {
@@ -299,7 +300,7 @@ TEST_F(pgas_staged_queue, what_comes_meanwhile_is_refused_at_once) {
   }
   EXPECT_LE(world.now_ns() - start_ns, timeout_ns);
   EXPECT_EQ(self.queue->asked(), asked);
-  EXPECT_EQ(self.staging->withheld(), 1u);
+  EXPECT_EQ(self.staging->quarantined_slot_count(), 1u);
   self.queue->go_on();
   turns(3'000);
   std::fill(self.device.begin(), self.device.end(), std::byte{0});
@@ -318,7 +319,7 @@ TEST_F(pgas_staged_queue, messages_that_the_device_still_takes_are_not_used_agai
   turns(3'000);
   EXPECT_EQ(put(64, others.data(), others.size()), status::ok);
   EXPECT_TRUE(has(64, others.size(), std::byte{3}));
-  // And of ours.
+  // The same for our slot.
   std::fill(pes[0].device.begin(), pes[0].device.end(), std::byte{5});
   pes[0].queue->stall();
   EXPECT_EQ(put(0, pes[0].device.data(), 64), status::timed_out);
@@ -337,24 +338,24 @@ TEST_F(pgas_staged_queue, one_that_has_failed_is_not_asked_again) {
   other.queue->fail();
   EXPECT_EQ(put(0, own.data(), large), status::device_lost);
   size_t const asked = other.queue->asked();
-  EXPECT_EQ(other.staging->withheld(), 1u);
+  EXPECT_EQ(other.staging->quarantined_slot_count(), 1u);
   uint64_t const start_ns = world.now_ns();
   for (uint32_t i = 0; i < 20; i++) {
     size_t const size = i % 2 == 0 ? large : 8;
     uint64_t before = 0;
     EXPECT_EQ(put(0, own.data(), size), status::device_lost);
     EXPECT_EQ(pes[0].context->get(1, back.data(), at(0), size), status::device_lost);
-    EXPECT_EQ(
-        pes[0].context->update(
-            1, at(0),
-            {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64, .operand = 1},
-            &before),
-        status::device_lost);
+    EXPECT_EQ(pes[0].context->update(1, at(0),
+                                     {.kind = seams::fabric_atomic::add,
+                                      .element = seams::fabric_element::u64,
+                                      .operand = 1},
+                                     &before),
+              status::device_lost);
   }
   EXPECT_LE(world.now_ns() - start_ns, timeout_ns);
   EXPECT_EQ(other.queue->asked(), asked);
-  EXPECT_EQ(other.staging->withheld(), 1u);
-  // Memory of the host is moved still.
+  EXPECT_EQ(other.staging->quarantined_slot_count(), 1u);
+  // Host memory is still transferred.
   EXPECT_EQ(other.context->put(0, at(0), own.data(), large), status::ok);
   EXPECT_EQ(other.context->quiet(), status::ok);
   EXPECT_EQ(pes[0].heap[large - 1], std::byte{2});
@@ -371,8 +372,8 @@ class pgas_taken_heap : public pgas_staged_queue {
   }
 };
 
-// What the fabric writes is seen when the device has been told: before who put it is told, and
-// before the signal.
+// Data written by the fabric are visible after the device was notified: before the completion of
+// the put, and before the signal.
 TEST_F(pgas_taken_heap, what_the_fabric_has_written_is_settled_before_it_is_told) {
   auto const own = bytes_of(2 * large, 2);
   EXPECT_EQ(put(0, own.data(), 2 * large), status::ok);
@@ -380,8 +381,8 @@ TEST_F(pgas_taken_heap, what_the_fabric_has_written_is_settled_before_it_is_told
   EXPECT_GE(pes[1].settled, 1u);
   uint32_t const before = pes[1].settled;
   auto const more = bytes_of(large, 3);
-  pgas::staged_context::signal const then{
-      .at = at(heap_size - 8), .kind = pgas::signal_kind::set, .value = 7};
+  onesided::staged_context::signal const then{
+      .location = at(heap_size - 8), .kind = onesided::signal_kind::set, .value = 7};
   ASSERT_EQ(pes[0].context->put_signal(1, at(0), more.data(), large, then), status::ok);
   uint64_t seen = 0;
   for (uint32_t i = 0; i < 10'000 && seen == 0; i++) {
@@ -406,7 +407,7 @@ TEST_F(pgas_taken_heap, what_the_device_has_yet_to_write_is_not_older_than_what_
   EXPECT_TRUE(has(0, large, std::byte{3}));
 }
 
-// While the device copies, what needs no device goes on.
+// While the device copies, operations that need no device continue.
 TEST_F(pgas_staged_queue, who_waits_for_the_device_serves_others) {
   auto const own = bytes_of(large, 2);
   pes[1].queue->delay(5);
@@ -418,8 +419,8 @@ TEST_F(pgas_staged_queue, who_waits_for_the_device_serves_others) {
   EXPECT_TRUE(has(0, large, std::byte{2}));
 }
 
-// Transfers that are each well in time, many times the time allowed in all: PE 0 gets by reading PE
-// 1's heap, PE 1 puts what PE 0 reads there.
+// Transfers that each end well in time, but together take many times the timeout: PE 0 gets by
+// reading PE 1's heap, PE 1 puts what PE 0 reads there.
 class pgas_long_queue : public pgas_taken_heap {
  protected:
   static constexpr size_t piece = 1'024, count = 200;
@@ -445,12 +446,12 @@ class pgas_long_queue : public pgas_taken_heap {
       ASSERT_EQ(pes[1].context->put_nbi(0, at(offset), pes[1].heap.data() + offset, piece),
                 status::ok);
     }
-    pgas::staged_context::signal const then{
-        .at = at(heap_size - 8), .kind = pgas::signal_kind::set, .value = 7};
+    onesided::staged_context::signal const then{
+        .location = at(heap_size - 8), .kind = onesided::signal_kind::set, .value = 7};
     ASSERT_EQ(pes[1].context->put_signal_nbi(0, at(0), pes[1].heap.data(), piece, then),
               status::ok);
   }
-  // How long it takes, of the world's time.
+  // How long it takes, in the world's time.
   uint64_t quiet_ns(pe_index pe, bool is_ok) {
     uint64_t const start_ns = world.now_ns();
     EXPECT_EQ(pes[size_t(pe)].context->quiet() == status::ok, is_ok);
@@ -476,7 +477,7 @@ TEST_F(pgas_long_queue, puts_and_signals_have_their_time_from_when_those_before_
       std::equal(pes[0].heap.begin(), pes[0].heap.end() - ptrdiff_t(piece), pes[1].heap.begin()));
 }
 
-// What nobody answers any more ends in time, however much of it there is.
+// Unanswered operations end in time, however many there are.
 TEST_F(pgas_long_queue, what_is_asked_of_who_is_gone_ends) {
   get_all();
   turns(uint32_t(way_ns / 1'000) * 5);

@@ -1,5 +1,5 @@
-// Threads of several contexts and lanes at once, on a simulated network: ThreadSanitizer looks at
-// this. The order of a run is that of its threads.
+// Threads of several contexts and lanes at once, on a simulated network, for ThreadSanitizer. The
+// order of a run is that of its threads.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -13,7 +13,7 @@
 namespace tanada::test {
 namespace {
 
-using pgas::pe_index;
+using onesided::pe_index;
 
 constexpr uint32_t pe_count = 3, thread_count = 4, rounds = 60;
 constexpr size_t slot_size = 2'048;
@@ -23,23 +23,24 @@ struct memory_of_pe {
   alignas(8) std::byte slots[pe_count * thread_count][slot_size] = {};
 };
 
-// Threads 0 and 1 share a context, 2 has another one of the same lane, 3 a lane of its own.
+// Threads 0 and 1 share a context, thread 2 has another one of the same lane, and thread 3 a lane
+// of its own.
 struct one_pe {
   memory_of_pe memory;
-  std::unique_ptr<pgas::responder> answering;
-  std::unique_ptr<pgas::symmetric_map> map;
-  std::vector<std::unique_ptr<pgas::lane>> lanes;
-  std::vector<std::unique_ptr<pgas::remote_context>> contexts;
+  std::unique_ptr<onesided::responder> answering;
+  std::unique_ptr<onesided::symmetric_map> map;
+  std::vector<std::unique_ptr<onesided::lane>> lanes;
+  std::vector<std::unique_ptr<onesided::remote_context>> contexts;
 };
 
 class pgas_threads : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    pgas::segment heap{.name = "heap",
-                       .size = sizeof(memory_of_pe),
-                       .mapped = std::vector<std::byte *>(pe_count),
-                       .remote = {}};
-    std::vector<port::fabric_address> addresses;
+    onesided::segment heap{.name = "heap",
+                           .size = sizeof(memory_of_pe),
+                           .mapped = std::vector<std::byte *>(pe_count),
+                           .remote = {}};
+    std::vector<seams::fabric_address> addresses;
     for (uint32_t i = 0; i < pe_count; i++) {
       pes.push_back(std::make_unique<one_pe>());
       auto opened =
@@ -51,27 +52,27 @@ class pgas_threads : public testing::TestWithParam<bool> {
               .remote);
       addresses.push_back(opened->address());
       pes[i]->answering =
-          std::make_unique<pgas::responder>(std::move(opened), port::monotonic_clock());
+          std::make_unique<onesided::responder>(std::move(opened), seams::monotonic_clock());
     }
     for (uint32_t i = 0; i < pe_count; i++) {
       auto &at = *pes[i];
       heap.base = reinterpret_cast<std::byte *>(&at.memory);
-      at.map = std::make_unique<pgas::symmetric_map>(pe_index(i), pe_index(pe_count));
+      at.map = std::make_unique<onesided::symmetric_map>(pe_index(i), pe_index(pe_count));
       at.map->add(heap);
       for (uint32_t l = 0; l < 2; l++) {
         auto opened = fabric
                           .open("pe" + std::to_string(i) + ".lane" + std::to_string(l),
                                 {.depth = 8, .is_ordered = GetParam()})
                           .value();
-        at.lanes.push_back(std::make_unique<pgas::lane>(
+        at.lanes.push_back(std::make_unique<onesided::lane>(
             std::make_unique<resting_endpoint>(std::move(opened)), addresses,
-            pgas::lane::options{.timeout_ns = TND_NO_DEADLINE,
-                                .time = &clock,
-                                .attend = [this, &at] { attend(at); },
-                                .begins = {}}));
+            onesided::lane::options{.timeout_ns = TND_NO_DEADLINE,
+                                    .time = &clock,
+                                    .make_progress = [this, &at] { attend(at); },
+                                    .on_first_outstanding = {}}));
       }
       for (uint32_t c = 0; c < 3; c++)
-        at.contexts.push_back(std::make_unique<pgas::remote_context>(*at.lanes[c / 2]));
+        at.contexts.push_back(std::make_unique<onesided::remote_context>(*at.lanes[c / 2]));
       at.answering->start();
     }
   }
@@ -85,13 +86,13 @@ class pgas_threads : public testing::TestWithParam<bool> {
   }
 
   void attend(one_pe &at) {
-    at.answering->attend();
+    at.answering->progress();
     for (auto &each : at.lanes)
-      (void)each->attend();
+      (void)each->progress_outstanding();
     world.advance(500);
   }
 
-  // Each thread writes to a slot of its own at each PE, and reads it back.
+  // Each thread writes to its own slot at each PE, and reads it back.
   void work(uint32_t pe, uint32_t thread, std::vector<uint64_t> &tickets) {
     auto &at = *pes[pe];
     auto &context = *at.contexts[thread < 2 ? 0 : thread - 1];
@@ -110,8 +111,8 @@ class pgas_threads : public testing::TestWithParam<bool> {
       uint64_t ticket = 0;
       auto const counter = at.map->locate(&at.memory.tickets, 8, pe_index(target));
       EXPECT_EQ(context.update(pe_index(target), counter,
-                               {.kind = port::fabric_atomic::add,
-                                .element = port::fabric_element::u64,
+                               {.kind = seams::fabric_atomic::add,
+                                .element = seams::fabric_element::u64,
                                 .operand = 1},
                                &ticket),
                 status::ok);
@@ -148,7 +149,7 @@ TEST_P(pgas_threads, of_shared_and_own_contexts_and_lanes) {
 INSTANTIATE_TEST_SUITE_P(pgas, pgas_threads, testing::Bool(),
                          [](auto &of) { return of.param ? "ordered" : "unordered"; });
 
-// The thread steps aside for who attends, and comes back; it ends at once.
+// The progress thread gives way to callers that make progress, and resumes; it ends immediately.
 TEST(pgas_responder, serves_alone_and_stops_promptly) {
   sim::world world{2};
   sim::clock clock{world};
@@ -160,13 +161,13 @@ TEST(pgas_responder, serves_alone_and_stops_promptly) {
           ->region_register({.addr = reinterpret_cast<std::byte *>(&word), .size = 8}, {true, true})
           .value();
   auto const address = opened->address();
-  pgas::responder answering{std::move(opened), port::monotonic_clock()};
+  onesided::responder answering{std::move(opened), seams::monotonic_clock()};
   answering.start();
   auto asks = fabric.open("asks").value();
   auto const peer = asks->peer_add(address.span()).value();
   for (uint64_t round = 1; round <= 20; round++) {
     uint64_t value = round;
-    ASSERT_EQ(asks->post({.kind = port::fabric_op_kind::write,
+    ASSERT_EQ(asks->post({.kind = seams::fabric_op_kind::write,
                           .peer = peer,
                           .addr = reinterpret_cast<std::byte *>(&value),
                           .size = 8,
@@ -174,19 +175,19 @@ TEST(pgas_responder, serves_alone_and_stops_promptly) {
               status::ok);
     if (round % 2 == 0)
       for (uint32_t i = 0; i < 100; i++)
-        answering.attend();
-    port::fabric_completion done{};
-    auto const began_ns = port::monotonic_clock().now_ns();
+        answering.progress();
+    seams::fabric_completion done{};
+    auto const began_ns = seams::monotonic_clock().now_ns();
     while (asks->poll({&done, 1}) == 0 &&
-           port::monotonic_clock().now_ns() - began_ns < 10'000'000'000) {
+           seams::monotonic_clock().now_ns() - began_ns < 10'000'000'000) {
       world.advance(1'000);
       std::this_thread::yield();
     }
     ASSERT_EQ(done.code, status::ok);
   }
-  auto const began_ns = port::monotonic_clock().now_ns();
+  auto const began_ns = seams::monotonic_clock().now_ns();
   answering.stop();
-  EXPECT_LT(port::monotonic_clock().now_ns() - began_ns, 5'000'000'000u);
+  EXPECT_LT(seams::monotonic_clock().now_ns() - began_ns, 5'000'000'000u);
   EXPECT_EQ(word, 20u);
 }
 

@@ -9,19 +9,19 @@ namespace {
 constexpr size_t actor_count = 3, name_count = 4;
 constexpr uint64_t mib = 1 << 20, pump_count_max = 1'000'000;
 constexpr uint64_t patience_ns =
-    60'000'000'000;                // of the system's clock: pump_count_max is what counts
+    60'000'000'000;                // of the system's clock; pump_count_max is the limit that counts
 constexpr size_t stamp_size = 16;  // of contents: version and size
 
 }  // namespace
 
 pool_run::pool_run(const pool_setting &setting) : setting_{setting}, world_{setting.seed} {
   uint64_t const capacity = setting.sky == weather::full ? 2 * mib : 8 * mib;
-  auto memory =
-      poold::space::create({.capacity = capacity, .segment_size = 2 * mib, .prefault = false});
+  auto memory = poold::pool_memory::create(
+      {.capacity = capacity, .segment_size = 2 * mib, .prefault = false});
   TND_ASSERT(memory.ok());
   memory_ = std::move(memory).value();
   objects_ = std::make_unique<poold::catalog>(*memory_, nullptr, poold::catalog_options{});
-  space_ = objects_->enter("test", true).value();
+  space_ = objects_->open_namespace("test", true).value();
   service_.reset(new poold::service{.memory = *memory_, .objects = *objects_, .keys = {}});
   service_->limits.turn_size = world_.random.between(1, 100'000);
   service_->limits.output_size_max = world_.random.between(1, 10'000);
@@ -47,7 +47,7 @@ void pool_run::wrong(std::string what) {
     wrong_ = std::move(what);
 }
 
-result<std::unique_ptr<port::stream>> pool_run::dial() {
+result<std::unique_ptr<seams::stream>> pool_run::dial() {
   sim::stream_faults faults;
   faults.again_percent = uint32_t(world_.random.below(30));
   faults.chunk_size_max = world_.random.chance(30) ? world_.random.between(1, 100) : 1 << 17;
@@ -60,7 +60,7 @@ result<std::unique_ptr<port::stream>> pool_run::dial() {
   return std::move(here);
 }
 
-// Some sessions do something. So many rounds within one step mean that what is waited for will not
+// Some sessions make progress. After this many rounds within one step, the awaited event will not
 // come.
 bool pool_run::pump() {
   if (++pump_count_ > pump_count_max)
@@ -87,7 +87,7 @@ std::string pool_run::random_name(size_t owner) {
   return std::to_string(owner) + "/" + std::to_string(world_.random.below(name_count));
 }
 
-// What may happen without anybody's mistake.
+// Errors that may happen without a mistake of client or daemon.
 bool pool_run::is_excused(status code) const {
   if (setting_.sky == weather::cuts && (code == status::peer_lost || code == status::stale))
     return true;
@@ -130,7 +130,7 @@ void pool_run::post_get(actor &who, const std::string &name) {
   who.out.emplace(who.next_context++, std::move(made));
 }
 
-// Synchronous calls come after what the same client has posted: it is reaped first.
+// Synchronous calls follow earlier posted requests of the same client, so these are reaped first.
 void pool_run::remove(actor &who, const std::string &name) {
   reap(who, true);
   name_state &state = names_[name];
@@ -160,7 +160,7 @@ void pool_run::write_in_parts(actor &who, const std::string &name) {
   uint64_t given = 0;
   if (code == status::ok) {
     if (world_.random.chance(20))
-      return who.client->close(object);  // never published
+      return who.client->close(object);  // never committed
     state.posted = version;
     code = who.client->commit(object, {}, given);
     if (code == status::ok)

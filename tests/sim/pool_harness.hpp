@@ -1,4 +1,4 @@
-// tests/sim/pool_harness.hpp: a pool and its clients in one thread under one seed.
+// tests/sim/pool_harness.hpp: a pool and its clients in one thread and from one seed.
 #pragma once
 
 #include <map>
@@ -25,17 +25,17 @@ struct pool_setting {
   plant planted = plant::none;
 };
 
-// Every client writes names of its own, version after version, and reads those of all. A version's
-// bytes follow from its name and number, so whoever reads knows what it got. Checked: a get gives
-// one version as a whole; not one from before the last that had been acknowledged when the get
-// began, nor one that nobody has written yet; a list shows what get would give; in the end the
-// pool's memory is all free again.
+// Every client writes names of its own, version after version, and reads those of all clients. A
+// version's bytes follow from its name and number, so every reader can identify them. Checks: a get
+// returns one whole version. It is neither older than the last acknowledged one when the get began,
+// nor one that was not written yet. A list shows what get would return. At the end all of the
+// pool's memory is free.
 class pool_run {
  public:
   explicit pool_run(const pool_setting &setting);
   ~pool_run();
 
-  // Empty, or what was wrong.
+  // Empty, or the error.
   std::string run(uint32_t step_count);
   uint64_t trace() {
     return world_.trace();
@@ -44,7 +44,7 @@ class pool_run {
  private:
   struct name_state {
     uint64_t posted = 0,
-             acknowledged = 0;  // versions: odd ones are objects, even ones that there is none
+             acknowledged = 0;  // versions: odd ones are objects, even ones mean no object
   };
   struct request {
     std::string name;
@@ -59,7 +59,7 @@ class pool_run {
     uint64_t next_context = 1;
   };
 
-  result<std::unique_ptr<port::stream>> dial();
+  result<std::unique_ptr<seams::stream>> dial();
   bool pump();
   void step(size_t index);
   void post_put(actor &who, const std::string &name);
@@ -77,7 +77,7 @@ class pool_run {
 
   pool_setting const setting_;
   sim::world world_;
-  std::unique_ptr<poold::space> memory_;
+  std::unique_ptr<poold::pool_memory> memory_;
   std::unique_ptr<poold::catalog> objects_;
   uint64_t space_ = 0;  // the namespace of all
   std::unique_ptr<poold::service> service_;

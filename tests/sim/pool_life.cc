@@ -7,19 +7,19 @@
 namespace tanada::test {
 namespace {
 
-using port::store_op_kind;
+using seams::store_op_kind;
 
 constexpr size_t actor_count = 4;
 constexpr uint64_t kib = 1 << 10, mib = 1 << 20, ms = 1'000'000;
 constexpr uint64_t pool_size = 12 * mib, quota_size = 300 * kib;
 constexpr uint64_t never = ~uint64_t{0};
-constexpr uint32_t start_count_max = 20;  // tries, of which the last ones find a disk that works
+constexpr uint32_t start_count_max = 20;  // tries, of which the last ones have a working disk
 const std::string folder = "sim://log/";
 
-// A connection that ends with the daemon's machine: what is on the way is lost, at once.
-class resettable_stream final : public port::stream {
+// A connection that ends with the daemon's machine: data in flight are lost immediately.
+class resettable_stream final : public seams::stream {
  public:
-  resettable_stream(std::unique_ptr<port::stream> real, std::shared_ptr<bool> reset)
+  resettable_stream(std::unique_ptr<seams::stream> real, std::shared_ptr<bool> reset)
       : real_{std::move(real)}, reset_{std::move(reset)} {}
 
   result<size_t> receive(std::span<const iovec> parts) override {
@@ -40,7 +40,7 @@ class resettable_stream final : public port::stream {
   }
 
  private:
-  std::unique_ptr<port::stream> const real_;
+  std::unique_ptr<seams::stream> const real_;
   std::shared_ptr<bool> const reset_;
 };
 
@@ -107,7 +107,7 @@ void pool_life::draw_log_options() {
   auto &random = world_.random;
   keeping_.folder = folder;
   keeping_.with_data = setting_.kept_on == medium::flash;
-  keeping_.behind_size = random.chance(30) ? random.between(1, 50 * kib) : 100 * mib;
+  keeping_.congestion_size = random.chance(30) ? random.between(1, 50 * kib) : 100 * mib;
   auto &options = log_options_;
   options.url = folder;
   options.with_data = keeping_.with_data;
@@ -126,13 +126,13 @@ void pool_life::draw_log_options() {
 // As poold::daemon::start does.
 status pool_life::start_daemon() {
   auto made = std::make_unique<daemon>();
-  poold::space_options room{.capacity = pool_size, .segment_size = 2 * mib, .prefault = false};
+  poold::memory_options room{.capacity = pool_size, .segment_size = 2 * mib, .prefault = false};
   room.segment_size = 2 * mib << world_.random.below(2);
   room.segment_count_max =
       uint32_t(world_.random.chance(20) ? world_.random.between(16, 24) : 1000);
   if (disk_ != nullptr)
     room.file = disk_->path();
-  auto memory = poold::space::create(room);
+  auto memory = poold::pool_memory::create(room);
   TND_ASSERT(memory.ok());
   made->memory = std::move(memory).value();
   if (disk_ != nullptr)
@@ -141,21 +141,21 @@ status pool_life::start_daemon() {
     plant_whole_pages(*store_, folder);
   if (persists()) {
     auto opened =
-        poold::durable_journal::open_on(*store_, clock_, *made->memory, keeping_, log_options_);
+        poold::durable_journal::open_with(*store_, clock_, *made->memory, keeping_, log_options_);
     if (!opened.ok())
       return opened.error();
     made->journal = std::move(opened).value();
     made->front = std::make_unique<planted_journal>(*made->journal, setting_.planted);
   }
   poold::catalog_options limits;
-  limits.time = &clock_;
+  limits.clock = &clock_;
   if (setting_.over == sky::full)
     limits.quotas = {{spaces_.back(), quota_size}};
   made->objects = std::make_unique<poold::catalog>(*made->memory, made->front.get(), limits);
   if (persists())
     TND_TRY(made->journal->restore(*made->objects));
   if (setting_.planted != mistake::old_versions)
-    made->objects->restore_version(world_.now_ns());
+    made->objects->raise_version(world_.now_ns());
   made->service.reset(
       new poold::service{.memory = *made->memory, .objects = *made->objects, .keys = {}});
   made->service->limits.turn_size = world_.random.between(1, 100'000);
@@ -164,7 +164,7 @@ status pool_life::start_daemon() {
   return status::ok;
 }
 
-// A disk that fails may fail the start; it works in the end. Nothing else may.
+// A failing disk may fail the start; it works in the end. Nothing else may fail it.
 void pool_life::restart() {
   uint64_t const before = counted_.lives;
   for (uint32_t tries = 0; daemon_ == nullptr && wrong_.empty(); tries++) {
@@ -189,7 +189,7 @@ void pool_life::restart() {
   check_recovered();
 }
 
-// All in memory is gone: at once, or after those writes that were on their way.
+// All memory is lost: immediately, or after the writes in flight.
 void pool_life::end_daemon() {
   bool const power_fails = world_.random.chance(65);
   if (!power_fails)
@@ -208,8 +208,8 @@ void pool_life::end_daemon() {
   up_at_ns_ = world_.now_ns() + world_.random.below(3 * ms);
 }
 
-// As a daemon that is told to end: what was begun gets its answer, and the log all that was
-// appended.
+// As for a daemon that is asked to end: started requests are answered, and the log gets all that
+// was appended.
 void pool_life::stop_in_order() {
   uint64_t const deadline_ns = world_.now_ns() + 2'000 * ms;
   uint64_t const call_deadline_ns =
@@ -217,7 +217,7 @@ void pool_life::stop_in_order() {
   ends_ = false;
   auto const is_busy = [&] {
     auto const &all = daemon_->sessions;
-    return std::any_of(all.begin(), all.end(), [](auto &each) { return !each.one->is_settled(); });
+    return std::any_of(all.begin(), all.end(), [](auto &each) { return !each.one->is_drained(); });
   };
   for (uint32_t i = 0; i < 10'000 && is_busy() && world_.now_ns() < deadline_ns; i++)
     pump();
@@ -230,7 +230,7 @@ void pool_life::stop_in_order() {
   end_daemon();
 }
 
-// Bits that change where they lie.
+// Bits that change in place.
 void pool_life::damage_disk() {
   for (uint64_t file = 1; file < 200; file++) {
     auto const url = pool::file_url(folder, file);
@@ -243,7 +243,7 @@ void pool_life::damage_disk() {
   }
 }
 
-result<std::unique_ptr<port::stream>> pool_life::dial(size_t which) {
+result<std::unique_ptr<seams::stream>> pool_life::dial(size_t which) {
   if (daemon_ == nullptr)
     (void)pump();
   if (daemon_ == nullptr)
@@ -259,7 +259,7 @@ result<std::unique_ptr<port::stream>> pool_life::dial(size_t which) {
   auto accepted = std::make_unique<poold::session>(
       *daemon_->service, std::move(there), next_session_++, daemon_->answers, world_.now_ns());
   daemon_->sessions.push_back({std::move(accepted), which, reset});
-  return std::unique_ptr<port::stream>{
+  return std::unique_ptr<seams::stream>{
       std::make_unique<resettable_stream>(std::move(here), std::move(reset))};
 }
 
@@ -276,11 +276,11 @@ void pool_life::serve() {
   auto &sessions = daemon_->sessions;
   for (size_t i = sessions.size(); i > 0 && !sessions.empty(); i--)
     serve_one(world_.random.below(sessions.size()));
-  for (const poold::late_answer &late : daemon_->answers->take()) {
+  for (const poold::deferred_reply &late : daemon_->answers->take()) {
     for (size_t i = 0; i < sessions.size(); i++) {
       if (sessions[i].one->id() != late.session)
         continue;
-      sessions[i].one->finish(late);
+      sessions[i].one->finish_deferred(late);
       serve_one(i);
       break;
     }
@@ -289,18 +289,19 @@ void pool_life::serve() {
     return;
   daemon_->front->answer_early();
   for (uint64_t turns = world_.random.below(3); turns > 0; turns--)
-    (void)daemon_->journal->turn();
+    (void)daemon_->journal->progress();
 }
 
 void pool_life::advance_store() {
   if (setting_.over == sky::slow && world_.random.below(300) == 0) {
     store_->stall();
-    world_.at(world_.now_ns() + world_.random.between(ms, 400 * ms), [this] { store_->heal(); });
+    world_.schedule(world_.now_ns() + world_.random.between(ms, 400 * ms),
+                    [this] { store_->heal(); });
   }
   world_.advance(world_.random.below(world_.random.chance(10) ? ms : 30'000));
 }
 
-// Something happens. False: whoever waits has come to the deadline.
+// Something happens. False: the waiter has reached its deadline.
 bool pool_life::pump() {
   pump_count_++;
   if (world_.now_ns() >= call_deadline_ns_) {
@@ -337,15 +338,15 @@ uint64_t pool_life::damaged_contents(const poold::info &about) const {
   return 0;
 }
 
-// Which contents an object has; 0: bytes that nobody wrote.
+// The id of an object's contents; 0: unwritten bytes.
 uint64_t pool_life::look_at(const std::string &name, const poold::object &held) {
-  if (!held.is_whole()) {
+  if (!held.is_intact()) {
     if (!may_damage())
       wrong(name + " is damaged");
-    return damaged_contents(held.about);
+    return damaged_contents(held.metadata);
   }
   std::vector<iovec> parts;
-  held.parts_of(0, held.about.size, parts);
+  held.append_parts(0, held.metadata.size, parts);
   std::string bytes;
   for (const iovec &part : parts)
     bytes.append(static_cast<const char *>(part.iov_base), part.iov_len);
@@ -356,11 +357,11 @@ uint64_t pool_life::look_at(const std::string &name, const poold::object &held) 
   return known != contents_.end() && known->second == bytes ? id : 0;
 }
 
-// What the daemon has now, by the names' owners. False: an object is not whole.
+// The daemon's current state, by the names' owners. False: an object is not whole.
 bool pool_life::look(std::vector<held_names> &found) {
   found.assign(actor_count, {});
   for (const std::string &space : spaces_) {
-    uint64_t const entered = daemon_->objects->enter_restored(space);
+    uint64_t const entered = daemon_->objects->open_restored_namespace(space);
     std::vector<std::string> names;
     daemon_->objects->list(entered, "", "", [&](const std::string &name, const auto &) {
       names.push_back(name);
@@ -397,11 +398,11 @@ void pool_life::check_recovered() {
   check_accounts();
 }
 
-// With nothing open, memory is what the objects have.
+// With nothing open, memory holds exactly the objects.
 void pool_life::check_accounts() {
   uint64_t all = 0, owned = 0;
   for (const std::string &space : spaces_) {
-    uint64_t const entered = daemon_->objects->enter_restored(space);
+    uint64_t const entered = daemon_->objects->open_restored_namespace(space);
     uint64_t size = 0, count = 0;
     std::vector<std::string> names;
     daemon_->objects->list(entered, "", "", [&](const std::string &name, const auto &) {
@@ -412,7 +413,7 @@ void pool_life::check_accounts() {
       size += daemon_->objects->open(entered, name, 0, false).value()->allocated_size();
       count++;
     }
-    auto const told = daemon_->objects->statistics_of(entered);
+    auto const told = daemon_->objects->statistics_for(entered);
     if (told.used != size || told.object_count != count)
       wrong("namespace " + space + " counts other bytes than it has");
     if (told.owned < told.used)

@@ -1,9 +1,9 @@
-# A whole pool with a disk below it; one ctest test a weather, so that they run side by side.
+# A whole pool with a disk below it; one ctest test for each weather, so that they run in parallel.
 add_executable(pool_life_sim sim/pool_life_test.cc sim/pool_life.cc sim/pool_life_clients.cc
                sim/pool_life_disk.cc sim/pool_life_mistakes.cc)
 target_link_libraries(pool_life_sim PRIVATE tanada_products_pool tanada_products_poold tanada_sim tanada_options GTest::gtest GTest::gtest_main)
 target_include_directories(pool_life_sim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-# Its parts have constants of one name with other values.
+# Its sources define constants of the same names with different values.
 set_target_properties(pool_life_sim PROPERTIES UNITY_BUILD OFF)
 set(pool_life_sim_seeds 100)
 if(TANADA_SANITIZE)

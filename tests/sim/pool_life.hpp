@@ -1,5 +1,5 @@
 // tests/sim/pool_life.hpp: a whole daemon over a simulated disk, with its clients, in one thread
-// under one seed.
+// and from one seed.
 #pragma once
 
 #include <memory>
@@ -17,29 +17,29 @@
 
 namespace tanada::test {
 
-// What goes wrong beside the daemon's end, which comes in all of them. cuts: of connections.
-// errors: the store's operations fail. full: no room in the store, the log or the namespace. slow:
-// the store stands still. lies: writes are lost, go elsewhere or change later.
+// Faults in addition to the daemon's end, which happens in all of them. cuts: of connections.
+// errors: the store's operations fail. full: no space in the store, the log or the namespace. slow:
+// the store stalls. lies: writes are lost, misdirected or change later.
 enum class sky { calm, cuts, errors, full, slow, lies };
 
-// Where the pool keeps its objects: `flash:`, a log that has them; `file:`, a file that is mapped,
-// and a journal beside it; `dram`, nowhere.
+// Where the pool keeps its objects: `flash:`, a log that contains them; `file:`, a mapped file with
+// a journal; `dram`, nowhere.
 enum class medium { flash, file, memory };
 
 // A mistake that a check must find.
 enum class mistake {
   none,
   early_answer,    // answered before the log has it
-  unsynced,        // the store's syncs do nothing
+  unsynced,        // the store's syncs have no effect
   lost_removal,    // removals do not reach the log
   lost_rename,     // neither do renames
   lost_overwrite,  // nor do objects under names that others had
   partial_sets,    // of a set's objects all but the last one reach the log
-  old_versions,    // versions begin again behind those that came back
-  lost_memory,     // memory that nobody gives back
-  unsynced_file,   // the backing file's syncs do nothing
-  early_reuse,     // memory is used again before the journal says that its object is gone
-  whole_pages,     // a restart takes each range of an object of 64 KiB or more for whole pages
+  old_versions,    // versions restart after those that were recovered
+  lost_memory,     // memory that is never freed
+  unsynced_file,   // the backing file's syncs have no effect
+  early_reuse,     // memory is reused before the journal records that its object is gone
+  whole_pages,     // a restart treats each range of an object of 64 KiB or more as whole pages
 };
 
 struct life_setting {
@@ -49,40 +49,40 @@ struct life_setting {
   medium kept_on = medium::flash;
 };
 
-// Between the catalog and its journal, for mistakes.
+// A layer between the catalog and its journal, for mistakes.
 class planted_journal final : public poold::journal {
  public:
   planted_journal(poold::journal &real, mistake planted) : real_{real}, planted_{planted} {}
   void append(std::vector<poold::change> changes, std::vector<poold::object_ref> superseded,
-              poold::journal_done done) override;
-  bool is_behind() const override {
-    return real_.is_behind();
+              poold::journal_callback done) override;
+  bool is_congested() const override {
+    return real_.is_congested();
   }
   void answer_early();
 
  private:
   poold::journal &real_;
   mistake const planted_;
-  std::vector<poold::journal_done> early_;
+  std::vector<poold::journal_callback> early_;
 };
 
-// Change a journal's records so that a start reads them with mistake::whole_pages.
+// Changes a journal's records so that a start reads them with mistake::whole_pages.
 void plant_whole_pages(sim::store &store, const std::string &folder);
 
-// Clients of one to four namespaces change names of their own, read those of others, and know what
-// the pool may hold (pool_life_model.hpp). The daemon ends at any moment: the power fails, it is
-// killed, or it is stopped in order; then it comes back from what the disk has, with another
-// segment size and sometimes with few segments. Objects are written whole or in steps of any size,
-// several at a time, and grow from no size, too small a size or with their own.
-// Checked: what comes back, and that every object there is whole; that what readers get was there;
-// that versions rise; that memory and quotas count what there is; that calls end by their
-// deadlines; and that all clients get through in the end.
+// Clients of one to four namespaces change their own names, read those of others, and know what the
+// pool may contain (pool_life_model.hpp). The daemon ends at any moment: the power fails, it is
+// killed, or it is stopped in order. Then it restarts from the disk, with another segment size and
+// sometimes with few segments. Objects are written whole or in steps of any size, several at a
+// time, with their size known, unknown or too small. Checks: what is recovered, and that every
+// recovered object is whole; that readers get existing data; that versions rise; that memory and
+// quotas are counted correctly; that calls end by their deadlines; and that all clients succeed in
+// the end.
 class pool_life {
  public:
   explicit pool_life(const life_setting &setting);
   ~pool_life();
 
-  // Empty, or what was wrong.
+  // Empty, or the error.
   std::string run(uint32_t step_count);
   uint64_t trace() {
     return world_.trace();
@@ -101,9 +101,9 @@ class pool_life {
     size_t actor;
     std::shared_ptr<bool> reset;  // of its connection
   };
-  // What a daemon has in memory, in the order of its making.
+  // The daemon's objects in memory, in order of construction.
   struct daemon {
-    std::unique_ptr<poold::space> memory;
+    std::unique_ptr<poold::pool_memory> memory;
     std::unique_ptr<poold::durable_journal> journal;
     std::unique_ptr<planted_journal> front;
     std::unique_ptr<poold::catalog> objects;
@@ -130,7 +130,7 @@ class pool_life {
     name_change change;
     std::string set;
     pool::open_object made{};
-    std::string bytes{};  // what it will have
+    std::string bytes{};  // its final size
     uint64_t life = 0, written_size = 0, step_size_max = 1;
   };
 
@@ -146,7 +146,7 @@ class pool_life {
   void serve();
   void serve_one(size_t which);
   void advance_store();
-  result<std::unique_ptr<port::stream>> dial(size_t actor);
+  result<std::unique_ptr<seams::stream>> dial(size_t actor);
   void check_recovered();
   void check_accounts();
   bool look(std::vector<held_names> &found);

@@ -1,4 +1,4 @@
-// tests/sim/pool_life_clients.cc: what the clients of a pool_life do.
+// tests/sim/pool_life_clients.cc: the clients of a pool_life.
 #include <cstring>
 
 #include "sim/pool_life.hpp"
@@ -26,12 +26,12 @@ void pool_life::begin_call() {
   late_count_ = 0;
 }
 
-// What may happen without anybody's mistake. The daemon's end breaks connections in all weathers.
+// Errors that may happen without a mistake. The daemon's end breaks connections in all weathers.
 bool pool_life::is_excused(status code) const {
   switch (code) {
     case status::peer_lost:
     case status::stale:
-    case status::again: return true;  // again: of a set whose objects went with their connection
+    case status::again: return true;  // retry: a set whose objects were lost with their connection
     case status::io: return setting_.over == sky::errors || tells_lies();
     case status::no_space: return setting_.over == sky::full;
     case status::timed_out: return setting_.over == sky::slow;
@@ -43,7 +43,8 @@ bool pool_life::connected(actor &who) {
   if (who.client != nullptr)
     return true;
   pool::client_settings settings;
-  settings.timeout_ns = 600'000'000'000;  // of the system's clock: the world's is what counts
+  settings.timeout_ns = 600'000'000'000;  // of the system's clock; the world's is the one that
+                                          // counts
   settings.dial = [this, index = who.index](uint64_t) {
     return dial(index);
   };
@@ -57,7 +58,7 @@ bool pool_life::connected(actor &who) {
   return who.client != nullptr;
 }
 
-// Bytes that tell which ones they are.
+// Bytes that identify the contents.
 uint64_t pool_life::new_contents(uint64_t size) {
   if (size < sizeof(uint64_t))
     return 1;
@@ -71,8 +72,8 @@ uint64_t pool_life::new_contents(uint64_t size) {
   return id;
 }
 
-// Below and above 64 KiB, from which on objects lie at pages; in a full pool less, so that
-// something has room.
+// Sizes below and above 64 KiB, from which on objects are page-aligned; smaller in a full pool, so
+// that something fits.
 uint64_t pool_life::drawn_size() {
   auto &random = world_.random;
   uint64_t const most = setting_.over == sky::full ? 60'000
@@ -88,7 +89,7 @@ std::string pool_life::drawn_name(const actor &who) {
 name_change pool_life::drawn_put(actor &who) {
   auto &random = world_.random;
   name_change change;
-  bool const is_empty = !has_holes() && random.chance(5);  // one without contents is like another
+  bool const is_empty = !has_holes() && random.chance(5);  // objects without contents are all alike
   uint64_t const size = is_empty ? 0 : drawn_size();
   change.made = {
       {drawn_name(who), {new_contents(size), random.chance(70) ? 0 : uint32_t(random.below(4))}}};
@@ -102,14 +103,14 @@ void pool_life::send(actor &who, name_change change) {
   who.model.sent(std::move(change));
 }
 
-// An answer to the oldest change under way. `life`: in which it was sent; what a daemon that has
-// ended was asked is settled.
+// An answer to the oldest outstanding change. `life`: the daemon's life in which it was sent;
+// requests of a daemon that has ended are settled.
 void pool_life::settle(actor &who, status code, uint64_t life, const std::string &what) {
   bool const refused = code == status::no_entry || code == status::exists;
   if (code != status::ok && !refused && !is_excused(code))
     wrong(what + ": status " + std::to_string(int(code)));
   if (life != life_)
-    return;  // recovery has told
+    return;  // recovery has decided
   name_change const change = who.model.on_the_way().front();
   outcome const told = code == status::ok ? outcome::done
                        : refused          ? outcome::refused
@@ -133,7 +134,7 @@ void pool_life::check_version(uint64_t version, uint64_t floor) {
 
 void pool_life::put(actor &who) {
   if (!who.out.empty())
-    reap(who);  // should the connection have ended, this tells
+    reap(who);  // detects the end of the connection
   if (who.out.size() >= posted_count_max || !wrong_.empty())
     return;
   name_change change = drawn_put(who);
@@ -164,8 +165,8 @@ void pool_life::put(actor &who) {
   send(who, std::move(change));
 }
 
-// The completions that there are. Returns how many; `unsure`: one says nothing of whether it was
-// done.
+// The available completions. Returns their number; `unsure`: one does not show whether the change
+// was made.
 size_t pool_life::take_completions(actor &who, bool &unsure) {
   tnd_pool_completion done[posted_count_max];
   uint32_t count = 0;
@@ -193,7 +194,7 @@ void pool_life::reap(actor &who) {
     resync(who);
 }
 
-// Whoever waits in vain for an answer gives the connection up.
+// A client that gets no answer closes the connection.
 void pool_life::settle_all(actor &who) {
   uint64_t const deadline_ns =
       world_.now_ns() + (setting_.over == sky::slow ? short_timeout_ns : patience_ns);
@@ -205,8 +206,7 @@ void pool_life::settle_all(actor &who) {
     resync(who);
 }
 
-// After an answer that says nothing: as soon as the daemon has done with the old connection, a look
-// tells.
+// After an inconclusive answer: once the daemon has finished the old connection, a query decides.
 void pool_life::resync(actor &who) {
   who.client->disconnect();
   bool unsure = false;
@@ -229,12 +229,12 @@ void pool_life::resync(actor &who) {
     wrong("the pool holds names that client " + std::to_string(who.index) + " never had like that");
 }
 
-// A change by a call that waits. The connection is there before, so that the call goes to the
-// daemon of now.
+// A change by a synchronous call. The connection exists before, so that the call goes to the
+// current daemon.
 void pool_life::change_by(actor &who, name_change change, const std::string &what,
                           const std::function<status()> &call) {
   begin_call();
-  status const code = who.client->ready();
+  status const code = who.client->ensure_connected();
   uint64_t const lived = life_;
   if (code != status::ok) {
     call_deadline_ns_ = never;
@@ -276,8 +276,8 @@ void pool_life::set_flags(actor &who) {
             [&] { return who.client->set_flags(change.name, change.flags); });
 }
 
-// An object with its size, with none or with too small a one; or the newest version with some bytes
-// changed.
+// An object with its size, without one or with one that is too small; or the newest version with
+// some bytes changed.
 status pool_life::begin_object(actor &who, written_object &target) {
   auto &random = world_.random;
   auto &[name, object] = target.change.made.back();
@@ -299,17 +299,17 @@ status pool_life::begin_object(actor &who, written_object &target) {
   TND_TRY(who.client->create(name, given, flags | (keeps ? TND_POOL_KEEP : 0), target.set,
                              target.made));
   target.life = life_;
-  held_names const &now = who.model.likely();  // the daemon may be another one than before the call
+  held_names const &now = who.model.likely();  // the daemon may have changed since before the call
   if (keeps && now.contains(name) && target.made.about.size > size) {
-    // The head of it is new, and with it what tells the contents.
+    // Its head is new, including the bytes that identify the contents.
     target.bytes += contents_.at(now.at(name).id).substr(size);
     if (object.id == 1)
-      return status::stale;  // nothing that would tell
+      return status::stale;  // nothing identifies the contents
   }
   return status::ok;
 }
 
-// All that is written of it when it returns ok with written_size at the contents' own.
+// The object is complete when it returns ok with written_size equal to the contents' size.
 status pool_life::write_step(actor &who, written_object &target) {
   uint64_t const id = target.change.made.back().second.id, end = contents_.at(id).size();
   uint64_t const low = target.step_size_max > 2 * write_count_max ? target.step_size_max / 2 : 1;
@@ -326,7 +326,7 @@ status pool_life::write_step(actor &who, written_object &target) {
   return status::ok;
 }
 
-// Now this one and now that, so that what they grow by lies between each other.
+// Alternates between objects, so that their extents interleave.
 status pool_life::write_objects(actor &who, std::vector<written_object> &targets) {
   for (written_object &each : targets)
     TND_TRY(begin_object(who, each));
@@ -352,7 +352,7 @@ void pool_life::note(actor &who, status code, const std::string &what) {
   resync(who);
 }
 
-// Returns whether the connection is as it was.
+// Returns whether the connection is unchanged.
 bool pool_life::commit_object(actor &who, written_object &target) {
   uint64_t const floor = highest_version_, lived = life_;
   wire::pool::commit_terms terms;
@@ -379,7 +379,7 @@ void pool_life::write_in_parts(actor &who) {
     if (going_on && !world_.random.chance(15))
       going_on = commit_object(who, each);
     if (who.client != nullptr)
-      who.client->close(each.made);  // some are never published
+      who.client->close(each.made);  // some are never committed
   }
   if (code != status::ok)
     note(who, code, "writing in parts");
@@ -418,7 +418,7 @@ void pool_life::commit_set(actor &who) {
   change_by(who, all, "set_commit", [&] { return who.client->set_commit(set, made, flags); });
 }
 
-// One whose names this client sees, itself included.
+// A client whose names this client sees, itself included.
 const pool_life::actor &pool_life::drawn_neighbour(const actor &who) {
   std::vector<const actor *> neighbours;
   for (const actor &each : actors_) {
@@ -428,7 +428,7 @@ const pool_life::actor &pool_life::drawn_neighbour(const actor &who) {
   return *neighbours[world_.random.below(neighbours.size())];
 }
 
-// Any client's of the same namespace.
+// Any client of the same namespace.
 void pool_life::get(actor &who) {
   actor const &owner = drawn_neighbour(who);
   std::string const name = drawn_name(owner);
@@ -499,7 +499,7 @@ void pool_life::step(actor &who) {
   }
 }
 
-// With a disk that works, and room, everybody gets through, and what is kept then comes back.
+// With a working disk and free space, every client succeeds, and durable data are recovered.
 void pool_life::last_words() {
   ends_ = false;
   faults_ = {.volatile_cache = true};

@@ -22,17 +22,17 @@ namespace tanada::test {
 namespace {
 
 constexpr size_t sector_size = 512, page_size = 4096;
-constexpr uint8_t initial_byte = 0xa7;  // of a new disk: memory that nobody cleared is not zero
-constexpr std::string_view name_prefix = "tanada_pool_life_";  // and the process id
+constexpr uint8_t initial_byte = 0xa7;  // of a new disk: uncleared memory is not zero
+constexpr std::string_view name_prefix = "tanada_pool_life_";  // followed by the process id
 
 backing_disk *current = nullptr;
 
-// Of tmpfs, so that nothing waits for a device; testing::TempDir() where there is none.
+// On tmpfs, so that nothing waits for a device; testing::TempDir() if there is no tmpfs.
 std::string folder() {
   return std::filesystem::is_directory("/dev/shm") ? "/dev/shm/" : testing::TempDir();
 }
 
-// Kept from one simulation to the next, since making a file takes longer than most of them.
+// Kept from one simulation to the next, since creating a file takes longer than most of them.
 struct kept_file {
   ~kept_file() {
     if (!path.empty())
@@ -50,7 +50,7 @@ constexpr std::array<std::byte, page_size> filled_page() {
   return page;
 }
 
-// Stays in the processor's cache, as the whole disk does not.
+// It stays in the processor's cache, which the whole disk does not.
 constexpr std::array<std::byte, page_size> initial_page = filled_page();
 
 void make_file(kept_file &made, uint64_t size) {
@@ -101,7 +101,7 @@ backing_disk::backing_disk(uint64_t size)
       is_changed_{file_of(size).is_changed} {
   TND_ASSERT(current == nullptr);
   current = this;
-  // What an earlier simulation left would be drawn into this one's power failures.
+  // Data of an earlier simulation would be included in this one's power failures.
   std::memset(cached_, initial_byte, size);
   for (size_t page = 0; page < is_changed_.size(); page++) {
     if (!is_changed_[page])
@@ -145,15 +145,15 @@ void backing_disk::fail_power(sim::prng &random) {
 
 }  // namespace tanada::test
 
-// The system's, and a note of what it made durable.
+// Calls the system's msync() and records what it made durable.
 extern "C" int msync(void *addr, size_t size, int flags) {
   if (tanada::test::current != nullptr)
     tanada::test::current->synced(addr, size);
   return int(syscall(SYS_msync, addr, size, flags));
 }
 
-// The system's, but for the disk's file, which has all its blocks: the system takes longer to find
-// that out than a start takes for everything else.
+// The system's, except for the disk's file, whose blocks are all allocated: the system would take
+// longer to find that out than a start takes for everything else.
 extern "C" int posix_fallocate(int file, off_t offset, off_t size) {
   if (tanada::test::current != nullptr)
     return 0;

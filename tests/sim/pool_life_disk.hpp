@@ -1,5 +1,5 @@
-// tests/sim/pool_life_disk.hpp: a pool's backing file whose bytes a power failure takes back unless
-// they were synced.
+// tests/sim/pool_life_disk.hpp: a pool's backing file whose unsynced bytes are lost in a power
+// failure.
 #pragma once
 
 #include <sys/types.h>
@@ -13,9 +13,9 @@
 
 namespace tanada::test {
 
-// A file in memory that the pool maps as it does any other, and a copy of what was synced. The
-// program's msync() is replaced by one that also notes what it was called for. One at a time in a
-// process, all of one size; each begins with the same bytes, none of them zero.
+// A file in memory that the pool maps as any other, and a copy of what was synced. The program's
+// msync() is replaced by one that also records its calls. One at a time in a process, all of one
+// size; each begins with the same bytes, none of them zero.
 class backing_disk {
  public:
   explicit backing_disk(uint64_t size);
@@ -26,14 +26,14 @@ class backing_disk {
   // The file of a process.
   static std::string path_of(pid_t process);
 
-  // Removes the files that killed processes left; the first disk of a process does so, too.
+  // Removes files left by killed processes; the first disk of a process does so, too.
   static void remove_leftovers();
 
   const std::string &path() const noexcept {
     return path_;
   }
 
-  // Where the pool has mapped the file, for synced(). Null: nowhere any more.
+  // The address at which the pool has mapped the file, for synced(). Null: not mapped any more.
   void set_mapping(const std::byte *addr) noexcept {
     mapping_ = addr;
   }
@@ -46,14 +46,14 @@ class backing_disk {
   // The pool synced these bytes.
   void synced(const void *addr, size_t size);
 
-  // What was not synced since it was written is on the disk or not, sector by sector.
+  // Bytes written since the last sync reach the disk or not, sector by sector.
   void fail_power(sim::prng &random);
 
  private:
   uint64_t const size_;
   std::string const path_;
-  std::byte *const cached_;          // of the file: what the system's cache has
-  std::vector<std::byte> &durable_;  // what the disk has
+  std::byte *const cached_;          // of the file: the content of the system's cache
+  std::vector<std::byte> &durable_;  // the content of the disk
   std::vector<bool> &is_changed_;    // its pages: others have the initial bytes
   const std::byte *mapping_ = nullptr;
   bool is_lying_ = false;

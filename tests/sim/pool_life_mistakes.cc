@@ -1,4 +1,4 @@
-// tests/sim/pool_life_mistakes.cc: mistakes of a pool that its life's checks must find.
+// tests/sim/pool_life_mistakes.cc: mistakes of a pool that its checks must find.
 #include "products/poold/log/format.hpp"
 #include "products/poold/log/log_file.hpp"
 #include "sim/pool_life.hpp"
@@ -10,8 +10,8 @@ using poold::change;
 
 constexpr uint64_t page_size = 4096, large_size = 16 * page_size, file_count_max = 200;
 
-// An object of 64 KiB or more as a reader sees it who takes each of its ranges for whole pages.
-void widen(pool::fact &put) {
+// An object of 64 KiB or more as seen by a reader that treats each of its ranges as whole pages.
+void widen(pool::log_entry &put) {
   if (put.meta.size < large_size)
     return;
   uint64_t rest = put.meta.size;
@@ -22,16 +22,16 @@ void widen(pool::fact &put) {
   std::erase_if(put.extents, [](const pool::extent &place) { return place.size == 0; });
 }
 
-// Returns whether a record is there.
+// Returns whether a record exists.
 bool widen_record(std::span<std::byte> bytes) {
   auto header = pool::decode_record_header(bytes.first(pool::block_size));
   if (!header || header->size > bytes.size())
     return false;
   auto const metadata = bytes.subspan(pool::record_header_size, header->metadata_size);
-  auto facts = pool::decode_facts(*header, metadata);
+  auto facts = pool::decode_entries(*header, metadata);
   if (!facts.ok())
     return false;
-  for (pool::fact &each : facts.value())
+  for (pool::log_entry &each : facts.value())
     widen(each);
   auto const head = bytes.first(header->size);
   std::fill(head.begin(), head.end(), std::byte{0});
@@ -42,9 +42,9 @@ bool widen_record(std::span<std::byte> bytes) {
 }  // namespace
 
 void planted_journal::append(std::vector<change> changes, std::vector<poold::object_ref> superseded,
-                             poold::journal_done done) {
+                             poold::journal_callback done) {
   auto const lose = [&](change::kind what) {
-    std::erase_if(changes, [&](const change &each) { return each.what == what; });
+    std::erase_if(changes, [&](const change &each) { return each.type == what; });
   };
   if (planted_ == mistake::lost_removal)
     lose(change::kind::remove);

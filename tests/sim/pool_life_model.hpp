@@ -1,5 +1,5 @@
-// tests/sim/pool_life_model.hpp: what a durable pool may hold of one client's names, now and after
-// a crash.
+// tests/sim/pool_life_model.hpp: what a durable pool may contain of one client's names, now and
+// after a crash.
 #pragma once
 
 #include <algorithm>
@@ -21,19 +21,19 @@ struct held_object {
 };
 using held_names = std::map<std::string, held_object>;
 
-// A request that changes names, as the daemon carries it out: all of it or nothing.
+// A request that changes names. The daemon carries out all of it or nothing.
 struct name_change {
   enum class kind { put, remove, rename, set_flags };
   kind what = kind::put;
   std::vector<std::pair<std::string, held_object>> made;  // put: several of a set
   std::string name, new_name;                             // the others
   uint32_t flags = 0;                                     // set_flags
-  bool exclusive = false;                                 // put, rename: nothing has the name
+  bool exclusive = false;                                 // put, rename: the name must be free
   bool durable = false;
   uint64_t begun = 0;  // the model's tick when it was sent
 
-  // False: it cannot be done to these names. The log, which has been told that it was done, asks
-  // not who has the name.
+  // False: the change is impossible for these names. The log, to which only completed changes are
+  // appended, does not check who has the name.
   bool apply(held_names &to, bool in_log = false) const {
     bool const asks = exclusive && !in_log;
     if (what == kind::put) {
@@ -58,17 +58,16 @@ struct name_change {
   }
 };
 
-// done: answered with ok. unknown: carried out or not. refused: not carried out, since names are
-// (not) there.
+// done: answered with ok. unknown: carried out or not. refused: not carried out, since names (do
+// not) exist.
 enum class outcome { done, unknown, refused };
 
-// One client's names. It sends one change after the other, all over one connection at a time, so
-// that what the daemon has carried out is a beginning of that sequence, and what the log holds a
-// beginning of what was carried out, but for transactions that failed (`holes`). Sets of states,
-// since answers get lost.
+// One client's names. It sends one change after the other over one connection. The daemon has
+// carried out a prefix of that sequence, and the log has a prefix of that, except for failed
+// transactions (`holes`). These are sets of states, since answers get lost.
 class name_model {
  public:
-  // `holes`: the log may fail without anybody being told. `evicts`: evictable objects may vanish.
+  // `holes`: the log may fail without a report. `evicts`: evictable objects may vanish.
   name_model(bool holes, bool evicts) : holes_{holes}, evicts_{evicts} {}
 
   void sent(name_change change) {
@@ -78,7 +77,7 @@ class name_model {
     return on_the_way_;
   }
 
-  // The oldest change on its way has an answer, at `tick`. False: it cannot have that answer.
+  // The oldest outstanding change is answered at `tick`. False: that answer is impossible.
   bool settled(outcome what, uint64_t tick) {
     name_change const change = std::move(on_the_way_.front());
     on_the_way_.pop_front();
@@ -95,8 +94,8 @@ class name_model {
     return !now_.empty();
   }
 
-  // What another client's durable answer says of this one's changes: all that were answered before
-  // `tick` are durable.
+  // The consequence of another client's durable answer: all of this client's changes answered
+  // before `tick` are durable.
   void durable_since(uint64_t tick) {
     if (holes_)
       return;
@@ -104,7 +103,7 @@ class name_model {
       logged_.pop_front();
   }
 
-  // The pool came back with these names. False: that cannot be.
+  // The pool was recovered with these names. False: that is impossible.
   bool recovered(const held_names &found) {
     bool good = std::any_of(logged_.begin(), logged_.end(),
                             [&](auto const &each) { return matches(each.line, found); });
@@ -121,20 +120,20 @@ class name_model {
     return good;
   }
 
-  // A look at the running pool: False: it cannot hold these names.
+  // A query of the running pool. False: it cannot contain these names.
   bool seen(const held_names &found) {
     bool const good = matches(now_, found);
     now_ = {found};
     return good;
   }
 
-  // From here on the pool holds these, now and after a crash.
+  // From here on the pool contains these, now and after a crash.
   void accept(const held_names &found) {
     on_the_way_.clear();
     now_ = {found};
     logged_.assign(1, {0, {found}});
   }
-  // All that was carried out is durable.
+  // All changes carried out are durable.
   void all_durable() {
     if (on_the_way_.empty())
       logged_.assign(1, {0, now_});
@@ -188,8 +187,8 @@ class name_model {
     });
   }
 
-  // As name_change::apply, where the pool may have dropped evictable objects before: one under the
-  // new name is in the way of an exclusive change, or is gone.
+  // As name_change::apply, if the pool may have evicted objects before. An evictable object under
+  // the new name prevents an exclusive change, or is gone.
   bool carry_out(const name_change &change, held_names &to) const {
     held_names without = to;
     auto const drop = [&](const std::string &name) {
@@ -221,7 +220,7 @@ class name_model {
     after = state;
     if (!change.apply(after))
       now_.insert(state);
-    // The daemon may have dropped it in the meantime.
+    // The daemon may have evicted it meanwhile.
     auto const source = state.find(change.name);
     if (source == state.end() || !may_vanish(source->second))
       return;
@@ -243,9 +242,9 @@ class name_model {
     logged_.push_back({tick, std::move(line)});
   }
 
-  // What the log makes of a state that is not the pool's, after transactions that failed: it knows
-  // objects, not names. `meant` is the one that the pool changed; 0: there were none. When it is
-  // kept, nothing is left under a name that was given up.
+  // The log's result for a state that differs from the pool's, after failed transactions: it knows
+  // objects, not names. `meant` is the object that the pool changed; 0: there was none. When it is
+  // kept, nothing remains under a name that was given up.
   static void add_logged(held_names state, const name_change &change, uint64_t meant, bool kept,
                          states &line) {
     auto const known = std::find_if(state.begin(), state.end(),

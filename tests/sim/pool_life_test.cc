@@ -1,5 +1,5 @@
-// The whole pool under simulation, with a disk below it and its end at any moment: pool_life.hpp
-// says what is checked.
+// The whole pool under simulation, with a disk below it and its end at any moment; pool_life.hpp
+// describes the checks.
 //
 // TND_SIM_SEED=n runs only that seed. TND_SIM_COUNT=n runs that many of each weather, from seed
 // TND_SIM_FIRST (1) on.
@@ -57,7 +57,7 @@ TEST_P(pool_lives, hold) {
   }
   if (only != 0 || failures > 0)
     return;
-  // It is about something.
+  // The test has an effect.
   EXPECT_GE(all.lives, 3 * count);
   EXPECT_GE(all.grown, 3 * count);
   if (GetParam().kept_on == medium::memory)
@@ -72,7 +72,7 @@ TEST_P(pool_lives, repeat_for_a_seed) {
     (void)life.run(step_count);
     return life.trace();
   };
-  // Whatever ran before in this process.
+  // Independent of earlier runs in this process.
   std::vector<uint64_t> traces;
   for (uint64_t seed = 1; seed <= repeated_count; seed++)
     traces.push_back(trace_of(seed));
@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                         medium::file}),
     [](const auto &param) { return std::string{param.param.name}; });
 
-// One client's names: "old" with these flags, and "other". Returns whether the model takes ok for
+// One client's names: "old" with these flags, and "other". Returns whether the model accepts ok as
 // an answer to the change.
 bool may_be_done(uint32_t flags_of_old, bool evicts, const name_change &change) {
   name_model model{evicts, evicts};

@@ -1,4 +1,4 @@
-# The pool's log under simulation; one ctest test a weather, so that they run side by side.
+# The pool's log under simulation; one ctest test for each weather, so that they run in parallel.
 add_executable(pool_log_sim sim/pool_log_sim_test.cc)
 target_link_libraries(pool_log_sim PRIVATE tanada_products_poold tanada_sim tanada_options GTest::gtest GTest::gtest_main)
 set(pool_log_sim_seeds 3000)

@@ -1,6 +1,6 @@
-// Goal: a log that is damaged, cut, full or crowded gives no object that nobody put, loses no more
-// than was hit, and goes on. Method: small logs on the simulated store, whose bytes the test
-// changes one by one, or whose operations fail one by one.
+// Goal: a log that is damaged, truncated, full or crowded returns no object that was never put,
+// loses no more than was damaged, and continues. Method: small logs on the simulated store, whose
+// bytes the test changes one by one, or whose operations fail one by one.
 #include <gtest/gtest.h>
 
 #include "products/poold/log/testing/log_user.hpp"
@@ -11,7 +11,7 @@ namespace tanada::pool {
 namespace {
 
 using names_map = std::map<std::string, uint64_t>;
-using port::store_op_kind;
+using seams::store_op_kind;
 
 // A store in a world of its own.
 struct place {
@@ -43,14 +43,15 @@ struct place {
     store.crash();
     restart(how);
   }
-  // The log works until `is` says so, 10,000 steps at most.
+  // The log runs until `is` holds, for at most 10,000 steps.
   template <class Condition>
   void work_until(Condition is) {
     for (uint32_t i = 0; i < 10'000 && !is(); i++)
       if (!user.log->poll())
         world.step();
   }
-  // Names n1, n2, ... with these bytes, until the log takes no more. The version it did not take.
+  // Names n1, n2, ... with these bytes, until the log accepts no more. Returns the version that it
+  // refused.
   uint64_t fill(const std::string &bytes, uint64_t version_max) {
     uint64_t version = 1;
     while (version <= version_max &&
@@ -70,7 +71,7 @@ void drain(log_user &user) {
   EXPECT_EQ(user.log->drain(~uint64_t{0}), status::ok);
 }
 
-// Five records; what they leave and what was ever put.
+// Five records; their final content and everything ever put.
 struct small_log {
   std::string bytes;  // of the one file
   names_map names;
@@ -100,7 +101,7 @@ struct small_log {
   }
 };
 
-// All that is served was put; returns the names.
+// All served objects were put; returns the names.
 names_map served(place &where, const small_log &original) {
   auto const found = where.user.names();
   for (const auto &[name, version] : found) {
@@ -130,7 +131,8 @@ TEST(pool_log_damage, cut_at_every_byte_of_the_last_record) {
   }
 }
 
-// With a mark behind it the last record is damage and no torn tail: the others stay in both cases.
+// With a mark after it, the last record is damaged and not a torn tail. The others stay in both
+// cases.
 TEST(pool_log_damage, flip_every_byte) {
   for (bool const marked : {false, true}) {
     small_log const original{marked};
@@ -143,8 +145,7 @@ TEST(pool_log_damage, flip_every_byte) {
       where.restart();
       auto const found = served(where, original);
       whole += found == original.names;
-      // One record is hit, whatever it is; that of the rename is all that stands between c and d,
-      // or b and nothing.
+      // Any single record is damaged. Only the rename separates c from d, or b from nothing.
       size_t same = 0;
       for (const auto &[name, version] : original.names)
         same += found.contains(name) && found.at(name) == version;
@@ -157,8 +158,8 @@ TEST(pool_log_damage, flip_every_byte) {
       where.restart();
       ASSERT_EQ(where.user.names().size(), found.size() + 1) << at;
     }
-    EXPECT_GT(whole, original.bytes.size() / 2);       // padding, and objects that are gone
-    EXPECT_LT(whole, original.bytes.size() * 9 / 10);  // the rest is noticed
+    EXPECT_GT(whole, original.bytes.size() / 2);       // padding, and removed objects
+    EXPECT_LT(whole, original.bytes.size() * 9 / 10);  // the rest is detected
   }
 }
 
@@ -178,7 +179,8 @@ TEST(pool_log_damage, a_damaged_record_before_a_mark_takes_no_other) {
 TEST(pool_log_damage, a_stale_block_is_no_record) {
   small_log const original{false};
   place where;
-  // The first record's bytes over the last one's: whole, and of this file, but not from there.
+  // The first record's bytes replace the last one's: intact, and of this file, but from another
+  // position.
   std::string bytes = original.bytes;
   bytes.replace(original.last_record, 4'096, bytes, 4'096, 4'096);
   where.store.contents_set(where.url(1), bytes);
@@ -235,8 +237,8 @@ TEST(pool_log_damage, below_size_max_removals_make_room) {
     EXPECT_EQ(user.read(each), bytes);
 }
 
-// Twenty names are put anew 3,000 times while the log may hold some 60 objects; one of them is only
-// renamed.
+// Twenty names are put again 3,000 times while the log can hold some 60 objects; one of them is
+// only renamed.
 class pool_log_compaction : public testing::TestWithParam<bool> {};
 
 TEST_P(pool_log_compaction, keeps_up_under_load) {
@@ -338,7 +340,7 @@ TEST(pool_log_damage, compaction_drops_an_object_whose_bytes_went_bad) {
   std::string damaged = where.bytes_of_file(1);
   damaged[damaged.find(bytes) + 77] ^= 1;
   where.store.contents_set(where.url(1), damaged);
-  options.lost = [&](const object_meta &meta) {
+  options.on_lost = [&](const object_meta &meta) {
     lost.push_back(meta.version);
   };
   where.restart(options);
@@ -409,8 +411,8 @@ TEST(pool_log_damage, a_read_goes_on_while_its_file_is_unlinked) {
   EXPECT_EQ(text, bytes);
 }
 
-// A sync that failed leaves pages that count as written. Should the process end then, and not the
-// machine, the next one finds the record and must see to it that it is not lost later.
+// A failed sync leaves pages that count as written. If then the process ends, but not the machine,
+// the next process finds the record and must make sure that it is not lost later.
 TEST(pool_log_damage, what_a_failed_sync_left_is_written_again) {
   for (uint64_t seed = 1; seed <= 40; seed++) {
     place where;

@@ -1,4 +1,4 @@
-// tests/sim/pool_log_model.hpp: what a pool's log must hold after what was appended.
+// tests/sim/pool_log_model.hpp: the expected content of a pool's log after appends.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ struct pool_state {
 
   uint64_t holder(const std::string &space, const std::string &name) const {
     for (const auto &[version, meta] : objects) {
-      if (meta.space == space && meta.name == name)
+      if (meta.namespace_name == space && meta.name == name)
         return version;
     }
     return 0;
@@ -30,7 +30,7 @@ struct pool_state {
     for (const auto &each : changes) {
       uint64_t const version = each.meta.version;
       if (each.kind == change_kind::put) {
-        objects.erase(holder(each.meta.space, each.meta.name));
+        objects.erase(holder(each.meta.namespace_name, each.meta.name));
         objects[version] = each.meta;
       } else if (each.kind == change_kind::remove) {
         objects.erase(version);
@@ -38,7 +38,7 @@ struct pool_state {
         if (each.kind == change_kind::flags) {
           at->second.flags = each.meta.flags;
         } else {
-          if (uint64_t const old = holder(at->second.space, each.new_name); old != version)
+          if (uint64_t const old = holder(at->second.namespace_name, each.new_name); old != version)
             objects.erase(old);
           at->second.name = each.new_name;
         }
@@ -47,7 +47,7 @@ struct pool_state {
   }
 };
 
-// Draws transactions; owns the bytes they point to for as long as it lives.
+// Draws transactions and owns their bytes.
 class transaction_source {
  public:
   transaction_source(sim::prng &random, bool with_data) : random_{random}, with_data_{with_data} {}
@@ -77,7 +77,7 @@ class transaction_source {
     kept = std::move(text);
     auto const bytes = std::as_bytes(std::span{kept});
     change made;
-    made.meta = {.space = random_.chance(50) ? "left" : "right",
+    made.meta = {.namespace_name = random_.chance(50) ? "left" : "right",
                  .name = name,
                  .version = version,
                  .size = size,

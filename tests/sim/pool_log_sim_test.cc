@@ -1,9 +1,9 @@
-// Goal: whatever happens to the store under a pool's log (the power fails at any moment, writes are
-// torn, operations fail, it is full), what the log said is durable is there after recovery, in the
-// order of the appends, each transaction whole or not at all, with the bytes that were put. Stores
-// that lie (lost and misdirected writes) may cost objects, but what is served is some version as it
-// was put. Method: transactions of a seed on a simulated store, the power fails several times; each
-// time what is recovered is compared with the states that a model allows. Planted lies show that
+// Goal: after recovery the log contains everything that it reported durable, in the order of the
+// appends, each transaction whole or not at all, with the bytes that were put. This holds whatever
+// happens to the store: power failures at any moment, torn writes, failing operations, no space.
+// Stores that lie (lost and misdirected writes) may cost objects, but every served object is some
+// version as it was put. Method: random transactions on a simulated store, with several power
+// failures. Each recovery is compared with the states that a model permits. Planted lies show that
 // the checks can fail.
 #include <gtest/gtest.h>
 
@@ -17,12 +17,12 @@
 namespace tanada::pool {
 namespace {
 
-using port::store_op_kind;
+using seams::store_op_kind;
 
 enum class weather { crashes, errors, full, lies };
 
 // A part of the simulated store's capacity.
-class capacity_reserve final : public room_reserve {
+class capacity_reserve final : public space_reserve {
  public:
   capacity_reserve(sim::store &store, sim::store_faults &faults, uint64_t size)
       : store_{store}, faults_{faults}, size_{size} {}
@@ -61,8 +61,7 @@ class log_run {
  public:
   using plant = std::function<void(sim::store_faults &)>;
 
-  // `strict`: the store keeps its word. `trusting`: bytes are served without a look at their
-  // checksum.
+  // `strict`: the store is reliable. `trusting`: bytes are served without checking their checksum.
   log_run(uint64_t seed, weather which, bool strict, bool trusting = false,
           const plant &planted = {})
       : world_{seed},
@@ -167,7 +166,7 @@ class log_run {
     return options;
   }
 
-  // A journal's put is as small as a removal, so that no reserve outlasts all of them.
+  // A journal's put is as small as a removal, so no reserve suffices for all of them.
   void draw_reserve() {
     options_.file_size = world_.random.between(30'000, 60'000);
     // A large transaction may have made a file larger.
@@ -192,8 +191,7 @@ class log_run {
     return *outcome;
   }
 
-  // A store that is full is emptied by removing one object after the other, and then takes objects
-  // again.
+  // A full store is emptied by removing one object after the other, and then accepts objects again.
   void check_emptying() {
     if (!reserve_ || !why_.empty())
       return;
@@ -222,7 +220,7 @@ class log_run {
         {source_.put("filler" + std::to_string(number), 1 + world_.random.below(18'000))});
   }
 
-  // A store that fails may fail recovery; it works the next time.
+  // A failing store may fail recovery; it works the next time.
   bool open() {
     if (world_.random.chance(50)) {
       auto calm = faults_;
@@ -294,7 +292,7 @@ class log_run {
     }
   }
 
-  // An object that is live now, read in part while the log goes on.
+  // A live object, read in part while the log continues.
   void check_read() {
     const live_object *chosen = nullptr;
     log_->visit([&](const live_object &each) {
@@ -317,8 +315,8 @@ class log_run {
       fail("a read is refused");
   }
 
-  // What recovery may give: all that is durable, in order, and then some of what was on its way,
-  // from its first on, or of what has failed since, in a row.
+  // What recovery may return: all durable transactions in order, then a prefix of those in flight
+  // or failed since.
   void check_state() {
     pool_state found;
     log_->visit([&](const live_object &each) { found.objects[each.meta.version] = each.meta; });
@@ -370,7 +368,7 @@ class log_run {
     }
   }
 
-  // All bytes, as a server would bring them back.
+  // All bytes, as a server would recover them.
   void check_bytes() {
     store_->faults_set({.volatile_cache = true});
     std::vector<uint64_t> versions;

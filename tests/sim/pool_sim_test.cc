@@ -1,6 +1,6 @@
-// The pool under simulation: pool_harness.hpp says what is checked.
+// The pool under simulation; pool_harness.hpp describes the checks.
 //
-// TND_SIM_SEED=n runs that seed alone; TND_SIM_COUNT=n that many of each weather.
+// TND_SIM_SEED=n runs only that seed; TND_SIM_COUNT=n runs that many of each weather.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -9,7 +9,7 @@
 
 namespace tanada::test {
 
-// A wait that leaves the world to the others.
+// A wait during which the other threads use the world.
 class resting_endpoint final : public forwarding_endpoint {
  public:
   using forwarding_endpoint::forwarding_endpoint;

@@ -1,8 +1,7 @@
-// Goal: whatever a simulated store does (errors, torn writes, delays, reordering, stalls, a
-// capacity, deadlines), what it says agrees with the bytes it holds. Method: operations of a seed
-// on a few files, each file's next one posted when the last is complete, checked against a
-// reference; 2,000 seeds; one seed twice gives the same trace; and the same with writes that are
-// lost, to prove that the checker can fail.
+// Goal: the completions of a simulated store agree with its bytes, whatever it does: errors, torn
+// writes, delays, reordering, stalls, a capacity, deadlines. Method: random operations on a few
+// files, each file's next one posted when the last is complete, checked against a reference; 2,000
+// seeds. One seed twice gives the same trace. Lost writes prove that the checker can fail.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,14 +14,14 @@
 namespace tanada::sim {
 namespace {
 
-using port::store_completion;
-using port::store_op;
-using port::store_op_kind;
+using seams::store_completion;
+using seams::store_op;
+using seams::store_op_kind;
 
-// What a file must hold, and what is on its way to or from it.
+// The expected content of a file, and its operations in flight.
 struct reference_file {
   std::string bytes;
-  port::store_file handle = port::no_store_file;
+  seams::store_file handle = seams::no_store_file;
   std::optional<store_op> running;
   std::string buffer;
   uint64_t op_count = 0;
@@ -38,12 +37,12 @@ class store_run {
       : world_{seed}, store_{world_, draw_faults(planted)} {
     queue_ = std::move(store_.queue_create(file_count)).value();
     if (world_.random.chance(30)) {
-      world_.at(50'000, [this] { store_.stall(); });
-      world_.at(400'000, [this] { store_.heal(); });
+      world_.schedule(50'000, [this] { store_.stall(); });
+      world_.schedule(400'000, [this] { store_.heal(); });
     }
   }
 
-  // False: the store has contradicted itself; why() says how.
+  // False: the store has contradicted itself; why() has the details.
   bool run() {
     for (uint32_t i = 0; i < file_count; i++)
       begin(i);
@@ -103,7 +102,7 @@ class store_run {
     store_op op;
     op.op_id = index;
     op.file = file.handle;
-    if (file.handle == port::no_store_file) {
+    if (file.handle == seams::no_store_file) {
       op.kind = store_op_kind::open;
       op.url = url(index);
       op.open_flags = {.read = true, .write = true, .create = true};
@@ -140,7 +139,7 @@ class store_run {
         break;
       case store_op_kind::close:
         if (done.code != status::timed_out)
-          file.handle = port::no_store_file;
+          file.handle = seams::no_store_file;
         break;
       case store_op_kind::write: wrote(file, op, done); break;
       case store_op_kind::truncate:
@@ -161,7 +160,7 @@ class store_run {
       begin(index);
   }
 
-  // A failed write says how much of it arrived: that much must be there, and nothing behind it.
+  // A failed write reports how many bytes arrived: these must be there, and nothing after them.
   void wrote(reference_file &file, const store_op &op, const store_completion &done) {
     if (done.code == status::ok && done.size != file.buffer.size())
       return fail("a write is ok and short");
@@ -189,7 +188,7 @@ class store_run {
 
   world world_;
   store store_;
-  std::unique_ptr<port::store_queue> queue_;
+  std::unique_ptr<seams::store_queue> queue_;
   std::array<reference_file, file_count> files_;
   uint32_t finished_ = 0;
   std::string why_;
@@ -271,10 +270,10 @@ class crash_run {
     EXPECT_EQ(done.code, status::ok);
     return done;
   }
-  port::store_file make(const std::string &url) {
+  seams::store_file make(const std::string &url) {
     return on_name(store_op_kind::open, url).file;
   }
-  void write(port::store_file file, uint64_t offset, std::string text) {
+  void write(seams::store_file file, uint64_t offset, std::string text) {
     store_op op;
     op.kind = store_op_kind::write;
     op.file = file;
@@ -282,7 +281,7 @@ class crash_run {
     op.buffers = {{reinterpret_cast<std::byte *>(text.data()), text.size()}};
     EXPECT_EQ(run(op).code, status::ok);
   }
-  status sync(port::store_file file) {
+  status sync(seams::store_file file) {
     store_op op;
     op.kind = store_op_kind::sync;
     op.file = file;
@@ -301,7 +300,7 @@ class crash_run {
 
   world owner;
   store subject;
-  std::unique_ptr<port::store_queue> queue;
+  std::unique_ptr<seams::store_queue> queue;
 };
 
 TEST(store_sim, a_crash_keeps_what_was_synced_and_any_part_of_the_rest) {
@@ -367,7 +366,7 @@ TEST(store_sim, versions_have_the_grain_asked_for) {
   open.url = "sim://a";
   open.open_flags = {.read = true, .write = true, .create = true};
   auto const opened = run(open);
-  EXPECT_FALSE(opened.stat.version_settled);
+  EXPECT_FALSE(opened.stat.is_version_stable);
   store_op write, stat;
   char byte = 'x';
   write.kind = store_op_kind::write;
@@ -376,9 +375,9 @@ TEST(store_sim, versions_have_the_grain_asked_for) {
   write.file = opened.file;
   stat.file = opened.file;
   EXPECT_EQ(run(write).code, status::ok);
-  EXPECT_EQ(run(stat).stat.version, opened.stat.version);  // the change is too fresh to be seen
+  EXPECT_EQ(run(stat).stat.version, opened.stat.version);  // the change is too recent to be visible
   owner.advance(2'000'000);
-  EXPECT_TRUE(run(stat).stat.version_settled);
+  EXPECT_TRUE(run(stat).stat.is_version_stable);
   EXPECT_EQ(run(write).code, status::ok);
   EXPECT_NE(run(stat).stat.version, opened.stat.version);
 }

@@ -1,5 +1,5 @@
-// measure.h: what the programs of this folder share. Each of them is one file, and includes this
-// once.
+// measure.h: shared parts of the programs of this folder. Each program is one file and includes
+// this once.
 #ifndef COMEX_MEASURE_H
 #define COMEX_MEASURE_H
 
@@ -42,8 +42,8 @@ static void print(const char *what, int size, const char *unit, double value) {
   fflush(stdout);
 }
 
-// Microseconds a call: the median of RUNS, each of which takes some milliseconds. All ranks run
-// those that are for all.
+// Microseconds a call: the median of RUNS runs, each of which takes some milliseconds. All ranks
+// execute the runs of collective calls.
 static double time_of(operation *run, int size, int is_for_all) {
   double found[RUNS];
   long repeats = 1;

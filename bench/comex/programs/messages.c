@@ -1,5 +1,5 @@
-// Collective calls and messages of ARMCI, by size: each of all ranks, or of ranks 0 and 1. Each
-// figure is the median of several runs of it, and what came is checked.
+// Measures collective calls and messages of ARMCI by size, of all ranks or of ranks 0 and 1. Each
+// figure is the median of several runs; received data are checked.
 #include "measure.h"
 
 enum { LARGEST = 2 << 20 };

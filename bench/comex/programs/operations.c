@@ -1,6 +1,7 @@
-// Rank 0 on memory of rank 1, by ARMCI: contiguous, strided and accumulating transfers by size,
-// words, mutexes; and barriers of all. The others wait in a barrier meanwhile, as ranks of Global
-// Arrays do. Each figure is the median of several runs of it; what was moved is checked.
+// Measures operations of rank 0 on memory of rank 1 through ARMCI: contiguous, strided and
+// accumulating transfers by size, atomics and mutexes; and barriers of all ranks. The other ranks
+// wait in a barrier meanwhile, as ranks of Global Arrays do. Each figure is the median of several
+// runs; moved data are checked.
 #include <string.h>
 
 #include "measure.h"
@@ -23,7 +24,7 @@ static void accumulate(int size) {
   ARMCI_Fence(1);
 }
 
-// Rows of 512 bytes of a matrix whose rows are PITCH bytes; on this side without gaps.
+// Rows of 512 bytes of a matrix with PITCH bytes a row; contiguous on the local side.
 static int strides_there[1] = {PITCH}, strides_here[1] = {512};
 static void put_rows(int size) {
   int counts[2] = {512, size / 512};
@@ -52,14 +53,14 @@ static void get_words(int size) {
   int counts[2] = {8, size / 8};
   ARMCI_GetS(area[1], strides_there, mine, strides_of_words, counts, 1, 1);
 }
-// The same by a list of pieces.
+// The same as a list of pieces.
 static void *places_there[1000], *places_here[1000];
 static void put_list(int size) {
   armci_giov_t pieces = {places_here, places_there, size / 8, 8};
   ARMCI_PutV(&pieces, 1, 1);
   ARMCI_Fence(1);
 }
-// Whether it is put: some ARMCIs return at once where pieces are far apart.
+// Whether the data were put: some ARMCIs return at once if pieces are far apart.
 static int is_list_there(void) {
   if (me != 0)
     return 1;

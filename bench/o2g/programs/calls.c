@@ -1,6 +1,6 @@
-// usage: calls pingpong|stream SIZE COUNT. COUNT messages of SIZE bytes between two ranks, there
-// and back in turn or all in one direction, and nothing else that calls the system more often with
-// more messages. bench/o2g/syscalls.py counts the calls.
+// usage: calls pingpong|stream SIZE COUNT. Sends COUNT messages of SIZE bytes between two ranks,
+// alternating or all in one direction. All other system calls of the program are independent of
+// COUNT. bench/o2g/syscalls.py counts the calls.
 #include <string.h>
 
 #include "measure.h"
@@ -19,7 +19,7 @@ static void pingpong(int rank, char *buffer, int size, int count) {
   }
 }
 
-// As many as a window holds are under way, the usual way to measure a rate.
+// A full window is in flight, the usual way to measure a rate.
 static void stream(int rank, char *buffers, int size, int count) {
   for (int done = 0; done < count; done += WINDOW) {
     MPI_Request requests[WINDOW];

@@ -1,6 +1,6 @@
-// usage: idle SECONDS. Processor seconds of all ranks together while the job has nothing to do for
-// SECONDS: asleep: every rank is outside the library. blocked: all but rank 0 wait in MPI_Recv,
-// rank 0 is outside.
+// usage: idle SECONDS. Processor seconds of all ranks together while the job is idle for SECONDS:
+// asleep: every rank is outside the library. blocked: all but rank 0 wait in MPI_Recv, rank 0 is
+// outside.
 #include "measure.h"
 
 static double of_all(double mine) {
@@ -15,7 +15,7 @@ int main(int count, char **words) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   double const seconds = number_option(count, words, 1, 30);
-  // Every pair has spoken before: a job that never connected would be idle cheaply.
+  // Every pair has communicated before: a job without connections would be idle at no cost.
   int *const got = allocate(sizeof(int) * (size_t)ranks);
   int *const given = allocate(sizeof(int) * (size_t)ranks);
   MPI_Alltoall(given, 1, MPI_INT, got, 1, MPI_INT, MPI_COMM_WORLD);

@@ -1,7 +1,7 @@
-// usage: match COUNT ROUNDS. Seconds a message of 64 B, COUNT of them from rank 0 to rank 1, each
-// tag once: unexpected: received one after the other in the reverse of the order in which they were
-// sent. posted: all receives posted before the first is sent, in reverse order. wildcard: received
-// in order with MPI_ANY_SOURCE and MPI_ANY_TAG. Then peak_mib, the receiver's memory.
+// usage: match COUNT ROUNDS. Seconds for a 64 B message, with COUNT of them from rank 0 to rank 1
+// and each tag used once: unexpected: received one after the other in reverse sending order.
+// posted: all receives posted in reverse order before the first is sent. wildcard: received in
+// order with MPI_ANY_SOURCE and MPI_ANY_TAG. Then peak_mib, the receiver's memory.
 #include <string.h>
 
 #include "measure.h"
@@ -106,7 +106,7 @@ int main(int count, char **words) {
       if (took < best)
         best = took;
     }
-    // Printed at once: a later kind may hang.
+    // Printed immediately: a later kind may hang.
     if (rank == 1)
       figure(names[kind], best);
     fflush(stdout);

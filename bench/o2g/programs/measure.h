@@ -1,5 +1,5 @@
-// What the programs of this folder share. Each is run on some ranks and prints, at rank 0, one line
-// for each figure: "figure NAME VALUE". Times are in seconds unless the name says otherwise.
+// Shared parts of the programs of this folder. Each runs on some ranks and prints, at rank 0, one
+// line for each figure: "figure NAME VALUE". Times are in seconds unless the name has another unit.
 #ifndef TND_BENCH_O2G_MEASURE_H
 #define TND_BENCH_O2G_MEASURE_H
 
@@ -20,7 +20,7 @@ static inline void sleep_s(double seconds) {
   nanosleep(&span, NULL);
 }
 
-// Processor time of this process so far, all threads.
+// Processor time of this process so far, of all threads.
 static inline double processor_s(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
@@ -28,7 +28,7 @@ static inline double processor_s(void) {
          1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-// The most memory that this process held at once, in MiB.
+// The peak memory of this process, in MiB.
 static inline double peak_mib(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
@@ -39,7 +39,7 @@ static inline void figure(const char *name, double value) {
   printf("figure %s %.9g\n", name, value);
 }
 
-// Option `index` of the command line as a number, or `otherwise` where there are fewer.
+// Option `index` of the command line as a number, or `otherwise` if there are fewer.
 static inline double number_option(int count, char **words, int index, double otherwise) {
   return index < count ? atof(words[index]) : otherwise;
 }
@@ -53,8 +53,8 @@ static inline void *allocate(size_t size) {
   return memory;
 }
 
-// End the job, with the place, where a result is not what it must be: a figure of a wrong program
-// is worth nothing.
+// Ends the job with the source position if a result is wrong: figures of a wrong program are
+// worthless.
 #define REQUIRE(condition)                                                          \
   do {                                                                              \
     if (!(condition)) {                                                             \

@@ -1,6 +1,5 @@
-// The calls of MPI that the NAS Parallel Benchmarks make from Fortran, on an MPI that has a C
-// library alone. Predefined handles are the numbers of npb.py; others are what MPI_*_c2f made of
-// them.
+// The MPI calls that the NAS Parallel Benchmarks make from Fortran, for an MPI with only a C
+// library. Predefined handles are the numbers of npb.py; others come from MPI_*_c2f.
 #include <mpi.h>
 #include <stddef.h>
 

@@ -1,9 +1,9 @@
-// usage: overlap SIZE SECONDS ROUNDS. How much of a transfer of SIZE bytes is hidden behind SECONDS
-// of computing, two ranks. plain: both wait in the library. Three places for the computing; each
-// tells the part of the plain time that is hidden: sender: the sender computes after MPI_Isend, the
-// receiver waits. posted: the receiver computes after MPI_Irecv. late: the receiver computes, and
-// only then receives what was sent meanwhile. slower: how much longer the computing took than
-// before MPI_Init, the worst of the three.
+// usage: overlap SIZE SECONDS ROUNDS. Measures how much of a transfer of SIZE bytes is hidden
+// behind SECONDS of computing, with two ranks. plain: both wait in the library. The computing is
+// placed in three ways, and each figure is the hidden fraction of the plain time. sender: the
+// sender computes after MPI_Isend, the receiver waits. posted: the receiver computes after
+// MPI_Irecv. late: the receiver computes, and only then receives what was sent meanwhile. slower:
+// how much longer the computing took than before MPI_Init, the worst of the three.
 #include "work.h"
 
 struct job {
@@ -13,7 +13,7 @@ struct job {
   long steps;
 };
 
-// What each round leaves. Both ranks are on one machine and read one clock.
+// The results of a round. Both ranks are on one machine and use the same clock.
 struct span {
   double start_s;
   double computing_s;
@@ -45,9 +45,9 @@ static void receive_one(const struct job *it, struct span *took, int computes, i
   REQUIRE(it->buffer[0] == it->buffer[it->size - 1]);
 }
 
-// One round. Rank 0 gets the computing time, and how long from its start the receiver took beyond
-// the computing: the start of the rank that computes, or of the sender where none does, as the
-// receiver may come late out of the barrier.
+// One round. Rank 0 gets the computing time, and the receiver's time beyond it. The time starts
+// with the rank that computes. If no rank computes, it starts with the sender, because the receiver
+// may leave the barrier late.
 static double round_of(const struct job *it, int sender_computes, int receiver_computes, int late,
                        double *computing_s) {
   struct span mine = {0, 0, 0}, receiver = {0, 0, 0};
@@ -74,7 +74,7 @@ int main(int count, char **words) {
   it.size = (int)number_option(count, words, 1, 8 << 20);
   double const seconds = number_option(count, words, 2, 0.4);
   int const rounds = (int)number_option(count, words, 3, 3);
-  // Before the library is there, and any thread of its own.
+  // Measured before the library, and any thread of it, exists.
   it.steps = calibrate(seconds);
   double alone = 1e9;
   for (int i = 0; i < 3; i++) {
@@ -102,7 +102,7 @@ int main(int count, char **words) {
   for (int kind = 0; kind < 3; kind++) {
     double hidden = 0;
     for (int i = 0; i < rounds; i++) {
-      // What of the plain time was left to wait for after the computing.
+      // The part of the plain time that was still waited for after the computing.
       hidden +=
           within(1 - round_of(&it, kind == 0, kind > 0, kind == 2, &computing_s) / plain) / rounds;
       double const factor = computing_s / alone_of[kind > 0];

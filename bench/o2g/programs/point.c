@@ -1,6 +1,6 @@
 // usage: point ROUNDS. Half round trips of 8 B and 4 KiB, and the rate of messages of 1 and 4 MiB,
-// between two ranks. Of several parts of a run the best counts, as other work on the machine only
-// ever adds.
+// between two ranks. Of several parts of a run the best counts, because other load on the machine
+// only adds time.
 #include <string.h>
 
 #include "measure.h"
@@ -28,7 +28,7 @@ static double half_round_trip_s(int rank, char *buffer, int size, int rounds) {
   return best;
 }
 
-// Bytes a second that one rank takes in while the other keeps WINDOW messages under way.
+// Bytes per second that one rank receives while the other keeps WINDOW messages in flight.
 static double bandwidth(int rank, char *buffers, size_t size, int rounds) {
   double best = 0;
   for (int part = 0; part < PARTS; part++) {
@@ -45,7 +45,7 @@ static double bandwidth(int rank, char *buffers, size_t size, int rounds) {
       }
       MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
     }
-    // The sender's clock stops when the receiver has the last.
+    // The sender's clock stops when the receiver has the last message.
     char done = 0;
     if (rank == 1)
       MPI_Send(&done, 1, MPI_CHAR, 0, WINDOW, MPI_COMM_WORLD);
@@ -65,7 +65,7 @@ int main(int count, char **words) {
   int const rounds = (int)number_option(count, words, 1, 2000);
   size_t const largest = 4 << 20;
   char *const buffers = allocate(largest * WINDOW);
-  memset(buffers, rank + 1, largest * WINDOW);  // pages of their own, before the clock runs
+  memset(buffers, rank + 1, largest * WINDOW);  // touch the pages before the clock runs
 
   half_round_trip_s(rank, buffers, 8, rounds / 4);
   double const small = half_round_trip_s(rank, buffers, 8, rounds);

@@ -1,10 +1,10 @@
-// usage: polling pieces COUNT MICROSECONDS LOOK_SECONDS | put COUNT
-// What a program pays that looks for messages between its own work.
-// pieces: rank 1 waits for a message by MPI_Test for LOOK_SECONDS, then does COUNT pieces of its
-// own work of MICROSECONDS each with one MPI_Test after each. total: seconds of all pieces;
-// longest: of one MPI_Test, with what other programs took from it; sleeps: how often an MPI_Test
-// put the thread to sleep, which no other program can. put: rank 1 writes 8 bytes to rank 0 by
-// MPI_Put and MPI_Win_flush_local, COUNT times. each: seconds of one.
+// usage: polling pieces COUNT MICROSECONDS LOOK_SECONDS | put COUNT Measures the cost for a program
+// that polls for messages during its own work. pieces: rank 1 waits for a message by MPI_Test for
+// LOOK_SECONDS, then does COUNT pieces of work of MICROSECONDS each with one MPI_Test after each.
+// total: seconds of all pieces; longest: of one MPI_Test, including time taken by other programs;
+// sleeps: how often an MPI_Test put the thread to sleep, which other programs cannot cause. put:
+// rank 1 writes 8 bytes to rank 0 by MPI_Put and MPI_Win_flush_local, COUNT times. each: seconds of
+// one.
 #include <string.h>
 #include <sys/resource.h>
 
@@ -26,7 +26,7 @@ struct tests {
   double total_s, longest_s, sleeps;
 };
 
-// The message must not have come.
+// The message must not have arrived yet.
 static void test(MPI_Request *request, struct tests *all) {
   int has_come = 0;
   long const before = sleep_count();
@@ -75,7 +75,7 @@ static void put(int rank, int put_count) {
   double each = 0;
   long long *memory = NULL;
   MPI_Win window;
-  // Not MPI_Win_allocate: that takes memory which ranks of a node share.
+  // Not MPI_Win_allocate, which uses memory shared by the ranks of a node.
   memory = allocate(sizeof *memory);
   MPI_Win_create(memory, sizeof *memory, sizeof *memory, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
   MPI_Win_lock_all(0, window);
@@ -94,8 +94,8 @@ static void put(int rank, int put_count) {
     MPI_Win_flush(0, window);
     MPI_Send(&each, 1, MPI_DOUBLE, 0, 3, MPI_COMM_WORLD);
   } else {
-    // Not by MPI_Recv: MPICH gives the processor to other programs in it, and the figure would be
-    // theirs.
+    // Not by MPI_Recv: there MPICH yields the processor to other programs, which would change the
+    // figure.
     MPI_Request request;
     MPI_Irecv(&each, 1, MPI_DOUBLE, 1, 3, MPI_COMM_WORLD, &request);
     for (int has_come = 0; !has_come;)

@@ -1,18 +1,18 @@
-// usage: stencil COLUMNS FIELDS ROWS STEPS. A five-point stencil over FIELDS fields, split by rows
-// between the ranks of a ring, each with ROWS of them. A step posts its halos, computes the rows
-// that need none, waits, and computes the two that do. Prints step, the seconds of one step,
-// computing, its part outside the library, and checksum, which no set-up may change.
+// usage: stencil COLUMNS FIELDS ROWS STEPS. A five-point stencil over FIELDS fields, divided by
+// rows between the ranks of a ring, with ROWS for each. A step posts its halos, computes the rows
+// that need none, waits, and computes the two others. Prints step, the seconds of one step;
+// computing, its part outside the library; and checksum, which must be equal for all set-ups.
 #include <string.h>
 
 #include "measure.h"
 
 struct field {
   int columns, fields, rows;
-  size_t row;  // numbers a row of all fields
+  size_t row;  // numbers in a row of all fields
   double *now, *next;
 };
 
-// Columns lie FIELDS apart: neighbours in a row are one column away, and the ring closes.
+// Columns are FIELDS apart: neighbours in a row are one column away, and the ring closes.
 static void compute_row(const struct field *it, int y) {
   const double *const above = it->now + it->row * (size_t)(y - 1), *const below =
                                                                        it->now +

@@ -1,12 +1,11 @@
-// Computing of a length that is known: arithmetic in registers, so that only the processor's time
-// counts.
+// Computing of a known length: arithmetic in registers, so that only the processor's time counts.
 #ifndef TND_BENCH_O2G_WORK_H
 #define TND_BENCH_O2G_WORK_H
 
 #include "measure.h"
 
-// Read after the clock and written before it: else the compiler may move the loop to either side of
-// what is timed.
+// Read after the clock and written before it; otherwise the compiler may move the loop out of the
+// timed section.
 static volatile double work_value = 1.0;
 
 static inline double compute_s(long steps) {
@@ -18,7 +17,7 @@ static inline double compute_s(long steps) {
   return now_s() - start;
 }
 
-// How many steps take `seconds` on this processor now; measured three times, the quickest counts.
+// The number of steps that take `seconds` on this processor now; the fastest of three measurements.
 static inline long calibrate(double seconds) {
   long const probe = 10 * 1000 * 1000;
   double best = 1e9;

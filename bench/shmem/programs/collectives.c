@@ -1,6 +1,6 @@
 // usage: collectives [SIZE ...]. Barriers, and broadcast, sum, alltoall and fcollect of all PEs by
 // size: bytes of the whole broadcast or sum, for each pair of the alltoall, from each PE of the
-// fcollect. The clock runs inside the collective alone, with a barrier between two; the mean over
+// fcollect. The clock runs only inside the collective, with a barrier between two. The mean over
 // the PEs counts.
 #include "collectives.h"
 
@@ -67,7 +67,7 @@ static double calls(long count, void *context) {
   return took;
 }
 
-// One call alone gives the right result at every PE.
+// Checks that one call gives the right result at every PE.
 static void check(struct collective *each) {
   int const me = shmem_my_pe();
   for (size_t i = 0; i < each->count * each->source_parts; i++)
@@ -75,7 +75,7 @@ static void check(struct collective *each) {
   memset(each->target, 0, sizeof(long) * each->count * each->target_parts);
   shmem_barrier_all();
   calls(1, each);
-  // OpenSHMEM 1.4 leaves the root's target of a broadcast alone.
+  // OpenSHMEM 1.4 does not write the root's target of a broadcast.
   if (!each->skips_root || me != 0)
     for (size_t i = 0; i < each->count * each->target_parts; i++)
       REQUIRE(each->target[i] == each->expected(me, i, each->count));

@@ -1,11 +1,11 @@
-// Collectives of all PEs on longs: by teams from OpenSHMEM 1.5 on, by active sets before.
+// Collectives of all PEs on longs: by teams since OpenSHMEM 1.5, by active sets before.
 #ifndef TND_BENCH_SHMEM_COLLECTIVES_H
 #define TND_BENCH_SHMEM_COLLECTIVES_H
 
 #include "measure.h"
 
-// What active sets need beside the data: work arrays that are used in turn, since one is in use
-// until the next barrier.
+// What active sets need in addition to the data: work arrays that are used in turn, since one is in
+// use until the next barrier.
 struct sets {
   long *sync[2];
   long *work;

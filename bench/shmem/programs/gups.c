@@ -1,14 +1,14 @@
-// Random updates: every PE adds to random words of a table that all PEs hold together, by fetching
-// adds, and by adds and one quiet at the end. Millions of updates a second of all PEs. Each round
-// adds what the round before has subtracted, so that in the end every word is zero again; between,
-// the table's sum is that of all updates.
+// Random updates: every PE adds to random words of a table distributed over all PEs, by fetching
+// adds, and by adds with one quiet at the end. Prints millions of updates per second of all PEs.
+// Each round adds what the previous round has subtracted, so that in the end every word is zero
+// again. In between, the table's sum is that of all updates.
 #include "measure.h"
 
 enum { LOG_WORDS = 18, WORDS = 1 << LOG_WORDS };
 
 struct table {
   long *words;      // this PE's part
-  long *sums;       // at PE 0: the sums of what PEs have given and of what they hold
+  long *sums;       // at PE 0: the sums of the updates made and of the table
   uint64_t stream;  // of this PE's random numbers
   long sign;
   bool fetching;
@@ -37,7 +37,7 @@ static double updates(long count, void *context) {
   return now_s() - start;
 }
 
-// Every batch alone would leave other numbers; a pair of batches leaves none.
+// A single batch leaves other numbers; a pair of batches leaves zeros.
 static double pairs(long count, void *context) {
   struct table *const table = context;
   table->sign = 1;
@@ -47,7 +47,7 @@ static double pairs(long count, void *context) {
   return took / 2;
 }
 
-// All PEs at the same word: random ones meet too seldom for a loss to show.
+// All PEs update the same word: random ones collide too rarely for a lost update to show.
 static void check_contended(const struct meeting *meeting, struct table *table) {
   long mine = 0;
   for (double const end = now_s() + 0.05; now_s() < end; mine++)

@@ -1,6 +1,6 @@
-// Between PE 0 and PE 1: an 8-byte put and quiet, a get, a fetching add, and the time one way of a
-// word passed to and fro; then puts of 1 MiB, WINDOW of them under way. In all but the ping-pong PE
-// 1 waits in a barrier.
+// Between PE 0 and PE 1: an 8-byte put and quiet, a get, a fetching add, and the one-way time of a
+// word in a ping-pong; then puts of 1 MiB, WINDOW of them in flight. Except in the ping-pong, PE 1
+// waits in a barrier.
 #include "measure.h"
 
 enum { WINDOW = 16, LARGE = 1 << 20 };
@@ -10,8 +10,8 @@ struct words {
   long *target;   // written by puts at PE 1
   long *known;    // read by gets from PE 1
   long *counter;  // added to at PE 1
-  long *flag;     // passed to and fro
-  long value;     // the last one put, or expected of the counter, or passed
+  long *flag;     // of the ping-pong
+  long value;     // the last value put, or expected of the counter, or of the ping-pong
 };
 
 static double puts_8(long count, void *context) {
@@ -82,7 +82,7 @@ static double ping_pongs(long count, void *context) {
   return (now_s() - start) / 2;
 }
 
-// What PE 0 put last is there at PE 1.
+// Checks that PE 0's last put has arrived at PE 1.
 static void check_put(const struct words *words, const struct meeting *meeting) {
   long value = words->value, unused = 0;
   agree(meeting, &value, &unused);
@@ -94,7 +94,7 @@ static void check_put(const struct words *words, const struct meeting *meeting) 
 struct blocks {
   char *source;
   char *target;
-  size_t step;  // from one put's place to the next one's
+  size_t step;  // distance between the targets of puts
 };
 
 static double large_puts(long count, void *context) {
@@ -130,7 +130,7 @@ int main(void) {
   shmem_init();
   REQUIRE(shmem_n_pes() >= 2);
   struct meeting const meeting = meet();
-  // Each word in a cache line of its own, away from neighbours.
+  // Each word in its own cache line, away from neighbours.
   char *const memory = symmetric(4 * 256);
   struct words words = {(long *)memory, (long *)(memory + 256), (long *)(memory + 512),
                         (long *)(memory + 768), 0};

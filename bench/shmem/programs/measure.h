@@ -1,6 +1,6 @@
-// What the programs of this folder share. They are portable OpenSHMEM, built by any
-// implementation's oshcc; where 1.5 and 1.4 differ is in collectives.h. PE 0 prints one JSON object
-// a line for each figure: {"what": ..., "unit": ..., "value": ...}.
+// Shared parts of the programs of this folder. They are portable OpenSHMEM, built by any
+// implementation's oshcc; differences between 1.5 and 1.4 are in collectives.h. PE 0 prints one
+// JSON object on a line for each figure: {"what": ..., "unit": ..., "value": ...}.
 #ifndef TND_BENCH_SHMEM_MEASURE_H
 #define TND_BENCH_SHMEM_MEASURE_H
 
@@ -12,8 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-// End the job, with the place, where a result is not what it must be: a figure of a wrong program
-// is worth nothing.
+// Ends the job with the source position if a result is wrong: figures of a wrong program are
+// worthless.
 #define REQUIRE(condition)                                                                   \
   do {                                                                                       \
     if (!(condition)) {                                                                      \
@@ -24,7 +24,7 @@
   } while (0)
 
 // A batch grows until it has taken about BATCH_S ENOUGH times, and is then measured ROUNDS_MAX
-// times: fewer where one takes long, as where 16 PEs share two processors.
+// times: less often if one takes long, as when 16 PEs share two processors.
 enum { ROUNDS_MIN = 3, ROUNDS_MAX = 15, ENOUGH = 3 };
 static const double START_S = 0.2, BATCH_S = 0.015, FIGURE_S = 0.5;
 
@@ -58,14 +58,14 @@ static inline void *private_memory(size_t size) {
   return memory;
 }
 
-// Where PEs tell each other how long they took: `times` at PE 0 has a place for each, `count` and
-// `rounds` are PE 0's decision.
+// Where PEs report their times: `times` at PE 0 has an entry for each; `count` and `rounds` are PE
+// 0's decision.
 struct meeting {
   double *times;
   long *plan;
 };
 
-// PE 0's two numbers, at every PE.
+// Returns PE 0's two numbers at every PE.
 static inline void agree(const struct meeting *meeting, long *count, long *rounds) {
   shmem_barrier_all();
   if (shmem_my_pe() == 0) {
@@ -79,7 +79,7 @@ static inline void agree(const struct meeting *meeting, long *count, long *round
   *rounds = meeting->plan[1];
 }
 
-// Collective. Not before START_S after the start: launchers have work to do at first.
+// Collective. Waits until START_S after the start, because launchers are busy at first.
 static inline struct meeting meet(void) {
   struct meeting const meeting = {symmetric(sizeof(double) * (size_t)shmem_n_pes()),
                                   symmetric(2 * sizeof(long))};
@@ -91,7 +91,7 @@ static inline struct meeting meet(void) {
   return meeting;
 }
 
-// The mean of what all PEs give; at PE 0 only.
+// The mean over all PEs; only at PE 0.
 static inline double mean_of_all(const struct meeting *meeting, double mine) {
   double sum = 0;
   shmem_double_p(&meeting->times[shmem_my_pe()], mine, 0);
@@ -113,15 +113,15 @@ static inline double median(double *values, long count) {
   return count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-// Something to measure: `run` does `count` of it and gives the seconds that this PE took for them.
-// It is called by all PEs with the same count, which comes after a barrier.
+// An operation to measure: `run` executes `count` of them and returns the seconds that this PE
+// took. All PEs call it with the same count, after a barrier.
 struct experiment {
   double (*run)(long count, void *context);
   void *context;
-  bool mean;  // the mean of all PEs counts; else what PE 0 took
+  bool mean;  // the mean of all PEs counts; otherwise the time of PE 0
 };
 
-// What a batch and its barrier take by PE 0's clock.
+// The time of a batch and its barrier by PE 0's clock.
 static inline double batch_s(struct experiment experiment, long count) {
   shmem_barrier_all();
   double const start = now_s();
@@ -130,16 +130,16 @@ static inline double batch_s(struct experiment experiment, long count) {
   return now_s() - start;
 }
 
-// Seconds for one, the median of several rounds; at PE 0 only. Collective.
+// Seconds for one, the median of several rounds; only at PE 0. Collective.
 static inline double seconds_of(const struct meeting *meeting, struct experiment experiment) {
   long count = 1, rounds = 0;
   int enough = 0;
   double shortest = FIGURE_S;
-  while (rounds == 0) {  // the warm-up, too
+  while (rounds == 0) {  // also serves as warm-up
     double const took = batch_s(experiment, count);
     shortest = took < shortest ? took : shortest;
-    // One that was slow because it was the first, or others had the processor, does not make a
-    // batch large enough; nor does one of which most is the barrier.
+    // A batch that was slow because it was the first, or because other programs had the processor,
+    // is not large enough yet; nor is one that consists mostly of the barrier.
     enough = took >= BATCH_S / 2 && took >= 3 * shortest ? enough + 1 : 0;
     if (enough == ENOUGH || took >= FIGURE_S / 2) {
       rounds = (long)(FIGURE_S / (took > BATCH_S ? took : BATCH_S));
@@ -159,7 +159,7 @@ static inline double seconds_of(const struct meeting *meeting, struct experiment
   return median(took, rounds);
 }
 
-// A good pseudo-random number for each index: splitmix64.
+// A good pseudorandom number for each index: splitmix64.
 static inline uint64_t random_of(uint64_t index) {
   uint64_t x = (index + 1) * UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

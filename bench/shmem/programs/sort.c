@@ -1,22 +1,22 @@
-// Bucket sort in the way of the ISx benchmark (Hanebutte and Hemstad, 2015): PEs hold uniformly
-// random keys, count how many each PE is to have, reserve room there by a fetching add, put them
-// there, and sort what they got by counting. Millions of keys a second of all PEs, of the whole and
-// of the exchange (the adds, puts and the barrier) alone.
+// Bucket sort as in the ISx benchmark (Hanebutte and Hemstad, 2015). PEs hold uniformly random keys
+// and count the keys for each PE. They reserve space there by a fetching add, put the keys, and
+// sort the received ones by counting. Prints millions of keys per second of all PEs, for the whole
+// and only for the exchange (the adds, puts and the barrier).
 #include "measure.h"
 
 enum { KEYS_OF_ALL = 1 << 21, KEY_LIMIT = 1 << 20 };
 
 struct sort {
-  uint32_t *keys, *grouped;  // this PE's, as they came and by the PE that is to have them
+  uint32_t *keys, *grouped;  // this PE's keys, as generated and ordered by target PE
   size_t keys_count;
   long *offsets;       // where each PE's group begins, and its end
   uint32_t *received;  // symmetric
   size_t received_max;
   long *received_count;  // symmetric
-  uint32_t *counts;      // of each key of this PE's range
+  uint32_t *counts;      // count of each key of this PE's range
   uint32_t width;        // keys of a range
   double exchange_s;
-  long *sums;  // at PE 0: keys given and had, and their sums
+  long *sums;  // at PE 0: counts and sums of keys sent and received
 };
 
 static void group(struct sort *sort) {
@@ -33,7 +33,7 @@ static void group(struct sort *sort) {
     sort->grouped[next[sort->keys[i] / sort->width]++] = sort->keys[i];
 }
 
-// Each begins with the PE after it, so that not all go to the same one.
+// Each PE begins with the next PE, so that not all target the same one.
 static void exchange(struct sort *sort) {
   int const me = shmem_my_pe(), pes = shmem_n_pes();
   for (int k = 1; k <= pes; k++) {
@@ -56,8 +56,8 @@ static void count_keys(struct sort *sort) {
   }
 }
 
-// No key was lost, changed or invented on its way: as many as were given, with the same sum and sum
-// of squares.
+// Checks that no key was lost, changed or added: the count, the sum and the sum of squares are
+// unchanged.
 static void check(struct sort *sort) {
   uint32_t const first = sort->width * (uint32_t)shmem_my_pe();
   long sums[6] = {(long)sort->keys_count, 0, 0, 0, 0, 0};
@@ -89,7 +89,7 @@ static double run(struct sort *sort) {
   shmem_barrier_all();
   double const start = now_s();
   group(sort);
-  shmem_barrier_all();  // so that the exchange's clock does not run for who was quicker until then
+  shmem_barrier_all();  // so that the clock of the exchange does not include waiting for slower PEs
   double const grouped = now_s();
   exchange(sort);
   sort->exchange_s = now_s() - grouped;

@@ -1,6 +1,5 @@
-// The same programs over NVSHMEM, as a rival: the names that examples and benches here use, as that
-// library spells them. It has no symmetric memory of the host, so what lies there is device memory
-// too.
+// The same programs over NVSHMEM, as a rival: the names that examples and benchmarks here use, in
+// that library's spelling. It has no symmetric host memory, so device memory is used instead.
 #pragma once
 
 #include <mpi.h>
@@ -82,7 +81,7 @@ inline int shmemx_double_sum_reduce_on_stream(nvshmem_team_t team, double *dest,
   return nvshmemx_double_sum_reduce_on_stream(team, dest, source, nreduce, stream);
 }
 
-// A GPU each; the job is MPI's.
+// One GPU for each; the job is MPI's.
 inline int shmem_init_thread(int requested, int *provided) {
   int rank = 0, devices = 0;
   MPI_Init(nullptr, nullptr);

@@ -1,3 +1,3 @@
-// See shmemg.h beside this.
+// See shmemg.h in this folder.
 #pragma once
 #include "shmemg.h"

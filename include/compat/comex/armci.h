@@ -1,16 +1,16 @@
 /* armci.h: ARMCI, the aggregate remote memory copy interface, as Global Arrays 5.8 and 5.9 link it.
  * C11 and C++20; needs an MPI's mpi.h. The names are ARMCI's own; link with -larmci.
  *
- * Transfers, fences and mutexes name ranks of the world group; ARMCI_Malloc, ARMCI_Free,
- * ARMCI_Barrier and the messages of message.h are collective over the default group. comex.h
- * states what transfers promise: these are its calls.
+ * Transfers, fences and mutexes name ranks of the world group. ARMCI_Malloc, ARMCI_Free,
+ * ARMCI_Barrier and the messages of message.h are collective over the default group. Transfers have
+ * the guarantees of comex.h, whose calls they use.
  *
- * Calls return 0 unless said otherwise. What cannot be done ends the job with one line on stderr
- * that names call, rank and values; where a call returns something else in place of that (a shape,
- * a size that cannot be), it comes with such a line, and nothing was moved.
+ * Calls return 0 unless stated otherwise. An invalid call or a failure ends the job, with one line
+ * on stderr that names call, rank and values. Some calls return another status instead (an invalid
+ * shape or size); they print such a line, too, and nothing was moved.
  *
- * Calls that are declared by ARMCI_DECLARE_... are there as PARMCI_x (parmci.h), too, of which
- * ARMCI_x is a weak name: a library that profiles defines ARMCI_x and calls PARMCI_x.
+ * Calls declared by ARMCI_DECLARE_... also exist as PARMCI_x (parmci.h), of which ARMCI_x is a weak
+ * alias. A profiling library defines ARMCI_x and calls PARMCI_x.
  *
  * Thread safety: one thread of a process calls at a time. */
 #ifndef TANADA_COMPAT_COMEX_ARMCI_H
@@ -40,12 +40,12 @@ typedef int armci_hdl_t;   /* a transfer in flight */
 typedef int ARMCI_Group;
 typedef int armci_domain_t;
 
-/** Memory that one rank has allocated by itself and others may be told of. */
+/** Memory that one rank has allocated and may describe to others. */
 typedef struct armci_meminfo_ds {
-  char *armci_addr; /* what transfers name it by */
-  char *addr;       /* where its rank has it */
+  char *armci_addr; /* its address in transfers */
+  char *addr;       /* its address in the owner */
   size_t size;      /* bytes */
-  int cpid;         /* its rank in the world */
+  int cpid;         /* the owner's rank in the world */
   long idlist[128];
 } armci_meminfo_t;
 
@@ -80,8 +80,8 @@ typedef struct armci_meminfo_ds {
 #define ARMCI_INIT_HANDLE(hdl)
 #define ARMCI_Put1(_s, _d, _b, _p) (memcpy((_d), (_s), (size_t)(_b)), 0)
 
-/* Start and end. Init, collective: 0. Init_mpi_comm: the ranks of `comm`; 1, or 0 where it failed.
- * Initialized: 1 or 0. Finalize leaves MPI as it is. */
+/* Start and end. Init is collective and returns 0. Init_mpi_comm uses the ranks of `comm`, and
+ * returns 1, or 0 on failure. Initialized returns 1 or 0. Finalize does not finalize MPI. */
 #define ARMCI_DECLARE_LIFE(P)                      \
   int P##ARMCI_Init(void);                         \
   int P##ARMCI_Init_args(int *argc, char ***argv); \
@@ -89,8 +89,9 @@ typedef struct armci_meminfo_ds {
   int P##ARMCI_Initialized(void);                  \
   void P##ARMCI_Finalize(void);
 
-/* Contiguous transfers; bytes. Put_flag: writes `v` to the int at `f` of that rank once the data
- * are in their place there. Wait and Test end a handle; Test: 0, done; 1, on its way. */
+/* Contiguous transfers; sizes in bytes. Put_flag writes `v` to the int at `f` of that rank once the
+ * data are in place there. Wait completes a handle. Test returns 0 if the transfer is complete,
+ * which ends the handle, and 1 if it is in flight. */
 #define ARMCI_DECLARE_TRANSFERS(P)                                                       \
   int P##ARMCI_Put(void *src, void *dst, int bytes, int proc);                           \
   int P##ARMCI_Put_flag(void *src, void *dst, int bytes, int *f, int v, int proc);       \
@@ -104,8 +105,8 @@ typedef struct armci_meminfo_ds {
   int P##ARMCI_WaitProc(int proc);                                                       \
   void P##ARMCI_Copy(void *src, void *dst, int n);
 
-/* Strided transfers: count[0] bytes, count[i] times at src_stride_arr[i - 1] bytes; `stride_levels`
- * strides. */
+/* Strided transfers: count[0] bytes, repeated count[i] times at distances of src_stride_arr[i - 1]
+ * and dst_stride_arr[i - 1] bytes; there are `stride_levels` strides. */
 #define ARMCI_DECLARE_STRIDED(P)                                                                   \
   int P##ARMCI_PutS(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[],      \
                     int count[], int stride_levels, int proc);                                     \
@@ -126,7 +127,7 @@ typedef struct armci_meminfo_ds {
                              int dst_stride_arr[], int count[], int stride_levels, int *flag,      \
                              int val, int proc);
 
-/* Vectors of pieces; `len` elements of darr. */
+/* Vectors of pieces; `darr` has `len` elements. */
 #define ARMCI_DECLARE_VECTORS(P)                                                       \
   int P##ARMCI_PutV(armci_giov_t darr[], int len, int proc);                           \
   int P##ARMCI_GetV(armci_giov_t darr[], int len, int proc);                           \
@@ -136,7 +137,7 @@ typedef struct armci_meminfo_ds {
   int P##ARMCI_NbAccV(int op, void *scale, armci_giov_t darr[], int len, int proc,     \
                       armci_hdl_t *nb_handle);
 
-/* One value. GetValue returns it. */
+/* Single values. GetValue returns the value. */
 #define ARMCI_DECLARE_VALUES(P)                                                           \
   int P##ARMCI_PutValueInt(int src, void *dst, int proc);                                 \
   int P##ARMCI_PutValueLong(long src, void *dst, int proc);                               \
@@ -151,9 +152,9 @@ typedef struct armci_meminfo_ds {
   float P##ARMCI_GetValueFloat(void *src, int proc);                                      \
   double P##ARMCI_GetValueDouble(void *src, int proc);
 
-/* Fence, AllFence: what this rank has put and accumulated, there or everywhere, is in its place.
- * Rmw: comex_rmw. Mutexes: num of this rank, made and destroyed by all ranks at once; they may be
- * fewer or none elsewhere. */
+/* Fence and AllFence complete all puts and accumulates of this rank, at one rank or at all. Rmw:
+ * see comex_rmw. All ranks create and destroy mutexes together: `num` of them on this rank, while
+ * other ranks may have fewer or no mutexes. */
 #define ARMCI_DECLARE_ORDER(P)                                           \
   void P##ARMCI_Barrier(void);                                           \
   void P##ARMCI_Fence(int proc);                                         \
@@ -165,8 +166,8 @@ typedef struct armci_meminfo_ds {
   void P##ARMCI_Lock(int mutex, int proc);                               \
   void P##ARMCI_Unlock(int mutex, int proc);
 
-/* Malloc: ptr_arr[i] names the memory of rank i of the default group. Memget: memory of this rank
- * alone, freed by Memctl there; Memat: where `offset` bytes into it are. */
+/* Malloc: ptr_arr[i] names the memory of rank i of the default group. Memget allocates memory of
+ * only this rank, which Memctl frees there. Memat returns the address `offset` bytes into it. */
 #define ARMCI_DECLARE_MEMORY(P)                                                        \
   int P##ARMCI_Malloc(void *ptr_arr[], armci_size_t bytes);                            \
   int P##ARMCI_Malloc_memdev(void *ptr_arr[], armci_size_t bytes, const char *device); \
@@ -179,9 +180,9 @@ typedef struct armci_meminfo_ds {
   void P##ARMCI_Memdt(armci_meminfo_t *meminfo, long offset);                          \
   void P##ARMCI_Memctl(armci_meminfo_t *meminfo);
 
-/* notify: notifies rank `proc` once everything that this rank has put there is in place; returns
- * how often it has notified `proc`. notify_wait: waits for one more notification of `proc` than
- * earlier calls have waited for; *pval and the result are their number. */
+/* notify sends rank `proc` a notification after everything that this rank has put there; returns
+ * the number of notifications sent to `proc` so far. notify_wait waits for the next notification of
+ * `proc`; *pval and the result are its number. */
 #define ARMCI_DECLARE_NOTIFY(P)  \
   int P##armci_notify(int proc); \
   int P##armci_notify_wait(int proc, int *pval);
@@ -195,19 +196,21 @@ ARMCI_DECLARE_ORDER()
 ARMCI_DECLARE_MEMORY()
 ARMCI_DECLARE_NOTIFY()
 
-/** Ends the job: message, rank and code on stderr, then MPI_Abort with `code`. Does not return. */
+/** Ends the job: prints message, rank and code to stderr, and calls MPI_Abort with `code`, or with
+ * 1 if the low 8 bits of `code` are 0. Does not return. */
 void ARMCI_Error(const char *msg, int code);
 
-/** What is called before the job is ended on an error. Nothing is left to do: not collective, and
- * nothing of a job outlives it. */
+/** Called before the job ends on an error. A no-op and not collective, since nothing of a job
+ * outlives it. */
 void ARMCI_Cleanup(void);
 
-/** Not needed, and does nothing. */
+/** A no-op; not needed. */
 void ARMCI_Set_shm_limit(unsigned long shmemlimit);
 void ARMCI_SET_AGGREGATE_HANDLE(armci_hdl_t *nb_handle);
 void ARMCI_UNSET_AGGREGATE_HANDLE(armci_hdl_t *nb_handle);
 
-/** 0, as ComEx has it: programs are to allocate by these calls whether memory is shared or not. */
+/** Return 0, as in ComEx: programs must allocate through these calls whether memory is shared or
+ * not. */
 int ARMCI_Uses_shm(void);
 int ARMCI_Uses_shm_grp(ARMCI_Group *group);
 
@@ -231,33 +234,32 @@ int ARMCI_Malloc_group(void *ptr_arr[], armci_size_t bytes, ARMCI_Group *group);
 int ARMCI_Malloc_group_memdev(void *ptr_arr[], armci_size_t bytes, ARMCI_Group *group,
                               const char *device);
 int ARMCI_Free_group(void *ptr, ARMCI_Group *group);
-/** The group's communicator: the library's own, not to be freed. */
+/** The group's communicator. The library owns it; do not free it. */
 MPI_Comm armci_group_comm(ARMCI_Group *group);
-/** That of the world group, between init and finalize. */
+/** The communicator of the world group, between init and finalize. */
 extern MPI_Comm ARMCI_COMM_WORLD;
 
-/* Nodes: ranks that share memory and follow one another. They are numbered by their lowest ranks,
- * which are their masters, and ranks within them in the world's order; nodes may be of any sizes.
- */
+/* Nodes are sets of consecutive ranks that share memory; their sizes may differ. They are numbered
+ * by their lowest ranks, which are their masters. Ranks within a node are in world order. */
 
-/** 1: that rank is on this rank's node; 0: it is not. */
+/** 1 if the rank is on this rank's node, else 0. */
 int ARMCI_Same_node(int proc);
 int armci_sameclusnode(int proc);
 int armci_domain_same_id(armci_domain_t domain, int proc);
-/** How many nodes there are; which is this rank's, and which a rank of the world's. */
+/** The number of nodes, this rank's node, and the node of a world rank. */
 int armci_domain_count(armci_domain_t domain);
 int armci_domain_my_id(armci_domain_t domain);
 int armci_domain_id(armci_domain_t domain, int glob_proc_id);
-/** How many ranks node `id` has, and the number in the world of its rank `loc_proc_id`. */
+/** The number of ranks of node `id`, and the world rank of its rank `loc_proc_id`. */
 int armci_domain_nprocs(armci_domain_t domain, int id);
 int armci_domain_glob_proc_id(armci_domain_t domain, int id, int loc_proc_id);
 
-/* Strided memory gathered into `buf`, and scattered from it: count[0] bytes, as ARMCI_PutS has
- * them, one after the other. */
+/* Pack strided memory into `buf`, and unpack it. The shape is that of ARMCI_PutS; pieces are
+ * adjacent in `buf`. */
 void armci_write_strided(void *ptr, int stride_levels, int stride_arr[], int count[], char *buf);
 void armci_read_strided(void *ptr, int stride_levels, int stride_arr[], int count[], char *buf);
 
-/* What ends a job from within a macro: a message and a code. */
+/* Ends a job from within a macro: a message and a code. */
 #define armci_die(_msg, _code) ARMCI_Error((_msg), (_code))
 #define armci_die2(_msg, _code1, _code2) ARMCI_Error((_msg), ((void)(_code2), (_code1)))
 

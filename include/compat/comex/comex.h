@@ -1,15 +1,15 @@
-/* comex.h: one-sided communication under Global Arrays: the ComEx interface of Global Arrays 5.8
- * and 5.9. C11 and C++20; needs an MPI's mpi.h. The names are ComEx's own.
+/* comex.h: one-sided communication for Global Arrays: the ComEx interface of Global Arrays 5.8 and
+ * 5.9. C11 and C++20; needs an MPI's mpi.h. The names are ComEx's own.
  *
- * Every process of MPI_COMM_WORLD, or of the communicator that comex_init_comm is given, is a rank
- * of the world group. Memory that others may read and write comes of comex_malloc; any memory may
- * be the local side of a transfer.
+ * Every process of MPI_COMM_WORLD, or of the communicator passed to comex_init_comm, is a rank of
+ * the world group. comex_malloc allocates memory that others may read and write; any memory may be
+ * the local side of a transfer.
  *
- * Sizes are bytes, in int as ComEx has them: at most 2 GiB - 1 in one piece. Unless said otherwise,
- * calls return COMEX_SUCCESS. What cannot be done (memory that was not given, a rank that is not
- * there, a process that has died) ends the job, with one line on stderr that names call, rank and
- * values: programs of ComEx do not look for it. Where COMEX_FAILURE is said, it comes with such a
- * line, and nothing has happened.
+ * Sizes are in bytes and, as in ComEx, of type int: at most 2 GiB - 1 in one piece. Unless stated
+ * otherwise, calls return COMEX_SUCCESS. A failure ends the job, with one line on stderr that names
+ * call, rank and values, since ComEx programs do not check for it. Examples are memory that was not
+ * allocated, a rank that does not exist, and a process that has died. Where COMEX_FAILURE is
+ * documented, such a line is printed, and nothing has happened.
  *
  * Thread safety: one thread of a process calls at a time. */
 #ifndef TANADA_COMPAT_COMEX_COMEX_H
@@ -25,8 +25,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/** `count` pieces of `bytes` bytes each: src[i] to dst[i]. In comex_get the sources are remote,
- * else the targets. */
+/** `count` pieces of `bytes` bytes each, from src[i] to dst[i]. In comex_getv the sources are
+ * remote, else the targets. */
 typedef struct {
   void **src;
   void **dst;
@@ -34,11 +34,11 @@ typedef struct {
   int bytes; /* of each piece */
 } comex_giov_t;
 
-/** A transfer in flight: valid from a call with `_nb` to the comex_wait, or the comex_test with
+/** A transfer in flight. Valid from a call with `nb` until the comex_wait, or the comex_test with
  * status 0, that ends it. */
 typedef int comex_request_t;
 
-/** A group of ranks, numbered from 0 in it. Handles mean nothing to other ranks. */
+/** A group of ranks, which are numbered from 0 in it. Handles are local to a rank. */
 typedef int comex_group_t;
 
 #define COMEX_GROUP_WORLD 0
@@ -47,7 +47,7 @@ typedef int comex_group_t;
 #define COMEX_SUCCESS 0
 #define COMEX_FAILURE 1
 
-/* Operations of comex_rmw: on int, and on long. */
+/* Operations of comex_rmw, on int and on long. */
 #define COMEX_SWAP 10
 #define COMEX_SWAP_LONG 11
 #define COMEX_FETCH_AND_ADD 12
@@ -67,9 +67,8 @@ typedef int comex_group_t;
 
 /* Start and end. */
 
-/** Collective over all ranks, once; a call after the first does nothing. MPI is initialised before;
- * comex_init_args does it, too, where nobody has. comex_init_comm: the ranks of `comm`, which stays
- * the caller's. */
+/** Collective over all ranks; a no-op while the library is initialized. Initializes MPI if the
+ * program has not. comex_init_comm: uses the ranks of `comm`, which the caller still owns. */
 int comex_init(void);
 int comex_init_args(int *argc, char ***argv);
 int comex_init_comm(MPI_Comm comm);
@@ -77,49 +76,51 @@ int comex_init_comm(MPI_Comm comm);
 /** 1 between init and finalize, else 0. */
 int comex_initialized(void);
 
-/** Collective. Waits for all transfers, frees what comex_malloc gave. MPI stays as it is. */
+/** Collective. Completes all transfers and frees all memory of comex_malloc. MPI is not finalized.
+ */
 int comex_finalize(void);
 
-/** Ends the job: `msg`, the rank and `code` on stderr, then MPI_Abort with `code`. Does not return.
- */
+/** Ends the job: prints `msg`, the rank and `code` to stderr, and calls MPI_Abort with `code`, or
+ * with 1 if the low 8 bits of `code` are 0. Does not return. */
 void comex_error(const char *msg, int code);
 
 /* Groups. */
 
-/** Collective over the ranks of `pid_list` alone: a group of `n` ranks, which are numbered in
- * `group` and in the order of the list. Others may call, too: to ask about the group, in which
- * their rank is MPI_UNDEFINED, and to free it. COMEX_FAILURE: a rank is not in `group`, or is there
- * twice. */
+/** Collective over only the ranks of `pid_list`. Creates a group of these `n` ranks, which are
+ * numbered in `group`, in the order of the list. Other ranks may call, too, to query and free the
+ * group; their rank in it is MPI_UNDEFINED. COMEX_FAILURE: `n` is invalid, or a rank is not in
+ * `group` or is listed twice. */
 int comex_group_create(int n, int *pid_list, comex_group_t group, comex_group_t *new_group);
 
-/** Collective over the group. COMEX_GROUP_WORLD cannot be freed. */
+/** Collective over the group. COMEX_FAILURE for COMEX_GROUP_WORLD, which cannot be freed. */
 int comex_group_free(comex_group_t group);
 
 int comex_group_rank(comex_group_t group, int *rank);
 int comex_group_size(comex_group_t group, int *size);
 
-/** The group's communicator, for MPI's calls: the library's own, not to be freed. */
+/** The group's communicator for MPI calls. The library owns it; do not free it. */
 int comex_group_comm(comex_group_t group, MPI_Comm *comm);
 
-/** The numbers in `group_to` of `n` ranks of `group_from`. */
+/** Translates `n` ranks of `group_from` to ranks of `group_to`; MPI_UNDEFINED for a rank that is
+ * not in it. */
 int comex_group_translate_ranks(int n, comex_group_t group_from, int *ranks_from,
                                 comex_group_t group_to, int *ranks_to);
 int comex_group_translate_world(comex_group_t group, int group_rank, int *world_rank);
 
-/** Collective over the group. All that its ranks have put and accumulated before is in its place
- * when it returns. */
+/** Collective over the group. On return all earlier puts and accumulates of its ranks are complete
+ * at their targets. */
 int comex_barrier(comex_group_t group);
 
 /* Transfers.
  *
- * `proc` is a rank of `group`. put and acc return when the source may be used again, get when the
- * target is there; with `nb` that is so after the wait. put and acc are seen by others after a
- * fence or a barrier. acc is atomic for each element against other acc, to `int` as to all types.
- * acc adds whole elements: bytes beyond the last whole one of a piece stay as they are.
+ * `proc` is a rank of `group`. put and acc return when the source may be reused, get when the
+ * target has the data; with `nb` that holds after the wait. Others see puts and accs after a fence
+ * or a barrier. acc is atomic for each element with respect to other accs, for all types. acc adds
+ * whole elements: bytes after the last whole element of a piece stay unchanged.
  *
- * puts, gets, accs: `stride_levels` + 1 dimensions, at most COMEX_MAX_STRIDE_LEVEL strides.
- * count[0] is the bytes of a piece, count[i] the pieces at distances of stride[i - 1] bytes. putv,
- * getv, accv: `len` vectors of pieces. */
+ * puts, gets and accs have `stride_levels` + 1 dimensions, and at most COMEX_MAX_STRIDE_LEVEL
+ * strides. count[0] is the size of a piece in bytes, count[i] the number of pieces at distances of
+ * stride[i - 1] bytes. putv, getv and accv move `len` vectors of pieces. */
 
 int comex_put(void *src, void *dst, int bytes, int proc, comex_group_t group);
 int comex_get(void *src, void *dst, int bytes, int proc, comex_group_t group);
@@ -136,8 +137,8 @@ int comex_putv(comex_giov_t *darr, int len, int proc, comex_group_t group);
 int comex_getv(comex_giov_t *darr, int len, int proc, comex_group_t group);
 int comex_accv(int op, void *scale, comex_giov_t *darr, int len, int proc, comex_group_t group);
 
-/** `nb_handle` is written; what the call describes (strides, vectors, scale) may be gone when it
- * returns, memory may not. */
+/** Set `nb_handle`. Strides, vectors and scale may be reused on return; the memory that is moved
+ * may not. */
 int comex_nbput(void *src, void *dst, int bytes, int proc, comex_group_t group,
                 comex_request_t *nb_handle);
 int comex_nbget(void *src, void *dst, int bytes, int proc, comex_group_t group,
@@ -160,52 +161,55 @@ int comex_nbgetv(comex_giov_t *darr, int len, int proc, comex_group_t group,
 int comex_nbaccv(int op, void *scale, comex_giov_t *darr, int len, int proc, comex_group_t group,
                  comex_request_t *nb_handle);
 
-/** The transfer is done at this end, as it is when a call without `nb` returns. A handle that was
- * waited for is done. */
+/** Waits until the transfer is complete locally, as it is when a call without `nb` returns. A
+ * handle that was waited for before is complete. */
 int comex_wait(comex_request_t *nb_handle);
 
-/** *status: 0, done, and the handle with it; 1, on its way. */
+/** Sets *status to 0 if the transfer is complete, which ends the handle, and to 1 if it is in
+ * flight. */
 int comex_test(comex_request_t *nb_handle, int *status);
 
-/** All transfers of this rank, or those to one, have been waited for. */
+/** Wait for all transfers of this rank, or for those to one rank. */
 int comex_wait_all(comex_group_t group);
 int comex_wait_proc(int proc, comex_group_t group);
 
-/** What this rank has put and accumulated, at one rank or at all of the group, is in its place
- * there. */
+/** Wait until all puts and accumulates of this rank are complete at one rank, or at all ranks of
+ * the group. */
 int comex_fence_proc(int proc, comex_group_t group);
 int comex_fence_all(comex_group_t group);
 
-/** Atomic, on int or long at `prem` of that rank. SWAP exchanges it with *ploc, FETCH_AND_ADD adds
- * `extra` and writes the value of before to *ploc. */
+/** Atomic update of the int or long at `prem` of that rank. SWAP exchanges it with *ploc.
+ * FETCH_AND_ADD adds `extra`, and stores the old value to *ploc. */
 int comex_rmw(int op, void *ploc, void *prem, int extra, int proc, comex_group_t group);
 
 /* Memory. */
 
-/** Collective over the group: `bytes` of this rank, which may differ from rank to rank and be 0
- * (then the pointer is NULL). ptr_arr[i]: where that of rank i is, to name it in transfers. The
- * device forms: memory of a device that `device` names: "gpu", which no processor reaches by loads
- * and stores; "dram", NULL or "" for the host's. COMEX_FAILURE, for all of the group, with a line:
- * a rank has no such piece free (TND_COMEX_HEAP, TND_COMEX_DEVICE_HEAP), or there is no such
- * device. */
+/** Collective over the group. Allocates `bytes` on this rank, which may differ between ranks and be
+ * 0 (then the pointer is NULL). ptr_arr[i] is the address of rank i's memory, for use in
+ * transfers. The device forms allocate in the memory that `device` names. "gpu" is GPU memory,
+ * which loads and stores cannot access; "dram", NULL or "" is host memory. COMEX_FAILURE on all
+ * ranks of the group: a rank has no free piece of that size (TND_COMEX_HEAP,
+ * TND_COMEX_DEVICE_HEAP), or there is no such device. */
 int comex_malloc(void **ptr_arr, size_t bytes, comex_group_t group);
 int comex_malloc_mem_dev(void **ptr_arr, size_t bytes, comex_group_t group, const char *device);
 
-/** Collective over the group that allocated, each rank with its own pointer. */
+/** Collective over the group that has allocated the memory; each rank passes its own pointer. */
 int comex_free(void *ptr, comex_group_t group);
 int comex_free_dev(void *ptr, comex_group_t group);
 
-/** Memory of this rank alone that transfers reach well. NULL: there is none. */
+/** Memory of only this rank that is efficient in transfers. NULL: there is not enough memory, or
+ * `bytes` is 0. */
 void *comex_malloc_local(size_t bytes);
 int comex_free_local(void *ptr);
 
 /* Mutexes. */
 
-/** Collective over all ranks: `num` of them at this rank, once until they are destroyed. */
+/** Collective over all ranks. Creates `num` mutexes on this rank, until they are destroyed; they
+ * exist at most once. */
 int comex_create_mutexes(int num);
 int comex_destroy_mutexes(void);
 
-/** Mutex number `mutex` of rank `proc` of the world. COMEX_FAILURE: there is none. */
+/** Mutex number `mutex` of world rank `proc`. COMEX_FAILURE: it does not exist. */
 int comex_lock(int mutex, int proc);
 int comex_unlock(int mutex, int proc);
 

@@ -1,5 +1,5 @@
-/* parmci.h: the names PARMCI_x, which libraries that profile call in place of ARMCI_x. C11 and
- * C++20. */
+/* parmci.h: the names PARMCI_x, which profiling libraries call in place of ARMCI_x. C11 and C++20.
+ */
 #ifndef TANADA_COMPAT_COMEX_PARMCI_H
 #define TANADA_COMPAT_COMEX_PARMCI_H
 

@@ -7,9 +7,9 @@
 
 #include "begin.h"
 
-/* Atomic with each other on one value, by whichever PE, context and type of one width; not with
- * plain stores. Those that fetch return what was there before, _nbi ones put it into `fetch` at the
- * next quiet; the others may be under way when they return. 9.8. */
+/* Atomic with respect to one another on one value, for all PEs, contexts and types of one width,
+ * but not with respect to plain stores. Fetching calls return the old value; _nbi ones store it in
+ * `fetch` by the next quiet. The other calls may still be in flight when they return. 9.8. */
 #define SHMEM_DECLARE_AMO_EXTENDED_(NAME, TYPE, P)                                              \
   TYPE P##shmem_##NAME##_atomic_fetch(const TYPE *source, int pe);                              \
   TYPE P##shmem_ctx_##NAME##_atomic_fetch(shmem_ctx_t ctx, const TYPE *source, int pe);         \

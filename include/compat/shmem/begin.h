@@ -1,5 +1,5 @@
-/* shmem/begin.h: how the calls are declared: end.h takes it back. Included by the parts of shmem.h
- * alone; no guard, as each of them includes it anew. */
+/* shmem/begin.h: macros and visibility for the declarations of calls; end.h undoes them. Included
+ * only by the parts of shmem.h. It has no include guard, because each of them includes it. */
 #if defined(TND_SHMEM_WARN_DEPRECATED)
 #  define SHMEM_OLD_ __attribute__((deprecated))
 #else

@@ -1,5 +1,4 @@
-/* shmem/collectives.h: what all PEs of a team, or of an active set, call together. C99 and C++11.
- */
+/* shmem/collectives.h: collective operations of a team or an active set. C99 and C++11. */
 #ifndef TANADA_COMPAT_SHMEM_COLLECTIVES_H
 #define TANADA_COMPAT_SHMEM_COLLECTIVES_H
 
@@ -8,8 +7,9 @@
 
 #include "begin.h"
 
-/* Each PE of the team calls, in the same order as its other collectives. barrier: a quiet of the
- * default context, then a sync. Nonzero: an argument is wrong (SHMEM_TEAM_INVALID). 9.10. */
+/* All PEs of the team call these, in the same order as the team's other collectives. barrier: a
+ * quiet of the default context, then a sync. Return nonzero if an argument is invalid
+ * (SHMEM_TEAM_INVALID). 9.10. */
 #define SHMEM_DECLARE_COLLECTIVES_(P)                                                         \
   void P##shmem_barrier_all(void);                                                            \
   void P##shmem_sync_all(void);                                                               \

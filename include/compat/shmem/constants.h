@@ -8,11 +8,11 @@
 
 #define SHMEM_MAJOR_VERSION 1
 #define SHMEM_MINOR_VERSION 6
-#define SHMEM_MAX_NAME_LEN 64 /**< characters of SHMEM_VENDOR_STRING at most, its end included */
+#define SHMEM_MAX_NAME_LEN 64 /**< maximum size of SHMEM_VENDOR_STRING, with the final zero */
 #define SHMEM_VENDOR_STRING "Tanada"
 
-/** A context: what completes and orders operations apart from others (section 9.5). A team of PEs
- * (section 9.4). */
+/** A context, whose operations are ordered and completed separately from others (section 9.5). A
+ * team of PEs (section 9.4). */
 typedef struct tnd_shmem_ctx *shmem_ctx_t;
 typedef struct tnd_shmem_team *shmem_team_t;
 
@@ -22,29 +22,29 @@ typedef struct tnd_shmem_team *shmem_team_t;
 #define SHMEM_TEAM_WORLD ((shmem_team_t)1)
 #define SHMEM_TEAM_SHARED ((shmem_team_t)2) /**< the PEs whose symmetric memory is mapped here */
 
-/** For shmem_team_split_*: counts with SHMEM_TEAM_NUM_CONTEXTS in its mask. */
+/** For shmem_team_split_*: used if the mask has SHMEM_TEAM_NUM_CONTEXTS. */
 typedef struct {
-  int num_contexts; /**< that will exist at the same time; 0 without the mask */
+  int num_contexts; /**< maximum at the same time; 0 without the mask */
 } shmem_team_config_t;
 #define SHMEM_TEAM_NUM_CONTEXTS 1L
 
-/** For shmem_ctx_session_start(): counts with SHMEM_CTX_SESSION_TOTAL_OPS in its mask. */
+/** For shmem_ctx_session_start(): used if the mask has SHMEM_CTX_SESSION_TOTAL_OPS. */
 typedef struct {
   size_t total_ops; /**< calls in the session; SIZE_MAX without the mask */
 } shmem_ctx_session_config_t;
 #define SHMEM_CTX_SESSION_TOTAL_OPS 1L
 #define SHMEM_CTX_SESSION_BATCH 1L /**< option: latency does not matter */
 
-/** Thread support, shmem_init_thread(): each allows what those before it do. */
+/** Thread support, shmem_init_thread(): each level includes those before it. */
 #define SHMEM_THREAD_SINGLE 0
 #define SHMEM_THREAD_FUNNELED 1
 #define SHMEM_THREAD_SERIALIZED 2
 #define SHMEM_THREAD_MULTIPLE 3
 
 /** Options of shmem_ctx_create(). */
-#define SHMEM_CTX_SERIALIZED 1L /**< several threads, never two at once */
-#define SHMEM_CTX_PRIVATE 2L    /**< the thread that made it alone */
-#define SHMEM_CTX_NOSTORE 4L    /**< fence and quiet need not look after the program's own stores */
+#define SHMEM_CTX_SERIALIZED 1L /**< several threads, but only one at a time */
+#define SHMEM_CTX_PRIVATE 2L    /**< only the thread that created it */
+#define SHMEM_CTX_NOSTORE 4L    /**< fence and quiet need not order the program's own stores */
 
 /** Hints of shmem_malloc_with_hints(). */
 #define SHMEM_MALLOC_ATOMICS_REMOTE 1L
@@ -73,7 +73,7 @@ typedef struct {
 #define SHMEM_REDUCE_SYNC_SIZE SHMEM_SYNC_SIZE
 #define SHMEM_REDUCE_MIN_WRKDATA_SIZE 16
 
-/* Deprecated: the names of before 1.3. */
+/* Deprecated: the names used before 1.3. */
 #define _SHMEM_MAJOR_VERSION SHMEM_MAJOR_VERSION
 #define _SHMEM_MINOR_VERSION SHMEM_MINOR_VERSION
 #define _SHMEM_MAX_NAME_LEN SHMEM_MAX_NAME_LEN

@@ -1,4 +1,4 @@
-/* shmem/end.h: the end of what begin.h begins. */
+/* shmem/end.h: undoes begin.h. */
 #pragma GCC visibility pop
 #if defined(__cplusplus)
 }

@@ -1,12 +1,12 @@
-/* shmem/generics.h: one name for all types, C11: the call is chosen by the type of an argument; a
- * context may come first where the specification has it. In C++ overloads.h does it; older C has
- * none. */
+/* shmem/generics.h: type-generic calls for C11. The type of an argument selects the call. A
+ * context may be the first argument where the specification allows it. C++ has overloads.h
+ * instead; older C has no generic calls. */
 #ifndef TANADA_COMPAT_SHMEM_GENERICS_H
 #define TANADA_COMPAT_SHMEM_GENERICS_H
 
 #include "types.h"
 
-/* What is called when no type fits, so that the compiler's message says what was wrong. */
+/* Selected if no type matches; its name appears in the compiler's message. */
 struct shmem_no_such_call_for_this_type_;
 #define SHMEM_NO_CALL_ ((struct shmem_no_such_call_for_this_type_ *)0)
 
@@ -19,8 +19,8 @@ struct shmem_no_such_call_for_this_type_;
 #define SHMEM_CTX_FROM_(NAME, TYPE, OP) \
   , TYPE * : shmem_ctx_##NAME##_##OP, const TYPE * : shmem_ctx_##NAME##_##OP
 
-/* By the first argument; by the second, after a team; by the first, or the second after a context.
- */
+/* Selection by the first argument; by the second, after a team; by the first, or by the second
+ * after a context. */
 #define SHMEM_BY_FIRST_(TABLE, OP, ...) \
   _Generic((SHMEM_FIRST_(__VA_ARGS__, 0))TABLE(SHMEM_TO_, OP))(__VA_ARGS__)
 #define SHMEM_BY_FIRST_CONST_(TABLE, OP, ...) \
@@ -51,7 +51,7 @@ struct shmem_no_such_call_for_this_type_;
 #define shmem_put_signal_nbi(...) \
   SHMEM_BY_CTX_(SHMEM_TABLE_RMA_DISTINCT, put_signal_nbi, __VA_ARGS__)
 
-/* A signal has one type: what may vary is the context. */
+/* A signal has one type: only the context is optional. */
 #define shmem_signal_set(...)              \
   _Generic((SHMEM_FIRST_(__VA_ARGS__, 0)), \
       shmem_ctx_t: shmem_ctx_signal_set,   \

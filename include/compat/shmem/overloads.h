@@ -1,4 +1,4 @@
-/* shmem/overloads.h: the names of generics.h in C++: overloads, one a type. C++11. */
+/* shmem/overloads.h: the calls of generics.h in C++: one overload for each type. C++11. */
 #ifndef TANADA_COMPAT_SHMEM_OVERLOADS_H
 #define TANADA_COMPAT_SHMEM_OVERLOADS_H
 
@@ -7,8 +7,8 @@
 #include "rma.h"
 #include "wait.h"
 
-/* SHMEM_OVERLOAD_: RESULT shmem_OP PARAMETERS is shmem_NAME_OP ARGUMENTS; _CTX_: with a context in
- * front, too. */
+/* SHMEM_OVERLOAD_: RESULT shmem_OP PARAMETERS calls shmem_NAME_OP ARGUMENTS. _CTX_: also defines
+ * the overload with a context as the first argument. */
 #define SHMEM_OPEN_(...) __VA_ARGS__
 #define SHMEM_OVERLOAD_(RESULT, NAME, OP, PARAMETERS, ARGUMENTS) \
   inline RESULT shmem_##OP(SHMEM_OPEN_ PARAMETERS) {             \
@@ -126,8 +126,8 @@ SHMEM_TABLE_RMA_DISTINCT(SHMEM_OVERLOAD_COLLECTIVE_, )
 SHMEM_TABLE_REDUCE_BITS_DISTINCT(SHMEM_OVERLOAD_REDUCE_BITS_, )
 SHMEM_TABLE_REDUCE_ARITHMETIC_DISTINCT(SHMEM_OVERLOAD_REDUCE_ARITHMETIC_, )
 
-/* C's own complex types, which are the same in memory as C++'s: for headers and programs that C and
- * C++ share. */
+/* C's complex types, which have the memory layout of C++'s: for headers and programs shared by C
+ * and C++. */
 #if defined(SHMEM_HAS_C_COMPLEX_)
 #  define SHMEM_OVERLOAD_C_COMPLEX_(NAME, TYPE, OP)                                       \
     inline int shmem_##NAME##_##OP(shmem_team_t team, SHMEM_C_##TYPE *dest,               \
@@ -187,7 +187,7 @@ inline int shmem_sync(shmem_team_t team) {
   SHMEM_OVERLOAD_OF_MANY_(int, NAME, TYPE, test_all)          \
   SHMEM_OVERLOAD_OF_MANY_(size_t, NAME, TYPE, test_any)       \
   SHMEM_OVERLOAD_SOME_(NAME, TYPE, test_some)
-/* shmem_wait_until of a long is a deprecated function with the same meaning already. */
+/* shmem_wait_until of a long exists already, as a deprecated function of the same meaning. */
 SHMEM_TABLE_OLD_WAIT_UNTIL(SHMEM_OVERLOAD_WAIT_UNTIL_, )
 SHMEM_TABLE_UNSIGNED(SHMEM_OVERLOAD_WAIT_UNTIL_, )
 SHMEM_OVERLOAD_WAIT_UNTIL_(int, int, )

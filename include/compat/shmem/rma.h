@@ -7,10 +7,10 @@
 
 #include "begin.h"
 
-/* put returns when `source` may be used again, get when `dest` is there; _nbi: both at the next
- * quiet. `dest` of a put and `source` of a get are symmetric, the other is any memory. iput and
- * iget: elements `dst` and `sst` apart, in elements; ibput and ibget: blocks of `bsize`
- * elements. 9.6, 9.7. */
+/* put returns when `source` may be reused, get when `dest` has the data; with _nbi, both hold only
+ * after the next quiet. `dest` of a put and `source` of a get are symmetric; the other may be any
+ * memory. iput and iget: the strides `dst` and `sst` are in elements. ibput and ibget: blocks of
+ * `bsize` elements. 9.6, 9.7. */
 #define SHMEM_DECLARE_RMA_(NAME, TYPE, P)                                        \
   void P##shmem_##NAME##_p(TYPE *dest, TYPE value, int pe);                      \
   void P##shmem_ctx_##NAME##_p(shmem_ctx_t ctx, TYPE *dest, TYPE value, int pe); \
@@ -38,7 +38,8 @@
   void CTX_NAME##ibget##SUFFIX(shmem_ctx_t ctx, TYPE *dest, const TYPE *source, ptrdiff_t dst, \
                                ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
 
-/* put_signal: who sees the signal, updated by SHMEM_SIGNAL_SET or _ADD, sees what was put. 9.9. */
+/* put_signal: a PE that sees the signal updated, by SHMEM_SIGNAL_SET or _ADD, sees the data, too.
+ * 9.9. */
 #define SHMEM_DECLARE_PLAIN_(NAME, CTX_NAME, SUFFIX, TYPE)                                         \
   void NAME##put##SUFFIX(TYPE *dest, const TYPE *source, size_t nelems, int pe);                   \
   void NAME##get##SUFFIX(TYPE *dest, const TYPE *source, size_t nelems, int pe);                   \
@@ -65,7 +66,7 @@
 
 #define SHMEM_DECLARE_BITS_(BITS, P) SHMEM_DECLARE_BLOCKS_(P##shmem_, P##shmem_ctx_, BITS, void)
 
-/* A signal alone; signal_fetch reads one of this PE. 9.9. */
+/* Signals without data; signal_fetch reads a signal of this PE. 9.9. */
 #define SHMEM_DECLARE_SIGNALS_(P)                                                             \
   void P##shmem_signal_set(uint64_t *sig_addr, uint64_t signal, int pe);                      \
   void P##shmem_ctx_signal_set(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe); \

@@ -1,5 +1,6 @@
-/* shmem/shmem4py.h: shmem4py (Python's OpenSHMEM) knows libraries by their names, and takes from
- * one it does not know only what these say is there. With them it builds unchanged. */
+/* shmem/shmem4py.h: shmem4py (Python's OpenSHMEM) recognizes libraries by their names. Of an
+ * unknown library it uses only the features that these macros declare. With them it builds
+ * unchanged. */
 #ifndef TANADA_COMPAT_SHMEM_SHMEM4PY_H
 #define TANADA_COMPAT_SHMEM_SHMEM4PY_H
 

@@ -1,4 +1,4 @@
-/* shmem/types.h: the one table of types that every typed call of OpenSHMEM 1.6 is made from. C99
+/* shmem/types.h: the tables of types from which all typed calls of OpenSHMEM 1.6 are generated. C99
  * and C++11.
  *
  * SHMEM_TABLE_x(X, A) is X(NAME, TYPE, A) for each row: NAME as in shmem_NAME_put, TYPE as C spells
@@ -13,7 +13,7 @@
 #  include <complex>
 #  define SHMEM_COMPLEXD std::complex<double>
 #  define SHMEM_COMPLEXF std::complex<float>
-/* What C headers name their complex types, where the C++ compiler has them. */
+/* The names of C's complex types, if the C++ compiler has them. */
 #  if defined(__GNUC__) && !defined(__CUDACC__)
 #    define SHMEM_HAS_C_COMPLEX_
 __extension__ typedef double _Complex SHMEM_C_COMPLEXD;
@@ -52,7 +52,7 @@ __extension__ typedef float _Complex SHMEM_C_COMPLEXF;
   SHMEM_TABLE_UINT32_UINT64(X, A)                                                   \
   SHMEM_TABLE_SIZES(X, A)
 
-/* Table 6: atomics that move a value as it is. */
+/* Table 6: atomics that only read or replace a value. */
 #define SHMEM_TABLE_AMO_EXTENDED(X, A) X(float, float, A) X(double, double, A) SHMEM_TABLE_AMO(X, A)
 
 /* Table 8: atomics on bits. */
@@ -82,7 +82,7 @@ __extension__ typedef float _Complex SHMEM_C_COMPLEXF;
   SHMEM_TABLE_OLD_REDUCE_ORDERED(X, A)          \
   SHMEM_TABLE_COMPLEX(X, A)
 
-/* The same without second names of a type: what a choice by type needs. */
+/* The same without second names of a type, as needed by a selection by type. */
 #define SHMEM_TABLE_RMA_DISTINCT(X, A) \
   SHMEM_TABLE_FLOATING(X, A)           \
   SHMEM_TABLE_SMALL_SIGNED(X, A)       \
@@ -102,7 +102,7 @@ __extension__ typedef float _Complex SHMEM_C_COMPLEXF;
   SHMEM_TABLE_OLD_WAIT_UNTIL(X, A)      \
   SHMEM_TABLE_AMO_DISTINCT(X, A)
 
-/* Widths in bits of the calls on elements without a type: X(BITS, A). */
+/* Widths in bits of the calls on untyped elements: X(BITS, A). */
 #define SHMEM_TABLE_BITS(X, A) X(8, A) X(16, A) X(32, A) X(64, A) X(128, A)
 
 #endif

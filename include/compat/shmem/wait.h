@@ -1,5 +1,5 @@
-/* shmem/wait.h: waiting for values in this PE's symmetric memory that others change. C99 and C++11.
- */
+/* shmem/wait.h: waiting for values in this PE's symmetric memory that other PEs change. C99 and
+ * C++11. */
 #ifndef TANADA_COMPAT_SHMEM_WAIT_H
 #define TANADA_COMPAT_SHMEM_WAIT_H
 
@@ -8,10 +8,11 @@
 
 #include "begin.h"
 
-/* wait_until blocks until `*ivar cmp cmp_value` holds, test tells whether it does; what its writer
- * put before is then seen. Others run while it waits. Of arrays, elements whose `status` is nonzero
- * are left out; none left: all hold, any is SIZE_MAX, some is 0. _some fills `indices` and returns
- * how many; _vector compares each with its own value. 9.11. */
+/* wait_until blocks until `*ivar cmp cmp_value` holds; test returns whether it does. When it
+ * holds, earlier puts of the writer are visible. Other threads run during a wait. In arrays,
+ * elements with a nonzero `status` are excluded; if all are, _all is true, _any returns SIZE_MAX
+ * and _some 0. _some fills `indices` and returns their number. _vector compares each element with
+ * its own value. 9.11. */
 #define SHMEM_DECLARE_WAIT_UNTIL_(NAME, TYPE, P)                          \
   void P##shmem_##NAME##_wait_until(TYPE *ivar, int cmp, TYPE cmp_value); \
   int P##shmem_##NAME##_test(TYPE *ivar, int cmp, TYPE cmp_value);
@@ -50,7 +51,7 @@
   size_t P##shmem_##NAME##_test_some_vector(TYPE *ivars, size_t nelems, size_t *indices,           \
                                             const int *status, int cmp, const TYPE *cmp_values);
 
-/* Deprecated: until it is no longer cmp_value. */
+/* Deprecated: waits until the value differs from cmp_value. */
 #define SHMEM_DECLARE_OLD_WAIT_(NAME, TYPE, P) \
   SHMEM_OLD_ void P##shmem_##NAME##_wait(TYPE *ivar, TYPE cmp_value);
 #define SHMEM_DECLARE_OLD_WAITS_(P)                          \
@@ -61,8 +62,8 @@ SHMEM_TABLE_AMO(SHMEM_DECLARE_WAIT_, )
 SHMEM_TABLE_AMO(SHMEM_DECLARE_WAIT_, p)
 SHMEM_TABLE_OLD_WAIT_UNTIL(SHMEM_DECLARE_OLD_WAIT_UNTIL_, )
 SHMEM_TABLE_OLD_WAIT_UNTIL(SHMEM_DECLARE_OLD_WAIT_UNTIL_, p)
-/* Arrays of short and unsigned short are not the specification's: other implementations have them,
- * and programs use them. */
+/* The specification has no arrays of short and unsigned short, but other implementations do, and
+ * programs use them. */
 SHMEM_TABLE_OLD_WAIT_UNTIL(SHMEM_DECLARE_WAIT_MANY_, )
 SHMEM_TABLE_OLD_WAIT_UNTIL(SHMEM_DECLARE_WAIT_MANY_, p)
 SHMEM_TABLE_OLD_WAIT(SHMEM_DECLARE_OLD_WAIT_, )

@@ -5,19 +5,19 @@
 
 /// As shmem_my_pe, shmem_n_pes.
 SHMEMG_DEVICE inline int shmemg_my_pe() {
-  return tanada::shmem::device::here().me;
+  return tanada::shmem::device::job_view().me;
 }
 SHMEMG_DEVICE inline int shmemg_n_pes() {
-  return tanada::shmem::device::here().count;
+  return tanada::shmem::device::job_view().count;
 }
 
 /// Where kernels here load and store what is `dest` at the PE; null where they cannot.
 SHMEMG_DEVICE inline void *shmemg_ptr(const void *dest, int pe) {
   namespace d = tanada::shmem::device;
-  d::place at;
-  if (d::find(d::context_first, dest, 0, pe, at) != tanada::status::ok || at.is_far())
+  d::pe_address at;
+  if (d::find(d::context_first, dest, 0, pe, at) != tanada::status::ok || at.is_unmapped())
     return nullptr;
-  return at.of(const_cast<void *>(dest));
+  return at.translate(const_cast<void *>(dest));
 }
 
 // ---- by group. S: the name's end; GROUP: the group.
@@ -112,12 +112,12 @@ SHMEMG_DEVICE inline uint64_t shmemg_signal_fetch(const uint64_t *sig_addr) {
 /// A signal alone: no data, and no fence.
 SHMEMG_DEVICE inline void shmemgx_signal_set(uint64_t *sig_addr, uint64_t signal, int pe) {
   using namespace tanada;
-  (void)shmem::device::put_signal_alone(shmemg::default_context, reinterpret_cast<u64 *>(sig_addr),
+  (void)shmem::device::put_signal_only(shmemg::default_context, reinterpret_cast<u64 *>(sig_addr),
                                         signal, false, pe);
 }
 SHMEMG_DEVICE inline void shmemgx_signal_add(uint64_t *sig_addr, uint64_t signal, int pe) {
   using namespace tanada;
-  (void)shmem::device::put_signal_alone(shmemg::default_context, reinterpret_cast<u64 *>(sig_addr),
+  (void)shmem::device::put_signal_only(shmemg::default_context, reinterpret_cast<u64 *>(sig_addr),
                                         signal, true, pe);
 }
 

@@ -10,19 +10,19 @@
 //   gread(group, fd, buffer, offset, size)
 //       a group: this_thread, this_warp or this_block
 //   gread(files, fd, buffer, offset, size)
-//       one thread, the instance that gave the gfile_ref
+//       one thread, the instance of the gfile_ref
 //   gread(group, files, fd, buffer, offset, size)
 //       both
 //
 // Under NVRTC the forms without a gfile_ref read the variable `tnd_gfile_module_ref` of the module:
 // set it with cuModuleGetGlobal, or pass a gfile_ref.
 //
-// What holds for every call:
+// For every call:
 //   Group:      collective; every thread of `group` calls it with equal arguments, in converged
 //               flow.
 //   Result:     equal in every thread of the group. Never traps, never prints.
-//   Waiting:    at most files.timeout_ns from the call. Holds no cache page while it waits for
-//               another group, so groups cannot block one another whatever the size of the cache.
+//   Waiting:    at most files.timeout_ns from the call. A call holds no cache page while it waits
+//               for another group, so groups cannot deadlock, whatever the size of the cache.
 //   Errors:     the first call that fails, in the whole instance, fills the fault record
 //               (tnd_gfile_get_fault).
 //   Visibility: on return the bytes read are visible to the group, and bytes written are seen by
@@ -47,11 +47,12 @@ struct gio_result {
   u64 size;               ///< bytes moved from the start of the range, whatever the status
 };
 
-/// gread and gwrite take it for a size, as the paper's gread(fd, a, 0, gfstat(fd)) does. They
-/// return its status if gfstat failed. It is no number by itself: look at `status` before `size`.
+/// The result of gfstat. gread and gwrite accept it as a size, as in the paper's gread(fd, a, 0,
+/// gfstat(fd)); if gfstat failed, they return its status. It does not convert to a number: check
+/// `status` before using `size`.
 struct gstat_result {
   tanada::status status;
-  u64 size;  ///< bytes, with what this instance has written so far; 0 on error
+  u64 size;  ///< bytes, including what this instance has written so far; 0 on error
 };
 
 struct gmap_result {
@@ -60,39 +61,46 @@ struct gmap_result {
   u64 size;         ///< bytes of the file in the page; the rest of the page reads as zeros
 };
 
-/// Access and creation flags, Linux's numbers (fcntl.h has the same names as macros; these are for
-/// NVRTC).
+/// Access and creation flags, with Linux's numbers (fcntl.h has the same names as macros; these are
+/// for NVRTC).
 inline constexpr int g_rdonly = 00, g_wronly = 01, g_rdwr = 02, g_creat = 0100, g_excl = 0200,
                      g_trunc = 01000;
 
-/// Longest URL, bytes without the terminating zero.
+/// Longest URL in bytes, without the terminating zero.
 inline constexpr u32 gfile_url_size_max = 1023;
 
-/// Open the file behind `url` (zero-terminated; a plain path or scheme://...; visible to the
+/// Open the file named by `url` (zero-terminated; a plain path or scheme://...; visible to the
 /// leader's loads).
 ///
 /// Threads and groups that open the same URL with the same flags share one descriptor and one host
-/// open; each must close what it opened. An open that joins others sees their view; the first open
-/// of a file revalidates what is cached of it (close-to-open). O_CREAT, O_EXCL and O_TRUNC act when
-/// the file is opened, not when joined: blocks that open with O_TRUNC one after the other, and
-/// close in between, each truncate. An O_EXCL open never joins; O_TRUNC without write access is
-/// ignored.
+/// open. Each must close what it opened. An open that joins an existing one gets its view. The
+/// first open of a file revalidates its cached pages (close-to-open). O_CREAT, O_EXCL and O_TRUNC
+/// act when the file is opened, not when an open is joined. Blocks that open with O_TRUNC one after
+/// the other, and close in between, each truncate. An O_EXCL open never joins; O_TRUNC without
+/// write access is ignored.
 ///
-/// Waits while as many files are open as the instance or the process can have; files that are
-/// closed never count. Errors: invalid (flags, empty URL, unknown scheme), fault (null pointer),
-/// name_too_long, no_entry, exists, access,
-///         is_directory, too_many_files (none was closed in time), no_plugin (scheme known, plugin
-///         or package missing), not_supported, timed_out, busy (another URL with the same 64-bit
-///         hash is open), bad_state (no instance), and what the store says.
+/// Waits while as many files are open as the instance or the process can have. Closed files do not
+/// count.
+///
+/// Errors: invalid (flags, empty URL, unknown scheme), fault (null pointer), name_too_long,
+/// no_entry,
+///         exists, access, is_directory, too_many_files (no file was closed before the timeout),
+///         no_plugin (scheme known, plugin or package missing), not_supported, timed_out, busy
+///         (another URL with the same 64-bit hash is open), bad_state (no instance), and statuses
+///         of
+///         the store.
 template <class Group>
 TND_DEVICE status gopen(Group group, gfile_ref files, const char *url, int flags, int *fd);
 
 /// Copy file bytes [offset, offset + size) to `buffer` (global or shared memory, any alignment).
 ///
-/// size < requested only at the end of the file (ok) or on error; bytes past result.size are then
-/// unspecified. Errors: bad_file (not open, or not for reading), too_big (offset + size passes 2^36
-/// pages or 4 PiB), fault (null buffer),
-///         timed_out, io and what the store says. Other files go on.
+/// The returned size is less than requested only at the end of the file (ok) or on error. Bytes of
+/// the buffer after it are then unspecified.
+///
+/// Errors: bad_file (not open, or not for reading), too_big (offset + size exceeds 2^36 pages or
+///         4 PiB), fault (null buffer), timed_out, io and statuses of the store. Other files are
+///         not
+///         affected.
 /// Cost:   a device-tier hit costs a lookup and a copy; a host-tier hit crosses PCIe without the
 /// CPU.
 template <class Group>
@@ -104,9 +112,9 @@ TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, 
 
 /// Copy `buffer` to file bytes [offset, offset + size), growing the file as needed.
 ///
-/// The bytes go to the host tier and from there to the store in the background; a failure there
-/// shows at the next gfsync or last gclose of the file. Errors: bad_file (not open, or not for
-/// writing), too_big, fault, timed_out.
+/// The bytes go to the host tier, and from there to the store in the background. A failure of that
+/// write-back is returned by the next gfsync or last gclose of the file. Errors: bad_file (not
+/// open, or not for writing), too_big, fault, timed_out.
 template <class Group>
 TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset,
                              u64 size);
@@ -114,54 +122,55 @@ template <class Group>
 TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset,
                              gstat_result size);
 
-/// Close. The last close of a file open for writing publishes it: dirty pages reach the store
-/// first, and the first write-back error not returned yet is the status. The descriptor is gone
-/// whatever the status.
+/// Close a descriptor. The last close of a file open for writing publishes it: dirty pages reach
+/// the store first, and the status is the first write-back error that no call has returned. The
+/// descriptor is invalid afterwards, whatever the status.
 ///
-/// The close of a descriptor for reading only is posted: the call returns before the host closes
-/// the file. A later gopen or gunlink is served after it. Its failure is logged.
+/// The close of a read-only descriptor is posted: the call returns before the host closes the file.
+/// A later gopen or gunlink is served after it. A failure of a posted close is only logged.
 template <class Group>
 TND_DEVICE status gclose(Group group, gfile_ref files, int fd);
 
-/// Size of an open file. Errors: bad_file; timed_out, where a change of the file timed out before.
+/// Size of an open file. Errors: bad_file; timed_out, if an earlier change of the file timed out
+/// and the host does not answer.
 template <class Group>
 TND_DEVICE gstat_result gfstat(Group group, gfile_ref files, int fd);
 
-/// Delete the file behind `url`. Descriptors that are open stay readable as far as the store
-/// allows. Errors: too_many_files when as many files as the instance can know are open and this is
-/// none of them; timed_out: it
-///         may still happen, and who opens the name once it has gets no descriptor of this file;
-///         those of the store.
+/// Delete the file named by `url`. Open descriptors stay readable as far as the store allows.
+///
+/// Errors: too_many_files: the instance already tracks as many open files as it can, and this
+///         file is not one of them. timed_out: the deletion may still happen; once it has, a
+///         gopen of the name gets no descriptor of this file. Statuses of the store.
 template <class Group>
 TND_DEVICE status gunlink(Group group, gfile_ref files, const char *url);
 
-/// Cut or extend (with zeros) to `size` bytes. Drops what is cached of the file. timed_out: it may
-/// still happen, and calls that begin once it has see it.
+/// Truncate or extend (with zeros) to `size` bytes. The file's cached pages are dropped. timed_out:
+/// the change may still happen; calls that begin after it see it.
 template <class Group>
 TND_DEVICE status gftruncate(Group group, gfile_ref files, int fd, u64 size);
 
 /// Write back every dirty page of the file and make the store durable. Returns, once, the first
-/// write-back error not returned yet.
+/// write-back error that no call has returned.
 template <class Group>
 TND_DEVICE status gfsync(Group group, gfile_ref files, int fd);
 
-/// Ask for [offset, offset + size) to be brought to the host tier; does not wait. A hint: only its
+/// Request that [offset, offset + size) be read into the host tier; does not wait. A hint: only its
 /// arguments can fail.
 template <class Group>
 TND_DEVICE status gprefetch(Group group, gfile_ref files, int fd, u64 offset, u64 size);
 
-/// Pin in the device tier the page that holds `offset` and read it in place until gunmap. Errors:
-/// those of gread; busy when every frame that could hold the page is still pinned at the deadline;
+/// Pin in the device tier the page that holds `offset`, and read it in place until gunmap. Errors:
+/// those of gread; busy if every frame that could hold the page is still pinned at the deadline;
 /// range at or past the end of the file.
 template <class Group>
 TND_DEVICE gmap_result gmap(Group group, gfile_ref files, int fd, u64 offset);
 
-/// Give back a page of gmap. `bytes` must come from gmap, once each. Errors: invalid, and nothing
-/// is given back, if no gmap holds a page there.
+/// Release a page of gmap. `bytes` must come from gmap, and each result is released once. Errors:
+/// invalid, without effect, if no gmap holds a page there.
 template <class Group>
 TND_DEVICE status gunmap(Group group, gfile_ref files, const u8 *bytes);
 
-/// Bytes of a page of this instance.
+/// Page size of this instance, in bytes.
 TND_DEVICE u32 gpage_size(gfile_ref files);
 
 }  // namespace tanada

@@ -45,7 +45,9 @@ class Page(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """What a kernel calls. ``files`` is a session's ``ref``; a status is 0 or negative, equal in the whole group."""
+    """The calls for kernels. ``files`` is a session's ``ref``; a status is 0 or negative, equal in
+    the whole group.
+    """
 
     gopen: Callable[[Ref, Array, int], Opened]
     """gopen(files, url, flags): url is :func:`tanada.numba.url`'s."""
@@ -88,7 +90,9 @@ _library = cuda.LTOIR(
 
 
 def _declared(group: str) -> dict[str, Any]:
-    """The functions of _numba.cu. Sizes are signed here, for Numba makes floating point of signed and unsigned."""
+    """The functions of _numba.cu. Sizes are signed here, because Numba converts a mixture of signed
+    and unsigned to floating point.
+    """
     status, fd, flags, size = types.int32, types.int32, types.int32, types.int64
     ref, address = (types.uint64, types.uint64), types.uint64
     moved = types.NamedTuple((status, size), Moved)
@@ -129,7 +133,7 @@ def calls_of(group: str) -> Calls:
     def gopen(files, url, flags):  # type: ignore[no-untyped-def]
         return extern_gopen(files.state, files.timeout_ns, _address(url), flags)
 
-    # Beyond what C++ does: a kernel in Python does not write past an array.
+    # A check beyond those of C++: a kernel in Python does not write past an array.
     def gread(files, fd, buffer, offset, size):  # type: ignore[no-untyped-def]
         if not 0 <= np.int64(size) <= buffer.nbytes:
             return Moved(np.int32(INVALID), np.int64(0))  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""The device calls for a block: all of its threads call, with equal arguments; see :class:`tanada.numba.Calls` for what each takes."""
+"""The device calls for a block: all of its threads call, with equal arguments; see
+:class:`tanada.numba.Calls` for the arguments.
+"""
 
 from ._calls import calls_of as _calls_of
 

@@ -1,4 +1,4 @@
-"""The device calls for one thread; see :class:`tanada.numba.Calls` for what each takes."""
+"""The device calls for one thread; see :class:`tanada.numba.Calls` for the arguments."""
 
 from ._calls import calls_of as _calls_of
 

@@ -1,4 +1,6 @@
-"""The device calls for a warp: all of its lanes call, with equal arguments; see :class:`tanada.numba.Calls` for what each takes."""
+"""The device calls for a warp: all of its lanes call, with equal arguments; see
+:class:`tanada.numba.Calls` for the arguments.
+"""
 
 from ._calls import calls_of as _calls_of
 

@@ -1,10 +1,11 @@
-// backends/cuda/command.hpp: what host code asks of the service kernel: the layout of the memory
-// that both reach.
+// backends/cuda/command.hpp: commands from host code to the service kernel: the layout of the
+// memory that both access.
 //
-// A command is 16 words of 32 bits, and travels as 16 words of 64: its sequence in the high half of
-// each. Whoever sees the sequence it waits for in all of them has the whole command, with no fence
-// and no second look across the bus. Small answers come the same way. Each word has one writer, for
-// a device's read-modify-writes on host memory are not atomic with the host's.
+// A command is 16 words of 32 bits, sent as 16 words of 64 bits with the command's sequence number
+// in the high half of each. A reader that finds the expected sequence in all words has the whole
+// command, without a fence and without a second read across the bus. Small answers are returned in
+// the same way. Each word has one writer, because a device's read-modify-writes of host memory are
+// not atomic with respect to the host's.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +13,20 @@
 
 #include <tanada/device/detail/simt/config.hpp>
 
-namespace tanada::port::cuda {
+namespace tanada::backends::cuda {
 
-inline constexpr uint32_t slot_count = 64;  // commands under way
-inline constexpr uint32_t word_count = 16;  // of a command and of an answer
+inline constexpr uint32_t slot_count = 64;  // commands in flight
+inline constexpr uint32_t word_count = 16;  // in a command or an answer
 inline constexpr uint32_t annex_size =
-    16384;  // bytes of memory for what is too long for a command or an answer
+    16384;  // bytes, for data too long for a command or an answer
 inline constexpr uint32_t inline_size_max = 48;  // bytes in a command
 inline constexpr uint32_t answer_size_max = 64;  // bytes in an answer
 inline constexpr uint32_t view_count =
-    3;  // copies of each command, for warps that look at the same time
+    3;  // copies of each command, for warps that poll at the same time
 
-// write: the bytes are in the command; copy: from `source`; rows: so many copies; read: the bytes
-// go into the answer, or the annex where there are more; rest: the kernel ends.
-enum class command_kind : uint8_t { nothing, write, copy, rows, read, update, rest };
+// write: the bytes are in the command. copy: from `source`. rows: `count` copies. read: the bytes
+// go into the answer, or into the annex if they do not fit. stop: the kernel ends.
+enum class command_kind : uint8_t { nothing, write, copy, rows, read, update, stop };
 
 struct rows_words {
   uint64_t source;
@@ -39,14 +40,14 @@ struct update_words {
 
 struct alignas(8) command {
   command_kind kind;
-  uint8_t is_ordered;   // what was posted before is performed before it
+  uint8_t is_ordered;   // performed after all commands posted before it
   uint8_t atomic;       // update: a fabric_atomic
-  uint8_t wants_value;  // update: the answer tells what was there
-  uint32_t size;        // bytes; of one row, of the word
+  uint8_t wants_value;  // update: the answer has the old value
+  uint32_t size;        // bytes: of the data, of one row, or of the word
   uint64_t target;
   union {
     unsigned char bytes[inline_size_max];
-    rows_words rows;  // copy and read: the source alone
+    rows_words rows;  // copy and read: only the source
     update_words update;
   };
 };
@@ -57,26 +58,26 @@ struct alignas(128) tagged_words {
 };
 
 struct ring_memory {
-  // The host writes; each view is the same.
+  // Written by the host; all views have the same commands.
   tagged_words commands[view_count][slot_count];
-  alignas(128) uint32_t canceled;  // runs of the kernel up to this generation serve nothing
-  // The device writes. A run that has `started` looks at `canceled`, and then is `serving`. It says
-  // that it has `left`, looks at the ring for a last time, and says with `ended` which is the first
-  // sequence that it did not perform.
-  alignas(128) uint32_t done;  // sequence up to which all is performed
+  alignas(128) uint32_t canceled;  // runs of the kernel up to this generation serve no command
+  // Written by the device. A run sets `started`, reads `canceled`, and then sets `serving`. To end,
+  // it sets `closing`, polls the ring once more, and sets `ended` with the first sequence that it
+  // did not perform.
+  alignas(128) uint32_t done;  // all commands up to this sequence are performed
   alignas(128) uint32_t started;
   uint32_t serving;
-  uint32_t left;
+  uint32_t closing;
   uint32_t reserved;
   uint64_t ended;  // generation:32 | sequence
   tagged_words answers[slot_count];
-  // The host's in a command's use, the device's in a read's.
+  // Written by the host for a command, and by the device for a read.
   alignas(4096) unsigned char annexes[slot_count][annex_size];
 };
 
-// Whether a sequence, or a generation, is not after another; they wrap.
-TND_HD constexpr bool is_reached(uint32_t what, uint32_t by) {
-  return int32_t(by - what) >= 0;
+// Returns true if a sequence or generation is not after another. They wrap around.
+TND_HD constexpr bool is_reached(uint32_t sequence, uint32_t reference) {
+  return int32_t(reference - sequence) >= 0;
 }
 
-}  // namespace tanada::port::cuda
+}  // namespace tanada::backends::cuda

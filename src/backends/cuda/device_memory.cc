@@ -1,3 +1,4 @@
+// Device memory that processes share, and the test whether an address is device memory.
 #include "backends/cuda/device_memory.hpp"
 
 #include <unistd.h>
@@ -10,20 +11,21 @@
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/runtime.hpp"
 
-namespace tanada::port::cuda {
+namespace tanada::backends::cuda {
 namespace {
 
-constexpr size_t alignment = size_t{2} << 20;  // bytes: what gpu::allocate_shared promises
+constexpr size_t alignment = size_t{2} << 20;  // bytes, as gpu::allocate_shared guarantees
 
-// Raised whenever memory comes or goes here, so that no thread remembers what is not so any more.
+// Incremented when device memory is allocated, mapped or unmapped here, which invalidates all
+// threads' cached pages.
 std::atomic<uint32_t> memory_version{0};
 
-tnd_status refused(const driver &call, CUresult result, tnd_status code, const char *what,
-                   size_t size) {
+tnd_status report_driver_error(const driver &call, CUresult result, tnd_status code,
+                               const char *action, size_t size) {
   const char *words = "?", *name = "?";
   (void)call.error_string(result, &words);
   (void)call.error_name(result, &name);
-  return refuse(code, "%s %zu: %s (%s)", what, size, words, name);
+  return set_error(code, "%s %zu: %s (%s)", action, size, words, name);
 }
 
 tnd_status status_of(CUresult result) {
@@ -40,7 +42,7 @@ CUmemAllocationProp properties_of(const driver &call, uint32_t device_index) {
   wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   wanted.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   wanted.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = int(device_index)};
-  // Network cards reach it, too, where they can.
+  // Network cards may access the memory if the device supports it.
   int reached = 0;
   if (call.device_attribute(&reached, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
                             int(device_index)) == CUDA_SUCCESS)
@@ -48,7 +50,7 @@ CUmemAllocationProp properties_of(const driver &call, uint32_t device_index) {
   return wanted;
 }
 
-// At an address of its own, for this device alone.
+// Maps the memory at a new address, accessible only to this device.
 CUresult map_handle(const driver &call, CUmemGenericAllocationHandle handle, uint32_t device_index,
                     size_t size, CUdeviceptr &addr) {
   CUresult result = call.reserve(&addr, size, alignment, 0, 0);
@@ -68,31 +70,31 @@ CUresult map_handle(const driver &call, CUmemGenericAllocationHandle handle, uin
   return result;
 }
 
-// The memory that was shared from or to here: looked through without a lock.
+// Memory shared from or to this process; searched without a lock.
 class range_table {
  public:
   void add(const void *addr, size_t size) {
     lock_guard const lock{mutex_};
     size_t const used = used_.load(std::memory_order_relaxed);
-    size_t at = 0;
-    while (at < used && ranges_[at].begin.load(std::memory_order_relaxed) != 0)
-      at++;
-    if (at == range_count_max)
-      return;  // the driver knows it, too
+    size_t index = 0;
+    while (index < used && ranges_[index].begin.load(std::memory_order_relaxed) != 0)
+      index++;
+    if (index == range_count_max)
+      return;  // the driver is queried instead
     auto const begin = reinterpret_cast<uintptr_t>(addr);
-    ranges_[at].size.store(size, std::memory_order_relaxed);
-    ranges_[at].begin.store(begin, std::memory_order_release);
-    if (at == used)
+    ranges_[index].size.store(size, std::memory_order_relaxed);
+    ranges_[index].begin.store(begin, std::memory_order_release);
+    if (index == used)
       used_.store(used + 1, std::memory_order_release);
   }
   void remove(const void *addr) {
     lock_guard const lock{mutex_};
-    for (range &each : ranges_) {
-      if (each.begin.load(std::memory_order_relaxed) == reinterpret_cast<uintptr_t>(addr))
-        each.begin.store(0, std::memory_order_release);
+    for (range &entry : ranges_) {
+      if (entry.begin.load(std::memory_order_relaxed) == reinterpret_cast<uintptr_t>(addr))
+        entry.begin.store(0, std::memory_order_release);
     }
   }
-  bool holds(const void *addr) const noexcept {
+  bool contains(const void *addr) const noexcept {
     size_t const used = used_.load(std::memory_order_acquire);
     for (size_t i = 0; i < used; i++) {
       uintptr_t const begin = ranges_[i].begin.load(std::memory_order_acquire);
@@ -109,41 +111,41 @@ class range_table {
     std::atomic<uintptr_t> begin{0};
     std::atomic<size_t> size{0};
   };
-  mutex mutex_;  // who changes it
+  mutex mutex_;  // serializes changes
   std::atomic<size_t> used_{0};
   range ranges_[range_count_max];
 };
 range_table shared_ranges;
 
-// Pages that the driver knows nothing of, by thread, for some calls. Of memory that it knows
-// nothing is kept: what is freed may come again at the same address as memory of another kind.
-struct strange_page {
+// Pages unknown to the driver, cached by each thread for some calls. Known memory is not cached:
+// after a free, the same address may become memory of another kind.
+struct unknown_page {
   uintptr_t page = 0;
   uint32_t version = 0;
-  uint32_t uses_left = 0;
+  uint32_t remaining_uses = 0;
 };
-constexpr size_t strange_page_count = 8;
+constexpr size_t unknown_page_count = 8;
 constexpr uint32_t uses_max = 256;
 constexpr int page_bits = 12;
-thread_local strange_page strange_pages[strange_page_count];
+thread_local unknown_page unknown_pages[unknown_page_count];
 
-struct driver_answer {
+struct pointer_info {
   bool is_known, is_device;
 };
 
-driver_answer ask_driver(const void *addr) {
+pointer_info query_driver(const void *addr) {
   auto const *const call = driver_functions();
   if (call == nullptr)
     return {false, false};
   CUmemorytype type{};
-  auto const at = reinterpret_cast<CUdeviceptr>(addr);
-  if (call->pointer_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS)
+  auto const device_addr = reinterpret_cast<CUdeviceptr>(addr);
+  if (call->pointer_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, device_addr) != CUDA_SUCCESS)
     return {false, false};
   if (type != CU_MEMORYTYPE_DEVICE)
     return {true, false};
-  unsigned is_managed = 0;  // processors reach that
-  bool const is_asked =
-      call->pointer_attribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, at) == CUDA_SUCCESS;
+  unsigned is_managed = 0;  // processors can access managed memory
+  bool const is_asked = call->pointer_attribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                                device_addr) == CUDA_SUCCESS;
   return {true, !is_asked || is_managed == 0};
 }
 
@@ -157,16 +159,17 @@ tnd_status allocate_shared(uint32_t device_index, size_t *size, void **addr, int
   auto const *const call = driver_functions();
   if (call == nullptr)
     return -TND_EDEVICE;
-  size_t const asked = *size == 0 ? 1 : *size;
+  size_t const requested_size = *size == 0 ? 1 : *size;
   auto wanted = properties_of(*call, device_index);
   size_t unit = 0;
   CUresult result = call->granularity(&unit, &wanted, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
   if (result != CUDA_SUCCESS)
-    return refused(*call, result, status_of(result), "cannot share device memory, bytes:", asked);
+    return report_driver_error(*call, result, status_of(result),
+                               "cannot share device memory, bytes:", requested_size);
   unit = unit < alignment ? alignment : unit;
-  size_t const rounded = (asked + unit - 1) / unit * unit;
-  if (rounded < asked)
-    return refuse(-ENOMEM, "cannot share device memory, bytes: %zu", asked);
+  size_t const rounded = (requested_size + unit - 1) / unit * unit;
+  if (rounded < requested_size)
+    return set_error(-ENOMEM, "cannot share device memory, bytes: %zu", requested_size);
   CUmemGenericAllocationHandle handle = 0;
   result = call->create(&handle, rounded, &wanted, 0);
   if (result != CUDA_SUCCESS && wanted.allocFlags.gpuDirectRDMACapable != 0 &&
@@ -175,26 +178,28 @@ tnd_status allocate_shared(uint32_t device_index, size_t *size, void **addr, int
     result = call->create(&handle, rounded, &wanted, 0);
   }
   if (result != CUDA_SUCCESS) {
-    // For more than there could ever be the driver has other words.
+    // For impossibly large sizes the driver returns another error.
     tnd_status const code = result == CUDA_ERROR_INVALID_VALUE ? -ENOMEM : status_of(result);
-    return refused(*call, result, code, "cannot allocate device memory to share, bytes:", asked);
+    return report_driver_error(*call, result, code,
+                               "cannot allocate device memory to share, bytes:", requested_size);
   }
-  int made = -1;
-  CUdeviceptr at = 0;
-  result = call->export_handle(&made, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  int exported_fd = -1;
+  CUdeviceptr mapped_addr = 0;
+  result = call->export_handle(&exported_fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
   if (result == CUDA_SUCCESS)
-    result = map_handle(*call, handle, device_index, rounded, at);
-  (void)call->release(handle);  // mapped, it lives on
+    result = map_handle(*call, handle, device_index, rounded, mapped_addr);
+  (void)call->release(handle);  // the mapping keeps it alive
   if (result != CUDA_SUCCESS) {
-    if (made >= 0)
-      close(made);
-    return refused(*call, result, status_of(result), "cannot share device memory, bytes:", rounded);
+    if (exported_fd >= 0)
+      close(exported_fd);
+    return report_driver_error(*call, result, status_of(result),
+                               "cannot share device memory, bytes:", rounded);
   }
   memory_version.fetch_add(1, std::memory_order_release);
   *size = rounded;
-  *addr = reinterpret_cast<void *>(at);
+  *addr = reinterpret_cast<void *>(mapped_addr);
   shared_ranges.add(*addr, rounded);
-  *descriptor = made;
+  *descriptor = exported_fd;
   return TND_OK;
 }
 
@@ -209,19 +214,20 @@ tnd_status map_shared(uint32_t device_index, int descriptor, size_t size, void *
   CUmemGenericAllocationHandle handle = 0;
   void *const wanted = reinterpret_cast<void *>(intptr_t(descriptor));
   CUresult result = call->import_handle(&handle, wanted, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-  CUdeviceptr at = 0;
+  CUdeviceptr mapped_addr = 0;
   if (result == CUDA_SUCCESS) {
-    result = map_handle(*call, handle, device_index, size, at);
+    result = map_handle(*call, handle, device_index, size, mapped_addr);
     (void)call->release(handle);
   }
-  // Whatever it says, this device does not reach that memory; the others' share of it goes another
-  // way.
+  // Whatever the error, this device cannot map that memory. The transfers to and from it take
+  // another path.
   if (result != CUDA_SUCCESS) {
     tnd_status const code = result == CUDA_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EOPNOTSUPP;
-    return refused(*call, result, code, "cannot map shared device memory, bytes:", size);
+    return report_driver_error(*call, result, code,
+                               "cannot map shared device memory, bytes:", size);
   }
   memory_version.fetch_add(1, std::memory_order_release);
-  *addr = reinterpret_cast<void *>(at);
+  *addr = reinterpret_cast<void *>(mapped_addr);
   shared_ranges.add(*addr, size);
   return TND_OK;
 }
@@ -231,27 +237,27 @@ void unmap_shared(uint32_t device_index, void *addr, size_t size) {
   if (call == nullptr || addr == nullptr)
     return;
   current_device const device{device_index};
-  auto const at = reinterpret_cast<CUdeviceptr>(addr);
+  auto const mapped_addr = reinterpret_cast<CUdeviceptr>(addr);
   shared_ranges.remove(addr);
-  (void)call->unmap(at, size);
-  (void)call->unreserve(at, size);
+  (void)call->unmap(mapped_addr, size);
+  (void)call->unreserve(mapped_addr, size);
   memory_version.fetch_add(1, std::memory_order_release);
 }
 
 int is_device_memory(const void *addr) {
-  if (shared_ranges.holds(addr))
+  if (shared_ranges.contains(addr))
     return 1;
   auto const page = reinterpret_cast<uintptr_t>(addr) >> page_bits;
   uint32_t const version = memory_version.load(std::memory_order_acquire);
-  strange_page &strange = strange_pages[(page ^ page >> 5) % strange_page_count];
-  if (strange.page == page && strange.version == version && strange.uses_left != 0) {
-    strange.uses_left--;
+  unknown_page &cached = unknown_pages[(page ^ page >> 5) % unknown_page_count];
+  if (cached.page == page && cached.version == version && cached.remaining_uses != 0) {
+    cached.remaining_uses--;
     return 0;
   }
-  driver_answer const answer = ask_driver(addr);
+  pointer_info const answer = query_driver(addr);
   if (!answer.is_known)
-    strange = {page, version, uses_max};
+    cached = {page, version, uses_max};
   return answer.is_device;
 }
 
-}  // namespace tanada::port::cuda
+}  // namespace tanada::backends::cuda

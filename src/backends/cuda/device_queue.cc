@@ -1,3 +1,4 @@
+// The operations of one context on a GPU, except those on rows.
 #include "backends/cuda/device_queue.hpp"
 
 #include <algorithm>
@@ -6,9 +7,9 @@
 #include <cstring>
 
 #include "backends/cuda/device_memory.hpp"
-#include "seams/fabric/update_here.hpp"
+#include "seams/fabric/update_word.hpp"
 
-namespace cuda = tanada::port::cuda;
+namespace cuda = tanada::backends::cuda;
 using cuda::annex_size;
 using cuda::answer_size_max;
 using cuda::checked;
@@ -19,155 +20,157 @@ using cuda::inline_size_max;
 using cuda::is_device_memory;
 using cuda::now_ns;
 using cuda::put_size_max;
-using cuda::refuse;
+using cuda::set_error;
 
 namespace {
 
-uint64_t number(const void *addr) {
+uint64_t to_integer(const void *addr) {
   return reinterpret_cast<uintptr_t>(addr);
 }
 
-tnd_status said(tnd_status code) {
+tnd_status with_message(tnd_status code) {
   return code == -ETIMEDOUT
-             ? refuse(code, "operations on memory of the GPU are not performed at the deadline")
+             ? set_error(code, "operations on GPU memory were not performed by the deadline")
              : code;
 }
 
 }  // namespace
 
 tnd_gpu_queue::~tnd_gpu_queue() {
-  for (auto const &each : marks_)
-    (void)cudaEventDestroy(each->event);
+  for (auto const &entry : events_)
+    (void)cudaEventDestroy(entry->event);
 }
 
-uint64_t tnd_gpu_queue::limit() const {
+uint64_t tnd_gpu_queue::call_deadline() const {
   return cuda::after(timeout_ns_);
 }
 
-// ---- copies that are under way; mutex_ is held
+// ---- copies in flight; mutex_ is held
 
-// Behind what is in the stream.
+// Records an event after the copies in the stream.
 cudaError_t tnd_gpu_queue::mark_copies() {
-  mark *free = last_mark_ != nullptr && last_mark_->waiters == 0 ? last_mark_ : nullptr;
-  for (size_t i = 0; i < marks_.size() && free == nullptr; i++) {
-    if (marks_[i]->waiters == 0)
-      free = marks_[i].get();
+  copy_event *free = last_event_ != nullptr && last_event_->waiters == 0 ? last_event_ : nullptr;
+  for (size_t i = 0; i < events_.size() && free == nullptr; i++) {
+    if (events_[i]->waiters == 0)
+      free = events_[i].get();
   }
   if (free == nullptr) {
-    auto made = std::make_unique<mark>();
-    if (cudaError_t const error = cudaEventCreateWithFlags(&made->event, cudaEventDisableTiming);
+    auto new_event = std::make_unique<copy_event>();
+    if (cudaError_t const error =
+            cudaEventCreateWithFlags(&new_event->event, cudaEventDisableTiming);
         error != cudaSuccess)
       return error;
-    free = marks_.emplace_back(std::move(made)).get();
+    free = events_.emplace_back(std::move(new_event)).get();
   }
   if (cudaError_t const error = cudaEventRecord(free->event, service_.copies());
       error != cudaSuccess)
     return error;
-  last_mark_ = free;
+  last_event_ = free;
   copies_++;
   return cudaSuccess;
 }
 
-tnd_gpu_queue::watched tnd_gpu_queue::watch() noexcept {
+tnd_gpu_queue::pending_copies tnd_gpu_queue::watch_copies() noexcept {
   if (copied_.load(std::memory_order_acquire) >= copies_)
     return {};
-  last_mark_->waiters++;
-  return {last_mark_, copies_};
+  last_event_->waiters++;
+  return {last_event_, copies_};
 }
 
-tnd_status tnd_gpu_queue::wait_watched(const watched &what, uint64_t deadline_ns) {
-  if (what.at == nullptr)
+tnd_status tnd_gpu_queue::wait_pending(const pending_copies &pending, uint64_t deadline_ns) {
+  if (pending.event == nullptr)
     return TND_OK;
   current_device const device{service_.device_index()};
   tnd_status code = -ETIMEDOUT;
   do {
-    cudaError_t const error = cudaEventQuery(what.at->event);
+    cudaError_t const error = cudaEventQuery(pending.event->event);
     if (error == cudaErrorNotReady)
       continue;
     code = checked(error, "copies failed on GPU", service_.device_index()) == TND_OK ? TND_OK
                                                                                      : -TND_EDEVICE;
   } while (code == -ETIMEDOUT && now_ns() < deadline_ns);
-  what.at->waiters--;
-  for (uint64_t known = copied_;
-       code == TND_OK && known < what.copies && !copied_.compare_exchange_weak(known, what.copies);)
+  pending.event->waiters--;
+  for (uint64_t known = copied_; code == TND_OK && known < pending.copies &&
+                                 !copied_.compare_exchange_weak(known, pending.copies);)
     continue;
   return code;
 }
 
-tnd_status tnd_gpu_queue::wait_copies(held &lock) {
-  auto const what = watch();
-  if (what.at == nullptr)
+tnd_status tnd_gpu_queue::wait_copies(queue_lock &lock) {
+  auto const pending = watch_copies();
+  if (pending.event == nullptr)
     return TND_OK;
   lock.unlock();
-  tnd_status const code = wait_watched(what, limit());
+  tnd_status const code = wait_pending(pending, call_deadline());
   lock.lock();
-  return said(code);
+  return with_message(code);
 }
 
 bool tnd_gpu_queue::must_follow_copies() {
   if (copied_.load(std::memory_order_acquire) >= follows_copies_)
     return false;
-  auto const what = watch();
-  return wait_watched(what, 0) != TND_OK;
+  auto const pending = watch_copies();
+  return wait_pending(pending, 0) != TND_OK;
 }
 
-// The first mark is made here, and not while a kernel waits.
+// Creates the first event here, because it cannot be created while a kernel waits.
 tnd_status tnd_gpu_queue::open() {
   current_device const device{service_.device_index()};
-  auto made = std::make_unique<mark>();
+  auto new_event = std::make_unique<copy_event>();
   cudaError_t error = device.error();
   if (error == cudaSuccess)
-    error = cudaEventCreateWithFlags(&made->event, cudaEventDisableTiming);
+    error = cudaEventCreateWithFlags(&new_event->event, cudaEventDisableTiming);
   if (error == cudaSuccess)
-    marks_.push_back(std::move(made));
+    events_.push_back(std::move(new_event));
   return checked(error, "cannot make an event on GPU", service_.device_index());
 }
 
-// ---- the two ways; mutex_ is held
+// ---- the two paths; mutex_ is held
 
-// What must come before is performed.
-tnd_status tnd_gpu_queue::follow(held &lock) {
+// Waits until the commands that new operations follow are performed.
+tnd_status tnd_gpu_queue::await_commands(queue_lock &lock) {
   if (!must_follow_)
     return TND_OK;
-  uint32_t const behind = follows_;
+  uint32_t const sequence = follow_sequence_;
   lock.unlock();
-  tnd_status const code = service_.wait_done(behind, limit());
+  tnd_status const code = service_.wait_done(sequence, call_deadline());
   lock.lock();
-  if (code == TND_OK && follows_ == behind)
+  if (code == TND_OK && follow_sequence_ == sequence)
     must_follow_ = false;
-  return said(code);
+  return with_message(code);
 }
 
-tnd_status tnd_gpu_queue::post(held &lock, command &what, service::post_options options,
+tnd_status tnd_gpu_queue::post(queue_lock &lock, command &request, service::post_options options,
                                service::posted &outcome) {
   if (must_follow_copies()) {
-    if (options.may_go_elsewhere) {
-      outcome.elsewhere = true;
+    if (options.may_decline) {
+      outcome.is_declined = true;
       return TND_OK;
     }
     if (tnd_status const code = wait_copies(lock); code != TND_OK)
       return code;
   }
-  if (must_follow_ && service_.is_done(follows_))
+  if (must_follow_ && service_.is_done(follow_sequence_))
     must_follow_ = false;
   if (must_follow_)
-    options.may_go_elsewhere = false;  // behind them in the ring
-  what.is_ordered = is_ordered_;
+    options.may_decline = false;  // the ring keeps it after them
+  request.is_ordered = is_ordered_;
   options.timeout_ns = timeout_ns_;
-  tnd_status const code = service_.post(what, options, outcome);
-  if (code != TND_OK || outcome.elsewhere)
-    return said(code);
+  tnd_status const code = service_.post(request, options, outcome);
+  if (code != TND_OK || outcome.is_declined)
+    return with_message(code);
   has_posted_ = true;
   last_ = outcome.sequence;
   is_ordered_ = false;
   return TND_OK;
 }
 
-// call(stream): what it puts there follows all copies before, and by order() what the kernel
-// performs.
-tnd_status tnd_gpu_queue::enqueue(held &lock, const std::function<cudaError_t(cudaStream_t)> &call,
+// `call(stream)` enqueues operations. They follow all earlier copies and, after order(), the
+// commands to the kernel.
+tnd_status tnd_gpu_queue::enqueue(queue_lock &lock,
+                                  const std::function<cudaError_t(cudaStream_t)> &call,
                                   finish when) {
-  if (tnd_status const code = follow(lock); code != TND_OK)
+  if (tnd_status const code = await_commands(lock); code != TND_OK)
     return code;
   {
     current_device const device{service_.device_index()};
@@ -177,226 +180,233 @@ tnd_status tnd_gpu_queue::enqueue(held &lock, const std::function<cudaError_t(cu
     if (tnd_status const code = checked(error, "cannot copy on GPU", service_.device_index());
         code != TND_OK)
       return code;
-    // Nobody would know when it ends.
+    // Without an event, the end of the copy could not be detected.
     if (checked(mark_copies(), "cannot follow copies on GPU", service_.device_index()) != TND_OK)
       return -TND_EDEVICE;
   }
-  return when == finish::now ? wait_copies(lock) : TND_OK;
+  return when == finish::immediate ? wait_copies(lock) : TND_OK;
 }
 
-tnd_status tnd_gpu_queue::enqueue_copy(held &lock, const place &what, finish when) {
+tnd_status tnd_gpu_queue::enqueue_copy(queue_lock &lock, const transfer_args &transfer,
+                                       finish when) {
   return enqueue(
       lock,
       [&](cudaStream_t stream) {
-        return cudaMemcpyAsync(what.target, what.source, what.size, cudaMemcpyDefault, stream);
+        return cudaMemcpyAsync(transfer.target, transfer.source, transfer.size, cudaMemcpyDefault,
+                               stream);
       },
       when);
 }
 
-// Between devices, by copy engines alone: what the runtime copies within a GPU it may copy with a
+// Copies between devices, only by copy engines: for a copy within a GPU the runtime may use a
 // kernel.
-tnd_status tnd_gpu_queue::enqueue_bounce(held &lock, const place &what, finish when) {
+tnd_status tnd_gpu_queue::enqueue_bounce(queue_lock &lock, const transfer_args &transfer,
+                                         finish when) {
   auto const both = [&](cudaStream_t stream, unsigned char *bounce) {
     cudaError_t const error =
-        cudaMemcpyAsync(bounce, what.source, what.size, cudaMemcpyDeviceToHost, stream);
-    return error != cudaSuccess
-               ? error
-               : cudaMemcpyAsync(what.target, bounce, what.size, cudaMemcpyHostToDevice, stream);
+        cudaMemcpyAsync(bounce, transfer.source, transfer.size, cudaMemcpyDeviceToHost, stream);
+    return error != cudaSuccess ? error
+                                : cudaMemcpyAsync(transfer.target, bounce, transfer.size,
+                                                  cudaMemcpyHostToDevice, stream);
   };
   return enqueue(
       lock, [&](cudaStream_t stream) { return service_.with_bounce(stream, both); }, when);
 }
 
-// What must come before is performed: the processor is next.
-tnd_status tnd_gpu_queue::settle(held &lock) {
-  if (tnd_status const code = follow(lock); code != TND_OK)
+// Waits until all preceding operations are performed, because the processor acts next.
+tnd_status tnd_gpu_queue::await_preceding(queue_lock &lock) {
+  if (tnd_status const code = await_commands(lock); code != TND_OK)
     return code;
   return must_follow_copies() ? wait_copies(lock) : TND_OK;
 }
 
 // ---- moving bytes
 
-// finish::now: whoever asks wants it performed, or has a source that is his again.
-tnd_status tnd_gpu_queue::move_to_device(const place &what, finish when) {
-  bool const is_from_device = is_device_memory(what.source) != 0;
-  held lock{mutex_};
+// finish::immediate: the caller needs the operation performed, or reuses the source at once.
+tnd_status tnd_gpu_queue::move_to_device(const transfer_args &transfer, finish when) {
+  bool const is_from_device = is_device_memory(transfer.source) != 0;
+  queue_lock lock{mutex_};
   service::posted outcome;
   command wanted{};
-  wanted.size = uint32_t(what.size);
-  wanted.target = number(what.target);
+  wanted.size = uint32_t(transfer.size);
+  wanted.target = to_integer(transfer.target);
   if (is_from_device) {
-    if (what.size > device_size_max)
-      return enqueue_copy(lock, what, when);
+    if (transfer.size > device_size_max)
+      return enqueue_copy(lock, transfer, when);
     wanted.kind = command_kind::copy;
-    wanted.rows.source = number(what.source);
-    tnd_status const code = post(lock, wanted, {.may_go_elsewhere = true}, outcome);
+    wanted.rows.source = to_integer(transfer.source);
+    tnd_status const code = post(lock, wanted, {.may_decline = true}, outcome);
     if (code != TND_OK)
       return code;
-    if (outcome.elsewhere)
-      return enqueue_bounce(lock, what, when);
+    if (outcome.is_declined)
+      return enqueue_bounce(lock, transfer, when);
     lock.unlock();
-    return when == finish::now ? said(service_.wait_done(outcome.sequence, limit())) : TND_OK;
+    return when == finish::immediate
+               ? with_message(service_.wait_done(outcome.sequence, call_deadline()))
+               : TND_OK;
   }
-  // The source is the caller's again although nothing is waited for: the command has the bytes.
-  if (what.size <= put_size_max) {
-    bool const is_inline = what.size <= inline_size_max;
+  // The command holds the bytes, so the source may be reused without a wait.
+  if (transfer.size <= put_size_max) {
+    bool const is_inline = transfer.size <= inline_size_max;
     wanted.kind = is_inline ? command_kind::write : command_kind::copy;
     if (is_inline)
-      std::memcpy(wanted.bytes, what.source, what.size);
+      std::memcpy(wanted.bytes, transfer.source, transfer.size);
     tnd_status const code = post(lock, wanted,
-                                 {.annex = is_inline ? nullptr : what.source,
-                                  .annex_size = what.size,
-                                  .may_go_elsewhere = true},
+                                 {.annex = is_inline ? nullptr : transfer.source,
+                                  .annex_size = transfer.size,
+                                  .may_decline = true},
                                  outcome);
-    if (code != TND_OK || !outcome.elsewhere)
+    if (code != TND_OK || !outcome.is_declined)
       return code;
   }
-  return enqueue_copy(lock, what, when);
+  return enqueue_copy(lock, transfer, when);
 }
 
-tnd_status tnd_gpu_queue::read(const place &what) {
-  held lock{mutex_};
-  service::posted outcome{.elsewhere = true};
-  if (what.size <= annex_size) {
+tnd_status tnd_gpu_queue::read(const transfer_args &transfer) {
+  queue_lock lock{mutex_};
+  service::posted outcome{.is_declined = true};
+  if (transfer.size <= annex_size) {
     command wanted{};
     wanted.kind = command_kind::read;
-    wanted.size = uint32_t(what.size);
-    wanted.rows.source = number(what.source);
-    outcome.elsewhere = false;
+    wanted.size = uint32_t(transfer.size);
+    wanted.rows.source = to_integer(transfer.source);
+    outcome.is_declined = false;
     if (tnd_status const code =
-            post(lock, wanted, {.is_answered = true, .may_go_elsewhere = true}, outcome);
+            post(lock, wanted, {.is_answered = true, .may_decline = true}, outcome);
         code != TND_OK)
       return code;
   }
-  if (outcome.elsewhere)
-    return enqueue_copy(lock, what, finish::now);
+  if (outcome.is_declined)
+    return enqueue_copy(lock, transfer, finish::immediate);
   lock.unlock();
   tnd_status code;
-  if (what.size <= answer_size_max) {
-    code = service_.wait_answer(outcome.sequence, what.target, what.size, limit());
+  if (transfer.size <= answer_size_max) {
+    code = service_.wait_answer(outcome.sequence, transfer.target, transfer.size, call_deadline());
   } else {
-    code = service_.wait_done(outcome.sequence, limit());
+    code = service_.wait_done(outcome.sequence, call_deadline());
     if (code == TND_OK)
-      std::memcpy(what.target, service_.annex(outcome.sequence), what.size);
+      std::memcpy(transfer.target, service_.annex(outcome.sequence), transfer.size);
   }
   service_.release(outcome.sequence);
-  return said(code);
+  return with_message(code);
 }
 
-tnd_status tnd_gpu_queue::move(const place &what, finish when) {
-  if (what.size == 0)
+tnd_status tnd_gpu_queue::move(const transfer_args &transfer, finish when) {
+  if (transfer.size == 0)
     return TND_OK;
-  if (is_device_memory(what.target) != 0)
-    return move_to_device(what, when);
-  if (is_device_memory(what.source) != 0)
-    return read(what);
-  held lock{mutex_};
-  if (tnd_status const code = settle(lock); code != TND_OK)
+  if (is_device_memory(transfer.target) != 0)
+    return move_to_device(transfer, when);
+  if (is_device_memory(transfer.source) != 0)
+    return read(transfer);
+  queue_lock lock{mutex_};
+  if (tnd_status const code = await_preceding(lock); code != TND_OK)
     return code;
-  std::memcpy(what.target, what.source, what.size);
+  std::memcpy(transfer.target, transfer.source, transfer.size);
   return TND_OK;
 }
 
-// A copy of pinned memory takes the source later: the caller's memory may be such.
+// A copy from pinned memory reads the source later, and the caller's memory may be pinned.
 tnd_status tnd_gpu_queue::put(void *target, const void *source, size_t size) {
-  return move({target, source, size}, finish::now);
+  return move({target, source, size}, finish::immediate);
 }
 
 tnd_status tnd_gpu_queue::get(void *target, const void *source, size_t size) {
-  if (tnd_status const code = move({target, source, size}, finish::now); code != TND_OK)
+  if (tnd_status const code = move({target, source, size}, finish::immediate); code != TND_OK)
     return code;
-  // From host memory the bytes may still be on their way.
-  return size != 0 && is_device_memory(target) != 0 && is_device_memory(source) == 0 ? wait(limit())
-                                                                                     : TND_OK;
+  // A copy from host memory may still be in flight.
+  return size != 0 && is_device_memory(target) != 0 && is_device_memory(source) == 0
+             ? wait(call_deadline())
+             : TND_OK;
 }
 
 tnd_status tnd_gpu_queue::copy(void *target, const void *source, size_t size) {
-  return move({target, source, size}, finish::later);
+  return move({target, source, size}, finish::deferred);
 }
 
 // ---- updates
 
-tnd_status tnd_gpu_queue::update_here(held &lock, void *target, const tnd_gpu_update &what,
+tnd_status tnd_gpu_queue::update_here(queue_lock &lock, void *target, const tnd_gpu_update &request,
                                       uint64_t *before) {
-  if (tnd_status const code = settle(lock); code != TND_OK)
+  if (tnd_status const code = await_preceding(lock); code != TND_OK)
     return code;
-  auto const kind = tanada::port::fabric_atomic(what.kind);
-  uint64_t const there =
-      what.size == 4 ? tanada::port::update_here(kind, static_cast<uint32_t *>(target),
-                                                 uint32_t(what.operand), uint32_t(what.compare))
-                     : tanada::port::update_here(kind, static_cast<uint64_t *>(target),
-                                                 what.operand, what.compare);
+  auto const kind = tanada::seams::fabric_atomic(request.kind);
+  uint64_t const old_value =
+      request.size == 4
+          ? tanada::seams::update_word(kind, static_cast<uint32_t *>(target),
+                                       uint32_t(request.operand), uint32_t(request.compare))
+          : tanada::seams::update_word(kind, static_cast<uint64_t *>(target), request.operand,
+                                       request.compare);
   if (before != nullptr)
-    *before = there;
+    *before = old_value;
   return TND_OK;
 }
 
-tnd_status tnd_gpu_queue::update(void *target, const tnd_gpu_update &what, uint64_t *before) {
-  if (number(target) % what.size != 0)
-    return refuse(-EINVAL, "an update of %u bytes at %p, which is not a multiple of that",
-                  what.size, target);
-  held lock{mutex_};
+tnd_status tnd_gpu_queue::update(void *target, const tnd_gpu_update &request, uint64_t *before) {
+  if (to_integer(target) % request.size != 0)
+    return set_error(-EINVAL, "update of %u bytes at %p: the address is not a multiple of the size",
+                     request.size, target);
+  queue_lock lock{mutex_};
   if (is_device_memory(target) == 0)
-    return update_here(lock, target, what, before);
-  auto const kind = tanada::port::fabric_atomic(what.kind);
-  bool const is_set = kind == tanada::port::fabric_atomic::swap && before == nullptr;
+    return update_here(lock, target, request, before);
+  auto const kind = tanada::seams::fabric_atomic(request.kind);
+  bool const is_set = kind == tanada::seams::fabric_atomic::swap && before == nullptr;
   command wanted{};
   wanted.kind = command_kind::update;
-  wanted.size = what.size;
-  wanted.target = number(target);
-  wanted.update = {what.operand, what.compare};
-  wanted.atomic = uint8_t(what.kind);
+  wanted.size = request.size;
+  wanted.target = to_integer(target);
+  wanted.update = {request.operand, request.compare};
+  wanted.atomic = uint8_t(request.kind);
   wanted.wants_value = before != nullptr;
-  // After copies under way a kernel of its own follows them in their stream.
+  // After copies in flight, a separate kernel in their stream performs the update.
   bool const follows_copies = before == nullptr && must_follow_copies();
   if (follows_copies && !is_set)
     return enqueue(
         lock, [&](cudaStream_t stream) { return cuda::launch_update(stream, wanted, nullptr); },
-        finish::later);
+        finish::deferred);
   service::posted outcome;
   tnd_status code =
-      post(lock, wanted, {.is_answered = before != nullptr, .may_go_elsewhere = is_set}, outcome);
+      post(lock, wanted, {.is_answered = before != nullptr, .may_decline = is_set}, outcome);
   if (code != TND_OK)
     return code;
-  if (outcome.elsewhere)
-    return enqueue_copy(lock, {target, &what.operand, what.size},
-                        finish::later);  // so little is taken at once
+  if (outcome.is_declined)
+    return enqueue_copy(lock, {target, &request.operand, request.size},
+                        finish::deferred);  // so small a source is read at once
   if (before == nullptr)
     return TND_OK;
   lock.unlock();
-  uint64_t there = 0;
-  code = service_.wait_answer(outcome.sequence, &there, sizeof there, limit());
+  uint64_t old_value = 0;
+  code = service_.wait_answer(outcome.sequence, &old_value, sizeof old_value, call_deadline());
   if (code == TND_OK)
-    *before = there;
+    *before = old_value;
   service_.release(outcome.sequence);
-  return said(code);
+  return with_message(code);
 }
 
 // ---- order and completion
 
 tnd_status tnd_gpu_queue::order() {
-  held const lock{mutex_};
+  queue_lock const lock{mutex_};
   if (has_posted_ && !service_.is_done(last_)) {
     is_ordered_ = true;
     must_follow_ = true;
-    follows_ = last_;
+    follow_sequence_ = last_;
   }
   follows_copies_ = copies_;
   return TND_OK;
 }
 
 tnd_status tnd_gpu_queue::wait(uint64_t deadline_ns) {
-  held lock{mutex_, std::try_to_lock};
+  queue_lock lock{mutex_, std::try_to_lock};
   auto const deadline =
       std::chrono::nanoseconds{int64_t(std::min(deadline_ns, uint64_t(INT64_MAX)))};
   if (!lock.owns_lock() && !lock.try_lock_until(std::chrono::steady_clock::time_point{deadline}))
-    return said(-ETIMEDOUT);
+    return with_message(-ETIMEDOUT);
   bool const has_posted = has_posted_;
   uint32_t const last = last_;
-  auto const copies = watch();
+  auto const copies = watch_copies();
   lock.unlock();
   tnd_status code = has_posted ? service_.wait_done(last, deadline_ns) : TND_OK;
-  tnd_status const copied = wait_watched(copies, code == TND_OK ? deadline_ns : 0);
+  tnd_status const copied = wait_pending(copies, code == TND_OK ? deadline_ns : 0);
   if (code == TND_OK)
     code = copied;
   if (code == TND_OK && has_posted && lock.try_lock() && last_ == last) {
@@ -404,5 +414,5 @@ tnd_status tnd_gpu_queue::wait(uint64_t deadline_ns) {
     must_follow_ = false;
     has_posted_ = false;
   }
-  return said(code);
+  return with_message(code);
 }

@@ -1,13 +1,15 @@
 // backends/cuda/device_queue.hpp: the operations of one context on a GPU
-// (seams/gpu/device_queue.hpp), each by one of two ways:
+// (seams/gpu/device_queue.hpp). Each takes one of two paths:
 //
-//   the service kernel  up to 64 KiB between devices, 8 KiB from and 16 KiB to host memory: a round
-//   trip across the bus copy engines        what is longer; and what the kernel has no room for,
-//   while the program's blocks fill the GPU
+//   service kernel  up to 64 KiB between devices, 8 KiB from host memory and 16 KiB to host memory:
+//   a
+//                   round trip across the bus
+//   copy engines    longer operations, and those for which the kernel has no space while the
+//                   program's blocks fill the GPU
 //
-// What needs neither - host memory on both sides - is done by the processor. Of a full GPU this
-// remains: updates need a kernel, but a swap that nobody asks the value of, and so may copies of
-// more than 64 KiB within one GPU; they are performed when it is full no more.
+// If both sides are host memory, the processor copies. Some operations cannot proceed on a full
+// GPU. Updates need a kernel, except a swap without a result. Copies of more than 64 KiB within one
+// GPU may need one. They are performed when the GPU is no longer full.
 #pragma once
 
 #include <mutex>
@@ -20,94 +22,98 @@
 #include "backends/cuda/service.hpp"
 #include "seams/gpu/gpu_plugin.h"
 
-namespace tanada::port::cuda {
+namespace tanada::backends::cuda {
 
-// Bytes that go by the service kernel at most, as measured on an H200: from there on copy engines
-// are sooner.
+// The largest operations of the service kernel, in bytes, as measured on an H200: above them copy
+// engines are faster.
 inline constexpr size_t device_size_max = 65536, put_size_max = 8192;
 static_assert(device_size_max <= bounce_size && put_size_max <= annex_size);
 
-}  // namespace tanada::port::cuda
+}  // namespace tanada::backends::cuda
 
 struct tnd_gpu_queue {
  public:
-  // `timeout_ns`: of each wait of its calls but wait().
-  tnd_gpu_queue(tanada::port::cuda::service &by, uint64_t timeout_ns)
-      : service_{by}, timeout_ns_{timeout_ns} {}
+  // `timeout_ns`: limit of each wait in its calls except wait().
+  tnd_gpu_queue(tanada::backends::cuda::service &kernel_service, uint64_t timeout_ns)
+      : service_{kernel_service}, timeout_ns_{timeout_ns} {}
   ~tnd_gpu_queue();
   tnd_gpu_queue(const tnd_gpu_queue &) = delete;
 
-  // Makes what it needs: kernels that are at work later may wait for an operation.
+  // Creates what the queue needs. This cannot be deferred: kernels that run later may wait for an
+  // operation.
   tnd_status open();
 
   tnd_status put(void *target, const void *source, size_t size);
   tnd_status get(void *target, const void *source, size_t size);
   tnd_status copy(void *target, const void *source, size_t size);
   tnd_status copy_rows(void *target, const void *source, const tnd_gpu_rows &shape);
-  tnd_status update(void *target, const tnd_gpu_update &what, uint64_t *before);
+  tnd_status update(void *target, const tnd_gpu_update &request, uint64_t *before);
   tnd_status order();
   tnd_status wait(uint64_t deadline_ns);
 
  private:
-  using command = tanada::port::cuda::command;
-  using service = tanada::port::cuda::service;
-  using held = std::unique_lock<std::timed_mutex>;
-  enum class finish : uint8_t { later, now };
+  using command = tanada::backends::cuda::command;
+  using service = tanada::backends::cuda::service;
+  using queue_lock = std::unique_lock<std::timed_mutex>;
+  enum class finish : uint8_t { deferred, immediate };
 
-  struct place {
+  struct transfer_args {
     void *target;
     const void *source;
     size_t size;  // bytes
   };
-  tnd_status move(const place &what, finish when);
-  tnd_status move_to_device(const place &what, finish when);
-  tnd_status read(const place &what);
+  tnd_status move(const transfer_args &transfer, finish when);
+  tnd_status move_to_device(const transfer_args &transfer, finish when);
+  tnd_status read(const transfer_args &transfer);
   tnd_status rows_from_host(void *target, const void *source, const tnd_gpu_rows &shape);
   tnd_status rows_to_host(void *target, const void *source, const tnd_gpu_rows &shape);
   tnd_status rows_between_devices(void *target, const void *source, const tnd_gpu_rows &shape);
   tnd_status rows_one_by_one(void *target, const void *source, const tnd_gpu_rows &shape);
-  tnd_status update_here(held &lock, void *target, const tnd_gpu_update &what, uint64_t *before);
+  tnd_status update_here(queue_lock &lock, void *target, const tnd_gpu_update &request,
+                         uint64_t *before);
 
-  // These let go of the mutex while they wait.
-  // By the kernel, or `elsewhere` if it must not or cannot.
-  tnd_status post(held &lock, command &what, service::post_options options,
+  // These release the mutex while they wait. post() uses the service kernel, or declines if it may
+  // and the kernel must not or cannot run.
+  tnd_status post(queue_lock &lock, command &request, service::post_options options,
                   service::posted &outcome);
   // By the stream of copies.
-  tnd_status enqueue(held &lock, const std::function<cudaError_t(cudaStream_t)> &call, finish when);
-  tnd_status enqueue_copy(held &lock, const place &what, finish when);
-  tnd_status enqueue_bounce(held &lock, const place &what, finish when);
-  tnd_status follow(held &lock);
-  tnd_status wait_copies(held &lock);
-  tnd_status settle(held &lock);
+  tnd_status enqueue(queue_lock &lock, const std::function<cudaError_t(cudaStream_t)> &call,
+                     finish when);
+  tnd_status enqueue_copy(queue_lock &lock, const transfer_args &transfer, finish when);
+  tnd_status enqueue_bounce(queue_lock &lock, const transfer_args &transfer, finish when);
+  tnd_status await_commands(queue_lock &lock);
+  tnd_status wait_copies(queue_lock &lock);
+  tnd_status await_preceding(queue_lock &lock);
 
-  // The end of copies: recorded anew with each, but while somebody waits for it. So nobody waits
-  // for copies that others enqueue after his call, and there are as many as have ever waited at
-  // once, and one.
-  struct mark {
+  // An event after the last copy. It is recorded again after each copy, unless some thread waits
+  // for it. So no thread waits for copies enqueued after its call. There is at most one event more
+  // than there have been simultaneous waits.
+  struct copy_event {
     cudaEvent_t event = nullptr;
-    std::atomic<uint32_t> waiters{0};  // counted up with mutex_ held
+    std::atomic<uint32_t> waiters{0};  // incremented with mutex_ held
   };
-  struct watched {
-    mark *at = nullptr;  // null: there is nothing to wait for
+  struct pending_copies {
+    copy_event *event = nullptr;  // null: nothing to wait for
     uint64_t copies = 0;
   };
   cudaError_t mark_copies();
-  watched watch() noexcept;
-  tnd_status wait_watched(const watched &what, uint64_t deadline_ns);  // mutex_ need not be held
+  pending_copies watch_copies() noexcept;
+  tnd_status wait_pending(const pending_copies &pending,
+                          uint64_t deadline_ns);  // does not need mutex_
   bool must_follow_copies();
-  uint64_t limit() const;
+  uint64_t call_deadline() const;
 
   service &service_;
   uint64_t const timeout_ns_;
-  std::atomic<uint64_t> copied_{0};  // so many copies are known to have ended
-  std::timed_mutex mutex_;           // guards what follows
-  bool has_posted_ = false;          // by the kernel
+  std::atomic<uint64_t> copied_{0};  // number of copies known to have ended
+  std::timed_mutex mutex_;           // guards the members below
+  bool has_posted_ = false;          // commands to the kernel
   uint32_t last_ = 0;                // sequence of its last command
-  bool is_ordered_ = false;          // order() was called since
-  bool must_follow_ = false;         // what comes is performed after `follows_`
-  uint32_t follows_ = 0;             // sequence
-  uint64_t copies_ = 0;              // so many enqueued
-  uint64_t follows_copies_ = 0;      // what comes is performed after so many
-  std::vector<std::unique_ptr<mark>> marks_;
-  mark *last_mark_ = nullptr;  // behind the last copy
+  bool is_ordered_ = false;          // order() was called after it
+  bool must_follow_ = false;         // new operations are performed after `follow_sequence_`
+  uint32_t follow_sequence_ = 0;     // the sequence that new operations follow
+  uint64_t copies_ = 0;              // number enqueued
+  uint64_t follows_copies_ = 0;      // new operations are performed after this many copies
+  std::vector<std::unique_ptr<copy_event>> events_;
+  copy_event *last_event_ = nullptr;  // after the last copy
 };

@@ -1,3 +1,4 @@
+// GPUDirect Storage through cuFile, which is loaded at run time.
 #include "backends/cuda/direct.hpp"
 
 #include <cuda_runtime.h>
@@ -10,11 +11,11 @@
 #include "core/base/mutex.hpp"
 #include "backends/cuda/message.hpp"
 
-namespace tanada::port::cuda {
+namespace tanada::backends::cuda {
 namespace {
 
-// What we use of cuFile's binary interface, which has been the same since its first release (its
-// header comes with a package of the toolkit that compilers do not need).
+// The part of cuFile's binary interface that is used here. It has not changed since its first
+// release. (cuFile's header is in a package of the toolkit that compilers do not need.)
 namespace cufile {
 struct error {
   int code;         // 0: success; from 5001 on cuFile's own
@@ -35,14 +36,14 @@ static_assert(sizeof(file) == 24);
 struct library {
   cufile::error (*driver_open)() = nullptr;
   cufile::error (*set_bool)(int parameter, bool value) = nullptr;
-  cufile::error (*handle_register)(void **handle, cufile::file *what) = nullptr;
+  cufile::error (*handle_register)(void **handle, cufile::file *description) = nullptr;
   void (*handle_deregister)(void *handle) = nullptr;
   ssize_t (*read)(void *handle, void *base, size_t size, off_t file_offset,
                   off_t base_offset) = nullptr;
 };
 
-// Opened at most once a process, since cuFile keeps one driver a process, and never closed: threads
-// may be inside.
+// Opened at most once in a process, because cuFile has one driver for each process. Never closed,
+// since threads may be inside.
 struct file_driver {
   tanada::mutex mutex;
   bool tried = false;
@@ -56,22 +57,25 @@ file_driver &the_driver() {
 }
 
 template <class Function>
-bool find(void *from, const char *name, Function &function) {
-  function = reinterpret_cast<Function>(dlsym(from, name));
+bool find(void *handle, const char *name, Function &function) {
+  function = reinterpret_cast<Function>(dlsym(handle, name));
   return function != nullptr;
 }
 
 tnd_status load(library &calls) {
   void *const file = dlopen("libcufile.so.0", RTLD_NOW | RTLD_LOCAL);
   if (file == nullptr)
-    return refuse(-TND_ENOPLUGIN,
-                  "GPUDirect Storage needs libcufile.so.0 (package libcufile-13-0): %s", dlerror());
+    return set_error(-TND_ENOPLUGIN,
+                     "GPUDirect Storage needs libcufile.so.0 (package libcufile-13-0): %s",
+                     dlerror());
   bool const whole = find(file, "cuFileDriverOpen", calls.driver_open) &&
                      find(file, "cuFileSetParameterBool", calls.set_bool) &&
                      find(file, "cuFileHandleRegister", calls.handle_register) &&
                      find(file, "cuFileHandleDeregister", calls.handle_deregister) &&
                      find(file, "cuFileRead", calls.read);
-  return whole ? TND_OK : refuse(-TND_ENOPLUGIN, "libcufile.so.0 is older than CUDA 12.8's");
+  return whole
+             ? TND_OK
+             : set_error(-TND_ENOPLUGIN, "libcufile.so.0 is too old: CUDA 12.8 or newer is needed");
 }
 
 bool has_kernel_driver() {
@@ -81,47 +85,47 @@ bool has_kernel_driver() {
 constexpr char no_kernel_driver[] =
     "cuFile would copy by the processor: the kernel module nvidia-fs is not loaded";
 
-tnd_status open_driver(file_driver &here, bool compatible_too) {
+tnd_status open_driver(file_driver &state, bool compatible_too) {
   if (!has_kernel_driver() && !compatible_too)
-    return refuse(-ENOTSUP, "%s", no_kernel_driver);
-  if (tnd_status const code = load(here.calls); code != TND_OK)
+    return set_error(-ENOTSUP, "%s", no_kernel_driver);
+  if (tnd_status const code = load(state.calls); code != TND_OK)
     return code;
-  // Staged before the driver opens; a refusal leaves what cufile.json says.
-  (void)here.calls.set_bool(cufile::allow_compatibility_mode, compatible_too);
-  cufile::error const opened = here.calls.driver_open();
+  // Set before the driver opens; if this fails, the value of cufile.json remains.
+  (void)state.calls.set_bool(cufile::allow_compatibility_mode, compatible_too);
+  cufile::error const opened = state.calls.driver_open();
   if (opened.code != 0)
-    return refuse(-ENOTSUP, "cuFileDriverOpen: cuFile error %d, CUDA error %d", opened.code,
-                  opened.driver_code);
+    return set_error(-ENOTSUP, "cuFileDriverOpen: cuFile error %d, CUDA error %d", opened.code,
+                     opened.driver_code);
   return TND_OK;
 }
 
 }  // namespace
 
 tnd_status direct_prepare(uint32_t device_index, int compatible_too, int *compatible) {
-  file_driver &here = the_driver();
-  tanada::lock_guard const lock{here.mutex};
-  if (!here.tried || (here.code != TND_OK && compatible_too != 0)) {
+  file_driver &state = the_driver();
+  tanada::lock_guard const lock{state.mutex};
+  if (!state.tried || (state.code != TND_OK && compatible_too != 0)) {
     if (cudaSetDevice(int(device_index)) != cudaSuccess)
-      return refuse(-ENODEV, "cannot open GPU %u", device_index);
-    here.tried = true;
-    here.code = open_driver(here, compatible_too != 0);
-  } else if (here.code != TND_OK) {
-    return refuse(here.code, "%s", no_kernel_driver);
+      return set_error(-ENODEV, "cannot open GPU %u", device_index);
+    state.tried = true;
+    state.code = open_driver(state, compatible_too != 0);
+  } else if (state.code != TND_OK) {
+    return set_error(state.code, "%s", no_kernel_driver);
   }
-  if (here.code != TND_OK)
-    return here.code;
+  if (state.code != TND_OK)
+    return state.code;
   *compatible = has_kernel_driver() ? 0 : 1;
   if (*compatible != 0)
-    (void)refuse(TND_OK, "%s", no_kernel_driver);
+    (void)set_error(TND_OK, "%s", no_kernel_driver);
   return TND_OK;
 }
 
 tnd_status direct_open(int descriptor, uint64_t *file) {
-  cufile::file what{cufile::linux_descriptor, {descriptor}, nullptr};
+  cufile::file description{cufile::linux_descriptor, {descriptor}, nullptr};
   void *handle = nullptr;
-  cufile::error const made = the_driver().calls.handle_register(&handle, &what);
-  if (made.code != 0)
-    return refuse(-ENOTSUP, "cuFile does not take the file: error %d", made.code);
+  cufile::error const registered = the_driver().calls.handle_register(&handle, &description);
+  if (registered.code != 0)
+    return set_error(-ENOTSUP, "cuFile cannot register the file: error %d", registered.code);
   *file = reinterpret_cast<uint64_t>(handle);
   return TND_OK;
 }
@@ -134,7 +138,7 @@ tnd_status direct_read(uint32_t device_index, uint64_t file, uint64_t offset, vo
                        size_t size, size_t *moved) {
   *moved = 0;
   if (cudaSetDevice(int(device_index)) != cudaSuccess)
-    return refuse(-TND_EDEVICE, "cannot open GPU %u", device_index);
+    return set_error(-TND_EDEVICE, "cannot open GPU %u", device_index);
   while (*moved < size) {
     ssize_t const got = the_driver().calls.read(reinterpret_cast<void *>(file),
                                                 static_cast<char *>(target) + *moved, size - *moved,
@@ -144,18 +148,17 @@ tnd_status direct_read(uint32_t device_index, uint64_t file, uint64_t offset, vo
     if (got == -1 && errno == EINTR)
       continue;
     if (got == -1)
-      return refuse(-errno, "cuFileRead: errno %d", errno);
+      return set_error(-errno, "cuFileRead: errno %d", errno);
     if (got < 0)
-      return refuse(-EIO, "cuFileRead: cuFile error %zd", -got);
+      return set_error(-EIO, "cuFileRead: cuFile error %zd", -got);
     *moved += size_t(got);
   }
-  // A kernel that runs already is told of these bytes by the processor: they must be where it looks
-  // before that.
+  // The processor notifies a running kernel of these bytes. They must be visible to it before that.
   cudaError_t const flushed = cudaDeviceFlushGPUDirectRDMAWrites(
       cudaFlushGPUDirectRDMAWritesTargetCurrentDevice, cudaFlushGPUDirectRDMAWritesToOwner);
   if (flushed == cudaSuccess || flushed == cudaErrorNotSupported)
     return TND_OK;
-  return refuse(-TND_EDEVICE, "cannot flush direct writes: %s", cudaGetErrorString(flushed));
+  return set_error(-TND_EDEVICE, "cannot flush direct writes: %s", cudaGetErrorString(flushed));
 }
 
-}  // namespace tanada::port::cuda
+}  // namespace tanada::backends::cuda

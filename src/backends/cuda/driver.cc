@@ -1,15 +1,16 @@
+// Loading the functions of CUDA's driver.
 #include "backends/cuda/driver.hpp"
 
 #include "backends/cuda/message.hpp"
 #include "backends/cuda/runtime.hpp"
 
-namespace tanada::port::cuda {
+namespace tanada::backends::cuda {
 namespace {
 
-constexpr unsigned version = 12000;  // of the driver's interface that we are written for
+constexpr unsigned version = 12000;  // of the driver interface that this code uses
 
 template <class Function>
-bool find(const char *name, Function &found) {
+bool find(const char *name, Function &function) {
   void *addr = nullptr;
   cudaDriverEntryPointQueryResult answer = cudaDriverEntryPointSymbolNotFound;
 #if CUDART_VERSION >= 12050
@@ -20,10 +21,10 @@ bool find(const char *name, Function &found) {
 #endif
   if (error != cudaSuccess)
     (void)cudaGetLastError();
-  found = reinterpret_cast<Function>(addr);
+  function = reinterpret_cast<Function>(addr);
   if (error == cudaSuccess && answer == cudaDriverEntryPointSuccess && addr != nullptr)
     return true;
-  (void)refuse(-TND_EDEVICE, "CUDA's driver has no %s", name);
+  (void)set_error(-TND_EDEVICE, "the CUDA driver has no function %s: update the driver", name);
   return false;
 }
 
@@ -52,10 +53,10 @@ struct functions {
 }  // namespace
 
 const driver *driver_functions() {
-  static functions const found;
-  if (found.complete)
-    return &found.table;
-  (void)refuse(-TND_EDEVICE, "CUDA's driver lacks functions that are needed");
+  static functions const loaded;
+  if (loaded.complete)
+    return &loaded.table;
+  (void)set_error(-TND_EDEVICE, "the CUDA driver lacks required functions: update the driver");
   return nullptr;
 }
 
@@ -71,4 +72,4 @@ current_device::~current_device() {
     (void)call->set_context(before_);
 }
 
-}  // namespace tanada::port::cuda
+}  // namespace tanada::backends::cuda

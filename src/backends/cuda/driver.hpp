@@ -1,11 +1,11 @@
-// backends/cuda/driver.hpp: functions of CUDA's driver, got through the runtime: so nothing links
-// libcuda, and it loads where there is none.
+// backends/cuda/driver.hpp: functions of CUDA's driver, obtained through the runtime. So nothing
+// links libcuda, and the plugin loads on nodes without a driver.
 #pragma once
 
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-namespace tanada::port::cuda {
+namespace tanada::backends::cuda {
 
 struct driver {
   decltype(&cuGetErrorString) error_string;
@@ -24,10 +24,10 @@ struct driver {
   decltype(&cuPointerGetAttribute) pointer_attribute;
   decltype(&cuCtxGetCurrent) context;
   decltype(&cuCtxSetCurrent) set_context;
-  decltype(&cuFlushGPUDirectRDMAWrites) flush_remote_writes;  // null: the driver is older
+  decltype(&cuFlushGPUDirectRDMAWrites) flush_remote_writes;  // null: not in this driver
 };
 
-// All of them, or null, with a message, where the driver lacks one. Any thread.
+// Returns all functions; null, with a message, if the driver lacks one. Any thread.
 const driver *driver_functions();
 
-}  // namespace tanada::port::cuda
+}  // namespace tanada::backends::cuda

@@ -5,25 +5,25 @@
 
 #include "backends/cuda/command.hpp"
 
-namespace tanada::port::cuda {
+namespace tanada::backends::cuda {
 
 // One run of the service kernel.
 struct service_run {
   ring_memory *ring;
   uint32_t generation;
   uint32_t first;    // sequence
-  uint32_t idle_ns;  // it ends when nothing has come for so long
+  uint32_t idle_ns;  // the run ends after this time without a command
 };
 
-// Gets their code onto the current device: later that could have to wait for kernels of the
-// program.
+// Loads the kernels' code onto the current device. Later, loading might have to wait for kernels of
+// the program.
 cudaError_t load_kernels();
 
 cudaError_t launch_service(cudaStream_t stream, const service_run &run);
 
-// What the service kernel does for such a command, by a kernel of its own. `before`: pinned memory,
-// or null.
-cudaError_t launch_update(cudaStream_t stream, const command &what, uint64_t *before);
-cudaError_t launch_rows(cudaStream_t stream, const command &what);
+// Carries out a command by a separate kernel instead of the service kernel. `before`: pinned memory
+// for the old value, or null.
+cudaError_t launch_update(cudaStream_t stream, const command &request, uint64_t *before);
+cudaError_t launch_rows(cudaStream_t stream, const command &request);
 
-}  // namespace tanada::port::cuda
+}  // namespace tanada::backends::cuda

@@ -1,12 +1,12 @@
-// backends/cuda/message.hpp: the reason behind a status of the plugin, kept a thread.
+// backends/cuda/message.hpp: the text of a status that the plugin returns, kept for each thread.
 #pragma once
 
 #include <tanada/status.h>
 
-namespace tanada::port::cuda {
+namespace tanada::backends::cuda {
 
-// Keep the message for last_message() and return `code`.
-[[gnu::format(printf, 2, 3)]] tnd_status refuse(tnd_status code, const char *format, ...);
+// Keeps the message for last_message() and returns `code`.
+[[gnu::format(printf, 2, 3)]] tnd_status set_error(tnd_status code, const char *format, ...);
 const char *last_message();
 
-}  // namespace tanada::port::cuda
+}  // namespace tanada::backends::cuda

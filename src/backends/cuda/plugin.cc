@@ -1,5 +1,5 @@
-// libtanada_cuda.so: gpu/plugin.h over the CUDA runtime, which is linked in, so that the core has
-// no such dependency.
+// libtanada_cuda.so: gpu_plugin.h on the CUDA runtime, which is linked in, so that the core does
+// not depend on CUDA.
 #include "seams/gpu/gpu_plugin.h"
 
 #include <cuda_runtime.h>
@@ -20,7 +20,7 @@
 #include "backends/cuda/runtime.hpp"
 #include "backends/cuda/service.hpp"
 
-namespace tanada::port::cuda {
+namespace tanada::backends::cuda {
 
 namespace {
 
@@ -42,7 +42,7 @@ tnd_status status_of(cudaError_t error) {
 
 }  // namespace
 
-tnd_status refuse(tnd_status code, const char *format, ...) {
+tnd_status set_error(tnd_status code, const char *format, ...) {
   va_list list;
   va_start(list, format);
   std::vsnprintf(message_of_thread, sizeof message_of_thread, format, list);
@@ -54,27 +54,27 @@ const char *last_message() {
   return message_of_thread;
 }
 
-tnd_status checked(cudaError_t error, const char *what, unsigned long long number) {
+tnd_status checked(cudaError_t error, const char *action, unsigned long long number) {
   if (error == cudaSuccess)
     return TND_OK;
   (void)cudaGetLastError();  // or the next call would report it again
-  return refuse(status_of(error), "%s %llu: %s (%s)", what, number, cudaGetErrorString(error),
-                cudaGetErrorName(error));
+  return set_error(status_of(error), "%s %llu: %s (%s)", action, number, cudaGetErrorString(error),
+                   cudaGetErrorName(error));
 }
 
-}  // namespace tanada::port::cuda
+}  // namespace tanada::backends::cuda
 
 namespace {
 
-using tanada::port::cuda::checked;
-using tanada::port::cuda::current_device;
-using tanada::port::cuda::last_message;
-using tanada::port::cuda::refuse;
+using tanada::backends::cuda::checked;
+using tanada::backends::cuda::current_device;
+using tanada::backends::cuda::last_message;
+using tanada::backends::cuda::set_error;
 
 constexpr uintptr_t host_alignment = 4096;
 
-// A stream of the calling thread on one device, ordered with no other: a copy must not wait for the
-// kernels of the default stream, which may in turn wait for the copy.
+// A stream of the calling thread on one device, not ordered with other streams. A copy must not
+// wait for kernels of the default stream, which may wait for the copy.
 class thread_stream {
  public:
   ~thread_stream() {
@@ -100,7 +100,8 @@ class thread_stream {
 };
 thread_local thread_stream stream_of_thread;
 
-// From aligned address to what cudaHostAlloc gave. Never destroyed: programs free during exit.
+// Maps aligned addresses to those returned by cudaHostAlloc. Never destroyed, because programs free
+// memory during exit.
 struct host_allocations {
   tanada::mutex mutex;
   std::unordered_map<void *, void *> bases;  // guarded by mutex
@@ -111,13 +112,13 @@ host_allocations &allocations() {
 }
 
 tnd_status device_count(uint32_t *count) {
-  int found = 0;
-  if (cudaError_t const error = cudaGetDeviceCount(&found); error != cudaSuccess) {
+  int visible_count = 0;
+  if (cudaError_t const error = cudaGetDeviceCount(&visible_count); error != cudaSuccess) {
     (void)cudaGetLastError();
-    return refuse(-19, "CUDA finds no device: %s (%s)", cudaGetErrorString(error),
-                  cudaGetErrorName(error));  // ENODEV
+    return set_error(-19, "CUDA found no device: %s (%s)", cudaGetErrorString(error),
+                     cudaGetErrorName(error));  // ENODEV
   }
-  *count = uint32_t(found);
+  *count = uint32_t(visible_count);
   return TND_OK;
 }
 
@@ -128,7 +129,7 @@ tnd_status open_device(uint32_t device_index, char *name, size_t name_size,
   if (error == cudaSuccess)
     error = cudaSetDevice(int(device_index));
   if (error == cudaSuccess)
-    error = cudaFree(nullptr);  // makes the primary context
+    error = cudaFree(nullptr);  // creates the primary context
   if (error == cudaSuccess)
     error = cudaDeviceGetPCIBusId(pci_bus_id, 16, int(device_index));
   if (tnd_status const code = checked(error, "cannot open GPU", device_index); code != TND_OK)
@@ -174,11 +175,11 @@ void free_host(uint32_t device_index, void *addr) {
   void *base = nullptr;
   {
     tanada::lock_guard const lock{allocations().mutex};
-    auto const found = allocations().bases.find(addr);
-    if (found == allocations().bases.end())
+    auto const it = allocations().bases.find(addr);
+    if (it == allocations().bases.end())
       return;
-    base = found->second;
-    allocations().bases.erase(found);
+    base = it->second;
+    allocations().bases.erase(it);
   }
   current_device const device{device_index};
   (void)cudaFreeHost(base);
@@ -212,7 +213,7 @@ tnd_status fill(uint32_t device_index, void *target, uint8_t value, size_t size)
 
 tnd_status synchronize(uint32_t device_index) {
   current_device const device{device_index};
-  tanada::port::cuda::services_rest(device_index);
+  tanada::backends::cuda::stop_services(device_index);
   cudaError_t error = device.error();
   if (error == cudaSuccess)
     error = cudaDeviceSynchronize();
@@ -231,12 +232,12 @@ tnd_status register_host(uint32_t device_index, const void *addr, size_t size, i
   if (tnd_status const code = checked(error, "cannot register host memory, bytes:", size);
       code != TND_OK)
     return code;
-  void *seen = nullptr;
-  error = cudaHostGetDevicePointer(&seen, start, 0);
-  if (error == cudaSuccess && seen == addr)
+  void *device_addr = nullptr;
+  error = cudaHostGetDevicePointer(&device_addr, start, 0);
+  if (error == cudaSuccess && device_addr == addr)
     return TND_OK;
   (void)cudaHostUnregister(start);
-  return refuse(-95, "registered host memory has another address on the GPU");  // EOPNOTSUPP
+  return set_error(-95, "registered host memory has a different address on the GPU");  // EOPNOTSUPP
 }
 
 void unregister_host(uint32_t device_index, const void *addr) {
@@ -244,14 +245,14 @@ void unregister_host(uint32_t device_index, const void *addr) {
   (void)cudaHostUnregister(const_cast<void *>(addr));
 }
 
-// The runtime says 0 where nothing is current; the driver knows.
+// The runtime returns 0 if no device is current; the driver reports the difference.
 tnd_status device_current(uint32_t *device_index) {
-  auto const *const call = tanada::port::cuda::driver_functions();
+  auto const *const call = tanada::backends::cuda::driver_functions();
   if (call == nullptr)
     return -19;  // ENODEV
   CUcontext context = nullptr;
   if (call->context(&context) != CUDA_SUCCESS || context == nullptr)
-    return refuse(-19, "no GPU is current in this thread");
+    return set_error(-19, "no GPU is current in this thread");
   int index = 0;
   tnd_status const code = checked(cudaGetDevice(&index), "the current GPU is not known, error", 0);
   if (code == TND_OK)
@@ -268,7 +269,7 @@ void range_end(uint64_t range) {
 
 }  // namespace
 
-namespace cuda = tanada::port::cuda;
+namespace cuda = tanada::backends::cuda;
 
 extern "C" TND_API const tnd_gpu_plugin tnd_gpu_plugin_table __asm__(TND_GPU_PLUGIN_SYMBOL);
 extern "C" const tnd_gpu_plugin tnd_gpu_plugin_table = {

@@ -1,16 +1,16 @@
-// backends/cuda/remote_writes.hpp: what network cards write to a device's memory, seen by its
-// kernels: the plugin's functions (seams/gpu/gpu_plugin.h).
+// backends/cuda/remote_writes.hpp: makes network cards' writes to device memory visible to kernels:
+// functions of the plugin (seams/gpu/gpu_plugin.h).
 #pragma once
 
 #include <cstdint>
 
 #include <tanada/status.h>
 
-namespace tanada::port::cuda {
+namespace tanada::backends::cuda {
 
-// EOPNOTSUPP: neither the device orders such writes by itself, nor can they be waited for.
+// EOPNOTSUPP: the device neither orders such writes by itself nor can flush them.
 tnd_status fabric_prepare(uint32_t device_index);
-// What has been written before is seen by all devices that look from now on.
+// Earlier remote writes are visible to all devices that read the memory from now on.
 tnd_status fabric_settle(uint32_t device_index);
 
-}  // namespace tanada::port::cuda
+}  // namespace tanada::backends::cuda

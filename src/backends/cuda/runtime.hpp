@@ -1,4 +1,5 @@
-// backends/cuda/runtime.hpp: the CUDA runtime's errors as statuses, and which device is current.
+// backends/cuda/runtime.hpp: conversion of the CUDA runtime's errors to statuses, and the current
+// device.
 #pragma once
 
 #include <cuda.h>
@@ -8,14 +9,14 @@
 
 #include "backends/cuda/message.hpp"
 
-namespace tanada::port::cuda {
+namespace tanada::backends::cuda {
 
-// A status for what the runtime says; its words are kept, after "what number".
-tnd_status checked(cudaError_t error, const char *what, unsigned long long number);
+// Converts an error of the runtime to a status. The message is "action number: the runtime's text".
+tnd_status checked(cudaError_t error, const char *action, unsigned long long number);
 
-// The device is current while this lives; what the caller had comes back after. That is a context,
-// and often none: the runtime would say device 0 for none, and to select that makes a context
-// there, which takes a second and half a gigabyte.
+// Makes the device current during its lifetime, and then restores the caller's context, which is
+// often none. The runtime would report device 0 for none, and selecting that creates a context
+// there, which costs a second and half a gigabyte.
 class current_device {
  public:
   explicit current_device(uint32_t index);
@@ -30,4 +31,4 @@ class current_device {
   cudaError_t error_;
 };
 
-}  // namespace tanada::port::cuda
+}  // namespace tanada::backends::cuda

@@ -1,3 +1,4 @@
+// The host's side of the service kernel.
 #include "backends/cuda/service.hpp"
 
 #include <cerrno>
@@ -9,23 +10,23 @@
 
 #include "core/base/mutex.hpp"
 
-// Where the device may come in between: tests stay there for a while.
+// A point where the device may interleave; tests delay the thread here.
 #ifndef TND_SERVICE_STEP
 #  define TND_SERVICE_STEP() ((void)0)
 #endif
 
-namespace tanada::port::cuda {
+namespace tanada::backends::cuda {
 namespace {
 
-constexpr uint64_t rest_limit_ns = 1'000'000'000;  // for a kernel that has left to end
-constexpr uint64_t fault_period_ns =
-    1'000'000;  // so often a wait asks the driver whether the device still works
+constexpr uint64_t stop_timeout_ns = 1'000'000'000;  // for a kernel that is closing to end
+constexpr uint64_t fault_period_ns = 1'000'000;  // a wait queries the driver for faults this often
 
 struct all_services {
   tanada::mutex mutex;
-  std::map<std::pair<uint32_t, uint32_t>, service *> made;  // by device and index; guarded by mutex
+  std::map<std::pair<uint32_t, uint32_t>, service *>
+      instances;  // by device and index; guarded by mutex
 };
-// Never destroyed: kernels may run during exit.
+// Never destroyed, because kernels may run during exit.
 all_services &services() {
   static all_services &instance = *new all_services;
   return instance;
@@ -40,23 +41,23 @@ inline void pause() {
 }  // namespace
 
 uint64_t now_ns() {
-  timespec now{};
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
-  return uint64_t(now.tv_sec) * 1'000'000'000 + uint64_t(now.tv_nsec);
+  timespec time{};
+  (void)clock_gettime(CLOCK_MONOTONIC, &time);
+  return uint64_t(time.tv_sec) * 1'000'000'000 + uint64_t(time.tv_nsec);
 }
 
-tnd_status service::get(uint32_t device_index, uint32_t index, service *&found) {
+tnd_status service::get(uint32_t device_index, uint32_t index, service *&instance) {
   lock_guard const lock{services().mutex};
-  service *&made = services().made[{device_index, index}];
-  if (made == nullptr) {
+  service *&entry = services().instances[{device_index, index}];
+  if (entry == nullptr) {
     auto *const fresh = new service{device_index};
     if (tnd_status const code = fresh->create(); code != TND_OK) {
       delete fresh;
       return code;
     }
-    made = fresh;
+    entry = fresh;
   }
-  found = made;
+  instance = entry;
   return TND_OK;
 }
 
@@ -100,12 +101,12 @@ bool service::is_free(uint32_t sequence) const noexcept {
 
 bool service::is_serving() const noexcept {
   return generation_ != 0 && load(ring_->serving) == generation_ &&
-         load(ring_->left) != generation_;
+         load(ring_->closing) != generation_;
 }
 
-void service::fill(uint32_t sequence, const command &what) noexcept {
+void service::fill(uint32_t sequence, const command &request) noexcept {
   uint32_t content[word_count];
-  std::memcpy(content, &what, sizeof content);
+  std::memcpy(content, &request, sizeof content);
   for (auto &view : ring_->commands) {
     uint64_t *const words = view[sequence % slot_count].words;
     for (uint32_t i = 0; i < word_count; i++)
@@ -113,7 +114,7 @@ void service::fill(uint32_t sequence, const command &what) noexcept {
   }
 }
 
-// No sequence that a kernel waits for soon.
+// Writes a sequence that no kernel will expect soon.
 void service::erase(uint32_t sequence) noexcept {
   uint64_t const never = uint64_t(sequence ^ 0x80000000u) << 32;
   for (auto &view : ring_->commands) {
@@ -122,47 +123,49 @@ void service::erase(uint32_t sequence) noexcept {
   }
 }
 
-// Until the condition holds, or the device is lost.
+// Spins until the condition holds, the deadline passes or the device has failed.
 template <class Condition>
 tnd_status service::spin(Condition &&condition, uint64_t deadline_ns, bool is_held) {
   if (condition())
     return TND_OK;
-  uint64_t asked_at_ns = now_ns();
+  uint64_t checked_at_ns = now_ns();
   for (uint32_t round = 1;; round++) {
     if (condition())
       return TND_OK;
     if (round % 64 != 0)
       continue;
     pause();
-    uint64_t const now = now_ns();
-    if (now >= deadline_ns)
+    uint64_t const time_ns = now_ns();
+    if (time_ns >= deadline_ns)
       return condition() ? TND_OK : -ETIMEDOUT;
-    if (now - asked_at_ns < fault_period_ns)
+    if (time_ns - checked_at_ns < fault_period_ns)
       continue;
-    asked_at_ns = now;
-    if (tnd_status const code = is_held ? look_for_fault_held() : look_for_fault(); code != TND_OK)
+    checked_at_ns = time_ns;
+    if (tnd_status const code = is_held ? check_for_fault_locked() : check_for_fault();
+        code != TND_OK)
       return code;
   }
 }
 
-// Whoever has the mutex for long looks, too.
-tnd_status service::look_for_fault() {
+// A thread that holds the mutex for long checks for faults itself.
+tnd_status service::check_for_fault() {
   if (!mutex_.try_lock())
     return TND_OK;
   lock_guard const lock{mutex_, std::adopt_lock};
-  return look_for_fault_held();
+  return check_for_fault_locked();
 }
 
-// With the last message.
+// Keeps the last message for later calls.
 tnd_status service::fail_for_good() {
-  words_[std::string_view{last_message()}.copy(words_, sizeof words_ - 1)] = '\0';
+  failure_text_[std::string_view{last_message()}.copy(failure_text_, sizeof failure_text_ - 1)] =
+      '\0';
   failed_ = -TND_EDEVICE;
   return failed_;
 }
 
-tnd_status service::look_for_fault_held() {
+tnd_status service::check_for_fault_locked() {
   if (failed_ != TND_OK)
-    return refuse(failed_, "%s", words_);
+    return set_error(failed_, "%s", failure_text_);
   current_device const device{device_index_};
   cudaError_t const error = cudaStreamQuery(stream_);
   if (error == cudaSuccess || error == cudaErrorNotReady)
@@ -185,11 +188,11 @@ tnd_status service::wait_ended(uint64_t timeout_ns) {
   return spin([&] { return has_ended(); }, after(timeout_ns), true);
 }
 
-// The kernel, if the device has room for it soon.
+// Starts the kernel, if the device has space for it soon.
 tnd_status service::start(uint64_t timeout_ns) {
   if (is_serving())
     return TND_OK;
-  if (generation_ != 0 && load(ring_->left) == generation_) {
+  if (generation_ != 0 && load(ring_->closing) == generation_) {
     if (tnd_status const code = wait_ended(timeout_ns); code != TND_OK)
       return code;
   }
@@ -203,34 +206,34 @@ tnd_status service::start(uint64_t timeout_ns) {
   return code == -ETIMEDOUT ? TND_OK : code;
 }
 
-tnd_status service::post(command what, const post_options &options, posted &outcome) {
+tnd_status service::post(command request, const post_options &options, posted &outcome) {
   uint64_t limit_ns = 0;
   for (uint32_t round = 0;; round++) {
     {
       lock_guard const lock{mutex_};
       if (failed_ != TND_OK)
-        return refuse(failed_, "%s", words_);
+        return set_error(failed_, "%s", failure_text_);
       if (!is_serving()) {
         if (tnd_status const code = start(options.timeout_ns); code != TND_OK)
           return code;
-        if (options.may_go_elsewhere && !is_serving()) {
-          outcome.elsewhere = true;
+        if (options.may_decline && !is_serving()) {
+          outcome.is_declined = true;
           return TND_OK;
         }
       }
       if (is_free(next_)) {
         outcome.sequence = next_++;
-        unsigned char *const there = annex(outcome.sequence);
+        unsigned char *const slot_annex = annex(outcome.sequence);
         if (options.annex != nullptr)
-          std::memcpy(there, options.annex, options.annex_size);
+          std::memcpy(slot_annex, options.annex, options.annex_size);
         if (options.annex != nullptr)
-          what.rows.source = reinterpret_cast<uintptr_t>(there);
+          request.rows.source = reinterpret_cast<uintptr_t>(slot_annex);
         if (options.targets_annex)
-          what.target = reinterpret_cast<uintptr_t>(there);
+          request.target = reinterpret_cast<uintptr_t>(slot_annex);
         if (options.is_answered)
           held_[outcome.sequence % slot_count].store(true, std::memory_order_relaxed);
         TND_SERVICE_STEP();
-        fill(outcome.sequence, what);
+        fill(outcome.sequence, request);
         tnd_status const code = post_filled(options, outcome);
         if (code != TND_OK && options.is_answered)
           release(outcome.sequence);
@@ -239,68 +242,69 @@ tnd_status service::post(command what, const post_options &options, posted &outc
       if (limit_ns == 0)
         limit_ns = after(options.timeout_ns);
       if (round % 4096 == 4095) {
-        if (tnd_status const code = look_for_fault_held(); code != TND_OK)
+        if (tnd_status const code = check_for_fault_locked(); code != TND_OK)
           return code;
       }
     }
     pause();
     if (now_ns() >= limit_ns)
-      return refuse(-ETIMEDOUT, "GPU %u has performed nothing for %.1f s", device_index_,
-                    double(options.timeout_ns) * 1e-9);
+      return set_error(-ETIMEDOUT, "GPU %u performed no command for %.1f s", device_index_,
+                       double(options.timeout_ns) * 1e-9);
   }
 }
 
-// The command is in the ring. It stays there if a kernel runs that did not leave before, or comes
-// soon, or if it may not go elsewhere.
+// The command is in the ring. It stays there if a running kernel was not closing before, if one
+// starts soon, or if it may not be declined.
 tnd_status service::post_filled(const post_options &options, posted &outcome) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (load(ring_->left) != generation_)
+  if (load(ring_->closing) != generation_)
     return TND_OK;
   if (tnd_status const code = wait_ended(options.timeout_ns); code != TND_OK)
     return code;
   if (is_reached(outcome.sequence + 1, uint32_t(ended())))
-    return TND_OK;  // its last look
+    return TND_OK;  // performed by its last poll
   for (;;) {
     if (tnd_status const code = start(options.timeout_ns); code != TND_OK)
       return code;
-    if (!options.may_go_elsewhere || load(ring_->serving) == generation_)
+    if (!options.may_decline || load(ring_->serving) == generation_)
       return TND_OK;
     TND_SERVICE_STEP();
     if (tnd_status const code = retract(outcome, options.timeout_ns); code != TND_OK)
       return code;
-    // One that serves after all finds the command; one that saw that it was canceled has ended.
-    if (outcome.elsewhere || load(ring_->serving) == generation_)
+    // A run that serves after all finds the command; one that saw the cancellation has ended.
+    if (outcome.is_declined || load(ring_->serving) == generation_)
       return TND_OK;
   }
 }
 
-// Take the last command back from a kernel that was launched and does not start; or it has started:
-// it serves, or ends at once.
+// Retracts the last command from a kernel that was launched but does not start. If the kernel has
+// started meanwhile, it serves or ends at once.
 tnd_status service::retract(posted &outcome, uint64_t timeout_ns) {
-  auto const say = [&](uint32_t generation) {
+  auto const set_canceled = [&](uint32_t generation) {
     __atomic_store_n(&ring_->canceled, generation, __ATOMIC_RELEASE);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   };
-  say(generation_);
+  set_canceled(generation_);
   TND_SERVICE_STEP();
   if (load(ring_->started) != generation_) {
-    // Nobody has seen it. The next command has this sequence.
+    // No run has seen the command, so its sequence is reused for the next one.
     erase(outcome.sequence);
     release(outcome.sequence);
     next_ = outcome.sequence;
-    outcome.elsewhere = true;
+    outcome.is_declined = true;
   }
-  say(generation_ - 1);
+  set_canceled(generation_ - 1);
   if (load(ring_->started) != generation_)
-    return TND_OK;  // it will see that it is not canceled any more
+    return TND_OK;  // it will see that it is no longer canceled
   auto const has_decided = [&] {
     return load(ring_->serving) == generation_ || has_ended();
   };
   if (tnd_status const code = spin(has_decided, after(timeout_ns), true); code != TND_OK)
     return code;
-  // Updates before this command wait for a kernel.
-  return outcome.elsewhere && has_ended() && uint32_t(ended()) != next_ ? launch(uint32_t(ended()))
-                                                                        : TND_OK;
+  // Updates posted before this command still need a kernel.
+  return outcome.is_declined && has_ended() && uint32_t(ended()) != next_
+             ? launch(uint32_t(ended()))
+             : TND_OK;
 }
 
 tnd_status service::wait_done(uint32_t sequence, uint64_t deadline_ns) {
@@ -328,30 +332,30 @@ tnd_status service::wait_answer(uint32_t sequence, void *target, size_t size,
   return code;
 }
 
-void service::rest() {
+void service::stop() {
   lock_guard const lock{mutex_};
   if (!is_serving() || !is_free(next_))
     return;
   command end{};
-  end.kind = command_kind::rest;
+  end.kind = command_kind::stop;
   posted outcome{.sequence = next_++};
   fill(outcome.sequence, end);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (load(ring_->left) != generation_)
+  if (load(ring_->closing) != generation_)
     return;
-  // It left just now: without this command, but for the next run.
-  if (wait_ended(rest_limit_ns) == TND_OK && uint32_t(ended()) == outcome.sequence) {
+  // The kernel closed before it saw this command, which the next run must not see.
+  if (wait_ended(stop_timeout_ns) == TND_OK && uint32_t(ended()) == outcome.sequence) {
     erase(outcome.sequence);
     next_ = outcome.sequence;
   }
 }
 
-void services_rest(uint32_t device_index) {
+void stop_services(uint32_t device_index) {
   lock_guard const lock{services().mutex};
-  for (auto const &[key, each] : services().made) {
+  for (auto const &[key, instance] : services().instances) {
     if (key.first == device_index)
-      each->rest();
+      instance->stop();
   }
 }
 
-}  // namespace tanada::port::cuda
+}  // namespace tanada::backends::cuda

@@ -1,3 +1,5 @@
+// Tests of the protocol between host code and the service kernel, with a thread in place of the
+// kernel.
 #include "backends/cuda/service.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +14,7 @@
 #include "backends/cuda/testing/fake_device.hpp"
 #include "seams/fabric/fabric.hpp"
 
-namespace tanada::port::cuda {
+namespace tanada::backends::cuda {
 namespace {
 
 constexpr size_t part_size = 32768, thread_count = 3;
@@ -42,14 +44,14 @@ class service_test : public testing::Test {
     return __atomic_load_n(word(index), __ATOMIC_ACQUIRE);
   }
 
-  static constexpr tnd_gpu_update add_one{uint32_t(fabric_atomic::add), 8, 1, 0};
+  static constexpr tnd_gpu_update add_one{uint32_t(seams::fabric_atomic::add), 8, 1, 0};
   std::vector<unsigned char> memory_;
   tnd_gpu_queue *queue_ = nullptr;
 };
 
 TEST_F(service_test, a_put_is_performed_by_the_kernel) {
-  // The thread in its place may start later than a command waits for it; one of the next then finds
-  // it running.
+  // The thread in place of the kernel may start later than a command waits for it. A later command
+  // then finds it running.
   uint64_t const limit = now_ns() + timeout_ns;
   for (uint64_t sent = 1;; sent++) {
     uint64_t const copies = fake().copies;
@@ -64,14 +66,15 @@ TEST_F(service_test, a_put_is_performed_by_the_kernel) {
 
 TEST_F(service_test, a_full_device_leaves_puts_to_copy_engines_and_updates_for_later) {
   fake().is_full = true;
-  std::this_thread::sleep_for(std::chrono::milliseconds{20});  // a kernel that still ran has ended
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds{20});  // a kernel that was still running has ended
   uint64_t const sent = 7, copies = fake().copies;
-  uint64_t there = 0;
+  uint64_t received = 0;
   ASSERT_EQ(queue_put(queue_, word(0), &sent, 8), TND_OK) << last_message();
   EXPECT_EQ(value(0), 7u);
   EXPECT_EQ(fake().copies, copies + 1);
-  ASSERT_EQ(queue_get(queue_, &there, word(0), 8), TND_OK);
-  EXPECT_EQ(there, 7u);
+  ASSERT_EQ(queue_get(queue_, &received, word(0), 8), TND_OK);
+  EXPECT_EQ(received, 7u);
   ASSERT_EQ(queue_update(queue_, word(1), &add_one, nullptr), TND_OK);
   EXPECT_EQ(queue_wait(queue_, now_ns() + 5'000'000), -ETIMEDOUT);
   for (int i = 0; i < 200; i++)
@@ -96,8 +99,8 @@ TEST_F(service_test, what_follows_an_update_by_order_waits_with_it) {
   EXPECT_EQ(value(0) * 100 + value(1), 109u);
 }
 
-// A command that comes while the kernel leaves is that one's or the next one's; nobody posts
-// another that would have it started again.
+// A command posted while the kernel closes is performed by that run or the next one. No other
+// command is posted that would start the kernel again.
 TEST_F(service_test, a_command_that_meets_a_leaving_kernel_is_performed) {
   fake().step_delay_max_us = 40;
   fake().start_delay_max_us = 70;
@@ -111,7 +114,7 @@ TEST_F(service_test, a_command_that_meets_a_leaving_kernel_is_performed) {
   }
 }
 
-constexpr size_t long_size = 20'000;  // goes by copy engines
+constexpr size_t long_size = 20'000;  // uses copy engines
 
 TEST_F(service_test, a_wait_does_not_wait_for_what_others_enqueue_meanwhile) {
   std::vector<unsigned char> bytes(long_size);
@@ -128,7 +131,7 @@ TEST_F(service_test, a_wait_does_not_wait_for_what_others_enqueue_meanwhile) {
   while (!has_begun)
     std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds{20});  // it waits
-  // Always one that has not ended; the first has after a while.
+  // There is always a copy in flight; the first one ends after a while.
   uint64_t const limit = now_ns() + 1'000'000'000;
   for (uint32_t i = 0; !is_over && now_ns() < limit; i++) {
     ASSERT_EQ(queue_copy(queue_, word(0), bytes.data(), long_size), TND_OK) << last_message();
@@ -156,35 +159,35 @@ TEST_F(service_test, every_wait_ends) {
     EXPECT_LE(now_ns() - start, 40 * short_ns);
   };
   ends([&] { return queue_put(queue, word(0), bytes.data(), long_size); });
-  // One that waits lets others wait, too.
-  std::thread other{[&] {
+  // A waiting thread does not block the waits of others.
+  std::thread other_thread{[&] {
     ends([&] { return queue_get(queue, bytes.data(), word(0), long_size); });
   }};
   ends([&] { return queue_wait(queue, now_ns() + short_ns / 10); });
-  other.join();
+  other_thread.join();
   ASSERT_EQ(queue_order(queue), TND_OK);
-  uint64_t there = 0;
-  ends([&] { return queue_update(queue, word(0), &add_one, &there); });
+  uint64_t old_value = 0;
+  ends([&] { return queue_update(queue, word(0), &add_one, &old_value); });
   fake().copies_ended_max = ~uint64_t{0};
   EXPECT_EQ(queue_wait(queue, now_ns() + timeout_ns), TND_OK) << last_message();
-  // The kernel's part.
+  // Waits for the kernel.
   fake().is_full = true;
   std::this_thread::sleep_for(std::chrono::milliseconds{20});
-  ends([&] { return queue_update(queue, word(1), &add_one, &there); });
+  ends([&] { return queue_update(queue, word(1), &add_one, &old_value); });
   fake().is_full = false;
   EXPECT_EQ(queue_wait(queue, now_ns() + timeout_ns), TND_OK) << last_message();
-  // Its place is free again. On a machine that is busy some may be late.
+  // Its slot is free again. On a busy machine some updates may be late.
   uint32_t done = 0;
   for (uint64_t const until = now_ns() + timeout_ns; done < 200 && now_ns() < until;)
-    done += queue_update(queue, word(1), &add_one, &there) == TND_OK;
+    done += queue_update(queue, word(1), &add_one, &old_value) == TND_OK;
   EXPECT_EQ(done, 200u);
-  EXPECT_GE(there, 199u);
+  EXPECT_GE(old_value, 199u);
   EXPECT_EQ(queue_wait(queue, now_ns() + timeout_ns), TND_OK) << last_message();
   queue_close(queue);
 }
 
-// Each thread against a model of its part; the kernel starts about as late as is waited for it, and
-// steps aside at every step.
+// Each thread compares with a model of its part. The kernel starts about when the host gives up,
+// and is delayed at every step.
 TEST_F(service_test, nothing_is_lost_or_done_twice_whoever_comes_first) {
   fake().start_delay_max_us = 120;
   fake().step_delay_max_us = 30;
@@ -199,38 +202,38 @@ TEST_F(service_test, nothing_is_lost_or_done_twice_whoever_comes_first) {
       unsigned char *const part = memory_.data() + part_size * (t + 1);
       for (int i = 0; i < rounds; i++) {
         size_t const size = random() % 4 == 0 ? random() % bytes.size() : random() % 60,
-                     at = random() % (part_size - bytes.size());
+                     offset = random() % (part_size - bytes.size());
         for (size_t k = 0; k < size; k++)
           bytes[k] = uint8_t(i + k);
-        uint64_t there = 0;
-        ASSERT_EQ(queue_put(queue_, part + at, bytes.data(), size), TND_OK) << last_message();
+        uint64_t old_value = 0;
+        ASSERT_EQ(queue_put(queue_, part + offset, bytes.data(), size), TND_OK) << last_message();
         if (size != 0)
-          std::memcpy(model.data() + at, bytes.data(), size);
+          std::memcpy(model.data() + offset, bytes.data(), size);
         bool const asks = random() % 4 == 0;
-        ASSERT_EQ(queue_update(queue_, word(0), &add_one, asks ? &there : nullptr), TND_OK)
+        ASSERT_EQ(queue_update(queue_, word(0), &add_one, asks ? &old_value : nullptr), TND_OK)
             << last_message();
         adds[t]++;
         ASSERT_EQ(
             random() % 2 == 0 ? queue_wait(queue_, now_ns() + timeout_ns) : queue_order(queue_),
             TND_OK)
             << last_message();
-        ASSERT_EQ(queue_get(queue_, bytes.data(), part + at, size), TND_OK) << last_message();
+        ASSERT_EQ(queue_get(queue_, bytes.data(), part + offset, size), TND_OK) << last_message();
         ASSERT_TRUE(std::equal(bytes.begin(), bytes.begin() + ptrdiff_t(size),
-                               model.begin() + ptrdiff_t(at)))
+                               model.begin() + ptrdiff_t(offset)))
             << "round " << i;
         if (random() % 8 == 0)
           std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
         if (random() % 64 == 0)
-          services_rest(0);
+          stop_services(0);
       }
     });
   }
-  for (auto &each : threads)
-    each.join();
+  for (auto &thread : threads)
+    thread.join();
   ASSERT_EQ(wait(), TND_OK) << last_message();
   uint64_t sum = 0;
-  for (uint64_t each : adds)
-    sum += each;
+  for (uint64_t count : adds)
+    sum += count;
   EXPECT_EQ(value(0), sum);
   std::printf("%llu kernels, %llu canceled, %llu copies\n",
               static_cast<unsigned long long>(fake().runs.load()),
@@ -239,4 +242,4 @@ TEST_F(service_test, nothing_is_lost_or_done_twice_whoever_comes_first) {
 }
 
 }  // namespace
-}  // namespace tanada::port::cuda
+}  // namespace tanada::backends::cuda

@@ -3,17 +3,17 @@
 
 #include "backends/file/ring_engine.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// Reads of files that the engine finds, and writes and syncs of those open to write, go through a
-// ring of the queue's own, everything else to `metadata`, a queue of the blocking store over the
-// same engine. Posts gather: the sixteenth not yet sent, or the next poll, sends them. The status
-// of io_uring_queue_init when the kernel refuses.
-result<std::unique_ptr<store_queue>> file_ring_queue_create(std::shared_ptr<ring_engine> engine,
-                                                            std::unique_ptr<store_queue> metadata,
-                                                            uint32_t depth);
+// Reads of files that the engine finds, and writes and syncs of files open for writing, go through
+// a ring owned by the queue. All other operations go to `metadata`, a queue of the blocking store
+// over the same engine. Posts are batched: the sixteenth unsubmitted post, or the next poll,
+// submits them. On failure, returns the status of io_uring_queue_init.
+result<std::unique_ptr<seams::store_queue>> file_ring_queue_create(
+    std::shared_ptr<ring_engine> engine, std::unique_ptr<seams::store_queue> metadata,
+    uint32_t depth);
 
-// ok when this kernel and its policy let the process have a ring.
+// Returns ok if this kernel and its policy allow the process to create a ring.
 status file_ring_probe();
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

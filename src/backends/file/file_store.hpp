@@ -5,17 +5,18 @@
 
 #include "seams/store/store.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// Reads, writes and syncs go through io_uring, one ring a queue; the rest, and everything where
-// io_uring is refused (said once at info level) or TND_IO_URING=off, through worker threads.
+// Reads, writes and syncs go through io_uring, one ring for each queue. All other operations use
+// worker threads. If io_uring is refused (logged once at info level) or TND_IO_URING=off, all
+// operations use worker threads.
 //
-// TND_FILE_DIRECT=auto|on|off: whether aligned reads pass the page cache by with O_DIRECT. `auto`
-// does so for reads of 1 MiB or more, 4096-aligned in offset, sizes and addresses, of which the
-// page cache does not hold the first page; `on` for every aligned read; both only of files whose
-// file system takes O_DIRECT.
+// TND_FILE_DIRECT=auto|on|off selects whether aligned reads bypass the page cache with O_DIRECT.
+// `auto` does so for reads of at least 1 MiB, aligned to 4096 in offset, sizes and addresses, whose
+// first page is not in the page cache. `on` does so for every aligned read. Both apply only to
+// files whose file system supports O_DIRECT.
 //
-// A URL's path is taken as it is: no percent-decoding. invalid if a variable does not parse.
-result<std::unique_ptr<store>> file_store_open();
+// The path of a URL is not percent-decoded. invalid: a variable does not parse.
+result<std::unique_ptr<seams::store>> file_store_open();
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,4 +1,4 @@
-// backends/file/io_vectors.hpp: the buffers of an operation as the kernel wants them.
+// backends/file/io_vectors.hpp: the buffers of an operation as iovecs for system calls.
 #pragma once
 
 #include <limits.h>
@@ -10,14 +10,15 @@
 
 #include "seams/store/store.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// What is left to move of some buffers. A system call takes IOV_MAX of them at most and may move
-// less than it was given, so transfers go: next(), call, advance(), until done().
+// The part of an operation's buffers that has not been moved yet. A system call takes at most
+// IOV_MAX iovecs and may move less than requested, so callers loop: next(), call, advance(), until
+// done().
 class io_vectors {
  public:
   io_vectors() = default;
-  explicit io_vectors(std::span<const store_buffer> buffers) {
+  explicit io_vectors(std::span<const seams::store_buffer> buffers) {
     vectors_.reserve(buffers.size());
     for (const auto &buffer : buffers) {
       if (buffer.size != 0)
@@ -52,4 +53,4 @@ class io_vectors {
   size_t first_ = 0;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,5 +1,5 @@
-// backends/file/local_engine.hpp: an engine in front of a plugin's, which reads what lies on this
-// machine by its descriptor.
+// backends/file/local_engine.hpp: wraps the engine of a plugin and reads files of this machine by
+// their descriptors.
 #pragma once
 
 #include <unordered_map>
@@ -7,35 +7,35 @@
 #include "core/base/mutex.hpp"
 #include "backends/file/ring_engine.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// Files that are open to read and for which the plugin's engine tells a descriptor are read as
-// those of file://, by rings and into device memory where that is possible. Everything else is the
-// plugin's; where its bytes lie in memory of its own, access() tells.
+// A file that is open for reading and whose descriptor the plugin's engine returns is read as
+// file:// reads it: by rings, and into device memory where possible. All other operations go to the
+// plugin. access() reports files whose bytes are in the plugin's own memory.
 class local_engine final : public ring_engine {
  public:
-  local_engine(std::shared_ptr<blocking_engine> plugin, file_direct direct)
+  local_engine(std::shared_ptr<seams::blocking_engine> plugin, file_direct direct)
       : ring_engine{direct}, plugin_{std::move(plugin)} {}
 
   const char *scheme() const noexcept override {
     return plugin_->scheme();
   }
-  status open(const std::string &url, store_open_flags flags, store_file &file,
-              store_stat &stat) override;
-  status close(store_file file, store_stat &stat) override;
-  status read(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
+  status open(const std::string &url, seams::store_open_flags flags, seams::store_file &file,
+              seams::store_stat &stat) override;
+  status close(seams::store_file file, seams::store_stat &stat) override;
+  status read(seams::store_file file, uint64_t offset, std::span<const seams::store_buffer> buffers,
               uint64_t &size) override;
-  status write(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
-               uint64_t &size) override {
+  status write(seams::store_file file, uint64_t offset,
+               std::span<const seams::store_buffer> buffers, uint64_t &size) override {
     return plugin_->write(file, offset, buffers, size);
   }
-  status stat(store_file file, store_stat &stat) override {
+  status stat(seams::store_file file, seams::store_stat &stat) override {
     return plugin_->stat(file, stat);
   }
-  status truncate(store_file file, uint64_t size) override {
+  status truncate(seams::store_file file, uint64_t size) override {
     return plugin_->truncate(file, size);
   }
-  status sync(store_file file) override {
+  status sync(seams::store_file file) override {
     return plugin_->sync(file);
   }
   status unlink(const std::string &url) override {
@@ -48,19 +48,20 @@ class local_engine final : public ring_engine {
     return plugin_->sync_names(url);
   }
 
-  std::shared_ptr<local_file> find(store_file file) const override;
-  file_access access(store_file file) const override;
+  std::shared_ptr<local_file> find(seams::store_file file) const override;
+  seams::file_access access(seams::store_file file) const override;
 
  private:
-  struct opened {
+  struct open_file {
     std::shared_ptr<local_file> local;  // or null
-    store_memory memory;
-    std::string reason;  // why there is none
+    seams::store_memory memory;
+    std::string reason;  // why `memory` is empty
   };
 
-  std::shared_ptr<blocking_engine> plugin_;
-  mutable shared_mutex mutex_;                    // guards files_
-  std::unordered_map<store_file, opened> files_;  // to read, by the plugin's numbers
+  std::shared_ptr<seams::blocking_engine> plugin_;
+  mutable shared_mutex mutex_;                              // guards files_
+  std::unordered_map<seams::store_file, open_file> files_;  // files open for reading, by the
+                                                            // plugin's file numbers
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,5 @@
+// backends/file/local_file.cc: reads and writes of a local file, with O_DIRECT where that is
+// possible.
 #include "backends/file/local_file.hpp"
 
 #include <fcntl.h>
@@ -11,12 +13,12 @@
 #include "backends/file/io_vectors.hpp"
 #include "seams/store/errno_status.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-// cachestat(2) of Linux 6.5 counts cached pages without touching any; before it, RWF_NOWAIT tells
-// the same by failing, at the price of a little readahead.
-bool first_page_cached(int fd, uint64_t offset) {
+// cachestat(2) of Linux 6.5 counts cached pages without touching any. Older kernels use RWF_NOWAIT,
+// which fails for an uncached page at the cost of a little read-ahead.
+bool is_first_page_cached(int fd, uint64_t offset) {
   constexpr long cachestat_number = 451;
   struct {
     uint64_t offset, size;
@@ -26,13 +28,13 @@ bool first_page_cached(int fd, uint64_t offset) {
   } counts{};
   if (syscall(cachestat_number, fd, &range, &counts, 0) == 0)
     return counts.cached != 0;
-  std::byte one;
-  iovec const vector{&one, 1};
+  std::byte byte;
+  iovec const vector{&byte, 1};
   return preadv2(fd, &vector, 1, off_t(offset), RWF_NOWAIT) >= 0 || errno != EAGAIN;
 }
 
-bool can_be_direct(const local_file &file, uint64_t offset, std::span<const store_buffer> buffers,
-                   uint64_t &size) {
+bool can_use_direct(const local_file &file, uint64_t offset,
+                    std::span<const seams::store_buffer> buffers, uint64_t &size) {
   if (file.direct_fd < 0 || file.direct_refused.load(std::memory_order_relaxed))
     return false;
   uint64_t bits = offset;
@@ -46,26 +48,27 @@ bool can_be_direct(const local_file &file, uint64_t offset, std::span<const stor
 struct move_kind {
   ssize_t (*call)(int fd, const iovec *vectors, int count, off_t offset);
   bool direct;
-  status at_end;  // what it is when nothing moves
+  status end_status;  // the status when a call moves no bytes
 };
 
-status move(local_file &file, move_kind how, uint64_t offset, std::span<const store_buffer> buffers,
-            uint64_t &size) {
-  io_vectors left{buffers};
-  while (!left.done()) {
-    int const fd = how.direct ? file.direct_fd : file.fd;
-    ssize_t const moved = how.call(fd, left.next(), int(left.next_count()), off_t(offset + size));
+status move(local_file &file, move_kind method, uint64_t offset,
+            std::span<const seams::store_buffer> buffers, uint64_t &size) {
+  io_vectors remaining{buffers};
+  while (!remaining.done()) {
+    int const fd = method.direct ? file.direct_fd : file.fd;
+    ssize_t const moved =
+        method.call(fd, remaining.next(), int(remaining.next_count()), off_t(offset + size));
     if (moved > 0) {
-      left.advance(size_t(moved));
+      remaining.advance(size_t(moved));
       size += uint64_t(moved);
-      how.direct = how.direct && size % direct_alignment == 0;
+      method.direct = method.direct && size % direct_alignment == 0;
     } else if (moved == 0) {
-      return how.at_end;
-    } else if (how.direct && errno == EINVAL) {
+      return method.end_status;
+    } else if (method.direct && errno == EINVAL) {
       file.direct_refused.store(true, std::memory_order_relaxed);
-      how.direct = false;
+      method.direct = false;
     } else if (errno != EINTR) {
-      return errno_status(errno);
+      return seams::errno_status(errno);
     }
   }
   return status::ok;
@@ -83,19 +86,20 @@ local_file::~local_file() {
 }
 
 void local_reader::prepare(local_file &file, uint64_t size) const {
-  file.in_memory = lives_in_memory(file.fd);
+  file.in_memory = is_in_memory_file_system(file.fd);
   open_direct(file, size);
   if (!file.writable)
     open_on_device(file);
 }
 
-// Opened with the file and not at the first read that wants it: a post must not open anything.
+// Opened together with the file and not at the first direct read, because a post must not open
+// files.
 void local_reader::open_direct(local_file &file, uint64_t size) const {
   if (direct_ == file_direct::off)
     return;
-  if (direct_ == file_direct::automatic && size < direct_size_min && !file.asks_direct)
+  if (direct_ == file_direct::automatic && size < direct_size_min && !file.is_direct_requested)
     return;
-  int const access = file.asks_direct && file.writable ? O_RDWR : O_RDONLY;
+  int const access = file.is_direct_requested && file.writable ? O_RDWR : O_RDONLY;
   std::string const path = "/proc/self/fd/" + std::to_string(file.fd);
   do {
     file.direct_fd = ::open(path.c_str(), access | O_DIRECT | O_CLOEXEC);
@@ -103,33 +107,33 @@ void local_reader::open_direct(local_file &file, uint64_t size) const {
 }
 
 bool local_reader::reads_direct(const local_file &file, uint64_t offset,
-                                std::span<const store_buffer> buffers) const {
+                                std::span<const seams::store_buffer> buffers) const {
   uint64_t size = 0;
-  if (!can_be_direct(file, offset, buffers, size))
+  if (!can_use_direct(file, offset, buffers, size))
     return false;
-  if (direct_ == file_direct::on || file.asks_direct)
+  if (direct_ == file_direct::on || file.is_direct_requested)
     return true;
-  return size >= direct_size_min && !first_page_cached(file.fd, offset);
+  return size >= direct_size_min && !is_first_page_cached(file.fd, offset);
 }
 
 bool local_reader::writes_direct(const local_file &file, uint64_t offset,
-                                 std::span<const store_buffer> buffers) const {
+                                 std::span<const seams::store_buffer> buffers) const {
   uint64_t size = 0;
-  return file.asks_direct && can_be_direct(file, offset, buffers, size);
+  return file.is_direct_requested && can_use_direct(file, offset, buffers, size);
 }
 
-status local_reader::read(local_file &file, uint64_t offset, std::span<const store_buffer> buffers,
-                          uint64_t &size) const {
+status local_reader::read(local_file &file, uint64_t offset,
+                          std::span<const seams::store_buffer> buffers, uint64_t &size) const {
   if (on_device(buffers))
     return read_to_device(file, offset, buffers, size);
   return move(file, {preadv, reads_direct(file, offset, buffers), status::ok}, offset, buffers,
               size);
 }
 
-status local_reader::write(local_file &file, uint64_t offset, std::span<const store_buffer> buffers,
-                           uint64_t &size) const {
+status local_reader::write(local_file &file, uint64_t offset,
+                           std::span<const seams::store_buffer> buffers, uint64_t &size) const {
   return move(file, {pwritev, writes_direct(file, offset, buffers), status::io}, offset, buffers,
               size);
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// backends/file/mapped_file.cc: maps a file for reading.
 #include "backends/file/mapped_file.hpp"
 
 #include <sys/mman.h>
@@ -7,7 +8,7 @@
 
 #include "seams/store/errno_status.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
 mapped_file::~mapped_file() {
   if (!bytes_.empty())
@@ -15,17 +16,17 @@ mapped_file::~mapped_file() {
 }
 
 result<mapped_file> mapped_file::map(int descriptor, size_t size) {
-  struct stat found{};
-  if (fstat(descriptor, &found) != 0)
-    return errno_status(errno);
-  if (size == 0 || size_t(found.st_size) < size)
+  struct stat file_stat{};
+  if (fstat(descriptor, &file_stat) != 0)
+    return seams::errno_status(errno);
+  if (size == 0 || size_t(file_stat.st_size) < size)
     return status::range;
   void *const addr = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
   if (addr == MAP_FAILED)
-    return errno_status(errno);
-  mapped_file made;
-  made.bytes_ = {static_cast<const std::byte *>(addr), size};
-  return made;
+    return seams::errno_status(errno);
+  mapped_file mapping;
+  mapping.bytes_ = {static_cast<const std::byte *>(addr), size};
+  return mapping;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

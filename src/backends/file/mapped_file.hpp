@@ -1,4 +1,4 @@
-// backends/file/mapped_file.hpp: the pages of a file, mapped to be read.
+// backends/file/mapped_file.hpp: the pages of a file, mapped for reading.
 #pragma once
 
 #include <cstddef>
@@ -7,22 +7,22 @@
 
 #include "core/base/result.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// Unmapped with the object. Loads past the end of a file that somebody cuts end the process
-// (SIGBUS).
+// Unmapped on destruction. A load past the end of a file that was truncated raises SIGBUS and ends
+// the process.
 class mapped_file {
  public:
   mapped_file() = default;
-  mapped_file(mapped_file &&other) noexcept : bytes_{std::exchange(other.bytes_, {})} {}
-  mapped_file &operator=(mapped_file &&other) noexcept {
-    std::swap(bytes_, other.bytes_);
+  mapped_file(mapped_file &&source) noexcept : bytes_{std::exchange(source.bytes_, {})} {}
+  mapped_file &operator=(mapped_file &&source) noexcept {
+    std::swap(bytes_, source.bytes_);
     return *this;
   }
   ~mapped_file();
 
-  // The first `size` bytes, above 0, of the file; the descriptor is not needed afterwards. range
-  // when it has fewer now.
+  // Maps the first `size` bytes of the file; `size` must be above 0. The descriptor is not needed
+  // afterwards. range: the file is shorter.
   static result<mapped_file> map(int descriptor, size_t size);
 
   std::span<const std::byte> bytes() const noexcept {
@@ -33,4 +33,4 @@ class mapped_file {
   std::span<const std::byte> bytes_;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,4 +1,5 @@
-// backends/file/ring_engine.hpp: an engine some of whose files have descriptors of this machine.
+// backends/file/ring_engine.hpp: an engine that has descriptors of this machine for some of its
+// files.
 #pragma once
 
 #include <memory>
@@ -6,19 +7,19 @@
 #include "backends/file/local_file.hpp"
 #include "seams/store/blocking_store.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// Reads, and writes and syncs of files that are open to write, of a file that find() knows may be
-// done by its descriptor instead of by the engine's calls.
-class ring_engine : public blocking_engine {
+// Reads of a file that find() returns may use its descriptor instead of the engine's calls. The
+// same holds for writes and syncs if the file is open for writing.
+class ring_engine : public seams::blocking_engine {
  public:
   explicit ring_engine(file_direct direct) : reader_{direct} {}
 
-  // The handle of an open file, or null: there is none with a descriptor. Does not wait.
-  virtual std::shared_ptr<local_file> find(store_file file) const = 0;
+  // The handle of an open file, or null if the file has no descriptor. Does not block.
+  virtual std::shared_ptr<local_file> find(seams::store_file file) const = 0;
 
-  // See store_queue::try_perform(): opens and closes that wait for nothing. Thread-safe.
-  virtual bool try_perform(const store_op &, store_completion &) {
+  // See store_queue::try_perform(): opens and closes that do not block. Thread-safe.
+  virtual bool try_perform(const seams::store_op &, seams::store_completion &) {
     return false;
   }
 
@@ -27,28 +28,29 @@ class ring_engine : public blocking_engine {
   }
 
   // See store::attach() and store::access().
-  void attach(const device_window &window, bool compatible_too) {
+  void attach(const seams::device_window &window, bool compatible_too) {
     reader_.attach(window, compatible_too);
   }
-  virtual file_access access(store_file file) const {
+  virtual seams::file_access access(seams::store_file file) const {
     auto const handle = find(file);
-    return handle ? reader_.access(*handle) : file_access{};
+    return handle ? reader_.access(*handle) : seams::file_access{};
   }
 
  protected:
   local_reader reader_;
 };
 
-// What the environment says of files with descriptors: TND_FILE_DIRECT and TND_IO_URING.
+// The settings for files with descriptors, from TND_FILE_DIRECT and TND_IO_URING.
 struct ring_settings {
   file_direct direct = file_direct::automatic;
-  bool ring = true;  // off also where the kernel refuses
+  bool ring = true;  // also off where the kernel refuses rings
 
-  static result<ring_settings> of_environment();
+  static result<ring_settings> from_environment();
 };
 
-// Rings over the engine where `ring` is set, worker threads otherwise and for what rings do not do.
-std::unique_ptr<store> ring_store_create(std::shared_ptr<ring_engine> engine, bool ring,
-                                         blocking_limits limits = {});
+// Uses rings over the engine if `ring` is set. Worker threads serve the other operations, or all of
+// them.
+std::unique_ptr<seams::store> ring_store_create(std::shared_ptr<ring_engine> engine, bool ring,
+                                                seams::blocking_limits limits = {});
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// backends/gfarm/gfarm_calls.cc: runs libgfarm's failover while no other call is in flight.
 #include "backends/gfarm/gfarm_calls.hpp"
 
 #include <poll.h>
@@ -7,7 +8,7 @@
 
 #include "core/base/mutex.hpp"
 
-// Exported by libgfarm.so.1, in no header of it.
+// Exported by libgfarm.so.1 but declared in none of its headers.
 extern "C" {
 struct gfm_connection;
 struct gfm_connection *gfs_pio_metadb(GFS_File);
@@ -22,21 +23,21 @@ void gfarm_filesystem_set_failover_detected(struct gfarm_filesystem *, int);
 void gfarm_filesystem_set_in_failover_process(struct gfarm_filesystem *, int);
 }
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-// The other side has closed it, or it is in error.
+// The peer closed the connection, or the socket is in error.
 bool is_closed(int socket) {
-  pollfd asked{socket, POLLIN | POLLRDHUP, 0};
-  return socket < 0 || (poll(&asked, 1, 0) > 0 &&
-                        (asked.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0);
+  pollfd entry{socket, POLLIN | POLLRDHUP, 0};
+  return socket < 0 || (poll(&entry, 1, 0) > 0 &&
+                        (entry.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0);
 }
 
-gfarm_error_t look(const std::string &root) {
-  struct gfs_stat found{};
-  auto const error = gfs_stat(root.c_str(), &found);
+gfarm_error_t stat_root(const std::string &root) {
+  struct gfs_stat root_stat{};
+  auto const error = gfs_stat(root.c_str(), &root_stat);
   if (error == GFARM_ERR_NO_ERROR)
-    gfs_stat_free(&found);
+    gfs_stat_free(&root_stat);
   return error;
 }
 
@@ -46,9 +47,9 @@ std::string gfarm_root(const std::string &url) {
   return url.substr(0, url.find('/', std::strlen("gfarm://"))) + "/";
 }
 
-gfarm_calls &gfarm_calls::of_process() {
-  static auto *const only = new gfarm_calls;
-  return *only;
+gfarm_calls &gfarm_calls::process_instance() {
+  static auto *const instance = new gfarm_calls;
+  return *instance;
 }
 
 gfarm_error_t gfarm_calls::add_server(const std::string &root) {
@@ -71,29 +72,29 @@ bool gfarm_calls::has_server(const std::string &root) {
 gfarm_calls::server *gfarm_calls::find(const std::string &url) {
   auto const root = gfarm_root(url);
   lock_guard const lock{servers_mutex_};
-  auto const found = std::find_if(servers_.begin(), servers_.end(),
-                                  [&](const server &each) { return each.root == root; });
-  return found == servers_.end() ? nullptr : &*found;
+  auto const it = std::find_if(servers_.begin(), servers_.end(),
+                               [&](const server &candidate) { return candidate.root == root; });
+  return it == servers_.end() ? nullptr : &*it;
 }
 
-// Servers of two names may be one. A failover gives files other connections.
+// Two server names may stand for one server. A failover gives files new connections.
 gfarm_calls::server *gfarm_calls::find(GFS_File file) {
-  auto const here = enter();
+  auto const call_lock = enter();
   auto const *const files = gfarm_filesystem_get_by_connection(gfs_pio_metadb(file));
   lock_guard const lock{servers_mutex_};
-  auto const found = std::find_if(servers_.begin(), servers_.end(),
-                                  [&](const server &each) { return each.files == files; });
-  return found == servers_.end() ? &servers_.front() : &*found;
+  auto const it = std::find_if(servers_.begin(), servers_.end(),
+                               [&](const server &candidate) { return candidate.files == files; });
+  return it == servers_.end() ? &servers_.front() : &*it;
 }
 
 shared_lock<shared_mutex> gfarm_calls::enter() {
-  lock_guard const lock{door_};
-  return shared_lock{inside_};
+  lock_guard const lock{entry_mutex_};
+  return shared_lock{active_mutex_};
 }
 
-// By name only gfmd is asked. On a file it may have been a gfsd that was not reached; then the
-// connection to gfmd is as it was.
-bool gfarm_calls::means_lost(GFS_File file, gfarm_error_t error) {
+// Calls by name reach only gfmd. A call on a file may have failed to reach a gfsd; the connection
+// to gfmd is then intact.
+bool gfarm_calls::is_gfmd_lost(GFS_File file, gfarm_error_t error) {
   if (error == GFARM_ERR_GFMD_FAILED_OVER)
     return true;
   bool const is_connection = gfm_client_is_connection_error(error) != 0;
@@ -103,27 +104,27 @@ bool gfarm_calls::means_lost(GFS_File file, gfarm_error_t error) {
          is_closed(gfm_client_connection_fd(gfs_pio_metadb(file)));
 }
 
-// Those who came while another tried have its result. Nobody is kept waiting for calls that are
-// under way while gfmd does not answer.
-gfarm_error_t gfarm_calls::recover(server &of, uint64_t attempts_seen) {
-  lock_guard const lock{of.recovery};
-  if (of.attempts != attempts_seen)
-    return of.found;
-  of.found = once([&] { return look(of.root); });
-  if (of.found == GFARM_ERR_NO_ERROR) {
-    lock_guard const newcomers{door_};
-    lock_guard const alone{inside_};
-    gfarm_filesystem_set_failover_detected(of.files, 1);
-    gfarm_filesystem_set_in_failover_process(of.files, 0);
-    of.found = look(of.root);  // fails over first
-    gfarm_filesystem_set_in_failover_process(of.files, 1);
-    if (of.found == GFARM_ERR_NO_ERROR) {
-      of.failovers++;
-      of.is_lost = false;
+// A thread that waited for another thread's attempt gets its result. Calls in flight do not delay
+// the check whether gfmd answers.
+gfarm_error_t gfarm_calls::recover(server &gfmd, uint64_t attempts_seen) {
+  lock_guard const lock{gfmd.recovery};
+  if (gfmd.attempts != attempts_seen)
+    return gfmd.last_error;
+  gfmd.last_error = once([&] { return stat_root(gfmd.root); });
+  if (gfmd.last_error == GFARM_ERR_NO_ERROR) {
+    lock_guard const entry_lock{entry_mutex_};
+    lock_guard const exclusive_lock{active_mutex_};
+    gfarm_filesystem_set_failover_detected(gfmd.files, 1);
+    gfarm_filesystem_set_in_failover_process(gfmd.files, 0);
+    gfmd.last_error = stat_root(gfmd.root);  // this call performs the failover
+    gfarm_filesystem_set_in_failover_process(gfmd.files, 1);
+    if (gfmd.last_error == GFARM_ERR_NO_ERROR) {
+      gfmd.failovers++;
+      gfmd.is_lost = false;
     }
   }
-  of.attempts++;
-  return of.found;
+  gfmd.attempts++;
+  return gfmd.last_error;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// backends/gfarm/gfarm_handle.cc: one handle of libgfarm, and the cache of its connection errors.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -5,18 +6,18 @@
 
 #include "core/base/mutex.hpp"
 
-// Exported by libgfarm.so.1, in no header of it.
+// Exported by libgfarm.so.1 but declared in none of its headers.
 extern "C" {
 gfarm_error_t gfs_pio_view_fd(GFS_File, int *);
 gfarm_error_t gfs_pio_internal_set_view_section(GFS_File, char *);
 int gfm_client_is_connection_error(gfarm_error_t);
 }
 
-namespace tanada::port {
+namespace tanada::backends {
 
-gfarm_handle &gfarm_handle::operator=(gfarm_handle &&other) noexcept {
+gfarm_handle &gfarm_handle::operator=(gfarm_handle &&source) noexcept {
   (void)close();
-  file_ = std::exchange(other.file_, nullptr);
+  file_ = std::exchange(source.file_, nullptr);
   error_ = GFARM_ERR_NO_ERROR;
   return *this;
 }
@@ -32,18 +33,18 @@ void gfarm_handle::note_error(gfarm_error_t error,
                               std::chrono::steady_clock::time_point begin) const {
   if (error != GFARM_ERR_NO_FILESYSTEM_NODE && gfm_client_is_connection_error(error) == 0)
     return;
-  auto const now = std::chrono::steady_clock::now();
+  auto const time = std::chrono::steady_clock::now();
   lock_guard const lock{mutex_};
   error_ = error;
-  known_until_ = now + (now - begin);
+  known_until_ = time + (time - begin);
 }
 
-gfarm_error_t gfarm_handle::open(const std::string &url, store_open_flags flags) {
+gfarm_error_t gfarm_handle::open(const std::string &url, seams::store_open_flags flags) {
   int const bits = GFARM_FILE_UNBUFFERED | (flags.write ? GFARM_FILE_RDWR : GFARM_FILE_RDONLY) |
                    (flags.truncate ? GFARM_FILE_TRUNC : 0) |
                    (flags.exclusive ? GFARM_FILE_EXCLUSIVE : 0);
   GFS_File file = nullptr;
-  auto const error = gfarm_calls::of_process().by_name(url, [&] {
+  auto const error = gfarm_calls::process_instance().by_name(url, [&] {
     return flags.create ? gfs_pio_create(url.c_str(), bits, 0644, &file)
                         : gfs_pio_open(url.c_str(), bits, &file);
   });
@@ -55,7 +56,7 @@ gfarm_error_t gfarm_handle::open(const std::string &url, store_open_flags flags)
 gfarm_error_t gfarm_handle::close() {
   if (file_ == nullptr)
     return GFARM_ERR_NO_ERROR;
-  return gfarm_calls::of_process().once(
+  return gfarm_calls::process_instance().once(
       [this] { return gfs_pio_close(std::exchange(file_, nullptr)); });
 }
 
@@ -82,4 +83,4 @@ gfarm_file::~gfarm_file() {
     ::close(descriptor);
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// backends/gluster/gluster_volume.cc: parses URLs of GlusterFS and connects to volumes.
 #include "backends/gluster/gluster_volume.hpp"
 
 #include <cerrno>
@@ -7,13 +8,13 @@
 #include "core/base/mutex.hpp"
 #include "seams/store/errno_status.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 constexpr size_t volume_count_max = 64;
 constexpr std::string_view prefix = "gluster://";
 }  // namespace
 
-status gluster_url::parse(const std::string &url, gluster_url &to) {
+status gluster_url::parse(const std::string &url, gluster_url &parts) {
   std::string_view rest = url;
   if (!rest.starts_with(prefix))
     return status::invalid;
@@ -26,18 +27,18 @@ status gluster_url::parse(const std::string &url, gluster_url &to) {
   if (size_t const colon = server.rfind(':'); colon != std::string_view::npos) {
     std::string_view const digits = server.substr(colon + 1);
     auto const [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), to.port);
+        std::from_chars(digits.data(), digits.data() + digits.size(), parts.port);
     bool const whole = error == std::errc{} && end == digits.data() + digits.size();
-    if (!whole || to.port < 1 || to.port > 65535)
+    if (!whole || parts.port < 1 || parts.port > 65535)
       return status::invalid;
     server = server.substr(0, colon);
   }
   size_t const volume_end = rest.find('/');
   if (server.empty() || volume_end == std::string_view::npos || volume_end == 0)
     return status::invalid;
-  to.host = server;
-  to.volume = rest.substr(0, volume_end);
-  to.path = rest.substr(volume_end);
+  parts.host = server;
+  parts.volume = rest.substr(0, volume_end);
+  parts.path = rest.substr(volume_end);
   return status::ok;
 }
 
@@ -56,23 +57,23 @@ status gluster_volumes::find(const gluster_url &url, glfs_t *&volume) {
 }
 
 status gluster_volumes::connect(const gluster_url &url, glfs_t *&volume) const {
-  glfs_t *const made = glfs_new(url.volume.c_str());
-  if (made == nullptr)
-    return errno_status(errno);
-  (void)glfs_set_logging(made, "/dev/null", 1);  // its errors come to us as values
-  bool const set = glfs_set_volfile_server(made, "tcp", url.host.c_str(), url.port) == 0;
-  if (set && glfs_init(made) == 0) {
-    volume = made;
+  glfs_t *const opened = glfs_new(url.volume.c_str());
+  if (opened == nullptr)
+    return seams::errno_status(errno);
+  (void)glfs_set_logging(opened, "/dev/null", 1);  // errors are returned as values
+  bool const set = glfs_set_volfile_server(opened, "tcp", url.host.c_str(), url.port) == 0;
+  if (set && glfs_init(opened) == 0) {
+    volume = opened;
     return status::ok;
   }
   int const number = errno;
   host_.log(2, ("gluster: volume " + url.volume + " at " + url.host + ":" +
                 std::to_string(url.port) + ": " + std::strerror(number))
                    .c_str());
-  (void)glfs_fini(made);
-  status const code = errno_status(number);
+  (void)glfs_fini(opened);
+  status const code = seams::errno_status(number);
   return code == status::no_entry ? status::invalid
-                                  : code;  // the volume is missing, and no file of the caller's
+                                  : code;  // the volume is missing, not a file of the caller
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -10,34 +10,34 @@
 #include "seams/store/store_plugin.hpp"
 #include <tanada/device/detail/base/status.hpp>
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// gluster://host[:port]/volume/path, in parts; the path begins with '/'.
+// The parts of gluster://host[:port]/volume/path. The path begins with '/'.
 struct gluster_url {
   std::string host;
   int port = 24007;
   std::string volume, path;
 
-  // invalid for a URL without host, volume or path, or with a port that is none.
-  static status parse(const std::string &url, gluster_url &to);
+  // invalid: a URL without host, volume or path, or with an invalid port.
+  static status parse(const std::string &url, gluster_url &parts);
 };
 
-// The volumes that are connected, each once a process: to disconnect one takes libgfapi ten
-// seconds, so that none is before the process ends. Thread-safe.
+// The connected volumes, one connection each for the process. Disconnecting a volume takes libgfapi
+// ten seconds, so volumes stay connected until the process ends. Thread-safe.
 class gluster_volumes {
  public:
-  explicit gluster_volumes(const store_plugin_host &host) : host_{host} {}
+  explicit gluster_volumes(const seams::store_plugin_host &host) : host_{host} {}
 
-  // Connects at the first call, which may take as long as the network does; a failure is tried
-  // again at the next. too_many_files past 64 volumes.
+  // Connects at the first call, which may take as long as the network does. A failure is retried at
+  // the next call. too_many_files: more than 64 volumes.
   status find(const gluster_url &url, glfs_t *&volume);
 
  private:
   status connect(const gluster_url &url, glfs_t *&volume) const;
 
-  const store_plugin_host host_;
-  mutex mutex_;  // held while one is connected: libgfapi's set-up is not for several threads
+  const seams::store_plugin_host host_;
+  mutex mutex_;  // held while connecting: libgfapi's setup is not thread-safe
   std::map<std::string, glfs_t *> connected_;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// backends/hostgpu/host_blocks.cc: shared memory blocks of the host executor.
 #include "backends/hostgpu/host_blocks.hpp"
 
 #include <sys/mman.h>
@@ -5,16 +6,17 @@
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-// Addresses without memory, aligned as shared memory is.
+// Reserves inaccessible addresses, aligned as shared memory is.
 result<void *> guard(size_t size) {
-  constexpr size_t alignment = shared_mapping::alignment;
+  constexpr size_t alignment = seams::shared_mapping::alignment;
   void *const whole = mmap(nullptr, size + alignment, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (whole == MAP_FAILED)
-    return fail(status::no_memory, "no %zu addresses for guarded device memory", size);
+    return fail(status::no_memory,
+                "cannot reserve %zu bytes of addresses for guarded device memory", size);
   auto const begin = reinterpret_cast<uintptr_t>(whole),
              start = (begin + alignment - 1) / alignment * alignment;
   if (start != begin)
@@ -36,12 +38,12 @@ host_blocks::~host_blocks() {
 }
 
 result<void *> host_blocks::map(int descriptor, size_t size) {
-  auto mapped = shared_mapping::map_beside(descriptor, size);
+  auto mapped = seams::shared_mapping::map_shared(descriptor, size);
   if (!mapped.ok())
     return mapped.error();
   void *addr = mapped.value().memory().data();
-  if (!is_guarded_ && has(addr)) {  // one device's mappings are apart
-    mapped = shared_mapping::map(descriptor, size);
+  if (!is_guarded_ && has(addr)) {  // mappings of one device must not share addresses
+    mapped = seams::shared_mapping::map(descriptor, size);
     if (!mapped.ok())
       return mapped.error();
     addr = mapped.value().memory().data();
@@ -59,12 +61,12 @@ result<void *> host_blocks::map(int descriptor, size_t size) {
 
 void host_blocks::unmap(void *addr) noexcept {
   lock_guard const lock{mutex_};
-  auto const found = blocks_.find(addr);
-  if (found == blocks_.end())
+  auto const it = blocks_.find(addr);
+  if (it == blocks_.end())
     return;
   if (is_guarded_)
-    munmap(addr, found->second.memory().size());
-  blocks_.erase(found);
+    munmap(addr, it->second.memory().size());
+  blocks_.erase(it);
 }
 
 bool host_blocks::has(const void *addr) const noexcept {
@@ -76,7 +78,7 @@ bool host_blocks::has(const void *addr) const noexcept {
   return false;
 }
 
-void *host_blocks::behind(void *addr) const noexcept {
+void *host_blocks::translate(void *addr) const noexcept {
   lock_guard const lock{mutex_};
   for (auto const &[start, mapping] : blocks_) {
     if (!is_within(addr, start, mapping.memory().size()))
@@ -87,4 +89,4 @@ void *host_blocks::behind(void *addr) const noexcept {
   return addr;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

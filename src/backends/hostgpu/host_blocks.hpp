@@ -1,5 +1,4 @@
-// backends/hostgpu/host_blocks.hpp: memory that is the host executor's device memory and is shared
-// between processes.
+// backends/hostgpu/host_blocks.hpp: device memory of the host executor that processes share.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +8,11 @@
 #include "core/base/result.hpp"
 #include "seams/os/shared_memory.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// Guarded: processors do not reach the addresses that the device gives, as those of a GPU's memory;
-// queues and copies do, by another mapping. Whoever loads or stores there is stopped by the system.
-// For tests of host code: kernels reach them no better.
+// If guarded, processors cannot access the addresses that the device returns, as with a GPU's
+// memory. Queues and copies use a second mapping, and a direct load or store faults. This is for
+// tests of host code: kernels cannot access such addresses either.
 //
 // Thread-safe.
 class host_blocks {
@@ -27,20 +26,20 @@ class host_blocks {
   void unmap(void *addr) noexcept;
   bool has(const void *addr) const noexcept;
 
-  // Where a processor reaches the memory at `addr`, which may be any of the process.
+  // The address at which a processor accesses `addr`, which may be any address of the process.
   template <class T>
-  T *here(T *addr) const noexcept {
+  T *host_address(T *addr) const noexcept {
     return is_guarded_
-               ? static_cast<T *>(behind(const_cast<void *>(static_cast<const void *>(addr))))
+               ? static_cast<T *>(translate(const_cast<void *>(static_cast<const void *>(addr))))
                : addr;
   }
 
  private:
-  void *behind(void *addr) const noexcept;
+  void *translate(void *addr) const noexcept;
 
   bool const is_guarded_;
   mutable mutex mutex_;
-  std::unordered_map<void *, shared_mapping> blocks_;  // guarded by mutex_
+  std::unordered_map<void *, seams::shared_mapping> blocks_;  // guarded by mutex_
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// backends/hostgpu/host_gpu.cc: the host executor as a gpu: kernels run on processors.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,19 +13,18 @@
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 #include "executor/launch_queue.hpp"
-#include "executor/refused.hpp"
+#include "executor/launch_refusal.hpp"
 #include "seams/gpu/gpu.hpp"
 #include "seams/os/racy_copy.hpp"
 #include "seams/os/shared_memory.hpp"
 #include <tanada/device/detail/simt/host/executor.hpp>
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
 constexpr size_t device_alignment = 256, host_alignment = 4096;
 
-// From here on memory is mapped: the kernel gives it zeroed, page by page, when it is first
-// touched.
+// Larger blocks are mapped: the kernel provides zeroed pages on first touch.
 constexpr size_t mapped_size_min = 1 << 20;
 
 size_t round_up(size_t size, size_t alignment) {
@@ -32,21 +32,21 @@ size_t round_up(size_t size, size_t alignment) {
   return (wanted + alignment - 1) / alignment * alignment;
 }
 
-// Device memory is memory: a system call reads into it.
+// Device memory is host memory, so pread() reads into it.
 class host_direct_files final : public direct_files {
  public:
-  explicit host_direct_files(const host_blocks &blocks) : blocks_{blocks} {}
+  explicit host_direct_files(const backends::host_blocks &blocks) : blocks_{blocks} {}
 
   direct_offer prepare(bool compatible_too) override {
-    constexpr char reason[] = "the host executor: a processor copies";
-    return {compatible_too ? direct_kind::compatible : direct_kind::none, reason};
+    constexpr char reason[] = "the host executor copies with a processor";
+    return {compatible_too ? direct_kind::compatible : direct_kind::unavailable, reason};
   }
   result<uint64_t> open(int descriptor) override {
     return uint64_t(descriptor);
   }
   void close(uint64_t) noexcept override {}
   status read(uint64_t file, uint64_t offset, void *target, size_t size, size_t &moved) override {
-    target = blocks_.here(target);
+    target = blocks_.host_address(target);
     for (moved = 0; moved < size;) {
       ssize_t const got = pread(int(file), static_cast<std::byte *>(target) + moved, size - moved,
                                 off_t(offset + moved));
@@ -61,7 +61,7 @@ class host_direct_files final : public direct_files {
   }
 
  private:
-  const host_blocks &blocks_;
+  const backends::host_blocks &blocks_;
 };
 
 class host_gpu final : public gpu {
@@ -85,7 +85,7 @@ class host_gpu final : public gpu {
                            ? std::aligned_alloc(device_alignment, round_up(size, device_alignment))
                            : nullptr;
     if (addr == nullptr)
-      return refuse(size);
+      return fail_allocation(size);
     return addr;
   }
 
@@ -96,7 +96,7 @@ class host_gpu final : public gpu {
   result<shared_block> allocate_shared(size_t size) override {
     size_t const rounded = round_up(size, shared_mapping::alignment);
     if (rounded < size || rounded > info_.memory_size)
-      return refuse(size);
+      return fail_allocation(size);
     auto memory = shared_memory::create("tanada-device", rounded);
     if (!memory.ok())
       return memory.error();
@@ -121,23 +121,23 @@ class host_gpu final : public gpu {
   }
 
   result<std::unique_ptr<device_queue>> queue_open(uint64_t) override {
-    return std::unique_ptr<device_queue>{std::make_unique<host_queue>(blocks_)};
+    return std::unique_ptr<device_queue>{std::make_unique<backends::host_queue>(blocks_)};
   }
 
   result<void *> allocate_host(size_t size) override {
     if (size > info_.memory_size)
-      return refuse(size);
+      return fail_allocation(size);
     size_t const rounded = round_up(size, host_alignment);
     if (rounded < mapped_size_min) {
       void *const addr = std::aligned_alloc(host_alignment, rounded);
       if (addr == nullptr)
-        return refuse(size);
+        return fail_allocation(size);
       return std::memset(addr, 0, rounded);
     }
     void *const addr =
         mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (addr == MAP_FAILED)
-      return refuse(size);
+      return fail_allocation(size);
     lock_guard const lock{mutex_};
     mapped_sizes_[addr] = rounded;
     return addr;
@@ -145,35 +145,36 @@ class host_gpu final : public gpu {
 
   void free_host(void *addr) noexcept override {
     lock_guard const lock{mutex_};
-    auto const found = mapped_sizes_.find(addr);
-    if (found == mapped_sizes_.end())
+    auto const it = mapped_sizes_.find(addr);
+    if (it == mapped_sizes_.end())
       return std::free(addr);
-    munmap(addr, found->second);
-    mapped_sizes_.erase(found);
+    munmap(addr, it->second);
+    mapped_sizes_.erase(it);
   }
 
-  // A load past the end of a file that somebody cut would end the process; see the contract.
+  // No-op. A load past the end of a truncated file ends the process; see the contract.
   status register_host(const void *, size_t, host_access) override {
     return status::ok;
   }
   void unregister_host(const void *) noexcept override {}
 
-  // Memory is memory: any fabric takes it.
+  // Any fabric can access host memory.
   result<fabric_memory> fabric_view(const void *addr, size_t size) const override {
-    auto *const here = const_cast<void *>(blocks_.here(addr));
-    return fabric_memory{.addr = static_cast<std::byte *>(here), .size = size};
+    auto *const view = const_cast<void *>(blocks_.host_address(addr));
+    return fabric_memory{.addr = static_cast<std::byte *>(view), .size = size};
   }
-  status fabric_settle() override {
+  status flush_fabric_writes() override {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     return status::ok;
   }
 
   status store_word(void *target, uint64_t value) override {
-    __atomic_store_n(static_cast<uint64_t *>(blocks_.here(target)), value, __ATOMIC_RELEASE);
+    __atomic_store_n(static_cast<uint64_t *>(blocks_.host_address(target)), value,
+                     __ATOMIC_RELEASE);
     return status::ok;
   }
 
-  port::direct_files &direct_files() noexcept override {
+  seams::direct_files &direct_files() noexcept override {
     return direct_files_;
   }
 
@@ -186,7 +187,7 @@ class host_gpu final : public gpu {
 
   status fill_device(void *target, uint8_t value, size_t size) override {
     if (size != 0)
-      std::memset(blocks_.here(target), value, size);
+      std::memset(blocks_.host_address(target), value, size);
     return status::ok;
   }
 
@@ -195,27 +196,27 @@ class host_gpu final : public gpu {
       set_last_message("kernels on the host executor still run at the deadline");
       return status::timed_out;
     }
-    // A program that nvcc compiled launches on CUDA, whatever device its instance is on.
+    // A program compiled by nvcc launches on CUDA, whatever device its instance uses.
     std::string const refused = simt::host::take_refused_launch();
     return refused.empty() ? status::ok
                            : fail(status::invalid, "a launch was refused: %s", refused.c_str());
   }
 
  private:
-  // Kernels may be at the bytes, as when counters are read.
+  // Kernels may access the bytes concurrently, as when counters are read.
   status copy(void *target, const void *source, size_t size) const {
-    racy_copy(static_cast<std::byte *>(blocks_.here(target)),
-              static_cast<const std::byte *>(blocks_.here(source)), size);
+    racy_copy(static_cast<std::byte *>(blocks_.host_address(target)),
+              static_cast<const std::byte *>(blocks_.host_address(source)), size);
     return status::ok;
   }
 
-  status refuse(size_t size) const {
+  status fail_allocation(size_t size) const {
     return fail(status::no_memory,
                 "no %zu bytes of memory for kernels; this machine has %llu bytes", size,
                 static_cast<unsigned long long>(info_.memory_size));
   }
 
-  host_blocks blocks_;
+  backends::host_blocks blocks_;
   host_direct_files direct_files_;
   gpu_info const info_;
   mutex mutex_;
@@ -225,8 +226,8 @@ class host_gpu final : public gpu {
 }  // namespace
 
 std::unique_ptr<gpu> host_gpu_open() {
-  const char *const way = std::getenv("TND_HOST_DEVICE");
-  return std::make_unique<host_gpu>(way != nullptr && std::string_view{way} == "guarded");
+  const char *const mode = std::getenv("TND_HOST_DEVICE");
+  return std::make_unique<host_gpu>(mode != nullptr && std::string_view{mode} == "guarded");
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,36 +1,39 @@
+// backends/hostgpu/host_queue.cc: the device queue of the host executor.
 #include "backends/hostgpu/host_queue.hpp"
 
 #include "core/base/result.hpp"
-#include "seams/fabric/update_here.hpp"
+#include "seams/fabric/update_word.hpp"
 #include "seams/os/racy_copy.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// Kernels may be at the bytes.
+// Kernels may access the bytes concurrently.
 status host_queue::move(void *target, const void *source, size_t size) {
-  racy_copy(static_cast<std::byte *>(blocks_.here(target)),
-            static_cast<const std::byte *>(blocks_.here(source)), size);
+  seams::racy_copy(static_cast<std::byte *>(blocks_.host_address(target)),
+                   static_cast<const std::byte *>(blocks_.host_address(source)), size);
   return status::ok;
 }
 
-status host_queue::copy_rows(void *target, const void *source, const row_shape &shape) {
-  auto *to = static_cast<std::byte *>(target);
-  auto const *from = static_cast<const std::byte *>(source);
-  for (size_t i = 0; i < shape.count; i++, to += shape.target_stride, from += shape.source_stride) {
-    TND_TRY(move(to, from, shape.row_size));
+status host_queue::copy_rows(void *target, const void *source, const seams::row_shape &shape) {
+  auto *target_row = static_cast<std::byte *>(target);
+  auto const *source_row = static_cast<const std::byte *>(source);
+  for (size_t i = 0; i < shape.count;
+       i++, target_row += shape.target_stride, source_row += shape.source_stride) {
+    TND_TRY(move(target_row, source_row, shape.row_size));
   }
   return status::ok;
 }
 
-status host_queue::update(void *target, const word_update &what, uint64_t *before) {
-  target = blocks_.here(target);
-  uint64_t const there =
-      what.element == fabric_element::u32
-          ? update_here(what.kind, static_cast<uint32_t *>(target), uint32_t(what.operand),
-                        uint32_t(what.compare))
-          : update_here(what.kind, static_cast<uint64_t *>(target), what.operand, what.compare);
+status host_queue::update(void *target, const seams::word_update &request, uint64_t *before) {
+  target = blocks_.host_address(target);
+  uint64_t const old_value =
+      request.element == seams::fabric_element::u32
+          ? seams::update_word(request.kind, static_cast<uint32_t *>(target),
+                               uint32_t(request.operand), uint32_t(request.compare))
+          : seams::update_word(request.kind, static_cast<uint64_t *>(target), request.operand,
+                               request.compare);
   if (before != nullptr)
-    *before = there;
+    *before = old_value;
   return status::ok;
 }
 
@@ -43,4 +46,4 @@ status host_queue::wait(uint64_t) {
   return order();
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,15 +1,15 @@
-// backends/hostgpu/host_queue.hpp: the queue of the host executor: its device memory is memory, and
-// processors do what is asked at once.
+// backends/hostgpu/host_queue.hpp: the queue of the host executor. Its device memory is host
+// memory, and processors carry out each request immediately.
 #pragma once
 
 #include "backends/hostgpu/host_blocks.hpp"
 #include "seams/gpu/device_queue.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-class host_queue final : public device_queue {
+class host_queue final : public seams::device_queue {
  public:
-  explicit host_queue(const host_blocks &blocks) : blocks_{blocks} {}  // which outlive it
+  explicit host_queue(const host_blocks &blocks) : blocks_{blocks} {}  // `blocks` outlive the queue
 
   status put(void *target, const void *source, size_t size) override {
     return move(target, source, size);
@@ -20,8 +20,8 @@ class host_queue final : public device_queue {
   status copy(void *target, const void *source, size_t size) override {
     return move(target, source, size);
   }
-  status copy_rows(void *target, const void *source, const row_shape &shape) override;
-  status update(void *target, const word_update &what, uint64_t *before) override;
+  status copy_rows(void *target, const void *source, const seams::row_shape &shape) override;
+  status update(void *target, const seams::word_update &request, uint64_t *before) override;
   status order() override;
   status wait(uint64_t deadline_ns) override;
 
@@ -31,4 +31,4 @@ class host_queue final : public device_queue {
   const host_blocks &blocks_;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

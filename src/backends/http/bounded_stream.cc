@@ -1,3 +1,4 @@
+// backends/http/bounded_stream.cc: a socket with a byte limit and a deadline.
 #include "backends/http/bounded_stream.hpp"
 
 #include <poll.h>
@@ -6,17 +7,17 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// False: the deadline has passed or the server ends.
+// Returns false if the deadline has passed or the server is stopping.
 bool bounded_stream::wait_for(short events) const {
   for (;;) {
-    auto const left = std::chrono::ceil<std::chrono::milliseconds>(
+    auto const remaining = std::chrono::ceil<std::chrono::milliseconds>(
         limits_.deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0)
+    if (remaining.count() <= 0)
       return false;
     pollfd watched[] = {{socket_, events, 0}, {limits_.stop_file, POLLIN, 0}};
-    int const count = ::poll(watched, std::size(watched), int(left.count()));
+    int const count = ::poll(watched, std::size(watched), int(remaining.count()));
     if (count < 0 && errno == EINTR)
       continue;
     if (count <= 0 || watched[1].revents != 0)
@@ -70,4 +71,4 @@ void bounded_stream::get_local_ip_and_port(std::string &ip, int &port) const {
   get_remote_ip_and_port(ip, port);
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,4 +1,5 @@
-// backends/http/bounded_stream.hpp: what cpp-httplib reads a request from and writes the answer to.
+// backends/http/bounded_stream.hpp: the stream from which cpp-httplib reads a request and to which
+// it writes the response.
 #pragma once
 
 #include <httplib.h>
@@ -6,22 +7,22 @@
 #include <chrono>
 #include <cstdint>
 
-namespace tanada::port {
+namespace tanada::backends {
 
 /**
- * A socket that ends after so many bytes received, at a point in time, or when another descriptor
- * becomes readable.
+ * A socket stream that ends after a number of bytes received, at a deadline, or when another
+ * descriptor becomes readable.
  *
- * cpp-httplib 0.11 limits the length of a header, not their number, and the time of one read, not
- * of all. It also refuses descriptors of 1024 and more because it would call select(): this class
- * polls and shows it none.
+ * cpp-httplib 0.11 limits the length of a header line but not the count of headers, and the time of
+ * one read but not of a whole request. It also refuses descriptors of 1024 and above because it
+ * would call select(). This class uses poll() and returns no descriptor.
  */
 class bounded_stream : public httplib::Stream {
  public:
   struct limits {
     uint64_t receive_size_max;  // bytes
     std::chrono::steady_clock::time_point deadline;
-    int stop_file;  // descriptor; readable: end
+    int stop_file;  // when it becomes readable, the stream ends
   };
 
   bounded_stream(int socket, const limits &allowed) noexcept : socket_{socket}, limits_{allowed} {}
@@ -44,4 +45,4 @@ class bounded_stream : public httplib::Stream {
   uint64_t received_ = 0;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

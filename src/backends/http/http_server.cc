@@ -1,3 +1,4 @@
+// backends/http/http_server.cc: the HTTP server over cpp-httplib.
 #include "backends/http/http_server.hpp"
 
 #include <sys/eventfd.h>
@@ -15,16 +16,16 @@
 #include "core/base/log.hpp"
 #include "seams/os/signals_blocked.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-thread_local bool is_refusing = false;  // the connection at hand is one too many
+thread_local bool is_refusing = false;  // the current connection exceeds the limit
 
-// cpp-httplib's own threads with a bound on what waits for them. A connection that finds no room is
-// answered by the thread that accepted it, with `is_refusing` set.
+// cpp-httplib's thread pool with a bounded queue. A connection beyond the bound is answered by the
+// thread that accepted it, with `is_refusing` set.
 class bounded_queue : public httplib::ThreadPool {
  public:
-  // Its type differs between the versions of cpp-httplib.
+  // The type differs between versions of cpp-httplib.
   using enqueued = decltype(std::declval<httplib::ThreadPool &>().enqueue({}));
 
   bounded_queue(uint32_t thread_count, uint32_t waiting_count_max)
@@ -49,7 +50,7 @@ class bounded_queue : public httplib::ThreadPool {
   std::atomic<uint32_t> waiting_ = 0;
 };
 
-// A name or an address of this machine's loopback, with a port or without.
+// A name or an address of this machine's loopback, with or without a port.
 bool is_loopback(std::string_view host) {
   size_t const colon = host.rfind(':');
   if (colon != host.npos && host.find(']', colon) == host.npos)
@@ -61,13 +62,13 @@ void send_refusal(int socket) {
   static constexpr std::string_view text =
       "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: "
       "0\r\n\r\n";
-  // It may be cut short where the socket takes no more: this thread accepts connections and does
-  // not wait.
+  // The response may be truncated if the socket's buffer is full: this thread accepts connections
+  // and must not block.
   (void)!::send(socket, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-// cpp-httplib's default adds SO_REUSEPORT, which would let a second daemon take half of this one's
-// connections.
+// cpp-httplib's default also sets SO_REUSEPORT, with which a second daemon would get half of this
+// server's connections.
 void set_listener_options(socket_t socket) {
   int const on = 1;
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -113,7 +114,7 @@ class http_server::state : private httplib::Server {
 status http_server::state::start() {
   stop_file_ = ::eventfd(0, EFD_CLOEXEC);
   if (stop_file_ < 0)
-    return fail(status::io, "cannot make an eventfd: %s", std::strerror(errno));
+    return fail(status::io, "cannot create an eventfd: %s", std::strerror(errno));
   errno = 0;
   int const bound = options_.port == 0                         ? bind_to_any_port("127.0.0.1")
                     : bind_to_port("127.0.0.1", options_.port) ? options_.port
@@ -125,13 +126,14 @@ status http_server::state::start() {
                 error != 0 ? std::strerror(error) : "no reason given");
   }
   port_ = uint16_t(bound);
-  signals_blocked const for_the_new_threads;
+  seams::signals_blocked const signal_guard;
   listener_ = std::thread([this] {
     if (!listen_after_bind())
-      log(log_level::error, "the HTTP server at 127.0.0.1:%u has ended by itself", unsigned(port_));
+      log(log_level::error, "the HTTP server at 127.0.0.1:%u has stopped unexpectedly",
+          unsigned(port_));
     has_ended_ = true;
   });
-  // cpp-httplib's stop() does nothing before the listener runs.
+  // cpp-httplib's stop() has no effect before the listener runs.
   while (!is_running() && !has_ended_)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return status::ok;
@@ -139,8 +141,8 @@ status http_server::state::start() {
 
 void http_server::state::stop() {
   if (listener_.joinable()) {
-    uint64_t const one = 1;
-    (void)!::write(stop_file_, &one, sizeof one);
+    uint64_t const value = 1;
+    (void)!::write(stop_file_, &value, sizeof value);
     Server::stop();
     listener_.join();
   }
@@ -196,7 +198,7 @@ bool http_server::state::process_and_close_socket(socket_t socket) {
     bounded_stream stream{socket, {options_.request_size_max, deadline, stop_file_}};
     serve(stream);
   }
-  // Bytes that came and nobody read would make close() a reset, which can overtake the answer.
+  // Unread bytes would turn close() into a reset, which can overtake the response.
   ::shutdown(socket, SHUT_WR);
   std::array<char, 4096> unread;
   for (int i = 0; i < 16 && ::recv(socket, unread.data(), unread.size(), MSG_DONTWAIT) > 0; i++)
@@ -205,7 +207,7 @@ bool http_server::state::process_and_close_socket(socket_t socket) {
   return true;
 }
 
-http_server::http_server(std::unique_ptr<state> of) : state_{std::move(of)} {}
+http_server::http_server(std::unique_ptr<state> server_state) : state_{std::move(server_state)} {}
 
 http_server::~http_server() {
   state_->stop();
@@ -224,4 +226,4 @@ result<std::unique_ptr<http_server>> http_server::start(const http_server_option
   return server;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

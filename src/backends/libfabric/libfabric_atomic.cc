@@ -1,4 +1,4 @@
-// Atomics on their way to libfabric and back.
+// backends/libfabric/libfabric_atomic.cc: posts atomics to libfabric and completes vectors of them.
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
 
@@ -8,44 +8,45 @@
 #include "backends/libfabric/libfabric_queue.hpp"
 #include "backends/libfabric/libfabric_status.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-// A complex element is two that are added by themselves: so the providers' complex types, whose two
-// parts some of them do not add in one go nor each at once, are not needed.
-fi_datatype type_of(fabric_element element) {
+// A complex element is added as two real elements. Some providers add a complex element neither
+// atomically as a whole nor part by part, so their complex types are not used.
+fi_datatype type_of(seams::fabric_element element) {
   switch (element) {
-    case fabric_element::u32: return FI_UINT32;
-    case fabric_element::u64: return FI_UINT64;
-    case fabric_element::f32:
-    case fabric_element::c64: return FI_FLOAT;
+    case seams::fabric_element::u32: return FI_UINT32;
+    case seams::fabric_element::u64: return FI_UINT64;
+    case seams::fabric_element::f32:
+    case seams::fabric_element::c64: return FI_FLOAT;
     default: return FI_DOUBLE;
   }
 }
 
-fi_op operation_of(fabric_atomic atomic) {
+fi_op operation_of(seams::fabric_atomic atomic) {
   switch (atomic) {
-    case fabric_atomic::add: return FI_SUM;
-    case fabric_atomic::bit_and: return FI_BAND;
-    case fabric_atomic::bit_or: return FI_BOR;
-    case fabric_atomic::bit_xor: return FI_BXOR;
-    case fabric_atomic::swap: return FI_ATOMIC_WRITE;
-    case fabric_atomic::compare_swap: return FI_CSWAP;
+    case seams::fabric_atomic::add: return FI_SUM;
+    case seams::fabric_atomic::bit_and: return FI_BAND;
+    case seams::fabric_atomic::bit_or: return FI_BOR;
+    case seams::fabric_atomic::bit_xor: return FI_BXOR;
+    case seams::fabric_atomic::swap: return FI_ATOMIC_WRITE;
+    case seams::fabric_atomic::compare_swap: return FI_CSWAP;
     default: return FI_ATOMIC_READ;
   }
 }
 
-// A number as an element of its type lies in memory.
-void element_store(std::byte *into, fabric_element element, uint64_t value) {
+// Stores a number in memory as an element of its type.
+void element_store(std::byte *target, seams::fabric_element element, uint64_t value) {
   auto const narrow = uint32_t(value);
-  if (element == fabric_element::u32)
-    std::memcpy(into, &narrow, sizeof narrow);
+  if (element == seams::fabric_element::u32)
+    std::memcpy(target, &narrow, sizeof narrow);
   else
-    std::memcpy(into, &value, sizeof value);
+    std::memcpy(target, &value, sizeof value);
 }
 
 // libfabric has three calls, each with its own limits.
-bool takes(fid_ep *endpoint, fi_datatype type, fi_op operation, bool fetches, size_t &count) {
+bool supports_atomic(fid_ep *endpoint, fi_datatype type, fi_op operation, bool fetches,
+                     size_t &count) {
   if (operation == FI_CSWAP)
     return fi_compare_atomicvalid(endpoint, type, operation, &count) == 0 && count != 0;
   if (fetches)
@@ -59,34 +60,32 @@ size_t libfabric_vector_size_max(fid_ep *endpoint) {
   size_t size = ~size_t{0}, count = 0;
   for (auto const type : {FI_UINT32, FI_UINT64}) {
     for (auto const operation : {FI_SUM, FI_BAND, FI_BOR, FI_BXOR, FI_ATOMIC_WRITE}) {
-      if (!takes(endpoint, type, operation, false, count) ||
-          !takes(endpoint, type, operation, true, count))
+      if (!supports_atomic(endpoint, type, operation, false, count) ||
+          !supports_atomic(endpoint, type, operation, true, count))
         return 0;
     }
-    if (!takes(endpoint, type, FI_ATOMIC_READ, true, count) ||
-        !takes(endpoint, type, FI_CSWAP, true, count))
+    if (!supports_atomic(endpoint, type, FI_ATOMIC_READ, true, count) ||
+        !supports_atomic(endpoint, type, FI_CSWAP, true, count))
       return 0;
   }
-  for (auto const element :
-       {fabric_element::u32, fabric_element::u64, fabric_element::f32, fabric_element::f64}) {
+  for (auto const element : {seams::fabric_element::u32, seams::fabric_element::u64,
+                             seams::fabric_element::f32, seams::fabric_element::f64}) {
     size_t fetched = 0;
-    if (!takes(endpoint, type_of(element), FI_SUM, false, count) ||
-        !takes(endpoint, type_of(element), FI_SUM, true, fetched))
+    if (!supports_atomic(endpoint, type_of(element), FI_SUM, false, count) ||
+        !supports_atomic(endpoint, type_of(element), FI_SUM, true, fetched))
       return 0;
     count = std::min(count, fetched);
-    size = std::min(size, count * fabric_element_size(element));
+    size = std::min(size, count * seams::fabric_element_size(element));
   }
   return size / 8 * 8;
 }
 
-ssize_t libfabric_endpoint::hand_over_atomic(fid_ep *endpoint, uint32_t index,
-                                             libfabric_peer &peer) {
-  return fabric_is_vector(ops_[index].op) ? hand_over_vector(endpoint, index, peer)
-                                          : hand_over_element(endpoint, index, peer);
+ssize_t libfabric_endpoint::post_atomic(fid_ep *endpoint, uint32_t index, libfabric_peer &peer) {
+  return seams::fabric_is_vector(ops_[index].op) ? post_vector(endpoint, index, peer)
+                                                 : post_element(endpoint, index, peer);
 }
 
-ssize_t libfabric_endpoint::hand_over_element(fid_ep *endpoint, uint32_t index,
-                                              libfabric_peer &peer) {
+ssize_t libfabric_endpoint::post_element(fid_ep *endpoint, uint32_t index, libfabric_peer &peer) {
   auto const &op = ops_[index].op;
   auto &context = context_of(index);
   element_store(context.operand, op.element, op.operand);
@@ -97,35 +96,35 @@ ssize_t libfabric_endpoint::hand_over_element(fid_ep *endpoint, uint32_t index,
   fi_msg_atomic message{};
   message.msg_iov = &operand;
   message.desc = &descriptor;
-  message.iov_count = op.atomic == fabric_atomic::fetch
+  message.iov_count = op.atomic == seams::fabric_atomic::fetch
                           ? 0
-                          : 1;  // rxm 1.17 copies what it is shown, with a fetch from anywhere
+                          : 1;  // rxm 1.17 copies the operand of a fetch, too, from any address
   message.addr = peer.address;
   message.rma_iov = &remote;
   message.rma_iov_count = 1;
   message.datatype = type_of(op.element);
   message.op = operation_of(op.atomic);
   message.context = &context;
-  if (op.atomic == fabric_atomic::compare_swap) {
+  if (op.atomic == seams::fabric_atomic::compare_swap) {
     return fi_compare_atomicmsg(endpoint, &message, &compare, &descriptor, 1, &result, &descriptor,
                                 1, FI_COMPLETION);
   }
-  if (fabric_fetches(op) || domain_->atomics_must_fetch())
+  if (seams::fabric_fetches(op) || domain_->atomics_must_fetch())
     return fi_fetch_atomicmsg(endpoint, &message, &result, &descriptor, 1, FI_COMPLETION);
-  // o2g alone makes use of it.
-  bool const can_wait = op.can_wait && domain_->queue_wait() != nullptr;
+  // Only o2g makes use of this flag.
+  bool const can_wait = op.may_delay && domain_->queue_wait() != nullptr;
   return fi_atomicmsg(
       endpoint, &message,
       FI_COMPLETION | (can_wait ? uint64_t(FI_TRANSMIT_COMPLETE) : domain_->write_flags()));
 }
 
-// What was there before, once the operation has succeeded.
+// The value before the operation, after the operation has succeeded.
 uint64_t libfabric_endpoint::value_of(uint32_t index) {
   auto const &op = ops_[index].op;
-  if (!fabric_fetches(op))
+  if (!seams::fabric_fetches(op))
     return 0;
   auto const &result = context_of(index).result;
-  if (op.element == fabric_element::u32) {
+  if (op.element == seams::fabric_element::u32) {
     uint32_t narrow = 0;
     std::memcpy(&narrow, result, sizeof narrow);
     return narrow;
@@ -135,22 +134,22 @@ uint64_t libfabric_endpoint::value_of(uint32_t index) {
   return value;
 }
 
-// 0: all of it is under way. -FI_EAGAIN: a part, or nothing. Else why the rest will not be.
-ssize_t libfabric_endpoint::hand_over_vector(fid_ep *endpoint, uint32_t index,
-                                             libfabric_peer &peer) {
+// Returns 0 if all of the vector is in flight, -FI_EAGAIN if only a part or nothing is, and
+// otherwise the error that stops the rest.
+ssize_t libfabric_endpoint::post_vector(fid_ep *endpoint, uint32_t index, libfabric_peer &peer) {
   auto const &op = ops_[index].op;
-  auto &mine = flights_[index];
-  size_t const unit = fabric_element_alignment(op.element);
-  while (mine.handed < op.size) {
+  auto &state = flights_[index];
+  size_t const unit = seams::fabric_element_alignment(op.element);
+  while (state.posted_size < op.size) {
     auto *const part = parts_.next();
     if (part == nullptr)
       return -FI_EAGAIN;
-    size_t const size = std::min(op.size - mine.handed, vector_size_max_);
-    fi_ioc operands{op.addr + mine.handed, size / unit};
-    fi_rma_ioc remote{op.remote.base + op.offset + mine.handed, size / unit, op.remote.key};
+    size_t const size = std::min(op.size - state.posted_size, vector_size_max_);
+    fi_ioc operands{op.addr + state.posted_size, size / unit};
+    fi_rma_ioc remote{op.remote.base + op.offset + state.posted_size, size / unit, op.remote.key};
     fi_msg_atomic message{};
     message.msg_iov = &operands;
-    message.desc = &mine.held.descriptor;
+    message.desc = &state.held.descriptor;
     message.iov_count = 1;
     message.addr = peer.address;
     message.rma_iov = &remote;
@@ -165,60 +164,60 @@ ssize_t libfabric_endpoint::hand_over_vector(fid_ep *endpoint, uint32_t index,
     if (code != 0)
       return code;
     parts_.take(index);
-    mine.parts_out++;
-    mine.handed += size;
+    state.parts_in_flight++;
+    state.posted_size += size;
   }
   return 0;
 }
 
-// False: some of it must wait, or all; it is at the head of its peer's queue, or the caller puts it
-// there.
+// Returns false if part of the vector must wait. The vector is then at the head of its peer's
+// queue, or the caller queues it.
 bool libfabric_endpoint::submit_vector(uint32_t index, libfabric_peer &peer) {
   auto &slot = ops_[index];
-  auto &mine = flights_[index];
-  ssize_t const code = hand_over_transfer(index, peer);
-  if (mine.handed != 0 && slot.state == fabric_slot_state::queued) {
-    slot.state = fabric_slot_state::posted;
+  auto &state = flights_[index];
+  ssize_t const code = post_transfer(index, peer);
+  if (state.posted_size != 0 && slot.state == seams::fabric_slot_state::queued) {
+    slot.state = seams::fabric_slot_state::posted;
     peer.in_flight++;
   }
-  mine.is_partial = code == -FI_EAGAIN && mine.handed != 0;
+  state.is_partial = code == -FI_EAGAIN && state.posted_size != 0;
   if (code == -FI_EAGAIN)
     return false;
   if (code != 0)
-    mine.failed = libfabric_status(int(-code));
-  if (mine.failed == status::peer_lost)
-    connection_lost(peer);
-  if (mine.parts_out == 0)
-    settle(index, mine.failed, slot.op.size);
+    state.error = libfabric_status(int(-code));
+  if (state.error == status::peer_lost)
+    mark_broken(peer);
+  if (state.parts_in_flight == 0)
+    settle(index, state.error, slot.op.size);
   return true;
 }
 
 void libfabric_endpoint::part_settle(libfabric_part &part, status code) {
   uint32_t const index = parts_.settle(part);
-  if (index == fabric_op_table::no_slot)
+  if (index == seams::fabric_op_table::no_slot)
     return;
-  auto &mine = flights_[index];
-  mine.parts_out--;
+  auto &state = flights_[index];
+  state.parts_in_flight--;
   if (code != status::ok)
     (void)vector_stop(index, code);
-  if (mine.parts_out == 0 && !mine.is_partial)
-    settle(index, mine.failed, ops_[index].op.size);
+  if (state.parts_in_flight == 0 && !state.is_partial)
+    settle(index, state.error, ops_[index].op.size);
 }
 
-// Nothing more of it is handed over. True: nothing of it is out.
+// Posts no more parts of the vector. Returns true if none of its parts is in flight.
 bool libfabric_endpoint::vector_stop(uint32_t index, status code) {
-  auto &mine = flights_[index];
-  if (mine.failed == status::ok)
-    mine.failed = code;
-  if (std::exchange(mine.is_partial, false))
-    std::erase(waiting_of(ops_[index].op), index);
-  return mine.parts_out == 0;
+  auto &state = flights_[index];
+  if (state.error == status::ok)
+    state.error = code;
+  if (std::exchange(state.is_partial, false))
+    std::erase(waiting_queue(ops_[index].op), index);
+  return state.parts_in_flight == 0;
 }
 
-// It settles while parts are out, of a connection that has ended.
-void libfabric_endpoint::parts_forget(uint32_t index) {
+// Called when an operation settles while parts are in flight, because its connection has ended.
+void libfabric_endpoint::orphan_parts(uint32_t index) {
   if (!vector_stop(index, status::peer_lost))
-    parts_.forget(index);
+    parts_.orphan(index);
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

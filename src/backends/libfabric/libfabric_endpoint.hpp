@@ -1,6 +1,5 @@
-// backends/libfabric/libfabric_endpoint.hpp: fabric_endpoint over libfabric,
-// https://libfabric.org, 1.17 or newer. In the library tanada_fabric, which needs libfabric;
-// nothing else of ours does.
+// backends/libfabric/libfabric_endpoint.hpp: fabric_endpoint over libfabric, https://libfabric.org,
+// 1.17 or newer. It is in the library tanada_fabric, the only one that needs libfabric.
 #pragma once
 
 #include <memory>
@@ -10,39 +9,40 @@
 #include "seams/fabric/fabric.hpp"
 #include "seams/fabric/registration_cache.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
 struct libfabric_options {
-  // As libfabric names it: "o2g" (ours), "tcp;ofi_rxm", "shm", "verbs;ofi_rxm"; any other that has
-  // reliable datagram endpoints.
+  // The provider's name in libfabric: "o2g" (Tanada's), "tcp;ofi_rxm", "shm", "verbs;ofi_rxm", or
+  // any other provider with reliable datagram endpoints.
   std::string provider = "tcp;ofi_rxm";
-  std::string node = {};           // address, host name or name of the interface to use; empty: the
-                                   // provider's choice. Not for shm
-  std::string service = {};        // port number; empty: any. Not for shm
-  uint32_t depth = 256;            // operations out at most, 1 to fabric_depth_max
+  std::string node = {};           // address, host name or interface name; empty: the provider's
+                                   // choice. Ignored for shm
+  std::string service = {};        // port number; empty: any. Ignored for shm
+  uint32_t depth = 256;            // operations in flight, 1 to fabric_depth_max
   size_t message_size_max = 4096;  // bytes, 64 to libfabric_message_size_cap
-  bool cuda = false;  // ask for GPU memory (FI_HMEM); what came of it is in properties()
-  registration_cache_limits cache{};
-  clock *time = &monotonic_clock();  // outlives the endpoint
+  bool cuda = false;               // request GPU memory (FI_HMEM); properties() has the result
+  seams::registration_cache_limits cache{};
+  seams::clock *time = &seams::monotonic_clock();  // outlives the endpoint
 };
 
-// What every provider we know takes without a second round trip: shm copies 4 KiB, rxm sends 16 KiB
-// eagerly.
+// The size that every known provider sends without a second round trip: shm copies 4 KiB, and rxm
+// sends 16 KiB eagerly.
 inline constexpr size_t libfabric_message_size_cap = 4096;
 
-// The first call starts libfabric, which reads its environment variables (FI_*), as
-// libfabric_setup.hpp says, of which two stay set, FI_AV_REMOVE_CLEANUP=1 and
-// FI_MR_CACHE_MAX_COUNT=0: call it before threads that change the environment start. A program that
-// uses libfabric itself before us sets them itself; without the second, keys of verbs outlive their
-// regions. o2g is found when it is the first provider that is asked for, or libfabric_prepare()
-// named it.
+// The first call initializes libfabric, which reads its environment variables (FI_*); see
+// libfabric_setup.hpp. FI_AV_REMOVE_CLEANUP=1 and FI_MR_CACHE_MAX_COUNT=0 stay set. Call it before
+// starting threads that change the environment. A program that uses libfabric before Tanada must
+// set both itself: without the second, keys of verbs outlive their regions. o2g is found only if it
+// is the first provider requested, or if libfabric_prepare() named it.
 //
-// no_plugin if libfabric has no such provider here, not_supported if it lacks what a
-// fabric_endpoint needs, invalid for bad options, or what the system said; with a message each.
-result<std::unique_ptr<fabric_endpoint>> libfabric_endpoint_open(const libfabric_options &options);
+// no_plugin: libfabric has no such provider here. not_supported: the provider lacks a capability
+// that fabric_endpoint needs. invalid: bad options. Other statuses are those of the system. Each
+// sets a message.
+result<std::unique_ptr<seams::fabric_endpoint>> libfabric_endpoint_open(
+    const libfabric_options &options);
 
-// Names of the providers on this machine that have reliable datagram endpoints with messages and
-// RMA, sorted.
+// The sorted names of this machine's providers that have reliable datagram endpoints with messages
+// and RMA.
 std::vector<std::string> libfabric_providers();
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,5 +1,4 @@
-// backends/libfabric/libfabric_handles.hpp: libfabric's objects, closed by their owner's
-// destructor.
+// backends/libfabric/libfabric_handles.hpp: owning handles of libfabric's objects.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -10,7 +9,7 @@
 
 #include <memory>
 
-namespace tanada::port {
+namespace tanada::backends {
 
 struct libfabric_closer {
   void operator()(fi_info *info) const noexcept {
@@ -25,4 +24,4 @@ struct libfabric_closer {
 template <class Object>
 using libfabric_handle = std::unique_ptr<Object, libfabric_closer>;
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

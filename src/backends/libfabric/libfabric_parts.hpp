@@ -1,5 +1,5 @@
-// backends/libfabric/libfabric_parts.hpp: the pieces in which vectors of atomics go to libfabric,
-// and whose they are.
+// backends/libfabric/libfabric_parts.hpp: the parts in which vectors of atomics are posted to
+// libfabric, and the owner of each.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -13,79 +13,80 @@
 
 #include "seams/fabric/op_table.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// A piece of a vector on its way: a provider takes some KiB of atomics at once. libfabric hands its
-// address back.
+// A part of a vector in flight. A provider accepts only some KiB of atomics at once. libfabric
+// returns the part's address with its completion.
 struct libfabric_part {
-  enum class owner : uint8_t { nobody, operation, libfabric };
+  enum class owner : uint8_t { no_owner, operation, libfabric };
 
   fi_context2 provider;
-  owner whose = owner::nobody;
-  uint32_t index =
-      fabric_op_table::no_slot;  // of the operation; no_slot: it has ended, or the part is free
+  owner held_by = owner::no_owner;
+  uint32_t index = seams::fabric_op_table::no_slot;  // slot of the operation; no_slot: it has
+                                                     // ended, or the part is free
 };
 
-// A part whose operation ends before it, as a connection is lost, is libfabric's until that has
-// spoken of it, be it never: what is said late must find nobody, not the operation that would have
-// the part by then. Others are made in its place.
+// If an operation ends before its parts, because its connection is lost, libfabric owns the parts
+// until their completions arrive, possibly forever. A late completion must not be attributed to an
+// operation that reuses the slot. New parts replace the orphaned ones.
 //
 // Thread safety: none.
 class libfabric_parts {
  public:
   static constexpr size_t chunk_count =
-      64;  // parts that are made at a time; so many can be out at least
+      64;  // parts allocated at a time, and the least number available to operations
 
   libfabric_parts() {
     add_chunk();
   }
 
-  // The part that the next take() gives; null: all are out.
+  // The part that the next take() returns; null if all are in use.
   libfabric_part *next() noexcept {
     return free_.empty() ? nullptr : free_.front();
   }
-  // It is handed over, for the operation in that slot.
+  // Marks the next part as posted for the operation in that slot.
   void take(uint32_t index) noexcept {
     free_.front()->index = index;
-    free_.front()->whose = libfabric_part::owner::operation;
+    free_.front()->held_by = libfabric_part::owner::operation;
     free_.pop_front();
   }
 
-  // Null: it is no part's address.
+  // The part at an address; null if the address is not that of a part.
   libfabric_part *find(const void *context) noexcept {
-    auto const *const which = static_cast<const libfabric_part *>(context);
-    for (auto const &each : chunks_) {
+    auto const *const address = static_cast<const libfabric_part *>(context);
+    for (auto const &chunk : chunks_) {
       bool const is_inside =
-          !std::less<>{}(which, each.get()) && std::less<>{}(which, each.get() + chunk_count);
+          !std::less<>{}(address, chunk.get()) && std::less<>{}(address, chunk.get() + chunk_count);
       if (is_inside)
-        return each.get() + (which - each.get());
+        return chunk.get() + (address - chunk.get());
     }
     return nullptr;
   }
 
-  // libfabric has spoken of it: it is free. The operation's slot; no_slot: that has ended before.
+  // Frees a part after its completion. Returns the slot of its operation, or no_slot if the
+  // operation ended earlier.
   uint32_t settle(libfabric_part &part) {
-    auto const whose = std::exchange(part.whose, libfabric_part::owner::nobody);
-    if (whose == libfabric_part::owner::nobody)
-      return fabric_op_table::no_slot;
-    if (whose == libfabric_part::owner::libfabric)
-      forgotten_count_--;
+    auto const previous_owner = std::exchange(part.held_by, libfabric_part::owner::no_owner);
+    if (previous_owner == libfabric_part::owner::no_owner)
+      return seams::fabric_op_table::no_slot;
+    if (previous_owner == libfabric_part::owner::libfabric)
+      orphan_count_--;
     free_.push_back(&part);
-    return std::exchange(part.index, fabric_op_table::no_slot);
+    return std::exchange(part.index, seams::fabric_op_table::no_slot);
   }
 
-  // The operation ends; of its parts nothing has been said.
-  void forget(uint32_t index) {
+  // Orphans the parts of an operation that ends before their completions arrive.
+  void orphan(uint32_t index) {
     for (auto const &chunk : chunks_) {
       for (size_t i = 0; i < chunk_count; i++) {
         if (chunk[i].index != index)
           continue;
-        chunk[i].index = fabric_op_table::no_slot;
-        chunk[i].whose = libfabric_part::owner::libfabric;
-        forgotten_count_++;
+        chunk[i].index = seams::fabric_op_table::no_slot;
+        chunk[i].held_by = libfabric_part::owner::libfabric;
+        orphan_count_++;
       }
     }
-    while (chunks_.size() * chunk_count - forgotten_count_ < chunk_count)
+    while (chunks_.size() * chunk_count - orphan_count_ < chunk_count)
       add_chunk();
   }
 
@@ -95,14 +96,14 @@ class libfabric_parts {
 
  private:
   void add_chunk() {
-    auto &made = chunks_.emplace_back(new libfabric_part[chunk_count]);
+    auto &added = chunks_.emplace_back(new libfabric_part[chunk_count]);
     for (size_t i = 0; i < chunk_count; i++)
-      free_.push_back(&made[i]);
+      free_.push_back(&added[i]);
   }
 
   std::vector<std::unique_ptr<libfabric_part[]>> chunks_;
   std::deque<libfabric_part *> free_;
-  size_t forgotten_count_ = 0;
+  size_t orphan_count_ = 0;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

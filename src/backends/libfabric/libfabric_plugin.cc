@@ -1,4 +1,4 @@
-// backends/libfabric/libfabric_plugin.cc: the one symbol of libtanada_fabric.so.
+// backends/libfabric/libfabric_plugin.cc: the only exported symbol of libtanada_fabric.so.
 #include <tanada/version.h>
 
 #include "backends/libfabric/libfabric_endpoint.hpp"
@@ -6,33 +6,33 @@
 #include "core/base/log.hpp"
 #include "seams/fabric/fabric_plugin.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-status open(const fabric_request &wanted, std::unique_ptr<fabric_endpoint> &made,
+status open(const seams::fabric_request &request, std::unique_ptr<seams::fabric_endpoint> &endpoint,
             std::string &message) {
   libfabric_options options;
-  options.provider = wanted.provider;
-  options.node = wanted.node;
-  options.cuda = wanted.cuda;
-  options.depth = wanted.depth;
-  libfabric_prepare({.provider = wanted.provider, .alone = wanted.alone});
+  options.provider = request.provider;
+  options.node = request.node;
+  options.cuda = request.cuda;
+  options.depth = request.depth;
+  libfabric_prepare({.provider = request.provider, .is_exclusive = request.is_only_provider});
   auto opened = libfabric_endpoint_open(options);
   if (!opened.ok()) {
     message = last_message();
     return opened.error();
   }
-  made = std::move(opened).value();
+  endpoint = std::move(opened).value();
   return status::ok;
 }
 
-constexpr fabric_plugin plugin{
-    .abi = fabric_plugin_abi, .version = TND_VERSION_STRING, .open = open};
+constexpr seams::fabric_plugin plugin{
+    .abi = seams::fabric_plugin_abi, .version = TND_VERSION_STRING, .open = open};
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::backends
 
-extern "C" __attribute__((visibility("default"))) const tanada::port::fabric_plugin *
+extern "C" __attribute__((visibility("default"))) const tanada::seams::fabric_plugin *
 tnd_fabric_plugin() {
-  return &tanada::port::plugin;
+  return &tanada::backends::plugin;
 }

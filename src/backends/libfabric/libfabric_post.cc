@@ -1,4 +1,4 @@
-// Operations on their way to libfabric.
+// backends/libfabric/libfabric_post.cc: posts operations to libfabric.
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <sys/uio.h>
@@ -10,34 +10,34 @@
 #include "backends/libfabric/libfabric_status.hpp"
 #include "backends/libfabric/shm_name.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-// A network that is full takes more within microseconds; one that cannot connect tries again with
-// each offer.
+// A full network accepts operations again within microseconds. A network that cannot connect tries
+// to connect with each post.
 constexpr uint32_t refusals_quick = 64;
 constexpr uint64_t retry_ns_step = 100'000, retry_ns_max = 10'000'000;
 
 }  // namespace
 
-status libfabric_endpoint::post(const fabric_op &op) {
-  TND_TRY(fabric_op_check(op, properties()));
-  auto *const peer = op.kind == fabric_op_kind::receive ? nullptr : peers_.find(op.peer);
-  if (op.kind != fabric_op_kind::receive && peer == nullptr)
+status libfabric_endpoint::post(const seams::fabric_op &op) {
+  TND_TRY(seams::fabric_op_check(op, properties()));
+  auto *const peer = op.kind == seams::fabric_op_kind::receive ? nullptr : peers_.find(op.peer);
+  if (op.kind != seams::fabric_op_kind::receive && peer == nullptr)
     return status::no_entry;
-  bool const holds =
-      !fabric_is_element(op) && !(fabric_is_copied(op) && op.region == no_fabric_region);
+  bool const holds = !seams::fabric_is_element(op) &&
+                     !(seams::fabric_is_copied(op) && op.region == seams::no_fabric_region);
   auto held =
       holds ? regions_->acquire(op) : result<libfabric_regions::hold>{libfabric_regions::hold{}};
   if (!held.ok())
     return held.error();
   uint32_t const index = ops_.insert(op);
-  if (index == fabric_op_table::no_slot) {
+  if (index == seams::fabric_op_table::no_slot) {
     regions_->release(held.value());
     return status::again;
   }
   flights_[index].held = held.value();
-  if (fabric_is_copied(op))
+  if (seams::fabric_is_copied(op))
     copy_source(index);
   auto &waiting = peer == nullptr ? receives_waiting_ : peer->waiting;
   if (!waiting.empty() || !submit(index)) {
@@ -48,72 +48,72 @@ status libfabric_endpoint::post(const fabric_op &op) {
   return status::ok;
 }
 
-// From now on the operation's memory is ours. A copy of our own is as quick as the provider's
-// (FI_INJECT), and serves those that must wait.
+// Copies the source, so that the caller may reuse it. The copy is as fast as the provider's
+// (FI_INJECT), and also serves operations that must wait.
 void libfabric_endpoint::copy_source(uint32_t index) {
   auto &op = ops_[index].op;
-  auto &mine = flights_[index];
+  auto &state = flights_[index];
   std::byte *const copy = copies_.get() + size_t(index) * properties().copied_size_max;
   std::memcpy(copy, op.addr, op.size);
   op.addr = copy;
-  regions_->release(mine.held);
-  mine.held = {.region = no_fabric_region,
-               .cached = nullptr,
-               .descriptor = copies_region_ ? fi_mr_desc(copies_region_.get()) : nullptr};
+  regions_->release(state.held);
+  state.held = {.region = seams::no_fabric_region,
+                .cached = nullptr,
+                .descriptor = copies_region_ ? fi_mr_desc(copies_region_.get()) : nullptr};
 }
 
-std::deque<uint32_t> &libfabric_endpoint::waiting_of(const fabric_op &op) {
-  if (op.kind == fabric_op_kind::receive)
+std::deque<uint32_t> &libfabric_endpoint::waiting_queue(const seams::fabric_op &op) {
+  if (op.kind == seams::fabric_op_kind::receive)
     return receives_waiting_;
   return peers_.find_any(op.peer)->waiting;
 }
 
-// False: the network does not take it now.
+// Returns false if the network does not accept the operation now.
 bool libfabric_endpoint::submit(uint32_t index) {
   auto &slot = ops_[index];
   auto *const peer =
-      slot.op.kind == fabric_op_kind::receive ? nullptr : peers_.find_any(slot.op.peer);
-  if (peer != nullptr && peer->gone) {
-    flights_[index].is_partial = false;  // whoever calls takes it out of the queue
+      slot.op.kind == seams::fabric_op_kind::receive ? nullptr : peers_.find_any(slot.op.peer);
+  if (peer != nullptr && peer->is_dead) {
+    flights_[index].is_partial = false;  // the caller removes it from the queue
     settle(index, status::peer_lost);
     return true;
   }
   if (peer != nullptr && peer->broken)
     return false;
-  if (fabric_is_vector(slot.op))
+  if (seams::fabric_is_vector(slot.op))
     return submit_vector(index, *peer);
-  ssize_t const code = hand_over(index, peer);
+  ssize_t const code = post_operation(index, peer);
   if (code == -FI_EAGAIN)
     return false;
   if (code == 0) {
-    slot.state = fabric_slot_state::posted;
+    slot.state = seams::fabric_slot_state::posted;
     if (peer != nullptr)
       peer->in_flight++;
   } else {
-    auto const why = libfabric_status(int(-code));
-    if (peer != nullptr && why == status::peer_lost)
-      connection_lost(*peer);
+    auto const status_code = libfabric_status(int(-code));
+    if (peer != nullptr && status_code == status::peer_lost)
+      mark_broken(*peer);
     flights_[index].lane.reset();
-    settle(index, why);
+    settle(index, status_code);
   }
   return true;
 }
 
-ssize_t libfabric_endpoint::hand_over(uint32_t index, libfabric_peer *peer) {
+ssize_t libfabric_endpoint::post_operation(uint32_t index, libfabric_peer *peer) {
   auto const &op = ops_[index].op;
   void *const descriptor = flights_[index].held.descriptor;
   switch (op.kind) {
-    case fabric_op_kind::send:
+    case seams::fabric_op_kind::send:
       return fi_send(endpoint_.get(), op.addr, op.size, descriptor, peer->address,
                      &context_of(index));
-    case fabric_op_kind::receive:
+    case seams::fabric_op_kind::receive:
       return fi_recv(endpoint_.get(), op.addr, op.size, descriptor, FI_ADDR_UNSPEC,
                      &context_of(index));
-    default: return hand_over_transfer(index, *peer);
+    default: return post_transfer(index, *peer);
   }
 }
 
-ssize_t libfabric_endpoint::hand_over_transfer(uint32_t index, libfabric_peer &peer) {
+ssize_t libfabric_endpoint::post_transfer(uint32_t index, libfabric_peer &peer) {
   auto const &op = ops_[index].op;
   auto *endpoint = endpoint_.get();
   if (domain_->is_shm()) {
@@ -128,8 +128,8 @@ ssize_t libfabric_endpoint::hand_over_transfer(uint32_t index, libfabric_peer &p
       lane = peer.lane;
     endpoint = lane->endpoint.get();
   }
-  if (op.kind == fabric_op_kind::atomic)
-    return hand_over_atomic(endpoint, index, peer);
+  if (op.kind == seams::fabric_op_kind::atomic)
+    return post_atomic(endpoint, index, peer);
   void *descriptor = flights_[index].held.descriptor;
   iovec local{op.addr, op.size};
   fi_rma_iov remote{op.remote.base + op.offset, op.size, op.remote.key};
@@ -141,14 +141,14 @@ ssize_t libfabric_endpoint::hand_over_transfer(uint32_t index, libfabric_peer &p
   message.rma_iov = &remote;
   message.rma_iov_count = 1;
   message.context = &context_of(index);
-  if (op.kind == fabric_op_kind::read)
+  if (op.kind == seams::fabric_op_kind::read)
     return fi_readmsg(endpoint, &message, FI_COMPLETION);
-  // Only o2g is known to send what waits when the next one does not come.
+  // Only o2g is known to send batched operations even if no further one follows.
   uint64_t const more = op.more && domain_->queue_wait() != nullptr ? uint64_t(FI_MORE) : 0;
-  uint64_t const told = op.is_told_by_next && domain_->queue_wait() != nullptr
-                            ? uint64_t(FI_INJECT_COMPLETE)
-                            : domain_->write_flags();
-  return fi_writemsg(endpoint, &message, FI_COMPLETION | told | more);
+  uint64_t const completion_flags = op.is_reported_by_next && domain_->queue_wait() != nullptr
+                                        ? uint64_t(FI_INJECT_COMPLETE)
+                                        : domain_->write_flags();
+  return fi_writemsg(endpoint, &message, FI_COMPLETION | completion_flags | more);
 }
 
 status libfabric_endpoint::lane_open(libfabric_peer &peer) {
@@ -166,8 +166,8 @@ void libfabric_endpoint::submit_waiting() {
   if (backlog_.empty())
     return;
   uint64_t const now_ns = time_.now_ns();
-  for (auto at = backlog_.begin(); at != backlog_.end();) {
-    auto &peer = *peers_.find_any(*at);
+  for (auto it = backlog_.begin(); it != backlog_.end();) {
+    auto &peer = *peers_.find_any(*it);
     bool const idle = peer.in_flight == 0 && now_ns < peer.retry_ns;
     while (!idle && !peer.waiting.empty() && submit(peer.waiting.front())) {
       peer.waiting.pop_front();
@@ -177,8 +177,8 @@ void libfabric_endpoint::submit_waiting() {
       peer.retry_ns =
           now_ns + std::min(retry_ns_max, (peer.refusals - refusals_quick) * retry_ns_step);
     }
-    at = peer.waiting.empty() ? backlog_.erase(at) : std::next(at);
+    it = peer.waiting.empty() ? backlog_.erase(it) : std::next(it);
   }
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// backends/libfabric/libfabric_regions.cc: registers memory with libfabric.
 #include "backends/libfabric/libfabric_regions.hpp"
 
 #include <rdma/fi_errno.h>
@@ -8,13 +9,13 @@
 #include "core/base/log.hpp"
 #include "seams/fabric/fabric_op_check.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 constexpr uint64_t local_access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
 
-// A key that nobody guesses, as long as the provider takes them; where the provider chooses keys it
-// ignores ours.
+// Creates an unguessable key, as long as the provider accepts. Providers that choose keys ignore
+// it.
 result<uint64_t> key_create(size_t key_size) {
   uint64_t key = 0;
   if (getrandom(&key, sizeof key, 0) != ssize_t(sizeof key))
@@ -25,62 +26,63 @@ result<uint64_t> key_create(size_t key_size) {
 }  // namespace
 
 libfabric_regions::libfabric_regions(const libfabric_domain &domain, fid_ep *endpoint,
-                                     registration_cache_limits limits, fabric_counters &counters)
+                                     seams::registration_cache_limits limits,
+                                     seams::fabric_counters &counters)
     : domain_{domain},
       endpoint_{endpoint},
-      cache_{{[this](const fabric_memory &memory) -> result<void *> {
+      cache_{{[this](const seams::fabric_memory &memory) -> result<void *> {
                 auto opened = open(memory, local_access);
                 if (!opened.ok())
                   return opened.error();
                 return static_cast<void *>(opened.value());
               },
-              [](void *which) {
-                (void)fi_close(&static_cast<fid_mr *>(which)->fid);
+              [](void *registration) {
+                (void)fi_close(&static_cast<fid_mr *>(registration)->fid);
               }},
              limits,
              counters} {}
 
 libfabric_regions::~libfabric_regions() {
-  for (auto &[id, each] : regions_) {
-    if (each.cached != nullptr)
-      cache_.release(each.cached);
+  for (auto &[id, entry] : regions_) {
+    if (entry.cached != nullptr)
+      cache_.release(entry.cached);
   }
 }
 
-result<fid_mr *> libfabric_regions::open(const fabric_memory &memory, uint64_t access) {
-  if (memory.kind == fabric_memory_kind::cuda && !domain_.properties().has_cuda) {
+result<fid_mr *> libfabric_regions::open(const seams::fabric_memory &memory, uint64_t access) {
+  if (memory.kind == seams::fabric_memory_kind::cuda && !domain_.properties().has_cuda) {
     return fail(status::not_supported,
                 "libfabric: provider %s was not opened for GPU memory, or cannot reach it",
                 domain_.properties().provider.c_str());
   }
-  iovec where{memory.addr, memory.size};
+  iovec range{memory.addr, memory.size};
   fi_mr_attr attributes{};
-  attributes.mr_iov = &where;
+  attributes.mr_iov = &range;
   attributes.iov_count = 1;
   attributes.access = access;
   attributes.iface = FI_HMEM_SYSTEM;
-  if (memory.kind == fabric_memory_kind::cuda) {
+  if (memory.kind == seams::fabric_memory_kind::cuda) {
     attributes.iface = FI_HMEM_CUDA;
     attributes.device.cuda = memory.device;
   }
-  // Our keys are random: one that is in use already is drawn again.
+  // Keys are random: draw another one if this key is in use.
   for (int attempt = 0;; attempt++) {
     auto key = key_create(domain_.info().domain_attr->mr_key_size);
     if (!key.ok())
       return key.error();
     attributes.requested_key = key.value();
-    fid_mr *made = nullptr;
-    int code = fi_mr_regattr(domain_.domain(), &attributes, 0, &made);
+    fid_mr *registration = nullptr;
+    int code = fi_mr_regattr(domain_.domain(), &attributes, 0, &registration);
     if (code == -FI_ENOKEY && attempt < 8)
       continue;
-    libfabric_handle<fid_mr> owner{made};
+    libfabric_handle<fid_mr> owner{registration};
     if (code == 0 && domain_.has_mode(FI_MR_ENDPOINT)) {
-      code = fi_mr_bind(made, &endpoint_->fid, 0);
+      code = fi_mr_bind(registration, &endpoint_->fid, 0);
       if (code == 0)
-        code = fi_mr_enable(made);
+        code = fi_mr_enable(registration);
     }
-    if (code != 0 && memory.kind == fabric_memory_kind::cuda) {
-      // A provider may know of GPUs while this libfabric was built without CUDA, as Debian's is.
+    if (code != 0 && memory.kind == seams::fabric_memory_kind::cuda) {
+      // A provider may support GPUs while this libfabric was built without CUDA, as in Debian.
       return fail(status::not_supported,
                   "libfabric: provider %s cannot reach this memory of GPU %d: %s",
                   domain_.properties().provider.c_str(), memory.device, fi_strerror(-code));
@@ -94,64 +96,66 @@ result<fid_mr *> libfabric_regions::open(const fabric_memory &memory, uint64_t a
   }
 }
 
-result<fabric_region> libfabric_regions::add(const fabric_memory &memory, fabric_access access) {
-  TND_TRY(fabric_memory_check(memory));
-  region made{.memory = memory, .own = nullptr, .cached = nullptr, .users = 0};
-  fabric_region told{.id = next_id_, .remote = {}};
+result<seams::fabric_region> libfabric_regions::add(const seams::fabric_memory &memory,
+                                                    seams::fabric_access access) {
+  TND_TRY(seams::fabric_memory_check(memory));
+  region added{.memory = memory, .remote_registration = nullptr, .cached = nullptr, .users = 0};
+  seams::fabric_region result{.id = next_id_, .remote = {}};
   if (access.remote_read || access.remote_write) {
     auto opened = open(memory, local_access | (access.remote_read ? uint64_t(FI_REMOTE_READ) : 0) |
                                    (access.remote_write ? uint64_t(FI_REMOTE_WRITE) : 0));
     if (!opened.ok())
       return opened.error();
-    made.own.reset(opened.value());
+    added.remote_registration.reset(opened.value());
     bool const is_virtual = domain_.has_mode(FI_MR_VIRT_ADDR);
-    told.remote = {.base = is_virtual ? reinterpret_cast<uintptr_t>(memory.addr) : 0,
-                   .key = fi_mr_key(made.own.get()),
-                   .size = memory.size};
+    result.remote = {.base = is_virtual ? reinterpret_cast<uintptr_t>(memory.addr) : 0,
+                     .key = fi_mr_key(added.remote_registration.get()),
+                     .size = memory.size};
   } else {
     auto cached = cache_.acquire(memory);
     if (!cached.ok())
       return cached.error();
-    made.cached = cached.value();
+    added.cached = cached.value();
   }
-  regions_.emplace(next_id_++, std::move(made));
-  return told;
+  regions_.emplace(next_id_++, std::move(added));
+  return result;
 }
 
-status libfabric_regions::remove(fabric_region_id id) {
-  auto const at = regions_.find(id);
-  if (at == regions_.end())
+status libfabric_regions::remove(seams::fabric_region_id id) {
+  auto const it = regions_.find(id);
+  if (it == regions_.end())
     return status::no_entry;
-  if (at->second.users != 0)
+  if (it->second.users != 0)
     return status::busy;
-  if (at->second.cached != nullptr)
-    cache_.release(at->second.cached);
-  regions_.erase(at);
+  if (it->second.cached != nullptr)
+    cache_.release(it->second.cached);
+  regions_.erase(it);
   return status::ok;
 }
 
-result<libfabric_regions::hold> libfabric_regions::acquire(const fabric_op &op) {
-  if (op.region != no_fabric_region) {
-    auto const at = regions_.find(op.region);
-    if (at == regions_.end())
+result<libfabric_regions::hold> libfabric_regions::acquire(const seams::fabric_op &op) {
+  if (op.region != seams::no_fabric_region) {
+    auto const it = regions_.find(op.region);
+    if (it == regions_.end())
       return status::no_entry;
-    auto &which = at->second;
-    if (op.addr < which.memory.addr || op.size > which.memory.size ||
-        size_t(op.addr - which.memory.addr) > which.memory.size - op.size) {
+    auto &entry = it->second;
+    if (op.addr < entry.memory.addr || op.size > entry.memory.size ||
+        size_t(op.addr - entry.memory.addr) > entry.memory.size - op.size) {
       return status::range;
     }
-    which.users++;
-    auto *const registered =
-        which.own ? which.own.get() : static_cast<fid_mr *>(which.cached->handle);
+    entry.users++;
+    auto *const registered = entry.remote_registration
+                                 ? entry.remote_registration.get()
+                                 : static_cast<fid_mr *>(entry.cached->handle);
     return hold{.region = op.region, .cached = nullptr, .descriptor = fi_mr_desc(registered)};
   }
   if (!domain_.has_mode(FI_MR_LOCAL) || op.size == 0)
     return hold{};
   auto cached = cache_.acquire(
-      {.addr = op.addr, .size = op.size, .kind = fabric_memory_kind::host, .device = 0});
+      {.addr = op.addr, .size = op.size, .kind = seams::fabric_memory_kind::host, .device = 0});
   if (!cached.ok())
     return cached.error();
-  return hold{.region = no_fabric_region,
+  return hold{.region = seams::no_fabric_region,
               .cached = cached.value(),
               .descriptor = fi_mr_desc(static_cast<fid_mr *>(cached.value()->handle))};
 }
@@ -159,11 +163,11 @@ result<libfabric_regions::hold> libfabric_regions::acquire(const fabric_op &op) 
 void libfabric_regions::release(const hold &held) {
   if (held.cached != nullptr)
     cache_.release(held.cached);
-  if (held.region == no_fabric_region)
+  if (held.region == seams::no_fabric_region)
     return;
-  auto const at = regions_.find(held.region);
-  TND_ASSERT(at != regions_.end() && at->second.users != 0);
-  at->second.users--;
+  auto const it = regions_.find(held.region);
+  TND_ASSERT(it != regions_.end() && it->second.users != 0);
+  it->second.users--;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

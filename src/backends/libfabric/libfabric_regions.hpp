@@ -1,55 +1,56 @@
-// backends/libfabric/libfabric_regions.hpp: memory that one endpoint has registered: regions by
-// number, and the cache.
+// backends/libfabric/libfabric_regions.hpp: the registered memory of one endpoint: regions by
+// number, and the registration cache.
 #pragma once
 
 #include <unordered_map>
 
 #include "backends/libfabric/libfabric_domain.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
 class libfabric_regions {
  public:
-  // What an operation holds while the network uses its memory.
+  // The registration that an operation holds while the network uses its memory.
   struct hold {
-    fabric_region_id region = no_fabric_region;
-    registration_cache::registration *cached = nullptr;
+    seams::fabric_region_id region = seams::no_fabric_region;
+    seams::registration_cache::registration *cached = nullptr;
     void *descriptor = nullptr;
   };
 
-  // `domain` and `counters` outlive it; `endpoint` until endpoint_closed(). The endpoint is what
-  // some providers (FI_MR_ENDPOINT) register memory with.
+  // `domain` and `counters` must outlive this object. `endpoint` must outlive it if the provider
+  // registers memory with endpoints (FI_MR_ENDPOINT).
   libfabric_regions(const libfabric_domain &domain, fid_ep *endpoint,
-                    registration_cache_limits limits, fabric_counters &counters);
+                    seams::registration_cache_limits limits, seams::fabric_counters &counters);
   ~libfabric_regions();
 
-  result<fabric_region> add(const fabric_memory &memory, fabric_access access);
-  status remove(fabric_region_id id);
+  result<seams::fabric_region> add(const seams::fabric_memory &memory, seams::fabric_access access);
+  status remove(seams::fabric_region_id id);
   void forget(const std::byte *addr, size_t size) {
     cache_.forget(addr, size);
   }
 
-  // The descriptor for an operation's local memory, from its region or, where the provider asks for
-  // one, from the cache. no_entry, range; or what registering said.
-  result<hold> acquire(const fabric_op &op);
+  // Returns the descriptor for an operation's local memory: that of its region or, if the provider
+  // requires one, a cached registration. no_entry: no such region. range: the memory is outside the
+  // region. Other statuses are those of the registration.
+  result<hold> acquire(const seams::fabric_op &op);
   void release(const hold &held);
 
-  // One registration, with access as libfabric names it. Ownership: the caller's.
-  result<fid_mr *> open(const fabric_memory &memory, uint64_t access);
+  // Creates one registration with access flags of libfabric. Ownership: the caller's.
+  result<fid_mr *> open(const seams::fabric_memory &memory, uint64_t access);
 
  private:
   struct region {
-    fabric_memory memory;
-    libfabric_handle<fid_mr> own;                        // with remote access
-    registration_cache::registration *cached = nullptr;  // without
+    seams::fabric_memory memory;
+    libfabric_handle<fid_mr> remote_registration;               // for regions with remote access
+    seams::registration_cache::registration *cached = nullptr;  // for regions without remote access
     uint32_t users = 0;
   };
 
   const libfabric_domain &domain_;
   fid_ep *endpoint_;
-  std::unordered_map<fabric_region_id, region> regions_;
-  fabric_region_id next_id_ = 1;
-  registration_cache cache_;
+  std::unordered_map<seams::fabric_region_id, region> regions_;
+  seams::fabric_region_id next_id_ = 1;
+  seams::registration_cache cache_;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

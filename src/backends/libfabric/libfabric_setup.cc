@@ -1,3 +1,5 @@
+// backends/libfabric/libfabric_setup.cc: the environment that libfabric reads when it is
+// initialized.
 #include "backends/libfabric/libfabric_setup.hpp"
 
 #include <rdma/fabric.h>
@@ -10,28 +12,28 @@
 
 #include "seams/os/plugin_paths.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-constexpr const char *own_provider = "o2g", *own_file = "libo2g-fi.so";
+constexpr const char *o2g_provider = "o2g", *o2g_file = "libo2g-fi.so";
 
-// Of this process alone, until the end of the scope.
-class variable {
+// Sets an environment variable of this process until the end of the scope.
+class scoped_variable {
  public:
-  explicit variable(const char *name) : name_{name} {
+  explicit scoped_variable(const char *name) : name_{name} {
     if (const char *const value = std::getenv(name); value != nullptr)
-      before_ = value;
+      previous_ = value;
   }
-  ~variable() {
+  ~scoped_variable() {
     if (!is_changed_)
       return;
-    if (before_)
-      setenv(name_, before_->c_str(), 1);
+    if (previous_)
+      setenv(name_, previous_->c_str(), 1);
     else
       unsetenv(name_);
   }
-  const std::optional<std::string> &before() const {
-    return before_;
+  const std::optional<std::string> &previous() const {
+    return previous_;
   }
   void set(const std::string &value) {
     is_changed_ = true;
@@ -40,13 +42,13 @@ class variable {
 
  private:
   const char *name_;
-  std::optional<std::string> before_;
+  std::optional<std::string> previous_;
   bool is_changed_ = false;
 };
 
-// Empty: it is not there.
-std::string own_folder() {
-  for (const auto &path : plugin_paths(own_file)) {
+// The folder of o2g's provider library; empty if the library does not exist.
+std::string o2g_folder() {
+  for (const auto &path : seams::plugin_paths(o2g_file)) {
     size_t const slash = path.rfind('/');
     if (slash != std::string::npos && access(path.c_str(), R_OK) == 0)
       return path.substr(0, slash);
@@ -55,23 +57,24 @@ std::string own_folder() {
 }
 
 void start(const libfabric_needs &needs) {
-  // Removing an address closes its connection; closing a registration ends its rights. libfabric's
-  // own cache would keep it, with every right, for whoever still has the key.
+  // Removing an address must close its connection, and closing a registration must revoke its
+  // access. libfabric's own cache would keep the registration valid for every peer that has the
+  // key.
   setenv("FI_AV_REMOVE_CLEANUP", "1", 1);
   setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
-  variable path{"FI_PROVIDER_PATH"}, only{"FI_PROVIDER"};
-  if (needs.provider == own_provider) {
-    auto const folder = own_folder();
-    bool const is_given = path.before() && !path.before()->empty();
+  scoped_variable path{"FI_PROVIDER_PATH"}, provider_list{"FI_PROVIDER"};
+  if (needs.provider == o2g_provider) {
+    auto const folder = o2g_folder();
+    bool const has_user_path = path.previous() && !path.previous()->empty();
     if (!folder.empty())
-      path.set(is_given ? *path.before() + ":" + folder : folder);
+      path.set(has_user_path ? *path.previous() + ":" + folder : folder);
   }
-  if (needs.alone && !only.before()) {
+  if (needs.is_exclusive && !provider_list.previous()) {
     std::string names = needs.provider;
     std::replace(names.begin(), names.end(), ';', ',');
-    only.set(names);
+    provider_list.set(names);
   }
-  // The least that makes it read all that.
+  // The cheapest call that makes libfabric read its environment.
   fi_param *parameters = nullptr;
   int count = 0;
   if (fi_getparams(&parameters, &count) == 0)
@@ -85,4 +88,4 @@ void libfabric_prepare(const libfabric_needs &needs) {
   std::call_once(once, [&] { start(needs); });
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,8 +1,9 @@
+// backends/libfabric/libfabric_status.cc: maps error numbers of libfabric to statuses.
 #include "backends/libfabric/libfabric_status.hpp"
 
 #include <rdma/fi_errno.h>
 
-namespace tanada::port {
+namespace tanada::backends {
 
 status libfabric_status(int error) noexcept {
   switch (error) {
@@ -41,7 +42,7 @@ status libfabric_status(int error) noexcept {
 }
 
 status libfabric_completion_status(int error, int provider_error, bool verbs) noexcept {
-  // Of ibv_wc_status, which libfabric folds into EIO.
+  // Values of ibv_wc_status, which libfabric maps to EIO.
   constexpr int wc_flushed = 5, wc_remote_access = 10, wc_remote_operation = 11,
                 wc_retries_exceeded = 12;
   if (verbs) {
@@ -53,10 +54,10 @@ status libfabric_completion_status(int error, int provider_error, bool verbs) no
       default: break;
     }
   }
-  // Of a completion: the other side knows no such key, or not all of the range lies in the region.
+  // In a completion: the target does not know the key, or part of the range is outside the region.
   if (error == FI_ENOENT || error == FI_EFAULT)
     return status::access;
   return libfabric_status(error);
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -3,12 +3,12 @@
 
 #include <tanada/device/detail/base/status.hpp>
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// `error` as fi_cq_err_entry::err or a negated return value: positive.
+// `error` is positive: fi_cq_err_entry::err or a negated return value.
 status libfabric_status(int error) noexcept;
 
-// The same for a completion, whose `provider_error` says more with verbs (an ibv_wc_status).
+// The same for a completion. With verbs, `provider_error` (an ibv_wc_status) is more specific.
 status libfabric_completion_status(int error, int provider_error, bool verbs) noexcept;
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

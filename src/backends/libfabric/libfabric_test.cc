@@ -1,4 +1,4 @@
-// What the fabric over libfabric has to itself: names of shared memory, numbers of errors.
+// Tests specific to the libfabric backend: names of shared memory and error numbers.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
@@ -18,65 +18,66 @@
 #include "backends/libfabric/shm_name.hpp"
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-// shm says that it serves GPUs; whether this libfabric can is seen with the first region. Memory
-// that is none of a GPU's is not.
+// shm reports that it supports GPUs; only the first registration shows whether this libfabric can.
+// Memory that is not GPU memory must be refused.
 TEST(fabric_device, memory_that_is_out_of_reach_is_refused_with_a_reason) {
   auto endpoint = libfabric_endpoint_open({.provider = "shm", .cuda = true});
   ASSERT_TRUE(endpoint.ok());
   alignas(4096) static std::array<std::byte, 4096> bytes{};
   set_last_message({});
-  auto made = endpoint.value()->region_register(
-      {bytes.data(), bytes.size(), fabric_memory_kind::cuda, 0}, {.remote_read = true});
-  EXPECT_EQ(made.error(), status::not_supported);
+  auto region = endpoint.value()->region_register(
+      {bytes.data(), bytes.size(), seams::fabric_memory_kind::cuda, 0}, {.remote_read = true});
+  EXPECT_EQ(region.error(), status::not_supported);
   EXPECT_NE(last_message().find("GPU"), std::string::npos) << last_message();
 }
 
-// Two vectors, the second in the slot of the first: of the first a connection that was lost speaks
-// late.
+// Two vectors use the same slot, one after the other. The completions of the first, whose
+// connection was lost, arrive late.
 TEST(libfabric_parts, what_is_said_late_finds_no_other_operation) {
   constexpr uint32_t slot = 5;
   libfabric_parts parts;
-  std::vector<libfabric_part *> lost, later;
+  std::vector<libfabric_part *> lost_parts, later_parts;
   for (size_t i = 0; i < libfabric_parts::chunk_count; i++) {
-    lost.push_back(parts.next());
+    lost_parts.push_back(parts.next());
     parts.take(slot);
   }
   EXPECT_EQ(parts.next(), nullptr);
-  parts.forget(slot);
+  parts.orphan(slot);
   for (size_t i = 0; i < libfabric_parts::chunk_count; i++) {
-    later.push_back(parts.next());
-    ASSERT_NE(later.back(), nullptr) << "after " << i;
+    later_parts.push_back(parts.next());
+    ASSERT_NE(later_parts.back(), nullptr) << "after " << i;
     parts.take(slot);
   }
-  for (auto *const each : lost) {
-    ASSERT_EQ(parts.find(each), each);
-    EXPECT_EQ(parts.settle(*each), fabric_op_table::no_slot);
+  for (auto *const part : lost_parts) {
+    ASSERT_EQ(parts.find(part), part);
+    EXPECT_EQ(parts.settle(*part), seams::fabric_op_table::no_slot);
   }
-  for (auto *const each : later)
-    EXPECT_EQ(parts.settle(*each), slot);
-  EXPECT_EQ(parts.settle(*later.front()), fabric_op_table::no_slot) << "it is told twice";
+  for (auto *const part : later_parts)
+    EXPECT_EQ(parts.settle(*part), slot);
+  EXPECT_EQ(parts.settle(*later_parts.front()), seams::fabric_op_table::no_slot)
+      << "it is told twice";
 }
 
-// However many connections are lost: parts that were spoken of are used again.
+// Parts are reused after their late completions, however many connections are lost.
 TEST(libfabric_parts, are_used_again) {
   libfabric_parts parts;
   for (int round = 0; round < 100; round++) {
-    std::vector<libfabric_part *> taken;
+    std::vector<libfabric_part *> parts_taken;
     for (uint32_t i = 0; i < 40; i++) {
-      taken.push_back(parts.next());
-      ASSERT_NE(taken.back(), nullptr);
+      parts_taken.push_back(parts.next());
+      ASSERT_NE(parts_taken.back(), nullptr);
       parts.take(7);
     }
-    parts.forget(7);
-    for (auto *const each : taken)
-      (void)parts.settle(*each);
+    parts.orphan(7);
+    for (auto *const part : parts_taken)
+      (void)parts.settle(*part);
   }
   EXPECT_LE(parts.count(), 2 * libfabric_parts::chunk_count);
-  int other = 0;
-  EXPECT_EQ(parts.find(&other), nullptr);
+  int unrelated = 0;
+  EXPECT_EQ(parts.find(&unrelated), nullptr);
 }
 
 TEST(shm_name, tells_the_process) {
@@ -87,32 +88,32 @@ TEST(shm_name, tells_the_process) {
   ASSERT_FALSE(owner.empty());
   EXPECT_EQ(owner, shm_name_owner(name));
   EXPECT_EQ(shm_name_process(owner), process_state::alive);
-  // The same number in another life.
+  // A later process with the same PID.
   auto const pid = std::to_string(getpid());
-  EXPECT_EQ(shm_name_process("tanada_" + pid + "_1"), process_state::gone);
+  EXPECT_EQ(shm_name_process("tanada_" + pid + "_1"), process_state::dead);
 }
 
 TEST(shm_name, a_process_that_is_killed_is_gone_before_it_is_waited_for) {
-  std::array<int, 2> told{};
-  ASSERT_EQ(pipe(told.data()), 0);
+  std::array<int, 2> pipe_ends{};
+  ASSERT_EQ(pipe(pipe_ends.data()), 0);
   pid_t const child = fork();
   if (child == 0) {
     auto const name = shm_name_create();
-    (void)!write(told[1], name.data(), name.size());
-    close(told[1]);
+    (void)!write(pipe_ends[1], name.data(), name.size());
+    close(pipe_ends[1]);
     pause();
   }
-  close(told[1]);
+  close(pipe_ends[1]);
   std::string name(100, '\0');
-  name.resize(size_t(std::max<ssize_t>(0, read(told[0], name.data(), name.size()))));
+  name.resize(size_t(std::max<ssize_t>(0, read(pipe_ends[0], name.data(), name.size()))));
   auto const owner = shm_name_owner(name);
   EXPECT_EQ(shm_name_process(owner), process_state::alive);
   kill(child, SIGKILL);
   siginfo_t ended{};
   EXPECT_EQ(waitid(P_PID, id_t(child), &ended, WEXITED | WNOWAIT), 0);
-  EXPECT_EQ(shm_name_process(owner), process_state::gone);
+  EXPECT_EQ(shm_name_process(owner), process_state::dead);
   waitpid(child, nullptr, 0);
-  EXPECT_EQ(shm_name_process(owner), process_state::gone);
+  EXPECT_EQ(shm_name_process(owner), process_state::dead);
 }
 
 TEST(shm_name, names_of_others_are_not_known) {
@@ -125,7 +126,7 @@ TEST(shm_name, names_of_others_are_not_known) {
 }
 
 TEST(shm_name, the_sweep_takes_what_is_old_and_nobodys) {
-  auto const made = [](const std::string &name, time_t age_s) {
+  auto const create_object = [](const std::string &name, time_t age_s) {
     int const file = shm_open(("/" + name).c_str(), O_CREAT | O_RDWR, 0600);
     EXPECT_NE(file, -1);
     timespec when{};
@@ -135,7 +136,7 @@ TEST(shm_name, the_sweep_takes_what_is_old_and_nobodys) {
     EXPECT_EQ(futimens(file, times), 0);
     close(file);
   };
-  auto const there = [](const std::string &name) {
+  auto const exists = [](const std::string &name) {
     int const file = shm_open(("/" + name).c_str(), O_RDONLY, 0);
     if (file != -1)
       close(file);
@@ -143,17 +144,17 @@ TEST(shm_name, the_sweep_takes_what_is_old_and_nobodys) {
   };
   auto const pid = std::to_string(getpid());
   std::string const old = "tanada_" + pid + "_1_0:0:0", young = "tanada_" + pid + "_1_1:0:0",
-                    ours = shm_name_create(), foreign = "tanada-test-" + pid;
-  made(old, 3'600);
-  made(young, 60);
-  made(ours, 3'600);
-  made(foreign, 3'600);
+                    own_name = shm_name_create(), foreign = "tanada-test-" + pid;
+  create_object(old, 3'600);
+  create_object(young, 60);
+  create_object(own_name, 3'600);
+  create_object(foreign, 3'600);
   shm_names_sweep();
-  EXPECT_FALSE(there(old));
-  EXPECT_TRUE(there(young));
-  EXPECT_TRUE(there(ours));
-  EXPECT_TRUE(there(foreign));
-  for (auto const &name : {young, ours, foreign})
+  EXPECT_FALSE(exists(old));
+  EXPECT_TRUE(exists(young));
+  EXPECT_TRUE(exists(own_name));
+  EXPECT_TRUE(exists(foreign));
+  for (auto const &name : {young, own_name, foreign})
     shm_unlink(("/" + name).c_str());
 }
 
@@ -163,7 +164,7 @@ TEST(libfabric_status, numbers) {
   EXPECT_EQ(libfabric_status(FI_ETRUNC), status::overflow);
   EXPECT_EQ(libfabric_status(FI_ECONNRESET), status::peer_lost);
   EXPECT_EQ(libfabric_status(FI_ETIMEDOUT),
-            status::peer_lost);  // the network's patience, not a deadline of ours
+            status::peer_lost);  // the network's timeout, not a deadline of ours
   EXPECT_EQ(libfabric_status(FI_EACCES), status::access);
   EXPECT_EQ(libfabric_status(FI_ECANCELED), status::canceled);
   EXPECT_EQ(libfabric_status(123456), status::io);
@@ -173,4 +174,4 @@ TEST(libfabric_status, numbers) {
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::backends

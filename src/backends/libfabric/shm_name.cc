@@ -1,3 +1,4 @@
+// backends/libfabric/shm_name.cc: names of shared memory that identify their process.
 #include "backends/libfabric/shm_name.hpp"
 
 #include <unistd.h>
@@ -12,32 +13,32 @@
 #include <optional>
 #include <system_error>
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 constexpr std::string_view prefix = "tanada_";
 
-// Field 22 of /proc/<pid>/stat: when the process started, in clock ticks. Nothing if there is none,
-// or it is a zombie.
+// Field 22 of /proc/<pid>/stat: the start time of the process in clock ticks. Empty if there is no
+// such process or it is a zombie.
 std::optional<uint64_t> start_time(uint64_t pid) {
   std::ifstream file{"/proc/" + std::to_string(pid) + "/stat"};
   std::string const text{std::istreambuf_iterator<char>{file}, {}};
-  auto at = text.rfind(')');  // the name before it may hold anything
-  if (at == std::string::npos || at + 2 >= text.size() || text[at + 2] == 'Z' ||
-      text[at + 2] == 'X')
+  auto position = text.rfind(')');  // the process name before it may contain any character
+  if (position == std::string::npos || position + 2 >= text.size() || text[position + 2] == 'Z' ||
+      text[position + 2] == 'X')
     return {};
-  for (int field = 2; field < 22 && at != std::string::npos; field++)
-    at = text.find(' ', at + 1);
-  if (at == std::string::npos)
+  for (int field = 2; field < 22 && position != std::string::npos; field++)
+    position = text.find(' ', position + 1);
+  if (position == std::string::npos)
     return {};
   uint64_t value = 0;
-  auto const parsed = std::from_chars(text.data() + at + 1, text.data() + text.size(), value);
+  auto const parsed = std::from_chars(text.data() + position + 1, text.data() + text.size(), value);
   if (parsed.ec != std::errc{})
     return {};
   return value;
 }
 
-// "tanada_<pid>_<start>": the two numbers.
+// Parses the two numbers of "tanada_<pid>_<start>".
 bool parse(std::string_view owner, uint64_t &pid, uint64_t &start) {
   if (!owner.starts_with(prefix))
     return false;
@@ -77,25 +78,25 @@ process_state shm_name_process(std::string_view owner) {
   uint64_t pid = 0, start = 0;
   if (!parse(owner, pid, start))
     return process_state::unknown;
-  auto const found = start_time(pid);
-  return found && *found == start ? process_state::alive : process_state::gone;
+  auto const start_ticks = start_time(pid);
+  return start_ticks && *start_ticks == start ? process_state::alive : process_state::dead;
 }
 
 void shm_names_sweep() {
   std::error_code failed;
-  std::filesystem::directory_iterator at{"/dev/shm", failed};
-  for (; !failed && at != std::filesystem::directory_iterator{}; at.increment(failed)) {
-    auto const name = at->path().filename().string();
+  std::filesystem::directory_iterator entry{"/dev/shm", failed};
+  for (; !failed && entry != std::filesystem::directory_iterator{}; entry.increment(failed)) {
+    auto const name = entry->path().filename().string();
     if (!name.starts_with(prefix))
       continue;
-    if (shm_name_process(shm_name_owner(name)) != process_state::gone)
+    if (shm_name_process(shm_name_owner(name)) != process_state::dead)
       continue;
-    std::error_code left;  // another user's
-    auto const changed = std::filesystem::last_write_time(at->path(), left);
-    if (left || std::filesystem::file_time_type::clock::now() - changed < std::chrono::minutes{10})
+    std::error_code error;  // set for a file of another user
+    auto const changed = std::filesystem::last_write_time(entry->path(), error);
+    if (error || std::filesystem::file_time_type::clock::now() - changed < std::chrono::minutes{10})
       continue;
-    std::filesystem::remove(at->path(), left);
+    std::filesystem::remove(entry->path(), error);
   }
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// backends/linux/bulk_copy.cc: copies of large memory that bypass the caches.
 #include "seams/os/bulk_copy.hpp"
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 #  include <emmintrin.h>
 #endif
 
-namespace tanada::port {
+namespace tanada::seams {
 
 #if defined(__x86_64__)
 
@@ -23,53 +24,54 @@ inline void copy_line(char *target, const char *source) noexcept {
     _mm_stream_si128(reinterpret_cast<__m128i *>(target) + i, parts[i]);
 }
 
-size_t bytes_before_line(const char *at) {
-  return (line_size - reinterpret_cast<uintptr_t>(at) % line_size) % line_size;
+size_t bytes_before_line(const char *address) {
+  return (line_size - reinterpret_cast<uintptr_t>(address) % line_size) % line_size;
 }
 
 }  // namespace
 
 void copy_past_caches(void *target, const void *source, size_t size) noexcept {
-  auto *to = static_cast<char *>(target);
-  auto const *from = static_cast<const char *>(source);
-  size_t const before_line = bytes_before_line(to);
+  auto *target_bytes = static_cast<char *>(target);
+  auto const *source_bytes = static_cast<const char *>(source);
+  size_t const before_line = bytes_before_line(target_bytes);
   if (size < before_line + copied_page_count * copied_page_size) {
     if (size > 0)
-      std::memcpy(to, from, size);
+      std::memcpy(target_bytes, source_bytes, size);
     return;
   }
-  std::memcpy(to, from, before_line);
-  to += before_line;
-  from += before_line;
+  std::memcpy(target_bytes, source_bytes, before_line);
+  target_bytes += before_line;
+  source_bytes += before_line;
   size -= before_line;
   for (; size >= copied_page_count * copied_page_size;
        size -= copied_page_count * copied_page_size) {
-    for (size_t at = 0; at < copied_page_size; at += line_size)
+    for (size_t offset = 0; offset < copied_page_size; offset += line_size)
       for (size_t page = 0; page < copied_page_count; page++)
-        copy_line(to + page * copied_page_size + at, from + page * copied_page_size + at);
-    to += copied_page_count * copied_page_size;
-    from += copied_page_count * copied_page_size;
+        copy_line(target_bytes + page * copied_page_size + offset,
+                  source_bytes + page * copied_page_size + offset);
+    target_bytes += copied_page_count * copied_page_size;
+    source_bytes += copied_page_count * copied_page_size;
   }
-  std::memcpy(to, from, size);
-  _mm_sfence();  // such stores are ordered with no others but by this
+  std::memcpy(target_bytes, source_bytes, size);
+  _mm_sfence();  // orders the non-temporal stores before later ones
 }
 
-void copy_to_other(void *target, const void *source, size_t size) noexcept {
-  auto *to = static_cast<char *>(target);
-  auto const *from = static_cast<const char *>(source);
+void copy_to_other_processor(void *target, const void *source, size_t size) noexcept {
+  auto *target_bytes = static_cast<char *>(target);
+  auto const *source_bytes = static_cast<const char *>(source);
   if (size < copied_page_size) {
     if (size > 0)
-      std::memcpy(to, from, size);
+      std::memcpy(target_bytes, source_bytes, size);
     return;
   }
-  size_t const before_line = bytes_before_line(to);
-  std::memcpy(to, from, before_line);
-  to += before_line;
-  from += before_line;
+  size_t const before_line = bytes_before_line(target_bytes);
+  std::memcpy(target_bytes, source_bytes, before_line);
+  target_bytes += before_line;
+  source_bytes += before_line;
   size -= before_line;
-  for (; size >= line_size; size -= line_size, to += line_size, from += line_size)
-    copy_line(to, from);
-  std::memcpy(to, from, size);
+  for (; size >= line_size; size -= line_size, target_bytes += line_size, source_bytes += line_size)
+    copy_line(target_bytes, source_bytes);
+  std::memcpy(target_bytes, source_bytes, size);
   _mm_sfence();
 }
 
@@ -80,10 +82,10 @@ void copy_past_caches(void *target, const void *source, size_t size) noexcept {
     std::memcpy(target, source, size);
 }
 
-void copy_to_other(void *target, const void *source, size_t size) noexcept {
+void copy_to_other_processor(void *target, const void *source, size_t size) noexcept {
   copy_past_caches(target, source, size);
 }
 
 #endif
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 void copies_just_the_bytes_at_any_alignment(void copy(void *target, const void *source,
@@ -27,11 +27,11 @@ void copies_just_the_bytes_at_any_alignment(void copy(void *target, const void *
 }
 
 TEST(bulk_copy, past_caches_go_just_the_bytes_at_any_alignment) {
-  copies_just_the_bytes_at_any_alignment(copy_past_caches);
+  copies_just_the_bytes_at_any_alignment(seams::copy_past_caches);
 }
 TEST(bulk_copy, to_another_go_just_the_bytes_at_any_alignment) {
-  copies_just_the_bytes_at_any_alignment(copy_to_other);
+  copies_just_the_bytes_at_any_alignment(seams::copy_to_other_processor);
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::backends

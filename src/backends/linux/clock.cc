@@ -4,7 +4,7 @@
 
 #include <ctime>
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
 constexpr uint64_t second_ns = 1000000000;
@@ -14,8 +14,8 @@ class clock_monotonic final : public clock {
   uint64_t now_ns() noexcept override {
     timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
-    uint64_t const now = uint64_t(time.tv_sec) * second_ns + uint64_t(time.tv_nsec);
-    return now == 0 ? 1 : now;
+    uint64_t const value = uint64_t(time.tv_sec) * second_ns + uint64_t(time.tv_nsec);
+    return value == 0 ? 1 : value;
   }
 
   uint64_t wall_ns() noexcept override {
@@ -41,8 +41,8 @@ clock &monotonic_clock() noexcept {
 uint64_t deadline_after(uint64_t now_ns, uint64_t timeout_ns) noexcept {
   if (timeout_ns == TND_NO_DEADLINE)
     return TND_NO_DEADLINE;
-  // A limit beyond the end of time is still a limit: the last moment before "none".
+  // Saturate: a timeout beyond the range is still a deadline, one below TND_NO_DEADLINE.
   return timeout_ns < TND_NO_DEADLINE - now_ns ? now_ns + timeout_ns : TND_NO_DEADLINE - 1;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,3 +1,5 @@
+// backends/linux/contention.cc: detects that threads compete for processors, from Linux's
+// schedstat.
 #include "seams/os/contention.hpp"
 
 #include <fcntl.h>
@@ -7,21 +9,21 @@
 #include <cstdio>
 #include <utility>
 
-namespace tanada::port {
+namespace tanada::seams {
 
 namespace {
 
-// The calling thread's own file: who opens it is whom it tells of. A process that was forked hears
-// of its parent.
-class own_times {
+// The calling thread's schedstat file, opened at first use. A forked process reads its parent's
+// counters.
+class thread_times {
  public:
-  ~own_times() {
+  ~thread_times() {
     if (descriptor_ >= 0)
       close(descriptor_);
   }
 
-  // Nanoseconds that the thread has waited for processors, from Linux's schedstat; false: they are
-  // not counted here.
+  // Reads the nanoseconds that the thread has waited for processors. Returns false if the kernel
+  // does not count them.
   bool read(uint64_t &waited_ns) noexcept {
     if (descriptor_ < 0)
       descriptor_ = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
@@ -41,35 +43,35 @@ class own_times {
 };
 
 thread_local contention_rule rule;
-thread_local own_times times;
-thread_local uint64_t asked_ns = 0;  // all that was waited when it was last read
+thread_local thread_times times;
+thread_local uint64_t last_waited_ns = 0;  // the total at the last read
 
 }  // namespace
 
-bool processors::are_short(uint64_t now_ns) noexcept {
+bool processors::is_oversubscribed(uint64_t now_ns) noexcept {
   if (!rule.is_due(now_ns))
-    return rule.is_short();
+    return rule.is_oversubscribed();
   uint64_t all_ns = 0;
   if (!times.read(all_ns))
     return true;
-  asked_ns = all_ns;
-  rule.look(now_ns, all_ns);
-  return rule.is_short();
+  last_waited_ns = all_ns;
+  rule.update(now_ns, all_ns);
+  return rule.is_oversubscribed();
 }
 
 uint64_t processors::waited_ns() noexcept {
   uint64_t all_ns = 0;
   if (!times.read(all_ns))
     return 0;
-  return all_ns - std::exchange(asked_ns, all_ns);
+  return all_ns - std::exchange(last_waited_ns, all_ns);
 }
 
-void processors::slept(uint64_t now_ns) noexcept {
+void processors::record_sleep(uint64_t now_ns) noexcept {
   uint64_t all_ns = 0;
   if (!times.read(all_ns))
     return;
-  asked_ns = all_ns;
-  rule.begin(now_ns, all_ns);
+  last_waited_ns = all_ns;
+  rule.restart(now_ns, all_ns);
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

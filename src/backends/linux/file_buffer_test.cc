@@ -9,7 +9,7 @@
 
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 namespace fs = std::filesystem;
@@ -27,9 +27,9 @@ class file_buffer_test : public testing::Test {
 
 TEST_F(file_buffer_test, a_buffer_holds_what_is_written_and_leaves_no_file) {
   constexpr size_t size = 3'000'001;
-  auto made = file_buffer::create(folder_, size);
-  ASSERT_TRUE(made.ok()) << last_message();
-  auto const buffer = std::move(made).value();
+  auto created = seams::file_buffer::create(folder_, size);
+  ASSERT_TRUE(created.ok()) << last_message();
+  auto const buffer = std::move(created).value();
   EXPECT_EQ(buffer->size(), size);
   EXPECT_TRUE(std::all_of(buffer->data(), buffer->data() + size,
                           [](std::byte each) { return each == std::byte{0}; }));
@@ -39,12 +39,12 @@ TEST_F(file_buffer_test, a_buffer_holds_what_is_written_and_leaves_no_file) {
 }
 
 TEST_F(file_buffer_test, a_folder_that_is_missing_or_too_small_is_refused) {
-  EXPECT_EQ(file_buffer::create(folder_ + "/none", 4096).error(), status::no_entry);
+  EXPECT_EQ(seams::file_buffer::create(folder_ + "/none", 4096).error(), status::no_entry);
   EXPECT_NE(last_message().find(folder_ + "/none"), std::string::npos);
-  EXPECT_FALSE(file_buffer::create(folder_, size_t{1} << 60).ok());
+  EXPECT_FALSE(seams::file_buffer::create(folder_, size_t{1} << 60).ok());
 }
 
-// The program's memory would be lost if those pages could only stay in DRAM.
+// If those pages could only stay in DRAM, the program would lose that memory.
 TEST_F(file_buffer_test, its_pages_count_as_a_file_and_not_as_the_process) {
   auto const resident = [](const std::string &kind) {
     std::ifstream file{"/proc/self/status"};
@@ -55,12 +55,12 @@ TEST_F(file_buffer_test, its_pages_count_as_a_file_and_not_as_the_process) {
     return 0ul;
   };
   constexpr size_t size = size_t{32} << 20;
-  auto made = file_buffer::create(folder_, size);
-  ASSERT_TRUE(made.ok()) << last_message();
+  auto created = seams::file_buffer::create(folder_, size);
+  ASSERT_TRUE(created.ok()) << last_message();
   auto const before = resident("RssAnon:");
-  std::fill_n(made.value()->data(), size, std::byte{1});
+  std::fill_n(created.value()->data(), size, std::byte{1});
   EXPECT_LT(resident("RssAnon:"), before + size / 4);
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,4 +1,4 @@
-// port::alarm over futexes.
+// backends/linux/futex_alarm.cc: seams::alarm over futexes.
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,16 +9,16 @@
 
 #include "seams/alarm/alarm.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
-// Not FUTEX_PRIVATE: words lie in memory that processes share.
+// Not FUTEX_PRIVATE: processes share the words.
 class futex_system final : public alarm {
  public:
-  bool wait(std::atomic<uint32_t> &word, uint32_t seen, uint64_t timeout_ns) noexcept override {
+  bool wait(std::atomic<uint32_t> &word, uint32_t expected, uint64_t timeout_ns) noexcept override {
     timespec const limit{.tv_sec = time_t(timeout_ns / 1'000'000'000),
                          .tv_nsec = long(timeout_ns % 1'000'000'000)};
-    return syscall(SYS_futex, &word, FUTEX_WAIT, seen, &limit, nullptr, 0) == 0 ||
+    return syscall(SYS_futex, &word, FUTEX_WAIT, expected, &limit, nullptr, 0) == 0 ||
            errno != ETIMEDOUT;
   }
 
@@ -35,4 +35,4 @@ alarm &futex_alarm() noexcept {
   return futexes;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 constexpr size_t page = 4096, page_count = 8;
@@ -36,7 +36,7 @@ class guarded : public testing::Test {
   void cut(size_t pages) {
     ASSERT_EQ(ftruncate(file_, off_t(pages * page)), 0);
   }
-  char at(size_t index) const {
+  char byte_of(size_t index) const {
     return char(addr_[index * page]);
   }
 
@@ -45,27 +45,27 @@ class guarded : public testing::Test {
 };
 
 TEST_F(guarded, what_was_cut_off_reads_as_zeros_and_is_noted) {
-  auto made = guarded_memory::guard(addr_, page * page_count);
-  ASSERT_TRUE(made.ok());
-  guarded_memory &guard = *made.value();
-  EXPECT_EQ(guard.lost_count(), 0u);
+  auto created = seams::guarded_memory::guard(addr_, page * page_count);
+  ASSERT_TRUE(created.ok());
+  seams::guarded_memory &guard = *created.value();
+  EXPECT_EQ(guard.replaced_count(), 0u);
   cut(5);
   errno = 7;
-  EXPECT_EQ(at(6), 0);
+  EXPECT_EQ(byte_of(6), 0);
   EXPECT_EQ(errno, 7);
-  EXPECT_EQ(guard.lost_count(), 1u);
+  EXPECT_EQ(guard.replaced_count(), 1u);
   std::memset(addr_ + 5 * page, 'b', page);  // a store
-  EXPECT_EQ(at(5), 'b');
-  EXPECT_EQ(guard.lost_count(), 2u);
+  EXPECT_EQ(byte_of(5), 'b');
+  EXPECT_EQ(guard.replaced_count(), 2u);
   for (size_t i = 0; i < page_count; i++)
-    EXPECT_EQ(guard.is_lost(i), i == 5 || i == 6) << i;
+    EXPECT_EQ(guard.is_replaced(i), i == 5 || i == 6) << i;
   for (size_t i = 0; i < 5; i++)
-    EXPECT_EQ(at(i), 'a') << i;
+    EXPECT_EQ(byte_of(i), 'a') << i;
 }
 
 TEST_F(guarded, a_system_call_gets_a_fault_there) {
-  auto made = guarded_memory::guard(addr_, page * page_count);
-  ASSERT_TRUE(made.ok());
+  auto created = seams::guarded_memory::guard(addr_, page * page_count);
+  ASSERT_TRUE(created.ok());
   cut(1);
   int const zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
   ASSERT_GE(zero, 0);
@@ -76,30 +76,30 @@ TEST_F(guarded, a_system_call_gets_a_fault_there) {
 }
 
 TEST_F(guarded, many_threads_may_run_into_it) {
-  auto made = guarded_memory::guard(addr_, page * page_count);
-  ASSERT_TRUE(made.ok());
+  auto created = seams::guarded_memory::guard(addr_, page * page_count);
+  ASSERT_TRUE(created.ok());
   cut(0);
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; i++)
     threads.emplace_back([&] {
       for (size_t k = 0; k < page_count; k++)
-        EXPECT_EQ(at(k), 0);
+        EXPECT_EQ(byte_of(k), 0);
     });
-  for (auto &one : threads)
-    one.join();
-  EXPECT_EQ(made.value()->lost_count(), page_count);
+  for (auto &thread : threads)
+    thread.join();
+  EXPECT_EQ(created.value()->replaced_count(), page_count);
 }
 
 TEST_F(guarded, entries_are_used_again) {
-  for (size_t i = 0; i < 3 * guarded_memory_count_max; i++)
-    ASSERT_TRUE(guarded_memory::guard(addr_, page * page_count).ok());
-  std::vector<std::unique_ptr<guarded_memory>> kept;
-  for (size_t i = 0; i < guarded_memory_count_max; i++) {
-    auto one = guarded_memory::guard(addr_, page * page_count);
-    ASSERT_TRUE(one.ok());
-    kept.push_back(std::move(one).value());
+  for (size_t i = 0; i < 3 * seams::guarded_memory_count_max; i++)
+    ASSERT_TRUE(seams::guarded_memory::guard(addr_, page * page_count).ok());
+  std::vector<std::unique_ptr<seams::guarded_memory>> held;
+  for (size_t i = 0; i < seams::guarded_memory_count_max; i++) {
+    auto created = seams::guarded_memory::guard(addr_, page * page_count);
+    ASSERT_TRUE(created.ok());
+    held.push_back(std::move(created).value());
   }
-  EXPECT_EQ(guarded_memory::guard(addr_, page * page_count).error(), status::no_space);
+  EXPECT_EQ(seams::guarded_memory::guard(addr_, page * page_count).error(), status::no_space);
 }
 
 using guarded_death = guarded;
@@ -108,12 +108,12 @@ TEST_F(guarded_death, other_memory_still_ends_the_process) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
       {
-        auto made = guarded_memory::guard(addr_, page * 2);
+        auto made = seams::guarded_memory::guard(addr_, page * 2);
         cut(1);
-        [[maybe_unused]] volatile char const read = at(5);
+        [[maybe_unused]] volatile char const read = byte_of(5);
       },
       "");
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::backends

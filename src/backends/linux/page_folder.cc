@@ -1,3 +1,4 @@
+// backends/linux/page_folder.cc: a folder of pages through which processes publish their state.
 #include "seams/os/page_folder.hpp"
 
 #include <dirent.h>
@@ -18,31 +19,30 @@
 
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
-constexpr time_t rest_of_the_dead_s =
-    2;  // a page is made and then locked: a young one without a lock is not dead
-constexpr int read_tries =
-    100;  // a millisecond apart; a page is in writing for less than one of them
+constexpr time_t dead_page_age_s =
+    2;  // a page is locked only after its creation: a new one without a lock is not dead
+constexpr int read_tries = 100;  // at intervals of 1 ms; writing a page takes less than one
 constexpr uint64_t page_magic = 0x454741505f444e54;  // "TND_PAGE"
 
-// Before what a page tells. The writer makes `sequence` odd, writes, and makes it even again; what
-// a reader copies meanwhile fails the checksum.
-struct page_head {
+// Precedes the content of a page. The writer makes `sequence` odd, writes, and makes it even again.
+// Content that a reader copies during a write fails the checksum.
+struct page_header {
   uint64_t magic;
-  uint64_t sequence;  // odd: it is being written
-  uint64_t checksum;  // of `size` and of what follows
-  uint64_t size;      // bytes that follow
+  uint64_t sequence;  // odd: the page is being written
+  uint64_t checksum;  // of `size` and the content
+  uint64_t size;      // bytes of content
 };
-static_assert(sizeof(page_head) == 32 && offsetof(page_head, sequence) == 8);
+static_assert(sizeof(page_header) == 32 && offsetof(page_header, sequence) == 8);
 
-// FNV-1a over words of 8 bytes, the last one filled with zeros.
+// FNV-1a over 8-byte words, the last one padded with zeros.
 uint64_t checksum_of(std::span<const std::byte> bytes) {
   uint64_t hash = 0xcbf29ce484222325 ^ bytes.size();
-  for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
+  for (size_t offset = 0; offset < bytes.size(); offset += sizeof(uint64_t)) {
     uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + at, std::min(sizeof word, bytes.size() - at));
+    std::memcpy(&word, bytes.data() + offset, std::min(sizeof word, bytes.size() - offset));
     hash = (hash ^ word) * 0x100000001b3;
     hash ^= hash >> 32;
   }
@@ -51,7 +51,7 @@ uint64_t checksum_of(std::span<const std::byte> bytes) {
 
 struct descriptor {
   int number;
-  explicit descriptor(int from) : number{from} {}
+  explicit descriptor(int fd) : number{fd} {}
   ~descriptor() {
     if (number >= 0)
       ::close(number);
@@ -62,28 +62,29 @@ struct descriptor {
   }
 };
 
-status system_status(const char *what, const std::string &path) {
+status system_status(const char *action, const std::string &path) {
   status const code = status(-errno);
-  set_last_message(std::string(what) + " " + path + ": " + std::strerror(errno));
+  set_last_message(std::string(action) + " " + path + ": " + std::strerror(errno));
   return code;
 }
 
-// Entered without following a link, and nobody else's: names in it can be trusted then.
-result<int> enter(const std::string &folder) {
+// Opens the folder without following a link, and checks that only this user can change it. Names in
+// it can then be trusted.
+result<int> open_folder(const std::string &folder) {
   descriptor opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
   if (opened.number < 0)
     return system_status("cannot open the folder", folder);
-  struct stat seen{};
-  if (fstat(opened.number, &seen) != 0)
-    return system_status("cannot look at", folder);
-  if (seen.st_uid != geteuid() || (seen.st_mode & 077) != 0) {
-    set_last_message(folder + " is not this user's alone: remove it, or make it mode 0700");
+  struct stat file_stat{};
+  if (fstat(opened.number, &file_stat) != 0)
+    return system_status("cannot get the attributes of", folder);
+  if (file_stat.st_uid != geteuid() || (file_stat.st_mode & 077) != 0) {
+    set_last_message(folder + " is accessible to other users: remove it, or set its mode to 0700");
     return status::access;
   }
   return opened.release();
 }
 
-// PID-NUMBER.KIND; 0 for any other name. Of any kind where none is named.
+// Parses PID-NUMBER.KIND; returns 0 for any other name. An empty `kind` matches all kinds.
 pid_t process_of(std::string_view name, std::string_view kind) {
   uint32_t process = 0, number = 0;
   auto const after_process = std::from_chars(name.data(), name.data() + name.size(), process);
@@ -101,44 +102,44 @@ pid_t process_of(std::string_view name, std::string_view kind) {
   return ends ? pid_t(process) : 0;
 }
 
-struct flock whole_file(short kind) {
+struct flock whole_file_lock(short kind) {
   struct flock lock{};
   lock.l_type = kind;
   lock.l_whence = SEEK_SET;
   return lock;
 }
 
-// A file of this user that can be read without waiting.
+// Opens a file of this user that can be read without blocking.
 int open_page(int folder, const char *name) {
   descriptor opened{openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
-  struct stat seen{};
+  struct stat file_stat{};
   if (opened.number < 0)
     return -1;
-  if (fstat(opened.number, &seen) != 0)
+  if (fstat(opened.number, &file_stat) != 0)
     return -1;
-  if (!S_ISREG(seen.st_mode) || seen.st_uid != geteuid()) {
+  if (!S_ISREG(file_stat.st_mode) || file_stat.st_uid != geteuid()) {
     errno = EACCES;
     return -1;
   }
   return opened.release();
 }
 
-// The lock of one's own process does not show, and to open and close the file would drop it.
+// A process does not see its own lock, and opening and closing the file would drop it.
 bool is_locked(int folder, const char *name) {
   descriptor const opened{open_page(folder, name)};
   if (opened.number < 0)
     return false;
-  struct flock asked = whole_file(F_WRLCK);
-  return fcntl(opened.number, F_GETLK, &asked) == 0 && asked.l_type != F_UNLCK;
+  struct flock lock = whole_file_lock(F_WRLCK);
+  return fcntl(opened.number, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 template <class Function>
-void each_page(int folder, std::string_view kind, Function function) {
-  int const own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *const listing = own < 0 ? nullptr : fdopendir(own);
+void for_each_page(int folder, std::string_view kind, Function function) {
+  int const folder_copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *const listing = folder_copy < 0 ? nullptr : fdopendir(folder_copy);
   if (listing == nullptr) {
-    if (own >= 0)
-      ::close(own);
+    if (folder_copy >= 0)
+      ::close(folder_copy);
     return;
   }
   while (const dirent *const entry = readdir(listing))
@@ -148,11 +149,11 @@ void each_page(int folder, std::string_view kind, Function function) {
 }
 
 void remove_dead_pages(int folder) {
-  each_page(folder, {}, [&](const char *name, pid_t process) {
-    struct stat seen{};
-    if (process == getpid() || fstatat(folder, name, &seen, AT_SYMLINK_NOFOLLOW) != 0)
+  for_each_page(folder, {}, [&](const char *name, pid_t process) {
+    struct stat file_stat{};
+    if (process == getpid() || fstatat(folder, name, &file_stat, AT_SYMLINK_NOFOLLOW) != 0)
       return;
-    if (time(nullptr) - seen.st_mtime < rest_of_the_dead_s || is_locked(folder, name))
+    if (time(nullptr) - file_stat.st_mtime < dead_page_age_s || is_locked(folder, name))
       return;
     (void)unlinkat(folder, name, 0);
   });
@@ -161,10 +162,10 @@ void remove_dead_pages(int folder) {
 }  // namespace
 
 std::string page_folder_path() {
-  struct stat seen{};
+  struct stat file_stat{};
   const char *const runtime = std::getenv("XDG_RUNTIME_DIR");
-  bool const usable = runtime != nullptr && runtime[0] == '/' && stat(runtime, &seen) == 0 &&
-                      S_ISDIR(seen.st_mode) && seen.st_uid == geteuid();
+  bool const usable = runtime != nullptr && runtime[0] == '/' && stat(runtime, &file_stat) == 0 &&
+                      S_ISDIR(file_stat.st_mode) && file_stat.st_uid == geteuid();
   return usable ? std::string(runtime) + "/tanada" : "/dev/shm/tanada-" + std::to_string(geteuid());
 }
 
@@ -174,34 +175,34 @@ page_file::page_file(std::string path, int folder, int descriptor)
 result<std::unique_ptr<page_file>> page_file::create(const std::string &folder,
                                                      std::string_view kind) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return system_status("cannot make the folder", folder);
-  auto entered = enter(folder);
-  if (!entered.ok())
-    return entered.error();
-  descriptor inside{entered.value()};
-  remove_dead_pages(inside.number);
+    return system_status("cannot create the folder", folder);
+  auto opened_folder = open_folder(folder);
+  if (!opened_folder.ok())
+    return opened_folder.error();
+  descriptor folder_fd{opened_folder.value()};
+  remove_dead_pages(folder_fd.number);
   static std::atomic<uint32_t> next{0};
   std::string name;
-  int made = -1;
-  for (int tries = 0; made < 0 && tries < 1000;
-       tries++) {  // a PID comes again, and with it names of the dead
+  int created = -1;
+  for (int tries = 0; created < 0 && tries < 1000;
+       tries++) {  // PIDs are reused, so a dead process may have used the name
     name = std::to_string(getpid()) + "-" + std::to_string(next++) + "." + std::string{kind};
-    made = openat(inside.number, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                  0600);
-    if (made < 0 && errno != EEXIST)
+    created = openat(folder_fd.number, name.c_str(),
+                     O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (created < 0 && errno != EEXIST)
       break;
   }
-  if (made < 0)
-    return system_status("cannot make a page in", folder);
-  descriptor page{made};
-  struct flock lock = whole_file(F_WRLCK);
+  if (created < 0)
+    return system_status("cannot create a page in", folder);
+  descriptor page{created};
+  struct flock lock = whole_file_lock(F_WRLCK);
   if (fcntl(page.number, F_SETLK, &lock) != 0) {
     status const code = system_status("cannot lock a page in", folder);
-    (void)unlinkat(inside.number, name.c_str(), 0);
+    (void)unlinkat(folder_fd.number, name.c_str(), 0);
     return code;
   }
   return std::unique_ptr<page_file>{
-      new page_file{folder + "/" + name, inside.release(), page.release()}};
+      new page_file{folder + "/" + name, folder_fd.release(), page.release()}};
 }
 
 page_file::~page_file() {
@@ -233,12 +234,12 @@ status page_file::write(size_t offset, std::span<const std::byte> bytes) {
   return status::ok;
 }
 
-// Readers look at the first words alone while the sequence is odd.
+// Readers read only the first words while the sequence is odd.
 status page_file::publish(std::span<const std::byte> bytes) {
-  page_head head{.magic = page_magic,
-                 .sequence = sequence_ + 1,
-                 .checksum = checksum_of(bytes),
-                 .size = bytes.size()};
+  page_header head{.magic = page_magic,
+                   .sequence = sequence_ + 1,
+                   .checksum = checksum_of(bytes),
+                   .size = bytes.size()};
   TND_TRY(reserve(sizeof head + bytes.size()));
   TND_TRY(write(0, std::as_bytes(std::span{&head, 1})));
   TND_TRY(write(sizeof head, bytes));
@@ -248,20 +249,20 @@ status page_file::publish(std::span<const std::byte> bytes) {
   return status::ok;
 }
 
-result<std::vector<found_page>> list_pages(const std::string &folder, std::string_view kind) {
-  std::vector<found_page> found;
-  auto entered = enter(folder);
-  if (!entered.ok()) {
-    if (entered.error() == status::no_entry)
-      return found;
-    return entered.error();
+result<std::vector<page_entry>> list_pages(const std::string &folder, std::string_view kind) {
+  std::vector<page_entry> pages;
+  auto opened_folder = open_folder(folder);
+  if (!opened_folder.ok()) {
+    if (opened_folder.error() == status::no_entry)
+      return pages;
+    return opened_folder.error();
   }
-  descriptor const inside{entered.value()};
-  each_page(inside.number, kind, [&](const char *name, pid_t process) {
-    if (process == getpid() || is_locked(inside.number, name))
-      found.push_back({process, name});
+  descriptor const folder_fd{opened_folder.value()};
+  for_each_page(folder_fd.number, kind, [&](const char *name, pid_t process) {
+    if (process == getpid() || is_locked(folder_fd.number, name))
+      pages.push_back({process, name});
   });
-  return found;
+  return pages;
 }
 
 namespace {
@@ -283,26 +284,26 @@ status read_whole(int page, size_t size_max, std::vector<std::byte> &bytes) {
   return status::ok;
 }
 
-// The bytes of a file become what the page tells.
-status take_head_off(size_t size_max, std::vector<std::byte> &bytes) {
-  page_head head{};
+// Checks the header and removes it, so that `bytes` becomes the content.
+status strip_header(size_t size_max, std::vector<std::byte> &bytes) {
+  page_header head{};
   if (bytes.empty())
-    return status::again;  // it has been made, and nothing is written yet
+    return status::again;  // created, not written yet
   if (bytes.size() < sizeof head)
     return status::corrupt;
   std::memcpy(&head, bytes.data(), sizeof head);
   if (head.magic == 0)
-    return status::again;  // there is room for it
+    return status::again;  // space reserved, not written yet
   if (head.magic != page_magic || head.size > size_max)
     return status::corrupt;
   if ((head.sequence & 1) != 0)
     return status::again;
   if (bytes.size() - sizeof head < head.size)
     return status::corrupt;
-  auto const told = std::span{bytes}.subspan(sizeof head, head.size);
-  if (checksum_of(told) != head.checksum)
+  auto const payload = std::span{bytes}.subspan(sizeof head, head.size);
+  if (checksum_of(payload) != head.checksum)
     return status::again;
-  bytes.assign(told.begin(), told.end());
+  bytes.assign(payload.begin(), payload.end());
   return status::ok;
 }
 
@@ -310,22 +311,22 @@ status take_head_off(size_t size_max, std::vector<std::byte> &bytes) {
 
 status read_page(const std::string &folder, const std::string &name, size_t size_max,
                  std::vector<std::byte> &bytes) {
-  auto entered = enter(folder);
-  if (!entered.ok())
-    return entered.error();
-  descriptor const inside{entered.value()};
-  descriptor const page{open_page(inside.number, name.c_str())};
+  auto opened_folder = open_folder(folder);
+  if (!opened_folder.ok())
+    return opened_folder.error();
+  descriptor const folder_fd{opened_folder.value()};
+  descriptor const page{open_page(folder_fd.number, name.c_str())};
   if (page.number < 0)
     return system_status("cannot read", folder + "/" + name);
   status code = status::again;
   for (int i = 0; i < read_tries && code == status::again; i++) {
     if (i > 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (read_whole(page.number, sizeof(page_head) + size_max, bytes) != status::ok)
+    if (read_whole(page.number, sizeof(page_header) + size_max, bytes) != status::ok)
       return system_status("cannot read", folder + "/" + name);
-    code = take_head_off(size_max, bytes);
+    code = strip_header(size_max, bytes);
   }
   return code;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -13,7 +13,7 @@
 #include <fstream>
 #include <thread>
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 namespace fs = std::filesystem;
@@ -35,21 +35,21 @@ class page_folder : public testing::Test {
     return size_t(std::distance(fs::directory_iterator{folder_}, {}));
   }
 
-  // A process that has made a page and waits. It says so through the pipe.
+  // Starts a process that creates a page, signals that through the pipe, and waits.
   pid_t other_process() {
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
     pid_t const child = fork();
     if (child == 0) {
-      auto made = page_file::create(folder_, kind);
-      if (!made.ok() || made.value()->publish(bytes_of("hello")) != status::ok)
+      auto created = seams::page_file::create(folder_, kind);
+      if (!created.ok() || created.value()->publish(bytes_of("hello")) != status::ok)
         _exit(1);
       (void)!write(ends[1], "x", 1);
       for (;;)
         pause();
     }
-    char said = 0;
-    EXPECT_EQ(read(ends[0], &said, 1), 1);
+    char signal_byte = 0;
+    EXPECT_EQ(read(ends[0], &signal_byte, 1), 1);
     close(ends[0]);
     close(ends[1]);
     return child;
@@ -62,60 +62,60 @@ class page_folder : public testing::Test {
 
 TEST_F(page_folder, a_page_is_found_read_and_gone_with_its_object) {
   {
-    auto made = page_file::create(folder_, kind);
-    ASSERT_TRUE(made.ok());
-    ASSERT_EQ(made.value()->publish(bytes_of("more than later")), status::ok);
-    ASSERT_EQ(made.value()->publish(bytes_of("abcdefghi")), status::ok);
-    auto listed = list_pages(folder_, kind);
+    auto created = seams::page_file::create(folder_, kind);
+    ASSERT_TRUE(created.ok());
+    ASSERT_EQ(created.value()->publish(bytes_of("more than later")), status::ok);
+    ASSERT_EQ(created.value()->publish(bytes_of("abcdefghi")), status::ok);
+    auto listed = seams::list_pages(folder_, kind);
     ASSERT_TRUE(listed.ok());
     ASSERT_EQ(listed.value().size(), 1u);
     EXPECT_EQ(listed.value()[0].process, getpid());
     std::vector<std::byte> bytes;
-    ASSERT_EQ(read_page(folder_, listed.value()[0].name, 1000, bytes), status::ok);
+    ASSERT_EQ(seams::read_page(folder_, listed.value()[0].name, 1000, bytes), status::ok);
     EXPECT_EQ(text_of(bytes), "abcdefghi");
-    ASSERT_EQ(read_page(folder_, listed.value()[0].name, 9, bytes), status::ok);
-    EXPECT_EQ(read_page(folder_, listed.value()[0].name, 8, bytes), status::corrupt);
-    EXPECT_TRUE(list_pages(folder_, "other").value().empty());
-    struct stat seen{};
-    ASSERT_EQ(stat(made.value()->path().c_str(), &seen), 0);
-    EXPECT_EQ(seen.st_mode & 0777, 0600u);
-    ASSERT_EQ(stat(folder_.c_str(), &seen), 0);
-    EXPECT_EQ(seen.st_mode & 0777, 0700u);
+    ASSERT_EQ(seams::read_page(folder_, listed.value()[0].name, 9, bytes), status::ok);
+    EXPECT_EQ(seams::read_page(folder_, listed.value()[0].name, 8, bytes), status::corrupt);
+    EXPECT_TRUE(seams::list_pages(folder_, "other").value().empty());
+    struct stat file_stat{};
+    ASSERT_EQ(stat(created.value()->path().c_str(), &file_stat), 0);
+    EXPECT_EQ(file_stat.st_mode & 0777, 0600u);
+    ASSERT_EQ(stat(folder_.c_str(), &file_stat), 0);
+    EXPECT_EQ(file_stat.st_mode & 0777, 0700u);
   }
   EXPECT_EQ(file_count(), 0u);
-  EXPECT_TRUE(list_pages(folder_ + "/none", kind).ok());
+  EXPECT_TRUE(seams::list_pages(folder_ + "/none", kind).ok());
 }
 
 TEST_F(page_folder, a_killed_process_is_not_listed_and_swept_away) {
   pid_t const child = other_process();
-  ASSERT_EQ(list_pages(folder_, kind).value().size(), 1u);
-  EXPECT_EQ(list_pages(folder_, kind).value()[0].process, child);
+  ASSERT_EQ(seams::list_pages(folder_, kind).value().size(), 1u);
+  EXPECT_EQ(seams::list_pages(folder_, kind).value()[0].process, child);
   kill_process(child);
-  EXPECT_TRUE(list_pages(folder_, kind).value().empty());
+  EXPECT_TRUE(seams::list_pages(folder_, kind).value().empty());
   ASSERT_EQ(file_count(), 1u);
-  for (auto const &left : fs::directory_iterator{folder_})
-    fs::last_write_time(left, fs::file_time_type::clock::now() - std::chrono::minutes(1));
-  auto made = page_file::create(folder_, kind);
-  ASSERT_TRUE(made.ok());
+  for (auto const &entry : fs::directory_iterator{folder_})
+    fs::last_write_time(entry, fs::file_time_type::clock::now() - std::chrono::minutes(1));
+  auto created = seams::page_file::create(folder_, kind);
+  ASSERT_TRUE(created.ok());
   EXPECT_EQ(file_count(), 1u);
 }
 
 TEST_F(page_folder, a_live_page_is_not_swept_away_however_old) {
   pid_t const child = other_process();
-  for (auto const &left : fs::directory_iterator{folder_})
-    fs::last_write_time(left, fs::file_time_type::clock::now() - std::chrono::minutes(1));
-  auto made = page_file::create(folder_, kind);
-  ASSERT_TRUE(made.ok());
-  EXPECT_EQ(list_pages(folder_, kind).value().size(), 2u);
+  for (auto const &entry : fs::directory_iterator{folder_})
+    fs::last_write_time(entry, fs::file_time_type::clock::now() - std::chrono::minutes(1));
+  auto created = seams::page_file::create(folder_, kind);
+  ASSERT_TRUE(created.ok());
+  EXPECT_EQ(seams::list_pages(folder_, kind).value().size(), 2u);
   kill_process(child);
 }
 
 TEST_F(page_folder, a_child_neither_keeps_nor_removes_its_parents_page) {
-  auto made = page_file::create(folder_, kind);
-  ASSERT_TRUE(made.ok());
+  auto created = seams::page_file::create(folder_, kind);
+  ASSERT_TRUE(created.ok());
   pid_t const child = fork();
   if (child == 0) {
-    made.value().reset();
+    created.value().reset();
     _exit(0);
   }
   waitpid(child, nullptr, 0);
@@ -125,60 +125,61 @@ TEST_F(page_folder, a_child_neither_keeps_nor_removes_its_parents_page) {
 TEST_F(page_folder, a_folder_open_to_others_or_behind_a_link_is_refused) {
   fs::create_directory(folder_);
   ASSERT_EQ(chmod(folder_.c_str(), 0750), 0);
-  EXPECT_EQ(page_file::create(folder_, kind).error(), status::access);
-  EXPECT_EQ(list_pages(folder_, kind).error(), status::access);
+  EXPECT_EQ(seams::page_file::create(folder_, kind).error(), status::access);
+  EXPECT_EQ(seams::list_pages(folder_, kind).error(), status::access);
   ASSERT_EQ(chmod(folder_.c_str(), 0700), 0);
   std::string const link = folder_ + "_link";
   fs::create_directory_symlink(folder_, link);
-  EXPECT_FALSE(page_file::create(link, kind).ok());
+  EXPECT_FALSE(seams::page_file::create(link, kind).ok());
   fs::remove(link);
 }
 
 TEST_F(page_folder, no_length_and_no_flipped_bits_are_taken) {
-  auto made = page_file::create(folder_, kind);
-  ASSERT_TRUE(made.ok());
-  std::string const path = made.value()->path(), name = path.substr(path.rfind('/') + 1);
-  ASSERT_EQ(made.value()->publish(bytes_of("it was the best of times")), status::ok);
+  auto created = seams::page_file::create(folder_, kind);
+  ASSERT_TRUE(created.ok());
+  std::string const path = created.value()->path(), name = path.substr(path.rfind('/') + 1);
+  ASSERT_EQ(created.value()->publish(bytes_of("it was the best of times")), status::ok);
   std::ifstream file{path, std::ios::binary};
   std::string const good{std::istreambuf_iterator<char>{file}, {}};
-  auto const read_back = [&](const std::string &all) {
-    std::ofstream{path, std::ios::binary | std::ios::trunc} << all;
+  auto const read_back = [&](const std::string &content) {
+    std::ofstream{path, std::ios::binary | std::ios::trunc} << content;
     std::vector<std::byte> bytes;
-    return read_page(folder_, name, 100, bytes);
+    return seams::read_page(folder_, name, 100, bytes);
   };
   EXPECT_EQ(read_back(good), status::ok);
   for (size_t size = 1; size < good.size(); size++)
     EXPECT_EQ(read_back(good.substr(0, size)), status::corrupt) << size;
-  // In writing, or not written yet: waited for, in vain.
+  // These pages look as if they were being written, or not yet written, so the reader retries and
+  // then gives up.
   std::string odd = good, flipped = good;
   odd[8] = char(odd[8] ^ 1);
   flipped.back() = '!';
-  for (auto const &each : {odd, flipped, std::string(100, 0), std::string{}})
-    EXPECT_EQ(read_back(each), status::again);
-  for (size_t at = 16; at < good.size(); at += 5) {
+  for (auto const &damaged_page : {odd, flipped, std::string(100, 0), std::string{}})
+    EXPECT_EQ(read_back(damaged_page), status::again);
+  for (size_t index = 16; index < good.size(); index += 5) {
     std::string damaged = good;
-    damaged[at] = char(damaged[at] ^ 4);
-    EXPECT_NE(read_back(damaged), status::ok) << at;
+    damaged[index] = char(damaged[index] ^ 4);
+    EXPECT_NE(read_back(damaged), status::ok) << index;
   }
   EXPECT_EQ(read_back("another thing of thirty-two bytes"), status::corrupt);
 }
 
-// Two texts in turn, written all the time: what is read is one of them.
+// A writer alternates between two texts; each read returns one of them.
 TEST_F(page_folder, a_page_is_read_whole_while_it_is_written) {
-  auto made = page_file::create(folder_, kind);
-  ASSERT_TRUE(made.ok());
-  std::string const name = made.value()->path().substr(folder_.size() + 1),
+  auto created = seams::page_file::create(folder_, kind);
+  ASSERT_TRUE(created.ok());
+  std::string const name = created.value()->path().substr(folder_.size() + 1),
                     texts[] = {std::string(20'000, 'a'), std::string(20'003, 'b')};
-  ASSERT_EQ(made.value()->publish(bytes_of(texts[0])), status::ok);
+  ASSERT_EQ(created.value()->publish(bytes_of(texts[0])), status::ok);
   std::atomic<bool> is_over{false};
   std::thread writer{[&] {
     for (size_t i = 0; !is_over; i++)
-      EXPECT_EQ(made.value()->publish(bytes_of(texts[i % 2])), status::ok);
+      EXPECT_EQ(created.value()->publish(bytes_of(texts[i % 2])), status::ok);
   }};
   size_t whole = 0;
   for (int i = 0; i < 300; i++) {
     std::vector<std::byte> bytes;
-    status const code = read_page(folder_, name, 20'003, bytes);
+    status const code = seams::read_page(folder_, name, 20'003, bytes);
     if (code == status::again)
       continue;
     ASSERT_EQ(code, status::ok);
@@ -198,12 +199,12 @@ TEST_F(page_folder, what_is_no_page_is_neither_listed_nor_followed_nor_waited_fo
     close(open((folder_ + "/" + name).c_str(), O_CREAT | O_WRONLY, 0600));
   fs::create_symlink("/etc/passwd", folder_ + "/5-1.gfile");
   ASSERT_EQ(mkfifo((folder_ + "/6-1.gfile").c_str(), 0600), 0);
-  EXPECT_TRUE(list_pages(folder_, kind).value().empty());
+  EXPECT_TRUE(seams::list_pages(folder_, kind).value().empty());
   std::vector<std::byte> bytes;
-  EXPECT_NE(read_page(folder_, "5-1.gfile", 100, bytes), status::ok);
-  EXPECT_EQ(read_page(folder_, "6-1.gfile", 100, bytes), status::access);
-  EXPECT_EQ(read_page(folder_, "7-1.gfile", 100, bytes), status::no_entry);
+  EXPECT_NE(seams::read_page(folder_, "5-1.gfile", 100, bytes), status::ok);
+  EXPECT_EQ(seams::read_page(folder_, "6-1.gfile", 100, bytes), status::access);
+  EXPECT_EQ(seams::read_page(folder_, "7-1.gfile", 100, bytes), status::no_entry);
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// backends/linux/plugin_paths.cc: where plugins are searched.
 #include "seams/os/plugin_paths.hpp"
 
 #include <dlfcn.h>
@@ -7,13 +8,13 @@
 #include <filesystem>
 #include <string_view>
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
-// A file's name, which the dynamic linker wrote as it loaded the file, maybe for another thread.
-// dladdr() takes the linker's lock, under which that was; ThreadSanitizer does not see that lock,
-// so it is not to look at this read either.
-__attribute__((no_sanitize("thread"))) std::string name_by_the_linker(const char *text) {
+// Copies a file name that the dynamic linker wrote when it loaded the file, maybe for another
+// thread. dladdr() takes the lock that protects the write, but ThreadSanitizer does not see that
+// lock, so this read is excluded from its checks.
+__attribute__((no_sanitize("thread"))) std::string copy_linker_name(const char *text) {
   std::string copy;
   for (; *text != '\0'; text++)
     copy.push_back(*text);
@@ -24,9 +25,9 @@ std::string folder_of_this_code() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<void *>(&plugin_paths), &info) == 0 || info.dli_fname == nullptr)
     return {};
-  std::string file = name_by_the_linker(info.dli_fname);
-  // Of a program the linker knows what it was called by: a bare word where the shell found it, or
-  // the name of a link.
+  std::string file = copy_linker_name(info.dli_fname);
+  // For the program itself, the linker has the name by which it was started: a word that the shell
+  // looked up, or a link.
   if (file == program_invocation_name) {
     std::error_code error;
     file = std::filesystem::read_symlink("/proc/self/exe", error).string();
@@ -48,9 +49,9 @@ std::vector<std::string> plugin_paths(const char *file) {
       rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
     }
   }
-  if (auto const here = folder_of_this_code(); !here.empty())
-    for (const char *below : {"/", "/tanada/", "/../lib/", "/../lib/tanada/"})
-      paths.push_back(here + below + file);
+  if (auto const code_folder = folder_of_this_code(); !code_folder.empty())
+    for (const char *subfolder : {"/", "/tanada/", "/../lib/", "/../lib/tanada/"})
+      paths.push_back(code_folder + subfolder + file);
 #if defined(TND_PLUGIN_DIR)
   paths.push_back(std::string{TND_PLUGIN_DIR} + "/" + file);
 #endif
@@ -68,4 +69,4 @@ std::string plugin_path(const char *file) {
   return {};
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,3 +1,4 @@
+// backends/linux/poller.cc: epoll, and an eventfd that wakes it.
 #include "seams/os/poller.hpp"
 
 #include <sys/epoll.h>
@@ -10,14 +11,15 @@
 
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
-constexpr size_t event_count_max = 64;  // of one system call
+constexpr size_t event_count_max = 64;  // for one system call
 
-epoll_event event_of(uint64_t word, interest in) {
+epoll_event event_of(uint64_t word, interest wanted_events) {
   epoll_event event{};
-  event.events = (in.to_receive ? uint32_t(EPOLLIN) : 0u) | (in.to_send ? uint32_t(EPOLLOUT) : 0u);
+  event.events = (wanted_events.to_receive ? uint32_t(EPOLLIN) : 0u) |
+                 (wanted_events.to_send ? uint32_t(EPOLLOUT) : 0u);
   event.data.u64 = word;
   return event;
 }
@@ -31,8 +33,8 @@ waker::~waker() {
 }
 
 void waker::wake() noexcept {
-  uint64_t const one = 1;
-  (void)!write(descriptor_, &one, sizeof one);
+  uint64_t const value = 1;
+  (void)!write(descriptor_, &value, sizeof value);
 }
 
 void waker::clear() noexcept {
@@ -50,16 +52,16 @@ status poller::ready() const noexcept {
   return descriptor_ >= 0 ? status::ok : status::too_many_files;
 }
 
-status poller::add(int descriptor, uint64_t word, interest in) {
-  epoll_event event = event_of(word, in);
+status poller::add(int descriptor, uint64_t word, interest wanted_events) {
+  epoll_event event = event_of(word, wanted_events);
   if (epoll_ctl(descriptor_, EPOLL_CTL_ADD, descriptor, &event) == 0)
     return status::ok;
   return fail(errno == ENOMEM || errno == ENOSPC ? status::no_memory : status::invalid, "epoll: %s",
               std::strerror(errno));
 }
 
-void poller::change(int descriptor, uint64_t word, interest in) {
-  epoll_event event = event_of(word, in);
+void poller::change(int descriptor, uint64_t word, interest wanted_events) {
+  epoll_event event = event_of(word, wanted_events);
   epoll_ctl(descriptor_, EPOLL_CTL_MOD, descriptor, &event);
 }
 
@@ -72,4 +74,4 @@ size_t poller::wait(std::span<uint64_t> words, int timeout_ms) {
   return count > 0 ? size_t(count) : 0;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

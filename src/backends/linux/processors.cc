@@ -1,3 +1,4 @@
+// backends/linux/processors.cc: the processors of this process, and the identity of the machine.
 #include "seams/os/processors.hpp"
 
 #include <sched.h>
@@ -7,7 +8,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace tanada::port {
+namespace tanada::seams {
 
 size_t processor_set::count() const noexcept {
   size_t total = 0;
@@ -16,22 +17,22 @@ size_t processor_set::count() const noexcept {
   return total;
 }
 
-processor_set &processor_set::operator|=(const processor_set &other) noexcept {
+processor_set &processor_set::operator|=(const processor_set &added) noexcept {
   for (size_t i = 0; i < words.size(); i++)
-    words[i] |= other.words[i];
+    words[i] |= added.words[i];
   return *this;
 }
 
 processor_set processors_allowed() noexcept {
-  processor_set found;
+  processor_set set;
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-    return found;
-  for (size_t i = 0; i < 64 * found.words.size() && i < CPU_SETSIZE; i++) {
+    return set;
+  for (size_t i = 0; i < 64 * set.words.size() && i < CPU_SETSIZE; i++) {
     if (CPU_ISSET(i, &allowed))
-      found.words[i / 64] |= uint64_t{1} << (i % 64);
+      set.words[i / 64] |= uint64_t{1} << (i % 64);
   }
-  return found;
+  return set;
 }
 
 std::string kernel_identity() {
@@ -48,4 +49,4 @@ std::string machine_identity() {
   return kernel_identity() + '/' + (size > 0 ? std::string(link, size_t(size)) : std::string{"?"});
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

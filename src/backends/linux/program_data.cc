@@ -1,3 +1,4 @@
+// backends/linux/program_data.cc: shares the writable data of the program between processes.
 #include "seams/os/program_data.hpp"
 
 #include <elf.h>
@@ -17,16 +18,17 @@
 #include "core/base/log.hpp"
 #include "seams/os/shared_memory.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
 struct extent {
   uintptr_t begin = ~uintptr_t{0}, end = 0;
 };
 
-// The first object is the program. What the loader made read-only after relocation is no data.
-int visit(dl_phdr_info *object, size_t, void *into) {
-  auto &found = *static_cast<extent *>(into);
+// The first object is the program. Data that the loader made read-only after relocation are not
+// included.
+int visit(dl_phdr_info *object, size_t, void *result) {
+  auto &data = *static_cast<extent *>(result);
   uintptr_t const page = page_size();
   uintptr_t sealed_begin = 0, sealed_end = 0;
   for (int i = 0; i < object->dlpi_phnum; i++) {
@@ -47,77 +49,78 @@ int visit(dl_phdr_info *object, size_t, void *into) {
       begin = sealed_end;
     if (begin >= end)
       continue;
-    found.begin = std::min(found.begin, begin);
-    found.end = std::max(found.end, end);
+    data.begin = std::min(data.begin, begin);
+    data.end = std::max(data.end, end);
   }
   return 1;
 }
 
-// Where the program's data are: a descriptor of our own, -1 before they are shared, and the offset
+// Where the program's data are: a descriptor of our own (-1 before they are shared) and the offset
 // in it.
-struct shared_at {
+struct shared_location {
   int descriptor = -1;
   off_t offset = 0;
-  ino_t number = 0;  // a program may have closed it, and opened another file
+  ino_t number = 0;  // detects that the program closed the descriptor and reused its number
 
-  bool is_there() const {
-    struct stat now{};
-    return descriptor >= 0 && fstat(descriptor, &now) == 0 && now.st_ino == number;
+  bool is_valid() const {
+    struct stat file_stat{};
+    return descriptor >= 0 && fstat(descriptor, &file_stat) == 0 && file_stat.st_ino == number;
   }
 };
-constinit shared_at home;
+constinit shared_location shared_data;
 
-// The next bytes from `at` on that somebody has written to. Empty at the end: the rest are zeros.
-// What cannot be told is all.
-extent next_written(size_t at, size_t size) {
-  off_t const begin = lseek(home.descriptor, home.offset + off_t(at), SEEK_DATA);
+// The next written range at or after `offset`. Empty at the end: the rest are zeros. The whole
+// rest, if the file system cannot report holes.
+extent next_written(size_t offset, size_t size) {
+  off_t const begin = lseek(shared_data.descriptor, shared_data.offset + off_t(offset), SEEK_DATA);
   if (begin < 0)
-    return errno == ENXIO ? extent{size, size} : extent{at, size};
-  off_t const end = lseek(home.descriptor, begin, SEEK_HOLE);
+    return errno == ENXIO ? extent{size, size} : extent{offset, size};
+  off_t const end = lseek(shared_data.descriptor, begin, SEEK_HOLE);
   if (end < 0)
-    return {at, size};
-  return {std::min(size, size_t(begin - home.offset)), std::min(size, size_t(end - home.offset))};
+    return {offset, size};
+  return {std::min(size, size_t(begin - shared_data.offset)),
+          std::min(size, size_t(end - shared_data.offset))};
 }
 
-// memcpy for whole words. AddressSanitizer takes the place of memcpy in a program that is built
-// with it, and its guards between the program's variables are part of what is copied.
+// A memcpy for whole words. AddressSanitizer replaces memcpy and would report its guards between
+// the program's variables, which are copied, too.
 [[gnu::no_sanitize_address, gnu::noinline]] void copy_unchecked(std::byte *target,
                                                                 const std::byte *source,
                                                                 size_t size) {
   TND_ASSERT(size % sizeof(uint64_t) == 0);
-  auto *const to = reinterpret_cast<volatile uint64_t *>(target);
-  auto const *const from = reinterpret_cast<const uint64_t *>(source);
+  auto *const target_words = reinterpret_cast<volatile uint64_t *>(target);
+  auto const *const source_words = reinterpret_cast<const uint64_t *>(source);
   for (size_t i = 0; i < size / sizeof(uint64_t); i++)
-    to[i] = from[i];
+    target_words[i] = source_words[i];
 }
 
-// After fork the pages are still the parent's: the child takes a copy in their place, of those that
-// are not zeros alone.
+// After fork the pages are still shared with the parent. The child replaces them with a private
+// copy of those that are not zeros.
 void become_private() {
   auto const data = program_data();
   void *const copy =
       mmap(nullptr, data.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy == MAP_FAILED)
     _exit(127);
-  // The descriptor's position belongs to parent and children together; nobody relies on it.
-  bool const is_there = home.is_there();
-  for (size_t at = 0; at < data.size();) {
-    auto const part = is_there ? next_written(at, data.size()) : extent{at, data.size()};
+  // Parent and children share the descriptor's file position, on which nothing relies.
+  bool const is_valid_file = shared_data.is_valid();
+  for (size_t offset = 0; offset < data.size();) {
+    auto const part =
+        is_valid_file ? next_written(offset, data.size()) : extent{offset, data.size()};
     size_t const size = part.end - part.begin;
     if (size != 0)
       copy_unchecked(static_cast<std::byte *>(copy) + part.begin, data.data() + part.begin, size);
-    at = part.end;
+    offset = part.end;
   }
-  if (is_there)
-    close(home.descriptor);
+  if (is_valid_file)
+    close(shared_data.descriptor);
   if (mremap(copy, data.size(), data.size(), MREMAP_MAYMOVE | MREMAP_FIXED, data.data()) ==
       MAP_FAILED)
     _exit(127);
-  home.descriptor = -1;  // now, since it may be one of these data
+  shared_data.descriptor = -1;  // set now, because the descriptor may be part of the data
 }
 
-// The system call itself, for the same reason: the checks of pwrite's stand-in would end the
-// program.
+// Uses the system call directly, because a sanitizer's checks in pwrite would end the program.
 bool write_all(int descriptor, std::span<const std::byte> bytes, size_t offset) {
   for (size_t done = 0; done < bytes.size();) {
     long const count = syscall(SYS_pwrite64, descriptor, bytes.data() + done, bytes.size() - done,
@@ -131,12 +134,12 @@ bool write_all(int descriptor, std::span<const std::byte> bytes, size_t offset) 
   return true;
 }
 
-// Pages of zeros are left out: large arrays that nobody has touched take no memory.
+// Skips pages of zeros, so that large untouched arrays take no memory.
 bool write_used_pages(int descriptor, std::span<const std::byte> bytes, size_t offset) {
   size_t const page = page_size();
-  auto const is_used = [&](size_t at) {
-    auto const part = bytes.subspan(at, page);
-    return std::ranges::any_of(part, [](std::byte each) { return each != std::byte{0}; });
+  auto const is_used = [&](size_t position) {
+    auto const part = bytes.subspan(position, page);
+    return std::ranges::any_of(part, [](std::byte byte) { return byte != std::byte{0}; });
   };
   for (size_t begin = 0, end; begin < bytes.size(); begin = end) {
     end = begin + page;
@@ -153,14 +156,14 @@ bool write_used_pages(int descriptor, std::span<const std::byte> bytes, size_t o
 }  // namespace
 
 std::span<std::byte> program_data() noexcept {
-  static extent const found = [] {
-    extent made;
-    dl_iterate_phdr(visit, &made);
-    return made;
+  static extent const data = [] {
+    extent collected;
+    dl_iterate_phdr(visit, &collected);
+    return collected;
   }();
-  if (found.begin >= found.end)
+  if (data.begin >= data.end)
     return {};
-  return {reinterpret_cast<std::byte *>(found.begin), found.end - found.begin};
+  return {reinterpret_cast<std::byte *>(data.begin), data.end - data.begin};
 }
 
 status program_data_share(int descriptor, size_t offset) {
@@ -175,12 +178,12 @@ status program_data_share(int descriptor, size_t offset) {
     return fail(status{-code}, "the program's data (%zu bytes) cannot be shared: %s", data.size(),
                 strerror(code));
   }
-  if (home.is_there())
-    close(home.descriptor);
-  struct stat made{};
-  if (fstat(descriptor, &made) == 0)
-    home = {fcntl(descriptor, F_DUPFD_CLOEXEC, 3), off_t(offset), made.st_ino};
+  if (shared_data.is_valid())
+    close(shared_data.descriptor);
+  struct stat file_stat{};
+  if (fstat(descriptor, &file_stat) == 0)
+    shared_data = {fcntl(descriptor, F_DUPFD_CLOEXEC, 3), off_t(offset), file_stat.st_ino};
   return status::ok;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,3 +1,4 @@
+// backends/linux/record_file.cc: replaces the content of a small file atomically for readers.
 #include "seams/os/record_file.hpp"
 
 #include <fcntl.h>
@@ -14,10 +15,10 @@
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
-constexpr mode_t readable_by_all = 0666;  // less the umask
+constexpr mode_t readable_by_all = 0666;  // minus the umask
 
 class file_handle {
  public:
@@ -36,7 +37,7 @@ class file_handle {
   int const number_;
 };
 
-status refuse(const std::string &path) {
+status fail_write(const std::string &path) {
   int const error = errno;
   set_last_message("cannot write " + path + ": " + std::strerror(error));
   return status{-error};
@@ -54,14 +55,14 @@ bool has_size(int file, size_t size) {
   return fstat(file, &about) == 0 && size_t(about.st_size) == size;
 }
 
-status lock(int file, const std::string &path, uint64_t patience_ns) {
+status lock(int file, const std::string &path, uint64_t timeout_ns) {
   using clock = std::chrono::steady_clock;
-  auto const deadline = clock::now() + std::chrono::nanoseconds{patience_ns};
+  auto const deadline = clock::now() + std::chrono::nanoseconds{timeout_ns};
   while (flock(file, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR)
       continue;
     if (errno != EWOULDBLOCK)
-      return status::ok;  // this file system has no locks
+      return status::ok;  // this file system does not support locks
     if (clock::now() >= deadline) {
       set_last_message("cannot write " + path + ": a reader holds a lock");
       return status::again;
@@ -82,8 +83,8 @@ bool remove(const std::string &path) {
   return unlink(path.c_str()) == 0 || errno == ENOENT;
 }
 
-// The bytes are in the file system before the old file is removed.
-// EEXIST in errno: another writer was faster.
+// The bytes are in the file system before the old file is removed. errno is EEXIST if another
+// writer was faster.
 bool create(const std::string &path, std::string_view text) {
   std::string const folder = folder_of(path);
   file_handle const unnamed{
@@ -97,7 +98,8 @@ bool create(const std::string &path, std::string_view text) {
     if (errno == EEXIST)
       return false;
   }
-  // A file system without unnamed files, or no /proc: an empty file may be left under the name.
+  // On a file system without unnamed files, or without /proc, a crash may leave an empty file under
+  // the name.
   if (!remove(path))
     return false;
   constexpr int flags = O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC;
@@ -107,23 +109,23 @@ bool create(const std::string &path, std::string_view text) {
 
 }  // namespace
 
-status replace_record(const std::string &path, std::string_view text, uint64_t patience_ns) {
+status replace_record(const std::string &path, std::string_view text, uint64_t timeout_ns) {
   TND_ASSERT(text.size() <= record_size_max);
-  constexpr int tries = 8;  // another writer may create the file in between
+  constexpr int tries = 8;  // another writer may create the file between two steps
   for (int i = 0; i < tries; i++) {
     {
       file_handle const file{open(path.c_str(), O_WRONLY | O_CLOEXEC)};
       if (file.get() >= 0 && has_size(file.get(), text.size())) {
-        TND_TRY(lock(file.get(), path, patience_ns));
-        return write_whole(file.get(), text) ? status::ok : refuse(path);
+        TND_TRY(lock(file.get(), path, timeout_ns));
+        return write_whole(file.get(), text) ? status::ok : fail_write(path);
       }
     }
     if (create(path, text))
       return status::ok;
     if (errno != EEXIST)
-      return refuse(path);
+      return fail_write(path);
   }
-  return refuse(path);
+  return fail_write(path);
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -16,7 +16,7 @@
 
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 namespace fs = std::filesystem;
@@ -39,22 +39,22 @@ class record_file : public testing::Test {
 
 TEST_F(record_file, a_record_replaces_one_of_its_size_and_of_others) {
   for (const char *content : {"first", "other", "longer than those", "short"}) {
-    ASSERT_EQ(replace_record(path_, content, 0), status::ok) << last_message();
+    ASSERT_EQ(seams::replace_record(path_, content, 0), status::ok) << last_message();
     EXPECT_EQ(text(), content);
   }
   EXPECT_EQ(std::distance(fs::directory_iterator{folder_}, {}), 1);
 }
 
 TEST_F(record_file, a_record_of_equal_size_keeps_the_file) {
-  ASSERT_EQ(replace_record(path_, "first", 0), status::ok);
+  ASSERT_EQ(seams::replace_record(path_, "first", 0), status::ok);
   std::ifstream reader{path_};
-  ASSERT_EQ(replace_record(path_, "other", 0), status::ok);
+  ASSERT_EQ(seams::replace_record(path_, "other", 0), status::ok);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>{reader}, {}), "other");
 }
 
 TEST_F(record_file, everybody_may_read_it_that_the_umask_lets) {
   mode_t const before = umask(022);
-  EXPECT_EQ(replace_record(path_, "first", 0), status::ok);
+  EXPECT_EQ(seams::replace_record(path_, "first", 0), status::ok);
   umask(before);
   struct stat about{};
   ASSERT_EQ(stat(path_.c_str(), &about), 0);
@@ -62,26 +62,26 @@ TEST_F(record_file, everybody_may_read_it_that_the_umask_lets) {
 }
 
 TEST_F(record_file, a_reader_with_a_lock_sees_no_change) {
-  ASSERT_EQ(replace_record(path_, "first", 0), status::ok);
+  ASSERT_EQ(seams::replace_record(path_, "first", 0), status::ok);
   int const reader = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_EQ(flock(reader, LOCK_SH), 0);
-  EXPECT_EQ(replace_record(path_, "other", 2'000'000), status::again);
+  EXPECT_EQ(seams::replace_record(path_, "other", 2'000'000), status::again);
   EXPECT_EQ(text(), "first");
   close(reader);
-  EXPECT_EQ(replace_record(path_, "other", 0), status::ok);
+  EXPECT_EQ(seams::replace_record(path_, "other", 0), status::ok);
   EXPECT_EQ(text(), "other");
 }
 
 TEST_F(record_file, a_folder_that_is_missing_is_reported) {
-  EXPECT_EQ(replace_record(folder_ + "/none/report", "x", 0), status::no_entry);
+  EXPECT_EQ(seams::replace_record(folder_ + "/none/report", "x", 0), status::no_entry);
   EXPECT_NE(last_message().find("/none/report"), std::string::npos) << last_message();
 }
 
-// Writes records of equal and of unequal sizes until it is killed.
+// Writes records of equal and unequal sizes until the process is killed.
 [[noreturn]] void write_for_ever(const std::string &path, size_t width) {
   for (char letter = 'a';; letter = letter == 'z' ? 'a' : char(letter + 1)) {
     size_t const size = letter == 'z' ? width / 2 : width;
-    if (replace_record(path, std::string(size, letter), 0) != status::ok)
+    if (seams::replace_record(path, std::string(size, letter), 0) != status::ok)
       _exit(1);
   }
 }
@@ -96,17 +96,17 @@ TEST_F(record_file, a_killed_writer_leaves_a_whole_record_and_no_other_file) {
       std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::microseconds{37 * i});
     kill(writer, SIGKILL);
-    int how = 0;
-    ASSERT_EQ(waitpid(writer, &how, 0), writer);
-    ASSERT_TRUE(WIFSIGNALED(how)) << "the writer failed";
+    int wait_status = 0;
+    ASSERT_EQ(waitpid(writer, &wait_status, 0), writer);
+    ASSERT_TRUE(WIFSIGNALED(wait_status)) << "the writer failed";
     for (auto const &entry : fs::directory_iterator{folder_})
       EXPECT_EQ(entry.path(), path_);
-    std::string const left = text();
-    ASSERT_EQ(left.find_first_not_of(left.substr(0, 1)), std::string::npos) << left;
-    bool const is_whole = left.size() == 1000 || left.size() == 500;
-    ASSERT_TRUE(is_whole || !fs::exists(path_)) << left.size();
+    std::string const content = text();
+    ASSERT_EQ(content.find_first_not_of(content.substr(0, 1)), std::string::npos) << content;
+    bool const is_whole = content.size() == 1000 || content.size() == 500;
+    ASSERT_TRUE(is_whole || !fs::exists(path_)) << content.size();
   }
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::backends

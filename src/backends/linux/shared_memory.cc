@@ -1,3 +1,4 @@
+// backends/linux/shared_memory.cc: shared memory by descriptor, and its mappings.
 #include "seams/os/shared_memory.hpp"
 
 #include <fcntl.h>
@@ -15,12 +16,12 @@
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
 namespace {
 
 #if defined(TND_TSAN)
-// What map_beside() has mapped.
+// The mappings made by map_beside().
 struct joint_mapping {
   dev_t device;
   ino_t file;
@@ -29,21 +30,21 @@ struct joint_mapping {
 };
 constinit mutex joint_mutex;
 std::vector<joint_mapping> &joint_mappings() {
-  static auto &all = *new std::vector<joint_mapping>;  // guarded by joint_mutex; never destroyed:
-                                                       // mappings outlive static objects
-  return all;
+  static auto &list = *new std::vector<joint_mapping>;  // guarded by joint_mutex; never destroyed:
+                                                        // mappings outlive static objects
+  return list;
 }
 
 void unmap(std::span<std::byte> memory) noexcept {
   lock_guard const lock{joint_mutex};
-  auto &all = joint_mappings();
-  auto const at = std::find_if(all.begin(), all.end(),
-                               [&](auto &each) { return each.memory.data() == memory.data(); });
-  if (at != all.end()) {
-    if (--at->use_count != 0)
+  auto &list = joint_mappings();
+  auto const address = std::find_if(
+      list.begin(), list.end(), [&](auto &entry) { return entry.memory.data() == memory.data(); });
+  if (address != list.end()) {
+    if (--address->use_count != 0)
       return;
-    memory = at->memory;
-    all.erase(at);
+    memory = address->memory;
+    list.erase(address);
   }
   munmap(memory.data(), memory.size());
 }
@@ -61,22 +62,22 @@ result<shared_memory> shared_memory::create(const char *label, size_t size) {
     int const code = errno;
     return fail(status{-code}, "shared memory %s: memfd_create: %s", label, strerror(code));
   }
-  shared_memory made{descriptor};
+  shared_memory memory{descriptor};
   if (ftruncate(descriptor, off_t(size)) != 0) {
     int const code = errno;
     return fail(status{-code}, "shared memory %s: %zu bytes: %s", label, size, strerror(code));
   }
-  // Who has the descriptor cannot take away what is mapped.
+  // The seals keep holders of the descriptor from removing mapped memory.
   if (fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     int const code = errno;
     return fail(status{-code}, "shared memory %s: its size cannot be sealed: %s", label,
                 strerror(code));
   }
-  return made;
+  return memory;
 }
 
-shared_memory &shared_memory::operator=(shared_memory &&other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
+shared_memory &shared_memory::operator=(shared_memory &&source) noexcept {
+  std::swap(descriptor_, source.descriptor_);
   return *this;
 }
 
@@ -89,115 +90,116 @@ namespace {
 
 constexpr int shared_kind = MAP_SHARED | MAP_NORESERVE;
 
-// Addresses are taken first, so many that an aligned one is among them; those before and behind it
-// are given back.
+// Reserves enough addresses to contain an aligned range, and releases those before and after it.
 void *map_anywhere(int descriptor, size_t size, const aligned_part &part) {
   size_t const alignment = part.alignment;
-  void *const taken = mmap(nullptr, size + alignment, PROT_NONE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (taken == MAP_FAILED)
+  void *const reserved = mmap(nullptr, size + alignment, PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED)
     return MAP_FAILED;
-  auto const first = reinterpret_cast<uintptr_t>(taken);
+  auto const first = reinterpret_cast<uintptr_t>(reserved);
   uintptr_t const begin =
       (first + part.offset + alignment - 1) / alignment * alignment - part.offset;
   size_t const end = pages_size(size);
   if (begin != first)
-    munmap(taken, begin - first);
+    munmap(reserved, begin - first);
   if (begin + end != first + size + alignment)
     munmap(reinterpret_cast<void *>(begin + end), first + size + alignment - begin - end);
   void *const aligned = reinterpret_cast<void *>(begin);
-  void *const made =
+  void *const mapped =
       mmap(aligned, size, PROT_READ | PROT_WRITE, shared_kind | MAP_FIXED, descriptor, 0);
-  if (made == MAP_FAILED)
+  if (mapped == MAP_FAILED)
     munmap(aligned, end);
-  return made;
+  return mapped;
 }
 
 }  // namespace
 
-// Asks the kernel itself: where ThreadSanitizer's own memory is, its mmap ends the process.
-bool is_unmapped(void *at, size_t size) noexcept {
+// Uses the system call directly: ThreadSanitizer's mmap ends the process if the address is in its
+// own memory.
+bool is_unmapped(void *address, size_t size) noexcept {
   constexpr int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-  auto const made = syscall(SYS_mmap, at, size, PROT_NONE, kind, -1, 0L);
-  if (made == -1)
+  auto const mapped = syscall(SYS_mmap, address, size, PROT_NONE, kind, -1, 0L);
+  if (mapped == -1)
     return false;
-  syscall(SYS_munmap, made, size);
-  return uintptr_t(made) ==
-         reinterpret_cast<uintptr_t>(at);  // systems before 4.17 take the address for a wish
+  syscall(SYS_munmap, mapped, size);
+  return uintptr_t(mapped) ==
+         reinterpret_cast<uintptr_t>(address);  // before Linux 4.17 the address is only a hint
 }
 
-result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *at,
+result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *address,
                                            const aligned_part &part) {
   struct stat about{};
   if (fstat(descriptor, &about) != 0 || about.st_size < 0 || uint64_t(about.st_size) < size) {
-    return fail(status::invalid, "shared memory: %zu bytes were promised and are not there", size);
+    return fail(status::invalid, "shared memory: the file is shorter than the expected %zu bytes",
+                size);
   }
   if (int const seals = fcntl(descriptor, F_GET_SEALS); seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-    return fail(status::invalid,
-                "shared memory: what was promised may be taken away: it is not sealed");
+    return fail(status::invalid, "shared memory: the file has no seal against shrinking");
   }
-  void *made = nullptr;
-  if (at == nullptr) {
-    made = map_anywhere(descriptor, size, part);
+  void *mapped = nullptr;
+  if (address == nullptr) {
+    mapped = map_anywhere(descriptor, size, part);
   } else {
-    made = mmap(at, size, PROT_READ | PROT_WRITE, shared_kind | MAP_FIXED_NOREPLACE, descriptor, 0);
-    if (made != MAP_FAILED && made != at) {
-      munmap(made, size);
+    mapped = mmap(address, size, PROT_READ | PROT_WRITE, shared_kind | MAP_FIXED_NOREPLACE,
+                  descriptor, 0);
+    if (mapped != MAP_FAILED && mapped != address) {
+      munmap(mapped, size);
       errno = EEXIST;
-      made = MAP_FAILED;
+      mapped = MAP_FAILED;
     }
   }
-  if (made == MAP_FAILED) {
+  if (mapped == MAP_FAILED) {
     int const code = errno;
-    if (at == nullptr)
+    if (address == nullptr)
       return fail(status{-code}, "shared memory: %zu bytes cannot be mapped: %s", size,
                   strerror(code));
-    return fail(status{-code}, "shared memory: %zu bytes cannot be mapped at %p: %s", size, at,
+    return fail(status{-code}, "shared memory: %zu bytes cannot be mapped at %p: %s", size, address,
                 strerror(code));
   }
-  (void)madvise(made, size, MADV_HUGEPAGE);
+  (void)madvise(mapped, size, MADV_HUGEPAGE);
   shared_mapping mapping;
-  mapping.memory_ = {static_cast<std::byte *>(made), size};
+  mapping.memory_ = {static_cast<std::byte *>(mapped), size};
   return mapping;
 }
 
 #if defined(TND_TSAN)
-constinit const bool shared_mapping::is_joint = true;
+constinit const bool shared_mapping::is_shared_in_process = true;
 
-result<shared_mapping> shared_mapping::map_beside(int descriptor, size_t size, void *at,
+result<shared_mapping> shared_mapping::map_shared(int descriptor, size_t size, void *address,
                                                   const aligned_part &part) {
   struct stat about{};
   if (fstat(descriptor, &about) != 0)
-    return map(descriptor, size, at, part);
+    return map(descriptor, size, address, part);
   lock_guard const lock{joint_mutex};
-  auto &all = joint_mappings();
-  auto const found = std::find_if(all.begin(), all.end(), [&](auto &each) {
-    bool const is_there = at == nullptr || at == each.memory.data();
-    return is_there && each.device == about.st_dev && each.file == about.st_ino &&
-           each.memory.size() >= size;
+  auto &list = joint_mappings();
+  auto const it = std::find_if(list.begin(), list.end(), [&](auto &entry) {
+    bool const is_there = address == nullptr || address == entry.memory.data();
+    return is_there && entry.device == about.st_dev && entry.file == about.st_ino &&
+           entry.memory.size() >= size;
   });
-  if (found == all.end()) {
-    auto made = map(descriptor, size, at, part);
-    if (made.ok())
-      all.push_back({about.st_dev, about.st_ino, made.value().memory_, 1});
-    return made;
+  if (it == list.end()) {
+    auto mapped = map(descriptor, size, address, part);
+    if (mapped.ok())
+      list.push_back({about.st_dev, about.st_ino, mapped.value().memory_, 1});
+    return mapped;
   }
-  found->use_count++;
+  it->use_count++;
   shared_mapping mapping;
-  mapping.memory_ = found->memory.first(size);
+  mapping.memory_ = it->memory.first(size);
   return mapping;
 }
 #else
-constinit const bool shared_mapping::is_joint = false;
+constinit const bool shared_mapping::is_shared_in_process = false;
 
-result<shared_mapping> shared_mapping::map_beside(int descriptor, size_t size, void *at,
+result<shared_mapping> shared_mapping::map_shared(int descriptor, size_t size, void *address,
                                                   const aligned_part &part) {
-  return map(descriptor, size, at, part);
+  return map(descriptor, size, address, part);
 }
 #endif
 
-shared_mapping &shared_mapping::operator=(shared_mapping &&other) noexcept {
-  std::swap(memory_, other.memory_);
+shared_mapping &shared_mapping::operator=(shared_mapping &&source) noexcept {
+  std::swap(memory_, source.memory_);
   return *this;
 }
 
@@ -215,4 +217,4 @@ size_t pages_size(size_t size) noexcept {
   return (size + page_size() - 1) / page_size() * page_size();
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,3 +1,4 @@
+// backends/linux/team.cc: a loop that idle processors help with.
 #include "seams/os/team.hpp"
 
 #include <fcntl.h>
@@ -14,7 +15,7 @@
 #include "core/base/mutex.hpp"
 #include "seams/os/signals_blocked.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
 unsigned idle_processor_count() {
   cpu_set_t allowed;
@@ -33,7 +34,7 @@ unsigned idle_processor_count() {
   if (size <= 0)
     return 0;
   text[size] = '\0';
-  // Three means, then those that run or could, this thread among them, of all that there are.
+  // The format: three averages, then the runnable threads, including this one, and all threads.
   long running = 0;
   if (std::sscanf(text, "%*s %*s %*s %ld/", &running) != 1)
     return 0;
@@ -41,77 +42,77 @@ unsigned idle_processor_count() {
   return unsigned(std::clamp<long>(idle, 0, allowed_count - 1));
 }
 
-struct team::crew {
-  ~crew();
+struct team::helper_set {
+  ~helper_set();
 
-  // False: there is not a single helper.
+  // Returns false if there is no helper.
   bool grow(unsigned helper_count);
-  void share(uint32_t count, const body &one, unsigned helper_count);
+  void share(uint32_t count, const body &loop_body, unsigned helper_count);
   void help();
-  void take_part(const body &one);
+  void take_part(const body &loop_body);
 
   pid_t const owner = getpid();
   std::vector<std::thread> threads;
   std::atomic<uint32_t> next{0};
-  uint32_t count = 0;  // of the loop at work; written while nobody is in it
+  uint32_t count = 0;  // iterations of the current loop; written while no helper is in it
 
-  tanada::mutex mutex;  // guards what follows; never held while a body runs
+  tanada::mutex mutex;  // guards the members below; never held while a body runs
   condition_variable work, done;
   const body *loop = nullptr;
-  unsigned invited = 0, busy = 0;  // helpers that may join the loop, that are in it
+  unsigned invited_count = 0, busy_count = 0;  // helpers that may join the loop, and helpers in it
   bool stopping = false;
 };
 
-team::crew::~crew() {
+team::helper_set::~helper_set() {
   {
     lock_guard lock{mutex};
     stopping = true;
   }
   work.notify_all();
-  for (std::thread &one : threads)
-    one.join();
+  for (std::thread &thread : threads)
+    thread.join();
 }
 
-bool team::crew::grow(unsigned helper_count) {
+bool team::helper_set::grow(unsigned helper_count) {
   signals_blocked const blocked;
   while (threads.size() < helper_count) {
     try {
       threads.emplace_back([this] { help(); });
     } catch (const std::system_error &) {
-      break;  // no more threads for this process: those that are there must do
+      break;  // the process cannot create more threads; use the existing ones
     }
   }
   return !threads.empty();
 }
 
-void team::crew::share(uint32_t loop_count, const body &one, unsigned helper_count) {
+void team::helper_set::share(uint32_t loop_count, const body &loop_body, unsigned helper_count) {
   {
     lock_guard lock{mutex};
-    loop = &one;
+    loop = &loop_body;
     count = loop_count;
-    invited = helper_count;
+    invited_count = helper_count;
     next.store(0, std::memory_order_relaxed);
   }
   for (unsigned i = 0; i < helper_count; i++)
     work.notify_one();
-  take_part(one);
+  take_part(loop_body);
   unique_lock lock{mutex};
-  invited = 0;
-  done.wait(lock, [this] { return busy == 0; });
+  invited_count = 0;
+  done.wait(lock, [this] { return busy_count == 0; });
   loop = nullptr;
 }
 
-void team::crew::take_part(const body &one) {
+void team::helper_set::take_part(const body &loop_body) {
   auto const take = [this] {
     return next.fetch_add(1, std::memory_order_relaxed);
   };
   for (uint32_t i = take(); i < count; i = take())
-    one(i);
+    loop_body(i);
 }
 
-void team::crew::help() {
-  // The bodies touch memory of the program's, which may bring it in, or forgive that it is gone, in
-  // a handler of its own: a fault while its signal is blocked would end the process.
+void team::helper_set::help() {
+  // The bodies access the program's memory. The program may handle faults there, to page memory in
+  // or to survive its loss. A fault while its signal is blocked would end the process.
   sigset_t faults;
   sigemptyset(&faults);
   sigaddset(&faults, SIGSEGV);
@@ -119,16 +120,16 @@ void team::crew::help() {
   pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
   unique_lock lock{mutex};
   for (;;) {
-    work.wait(lock, [this] { return stopping || invited > 0; });
+    work.wait(lock, [this] { return stopping || invited_count > 0; });
     if (stopping)
       return;
-    invited--;
-    busy++;
-    const body &one = *loop;
+    invited_count--;
+    busy_count++;
+    const body &loop_body = *loop;
     lock.unlock();
-    take_part(one);
+    take_part(loop_body);
     lock.lock();
-    if (--busy == 0)
+    if (--busy_count == 0)
       done.notify_one();
   }
 }
@@ -137,24 +138,24 @@ team::team(unsigned helper_count_max, std::function<unsigned()> idle)
     : helper_count_max_{helper_count_max}, idle_{std::move(idle)} {}
 
 team::~team() {
-  // In a forked process there are no threads to wait for, and what they wait at can never be taken
-  // down.
-  if (crew_ != nullptr && crew_->owner != getpid())
-    (void)crew_.release();
+  // A forked process has no helper threads to join, and the condition variables that they wait at
+  // cannot be destroyed.
+  if (helpers_ != nullptr && helpers_->owner != getpid())
+    (void)helpers_.release();
 }
 
-void team::run(uint32_t count, const body &one) {
+void team::run(uint32_t count, const body &loop_body) {
   unsigned const wanted = count < 2 ? 0 : std::min({helper_count_max_, count - 1, idle_()});
-  bool const is_mine = wanted > 0 && !taken_.exchange(true, std::memory_order_acquire);
-  if (is_mine && crew_ == nullptr)
-    crew_ = std::make_unique<crew>();
-  if (is_mine && crew_->owner == getpid() && crew_->grow(wanted))
-    crew_->share(count, one, wanted);
+  bool const has_crew = wanted > 0 && !is_running_.exchange(true, std::memory_order_acquire);
+  if (has_crew && helpers_ == nullptr)
+    helpers_ = std::make_unique<helper_set>();
+  if (has_crew && helpers_->owner == getpid() && helpers_->grow(wanted))
+    helpers_->share(count, loop_body, wanted);
   else
     for (uint32_t i = 0; i < count; i++)
-      one(i);
-  if (is_mine)
-    taken_.store(false, std::memory_order_release);
+      loop_body(i);
+  if (has_crew)
+    is_running_.store(false, std::memory_order_release);
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -13,29 +13,29 @@
 #include <thread>
 #include <vector>
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-unsigned three() {
+unsigned three_idle_processors() {
   return 3;
 }
-unsigned none() {
+unsigned no_idle_processors() {
   return 0;
 }
 
 TEST(team, does_each_once) {
-  team helpers{3, three};
+  seams::team helpers{3, three_idle_processors};
   for (uint32_t count : {0u, 1u, 2u, 7u, 1000u}) {
     std::vector<int> done(
-        count, 0);  // no atomics: a body that ran twice, or late, is a race that TSan tells, too
+        count, 0);  // not atomic: a body that runs twice or late is a race, which TSan reports
     helpers.run(count, [&](uint32_t i) { done[i]++; });
-    for (int const one : done)
-      ASSERT_EQ(one, 1);
+    for (int const run_count : done)
+      ASSERT_EQ(run_count, 1);
   }
 }
 
 TEST(team, waits_for_a_helper_that_is_slow) {
-  team helpers{1, three};
+  seams::team helpers{1, three_idle_processors};
   std::thread::id const caller = std::this_thread::get_id();
   std::mutex mutex;
   std::condition_variable changed;
@@ -58,31 +58,31 @@ TEST(team, waits_for_a_helper_that_is_slow) {
 }
 
 TEST(team, shares_the_loop) {
-  team helpers{3, three};
+  seams::team helpers{3, three_idle_processors};
   std::mutex mutex;
   std::condition_variable changed;
-  std::set<std::thread::id> who;
-  // Each of four bodies waits for all of them to have begun: so there must be four threads.
+  std::set<std::thread::id> thread_ids;
+  // Each of the four bodies waits until all have started, so there must be four threads.
   bool all_came = true;
   helpers.run(4, [&](uint32_t) {
     std::unique_lock lock{mutex};
-    who.insert(std::this_thread::get_id());
+    thread_ids.insert(std::this_thread::get_id());
     changed.notify_all();
-    if (!changed.wait_for(lock, std::chrono::seconds{20}, [&] { return who.size() == 4; }))
+    if (!changed.wait_for(lock, std::chrono::seconds{20}, [&] { return thread_ids.size() == 4; }))
       all_came = false;
   });
   EXPECT_TRUE(all_came);
 }
 
 TEST(team, asks_nobody_for_help_that_is_busy) {
-  team helpers{3, none};
-  std::set<std::thread::id> who;
-  helpers.run(100, [&](uint32_t) { who.insert(std::this_thread::get_id()); });
-  EXPECT_EQ(who, std::set{std::this_thread::get_id()});
+  seams::team helpers{3, no_idle_processors};
+  std::set<std::thread::id> thread_ids;
+  helpers.run(100, [&](uint32_t) { thread_ids.insert(std::this_thread::get_id()); });
+  EXPECT_EQ(thread_ids, std::set{std::this_thread::get_id()});
 }
 
 TEST(team, a_second_loop_meanwhile_is_its_callers_alone) {
-  team helpers{3, three};
+  seams::team helpers{3, three_idle_processors};
   std::atomic<int> inner{0};
   helpers.run(8, [&](uint32_t) {
     std::thread::id const caller = std::this_thread::get_id();
@@ -107,7 +107,7 @@ TEST(team, a_fault_in_a_helper_is_the_programs_to_handle) {
   std::mutex mutex;
   std::condition_variable changed;
   bool has_touched = false;
-  team helpers{1, three};
+  seams::team helpers{1, three_idle_processors};
   std::thread::id const caller = std::this_thread::get_id();
   helpers.run(2, [&](uint32_t) {
     bool const is_caller = std::this_thread::get_id() == caller;
@@ -128,7 +128,7 @@ TEST(team, a_fault_in_a_helper_is_the_programs_to_handle) {
 }
 
 TEST(team, a_forked_process_neither_waits_for_helpers_nor_gets_any) {
-  auto helpers = std::make_unique<team>(3, three);
+  auto helpers = std::make_unique<seams::team>(3, three_idle_processors);
   helpers->run(8, [](uint32_t) {});
   pid_t const child = fork();
   if (child == 0) {
@@ -146,14 +146,14 @@ TEST(team, a_forked_process_neither_waits_for_helpers_nor_gets_any) {
 TEST(team, a_thread_with_one_processor_has_no_idle_ones) {
   unsigned counted = 99;
   std::thread{[&] {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
-    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-    counted = idle_processor_count();
+    cpu_set_t single;
+    CPU_ZERO(&single);
+    CPU_SET(sched_getcpu(), &single);
+    ASSERT_EQ(sched_setaffinity(0, sizeof single, &single), 0);
+    counted = seams::idle_processor_count();
   }}.join();
   EXPECT_EQ(counted, 0u);
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::backends

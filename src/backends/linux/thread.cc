@@ -1,3 +1,4 @@
+// backends/linux/thread.cc: scheduling and memory placement of threads.
 #include "seams/os/thread.hpp"
 
 #include <sched.h>
@@ -9,38 +10,39 @@
 #include <fstream>
 #include <string>
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
-constexpr int preferred = 1;  // MPOL_PREFERRED of <numaif.h>: where the node is full, others do
+constexpr int preferred = 1;  // MPOL_PREFERRED of <numaif.h>: if the node is full, other nodes are
+                              // used
 constexpr int node_max = 63;
 
 // "0-3,8,10-11"
 bool parse_processors(const std::string &text, cpu_set_t &set) {
   CPU_ZERO(&set);
-  for (const char *at = text.c_str(); *at != 0 && *at != '\n';) {
+  for (const char *position = text.c_str(); *position != 0 && *position != '\n';) {
     char *end = nullptr;
-    unsigned long const first = std::strtoul(at, &end, 10);
-    if (end == at)
+    unsigned long const first = std::strtoul(position, &end, 10);
+    if (end == position)
       return false;
     unsigned long last = first;
     if (*end == '-')
       last = std::strtoul(end + 1, &end, 10);
-    for (unsigned long each = first; each <= last && each < CPU_SETSIZE; each++)
-      CPU_SET(each, &set);
-    at = *end == ',' ? end + 1 : end;
+    for (unsigned long processor = first; processor <= last && processor < CPU_SETSIZE; processor++)
+      CPU_SET(processor, &set);
+    position = *end == ',' ? end + 1 : end;
   }
   return CPU_COUNT(&set) > 0;
 }
 
 }  // namespace
 
-void thread_sleeps_precisely() noexcept {
+void thread_set_precise_sleep() noexcept {
   (void)prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0);
 }
 
-void thread_runs_briefly() noexcept {
-  // The system's struct sched_attr, as of its first version, which older headers do not have.
+void thread_set_short_slice() noexcept {
+  // The first version of the kernel's struct sched_attr, which older headers lack.
   struct {
     uint32_t size, policy;
     uint64_t flags;
@@ -49,7 +51,7 @@ void thread_runs_briefly() noexcept {
     uint64_t runtime, deadline, period;
   } about{};
   static_assert(sizeof about == 48);
-  constexpr uint64_t slice_ns = 100'000;  // the shortest that there is
+  constexpr uint64_t slice_ns = 100'000;  // the shortest that Linux allows
   if (syscall(SYS_sched_getattr, 0, &about, sizeof about, 0) != 0 || about.policy != SCHED_OTHER)
     return;
   about.size = sizeof about;
@@ -63,33 +65,34 @@ void thread_bind_to_node(int node) noexcept {
   try {
     std::ifstream file{"/sys/devices/system/node/node" + std::to_string(node) + "/cpulist"};
     std::string text;
-    cpu_set_t near, allowed;
-    if (!std::getline(file, text) || !parse_processors(text, near))
+    cpu_set_t node_processors, allowed;
+    if (!std::getline(file, text) || !parse_processors(text, node_processors))
       return;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
       return;
-    CPU_AND(&near, &near, &allowed);  // what the user or a container has ruled out stays so
-    if (CPU_COUNT(&near) > 0)
-      (void)sched_setaffinity(0, sizeof near, &near);
+    CPU_AND(&node_processors, &node_processors,
+            &allowed);  // respect the limits of the user or a container
+    if (CPU_COUNT(&node_processors) > 0)
+      (void)sched_setaffinity(0, sizeof node_processors, &node_processors);
   } catch (...) {
-    return;  // no memory for a string
+    return;  // insufficient memory for a string
   }
 }
 
-memory_near_node::memory_near_node(int node) noexcept : set_{false} {
+memory_node_preference::memory_node_preference(int node) noexcept : is_set_{false} {
   if (node < 0 || node > node_max)
     return;
   unsigned long const mask = 1ul << node;
-  int before = 0;
-  // Only where nobody has set a policy of his own.
-  if (syscall(SYS_get_mempolicy, &before, nullptr, 0ul, nullptr, 0ul) != 0 || before != 0)
+  int previous = 0;
+  // Only if no policy was set before.
+  if (syscall(SYS_get_mempolicy, &previous, nullptr, 0ul, nullptr, 0ul) != 0 || previous != 0)
     return;
-  set_ = syscall(SYS_set_mempolicy, preferred, &mask, sizeof mask * 8) == 0;
+  is_set_ = syscall(SYS_set_mempolicy, preferred, &mask, sizeof mask * 8) == 0;
 }
 
-memory_near_node::~memory_near_node() {
-  if (set_)
+memory_node_preference::~memory_node_preference() {
+  if (is_set_)
     (void)syscall(SYS_set_mempolicy, 0, nullptr, 0ul);
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

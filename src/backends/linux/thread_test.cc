@@ -11,7 +11,7 @@
 
 #include "seams/clock/clock.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 cpu_set_t processors() {
@@ -24,32 +24,32 @@ cpu_set_t processors() {
 TEST(thread, is_bound_to_processors_of_the_node_that_it_may_use) {
   std::thread{[] {
     cpu_set_t const before = processors();
-    thread_bind_to_node(-1);
-    thread_bind_to_node(100'000);  // there is no such node
+    seams::thread_bind_to_node(-1);
+    seams::thread_bind_to_node(100'000);  // there is no such node
     cpu_set_t same = processors();
     EXPECT_TRUE(CPU_EQUAL(&same, &before));
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
+    cpu_set_t single;
+    CPU_ZERO(&single);
+    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&single) == 0; i++)
       if (CPU_ISSET(i, &before))
-        CPU_SET(i, &one);
-    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-    thread_bind_to_node(0);  // a user's choice is not widened
+        CPU_SET(i, &single);
+    ASSERT_EQ(sched_setaffinity(0, sizeof single, &single), 0);
+    seams::thread_bind_to_node(0);  // a user's choice must not be widened
     cpu_set_t after = processors();
-    EXPECT_TRUE(CPU_EQUAL(&after, &one));
+    EXPECT_TRUE(CPU_EQUAL(&after, &single));
   }}.join();
 }
 
 TEST(thread, sleeps_as_long_as_it_asks) {
   std::thread{[] {
-    thread_sleeps_precisely();
+    seams::thread_set_precise_sleep();
     uint64_t shortest = ~uint64_t{0};
     for (int i = 0; i < 200; i++) {
-      uint64_t const start = monotonic_clock().now_ns();
-      monotonic_clock().sleep_ns(10'000);
-      shortest = std::min(shortest, monotonic_clock().now_ns() - start);
+      uint64_t const start = seams::monotonic_clock().now_ns();
+      seams::monotonic_clock().sleep_ns(10'000);
+      shortest = std::min(shortest, seams::monotonic_clock().now_ns() - start);
     }
-    EXPECT_LT(shortest, 55'000u);  // the slack of other threads is 50 us
+    EXPECT_LT(shortest, 55'000u);  // the timer slack of other threads is 50 us
   }}.join();
 }
 
@@ -63,7 +63,7 @@ TEST(thread, short_slices_are_all_that_changes) {
       uint64_t runtime, deadline, period;
     } before{}, after{};
     ASSERT_EQ(syscall(SYS_sched_getattr, 0, &before, sizeof before, 0), 0);
-    thread_runs_briefly();
+    seams::thread_set_short_slice();
     ASSERT_EQ(syscall(SYS_sched_getattr, 0, &after, sizeof after, 0), 0);
     EXPECT_EQ(after.policy, before.policy);
     EXPECT_EQ(after.nice, before.nice);
@@ -74,10 +74,10 @@ TEST(thread, short_slices_are_all_that_changes) {
 }
 
 TEST(thread, memory_of_a_node_that_is_not_there_is_no_error) {
-  memory_near_node const none{-1}, beyond{63};
+  seams::memory_node_preference const no_node{-1}, beyond{63};
   std::vector<char> touched(1 << 20, 'x');
   EXPECT_EQ(touched.back(), 'x');
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// backends/local/local.cc: a job whose ranks are threads of this process.
 #include "backends/local/local.hpp"
 
 #include <unistd.h>
@@ -12,27 +13,28 @@
 #include "seams/bootstrap/value_table.hpp"
 #include "seams/clock/clock.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-// What the ranks share. `mutex` is held for everything but the atomics.
+// State shared by the ranks. `mutex` protects all of it except the atomics.
 struct local_job {
   explicit local_job(std::span<const int32_t> node_of)
-      : name{"local." + std::to_string(getpid()) + "." + random_digits()},
+      : name{"local." + std::to_string(getpid()) + "." + seams::random_digits()},
         nodes(node_of.begin(), node_of.end()),
         values(node_of.size()) {}
 
-  // All have to come. `when_all_are_there` runs once, before anybody goes on.
+  // Waits until all ranks have called it. `on_all_arrived` runs once, before any rank returns.
   template <class Function>
-  status meet(uint64_t timeout_ns, const std::atomic<bool> &killed,
-              const Function &when_all_are_there) {
-    uint64_t const deadline_ns = deadline_after(monotonic_clock().now_ns(), timeout_ns);
+  status arrive_and_wait(uint64_t timeout_ns, const std::atomic<bool> &killed,
+                         const Function &on_all_arrived) {
+    uint64_t const deadline_ns =
+        seams::deadline_after(seams::monotonic_clock().now_ns(), timeout_ns);
     unique_lock lock{mutex};
     if (status const code = state(killed); code != status::ok)
       return code;
     uint64_t const round = rounds;
     if (++arrived == values.size()) {
-      when_all_are_there();
+      on_all_arrived();
       arrived = 0;
       rounds++;
       changed.notify_all();
@@ -41,10 +43,11 @@ struct local_job {
     while (rounds == round) {
       if (status const code = state(killed); code != status::ok)
         return code;
-      uint64_t const now_ns = monotonic_clock().now_ns();
+      uint64_t const now_ns = seams::monotonic_clock().now_ns();
       if (now_ns >= deadline_ns) {
         failed = true;
-        return fail(status::timed_out, "%zu of %zu ranks came", arrived, values.size());
+        return fail(status::timed_out, "only %zu of %zu ranks arrived before the timeout", arrived,
+                    values.size());
       }
       changed.wait_for(
           lock, std::chrono::nanoseconds{std::min<uint64_t>(deadline_ns - now_ns, 100'000'000)});
@@ -56,16 +59,16 @@ struct local_job {
     if (killed)
       return fail(status::canceled, "this rank was killed");
     if (lost >= 0)
-      return fail(status::peer_lost, "rank %" PRId32 " is gone", lost.load());
+      return fail(status::peer_lost, "rank %" PRId32 " has failed", lost.load());
     return failed ? fail(status::bad_state, "an earlier collective of this job has failed")
                   : status::ok;
   }
 
   std::string const name;
-  std::vector<int32_t> const nodes;  // of each rank
+  std::vector<int32_t> const nodes;  // by rank
   tanada::mutex mutex;
   condition_variable changed;
-  std::vector<value_table> values;  // of each rank
+  std::vector<seams::value_table> values;  // by rank
   size_t arrived = 0;
   uint64_t rounds = 0;
   bool failed = false;
@@ -102,9 +105,9 @@ class local_rank final : public local_bootstrap {
     return job_->values[size_t(rank_)].publish(key, value);
   }
   status exchange(uint64_t timeout_ns) override {
-    return job_->meet(timeout_ns, killed_, [this] {
-      for (auto &each : job_->values)
-        each.settle();
+    return job_->arrive_and_wait(timeout_ns, killed_, [this] {
+      for (auto &table : job_->values)
+        table.take_published();
     });
   }
   result<std::vector<std::byte>> lookup(int32_t rank, std::string_view key) override {
@@ -114,7 +117,7 @@ class local_rank final : public local_bootstrap {
     return job_->values[size_t(rank)].find(key);
   }
   status barrier(uint64_t timeout_ns) override {
-    return job_->meet(timeout_ns, killed_, [] {});
+    return job_->arrive_and_wait(timeout_ns, killed_, [] {});
   }
 
   void abort(int32_t code, const char *message) noexcept override {
@@ -124,7 +127,7 @@ class local_rank final : public local_bootstrap {
     job_->abort_code.compare_exchange_strong(expected, code);
     kill();
   }
-  int32_t lost() const noexcept override {
+  int32_t find_failed_rank() const noexcept override {
     return job_->lost;
   }
 
@@ -153,8 +156,8 @@ std::vector<std::unique_ptr<local_bootstrap>> bootstrap_local(std::span<const in
   auto const job = std::make_shared<local_job>(node_of);
   std::vector<std::unique_ptr<local_bootstrap>> ranks;
   for (size_t i = 0; i < node_of.size(); i++) {
-    auto const &made = ranks.emplace_back(std::make_unique<local_rank>(job, int32_t(i)));
-    status const code = process_card_publish(*made);
+    auto const &rank = ranks.emplace_back(std::make_unique<local_rank>(job, int32_t(i)));
+    status const code = seams::process_card_publish(*rank);
     TND_ASSERT(code == status::ok);
   }
   return ranks;
@@ -164,7 +167,7 @@ std::vector<std::unique_ptr<local_bootstrap>> bootstrap_local(int32_t count, int
   TND_ASSERT(count >= 1 && node_count >= 1 && node_count <= count);
   std::vector<int32_t> node_of;
   for (int32_t i = 0; i < count; i++) {
-    // The first nodes have one more where it does not come out even.
+    // If the ranks do not divide evenly, the first nodes have one rank more.
     int32_t const more = count % node_count, size = count / node_count,
                   of_larger = more * (size + 1);
     node_of.push_back(i < of_larger ? i / (size + 1) : more + (i - of_larger) / size);
@@ -172,4 +175,4 @@ std::vector<std::unique_ptr<local_bootstrap>> bootstrap_local(int32_t count, int
   return bootstrap_local(node_of);
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// backends/mem/mem_object.cc: the chunks of a named buffer, and the names of the process.
 #include "backends/mem/mem_object.hpp"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 #include "seams/os/racy_copy.hpp"
 #include "seams/store/store_op_check.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
 bool mem_budget::acquire(uint64_t size) noexcept {
   uint64_t const limit = size_max_.load(std::memory_order_relaxed);
@@ -27,38 +28,39 @@ mem_object::~mem_object() {
   drop_chunks(0);
 }
 
-uint64_t mem_object::read(uint64_t offset, std::span<const store_buffer> buffers) const {
+uint64_t mem_object::read(uint64_t offset, std::span<const seams::store_buffer> buffers) const {
   shared_lock lock{mutex_};
-  uint64_t at = offset;
+  uint64_t position = offset;
   for (const auto &buffer : buffers) {
     size_t filled = 0;
-    while (filled < buffer.size && at < size_) {
-      uint64_t const in_chunk = at % chunk_size;
+    while (filled < buffer.size && position < size_) {
+      uint64_t const in_chunk = position % chunk_size;
       size_t const part =
-          std::min({buffer.size - filled, size_t(chunk_size - in_chunk), size_t(size_ - at)});
-      const auto &bytes = chunks_[at / chunk_size];
+          std::min({buffer.size - filled, size_t(chunk_size - in_chunk), size_t(size_ - position)});
+      const auto &bytes = chunks_[position / chunk_size];
       if (bytes) {
-        racy_copy(buffer.addr + filled, bytes.get() + in_chunk, part);
+        seams::racy_copy(buffer.addr + filled, bytes.get() + in_chunk, part);
       } else {
-        racy_zero(buffer.addr + filled, part);
+        seams::racy_zero(buffer.addr + filled, part);
       }
       filled += part;
-      at += part;
+      position += part;
     }
     if (filled < buffer.size)
       break;
   }
-  return at - offset;
+  return position - offset;
 }
 
-status mem_object::write(uint64_t offset, std::span<const store_buffer> buffers, uint64_t size) {
+status mem_object::write(uint64_t offset, std::span<const seams::store_buffer> buffers,
+                         uint64_t size) {
   if (size == 0)
     return status::ok;
   if (offset > size_max || size > size_max - offset)
     return status::too_big;
   {
     shared_lock lock{mutex_};
-    if (covered(offset, size)) {
+    if (is_allocated(offset, size)) {
       copy_in(offset, buffers);
       version_.fetch_add(1, std::memory_order_acq_rel);
       return status::ok;
@@ -77,11 +79,11 @@ status mem_object::truncate(uint64_t size) {
     return status::too_big;
   unique_lock lock{mutex_};
   if (size < size_) {
-    size_t const kept = size_t((size + chunk_size - 1) / chunk_size);
-    drop_chunks(kept);
+    size_t const kept_count = size_t((size + chunk_size - 1) / chunk_size);
+    drop_chunks(kept_count);
     uint64_t const tail = size % chunk_size;
-    if (tail != 0 && chunks_[kept - 1])
-      racy_zero(chunks_[kept - 1].get() + tail, chunk_size - tail);
+    if (tail != 0 && chunks_[kept_count - 1])
+      seams::racy_zero(chunks_[kept_count - 1].get() + tail, chunk_size - tail);
   }
   chunks_.resize(size_t((size + chunk_size - 1) / chunk_size));
   size_ = size;
@@ -89,13 +91,14 @@ status mem_object::truncate(uint64_t size) {
   return status::ok;
 }
 
-store_stat mem_object::stat() const {
+seams::store_stat mem_object::stat() const {
   shared_lock lock{mutex_};
-  return {
-      .size = size_, .version = version_.load(std::memory_order_acquire), .version_settled = true};
+  return {.size = size_,
+          .version = version_.load(std::memory_order_acquire),
+          .is_version_stable = true};
 }
 
-bool mem_object::covered(uint64_t offset, uint64_t size) const noexcept {
+bool mem_object::is_allocated(uint64_t offset, uint64_t size) const noexcept {
   if (offset + size > size_)
     return false;
   for (uint64_t index = offset / chunk_size; index <= (offset + size - 1) / chunk_size; index++) {
@@ -107,25 +110,25 @@ bool mem_object::covered(uint64_t offset, uint64_t size) const noexcept {
 
 status mem_object::extend(uint64_t offset, uint64_t size) {
   size_t const first = size_t(offset / chunk_size), last = size_t((offset + size - 1) / chunk_size);
-  std::vector<chunk> made;
+  std::vector<chunk> added;
   for (size_t index = first; index <= last; index++) {
     if (index < chunks_.size() && chunks_[index])
       continue;
     status code = status::no_space;
     if (budget_.acquire(chunk_size)) {
-      made.emplace_back(static_cast<std::byte *>(std::calloc(1, chunk_size)));
-      if (made.back())
+      added.emplace_back(static_cast<std::byte *>(std::calloc(1, chunk_size)));
+      if (added.back())
         continue;
-      made.pop_back();
+      added.pop_back();
       budget_.release(chunk_size);
       code = status::no_memory;
     }
-    budget_.release(made.size() * chunk_size);
+    budget_.release(added.size() * chunk_size);
     return code;
   }
   if (chunks_.size() <= last)
     chunks_.resize(last + 1);
-  auto next = made.begin();
+  auto next = added.begin();
   for (size_t index = first; index <= last; index++) {
     if (!chunks_[index])
       chunks_[index] = std::move(*next++);
@@ -133,15 +136,15 @@ status mem_object::extend(uint64_t offset, uint64_t size) {
   return status::ok;
 }
 
-void mem_object::copy_in(uint64_t offset, std::span<const store_buffer> buffers) noexcept {
-  uint64_t at = offset;
+void mem_object::copy_in(uint64_t offset, std::span<const seams::store_buffer> buffers) noexcept {
+  uint64_t position = offset;
   for (const auto &buffer : buffers) {
-    for (size_t taken = 0; taken < buffer.size;) {
-      uint64_t const in_chunk = at % chunk_size;
-      size_t const part = std::min(buffer.size - taken, size_t(chunk_size - in_chunk));
-      racy_copy(chunks_[at / chunk_size].get() + in_chunk, buffer.addr + taken, part);
-      taken += part;
-      at += part;
+    for (size_t done = 0; done < buffer.size;) {
+      uint64_t const in_chunk = position % chunk_size;
+      size_t const part = std::min(buffer.size - done, size_t(chunk_size - in_chunk));
+      seams::racy_copy(chunks_[position / chunk_size].get() + in_chunk, buffer.addr + done, part);
+      done += part;
+      position += part;
     }
   }
 }
@@ -157,21 +160,21 @@ void mem_object::drop_chunks(size_t first) {
   budget_.release(dropped);
 }
 
-mem_names &mem_names::of_process() {
-  static auto *names = new mem_names;  // lives as long as any thread may ask
+mem_names &mem_names::process_instance() {
+  static auto *names = new mem_names;  // never destroyed: any thread may still use it
   return *names;
 }
 
 result<std::shared_ptr<mem_object>> mem_names::open(const std::string &url,
-                                                    store_open_flags flags) {
+                                                    seams::store_open_flags flags) {
   std::shared_ptr<mem_object> object;
   {
     lock_guard lock{mutex_};
-    auto const at = objects_.find(url);
-    if (at != objects_.end()) {
+    auto const it = objects_.find(url);
+    if (it != objects_.end()) {
       if (flags.exclusive)
         return status::exists;
-      object = at->second;
+      object = it->second;
     } else {
       if (!flags.create)
         return status::no_entry;
@@ -188,19 +191,19 @@ result<std::shared_ptr<mem_object>> mem_names::open(const std::string &url,
 status mem_names::unlink(const std::string &url) {
   std::shared_ptr<mem_object> object;  // freed outside the lock
   lock_guard lock{mutex_};
-  auto const at = objects_.find(url);
-  if (at == objects_.end())
+  auto const it = objects_.find(url);
+  if (it == objects_.end())
     return status::no_entry;
-  object = std::move(at->second);
-  objects_.erase(at);
+  object = std::move(it->second);
+  objects_.erase(it);
   return status::ok;
 }
 
 std::vector<std::string> mem_names::list(std::string_view prefix) const {
   std::vector<std::string> names;
   lock_guard lock{mutex_};
-  for (auto at = objects_.lower_bound(prefix); at != objects_.end(); ++at) {
-    auto const name = listed_name(at->first, prefix);
+  for (auto it = objects_.lower_bound(prefix); it != objects_.end(); ++it) {
+    auto const name = seams::listed_name(it->first, prefix);
     if (name.empty())
       break;
     if (names.empty() || names.back() != name)
@@ -211,4 +214,4 @@ std::vector<std::string> mem_names::list(std::string_view prefix) const {
   return names;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,4 +1,4 @@
-// backends/mem/mem_object.hpp: one named buffer of mem://, and the names of the process.
+// backends/mem/mem_object.hpp: a named buffer of mem://, and the names of the process.
 #pragma once
 
 #include <atomic>
@@ -11,9 +11,9 @@
 #include "seams/store/store.hpp"
 #include "seams/store/striped_mutex.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// What all objects of the process may hold together.
+// The limit on the bytes of all objects of the process together.
 class mem_budget {
  public:
   void limit_set(uint64_t size) noexcept {
@@ -28,12 +28,12 @@ class mem_budget {
   std::atomic<uint64_t> size_max_{0}, used_{0};
 };
 
-// Bytes in chunks, so that growth adds chunks and moves none; a chunk never written is not there
-// and reads as zeros.
+// Bytes in chunks, so that growth adds chunks without moving any. A chunk that was never written is
+// not allocated and reads as zeros.
 //
 // Locking: mutex_ guards the table of chunks and the size. It is held shared while bytes inside
-// existing chunks are copied, in either direction: two operations on the same bytes are unordered,
-// as the store's contract says.
+// existing chunks are copied in either direction. Two operations on the same bytes are unordered,
+// as the store's contract states.
 class mem_object {
  public:
   static constexpr uint64_t chunk_size = 256 * 1024;
@@ -44,11 +44,11 @@ class mem_object {
   mem_object(const mem_object &) = delete;
   mem_object &operator=(const mem_object &) = delete;
 
-  uint64_t read(uint64_t offset, std::span<const store_buffer> buffers) const;
-  // no_space or too_big: nothing was written.
-  status write(uint64_t offset, std::span<const store_buffer> buffers, uint64_t size);
+  uint64_t read(uint64_t offset, std::span<const seams::store_buffer> buffers) const;
+  // no_space, too_big: nothing was written.
+  status write(uint64_t offset, std::span<const seams::store_buffer> buffers, uint64_t size);
   status truncate(uint64_t size);
-  store_stat stat() const;
+  seams::store_stat stat() const;
 
  private:
   struct chunk_free {
@@ -56,29 +56,29 @@ class mem_object {
   };
   using chunk = std::unique_ptr<std::byte[], chunk_free>;
 
-  bool covered(uint64_t offset, uint64_t size) const noexcept;
+  bool is_allocated(uint64_t offset, uint64_t size) const noexcept;
   status extend(uint64_t offset, uint64_t size);
-  void copy_in(uint64_t offset, std::span<const store_buffer> buffers) noexcept;
+  void copy_in(uint64_t offset, std::span<const seams::store_buffer> buffers) noexcept;
   void drop_chunks(size_t first);
 
   mem_budget &budget_;
-  mutable striped_mutex mutex_;
+  mutable seams::striped_mutex mutex_;
   std::vector<chunk> chunks_;
   uint64_t size_ = 0;
-  // Moves on after the bytes have changed: a reader that saw the new bytes under the old version
-  // finds the version changed, and one that sees the new version reads the new bytes.
+  // Increased after the bytes have changed. A reader that saw new bytes under the old version finds
+  // the version changed. A reader that sees the new version reads the new bytes.
   std::atomic<uint64_t> version_;
 };
 
 // Names of the process. Thread-safe.
 class mem_names {
  public:
-  static mem_names &of_process();
+  static mem_names &process_instance();
 
   mem_budget &budget() noexcept {
     return budget_;
   }
-  result<std::shared_ptr<mem_object>> open(const std::string &url, store_open_flags flags);
+  result<std::shared_ptr<mem_object>> open(const std::string &url, seams::store_open_flags flags);
   status unlink(const std::string &url);
   std::vector<std::string> list(std::string_view prefix) const;
 
@@ -89,4 +89,4 @@ class mem_names {
   uint64_t next_id_ = 1;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

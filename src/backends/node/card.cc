@@ -1,3 +1,4 @@
+// Process cards: the identity that a process publishes for connections within its node.
 #include "seams/bootstrap/card.hpp"
 
 #include <sys/random.h>
@@ -10,7 +11,7 @@
 
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
 template <class T>
@@ -23,40 +24,40 @@ bool fill_random(T &value) {
 result<process_card> process_card_make() {
   process_card card{};
   if (!fill_random(card.name) || !fill_random(card.secret))
-    return fail(status::io, "getrandom gave nothing");
-  struct stat found{};
-  if (stat("/proc/self/ns/net", &found) == 0) {
-    card.network_device = found.st_dev;
-    card.network_inode = found.st_ino;
+    return fail(status::io, "getrandom returned too few bytes");
+  struct stat info{};
+  if (stat("/proc/self/ns/net", &info) == 0) {
+    card.network_device = info.st_dev;
+    card.network_inode = info.st_ino;
   }
-  if (stat("/proc/self/ns/pid", &found) == 0) {
-    card.process_device = found.st_dev;
-    card.process_inode = found.st_ino;
+  if (stat("/proc/self/ns/pid", &info) == 0) {
+    card.process_device = info.st_dev;
+    card.process_inode = info.st_ino;
   }
   card.process = getpid();
   return card;
 }
 
 status process_card_publish(bootstrap &launcher) {
-  auto made = process_card_make();
-  if (!made.ok())
-    return made.error();
-  return launcher.publish(process_card_key, std::as_bytes(std::span{&made.value(), 1}));
+  auto card = process_card_make();
+  if (!card.ok())
+    return card.error();
+  return launcher.publish(process_card_key, std::as_bytes(std::span{&card.value(), 1}));
 }
 
 result<process_card> process_card_of(bootstrap &launcher, int32_t rank) {
-  auto found = launcher.lookup(rank, process_card_key);
-  if (!found.ok() && found.error() == status::no_entry) {
-    return fail(status::bad_state, "processes cannot meet before the job's first exchange");
+  auto bytes = launcher.lookup(rank, process_card_key);
+  if (!bytes.ok() && bytes.error() == status::no_entry) {
+    return fail(status::bad_state, "processes cannot connect before the job's first exchange");
   }
-  if (!found.ok())
-    return found.error();
+  if (!bytes.ok())
+    return bytes.error();
   process_card card;
-  if (found.value().size() != sizeof card) {
+  if (bytes.value().size() != sizeof card) {
     return fail(status::protocol, "rank %" PRId32 " published a card of %zu bytes", rank,
-                found.value().size());
+                bytes.value().size());
   }
-  std::memcpy(&card, found.value().data(), sizeof card);
+  std::memcpy(&card, bytes.value().data(), sizeof card);
   return card;
 }
 
@@ -69,4 +70,4 @@ std::string random_digits() {
   return text;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,3 +1,4 @@
+// Exchanging file descriptors among processes of a node, and the part of a group's member.
 #include "seams/bootstrap/descriptor_exchange.hpp"
 
 #include <poll.h>
@@ -10,123 +11,130 @@
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-status check(const bootstrap &launcher, std::span<const int32_t> group, std::string_view label,
-             std::span<const int> mine) {
-  if (mine.size() > descriptor_count_max || label.size() > descriptor_label_size_max) {
+status check(const seams::bootstrap &launcher, std::span<const int32_t> group,
+             std::string_view label, std::span<const int> descriptors) {
+  if (descriptors.size() > seams::descriptor_count_max ||
+      label.size() > seams::descriptor_label_size_max) {
     return fail(
         status::too_big,
-        "an exchange of %zu descriptors under a label of %zu characters: at most %zu and %zu",
-        mine.size(), label.size(), descriptor_count_max, descriptor_label_size_max);
+        "exchange of %zu descriptors under a label of %zu characters: the maximum is %zu and %zu",
+        descriptors.size(), label.size(), seams::descriptor_count_max,
+        seams::descriptor_label_size_max);
   }
   if (!std::is_sorted(group.begin(), group.end(), std::less_equal{}) ||
       !std::binary_search(group.begin(), group.end(), launcher.rank())) {
     return fail(status::invalid,
-                "a group is ranks in ascending order, rank %" PRId32 ", which asks, among them",
+                "invalid group: the ranks must ascend, and the caller's rank %" PRId32
+                " must be among them",
                 launcher.rank());
   }
   auto const &node = launcher.node_ranks();
-  for (int32_t const each : group) {
-    if (!std::binary_search(node.begin(), node.end(), each)) {
-      return fail(status::invalid, "rank %" PRId32 " is on another node than rank %" PRId32, each,
-                  launcher.rank());
+  for (int32_t const rank : group) {
+    if (!std::binary_search(node.begin(), node.end(), rank)) {
+      return fail(status::invalid, "rank %" PRId32 " is on a different node than rank %" PRId32,
+                  rank, launcher.rank());
     }
   }
   return status::ok;
 }
 
-status check_namespace(const process_card &own, const process_card &leader, int32_t rank) {
-  bool const is_known = own.network_inode != 0 && leader.network_inode != 0;
-  if (!is_known ||
-      (own.network_device == leader.network_device && own.network_inode == leader.network_inode))
+status check_namespace(const seams::process_card &self_card, const seams::process_card &leader,
+                       int32_t rank) {
+  bool const is_known = self_card.network_inode != 0 && leader.network_inode != 0;
+  if (!is_known || (self_card.network_device == leader.network_device &&
+                    self_card.network_inode == leader.network_inode))
     return status::ok;
-  return fail(status::no_device,
-              "rank %" PRId32 " (process %" PRId64
-              ") is on this node and in another network namespace: processes of a node that "
-              "are to share memory have to be in one, or be told that they are of different nodes",
-              rank, leader.process);
+  return fail(
+      status::no_device,
+      "rank %" PRId32 " (process %" PRId64
+      ") is on this node, but in another network namespace: processes that share memory must "
+      "be in one namespace, or be configured as different nodes",
+      rank, leader.process);
 }
 
 // again: the leader does not listen yet.
 status try_connect(const descriptor_task &task, const descriptor_place &place,
                    owned_socket &connected) {
-  owned_socket made{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  if (made.get() < 0) {
+  owned_socket candidate{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (candidate.get() < 0) {
     bool const is_full = errno == EMFILE || errno == ENFILE;
-    return fail(is_full ? status::too_many_files : status::no_memory, "no socket: %s",
+    return fail(is_full ? status::too_many_files : status::no_memory, "cannot create a socket: %s",
                 std::strerror(errno));
   }
-  if (connect(made.get(), reinterpret_cast<const sockaddr *>(&place.address), place.size) != 0) {
+  if (connect(candidate.get(), reinterpret_cast<const sockaddr *>(&place.address), place.size) !=
+      0) {
     bool const may_come = errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR;
     return may_come ? status::again
-                    : fail(status::io, "connect to rank %" PRId32 ": %s", task.group[0],
+                    : fail(status::io, "cannot connect to rank %" PRId32 ": %s", task.group[0],
                            std::strerror(errno));
   }
-  if (!is_of_this_user(made.get())) {
-    return fail(status::access, "a process of another user is where rank %" PRId32 " should be",
+  if (!is_of_this_user(candidate.get())) {
+    return fail(status::access, "a process of another user listens at the address of rank %" PRId32,
                 task.group[0]);
   }
-  connected = std::move(made);
+  connected = std::move(candidate);
   return status::ok;
 }
 
-// Until the leader listens and has taken the greeting.
-status greet(const descriptor_task &task, owned_socket &leader) {
+// Tries until the leader listens and has accepted the hello message.
+status send_hello(const descriptor_task &task, owned_socket &leader) {
   auto const place = descriptor_place_of(task.leader, task.label);
   descriptor_message hello;
   hello.secret = task.leader.secret;
   hello.index = int32_t(task.index);
-  hello.each = uint32_t(task.mine.size());
+  hello.count_per_member = uint32_t(task.descriptors.size());
   for (uint64_t pause_ns = 100'000;; pause_ns = std::min<uint64_t>(pause_ns * 2, 10'000'000)) {
     status code = leader.get() >= 0 ? status::ok : try_connect(task, place, leader);
     if (code == status::ok)
-      code = descriptor_send(leader.get(), hello, task.mine);
+      code = descriptor_send(leader.get(), hello, task.descriptors);
     if (code != status::again)
       return code;
-    TND_TRY(task.still_hopeful());
+    TND_TRY(task.check_peers());
     if (descriptor_wait_ms(task.deadline_ns) == 0) {
       return fail(status::timed_out,
-                  "rank %" PRId32 ", which hands out descriptors for %.*s, did not come",
+                  "rank %" PRId32
+                  ", which distributes descriptors for %.*s, did not listen in time",
                   task.group[0], int(task.label.size()), task.label.data());
     }
-    monotonic_clock().sleep_ns(pause_ns);
+    seams::monotonic_clock().sleep_ns(pause_ns);
   }
 }
 
 status wait_readable(const descriptor_task &task, int socket) {
   for (;;) {
-    TND_TRY(task.still_hopeful());
+    TND_TRY(task.check_peers());
     int const wait_ms = descriptor_wait_ms(task.deadline_ns);
     if (wait_ms == 0) {
       return fail(status::timed_out,
                   "rank %" PRId32
-                  " has not answered about %.*s: somebody of the group did not come",
+                  " did not answer for %.*s in time: a process of the group is missing",
                   task.group[0], int(task.label.size()), task.label.data());
     }
-    pollfd one{socket, POLLIN, 0};
-    if (poll(&one, 1, wait_ms) > 0)
+    pollfd polled{socket, POLLIN, 0};
+    if (poll(&polled, 1, wait_ms) > 0)
       return status::ok;
   }
 }
 
-// One answer: descriptors of the next members.
-status take(const descriptor_task &task, const descriptor_message &answer, descriptor_list &carried,
-            std::vector<descriptor_list> &all) {
+// Processes one answer, which has the descriptors of the next members.
+status take_answer(const descriptor_task &task, const descriptor_message &answer,
+                   seams::descriptor_list &carried, std::vector<seams::descriptor_list> &lists) {
   if (answer.code != 0)
     return fail(status(answer.code), "rank %" PRId32 " ended the exchange of %.*s", task.group[0],
                 int(task.label.size()), task.label.data());
-  bool const fits = size_t(answer.index) == all.size() && answer.members >= 1 &&
-                    answer.members <= task.group.size() - all.size() &&
-                    answer.each == task.mine.size() &&
-                    carried.size() == size_t(answer.members) * answer.each;
+  bool const fits = size_t(answer.index) == lists.size() && answer.members >= 1 &&
+                    answer.members <= task.group.size() - lists.size() &&
+                    answer.count_per_member == task.descriptors.size() &&
+                    carried.size() == size_t(answer.members) * answer.count_per_member;
   if (!fits)
-    return fail(status::protocol, "rank %" PRId32 " sent other descriptors than those asked for",
+    return fail(status::protocol, "rank %" PRId32 " sent descriptors that were not requested",
                 task.group[0]);
   for (size_t member = 0, next = 0; member < answer.members; member++) {
-    auto &list = all.emplace_back();
-    for (size_t i = 0; i < answer.each; i++)
+    auto &list = lists.emplace_back();
+    for (size_t i = 0; i < answer.count_per_member; i++)
       list.push_back(carried.take(next++));
   }
   return status::ok;
@@ -134,53 +142,59 @@ status take(const descriptor_task &task, const descriptor_message &answer, descr
 
 }  // namespace
 
-result<std::vector<descriptor_list>> descriptor_exchange_as_member(const descriptor_task &task) {
+result<std::vector<seams::descriptor_list>> descriptor_exchange_as_member(
+    const descriptor_task &task) {
   owned_socket leader;
-  TND_TRY(greet(task, leader));
-  std::vector<descriptor_list> all;
-  while (all.size() < task.group.size()) {
+  TND_TRY(send_hello(task, leader));
+  std::vector<seams::descriptor_list> lists;
+  while (lists.size() < task.group.size()) {
     TND_TRY(wait_readable(task, leader.get()));
     descriptor_message answer;
-    descriptor_list carried;
+    seams::descriptor_list carried;
     status const code = descriptor_receive(leader.get(), answer, carried);
     if (code == status::again)
       continue;
     if (code == status::peer_lost)
-      return fail(code, "rank %" PRId32 ", which hands out descriptors, is gone", task.group[0]);
+      return fail(code, "rank %" PRId32 ", which distributes descriptors, has failed",
+                  task.group[0]);
     TND_TRY(code);
-    TND_TRY(take(task, answer, carried, all));
+    TND_TRY(take_answer(task, answer, carried, lists));
   }
-  return all;
+  return lists;
 }
+
+}  // namespace tanada::backends
+
+namespace tanada::seams {
 
 result<std::vector<descriptor_list>> descriptor_exchange(bootstrap &launcher,
                                                          std::span<const int32_t> group,
                                                          std::string_view label,
-                                                         std::span<const int> mine,
+                                                         std::span<const int> descriptors,
                                                          uint64_t timeout_ns) {
-  TND_TRY(check(launcher, group, label, mine));
+  TND_TRY(backends::check(launcher, group, label, descriptors));
   if (group.size() == 1) {
-    std::vector<descriptor_list> all(1);
-    TND_TRY(descriptor_duplicate(mine, all[0]));
-    return all;
+    std::vector<descriptor_list> lists(1);
+    TND_TRY(backends::descriptor_duplicate(descriptors, lists[0]));
+    return lists;
   }
-  auto own = process_card_of(launcher, launcher.rank());
-  if (!own.ok())
-    return own.error();
+  auto self_card = process_card_of(launcher, launcher.rank());
+  if (!self_card.ok())
+    return self_card.error();
   auto leader = process_card_of(launcher, group[0]);
   if (!leader.ok())
     return leader.error();
-  TND_TRY(check_namespace(own.value(), leader.value(), group[0]));
-  auto const at = std::lower_bound(group.begin(), group.end(), launcher.rank());
-  descriptor_task const task{launcher,
-                             group,
-                             label,
-                             mine,
-                             deadline_after(monotonic_clock().now_ns(), timeout_ns),
-                             size_t(at - group.begin()),
-                             leader.value()};
-  return task.index == 0 ? descriptor_exchange_as_leader(task)
-                         : descriptor_exchange_as_member(task);
+  TND_TRY(backends::check_namespace(self_card.value(), leader.value(), group[0]));
+  auto const position = std::lower_bound(group.begin(), group.end(), launcher.rank());
+  backends::descriptor_task const task{launcher,
+                                       group,
+                                       label,
+                                       descriptors,
+                                       deadline_after(monotonic_clock().now_ns(), timeout_ns),
+                                       size_t(position - group.begin()),
+                                       leader.value()};
+  return task.index == 0 ? backends::descriptor_exchange_as_leader(task)
+                         : backends::descriptor_exchange_as_member(task);
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,4 +1,5 @@
-// The first rank of a group: it listens, takes what each member brings, and hands all of it to all.
+// The leader of a group, its first rank: it listens, receives each member's descriptors, and sends
+// them all to all members.
 #include <poll.h>
 
 #include <algorithm>
@@ -9,33 +10,33 @@
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-// Who is not known yet is kept in this number; the one that has been silent for longest goes first.
-constexpr size_t strangers_max = 32;
+// The maximum of connections that have not sent a hello message; beyond it the oldest is closed.
+constexpr size_t unidentified_max = 32;
 
 class leader {
  public:
   explicit leader(const descriptor_task &task)
-      : task_{task}, members_(task.group.size()), all_(task.group.size()) {}
+      : task_{task}, members_(task.group.size()), lists_(task.group.size()) {}
 
-  result<std::vector<descriptor_list>> run() {
+  result<std::vector<seams::descriptor_list>> run() {
     status code = listen_for_all();
     if (code == status::ok)
       code = gather();
     if (code == status::ok)
-      code = hand_out();
+      code = send_lists();
     if (code == status::ok)
-      return std::move(all_);
-    tell(code);
+      return std::move(lists_);
+    send_failure(code);
     return code;
   }
 
  private:
   struct member {
     owned_socket socket;
-    size_t sent_count = 0;  // of the group's members whose descriptors it has
+    size_t sent_count = 0;  // members whose descriptors it has been sent
   };
 
   status listen_for_all() {
@@ -45,87 +46,92 @@ class leader {
         bind(listener_.get(), reinterpret_cast<const sockaddr *>(&place.address), place.size) ==
             0 &&
         listen(listener_.get(), SOMAXCONN) == 0) {
-      return descriptor_duplicate(task_.mine, all_[0]);
+      return descriptor_duplicate(task_.descriptors, lists_[0]);
     }
     if (errno == EADDRINUSE) {
-      return fail(status::busy, "another exchange of descriptors under the label %.*s is going on",
+      return fail(status::busy,
+                  "another exchange of descriptors under the label %.*s is in progress",
                   int(task_.label.size()), task_.label.data());
     }
     return fail(errno == EMFILE || errno == ENFILE ? status::too_many_files : status::io,
-                "no socket to meet at: %s", std::strerror(errno));
+                "cannot listen on a socket: %s", std::strerror(errno));
   }
 
   status gather() {
-    for (size_t here = 1; here < members_.size();) {
-      TND_TRY(task_.still_hopeful());
+    for (size_t arrived_count = 1; arrived_count < members_.size();) {
+      TND_TRY(task_.check_peers());
       int const wait_ms = descriptor_wait_ms(task_.deadline_ns);
       if (wait_ms == 0)
-        return missing(here);
+        return report_missing(arrived_count);
       std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
-      for (auto const &each : strangers_)
-        watched.push_back({each.get(), POLLIN, 0});
-      for (auto const &each : members_) {
-        if (each.socket.get() >= 0)
-          watched.push_back({each.socket.get(), POLLIN, 0});  // its end
+      for (auto const &connection : unidentified_)
+        watched.push_back({connection.get(), POLLIN, 0});
+      for (auto const &peer : members_) {
+        if (peer.socket.get() >= 0)
+          watched.push_back({peer.socket.get(), POLLIN, 0});  // detects a closed connection
       }
       if (poll(watched.data(), watched.size(), wait_ms) <= 0)
         continue;
-      TND_TRY(hear_members(watched));
-      TND_TRY(hear_strangers(here));
+      TND_TRY(check_members(watched));
+      TND_TRY(receive_hellos(arrived_count));
       if (watched[0].revents != 0)
-        TND_TRY(let_in());
+        TND_TRY(accept_connections());
     }
     return status::ok;
   }
 
-  status missing(size_t here) const {
+  status report_missing(size_t arrived_count) const {
     size_t first = 1;
     while (members_[first].socket.get() >= 0)
       first++;
     return fail(status::timed_out,
-                "%zu of %zu processes came to the exchange of %.*s: rank %" PRId32 " did not", here,
-                members_.size(), int(task_.label.size()), task_.label.data(), task_.group[first]);
+                "%zu of %zu processes joined the exchange of %.*s in time: rank %" PRId32
+                " did not",
+                arrived_count, members_.size(), int(task_.label.size()), task_.label.data(),
+                task_.group[first]);
   }
 
-  status let_in() {
+  status accept_connections() {
     for (;;) {
-      owned_socket visitor{
+      owned_socket connection{
           accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
-      if (visitor.get() < 0) {
+      if (connection.get() < 0) {
         if (errno == EMFILE || errno == ENFILE)
-          return fail(status::too_many_files, "no room for a socket (ulimit -n)");
+          return fail(status::too_many_files,
+                      "cannot accept a connection: too many open files (ulimit -n)");
         return status::ok;
       }
-      if (!is_of_this_user(visitor.get()))
+      if (!is_of_this_user(connection.get()))
         continue;
-      if (strangers_.size() == strangers_max + members_.size())
-        strangers_.erase(strangers_.begin());
-      strangers_.push_back(std::move(visitor));
+      if (unidentified_.size() == unidentified_max + members_.size())
+        unidentified_.erase(unidentified_.begin());
+      unidentified_.push_back(std::move(connection));
     }
   }
 
-  // Members say nothing after their greeting: what is heard is their end.
-  status hear_members(std::span<const pollfd> watched) const {
+  // Members send nothing after their hello message, so any event on their sockets is the end of the
+  // connection.
+  status check_members(std::span<const pollfd> watched) const {
     for (size_t i = 1; i < members_.size(); i++) {
       int const socket = members_[i].socket.get();
-      auto const found = std::find_if(watched.begin(), watched.end(),
-                                      [&](auto &each) { return each.fd == socket; });
-      if (socket < 0 || found == watched.end() || found->revents == 0)
+      auto const event = std::find_if(watched.begin(), watched.end(),
+                                      [&](auto &polled) { return polled.fd == socket; });
+      if (socket < 0 || event == watched.end() || event->revents == 0)
         continue;
-      return fail(status::peer_lost, "rank %" PRId32 " is gone", task_.group[i]);
+      return fail(status::peer_lost, "rank %" PRId32 " has failed", task_.group[i]);
     }
     return status::ok;
   }
 
-  // Silent ones are left alone; who says something wrong has to go.
-  status hear_strangers(size_t &here) {
+  // Connections without a message stay; those with an invalid one are closed.
+  status receive_hellos(size_t &arrived_count) {
     std::vector<owned_socket> silent;
-    for (auto &each : strangers_) {
+    for (auto &connection : unidentified_) {
       descriptor_message hello;
-      descriptor_list brought;
-      status const code = descriptor_receive(each.get(), hello, brought);
+      seams::descriptor_list descriptors;
+      status const code = descriptor_receive(connection.get(), hello, descriptors);
       if (code == status::again) {
-        silent.push_back(std::move(each));
+        silent.push_back(std::move(connection));
         continue;
       }
       if (code == status::too_many_files)
@@ -136,48 +142,52 @@ class leader {
           members_[size_t(hello.index)].socket.get() >= 0)
         continue;
       auto const index = size_t(hello.index);
-      members_[index].socket = std::move(each);
-      if (hello.each != task_.mine.size() || brought.size() != hello.each) {
+      members_[index].socket = std::move(connection);
+      if (hello.count_per_member != task_.descriptors.size() ||
+          descriptors.size() != hello.count_per_member) {
         return fail(status::invalid,
                     "rank %" PRId32 " gives %" PRIu32 " descriptors for %.*s, rank %" PRId32
                     " gives %zu",
-                    task_.group[index], hello.each, int(task_.label.size()), task_.label.data(),
-                    task_.group[0], task_.mine.size());
+                    task_.group[index], hello.count_per_member, int(task_.label.size()),
+                    task_.label.data(), task_.group[0], task_.descriptors.size());
       }
-      all_[index] = std::move(brought);
-      here++;
+      lists_[index] = std::move(descriptors);
+      arrived_count++;
     }
-    strangers_ = std::move(silent);
+    unidentified_ = std::move(silent);
     return status::ok;
   }
 
-  // The next descriptors for one member. again: it, or the system, has no room for them now.
-  status send_next(member &to) {
-    size_t const each = task_.mine.size();
-    size_t const room = each == 0 ? members_.size() : descriptors_in_message_max / each;
-    size_t const first = to.sent_count, count = std::min(room, members_.size() - first);
+  // Sends the next descriptors to one member. again: the member or the system cannot accept them
+  // now.
+  status send_next(member &recipient) {
+    size_t const per_member = task_.descriptors.size();
+    size_t const members_max =
+        per_member == 0 ? members_.size() : descriptors_in_message_max / per_member;
+    size_t const first = recipient.sent_count,
+                 count = std::min(members_max, members_.size() - first);
     std::vector<int> carried;
     for (size_t i = first; i < first + count; i++) {
-      for (size_t k = 0; k < each; k++)
-        carried.push_back(all_[i][k]);
+      for (size_t k = 0; k < per_member; k++)
+        carried.push_back(lists_[i][k]);
     }
     descriptor_message answer;
     answer.index = int32_t(first);
     answer.members = uint32_t(count);
-    answer.each = uint32_t(each);
-    TND_TRY(descriptor_send(to.socket.get(), answer, carried));
-    to.sent_count += count;
+    answer.count_per_member = uint32_t(per_member);
+    TND_TRY(descriptor_send(recipient.socket.get(), answer, carried));
+    recipient.sent_count += count;
     return status::ok;
   }
 
-  status hand_out() {
+  status send_lists() {
     for (;;) {
       bool is_done = true;
       for (size_t i = 1; i < members_.size(); i++) {
         while (members_[i].sent_count < members_.size()) {
           status const code = send_next(members_[i]);
           if (code == status::peer_lost)
-            return fail(code, "rank %" PRId32 " is gone", task_.group[i]);
+            return fail(code, "rank %" PRId32 " has failed", task_.group[i]);
           if (code != status::ok && code != status::again)
             return code;
           if (code == status::again)
@@ -188,42 +198,44 @@ class leader {
       }
       if (is_done)
         return status::ok;
-      TND_TRY(task_.still_hopeful());
+      TND_TRY(task_.check_peers());
       if (descriptor_wait_ms(task_.deadline_ns) == 0) {
-        return fail(status::timed_out, "descriptors for %.*s were not taken",
+        return fail(status::timed_out, "not all members received the descriptors for %.*s in time",
                     int(task_.label.size()), task_.label.data());
       }
-      monotonic_clock().sleep_ns(500'000);
+      seams::monotonic_clock().sleep_ns(500'000);
     }
   }
 
-  // Why it ends, to who is here and who is at the door. Who comes later finds nobody.
-  void tell(status code) {
+  // Sends the reason of a failure to all members, including those whose connections are not
+  // accepted yet. Later ones find no listener.
+  void send_failure(status code) {
     if (listener_.get() >= 0)
-      static_cast<void>(let_in());
+      static_cast<void>(accept_connections());
     descriptor_message answer;
     answer.code = int32_t(code);
-    for (auto const &each : members_) {
-      if (each.socket.get() >= 0)
-        static_cast<void>(descriptor_send(each.socket.get(), answer, {}));
+    for (auto const &peer : members_) {
+      if (peer.socket.get() >= 0)
+        static_cast<void>(descriptor_send(peer.socket.get(), answer, {}));
     }
-    for (auto const &each : strangers_) {
-      if (each.get() >= 0)
-        static_cast<void>(descriptor_send(each.get(), answer, {}));
+    for (auto const &connection : unidentified_) {
+      if (connection.get() >= 0)
+        static_cast<void>(descriptor_send(connection.get(), answer, {}));
     }
   }
 
   const descriptor_task &task_;
   owned_socket listener_;
-  std::vector<owned_socket> strangers_;
-  std::vector<member> members_;  // by their place in the group; the first, this one, has no socket
-  std::vector<descriptor_list> all_;
+  std::vector<owned_socket> unidentified_;
+  std::vector<member> members_;  // by index in the group; the first, this process, has no socket
+  std::vector<seams::descriptor_list> lists_;
 };
 
 }  // namespace
 
-result<std::vector<descriptor_list>> descriptor_exchange_as_leader(const descriptor_task &task) {
+result<std::vector<seams::descriptor_list>> descriptor_exchange_as_leader(
+    const descriptor_task &task) {
   return leader{task}.run();
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

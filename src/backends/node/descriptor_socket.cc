@@ -1,3 +1,4 @@
+// Messages with file descriptors on Unix sockets.
 #include "backends/node/descriptor_socket.hpp"
 
 #include <fcntl.h>
@@ -12,10 +13,26 @@
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
-owned_socket &owned_socket::operator=(owned_socket &&other) noexcept {
-  std::swap(socket_, other.socket_);
+descriptor_list &descriptor_list::operator=(descriptor_list &&source) noexcept {
+  std::swap(descriptors_, source.descriptors_);
+  return *this;
+}
+
+descriptor_list::~descriptor_list() {
+  for (int const descriptor : descriptors_) {
+    if (descriptor >= 0)
+      close(descriptor);
+  }
+}
+
+}  // namespace tanada::seams
+
+namespace tanada::backends {
+
+owned_socket &owned_socket::operator=(owned_socket &&source) noexcept {
+  std::swap(socket_, source.socket_);
   return *this;
 }
 
@@ -24,23 +41,11 @@ owned_socket::~owned_socket() {
     close(socket_);
 }
 
-descriptor_list &descriptor_list::operator=(descriptor_list &&other) noexcept {
-  std::swap(descriptors_, other.descriptors_);
-  return *this;
-}
-
-descriptor_list::~descriptor_list() {
-  for (int const each : descriptors_) {
-    if (each >= 0)
-      close(each);
-  }
-}
-
-descriptor_place descriptor_place_of(const process_card &leader, std::string_view label) {
+descriptor_place descriptor_place_of(const seams::process_card &leader, std::string_view label) {
   descriptor_place place;
   auto &address = reinterpret_cast<sockaddr_un &>(place.address);
   address.sun_family = AF_UNIX;
-  // The first byte is 0: an abstract name, which is gone with the socket.
+  // The first byte is 0: an abstract name, which disappears with the socket.
   int const size = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
                                  "tanada-%016" PRIx64 "%016" PRIx64 "-%.*s", leader.name[0],
                                  leader.name[1], int(label.size()), label.data());
@@ -74,13 +79,14 @@ status descriptor_send(int socket, const descriptor_message &message,
     case ENOBUFS:
     case ENOMEM:
     case ETOOMANYREFS:
-      return status::again;  // the last: too many of this user's descriptors are on their way
-    case EBADF: return fail(status::bad_file, "a descriptor to be handed over is not open");
+      return status::again;  // ETOOMANYREFS: too many of this user's descriptors are in flight
+    case EBADF: return fail(status::bad_file, "a descriptor to send is not open");
     default: return status::peer_lost;
   }
 }
 
-status descriptor_receive(int socket, descriptor_message &message, descriptor_list &carried) {
+status descriptor_receive(int socket, descriptor_message &message,
+                          seams::descriptor_list &carried) {
   iovec part{&message, sizeof message};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * descriptors_in_message_max)];
   msghdr head{};
@@ -91,54 +97,58 @@ status descriptor_receive(int socket, descriptor_message &message, descriptor_li
   ssize_t const size = recvmsg(socket, &head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (size < 0)
     return errno == EAGAIN || errno == EINTR || errno == ENOMEM ? status::again : status::peer_lost;
-  for (cmsghdr *each = CMSG_FIRSTHDR(&head); each != nullptr; each = CMSG_NXTHDR(&head, each)) {
-    if (each->cmsg_level != SOL_SOCKET || each->cmsg_type != SCM_RIGHTS)
+  for (cmsghdr *header = CMSG_FIRSTHDR(&head); header != nullptr;
+       header = CMSG_NXTHDR(&head, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
       continue;
-    for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= each->cmsg_len; at += sizeof(int)) {
-      int one = -1;
-      std::memcpy(&one, CMSG_DATA(each) + at, sizeof one);
-      carried.push_back(one);
+    for (size_t offset = 0; CMSG_LEN(offset + sizeof(int)) <= header->cmsg_len;
+         offset += sizeof(int)) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(header) + offset, sizeof descriptor);
+      carried.push_back(descriptor);
     }
   }
   if (size == 0)
     return status::peer_lost;
-  // The system closes what does not fit into this process's table.
+  // The system closes descriptors that do not fit into this process's table.
   if ((head.msg_flags & MSG_CTRUNC) != 0)
-    return fail(status::too_many_files, "no room for descriptors of others (ulimit -n)");
+    return fail(status::too_many_files,
+                "cannot receive descriptors: too many open files (ulimit -n)");
   bool const whole = size == ssize_t(sizeof message) && (head.msg_flags & MSG_TRUNC) == 0;
   return whole && message.magic == descriptor_message::descriptor_magic ? status::ok
                                                                         : status::protocol;
 }
 
 bool is_of_this_user(int socket) {
-  ucred who{};
-  socklen_t size = sizeof who;
-  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 &&
+         credentials.uid == geteuid();
 }
 
 int descriptor_wait_ms(uint64_t deadline_ns) {
-  uint64_t const now_ns = monotonic_clock().now_ns();
+  uint64_t const now_ns = seams::monotonic_clock().now_ns();
   if (now_ns >= deadline_ns)
     return 0;
   return int(std::min<uint64_t>((deadline_ns - now_ns + 999'999) / 1'000'000, 50));
 }
 
-status descriptor_task::still_hopeful() const {
-  if (int32_t const gone = launcher.lost(); gone >= 0)
-    return fail(status::peer_lost, "rank %" PRId32 " is gone", gone);
+status descriptor_task::check_peers() const {
+  if (int32_t const failed_rank = launcher.find_failed_rank(); failed_rank >= 0)
+    return fail(status::peer_lost, "rank %" PRId32 " has failed", failed_rank);
   return status::ok;
 }
 
-status descriptor_duplicate(std::span<const int> mine, descriptor_list &made) {
-  for (int const each : mine) {
-    int const one = fcntl(each, F_DUPFD_CLOEXEC, 0);
-    if (one < 0) {
+status descriptor_duplicate(std::span<const int> descriptors, seams::descriptor_list &duplicates) {
+  for (int const descriptor : descriptors) {
+    int const duplicate = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    if (duplicate < 0) {
       return fail(errno == EMFILE ? status::too_many_files : status::bad_file,
-                  "descriptor %d cannot be duplicated: %s", each, std::strerror(errno));
+                  "descriptor %d cannot be duplicated: %s", descriptor, std::strerror(errno));
     }
-    made.push_back(one);
+    duplicates.push_back(duplicate);
   }
   return status::ok;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// Finding out from the environment which launcher started this process.
 #include "backends/node/launch.hpp"
 
 #include <cstring>
@@ -5,23 +6,23 @@
 #include "core/base/config.hpp"
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-// A launcher without PMIx: how many processes it started is in one variable, and another is there
+// A launcher without PMIx. One variable has the number of processes it started, and another exists
 // in each of them.
 struct other_launcher {
   const char *name, *count_variable, *rank_variable, *advice;
 };
 
 constexpr other_launcher other_launchers[] = {
-    // Not SLURM_NTASKS: a batch script has that too, and is one process.
+    // Not SLURM_NTASKS: a batch script has that, too, and is a single process.
     {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
-     "start them by srun --mpi=pmix (srun --mpi=list shows what this SLURM has)"},
+     "use srun --mpi=pmix (srun --mpi=list shows what this SLURM supports)"},
     {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
-     "start them by the mpirun of an Open MPI that is built with PMIx"},
-    {"a launcher that speaks PMI but not PMIx", "PMI_SIZE", "PMI_RANK",
-     "start them by oshrun, or by mpirun of Open MPI, prterun or srun --mpi=pmix"},
+     "use the mpirun of an Open MPI built with PMIx"},
+    {"a launcher that supports PMI but not PMIx", "PMI_SIZE", "PMI_RANK",
+     "use oshrun, mpirun of Open MPI, prterun or srun --mpi=pmix"},
 };
 
 }  // namespace
@@ -38,20 +39,20 @@ result<launch_kind> launch_kind_of(const launch_environment &environment) {
   }
   if (environment("PMIX_NAMESPACE") != nullptr && environment("PMIX_RANK") != nullptr)
     return launch_kind::pmix;
-  for (auto const &each : other_launchers) {
-    const char *const count = environment(each.count_variable);
-    if (count == nullptr || environment(each.rank_variable) == nullptr)
+  for (auto const &launcher : other_launchers) {
+    const char *const count = environment(launcher.count_variable);
+    if (count == nullptr || environment(launcher.rank_variable) == nullptr)
       continue;
     auto const parsed = parse_count(count, 2, INT32_MAX);
     if (!parsed.ok())
       continue;
     return fail(status::no_plugin,
-                "%s started %s processes (%s) and offers no PMIx, by which they would find one "
+                "%s started %s processes (%s) without PMIx, which they need to find one "
                 "another: %s. TND_BOOTSTRAP=alone "
-                "lets each run alone",
-                each.name, count, each.count_variable, each.advice);
+                "runs each process by itself",
+                launcher.name, count, launcher.count_variable, launcher.advice);
   }
   return launch_kind::alone;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,4 +1,4 @@
-// backends/node/launch.hpp: who started this process, as far as its environment tells.
+// backends/node/launch.hpp: which launcher started this process, according to its environment.
 #pragma once
 
 #include <functional>
@@ -6,16 +6,16 @@
 
 #include "core/base/result.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
 enum class launch_kind { alone, pmix };
 
-// The value of a variable, null if it is not set.
+// Returns a variable's value; null if it is not set.
 using launch_environment = std::function<const char *(const char *name)>;
 
-// TND_BOOTSTRAP=alone or =pmix decides; auto, or nothing, asks what launchers set. invalid: another
-// word. no_plugin: a launcher that does not speak PMIx started several processes, and each would be
-// alone; the message says how to start them.
+// TND_BOOTSTRAP=alone or =pmix decides. If it is auto or unset, the variables that launchers set
+// decide. invalid: TND_BOOTSTRAP has another value. no_plugin: a launcher without PMIx started
+// several processes, none of which would find the others; the message has the right command.
 result<launch_kind> launch_kind_of(const launch_environment &environment);
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// Tests of the detection of launchers.
 #include "backends/node/launch.hpp"
 
 #include <gtest/gtest.h>
@@ -6,13 +7,13 @@
 
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 result<launch_kind> kind_of(const std::map<std::string, std::string> &variables) {
   return launch_kind_of([&](const char *name) -> const char * {
-    auto const found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
+    auto const it = variables.find(name);
+    return it == variables.end() ? nullptr : it->second.c_str();
   });
 }
 
@@ -70,4 +71,4 @@ TEST(launch, the_setting_decides) {
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// Watching the processes of a node for their end.
 #include "seams/bootstrap/node_watch.hpp"
 
 #include <fcntl.h>
@@ -14,14 +15,14 @@
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
-constexpr int ending_ms_max = 1'000;  // from the closing of files to the end
+constexpr int ending_ms_max = 1'000;  // from closing its files to the end of a process
 
-// The system closes a process's files some time before it tells that the process has ended: others
-// may know from a connection. From the first on its record says so: the state Z, or PF_EXITING
-// among its flags.
+// The kernel closes a process's files some time before it reports the process's end, so other
+// processes may notice the closed connection first. From then on the process's record in /proc
+// shows it: the state Z, or PF_EXITING among its flags.
 bool is_ending(int64_t process) {
   constexpr unsigned exiting = 0x4;
   char path[32], text[512];
@@ -34,7 +35,8 @@ bool is_ending(int64_t process) {
   if (size <= 0)
     return false;
   text[size] = 0;
-  // The name comes before, and may hold anything but ends with the last bracket.
+  // The process's name precedes the state. It may contain anything, but ends at the last
+  // parenthesis.
   const char *const after_name = std::strrchr(text, ')');
   char state = 0;
   unsigned flags = 0;
@@ -48,25 +50,25 @@ bool is_ending(int64_t process) {
 
 void node_watch::start(std::vector<watched_process> watched, node_watch_calls calls) {
   calls_ = std::move(calls);
-  for (auto &each : watched) {
-    // Close-on-exec by itself.
-    each.descriptor = int(syscall(SYS_pidfd_open, pid_t(each.process), 0u));
-    if (each.descriptor >= 0)
-      watched_.push_back(each);
+  for (auto &entry : watched) {
+    // pidfd_open sets close-on-exec.
+    entry.descriptor = int(syscall(SYS_pidfd_open, pid_t(entry.process), 0u));
+    if (entry.descriptor >= 0)
+      watched_.push_back(entry);
     else if (errno == ESRCH)
-      end(each.rank);  // before it could be watched
+      end(entry.rank);  // it ended before it could be watched
     else
-      log(log_level::debug, "rank %d is not watched: %s", int(each.rank), std::strerror(errno));
+      log(log_level::debug, "rank %d is not watched: %s", int(entry.rank), std::strerror(errno));
   }
   if (watched_.empty())
     return;
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0)
     return;
-  // Signals are the program's.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  // The program's threads handle all signals.
+  sigset_t all_signals, before;
+  sigfillset(&all_signals);
+  pthread_sigmask(SIG_SETMASK, &all_signals, &before);
   thread_ = std::thread{[this] {
     run();
   }};
@@ -80,13 +82,13 @@ node_watch::~node_watch() {
   }
   if (wake_ >= 0)
     close(wake_);
-  for (auto const &each : watched_)
-    close(each.descriptor);
+  for (auto const &entry : watched_)
+    close(entry.descriptor);
 }
 
 void node_watch::end(int32_t rank) {
-  if (!calls_.has_left(rank))
-    calls_.lose(rank);
+  if (!calls_.has_departed(rank))
+    calls_.on_failure(rank);
 }
 
 void node_watch::run() {
@@ -94,20 +96,20 @@ void node_watch::run() {
     std::vector<pollfd> polled{{wake_, POLLIN, 0}};
     {
       lock_guard const lock{mutex_};
-      for (auto const &each : watched_)
-        polled.push_back({each.descriptor, POLLIN, 0});
+      for (auto const &entry : watched_)
+        polled.push_back({entry.descriptor, POLLIN, 0});
     }
     if (poll(polled.data(), polled.size(), -1) > 0 && polled[0].revents != 0)
       return;
-    look();
+    check();
   }
 }
 
-void node_watch::look() {
+void node_watch::check() {
   lock_guard const lock{mutex_};
   for (size_t i = watched_.size(); i-- > 0;) {
-    pollfd one{watched_[i].descriptor, POLLIN, 0};
-    if (poll(&one, 1, is_ending(watched_[i].process) ? ending_ms_max : 0) <= 0)
+    pollfd polled{watched_[i].descriptor, POLLIN, 0};
+    if (poll(&polled, 1, is_ending(watched_[i].process) ? ending_ms_max : 0) <= 0)
       continue;
     int32_t const rank = watched_[i].rank;
     close(watched_[i].descriptor);
@@ -116,4 +118,4 @@ void node_watch::look() {
   }
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

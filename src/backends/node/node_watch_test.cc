@@ -1,3 +1,4 @@
+// Tests of watching the processes of a node.
 #include "seams/bootstrap/node_watch.hpp"
 
 #include <gtest/gtest.h>
@@ -8,17 +9,17 @@
 #include <chrono>
 #include <csignal>
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-// A child that waits to be killed.
+// Forks a child that waits to be killed.
 pid_t child() {
-  pid_t const made = fork();
-  if (made == 0) {
+  pid_t const pid = fork();
+  if (pid == 0) {
     for (;;)
       pause();
   }
-  return made;
+  return pid;
 }
 
 void end(pid_t process, bool reap) {
@@ -28,14 +29,14 @@ void end(pid_t process, bool reap) {
 }
 
 struct observed {
-  std::atomic<int32_t> lost{-1}, asked{-1};
-  node_watch_calls calls(bool has_left) {
-    return {.has_left =
+  std::atomic<int32_t> lost{-1}, queried_rank{-1};
+  seams::node_watch_calls calls(bool has_left) {
+    return {.has_departed =
                 [this, has_left](int32_t rank) {
-                  asked = rank;
+                  queried_rank = rank;
                   return has_left;
                 },
-            .lose =
+            .on_failure =
                 [this](int32_t rank) {
                   lost = rank;
                 }};
@@ -50,48 +51,49 @@ bool soon(const std::atomic<int32_t> &value, int32_t expected) {
 }
 
 TEST(node_watch, a_process_that_ends_is_lost_at_once) {
-  pid_t const other = child(), third = child();
-  observed seen;
-  node_watch watch;
-  watch.start({{.rank = 3, .process = other}, {.rank = 4, .process = third}}, seen.calls(false));
-  EXPECT_EQ(seen.lost, -1);
-  end(other, false);
-  EXPECT_TRUE(soon(seen.lost, 3));
+  pid_t const child_pid = child(), third = child();
+  observed observations;
+  seams::node_watch watch;
+  watch.start({{.rank = 3, .process = child_pid}, {.rank = 4, .process = third}},
+              observations.calls(false));
+  EXPECT_EQ(observations.lost, -1);
+  end(child_pid, false);
+  EXPECT_TRUE(soon(observations.lost, 3));
   end(third, true);
-  waitpid(other, nullptr, 0);
-  EXPECT_TRUE(soon(seen.lost, 4));
+  waitpid(child_pid, nullptr, 0);
+  EXPECT_TRUE(soon(observations.lost, 4));
 }
 
 TEST(node_watch, one_that_has_left_is_not) {
-  pid_t const other = child();
-  observed seen;
-  node_watch watch;
-  watch.start({{.rank = 3, .process = other}}, seen.calls(true));
-  end(other, true);
-  EXPECT_TRUE(soon(seen.asked, 3));
-  watch.look();
-  EXPECT_EQ(seen.lost, -1);
+  pid_t const child_pid = child();
+  observed observations;
+  seams::node_watch watch;
+  watch.start({{.rank = 3, .process = child_pid}}, observations.calls(true));
+  end(child_pid, true);
+  EXPECT_TRUE(soon(observations.queried_rank, 3));
+  watch.check();
+  EXPECT_EQ(observations.lost, -1);
 }
 
 TEST(node_watch, one_that_ended_before_is_lost) {
-  pid_t const other = child();
-  end(other, true);
-  observed seen;
-  node_watch watch;
-  watch.start({{.rank = 5, .process = other}}, seen.calls(false));
-  EXPECT_EQ(seen.lost, 5);
+  pid_t const child_pid = child();
+  end(child_pid, true);
+  observed observations;
+  seams::node_watch watch;
+  watch.start({{.rank = 5, .process = child_pid}}, observations.calls(false));
+  EXPECT_EQ(observations.lost, 5);
 }
 
 TEST(node_watch, ends_while_others_live) {
-  pid_t const other = child();
-  observed seen;
+  pid_t const child_pid = child();
+  observed observations;
   {
-    node_watch watch;
-    watch.start({{.rank = 3, .process = other}}, seen.calls(false));
+    seams::node_watch watch;
+    watch.start({{.rank = 3, .process = child_pid}}, observations.calls(false));
   }
-  EXPECT_EQ(seen.asked, -1);
-  end(other, true);
+  EXPECT_EQ(observations.queried_rank, -1);
+  end(child_pid, true);
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// Membership in a job that a PMIx launcher started.
 #include "backends/pmix/pmix_bootstrap.hpp"
 
 #include <algorithm>
@@ -10,13 +11,14 @@
 #include "core/base/log.hpp"
 #include "seams/bootstrap/card.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 constexpr uint64_t answer_timeout_ns =
-    30'000'000'000;  // of what the launcher's process on this node knows by itself
-constexpr uint64_t left_timeout_ns = 2'000'000'000;  // all calls wait for this answer
-constexpr size_t read_count_max = 64;                // values at a time
+    30'000'000'000;  // for data that the launcher's process on this node has locally
+constexpr uint64_t left_timeout_ns =
+    2'000'000'000;                     // short, because all calls wait for this answer
+constexpr size_t read_count_max = 64;  // values read at a time
 constexpr uint64_t abort_timeout_ns = 10'000'000'000;
 
 pmix_info_t flag(const char *key) {
@@ -27,37 +29,38 @@ pmix_info_t flag(const char *key) {
   return info;
 }
 
-pmix_proc_t everybody(const pmix_proc_t &self) {
-  pmix_proc_t all = self;
-  all.rank = PMIX_RANK_WILDCARD;
-  return all;
+pmix_proc_t all_ranks(const pmix_proc_t &self) {
+  pmix_proc_t wildcard = self;
+  wildcard.rank = PMIX_RANK_WILDCARD;
+  return wildcard;
 }
 
 struct wanted_value {
-  pmix_proc_t of;
+  pmix_proc_t process;
   std::string key;
 };
 
-// All of them by one thread, since PMIx_Get blocks. timed_out; else each answer has its own code.
+// Reads all values by one thread, since PMIx_Get blocks. timed_out: not all were read. Otherwise
+// each answer has its own code.
 status get_all(std::vector<wanted_value> wanted, uint64_t timeout_ns,
                std::vector<pmix_answer> &answers) {
-  auto const found =
+  auto const read_answers =
       std::make_shared<std::vector<pmix_answer>>();  // outlives this call if PMIx does not return
   pmix_status_t code = PMIX_ERROR;
-  auto const call = [wanted = std::move(wanted), found] {
-    for (auto const &each : wanted)
-      found->push_back(pmix_get(each.of, each.key));
+  auto const call = [wanted = std::move(wanted), read_answers] {
+    for (auto const &request : wanted)
+      read_answers->push_back(pmix_get(request.process, request.key));
     return PMIX_SUCCESS;
   };
   TND_TRY(pmix_bounded(timeout_ns, call, code));
-  answers = std::move(*found);
+  answers = std::move(*read_answers);
   return status::ok;
 }
 
-status get(const pmix_proc_t &of, const std::string &key, pmix_answer &answer,
+status get(const pmix_proc_t &process, const std::string &key, pmix_answer &answer,
            uint64_t timeout_ns = answer_timeout_ns) {
   std::vector<pmix_answer> answers;
-  TND_TRY(get_all({{of, key}}, timeout_ns, answers));
+  TND_TRY(get_all({{process, key}}, timeout_ns, answers));
   answer = std::move(answers[0]);
   return pmix_status_of(answer.code);
 }
@@ -84,7 +87,7 @@ status pmix_bootstrap::open(std::string &message) {
   self_ = session_.self();
   job_ = self_.nspace;
   TND_TRY(read_job(message));
-  status const published = process_card_publish(*this);
+  status const published = seams::process_card_publish(*this);
   if (published != status::ok)
     message = last_message();
   return published;
@@ -97,33 +100,34 @@ pmix_bootstrap::~pmix_bootstrap() {
 
 status pmix_bootstrap::read_job(std::string &message) {
   pmix_answer answer;
-  status const sized = get(everybody(self_), PMIX_JOB_SIZE, answer);
+  status const sized = get(all_ranks(self_), PMIX_JOB_SIZE, answer);
   if (sized != status::ok || answer.number == 0 || answer.number > INT32_MAX ||
       self_.rank >= answer.number) {
-    message = "the launcher does not say how many processes the job has";
+    message = "the launcher did not report how many processes the job has";
     return sized != status::ok ? sized : status::protocol;
   }
   values_.resize(answer.number);
   rounds_read_.resize(answer.number);
-  status const told = get(everybody(self_), PMIX_LOCAL_PEERS, answer);
-  if (told == status::ok)
+  status const peers_status = get(all_ranks(self_), PMIX_LOCAL_PEERS, answer);
+  if (peers_status == status::ok)
     node_ranks_ =
         numbers_in({reinterpret_cast<const char *>(answer.bytes.data()), answer.bytes.size()});
   if (!std::binary_search(node_ranks_.begin(), node_ranks_.end(), rank()) ||
       node_ranks_.back() >= count()) {
     log(log_level::warning,
-        "the launcher does not say who else is on this node: nobody is taken to be");
+        "the launcher did not report the processes of this node: assuming no other is on it");
     node_ranks_ = {rank()};
   }
   return status::ok;
 }
 
 status pmix_bootstrap::check_usable() {
-  watch_.look();
-  if (int32_t const gone = lost(); gone >= 0)
-    return fail(status::peer_lost, "rank %" PRId32 " is gone", gone);
+  watch_.check();
+  if (int32_t const failed_rank = find_failed_rank(); failed_rank >= 0)
+    return fail(status::peer_lost, "rank %" PRId32 " has failed", failed_rank);
   return session_.has_failed
-             ? fail(status::bad_state, "an earlier collective of this job has failed")
+             ? fail(status::bad_state,
+                    "an earlier collective of this job has failed: no further one is possible")
              : status::ok;
 }
 
@@ -131,16 +135,17 @@ status pmix_bootstrap::publish(std::string_view key, std::span<const std::byte> 
   return values_[self_.rank].publish(key, value);
 }
 
-// A rank's values of one exchange: no other instance and no user of PMIx has such a key.
+// The key of a rank's values of one exchange. No other instance and no other user of PMIx has such
+// a key.
 std::string pmix_bootstrap::round_key(uint32_t round) const {
   return "tanada." + std::to_string(instance_) + "." + std::to_string(round);
 }
 
 status pmix_bootstrap::exchange(uint64_t timeout_ns) {
   TND_TRY(check_usable());
-  // The first byte is there so that no value is empty.
+  // The leading byte keeps the value from being empty.
   std::vector<std::byte> bytes{std::byte{1}};
-  auto const settled = values_[self_.rank].settle();
+  auto const settled = values_[self_.rank].take_published();
   bytes.insert(bytes.end(), settled.begin(), settled.end());
   pmix_value_t value{};
   value.type = PMIX_BYTE_OBJECT;
@@ -151,7 +156,7 @@ status pmix_bootstrap::exchange(uint64_t timeout_ns) {
     code = PMIx_Commit();
   if (pmix_status_of(code) != status::ok) {
     session_.has_failed = true;
-    return fail(pmix_status_of(code), "PMIx takes no %zu bytes: %s", bytes.size(),
+    return fail(pmix_status_of(code), "PMIx did not accept a value of %zu bytes: %s", bytes.size(),
                 PMIx_Error_string(code));
   }
   rounds_++;
@@ -161,29 +166,29 @@ status pmix_bootstrap::exchange(uint64_t timeout_ns) {
   return status::ok;
 }
 
-// Launchers tell of processes that die, if they do, when they have time; and they let a fence of
-// the others succeed.
+// Launchers report failed processes late or not at all, and let a fence of the other processes
+// succeed. So this process watches those of its node itself.
 void pmix_bootstrap::watch_node() {
-  auto own = process_card_of(*this, rank());
-  if (!own.ok())
+  auto self_card = seams::process_card_of(*this, rank());
+  if (!self_card.ok())
     return;
-  std::vector<watched_process> watched;
-  for (int32_t const each : node_ranks_) {
-    if (each == rank())
+  std::vector<seams::watched_process> watched;
+  for (int32_t const peer_rank : node_ranks_) {
+    if (peer_rank == rank())
       continue;
-    auto card = process_card_of(*this, each);
+    auto card = seams::process_card_of(*this, peer_rank);
     if (!card.ok() || card.value().process_inode == 0 ||
-        card.value().process_inode != own.value().process_inode)
+        card.value().process_inode != self_card.value().process_inode)
       continue;
-    watched.push_back({.rank = each, .process = card.value().process});
+    watched.push_back({.rank = peer_rank, .process = card.value().process});
   }
   auto const has_left = [self = self_](int32_t rank) {
-    pmix_proc_t of = self;
-    of.rank = uint32_t(rank);
+    pmix_proc_t process = self;
+    process.rank = uint32_t(rank);
     pmix_answer answer;
-    return get(of, pmix_left_key, answer, left_timeout_ns) == status::ok;
+    return get(process, pmix_left_key, answer, left_timeout_ns) == status::ok;
   };
-  watch_.start(std::move(watched), {.has_left = has_left, .lose = pmix_lose});
+  watch_.start(std::move(watched), {.has_departed = has_left, .on_failure = pmix_set_failed});
 }
 
 status pmix_bootstrap::barrier(uint64_t timeout_ns) {
@@ -191,74 +196,78 @@ status pmix_bootstrap::barrier(uint64_t timeout_ns) {
   return fence("barrier", false, timeout_ns);
 }
 
-status pmix_bootstrap::fence(const char *what, bool with_values, uint64_t timeout_ns) {
-  pmix_proc_t const all = everybody(self_);
+status pmix_bootstrap::fence(const char *operation, bool with_values, uint64_t timeout_ns) {
+  pmix_proc_t const participants = all_ranks(self_);
   pmix_info_t const collect = flag(PMIX_COLLECT_DATA);
   pmix_wait wait;
   void *const data = wait.data();
-  pmix_status_t code = PMIx_Fence_nb(&all, 1, with_values ? &collect : nullptr, with_values ? 1 : 0,
-                                     pmix_wait::on_done, data);
+  pmix_status_t code = PMIx_Fence_nb(&participants, 1, with_values ? &collect : nullptr,
+                                     with_values ? 1 : 0, pmix_wait::on_done, data);
   if (code == PMIX_SUCCESS) {
     pmix_answer answer;
     if (status const waited = wait.wait(timeout_ns, true, answer); waited != status::ok) {
       session_.has_failed = true;
       if (waited == status::peer_lost)
-        return fail(waited, "%s: rank %" PRId32 " is gone", what, lost());
-      return fail(waited, "%s: not all of the %" PRId32 " processes came in time", what, count());
+        return fail(waited, "%s: rank %" PRId32 " has failed", operation, find_failed_rank());
+      return fail(waited, "%s: not all of the %" PRId32 " processes entered in time", operation,
+                  count());
     }
     code = answer.code;
   } else {
-    pmix_wait::take_back(data);
+    pmix_wait::release_data(data);
   }
-  watch_.look();
-  if (int32_t const gone = lost(); gone >= 0)
-    return fail(status::peer_lost, "%s: rank %" PRId32 " is gone", what, gone);
+  watch_.check();
+  if (int32_t const failed_rank = find_failed_rank(); failed_rank >= 0)
+    return fail(status::peer_lost, "%s: rank %" PRId32 " has failed", operation, failed_rank);
   status const end = pmix_status_of(code);
   if (end == status::ok)
     return end;
   session_.has_failed = true;
-  return fail(end, "%s: %s", what, PMIx_Error_string(code));
+  return fail(end, "%s: %s", operation, PMIx_Error_string(code));
 }
 
-// What was published since they were read last, of this rank and some that follow, who will be
-// asked for next.
+// Reads the values of a rank and of some that follow it, which are likely to be looked up next, as
+// far as they have been published and not yet read.
 status pmix_bootstrap::read_from(int32_t first) {
   std::vector<wanted_value> wanted;
-  for (int32_t each = first; each < count() && wanted.size() < read_count_max; each++) {
-    pmix_proc_t of = self_;
-    of.rank = uint32_t(each);
-    for (uint32_t round = rounds_read_[size_t(each)]; each != rank() && round < rounds_; round++) {
-      wanted.push_back({of, round_key(round)});
+  for (int32_t peer_rank = first; peer_rank < count() && wanted.size() < read_count_max;
+       peer_rank++) {
+    pmix_proc_t process = self_;
+    process.rank = uint32_t(peer_rank);
+    for (uint32_t round = rounds_read_[size_t(peer_rank)]; peer_rank != rank() && round < rounds_;
+         round++) {
+      wanted.push_back({process, round_key(round)});
     }
   }
   std::vector<pmix_answer> answers;
   TND_TRY(get_all(wanted, answer_timeout_ns, answers));
   for (size_t i = 0; i < wanted.size(); i++) {
-    auto const of = int32_t(wanted[i].of.rank);
+    auto const answer_rank = int32_t(wanted[i].process.rank);
     auto const &answer = answers[i];
     status code = pmix_status_of(answer.code);
     if (code == status::ok && answer.bytes.empty())
       code = status::protocol;
     if (code == status::ok)
-      code = values_[size_t(of)].absorb(std::span{answer.bytes}.subspan(1));
+      code = values_[size_t(answer_rank)].merge(std::span{answer.bytes}.subspan(1));
     if (code == status::no_entry)
-      code = status::io;  // every rank has put one before the exchange ended
+      code = status::io;  // every rank put a value before the exchange ended
     if (code == status::ok) {
-      rounds_read_[size_t(of)]++;
+      rounds_read_[size_t(answer_rank)]++;
       continue;
     }
-    // Of who was asked for; another will be when it is.
-    if (of != first)
+    // Only the requested rank's failure counts; others fail when they are looked up.
+    if (answer_rank != first)
       return status::ok;
-    return fail(code, "what rank %" PRId32 " published, as %s: %s", of, wanted[i].key.c_str(),
-                PMIx_Error_string(answer.code));
+    return fail(code, "cannot read what rank %" PRId32 " published as %s: %s", answer_rank,
+                wanted[i].key.c_str(), PMIx_Error_string(answer.code));
   }
   return status::ok;
 }
 
 result<std::vector<std::byte>> pmix_bootstrap::lookup(int32_t rank, std::string_view key) {
   if (rank < 0 || rank >= count())
-    return fail(status::invalid, "rank %" PRId32 " of a job of %" PRId32, rank, count());
+    return fail(status::invalid, "there is no rank %" PRId32 " in a job of %" PRId32 " processes",
+                rank, count());
   if (rank != this->rank() && rounds_read_[size_t(rank)] < rounds_)
     TND_TRY(read_from(rank));
   return values_[size_t(rank)].find(key);
@@ -275,16 +284,16 @@ void pmix_bootstrap::abort(int32_t code, const char *message) noexcept {
         ended);
     if (bounded != status::ok)
       log(log_level::error, "PMIx_Abort did not return within 10 s");
-  } catch (...) {  // no thread, no memory: the caller ends itself
+  } catch (...) {  // no thread or insufficient memory: the caller ends the process
   }
 }
 
-int32_t pmix_bootstrap::lost() const noexcept {
-  return pmix_lost();
+int32_t pmix_bootstrap::find_failed_rank() const noexcept {
+  return pmix_failed_rank();
 }
 
-void pmix_bootstrap::watch_launcher(std::function<void()> gone) {
-  session_.watch_launcher(std::move(gone));
+void pmix_bootstrap::watch_launcher(std::function<void()> callback) {
+  session_.watch_launcher(std::move(callback));
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

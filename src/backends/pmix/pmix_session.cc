@@ -1,3 +1,4 @@
+// This process's connection to its PMIx launcher.
 #include "backends/pmix/pmix_session.hpp"
 
 #include <unistd.h>
@@ -12,7 +13,7 @@
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 constexpr uint64_t join_timeout_ns = 30'000'000'000, leave_timeout_ns = 10'000'000'000;
@@ -29,7 +30,8 @@ pmix_status_t watched_codes[] = {
 #endif
 };
 
-// By a thread of PMIx. `source` is who says it; whom it is about may be told beside.
+// Called by a thread of PMIx. `source` is the process that reports the event; `info` may name the
+// process affected.
 void on_event(size_t, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[],
               size_t info_count, pmix_info_t[], size_t, pmix_event_notification_cbfunc_fn_t done,
               void *data) {
@@ -39,41 +41,42 @@ void on_event(size_t, pmix_status_t code, const pmix_proc_t *source, pmix_info_t
       done(PMIX_EVENT_NO_ACTION_TAKEN, nullptr, 0, nullptr, nullptr, data);
     return;
   }
-  auto const &self = pmix_session::of_process().self();
-  pmix_proc_t gone{};
+  auto const &self = pmix_session::process_session().self();
+  pmix_proc_t failed{};
   if (source != nullptr)
-    gone = *source;
+    failed = *source;
   for (size_t i = 0; i < info_count; i++) {
     bool const is_named =
         std::strncmp(info[i].key, PMIX_EVENT_AFFECTED_PROC, sizeof info[i].key) == 0;
     if (is_named && info[i].value.type == PMIX_PROC && info[i].value.data.proc != nullptr)
-      gone = *info[i].value.data.proc;
+      failed = *info[i].value.data.proc;
   }
-  log(log_level::debug, "PMIx tells of %s: rank %" PRIu32 " of %s", PMIx_Error_string(code),
-      gone.rank, gone.nspace);
-  // If it is no rank of ours it is the launcher or a node: what is left of the job ends here.
+  log(log_level::debug, "PMIx reported %s: rank %" PRIu32 " of %s", PMIx_Error_string(code),
+      failed.rank, failed.nspace);
+  // If it is not a rank of this job, the launcher or a node has failed: this process's part of the
+  // job ends.
   bool const is_rank =
-      gone.rank <= INT32_MAX && std::strncmp(gone.nspace, self.nspace, sizeof self.nspace) == 0;
-  pmix_lose(int32_t(is_rank ? gone.rank : self.rank));
+      failed.rank <= INT32_MAX && std::strncmp(failed.nspace, self.nspace, sizeof self.nspace) == 0;
+  pmix_set_failed(int32_t(is_rank ? failed.rank : self.rank));
   if (code == PMIX_ERR_LOST_CONNECTION && !is_rank)
-    pmix_session::of_process().launcher_is_gone();
+    pmix_session::process_session().notify_launcher_lost();
   if (done != nullptr)
     done(PMIX_EVENT_NO_ACTION_TAKEN, nullptr, 0, nullptr, nullptr, data);
 }
 
 }  // namespace
 
-// Never destroyed: threads of PMIx may use it until the end.
-pmix_session &pmix_session::of_process() {
-  static auto *const made = new pmix_session;
-  return *made;
+// Never destroyed, because threads of PMIx may use it until the process ends.
+pmix_session &pmix_session::process_session() {
+  static auto *const session = new pmix_session;
+  return *session;
 }
 
 status pmix_session::join(std::string &message) {
   lock_guard const lock{mutex_};
   if (is_exiting_ || (is_connected_ && process_ != getpid())) {
     message = is_exiting_ ? "the process is ending"
-                          : "this process was forked from one of the job and is none itself";
+                          : "this process was forked from one of the job and is not part of it";
     return status::bad_state;
   }
   if (!is_connected_)
@@ -82,26 +85,26 @@ status pmix_session::join(std::string &message) {
   return status::ok;
 }
 
-void pmix_session::watch_launcher(std::function<void()> gone) {
+void pmix_session::watch_launcher(std::function<void()> callback) {
   {
     lock_guard const lock{launcher_mutex_};
     if (!has_lost_launcher_) {
-      on_launcher_gone_ = std::move(gone);
+      on_launcher_lost_ = std::move(callback);
       return;
     }
   }
-  gone();
+  callback();
 }
 
-void pmix_session::launcher_is_gone() {
-  std::function<void()> gone;
+void pmix_session::notify_launcher_lost() {
+  std::function<void()> callback;
   {
     lock_guard const lock{launcher_mutex_};
     has_lost_launcher_ = true;
-    gone.swap(on_launcher_gone_);
+    callback.swap(on_launcher_lost_);
   }
-  if (gone)
-    gone();
+  if (callback)
+    callback();
 }
 
 void pmix_session::leave() {
@@ -112,7 +115,7 @@ void pmix_session::leave() {
 }
 
 void pmix_session::at_exit() {
-  auto &session = of_process();
+  auto &session = process_session();
   lock_guard const lock{session.mutex_};
   session.is_exiting_ = true;
   if (session.users_ == 0)
@@ -129,9 +132,8 @@ status pmix_session::connect(std::string &message) {
     return bounded;
   }
   if (code != PMIX_SUCCESS) {
-    message =
-        std::string{"PMIx_Init: "} + PMIx_Error_string(code) +
-        "; if nobody is there any more who started this process, TND_BOOTSTRAP=alone runs it alone";
+    message = std::string{"PMIx_Init: "} + PMIx_Error_string(code) +
+              "; if its launcher has ended, TND_BOOTSTRAP=alone runs this process by itself";
     return code == PMIX_ERR_UNREACH ? status::no_device : pmix_status_of(code);
   }
   self_ = *self;
@@ -139,13 +141,14 @@ status pmix_session::connect(std::string &message) {
   process_ = getpid();
   if (std::atexit(at_exit) != 0)
     log(log_level::warning,
-        "atexit is full: the launcher will take this process's end for a failure");
+        "cannot register an exit handler: the launcher will report this process's exit as a "
+        "failure");
   watch();
   return status::ok;
 }
 
-// SLURM takes no orders for events: what comes by itself, the loss of the launcher, has to do.
-// Processes of this node are watched anyhow.
+// SLURM accepts no event registrations by code. The events it sends by default, such as the loss of
+// the launcher, must suffice. Processes of this node are watched in any case.
 void pmix_session::watch() {
   for (size_t count : {std::size(watched_codes), size_t{0}}) {
     pmix_wait wait;
@@ -158,7 +161,7 @@ void pmix_session::watch() {
       is_watching_ = true;
       return;
     }
-    log(log_level::debug, "PMIx will not tell of %zu events: %s", count,
+    log(log_level::debug, "PMIx did not register a handler of %zu events: %s", count,
         PMIx_Error_string(code < 0 ? code : answer.code));
   }
 }
@@ -176,21 +179,21 @@ void pmix_session::end() {
     if (code == PMIX_SUCCESS)
       static_cast<void>(wait.wait(leave_timeout_ns, false, answer));
     else
-      pmix_wait::take_back(data);
+      pmix_wait::release_data(data);
   }
-  auto const say_and_finalize = [] {
-    pmix_value_t left{};
-    left.type = PMIX_BOOL;
-    left.data.flag = true;
-    if (PMIx_Put(PMIX_GLOBAL, pmix_left_key, &left) == PMIX_SUCCESS)
+  auto const publish_and_finalize = [] {
+    pmix_value_t left_value{};
+    left_value.type = PMIX_BOOL;
+    left_value.data.flag = true;
+    if (PMIx_Put(PMIX_GLOBAL, pmix_left_key, &left_value) == PMIX_SUCCESS)
       static_cast<void>(PMIx_Commit());
     return PMIx_Finalize(nullptr, 0);
   };
-  status const bounded = pmix_bounded(leave_timeout_ns, say_and_finalize, code);
+  status const bounded = pmix_bounded(leave_timeout_ns, publish_and_finalize, code);
   if (bounded != status::ok)
     log(log_level::warning, "PMIx_Finalize did not return within 10 s");
   else if (code != PMIX_SUCCESS)
     log(log_level::warning, "PMIx_Finalize: %s", PMIx_Error_string(code));
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -10,20 +10,20 @@
 #include "core/base/mutex.hpp"
 #include <tanada/device/detail/base/status.hpp>
 
-namespace tanada::port {
+namespace tanada::backends {
 
-inline constexpr const char *pmix_left_key = "tanada.left";  // what a process publishes last
+inline constexpr const char *pmix_left_key =
+    "tanada.left";  // the last value that a process publishes
 
-// One for the process, made when it first joins. It is not given up when the last user leaves, but
-// when the process ends: a process that joined again after that would be taken for one that is
-// gone, by the first who waits for it. Who ends the process without having left, or by _exit, has
-// failed as far as the launcher knows. PMIx counts its users in a process: MPI may be another,
-// before or after.
+// The connection of the process, made when it first joins. It is kept until the process ends, even
+// when the last user leaves: a process that joined again would be considered failed by the first
+// that waits for it. A process that ends without leaving, or by _exit, has failed as far as the
+// launcher knows. PMIx counts its users in a process: MPI may be another one, before or after.
 class pmix_session {
  public:
-  static pmix_session &of_process();
+  static pmix_session &process_session();
 
-  // On failure `message` says why.
+  // On failure `message` has the reason.
   status join(std::string &message);
   void leave();
 
@@ -31,14 +31,14 @@ class pmix_session {
     return self_;
   }
   // As bootstrap::watch_launcher.
-  void watch_launcher(std::function<void()> gone);
-  void launcher_is_gone();
+  void watch_launcher(std::function<void()> callback);
+  void notify_launcher_lost();
 
   uint32_t next_instance() noexcept {
     return instances_++;
   }
 
-  // A collective has failed: ranks are no longer at the same place, in none of the later ones.
+  // A collective has failed: the ranks are no longer in step, so no later collective is possible.
   std::atomic<bool> has_failed{false};
 
  private:
@@ -47,17 +47,18 @@ class pmix_session {
   void end();
   static void at_exit();
 
-  mutex mutex_;  // of all that follows but self_, which does not change once somebody has joined
+  mutex
+      mutex_;  // guards the members below, except self_, which does not change after the first join
   bool is_connected_ = false, is_watching_ = false, is_exiting_ = false;
-  int32_t process_ = 0;  // of which it is: a child that was forked has none
+  int32_t process_ = 0;  // the process that connected; a forked child has no connection
   uint32_t users_ = 0;
   size_t handler_ = 0;
   pmix_proc_t self_{};
   std::atomic<uint32_t> instances_{0};
 
-  mutex launcher_mutex_;  // of the two that follow
+  mutex launcher_mutex_;  // guards the next two
   bool has_lost_launcher_ = false;
-  std::function<void()> on_launcher_gone_;
+  std::function<void()> on_launcher_lost_;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

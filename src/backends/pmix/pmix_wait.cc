@@ -1,3 +1,4 @@
+// Waits for answers of PMIx, with a deadline.
 #include "backends/pmix/pmix_wait.hpp"
 
 #include <algorithm>
@@ -10,19 +11,20 @@
 #include "core/base/mutex.hpp"
 #include "seams/clock/clock.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-// Of the process, as PMIx is; never destroyed, since threads of PMIx may call back until the end.
+// State of the process, as PMIx has one. Never destroyed, because threads of PMIx may call back
+// until the process ends.
 struct process_state {
-  tanada::mutex mutex;  // of all answers
+  tanada::mutex mutex;  // guards all answers
   condition_variable changed;
   std::atomic<int32_t> lost{-1};
 };
 
 process_state &state() {
-  static auto *const made = new process_state;
-  return *made;
+  static auto *const instance = new process_state;
+  return *instance;
 }
 
 }  // namespace
@@ -38,7 +40,7 @@ void *pmix_wait::data() {
   return new std::shared_ptr<shared>{shared_};
 }
 
-void pmix_wait::take_back(void *data) {
+void pmix_wait::release_data(void *data) {
   delete static_cast<std::shared_ptr<shared> *>(data);
 }
 
@@ -55,24 +57,24 @@ void pmix_wait::on_registered(pmix_status_t code, size_t reference, void *data) 
   state().changed.notify_all();
 }
 
-pmix_answer pmix_get(const pmix_proc_t &of, const std::string &key) {
-  // A value that is there or not: nobody else is waited for.
+pmix_answer pmix_get(const pmix_proc_t &process, const std::string &key) {
+  // PMIX_IMMEDIATE: return a missing value as missing, without waiting for other processes.
   pmix_info_t immediate{};
   std::snprintf(immediate.key, sizeof immediate.key, "%s", PMIX_IMMEDIATE);
   immediate.value.type = PMIX_BOOL;
   immediate.value.data.flag = true;
-  pmix_answer found;
+  pmix_answer answer;
   pmix_value_t *value = nullptr;
-  found.code = PMIx_Get(&of, key.c_str(), &immediate, 1, &value);
-  if (found.code == PMIX_SUCCESS && value == nullptr)
-    found.code = PMIX_ERR_NOT_FOUND;
-  if (found.code != PMIX_SUCCESS)
-    return found;
+  answer.code = PMIx_Get(&process, key.c_str(), &immediate, 1, &value);
+  if (answer.code == PMIX_SUCCESS && value == nullptr)
+    answer.code = PMIX_ERR_NOT_FOUND;
+  if (answer.code != PMIX_SUCCESS)
+    return answer;
   const void *start = nullptr;
   size_t size = 0;
   switch (value->type) {
-    case PMIX_BOOL: found.number = value->data.flag ? 1 : 0; break;
-    case PMIX_UINT32: found.number = value->data.uint32; break;
+    case PMIX_BOOL: answer.number = value->data.flag ? 1 : 0; break;
+    case PMIX_UINT32: answer.number = value->data.uint32; break;
     case PMIX_STRING:
       start = value->data.string;
       size = std::strlen(value->data.string);
@@ -81,22 +83,22 @@ pmix_answer pmix_get(const pmix_proc_t &of, const std::string &key) {
       start = value->data.bo.bytes;
       size = value->data.bo.size;
       break;
-    default: found.code = PMIX_ERR_TYPE_MISMATCH;
+    default: answer.code = PMIX_ERR_TYPE_MISMATCH;
   }
   auto const *const first = static_cast<const std::byte *>(start);
   if (size != 0)
-    found.bytes.assign(first, first + size);
+    answer.bytes.assign(first, first + size);
   PMIX_VALUE_RELEASE(value);
-  return found;
+  return answer;
 }
 
 status pmix_wait::wait(uint64_t timeout_ns, bool may_be_lost, pmix_answer &answer) {
-  uint64_t const deadline_ns = deadline_after(monotonic_clock().now_ns(), timeout_ns);
+  uint64_t const deadline_ns = seams::deadline_after(seams::monotonic_clock().now_ns(), timeout_ns);
   unique_lock lock{state().mutex};
   while (!shared_->is_done) {
     if (may_be_lost && state().lost >= 0)
       return status::peer_lost;
-    uint64_t const now_ns = monotonic_clock().now_ns();
+    uint64_t const now_ns = seams::monotonic_clock().now_ns();
     if (now_ns >= deadline_ns)
       return status::timed_out;
     state().changed.wait_for(
@@ -118,11 +120,11 @@ status pmix_bounded(uint64_t timeout_ns, std::function<pmix_status_t()> call, pm
   return status::ok;
 }
 
-int32_t pmix_lost() noexcept {
+int32_t pmix_failed_rank() noexcept {
   return state().lost.load(std::memory_order_relaxed);
 }
 
-void pmix_lose(int32_t rank) {
+void pmix_set_failed(int32_t rank) {
   lock_guard const lock{state().mutex};
   if (state().lost < 0)
     state().lost = rank;
@@ -147,4 +149,4 @@ status pmix_status_of(pmix_status_t code) {
   }
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

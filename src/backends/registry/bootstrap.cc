@@ -1,3 +1,4 @@
+// backends/registry/bootstrap.cc: chooses how a process joins its job.
 #include "seams/bootstrap/bootstrap.hpp"
 
 #include <unistd.h>
@@ -11,12 +12,12 @@
 #include "seams/bootstrap/card.hpp"
 #include "seams/bootstrap/value_table.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
-class alone final : public bootstrap {
+class single_process_bootstrap final : public bootstrap {
  public:
-  alone() : job_{"alone." + std::to_string(getpid()) + "." + random_digits()} {}
+  single_process_bootstrap() : job_{"alone." + std::to_string(getpid()) + "." + random_digits()} {}
 
   const char *name() const noexcept override {
     return "alone";
@@ -38,7 +39,7 @@ class alone final : public bootstrap {
     return values_.publish(key, value);
   }
   status exchange(uint64_t) override {
-    values_.settle();
+    values_.take_published();
     return status::ok;
   }
   result<std::vector<std::byte>> lookup(int32_t rank, std::string_view key) override {
@@ -54,7 +55,7 @@ class alone final : public bootstrap {
     log(log_level::error, "the job is aborted with code %" PRId32 ": %s", code, message);
     std::_Exit(code);
   }
-  int32_t lost() const noexcept override {
+  int32_t find_failed_rank() const noexcept override {
     return -1;
   }
 
@@ -67,19 +68,20 @@ class alone final : public bootstrap {
 }  // namespace
 
 std::unique_ptr<bootstrap> bootstrap_alone() {
-  auto made = std::make_unique<alone>();
-  // Nobody is there to be met: without random numbers it goes on.
-  static_cast<void>(process_card_publish(*made));
-  return made;
+  auto single = std::make_unique<single_process_bootstrap>();
+  // Ignore a failure: a job of one process needs no random numbers to identify it to others.
+  static_cast<void>(process_card_publish(*single));
+  return single;
 }
 
 result<std::unique_ptr<bootstrap>> bootstrap_open() {
-  auto kind = launch_kind_of([](const char *name) -> const char * { return std::getenv(name); });
+  auto kind =
+      backends::launch_kind_of([](const char *name) -> const char * { return std::getenv(name); });
   if (!kind.ok())
     return kind.error();
-  if (kind.value() == launch_kind::alone)
+  if (kind.value() == backends::launch_kind::alone)
     return bootstrap_alone();
   return bootstrap_pmix();
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,58 +1,59 @@
+// backends/registry/bootstrap_plugin_loader.cc: loads the PMIx plugin.
 #include "backends/registry/plugin_table.hpp"
 #include "core/base/log.hpp"
 #include "seams/bootstrap/bootstrap_plugin.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
 constexpr const char *bootstrap_file_name = "libtanada_bootstrap_pmix.so";
 
-// What the plugin made, and its messages where callers look for them.
+// Forwards calls to the plugin's bootstrap and copies its messages to this library.
 class relayed_bootstrap final : public bootstrap {
  public:
-  relayed_bootstrap(const bootstrap_plugin &plugin, std::unique_ptr<bootstrap> made)
-      : plugin_{plugin}, made_{std::move(made)} {}
+  relayed_bootstrap(const bootstrap_plugin &plugin, std::unique_ptr<bootstrap> inner)
+      : plugin_{plugin}, inner_{std::move(inner)} {}
 
   const char *name() const noexcept override {
-    return made_->name();
+    return inner_->name();
   }
   int32_t rank() const noexcept override {
-    return made_->rank();
+    return inner_->rank();
   }
   int32_t count() const noexcept override {
-    return made_->count();
+    return inner_->count();
   }
   const std::string &job() const noexcept override {
-    return made_->job();
+    return inner_->job();
   }
   const std::vector<int32_t> &node_ranks() const noexcept override {
-    return made_->node_ranks();
+    return inner_->node_ranks();
   }
 
   status publish(std::string_view key, std::span<const std::byte> value) override {
-    return relay(made_->publish(key, value));
+    return relay(inner_->publish(key, value));
   }
   status exchange(uint64_t timeout_ns) override {
-    return relay(made_->exchange(timeout_ns));
+    return relay(inner_->exchange(timeout_ns));
   }
   status barrier(uint64_t timeout_ns) override {
-    return relay(made_->barrier(timeout_ns));
+    return relay(inner_->barrier(timeout_ns));
   }
   result<std::vector<std::byte>> lookup(int32_t rank, std::string_view key) override {
-    auto found = made_->lookup(rank, key);
-    if (found.error() != status::no_entry)
-      static_cast<void>(relay(found.error()));  // that one has no message
-    return found;
+    auto value = inner_->lookup(rank, key);
+    if (value.error() != status::no_entry)
+      static_cast<void>(relay(value.error()));  // no_entry has no message
+    return value;
   }
 
   void abort(int32_t code, const char *message) noexcept override {
-    made_->abort(code, message);
+    inner_->abort(code, message);
   }
-  int32_t lost() const noexcept override {
-    return made_->lost();
+  int32_t find_failed_rank() const noexcept override {
+    return inner_->find_failed_rank();
   }
-  void watch_launcher(std::function<void()> gone) override {
-    made_->watch_launcher(std::move(gone));
+  void watch_launcher(std::function<void()> on_lost) override {
+    inner_->watch_launcher(std::move(on_lost));
   }
 
  private:
@@ -63,14 +64,14 @@ class relayed_bootstrap final : public bootstrap {
   }
 
   const bootstrap_plugin &plugin_;
-  std::unique_ptr<bootstrap> const made_;
+  std::unique_ptr<bootstrap> const inner_;
 };
 
 }  // namespace
 
 result<std::unique_ptr<bootstrap>> bootstrap_pmix() {
   std::string message;
-  const bootstrap_plugin *const plugin = plugin_table<bootstrap_plugin>(
+  const bootstrap_plugin *const plugin = backends::plugin_table<bootstrap_plugin>(
       bootstrap_file_name, bootstrap_plugin_symbol, bootstrap_plugin_abi, message);
   if (plugin == nullptr) {
     return fail(status::no_plugin,
@@ -79,10 +80,11 @@ result<std::unique_ptr<bootstrap>> bootstrap_pmix() {
                 "libpmix-dev to build) and the plugin %s: %s",
                 bootstrap_file_name, message.c_str());
   }
-  std::unique_ptr<bootstrap> made;
-  if (status const code = plugin->open(made, message); code != status::ok)
+  std::unique_ptr<bootstrap> opened;
+  if (status const code = plugin->open(opened, message); code != status::ok)
     return fail(code, "PMIx: %s", message.c_str());
-  return std::unique_ptr<bootstrap>{std::make_unique<relayed_bootstrap>(*plugin, std::move(made))};
+  return std::unique_ptr<bootstrap>{
+      std::make_unique<relayed_bootstrap>(*plugin, std::move(opened))};
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,3 +1,4 @@
+// backends/registry/cuda_gpu.cc: a CUDA device, over the table of the plugin.
 #include "backends/registry/cuda_gpu.hpp"
 
 #include <tanada/status.h>
@@ -10,14 +11,15 @@
 
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
-#include "executor/refused.hpp"
+#include "executor/launch_refusal.hpp"
 #include "observe/trace/trace.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-// The driver waits without a limit; a thread of ours does it, so that whoever asked can stop
-// waiting. The thread outlives its gpu when the device never finishes: hence the shared state.
+// The driver waits without a limit. A detached thread does that, so that the caller can stop
+// waiting at its deadline. If the device never finishes, the thread outlives its gpu, hence the
+// shared state.
 class bounded_synchronizer {
  public:
   bounded_synchronizer(const tnd_gpu_plugin &table, uint32_t device_index)
@@ -53,7 +55,7 @@ class bounded_synchronizer {
         : table{plugin_table}, device_index{index} {}
     const tnd_gpu_plugin &table;
     uint32_t const device_index;
-    tanada::mutex mutex;  // guards what follows
+    tanada::mutex mutex;  // guards the members below
     condition_variable wanted, done;
     uint64_t requested_count = 0, finished_count = 0;
     status outcome = status::ok;
@@ -67,15 +69,15 @@ class bounded_synchronizer {
       s.wanted.wait(lock, [&] { return s.stop || s.requested_count != s.finished_count; });
       if (s.stop)
         return;
-      uint64_t const covered =
-          s.requested_count;  // later ones may have launched after this wait began
+      uint64_t const covered_count =
+          s.requested_count;  // later requests may have launched after this wait began
       lock.unlock();
       auto const outcome = status(s.table.synchronize(s.device_index));
       std::string message = outcome == status::ok ? "" : s.table.last_message();
       lock.lock();
       s.outcome = outcome;
       s.message = std::move(message);
-      s.finished_count = covered;
+      s.finished_count = covered_count;
       s.done.notify_all();
     }
   }
@@ -83,18 +85,18 @@ class bounded_synchronizer {
   std::shared_ptr<state> state_;
 };
 
-class cuda_direct_files final : public direct_files {
+class cuda_direct_files final : public seams::direct_files {
  public:
   cuda_direct_files(const tnd_gpu_plugin &table, uint32_t device_index)
       : table_{table}, device_index_{device_index} {}
 
-  direct_offer prepare(bool compatible_too) override {
+  seams::direct_offer prepare(bool compatible_too) override {
     int compatible = 0;
     if (table_.direct_prepare(device_index_, compatible_too ? 1 : 0, &compatible) != TND_OK)
-      return {direct_kind::none, table_.last_message()};
+      return {seams::direct_kind::unavailable, table_.last_message()};
     if (compatible == 0)
-      return {direct_kind::direct, {}};
-    return {direct_kind::compatible, table_.last_message()};
+      return {seams::direct_kind::direct, {}};
+    return {seams::direct_kind::compatible, table_.last_message()};
   }
   result<uint64_t> open(int descriptor) override {
     uint64_t file = 0;
@@ -116,7 +118,7 @@ class cuda_direct_files final : public direct_files {
   uint32_t const device_index_;
 };
 
-class cuda_queue final : public device_queue {
+class cuda_queue final : public seams::device_queue {
  public:
   cuda_queue(const tnd_gpu_plugin &table, tnd_gpu_queue *queue) : table_{table}, queue_{queue} {}
   ~cuda_queue() override {
@@ -132,13 +134,13 @@ class cuda_queue final : public device_queue {
   status copy(void *target, const void *source, size_t size) override {
     return checked(table_.queue_copy(queue_, target, source, size));
   }
-  status copy_rows(void *target, const void *source, const row_shape &shape) override {
+  status copy_rows(void *target, const void *source, const seams::row_shape &shape) override {
     tnd_gpu_rows const rows{shape.row_size, shape.count, shape.target_stride, shape.source_stride};
     return checked(table_.queue_copy_rows(queue_, target, source, &rows));
   }
-  status update(void *target, const word_update &what, uint64_t *before) override {
-    uint32_t const size = what.element == fabric_element::u32 ? 4 : 8;
-    tnd_gpu_update const words{uint32_t(what.kind), size, what.operand, what.compare};
+  status update(void *target, const seams::word_update &request, uint64_t *before) override {
+    uint32_t const size = request.element == seams::fabric_element::u32 ? 4 : 8;
+    tnd_gpu_update const words{uint32_t(request.kind), size, request.operand, request.compare};
     return checked(table_.queue_update(queue_, target, &words, before));
   }
   status order() override {
@@ -149,7 +151,7 @@ class cuda_queue final : public device_queue {
   }
 
  private:
-  // At a deadline there is nothing to log: the caller had it so.
+  // A deadline is not an error to log: the caller chose it.
   status checked(tnd_status code) const {
     if (code == TND_OK) [[likely]]
       return status::ok;
@@ -163,16 +165,16 @@ class cuda_queue final : public device_queue {
   tnd_gpu_queue *const queue_;
 };
 
-class cuda_gpu final : public gpu {
+class cuda_gpu final : public seams::gpu {
  public:
-  cuda_gpu(const tnd_gpu_plugin &table, uint32_t device_index, gpu_info info)
+  cuda_gpu(const tnd_gpu_plugin &table, uint32_t device_index, seams::gpu_info info)
       : table_{table},
         device_index_{device_index},
         info_{std::move(info)},
         direct_files_{table, device_index},
         synchronizer_{table, device_index} {}
 
-  const gpu_info &info() const noexcept override {
+  const seams::gpu_info &info() const noexcept override {
     return info_;
   }
 
@@ -185,8 +187,8 @@ class cuda_gpu final : public gpu {
     table_.free_device(device_index_, addr);
   }
 
-  result<shared_block> allocate_shared(size_t size) override {
-    shared_block block{.size = size};
+  result<seams::shared_block> allocate_shared(size_t size) override {
+    seams::shared_block block{.size = size};
     TND_TRY(checked(
         table_.allocate_shared(device_index_, &block.size, &block.addr, &block.descriptor)));
     return block;
@@ -206,10 +208,10 @@ class cuda_gpu final : public gpu {
     return table_.is_device_memory(addr) != 0;
   }
 
-  result<std::unique_ptr<device_queue>> queue_open(uint64_t timeout_ns) override {
+  result<std::unique_ptr<seams::device_queue>> queue_open(uint64_t timeout_ns) override {
     tnd_gpu_queue *queue = nullptr;
     TND_TRY(checked(table_.queue_open(device_index_, timeout_ns, &queue)));
-    return std::unique_ptr<device_queue>{std::make_unique<cuda_queue>(table_, queue)};
+    return std::unique_ptr<seams::device_queue>{std::make_unique<cuda_queue>(table_, queue)};
   }
 
   result<void *> allocate_host(size_t size) override {
@@ -221,30 +223,31 @@ class cuda_gpu final : public gpu {
     table_.free_host(device_index_, addr);
   }
 
-  status register_host(const void *addr, size_t size, host_access access) override {
-    return checked(table_.register_host(device_index_, addr, size, access == host_access::write));
+  status register_host(const void *addr, size_t size, seams::host_access access) override {
+    return checked(
+        table_.register_host(device_index_, addr, size, access == seams::host_access::write));
   }
   void unregister_host(const void *addr) noexcept override {
     table_.unregister_host(device_index_, addr);
   }
 
-  result<fabric_memory> fabric_view(const void *addr, size_t size) const override {
+  result<seams::fabric_memory> fabric_view(const void *addr, size_t size) const override {
     TND_TRY(checked(table_.fabric_prepare(device_index_)));
-    fabric_memory view{
-        .size = size, .kind = fabric_memory_kind::cuda, .device = int(device_index_)};
+    seams::fabric_memory view{
+        .size = size, .kind = seams::fabric_memory_kind::cuda, .device = int(device_index_)};
     view.addr = static_cast<std::byte *>(const_cast<void *>(addr));
     return view;
   }
-  status fabric_settle() override {
+  status flush_fabric_writes() override {
     return checked(table_.fabric_settle(device_index_));
   }
 
-  // A copy of an aligned word is one transfer.
+  // A copy of an aligned word is a single transfer.
   status store_word(void *target, uint64_t value) override {
     return copy_to_device(target, &value, sizeof value);
   }
 
-  port::direct_files &direct_files() noexcept override {
+  seams::direct_files &direct_files() noexcept override {
     return direct_files_;
   }
 
@@ -284,15 +287,15 @@ class cuda_gpu final : public gpu {
 
   const tnd_gpu_plugin &table_;
   uint32_t const device_index_;
-  gpu_info const info_;
+  seams::gpu_info const info_;
   cuda_direct_files direct_files_;
   bounded_synchronizer synchronizer_;
 };
 
-// As sysfs has it, which spells the bus in lower case.
+// sysfs spells the bus id in lower case.
 int numa_node_of(std::string pci_bus_id) {
-  for (char &each : pci_bus_id)
-    each = char(std::tolower(each));
+  for (char &letter : pci_bus_id)
+    letter = char(std::tolower(letter));
   std::ifstream file{"/sys/bus/pci/devices/" + pci_bus_id + "/numa_node"};
   int node = -1;
   return file >> node ? node : -1;
@@ -300,22 +303,25 @@ int numa_node_of(std::string pci_bus_id) {
 
 }  // namespace
 
-result<std::unique_ptr<gpu>> cuda_gpu_open(const tnd_gpu_plugin &table, uint32_t device_index) {
+result<std::unique_ptr<seams::gpu>> cuda_gpu_open(const tnd_gpu_plugin &table,
+                                                  uint32_t device_index) {
   char name[256] = {}, pci_bus_id[16] = {};
-  gpu_info info{.name = {}, .is_cuda = true, .multiprocessor_count = 0, .memory_size = 0};
+  seams::gpu_info info{.name = {}, .is_cuda = true, .multiprocessor_count = 0, .memory_size = 0};
   tnd_status const opened = table.open(device_index, name, sizeof name, &info.multiprocessor_count,
                                        &info.memory_size, pci_bus_id);
   if (opened != TND_OK)
     return fail(status(opened), "%s", table.last_message());
   info.name = name;
-  bool const is_part = info.name.find(" MIG ") != std::string::npos;
-  if (!is_part)
+  bool const is_mig = info.name.find(" MIG ") != std::string::npos;
+  if (!is_mig)
     info.bus_id = pci_bus_id;
-  // Profilers attach themselves so; without one a range would cost and be seen by nobody.
+  // A profiler sets this variable when it attaches. Without one, ranges cost time and are not
+  // recorded.
   if (std::getenv("NVTX_INJECTION64_PATH") != nullptr)
-    trace::draw_ranges({table.range_start, table.range_end});
+    observe::trace::draw_ranges({table.range_start, table.range_end});
   info.numa_node = numa_node_of(pci_bus_id);
-  return std::unique_ptr<gpu>{std::make_unique<cuda_gpu>(table, device_index, std::move(info))};
+  return std::unique_ptr<seams::gpu>{
+      std::make_unique<cuda_gpu>(table, device_index, std::move(info))};
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

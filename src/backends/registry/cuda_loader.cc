@@ -1,3 +1,4 @@
+// backends/registry/cuda_loader.cc: loads the CUDA plugin.
 #include <dlfcn.h>
 #include <tanada/status.h>
 #include <unistd.h>
@@ -8,7 +9,7 @@
 #include "backends/registry/cuda_gpu.hpp"
 #include "seams/os/plugin_paths.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 constexpr char gpu_file_name[] = "libtanada_cuda.so";
@@ -16,11 +17,11 @@ constexpr char gpu_file_name[] = "libtanada_cuda.so";
 std::vector<std::string> candidates() {
   if (const char *path = std::getenv("TND_CUDA_PLUGIN"); path != nullptr)
     return {path};
-  return plugin_paths(gpu_file_name);
+  return seams::plugin_paths(gpu_file_name);
 }
 
-// The first candidate that is there decides, so that its own trouble is reported and not the next
-// one's absence.
+// Only the first existing candidate is tried, so that its error is reported and not the absence of
+// the next.
 void *load(std::string &reason) {
   for (const auto &path : candidates()) {
     bool const is_path = path.find('/') != std::string::npos;
@@ -51,7 +52,7 @@ cuda_plugin cuda_plugin_load() {
   }
   if (table->abi != TND_GPU_PLUGIN_ABI) {
     loaded.reason = std::string{gpu_file_name} + " has ABI " + std::to_string(table->abi) +
-                    ", this library wants " + std::to_string(TND_GPU_PLUGIN_ABI);
+                    ", this library needs " + std::to_string(TND_GPU_PLUGIN_ABI);
     return loaded;
   }
   loaded.code = status::no_device;
@@ -69,4 +70,4 @@ cuda_plugin cuda_plugin_load() {
   return loaded;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

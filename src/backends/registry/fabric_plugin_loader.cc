@@ -1,28 +1,29 @@
+// backends/registry/fabric_plugin_loader.cc: loads the libfabric plugin.
 #include "backends/registry/plugin_table.hpp"
 #include "core/base/log.hpp"
 #include "seams/fabric/fabric_plugin.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
 constexpr const char *fabric_file_name = "libtanada_fabric.so";
 
 }  // namespace
 
-result<std::unique_ptr<fabric_endpoint>> fabric_open(const fabric_request &wanted) {
+result<std::unique_ptr<fabric_endpoint>> fabric_open(const fabric_request &request) {
   std::string message;
-  const fabric_plugin *const plugin = plugin_table<fabric_plugin>(
+  const fabric_plugin *const plugin = backends::plugin_table<fabric_plugin>(
       fabric_file_name, fabric_plugin_symbol, fabric_plugin_abi, message);
   if (plugin == nullptr) {
     return fail(status::no_plugin,
                 "a fabric needs libfabric1 (apt-get install libfabric1) and the plugin %s: %s",
                 fabric_file_name, message.c_str());
   }
-  std::unique_ptr<fabric_endpoint> made;
-  if (status const code = plugin->open(wanted, made, message); code != status::ok) {
-    return fail(code, "fabric %s: %s", wanted.provider.c_str(), message.c_str());
+  std::unique_ptr<fabric_endpoint> endpoint;
+  if (status const code = plugin->open(request, endpoint, message); code != status::ok) {
+    return fail(code, "fabric %s: %s", request.provider.c_str(), message.c_str());
   }
-  return made;
+  return endpoint;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

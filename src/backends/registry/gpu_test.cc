@@ -9,7 +9,7 @@
 
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 class cuda_plugin_variable : public testing::Test {
@@ -21,49 +21,50 @@ class cuda_plugin_variable : public testing::Test {
 
 TEST_F(cuda_plugin_variable, of_a_file_that_is_not_there_is_the_reason) {
   setenv("TND_CUDA_PLUGIN", "/nowhere/libtanada_cuda.so", 1);
-  EXPECT_NE(cuda_unavailable_reason().find("/nowhere/libtanada_cuda.so"), std::string::npos);
-  EXPECT_EQ(cuda_unavailable_reason().find('\n'), std::string::npos);
-  auto const opened = gpu_open(gpu_choice::cuda, 0);
+  EXPECT_NE(seams::cuda_unavailable_reason().find("/nowhere/libtanada_cuda.so"), std::string::npos);
+  EXPECT_EQ(seams::cuda_unavailable_reason().find('\n'), std::string::npos);
+  auto const opened = seams::gpu_open(seams::gpu_choice::cuda, 0);
   EXPECT_EQ(opened.error(), status::no_plugin);
-  EXPECT_EQ(last_message(), cuda_unavailable_reason());
+  EXPECT_EQ(last_message(), seams::cuda_unavailable_reason());
 }
 
 TEST_F(cuda_plugin_variable, of_a_library_without_the_table_is_the_reason) {
   setenv("TND_CUDA_PLUGIN", "libm.so.6", 1);
-  EXPECT_NE(cuda_unavailable_reason().find("has no symbol tnd_gpu_plugin"), std::string::npos);
+  EXPECT_NE(seams::cuda_unavailable_reason().find("has no symbol tnd_gpu_plugin"),
+            std::string::npos);
 }
 
 TEST_F(cuda_plugin_variable, makes_automatic_choice_take_the_host_executor) {
   setenv("TND_CUDA_PLUGIN", "/nowhere/libtanada_cuda.so", 1);
-  auto opened = gpu_open(gpu_choice::automatic, 0);
+  auto opened = seams::gpu_open(seams::gpu_choice::automatic, 0);
   ASSERT_TRUE(opened.ok());
   EXPECT_FALSE(opened.value()->info().is_cuda);
 }
 
 TEST_F(cuda_plugin_variable, of_another_abi_is_the_reason) {
   setenv("TND_CUDA_PLUGIN", TND_TEST_OLD_PLUGIN, 1);
-  EXPECT_NE(cuda_unavailable_reason().find("has ABI 0, this library wants " +
-                                           std::to_string(TND_GPU_PLUGIN_ABI)),
+  EXPECT_NE(seams::cuda_unavailable_reason().find("has ABI 0, this library needs " +
+                                                  std::to_string(TND_GPU_PLUGIN_ABI)),
             std::string::npos)
-      << cuda_unavailable_reason();
+      << seams::cuda_unavailable_reason();
 }
 
 TEST(gpu_open, gives_cuda_exactly_when_there_is_no_reason_against_it) {
-  auto opened = gpu_open(gpu_choice::automatic, 0);
+  auto opened = seams::gpu_open(seams::gpu_choice::automatic, 0);
   ASSERT_TRUE(opened.ok());
-  EXPECT_EQ(opened.value()->info().is_cuda, cuda_unavailable_reason().empty());
+  EXPECT_EQ(opened.value()->info().is_cuda, seams::cuda_unavailable_reason().empty());
 }
 
 TEST(gpu_open, refuses_a_device_that_is_not_there) {
-  auto const opened = gpu_open(gpu_choice::cuda, 1000);
+  auto const opened = seams::gpu_open(seams::gpu_choice::cuda, 1000);
   EXPECT_TRUE(opened.error() == status::no_device || opened.error() == status::no_plugin);
   EXPECT_FALSE(last_message().empty());
 }
 
 TEST_F(cuda_plugin_variable, leaves_no_device_current) {
   setenv("TND_CUDA_PLUGIN", "/nowhere/libtanada_cuda.so", 1);
-  EXPECT_EQ(gpu_current(), -1);
-  EXPECT_EQ(gpu_count(), 0u);
+  EXPECT_EQ(seams::gpu_current(), -1);
+  EXPECT_EQ(seams::gpu_count(), 0u);
 }
 
 class guarded_device : public testing::Test {
@@ -76,25 +77,25 @@ class guarded_device : public testing::Test {
     close(block.descriptor);
   }
   void SetUp() override {
-    device = host_gpu_open();
+    device = seams::host_gpu_open();
     unsetenv("TND_HOST_DEVICE");
-    auto made = device->allocate_shared(100);
-    ASSERT_TRUE(made.ok());
-    block = made.value();
+    auto allocated = device->allocate_shared(100);
+    ASSERT_TRUE(allocated.ok());
+    block = allocated.value();
   }
-  // The system loads from it for us.
+  // Lets a system call load from the address.
   bool is_loadable(const void *addr) {
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
-    bool const is = write(ends[1], addr, 1) == 1;
-    EXPECT_TRUE(is || errno == EFAULT);
-    for (int const each : ends)
-      close(each);
-    return is;
+    bool const is_written = write(ends[1], addr, 1) == 1;
+    EXPECT_TRUE(is_written || errno == EFAULT);
+    for (int const end : ends)
+      close(end);
+    return is_written;
   }
 
-  std::unique_ptr<gpu> device;
-  shared_block block;
+  std::unique_ptr<seams::gpu> device;
+  seams::shared_block block;
 };
 
 TEST_F(guarded_device, its_memory_is_for_queues_and_copies_alone) {
@@ -110,7 +111,8 @@ TEST_F(guarded_device, its_memory_is_for_queues_and_copies_alone) {
   ASSERT_TRUE(queue.ok());
   value = 40;
   ASSERT_EQ(queue.value()->put(words, &value, 8), status::ok);
-  ASSERT_EQ(queue.value()->update(words, {fabric_atomic::add, fabric_element::u64, 2}, &before),
+  ASSERT_EQ(queue.value()->update(words, {seams::fabric_atomic::add, seams::fabric_element::u64, 2},
+                                  &before),
             status::ok);
   ASSERT_EQ(queue.value()->copy_rows(words + 1, words, {4, 2, 4, 0}), status::ok);
   ASSERT_EQ(queue.value()->get(&value, words + 1, 8), status::ok);
@@ -123,4 +125,4 @@ TEST_F(guarded_device, its_memory_is_for_queues_and_copies_alone) {
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,4 +1,4 @@
-// backends/registry/plugin_table.hpp: the one table by which a plugin is spoken to.
+// backends/registry/plugin_table.hpp: loads the table of functions of a plugin.
 #pragma once
 
 #include <dlfcn.h>
@@ -11,14 +11,14 @@
 
 #include "seams/os/plugin_paths.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// The table behind `symbol` of the plugin `file`, which stays loaded. Null, with a reason: it is
-// nowhere, it cannot be loaded, or it is not of this version.
+// Returns the table behind `symbol` of the plugin `file`, which stays loaded. Returns null and sets
+// `reason` if the plugin does not exist, cannot be loaded, or is of another version.
 template <class Table>
 const Table *plugin_table(const char *file, const char *symbol, uint32_t abi, std::string &reason) {
-  reason = std::string{file} + " is nowhere";
-  for (const auto &path : plugin_paths(file)) {
+  reason = std::string{file} + " was not found";
+  for (const auto &path : seams::plugin_paths(file)) {
     if (path.find('/') != std::string::npos && access(path.c_str(), F_OK) != 0)
       continue;
     void *const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -27,14 +27,14 @@ const Table *plugin_table(const char *file, const char *symbol, uint32_t abi, st
       continue;
     }
     auto const entry = reinterpret_cast<const Table *(*)()>(dlsym(handle, symbol));
-    const Table *const found = entry != nullptr ? entry() : nullptr;
-    if (found != nullptr && found->abi == abi &&
-        std::strcmp(found->version, TND_VERSION_STRING) == 0)
-      return found;
+    const Table *const table = entry != nullptr ? entry() : nullptr;
+    if (table != nullptr && table->abi == abi &&
+        std::strcmp(table->version, TND_VERSION_STRING) == 0)
+      return table;
     reason = path + " is not of version " TND_VERSION_STRING;
     return nullptr;
   }
   return nullptr;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// backends/registry/store_registry.cc: the stores of an instance, opened by the scheme of a URL.
 #include "backends/registry/store_registry.hpp"
 
 #include <algorithm>
@@ -13,36 +14,36 @@
 #include "core/base/message.hpp"
 #include "core/base/mutex.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 struct known_store {
   std::string_view scheme;
-  result<std::unique_ptr<store>> (*open)();
-  bool at_once = false;  // open waits for nothing, nor does attach
+  result<std::unique_ptr<seams::store>> (*open)();
+  bool opens_immediately = false;  // neither open nor attach blocks
 };
 
-result<std::unique_ptr<store>> gfarm_open() {
+result<std::unique_ptr<seams::store>> gfarm_open() {
   return plugin_store_open(
       {.scheme = "gfarm",
        .file = "libtanada_store_gfarm.so",
-       .need = "gfarm:// needs libgfarm1 (apt-get install libgfarm1) and the plugin "
-               "libtanada_store_gfarm.so"});
+       .requirement = "gfarm:// needs libgfarm1 (apt-get install libgfarm1) and the plugin "
+                      "libtanada_store_gfarm.so"});
 }
 
-result<std::unique_ptr<store>> gluster_open() {
+result<std::unique_ptr<seams::store>> gluster_open() {
   return plugin_store_open(
       {.scheme = "gluster",
        .file = "libtanada_store_gluster.so",
-       .need = "gluster:// needs libgfapi0 (apt-get install libgfapi0) and the plugin "
-               "libtanada_store_gluster.so"});
+       .requirement = "gluster:// needs libgfapi0 (apt-get install libgfapi0) and the plugin "
+                      "libtanada_store_gluster.so"});
 }
 
-result<std::unique_ptr<store>> pool_open() {
+result<std::unique_ptr<seams::store>> pool_open() {
   return plugin_store_open(
       {.scheme = "pool",
        .file = "libtanada_store_pool.so",
-       .need =
+       .requirement =
            "pool:// needs the plugin libtanada_store_pool.so, which is built with the library"});
 }
 
@@ -56,37 +57,37 @@ constexpr std::array<known_store, 5> known_stores = {{{"file", file_store_open},
 
 struct store_registry::state {
   std::array<tanada::mutex, known_stores.size()>
-      opening;          // one a store, held while it opens: nobody opens it twice
-  tanada::mutex mutex;  // guards the rest, for a moment; taken last
-  std::vector<std::unique_ptr<store>> stores;
-  std::vector<std::unique_ptr<store>> replaced;  // somebody may still hold them
-  std::optional<device_window> window;
+      opening;          // one for each store, held while it opens, so that it opens once
+  tanada::mutex mutex;  // guards the members below, briefly; taken last
+  std::vector<std::unique_ptr<seams::store>> stores;
+  std::vector<std::unique_ptr<seams::store>> replaced;  // callers may still use them
+  std::optional<seams::device_window> window;
   bool compatible_too = false;
-  std::set<std::string, std::less<>> unknown_urls;  // those that the log has a line for
+  std::set<std::string, std::less<>> unknown_urls;  // logged once
 
-  // True: the log gets the line of this URL.
-  bool is_new_unknown(std::string_view url) {
+  // Returns true if the URL should be logged.
+  bool record_unknown_url(std::string_view url) {
     lock_guard const lock{mutex};
     if (unknown_urls.size() >= unknown_url_count_max || !unknown_urls.emplace(url).second)
       return false;
     if (unknown_urls.size() == unknown_url_count_max) {
-      log(log_level::warning, "%zu URLs have no store: more of them are not logged",
+      log(log_level::warning, "%zu URLs have no store; further ones are not logged",
           unknown_url_count_max);
     }
     return true;
   }
 
-  // It may take long: without the lock.
-  void attach_to(store &opened) {
+  // May take long, so it runs without the lock.
+  void attach_to(seams::store &opened) {
     unique_lock lock{mutex};
-    std::optional<device_window> const where = window;
+    std::optional<seams::device_window> const current_window = window;
     bool const compatible = compatible_too;
     lock.unlock();
-    if (where)
-      opened.attach(*where, compatible);
+    if (current_window)
+      opened.attach(*current_window, compatible);
   }
 
-  store *present(std::string_view scheme) {
+  seams::store *find_open_store(std::string_view scheme) {
     lock_guard const lock{mutex};
     for (const auto &instance : stores)
       if (instance->scheme() == scheme)
@@ -98,42 +99,45 @@ struct store_registry::state {
 store_registry::store_registry() : state_{std::make_unique<state>()} {}
 store_registry::~store_registry() = default;
 
-result<store *> store_registry::find_open(std::string_view url) {
+result<seams::store *> store_registry::find_open(std::string_view url) {
   message_deferral deferral;
-  auto scheme = url_scheme(url);
+  auto scheme = seams::url_scheme(url);
   if (!scheme.ok()) {
-    if (!state_->is_new_unknown(url))
+    if (!state_->record_unknown_url(url))
       (void)deferral.take(scheme.error());
     return scheme.error();
   }
-  store *const there = state_->present(scheme.value());
-  if (there != nullptr)
-    return there;
-  auto const known = std::find_if(known_stores.begin(), known_stores.end(),
-                                  [&](auto &each) { return each.scheme == scheme.value(); });
-  return known != known_stores.end() && known->at_once ? find(url) : there;
+  seams::store *const open_store = state_->find_open_store(scheme.value());
+  if (open_store != nullptr)
+    return open_store;
+  auto const known = std::find_if(known_stores.begin(), known_stores.end(), [&](auto &candidate) {
+    return candidate.scheme == scheme.value();
+  });
+  return known != known_stores.end() && known->opens_immediately ? find(url) : open_store;
 }
 
-result<store *> store_registry::find(std::string_view url) {
+result<seams::store *> store_registry::find(std::string_view url) {
   message_deferral deferral;
-  auto found = find_or_open(url);
-  if (!found.ok() && !state_->is_new_unknown(url))
-    (void)deferral.take(found.error());
-  return found;
+  auto opened = find_or_open(url);
+  if (!opened.ok() && !state_->record_unknown_url(url))
+    (void)deferral.take(opened.error());
+  return opened;
 }
 
-result<store *> store_registry::find_or_open(std::string_view url) {
-  auto scheme = url_scheme(url);
+result<seams::store *> store_registry::find_or_open(std::string_view url) {
+  auto scheme = seams::url_scheme(url);
   if (!scheme.ok())
     return scheme.error();
-  if (store *const there = state_->present(scheme.value()); there != nullptr)
-    return there;
+  if (seams::store *const open_store = state_->find_open_store(scheme.value());
+      open_store != nullptr)
+    return open_store;
   for (size_t i = 0; i < known_stores.size(); i++) {
     if (known_stores[i].scheme != scheme.value())
       continue;
     lock_guard const opening{state_->opening[i]};
-    if (store *const there = state_->present(scheme.value()); there != nullptr)
-      return there;
+    if (seams::store *const open_store = state_->find_open_store(scheme.value());
+        open_store != nullptr)
+      return open_store;
     auto opened = known_stores[i].open();
     if (!opened.ok())
       return opened.error();
@@ -145,28 +149,28 @@ result<store *> store_registry::find_or_open(std::string_view url) {
   std::string list;
   for (const auto &known : known_stores)
     list += (list.empty() ? "" : ", ") + std::string{known.scheme};
-  return fail(status::invalid, "%.*s: no store has the scheme %s; known are %s", int(url.size()),
-              url.data(), scheme.value().c_str(), list.c_str());
+  return fail(status::invalid, "%.*s: no store has the scheme %s; known schemes: %s",
+              int(url.size()), url.data(), scheme.value().c_str(), list.c_str());
 }
 
-void store_registry::attach(const device_window &window, bool compatible_too) {
+void store_registry::attach(const seams::device_window &window, bool compatible_too) {
   lock_guard const lock{state_->mutex};
   state_->window = window;
   state_->compatible_too = compatible_too;
-  for (const auto &present : state_->stores)
-    present->attach(window, compatible_too);
+  for (const auto &open_store : state_->stores)
+    open_store->attach(window, compatible_too);
 }
 
-void store_registry::add(std::unique_ptr<store> instance) {
+void store_registry::add(std::unique_ptr<seams::store> instance) {
   state_->attach_to(*instance);
   lock_guard const lock{state_->mutex};
-  for (auto &present : state_->stores) {
-    if (present->scheme() != instance->scheme())
+  for (auto &open_store : state_->stores) {
+    if (open_store->scheme() != instance->scheme())
       continue;
-    state_->replaced.push_back(std::exchange(present, std::move(instance)));
+    state_->replaced.push_back(std::exchange(open_store, std::move(instance)));
     return;
   }
   state_->stores.push_back(std::move(instance));
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,5 +1,5 @@
-// A stream_set on epoll: level-triggered, one wait for all, bytes by recvmsg straight to where they
-// are to land.
+// backends/sockets/epoll_stream_set.cc: a stream_set on epoll. It is level-triggered, uses one wait
+// for all connections, and receives bytes directly into the handler's memory.
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -16,18 +16,19 @@
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
 namespace {
 
 constexpr uint64_t listener_word = ~uint64_t{0} - 1, waker_word = ~uint64_t{0} - 2;
 constexpr size_t event_count_max = 64;
-// Drives that may pass over all but the busiest connection: while that has something, and in vain.
-constexpr uint32_t look_around_interval = 16, look_around_interval_vain = 4;
-// Times in a row that the busiest one had something before it is taken out of the kernel's set.
+// The number of progress() calls that may poll only the busiest connection: while it receives data,
+// and after empty polls.
+constexpr uint32_t full_poll_interval = 16, full_poll_interval_idle = 4;
+// After this many successive receives, the busiest connection is removed from the kernel's set.
 constexpr uint32_t streak_min = 64;
 
-// The call for several parts costs the kernel a tenth of a microsecond more.
+// The call for several parts costs the kernel 0.1 us more.
 ssize_t receive_parts(int socket, std::span<std::byte> first, std::span<std::byte> rest) {
   if (first.empty())
     return recv(socket, rest.data(), rest.size(), MSG_DONTWAIT);
@@ -40,19 +41,19 @@ ssize_t receive_parts(int socket, std::span<std::byte> first, std::span<std::byt
   return recvmsg(socket, &message, MSG_DONTWAIT);
 }
 
-// Where parts of at least so many bytes land, what follows them is most likely the head of another
-// one, and of what is shown together with it each byte is copied once more. Until as much as this
-// is there, and nothing lands.
-constexpr size_t bulk_size_min = 32 << 10, bulk_shown_size = 4 << 10;
+// If a large body is placed directly, the bytes after it are probably the head of another one, and
+// bytes received with that head into the buffer are copied once more. So receive at most
+// `bulk_buffer_size` bytes into the buffer, until a receive of that size needs no placement.
+constexpr size_t bulk_size_min = 32 << 10, bulk_buffer_size = 4 << 10;
 
-class epoll_stream_set final : public socket_stream_set {
+class epoll_stream_set final : public backends::socket_stream_set {
  public:
   explicit epoll_stream_set(const stream_set_options &options)
-      : socket_stream_set{options}, shown_(options.shown_size) {}
+      : backends::socket_stream_set{options}, buffer_(options.receive_size_max) {}
 
   status start() {
     if (!has_descriptors())
-      return socket_status(errno);
+      return backends::socket_status(errno);
     return control(EPOLL_CTL_ADD, event_, waker_word, EPOLLIN);
   }
 
@@ -60,64 +61,66 @@ class epoll_stream_set final : public socket_stream_set {
     return "epoll";
   }
 
-  // Taken out of the set altogether: an end that nobody handles yet would make every wait return at
-  // once.
+  // Removed from the set completely: an unhandled end of the connection would make every wait
+  // return immediately.
   status pause(stream_id id) override {
-    connection *const found = find(id);
-    if (found == nullptr || found->is_paused)
+    connection *const entry = find(id);
+    if (entry == nullptr || entry->is_paused)
       return status::ok;
-    found->is_paused = true;
-    stop_telling(*found, id);
+    entry->is_paused = true;
+    stop_reporting(*entry, id);
     return status::ok;
   }
 
   status resume(stream_id id) override {
-    connection *const found = find(id);
-    if (found == nullptr || !found->is_paused)
+    connection *const entry = find(id);
+    if (entry == nullptr || !entry->is_paused)
       return status::ok;
-    TND_TRY(control(EPOLL_CTL_ADD, found->socket, id, events_of(*found)));
-    found->is_paused = false;
+    TND_TRY(control(EPOLL_CTL_ADD, entry->socket, id, events_of(*entry)));
+    entry->is_paused = false;
     return status::ok;
   }
 
-  size_t drive() override {
+  size_t progress() override {
     size_t count = 0;
-    // A loop that waits for one peer's answers need not ask for all the others each time.
+    // A loop that waits for one peer's replies need not poll all other connections each time.
     connection *const busiest =
-        is_busiest_alone_ && room_wanted_count_ == 0 ? find(busiest_) : nullptr;
+        is_busiest_repeated_ && writable_watch_count_ == 0 ? find(busiest_) : nullptr;
     bool const is_direct = busiest != nullptr && !busiest->is_paused;
-    if (is_direct && (++passed_over_ < look_around_interval || is_outside(busiest_))) {
+    if (is_direct && (++skipped_poll_count_ < full_poll_interval || is_unwatched(busiest_))) {
       count = receive(*busiest, busiest_);
       if (count != 0) {
-        vain_ = 0;
+        empty_poll_count_ = 0;
         streak_++;
       }
       if (count != 0 && streak_ >= streak_min)
-        take_out(busiest_);
-      if (count != 0 && passed_over_ < look_around_interval)
+        unwatch_busiest(busiest_);
+      if (count != 0 && skipped_poll_count_ < full_poll_interval)
         return count;
-      if (count == 0 && options_.may_look_seldom && ++vain_ % look_around_interval_vain != 0)
+      if (count == 0 && options_.may_skip_idle &&
+          ++empty_poll_count_ % full_poll_interval_idle != 0)
         return 0;
     } else if (!is_direct) {
       watch_all();
-      if (connection *const left = find(outside_); left != nullptr)
-        count = receive(*left, outside_);
+      if (connection *const unwatched = find(unwatched_); unwatched != nullptr)
+        count = receive(*unwatched, unwatched_);
     }
-    passed_over_ = 0;
+    skipped_poll_count_ = 0;
     std::array<epoll_event, event_count_max> events;
-    int const found = epoll_wait(poll_, events.data(), int(events.size()), 0);
-    if (found > 0)
-      count += serve_all(std::span{events}.first(size_t(found)));
-    return count + tend();
+    int const event_count = epoll_wait(poll_, events.data(), int(events.size()), 0);
+    if (event_count > 0)
+      count += serve_all(std::span{events}.first(size_t(event_count)));
+    return count + run_timers();
   }
 
  private:
-  status control(int what, int descriptor, uint64_t word, uint32_t events) {
+  status control(int operation, int descriptor, uint64_t word, uint32_t events) {
     epoll_event event{.events = events, .data = {.u64 = word}};
-    return epoll_ctl(poll_, what, descriptor, &event) == 0 ? status::ok : socket_status(errno);
+    return epoll_ctl(poll_, operation, descriptor, &event) == 0 ? status::ok
+                                                                : backends::socket_status(errno);
   }
-  static uint32_t events_of(const connection &what) {
-    return EPOLLIN | (what.wants_room ? uint32_t(EPOLLOUT) : 0u);
+  static uint32_t events_of(const connection &entry) {
+    return EPOLLIN | (entry.wants_writable ? uint32_t(EPOLLOUT) : 0u);
   }
 
   status watch_listener() override {
@@ -127,80 +130,80 @@ class epoll_stream_set final : public socket_stream_set {
     epoll_ctl(poll_, EPOLL_CTL_DEL, listener_, nullptr);
   }
 
-  status watch(connection &what, stream_id id) override {
-    what.wants_room = what.is_connecting;
-    TND_TRY(control(EPOLL_CTL_ADD, what.socket, id, events_of(what)));
-    room_wanted_count_ += what.wants_room;
+  status watch(connection &entry, stream_id id) override {
+    entry.wants_writable = entry.is_connecting;
+    TND_TRY(control(EPOLL_CTL_ADD, entry.socket, id, events_of(entry)));
+    writable_watch_count_ += entry.wants_writable;
     return status::ok;
   }
 
-  void unwatch(connection &what, stream_id id) override {
-    room_wanted_count_ -= std::exchange(what.wants_room, false);
-    stop_telling(what, id);
+  void unwatch(connection &entry, stream_id id) override {
+    writable_watch_count_ -= std::exchange(entry.wants_writable, false);
+    stop_reporting(entry, id);
   }
-  // Closing is not enough: a process that was forked meanwhile holds the socket, too, and would
-  // keep it in the set.
-  void stop_telling(const connection &what, stream_id id) {
-    lock_guard const lock{outside_mutex_};
-    if (is_outside(id))
-      return outside_.store(no_stream);
-    epoll_ctl(poll_, EPOLL_CTL_DEL, what.socket, nullptr);
+  // Closing the socket is not enough: a process forked meanwhile also has it open, and would keep
+  // it in the set.
+  void stop_reporting(const connection &entry, stream_id id) {
+    lock_guard const lock{unwatched_mutex_};
+    if (is_unwatched(id))
+      return unwatched_.store(no_stream);
+    epoll_ctl(poll_, EPOLL_CTL_DEL, entry.socket, nullptr);
   }
 
-  // The busiest connection is looked at directly, so while nobody sleeps it need not be in the
-  // kernel's set: each message that comes on a connection in there costs its sender some 200 ns,
-  // and the next look around more.
-  bool is_outside(stream_id id) const noexcept {
-    return outside_.load(std::memory_order_relaxed) == id;
+  // The busiest connection is polled directly, so it need not be in the kernel's set while no
+  // thread sleeps. Each message on a connection in the set costs its sender some 200 ns, and makes
+  // the next full poll longer.
+  bool is_unwatched(stream_id id) const noexcept {
+    return unwatched_.load(std::memory_order_relaxed) == id;
   }
-  void take_out(stream_id id) {
+  void unwatch_busiest(stream_id id) {
     streak_ = 0;
-    connection const *const found = find(id);
-    if (!options_.may_look_seldom || found == nullptr || found->is_paused || found->wants_room ||
-        is_outside(id))
+    connection const *const entry = find(id);
+    if (!options_.may_skip_idle || entry == nullptr || entry->is_paused || entry->wants_writable ||
+        is_unwatched(id))
       return;
     watch_all();
-    lock_guard const lock{outside_mutex_};
-    if (outside_.load() != no_stream)
+    lock_guard const lock{unwatched_mutex_};
+    if (unwatched_.load() != no_stream)
       return;
-    // In this order: who begins to sleep after the look at the sleepers finds it outside, and puts
-    // it back when we are done.
-    outside_socket_ = found->socket;
-    outside_.store(id);
-    if (is_slept_on() || epoll_ctl(poll_, EPOLL_CTL_DEL, found->socket, nullptr) != 0)
-      outside_.store(no_stream);
+    // The order matters: a thread that starts to sleep after the check of the sleepers finds the
+    // connection outside the set, and adds it back when this thread releases the lock.
+    unwatched_socket_ = entry->socket;
+    unwatched_.store(id);
+    if (is_slept_on() || epoll_ctl(poll_, EPOLL_CTL_DEL, entry->socket, nullptr) != 0)
+      unwatched_.store(no_stream);
   }
-  // Without memory for it, it stays outside: whoever sleeps is late for what comes, and drive()
-  // looks at it all the same.
+  // If the kernel has insufficient memory, the connection stays outside the set: sleepers are late
+  // for its data, but progress() still polls it.
   void watch_all() const noexcept override {
-    if (outside_.load() == no_stream)
+    if (unwatched_.load() == no_stream)
       return;
-    lock_guard const lock{outside_mutex_};
-    stream_id const id = outside_.load();
+    lock_guard const lock{unwatched_mutex_};
+    stream_id const id = unwatched_.load();
     epoll_event event{.events = EPOLLIN, .data = {.u64 = id}};
-    if (id != no_stream && epoll_ctl(poll_, EPOLL_CTL_ADD, outside_socket_, &event) == 0)
-      outside_.store(no_stream);
+    if (id != no_stream && epoll_ctl(poll_, EPOLL_CTL_ADD, unwatched_socket_, &event) == 0)
+      unwatched_.store(no_stream);
   }
 
-  void watch_for_room(connection &what, stream_id id) override {
-    change(what, id, true);
+  void watch_writable(connection &entry, stream_id id) override {
+    change(entry, id, true);
   }
-  void change(connection &what, stream_id id, bool wants_room) {
-    if (is_outside(id))
+  void change(connection &entry, stream_id id, bool wants_writable) {
+    if (is_unwatched(id))
       watch_all();
-    room_wanted_count_ += uint32_t(wants_room) - uint32_t(what.wants_room);
-    what.wants_room = wants_room;
-    if (!what.is_paused)
-      (void)control(EPOLL_CTL_MOD, what.socket, id, events_of(what));
+    writable_watch_count_ += uint32_t(wants_writable) - uint32_t(entry.wants_writable);
+    entry.wants_writable = wants_writable;
+    if (!entry.is_paused)
+      (void)control(EPOLL_CTL_MOD, entry.socket, id, events_of(entry));
   }
 
-  // The kernel reports the same connections in the same order each time: after a break, those that
-  // were not served have their turn first. At least one is served.
+  // The kernel reports connections in the same order each time. After a break, connections that
+  // were not served come first. At least one is served.
   size_t serve_all(std::span<const epoll_event> events) {
     size_t const first = next_turn_ % events.size();
     size_t served_count = 0;
     size_t i = 0;
-    for (; i < events.size() && (served_count == 0 || !handler_->wants_break()); i++) {
+    for (; i < events.size() && (served_count == 0 || !handler_->should_stop()); i++) {
       served_count += serve(events[(first + i) % events.size()]);
     }
     next_turn_ = i < events.size() ? first + i : 0;
@@ -211,103 +214,104 @@ class epoll_stream_set final : public socket_stream_set {
     if (event.data.u64 == waker_word)
       return 0;
     if (event.data.u64 == listener_word) {
-      is_busiest_alone_ = false;
+      is_busiest_repeated_ = false;
       return accept_some();
     }
     stream_id const id = event.data.u64;
-    connection *found = find(id);
-    if (found == nullptr || found->is_paused)
+    connection *entry = find(id);
+    if (entry == nullptr || entry->is_paused)
       return 0;
-    if (found->is_connecting)
-      return finish_connect(*found, id, event.events);
+    if (entry->is_connecting)
+      return finish_connect(*entry, id, event.events);
     size_t count = 0;
-    if ((event.events & EPOLLOUT) != 0 && found->wants_room) {
-      change(*found, id, false);
-      handler_->writable(found->word);
+    if ((event.events & EPOLLOUT) != 0 && entry->wants_writable) {
+      change(*entry, id, false);
+      handler_->on_writable(entry->word);
       count++;
-      found = find(id);
-      if (found == nullptr || found->is_paused)
+      entry = find(id);
+      if (entry == nullptr || entry->is_paused)
         return count;
     }
     if ((event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0)
       return count;
-    is_busiest_alone_ = busiest_ == id;
-    if (!is_busiest_alone_)
+    is_busiest_repeated_ = busiest_ == id;
+    if (!is_busiest_repeated_)
       streak_ = 0;
     busiest_ = id;
-    return count + receive(*found, id);
+    return count + receive(*entry, id);
   }
 
-  size_t finish_connect(connection &what, stream_id id, uint32_t events) {
-    if (!has_connected(what, id, (events & (EPOLLERR | EPOLLHUP)) != 0))
+  size_t finish_connect(connection &entry, stream_id id, uint32_t events) {
+    if (!has_connected(entry, id, (events & (EPOLLERR | EPOLLHUP)) != 0))
       return 1;
-    change(what, id, false);
-    handler_->connected(what.word);
+    change(entry, id, false);
+    handler_->on_connected(entry.word);
     return 1;
   }
 
-  // How many calls of the handler.
-  size_t receive(connection &from, stream_id id) {
+  // Returns the number of handler calls.
+  size_t receive(connection &first_entry, stream_id id) {
     size_t count = 0;
-    connection *at = &from;
+    connection *entry = &first_entry;
     for (uint64_t received = 0; received < share_size;) {
-      auto const whole = handler_->landing(at->word);
-      auto const target = whole.first(std::min(whole.size(), piece_size));
+      auto const full_target = handler_->receive_target(entry->word);
+      auto const target = full_target.first(std::min(full_target.size(), piece_size));
       if (target.size() >= bulk_size_min)
-        at->is_bulky = true;
-      bool const is_piece = target.size() < whole.size();  // what follows it lands, too
-      size_t const shown_size =
-          at->is_bulky ? std::min(shown_.size(), bulk_shown_size) : shown_.size();
-      std::span const shown{shown_.data(), is_piece ? 0 : shown_size};
-      ssize_t const size = receive_parts(at->socket, target, shown);
+        entry->is_bulky = true;
+      bool const is_piece = target.size() < full_target.size();  // the bytes after it are placed
+                                                                 // directly, too
+      size_t const buffer_size =
+          entry->is_bulky ? std::min(buffer_.size(), bulk_buffer_size) : buffer_.size();
+      std::span const buffer{buffer_.data(), is_piece ? 0 : buffer_size};
+      ssize_t const size = receive_parts(entry->socket, target, buffer);
       if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return count;
       if (size <= 0) {
-        end(*at, id, size == 0 ? status::peer_lost : socket_status(errno));
+        end(*entry, id, size == 0 ? status::peer_lost : backends::socket_status(errno));
         return count + 1;
       }
       received += uint64_t(size);
-      size_t const landed = std::min(size_t(size), target.size());
-      size_t const rest = size_t(size) - landed;
-      if (landed != 0)
-        handler_->landed(at->word, landed);
+      size_t const placed_size = std::min(size_t(size), target.size());
+      size_t const rest = size_t(size) - placed_size;
+      if (placed_size != 0)
+        handler_->on_placed(entry->word, placed_size);
       if (rest != 0)
-        show(id, shown.first(rest));
+        deliver(id, buffer.first(rest));
       count++;
-      at = find(id);
-      if (at == nullptr || at->is_paused)
+      entry = find(id);
+      if (entry == nullptr || entry->is_paused)
         return count;
-      bool const is_full = size_t(size) == target.size() + shown.size();
+      bool const is_full = size_t(size) == target.size() + buffer.size();
       if (!is_full)
-        return count;  // there was less than we could take
-      if (handler_->wants_break())
+        return count;  // the socket had fewer bytes than requested
+      if (handler_->should_stop())
         return count;
-      if (at->is_bulky)
-        at->is_bulky = !handler_->landing(at->word).empty();
+      if (entry->is_bulky)
+        entry->is_bulky = !handler_->receive_target(entry->word).empty();
     }
     return count;
   }
 
-  std::vector<std::byte> shown_;
-  uint32_t room_wanted_count_ = 0;  // connections that want room
-  stream_id busiest_ = no_stream;   // the last one that had something
-  bool is_busiest_alone_ = false;   // it was so the time before, too
-  uint32_t passed_over_ = 0, vain_ = 0, streak_ = 0;
-  size_t next_turn_ = 0;  // among the events of the kernel, after a break
-  mutable mutex outside_mutex_;
-  mutable std::atomic<stream_id> outside_ =
-      no_stream;             // set by who drives, to `busiest_`; unset by any thread
-  int outside_socket_ = -1;  // valid while outside_ is
+  std::vector<std::byte> buffer_;
+  uint32_t writable_watch_count_ = 0;  // connections waiting to become writable
+  stream_id busiest_ = no_stream;      // the last connection that received data
+  bool is_busiest_repeated_ = false;   // it was also the busiest one before
+  uint32_t skipped_poll_count_ = 0, empty_poll_count_ = 0, streak_ = 0;
+  size_t next_turn_ = 0;  // index into the kernel's events, after a break
+  mutable mutex unwatched_mutex_;
+  mutable std::atomic<stream_id> unwatched_ =
+      no_stream;  // set by the thread in progress() to `busiest_`; cleared by any thread
+  int unwatched_socket_ = -1;  // valid while `unwatched_` is set
 };
 
 }  // namespace
 
 result<std::unique_ptr<stream_set>> epoll_stream_set_create(const stream_set_options &options) {
-  auto made = std::make_unique<epoll_stream_set>(options);
-  status const started = made->start();
+  auto created = std::make_unique<epoll_stream_set>(options);
+  status const started = created->start();
   if (started != status::ok)
-    return fail(started, "no epoll: no descriptor is left (see ulimit -n)");
-  return std::unique_ptr<stream_set>{std::move(made)};
+    return fail(started, "cannot create an epoll set: out of descriptors (see ulimit -n)");
+  return std::unique_ptr<stream_set>{std::move(created)};
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

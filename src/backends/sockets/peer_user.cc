@@ -1,3 +1,4 @@
+// backends/sockets/peer_user.cc: the user at the other end of a local TCP connection.
 #include "backends/sockets/peer_user.hpp"
 
 #include <linux/inet_diag.h>
@@ -12,10 +13,10 @@
 #include <cstring>
 #include <fstream>
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-constexpr int answer_limit_ms = 1000;  // the kernel answers at once
+constexpr int answer_limit_ms = 1000;  // the kernel answers immediately
 constexpr uint32_t overflow_user_default = 65534;
 constexpr uint64_t all_users_count = 0xffffffff;  // 2^32 - 1 names no user
 
@@ -24,7 +25,7 @@ struct diag_request {
   inet_diag_req_v2 body;
 };
 
-// Address and port of one end, in the order of the network.
+// Address and port of one end, in network byte order.
 bool set_end(const sockaddr_storage &address, __be32 (&host)[4], __be16 &port) {
   if (address.ss_family == AF_INET) {
     auto const &v4 = reinterpret_cast<const sockaddr_in &>(address);
@@ -40,25 +41,25 @@ bool set_end(const sockaddr_storage &address, __be32 (&host)[4], __be16 &port) {
   return true;
 }
 
-// The request for exactly one socket: the one whose local end is our remote end.
-bool make_request(int socket, diag_request &made) {
-  sockaddr_storage here{}, there{};
-  socklen_t here_size = sizeof here, there_size = sizeof there;
-  if (getsockname(socket, reinterpret_cast<sockaddr *>(&here), &here_size) != 0)
+// Builds the request for one socket, whose local end is this socket's remote end.
+bool make_request(int socket, diag_request &request) {
+  sockaddr_storage local{}, remote{};
+  socklen_t local_size = sizeof local, remote_size = sizeof remote;
+  if (getsockname(socket, reinterpret_cast<sockaddr *>(&local), &local_size) != 0)
     return false;
-  if (getpeername(socket, reinterpret_cast<sockaddr *>(&there), &there_size) != 0)
+  if (getpeername(socket, reinterpret_cast<sockaddr *>(&remote), &remote_size) != 0)
     return false;
-  made = {};
-  made.head.nlmsg_len = sizeof made;
-  made.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-  made.head.nlmsg_flags = NLM_F_REQUEST;
-  made.body.sdiag_family = uint8_t(here.ss_family);
-  made.body.sdiag_protocol = IPPROTO_TCP;
-  made.body.idiag_states = ~uint32_t{0};
-  made.body.id.idiag_cookie[0] = INET_DIAG_NOCOOKIE;
-  made.body.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
-  return set_end(there, made.body.id.idiag_src, made.body.id.idiag_sport) &&
-         set_end(here, made.body.id.idiag_dst, made.body.id.idiag_dport);
+  request = {};
+  request.head.nlmsg_len = sizeof request;
+  request.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  request.head.nlmsg_flags = NLM_F_REQUEST;
+  request.body.sdiag_family = uint8_t(local.ss_family);
+  request.body.sdiag_protocol = IPPROTO_TCP;
+  request.body.idiag_states = ~uint32_t{0};
+  request.body.id.idiag_cookie[0] = INET_DIAG_NOCOOKIE;
+  request.body.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+  return set_end(remote, request.body.id.idiag_src, request.body.id.idiag_sport) &&
+         set_end(local, request.body.id.idiag_dst, request.body.id.idiag_dport);
 }
 
 struct netlink_socket {
@@ -72,11 +73,11 @@ struct netlink_socket {
 }  // namespace
 
 std::optional<uint32_t> tcp_peer_user(int socket) {
-  diag_request asked;
+  diag_request request;
   netlink_socket const kernel;
-  if (kernel.descriptor < 0 || !make_request(socket, asked))
+  if (kernel.descriptor < 0 || !make_request(socket, request))
     return std::nullopt;
-  if (send(kernel.descriptor, &asked, sizeof asked, 0) != ssize_t(sizeof asked))
+  if (send(kernel.descriptor, &request, sizeof request, 0) != ssize_t(sizeof request))
     return std::nullopt;
   pollfd entry{kernel.descriptor, POLLIN, 0};
   if (poll(&entry, 1, answer_limit_ms) != 1)
@@ -84,17 +85,17 @@ std::optional<uint32_t> tcp_peer_user(int socket) {
   alignas(nlmsghdr) char buffer[4096];
   ssize_t const size = recv(kernel.descriptor, buffer, sizeof buffer, MSG_DONTWAIT);
   nlmsghdr head;
-  inet_diag_msg found;
-  if (size < ssize_t(NLMSG_HDRLEN + sizeof found))
+  inet_diag_msg diag_message;
+  if (size < ssize_t(NLMSG_HDRLEN + sizeof diag_message))
     return std::nullopt;
   std::memcpy(&head, buffer, sizeof head);
   if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
     return std::nullopt;
-  std::memcpy(&found, buffer + NLMSG_HDRLEN, sizeof found);
-  // A socket that nobody has any more counts as root's there.
-  if (found.idiag_state != TCP_ESTABLISHED || found.idiag_inode == 0)
+  std::memcpy(&diag_message, buffer + NLMSG_HDRLEN, sizeof diag_message);
+  // The kernel reports sockets without an owner as root's.
+  if (diag_message.idiag_state != TCP_ESTABLISHED || diag_message.idiag_inode == 0)
     return std::nullopt;
-  return known_user(found.idiag_uid);
+  return known_user(diag_message.idiag_uid);
 }
 
 std::optional<uint32_t> known_user(uint32_t user) {
@@ -110,4 +111,4 @@ std::optional<uint32_t> known_user(uint32_t user) {
   return maps_all ? std::optional{user} : std::nullopt;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// backends/sockets/shared_socket.cc: gives a stream_set a duplicate of a program's socket.
 #include "backends/sockets/shared_socket.hpp"
 
 #include <fcntl.h>
@@ -9,9 +10,9 @@
 #include "backends/sockets/socket_options.hpp"
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-result<stream_id> adopt_shared(stream_set &set, int socket, uint64_t word) {
+result<seams::stream_id> adopt_shared(seams::stream_set &set, int socket, uint64_t word) {
   int const flags = fcntl(socket, F_GETFL);
   if (flags < 0)
     return fail(status::bad_file, "socket %d: %s", socket, std::strerror(errno));
@@ -23,13 +24,13 @@ result<stream_id> adopt_shared(stream_set &set, int socket, uint64_t word) {
       getsockopt(socket, SOL_SOCKET, SO_TYPE, &kind, &size) == 0 && kind == SOCK_STREAM;
   if (!is_stream || getpeername(socket, reinterpret_cast<sockaddr *>(&peer), &peer_size) != 0)
     return fail(status::invalid, "descriptor %d is not a connected stream socket", socket);
-  int const own = fcntl(socket, F_DUPFD_CLOEXEC, 0);
-  if (own < 0)
+  int const duplicate = fcntl(socket, F_DUPFD_CLOEXEC, 0);
+  if (duplicate < 0)
     return fail(socket_status(errno), "socket %d cannot be duplicated: %s", socket,
                 std::strerror(errno));
-  auto const id = set.adopt(own, word);
-  fcntl(socket, F_SETFL, flags);  // a set may set O_NONBLOCK, which duplicates share
+  auto const id = set.adopt(duplicate, word);
+  fcntl(socket, F_SETFL, flags);  // the set may have set O_NONBLOCK, which duplicates share
   return id;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,5 @@
+// backends/sockets/socket_address.cc: converts socket addresses from and to the system's format and
+// text.
 #include "seams/stream/socket_address.hpp"
 
 #include <arpa/inet.h>
@@ -9,7 +11,7 @@
 
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
 static_assert(system_size_max == sizeof(sockaddr_in6));
 
@@ -26,7 +28,7 @@ size_t socket_address_hash::operator()(const socket_address &address) const noex
 
 std::string to_text(const socket_address &address) {
   char text[INET6_ADDRSTRLEN] = "";
-  if (address.family == family_kind::none)
+  if (address.family == family_kind::unspecified)
     return "none";
   bool const is_ipv4 = address.family == family_kind::ipv4;
   inet_ntop(is_ipv4 ? AF_INET : AF_INET6, address.bytes.data(), text, sizeof text);
@@ -40,20 +42,20 @@ result<socket_address> socket_address_from(const void *system, size_t size) {
   if (size >= sizeof family)
     std::memcpy(&family, system, sizeof family);
   if (family == AF_INET && size >= sizeof(sockaddr_in)) {
-    sockaddr_in from;
-    std::memcpy(&from, system, sizeof from);
+    sockaddr_in native;
+    std::memcpy(&native, system, sizeof native);
     address.family = family_kind::ipv4;
-    std::memcpy(address.bytes.data(), &from.sin_addr, sizeof from.sin_addr);
-    address.port = ntohs(from.sin_port);
+    std::memcpy(address.bytes.data(), &native.sin_addr, sizeof native.sin_addr);
+    address.port = ntohs(native.sin_port);
     return address;
   }
   if (family == AF_INET6 && size >= sizeof(sockaddr_in6)) {
-    sockaddr_in6 from;
-    std::memcpy(&from, system, sizeof from);
+    sockaddr_in6 native;
+    std::memcpy(&native, system, sizeof native);
     address.family = family_kind::ipv6;
-    std::memcpy(address.bytes.data(), &from.sin6_addr, sizeof from.sin6_addr);
-    address.port = ntohs(from.sin6_port);
-    address.scope = from.sin6_scope_id;
+    std::memcpy(address.bytes.data(), &native.sin6_addr, sizeof native.sin6_addr);
+    address.port = ntohs(native.sin6_port);
+    address.scope = native.sin6_scope_id;
     return address;
   }
   return status::invalid;
@@ -61,21 +63,21 @@ result<socket_address> socket_address_from(const void *system, size_t size) {
 
 size_t socket_address_to(const socket_address &address, void *system, size_t capacity) {
   if (address.family == family_kind::ipv4 && capacity >= sizeof(sockaddr_in)) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(address.port);
-    std::memcpy(&to.sin_addr, address.bytes.data(), sizeof to.sin_addr);
-    std::memcpy(system, &to, sizeof to);
-    return sizeof to;
+    sockaddr_in native{};
+    native.sin_family = AF_INET;
+    native.sin_port = htons(address.port);
+    std::memcpy(&native.sin_addr, address.bytes.data(), sizeof native.sin_addr);
+    std::memcpy(system, &native, sizeof native);
+    return sizeof native;
   }
   if (address.family == family_kind::ipv6 && capacity >= sizeof(sockaddr_in6)) {
-    sockaddr_in6 to{};
-    to.sin6_family = AF_INET6;
-    to.sin6_port = htons(address.port);
-    to.sin6_scope_id = address.scope;
-    std::memcpy(&to.sin6_addr, address.bytes.data(), sizeof to.sin6_addr);
-    std::memcpy(system, &to, sizeof to);
-    return sizeof to;
+    sockaddr_in6 native{};
+    native.sin6_family = AF_INET6;
+    native.sin6_port = htons(address.port);
+    native.sin6_scope_id = address.scope;
+    std::memcpy(&native.sin6_addr, address.bytes.data(), sizeof native.sin6_addr);
+    std::memcpy(system, &native, sizeof native);
+    return sizeof native;
   }
   return 0;
 }
@@ -84,31 +86,31 @@ size_t system_size_of(const socket_address &address) {
   switch (address.family) {
     case family_kind::ipv4: return sizeof(sockaddr_in);
     case family_kind::ipv6: return sizeof(sockaddr_in6);
-    case family_kind::none: break;
+    case family_kind::unspecified: break;
   }
   return 0;
 }
 
 result<socket_address> socket_address_resolve(const char *host, const char *service,
                                               family_kind family, bool is_passive) {
-  addrinfo hints{}, *found = nullptr;
+  addrinfo hints{}, *list = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = is_passive ? AI_PASSIVE : 0;
   hints.ai_family = family == family_kind::ipv4   ? AF_INET
                     : family == family_kind::ipv6 ? AF_INET6
                                                   : AF_UNSPEC;
-  int const failed = getaddrinfo(host, service, &hints, &found);
+  int const failed = getaddrinfo(host, service, &hints, &list);
   if (failed != 0)
     return fail(status::invalid, "%s: %s", host == nullptr ? "any address" : host,
                 gai_strerror(failed));
-  auto address = socket_address_from(found->ai_addr, found->ai_addrlen);
-  freeaddrinfo(found);
+  auto address = socket_address_from(list->ai_addr, list->ai_addrlen);
+  freeaddrinfo(list);
   return address;
 }
 
 result<socket_address> socket_address_parse(const std::string &host, uint16_t port) {
-  return socket_address_resolve(host.c_str(), std::to_string(port).c_str(), family_kind::none,
-                                false);
+  return socket_address_resolve(host.c_str(), std::to_string(port).c_str(),
+                                family_kind::unspecified, false);
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

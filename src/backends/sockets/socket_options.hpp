@@ -1,47 +1,47 @@
-// backends/sockets/socket_options.hpp: how the sockets of a stream_set are made, whatever drives
-// them.
+// backends/sockets/socket_options.hpp: creates and configures the sockets of any stream_set.
 #pragma once
 
 #include "seams/stream/stream_set.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// Not blocking, without delay, and lost when the peer acknowledges nothing for
-// options.lost_after_ns.
-void socket_prepare(int socket, const stream_set_options &options);
+// Makes the socket non-blocking and without delay. Its connection fails when the peer acknowledges
+// nothing for options.peer_timeout_ns.
+void socket_prepare(int socket, const seams::stream_set_options &options);
 
-// Keep-alive and TCP_USER_TIMEOUT: a peer whose system answers nothing for `lost_after_ns`, idle or
-// not, is lost at the latest a quarter of that later. Sockets that a listening one accepts inherit
-// it.
+// Sets keep-alive and TCP_USER_TIMEOUT: a connection fails if the peer's system does not answer for
+// `lost_after_ns`, at the latest a quarter of that later, idle or not. Sockets accepted by a
+// listening socket inherit the options.
 void socket_detect_loss(int socket, uint64_t lost_after_ns);
 
-// Once it is connected: TCP within one node needs no model of a link.
+// Call it on a connected socket: within one node TCP needs no congestion control.
 void socket_suit_node(int socket);
 bool ends_on_this_node(int socket);
 
-// The kernel takes a peer for lost that answers and has no room for so long: its process is
-// stopped, or its memory full. To be asked every patience_interval_ns(): while that is so, the
-// kernel's limit is off (*is_patient, false at first), and true comes back when the peer has ceased
-// to answer.
-bool socket_is_lost(int socket, const stream_set_options &options, bool &is_patient);
-inline uint64_t patience_interval_ns(const stream_set_options &options) {
-  return options.lost_after_ns / 4 + 1;
+// The kernel also fails a peer that answers but has a full receive window for that long, because
+// its process is stopped or out of memory. To avoid that, call this function every
+// loss_check_interval_ns(). While the window is full, it turns the kernel's timeout off
+// (`is_timeout_disabled`, initially false). It returns true when the peer has stopped answering.
+bool socket_is_lost(int socket, const seams::stream_set_options &options,
+                    bool &is_timeout_disabled);
+inline uint64_t loss_check_interval_ns(const seams::stream_set_options &options) {
+  return options.peer_timeout_ns / 4 + 1;
 }
 
-// A socket that listens; *at gets the port. -1 with *why.
-int socket_listen(socket_address &at, status &why);
+// Returns a listening socket and sets the port in `address`. On failure returns -1 and sets `code`.
+int socket_listen(seams::socket_address &address, status &code);
 
-// A socket that connects, and goes on doing so in the background. -1 with *why.
-int socket_connect(const socket_address &to, const socket_address &from,
-                   const stream_set_options &options, status &why);
+// Returns a socket that connects in the background. On failure returns -1 and sets `code`.
+int socket_connect(const seams::socket_address &target, const seams::socket_address &source,
+                   const seams::stream_set_options &options, status &code);
 
-// The error that a socket has, or that a call on it left in errno.
+// The pending error of a socket, or the status of an errno value.
 status socket_error(int socket);
 status socket_status(int error);
 
-socket_address socket_peer(int socket);
+seams::socket_address socket_peer(int socket);
 
-// Bytes that the peer's system has not acknowledged.
+// Bytes that the peer's system has not acknowledged yet.
 uint64_t socket_unsent_size(int socket);
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,3 +1,4 @@
+// backends/sockets/socket_stream.cc: streams over TCP and UNIX sockets.
 #include "backends/sockets/socket_stream.hpp"
 
 #include <arpa/inet.h>
@@ -17,18 +18,17 @@
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
-constexpr size_t part_count_max = 64;  // of one system call
-constexpr size_t descriptor_count_max =
-    8;  // received and not taken: a peer that sends more has the others closed
+constexpr size_t part_count_max = 64;       // in one system call
+constexpr size_t descriptor_count_max = 8;  // received and not taken yet: further ones are closed
 
-// Rounded up, so that whoever waits is past the deadline afterwards.
+// Rounded up, so that the deadline has passed after the wait.
 int poll_milliseconds(uint64_t deadline_ns) {
   if (deadline_ns == ~uint64_t{0})
     return -1;
-  uint64_t const now_ns = monotonic_clock().now_ns();
+  uint64_t const now_ns = seams::monotonic_clock().now_ns();
   if (now_ns >= deadline_ns)
     return 0;
   uint64_t const rest_ms = (deadline_ns - now_ns + 999'999) / 1'000'000;
@@ -49,7 +49,7 @@ status poll_one(int socket, short events, uint64_t deadline_ns) {
   }
 }
 
-class socket_stream final : public stream {
+class socket_stream final : public seams::stream {
  public:
   explicit socket_stream(int socket) : socket_{socket} {
     peer_size_ = sizeof peer_;
@@ -63,8 +63,8 @@ class socket_stream final : public stream {
     socket_suit_node(socket);
   }
   ~socket_stream() override {
-    for (int const one : descriptors_)
-      close(one);
+    for (int const received_descriptor : descriptors_)
+      close(received_descriptor);
     close(socket_);
   }
 
@@ -181,19 +181,20 @@ class socket_stream final : public stream {
          head = CMSG_NXTHDR(const_cast<msghdr *>(&message), head)) {
       if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
         continue;
-      for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= head->cmsg_len; at += sizeof(int)) {
-        int one = -1;
-        std::memcpy(&one, CMSG_DATA(head) + at, sizeof one);
+      for (size_t offset = 0; CMSG_LEN(offset + sizeof(int)) <= head->cmsg_len;
+           offset += sizeof(int)) {
+        int received_fd = -1;
+        std::memcpy(&received_fd, CMSG_DATA(head) + offset, sizeof received_fd);
         if (descriptors_.size() < descriptor_count_max)
-          descriptors_.push_back(one);
+          descriptors_.push_back(received_fd);
         else
-          close(one);
+          close(received_fd);
       }
     }
   }
 
   int const socket_;
-  sockaddr_storage peer_{};  // the kernel forgets it when the connection ends
+  sockaddr_storage peer_{};  // the kernel forgets the address when the connection ends
   socklen_t peer_size_ = 0;
   bool is_unix_ = false;
   std::deque<int> descriptors_;
@@ -207,17 +208,17 @@ struct addresses {
   }
 };
 
-status resolve(const std::string &host, uint16_t port, bool to_listen, addresses &found) {
+status resolve(const std::string &host, uint16_t port, bool to_listen, addresses &result) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
-  int const code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found.first);
+  int const code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &result.first);
   if (code != 0)
     return fail(status::invalid, "%s: %s", host.c_str(), gai_strerror(code));
   return status::ok;
 }
 
-// Of an address in the abstract space; 0: the name is too long.
+// The length of an address in the abstract namespace. 0: the name is too long.
 socklen_t abstract_address(const std::string &name, sockaddr_un &address) {
   address = {};
   address.sun_family = AF_UNIX;
@@ -245,21 +246,23 @@ status connect_socket(int socket, const sockaddr *address, socklen_t size, uint6
 
 }  // namespace
 
-std::unique_ptr<stream> socket_stream_create(int socket) {
+std::unique_ptr<seams::stream> socket_stream_create(int socket) {
   return std::make_unique<socket_stream>(socket);
 }
 
-result<std::unique_ptr<stream>> tcp_connect(const std::string &host, uint16_t port,
-                                            uint64_t deadline_ns) {
-  addresses found;
-  TND_TRY(resolve(host, port, false, found));
+result<std::unique_ptr<seams::stream>> tcp_connect(const std::string &host, uint16_t port,
+                                                   uint64_t deadline_ns) {
+  addresses candidates;
+  TND_TRY(resolve(host, port, false, candidates));
   status code = status::peer_lost;
-  for (const addrinfo *one = found.first; one != nullptr; one = one->ai_next) {
-    int const socket = ::socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  for (const addrinfo *candidate = candidates.first; candidate != nullptr;
+       candidate = candidate->ai_next) {
+    int const socket =
+        ::socket(candidate->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (socket < 0)
       continue;
     socket_detect_loss(socket, stream_lost_after_ns);
-    code = connect_socket(socket, one->ai_addr, one->ai_addrlen, deadline_ns);
+    code = connect_socket(socket, candidate->ai_addr, candidate->ai_addrlen, deadline_ns);
     if (code == status::ok)
       return socket_stream_create(socket);
     int const error = errno;
@@ -269,11 +272,11 @@ result<std::unique_ptr<stream>> tcp_connect(const std::string &host, uint16_t po
   return fail(code, "%s port %u: %s", host.c_str(), unsigned(port), std::strerror(errno));
 }
 
-bool is_to_this_node(const stream &connection) {
+bool is_to_this_node(const seams::stream &connection) {
   return ends_on_this_node(connection.descriptor());
 }
 
-result<std::unique_ptr<stream>> unix_connect(const std::string &name, uint64_t deadline_ns) {
+result<std::unique_ptr<seams::stream>> unix_connect(const std::string &name, uint64_t deadline_ns) {
   sockaddr_un address;
   socklen_t const size = abstract_address(name, address);
   if (size == 0)
@@ -291,8 +294,8 @@ result<std::unique_ptr<stream>> unix_connect(const std::string &name, uint64_t d
   return code;
 }
 
-listener &listener::operator=(listener &&other) noexcept {
-  std::swap(socket_, other.socket_);
+listener &listener::operator=(listener &&source) noexcept {
+  std::swap(socket_, source.socket_);
   return *this;
 }
 
@@ -301,7 +304,7 @@ listener::~listener() {
     close(socket_);
 }
 
-result<std::unique_ptr<stream>> listener::accept() {
+result<std::unique_ptr<seams::stream>> listener::accept() {
   int const socket = accept4(socket_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (socket >= 0)
     return socket_stream_create(socket);
@@ -322,24 +325,24 @@ uint16_t listener::port() const {
 }
 
 result<listener> tcp_listen(const std::string &host, uint16_t port, uint64_t lost_after_ns) {
-  addresses found;
-  TND_TRY(resolve(host, port, true, found));
+  addresses candidates;
+  TND_TRY(resolve(host, port, true, candidates));
   int const socket =
-      ::socket(found.first->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+      ::socket(candidates.first->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (socket < 0)
     return fail(status::too_many_files, "socket: %s", std::strerror(errno));
-  listener made{socket};
+  listener opened{socket};
   int const on = 1;
   setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   socket_detect_loss(socket, lost_after_ns);
-  if (bind(socket, found.first->ai_addr, found.first->ai_addrlen) != 0 ||
+  if (bind(socket, candidates.first->ai_addr, candidates.first->ai_addrlen) != 0 ||
       listen(socket, 1024) != 0) {
     status const code = errno == EADDRINUSE ? status::busy
                         : errno == EACCES   ? status::access
                                             : status::invalid;
     return fail(code, "%s port %u: %s", host.c_str(), unsigned(port), std::strerror(errno));
   }
-  return made;
+  return opened;
 }
 
 result<listener> unix_listen(const std::string &name) {
@@ -350,27 +353,30 @@ result<listener> unix_listen(const std::string &name) {
   int const socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (socket < 0)
     return fail(status::too_many_files, "socket: %s", std::strerror(errno));
-  listener made{socket};
+  listener opened{socket};
   if (bind(socket, reinterpret_cast<sockaddr *>(&address), size) != 0 ||
       listen(socket, 1024) != 0) {
     return fail(errno == EADDRINUSE ? status::busy : status::invalid, "socket %s: %s", name.c_str(),
                 std::strerror(errno));
   }
-  return made;
+  return opened;
 }
 
 result<bool> is_loopback(const std::string &host) {
-  addresses found;
-  TND_TRY(resolve(host, 0, false, found));
-  for (const addrinfo *one = found.first; one != nullptr; one = one->ai_next) {
-    if (one->ai_family == AF_INET) {
-      if ((ntohl(reinterpret_cast<sockaddr_in *>(one->ai_addr)->sin_addr.s_addr) >> 24) != 127)
+  addresses candidates;
+  TND_TRY(resolve(host, 0, false, candidates));
+  for (const addrinfo *candidate = candidates.first; candidate != nullptr;
+       candidate = candidate->ai_next) {
+    if (candidate->ai_family == AF_INET) {
+      if ((ntohl(reinterpret_cast<sockaddr_in *>(candidate->ai_addr)->sin_addr.s_addr) >> 24) !=
+          127)
         return false;
-    } else if (!IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<sockaddr_in6 *>(one->ai_addr)->sin6_addr)) {
+    } else if (!IN6_IS_ADDR_LOOPBACK(
+                   &reinterpret_cast<sockaddr_in6 *>(candidate->ai_addr)->sin6_addr)) {
       return false;
     }
   }
   return true;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

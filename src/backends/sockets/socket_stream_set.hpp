@@ -1,9 +1,9 @@
-// backends/sockets/socket_stream_set.hpp: what sets of the system's sockets have in common,
-// whatever drives them: the table of connections, sending, finding the lost, accepting when
-// descriptors run out, sleeping and waking.
+// backends/sockets/socket_stream_set.hpp: the common part of stream sets over sockets: the table of
+// connections, sending, detecting failed peers, accepting when descriptors run out, sleeping and
+// waking.
 //
-// An implementation adds drive(), in which it serves what has come and then calls tend(), and the
-// calls that say what the kernel is to watch.
+// An implementation adds progress(), which serves events and then calls run_timers(), and the
+// functions that select what the kernel watches.
 #pragma once
 
 #include <array>
@@ -13,122 +13,126 @@
 #include "core/base/log_limit.hpp"
 #include "seams/stream/stream_set.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-class socket_stream_set : public stream_set {
+class socket_stream_set : public seams::stream_set {
  public:
   ~socket_stream_set() override;
 
-  void attach(stream_handler &handler) final {
+  void attach(seams::stream_handler &handler) final {
     handler_ = &handler;
   }
-  result<socket_address> listen(const socket_address &at) final;
-  result<stream_id> connect(const socket_address &to, const socket_address &from,
-                            uint64_t word) final;
-  result<stream_id> adopt(int socket, uint64_t word) final;
-  result<size_t> send(stream_id id, std::span<const iovec> parts) final;
-  void close(stream_id id) final;
-  uint64_t unsent_size(stream_id id) const final;
-  socket_address peer(stream_id id) const final;
+  result<seams::socket_address> listen(const seams::socket_address &address) final;
+  result<seams::stream_id> connect(const seams::socket_address &target,
+                                   const seams::socket_address &source, uint64_t word) final;
+  result<seams::stream_id> adopt(int socket, uint64_t word) final;
+  result<size_t> send(seams::stream_id id, std::span<const iovec> parts) final;
+  void close(seams::stream_id id) final;
+  uint64_t unsent_size(seams::stream_id id) const final;
+  seams::socket_address peer(seams::stream_id id) const final;
   status wait(uint64_t deadline_ns) final;
   void wake() noexcept final;
   int descriptor() const noexcept final;
 
  protected:
-  // What is received was sent before, and so was all that came before its sending. ThreadSanitizer
-  // takes that order from the calls of the system, of which io_uring's receives are none: the
-  // address of this orders sends before them, of all sockets as its own does.
+  // Received bytes were sent before, and after everything that preceded their sending.
+  // ThreadSanitizer derives that order from the system calls, but io_uring's receives are not such
+  // calls. The address of this variable orders sends before them, for all sockets together.
   static inline char sent_;
 
-  // Bytes received from one connection before the next has its turn.
+  // Bytes received from one connection before the next one is served.
   static constexpr uint64_t share_size = 1 << 20;
-  // Bytes of one call of the system: what a thread that asks for a break waits for.
+  // Bytes of one system call, which bounds the time until a thread that requests a break gets it.
   static constexpr size_t piece_size = 256 << 10;
 
   struct connection {
-    // What receives its bytes; io_uring's alone, each but `nothing` is under way in the kernel.
+    // How the connection's bytes are received. Only io_uring uses this; each state except `nothing`
+    // has a request in the kernel.
     enum class receiving : uint8_t { nothing, shared, stopping, direct };
     int socket = -1;
     uint32_t generation = 0;
     uint64_t word = 0;
-    bool is_connecting = false, wants_room = false, is_failed = false, is_paused = false,
-         is_patient = false;
-    bool is_bulky = false;  // large parts land: epoll's alone
-    receiving now = receiving::nothing;
+    bool is_connecting = false, wants_writable = false, is_failed = false, is_paused = false,
+         is_timeout_disabled = false;
+    bool is_bulky = false;  // large parts are placed directly; only epoll uses this
+    receiving receive_state = receiving::nothing;
   };
 
-  explicit socket_stream_set(const stream_set_options &options);
+  explicit socket_stream_set(const seams::stream_set_options &options);
   bool has_descriptors() const noexcept {
     return poll_ >= 0 && event_ >= 0;
   }
 
-  // From now on connections are accepted, or again.
+  // Starts or resumes accepting connections.
   virtual status watch_listener() = 0;
-  // There are no descriptors to accept with; watch_listener() follows.
+  // Stops accepting because descriptors ran out; watch_listener() resumes it.
   virtual void unwatch_listener() {}
-  // A fresh one: its bytes, or first the end of its connect. When this fails nothing watches it.
-  virtual status watch(connection &what, stream_id id) = 0;
-  // When this returns the kernel no longer uses the handler's memory for it, and tells nothing more
-  // of it.
-  virtual void unwatch(connection &what, stream_id id) = 0;
-  // Somebody is about to sleep by poll_: what comes on any connection wakes him. Any thread.
+  // Watches a new connection for its bytes, or first for the end of its connect. On failure the
+  // connection is not watched.
+  virtual status watch(connection &entry, seams::stream_id id) = 0;
+  // After this returns, the kernel no longer uses the handler's memory for the connection and
+  // reports no more of its events.
+  virtual void unwatch(connection &entry, seams::stream_id id) = 0;
+  // Called when a thread is about to sleep on poll_: from then on, data on any connection must wake
+  // it. Any thread.
   virtual void watch_all() const noexcept {}
-  // Whether somebody sleeps by poll_, or is about to, and has not looked by watch_all() yet.
+  // Whether a thread sleeps on poll_, or is about to and has not called watch_all() yet.
   bool is_slept_on() const noexcept {
-    return is_poll_told_.load() || waiters_.load() != 0;
+    return is_poll_exposed_.load() || waiters_.load() != 0;
   }
-  // `writable` is to follow.
-  virtual void watch_for_room(connection &what, stream_id id) = 0;
+  // Requests a call of handler_->writable().
+  virtual void watch_writable(connection &entry, seams::stream_id id) = 0;
 
-  const connection *find(stream_id id) const noexcept {
+  const connection *find(seams::stream_id id) const noexcept {
     uint32_t const index = uint32_t(id);
     if (index >= connections_.size())
       return nullptr;
-    connection const &found = connections_[index];
-    return found.socket >= 0 && found.generation == uint32_t(id >> 32) ? &found : nullptr;
+    connection const &entry = connections_[index];
+    return entry.socket >= 0 && entry.generation == uint32_t(id >> 32) ? &entry : nullptr;
   }
-  connection *find(stream_id id) noexcept {
+  connection *find(seams::stream_id id) noexcept {
     return const_cast<connection *>(std::as_const(*this).find(id));
   }
 
-  // Of these two, how many calls of the handler were made.
-  size_t accept_some();  // of those who wait
-  size_t show(stream_id id, std::span<const std::byte> bytes);
+  // Both return the number of handler calls.
+  size_t accept_some();  // accepts pending connections
+  size_t deliver(seams::stream_id id, std::span<const std::byte> bytes);
   bool is_accepting() const noexcept {
     return accept_again_ns_ == 0;
   }
 
-  // Whether `connected` may be told; else the end was.
-  bool has_connected(connection &what, stream_id id, bool has_hung_up);
-  void end(connection &what, stream_id id, status why);
+  // Returns true if the handler may be notified of the connection; otherwise it was notified of its
+  // end.
+  bool has_connected(connection &entry, seams::stream_id id, bool has_hung_up);
+  void end(connection &entry, seams::stream_id id, status code);
 
-  // What is due by the clock. How many calls of the handler were made.
-  size_t tend();
+  // Runs what is due by the clock. Returns the number of handler calls.
+  size_t run_timers();
 
-  stream_set_options const options_;
-  int const poll_, event_;  // an epoll descriptor to wait with; what wakes it
+  seams::stream_set_options const options_;
+  int const poll_, event_;  // an epoll descriptor to wait on, and an event that wakes it
   int listener_ = -1;
-  stream_handler *handler_ = nullptr;
+  seams::stream_handler *handler_ = nullptr;
   std::vector<connection> connections_;
 
  private:
-  // A number has four bits left, for io_uring's requests.
+  // Four bits of an id are reserved for io_uring's requests.
   static constexpr uint32_t generation_mask = (1u << 28) - 1;
 
-  result<stream_id> add(int socket, uint64_t word, bool is_connecting);
-  void forget(connection &what, stream_id id);
-  size_t take_in(int socket);
+  result<seams::stream_id> add(int socket, uint64_t word, bool is_connecting);
+  void forget(connection &entry, seams::stream_id id);
+  size_t add_accepted(int socket);
   void pause_accepting(int error);
-  size_t look_for_lost();
+  size_t end_lost_connections();
   bool wait_until(uint64_t deadline_ns);
 
   std::vector<uint32_t> free_;
-  log_limit told_{3};                          // of connections that were not taken
-  std::atomic<uint64_t> accept_again_ns_ = 0;  // 0: accepting
-  std::atomic<uint64_t> look_again_ns_ = 0;  // for those that are lost; 0: there are no connections
+  log_limit log_limit_{3};                        // for rejected connections
+  std::atomic<uint64_t> accept_again_ns_ = 0;     // 0: accepting now
+  std::atomic<uint64_t> next_loss_check_ns_ = 0;  // next check for failed peers; 0: there are no
+                                                  // connections
   std::atomic<uint32_t> waiters_ = 0;
-  mutable std::atomic<bool> is_poll_told_ =
-      false;  // to somebody who may sleep by it whenever he likes
+  mutable std::atomic<bool> is_poll_exposed_ = false;  // its user may sleep on it at any time
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

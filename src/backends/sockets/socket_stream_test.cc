@@ -13,21 +13,21 @@
 
 #include "seams/clock/clock.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 uint64_t soon() {
-  return monotonic_clock().now_ns() + 5'000'000'000;
+  return seams::monotonic_clock().now_ns() + 5'000'000'000;
 }
 
 struct pair {
-  std::unique_ptr<stream> client, server;
+  std::unique_ptr<seams::stream> client, server;
 };
 
-pair connected(listener &from, result<std::unique_ptr<stream>> client) {
+pair connected(listener &source_listener, result<std::unique_ptr<seams::stream>> client) {
   EXPECT_TRUE(client.ok());
-  for (uint64_t const deadline_ns = soon(); monotonic_clock().now_ns() < deadline_ns;) {
-    auto server = from.accept();
+  for (uint64_t const deadline_ns = soon(); seams::monotonic_clock().now_ns() < deadline_ns;) {
+    auto server = source_listener.accept();
     if (server.ok())
       return {std::move(client).value(), std::move(server).value()};
   }
@@ -35,29 +35,29 @@ pair connected(listener &from, result<std::unique_ptr<stream>> client) {
 }
 
 pair tcp_pair() {
-  auto from = tcp_listen("127.0.0.1", 0);
-  EXPECT_TRUE(from.ok());
-  return connected(from.value(), tcp_connect("127.0.0.1", from.value().port(), soon()));
+  auto acceptor = tcp_listen("127.0.0.1", 0);
+  EXPECT_TRUE(acceptor.ok());
+  return connected(acceptor.value(), tcp_connect("127.0.0.1", acceptor.value().port(), soon()));
 }
 
 pair unix_pair() {
   std::string const name = "tanada-test-" + std::to_string(getpid());
-  auto from = unix_listen(name);
-  EXPECT_TRUE(from.ok());
-  return connected(from.value(), unix_connect(name, soon()));
+  auto acceptor = unix_listen(name);
+  EXPECT_TRUE(acceptor.ok());
+  return connected(acceptor.value(), unix_connect(name, soon()));
 }
 
-std::string text_of(stream &from) {
+std::string text_of(seams::stream &source) {
   char bytes[64];
   iovec const part{bytes, sizeof bytes};
-  EXPECT_EQ(from.wait(true, false, soon()), status::ok);
-  auto const size = from.receive({&part, 1});
+  EXPECT_EQ(source.wait(true, false, soon()), status::ok);
+  auto const size = source.receive({&part, 1});
   return size.ok() ? std::string(bytes, const_cast<result<size_t> &>(size).value()) : std::string{};
 }
 
-result<size_t> send_text(stream &to, std::string text, int descriptor = -1) {
+result<size_t> send_text(seams::stream &target, std::string text, int descriptor = -1) {
   iovec const part{text.data(), text.size()};
-  return to.send({&part, 1}, descriptor);
+  return target.send({&part, 1}, descriptor);
 }
 
 TEST(socket_stream, memory_that_cannot_be_touched_costs_no_bytes) {
@@ -90,7 +90,7 @@ TEST(socket_stream, has_nothing_before_something_comes) {
   char byte;
   iovec const part{&byte, 1};
   EXPECT_EQ(ends.client->receive({&part, 1}).error(), status::again);
-  EXPECT_EQ(ends.client->wait(true, false, monotonic_clock().now_ns() + 1'000'000),
+  EXPECT_EQ(ends.client->wait(true, false, seams::monotonic_clock().now_ns() + 1'000'000),
             status::timed_out);
 }
 
@@ -133,10 +133,10 @@ TEST(socket_stream, knows_this_node) {
 
 TEST(socket_stream, models_no_link_within_this_node) {
   pair const ends = tcp_pair();
-  for (const stream *const one : {ends.client.get(), ends.server.get()}) {
+  for (const seams::stream *const end : {ends.client.get(), ends.server.get()}) {
     char name[16] = "";
     socklen_t size = sizeof name;
-    ASSERT_EQ(getsockopt(one->descriptor(), IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
+    ASSERT_EQ(getsockopt(end->descriptor(), IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
     EXPECT_STREQ(name, "reno");
   }
 }
@@ -144,9 +144,9 @@ TEST(socket_stream, models_no_link_within_this_node) {
 TEST(socket_stream, nobody_there_is_told_with_a_reason) {
   uint16_t port = 0;
   {
-    auto gone = tcp_listen("127.0.0.1", 0);
-    ASSERT_TRUE(gone.ok());
-    port = gone.value().port();
+    auto closed_listener = tcp_listen("127.0.0.1", 0);
+    ASSERT_TRUE(closed_listener.ok());
+    port = closed_listener.value().port();
   }
   EXPECT_EQ(tcp_connect("127.0.0.1", port, soon()).error(), status::peer_lost);
   EXPECT_EQ(unix_connect("tanada-nobody-is-here", soon()).error(), status::peer_lost);
@@ -168,18 +168,19 @@ TEST(socket_stream, loopback_addresses_are_known) {
   EXPECT_EQ(is_loopback("no.such.name.invalid").error(), status::invalid);
 }
 
-int option_of(const stream &connection, int level, int name) {
+int option_of(const seams::stream &connection, int level, int name) {
   int value = -1;
   socklen_t size = sizeof value;
   getsockopt(connection.descriptor(), level, name, &value, &size);
   return value;
 }
 
-// A host without power sends nothing that would end a connection.
+// A host that loses power sends nothing that would end a connection.
 TEST(socket_stream, both_ends_of_tcp_look_for_a_peer_that_vanished) {
-  auto from = tcp_listen("127.0.0.1", 0, 8'000'000'000);
-  ASSERT_TRUE(from.ok());
-  pair const both = connected(from.value(), tcp_connect("127.0.0.1", from.value().port(), soon()));
+  auto acceptor = tcp_listen("127.0.0.1", 0, 8'000'000'000);
+  ASSERT_TRUE(acceptor.ok());
+  pair const both =
+      connected(acceptor.value(), tcp_connect("127.0.0.1", acceptor.value().port(), soon()));
   ASSERT_NE(both.server, nullptr);
   EXPECT_EQ(option_of(*both.server, SOL_SOCKET, SO_KEEPALIVE), 1);
   EXPECT_EQ(option_of(*both.server, IPPROTO_TCP, TCP_USER_TIMEOUT), 8000);
@@ -199,7 +200,8 @@ TEST(socket_stream, the_user_at_the_other_end_is_known_within_a_node) {
   }
 }
 
-// The child's user namespace maps no user: to it, all of them have one number, its own included.
+// The child's user namespace maps no user, so all users, including its own, have the same number
+// there.
 TEST(socket_stream, the_user_at_the_other_end_is_not_known_in_a_namespace_that_does_not_map_it) {
   pair const tcp = tcp_pair();
   pair const local = unix_pair();
@@ -222,26 +224,27 @@ TEST(socket_stream, the_user_at_the_other_end_is_not_known_in_a_namespace_that_d
   EXPECT_EQ(result, 0);
 }
 
-// Messages about a connection that its peer has reset name the peer.
+// Messages about a connection that its peer reset name the peer.
 TEST(socket_stream, the_name_of_the_other_end_outlives_the_connection) {
-  auto from = tcp_listen("127.0.0.1", 0);
-  ASSERT_TRUE(from.ok());
-  pair both = connected(from.value(), tcp_connect("127.0.0.1", from.value().port(), soon()));
+  auto acceptor = tcp_listen("127.0.0.1", 0);
+  ASSERT_TRUE(acceptor.ok());
+  pair both =
+      connected(acceptor.value(), tcp_connect("127.0.0.1", acceptor.value().port(), soon()));
   ASSERT_NE(both.server, nullptr);
-  std::string const name = "127.0.0.1:" + std::to_string(from.value().port());
+  std::string const name = "127.0.0.1:" + std::to_string(acceptor.value().port());
   EXPECT_EQ(both.client->peer(), name);
   char byte = 'x';
   iovec const part{&byte, 1};
   ASSERT_TRUE(both.client->send({&part, 1}).ok());
   ASSERT_EQ(both.server->wait(true, false, soon()), status::ok);
-  both.server.reset();  // with a byte that nobody has read
+  both.server.reset();  // with an unread byte
   ASSERT_EQ(both.client->wait(true, false, soon()), status::ok);
   EXPECT_EQ(both.client->receive({&part, 1}).error(), status::peer_lost);
   EXPECT_EQ(both.client->peer(), name);
   EXPECT_EQ(both.client->peer_host(), "127.0.0.1");
 }
 
-// The kernel counts what nobody owns as root's.
+// The kernel reports sockets without an owner as root's.
 TEST(socket_stream, a_closed_end_is_no_users) {
   pair both = tcp_pair();
   ASSERT_NE(both.server, nullptr);
@@ -250,4 +253,4 @@ TEST(socket_stream, a_closed_end_is_no_users) {
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::backends

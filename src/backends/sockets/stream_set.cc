@@ -1,3 +1,4 @@
+// backends/sockets/stream_set.cc: chooses the implementation of stream_set.
 #include "seams/stream/stream_set.hpp"
 
 #include <atomic>
@@ -6,22 +7,23 @@
 
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
 result<std::unique_ptr<stream_set>> stream_set_create(const stream_set_options &options) {
-  char const *const said = std::getenv("TND_STREAM_ENGINE");
-  std::string_view const kind = said == nullptr || *said == 0 ? "auto" : said;
+  char const *const setting = std::getenv("TND_STREAM_ENGINE");
+  std::string_view const kind = setting == nullptr || *setting == 0 ? "auto" : setting;
   if (kind == "auto" || kind == "epoll")
     return epoll_stream_set_create(options);
   if (kind != "io_uring")
-    return fail(status::invalid, "TND_STREAM_ENGINE=%s is none of auto, io_uring, epoll", said);
-  auto made = uring_stream_set_create(options);
-  if (made.ok())
-    return made;
-  static std::atomic<bool> is_said = false;
-  if (!is_said.exchange(true))
-    log(log_level::info, "connections are driven by epoll: io_uring is refused here");
+    return fail(status::invalid, "TND_STREAM_ENGINE=%s is invalid; use auto, io_uring or epoll",
+                setting);
+  auto created = uring_stream_set_create(options);
+  if (created.ok())
+    return created;
+  static std::atomic<bool> is_logged = false;
+  if (!is_logged.exchange(true))
+    log(log_level::info, "io_uring is not available; using epoll for connections");
   return epoll_stream_set_create(options);
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

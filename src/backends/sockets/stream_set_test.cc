@@ -5,23 +5,23 @@
 #include <cstdlib>
 #include <string>
 
-namespace tanada::port {
+namespace tanada::backends {
 namespace {
 
 TEST(stream_set, is_chosen_by_the_environment) {
-  auto const of = [](const char *kind) {
+  auto const name_for = [](const char *kind) {
     setenv("TND_STREAM_ENGINE", kind, 1);
-    auto made = stream_set_create({});
+    auto created = seams::stream_set_create({});
     unsetenv("TND_STREAM_ENGINE");
-    return made.ok() ? std::string{made.value()->name()} : "";
+    return created.ok() ? std::string{created.value()->name()} : "";
   };
-  EXPECT_EQ(of("epoll"), "epoll");
-  EXPECT_EQ(of("auto"), "epoll");
-  EXPECT_EQ(of(""), "epoll");
-  bool const is_here = uring_stream_set_create({}).ok();
-  EXPECT_EQ(of("io_uring"), is_here ? "io_uring" : "epoll");
-  EXPECT_EQ(of("iouring"), "");
+  EXPECT_EQ(name_for("epoll"), "epoll");
+  EXPECT_EQ(name_for("auto"), "epoll");
+  EXPECT_EQ(name_for(""), "epoll");
+  bool const has_uring = seams::uring_stream_set_create({}).ok();
+  EXPECT_EQ(name_for("io_uring"), has_uring ? "io_uring" : "epoll");
+  EXPECT_EQ(name_for("iouring"), "");
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::backends

@@ -1,4 +1,4 @@
-// backends/sockets/uring.hpp: an io_uring, and the buffers it is lent to receive into.
+// backends/sockets/uring.hpp: an io_uring, and the buffers provided to it for receiving.
 #pragma once
 
 #include <liburing.h>
@@ -9,9 +9,9 @@
 
 #include "core/base/result.hpp"
 
-namespace tanada::port {
+namespace tanada::backends {
 
-// One thread at a time.
+// Used by one thread at a time.
 class uring {
  public:
   static constexpr uint16_t buffer_group = 1;
@@ -30,35 +30,36 @@ class uring {
     return ring_.ring_fd;
   }  // readable when there are completions
 
-  // A request to fill in. A full queue goes to the kernel first.
+  // Returns a request to fill in. If the queue is full, it is submitted first.
   io_uring_sqe *entry();
   void submit() {
     if (io_uring_sq_ready(&ring_) != 0)
       io_uring_submit(&ring_);
   }
-  unsigned peek(std::span<io_uring_cqe *> into) {
-    return io_uring_peek_batch_cqe(&ring_, into.data(), unsigned(into.size()));
+  unsigned peek(std::span<io_uring_cqe *> completions) {
+    return io_uring_peek_batch_cqe(&ring_, completions.data(), unsigned(completions.size()));
   }
-  void seen() {
+  void consume() {
     io_uring_cq_advance(&ring_, 1);
   }
 
-  // Requests with this number, or as the flags say. When it returns the kernel no longer has them.
+  // Cancels the requests with this number, or those that the flags select. When it returns, the
+  // kernel no longer has them.
   void cancel_now(uint64_t number, unsigned flags);
 
   std::byte *buffer_at(unsigned buffer) noexcept {
     return buffers_ + buffer * buffer_size_;
   }
-  void lend(unsigned buffer);
+  void return_buffer(unsigned buffer);
 
  private:
-  status lend_all();
+  status provide_buffers();
 
   io_uring ring_{};
   bool has_ring_ = false;
-  io_uring_buf_ring *lent_ = nullptr;
+  io_uring_buf_ring *buffer_ring_ = nullptr;
   std::byte *buffers_ = nullptr;
   size_t buffer_size_ = 0;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::backends

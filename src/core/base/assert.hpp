@@ -1,4 +1,5 @@
-// core/base/assert.hpp: a check for our own bugs, on in release builds. Never for bad input.
+// core/base/assert.hpp: checks invariants of our own code, also in release builds. Never for
+// invalid input.
 #pragma once
 
 namespace tanada {

@@ -1,5 +1,5 @@
-// core/base/checked.hpp: arithmetic on sizes and offsets that come from outside. False, and `sum`
-// or `product` unspecified, when the exact value does not fit.
+// core/base/checked.hpp: overflow-checked arithmetic on untrusted sizes and offsets. They return
+// false, and leave `sum` or `product` unspecified, if the exact value does not fit.
 #pragma once
 
 #include <concepts>
@@ -7,13 +7,13 @@
 namespace tanada {
 
 template <std::unsigned_integral T>
-[[nodiscard]] constexpr bool checked_add(T left, T right, T &sum) noexcept {
-  return !__builtin_add_overflow(left, right, &sum);
+[[nodiscard]] constexpr bool checked_add(T first, T second, T &sum) noexcept {
+  return !__builtin_add_overflow(first, second, &sum);
 }
 
 template <std::unsigned_integral T>
-[[nodiscard]] constexpr bool checked_multiply(T left, T right, T &product) noexcept {
-  return !__builtin_mul_overflow(left, right, &product);
+[[nodiscard]] constexpr bool checked_multiply(T first, T second, T &product) noexcept {
+  return !__builtin_mul_overflow(first, second, &product);
 }
 
 // `value` rounded up to a multiple of `alignment`, a power of two.
@@ -25,7 +25,7 @@ template <std::unsigned_integral T>
   return true;
 }
 
-// [offset, offset + size) lies within [0, limit).
+// Whether [offset, offset + size) lies within [0, limit).
 template <std::unsigned_integral T>
 [[nodiscard]] constexpr bool range_fits(T offset, T size, T limit) noexcept {
   return size <= limit && offset <= limit - size;

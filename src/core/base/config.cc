@@ -1,3 +1,4 @@
+// Parses sizes, durations, counts and choices from the environment.
 #include "core/base/config.hpp"
 
 #include <tanada/status.h>
@@ -36,10 +37,10 @@ constexpr unit duration_units[] = {
 
 struct number {
   uint64_t value;
-  std::string_view rest;  // what follows the digits
+  std::string_view rest;  // text after the digits
 };
 
-// Decimal digits only: from_chars takes no sign for unsigned types, no blanks and no 0x.
+// Accepts only decimal digits: from_chars takes no sign for unsigned types, no blanks and no 0x.
 result<number> parse_number(std::string_view text) {
   number parsed{};
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed.value);
@@ -51,9 +52,9 @@ result<number> parse_number(std::string_view text) {
   return parsed;
 }
 
-// `decimals` is "25" of 0.25: this part of `factor`, rounded up.
-// It starts at the last digit, so any number of them is exact.
-uint64_t part_of(uint64_t factor, std::string_view decimals) {
+// The fraction `decimals` ("25" of 0.25) of `factor`, rounded up. It starts at the last digit, so
+// the result is exact for any number of digits.
+uint64_t fraction_of(uint64_t factor, std::string_view decimals) {
   constexpr uint64_t base = 10;
   uint64_t part = 0;
   for (size_t i = decimals.size(); i > 0; i--) {
@@ -66,7 +67,7 @@ size_t digit_count(std::string_view text) {
   return std::min(text.find_first_not_of("0123456789"), text.size());
 }
 
-// "1.5G", ".5G" and "1G", but not "1.G".
+// Accepts "1.5G", ".5G" and "1G", but not "1.G".
 result<uint64_t> parse_with_unit(std::string_view text, std::span<const unit> units) {
   std::string_view const whole = text.substr(0, digit_count(text));
   text.remove_prefix(whole.size());
@@ -92,15 +93,15 @@ result<uint64_t> parse_with_unit(std::string_view text, std::span<const unit> un
       return status::invalid;
   }
   uint64_t total = 0;
-  if (!checked_add(value, part_of(chosen->factor, decimals), total))
+  if (!checked_add(value, fraction_of(chosen->factor, decimals), total))
     return status::invalid;
   return total;
 }
 
-// The variable's text; nullptr when it is not set or empty.
+// The value of the variable; nullptr if it is unset or empty.
 const char *variable(const char *name) {
-  TND_ASSERT(setting_is_known(
-      name));  // else a program that sets it would be refused: core/base/setting_names.hpp
+  // otherwise settings_check() would refuse a program that sets it: core/base/setting_names.hpp
+  TND_ASSERT(setting_is_known(name));
   const char *text = std::getenv(name);
   return text != nullptr && *text != '\0' ? text : nullptr;
 }
@@ -148,8 +149,8 @@ status environment_size(const char *name, uint64_t &value) {
   auto parsed = parse_size(text);
   if (!parsed.ok())
     return fail(parsed.error(),
-                "%s=%s is no size: give bytes, or a number with K, M, G or T, such as 64KiB", name,
-                text);
+                "%s=%s is not a size: use bytes, or a number with K, M, G or T, such as 64KiB",
+                name, text);
   value = parsed.value();
   return status::ok;
 }
@@ -162,7 +163,7 @@ status environment_duration_ns(const char *name, uint64_t &value) {
   if (!parsed.ok())
     return fail(
         parsed.error(),
-        "%s=%s is no duration: give a number with ns, us, ms, s or min, such as 250ms, or none",
+        "%s=%s is not a duration: use a number with ns, us, ms, s or min, such as 250ms, or none",
         name, text);
   value = parsed.value();
   return status::ok;
@@ -191,10 +192,11 @@ status environment_choice(const char *name, std::span<const std::string_view> na
     value = parsed.value();
     return status::ok;
   }
-  std::string known;
+  std::string valid_names;
   for (std::string_view choice : names)
-    known += (known.empty() ? "" : ", ") + std::string(choice);
-  return fail(parsed.error(), "%s=%s is none of: %s", name, text, known.c_str());
+    valid_names += (valid_names.empty() ? "" : ", ") + std::string(choice);
+  return fail(parsed.error(), "%s=%s is invalid; choose one of: %s", name, text,
+              valid_names.c_str());
 }
 
 }  // namespace tanada

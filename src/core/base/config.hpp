@@ -1,5 +1,5 @@
-// core/base/config.hpp: settings from the environment. A value that does not parse is an error, not
-// a default.
+// core/base/config.hpp: parses settings from the environment. A value that does not parse is an
+// error and never replaced by the default.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,22 @@
 
 namespace tanada {
 
-// "4096", "64K", "64KiB", "1.5g": bytes, rounded up.
-// Units are powers of 1024, in letters of either case. invalid for anything else, and from 2^64 on.
+// Parses "4096", "64K", "64KiB" or "1.5g" into bytes, rounded up. Units are powers of 1024, in
+// letters of either case. invalid for any other text and for 2^64 or more.
 result<uint64_t> parse_size(std::string_view text);
 
-// "250ms", "1.5s", "10us", "100ns", or "none" for TND_NO_DEADLINE: nanoseconds, rounded up.
-// A bare number is refused.
+// Parses "250ms", "1.5s", "10us" or "100ns" into nanoseconds, rounded up; "none" is
+// TND_NO_DEADLINE. A number without a unit is invalid.
 result<uint64_t> parse_duration_ns(std::string_view text);
 
-// Decimal number in [low, high]; range outside it, invalid if it is no number.
+// Parses a decimal number in [low, high]. range: outside of it; invalid: not a number.
 result<uint64_t> parse_count(std::string_view text, uint64_t low, uint64_t high);
 
-// Index of `text` in `names`; invalid if it is not there.
+// The index of `text` in `names`; invalid if it is not in the list.
 result<uint32_t> parse_choice(std::string_view text, std::span<const std::string_view> names);
 
-// Overwrite `value` with the variable `name` if it is set. A bad value fails with a message that
-// names the variable, the value and what would have been right; `value` is then unchanged.
+// Overwrite `value` with the variable `name` if it is set. For an invalid value, fail with a
+// message that names the variable, the value and the valid values; `value` is then unchanged.
 status environment_size(const char *name, uint64_t &value);
 status environment_duration_ns(const char *name, uint64_t &value);
 status environment_count(const char *name, uint64_t low, uint64_t high, uint32_t &value);

@@ -1,3 +1,4 @@
+// Escapes control characters in untrusted text.
 #include "core/base/escape.hpp"
 
 namespace tanada {

@@ -10,7 +10,7 @@ TEST(escape_control, no_byte_can_end_a_line_or_command_a_terminal) {
   EXPECT_EQ(escape_control(std::string_view("\0x", 2)), "\\x00x");
 }
 
-// U+009B is what a terminal takes for ESC [.
+// Terminals interpret U+009B as ESC [.
 TEST(escape_control, control_characters_of_two_bytes_are_escaped) {
   EXPECT_EQ(escape_control("a\xc2\x9b"
                            "2Jb"),

@@ -1,3 +1,4 @@
+// Log lines on stderr, and the last message of each thread.
 #include "core/base/log.hpp"
 
 #include <spdlog/sinks/stdout_sinks.h>
@@ -23,8 +24,8 @@
 namespace tanada {
 namespace {
 
-// A message that other objects of its thread may set and read while they are destroyed, and after
-// that.
+// Storage of a thread's last message. Other objects of the thread may set and read it while they
+// are destroyed, and afterwards.
 class message_slot {
  public:
   std::string &text() noexcept {
@@ -43,11 +44,11 @@ class message_slot {
   alignas(std::string) std::byte bytes_[sizeof(std::string)] = {};
   bool is_live_ = false;
 };
-constinit thread_local message_slot slot_of_thread;  // has no destructor
+constinit thread_local message_slot slot_of_thread;  // trivially destroyed
 
-// exit() destroys the thread_local objects of the main thread before it calls handlers of atexit()
-// and destructors of static objects. Programs close what they have open there, and print why that
-// failed.
+// Releases the message at the end of a thread, except the main thread. There exit() destroys
+// thread_local objects before it runs atexit() handlers and static destructors, in which programs
+// close objects and print why that failed.
 struct slot_releaser {
   ~slot_releaser() {
     if (gettid() != getpid())
@@ -65,19 +66,19 @@ bool &is_message_logged() {
   return is_logged;
 }
 
-// Of the thread's last message, under a message_deferral.
+// Whether the last message of the thread waits under a message_deferral.
 struct deferred_message {
   bool is_on = false, is_pending = false;
   status code = status::ok;
 };
 deferred_message &deferred_of_thread() {
-  thread_local deferred_message mine;
-  return mine;
+  thread_local deferred_message state;
+  return state;
 }
 
-constexpr size_t text_size_max = 1024;  // bytes of a line, its end included
+constexpr size_t text_size_max = 1024;  // bytes of a line, including the terminator
 
-// A value that is not understood leaves the default here: settings_check() reports it.
+// An invalid value leaves the default here; settings_check() reports it.
 spdlog::level::level_enum level_of_environment() {
   const char *const text = std::getenv("TND_LOG");
   if (text == nullptr)
@@ -92,14 +93,14 @@ spdlog::level::level_enum spdlog_level(log_level level) {
   return levels[int(level)];
 }
 
-// Never destroyed: threads stuck in a store may outlive main and still have something to say.
+// Never destroyed: threads blocked in a store may outlive main and still log.
 spdlog::logger &logger() {
   static spdlog::logger &instance = *[] {
-    auto *const made =
+    auto *const created =
         new spdlog::logger{"tanada", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
-    made->set_pattern("%H:%M:%S.%e tanada %l: %v");
-    made->set_level(level_of_environment());
-    return made;
+    created->set_pattern("%H:%M:%S.%e tanada %l: %v");
+    created->set_level(level_of_environment());
+    return created;
   }();
   return instance;
 }
@@ -107,17 +108,17 @@ spdlog::logger &logger() {
 }  // namespace
 
 void log(log_level level, const char *format, ...) noexcept try {
-  auto const wanted = spdlog_level(level);
-  if (!logger().should_log(wanted))
+  auto const native_level = spdlog_level(level);
+  if (!logger().should_log(native_level))
     return;
   va_list arguments;
   va_start(arguments, format);
   char text[text_size_max];
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  logger().log(wanted, "{}", escape_control(text));
+  logger().log(native_level, "{}", escape_control(text));
 } catch (const std::bad_alloc &) {
-  std::fprintf(stderr, "tanada: no memory to say more than: %s\n", format);
+  std::fprintf(stderr, "tanada: insufficient memory to format a log line: %s\n", format);
 }
 
 namespace {
@@ -126,7 +127,7 @@ void log_failure(status code) {
   log(log_level::warning, "%s (%s)", last_message().c_str(), tnd_status_name(tnd_status(code)));
 }
 
-// Before another message takes its place; not where that one repeats it.
+// Log the pending message before `next` replaces it, unless `next` contains it.
 void log_deferred(const std::string &next) {
   deferred_message &deferred = deferred_of_thread();
   if (!std::exchange(deferred.is_pending, false) || last_message().empty())
@@ -139,7 +140,7 @@ void log_deferred(const std::string &next) {
 
 }  // namespace
 
-// Callers print it as it is, and a daemon's comes from its peer.
+// Escape it: callers print it unchanged, and the message of a daemon comes from its peer.
 void set_last_message(std::string_view message) {
   std::string text = escape_control(message);
   log_deferred(text);

@@ -61,7 +61,8 @@ TEST(log, who_prints_a_message_knows_whether_it_was_logged) {
 
 size_t count_of(const std::string &text, const char *part) {
   size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+  for (size_t position = text.find(part); position != std::string::npos;
+       position = text.find(part, position + 1))
     count++;
   return count;
 }
@@ -105,7 +106,7 @@ TEST(log, text_of_others_forges_no_line) {
   EXPECT_STREQ(tnd_last_message(), "the peer sent\\x0D\\x0A");
 }
 
-// Programs close what they have open in handlers of atexit() and in destructors of static objects.
+// Programs close their objects in atexit() handlers and in destructors of static objects.
 void check_message_at_exit(const std::string &expected) {
   static std::string const *expected_message = nullptr;
   expected_message = new std::string{expected};

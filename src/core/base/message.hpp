@@ -1,4 +1,4 @@
-// core/base/message.hpp: what became of this thread's last message.
+// core/base/message.hpp: whether and how the last message of this thread is logged.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 
 namespace tanada {
 
-// True when the last message was logged already, so that a program which prints it says it a second
-// time.
+// True if the last message has been logged already, so that a program which prints it would repeat
+// it.
 bool last_message_is_logged() noexcept;
 
-// TND_LOG lets lines of this level through.
+// Whether TND_LOG enables this level.
 bool is_level_logged(log_level level);
 
-// For whoever knows better than fail() whether a failure is logged, and at which level: while it
-// lives, fail() of this thread keeps its message. take() leaves it to the caller. One that a later
-// message replaces, or that is left at the end, is logged as a warning, as without this. They nest:
-// what an inner one leaves is the outer one's.
+// Lets a caller decide whether a failure is logged, and at which level. While it lives, fail() on
+// this thread stores its message without logging it. take() passes the message to the caller. A
+// message that is replaced by a later one, or never taken, is logged as a warning, as without a
+// deferral. Deferrals nest: an inner one leaves its message to the outer one.
 class message_deferral {
  public:
   message_deferral() noexcept;
@@ -25,8 +25,8 @@ class message_deferral {
   message_deferral(const message_deferral &) = delete;
   message_deferral &operator=(const message_deferral &) = delete;
 
-  // The last message and the status's name, which the caller logs or does not; what `code` says
-  // where there is no message.
+  // Returns the last message with the name of the status, for the caller to log or drop. Without a
+  // message, it returns the description of `code`.
   std::string take(status code);
 
  private:

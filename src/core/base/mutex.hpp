@@ -1,11 +1,11 @@
 // core/base/mutex.hpp: the standard library's locks with clang's thread-safety annotations.
 //
-// A member that a mutex guards says so with TND_GUARDED_BY, and a function that its caller must
-// call with the mutex locked says so with TND_REQUIRES. `make lint` compiles the tree with clang's
-// -Wthread-safety, so that an access without the lock is an error. GCC ignores the annotations.
+// TND_GUARDED_BY marks a member that a mutex guards. TND_REQUIRES marks a function whose caller
+// must hold the mutex. `make lint` compiles the tree with clang's -Wthread-safety, which reports
+// accesses without the lock as errors. GCC ignores the annotations.
 //
-// A mutex knows who holds it: TND_ASSERT(mutex.is_held()) states in code that runs what the
-// annotations state for the compiler. It is for functions that the analysis cannot follow.
+// A mutex records its owner. TND_ASSERT(mutex.is_held()) checks at run time what the annotations
+// state for the compiler, for functions that the analysis cannot follow.
 #pragma once
 
 #include <atomic>
@@ -40,12 +40,12 @@
 #define TND_EXCLUDES(...) TND_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 #define TND_ASSERT_HELD(...) TND_THREAD_ANNOTATION(assert_capability(__VA_ARGS__))
 #define TND_RETURN_CAPABILITY(lock) TND_THREAD_ANNOTATION(lock_returned(lock))
-// Each use has a comment that says why the analysis cannot follow the function.
+// Each use needs a comment that explains why the analysis cannot follow the function.
 #define TND_NO_THREAD_SAFETY_ANALYSIS TND_THREAD_ANNOTATION(no_thread_safety_analysis)
 
 namespace tanada {
 
-// std::mutex, and the thread that holds it.
+// A std::mutex that records which thread holds it.
 class TND_CAPABILITY("mutex") mutex {
  public:
   constexpr mutex() = default;
@@ -72,12 +72,12 @@ class TND_CAPABILITY("mutex") mutex {
     return owner_.load(std::memory_order_relaxed) == this_thread();
   }
 
-  // For functions, such as the predicate of a wait, that the analysis sees without their callers.
+  // For functions that the analysis sees without their callers, such as the predicate of a wait.
   void assert_held() const TND_ASSERT_HELD() {
     TND_ASSERT(is_held());
   }
 
-  // For the classes below, which keep the owner up to date.
+  // For the classes below, which keep the owner current.
   std::mutex &native() noexcept TND_RETURN_CAPABILITY(this) {
     return native_;
   }
@@ -127,7 +127,7 @@ class TND_CAPABILITY("shared_mutex") shared_mutex {
   std::shared_mutex native_;
 };
 
-// Hold a mutex, or the writer's side of a shared one, to the end of the scope.
+// Holds a mutex, or the exclusive side of a shared mutex, until the end of the scope.
 template <class Mutex>
 class TND_SCOPED_CAPABILITY lock_guard {
  public:
@@ -145,7 +145,7 @@ class TND_SCOPED_CAPABILITY lock_guard {
   Mutex &mutex_;
 };
 
-// Hold the readers' side of a shared mutex; can be released before the end of the scope.
+// Holds the shared side of a shared mutex. It can be released before the end of the scope.
 template <class Mutex>
 class TND_SCOPED_CAPABILITY shared_lock {
  public:
@@ -173,10 +173,10 @@ class TND_SCOPED_CAPABILITY shared_lock {
   bool is_locked_ = true;
 };
 
-// Hold a mutex; can be released, locked again, moved, and waits on a condition_variable. The
-// analysis follows a scope and not a value: a function that returns one, or tries to lock with one,
-// has TND_NO_THREAD_SAFETY_ANALYSIS, and one that releases its caller's takes it by reference and
-// has TND_REQUIRES.
+// Holds a mutex; it can be unlocked, locked again, moved, and used to wait on a condition_variable.
+// The analysis follows scopes, not values. A function that returns a lock, or tries to lock with
+// one, needs TND_NO_THREAD_SAFETY_ANALYSIS. A function that unlocks the lock of its caller takes it
+// by reference and needs TND_REQUIRES.
 template <class Mutex>
 class TND_SCOPED_CAPABILITY unique_lock {
  public:
@@ -192,9 +192,9 @@ class TND_SCOPED_CAPABILITY unique_lock {
   }
   unique_lock() noexcept = default;
   unique_lock(Mutex &held, std::try_to_lock_t) : mutex_{&held}, is_locked_{held.try_lock()} {}
-  unique_lock(unique_lock &&other) noexcept
-      : mutex_{std::exchange(other.mutex_, nullptr)},
-        is_locked_{std::exchange(other.is_locked_, false)} {}
+  unique_lock(unique_lock &&source) noexcept
+      : mutex_{std::exchange(source.mutex_, nullptr)},
+        is_locked_{std::exchange(source.is_locked_, false)} {}
   unique_lock &operator=(unique_lock &&) = delete;
 
   void lock() TND_ACQUIRE() {
@@ -224,8 +224,8 @@ class TND_SCOPED_CAPABILITY unique_lock {
   bool is_locked_ = false;
 };
 
-// std::condition_variable over these locks. The predicate runs with the mutex held, which the
-// analysis cannot know: a predicate that reads guarded members begins with mutex.assert_held().
+// std::condition_variable for these locks. A predicate runs with the mutex held, which the analysis
+// cannot know. A predicate that reads guarded members therefore begins with mutex.assert_held().
 class condition_variable {
  public:
   void notify_one() noexcept {
@@ -236,7 +236,7 @@ class condition_variable {
   }
 
   void wait(unique_lock<mutex> &lock) {
-    waiting const held{lock.held()};
+    adopted_lock const held{lock.held()};
     native_.wait(held.native);
   }
   template <class Predicate>
@@ -247,7 +247,7 @@ class condition_variable {
   template <class Clock, class Duration>
   std::cv_status wait_until(unique_lock<mutex> &lock,
                             const std::chrono::time_point<Clock, Duration> &deadline) {
-    waiting const held{lock.held()};
+    adopted_lock const held{lock.held()};
     return native_.wait_until(held.native, deadline);
   }
   template <class Clock, class Duration, class Predicate>
@@ -262,28 +262,28 @@ class condition_variable {
   template <class Rep, class Period>
   std::cv_status wait_for(unique_lock<mutex> &lock,
                           const std::chrono::duration<Rep, Period> &timeout) {
-    waiting const held{lock.held()};
+    adopted_lock const held{lock.held()};
     return native_.wait_for(held.native, timeout);
   }
   template <class Rep, class Period, class Predicate>
   bool wait_for(unique_lock<mutex> &lock, const std::chrono::duration<Rep, Period> &timeout,
                 Predicate predicate) {
-    waiting const held{lock.held()};
+    adopted_lock const held{lock.held()};
     return native_.wait_for(held.native, timeout, [&] { return held.test(predicate); });
   }
 
  private:
-  // The caller's lock as the standard library wants it, for as long as one wait.
-  struct waiting {
-    explicit waiting(mutex &held) : owner{held}, native{held.native(), std::adopt_lock} {
+  // Adapts the lock of the caller to the standard library for the duration of one wait.
+  struct adopted_lock {
+    explicit adopted_lock(mutex &held) : owner{held}, native{held.native(), std::adopt_lock} {
       owner.clear_owner();
     }
-    ~waiting() {
+    ~adopted_lock() {
       native.release();
       owner.set_owner();
     }
-    waiting(const waiting &) = delete;
-    waiting &operator=(const waiting &) = delete;
+    adopted_lock(const adopted_lock &) = delete;
+    adopted_lock &operator=(const adopted_lock &) = delete;
 
     template <class Predicate>
     bool test(Predicate &predicate) const {

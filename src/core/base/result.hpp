@@ -1,5 +1,5 @@
-// core/base/result.hpp: a value or a status. C++20 has no std::expected; this is the part of it we
-// need.
+// core/base/result.hpp: a value or a status. C++20 has no std::expected; this is the subset that
+// Tanada needs.
 #pragma once
 
 #include <utility>
@@ -43,8 +43,8 @@ class [[nodiscard]] result {
 
 }  // namespace tanada
 
-// TND_ASSIGN(auto size, measure(file)): the value of a result, in a variable that is declared here
-// or was before; an error is returned to the caller.
+// TND_ASSIGN(auto size, measure(file)): stores the value of a result in a new or existing variable.
+// An error is returned to the caller.
 #define TND_ASSIGN(variable, expression) \
   TND_ASSIGN_NAMED_(TND_ASSIGN_JOIN_(tnd_result_, __LINE__), variable, expression)
 #define TND_ASSIGN_NAMED_(name, variable, expression) \

@@ -9,22 +9,22 @@ namespace tanada {
 namespace {
 
 TEST(result, holds_a_value) {
-  result<std::string> made = std::string{"rice"};
-  ASSERT_TRUE(made.ok());
-  EXPECT_EQ(made.value(), "rice");
-  EXPECT_EQ(made.error(), status::ok);
+  result<std::string> created = std::string{"rice"};
+  ASSERT_TRUE(created.ok());
+  EXPECT_EQ(created.value(), "rice");
+  EXPECT_EQ(created.error(), status::ok);
 }
 
 TEST(result, holds_an_error) {
-  result<std::string> made = status::no_space;
-  EXPECT_FALSE(made.ok());
-  EXPECT_EQ(made.error(), status::no_space);
+  result<std::string> created = status::no_space;
+  EXPECT_FALSE(created.ok());
+  EXPECT_EQ(created.error(), status::no_space);
 }
 
 TEST(result, moves_what_cannot_be_copied) {
-  result<std::unique_ptr<int>> made = std::make_unique<int>(7);
-  std::unique_ptr<int> taken = std::move(made).value();
-  EXPECT_EQ(*taken, 7);
+  result<std::unique_ptr<int>> created = std::make_unique<int>(7);
+  std::unique_ptr<int> value = std::move(created).value();
+  EXPECT_EQ(*value, 7);
 }
 
 TEST(result, value_of_an_error_is_our_bug) {

@@ -1,5 +1,5 @@
-// core/base/setting_names.hpp: every environment variable that begins with TND_, once. tests/house
-// compares this list with the sources and the documentation.
+// core/base/setting_names.hpp: the list of all environment variables that begin with TND_.
+// tests/house compares it with the sources and the documentation.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace tanada {
 
-// What users set. Each name stands in docs/ with its meaning.
+// Settings for users. docs/ describes each of them.
 inline constexpr std::string_view setting_names[] = {
     "TND_BOOTSTRAP",
     "TND_COMEX_DEVICE_HEAP",
@@ -93,7 +93,7 @@ inline constexpr std::string_view setting_names[] = {
     "TND_STREAM_ENGINE",
 };
 
-// What this project's tests, benchmarks and tools read. The library only accepts these names,
+// Settings of the tests, benchmarks and tools of this project. The library accepts these names,
 // because programs that it starts inherit them.
 inline constexpr std::string_view development_names[] = {
     "TND_BUILD_DIR",
@@ -136,8 +136,8 @@ inline constexpr std::string_view development_names[] = {
     "TND_TEST_URL",
 };
 
-// Settings whose values are checked together with the names, because whatever reads them cannot
-// fail.
+// Settings whose values are checked together with the names, because the code that reads them
+// cannot report an error.
 inline constexpr std::string_view log_level_names[] = {"off", "error", "warning", "info", "debug"};
 inline constexpr std::string_view host_device_names[] = {"guarded"};
 

@@ -1,3 +1,4 @@
+// Checks the environment for unknown settings and invalid choices.
 #include "core/base/settings.hpp"
 
 #include <unistd.h>
@@ -13,16 +14,16 @@ namespace {
 
 constexpr std::string_view prefix = "TND_";
 
-// Levenshtein's distance.
-size_t edit_distance(std::string_view from, std::string_view to) {
-  std::vector<size_t> row(to.size() + 1);
+// The Levenshtein distance.
+size_t edit_distance(std::string_view source, std::string_view target) {
+  std::vector<size_t> row(target.size() + 1);
   for (size_t column = 0; column < row.size(); column++)
     row[column] = column;
-  for (size_t i = 0; i < from.size(); i++) {
+  for (size_t i = 0; i < source.size(); i++) {
     size_t diagonal = row[0];
     row[0] = i + 1;
-    for (size_t j = 0; j < to.size(); j++) {
-      size_t const replaced = diagonal + (from[i] == to[j] ? 0 : 1);
+    for (size_t j = 0; j < target.size(); j++) {
+      size_t const replaced = diagonal + (source[i] == target[j] ? 0 : 1);
       diagonal = row[j + 1];
       row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
     }
@@ -30,8 +31,7 @@ size_t edit_distance(std::string_view from, std::string_view to) {
   return row.back();
 }
 
-// Of the environment: a name may hold anything but '=', and is reported as it may stand in a log
-// line.
+// An environment variable name as it may appear in a log line: it can contain any byte except '='.
 std::string printable(std::string_view name) {
   constexpr size_t size_max = 80;
   std::string text{name.substr(0, size_max)};
@@ -54,7 +54,8 @@ void check_choice(std::string_view name, std::string_view value, std::vector<std
     std::string known;
     for (std::string_view const choice : setting.values)
       known += (known.empty() ? "" : ", ") + std::string{choice};
-    faults.push_back(std::string{name} + "=" + printable(value) + " is none of: " + known);
+    faults.push_back(std::string{name} + "=" + printable(value) +
+                     " is invalid; choose one of: " + known);
   }
 }
 
@@ -65,8 +66,8 @@ bool setting_is_known(std::string_view name) {
 }
 
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> names) {
-  auto const is_nearer = [name](std::string_view left, std::string_view right) {
-    return edit_distance(left, name) < edit_distance(right, name);
+  auto const is_nearer = [name](std::string_view first, std::string_view second) {
+    return edit_distance(first, name) < edit_distance(second, name);
   };
   auto const nearest = std::min_element(names.begin(), names.end(), is_nearer);
   return nearest != names.end() ? *nearest : std::string_view{};

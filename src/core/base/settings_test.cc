@@ -64,7 +64,8 @@ TEST_F(settings, an_unknown_name_without_a_value_counts_as_not_set) {
 TEST_F(settings, an_unknown_level_of_the_log_is_refused) {
   set("TND_LOG", "verbose");
   EXPECT_EQ(settings_check(), status::invalid);
-  EXPECT_EQ(last_message(), "TND_LOG=verbose is none of: off, error, warning, info, debug");
+  EXPECT_EQ(last_message(),
+            "TND_LOG=verbose is invalid; choose one of: off, error, warning, info, debug");
   EXPECT_EQ(setting_faults().size(), 1u);
   for (std::string_view const level : log_level_names) {
     setenv("TND_LOG", std::string{level}.c_str(), 1);

@@ -1,3 +1,4 @@
+// Names and descriptions of statuses, and the version.
 #include <tanada/device/detail/base/status.hpp>
 
 #include <tanada/status.h>

@@ -1,3 +1,4 @@
+// Encoding and decoding of strings and raw bytes.
 #include "core/wire/codec.hpp"
 
 #include <bit>
@@ -7,7 +8,7 @@
 
 namespace tanada::wire {
 
-static_assert(std::endian::native == std::endian::little, "integers are copied as they are");
+static_assert(std::endian::native == std::endian::little, "integers are copied without conversion");
 
 void encoder::append(const void *source, size_t size) {
   auto const *const bytes = static_cast<const std::byte *>(source);

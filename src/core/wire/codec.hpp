@@ -1,5 +1,5 @@
-// core/wire/codec.hpp: values to bytes and back. Integers are little-endian and unaligned, texts
-// carry a 16-bit length, lists a 32-bit count. A message names its fields once, in `fields`, for
+// core/wire/codec.hpp: serialization of messages. Integers are little-endian and unaligned, strings
+// have a 16-bit length, lists a 32-bit count. A message lists its fields once, in `fields`, for
 // both directions.
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace tanada::wire {
 
-// Appends. A message of ours never outgrows a limit: whoever fills lists and texts checks them
-// first, size() tells.
+// Appends values to a buffer. It checks no limits: the caller limits lists and strings before
+// encoding.
 class encoder {
  public:
   explicit encoder(std::vector<std::byte> &target) : target_{target} {}
@@ -54,7 +54,7 @@ class encoder {
   std::vector<std::byte> &target_;
 };
 
-// Takes values off the front of bytes from outside. Once it has returned false, it always does.
+// Reads values from untrusted bytes. After one call has returned false, all later calls do.
 class decoder {
  public:
   explicit decoder(std::span<const std::byte> source) : rest_{source} {}
@@ -68,8 +68,8 @@ class decoder {
   bool operator()(std::array<uint8_t, Size> &bytes) {
     return take(bytes.data(), Size);
   }
-  // An item takes a byte at least, so a count that the rest cannot hold is refused before memory is
-  // set aside for it.
+  // An item has at least one byte, so a count larger than the remaining bytes is refused before
+  // memory is allocated.
   template <class T>
   bool operator()(std::vector<T> &list) {
     uint32_t count = 0;
@@ -103,15 +103,16 @@ class decoder {
 
 template <class Message>
 void encode(const Message &message, std::vector<std::byte> &target) {
-  encoder out{target};
-  Message::fields(out, message);
+  encoder writer{target};
+  Message::fields(writer, message);
 }
 
-// protocol: it ends too early, or goes on behind its end.
+// protocol: the bytes are too short for the message, or longer.
 template <class Message>
 status decode(std::span<const std::byte> source, Message &message) {
-  decoder in{source};
-  return Message::fields(in, message) && in.rest_size() == 0 ? status::ok : status::protocol;
+  decoder reader{source};
+  return Message::fields(reader, message) && reader.rest_size() == 0 ? status::ok
+                                                                     : status::protocol;
 }
 
 }  // namespace tanada::wire

@@ -22,13 +22,13 @@ std::vector<std::byte> encoded(const sample &message) {
 }
 
 TEST(codec, what_went_in_comes_out) {
-  sample const in{0x0123456789ABCDEF, "text", {1, 2, 0xFFFFFFFF}, {1, 2, 3, 4}};
-  sample out;
-  ASSERT_EQ(decode(encoded(in), out), status::ok);
-  EXPECT_EQ(out.number, in.number);
-  EXPECT_EQ(out.text, in.text);
-  EXPECT_EQ(out.list, in.list);
-  EXPECT_EQ(out.bytes, in.bytes);
+  sample const original{0x0123456789ABCDEF, "text", {1, 2, 0xFFFFFFFF}, {1, 2, 3, 4}};
+  sample decoded;
+  ASSERT_EQ(decode(encoded(original), decoded), status::ok);
+  EXPECT_EQ(decoded.number, original.number);
+  EXPECT_EQ(decoded.text, original.text);
+  EXPECT_EQ(decoded.list, original.list);
+  EXPECT_EQ(decoded.bytes, original.bytes);
 }
 
 TEST(codec, integers_are_little_endian) {
@@ -41,27 +41,27 @@ TEST(codec, integers_are_little_endian) {
 TEST(codec, every_shorter_message_is_refused) {
   auto const bytes = encoded({7, "some text", {1, 2, 3}, {}});
   for (size_t size = 0; size < bytes.size(); size++) {
-    sample out;
-    EXPECT_EQ(decode(std::span{bytes}.first(size), out), status::protocol) << size;
+    sample decoded;
+    EXPECT_EQ(decode(std::span{bytes}.first(size), decoded), status::protocol) << size;
   }
 }
 
 TEST(codec, bytes_behind_the_end_are_refused) {
   auto bytes = encoded({});
   bytes.push_back(std::byte{0});
-  sample out;
-  EXPECT_EQ(decode(bytes, out), status::protocol);
+  sample decoded;
+  EXPECT_EQ(decode(bytes, decoded), status::protocol);
 }
 
 TEST(codec, a_count_that_lies_sets_no_memory_aside) {
   std::vector<std::byte> bytes;
-  encoder out{bytes};
-  out(uint64_t{0});
-  out(std::string{});
-  out(UINT32_MAX);
-  sample in;
-  EXPECT_EQ(decode(bytes, in), status::protocol);
-  EXPECT_EQ(in.list.capacity(), 0u);
+  encoder writer{bytes};
+  writer(uint64_t{0});
+  writer(std::string{});
+  writer(UINT32_MAX);
+  sample original;
+  EXPECT_EQ(decode(bytes, original), status::protocol);
+  EXPECT_EQ(original.list.capacity(), 0u);
 }
 
 }  // namespace

@@ -1,15 +1,16 @@
+// Checks of envelopes of the o2g protocol.
 #include "core/wire/o2g.hpp"
 
 namespace tanada::wire::o2g {
 
 namespace {
 
-// An atomic's operands and compared values are bounded by products/o2g/atomic.hpp; here only what
-// every receiver may refuse.
+// The limit that any receiver can check. products/o2g/atomic.hpp limits operands and compared
+// values further.
 constexpr uint64_t atomic_size_max = 1 << 16;
 
-uint64_t size_max(kind what) {
-  switch (what) {
+uint64_t size_max(kind message_kind) {
+  switch (message_kind) {
     case kind::hello:
     case kind::welcome:
     case kind::refuse: return hello_size_max;
@@ -19,13 +20,13 @@ uint64_t size_max(kind what) {
     case kind::body:
     case kind::put:
     case kind::get:
-    case kind::got: return message_size_max;
+    case kind::get_reply: return message_size_max;
     case kind::atomic:
-    case kind::fetched: return atomic_size_max;
+    case kind::fetch_reply: return atomic_size_max;
     case kind::ack:
-    case kind::room:
-    case kind::bye:
-    case kind::ending: return 0;
+    case kind::limit_update:
+    case kind::goodbye:
+    case kind::failure: return 0;
   }
   return 0;
 }
@@ -33,14 +34,16 @@ uint64_t size_max(kind what) {
 }  // namespace
 
 status envelope_check(const envelope &head) {
-  bool const known = head.mark == envelope_mark && head.what >= 1 && head.what <= kind_last &&
+  bool const known = head.mark == envelope_mark && head.kind >= 1 && head.kind <= kind_last &&
                      (head.flags & ~flags_all) == 0 && head.reserved == 0;
-  return known && head.size <= size_max(kind(head.what)) ? status::ok : status::protocol;
+  return known && head.size <= size_max(kind(head.kind)) ? status::ok : status::protocol;
 }
 
 uint64_t following_size(const envelope &head) {
-  auto const what = kind(head.what);
-  return what == kind::announce || what == kind::pull || what == kind::get ? 0 : head.size;
+  auto const message_kind = kind(head.kind);
+  return message_kind == kind::announce || message_kind == kind::pull || message_kind == kind::get
+             ? 0
+             : head.size;
 }
 
 }  // namespace tanada::wire::o2g

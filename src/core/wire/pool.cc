@@ -1,3 +1,4 @@
+// Checks of the pool's frames and names.
 #include "core/wire/pool.hpp"
 
 namespace tanada::wire::pool {
@@ -8,7 +9,7 @@ status frame_check(const frame &head) {
   return good ? status::ok : status::protocol;
 }
 
-bool name_is_good(const std::string &name) {
+bool is_valid_name(const std::string &name) {
   return !name.empty() && name.size() <= name_size_max && name.find('\0') == std::string::npos;
 }
 

@@ -1,10 +1,10 @@
-// core/wire/pool.hpp: what a client of the pool and its daemon say to each other, over one stream.
+// core/wire/pool.hpp: the protocol between a client of the pool and its daemon, over one stream.
 //
 // A frame is a header, a body (one message) and data (bytes of objects). Client and server first
-// shake hands: hello, challenge, proof, welcome, see products/pool/auth.hpp; `identify` may come
-// before. Then each request is answered by one frame of the same kind and tag, in any order;
-// `close`, `note` and `mapped_reads` have no answer. An answer with a status other than 0 has a
-// text as its body.
+// perform a handshake: hello, challenge, proof, welcome (products/pool/auth.hpp); `identify` may
+// precede it. Each later request is answered by one frame with the same kind and tag, in any order.
+// `close`, `note` and `mapped_reads` have no reply. A reply with a status other than 0 has a text
+// as its body.
 #pragma once
 
 #include "core/wire/codec.hpp"
@@ -16,11 +16,11 @@ inline constexpr uint32_t protocol_version = 3;
 inline constexpr uint32_t frame_magic = 0x31444E54;  // "TND1"
 inline constexpr size_t body_size_max = 65536;
 inline constexpr size_t name_size_max = 512;
-inline constexpr size_t range_count_max = 2048;  // of one message
-inline constexpr size_t piece_count_max = 2048;  // of one object
+inline constexpr size_t range_count_max = 2048;   // in one message
+inline constexpr size_t extent_count_max = 2048;  // in one object
 inline constexpr uint64_t object_size_max = uint64_t{1} << 46;
 inline constexpr uint64_t fabric_proof_ns =
-    10'000'000'000;  // from the name of an endpoint to the proof of it
+    10'000'000'000;  // time limit from naming an endpoint to its proof
 
 enum class kind : uint16_t {
   hello = 1,
@@ -52,22 +52,22 @@ enum class kind : uint16_t {
   fabric_proof,
   mapped_reads,
   reserve,
-  spaces,
+  namespaces,
 };
 
 struct frame {
   uint32_t magic = frame_magic;
-  uint16_t what = 0;  // kind
+  uint16_t kind = 0;  // kind
   uint16_t reserved = 0;
   uint32_t body_size = 0;  // bytes
-  int32_t code = 0;        // answers: tnd_status
-  uint64_t tag = 0;        // the client's; handed back
-  uint64_t data_size = 0;  // bytes behind the body
+  int32_t code = 0;        // replies: tnd_status
+  uint64_t tag = 0;        // chosen by the client; returned in the reply
+  uint64_t data_size = 0;  // bytes after the body
 };
 static_assert(sizeof(frame) == 32 && offsetof(frame, tag) == 16 &&
               offsetof(frame, data_size) == 24);
 
-// protocol: not a frame, or one larger than any may be.
+// protocol: not a frame, or larger than the limits.
 status frame_check(const frame &head);
 
 using wire::status_of;
@@ -81,8 +81,8 @@ struct range {
   }
 };
 
-// Where a part of an object lies in the pool.
-struct piece {
+// The location of a part of an object in the pool.
+struct pool_extent {
   uint32_t segment = 0;
   uint64_t offset = 0, size = 0;
   static bool fields(auto &f, auto &m) {
@@ -101,15 +101,15 @@ struct info {
 
 struct hello_message {
   uint32_t version = protocol_version;
-  std::string space, key_id;  // without a namespace only `spaces` may follow
+  std::string namespace_name, key_id;  // if the namespace is empty, only `namespaces` may follow
   bytes32 nonce{};
   static bool fields(auto &f, auto &m) {
-    return f(m.version) && f(m.space) && f(m.key_id) && f(m.nonce);
+    return f(m.version) && f(m.namespace_name) && f(m.key_id) && f(m.nonce);
   }
 };
 
-// Before the hello, once: the answer says which daemon this is, for a client that reaches it in two
-// ways.
+// Reply to `identify`, sent at most once and before the hello. It identifies the daemon to a client
+// that reaches it by two transports.
 struct identity_reply {
   bytes32 id{};
   static bool fields(auto &f, auto &m) {
@@ -132,7 +132,8 @@ struct proof_message {
   }
 };
 
-// With `shares_memory` the counters' descriptor comes with it, see products/pool/shared.hpp.
+// With `shares_memory`, the descriptor of the counters is passed along; see
+// products/pool/name_counters.hpp.
 struct welcome_message {
   uint8_t can_write = 0, is_durable = 0, shares_memory = 0;
   std::string reason;  // why memory is not shared
@@ -158,12 +159,12 @@ struct open_request {  // open, stat
   }
 };
 
-struct object_reply {  // create, open, resize; pieces where memory is shared
+struct object_reply {  // create, open, resize; `extents` only where memory is shared
   uint64_t handle = 0;
-  info about;
-  std::vector<piece> pieces;
+  info object_info;
+  std::vector<pool_extent> extents;
   static bool fields(auto &f, auto &m) {
-    return f(m.handle) && f(m.about) && f(m.pieces);
+    return f(m.handle) && f(m.object_info) && f(m.extents);
   }
 };
 
@@ -174,7 +175,7 @@ struct resize_request {
   }
 };
 
-// write: the data follows, range after range. read: the answer has it. note: ranges that were
+// write: the data follows, range by range. read: the reply has the data. note: ranges that were
 // written through the mapping.
 struct ranges_request {
   uint64_t handle = 0;
@@ -208,7 +209,7 @@ struct commit_request {
   }
 };
 
-struct put_request {  // its data is the object
+struct put_request {  // the data of the frame is the object
   std::string name;
   commit_terms terms;
   static bool fields(auto &f, auto &m) {
@@ -216,11 +217,12 @@ struct put_request {  // its data is the object
   }
 };
 
-struct info_reply {  // commit, put, stat; get: its data is the object, or nothing when it is larger
-                     // than the capacity
-  info about;
+// commit, put, stat, get. For get, the data of the frame is the object, or empty if it is larger
+// than the capacity
+struct info_reply {
+  info object_info;
   static bool fields(auto &f, auto &m) {
-    return f(m.about);
+    return f(m.object_info);
   }
 };
 
@@ -233,7 +235,7 @@ struct get_request {
 };
 
 struct list_request {
-  std::string prefix, after;  // names > after
+  std::string prefix, after;  // names greater than `after`
   static bool fields(auto &f, auto &m) {
     return f(m.prefix) && f(m.after);
   }
@@ -241,9 +243,9 @@ struct list_request {
 
 struct list_entry {
   std::string name;
-  info about;
+  info object_info;
   static bool fields(auto &f, auto &m) {
-    return f(m.name) && f(m.about);
+    return f(m.name) && f(m.object_info);
   }
 };
 
@@ -255,25 +257,26 @@ struct list_reply {
   }
 };
 
-// The namespaces that the client's key is good for, by name.
-struct spaces_request {
-  std::string only, after;  // only: this one, where it is not empty; names > after
+// Lists the namespaces that the key of the client can access, by name.
+struct namespaces_request {
+  // `name_filter`: restricts the list to this one, unless it is empty; names greater than `after`
+  std::string name_filter, after;
   static bool fields(auto &f, auto &m) {
-    return f(m.only) && f(m.after);
+    return f(m.name_filter) && f(m.after);
   }
 };
 
-struct spaces_entry {
-  std::string space;
+struct namespace_entry {
+  std::string namespace_name;
   uint64_t used = 0, owned = 0, segment_count = 0, object_count = 0, quota = 0;
   static bool fields(auto &f, auto &m) {
-    return f(m.space) && f(m.used) && f(m.owned) && f(m.segment_count) && f(m.object_count) &&
-           f(m.quota);
+    return f(m.namespace_name) && f(m.used) && f(m.owned) && f(m.segment_count) &&
+           f(m.object_count) && f(m.quota);
   }
 };
 
-struct spaces_reply {
-  std::vector<spaces_entry> entries;
+struct namespaces_reply {
+  std::vector<namespace_entry> entries;
   uint8_t more = 0;
   static bool fields(auto &f, auto &m) {
     return f(m.entries) && f(m.more);
@@ -312,7 +315,7 @@ struct segment_request {
   }
 };
 
-struct segment_reply {  // its descriptor comes with it
+struct segment_reply {  // its descriptor is passed along
   uint64_t size = 0, file_offset = 0;
   uint8_t writable = 0, has_huge_pages = 0;
   static bool fields(auto &f, auto &m) {
@@ -320,7 +323,8 @@ struct segment_reply {  // its descriptor comes with it
   }
 };
 
-// The segments that the namespace's next objects use first: a client may map them ahead.
+// Reserves the segments that the next objects of the namespace use first, so that a client can map
+// them in advance.
 struct reserve_request {
   uint64_t size = 0;
   static bool fields(auto &f, auto &m) {
@@ -341,7 +345,7 @@ struct empty_message {
   }
 };
 
-struct text_message {  // of an answer that is an error
+struct text_message {  // the body of a reply with an error
   std::string text;
   static bool fields(auto &f, auto &m) {
     return f(m.text);
@@ -350,20 +354,20 @@ struct text_message {  // of an answer that is an error
 
 struct statistics_reply {
   uint64_t client_count = 0, capacity = 0, used = 0, object_count = 0;
-  uint64_t space_used = 0, space_object_count = 0, space_quota = 0;
+  uint64_t namespace_used = 0, namespace_object_count = 0, namespace_quota = 0;
   uint64_t written_size = 0, read_size = 0, commits = 0, opens = 0, evictions = 0, errors = 0,
            uptime_ns = 0;
   static bool fields(auto &f, auto &m) {
     return f(m.client_count) && f(m.capacity) && f(m.used) && f(m.object_count) &&
-           f(m.space_used) && f(m.space_object_count) && f(m.space_quota) && f(m.written_size) &&
-           f(m.read_size) && f(m.commits) && f(m.opens) && f(m.evictions) && f(m.errors) &&
-           f(m.uptime_ns);
+           f(m.namespace_used) && f(m.namespace_object_count) && f(m.namespace_quota) &&
+           f(m.written_size) && f(m.read_size) && f(m.commits) && f(m.opens) && f(m.evictions) &&
+           f(m.errors) && f(m.uptime_ns);
   }
 };
 
-// The client names its endpoint, and the daemon its own. To the client's goes a fabric_challenge
-// then, as a message over the fabric; the client hands its secret back over the stream. Until it
-// has, nothing is read or written there.
+// The client and the daemon exchange the addresses of their endpoints. The daemon then sends a
+// fabric_challenge over the fabric to the endpoint of the client, which returns the secret over the
+// stream. Until then, the daemon neither reads nor writes there.
 struct fabric_request {
   std::string provider, address;
   static bool fields(auto &f, auto &m) {
@@ -373,7 +377,7 @@ struct fabric_request {
 
 struct fabric_reply {
   std::string provider, address;
-  bytes32 tag{};  // of the challenge to come
+  bytes32 tag{};  // of the challenge that follows
   static bool fields(auto &f, auto &m) {
     return f(m.provider) && f(m.address) && f(m.tag);
   }
@@ -394,8 +398,9 @@ struct fabric_proof {
   }
 };
 
-// rma_write: the daemon reads the client's memory into the object; rma_read: it writes the object
-// into it. `memory_offset` counts in the region that base, key and region_size tell.
+// rma_write: the daemon reads the memory of the client into the object. rma_read: it writes the
+// object into that memory. `memory_offset` is relative to the region that base, key and region_size
+// describe.
 struct rma_request {
   uint64_t handle = 0, offset = 0, size = 0;
   uint64_t base = 0, key = 0, region_size = 0, memory_offset = 0;
@@ -405,7 +410,7 @@ struct rma_request {
   }
 };
 
-// Bytes that the client copied out of its mapping since it last told: by itself, and by its GPU.
+// Bytes that the host and the GPU of the client copied out of its mapping since the last note.
 struct mapped_reads_note {
   uint64_t host_size = 0, device_size = 0;
   static bool fields(auto &f, auto &m) {
@@ -413,9 +418,9 @@ struct mapped_reads_note {
   }
 };
 
-// Header and body as they go out.
+// A frame of header and body, ready to send.
 template <class Message>
-std::vector<std::byte> frame_of(frame head, const Message &message) {
+std::vector<std::byte> encode_frame(frame head, const Message &message) {
   std::vector<std::byte> bytes(sizeof(frame));
   encode(message, bytes);
   head.body_size = uint32_t(bytes.size() - sizeof(frame));
@@ -423,7 +428,7 @@ std::vector<std::byte> frame_of(frame head, const Message &message) {
   return bytes;
 }
 
-// 1 to name_size_max bytes without 0.
-bool name_is_good(const std::string &name);
+// Whether the name has 1 to name_size_max bytes and no zero byte.
+bool is_valid_name(const std::string &name);
 
 }  // namespace tanada::wire::pool

@@ -8,16 +8,16 @@ namespace tanada::wire::pool {
 namespace {
 
 TEST(wire_pool, a_frame_has_its_header_and_its_body) {
-  open_request const in{"name", 7};
-  auto const bytes = frame_of(frame{.what = uint16_t(kind::open), .tag = 3}, in);
+  open_request const original{"name", 7};
+  auto const bytes = encode_frame(frame{.kind = uint16_t(kind::open), .tag = 3}, original);
   frame head;
   std::memcpy(&head, bytes.data(), sizeof head);
   EXPECT_EQ(frame_check(head), status::ok);
   EXPECT_EQ(head.body_size, bytes.size() - sizeof head);
-  open_request out;
-  ASSERT_EQ(decode(std::span{bytes}.subspan(sizeof head), out), status::ok);
-  EXPECT_EQ(out.name, "name");
-  EXPECT_EQ(out.version, 7u);
+  open_request decoded;
+  ASSERT_EQ(decode(std::span{bytes}.subspan(sizeof head), decoded), status::ok);
+  EXPECT_EQ(decoded.name, "name");
+  EXPECT_EQ(decoded.version, 7u);
 }
 
 TEST(wire_pool, frames_that_are_none_are_refused) {
@@ -36,7 +36,7 @@ TEST(wire_pool, an_unknown_status_is_a_protocol_error) {
 
 TEST(wire_pool, the_longest_lists_fit_a_body) {
   object_reply reply;
-  reply.pieces.resize(piece_count_max);
+  reply.extents.resize(extent_count_max);
   std::vector<std::byte> bytes;
   encode(reply, bytes);
   EXPECT_LE(bytes.size(), body_size_max);
@@ -48,10 +48,10 @@ TEST(wire_pool, the_longest_lists_fit_a_body) {
 }
 
 TEST(wire_pool, names_are_bounded) {
-  EXPECT_TRUE(name_is_good("a/b"));
-  EXPECT_FALSE(name_is_good(""));
-  EXPECT_FALSE(name_is_good(std::string(name_size_max + 1, 'a')));
-  EXPECT_FALSE(name_is_good(std::string("a\0b", 3)));
+  EXPECT_TRUE(is_valid_name("a/b"));
+  EXPECT_FALSE(is_valid_name(""));
+  EXPECT_FALSE(is_valid_name(std::string(name_size_max + 1, 'a')));
+  EXPECT_FALSE(is_valid_name(std::string("a\0b", 3)));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Validates statuses received from a peer.
 #include "core/wire/status_code.hpp"
 
 namespace tanada::wire {

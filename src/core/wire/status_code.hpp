@@ -1,4 +1,4 @@
-// core/wire/status_code.hpp: statuses that come from outside.
+// core/wire/status_code.hpp: statuses received from a peer.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace tanada::wire {
 
-// A status from the wire: one that we do not know is protocol.
+// Converts a status from the wire; an unknown one becomes protocol.
 status status_of(int32_t code);
 
 }  // namespace tanada::wire

@@ -1,4 +1,4 @@
-// Planted race: lanes of a warp take it that they run in step.
+// Planted race: the lanes of a warp assume that they run in lockstep.
 #include <tanada/status.h>
 
 #include <tanada/device/detail/simt/launch.hpp>

@@ -1,4 +1,4 @@
-// Planted race: data is published to a host thread by a relaxed store.
+// Planted race: a relaxed store publishes data to a host thread.
 #include <tanada/status.h>
 
 #include <thread>

@@ -1,3 +1,5 @@
+// Probes of the kernel and hardware: RDMA, io_uring, huge pages, NUMA, shared memory, limits,
+// settings.
 #include "observe/probes/probes.hpp"
 
 #include <liburing.h>
@@ -15,7 +17,7 @@
 
 #include "core/base/settings.hpp"
 
-namespace tanada::port {
+namespace tanada::observe {
 namespace {
 
 std::string first_line(const std::string &path) {
@@ -35,10 +37,10 @@ std::vector<std::string> names_in(const std::string &folder) {
 }
 
 std::string joined(const std::vector<std::string> &names) {
-  std::string all;
-  for (auto const &each : names)
-    all += (all.empty() ? "" : ", ") + each;
-  return all;
+  std::string text;
+  for (auto const &name : names)
+    text += (text.empty() ? "" : ", ") + name;
+  return text;
 }
 
 std::string size_text(uint64_t size) {
@@ -52,9 +54,9 @@ std::string size_text(uint64_t size) {
   return text;
 }
 
-// A field of /proc/meminfo; 0 where it is missing.
-uint64_t memory_field(const machine &where, std::string_view name) {
-  std::ifstream file{where.path("/proc/meminfo")};
+// A field of /proc/meminfo; 0 if it is missing.
+uint64_t memory_field(const system_root &root, std::string_view name) {
+  std::ifstream file{root.path("/proc/meminfo")};
   for (std::string line; std::getline(file, line);)
     if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == ':')
       return std::strtoull(line.c_str() + name.size() + 1, nullptr, 10);
@@ -63,8 +65,8 @@ uint64_t memory_field(const machine &where, std::string_view name) {
 
 }  // namespace
 
-finding probe_rdma(const machine &where) {
-  std::string const folder = where.path("/sys/class/infiniband");
+finding probe_rdma(const system_root &root) {
+  std::string const folder = root.path("/sys/class/infiniband");
   std::vector<std::string> active, idle;
   for (auto const &device : names_in(folder))
     for (auto const &port : names_in(folder + "/" + device + "/ports")) {
@@ -78,45 +80,45 @@ finding probe_rdma(const machine &where) {
     return {"RDMA", finding_state::lacking, "no port is active: " + joined(idle),
             "rdma link show; plug in or bring up the link"};
   return {"RDMA", finding_state::lacking,
-          "no device in /sys/class/infiniband: RDMA is for several nodes, files need none",
-          "a network card with RDMA and: apt-get install rdma-core"};
+          "no device in /sys/class/infiniband: only jobs on several nodes use RDMA, files do not",
+          "install a network adapter with RDMA, then: apt-get install rdma-core"};
 }
 
-finding probe_io_uring(const machine &where) {
-  std::string const disabled = first_line(where.path("/proc/sys/kernel/io_uring_disabled"));
+finding probe_io_uring(const system_root &root) {
+  std::string const disabled = first_line(root.path("/proc/sys/kernel/io_uring_disabled"));
   if (disabled == "2" || disabled == "1")
     return {"io_uring", finding_state::lacking,
             "kernel.io_uring_disabled is " + disabled +
-                (disabled == "1" ? ": only a privileged group may" : "") +
+                (disabled == "1" ? ": only a privileged group may use it" : "") +
                 "; files are read by threads instead",
             "sysctl -w kernel.io_uring_disabled=0"};
   io_uring ring;
-  int const made = io_uring_queue_init(4, &ring, 0);
-  if (made == 0) {
+  int const code = io_uring_queue_init(4, &ring, 0);
+  if (code == 0) {
     io_uring_queue_exit(&ring);
     return {"io_uring", finding_state::good, "works", {}};
   }
-  bool const is_refused = made == -EPERM || made == -EACCES;
+  bool const is_refused = code == -EPERM || code == -EACCES;
   std::string const remedy =
       is_refused        ? "allow the system calls io_uring_* in the container's seccomp profile"
-      : made == -ENOMEM ? "raise the locked-memory limit: ulimit -l unlimited"
+      : code == -ENOMEM ? "raise the locked-memory limit: ulimit -l unlimited"
                         : "a Linux of 5.10 or newer";
   return {"io_uring", finding_state::lacking,
-          std::string("the kernel refuses it: ") + std::strerror(-made) +
+          std::string("the kernel refuses it: ") + std::strerror(-code) +
               "; files are read by threads instead",
           remedy};
 }
 
-finding probe_huge_pages(const machine &where) {
-  uint64_t const total = memory_field(where, "HugePages_Total"),
-                 free = memory_field(where, "HugePages_Free");
-  std::string const modes = first_line(where.path("/sys/kernel/mm/transparent_hugepage/enabled"));
+finding probe_huge_pages(const system_root &root) {
+  uint64_t const total = memory_field(root, "HugePages_Total"),
+                 free = memory_field(root, "HugePages_Free");
+  std::string const modes = first_line(root.path("/sys/kernel/mm/transparent_hugepage/enabled"));
   size_t const open = modes.find('['), close = modes.find(']');
   bool const has_mode = open != std::string::npos && close != std::string::npos && close > open;
   std::string const mode = has_mode ? modes.substr(open + 1, close - open - 1) : "absent";
   std::string const text =
       std::to_string(free) + " of " + std::to_string(total) + " reserved pages of " +
-      size_text(memory_field(where, "Hugepagesize") * 1024) + " free; transparent: " + mode;
+      size_text(memory_field(root, "Hugepagesize") * 1024) + " free; transparent: " + mode;
   if (mode == "always" || mode == "madvise" || free > 0)
     return {"huge pages", finding_state::good, text, {}};
   return {"huge pages", finding_state::lacking, text,
@@ -124,34 +126,33 @@ finding probe_huge_pages(const machine &where) {
           "vm.nr_hugepages=512"};
 }
 
-finding probe_numa(const machine &where, int gpu_node) {
+finding probe_numa(const system_root &root, int gpu_node) {
   std::vector<std::string> nodes;
-  for (auto const &name : names_in(where.path("/sys/devices/system/node"))) {
+  for (auto const &name : names_in(root.path("/sys/devices/system/node"))) {
     bool const is_node = name.starts_with("node") && name.size() > 4 &&
                          name.find_first_not_of("0123456789", 4) == std::string::npos;
     if (is_node)
       nodes.push_back(name.substr(4) + " (processors " +
-                      first_line(where.path("/sys/devices/system/node/") + name + "/cpulist") +
-                      ")");
+                      first_line(root.path("/sys/devices/system/node/") + name + "/cpulist") + ")");
   }
-  std::string text = nodes.empty() ? "the kernel tells of no nodes" : "nodes " + joined(nodes);
+  std::string text = nodes.empty() ? "the kernel reports no nodes" : "nodes " + joined(nodes);
   if (gpu_node >= 0)
-    text += "; the GPU is near node " + std::to_string(gpu_node);
+    text += "; the GPU is attached to node " + std::to_string(gpu_node);
   return {"NUMA", finding_state::good, text, {}};
 }
 
-finding probe_shared_memory(const machine &where) {
-  struct statvfs seen{};
-  if (statvfs(where.path("/dev/shm").c_str(), &seen) != 0)
+finding probe_shared_memory(const system_root &root) {
+  struct statvfs file_system{};
+  if (statvfs(root.path("/dev/shm").c_str(), &file_system) != 0)
     return {"/dev/shm", finding_state::lacking,
             std::string("cannot be used: ") + std::strerror(errno),
             "mount -t tmpfs tmpfs /dev/shm"};
-  uint64_t const total = uint64_t(seen.f_blocks) * seen.f_frsize,
-                 free = uint64_t(seen.f_bavail) * seen.f_frsize;
+  uint64_t const total = uint64_t(file_system.f_blocks) * file_system.f_frsize,
+                 free = uint64_t(file_system.f_bavail) * file_system.f_frsize;
   std::string const text = size_text(free) + " of " + size_text(total) + " free";
   if (free >= 64ull << 20)
     return {"/dev/shm", finding_state::good, text, {}};
-  return {"/dev/shm", finding_state::lacking, text + ": little room for files in memory",
+  return {"/dev/shm", finding_state::lacking, text + ": little free space for files in memory",
           "mount -o remount,size=8G /dev/shm; in a container: --shm-size=8g"};
 }
 
@@ -179,41 +180,42 @@ finding probe_limits_files(uint64_t open_max) {
 }
 
 std::vector<finding> probe_settings() {
-  std::vector<finding> found;
+  std::vector<finding> findings;
   for (const std::string &fault : setting_faults()) {
-    found.push_back({"settings", finding_state::broken, fault, "every product refuses to start"});
+    findings.push_back(
+        {"settings", finding_state::broken, fault, "every product refuses to start"});
   }
-  if (found.empty())
-    found.push_back({"settings", finding_state::good, "every TND_ variable is known", {}});
-  return found;
+  if (findings.empty())
+    findings.push_back({"settings", finding_state::good, "every TND_ variable is known", {}});
+  return findings;
 }
 
-std::vector<finding> probe_all(const machine &where) {
+std::vector<finding> probe_all(const system_root &root) {
   const char *const device = std::getenv("TND_GFILE_DEVICE");
   gpu_probe const gpu = probe_gpu();
-  std::vector<finding> all =
-      describe(gpu, where, device != nullptr && std::strcmp(device, "cuda") == 0);
-  all.push_back(describe(gds_probe::of(where)));
-  all.push_back(probe_rdma(where));
-  all.push_back(probe_io_uring(where));
-  all.push_back(probe_store(gfarm_part(), "libgfarm1"));
-  all.push_back(probe_store(gluster_part(), "libgfapi0"));
-  all.push_back(probe_huge_pages(where));
-  all.push_back(probe_numa(where, gpu.numa_node));
-  all.push_back(probe_shared_memory(where));
+  std::vector<finding> findings =
+      describe(gpu, root, device != nullptr && std::strcmp(device, "cuda") == 0);
+  findings.push_back(describe(gds_probe::run(root)));
+  findings.push_back(probe_rdma(root));
+  findings.push_back(probe_io_uring(root));
+  findings.push_back(probe_store(gfarm_part(), "libgfarm1"));
+  findings.push_back(probe_store(gluster_part(), "libgfapi0"));
+  findings.push_back(probe_huge_pages(root));
+  findings.push_back(probe_numa(root, gpu.numa_node));
+  findings.push_back(probe_shared_memory(root));
   struct rlimit locked{}, open{};
   getrlimit(RLIMIT_MEMLOCK, &locked);
   getrlimit(RLIMIT_NOFILE, &open);
   auto const limit = [](rlim_t value) {
     return value == RLIM_INFINITY ? ~uint64_t{0} : uint64_t(value);
   };
-  all.push_back(probe_limits_memory(limit(locked.rlim_cur)));
-  all.push_back(probe_limits_files(limit(open.rlim_cur)));
+  findings.push_back(probe_limits_memory(limit(locked.rlim_cur)));
+  findings.push_back(probe_limits_files(limit(open.rlim_cur)));
   for (finding &product : probe_products())
-    all.push_back(std::move(product));
+    findings.push_back(std::move(product));
   for (finding &fault : probe_settings())
-    all.push_back(std::move(fault));
-  return all;
+    findings.push_back(std::move(fault));
+  return findings;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::observe

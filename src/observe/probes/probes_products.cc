@@ -1,4 +1,4 @@
-// What this machine offers MPI programs over o2g, OpenSHMEM programs and Global Arrays.
+// Probes for MPI programs over o2g, OpenSHMEM programs and Global Arrays.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -15,10 +15,10 @@
 #include "observe/probes/probes.hpp"
 #include "seams/os/plugin_paths.hpp"
 
-namespace tanada::port {
+namespace tanada::observe {
 namespace {
 
-// Words of a list such as PATH.
+// The words of a list such as PATH.
 std::vector<std::string> words_of(const char *list, char separator) {
   std::vector<std::string> words;
   if (list == nullptr)
@@ -35,9 +35,9 @@ std::vector<std::string> words_of(const char *list, char separator) {
   return words;
 }
 
-// Why the library does not load, or lacks the symbol; "" if it is usable. Tried in a child:
-// libraries have constructors, and some replace malloc.
-std::string load_trouble(const std::string &library, const char *symbol) {
+// Why the library does not load or lacks the symbol; "" if it is usable. It is loaded in a child
+// process, because libraries have constructors and some replace malloc.
+std::string load_error(const std::string &library, const char *symbol) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
     return std::string("pipe: ") + std::strerror(errno);
@@ -57,18 +57,18 @@ std::string load_trouble(const std::string &library, const char *symbol) {
   }
   close(ends[1]);
   std::string reason;
-  std::array<char, 512> piece{};
-  ssize_t size = read(ends[0], piece.data(), piece.size());
+  std::array<char, 512> chunk{};
+  ssize_t size = read(ends[0], chunk.data(), chunk.size());
   while (size > 0) {
-    reason.append(piece.data(), size_t(size));
-    size = read(ends[0], piece.data(), piece.size());
+    reason.append(chunk.data(), size_t(size));
+    size = read(ends[0], chunk.data(), chunk.size());
   }
   close(ends[0]);
   int outcome = 0;
   waitpid(child, &outcome, 0);
   if (WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0)
     return {};
-  return reason.empty() ? library + ": it ends the process that loads it" : reason;
+  return reason.empty() ? library + ": loading it ends the process" : reason;
 }
 
 }  // namespace
@@ -108,8 +108,8 @@ finding describe_missing(const optional_part &part, finding_state state,
   std::string const file = part.file;
   if (!part.is_configured) {
     return {part.topic, state,
-            file + " is not part of this build, which was configured without " + part.need + ": " +
-                effect,
+            file + " is not part of this build, which was configured without " + part.requirement +
+                ": " + effect,
             part.remedy};
   }
   return {part.topic, state,
@@ -121,25 +121,25 @@ finding probe_provider(const std::string &path, const char *provider_path) {
   optional_part const part = provider_part();
   if (path.empty())
     return describe_missing(part, finding_state::lacking, "MPI cannot use o2g");
-  if (std::string const trouble = load_trouble(path, "fi_prov_ini"); !trouble.empty()) {
-    return {"o2g", finding_state::broken, trouble, "build and install again"};
+  if (std::string const load_failure = load_error(path, "fi_prov_ini"); !load_failure.empty()) {
+    return {"o2g", finding_state::broken, load_failure, "build and install again"};
   }
-  if (!load_trouble("libfabric.so.1", "fi_getinfo").empty()) {
+  if (!load_error("libfabric.so.1", "fi_getinfo").empty()) {
     return {"o2g", finding_state::lacking,
-            "libfabric.so.1 does not load; an MPI that brings a libfabric of its own needs none",
+            "libfabric.so.1 does not load; an MPI with a bundled libfabric does not need it",
             "apt-get install libfabric1"};
   }
   std::string const folder = std::filesystem::path{path}.parent_path();
   if (provider_path == nullptr || *provider_path == '\0') {
     return {"o2g", finding_state::lacking,
-            "FI_PROVIDER_PATH is not set: libfabric does not look into " + folder,
+            "FI_PROVIDER_PATH is not set: libfabric does not search " + folder,
             "export FI_PROVIDER_PATH='" + folder + "'"};
   }
   std::error_code error;
-  for (const std::string &named : words_of(provider_path, ':')) {
-    if (!std::filesystem::exists(named + "/" + part.file, error))
+  for (const std::string &searched_folder : words_of(provider_path, ':')) {
+    if (!std::filesystem::exists(searched_folder + "/" + part.file, error))
       continue;
-    return {"o2g", finding_state::good, "libfabric finds the provider in " + named, {}};
+    return {"o2g", finding_state::good, "libfabric finds the provider in " + searched_folder, {}};
   }
   return {"o2g", finding_state::broken,
           std::string{"no folder of FI_PROVIDER_PATH has "} + part.file + ": " + provider_path,
@@ -151,10 +151,10 @@ finding probe_pmix(const std::string &path) {
     return describe_missing(pmix_part(), finding_state::lacking,
                             "OpenSHMEM programs run with one PE");
   }
-  std::string const trouble = load_trouble(path, nullptr);
-  if (trouble.empty())
+  std::string const load_failure = load_error(path, nullptr);
+  if (load_failure.empty())
     return {"PMIx", finding_state::good, "the plugin loads", {}};
-  return {"PMIx", finding_state::lacking, trouble, "apt-get install libpmix2"};
+  return {"PMIx", finding_state::lacking, load_failure, "apt-get install libpmix2"};
 }
 
 finding probe_launcher(const char *search_path) {
@@ -166,19 +166,19 @@ finding probe_launcher(const char *search_path) {
     }
   }
   return {"launcher", finding_state::lacking,
-          "none of mpirun, prterun, mpiexec and srun is in PATH: one process a job",
+          "PATH has no mpirun, prterun, mpiexec or srun: jobs have one process",
           "apt-get install openmpi-bin"};
 }
 
 finding probe_global_arrays(const std::string &path) {
   if (path.empty()) {
     return describe_missing(global_arrays_part(), finding_state::lacking,
-                            "Global Arrays has no ARMCI of ours");
+                            "Global Arrays cannot use the ARMCI of Tanada");
   }
-  std::string const trouble = load_trouble(path, "ARMCI_Init");
-  if (trouble.empty())
+  std::string const load_failure = load_error(path, "ARMCI_Init");
+  if (load_failure.empty())
     return {"Global Arrays", finding_state::good, path, {}};
-  return {"Global Arrays", finding_state::broken, trouble,
+  return {"Global Arrays", finding_state::broken, load_failure,
           "install the MPI that it was built with"};
 }
 
@@ -200,19 +200,19 @@ finding probe_userfaultfd() {
   if (works(user_mode_only)) {
     return {
         "userfaultfd", finding_state::lacking,
-        "only for faults of user code: Global Arrays larger than memory bring whole processes back",
+        "only for faults of user code: Global Arrays larger than memory swap in whole processes",
         remedy};
   }
   return {"userfaultfd", finding_state::lacking,
           std::string("refused: ") + std::strerror(errno) +
-              "; Global Arrays larger than memory bring whole processes back",
+              "; Global Arrays larger than memory swap in whole processes",
           remedy};
 }
 
 std::vector<finding> probe_products() {
-  return {probe_provider(plugin_path(provider_part().file), std::getenv("FI_PROVIDER_PATH")),
-          probe_pmix(plugin_path(pmix_part().file)), probe_launcher(std::getenv("PATH")),
-          probe_global_arrays(plugin_path(global_arrays_part().file)), probe_userfaultfd()};
+  return {probe_provider(seams::plugin_path(provider_part().file), std::getenv("FI_PROVIDER_PATH")),
+          probe_pmix(seams::plugin_path(pmix_part().file)), probe_launcher(std::getenv("PATH")),
+          probe_global_arrays(seams::plugin_path(global_arrays_part().file)), probe_userfaultfd()};
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::observe

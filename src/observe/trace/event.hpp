@@ -1,4 +1,4 @@
-// observe/trace/event.hpp: what a thread leaves for the trace's own thread.
+// observe/trace/event.hpp: the events that threads record for the trace's writer thread.
 #pragma once
 
 #include <atomic>
@@ -9,12 +9,12 @@
 
 #include <tanada/device/detail/base/status.hpp>
 
-namespace tanada::port::trace {
+namespace tanada::observe::trace {
 
 enum class event_kind : uint8_t { round, operation, request, counter };
 
 struct event {
-  event_kind what;
+  event_kind kind;
   status code;
   const char *name;
   uint64_t begin_ns, end_ns;
@@ -26,28 +26,29 @@ struct event {
 };
 static_assert(sizeof(event) == 64);
 
-// One thread's events. One writer, its thread, and one reader, the trace's; neither waits.
+// The events of one thread: a ring with one producer, the thread, and one consumer, the writer
+// thread. Neither waits.
 class ring {
  public:
-  static constexpr uint32_t capacity = 1u << 14;  // 1 MiB a thread
+  static constexpr uint32_t capacity = 1u << 14;  // 1 MiB for each thread
   explicit ring(uint32_t thread_id) : events_(capacity), thread_id_{thread_id} {}
 
-  void push(const event &what) {
+  void push(const event &record) {
     uint64_t const head = head_.load(std::memory_order_relaxed);
     if (head - tail_.load(std::memory_order_acquire) == capacity) {
       dropped_.fetch_add(1, std::memory_order_relaxed);
       return;
     }
-    events_[head % capacity] = what;
+    events_[head % capacity] = record;
     head_.store(head + 1, std::memory_order_release);
   }
 
   template <class Function>
   void drain(Function function) {
     uint64_t const head = head_.load(std::memory_order_acquire);
-    for (uint64_t at = tail_.load(std::memory_order_relaxed); at != head; at++) {
-      function(events_[at % capacity]);
-      tail_.store(at + 1, std::memory_order_release);
+    for (uint64_t position = tail_.load(std::memory_order_relaxed); position != head; position++) {
+      function(events_[position % capacity]);
+      tail_.store(position + 1, std::memory_order_release);
     }
   }
 
@@ -58,7 +59,7 @@ class ring {
     return thread_id_;
   }
 
-  std::atomic<bool> is_left = false;  // its thread has ended
+  std::atomic<bool> has_thread_ended = false;  // its thread has ended
 
  private:
   std::vector<event> events_;
@@ -68,10 +69,11 @@ class ring {
   std::atomic<uint64_t> dropped_{0};
 };
 
-// Of every thread that has left an event, and ended ones until they are empty.
+// The rings of all threads that have recorded an event. Rings of ended threads stay until they are
+// drained.
 std::vector<std::shared_ptr<ring>> all_rings();
-void forget_ring(const std::shared_ptr<ring> &which);
+void forget_ring(const std::shared_ptr<ring> &target);
 std::string text_of(uint32_t label);
 uint64_t dropped_by_ended_threads();
 
-}  // namespace tanada::port::trace
+}  // namespace tanada::observe::trace

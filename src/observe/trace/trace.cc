@@ -1,3 +1,4 @@
+// The hooks of the trace: per-thread rings, labels, and ranges of a profiler.
 #include "observe/trace/trace.hpp"
 
 #include <unistd.h>
@@ -11,13 +12,13 @@
 #include "observe/trace/event.hpp"
 #include "seams/clock/clock.hpp"
 
-namespace tanada::port::trace {
+namespace tanada::observe::trace {
 namespace {
 
 constexpr size_t text_count_max = 1u << 16;
 
-// Never destroyed: service threads of an instance that nobody ended outlive main. Lock: covers all
-// of it.
+// Never destroyed: service threads of an instance that was not closed outlive main. `mutex` guards
+// all of it.
 struct shared_state {
   tanada::mutex mutex;
   std::vector<std::shared_ptr<ring>> rings;
@@ -31,39 +32,39 @@ shared_state &shared() {
   return instance;
 }
 
-// The calling thread's ring, made at its first event.
-struct ring_of_thread {
-  std::shared_ptr<ring> mine;
-  ring_of_thread() : mine{std::make_shared<ring>(uint32_t(gettid()))} {
+// The ring of the calling thread, created at its first event.
+struct ring_holder {
+  std::shared_ptr<ring> owned;
+  ring_holder() : owned{std::make_shared<ring>(uint32_t(gettid()))} {
     lock_guard const lock{shared().mutex};
-    shared().rings.push_back(mine);
+    shared().rings.push_back(owned);
   }
-  ~ring_of_thread() {
-    mine->is_left.store(true, std::memory_order_release);
+  ~ring_holder() {
+    owned->has_thread_ended.store(true, std::memory_order_release);
   }
 };
 
-ring &mine() {
-  thread_local ring_of_thread const holder;
-  return *holder.mine;
+ring &thread_ring() {
+  thread_local ring_holder const holder;
+  return *holder.owned;
 }
 
 std::atomic<uint64_t (*)(const char *)> range_start{nullptr};
 std::atomic<void (*)(uint64_t)> range_end{nullptr};
 std::atomic<const char *const *> request_names{nullptr};
 std::atomic<uint32_t> request_name_count{0};
-std::atomic<uint32_t> at_stores{0};
+std::atomic<uint32_t> outstanding_count{0};
 
 bool is_on(uint32_t target) {
   return (targets.load(std::memory_order_relaxed) & target) != 0;
 }
 uint64_t now_ns() {
-  return monotonic_clock().now_ns();
+  return seams::monotonic_clock().now_ns();
 }
 
-void push(const event &what) {
+void push(const event &record) {
   if (is_on(to_file))
-    mine().push(what);
+    thread_ring().push(record);
 }
 
 uint64_t start_range(const char *name) {
@@ -84,10 +85,10 @@ std::vector<std::shared_ptr<ring>> all_rings() {
   return shared().rings;
 }
 
-void forget_ring(const std::shared_ptr<ring> &which) {
+void forget_ring(const std::shared_ptr<ring> &target) {
   lock_guard const lock{shared().mutex};
-  shared().dropped_by_ended += which->dropped();
-  std::erase(shared().rings, which);
+  shared().dropped_by_ended += target->dropped();
+  std::erase(shared().rings, target);
 }
 
 uint64_t dropped_by_ended_threads() {
@@ -102,9 +103,9 @@ std::string text_of(uint32_t label) {
 
 uint32_t intern(std::string_view text) {
   lock_guard const lock{shared().mutex};
-  auto const found = shared().labels.find(std::string{text});
-  if (found != shared().labels.end())
-    return found->second;
+  auto const it = shared().labels.find(std::string{text});
+  if (it != shared().labels.end())
+    return it->second;
   if (shared().texts.size() == text_count_max)
     return 0;
   shared().texts.emplace_back(text);
@@ -113,9 +114,9 @@ uint32_t intern(std::string_view text) {
   return label;
 }
 
-void draw_ranges(const ranges &to) {
-  range_start.store(to.start, std::memory_order_release);
-  range_end.store(to.end, std::memory_order_release);
+void draw_ranges(const ranges &functions) {
+  range_start.store(functions.start, std::memory_order_release);
+  range_end.store(functions.end, std::memory_order_release);
   targets.fetch_or(to_profiler);
 }
 
@@ -142,13 +143,13 @@ void round::finish() {
 void operation_mark::begin(const char *name, uint64_t at_offset, uint64_t of_size) {
   offset = at_offset;
   size = of_size;
-  depth = at_stores.fetch_add(1, std::memory_order_relaxed) + 1;
+  depth = outstanding_count.fetch_add(1, std::memory_order_relaxed) + 1;
   range = start_range(name);
   begin_ns = now_ns();
 }
 
 void operation_mark::forget() {
-  at_stores.fetch_sub(1, std::memory_order_relaxed);
+  outstanding_count.fetch_sub(1, std::memory_order_relaxed);
   end_range(range);
   begin_ns = 0;
   range = 0;
@@ -162,27 +163,27 @@ void operation_mark::finish(const char *name, status code, uint64_t moved) {
 
 void requests::begin(uint32_t slot, uint32_t op, uint32_t file,
                      const std::array<uint64_t, 2> &words) {
-  seen_[slot] = {now_ns(), op, file, {words[0], words[1]}};
+  open_requests_[slot] = {now_ns(), op, file, {words[0], words[1]}};
 }
 
 void requests::finish(uint32_t slot, status code) {
-  one const was = std::exchange(seen_[slot], one{});
-  bool const named = was.op < request_name_count.load();
-  const char *const name = named ? request_names.load()[was.op] : "unknown";
+  open_request const finished = std::exchange(open_requests_[slot], open_request{});
+  bool const named = finished.op < request_name_count.load();
+  const char *const name = named ? request_names.load()[finished.op] : "unknown";
   push({event_kind::request,
         code,
         name,
-        was.begin_ns,
+        finished.begin_ns,
         now_ns(),
-        {was.words[0], was.words[1]},
+        {finished.words[0], finished.words[1]},
         0,
-        was.file,
+        finished.file,
         slot});
 }
 
 void draw_counter(const char *name, uint64_t value) {
-  uint64_t const now = now_ns();
-  push({event_kind::counter, status::ok, name, now, now, {value, 0}, 0, 0, 0});
+  uint64_t const time_ns = now_ns();
+  push({event_kind::counter, status::ok, name, time_ns, time_ns, {value, 0}, 0, 0, 0});
 }
 
-}  // namespace tanada::port::trace
+}  // namespace tanada::observe::trace

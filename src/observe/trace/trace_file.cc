@@ -1,5 +1,5 @@
-// observe/trace/trace_file.cc: the rings' events as the JSON array of Chrome's trace event format,
-// whose closing bracket may be missing.
+// observe/trace/trace_file.cc: writes the events of the rings as the JSON array of Chrome's trace
+// event format, whose closing bracket may be missing.
 #include <fcntl.h>
 #include <tanada/status.h>
 #include <unistd.h>
@@ -17,16 +17,16 @@
 #include "observe/trace/event.hpp"
 #include "observe/trace/trace.hpp"
 
-namespace tanada::port::trace {
+namespace tanada::observe::trace {
 namespace {
 
 constexpr auto drain_interval = std::chrono::milliseconds(10);
 constexpr size_t block_size = 4096;  // bytes
 constexpr size_t text_size_max = 256;
 
-// Lines that end where the file ends, whatever kills the process: a write that stays inside of one
-// page of the file is there as a whole or not at all, so lines never cross into the next; blanks
-// fill what is left of a page.
+// Writes lines so that the file always ends with a whole line, even if the process is killed. A
+// write within one page of the file is applied as a whole or not at all. Lines therefore never
+// cross a page boundary, and blanks fill the rest of a page.
 class line_file {
  public:
   explicit line_file(int descriptor) : descriptor_{descriptor} {}
@@ -36,9 +36,9 @@ class line_file {
   line_file(const line_file &) = delete;
 
   void append(std::string_view line) {
-    size_t const room = block_size - (written_ + block_.size()) % block_size;
-    if (line.size() > room) {
-      block_.append(room, ' ');
+    size_t const free_size = block_size - (written_ + block_.size()) % block_size;
+    if (line.size() > free_size) {
+      block_.append(free_size, ' ');
       flush();
     }
     block_.append(line);
@@ -48,14 +48,14 @@ class line_file {
 
   void flush() {
     for (size_t done = 0; done < block_.size();) {
-      ssize_t const got = ::write(descriptor_, block_.data() + done, block_.size() - done);
-      if (got < 0 && errno == EINTR)
+      ssize_t const written_size = ::write(descriptor_, block_.data() + done, block_.size() - done);
+      if (written_size < 0 && errno == EINTR)
         continue;
-      if (got <= 0) {
+      if (written_size <= 0) {
         failed_ = true;
         break;
       }
-      done += size_t(got);
+      done += size_t(written_size);
     }
     written_ += block_.size();
     block_.clear();
@@ -72,7 +72,7 @@ class line_file {
   bool failed_ = false;
 };
 
-// A JSON string, also of bytes that are no UTF-8.
+// A JSON string, also for bytes that are not UTF-8.
 std::string quoted(std::string text) {
   text.resize(std::min(text.size(), text_size_max));
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
@@ -81,8 +81,8 @@ std::string quoted(std::string text) {
 class writer {
  public:
   explicit writer(int descriptor) : file_{descriptor} {
-    for (auto const &each : all_rings())
-      each->drain([](const event &) {});  // of an older trace
+    for (auto const &thread_ring : all_rings())
+      thread_ring->drain([](const event &) {});  // discards events of an earlier trace
     file_.append("[\n");
     line(R"({"name":"process_name","ph":"M","pid":%d,"tid":0,"args":{"name":"tanada"}})", pid_);
     file_.flush();
@@ -91,7 +91,7 @@ class writer {
     }};
   }
 
-  // True if everything reached the file.
+  // True if everything was written to the file.
   bool finish() {
     {
       lock_guard const lock{mutex_};
@@ -114,21 +114,21 @@ class writer {
 
   void drain() {
     uint64_t dropped = 0;
-    for (auto const &each : all_rings()) {
-      bool const is_left = each->is_left.load(std::memory_order_acquire);
-      uint32_t const thread = each->thread_id();
-      each->drain([&](const event &what) {
+    for (auto const &thread_ring : all_rings()) {
+      bool const has_thread_ended = thread_ring->has_thread_ended.load(std::memory_order_acquire);
+      uint32_t const thread = thread_ring->thread_id();
+      thread_ring->drain([&](const event &record) {
         if (named_.insert(thread).second)
           line(
               R"({"name":"thread_name","ph":"M","pid":%d,"tid":%u,"args":{"name":"gfile service"}})",
               pid_, thread);
-        write(what, thread);
-        last_ns_ = std::max(last_ns_, what.end_ns);
+        write(record, thread);
+        last_ns_ = std::max(last_ns_, record.end_ns);
       });
-      if (is_left)
-        forget_ring(each);
+      if (has_thread_ended)
+        forget_ring(thread_ring);
       else
-        dropped += each->dropped();
+        dropped += thread_ring->dropped();
     }
     dropped += dropped_by_ended_threads();
     if (dropped != dropped_) {
@@ -146,45 +146,45 @@ class writer {
     return text;
   }
 
-  void write(const event &what, uint32_t thread) {
+  void write(const event &record, uint32_t thread) {
     auto const number = [](uint64_t value) {
       return (unsigned long long)value;
     };
-    std::string const begin = microseconds(what.begin_ns);
-    switch (what.what) {
+    std::string const begin = microseconds(record.begin_ns);
+    switch (record.kind) {
       case event_kind::round:
         return line(
             R"({"name":"round","cat":"service","ph":"X","pid":%d,"tid":%u,"ts":%s,"dur":%s})", pid_,
-            thread, begin.c_str(), microseconds(what.end_ns - what.begin_ns).c_str());
+            thread, begin.c_str(), microseconds(record.end_ns - record.begin_ns).c_str());
       case event_kind::counter:
         return line(R"({"name":"%s","ph":"C","pid":%d,"tid":0,"ts":%s,"args":{"value":%llu}})",
-                    what.name, pid_, begin.c_str(), number(what.words[0]));
+                    record.name, pid_, begin.c_str(), number(record.words[0]));
       case event_kind::operation:
         line(R"({"name":"%s","cat":"store","ph":"b","id":%llu,"pid":%d,"tid":%u,"ts":%s,)"
              R"("args":{"file":%s,"offset":%llu,"size":%llu,"depth":%u}})",
-             what.name, number(next_id_), pid_, thread, begin.c_str(),
-             quoted(text_of(what.label)).c_str(), number(what.words[0]), number(what.words[1]),
-             what.depth);
-        return finish_pair("store", what, thread, what.moved);
+             record.name, number(next_id_), pid_, thread, begin.c_str(),
+             quoted(text_of(record.label)).c_str(), number(record.words[0]),
+             number(record.words[1]), record.depth);
+        return finish_pair("store", record, thread, record.moved);
       case event_kind::request:
         line(R"({"name":"%s","cat":"request","ph":"b","id":%llu,"pid":%d,"tid":%u,"ts":%s,)"
              R"("args":{"file":%u,"slot":%u,"words":[%llu,%llu]}})",
-             what.name, number(next_id_), pid_, thread, begin.c_str(), what.label, what.depth,
-             number(what.words[0]), number(what.words[1]));
-        return finish_pair("request", what, thread, 0);
+             record.name, number(next_id_), pid_, thread, begin.c_str(), record.label, record.depth,
+             number(record.words[0]), number(record.words[1]));
+        return finish_pair("request", record, thread, 0);
     }
   }
 
-  void finish_pair(const char *category, const event &what, uint32_t thread, uint64_t moved) {
+  void finish_pair(const char *category, const event &record, uint32_t thread, uint64_t moved) {
     line(
         R"({"name":"%s","cat":"%s","ph":"e","id":%llu,"pid":%d,"tid":%u,"ts":%s,"args":{"status":"%s","moved":%llu}})",
-        what.name, category, (unsigned long long)next_id_++, pid_, thread,
-        microseconds(what.end_ns).c_str(), tnd_status_name(tnd_status(what.code)),
+        record.name, category, (unsigned long long)next_id_++, pid_, thread,
+        microseconds(record.end_ns).c_str(), tnd_status_name(tnd_status(record.code)),
         (unsigned long long)moved);
   }
 
   [[gnu::format(printf, 2, 3)]] void line(const char *format, ...) {
-    char text[2048];  // quoted() at its longest is 6 x text_size_max and two more
+    char text[2048];  // quoted() returns at most 6 x text_size_max + 2 bytes
     va_list arguments;
     va_start(arguments, format);
     std::vsnprintf(text, sizeof text, format, arguments);
@@ -194,7 +194,7 @@ class writer {
   }
 
   int const pid_ = getpid();
-  line_file file_;  // by the trace's thread alone once that runs
+  line_file file_;  // used only by the writer thread while it runs
   std::set<uint32_t> named_;
   bool is_first_ = true;
   uint64_t next_id_ = 1, dropped_ = 0, last_ns_ = 0;
@@ -204,7 +204,7 @@ class writer {
   std::thread thread_;
 };
 
-// Never destroyed, as the exit handler may run after destructors. Lock: covers all of it.
+// Never destroyed, because the exit handler may run after destructors. `mutex` guards all of it.
 struct current_trace {
   tanada::mutex mutex;
   std::unique_ptr<writer> writing;
@@ -217,10 +217,11 @@ current_trace &current() {
 }
 
 std::string with_process_id(std::string_view path) {
-  std::string named{path};
-  for (size_t at = named.find("%p"); at != std::string::npos; at = named.find("%p", at))
-    named.replace(at, 2, std::to_string(getpid()));
-  return named;
+  std::string expanded{path};
+  for (size_t position = expanded.find("%p"); position != std::string::npos;
+       position = expanded.find("%p", position))
+    expanded.replace(position, 2, std::to_string(getpid()));
+  return expanded;
 }
 
 }  // namespace
@@ -228,7 +229,7 @@ std::string with_process_id(std::string_view path) {
 status start(std::string_view path) {
   lock_guard const lock{current().mutex};
   if (current().writing != nullptr)
-    return fail(status::busy, "a trace is being written already");
+    return fail(status::busy, "a trace is already being written");
   std::string const named = with_process_id(path);
   int const descriptor = ::open(named.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) {
@@ -247,14 +248,16 @@ status stop() {
   if (current().writing == nullptr)
     return fail(status::bad_state, "no trace is being written");
   targets.fetch_and(~to_file);
-  if (current().owner != getpid()) {  // after fork() the thread is the parent's: it ends the file
+  // after fork() the parent's thread owns the trace and completes the file
+  if (current().owner != getpid()) {
     (void)current().writing.release();
     return status::ok;
   }
-  bool const whole = current().writing->finish();
+  bool const is_complete = current().writing->finish();
   current().writing.reset();
-  return whole ? status::ok
-               : fail(status::io, "not all of the trace could be written: is the disk full?");
+  return is_complete
+             ? status::ok
+             : fail(status::io, "the trace is incomplete: a write failed (is the disk full?)");
 }
 
 status start_from_environment() {
@@ -277,4 +280,4 @@ status start_from_environment() {
   return once;
 }
 
-}  // namespace tanada::port::trace
+}  // namespace tanada::observe::trace

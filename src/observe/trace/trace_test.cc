@@ -13,7 +13,7 @@
 
 #include "observe/trace/event.hpp"
 
-namespace tanada::port::trace {
+namespace tanada::observe::trace {
 namespace {
 
 using nlohmann::json;
@@ -27,24 +27,24 @@ class trace_test : public testing::Test {
     std::filesystem::remove(path_);
   }
   std::string text() const {
-    std::ostringstream all;
-    all << std::ifstream{path_}.rdbuf();
-    return all.str();
+    std::ostringstream events;
+    events << std::ifstream{path_}.rdbuf();
+    return events.str();
   }
-  // As a viewer does: what is missing at the end is the bracket alone.
+  // Parse as a viewer does: only the closing bracket may be missing.
   json read(bool is_ended = true) const {
     return json::parse(is_ended ? text() : text() + "]");
   }
-  static json named(const json &all, const std::string &name, const std::string &phase) {
-    json found = json::array();
-    for (auto const &each : all)
-      if (each["name"] == name && each["ph"] == phase)
-        found.push_back(each);
-    return found;
+  static json events_named(const json &events, const std::string &name, const std::string &phase) {
+    json matches = json::array();
+    for (auto const &item : events)
+      if (item["name"] == name && item["ph"] == phase)
+        matches.push_back(item);
+    return matches;
   }
 };
 
-void some_work(const char *url) {
+void record_work(const char *url) {
   round traced;
   traced.work();
   operation_mark mark;
@@ -57,18 +57,19 @@ TEST_F(trace_test, tells_of_rounds_operations_requests_and_counters) {
   static constexpr const char *names[] = {"none", "open"};
   name_requests(names);
   ASSERT_EQ(start(path_), status::ok);
-  some_work("file:///a \"quoted\" \\ \xff name");
-  requests of{4};
+  record_work("file:///a \"quoted\" \\ \xff name");
+  requests tracker{4};
   std::array<uint64_t, 2> const words{7, 8};
-  of.seen(2, 1, 5, words);
-  of.answered(2, status::no_entry);
+  tracker.received(2, 1, 5, words);
+  tracker.answered(2, status::no_entry);
   uint64_t last = 0;
   counter("evictions", 9, last);
   counter("evictions", 9, last);
   ASSERT_EQ(stop(), status::ok);
-  json const all = read();
-  ASSERT_EQ(named(all, "round", "X").size(), 1u);
-  json const begin = named(all, "store read", "b"), end = named(all, "store read", "e");
+  json const events = read();
+  ASSERT_EQ(events_named(events, "round", "X").size(), 1u);
+  json const begin = events_named(events, "store read", "b"),
+             end = events_named(events, "store read", "e");
   ASSERT_EQ(begin.size(), 1u);
   ASSERT_EQ(end.size(), 1u);
   EXPECT_EQ(begin[0]["args"]["file"], "file:///a \"quoted\" \\ \xef\xbf\xbd name");
@@ -79,17 +80,17 @@ TEST_F(trace_test, tells_of_rounds_operations_requests_and_counters) {
   EXPECT_EQ(end[0]["args"]["moved"], 50);
   EXPECT_EQ(begin[0]["id"], end[0]["id"]);
   EXPECT_LE(begin[0]["ts"].get<double>(), end[0]["ts"].get<double>());
-  ASSERT_EQ(named(all, "open", "e").size(), 1u);
-  EXPECT_EQ(named(all, "open", "e")[0]["args"]["status"], "ENOENT");
-  EXPECT_EQ(named(all, "open", "b")[0]["args"]["words"], json({7, 8}));
-  ASSERT_EQ(named(all, "evictions", "C").size(), 1u);
+  ASSERT_EQ(events_named(events, "open", "e").size(), 1u);
+  EXPECT_EQ(events_named(events, "open", "e")[0]["args"]["status"], "ENOENT");
+  EXPECT_EQ(events_named(events, "open", "b")[0]["args"]["words"], json({7, 8}));
+  ASSERT_EQ(events_named(events, "evictions", "C").size(), 1u);
 }
 
 TEST_F(trace_test, off_leaves_nothing) {
-  some_work("a");
+  record_work("a");
   ASSERT_EQ(start(path_), status::ok);
   ASSERT_EQ(stop(), status::ok);
-  EXPECT_TRUE(named(read(), "round", "X").empty());
+  EXPECT_TRUE(events_named(read(), "round", "X").empty());
   EXPECT_EQ(stop(), status::bad_state);
 }
 
@@ -108,14 +109,14 @@ TEST_F(trace_test, a_full_disk_is_told) {
 
 TEST_F(trace_test, a_full_ring_drops_and_counts) {
   ring full{1};
-  event what{};
+  event record{};
   for (uint32_t i = 0; i < ring::capacity + 3; i++) {
-    what.begin_ns = i;
-    full.push(what);
+    record.begin_ns = i;
+    full.push(record);
   }
   EXPECT_EQ(full.dropped(), 3u);
   uint64_t next = 0;
-  full.drain([&](const event &seen) { EXPECT_EQ(seen.begin_ns, next++); });
+  full.drain([&](const event &drained) { EXPECT_EQ(drained.begin_ns, next++); });
   EXPECT_EQ(next, ring::capacity);
 }
 
@@ -125,15 +126,15 @@ TEST_F(trace_test, threads_that_end_leave_their_events) {
   for (int i = 0; i < 4; i++)
     threads.emplace_back([] {
       for (int round = 0; round < 1000; round++)
-        some_work("mem://x");
+        record_work("mem://x");
     });
-  for (auto &each : threads)
-    each.join();
+  for (auto &item : threads)
+    item.join();
   ASSERT_EQ(stop(), status::ok);
-  EXPECT_EQ(named(read(), "round", "X").size(), 4000u);
+  EXPECT_EQ(events_named(read(), "round", "X").size(), 4000u);
 }
 
-// Lines longer than a page's rest go to the next page, and a kill between two writes leaves whole
+// Lines that do not fit into a page go to the next one, so a kill between two writes leaves whole
 // lines.
 TEST_F(trace_test, a_killed_process_leaves_a_file_that_lacks_the_bracket_alone) {
   for (int lifetime_ms : {3, 25, 40, 61}) {
@@ -142,7 +143,7 @@ TEST_F(trace_test, a_killed_process_leaves_a_file_that_lacks_the_bracket_alone) 
       if (start(path_) != status::ok)
         _exit(1);
       for (;;)
-        some_work("file:///with/a/path/of/some/length");
+        record_work("file:///with/a/path/of/some/length");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(lifetime_ms) * 5);
     kill(child, SIGKILL);
@@ -164,7 +165,7 @@ TEST_F(trace_test, a_profiler_draws_rounds_and_operations) {
                [](uint64_t) {
                  open--;
                }});
-  some_work("a");
+  record_work("a");
   EXPECT_EQ(drawn, 2);
   EXPECT_EQ(open, 0);
   targets.fetch_and(~to_profiler);
@@ -173,4 +174,4 @@ TEST_F(trace_test, a_profiler_draws_rounds_and_operations) {
 }
 
 }  // namespace
-}  // namespace tanada::port::trace
+}  // namespace tanada::observe::trace

@@ -1,12 +1,13 @@
+// Accumulates on mapped memory, by the processor.
 #include "onesided/job/atomics.hpp"
 
 #include <bit>
 #include <cstring>
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 namespace {
 
-using port::fabric_element;
+using seams::fabric_element;
 
 template <class T>
 void add_words(std::byte *target, const std::byte *source, size_t size) noexcept {
@@ -22,18 +23,18 @@ void add_floats(std::byte *target, const std::byte *source, size_t size) noexcep
   for (size_t done = 0; done < size; done += sizeof(T)) {
     T operand;
     std::memcpy(&operand, source + done, sizeof operand);
-    auto *const at = reinterpret_cast<Word *>(target + done);
-    Word seen = __atomic_load_n(at, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(at, &seen,
-                                        std::bit_cast<Word>(T(std::bit_cast<T>(seen) + operand)),
-                                        true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+    auto *const word = reinterpret_cast<Word *>(target + done);
+    Word expected = __atomic_load_n(word, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(
+        word, &expected, std::bit_cast<Word>(T(std::bit_cast<T>(expected) + operand)), true,
+        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
   }
 }
 
 }  // namespace
 
-void accumulate_here(fabric_element element, std::byte *target, const std::byte *source,
-                     size_t size) noexcept {
+void accumulate_local(fabric_element element, std::byte *target, const std::byte *source,
+                      size_t size) noexcept {
   switch (element) {
     case fabric_element::u32: add_words<uint32_t>(target, source, size); break;
     case fabric_element::u64: add_words<uint64_t>(target, source, size); break;
@@ -63,4 +64,4 @@ size_t element_alignment(fabric_element element) noexcept {
   }
 }
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

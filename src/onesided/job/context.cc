@@ -1,18 +1,20 @@
+// One-sided operations of host code: strided transfers, vectors, accumulates and signals.
 #include "onesided/job/context.hpp"
 
 #include <algorithm>
 
 #include "core/base/log.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 namespace {
 
 struct range {
   ptrdiff_t begin, size;
 };
 
-// What `count` blocks with beginnings `stride` apart cover. Nothing for what no memory can hold.
-std::optional<range> covered(const strided_shape &shape, ptrdiff_t stride) {
+// Returns the range that `count` blocks cover whose starts are `stride` apart. Returns nothing if
+// no memory could hold it.
+std::optional<range> covered_range(const strided_shape &shape, ptrdiff_t stride) {
   ptrdiff_t last = 0, end = 0;
   if (shape.block_size > PTRDIFF_MAX || __builtin_mul_overflow(shape.count - 1, stride, &last) ||
       __builtin_add_overflow(std::max<ptrdiff_t>(0, last), ptrdiff_t(shape.block_size), &end)) {
@@ -30,7 +32,7 @@ bool is_contiguous(const strided_shape &shape) {
   return shape.count == 1 || (shape.target_stride == size && shape.source_stride == size);
 }
 
-// Elements as programs have them are copied without a call for each.
+// Elements of common sizes are copied without a call for each.
 template <class T>
 void copy_elements(std::byte *target, const std::byte *source, const strided_shape &shape) {
   for (size_t i = 0; i < shape.count; i++) {
@@ -66,27 +68,27 @@ status context::put_strided(void *target, const void *source, const strided_shap
     return put(target, source, shape.block_size * shape.count, pe);
   if (!map_.is_pe(pe))
     return status::invalid;
-  auto const whole = covered(shape, shape.target_stride);
+  auto const whole = covered_range(shape, shape.target_stride);
   if (!whole)
     return status::range;
-  auto const all = *whole;
+  auto const extent = *whole;
   auto *const target_bytes = static_cast<std::byte *>(target);
-  auto const *from = static_cast<const std::byte *>(source);
-  auto to = map_.locate(target_bytes + all.begin, size_t(all.size), pe);
-  if (to.where == nullptr)
+  auto const *source_bytes = static_cast<const std::byte *>(source);
+  auto location = map_.locate(target_bytes + extent.begin, size_t(extent.size), pe);
+  if (location.segment_ptr == nullptr)
     return status::range;
-  if (map_.device() != nullptr && concerns_devices(to, source))
-    return put_rows_device(to, all.begin, source, shape, pe);
-  if (to.mapped != nullptr) {
-    copy_blocks(to.mapped - all.begin, from, shape);
-    map_.ring(pe, to, size_t(all.size));
+  if (map_.device() != nullptr && involves_device(location, source))
+    return put_rows_device(location, extent.begin, source, shape, pe);
+  if (location.mapped != nullptr) {
+    copy_blocks(location.mapped - extent.begin, source_bytes, shape);
+    map_.wake(pe, location, size_t(extent.size));
     return status::ok;
   }
-  to.offset -= size_t(all.begin);
+  location.offset -= size_t(extent.begin);
   for (size_t i = 0; i < shape.count; i++) {
-    TND_TRY(remote_->put(pe, to, from, shape.block_size));
-    to.offset += size_t(shape.target_stride);
-    from += shape.source_stride;
+    TND_TRY(remote_->put(pe, location, source_bytes, shape.block_size));
+    location.offset += size_t(shape.target_stride);
+    source_bytes += shape.source_stride;
   }
   return status::ok;
 }
@@ -99,26 +101,26 @@ status context::get_strided(void *target, const void *source, const strided_shap
     return get(target, source, shape.block_size * shape.count, pe);
   if (!map_.is_pe(pe))
     return status::invalid;
-  auto const whole = covered(shape, shape.source_stride);
+  auto const whole = covered_range(shape, shape.source_stride);
   if (!whole)
     return status::range;
-  auto const all = *whole;
+  auto const extent = *whole;
   auto const *const source_bytes = static_cast<const std::byte *>(source);
-  auto *to = static_cast<std::byte *>(target);
-  auto from = map_.locate(source_bytes + all.begin, size_t(all.size), pe);
-  if (from.where == nullptr)
+  auto *target_bytes = static_cast<std::byte *>(target);
+  auto location = map_.locate(source_bytes + extent.begin, size_t(extent.size), pe);
+  if (location.segment_ptr == nullptr)
     return status::range;
-  if (map_.device() != nullptr && concerns_devices(from, target))
-    return get_rows_device(target, from, all.begin, shape, pe);
-  if (from.mapped != nullptr) {
-    copy_blocks(to, from.mapped - all.begin, shape);
+  if (map_.device() != nullptr && involves_device(location, target))
+    return get_rows_device(target, location, extent.begin, shape, pe);
+  if (location.mapped != nullptr) {
+    copy_blocks(target_bytes, location.mapped - extent.begin, shape);
     return status::ok;
   }
-  from.offset -= size_t(all.begin);
+  location.offset -= size_t(extent.begin);
   for (size_t i = 0; i < shape.count; i++) {
-    TND_TRY(remote_->get_nbi(pe, to, from, shape.block_size));
-    from.offset += size_t(shape.source_stride);
-    to += shape.target_stride;
+    TND_TRY(remote_->get_nbi(pe, target_bytes, location, shape.block_size));
+    location.offset += size_t(shape.source_stride);
+    target_bytes += shape.target_stride;
   }
   return remote_->quiet();
 }
@@ -141,7 +143,7 @@ status context::get_vector(std::span<void *const> targets, std::span<const void 
   return quiet();
 }
 
-status context::accumulate(port::fabric_element element, void *target, const void *source,
+status context::accumulate(seams::fabric_element element, void *target, const void *source,
                            size_t size, pe_index pe) {
   if (!map_.is_pe(pe) || size % element_size(element) != 0)
     return status::invalid;
@@ -149,15 +151,15 @@ status context::accumulate(port::fabric_element element, void *target, const voi
     return status::fault;
   if (size == 0)
     return status::ok;
-  auto const to = map_.locate(target, size, pe);
-  if (to.where == nullptr)
+  auto const location = map_.locate(target, size, pe);
+  if (location.segment_ptr == nullptr)
     return status::range;
-  if (to.is_device())
-    return fail(status::not_supported, "accumulates on memory of a device");
-  if (to.mapped == nullptr)
-    return remote_->accumulate(pe, to, element, source, size);
-  accumulate_here(element, to.mapped, static_cast<const std::byte *>(source), size);
-  map_.ring(pe, to, size);
+  if (location.is_device())
+    return fail(status::not_supported, "accumulate is not supported on device memory");
+  if (location.mapped == nullptr)
+    return remote_->accumulate(pe, location, element, source, size);
+  accumulate_local(element, location.mapped, static_cast<const std::byte *>(source), size);
+  map_.wake(pe, location, size);
   return status::ok;
 }
 
@@ -167,26 +169,29 @@ status context::put_signal_by(remote_put_signal call, void *target, const void *
     return status::invalid;
   if (reinterpret_cast<uintptr_t>(signal) % sizeof *signal != 0)
     return status::fault;
-  auto const at = map_.locate(signal, sizeof *signal, pe);
-  auto const to = size == 0 ? at : map_.locate(target, size, pe);
-  if (at.where == nullptr || to.where == nullptr)
+  auto const signal_location = map_.locate(signal, sizeof *signal, pe);
+  auto const location = size == 0 ? signal_location : map_.locate(target, size, pe);
+  if (signal_location.segment_ptr == nullptr || location.segment_ptr == nullptr)
     return status::range;
-  if (map_.device() != nullptr && (at.is_device() || (size != 0 && concerns_devices(to, source)))) {
-    return put_signal_device(call, to, source, size, {.at = at, .kind = kind, .value = value}, pe);
+  if (map_.device() != nullptr &&
+      (signal_location.is_device() || (size != 0 && involves_device(location, source)))) {
+    return put_signal_device(call, location, source, size,
+                             {.location = signal_location, .kind = kind, .value = value}, pe);
   }
-  if (at.mapped == nullptr)
-    return ((*remote_).*call)(pe, to, source, size, {.at = at, .kind = kind, .value = value});
+  if (signal_location.mapped == nullptr)
+    return ((*remote_).*call)(pe, location, source, size,
+                              {.location = signal_location, .kind = kind, .value = value});
   if (size != 0)
-    std::memcpy(to.mapped, source, size);
-  auto *const word = reinterpret_cast<uint64_t *>(at.mapped);
+    std::memcpy(location.mapped, source, size);
+  auto *const word = reinterpret_cast<uint64_t *>(signal_location.mapped);
   if (kind == signal_kind::set) {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
   } else {
     __atomic_fetch_add(word, value, __ATOMIC_SEQ_CST);
   }
-  map_.ring(pe, at, sizeof *signal);
+  map_.wake(pe, signal_location, sizeof *signal);
   if (size != 0)
-    map_.ring(pe, to, size);
+    map_.wake(pe, location, size);
   return status::ok;
 }
 
@@ -201,4 +206,4 @@ status context::put_signal_nbi(void *target, const void *source, size_t size, ui
                        pe);
 }
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

@@ -1,6 +1,6 @@
-// onesided/job/context.hpp: one-sided operations of host code: loads and stores where the target is
-// mapped, the fabric elsewhere, a queue of the device where either side is its memory. What shmem
-// and comex call.
+// onesided/job/context.hpp: one-sided operations of host code, which shmem and comex call. A mapped
+// target is reached by loads and stores, an unmapped one through the fabric. A queue of the device
+// is used where either side is device memory.
 #pragma once
 
 #include <cstring>
@@ -10,35 +10,35 @@
 #include "onesided/job/remote.hpp"
 #include "onesided/job/staging.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 
-// `count` blocks of `block_size` bytes, whose beginnings are `target_stride` and `source_stride`
-// bytes apart.
+// `count` blocks of `block_size` bytes, whose starts are `target_stride` and `source_stride` bytes
+// apart.
 struct strided_shape {
   size_t block_size, count;
   ptrdiff_t target_stride, source_stride;
 };
 
-// Operations of remote_context (there: ordering, completion, errors), with addresses of this
-// process for symmetric memory. Besides: invalid for no such PE; fault for a word that is not
-// aligned to its size; range for an address that is not symmetric, or a range that leaves its
-// segment: nothing has happened then. Zero bytes are nothing to do. Operations on mapped memory are
-// complete when they return, as loads and stores are: fence and quiet order them. Local memory may
-// be the device's, too, but for what accumulate adds.
+// The operations of remote_context (see there for ordering, completion and errors). Symmetric
+// memory is given by its address in this process. Further statuses: invalid: there is no such PE.
+// fault: a word is not aligned to its size. range: an address is not symmetric, or a range leaves
+// its segment. After these nothing has happened. A transfer of zero bytes is a no-op. Operations on
+// mapped memory are complete when they return, as loads and stores are; fence and quiet order them.
+// Local memory may be device memory, except the source of accumulate.
 //
-// Rules 1 to 9 of docs/pgas.md hold for memory of the device, and of put_signal whose two places
-// are of different kinds, but fence: it does not order operations on host memory and on device
-// memory of a PE with one another.
+// Rules 1 to 9 of docs/pgas.md also hold for device memory, and for a put_signal whose data and
+// signal are in memory of different kinds. The exception is fence: it does not order operations on
+// host memory of a PE with operations on its device memory.
 class context {
  public:
-  // `devices`: of a job with device memory. `can_wait`: see remote_context. `staging`: the job's,
-  // for devices that no queue reaches.
+  // `queue` is for jobs with device memory. `may_delay`: see remote_context. `staging` is the job's
+  // stager, for devices that no queue reaches.
   context(const symmetric_map &map, lane *remote,
-          std::unique_ptr<port::device_queue> devices = nullptr, bool can_wait = false,
+          std::unique_ptr<seams::device_queue> queue = nullptr, bool may_delay = false,
           stager *staging = nullptr)
-      : map_{map}, devices_{std::move(devices)} {
+      : map_{map}, device_queue_{std::move(queue)} {
     if (remote != nullptr)
-      remote_.emplace(*remote, can_wait);
+      remote_.emplace(*remote, may_delay);
     if (staging != nullptr)
       staged_.emplace(*staging);
   }
@@ -56,62 +56,63 @@ class context {
     return get_by(&remote_context::get_nbi, target, source, size, pe);
   }
 
-  // One element: as put and get, without a call for the copy. These, and updates, take as long as a
-  // call would where the memory is mapped: they are part of their callers.
+  // Transfer one element as put and get do, without a function call for the copy. These functions
+  // and the updates are inlined: on mapped memory the operation takes no longer than a call.
   template <class T>
   [[gnu::always_inline]] status put_value(T *target, T value, pe_index pe) {
     if (!map_.is_pe(pe)) [[unlikely]]
       return status::invalid;
-    auto const to = map_.locate(target, sizeof(T), pe);
-    if (to.mapped != nullptr) [[likely]] {
-      std::memcpy(to.mapped, &value, sizeof(T));
-      map_.ring(pe, to, sizeof(T));
+    auto const location = map_.locate(target, sizeof(T), pe);
+    if (location.mapped != nullptr) [[likely]] {
+      std::memcpy(location.mapped, &value, sizeof(T));
+      map_.wake(pe, location, sizeof(T));
       return status::ok;
     }
-    if (to.where == nullptr)
+    if (location.segment_ptr == nullptr)
       return status::range;
-    return to.is_device() ? put_device(to, &value, sizeof(T), pe)
-                          : remote_->put(pe, to, &value, sizeof(T));
+    return location.is_device() ? put_device(location, &value, sizeof(T), pe)
+                                : remote_->put(pe, location, &value, sizeof(T));
   }
   template <class T>
   [[gnu::always_inline]] status get_value(T &value, const T *source, pe_index pe) {
     if (!map_.is_pe(pe)) [[unlikely]]
       return status::invalid;
-    auto const from = map_.locate(source, sizeof(T), pe);
-    if (from.mapped != nullptr) [[likely]] {
-      std::memcpy(&value, from.mapped, sizeof(T));
+    auto const location = map_.locate(source, sizeof(T), pe);
+    if (location.mapped != nullptr) [[likely]] {
+      std::memcpy(&value, location.mapped, sizeof(T));
       return status::ok;
     }
-    if (from.where == nullptr)
+    if (location.segment_ptr == nullptr)
       return status::range;
-    return from.is_device() ? get_device(&value, from, sizeof(T), pe)
-                            : remote_->get(pe, &value, from, sizeof(T));
+    return location.is_device() ? get_device(&value, location, sizeof(T), pe)
+                                : remote_->get(pe, &value, location, sizeof(T));
   }
 
   status put_strided(void *target, const void *source, const strided_shape &shape, pe_index pe);
   status get_strided(void *target, const void *source, const strided_shape &shape, pe_index pe);
 
-  // Several pieces of one size, `targets[i]` from `sources[i]`.
+  // Transfer several blocks of one size: `targets[i]` from `sources[i]`.
   status put_vector(std::span<void *const> targets, std::span<const void *const> sources,
                     size_t size, pe_index pe);
   status get_vector(std::span<void *const> targets, std::span<const void *const> sources,
                     size_t size, pe_index pe);
 
-  // `before`: what was there, null if nobody asks (never for fetch and compare_swap). _nbi: there
-  // after quiet.
+  // `before` receives the previous value. It may be null, except for fetch and compare_swap. In the
+  // _nbi form the value is there after quiet.
   template <atomic_word T>
-  [[gnu::always_inline]] status update(port::fabric_atomic kind, T *target, T operand, T compare,
+  [[gnu::always_inline]] status update(seams::fabric_atomic kind, T *target, T operand, T compare,
                                        T *before, pe_index pe) {
     return update_by(&remote_context::update, kind, target, operand, compare, before, pe);
   }
   template <atomic_word T>
-  [[gnu::always_inline]] status update_nbi(port::fabric_atomic kind, T *target, T operand,
+  [[gnu::always_inline]] status update_nbi(seams::fabric_atomic kind, T *target, T operand,
                                            T compare, T *before, pe_index pe) {
     return update_by(&remote_context::update_nbi, kind, target, operand, compare, before, pe);
   }
 
-  // target[i] += source[i]: each element at once, for atomics and accumulates from anywhere.
-  status accumulate(port::fabric_element element, void *target, const void *source, size_t size,
+  // Performs target[i] += source[i]. Each element is updated atomically with respect to atomics and
+  // accumulates of all PEs.
+  status accumulate(seams::fabric_element element, void *target, const void *source, size_t size,
                     pe_index pe);
 
   status put_signal(void *target, const void *source, size_t size, uint64_t *signal,
@@ -123,133 +124,140 @@ class context {
     std::atomic_thread_fence(std::memory_order_release);
     if (remote_)
       remote_->fence();
-    if (devices_) [[unlikely]]
+    if (device_queue_) [[unlikely]]
       fence_devices();
   }
-  // Stores to mapped memory are seen by all who look from now on.
+  // When it returns, stores to mapped memory are visible to all PEs.
   status quiet() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (devices_) [[unlikely]]
+    if (device_queue_) [[unlikely]]
       return quiet_all();
     return remote_ && remote_->is_busy() ? remote_->quiet() : status::ok;
   }
 
-  // Operations on host memory elsewhere are under way, or a failure of one is not told yet.
+  // True while operations on unmapped host memory are outstanding, or a failure of one has not been
+  // returned yet.
   bool is_busy() const noexcept {
     return remote_ && remote_->is_busy();
   }
 
-  // Memory that processors do not reach: to be moved by operations and copy() alone.
+  // Whether processors cannot access the memory: only operations and copy() move it.
   [[gnu::always_inline]] bool is_device_memory(const void *addr) const noexcept {
     return map_.is_device_memory(addr);
   }
 
-  // Between places of this process, of either kind: what collectives do beside their operations.
-  // Complete when it returns.
+  // Copies between two addresses of this process, in host or device memory. Collectives use it
+  // beside their operations. Complete when it returns.
   status copy(void *target, const void *source, size_t size);
 
  private:
-  using remote_put = status (remote_context::*)(pe_index, place, const void *, size_t);
-  using remote_get = status (remote_context::*)(pe_index, void *, place, size_t);
+  using remote_put = status (remote_context::*)(pe_index, symmetric_address, const void *, size_t);
+  using remote_get = status (remote_context::*)(pe_index, void *, symmetric_address, size_t);
 
   status put_by(remote_put call, void *target, const void *source, size_t size, pe_index pe) {
     if (!map_.is_pe(pe)) [[unlikely]]
       return status::invalid;
     if (size == 0) [[unlikely]]
       return status::ok;
-    auto const to = map_.locate(target, size, pe);
-    if (map_.device() != nullptr && to.where != nullptr &&
-        (to.is_device() || map_.is_device_memory(source))) [[unlikely]] {
-      return call == &remote_context::put ? put_device(to, source, size, pe)
-                                          : put_device_nbi(to, source, size, pe);
+    auto const location = map_.locate(target, size, pe);
+    if (map_.device() != nullptr && location.segment_ptr != nullptr &&
+        (location.is_device() || map_.is_device_memory(source))) [[unlikely]] {
+      return call == &remote_context::put ? put_device(location, source, size, pe)
+                                          : put_device_nbi(location, source, size, pe);
     }
-    if (to.mapped != nullptr) [[likely]] {
-      std::memmove(to.mapped, source, size);
-      map_.ring(pe, to, size);
+    if (location.mapped != nullptr) [[likely]] {
+      std::memmove(location.mapped, source, size);
+      map_.wake(pe, location, size);
       return status::ok;
     }
-    return to.where == nullptr ? status::range : ((*remote_).*call)(pe, to, source, size);
+    return location.segment_ptr == nullptr ? status::range
+                                           : ((*remote_).*call)(pe, location, source, size);
   }
   status get_by(remote_get call, void *target, const void *source, size_t size, pe_index pe) {
     if (!map_.is_pe(pe)) [[unlikely]]
       return status::invalid;
     if (size == 0) [[unlikely]]
       return status::ok;
-    auto const from = map_.locate(source, size, pe);
-    if (map_.device() != nullptr && from.where != nullptr &&
-        (from.is_device() || map_.is_device_memory(target))) [[unlikely]] {
-      return call == &remote_context::get ? get_device(target, from, size, pe)
-                                          : get_device_nbi(target, from, size, pe);
+    auto const location = map_.locate(source, size, pe);
+    if (map_.device() != nullptr && location.segment_ptr != nullptr &&
+        (location.is_device() || map_.is_device_memory(target))) [[unlikely]] {
+      return call == &remote_context::get ? get_device(target, location, size, pe)
+                                          : get_device_nbi(target, location, size, pe);
     }
-    if (from.mapped != nullptr) [[likely]] {
-      std::memmove(target, from.mapped, size);
+    if (location.mapped != nullptr) [[likely]] {
+      std::memmove(target, location.mapped, size);
       return status::ok;
     }
-    return from.where == nullptr ? status::range : ((*remote_).*call)(pe, target, from, size);
+    return location.segment_ptr == nullptr ? status::range
+                                           : ((*remote_).*call)(pe, target, location, size);
   }
 
-  using remote_update = status (remote_context::*)(pe_index, place, const remote_context::atomic &,
-                                                   void *);
+  using remote_update = status (remote_context::*)(pe_index, symmetric_address,
+                                                   const remote_context::atomic &, void *);
   template <atomic_word T>
-  [[gnu::always_inline]] status update_by(remote_update call, port::fabric_atomic kind, T *target,
+  [[gnu::always_inline]] status update_by(remote_update call, seams::fabric_atomic kind, T *target,
                                           T operand, T compare, T *before, pe_index pe) {
     if (!map_.is_pe(pe)) [[unlikely]]
       return status::invalid;
     if (reinterpret_cast<uintptr_t>(target) % sizeof(T) != 0) [[unlikely]]
       return status::fault;
-    auto const to = map_.locate(target, sizeof(T), pe);
-    if (map_.device() != nullptr && to.where != nullptr &&
-        (to.is_device() || map_.is_device_memory(before))) [[unlikely]] {
-      return update_device(call, kind, to, {operand, compare, sizeof(T)}, before, pe);
+    auto const location = map_.locate(target, sizeof(T), pe);
+    if (map_.device() != nullptr && location.segment_ptr != nullptr &&
+        (location.is_device() || map_.is_device_memory(before))) [[unlikely]] {
+      return update_device(call, kind, location, {operand, compare, sizeof(T)}, before, pe);
     }
-    if (to.mapped != nullptr) [[likely]] {
-      T const there = update_here(kind, reinterpret_cast<T *>(to.mapped), operand, compare);
+    if (location.mapped != nullptr) [[likely]] {
+      T const old_value =
+          update_word(kind, reinterpret_cast<T *>(location.mapped), operand, compare);
       if (before != nullptr)
-        *before = there;
-      map_.ring(pe, to, sizeof(T));
+        *before = old_value;
+      map_.wake(pe, location, sizeof(T));
       return status::ok;
     }
-    if (to.where == nullptr)
+    if (location.segment_ptr == nullptr)
       return status::range;
-    constexpr auto element = sizeof(T) == 4 ? port::fabric_element::u32 : port::fabric_element::u64;
+    constexpr auto element =
+        sizeof(T) == 4 ? seams::fabric_element::u32 : seams::fabric_element::u64;
     return ((*remote_).*call)(
-        pe, to, {.kind = kind, .element = element, .operand = operand, .compare = compare}, before);
+        pe, location, {.kind = kind, .element = element, .operand = operand, .compare = compare},
+        before);
   }
 
-  using remote_put_signal = status (remote_context::*)(pe_index, place, const void *, size_t,
-                                                       const remote_context::signal &);
+  using remote_put_signal = status (remote_context::*)(pe_index, symmetric_address, const void *,
+                                                       size_t, const remote_context::signal &);
   status put_signal_by(remote_put_signal call, void *target, const void *source, size_t size,
                        uint64_t *signal, signal_kind kind, uint64_t value, pe_index pe);
 
-  // context_device.cc: where either side is device memory. The place is symmetric.
-  status put_device(place to, const void *source, size_t size, pe_index pe);
-  status put_device_nbi(place to, const void *source, size_t size, pe_index pe);
-  status get_device(void *target, place from, size_t size, pe_index pe);
-  status get_device_nbi(void *target, place from, size_t size, pe_index pe);
-  // `first`: of the blocks' beginnings, bytes from the place's, which is that of the lowest.
-  status put_rows_device(place to, ptrdiff_t first, const void *source, const strided_shape &shape,
-                         pe_index pe);
-  status get_rows_device(void *target, place from, ptrdiff_t first, const strided_shape &shape,
-                         pe_index pe);
+  // context_device.cc: operations with device memory on either side. The location is symmetric.
+  status put_device(symmetric_address target, const void *source, size_t size, pe_index pe);
+  status put_device_nbi(symmetric_address target, const void *source, size_t size, pe_index pe);
+  status get_device(void *target, symmetric_address source, size_t size, pe_index pe);
+  status get_device_nbi(void *target, symmetric_address source, size_t size, pe_index pe);
+  // The location is that of the lowest block. `lowest_offset` (at most 0): bytes from the start of
+  // the first block to it.
+  status put_rows_device(symmetric_address target, ptrdiff_t lowest_offset, const void *source,
+                         const strided_shape &shape, pe_index pe);
+  status get_rows_device(void *target, symmetric_address source, ptrdiff_t lowest_offset,
+                         const strided_shape &shape, pe_index pe);
   struct word_operands {
     uint64_t operand, compare;
     size_t size;  // bytes of the word
   };
-  status update_device(remote_update call, port::fabric_atomic kind, place to,
-                       const word_operands &with, void *before, pe_index pe);
-  status put_signal_device(remote_put_signal call, place to, const void *source, size_t size,
-                           const remote_context::signal &then, pe_index pe);
-  bool concerns_devices(const place &to, const void *local) const noexcept {
-    return to.is_device() || map_.is_device_memory(local);
+  status update_device(remote_update call, seams::fabric_atomic kind, symmetric_address target,
+                       const word_operands &operands, void *before, pe_index pe);
+  status put_signal_device(remote_put_signal call, symmetric_address target, const void *source,
+                           size_t size, const remote_context::signal &signal_update, pe_index pe);
+  bool involves_device(const symmetric_address &location, const void *local) const noexcept {
+    return location.is_device() || map_.is_device_memory(local);
   }
   void fence_devices() noexcept;
   status quiet_devices();
   status quiet_all();
 
   const symmetric_map &map_;
-  std::optional<remote_context> remote_;         // none: all PEs are mapped
-  std::optional<staged_context> staged_;         // none: queues reach all devices' memory
-  std::unique_ptr<port::device_queue> devices_;  // null: no memory of a device is symmetric
+  std::optional<remote_context> remote_;  // none: all PEs are mapped
+  std::optional<staged_context> staged_;  // none: queues reach the memory of all devices
+  std::unique_ptr<seams::device_queue> device_queue_;  // null: no device memory is symmetric
 };
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

@@ -1,211 +1,226 @@
-// Operations where either side is memory of a device: by the context's queue where the device
-// reaches both; staged where it does not reach the target's device; through memory of this process
-// where the target is host memory elsewhere.
+// Operations with device memory on either side. The context's queue performs them where the device
+// reaches both sides. They are staged where it does not reach the target's device. They go through
+// memory of this process where the target is unmapped host memory.
 #include <cstring>
 #include <vector>
 
 #include "onesided/job/context.hpp"
 #include "seams/clock/clock.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 namespace {
 
-constexpr size_t bounce_size_max = size_t{256}
-                                   << 10;  // bytes that go through memory of this process at a time
+// Bytes that go through memory of this process at a time.
+constexpr size_t bounce_size_max = size_t{256} << 10;
 
 }  // namespace
 
-status context::put_device(place to, const void *source, size_t size, pe_index pe) {
-  if (to.is_device()) {
-    auto *const there = to.reached(pe);
-    if (there == nullptr)
-      return staged_->put(pe, to, source, size);
-    TND_TRY(devices_->put(there, source, size));
-    map_.ring(pe, to, size);
+status context::put_device(symmetric_address target, const void *source, size_t size, pe_index pe) {
+  if (target.is_device()) {
+    auto *const device_target = target.device_addr(pe);
+    if (device_target == nullptr)
+      return staged_->put(pe, target, source, size);
+    TND_TRY(device_queue_->put(device_target, source, size));
+    map_.wake(pe, target, size);
     return status::ok;
   }
-  if (to.mapped != nullptr) {
-    TND_TRY(devices_->get(to.mapped, source, size));
-    map_.ring(pe, to, size);
+  if (target.mapped != nullptr) {
+    TND_TRY(device_queue_->get(target.mapped, source, size));
+    map_.wake(pe, target, size);
     return status::ok;
   }
-  std::vector<std::byte> bounce(std::min(size, bounce_size_max));
-  auto const *from = static_cast<const std::byte *>(source);
-  for (size_t done = 0; done < size; done += bounce.size()) {
-    size_t const piece = std::min(bounce.size(), size - done);
-    TND_TRY(devices_->get(bounce.data(), from + done, piece));
-    TND_TRY(remote_->put(pe, {.mapped = nullptr, .where = to.where, .offset = to.offset + done},
-                         bounce.data(), piece));
+  std::vector<std::byte> buffer(std::min(size, bounce_size_max));
+  auto const *source_bytes = static_cast<const std::byte *>(source);
+  for (size_t done = 0; done < size; done += buffer.size()) {
+    size_t const piece = std::min(buffer.size(), size - done);
+    TND_TRY(device_queue_->get(buffer.data(), source_bytes + done, piece));
+    TND_TRY(remote_->put(
+        pe, {.mapped = nullptr, .segment_ptr = target.segment_ptr, .offset = target.offset + done},
+        buffer.data(), piece));
   }
   return status::ok;
 }
 
-status context::put_device_nbi(place to, const void *source, size_t size, pe_index pe) {
-  if (to.is_device() && to.reached(pe) != nullptr) {
-    TND_TRY(devices_->copy(to.reached(pe), source, size));
-    map_.ring(pe, to, size);
+status context::put_device_nbi(symmetric_address target, const void *source, size_t size,
+                               pe_index pe) {
+  if (target.is_device() && target.device_addr(pe) != nullptr) {
+    TND_TRY(device_queue_->copy(target.device_addr(pe), source, size));
+    map_.wake(pe, target, size);
     return status::ok;
   }
-  return to.is_device() ? staged_->put_nbi(pe, to, source, size) : put_device(to, source, size, pe);
+  return target.is_device() ? staged_->put_nbi(pe, target, source, size)
+                            : put_device(target, source, size, pe);
 }
 
-status context::get_device(void *target, place from, size_t size, pe_index pe) {
+status context::get_device(void *target, symmetric_address source, size_t size, pe_index pe) {
   bool const is_to_device = map_.is_device_memory(target);
-  if (from.is_device()) {
-    auto const *const there = from.reached(pe);
-    if (there == nullptr)
-      return staged_->get(pe, target, from, size);
+  if (source.is_device()) {
+    auto const *const device_source = source.device_addr(pe);
+    if (device_source == nullptr)
+      return staged_->get(pe, target, source, size);
     if (!is_to_device)
-      return devices_->get(target, there, size);
-    TND_TRY(devices_->copy(target, there, size));
+      return device_queue_->get(target, device_source, size);
+    TND_TRY(device_queue_->copy(target, device_source, size));
     return quiet_devices();
   }
-  if (from.mapped != nullptr) {
-    TND_TRY(devices_->put(target, from.mapped, size));
+  if (source.mapped != nullptr) {
+    TND_TRY(device_queue_->put(target, source.mapped, size));
     return quiet_devices();
   }
-  std::vector<std::byte> bounce(std::min(size, bounce_size_max));
-  auto *to = static_cast<std::byte *>(target);
-  for (size_t done = 0; done < size; done += bounce.size()) {
-    size_t const piece = std::min(bounce.size(), size - done);
-    TND_TRY(remote_->get(pe, bounce.data(),
-                         {.mapped = nullptr, .where = from.where, .offset = from.offset + done},
-                         piece));
-    TND_TRY(devices_->put(to + done, bounce.data(), piece));
+  std::vector<std::byte> buffer(std::min(size, bounce_size_max));
+  auto *target_bytes = static_cast<std::byte *>(target);
+  for (size_t done = 0; done < size; done += buffer.size()) {
+    size_t const piece = std::min(buffer.size(), size - done);
+    TND_TRY(remote_->get(
+        pe, buffer.data(),
+        {.mapped = nullptr, .segment_ptr = source.segment_ptr, .offset = source.offset + done},
+        piece));
+    TND_TRY(device_queue_->put(target_bytes + done, buffer.data(), piece));
   }
   return quiet_devices();
 }
 
-status context::get_device_nbi(void *target, place from, size_t size, pe_index pe) {
-  if (from.is_device()) {
-    auto const *const there = from.reached(pe);
-    return there == nullptr ? staged_->get_nbi(pe, target, from, size)
-                            : devices_->copy(target, there, size);
+status context::get_device_nbi(void *target, symmetric_address source, size_t size, pe_index pe) {
+  if (source.is_device()) {
+    auto const *const device_source = source.device_addr(pe);
+    return device_source == nullptr ? staged_->get_nbi(pe, target, source, size)
+                                    : device_queue_->copy(target, device_source, size);
   }
-  if (from.mapped != nullptr)
-    return devices_->copy(target, from.mapped, size);
-  return get_device(target, from, size, pe);
+  if (source.mapped != nullptr)
+    return device_queue_->copy(target, source.mapped, size);
+  return get_device(target, source, size, pe);
 }
 
-status context::put_rows_device(place to, ptrdiff_t first, const void *source,
-                                const strided_shape &shape, pe_index pe) {
-  std::byte *const there = to.is_device() ? to.reached(pe) : to.mapped;
-  if (there != nullptr) {
-    TND_TRY(devices_->copy_rows(
-        there - first, source,
+status context::put_rows_device(symmetric_address target, ptrdiff_t lowest_offset,
+                                const void *source, const strided_shape &shape, pe_index pe) {
+  std::byte *const mapped_target = target.is_device() ? target.device_addr(pe) : target.mapped;
+  if (mapped_target != nullptr) {
+    TND_TRY(device_queue_->copy_rows(
+        mapped_target - lowest_offset, source,
         {shape.block_size, shape.count, shape.target_stride, shape.source_stride}));
     TND_TRY(quiet_devices());
-    map_.ring(pe, to, to.where->size - to.offset);
+    map_.wake(pe, target, target.segment_ptr->size - target.offset);
     return status::ok;
   }
-  auto const *from = static_cast<const std::byte *>(source);
-  to.offset -= size_t(first);
-  bool const is_long = to.is_device() && staged_->may_keep(source, shape.block_size);
+  auto const *source_bytes = static_cast<const std::byte *>(source);
+  target.offset -= size_t(lowest_offset);
+  bool const is_long = target.is_device() && staged_->may_read_in_place(source, shape.block_size);
   status code = status::ok;
   for (size_t i = 0; i < shape.count && code == status::ok; i++) {
-    code = is_long ? put_device_nbi(to, from, shape.block_size, pe)
-                   : put_device(to, from, shape.block_size, pe);
-    to.offset += size_t(shape.target_stride);
-    from += shape.source_stride;
+    code = is_long ? put_device_nbi(target, source_bytes, shape.block_size, pe)
+                   : put_device(target, source_bytes, shape.block_size, pe);
+    target.offset += size_t(shape.target_stride);
+    source_bytes += shape.source_stride;
   }
-  // The source is the caller's again, whatever has become of the last row.
-  status const end = is_long ? staged_->quiet() : status::ok;
-  return code == status::ok ? end : code;
+  // Wait even after a failed row, so that the caller may reuse the source.
+  status const quiet_status = is_long ? staged_->quiet() : status::ok;
+  return code == status::ok ? quiet_status : code;
 }
 
-status context::get_rows_device(void *target, place from, ptrdiff_t first,
+status context::get_rows_device(void *target, symmetric_address source, ptrdiff_t lowest_offset,
                                 const strided_shape &shape, pe_index pe) {
-  std::byte *const there = from.is_device() ? from.reached(pe) : from.mapped;
-  if (there != nullptr) {
-    TND_TRY(devices_->copy_rows(
-        target, there - first,
+  std::byte *const mapped_source = source.is_device() ? source.device_addr(pe) : source.mapped;
+  if (mapped_source != nullptr) {
+    TND_TRY(device_queue_->copy_rows(
+        target, mapped_source - lowest_offset,
         {shape.block_size, shape.count, shape.target_stride, shape.source_stride}));
     return quiet_devices();
   }
-  auto *to = static_cast<std::byte *>(target);
-  from.offset -= size_t(first);
+  auto *target_bytes = static_cast<std::byte *>(target);
+  source.offset -= size_t(lowest_offset);
   for (size_t i = 0; i < shape.count; i++) {
-    TND_TRY(get_device_nbi(to, from, shape.block_size, pe));
-    from.offset += size_t(shape.source_stride);
-    to += shape.target_stride;
+    TND_TRY(get_device_nbi(target_bytes, source, shape.block_size, pe));
+    source.offset += size_t(shape.source_stride);
+    target_bytes += shape.target_stride;
   }
   return quiet_all();
 }
 
-status context::update_device(remote_update call, port::fabric_atomic kind, place to,
-                              const word_operands &with, void *before, pe_index pe) {
-  auto const element = with.size == 4 ? port::fabric_element::u32 : port::fabric_element::u64;
-  uint64_t there = 0;
-  if (to.is_device()) {
-    auto *const word = to.reached(pe);
+status context::update_device(remote_update call, seams::fabric_atomic kind,
+                              symmetric_address target, const word_operands &operands, void *before,
+                              pe_index pe) {
+  auto const element = operands.size == 4 ? seams::fabric_element::u32 : seams::fabric_element::u64;
+  uint64_t old_value = 0;
+  if (target.is_device()) {
+    auto *const word = target.device_addr(pe);
     if (word == nullptr) {
-      remote_context::atomic const what{
-          .kind = kind, .element = element, .operand = with.operand, .compare = with.compare};
-      return call == &remote_context::update_nbi ? staged_->update_nbi(pe, to, what, before)
-                                                 : staged_->update(pe, to, what, before);
+      remote_context::atomic const operation{.kind = kind,
+                                             .element = element,
+                                             .operand = operands.operand,
+                                             .compare = operands.compare};
+      return call == &remote_context::update_nbi
+                 ? staged_->update_nbi(pe, target, operation, before)
+                 : staged_->update(pe, target, operation, before);
     }
-    TND_TRY(devices_->update(word, {kind, element, with.operand, with.compare},
-                             before == nullptr ? nullptr : &there));
-    map_.ring(pe, to, with.size);
-  } else if (to.mapped != nullptr) {
-    there = with.size == 4 ? update_here(kind, reinterpret_cast<uint32_t *>(to.mapped),
-                                         uint32_t(with.operand), uint32_t(with.compare))
-                           : update_here(kind, reinterpret_cast<uint64_t *>(to.mapped),
-                                         with.operand, with.compare);
-    map_.ring(pe, to, with.size);
+    TND_TRY(device_queue_->update(word, {kind, element, operands.operand, operands.compare},
+                                  before == nullptr ? nullptr : &old_value));
+    map_.wake(pe, target, operands.size);
+  } else if (target.mapped != nullptr) {
+    old_value = operands.size == 4
+                    ? update_word(kind, reinterpret_cast<uint32_t *>(target.mapped),
+                                  uint32_t(operands.operand), uint32_t(operands.compare))
+                    : update_word(kind, reinterpret_cast<uint64_t *>(target.mapped),
+                                  operands.operand, operands.compare);
+    map_.wake(pe, target, operands.size);
   } else {
-    // The result goes to device memory: it is waited for here whatever was asked.
-    TND_TRY(remote_->update(
-        pe, to,
-        {.kind = kind, .element = element, .operand = with.operand, .compare = with.compare},
-        &there));
+    // The result goes to device memory, so wait for it here, even in the _nbi form.
+    TND_TRY(remote_->update(pe, target,
+                            {.kind = kind,
+                             .element = element,
+                             .operand = operands.operand,
+                             .compare = operands.compare},
+                            &old_value));
   }
   if (before == nullptr)
     return status::ok;
   if (!map_.is_device_memory(before)) {
-    std::memcpy(before, &there, with.size);
+    std::memcpy(before, &old_value, operands.size);
     return status::ok;
   }
-  return devices_->put(before, &there, with.size);
+  return device_queue_->put(before, &old_value, operands.size);
 }
 
-status context::put_signal_device(remote_put_signal call, place to, const void *source, size_t size,
-                                  const remote_context::signal &then, pe_index pe) {
-  bool const is_staged = then.at.is_device() && then.at.reached(pe) == nullptr;
-  if (is_staged && (size == 0 || to.is_device())) {
-    bool const waits = call == &remote_context::put_signal;
-    return waits ? staged_->put_signal(pe, to, source, size, then)
-                 : staged_->put_signal_nbi(pe, to, source, size, then);
+status context::put_signal_device(remote_put_signal call, symmetric_address target,
+                                  const void *source, size_t size,
+                                  const remote_context::signal &signal_update, pe_index pe) {
+  bool const is_staged =
+      signal_update.location.is_device() && signal_update.location.device_addr(pe) == nullptr;
+  if (is_staged && (size == 0 || target.is_device())) {
+    bool const is_blocking = call == &remote_context::put_signal;
+    return is_blocking ? staged_->put_signal(pe, target, source, size, signal_update)
+                       : staged_->put_signal_nbi(pe, target, source, size, signal_update);
   }
   if (size != 0) {
-    if (concerns_devices(to, source)) {
-      TND_TRY(put_device(to, source, size, pe));
-    } else if (to.mapped != nullptr) {
-      std::memmove(to.mapped, source, size);
-      map_.ring(pe, to, size);
+    if (involves_device(target, source)) {
+      TND_TRY(put_device(target, source, size, pe));
+    } else if (target.mapped != nullptr) {
+      std::memmove(target.mapped, source, size);
+      map_.wake(pe, target, size);
     } else {
-      TND_TRY(remote_->put(pe, to, source, size));
+      TND_TRY(remote_->put(pe, target, source, size));
     }
   }
-  auto const kind =
-      then.kind == signal_kind::set ? port::fabric_atomic::swap : port::fabric_atomic::add;
-  if (then.at.is_device()) {
-    // The data may be in host memory, or come by the fabric: then they are there before the signal
+  auto const kind = signal_update.kind == signal_kind::set ? seams::fabric_atomic::swap
+                                                           : seams::fabric_atomic::add;
+  if (signal_update.location.is_device()) {
+    // The data may be in host memory, or travel through the fabric. Complete them before the signal
     // is started.
-    if (size != 0 && to.is_device()) {
-      TND_TRY(devices_->order());
+    if (size != 0 && target.is_device()) {
+      TND_TRY(device_queue_->order());
     } else if (remote_) {
       TND_TRY(remote_->quiet());
     }
-    return update_device(nullptr, kind, then.at, {then.value, 0, sizeof then.value}, nullptr, pe);
+    return update_device(nullptr, kind, signal_update.location,
+                         {signal_update.value, 0, sizeof signal_update.value}, nullptr, pe);
   }
   TND_TRY(quiet_devices());
   if (staged_)
     TND_TRY(staged_->quiet());
-  if (then.at.mapped == nullptr)
-    return remote_->put_signal(pe, then.at, nullptr, 0, then);
-  update_here(kind, reinterpret_cast<uint64_t *>(then.at.mapped), then.value, uint64_t{0});
-  map_.ring(pe, then.at, sizeof then.value);
+  if (signal_update.location.mapped == nullptr)
+    return remote_->put_signal(pe, signal_update.location, nullptr, 0, signal_update);
+  update_word(kind, reinterpret_cast<uint64_t *>(signal_update.location.mapped),
+              signal_update.value, uint64_t{0});
+  map_.wake(pe, signal_update.location, sizeof signal_update.value);
   return status::ok;
 }
 
@@ -214,26 +229,27 @@ status context::copy(void *target, const void *source, size_t size) {
     return status::ok;
   if (!map_.is_device_memory(target)) {
     if (map_.is_device_memory(source))
-      return devices_->get(target, source, size);
+      return device_queue_->get(target, source, size);
     std::memmove(target, source, size);
     return status::ok;
   }
-  TND_TRY(devices_->copy(target, source, size));
+  TND_TRY(device_queue_->copy(target, source, size));
   return quiet_devices();
 }
 
-// A queue that has failed says so at the next quiet.
+// The next quiet returns a failure of the queue.
 void context::fence_devices() noexcept {
-  static_cast<void>(devices_->order());
+  static_cast<void>(device_queue_->order());
   if (staged_)
     staged_->fence();
 }
 
 status context::quiet_devices() {
-  return devices_->wait(port::deadline_after(port::monotonic_clock().now_ns(), map_.timeout_ns()));
+  return device_queue_->wait(
+      seams::deadline_after(seams::monotonic_clock().now_ns(), map_.timeout_ns()));
 }
 
-// All of it, whatever fails.
+// Waits for all parts, even if one of them fails.
 status context::quiet_all() {
   status const copied = quiet_devices();
   status const staged = staged_ && staged_->is_busy() ? staged_->quiet() : status::ok;
@@ -241,4 +257,4 @@ status context::quiet_all() {
   return copied != status::ok ? copied : staged != status::ok ? staged : moved;
 }
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

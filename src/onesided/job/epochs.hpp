@@ -1,51 +1,53 @@
-// onesided/job/epochs.hpp: what of a context is under way, so that its quiet waits for what was
-// started before it and for nothing else.
+// onesided/job/epochs.hpp: counts the outstanding operations of a context, so that its quiet waits
+// only for those started before it.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 
-// Operations belong to the epoch they were started in; one ends when none of the epoch before it is
-// under way any more and somebody waits. So who waits does not wait for what others start
-// meanwhile, and two counters are enough.
+// An operation belongs to the epoch in which it was started. An epoch ends when a quiet waits and
+// no operation of the previous epoch is outstanding. A quiet therefore does not wait for operations
+// that other threads start meanwhile, and two counters suffice.
 //
-// Thread safety: is_any, any thread; all else under the mutex of who starts the operations.
+// Thread safety: has_outstanding from any thread; all else under the mutex of the object that
+// starts the operations.
 class epochs {
  public:
-  // The epoch of an operation that has been started, which ends with it.
-  uint8_t begin() noexcept {
-    auto const mine = uint8_t(now_ % 2);
-    pending_[mine]++;
+  // Counts an operation as started. Returns its epoch, for end_operation().
+  uint8_t start_operation() noexcept {
+    auto const epoch = uint8_t(current_ % 2);
+    outstanding_[epoch]++;
     total_.fetch_add(1, std::memory_order_relaxed);
-    return mine;
+    return epoch;
   }
-  // Who sees that nothing is under way sees what the operations brought.
-  void end(uint8_t mine) noexcept {
-    pending_[mine]--;
+  // A thread that sees no outstanding operation also sees the results of those that ended.
+  void end_operation(uint8_t epoch) noexcept {
+    outstanding_[epoch]--;
     total_.fetch_sub(1, std::memory_order_release);
   }
-  bool is_any() const noexcept {
+  bool has_outstanding() const noexcept {
     return total_.load(std::memory_order_acquire) != 0;
   }
 
-  uint32_t now() const noexcept {
-    return now_;
+  uint32_t current() const noexcept {
+    return current_;
   }
-  // All that was started before now() was `mine` is over. To be asked until it is so.
-  bool is_over(uint32_t mine) noexcept {
-    if (now_ == mine && pending_[(mine + 1) % 2] == 0)
-      now_++;
-    bool const is_next = now_ == mine + 1;
-    return now_ != mine && (!is_next || pending_[mine % 2] == 0);
+  // Whether every operation is complete that was started before current() returned `epoch`. Poll it
+  // until it is true: the calls advance the epoch.
+  bool is_complete(uint32_t epoch) noexcept {
+    if (current_ == epoch && outstanding_[(epoch + 1) % 2] == 0)
+      current_++;
+    bool const is_next = current_ == epoch + 1;
+    return current_ != epoch && (!is_next || outstanding_[epoch % 2] == 0);
   }
 
  private:
   std::atomic<uint64_t> total_{0};
-  uint32_t now_ = 0;
-  std::array<uint64_t, 2> pending_{};  // by epoch, modulo 2
+  uint32_t current_ = 0;
+  std::array<uint64_t, 2> outstanding_{};  // indexed by epoch modulo 2
 };
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

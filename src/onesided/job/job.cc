@@ -1,3 +1,4 @@
+// Start and end of a job.
 #include "onesided/job/job.hpp"
 
 #include <unistd.h>
@@ -7,77 +8,78 @@
 #include <cstring>
 
 #include "core/base/log.hpp"
-#include "onesided/job/job_inside.hpp"
+#include "onesided/job/job_impl.hpp"
 #include "seams/os/processors.hpp"
 #include "seams/os/program_data.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 namespace {
 
-// Of a waiter, before it lets others run: some 50 us where each PE has a processor.
-constexpr uint32_t looks_roomy = 2000, looks_crowded = 20;
+// Checks of a wait before it yields: about 50 us where each PE has a processor.
+constexpr uint32_t spin_count_default = 2000, spin_count_oversubscribed = 20;
 
-// PEs of one machine with one user and one word share memory.
-std::string node_word(const job_options &options, pe_index me) {
-  std::string const own =
+// PEs of one node with one user and one word share memory.
+std::string node_key(const job_options &options, pe_index me) {
+  std::string const prefix =
       options.node == "none" ? "pe " + std::to_string(me) : "node " + options.node;
-  return own + '/' + std::to_string(getuid()) + '/' + port::machine_identity();
+  return prefix + '/' + std::to_string(getuid()) + '/' + seams::machine_identity();
 }
 
-result<pe_card> card_of(const job_options &options, pe_index me) {
-  pe_card made;
-  made.heap_size = options.heap_size;
-  made.control_size = options.control_size;
-  made.data_size = options.shares_program_data ? port::program_data().size() : 0;
+result<pe_card> make_card(const job_options &options, pe_index me) {
+  pe_card card;
+  card.heap_size = options.heap_size;
+  card.control_size = options.control_size;
+  card.data_size = options.shares_program_data ? seams::program_data().size() : 0;
   if (options.device != nullptr) {
-    made.device = options.device->info().is_cuda ? device_kind::cuda : device_kind::host_executor;
-    made.device_size = options.device_control_size + options.device_heap_size;
-    options.device->info().bus_id.copy(made.gpu.data(), made.gpu.size() - 1);
+    card.device = options.device->info().is_cuda ? device_kind::cuda : device_kind::host_executor;
+    card.device_size = options.device_control_size + options.device_heap_size;
+    options.device->info().bus_id.copy(card.gpu.data(), card.gpu.size() - 1);
   }
-  made.processors = port::processors_allowed().words;
-  port::kernel_identity().copy(made.kernel.data(), made.kernel.size() - 1);
-  std::string const word = node_word(options, me);
-  if (word.size() >= made.node.size())
+  card.processors = seams::processors_allowed().words;
+  seams::kernel_identity().copy(card.kernel.data(), card.kernel.size() - 1);
+  std::string const word = node_key(options, me);
+  if (word.size() >= card.node.size())
     return fail(status::invalid, "TND_PGAS_NODE=%s is too long", options.node.c_str());
-  std::memcpy(made.node.data(), word.data(), word.size());
-  return made;
+  std::memcpy(card.node.data(), word.data(), word.size());
+  return card;
 }
 
-status compare(const pe_card &mine, const pe_card &other, pe_index pe) {
-  auto const same = [&](const char *what, uint64_t one, uint64_t two) {
-    return one == two ? status::ok
-                      : fail(status::invalid,
-                             "PE %d has %" PRIu64 " bytes of %s, this one has %" PRIu64
-                             ": they must be equal",
-                             pe, two, what, one);
+status check_card(const pe_card &own_card, const pe_card &peer_card, pe_index pe) {
+  auto const check_equal = [&](const char *quantity, uint64_t own_value, uint64_t peer_value) {
+    return own_value == peer_value ? status::ok
+                                   : fail(status::invalid,
+                                          "PE %d has %" PRIu64 " bytes of %s, this one has %" PRIu64
+                                          ": they must be equal",
+                                          pe, peer_value, quantity, own_value);
   };
-  if (mine.version != other.version)
+  if (own_card.version != peer_card.version)
     return fail(status::protocol, "PE %d runs another version of the library", pe);
-  TND_TRY(same("symmetric heap", mine.heap_size, other.heap_size));
-  TND_TRY(same("control memory", mine.control_size, other.control_size));
-  if (mine.device != other.device) {
+  TND_TRY(check_equal("symmetric heap", own_card.heap_size, peer_card.heap_size));
+  TND_TRY(check_equal("control memory", own_card.control_size, peer_card.control_size));
+  if (own_card.device != peer_card.device) {
     auto const name = [](device_kind kind) {
       return kind == device_kind::cuda            ? "a GPU"
              : kind == device_kind::host_executor ? "the host executor"
                                                   : "no device";
     };
     return fail(status::invalid, "PE %d has %s, this one has %s: all must have the same", pe,
-                name(other.device), name(mine.device));
+                name(peer_card.device), name(own_card.device));
   }
-  TND_TRY(same("device memory", mine.device_size, other.device_size));
-  return same("global variables (is it the same program?)", mine.data_size, other.data_size);
+  TND_TRY(check_equal("device memory", own_card.device_size, peer_card.device_size));
+  return check_equal("global variables (is it the same program?)", own_card.data_size,
+                     peer_card.data_size);
 }
 
 }  // namespace
 
-job::job(port::bootstrap &launcher, const job_options &options)
+job::job(seams::bootstrap &launcher, const job_options &options)
     : launcher_{launcher},
       options_{options},
       map_{launcher.rank(), launcher.count()},
-      time_{&port::monotonic_clock()},
-      inside_{std::make_unique<inside>()} {}
+      time_{&seams::monotonic_clock()},
+      impl_{std::make_unique<impl>()} {}
 
-result<std::unique_ptr<job>> job::start(port::bootstrap &launcher, const job_options &options) {
+result<std::unique_ptr<job>> job::start(seams::bootstrap &launcher, const job_options &options) {
   job_options chosen = options;
   chosen.heap_size =
       (std::max<size_t>(options.heap_size, 1) + large_page - 1) / large_page * large_page;
@@ -88,25 +90,25 @@ result<std::unique_ptr<job>> job::start(port::bootstrap &launcher, const job_opt
         (options.device_control_size + large_page - 1) / large_page * large_page;
   }
   chosen.lane_count_max = std::clamp(options.lane_count_max, 1u, lane_count_cap);
-  chosen.control_size = port::pages_size(sizeof(port::shared_alarm) + options.control_size);
-  std::unique_ptr<job> made{new job{launcher, chosen}};
-  TND_TRY(made->start_node());
-  if (!made->is_one_node())
-    TND_TRY(made->start_fabric());
-  if ((options.device != nullptr || options.calls != nullptr) && made->count() > 1)
-    TND_TRY(made->start_staging());
-  return made;
+  chosen.control_size = seams::pages_size(sizeof(seams::shared_alarm) + options.control_size);
+  std::unique_ptr<job> instance{new job{launcher, chosen}};
+  TND_TRY(instance->start_node());
+  if (!instance->is_one_node())
+    TND_TRY(instance->start_fabric());
+  if ((options.device != nullptr || options.message_server != nullptr) && instance->count() > 1)
+    TND_TRY(instance->start_staging());
+  return instance;
 }
 
 status job::start_node() {
-  auto mine = card_of(options_, me());
-  if (!mine.ok())
-    return mine.error();
-  auto &cards = inside_->cards;
+  auto own_card = make_card(options_, me());
+  if (!own_card.ok())
+    return own_card.error();
+  auto &cards = impl_->cards;
   cards.resize(size_t(count()));
-  cards[size_t(me())] = mine.value();
+  cards[size_t(me())] = own_card.value();
   if (count() > 1) {
-    TND_TRY(launcher_.publish("pgas.card", std::as_bytes(std::span{&mine.value(), 1})));
+    TND_TRY(launcher_.publish("pgas.card", std::as_bytes(std::span{&own_card.value(), 1})));
     TND_TRY(launcher_.exchange(options_.timeout_ns));
     for (pe_index pe = 0; pe < count(); pe++) {
       auto card = launcher_.lookup(pe, "pgas.card");
@@ -115,22 +117,22 @@ status job::start_node() {
       if (card.value().size() != sizeof(pe_card))
         return fail(status::protocol, "PE %d runs another version of the library", pe);
       std::memcpy(&cards[size_t(pe)], card.value().data(), sizeof(pe_card));
-      TND_TRY(compare(mine.value(), cards[size_t(pe)], pe));
+      TND_TRY(check_card(own_card.value(), cards[size_t(pe)], pe));
     }
   }
-  port::processor_set processors;
-  size_t pes_here = 0;
+  seams::processor_set processors;
+  size_t local_pe_count = 0;
   for (pe_index pe = 0; pe < count(); pe++) {
     auto const &card = cards[size_t(pe)];
-    if (card.kernel == mine.value().kernel) {
-      processors |= port::processor_set{card.processors};
-      pes_here++;
+    if (card.kernel == own_card.value().kernel) {
+      processors |= seams::processor_set{card.processors};
+      local_pe_count++;
     }
-    if (card.node == mine.value().node)
+    if (card.node == own_card.value().node)
       node_pes_.push_back(pe);
   }
-  is_crowded_ = pes_here > processors.count();
-  looks_ = is_crowded_ ? looks_crowded : looks_roomy;
+  is_oversubscribed_ = local_pe_count > processors.count();
+  spin_count_ = is_oversubscribed_ ? spin_count_oversubscribed : spin_count_default;
   std::string const warning = shared_gpu_warning(cards, me());
   if (!warning.empty())
     log(log_level::warning, "%s", warning.c_str());
@@ -141,24 +143,24 @@ status job::start_node() {
 status job::finish() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   TND_TRY(launcher_.barrier(options_.timeout_ns));
-  inside_->is_finishing.store(true);
+  impl_->is_finishing.store(true);
   return status::ok;
 }
 
-void job::retire() noexcept {
-  inside_->is_finishing.store(true);
+void job::shut_down() noexcept {
+  impl_->is_finishing.store(true);
   close_staging();
-  if (inside_->answering)
-    inside_->answering->stop();
+  if (impl_->serving_responder)
+    impl_->serving_responder->stop();
 }
 
 job::~job() {
   close_staging();
-  if (inside_->answering)
-    inside_->answering->stop();
-  inside_->lanes.clear();
+  if (impl_->serving_responder)
+    impl_->serving_responder->stop();
+  impl_->lanes.clear();
   unmap_devices();
-  // The program's data stay where they are: variables are used until the very end.
+  // The program's data stay mapped: variables are used until the process ends.
 }
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

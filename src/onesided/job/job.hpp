@@ -1,4 +1,4 @@
-// onesided/job/job.hpp: a job's PEs, their symmetric memory, and waiting in it.
+// onesided/job/job.hpp: a job's PEs, their symmetric memory, and waits for changes of it.
 #pragma once
 
 #include <tanada/status.h>
@@ -14,80 +14,82 @@
 #include "seams/clock/clock.hpp"
 #include "seams/os/thread.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 
-class call_server;
+class active_message_server;
 class lane;
 class stager;
 struct pe_contact;
 
 inline constexpr uint32_t lane_count_cap = 64;
 
-// How device memory that no queue here reaches is moved: by the fabric itself, through memory of
-// both hosts, or by the fabric where that is known to be safe and as fast: see docs/pgas.md. What
-// the fabric refuses is staged.
-enum class device_way : uint32_t { automatic, direct, staged };
-inline constexpr std::string_view device_way_names[] = {"auto", "direct", "staged"};
+// How device memory is moved that no local queue reaches. direct: by the fabric. staged: through
+// host memory of both sides. automatic: by the fabric where that is known to be safe and as fast.
+// Memory that the fabric refuses is staged. See docs/pgas.md.
+enum class device_path : uint32_t { automatic, direct, staged };
+inline constexpr std::string_view device_path_names[] = {"auto", "direct", "staged"};
 
 struct job_options {
-  size_t heap_size = size_t{64} << 20;  // bytes of symmetric heap of each PE; equal in all
-  size_t control_size =
-      size_t{1}
-      << 20;  // bytes of each PE for those who coordinate: zeros at the start; equal in all
-  bool shares_program_data = true;  // global and static variables of the program are symmetric
-  // Where the memory of PE 0 begins, a little before its heap, in all processes that map it; that
-  // of PE p lies p * heap_stride bytes further on. Both multiples of large pages, and equal in all.
-  // Null: wherever there is room, and elsewhere in each.
-  std::byte *heaps_at = nullptr;
-  size_t heap_stride = 0;  // bytes, with heaps_at; invalid if a PE's memory is larger
-  // Which PEs share memory. Empty: those of one machine. "none": nobody. Any other word: those of
-  // one machine that give the same.
+  size_t heap_size = size_t{64} << 20;  // bytes of each PE's symmetric heap; equal in all PEs
+  // Bytes of each PE's control memory, for coordination. Initially zero; equal in all PEs.
+  size_t control_size = size_t{1} << 20;
+  bool shares_program_data = true;  // the program's global and static variables are symmetric
+  // Where the memory of PE 0 begins, shortly before its heap, in all processes that map it. The
+  // memory of PE p begins p * heap_stride bytes further. Both are multiples of the large page size,
+  // and equal in all PEs. Null: the system chooses, differently in each process.
+  std::byte *heap_base = nullptr;
+  size_t heap_stride = 0;  // bytes, with heap_base; invalid if a PE's memory is larger
+  // Which PEs share memory. Empty: those of one node. "none": no PEs. Any other word: those of one
+  // node that have the same word.
   std::string node = {};
-  std::string fabric = {};  // libfabric's provider; empty: o2g where it is, else tcp;ofi_rxm
-  std::string interface =
-      {};  // address or host name of the network interface; empty: the provider's choice
-  uint64_t timeout_ns = 60'000'000'000;  // for the start, and for each operation on a PE elsewhere
-  // Memory of this device is symmetric, too: so much of each PE's, equal in all, as all have one.
-  // It outlives the job. Null: none.
-  port::gpu *device = nullptr;
+  std::string fabric = {};  // libfabric's provider; empty: o2g if available, else tcp;ofi_rxm
+  // Name or address of the network interface, or a host name. Empty: the provider chooses.
+  std::string interface = {};
+  uint64_t timeout_ns = 60'000'000'000;  // for the start, and for each operation on an unmapped PE
+  // Memory of this device is symmetric, too, with sizes that are equal in all PEs. Either all PEs
+  // have a device or none has. It outlives the job. Null: no device.
+  seams::gpu *device = nullptr;
   size_t device_heap_size = 0;  // bytes
-  size_t device_control_size =
-      0;  // bytes of each PE for those who coordinate kernels: zeros at the start; equal in all
-  // What PEs elsewhere may call here; outlives the job. All PEs have one, or none has. Null: none.
-  call_server *calls = nullptr;
-  size_t staging_size = size_t{32} << 20;  // bytes of host memory for what is under way of calls,
-                                           // and between devices that do not reach one another
-  device_way devices_by = device_way::automatic;
-  uint32_t lane_count_max =
-      8;  // up to lane_count_cap: endpoints that start operations; contexts past that share them
+  // Bytes of each PE for coordination among kernels. Initially zero; equal in all PEs.
+  size_t device_control_size = 0;
+  // Carries out active messages of unmapped PEs. Outlives the job. Either all PEs have a server or
+  // none has. Null: no server.
+  active_message_server *message_server = nullptr;
+  // Bytes of the staging buffer: host memory for active messages, and for transfers between devices
+  // that do not reach one another.
+  size_t staging_size = size_t{32} << 20;
+  device_path device_transfer_path = device_path::automatic;
+  // Endpoints that start operations, up to lane_count_cap. Further contexts share them.
+  uint32_t lane_count_max = 8;
 
-  bool keeps_descriptors = false;  // of the memory that is mapped, for heap_file()
-  // To PEs elsewhere, for whom a fabric may hold it in DRAM. Operations on what is not offered are
-  // refused: of the heap, they call.
-  bool offers_heap = true;
-  size_t control_offered_size = ~size_t{0};  // bytes of control memory, from its beginning
+  bool keeps_descriptors = false;  // keep descriptors of mapped memory, for heap_file()
+  // Whether unmapped PEs may access the heap, for which a fabric may pin it in DRAM. Operations on
+  // memory that is not exposed are refused. If the heap is not, PEs send active messages instead.
+  bool exposes_heap = true;
+  size_t control_exposed_size = ~size_t{0};  // bytes of control memory, from its beginning
 
-  // TND_PGAS_NODE, TND_PGAS_FABRIC, TND_PGAS_INTERFACE, TND_PGAS_TIMEOUT, TND_PGAS_LANES,
-  // TND_PGAS_STAGING, TND_PGAS_DEVICE over the above. With a message.
+  // Overrides the members above by TND_PGAS_NODE, TND_PGAS_FABRIC, TND_PGAS_INTERFACE,
+  // TND_PGAS_TIMEOUT, TND_PGAS_LANES, TND_PGAS_STAGING and TND_PGAS_DEVICE. An error has a message.
   status read_environment();
 };
 
-// Collective: all PEs start it and destroy it. Its segments are, in this order, the heap, the
-// program's data (unless it is not shared), and the control memory.
+// A job. All PEs start it and destroy it, collectively. Its segments are, in this order: the heap,
+// the program's data (if shared), the control memory, and the device heap (with a device).
 //
-// Thread safety: all calls but start and finish, any thread.
+// Thread safety: any thread, except start and finish.
 class job {
  public:
-  // timed_out, peer_lost, no_memory, no_plugin, or what the system said, with a message. The
-  // launcher outlives the job.
-  static result<std::unique_ptr<job>> start(port::bootstrap &launcher, const job_options &options);
-  ~job();  // finish() has been called, or the process is about to end
+  // timed_out, peer_lost, no_memory, no_plugin, or the system's error, with a message. The launcher
+  // outlives the job.
+  static result<std::unique_ptr<job>> start(seams::bootstrap &launcher, const job_options &options);
+  ~job();  // after finish(), or when the process is about to end
 
-  // Collective: nobody uses another's memory any more. Waits for all.
+  // Collective: waits for all PEs. The caller no longer uses other PEs' memory.
   status finish();
-  // Instead, or before it, and not collective: nobody elsewhere asks for anything of ours any more,
-  // nor we of them, as all know. The job's threads end; nothing that uses staging() is left.
-  void retire() noexcept;
+  // Called before finish(), or instead of it. Not collective. Unmapped PEs no longer access this
+  // PE's memory, nor does it access theirs, as all PEs know. Ends the job's threads. Nothing that
+  // uses staging() may be left.
+  void shut_down() noexcept;
 
   const symmetric_map &map() const noexcept {
     return map_;
@@ -98,97 +100,97 @@ class job {
   pe_index count() const noexcept {
     return map_.count();
   }
-  port::bootstrap &launcher() const noexcept {
+  seams::bootstrap &launcher() const noexcept {
     return launcher_;
   }
 
-  // PEs whose memory is mapped here, ascending, this one among them.
+  // PEs whose memory is mapped in this process, ascending, including this one.
   const std::vector<pe_index> &node_pes() const noexcept {
     return node_pes_;
   }
   bool is_one_node() const noexcept {
     return node_pes_.size() == size_t(count());
   }
-  // More PEs here than processors they may use: who waits lets others run at once.
-  bool is_crowded() const noexcept {
-    return is_crowded_;
+  // This node has more PEs than processors that they may use, so waits yield at once.
+  bool is_oversubscribed() const noexcept {
+    return is_oversubscribed_;
   }
 
   std::span<std::byte> heap() const noexcept {
-    return {map_.at(0).base, map_.at(0).size};
+    return {map_.segment_at(0).base, map_.segment_at(0).size};
   }
-  // A power of two, equal in all PEs: each PE's own heap begins at a multiple of it. The heap's
-  // size rounded up, but 1 GiB at most; that of large pages if options.heaps_at says where the
-  // heaps are.
+  // A power of two, equal in all PEs: the address of each PE's own heap is a multiple of it. It is
+  // the heap's size rounded up, at most 1 GiB. With options.heap_base it is the large page size.
   size_t heap_alignment() const noexcept;
   std::span<std::byte> control() const noexcept {
     return control_;
   }
 
-  // The heap of a PE that is mapped, as part of a file that lives as long as the job: whoever has
-  // it can ask the system which pages are there, read and write them without mapping them, and give
-  // them back. -1: it is not mapped, or the options did not ask for it.
+  // The heap of a mapped PE, as part of a file that lives as long as the job. With it a caller can
+  // query which pages exist, read and write them without a mapping, and free them. -1: the PE is
+  // not mapped, or the options did not request descriptors.
   struct file_part {
     int descriptor = -1;
     uint64_t offset = 0;  // bytes
   };
   file_part heap_file(pe_index pe) const noexcept;
 
-  // Memory of the device: the segment's, and where PEs' control memory is reached by kernels here
-  // (null: it is not). Empty without a device.
+  // Device memory: the heap of this PE, and the address at which kernels of this device reach a
+  // PE's control memory (null: they do not). Empty without a device.
   std::span<std::byte> device_heap() const noexcept;
   std::byte *device_control(pe_index pe) const noexcept;
-  // For a context: null without a device.
-  result<std::unique_ptr<port::device_queue>> device_queue_open() const;
-  // For a context: null where all devices reach one another, or there are none, and nobody may be
-  // called who is elsewhere. Lives as long as the job.
+  // A queue for a context. Null without a device.
+  result<std::unique_ptr<seams::device_queue>> device_queue_open() const;
+  // The stager for a context. Null where all devices reach one another, or there is no device, and
+  // no unmapped PE accepts active messages. Lives as long as the job.
   stager *staging() const noexcept;
 
-  // For a context: null when all PEs are mapped. Lives as long as the job. `own`: not shared with
-  // another while there are fewer than lane_count_max.
-  result<lane *> lane_acquire(bool own);
-  void lane_release(lane *which);
+  // A lane for a context. Null when all PEs are mapped. Lives as long as the job.
+  // `is_exclusive`: not shared while there are fewer than lane_count_max.
+  result<lane *> lane_acquire(bool is_exclusive);
+  void lane_release(lane *released);
 
-  // Who changes mapped memory of a PE by other means than a context's operations rings: it may be
-  // waiting. `addr`: as the PE itself is told of it, i.e. our address of that memory; symmetric.
-  void ring(pe_index pe, const void *addr, size_t size) const noexcept {
-    if (map_.is_asleep(pe)) [[unlikely]]
-      map_.ring(pe, map_.locate(addr, size, pe), size);
+  // Wakes a PE that may wait for a change of its mapped memory. To be called after a change by
+  // other means than a context's operations. `addr`: this process's address of the symmetric
+  // memory.
+  void wake(pe_index pe, const void *addr, size_t size) const noexcept {
+    if (map_.has_sleepers(pe)) [[unlikely]]
+      map_.wake(pe, map_.locate(addr, size, pe), size);
   }
 
-  // What this PE owes others, where nothing else does it, and what came for it. Cheap; called by
-  // all that wait.
-  void attend() const;
+  // Serves other PEs where nothing else does, and dispatches what has arrived for this PE. Cheap.
+  // Every wait calls it.
+  void progress() const;
 
-  // A PE that has died, -1 while none is known to have. Cheap.
-  pe_index lost() const noexcept;
+  // A PE that is known to have failed, or -1. Cheap.
+  pe_index failed_pe() const noexcept;
 
-  // Wait until ready() is true. Looks, then lets others run, then sleeps until somebody rings for
-  // the memory `on`, or for any if none is given; attends meanwhile. A ring may be missed, and what
-  // comes by the fabric rings nobody: it looks again each millisecond, or after nap_ns if that is
-  // longer, and sleeps at once then. ok; timed_out at the deadline (of the job's clock); peer_lost
-  // when a PE died.
+  // Waits until ready() is true. It spins, then yields, then sleeps until another PE wakes it for
+  // `memory`, or for any memory if that is empty. It makes progress meanwhile. A wake-up may be
+  // missed, and arrivals through the fabric wake no alarm, so it checks again each millisecond. If
+  // poll_interval_ns is longer than that, it sleeps at once and checks at that interval. ok;
+  // timed_out at the deadline (of the job's clock); peer_lost when a PE has failed.
   template <class Ready>
-  status wait(Ready &&ready, std::span<const std::byte> on = {},
-              uint64_t deadline_ns = TND_NO_DEADLINE, uint64_t nap_ns = 0) const {
-    for (uint32_t i = 0; i < looks_; i++) {
+  status wait(Ready &&ready, std::span<const std::byte> memory = {},
+              uint64_t deadline_ns = TND_NO_DEADLINE, uint64_t poll_interval_ns = 0) const {
+    for (uint32_t i = 0; i < spin_count_; i++) {
       if (ready()) [[likely]]
         return status::ok;
-      if (answers_) {
-        attend();
-      } else if (i >= looks_quick) {
-        port::spin_pause();
+      if (serves_remote_) {
+        progress();
+      } else if (i >= spin_count_unpaused) {
+        seams::spin_pause();
       }
     }
-    return wait_long(std::ref(ready), on, deadline_ns, nap_ns);
+    return wait_long(std::ref(ready), memory, deadline_ns, poll_interval_ns);
   }
 
-  port::clock &time() const noexcept {
+  seams::clock &time() const noexcept {
     return *time_;
   }
 
  private:
-  job(port::bootstrap &launcher, const job_options &options);
+  job(seams::bootstrap &launcher, const job_options &options);
 
   status start_node();
   status map_node();
@@ -197,33 +199,33 @@ class job {
   status start_staging();
   result<std::byte *> allocate_staging(size_t size);
   status open_staging();
-  port::fabric_memory heap_view(const port::fabric_endpoint &endpoint) const;
+  seams::fabric_memory heap_view(const seams::fabric_endpoint &endpoint) const;
   void close_staging() noexcept;
   status start_fabric();
-  status register_segments(port::fabric_endpoint &endpoint, pe_contact &contact) const;
-  result<std::unique_ptr<port::fabric_endpoint>> open_endpoint(bool needs_cuda = false);
-  lane *add_lane(std::unique_ptr<port::fabric_endpoint> endpoint, bool answers);
-  static constexpr uint32_t looks_quick =
-      64;  // without a pause, which takes as long as a neighbour's store
+  status register_segments(seams::fabric_endpoint &endpoint, pe_contact &contact) const;
+  result<std::unique_ptr<seams::fabric_endpoint>> open_endpoint(bool needs_cuda = false);
+  lane *add_lane(std::unique_ptr<seams::fabric_endpoint> endpoint, bool serves_remote);
+  // Checks without a pause, which takes as long as a store by another PE of the node.
+  static constexpr uint32_t spin_count_unpaused = 64;
 
-  status wait_long(const std::function<bool()> &ready, std::span<const std::byte> on,
-                   uint64_t deadline_ns, uint64_t nap_ns) const;
-  bool sleep(const std::function<bool()> &ready, const port::alarm_range &on,
+  status wait_long(const std::function<bool()> &ready, std::span<const std::byte> memory,
+                   uint64_t deadline_ns, uint64_t poll_interval_ns) const;
+  bool sleep(const std::function<bool()> &ready, const seams::alarm_range &watched,
              uint64_t timeout_ns) const;
 
-  port::bootstrap &launcher_;
+  seams::bootstrap &launcher_;
   job_options options_;
   symmetric_map map_;
   std::vector<pe_index> node_pes_;
   std::span<std::byte> control_;
-  bool is_crowded_ = false;
-  port::shared_alarm *alarm_ = nullptr;  // ours
-  uint32_t looks_ = 1;
-  bool answers_ = false;   // to PEs elsewhere
-  bool has_both_ = false;  // and has neighbours, too
-  port::clock *time_;
-  struct inside;
-  std::unique_ptr<inside> inside_;
+  bool is_oversubscribed_ = false;
+  seams::shared_alarm *alarm_ = nullptr;  // of this PE
+  uint32_t spin_count_ = 1;
+  bool serves_remote_ = false;          // unmapped PEs
+  bool has_both_wake_sources_ = false;  // alarms wake it as well as the fabric
+  seams::clock *time_;
+  struct impl;
+  std::unique_ptr<impl> impl_;
 };
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

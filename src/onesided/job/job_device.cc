@@ -1,20 +1,19 @@
-// Memory of devices: each PE makes its own; those of a node whose devices reach one another's map
-// it.
+// Device memory: each PE allocates its own. PEs of a node whose devices reach one another map it.
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "core/base/log.hpp"
-#include "onesided/job/job_inside.hpp"
+#include "onesided/job/job_impl.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 
 std::string shared_gpu_warning(std::span<const pe_card> cards, pe_index me) {
   auto const sharer_count = [&](const pe_card &card) {
     if (card.gpu[0] == '\0')
       return std::ptrdiff_t{0};
-    return std::ranges::count_if(cards, [&](const pe_card &other) {
-      return other.gpu == card.gpu && other.kernel == card.kernel;
+    return std::ranges::count_if(cards, [&](const pe_card &candidate) {
+      return candidate.gpu == card.gpu && candidate.kernel == card.kernel;
     });
   };
   auto const is_shared = [&](const pe_card &card) {
@@ -29,79 +28,79 @@ std::string shared_gpu_warning(std::span<const pe_card> cards, pe_index me) {
          "start one PE for each GPU";
 }
 
-// Behind one descriptor: [control memory][heap].
+// The layout behind one descriptor: [control memory][heap].
 status job::map_devices() {
   auto &device = *options_.device;
   size_t const control = options_.device_control_size, size = control + options_.device_heap_size;
-  auto own = device.allocate_shared(size);
-  if (!own.ok())
-    return own.error();
-  inside_->device_own = own.value();
-  auto const &block = inside_->device_own;
+  auto allocated = device.allocate_shared(size);
+  if (!allocated.ok())
+    return allocated.error();
+  impl_->own_device_block = allocated.value();
+  auto const &block = impl_->own_device_block;
   auto *const base = static_cast<std::byte *>(block.addr);
   TND_TRY(device.fill_device(base, 0, control));
-  auto &devices = inside_->devices;
+  auto &devices = impl_->device_addrs;
   devices.assign(size_t(count()), nullptr);
   devices[size_t(me())] = base;
   if (node_pes_.size() > 1) {
-    int const mine[] = {block.descriptor};
-    auto everybodys =
-        port::descriptor_exchange(launcher_, node_pes_, "pgas device", mine, options_.timeout_ns);
-    if (!everybodys.ok())
-      return everybodys.error();
+    int const own_descriptors[] = {block.descriptor};
+    auto descriptors = seams::descriptor_exchange(launcher_, node_pes_, "pgas device",
+                                                  own_descriptors, options_.timeout_ns);
+    if (!descriptors.ok())
+      return descriptors.error();
     for (size_t i = 0; i < node_pes_.size(); i++) {
       if (node_pes_[i] == me())
         continue;
-      auto mapped = device.map_shared(everybodys.value()[i][0], block.size);
+      auto mapped = device.map_shared(descriptors.value()[i][0], block.size);
       if (mapped.ok()) {
         devices[size_t(node_pes_[i])] = static_cast<std::byte *>(mapped.value());
       } else if (mapped.error() == status::not_supported) {
-        log(log_level::info, "memory of PE %d's device is not reached by this one's: %s",
+        log(log_level::info,
+            "device memory of PE %d is not reachable from the device of this PE: %s",
             int(node_pes_[i]), last_message().c_str());
       } else {
         return mapped.error();
       }
     }
   }
-  // Those who coordinate kernels do so by operations, too, where nothing reaches a PE's control
-  // memory.
+  // Kernels also coordinate by operations, where they do not reach the control memory of a PE.
   segment heap{.name = "device heap", .base = base, .size = size, .kind = memory_kind::device};
   heap.mapped.assign(size_t(count()), nullptr);
-  heap.reached.assign(devices.begin(), devices.end());
+  heap.device_addrs.assign(devices.begin(), devices.end());
   map_.add(std::move(heap));
   map_.device_set(&device, options_.timeout_ns);
   return status::ok;
 }
 
 void job::unmap_devices() noexcept {
-  auto &own = inside_->device_own;
-  if (own.addr == nullptr || inside_->is_device_busy)
+  auto &block = impl_->own_device_block;
+  if (block.addr == nullptr || impl_->is_device_busy)
     return;
-  for (pe_index pe = 0; pe < pe_index(inside_->devices.size()); pe++) {
-    auto *const each = inside_->devices[size_t(pe)];
-    if (each != nullptr && pe != me())
-      options_.device->unmap_shared(each, own.size);
+  for (pe_index pe = 0; pe < pe_index(impl_->device_addrs.size()); pe++) {
+    auto *const address = impl_->device_addrs[size_t(pe)];
+    if (address != nullptr && pe != me())
+      options_.device->unmap_shared(address, block.size);
   }
-  options_.device->free_shared(own.addr, own.size);
-  close(own.descriptor);
-  own = {};
+  options_.device->free_shared(block.addr, block.size);
+  close(block.descriptor);
+  block = {};
 }
 
 std::span<std::byte> job::device_heap() const noexcept {
   if (options_.device == nullptr)
     return {};
-  return {static_cast<std::byte *>(inside_->device_own.addr) + options_.device_control_size,
+  return {static_cast<std::byte *>(impl_->own_device_block.addr) + options_.device_control_size,
           options_.device_heap_size};
 }
 
 std::byte *job::device_control(pe_index pe) const noexcept {
-  return inside_->devices.empty() ? nullptr : inside_->devices[size_t(pe)];
+  return impl_->device_addrs.empty() ? nullptr : impl_->device_addrs[size_t(pe)];
 }
 
-result<std::unique_ptr<port::device_queue>> job::device_queue_open() const {
+result<std::unique_ptr<seams::device_queue>> job::device_queue_open() const {
   if (options_.device == nullptr)
-    return std::unique_ptr<port::device_queue>{};
+    return std::unique_ptr<seams::device_queue>{};
   return options_.device->queue_open(options_.timeout_ns);
 }
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

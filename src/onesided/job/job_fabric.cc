@@ -1,71 +1,74 @@
-// PEs of other nodes: an endpoint that answers for this one's memory, and lanes that start
-// operations on theirs.
+// Unmapped PEs: an endpoint that serves this PE's memory, and lanes that start operations on
+// theirs.
 #include <algorithm>
 #include <cstring>
 
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
-#include "onesided/job/job_inside.hpp"
+#include "onesided/job/job_impl.hpp"
 #include "seams/fabric/fabric_plugin.hpp"
 #include "seams/stream/interfaces.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 namespace {
 
-// Best first, when nobody chose.
+// The best first, if the options select none.
 constexpr const char *providers[] = {"o2g", "tcp;ofi_rxm"};
 
-// What libfabric takes for a node: a host or an address. The name of an interface becomes its first
-// address.
-std::string node_of(const std::string &interface) {
+// Returns what libfabric accepts as a node: a host or an address. The name of an interface is
+// replaced by its first address.
+std::string fabric_node(const std::string &interface) {
   if (interface.empty())
     return interface;
-  auto const found = port::interface_addresses(interface.c_str(), true);
-  if (found.empty())
+  auto const addresses = seams::interface_addresses(interface.c_str(), true);
+  if (addresses.empty())
     return interface;
-  auto text = port::to_text(found.front().address);  // "10.0.0.1:0", "[::1]:0"
+  auto text = seams::to_text(addresses.front().address);  // "10.0.0.1:0", "[::1]:0"
   text.erase(text.rfind(':'));
   return text.front() == '[' ? text.substr(1, text.size() - 2) : text;
 }
 
 }  // namespace
 
-result<std::unique_ptr<port::fabric_endpoint>> job::open_endpoint(bool needs_cuda) {
-  auto &provider = inside_->provider;
-  auto const open = [&](const std::string &which) {
-    return port::fabric_open(
-        {.provider = which, .node = node_of(options_.interface), .cuda = needs_cuda});
+result<std::unique_ptr<seams::fabric_endpoint>> job::open_endpoint(bool needs_cuda) {
+  auto &provider = impl_->provider;
+  auto const open = [&](const std::string &name) {
+    return seams::fabric_open(
+        {.provider = name, .node = fabric_node(options_.interface), .cuda = needs_cuda});
   };
   if (!provider.empty())
     return open(provider);
   if (!options_.fabric.empty()) {
-    auto made = open(options_.fabric);
-    if (made.ok())
+    auto endpoint = open(options_.fabric);
+    if (endpoint.ok())
       provider = options_.fabric;
-    return made;
+    return endpoint;
   }
-  result<std::unique_ptr<port::fabric_endpoint>> made{status::no_plugin};
-  for (const char *const each : providers) {
-    made = open(each);
-    if (!made.ok())
+  result<std::unique_ptr<seams::fabric_endpoint>> endpoint{status::no_plugin};
+  for (const char *const candidate : providers) {
+    endpoint = open(candidate);
+    if (!endpoint.ok())
       continue;
-    provider = each;
+    provider = candidate;
     break;
   }
-  return made;
+  return endpoint;
 }
 
-status job::register_segments(port::fabric_endpoint &endpoint, pe_contact &contact) const {
+status job::register_segments(seams::fabric_endpoint &endpoint, pe_contact &contact) const {
   for (size_t i = 0; i < map_.segment_count(); i++) {
-    auto const &each = map_.at(i);
+    auto const &segment = map_.segment_at(i);
     bool const is_heap = i == 0;
-    if (each.size == 0 || each.kind == memory_kind::device || (is_heap && !options_.offers_heap))
+    if (segment.size == 0 || segment.kind == memory_kind::device ||
+        (is_heap && !options_.exposes_heap))
       continue;
-    size_t const kept =
-        each.is_own ? control_.size() - std::min(control_.size(), options_.control_offered_size)
-                    : 0;
-    auto region = endpoint.region_register({.addr = each.base, .size = each.size - kept},
-                                           {.remote_read = true, .remote_write = true});
+    size_t const hidden_size =
+        segment.is_internal
+            ? control_.size() - std::min(control_.size(), options_.control_exposed_size)
+            : 0;
+    auto region =
+        endpoint.region_register({.addr = segment.base, .size = segment.size - hidden_size},
+                                 {.remote_read = true, .remote_write = true});
     if (!region.ok())
       return region.error();
     contact.segments[i] = region.value().remote;
@@ -79,93 +82,98 @@ status job::start_fabric() {
     return opened.error();
   if (!opened.value()->properties().has_atomics) {
     return fail(status::not_supported, "fabric %s has no atomic operations",
-                inside_->provider.c_str());
+                impl_->provider.c_str());
   }
   auto endpoint = std::move(opened).value();
-  pe_contact mine;
-  TND_TRY(register_segments(*endpoint, mine));
-  std::strncpy(mine.provider.data(), inside_->provider.c_str(), mine.provider.size() - 1);
-  mine.address_size = endpoint->address().size;
-  mine.address = endpoint->address().bytes;
-  // A fabric that does not progress alone is looked after from now on: others may be ahead.
-  bool const is_alone = endpoint->properties().progresses_alone;
-  if (!is_alone) {
-    inside_->answering = std::make_unique<responder>(std::move(endpoint), *time_);
-    inside_->answering->drives([inner = inside_.get()] { return inner->attend_lanes(); });
-    inside_->answering->start();
+  pe_contact own_contact;
+  TND_TRY(register_segments(*endpoint, own_contact));
+  std::strncpy(own_contact.provider.data(), impl_->provider.c_str(),
+               own_contact.provider.size() - 1);
+  own_contact.address_size = endpoint->address().size;
+  own_contact.address = endpoint->address().bytes;
+  // A fabric without automatic progress is driven from now on: other PEs may be ahead.
+  bool const has_auto_progress = endpoint->properties().has_auto_progress;
+  if (!has_auto_progress) {
+    impl_->serving_responder = std::make_unique<responder>(std::move(endpoint), *time_);
+    impl_->serving_responder->set_extra_progress(
+        [inner = impl_.get()] { return inner->progress_lanes(); });
+    impl_->serving_responder->start();
   }
-  TND_TRY(launcher_.publish("pgas.contact", std::as_bytes(std::span{&mine, 1})));
+  TND_TRY(launcher_.publish("pgas.contact", std::as_bytes(std::span{&own_contact, 1})));
   TND_TRY(launcher_.exchange(options_.timeout_ns));
   for (size_t i = 0; i < map_.segment_count(); i++)
     map_.remotes(i).resize(size_t(count()));
-  inside_->addresses.resize(size_t(count()));
+  impl_->addresses.resize(size_t(count()));
   for (pe_index pe = 0; pe < count(); pe++) {
-    auto found = launcher_.lookup(pe, "pgas.contact");
-    if (!found.ok())
-      return found.error();
+    auto published = launcher_.lookup(pe, "pgas.contact");
+    if (!published.ok())
+      return published.error();
     pe_contact contact;
-    if (found.value().size() != sizeof contact)
+    if (published.value().size() != sizeof contact)
       return fail(status::protocol, "PE %d runs another version of the library", pe);
-    std::memcpy(&contact, found.value().data(), sizeof contact);
-    if (std::strncmp(contact.provider.data(), mine.provider.data(), contact.provider.size()) != 0) {
+    std::memcpy(&contact, published.value().data(), sizeof contact);
+    if (std::strncmp(contact.provider.data(), own_contact.provider.data(),
+                     contact.provider.size()) != 0) {
       return fail(status::invalid,
                   "PE %d has chosen the fabric %.*s, this one %s: set TND_PGAS_FABRIC", pe,
-                  int(contact.provider.size()), contact.provider.data(), inside_->provider.c_str());
+                  int(contact.provider.size()), contact.provider.data(), impl_->provider.c_str());
     }
-    inside_->addresses[size_t(pe)] = {
-        contact.address, std::min<size_t>(contact.address_size, contact.address.size())};
+    impl_->addresses[size_t(pe)] = {contact.address,
+                                    std::min<size_t>(contact.address_size, contact.address.size())};
     for (size_t i = 0; i < map_.segment_count(); i++)
       map_.remotes(i)[size_t(pe)] = contact.segments[i];
   }
-  if (is_alone)
-    inside_->home = add_lane(std::move(endpoint), true);
-  answers_ = true;
-  has_both_ = node_pes_.size() > 1;
+  if (has_auto_progress)
+    impl_->serving_lane = add_lane(std::move(endpoint), true);
+  serves_remote_ = true;
+  has_both_wake_sources_ = node_pes_.size() > 1;
   return status::ok;
 }
 
-lane *job::add_lane(std::unique_ptr<port::fabric_endpoint> endpoint, bool answers) {
+lane *job::add_lane(std::unique_ptr<seams::fabric_endpoint> endpoint, bool serves_remote) {
   lane::options const chosen{
       .timeout_ns = options_.timeout_ns,
       .time = time_,
-      // One that answers looks after itself while it waits.
-      .attend = answers ? std::function<void()>{} : [this] { attend(); },
-      .begins = answers || !inside_->answering ? std::function<void()>{}
-                                               : [this] { inside_->answering->stir(); },
-      .lost =
+      // A lane that serves makes progress itself while it waits.
+      .make_progress = serves_remote ? std::function<void()>{} : [this] { progress(); },
+      .on_first_outstanding = serves_remote || !impl_->serving_responder
+                                  ? std::function<void()>{}
+                                  : [this] { impl_->serving_responder->wake_thread(); },
+      .failed_pe =
           [this] {
-            return inside_->is_finishing.load(std::memory_order_relaxed) ? pe_index{-1}
-                                                                         : launcher_.lost();
+            return impl_->is_finishing.load(std::memory_order_relaxed)
+                       ? pe_index{-1}
+                       : launcher_.find_failed_rank();
           },
-      .is_crowded = is_crowded_};
-  auto &lanes = inside_->lanes;
-  lanes.push_back({std::make_unique<lane>(std::move(endpoint), inside_->addresses, chosen), 0});
-  lane *const made = lanes.back().made.get();
-  inside_->attended[lanes.size() - 1].store(made, std::memory_order_release);
-  return made;
+      .is_oversubscribed = is_oversubscribed_};
+  auto &lanes = impl_->lanes;
+  lanes.push_back({std::make_unique<lane>(std::move(endpoint), impl_->addresses, chosen), 0});
+  lane *const added = lanes.back().lane_ptr.get();
+  impl_->active_lanes[lanes.size() - 1].store(added, std::memory_order_release);
+  return added;
 }
 
-result<lane *> job::lane_acquire(bool own) {
+result<lane *> job::lane_acquire(bool is_exclusive) {
   if (is_one_node())
     return static_cast<lane *>(nullptr);
-  lock_guard lock{inside_->lanes_mutex};
-  auto &lanes = inside_->lanes;
-  auto const lease = [](inside::leased &which) {
-    which.users++;
-    return which.made.get();
+  lock_guard lock{impl_->lanes_mutex};
+  auto &lanes = impl_->lanes;
+  auto const lease = [](impl::leased_lane &leased) {
+    leased.users++;
+    return leased.lane_ptr.get();
   };
-  if (own && !lanes.empty()) {
-    auto const unused =
-        std::find_if(lanes.begin() + 1, lanes.end(), [](auto &each) { return each.users == 0; });
+  if (is_exclusive && !lanes.empty()) {
+    auto const unused = std::find_if(lanes.begin() + 1, lanes.end(),
+                                     [](auto &candidate) { return candidate.users == 0; });
     if (unused != lanes.end())
       return lease(*unused);
     if (lanes.size() >= options_.lane_count_max) {
-      return lease(*std::min_element(lanes.begin(), lanes.end(), [](auto &one, auto &other) {
-        return one.users < other.users;
-      }));
+      return lease(*std::min_element(
+          lanes.begin(), lanes.end(),
+          [](auto &left_lane, auto &right_lane) { return left_lane.users < right_lane.users; }));
     }
   }
-  if (own || lanes.empty()) {
+  if (is_exclusive || lanes.empty()) {
     auto opened = open_endpoint();
     if (!opened.ok())
       return opened.error();
@@ -175,14 +183,14 @@ result<lane *> job::lane_acquire(bool own) {
   return lease(lanes.front());
 }
 
-void job::lane_release(lane *which) {
-  if (which == nullptr)
+void job::lane_release(lane *released) {
+  if (released == nullptr)
     return;
-  lock_guard lock{inside_->lanes_mutex};
-  for (auto &each : inside_->lanes) {
-    if (each.made.get() == which)
-      each.users--;
+  lock_guard lock{impl_->lanes_mutex};
+  for (auto &leased : impl_->lanes) {
+    if (leased.lane_ptr.get() == released)
+      leased.users--;
   }
 }
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

@@ -1,98 +1,95 @@
-// Device memory that no queue here reaches, and calls of who is elsewhere: who has some opens a
-// stager, and so do all others.
+// A job's stager, for device memory that no local queue reaches and for active messages of unmapped
+// PEs. If one PE needs a stager, all PEs open one.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
 #include "core/base/log.hpp"
-#include "onesided/job/job_inside.hpp"
+#include "onesided/job/job_impl.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 namespace {
 
-// Of the staging area: large enough for the fabric, small enough that its copies and the device's
-// go on side by side.
-constexpr size_t slot_size =
-    size_t{512}
-    << 10;  // of less, devices and fabrics wait for one another more often than they work
+// Large enough for the fabric, and small enough that its copies overlap with those of the device.
+// With smaller slots devices and fabrics wait for one another more than they work.
+constexpr size_t slot_size = size_t{512} << 10;
 
 struct staging_contact {
   std::array<char, 64> provider{};
-  stager::contact where{};
+  stager::contact stager_contact{};
 };
 
 }  // namespace
 
-// Collective where there are devices, or calls.
+// Collective if there are devices, or active messages.
 status job::start_staging() {
-  if (options_.calls != nullptr && !is_one_node())
+  if (options_.message_server != nullptr && !is_one_node())
     return open_staging();
   if (options_.device == nullptr)
     return status::ok;
-  auto const &reached = inside_->devices;
-  uint32_t const needs =
-      std::any_of(reached.begin(), reached.end(), [](auto *each) { return each == nullptr; });
-  TND_TRY(launcher_.publish("pgas.reach", std::as_bytes(std::span{&needs, 1})));
+  auto const &device_addrs = impl_->device_addrs;
+  uint32_t const needs_staging = std::any_of(device_addrs.begin(), device_addrs.end(),
+                                             [](auto *address) { return address == nullptr; });
+  TND_TRY(launcher_.publish("pgas.reach", std::as_bytes(std::span{&needs_staging, 1})));
   TND_TRY(launcher_.exchange(options_.timeout_ns));
   bool is_needed = false;
   for (pe_index pe = 0; pe < count(); pe++) {
-    auto found = launcher_.lookup(pe, "pgas.reach");
-    if (!found.ok())
-      return found.error();
-    is_needed |= !found.value().empty() && found.value()[0] != std::byte{0};
+    auto published = launcher_.lookup(pe, "pgas.reach");
+    if (!published.ok())
+      return published.error();
+    is_needed |= !published.value().empty() && published.value()[0] != std::byte{0};
   }
   return is_needed ? open_staging() : status::ok;
 }
 
-// The area, of pages that take memory once they are used.
+// The staging buffer. Its pages take memory once they are used.
 result<std::byte *> job::allocate_staging(size_t size) {
   if (options_.device != nullptr) {
-    auto area = options_.device->allocate_host(size);
-    if (!area.ok())
-      return area.error();
-    return static_cast<std::byte *>(area.value());
+    auto buffer = options_.device->allocate_host(size);
+    if (!buffer.ok())
+      return buffer.error();
+    return static_cast<std::byte *>(buffer.value());
   }
-  void *const area =
+  void *const buffer =
       std::aligned_alloc(large_page, (size + large_page - 1) / large_page * large_page);
-  if (area == nullptr)
+  if (buffer == nullptr)
     return fail(status::no_memory,
-                "no %zu bytes for what is under way to other nodes (TND_PGAS_STAGING)", size);
-  return static_cast<std::byte *>(area);
+                "cannot allocate %zu bytes for the staging buffer (TND_PGAS_STAGING)", size);
+  return static_cast<std::byte *>(buffer);
 }
 
-// What the fabric is told of the device's memory; nothing: it is staged.
+// How the fabric addresses device memory; empty: that memory is staged.
 //
-// Of a GPU's memory only a network card is trusted: who copies by a processor (tcp, shm) does so by
-// CUDA's default stream, which waits for the program's kernels, and those may wait for what is to
-// be copied.
-port::fabric_memory job::heap_view(const port::fabric_endpoint &endpoint) const {
+// Only network cards access GPU memory. Fabrics that copy by a processor (tcp, shm) use CUDA's
+// default stream, which waits for the program's kernels, and those may wait for the very data.
+seams::fabric_memory job::heap_view(const seams::fabric_endpoint &endpoint) const {
   auto const *const device = options_.device;
-  if (device == nullptr || options_.devices_by == device_way::staged)
+  if (device == nullptr || options_.device_transfer_path == device_path::staged)
     return {};
   auto const &fabric = endpoint.properties();
-  bool const is_asked = options_.devices_by == device_way::direct;
-  bool const is_safe = !device->info().is_cuda || fabric.path == port::fabric_path::rdma;
-  if (!is_asked && !is_safe)
+  bool const is_requested = options_.device_transfer_path == device_path::direct;
+  bool const is_safe = !device->info().is_cuda || fabric.path == seams::fabric_path::rdma;
+  if (!is_requested && !is_safe)
     return {};
   if (device->info().is_cuda && !fabric.has_cuda) {
-    if (is_asked)
-      log(log_level::warning, "pgas: fabric %s takes no memory of a GPU: it is staged",
-          inside_->provider.c_str());
+    if (is_requested)
+      log(log_level::warning, "pgas: fabric %s does not accept GPU memory; staging it",
+          impl_->provider.c_str());
     return {};
   }
-  auto view = device->fabric_view(inside_->device_own.addr,
+  auto view = device->fabric_view(impl_->own_device_block.addr,
                                   options_.device_control_size + options_.device_heap_size);
   if (view.ok())
     return view.value();
-  if (is_asked)
-    log(log_level::warning, "pgas: memory of PE %d's device is staged: %s", me(),
+  if (is_requested)
+    log(log_level::warning, "pgas: staging the device memory of PE %d: %s", me(),
         last_message().c_str());
   return {};
 }
 
 status job::open_staging() {
   auto *const device = options_.device;
-  bool const is_staged = options_.devices_by == device_way::staged;
+  bool const is_staged = options_.device_transfer_path == device_path::staged;
   auto opened = open_endpoint(device != nullptr && device->info().is_cuda && !is_staged);
   if (!opened.ok())
     return opened.error();
@@ -100,89 +97,95 @@ status job::open_staging() {
   if (!queue.ok())
     return queue.error();
   size_t const size = std::max(options_.staging_size, 2 * slot_size);
-  auto area = allocate_staging(size);
-  if (!area.ok())
-    return area.error();
-  inside_->staging_area = area.value();
+  auto buffer = allocate_staging(size);
+  if (!buffer.ok())
+    return buffer.error();
+  impl_->staging_buffer = buffer.value();
   auto const view = heap_view(*opened.value());
-  // The segment: the control memory, which kernels signal in, and the heap.
+  // The segment: the control memory, in which kernels signal, and the heap.
   std::span<std::byte> const memory{
-      static_cast<std::byte *>(inside_->device_own.addr),
+      static_cast<std::byte *>(impl_->own_device_block.addr),
       device == nullptr ? 0 : options_.device_control_size + options_.device_heap_size};
   stager::options const chosen{
       .timeout_ns = options_.timeout_ns,
       .time = time_,
-      .attend = [this] { attend(); },
+      .make_progress = [this] { progress(); },
       .is_device_memory =
           [device](const void *addr) {
             return device != nullptr && device->is_device_memory(addr);
           },
-      .lost = [this] { return inside_->is_finishing.load() ? pe_index{-1} : launcher_.lost(); },
-      .changed = [this, memory](size_t at, size_t many) { ring(me(), memory.data() + at, many); },
-      .is_crowded = is_crowded_,
+      .failed_pe =
+          [this] {
+            return impl_->is_finishing.load() ? pe_index{-1} : launcher_.find_failed_rank();
+          },
+      .on_heap_changed = [this, memory](
+                             size_t offset,
+                             size_t length) { wake(me(), memory.data() + offset, length); },
+      .is_oversubscribed = is_oversubscribed_,
       .heap = memory,
-      .area = {area.value(), size},
+      .staging_buffer = {buffer.value(), size},
       .slot_size = slot_size,
-      .calls = options_.calls,
+      .message_server = options_.message_server,
       .heap_view = view,
-      .settle =
+      .flush_fabric_writes =
           [device] {
-            return device->fabric_settle();
+            return device->flush_fabric_writes();
           }};
-  auto made = stager::create(std::move(opened).value(), std::move(queue).value(), me(), chosen);
-  if (!made.ok())
-    return made.error();
-  if (view.addr != nullptr && !made.value()->is_direct()) {
-    log(log_level::warning, "pgas: memory of PE %d's device is staged: the fabric has refused it",
+  auto created = stager::create(std::move(opened).value(), std::move(queue).value(), me(), chosen);
+  if (!created.ok())
+    return created.error();
+  if (view.addr != nullptr && !created.value()->is_direct()) {
+    log(log_level::warning, "pgas: staging the device memory of PE %d: the fabric refused it",
         me());
   }
-  staging_contact mine{.provider = {}, .where = made.value()->own()};
-  inside_->provider.copy(mine.provider.data(), mine.provider.size() - 1);
-  TND_TRY(launcher_.publish("pgas.staging", std::as_bytes(std::span{&mine, 1})));
+  staging_contact own_contact{.provider = {}, .stager_contact = created.value()->own_contact()};
+  impl_->provider.copy(own_contact.provider.data(), own_contact.provider.size() - 1);
+  TND_TRY(launcher_.publish("pgas.staging", std::as_bytes(std::span{&own_contact, 1})));
   TND_TRY(launcher_.exchange(options_.timeout_ns));
-  std::vector<stager::contact> everybodys;
+  std::vector<stager::contact> contacts;
   for (pe_index pe = 0; pe < count(); pe++) {
-    auto found = launcher_.lookup(pe, "pgas.staging");
-    if (!found.ok())
-      return found.error();
+    auto published = launcher_.lookup(pe, "pgas.staging");
+    if (!published.ok())
+      return published.error();
     staging_contact contact;
-    if (found.value().size() != sizeof contact)
+    if (published.value().size() != sizeof contact)
       return fail(status::protocol, "PE %d runs another version of the library", pe);
-    std::memcpy(&contact, found.value().data(), sizeof contact);
-    contact.where.address.size =
-        std::min(contact.where.address.size, contact.where.address.bytes.size());
-    if (contact.provider != mine.provider) {
+    std::memcpy(&contact, published.value().data(), sizeof contact);
+    contact.stager_contact.address.size =
+        std::min(contact.stager_contact.address.size, contact.stager_contact.address.bytes.size());
+    if (contact.provider != own_contact.provider) {
       return fail(status::invalid, "PE %d has chosen another fabric than %s: set TND_PGAS_FABRIC",
-                  pe, inside_->provider.c_str());
+                  pe, impl_->provider.c_str());
     }
-    everybodys.push_back(contact.where);
+    contacts.push_back(contact.stager_contact);
   }
-  TND_TRY(made.value()->join(everybodys));
-  inside_->staging = std::move(made).value();
-  inside_->staging->start();
-  answers_ = true;
+  TND_TRY(created.value()->join(contacts));
+  impl_->staging = std::move(created).value();
+  impl_->staging->start();
+  serves_remote_ = true;
   if (device != nullptr)
-    has_both_ = true;  // who waits is woken by our own thread, too
-  return launcher_.barrier(
-      options_.timeout_ns);  // nobody says anything to who does not know him yet
+    has_both_wake_sources_ = true;  // the stager's thread also wakes waits
+  // No PE sends to a stager that does not know it yet.
+  return launcher_.barrier(options_.timeout_ns);
 }
 
 void job::close_staging() noexcept {
-  inside_->is_device_busy = inside_->staging && !inside_->staging->stop();
-  inside_->staging.reset();
-  if (inside_->is_device_busy) {
+  impl_->is_device_busy = impl_->staging && !impl_->staging->stop();
+  impl_->staging.reset();
+  if (impl_->is_device_busy) {
     log(log_level::warning,
-        "pgas: the device of PE %d may still be at memory of the job, which is kept", me());
-  } else if (inside_->staging_area != nullptr && options_.device != nullptr) {
-    options_.device->free_host(inside_->staging_area);
+        "pgas: the device of PE %d may still access memory of the job, which stays allocated",
+        me());
+  } else if (impl_->staging_buffer != nullptr && options_.device != nullptr) {
+    options_.device->free_host(impl_->staging_buffer);
   } else {
-    std::free(inside_->staging_area);
+    std::free(impl_->staging_buffer);
   }
-  inside_->staging_area = nullptr;
+  impl_->staging_buffer = nullptr;
 }
 
 stager *job::staging() const noexcept {
-  return inside_->staging.get();
+  return impl_->staging.get();
 }
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

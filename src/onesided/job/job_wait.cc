@@ -1,106 +1,110 @@
-// Waiting: who waits looks, then lets others run, then sleeps; and sees when a PE has died.
+// Waits of a job: they poll, yield, then sleep, and detect failed PEs.
 #include <algorithm>
 
 #include "core/base/log.hpp"
-#include "onesided/job/job_inside.hpp"
+#include "onesided/job/job_impl.hpp"
 #include "seams/os/yield.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 namespace {
 
-// How long a waiter lets others run before it sleeps. Where PEs queue for processors it is soon out
-// of their way.
-constexpr uint64_t yield_ns_roomy = 2'000'000, yield_ns_crowded = 20'000;
+// How long a wait yields before it sleeps. It is short where PEs compete for processors.
+constexpr uint64_t yield_ns_default = 2'000'000, yield_ns_oversubscribed = 20'000;
 constexpr uint64_t sleep_ns_first = 20'000, sleep_ns_both = 200'000, sleep_ns_last = 1'000'000;
 
 }  // namespace
 
-void job::attend() const {
-  if (!answers_)
+void job::progress() const {
+  if (!serves_remote_)
     return;
-  if (inside_->home != nullptr)
-    inside_->home->look();
-  else if (inside_->answering)
-    inside_->answering->attend();
-  if (inside_->staging && inside_->is_staging_due())
-    inside_->staging->attend();
-  (void)inside_->attend_lanes();
+  if (impl_->serving_lane != nullptr)
+    impl_->serving_lane->try_progress();
+  else if (impl_->serving_responder)
+    impl_->serving_responder->progress();
+  if (impl_->staging && impl_->is_staging_due())
+    impl_->staging->try_progress();
+  (void)impl_->progress_lanes();
 }
 
-bool job::inside::attend_lanes() noexcept {
+bool job::impl::progress_lanes() noexcept {
   bool is_busy = false;
-  for (auto const &each : attended) {
-    auto *const which = each.load(std::memory_order_acquire);
-    if (which == nullptr)
+  for (auto const &entry : active_lanes) {
+    auto *const active_lane = entry.load(std::memory_order_acquire);
+    if (active_lane == nullptr)
       break;
-    if (which->attend())
+    if (active_lane->progress_outstanding())
       is_busy = true;
   }
   return is_busy;
 }
 
-status job::wait_long(const std::function<bool()> &ready, std::span<const std::byte> on,
-                      uint64_t deadline_ns, uint64_t nap_ns) const {
-  uint64_t since_ns = time_->now_ns();  // nothing has come
-  bool const is_one_of_many =
-      nap_ns > sleep_ns_last;  // who looks as seldom as that is in nobody's way
-  uint64_t const yield_ns = is_one_of_many ? 0 : is_crowded_ ? yield_ns_crowded : yield_ns_roomy;
-  uint64_t sleep_ns = has_both_ ? sleep_ns_first : std::max(sleep_ns_last, nap_ns);
-  port::alarm_range watched;
-  if (!on.empty()) {
-    if (auto const at = map_.locate(on.data(), on.size(), me()); at.where != nullptr)
-      watched = map_.watched(at, on.size());
+status job::wait_long(const std::function<bool()> &ready, std::span<const std::byte> memory,
+                      uint64_t deadline_ns, uint64_t poll_interval_ns) const {
+  uint64_t last_event_ns = time_->now_ns();  // the last event
+  // A caller that polls so rarely delays no other, and sleeps at once.
+  bool const sleeps_at_once = poll_interval_ns > sleep_ns_last;
+  uint64_t const yield_ns = sleeps_at_once       ? 0
+                            : is_oversubscribed_ ? yield_ns_oversubscribed
+                                                 : yield_ns_default;
+  uint64_t sleep_ns =
+      has_both_wake_sources_ ? sleep_ns_first : std::max(sleep_ns_last, poll_interval_ns);
+  seams::alarm_range watched;
+  if (!memory.empty()) {
+    if (auto const location = map_.locate(memory.data(), memory.size(), me());
+        location.segment_ptr != nullptr)
+      watched = map_.watched_range(location, memory.size());
   }
   for (;;) {
-    attend();
+    progress();
     if (ready())
       return status::ok;
     uint64_t const now_ns = time_->now_ns();
     if (now_ns >= deadline_ns)
       return status::timed_out;
-    if (now_ns - since_ns < yield_ns && port::thread_yield())
+    if (now_ns - last_event_ns < yield_ns && seams::thread_yield())
       continue;
-    if (pe_index const gone = lost(); gone >= 0)
-      return fail(status::peer_lost, "PE %d has died, or is not reached", gone);
+    if (pe_index const failed = failed_pe(); failed >= 0)
+      return fail(status::peer_lost, "PE %d has died or is unreachable", failed);
     if (sleep(ready, watched, std::min(sleep_ns, deadline_ns - now_ns)))
-      since_ns = time_->now_ns();
-    if (has_both_)
+      last_event_ns = time_->now_ns();
+    if (has_both_wake_sources_)
       sleep_ns = std::min(sleep_ns + sleep_ns / 2, sleep_ns_both);
   }
 }
 
-// Neighbours ring, and what comes by the fabric wakes who sleeps in it; who has both looks often.
-// True: peers use our memory, and the next of them will find us awake.
-bool job::sleep(const std::function<bool()> &ready, const port::alarm_range &on,
+// PEs of the node wake the alarm, and arrivals through the fabric wake a sleeper in the endpoint. A
+// PE with both sources polls often. True: peers use this PE's memory, and the next of them will
+// find it awake.
+bool job::sleep(const std::function<bool()> &ready, const seams::alarm_range &watched,
                 uint64_t timeout_ns) const {
-  bool const is_by_fabric_alone = answers_ && !has_both_;
+  bool const sleeps_in_endpoint = serves_remote_ && !has_both_wake_sources_;
   status const code =
-      is_by_fabric_alone ? inside_->rest(time_->now_ns() + timeout_ns) : status::busy;
+      sleeps_in_endpoint ? impl_->wait_for_access(time_->now_ns() + timeout_ns) : status::busy;
   if (code == status::busy)
-    alarm_->sleep(ready, timeout_ns, on);
+    alarm_->sleep(ready, timeout_ns, watched);
   return code == status::ok;
 }
 
-pe_index job::lost() const noexcept {
-  auto &inner = *inside_;
-  if (inner.is_finishing.load(std::memory_order_relaxed))
+pe_index job::failed_pe() const noexcept {
+  auto &state = *impl_;
+  if (state.is_finishing.load(std::memory_order_relaxed))
     return -1;
-  if (pe_index const known = inner.lost.load(std::memory_order_relaxed); known >= 0)
+  if (pe_index const known = state.failed_pe.load(std::memory_order_relaxed); known >= 0)
     return known;
-  pe_index gone = launcher_.lost();
-  // What this PE waits for may be the answer to something that was lost.
-  for (auto const &each : inner.attended) {
-    auto *const which = each.load(std::memory_order_acquire);
-    if (which == nullptr || gone >= 0)
+  pe_index failed = launcher_.find_failed_rank();
+  // This PE may wait for a reply that was lost.
+  for (auto const &entry : state.active_lanes) {
+    auto *const active_lane = entry.load(std::memory_order_acquire);
+    if (active_lane == nullptr || failed >= 0)
       break;
-    which->look();
-    gone = which->failed();
+    active_lane->try_progress();
+    failed = active_lane->failed_pe();
   }
-  if (gone < 0 && inner.staging)
-    gone = inner.staging->failed();
-  if (gone >= 0)
-    inner.lost.store(gone, std::memory_order_relaxed);
-  return gone;
+  if (failed < 0 && state.staging)
+    failed = state.staging->failed_pe();
+  if (failed >= 0)
+    state.failed_pe.store(failed, std::memory_order_relaxed);
+  return failed;
 }
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

@@ -1,45 +1,45 @@
-// What is under way in a lane, and what becomes of it.
+// Operations of a lane: starting them, and handling their completions.
 #include <cstring>
 
 #include "core/base/log.hpp"
 #include "onesided/job/lane_state.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 
-lane::lane(std::unique_ptr<port::fabric_endpoint> endpoint,
-           std::vector<port::fabric_address> addresses, options chosen)
+lane::lane(std::unique_ptr<seams::fabric_endpoint> endpoint,
+           std::vector<seams::fabric_address> addresses, options chosen)
     : state_{
           std::make_unique<state>(std::move(endpoint), std::move(addresses), std::move(chosen))} {}
 
 lane::~lane() = default;
 
-bool lane::attend() noexcept {
-  return state_->attend();
+bool lane::progress_outstanding() noexcept {
+  return state_->progress_outstanding();
 }
-pe_index lane::failed() const noexcept {
-  return state_->failed();
+pe_index lane::failed_pe() const noexcept {
+  return state_->failed_pe();
 }
 bool lane::is_ordered() const noexcept {
   return state_->is_ordered();
 }
-void lane::look() noexcept {
-  state_->look();
+void lane::try_progress() noexcept {
+  state_->try_progress();
 }
-status lane::rest(uint64_t deadline_ns) noexcept {
-  return state_->rest(deadline_ns);
+status lane::wait_for_access(uint64_t deadline_ns) noexcept {
+  return state_->wait_for_access(deadline_ns);
 }
 
-lane::state::state(std::unique_ptr<port::fabric_endpoint> endpoint,
-                   std::vector<port::fabric_address> addresses, options chosen)
+lane::state::state(std::unique_ptr<seams::fabric_endpoint> endpoint,
+                   std::vector<seams::fabric_address> addresses, options chosen)
     : options_{std::move(chosen)},
       addresses_{std::move(addresses)},
       endpoint_{std::move(endpoint)},
-      turns_{*endpoint_, *options_.time, options_.is_crowded},
+      progress_lock_{*endpoint_, *options_.time, options_.is_oversubscribed},
       is_ordered_{endpoint_->properties().is_ordered},
-      needs_attention_{!is_ordered_ || !endpoint_->properties().progresses_alone},
+      needs_progress_{!is_ordered_ || !endpoint_->properties().has_auto_progress},
       copied_size_max_{endpoint_->properties().copied_size_max},
-      peers_(addresses_.size(), port::no_fabric_peer),
-      is_lost_(addresses_.size()),
+      peers_(addresses_.size(), seams::no_fabric_peer),
+      has_failed_(addresses_.size()),
       records_(endpoint_->properties().depth) {
   record_count_ = uint32_t(records_.size());
   for (uint32_t i = uint32_t(records_.size()); i > 0; i--)
@@ -50,11 +50,11 @@ lane::state::state(std::unique_ptr<port::fabric_endpoint> endpoint,
 
 lane::state::~state() = default;
 
-result<port::fabric_peer> lane::state::peer_of(pe_index pe) {
+result<seams::fabric_peer> lane::state::find_or_add_peer(pe_index pe) {
   auto &known = peers_[size_t(pe)];
-  if (is_lost_[size_t(pe)]) [[unlikely]]
+  if (has_failed_[size_t(pe)]) [[unlikely]]
     return status::peer_lost;
-  if (known == port::no_fabric_peer) [[unlikely]] {
+  if (known == seams::no_fabric_peer) [[unlikely]] {
     auto added = endpoint_->peer_add(addresses_[size_t(pe)].span());
     if (!added.ok())
       return added.error();
@@ -63,14 +63,15 @@ result<port::fabric_peer> lane::state::peer_of(pe_index pe) {
   return known;
 }
 
-uint32_t lane::state::record_take(remote_context &owner, pe_index pe, const aim &to) {
+uint32_t lane::state::record_take(remote_context &owner, pe_index pe,
+                                  const completion_action &action) {
   uint32_t const index = first_free_;
-  if (index == none)
-    return none;
-  auto &of = records_[index];
-  first_free_ = of.next_free;
+  if (index == no_index)
+    return no_index;
+  auto &entry = records_[index];
+  first_free_ = entry.next_free;
   record_count_.store(record_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  of = {.owner = &owner, .to = to, .pe = pe, .is_chained = to.then != nullptr};
+  entry = {.owner = &owner, .action = action, .pe = pe, .is_chained = action.chained_op != nullptr};
   return index;
 }
 
@@ -81,33 +82,34 @@ void lane::state::record_free(uint32_t index) {
   record_count_.store(record_count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 
-status lane::state::start(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op,
-                          const aim &to) {
-  bool const is_fenced = !is_ordered_ && op.kind != port::fabric_op_kind::read &&
-                         owner.fences_.load(std::memory_order_relaxed) != owner.fences_kept_;
+status lane::state::start(guard &lock, remote_context &owner, pe_index pe, seams::fabric_op &op,
+                          const completion_action &action) {
+  bool const is_fenced =
+      !is_ordered_ && op.kind != seams::fabric_op_kind::read &&
+      owner.fence_count_.load(std::memory_order_relaxed) != owner.fences_enforced_;
   if (is_fenced) {
-    uint32_t const fences = owner.fences_.load(std::memory_order_relaxed);
+    uint32_t const fences = owner.fence_count_.load(std::memory_order_relaxed);
     drain(lock, owner);
-    if (int32_t(fences - owner.fences_kept_) > 0)
-      owner.fences_kept_ = fences;
+    if (int32_t(fences - owner.fences_enforced_) > 0)
+      owner.fences_enforced_ = fences;
   }
-  turns_.claim(lock);
-  auto peer = peer_of(pe);
+  progress_lock_.claim_endpoint(lock);
+  auto peer = find_or_add_peer(pe);
   if (!peer.ok())
     return peer.error();
   op.peer = peer.value();
-  op.deadline_ns = port::deadline_after(options_.time->now_ns(), options_.timeout_ns);
-  for (pacing pace;; step(lock, pace), turns_.claim(lock)) {
-    if (is_lost_[size_t(pe)])
+  op.deadline_ns = seams::deadline_after(options_.time->now_ns(), options_.timeout_ns);
+  for (backoff_state backoff;; step(lock, backoff), progress_lock_.claim_endpoint(lock)) {
+    if (has_failed_[size_t(pe)])
       return status::peer_lost;
-    // Once it was full it takes some more at a time, which the fabric may put into one packet, than
-    // one for each that has ended.
-    bool const has_room =
-        pace.count == 0 || record_count_.load(std::memory_order_relaxed) <= records_.size() / 4 * 3;
-    uint32_t const index = has_room ? record_take(owner, pe, to) : none;
-    if (index != none) {
-      if (to.then != nullptr) {
-        chained_[index] = *to.then;
+    // Once all records were in use, wait until a quarter is free. The fabric may then put several
+    // operations into one packet, instead of one for each that has ended.
+    bool const has_space = backoff.total_rounds == 0 ||
+                           record_count_.load(std::memory_order_relaxed) <= records_.size() / 4 * 3;
+    uint32_t const index = has_space ? record_take(owner, pe, action) : no_index;
+    if (index != no_index) {
+      if (action.chained_op != nullptr) {
+        chained_[index] = *action.chained_op;
         chained_[index].op_id = index;
         chained_[index].peer = op.peer;
         chained_[index].deadline_ns = op.deadline_ns;
@@ -115,125 +117,129 @@ status lane::state::start(held &lock, remote_context &owner, pe_index pe, port::
       op.op_id = index;
       status const code = endpoint_->post(op);
       if (code == status::ok) [[likely]] {
-        if (needs_attention_ && options_.begins &&
+        if (needs_progress_ && options_.on_first_outstanding &&
             record_count_.load(std::memory_order_relaxed) == 1)
-          options_.begins();
-        records_[index].epoch = owner.under_way_.begin();
+          options_.on_first_outstanding();
+        records_[index].epoch = owner.epochs_.start_operation();
         return code;
       }
       record_free(index);
       if (code != status::again)
         return code;
     }
-    if (turns::is_time_to_look(pace))
-      lose_dead();
-    if (turns_.is_late(pace, op.deadline_ns))
+    if (progress_lock::is_check_due(backoff))
+      fail_dead_peers();
+    if (progress_lock_.is_past(backoff, op.deadline_ns))
       return status::timed_out;
   }
 }
 
-status lane::state::start_from_caller(held &lock, remote_context &owner, pe_index pe,
-                                      port::fabric_op &op, const port::fabric_op *then) {
-  waiter what;
-  TND_TRY(start_early(lock, owner, pe, op, then, what));
-  wait(lock, owner, what);
-  return what.code;
+status lane::state::start_from_caller(guard &lock, remote_context &owner, pe_index pe,
+                                      seams::fabric_op &op, const seams::fabric_op *chained_op) {
+  blocking_wait waiter;
+  TND_TRY(start_early(lock, owner, pe, op, chained_op, waiter));
+  wait(lock, owner, waiter);
+  return waiter.code;
 }
 
-status lane::state::start_early(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op,
-                                const port::fabric_op *then, waiter &what) {
-  what.is_done = true;
+status lane::state::start_early(guard &lock, remote_context &owner, pe_index pe,
+                                seams::fabric_op &op, const seams::fabric_op *chained_op,
+                                blocking_wait &waiter) {
+  waiter.is_done = true;
   if (op.size <= copied_size_max_) {
-    op.copied = true;
-    return start(lock, owner, pe, op, {.then = then});
+    op.is_copied = true;
+    return start(lock, owner, pe, op, {.chained_op = chained_op});
   }
-  uint32_t const bounce = op.size <= bounce_pool::piece_size ? bounces_.take() : bounce_pool::none;
-  if (bounce == bounce_pool::none) {
-    what.is_done = false;
-    return start(lock, owner, pe, op, {.waits = &what, .then = then});
+  uint32_t const buffer =
+      op.size <= bounce_pool::buffer_size ? bounce_buffers_.take() : bounce_pool::no_buffer;
+  if (buffer == bounce_pool::no_buffer) {
+    waiter.is_done = false;
+    return start(lock, owner, pe, op, {.waiter = &waiter, .chained_op = chained_op});
   }
-  if (bounce_region_ == port::no_fabric_region) {
-    // Without it the endpoint looks for a registration each time.
-    auto made =
-        endpoint_->region_register({.addr = bounces_.memory(), .size = bounce_pool::size}, {});
-    if (made.ok())
-      bounce_region_ = made.value().id;
+  if (bounce_region_ == seams::no_fabric_region) {
+    // Without a region the endpoint looks up a registration each time.
+    auto region = endpoint_->region_register(
+        {.addr = bounce_buffers_.memory(), .size = bounce_pool::size}, {});
+    if (region.ok())
+      bounce_region_ = region.value().id;
   }
-  std::memcpy(bounces_.at(bounce), op.addr, op.size);
-  op.addr = bounces_.at(bounce);
+  std::memcpy(bounce_buffers_.buffer_at(buffer), op.addr, op.size);
+  op.addr = bounce_buffers_.buffer_at(buffer);
   op.region = bounce_region_;
-  status const code = start(lock, owner, pe, op, {.bounce = bounce, .then = then});
+  status const code =
+      start(lock, owner, pe, op, {.bounce_buffer = buffer, .chained_op = chained_op});
   if (code != status::ok)
-    bounces_.give_back(bounce);
+    bounce_buffers_.release(buffer);
   return code;
 }
 
-// Looks once at what has happened. How much that was.
+// Polls once. Returns the number of completions.
 size_t lane::state::progress() {
-  std::array<port::fabric_completion, 16> done;
+  std::array<seams::fabric_completion, 16> done;
   size_t const count = endpoint_->poll(done);
   for (size_t i = 0; i < count; i++)
     dispatch(done[i]);
   if (!backlog_.empty())
     post_chained();
-  if (!leaving_.empty()) [[unlikely]]
-    forget_lost();
+  if (!peers_to_remove_.empty()) [[unlikely]]
+    remove_failed_peers();
   return count;
 }
 
-void lane::state::dispatch(const port::fabric_completion &done) {
+void lane::state::dispatch(const seams::fabric_completion &done) {
   auto const index = uint32_t(done.op_id);
-  auto &of = records_[index];
+  auto &entry = records_[index];
   if (!done.settled) {
-    // The memory is still in use. Without the peer the fabric lets go of it.
-    of.code = done.code;
-    lose(of.pe);
+    // The memory is still in use. The fabric releases it once the peer is removed.
+    entry.code = done.code;
+    fail_peer(entry.pe);
     return;
   }
-  if (of.code == status::ok)
-    of.code = done.code == status::canceled ? status::peer_lost : done.code;
-  if (of.code == status::timed_out)
-    lose(of.pe);
-  if (of.code == status::ok && of.is_chained && of.owner != nullptr) {
-    // The source is the caller's again; the context waits for what follows.
-    of.is_chained = false;
-    release(of, status::ok);
+  if (entry.code == status::ok)
+    entry.code = done.code == status::canceled ? status::peer_lost : done.code;
+  if (entry.code == status::timed_out)
+    fail_peer(entry.pe);
+  if (entry.code == status::ok && entry.is_chained && entry.owner != nullptr) {
+    // The caller may reuse the source. The context waits for the chained operation.
+    entry.is_chained = false;
+    release(entry, status::ok);
     backlog_.push_back(index);
     return;
   }
-  finish(index, of.code, done.value);
+  finish(index, entry.code, done.value);
 }
 
 void lane::state::finish(uint32_t index, status code, uint64_t value) {
-  auto &of = records_[index];
-  if (code == status::ok && of.to.result != nullptr)
-    std::memcpy(of.to.result, &value, of.to.result_size);
-  auto *const owner = of.owner;
+  auto &entry = records_[index];
+  if (code == status::ok && entry.action.result != nullptr)
+    std::memcpy(entry.action.result, &value, entry.action.result_size);
+  auto *const owner = entry.owner;
   if (owner != nullptr) {
-    int32_t nothing = 0;
-    if (code != status::ok && of.to.waits == nullptr) {
-      owner->failure_.compare_exchange_strong(nothing, int32_t(code));
-      failed_.store(of.pe, std::memory_order_relaxed);
+    int32_t no_failure = 0;
+    if (code != status::ok && entry.action.waiter == nullptr) {
+      owner->failure_.compare_exchange_strong(no_failure, int32_t(code));
+      failed_pe_.store(entry.pe, std::memory_order_relaxed);
     }
-    owner->under_way_.end(of.epoch);
+    owner->epochs_.end_operation(entry.epoch);
   }
-  release(of, code);
+  release(entry, code);
   record_free(index);
 }
 
-void lane::state::release(record &of, status code) {
-  if (of.to.waits != nullptr)
-    *std::exchange(of.to.waits, nullptr) = {.is_done = true, .code = code};
-  if (of.to.bounce != bounce_pool::none)
-    bounces_.give_back(std::exchange(of.to.bounce, bounce_pool::none));
+void lane::state::release(record &entry, status code) {
+  if (entry.action.waiter != nullptr)
+    *std::exchange(entry.action.waiter, nullptr) = {.is_done = true, .code = code};
+  if (entry.action.bounce_buffer != bounce_pool::no_buffer)
+    bounce_buffers_.release(std::exchange(entry.action.bounce_buffer, bounce_pool::no_buffer));
 }
 
-// What does not fit is offered again.
+// Operations that the fabric does not accept now stay in the backlog.
 void lane::state::post_chained() {
   while (!backlog_.empty()) {
     uint32_t const index = backlog_.front();
-    auto &of = records_[index];
-    status code = is_lost_[size_t(of.pe)] ? status::peer_lost : endpoint_->post(chained_[index]);
+    auto &entry = records_[index];
+    status code =
+        has_failed_[size_t(entry.pe)] ? status::peer_lost : endpoint_->post(chained_[index]);
     if (code == status::again && options_.time->now_ns() >= chained_[index].deadline_ns)
       code = status::timed_out;
     if (code == status::again)
@@ -244,49 +250,50 @@ void lane::state::post_chained() {
   }
 }
 
-void lane::state::lose(pe_index pe) {
-  if (is_lost_[size_t(pe)])
+void lane::state::fail_peer(pe_index pe) {
+  if (has_failed_[size_t(pe)])
     return;
-  leave(pe);
-  log(log_level::warning, "pgas: PE %d has not answered for %.1f s: it is taken for lost", pe,
+  mark_failed(pe);
+  log(log_level::warning,
+      "pgas: PE %d did not answer within %.1f s (TND_PGAS_TIMEOUT); treating it as failed", pe,
       double(options_.timeout_ns) * 1e-9);
 }
 
-// The launcher knows of it first where the fabric does not tell: an answer that is to come fails
-// nothing there.
-void lane::state::lose_dead() {
-  pe_index const dead = options_.lost ? options_.lost() : -1;
-  if (dead >= 0 && !is_lost_[size_t(dead)])
-    leave(dead);
+// The launcher reports it first where the fabric cannot: there a missing reply fails no operation.
+void lane::state::fail_dead_peers() {
+  pe_index const dead = options_.failed_pe ? options_.failed_pe() : -1;
+  if (dead >= 0 && !has_failed_[size_t(dead)])
+    mark_failed(dead);
 }
 
-// The next progress() takes its operations from the endpoint.
-void lane::state::leave(pe_index pe) {
-  is_lost_[size_t(pe)] = true;
-  leaving_.push_back(pe);
+// The next progress() takes the PE's operations from the endpoint.
+void lane::state::mark_failed(pe_index pe) {
+  has_failed_[size_t(pe)] = true;
+  peers_to_remove_.push_back(pe);
 }
 
-void lane::state::forget_lost() {
-  for (pe_index const pe : std::exchange(leaving_, {}))
+void lane::state::remove_failed_peers() {
+  for (pe_index const pe : std::exchange(peers_to_remove_, {}))
     (void)endpoint_->peer_remove(peers_[size_t(pe)]);
 }
 
-// The fabric has not let go of some memory, and will not be waited for any more.
+// The fabric has not released some memory, and the lane stops waiting for it.
 void lane::state::abandon(remote_context &owner) {
-  for (auto &of : records_) {
-    if (of.owner != &owner)
+  for (auto &entry : records_) {
+    if (entry.owner != &owner)
       continue;
-    int32_t nothing = 0;
-    if (of.to.waits == nullptr)
-      owner.failure_.compare_exchange_strong(nothing, int32_t(status::timed_out));
-    if (of.to.waits != nullptr)
-      *std::exchange(of.to.waits, nullptr) = {.is_done = true, .code = status::timed_out};
-    of.to.result = nullptr;
-    of.owner = nullptr;
-    owner.under_way_.end(of.epoch);
-    lose(of.pe);
+    int32_t no_failure = 0;
+    if (entry.action.waiter == nullptr)
+      owner.failure_.compare_exchange_strong(no_failure, int32_t(status::timed_out));
+    if (entry.action.waiter != nullptr)
+      *std::exchange(entry.action.waiter, nullptr) = {.is_done = true, .code = status::timed_out};
+    entry.action.result = nullptr;
+    entry.owner = nullptr;
+    owner.epochs_.end_operation(entry.epoch);
+    fail_peer(entry.pe);
   }
-  log(log_level::error, "pgas: the fabric keeps memory of operations whose time is over");
+  log(log_level::error,
+      "pgas: the fabric has not released the memory of operations past their deadline");
 }
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

@@ -1,4 +1,4 @@
-// Lanes over a fabric that does not tell when a peer has died.
+// Lanes over a fabric that does not report when a peer has died.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -9,57 +9,57 @@
 
 #include "onesided/job/remote.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 namespace {
 
 constexpr uint64_t timeout_ns = 20'000'000'000, soon_ns = 5'000'000'000;
 
-// What is posted to peers stays under way until they are removed, or answer() is told to let all of
-// it succeed.
-class silent_endpoint final : public port::fabric_endpoint {
+// Operations posted to a peer stay outstanding until the peer is removed. If `answers_` is set, all
+// of them succeed.
+class silent_endpoint final : public seams::fabric_endpoint {
  public:
   explicit silent_endpoint(const std::atomic<bool> &answers) : answers_{answers} {
     properties_.provider = "silent";
     properties_.depth = 4;
     properties_.has_atomics = true;
     properties_.is_ordered = true;
-    properties_.progresses_alone = true;
+    properties_.has_auto_progress = true;
   }
 
-  const port::fabric_properties &properties() const noexcept override {
+  const seams::fabric_properties &properties() const noexcept override {
     return properties_;
   }
-  const port::fabric_address &address() const noexcept override {
+  const seams::fabric_address &address() const noexcept override {
     return address_;
   }
-  result<port::fabric_peer> peer_add(std::span<const std::byte> address) override {
-    return port::fabric_peer(address[0]);
+  result<seams::fabric_peer> peer_add(std::span<const std::byte> address) override {
+    return seams::fabric_peer(address[0]);
   }
 
-  status peer_remove(port::fabric_peer peer) override {
-    end_if([peer](const port::fabric_op &op) { return op.peer == peer; }, status::canceled);
+  status peer_remove(seams::fabric_peer peer) override {
+    end_if([peer](const seams::fabric_op &op) { return op.peer == peer; }, status::canceled);
     return status::ok;
   }
 
-  result<port::fabric_region> region_register(const port::fabric_memory &,
-                                              port::fabric_access) override {
+  result<seams::fabric_region> region_register(const seams::fabric_memory &,
+                                               seams::fabric_access) override {
     return status::not_supported;
   }
-  status region_release(port::fabric_region_id) override {
+  status region_release(seams::fabric_region_id) override {
     return status::no_entry;
   }
   void memory_forget(const std::byte *, size_t) override {}
 
-  status post(const port::fabric_op &op) override {
+  status post(const seams::fabric_op &op) override {
     if (posted_.size() == properties_.depth)
       return status::again;
     posted_.push_back(op);
     return status::ok;
   }
 
-  size_t poll(std::span<port::fabric_completion> completions) override {
+  size_t poll(std::span<seams::fabric_completion> completions) override {
     if (answers_)
-      end_if([](const port::fabric_op &) { return true; }, status::ok);
+      end_if([](const seams::fabric_op &) { return true; }, status::ok);
     size_t count = 0;
     for (; count < completions.size() && !ready_.empty(); count++) {
       completions[count] = ready_.front();
@@ -70,7 +70,7 @@ class silent_endpoint final : public port::fabric_endpoint {
 
   status wait(uint64_t deadline_ns) override {
     while (ready_.empty() && !answers_ && !is_woken_.exchange(false) &&
-           port::monotonic_clock().now_ns() < deadline_ns) {
+           seams::monotonic_clock().now_ns() < deadline_ns) {
       std::this_thread::sleep_for(std::chrono::microseconds{50});
     }
     return status::ok;
@@ -82,15 +82,15 @@ class silent_endpoint final : public port::fabric_endpoint {
   size_t pending_count() const noexcept override {
     return posted_.size();
   }
-  port::fabric_counters counters() const noexcept override {
+  seams::fabric_counters counters() const noexcept override {
     return {};
   }
 
  private:
-  template <class Which>
-  void end_if(Which &&which, status code) {
-    std::erase_if(posted_, [&](const port::fabric_op &op) {
-      if (!which(op))
+  template <class Predicate>
+  void end_if(Predicate &&predicate, status code) {
+    std::erase_if(posted_, [&](const seams::fabric_op &op) {
+      if (!predicate(op))
         return false;
       ready_.push_back({.op_id = op.op_id, .code = code, .peer = op.peer});
       return true;
@@ -98,27 +98,27 @@ class silent_endpoint final : public port::fabric_endpoint {
   }
 
   const std::atomic<bool> &answers_;
-  port::fabric_properties properties_;
-  port::fabric_address address_;
-  std::deque<port::fabric_op> posted_;
-  std::deque<port::fabric_completion> ready_;
+  seams::fabric_properties properties_;
+  seams::fabric_address address_;
+  std::deque<seams::fabric_op> posted_;
+  std::deque<seams::fabric_completion> ready_;
   std::atomic<bool> is_woken_{false};
 };
 
-// PE 0 of three; a context, and words of PEs that nobody keeps.
+// PE 0 of three, with a context. The other PEs do not exist.
 class lane_of_a_dead_pe : public testing::Test {
  protected:
   lane_of_a_dead_pe() {
-    std::vector<port::fabric_address> addresses(3);
+    std::vector<seams::fabric_address> addresses(3);
     for (size_t i = 0; i < addresses.size(); i++) {
       addresses[i].bytes[0] = std::byte(i);
       addresses[i].size = 1;
     }
     lane::options const chosen{.timeout_ns = timeout_ns,
-                               .time = &port::monotonic_clock(),
-                               .attend = {},
-                               .begins = {},
-                               .lost = [this] {
+                               .time = &seams::monotonic_clock(),
+                               .make_progress = {},
+                               .on_first_outstanding = {},
+                               .failed_pe = [this] {
                                  return dead_.load();
                                }};
     lane_ = std::make_unique<lane>(std::make_unique<silent_endpoint>(answers_),
@@ -135,11 +135,11 @@ class lane_of_a_dead_pe : public testing::Test {
     (void)context_->quiet();
   }
 
-  place word() const {
-    return {.where = &words_};
+  symmetric_address word() const {
+    return {.segment_ptr = &words_};
   }
 
-  // By another thread, when this one waits.
+  // Runs `action` in another thread while this one waits.
   template <class Action>
   void later(Action &&action) {
     later_ = std::thread{[action] {
@@ -148,8 +148,8 @@ class lane_of_a_dead_pe : public testing::Test {
     }};
   }
 
-  bool is_soon() const {
-    return port::monotonic_clock().now_ns() - began_ns_ < soon_ns;
+  bool is_early() const {
+    return seams::monotonic_clock().now_ns() - began_ns_ < soon_ns;
   }
 
   std::atomic<bool> answers_{false};
@@ -158,7 +158,7 @@ class lane_of_a_dead_pe : public testing::Test {
   std::unique_ptr<lane> lane_;
   std::unique_ptr<remote_context> context_;
   std::thread later_;
-  uint64_t const began_ns_ = port::monotonic_clock().now_ns();
+  uint64_t const began_ns_ = seams::monotonic_clock().now_ns();
 };
 
 TEST_F(lane_of_a_dead_pe, an_atomic_that_waits_for_it_ends) {
@@ -167,10 +167,10 @@ TEST_F(lane_of_a_dead_pe, an_atomic_that_waits_for_it_ends) {
   EXPECT_EQ(
       context_->update(
           1, word(),
-          {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64, .operand = 1},
+          {.kind = seams::fabric_atomic::add, .element = seams::fabric_element::u64, .operand = 1},
           &before),
       status::peer_lost);
-  EXPECT_TRUE(is_soon());
+  EXPECT_TRUE(is_early());
 }
 
 TEST_F(lane_of_a_dead_pe, what_is_under_way_to_it_ends) {
@@ -179,7 +179,7 @@ TEST_F(lane_of_a_dead_pe, what_is_under_way_to_it_ends) {
   later([this] { dead_ = 1; });
   EXPECT_EQ(context_->quiet(), status::peer_lost);
   EXPECT_EQ(context_->put_nbi(1, word(), &value, sizeof value), status::peer_lost) << "from now on";
-  EXPECT_TRUE(is_soon());
+  EXPECT_TRUE(is_early());
 }
 
 TEST_F(lane_of_a_dead_pe, who_waits_for_room_goes_on) {
@@ -189,7 +189,7 @@ TEST_F(lane_of_a_dead_pe, who_waits_for_room_goes_on) {
   later([this] { dead_ = 1; });
   EXPECT_EQ(context_->put_nbi(1, word(), &value, sizeof value), status::peer_lost);
   EXPECT_EQ(context_->quiet(), status::peer_lost);
-  EXPECT_TRUE(is_soon());
+  EXPECT_TRUE(is_early());
 }
 
 TEST_F(lane_of_a_dead_pe, operations_on_others_go_on) {
@@ -199,10 +199,10 @@ TEST_F(lane_of_a_dead_pe, operations_on_others_go_on) {
   EXPECT_EQ(
       context_->update(
           1, word(),
-          {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64, .operand = 1},
+          {.kind = seams::fabric_atomic::add, .element = seams::fabric_element::u64, .operand = 1},
           &before),
       status::ok);
 }
 
 }  // namespace
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

@@ -1,75 +1,76 @@
-// Who waits in a lane, and how.
+// How threads wait for operations of a lane.
 #include "onesided/job/lane_state.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 namespace {
 
-constexpr uint64_t lane_grace_ns =
-    1'000'000'000;  // past the deadline of an operation, until the fabric lets go of its memory
+// Past the deadline of an operation, until the fabric must have released its memory.
+constexpr uint64_t lane_grace_ns = 1'000'000'000;
 
 }  // namespace
 
-bool lane::state::attend() noexcept {
-  if (!needs_attention_ || record_count_.load(std::memory_order_relaxed) == 0)
+bool lane::state::progress_outstanding() noexcept {
+  if (!needs_progress_ || record_count_.load(std::memory_order_relaxed) == 0)
     return false;
-  look();
+  try_progress();
   return true;
 }
 
-void lane::state::look() noexcept {
-  held const lock = turns_.try_enter();
+void lane::state::try_progress() noexcept {
+  guard const lock = progress_lock_.try_acquire();
   if (lock.owns_lock())
     (void)progress();
 }
 
-status lane::state::rest(uint64_t deadline_ns) noexcept {
-  held lock = turns_.try_enter();
-  if (!lock.owns_lock() || turns_.is_wanted())
+status lane::state::wait_for_access(uint64_t deadline_ns) noexcept {
+  guard lock = progress_lock_.try_acquire();
+  if (!lock.owns_lock() || progress_lock_.is_contended())
     return status::busy;
-  status const code = turns_.sleep(lock, [&] { return endpoint_->wait_for_change(deadline_ns); });
+  status const code =
+      progress_lock_.sleep(lock, [&] { return endpoint_->wait_for_change(deadline_ns); });
   (void)progress();
   return code == status::timed_out ? code : status::ok;
 }
 
-// Let go of the mutex for a while; then look whether something has happened.
-void lane::state::step(held &lock, pacing &pace) {
-  turns_.pause(lock, pace, options_.attend);
-  if (turns_.is_asleep()) {
-    // Who sleeps dispatches ours, too.
-    turns_.wait_for_others(lock, turns::sleep_ns_last);
-    if (turns_.is_asleep())
+// Releases the mutex for a while, then polls.
+void lane::state::step(guard &lock, backoff_state &backoff) {
+  progress_lock_.pause(lock, backoff, options_.make_progress);
+  if (progress_lock_.has_sleeper()) {
+    // The sleeper also dispatches completions of this thread's operations.
+    progress_lock_.wait_for_change(lock, progress_lock::sleep_ns_last);
+    if (progress_lock_.has_sleeper())
       return;
   }
-  turns_.look_or_sleep(lock, pace, [this] { return progress(); });
+  progress_lock_.poll_or_sleep(lock, backoff, [this] { return progress(); });
 }
 
 template <class Done>
-void lane::state::wait_until(held &lock, remote_context &owner, Done &&is_done) {
+void lane::state::wait_until(guard &lock, remote_context &owner, Done &&is_done) {
   if (is_done())
     return;
-  if (!turns_.is_asleep())
+  if (!progress_lock_.has_sleeper())
     (void)progress();
-  uint64_t limit_ns =
-      TND_NO_DEADLINE;  // every operation that is under way by now has ended by then
-  for (pacing pace; !is_done(); step(lock, pace)) {
-    if (pace.count == turns::clock_rounds / 2) {
-      limit_ns = port::deadline_after(
-          port::deadline_after(options_.time->now_ns(), options_.timeout_ns), lane_grace_ns);
+  // Every operation that is outstanding by now has ended by then.
+  uint64_t limit_ns = TND_NO_DEADLINE;
+  for (backoff_state backoff; !is_done(); step(lock, backoff)) {
+    if (backoff.total_rounds == progress_lock::clock_check_rounds / 2) {
+      limit_ns = seams::deadline_after(
+          seams::deadline_after(options_.time->now_ns(), options_.timeout_ns), lane_grace_ns);
     }
-    if (turns::is_time_to_look(pace))
-      lose_dead();
-    if (turns_.is_late(pace, limit_ns))
+    if (progress_lock::is_check_due(backoff))
+      fail_dead_peers();
+    if (progress_lock_.is_past(backoff, limit_ns))
       abandon(owner);
   }
 }
 
-void lane::state::wait(held &lock, remote_context &owner, waiter &what) {
-  wait_until(lock, owner, [&] { return what.is_done; });
+void lane::state::wait(guard &lock, remote_context &owner, blocking_wait &waiter) {
+  wait_until(lock, owner, [&] { return waiter.is_done; });
 }
 
-void lane::state::drain(held &lock, remote_context &owner) {
+void lane::state::drain(guard &lock, remote_context &owner) {
   wait_until(lock, owner,
-             [&, mine = owner.under_way_.now()] { return owner.under_way_.is_over(mine); });
+             [&, mine = owner.epochs_.current()] { return owner.epochs_.is_complete(mine); });
 }
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

@@ -1,4 +1,4 @@
-// onesided/job/open_device.hpp: which device a process of a job has.
+// onesided/job/open_device.hpp: selects the device of a process of a job.
 #pragma once
 
 #include <memory>
@@ -6,12 +6,12 @@
 #include "seams/bootstrap/bootstrap.hpp"
 #include "seams/gpu/gpu.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 
-// The device that is current in this thread, else the one with the number of this process on its
-// node, around the end; the host executor where there is no CUDA, or `choice` says so. no_device,
-// no_plugin, or what the device said, with a message.
-result<std::unique_ptr<port::gpu>> open_device(const port::bootstrap &launcher,
-                                               port::gpu_choice choice);
+// Opens the device that is current in this thread. Otherwise it opens the device whose index is
+// that of this process on its node, modulo the device count. It opens the host executor if there is
+// no CUDA, or if `choice` selects it. no_device, no_plugin, or the device's error, with a message.
+result<std::unique_ptr<seams::gpu>> open_device(const seams::bootstrap &launcher,
+                                                seams::gpu_choice choice);
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

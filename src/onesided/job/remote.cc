@@ -3,176 +3,181 @@
 
 #include "onesided/job/lane_state.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 namespace {
 
-port::fabric_op op_at(port::fabric_op_kind kind, pe_index pe, const place &at) {
-  TND_ASSERT(at.where != nullptr && !at.where->remote.empty());
-  port::fabric_op op{};
+seams::fabric_op op_at(seams::fabric_op_kind kind, pe_index pe, const symmetric_address &location) {
+  TND_ASSERT(location.segment_ptr != nullptr && !location.segment_ptr->remote.empty());
+  seams::fabric_op op{};
   op.kind = kind;
-  op.remote = at.where->remote[size_t(pe)];
-  op.offset = at.offset;
+  op.remote = location.segment_ptr->remote[size_t(pe)];
+  op.offset = location.offset;
   return op;
 }
 
-port::fabric_op transfer_at(port::fabric_op_kind kind, pe_index pe, const place &at,
-                            const void *memory, size_t size) {
-  auto op = op_at(kind, pe, at);
+seams::fabric_op transfer_at(seams::fabric_op_kind kind, pe_index pe,
+                             const symmetric_address &location, const void *memory, size_t size) {
+  auto op = op_at(kind, pe, location);
   op.addr = static_cast<std::byte *>(const_cast<void *>(memory));
   op.size = size;
   return op;
 }
 
-port::fabric_op signal_at(pe_index pe, const remote_context::signal &what) {
-  auto op = op_at(port::fabric_op_kind::atomic, pe, what.at);
-  op.atomic = what.kind == signal_kind::add ? port::fabric_atomic::add : port::fabric_atomic::swap;
-  op.element = port::fabric_element::u64;
-  op.operand = what.value;
+seams::fabric_op signal_at(pe_index pe, const remote_context::signal &signal_update) {
+  auto op = op_at(seams::fabric_op_kind::atomic, pe, signal_update.location);
+  op.atomic = signal_update.kind == signal_kind::add ? seams::fabric_atomic::add
+                                                     : seams::fabric_atomic::swap;
+  op.element = seams::fabric_element::u64;
+  op.operand = signal_update.value;
   return op;
 }
 
-using enum port::fabric_op_kind;
+using enum seams::fabric_op_kind;
 
 }  // namespace
 
 remote_context::~remote_context() {
-  TND_ASSERT(!under_way_.is_any());
+  TND_ASSERT(!epochs_.has_outstanding());
 }
 
-// A failure of earlier operations that nobody has been told yet.
-status remote_context::tell() noexcept {
+// Returns, once, a failure of earlier operations.
+status remote_context::take_failure() noexcept {
   if (failure_.load(std::memory_order_relaxed) == 0) [[likely]]
     return status::ok;
   return status(failure_.exchange(0));
 }
 
-status remote_context::put(pe_index pe, place to, const void *source, size_t size) {
-  TND_TRY(tell());
-  auto op = transfer_at(write, pe, to, source, size);
-  auto &inside = lane_.inside();
-  auto lock = inside.enter();
-  return inside.start_from_caller(lock, *this, pe, op, nullptr);
+status remote_context::put(pe_index pe, symmetric_address target, const void *source, size_t size) {
+  TND_TRY(take_failure());
+  auto op = transfer_at(write, pe, target, source, size);
+  auto &impl = lane_.impl();
+  auto lock = impl.enter();
+  return impl.start_from_caller(lock, *this, pe, op, nullptr);
 }
 
-status remote_context::put_nbi(pe_index pe, place to, const void *source, size_t size) {
-  TND_TRY(tell());
-  auto op = transfer_at(write, pe, to, source, size);
-  auto &inside = lane_.inside();
-  op.copied = size <= inside.copied_size_max();
-  auto lock = inside.enter();
-  return inside.start(lock, *this, pe, op, {});
+status remote_context::put_nbi(pe_index pe, symmetric_address target, const void *source,
+                               size_t size) {
+  TND_TRY(take_failure());
+  auto op = transfer_at(write, pe, target, source, size);
+  auto &impl = lane_.impl();
+  op.is_copied = size <= impl.copied_size_max();
+  auto lock = impl.enter();
+  return impl.start(lock, *this, pe, op, {});
 }
 
-status remote_context::get(pe_index pe, void *target, place from, size_t size) {
-  TND_TRY(tell());
-  auto op = transfer_at(read, pe, from, target, size);
-  auto &inside = lane_.inside();
-  lane::state::waiter what;
-  auto lock = inside.enter();
-  TND_TRY(inside.start(lock, *this, pe, op, {.waits = &what}));
-  inside.wait(lock, *this, what);
-  return what.code;
-}
-
-status remote_context::get_nbi(pe_index pe, void *target, place from, size_t size) {
-  TND_TRY(tell());
-  auto op = transfer_at(read, pe, from, target, size);
-  auto &inside = lane_.inside();
-  auto lock = inside.enter();
-  return inside.start(lock, *this, pe, op, {});
-}
-
-status remote_context::update(pe_index pe, place to, const atomic &what, void *result) {
-  return run(pe, to, what, result, result != nullptr);
-}
-
-status remote_context::update_nbi(pe_index pe, place to, const atomic &what, void *result) {
-  return run(pe, to, what, result, false);
-}
-
-status remote_context::run(pe_index pe, place to, const atomic &what, void *result, bool waits) {
-  TND_TRY(tell());
-  auto op = op_at(port::fabric_op_kind::atomic, pe, to);
-  op.atomic = what.kind;
-  op.element = what.element;
-  op.wants_value = result != nullptr;
-  op.operand = what.operand;
-  op.compare = what.compare;
-  uint8_t const result_size = what.element == port::fabric_element::u32 ? 4 : 8;
-  auto &inside = lane_.inside();
-  lane::state::waiter waiter;
-  auto lock = inside.enter();
-  TND_TRY(inside.start(
-      lock, *this, pe, op,
-      {.waits = waits ? &waiter : nullptr, .result = result, .result_size = result_size}));
-  if (!waits)
-    return status::ok;
-  inside.wait(lock, *this, waiter);
+status remote_context::get(pe_index pe, void *target, symmetric_address source, size_t size) {
+  TND_TRY(take_failure());
+  auto op = transfer_at(read, pe, source, target, size);
+  auto &impl = lane_.impl();
+  lane::state::blocking_wait waiter;
+  auto lock = impl.enter();
+  TND_TRY(impl.start(lock, *this, pe, op, {.waiter = &waiter}));
+  impl.wait(lock, *this, waiter);
   return waiter.code;
 }
 
-status remote_context::accumulate(pe_index pe, place to, port::fabric_element element,
-                                  const void *source, size_t size) {
-  TND_TRY(tell());
-  auto op = transfer_at(port::fabric_op_kind::atomic, pe, to, source, size);
-  op.atomic = port::fabric_atomic::add;
+status remote_context::get_nbi(pe_index pe, void *target, symmetric_address source, size_t size) {
+  TND_TRY(take_failure());
+  auto op = transfer_at(read, pe, source, target, size);
+  auto &impl = lane_.impl();
+  auto lock = impl.enter();
+  return impl.start(lock, *this, pe, op, {});
+}
+
+status remote_context::update(pe_index pe, symmetric_address target, const atomic &operation,
+                              void *result) {
+  return post_update(pe, target, operation, result, result != nullptr);
+}
+
+status remote_context::update_nbi(pe_index pe, symmetric_address target, const atomic &operation,
+                                  void *result) {
+  return post_update(pe, target, operation, result, false);
+}
+
+status remote_context::post_update(pe_index pe, symmetric_address target, const atomic &operation,
+                                   void *result, bool is_blocking) {
+  TND_TRY(take_failure());
+  auto op = op_at(seams::fabric_op_kind::atomic, pe, target);
+  op.atomic = operation.kind;
+  op.element = operation.element;
+  op.returns_value = result != nullptr;
+  op.operand = operation.operand;
+  op.compare = operation.compare;
+  uint8_t const result_size = operation.element == seams::fabric_element::u32 ? 4 : 8;
+  auto &impl = lane_.impl();
+  lane::state::blocking_wait waiter;
+  auto lock = impl.enter();
+  TND_TRY(impl.start(
+      lock, *this, pe, op,
+      {.waiter = is_blocking ? &waiter : nullptr, .result = result, .result_size = result_size}));
+  if (!is_blocking)
+    return status::ok;
+  impl.wait(lock, *this, waiter);
+  return waiter.code;
+}
+
+status remote_context::accumulate(pe_index pe, symmetric_address target,
+                                  seams::fabric_element element, const void *source, size_t size) {
+  TND_TRY(take_failure());
+  auto op = transfer_at(seams::fabric_op_kind::atomic, pe, target, source, size);
+  op.atomic = seams::fabric_atomic::add;
   op.element = element;
-  auto &inside = lane_.inside();
-  auto lock = inside.enter();
-  return inside.start_from_caller(lock, *this, pe, op, nullptr);
+  auto &impl = lane_.impl();
+  auto lock = impl.enter();
+  return impl.start_from_caller(lock, *this, pe, op, nullptr);
 }
 
-status remote_context::put_signal(pe_index pe, place to, const void *source, size_t size,
-                                  const signal &then) {
-  return put_then(pe, to, source, size, then, true);
+status remote_context::put_signal(pe_index pe, symmetric_address target, const void *source,
+                                  size_t size, const signal &signal_update) {
+  return put_with_signal(pe, target, source, size, signal_update, true);
 }
 
-status remote_context::put_signal_nbi(pe_index pe, place to, const void *source, size_t size,
-                                      const signal &then) {
-  return put_then(pe, to, source, size, then, false);
+status remote_context::put_signal_nbi(pe_index pe, symmetric_address target, const void *source,
+                                      size_t size, const signal &signal_update) {
+  return put_with_signal(pe, target, source, size, signal_update, false);
 }
 
-// On an ordered fabric the signal follows by itself; elsewhere it is posted when the write is
-// visible.
-status remote_context::put_then(pe_index pe, place to, const void *source, size_t size,
-                                const signal &then, bool waits) {
-  TND_TRY(tell());
-  if (then.at.offset % sizeof(uint64_t) != 0)
+// On an ordered fabric the signal follows the write by itself. Otherwise it is posted when the
+// write is visible.
+status remote_context::put_with_signal(pe_index pe, symmetric_address target, const void *source,
+                                       size_t size, const signal &signal_update, bool is_blocking) {
+  TND_TRY(take_failure());
+  if (signal_update.location.offset % sizeof(uint64_t) != 0)
     return status::invalid;
-  auto last = signal_at(pe, then);
-  auto &inside = lane_.inside();
-  auto lock = inside.enter();
-  last.can_wait = can_wait_ && inside.is_roomy();
+  auto signal_op = signal_at(pe, signal_update);
+  auto &impl = lane_.impl();
+  auto lock = impl.enter();
+  signal_op.may_delay = may_delay_ && impl.has_spare_records();
   if (size == 0)
-    return inside.start(lock, *this, pe, last, {});
-  auto op = transfer_at(write, pe, to, source, size);
-  bool const chains = !inside.is_ordered();
-  op.more = !chains;
-  op.is_told_by_next = !chains;
-  lane::state::waiter early{.is_done = true};
-  if (waits) {
-    TND_TRY(inside.start_early(lock, *this, pe, op, chains ? &last : nullptr, early));
+    return impl.start(lock, *this, pe, signal_op, {});
+  auto op = transfer_at(write, pe, target, source, size);
+  bool const is_chained = !impl.is_ordered();
+  op.more = !is_chained;
+  op.is_reported_by_next = !is_chained;
+  lane::state::blocking_wait data_wait{.is_done = true};
+  if (is_blocking) {
+    TND_TRY(impl.start_early(lock, *this, pe, op, is_chained ? &signal_op : nullptr, data_wait));
   } else {
-    op.copied = size <= inside.copied_size_max();
-    TND_TRY(inside.start(lock, *this, pe, op, {.then = chains ? &last : nullptr}));
+    op.is_copied = size <= impl.copied_size_max();
+    TND_TRY(impl.start(lock, *this, pe, op, {.chained_op = is_chained ? &signal_op : nullptr}));
   }
-  status const code = chains ? status::ok : inside.start(lock, *this, pe, last, {});
-  inside.wait(lock, *this, early);
-  return code != status::ok ? code : early.code;
+  status const code = is_chained ? status::ok : impl.start(lock, *this, pe, signal_op, {});
+  impl.wait(lock, *this, data_wait);
+  return code != status::ok ? code : data_wait.code;
 }
 
 void remote_context::fence() noexcept {
-  if (under_way_.is_any())
-    fences_.fetch_add(1, std::memory_order_relaxed);
+  if (epochs_.has_outstanding())
+    fence_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
 status remote_context::quiet() {
-  if (under_way_.is_any()) {
-    auto &inside = lane_.inside();
-    auto lock = inside.enter();
-    inside.drain(lock, *this);
+  if (epochs_.has_outstanding()) {
+    auto &impl = lane_.impl();
+    auto lock = impl.enter();
+    impl.drain(lock, *this);
   }
-  return tell();
+  return take_failure();
 }
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

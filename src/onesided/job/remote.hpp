@@ -1,4 +1,4 @@
-// onesided/job/remote.hpp: one-sided operations on memory of PEs that the fabric reaches.
+// onesided/job/remote.hpp: one-sided operations on memory that only the fabric reaches.
 #pragma once
 
 #include <atomic>
@@ -9,57 +9,57 @@
 #include "onesided/job/symmetric_map.hpp"
 #include "seams/clock/clock.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 
 enum class signal_kind : uint8_t { set, add };
 
-// One endpoint that starts operations, its peers, and what is under way. Several contexts may share
-// one.
+// An endpoint that starts operations, with its peers and outstanding operations. Several contexts
+// may share one.
 //
-// Thread safety: any thread; calls of one lane wait for one another (a mutex), never while they
-// wait for a peer.
+// Thread safety: any thread. The calls of one lane exclude one another by a mutex, which is not
+// held while a call waits for a peer.
 class lane {
  public:
   struct options {
-    uint64_t
-        timeout_ns;  // of each operation: it then ends with timed_out, its peer is taken for lost
-    port::clock *time;             // outlives the lane
-    std::function<void()> attend;  // called while an operation is waited for, without the mutex:
-                                   // what this PE owes others
-    std::function<void()> begins;  // called when the first operation is under way, if it needs
-                                   // attend() to come to its end
-    std::function<pe_index()> lost =
-        {};  // a PE that is known to have died, or -1: operations on it end; any thread
-    bool is_crowded = false;  // threads queue for processors: who waits is soon out of their way
+    // Of each operation, which then ends with timed_out. Its peer is treated as failed.
+    uint64_t timeout_ns;
+    seams::clock *time;  // outlives the lane
+    // Called without the mutex while a thread waits for an operation: makes progress for the whole
+    // PE.
+    std::function<void()> make_progress;
+    // Called when the first operation becomes outstanding, if it needs progress calls to complete.
+    std::function<void()> on_first_outstanding;
+    // Returns a PE that is known to have failed, or -1. Operations on it end. Called by any thread.
+    std::function<pe_index()> failed_pe = {};
+    bool is_oversubscribed = false;  // waits yield early
   };
 
-  // `addresses`: of the endpoints that answer, by PE; peers are made known when they are first
-  // used.
-  lane(std::unique_ptr<port::fabric_endpoint> endpoint, std::vector<port::fabric_address> addresses,
-       options chosen);
-  ~lane();  // no operation is under way
+  // `addresses`: of the endpoints that serve, by PE. A peer is added when it is first used.
+  lane(std::unique_ptr<seams::fabric_endpoint> endpoint,
+       std::vector<seams::fabric_address> addresses, options chosen);
+  ~lane();  // no operation is outstanding
 
-  // Look after what is under way: fabrics that do not progress alone, or keep no order, need that
-  // also for operations whose caller went on. Never blocks. True: there is something that will need
-  // it again.
-  bool attend() noexcept;
+  // Makes progress on outstanding operations. Fabrics without automatic progress, or without
+  // ordering, need that even for operations whose caller does not wait. Never blocks. True: more
+  // calls are needed.
+  bool progress_outstanding() noexcept;
 
-  // Writes and signals to one PE are performed in their order, without waits in between.
+  // Whether writes and signals to one PE are performed in their order, without waits in between.
   bool is_ordered() const noexcept;
 
-  // A PE on which an operation that nobody waited for has failed; -1. Of a lane that nobody polls
-  // it is not known.
-  pe_index failed() const noexcept;
+  // A PE on which an operation without a waiting caller has failed, or -1. It is not known unless a
+  // thread polls the lane.
+  pe_index failed_pe() const noexcept;
 
-  // Of a lane that answers: do what has come, unless somebody is at it. Never blocks.
-  void look() noexcept;
+  // For a lane that serves: handles arrivals, unless another thread does so. Never blocks.
+  void try_progress() noexcept;
 
-  // Of a lane that answers: sleep until peers have used our memory, serving them meanwhile: ok;
-  // timed_out at the deadline; busy: somebody else is at it.
-  status rest(uint64_t deadline_ns) noexcept;
+  // For a lane that serves: sleeps until peers have accessed this PE's memory, and serves them
+  // meanwhile. ok; timed_out at the deadline; busy: another thread uses the endpoint.
+  status wait_for_access(uint64_t deadline_ns) noexcept;
 
   struct state;
-  state &inside() noexcept {
+  state &impl() noexcept {
     return *state_;
   }
 
@@ -67,85 +67,89 @@ class lane {
   std::unique_ptr<state> state_;
 };
 
-// The operations of one context: they are completed and ordered apart from those of all others.
+// The operations of one context. They are completed and ordered independently of other contexts.
 //
-// Ordering, for all calls: none, but what fence, quiet and put_signal say. `put` and non-fetching
-// atomics return when their source may be used again, which says nothing of the target. `get` and
-// fetching atomics return when the result is there.
-// `_nbi`: source, target and result belong to the operation until quiet.
+// Ordering, for all calls: none, except by fence, quiet and put_signal. `put` and non-fetching
+// atomics return when their source may be reused, which implies nothing about the target. `get` and
+// fetching atomics return when the result is there. In the `_nbi` forms source, target and result
+// belong to the operation until quiet.
 //
-// Each returns ok; peer_lost, timed_out or access when it, or an earlier operation of this context
-// whose outcome nobody has been told yet, has failed. After such a failure the memory it was to
-// write, here or there, holds anything.
+// Each call returns ok, or peer_lost, timed_out or access when it has failed, or when an earlier
+// operation of this context has failed whose status was not returned yet. After a failure the
+// memory that the operation was to write, local or remote, is undefined.
 //
-// Thread safety: any thread, unless the context's owner promised otherwise. quiet waits for what
-// was started before it by its own thread, or by others that it is ordered after.
+// Thread safety: any thread, unless the context's owner has promised otherwise. quiet waits for
+// operations that its own thread started before, and for those of other threads that are ordered
+// before it.
 class remote_context {
  public:
-  // `can_wait`: nobody is in a hurry for quiet, which then takes a millisecond more; signals cost
-  // the fabric less.
-  explicit remote_context(lane &owner, bool can_wait = false) : lane_{owner}, can_wait_{can_wait} {}
-  ~remote_context();  // quiet has returned
+  // `may_delay`: quiet may take a millisecond longer, and signals cost the fabric less.
+  explicit remote_context(lane &owner, bool may_delay = false)
+      : lane_{owner}, may_delay_{may_delay} {}
+  ~remote_context();  // after quiet
 
-  // `to.mapped` and `from.mapped` are not looked at. size > 0.
-  status put(pe_index pe, place to, const void *source, size_t size);
-  status put_nbi(pe_index pe, place to, const void *source, size_t size);
-  status get(pe_index pe, void *target, place from, size_t size);
-  status get_nbi(pe_index pe, void *target, place from, size_t size);
+  // `target.mapped` and `source.mapped` are ignored. size > 0.
+  status put(pe_index pe, symmetric_address target, const void *source, size_t size);
+  status put_nbi(pe_index pe, symmetric_address target, const void *source, size_t size);
+  status get(pe_index pe, void *target, symmetric_address source, size_t size);
+  status get_nbi(pe_index pe, void *target, symmetric_address source, size_t size);
 
-  // Elements u32 and u64. The result, of the element's size, is null for non-fetching forms (never
-  // of fetch and compare_swap).
+  // Elements are u32 or u64. `result` has the element's size. It is null for non-fetching forms,
+  // and never for fetch and compare_swap.
   struct atomic {
-    port::fabric_atomic kind;
-    port::fabric_element element;
+    seams::fabric_atomic kind;
+    seams::fabric_element element;
     uint64_t operand = 0, compare = 0;
   };
-  status update(pe_index pe, place to, const atomic &what, void *result);
-  status update_nbi(pe_index pe, place to, const atomic &what, void *result);
+  status update(pe_index pe, symmetric_address target, const atomic &operation, void *result);
+  status update_nbi(pe_index pe, symmetric_address target, const atomic &operation, void *result);
 
-  // target[i] += source[i], each element at once for other accumulates and atomics. size: bytes,
-  // whole elements.
-  status accumulate(pe_index pe, place to, port::fabric_element element, const void *source,
-                    size_t size);
+  // Performs target[i] += source[i], each element atomically with respect to other accumulates and
+  // atomics. `size` is in bytes, of whole elements.
+  status accumulate(pe_index pe, symmetric_address target, seams::fabric_element element,
+                    const void *source, size_t size);
 
-  // Write, then update the 64-bit signal: who sees the new signal sees what was written. size may
-  // be 0. Both at one PE. put_signal returns as put does; where the fabric is ordered that is as
-  // soon as the network has taken the source.
+  // Writes, then updates the 64-bit signal: a PE that sees the new signal sees the written data.
+  // Both are at one PE; size may be 0. put_signal returns as put does. On an ordered fabric that is
+  // as soon as the network has taken the source.
   struct signal {
-    place at;
+    symmetric_address location;
     signal_kind kind = signal_kind::set;
     uint64_t value = 0;
   };
-  status put_signal(pe_index pe, place to, const void *source, size_t size, const signal &then);
-  status put_signal_nbi(pe_index pe, place to, const void *source, size_t size, const signal &then);
+  status put_signal(pe_index pe, symmetric_address target, const void *source, size_t size,
+                    const signal &signal_update);
+  status put_signal_nbi(pe_index pe, symmetric_address target, const void *source, size_t size,
+                        const signal &signal_update);
 
-  // Puts, signals and atomics started after it are seen by each PE after those started before it.
+  // Each PE sees puts, signals and atomics started after it later than those started before it.
   // Does not wait.
   void fence() noexcept;
 
-  // All operations of this context are complete, at their targets too.
+  // Waits until all operations of this context are complete, also at their targets.
   status quiet();
 
-  // Something is under way, or a failure is not told yet.
+  // True while an operation is outstanding, or a failure has not been returned yet.
   bool is_busy() const noexcept {
-    return under_way_.is_any() || failure_.load(std::memory_order_relaxed) != 0;
+    return epochs_.has_outstanding() || failure_.load(std::memory_order_relaxed) != 0;
   }
 
  private:
   friend struct lane::state;
 
-  status tell() noexcept;
-  status run(pe_index pe, place to, const atomic &what, void *result, bool waits);
-  status put_then(pe_index pe, place to, const void *source, size_t size, const signal &then,
-                  bool waits);
+  status take_failure() noexcept;
+  status post_update(pe_index pe, symmetric_address target, const atomic &operation, void *result,
+                     bool is_blocking);
+  status put_with_signal(pe_index pe, symmetric_address target, const void *source, size_t size,
+                         const signal &signal_update, bool is_blocking);
 
   lane &lane_;
-  bool const can_wait_;
-  epochs under_way_;
-  std::atomic<int32_t> failure_{0};  // a status
-  std::atomic<uint32_t> fences_{0};  // counted where something was under way
+  bool const may_delay_;
+  epochs epochs_;
+  std::atomic<int32_t> failure_{0};       // a status
+  std::atomic<uint32_t> fence_count_{0};  // counted only while operations are outstanding
 
-  uint32_t fences_kept_ = 0;  // under the lane's mutex
+  uint32_t fences_enforced_ = 0;  // under the lane's mutex: the last fence that was enforced
 };
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

@@ -1,4 +1,4 @@
-// onesided/job/responder.hpp: the endpoint by which PEs elsewhere reach this one's memory.
+// onesided/job/responder.hpp: the endpoint through which remote PEs reach this PE's memory.
 #pragma once
 
 #include <atomic>
@@ -10,60 +10,60 @@
 #include "seams/clock/clock.hpp"
 #include "seams/fabric/fabric.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 
-// Answers without a call of the program: where the fabric does not progress alone, a thread of this
-// object's own waits in the endpoint. Callers that wait for something attend: they do the work
-// themselves, at once, and the thread stands back until nobody has attended for `idle_ns`. It does
-// not for those who come so seldom that somebody would wait for them.
+// Serves without calls of the program. Where the fabric has no automatic progress, a thread of this
+// object waits in the endpoint. Callers that wait make progress themselves, at once, and the thread
+// pauses until no caller has done so for `idle_ns`. It does not pause for callers that come so
+// rarely that peers would wait for them.
 //
-// Thread safety: attend, any thread. The endpoint's regions are registered before start() and
+// Thread safety: progress from any thread. The endpoint's regions are registered before start() and
 // released after stop().
 class responder {
  public:
-  static constexpr uint64_t idle_ns = 1'000'000, seldom_ns = 20'000, busy_ns = 200'000;
+  static constexpr uint64_t idle_ns = 1'000'000, frequent_interval_ns = 20'000, busy_ns = 200'000;
 
-  responder(std::unique_ptr<port::fabric_endpoint> endpoint, port::clock &time);
-  ~responder();  // stops
+  responder(std::unique_ptr<seams::fabric_endpoint> endpoint, seams::clock &time);
+  ~responder();  // stops the thread
 
-  port::fabric_endpoint &endpoint() noexcept {
+  seams::fabric_endpoint &endpoint() noexcept {
     return *endpoint_;
   }
 
   void start();
   void stop() noexcept;
 
-  // Serve what has come. Never blocks: if somebody else is at it, that is enough.
-  void attend() noexcept;
+  // Serves what has arrived. Never blocks: it returns if another thread is serving.
+  void progress() noexcept;
 
-  // Sleep until peers may have used our memory, serving them meanwhile: ok; timed_out at the
-  // deadline; busy: somebody else is at it.
-  status rest(uint64_t deadline_ns) noexcept;
+  // Sleeps until peers may have accessed this PE's memory, and serves them meanwhile. ok; timed_out
+  // at the deadline; busy: another thread uses the endpoint.
+  status wait_for_access(uint64_t deadline_ns) noexcept;
 
-  // Before start(). What else the thread drives, as long as it returns true: it then comes back
-  // after `busy_ns` at most.
-  void drives(std::function<bool()> also) {
-    also_ = std::move(also);
+  // To be called before start(). The thread also calls `callback`. While that returns true, the
+  // next call follows after at most `busy_ns`.
+  void set_extra_progress(std::function<bool()> callback) {
+    extra_progress_ = std::move(callback);
   }
-  // There is something to drive from now on, and perhaps nobody who attends.
-  void stir() noexcept;
+  // Wakes the thread: the callback has work, and perhaps no caller makes progress.
+  void wake_thread() noexcept;
 
  private:
   void serve();
-  void stand_back(uint64_t duration_ns);
+  void pause(uint64_t duration_ns);
 
-  std::unique_ptr<port::fabric_endpoint> endpoint_;
-  port::clock &time_;
-  bool const is_alone_;                   // the fabric needs nobody
-  mutex mutex_;                           // who uses the endpoint
-  std::atomic<bool> is_waiting_{false};   // the thread, in the endpoint
-  std::atomic<uint64_t> looked_ns_{0};    // somebody attended
-  std::atomic<uint64_t> attended_ns_{0};  // and had done so shortly before
+  std::unique_ptr<seams::fabric_endpoint> endpoint_;
+  seams::clock &time_;
+  bool const has_auto_progress_;               // the fabric needs no thread
+  mutex mutex_;                                // held by the thread that uses the endpoint
+  std::atomic<bool> is_waiting_{false};        // the thread, in the endpoint
+  std::atomic<uint64_t> last_attempt_ns_{0};   // by any caller
+  std::atomic<uint64_t> last_progress_ns_{0};  // by a caller that polls often
   std::atomic<bool> is_stopped_{true};
-  std::function<bool()> also_;
-  mutex rest_mutex_;
-  condition_variable rest_;  // of the thread, while others attend
+  std::function<bool()> extra_progress_;
+  mutex pause_mutex_;
+  condition_variable pause_changed_;  // wakes the thread from its pause
   std::thread thread_;
 };
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

@@ -1,4 +1,4 @@
-// What moves between stagers: frames, reads, and what the queue has been asked to do.
+// A stager's frames, reads and progress.
 #include "onesided/job/staging.hpp"
 
 #include <algorithm>
@@ -6,39 +6,39 @@
 #include "core/base/log.hpp"
 #include "onesided/job/staging_state.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 namespace {
 
-using port::fabric_op_kind;
+using seams::fabric_op_kind;
 using staging::record;
 using staging::record_kind;
 
 constexpr uint32_t receive_count_max = 64;
-constexpr size_t completions_max = 4,
-                 rounds_max =
-                     16;  // copies between two looks at who waits for an answer; looks of one call
+// Completions between two polls, so that waiting callers are served between copies; polls of one
+// call.
+constexpr size_t completions_max = 4, rounds_max = 16;
 constexpr uint64_t sweep_ns_max = 1'000'000;
-constexpr uint64_t grace_ns =
-    1'000'000'000;  // past the deadline of a request, until the fabric lets go of its memory
+// Past the deadline of a request, until the fabric must have released its memory.
+constexpr uint64_t grace_ns = 1'000'000'000;
 
 }  // namespace
 
-stager::stager(std::unique_ptr<state> made) : state_{std::move(made)} {}
+stager::stager(std::unique_ptr<state> new_state) : state_{std::move(new_state)} {}
 stager::~stager() = default;
 
-result<std::unique_ptr<stager>> stager::create(std::unique_ptr<port::fabric_endpoint> endpoint,
-                                               std::unique_ptr<port::device_queue> queue,
+result<std::unique_ptr<stager>> stager::create(std::unique_ptr<seams::fabric_endpoint> endpoint,
+                                               std::unique_ptr<seams::device_queue> queue,
                                                pe_index me, const options &chosen) {
-  auto made = std::make_unique<state>(std::move(endpoint), std::move(queue), me, chosen);
-  TND_TRY(made->open());
-  return std::unique_ptr<stager>{new stager{std::move(made)}};
+  auto new_state = std::make_unique<state>(std::move(endpoint), std::move(queue), me, chosen);
+  TND_TRY(new_state->open());
+  return std::unique_ptr<stager>{new stager{std::move(new_state)}};
 }
 
-const stager::contact &stager::own() const noexcept {
-  return state_->own_;
+const stager::contact &stager::own_contact() const noexcept {
+  return state_->own_contact_;
 }
-status stager::join(std::span<const contact> everybodys) {
-  return state_->join(everybodys);
+status stager::join(std::span<const contact> contacts) {
+  return state_->join(contacts);
 }
 void stager::start() {
   state_->start();
@@ -46,33 +46,33 @@ void stager::start() {
 bool stager::is_direct() const noexcept {
   return state_->is_direct();
 }
-void stager::attend() noexcept {
-  state_->attend();
+void stager::try_progress() noexcept {
+  state_->try_progress();
 }
-size_t stager::withheld() const noexcept {
-  return state_->withheld();
+size_t stager::quarantined_slot_count() const noexcept {
+  return state_->quarantined_slot_count();
 }
 bool stager::stop() noexcept {
   return state_->stop();
 }
-pe_index stager::failed() const noexcept {
-  return state_->failed_.load(std::memory_order_relaxed);
+pe_index stager::failed_pe() const noexcept {
+  return state_->failed_pe_.load(std::memory_order_relaxed);
 }
 
-stager::state::state(std::unique_ptr<port::fabric_endpoint> endpoint,
-                     std::unique_ptr<port::device_queue> queue, pe_index me, const options &chosen)
+stager::state::state(std::unique_ptr<seams::fabric_endpoint> endpoint,
+                     std::unique_ptr<seams::device_queue> queue, pe_index me, const options &chosen)
     : options_{chosen},
       me_{me},
       endpoint_{std::move(endpoint)},
       queue_{std::move(queue)},
       frame_size_{std::min(frame_size_cap, endpoint_->properties().message_size_max)},
-      data_size_max_{frame_size_ - sizeof(staging::frame_head) - sizeof(record) -
+      data_size_max_{frame_size_ - sizeof(staging::frame_header) - sizeof(record) -
                      staging::record_alignment},
       receive_count_{std::clamp(endpoint_->properties().depth / 4, 1u, receive_count_max)},
       send_count_max_{std::max(endpoint_->properties().depth / 4, 1u)},
       frames_sent_max_{std::max(send_count_max_ / 4, 1u)},
       read_count_max_{std::max(endpoint_->properties().depth / 2, 1u)},
-      turns_{*endpoint_, *options_.time, options_.is_crowded},
+      progress_lock_{*endpoint_, *options_.time, options_.is_oversubscribed},
       scratch_(frame_size_cap),
       requests_(request_count_max) {}
 
@@ -81,30 +81,32 @@ stager::state::~state() {
 }
 
 status stager::state::open() {
-  slot_count_ = uint32_t(options_.area.size() / options_.slot_size / 2);
+  slot_count_ = uint32_t(options_.staging_buffer.size() / options_.slot_size / 2);
   if (slot_count_ == 0) {
-    return fail(status::invalid, "%zu bytes are no room to stage pieces of %zu",
-                options_.area.size(), options_.slot_size);
+    return fail(status::invalid,
+                "%zu bytes of staging buffer (TND_PGAS_STAGING) are less than two slots of %zu",
+                options_.staging_buffer.size(), options_.slot_size);
   }
   uint32_t const depth = endpoint_->properties().depth;
   if (depth < 4)
-    return fail(status::invalid, "the fabric takes %u operations: too few", depth);
+    return fail(status::invalid, "the fabric accepts only %u operations; staging needs 4", depth);
   auto shared = endpoint_->region_register(
-      {.addr = options_.area.data(), .size = options_.area.size()}, {.remote_read = true});
+      {.addr = options_.staging_buffer.data(), .size = options_.staging_buffer.size()},
+      {.remote_read = true});
   if (!shared.ok())
     return shared.error();
-  auto local =
-      endpoint_->region_register({.addr = options_.area.data(), .size = options_.area.size()}, {});
+  auto local = endpoint_->region_register(
+      {.addr = options_.staging_buffer.data(), .size = options_.staging_buffer.size()}, {});
   if (!local.ok())
     return local.error();
-  area_region_ = local.value().id;
-  own_ = {endpoint_->address(), shared.value().remote, {}};
+  staging_region_ = local.value().id;
+  own_contact_ = {endpoint_->address(), shared.value().remote, {}};
   if (options_.heap_view.addr != nullptr && !options_.heap.empty()) {
-    // One region for both: what cards reach of a GPU's memory is scarce.
+    // One region for local and remote access: the GPU memory that network cards can map is scarce.
     auto heap = endpoint_->region_register(options_.heap_view, {.remote_read = true});
     if (heap.ok()) {
       heap_region_ = heap.value().id;
-      own_.heap = heap.value().remote;
+      own_contact_.heap = heap.value().remote;
     }
   }
   services_.resize(slot_count_);
@@ -122,37 +124,37 @@ status stager::state::open() {
   return status::ok;
 }
 
-status stager::state::join(std::span<const contact> everybodys) {
-  peers_.resize(everybodys.size());
-  for (pe_index pe = 0; pe < pe_index(everybodys.size()); pe++) {
-    auto const &there = everybodys[size_t(pe)];
+status stager::state::join(std::span<const contact> contacts) {
+  peers_.resize(contacts.size());
+  for (pe_index pe = 0; pe < pe_index(contacts.size()); pe++) {
+    auto const &peer_contact = contacts[size_t(pe)];
     if (pe == me_)
       continue;
-    auto added = endpoint_->peer_add(there.address.span());
+    auto added = endpoint_->peer_add(peer_contact.address.span());
     if (!added.ok())
       return added.error();
-    peers_[size_t(pe)].number = added.value();
-    peers_[size_t(pe)].area = there.area;
-    peers_[size_t(pe)].heap = there.heap;
+    peers_[size_t(pe)].fabric_id = added.value();
+    peers_[size_t(pe)].staging_buffer = peer_contact.staging_buffer;
+    peers_[size_t(pe)].heap = peer_contact.heap;
   }
   post_receives();
   return status::ok;
 }
 
-staging::limits stager::state::limits_of(pe_index pe) const noexcept {
-  auto const &there = peers_[size_t(pe)];
+staging::limits stager::state::limits_for(pe_index pe) const noexcept {
+  auto const &sender = peers_[size_t(pe)];
   return {.heap_size = options_.heap.size(),
-          .area_size = there.area.size,
+          .staging_size = sender.staging_buffer.size,
           .slot_size = options_.slot_size,
           .data_size_max = data_size_max_,
-          .shared_size = there.heap.size,
+          .shared_size = sender.heap.size,
           .direct_size = is_direct() ? direct_size_max : options_.slot_size};
 }
 
-// Looks at what has happened, and does what follows from it. How much that was, and will be in a
-// moment. `is_idle`: nothing more will be said soon.
+// Polls, and handles what has completed. Returns the number of completions, and of device
+// operations that will complete soon. `is_idle`: no more records will follow soon.
 size_t stager::state::progress(bool is_idle) noexcept {
-  std::array<port::fabric_completion, completions_max> done;
+  std::array<seams::fabric_completion, completions_max> done;
   size_t total = 0;
   for (size_t count = done.size(); count == done.size() && total < rounds_max * done.size();
        total += count) {
@@ -167,67 +169,68 @@ size_t stager::state::progress(bool is_idle) noexcept {
   }
   if (is_idle)
     send_frames(true);
-  return total + deeds_.size();
+  return total + device_operations_.size();
 }
 
-// True: it may be that more can be done now.
+// True: another call may find more to do.
 bool stager::state::advance() noexcept {
-  for (pe_index const pe : std::exchange(leaving_, {}))
-    (void)endpoint_->peer_remove(peers_[size_t(pe)].number);
+  for (pe_index const pe : std::exchange(peers_to_remove_, {}))
+    (void)endpoint_->peer_remove(peers_[size_t(pe)].fabric_id);
   post_receives();
   bool const has_served = serve_waiting();
-  // The fabric does not wait for the queue: before it writes to the heap, what was asked for
-  // earlier is done.
-  bool const has_settled_deeds = settle_deeds();
-  bool const has_settled_deferred = settle_deferred();
-  if (deeds_.empty() || !is_direct())
+  // The fabric does not wait for the queue. Complete earlier device operations before it writes to
+  // the heap.
+  bool const has_completed_operations = complete_device_operations();
+  bool const has_finished_deferred = step_deferred();
+  if (device_operations_.empty() || !is_direct())
     post_reads();
   send_frames(false);
-  return has_served || has_settled_deeds || has_settled_deferred || !leaving_.empty();
+  return has_served || has_completed_operations || has_finished_deferred ||
+         !peers_to_remove_.empty();
 }
 
-void stager::state::dispatch(const port::fabric_completion &done) {
+void stager::state::dispatch(const seams::fabric_completion &done) {
   auto const use = op_use(done.op_id >> 56);
   auto const index = uint32_t(done.op_id);
   if (use == op_use::receive) {
-    status const before = queue_code_;
+    status const before = queue_status_;
     if (done.code == status::ok)
-      arrive(std::span{receives_[index]}.first(done.size), done.peer);
-    if (queue_code_ != before && done.settled)
-      withhold(receives_[index]);
+      handle_frame(std::span{receives_[index]}.first(done.size), done.peer);
+    if (queue_status_ != before && done.settled)
+      quarantine(receives_[index]);
     if (done.settled)
       receives_due_.push_back(index);
     return;
   }
-  pe_index const pe = use == op_use::send   ? frames_[index]->pe
-                      : use == op_use::land ? requests_[index].pe
-                                            : services_[index].pe;
-  // Without the peer the fabric lets go of memory that it still has.
+  pe_index const pe = use == op_use::send           ? frames_[index]->pe
+                      : use == op_use::request_read ? requests_[index].pe
+                                                    : services_[index].pe;
+  // The fabric releases memory that it still uses once the peer is removed.
   if (!done.settled)
-    return lose(pe, status::timed_out);
+    return fail_peer(pe, status::timed_out);
   if (use == op_use::send) {
-    sends_--;
-    peers_[size_t(pe)].sent--;
+    sends_in_flight_--;
+    peers_[size_t(pe)].frames_in_flight--;
     frame_free(frames_[index].get());
     list_unsent(pe);
     if (done.code != status::ok)
-      lose(pe, status::peer_lost);
+      fail_peer(pe, status::peer_lost);
     return;
   }
-  reads_--;
+  reads_in_flight_--;
   status const code = done.code == status::canceled ? status::peer_lost : done.code;
-  if (use == op_use::land)
-    landed(index, code);
+  if (use == op_use::request_read)
+    handle_read_done(index, code);
   else
-    served_data_here(index, code);
+    handle_put_data(index, code);
   if (code == status::peer_lost || code == status::timed_out)
-    lose(pe, code);
+    fail_peer(pe, code);
 }
 
 void stager::state::post_receives() {
   while (!receives_due_.empty()) {
-    port::fabric_op op{.kind = fabric_op_kind::receive,
-                       .op_id = op_id(op_use::receive, receives_due_.back())};
+    seams::fabric_op op{.kind = fabric_op_kind::receive,
+                        .op_id = op_id(op_use::receive, receives_due_.back())};
     op.addr = receives_[receives_due_.back()].data();
     op.size = frame_size_;
     if (endpoint_->post(op) != status::ok)
@@ -236,219 +239,227 @@ void stager::state::post_receives() {
   }
 }
 
-// Whatever it is, and whoever says it.
-void stager::state::arrive(std::span<const std::byte> bytes, port::fabric_peer from) {
-  staging::frame_head head;
-  if (from == port::no_fabric_peer ||
+// Content and sender are untrusted.
+void stager::state::handle_frame(std::span<const std::byte> bytes, seams::fabric_peer source) {
+  staging::frame_header head;
+  if (source == seams::no_fabric_peer ||
       staging::frame_check(bytes, uint32_t(peers_.size())) != status::ok)
     return;
   std::memcpy(&head, bytes.data(), sizeof head);
   auto const pe = pe_index(head.pe);
   auto const &sender = peers_[size_t(pe)];
-  if (sender.number != from)
+  if (sender.fabric_id != source)
     return;
   staging::frame_reader reader{bytes};
-  record each;
-  for (std::span<const std::byte> data; !sender.is_lost && reader.next(each, data);) {
-    if (staging::is_request(each.kind))
-      requested(each, data, pe);
-    else if (each.kind == record_kind::reply)
-      answered(each, data, pe);
-    else if (each.kind == record_kind::ready)
-      offered(each, pe);
+  record entry;
+  for (std::span<const std::byte> data; !sender.has_failed && reader.next(entry, data);) {
+    if (staging::is_request(entry.kind))
+      handle_request(entry, data, pe);
+    else if (entry.kind == record_kind::reply)
+      handle_reply(entry, data, pe);
+    else if (entry.kind == record_kind::ready)
+      handle_ready(entry, pe);
     else
-      done_with(each, pe);
+      handle_done(entry, pe);
   }
 }
 
 stager::state::frame *stager::state::frame_take() {
   if (!frames_free_.empty()) {
-    frame *const taken = frames_free_.back();
+    frame *const reused = frames_free_.back();
     frames_free_.pop_back();
-    return taken;
+    return reused;
   }
-  auto made = std::make_unique<frame>();
-  made->bytes.resize(frame_size_);
-  made->index = uint32_t(frames_.size());
-  frames_.push_back(std::move(made));
+  auto added = std::make_unique<frame>();
+  added->bytes.resize(frame_size_);
+  added->index = uint32_t(frames_.size());
+  frames_.push_back(std::move(added));
   return frames_.back().get();
 }
 
-void stager::state::frame_free(frame *which) {
-  which->size = sizeof(staging::frame_head);
-  which->count = 0;
-  frames_free_.push_back(which);
+void stager::state::frame_free(frame *released) {
+  released->size = sizeof(staging::frame_header);
+  released->count = 0;
+  frames_free_.push_back(released);
 }
 
 void stager::state::list_unsent(pe_index pe) {
-  auto &to = peers_[size_t(pe)];
-  if (to.is_listed || to.outgoing.empty())
+  auto &destination = peers_[size_t(pe)];
+  if (destination.is_in_unsent || destination.outgoing.empty())
     return;
-  to.is_listed = true;
+  destination.is_in_unsent = true;
   unsent_.push_back(pe);
 }
 
-// Where its data go, until the next call. The peer is not lost.
-std::byte *stager::state::say(pe_index pe, record what) {
-  auto &to = peers_[size_t(pe)];
-  size_t const size = staging::room_for(what.data_size);
-  if (to.outgoing.empty() || frame_size_ - to.outgoing.back()->size < size) {
-    to.outgoing.push_back(frame_take());
-    to.outgoing.back()->pe = pe;
+// Appends a record to the peer's stream. Returns where its data go, valid until the next call. The
+// peer has not failed.
+std::byte *stager::state::append_record(pe_index pe, record record) {
+  auto &destination = peers_[size_t(pe)];
+  size_t const size = staging::record_size(record.data_size);
+  if (destination.outgoing.empty() || frame_size_ - destination.outgoing.back()->size < size) {
+    destination.outgoing.push_back(frame_take());
+    destination.outgoing.back()->pe = pe;
   }
-  auto &last = *to.outgoing.back();
-  std::byte *const at = last.bytes.data() + last.size;
-  std::memcpy(at, &what, sizeof what);
+  auto &last = *destination.outgoing.back();
+  std::byte *const position = last.bytes.data() + last.size;
+  std::memcpy(position, &record, sizeof record);
   last.size += size;
   last.count++;
   list_unsent(pe);
-  return at + sizeof what;
+  return position + sizeof record;
 }
 
 void stager::state::send_frames(bool is_idle) {
   for (pe_index const pe : std::exchange(unsent_, {})) {
-    peers_[size_t(pe)].is_listed = false;
-    send_frames_of(pe, is_idle);
+    peers_[size_t(pe)].is_in_unsent = false;
+    send_frames_to(pe, is_idle);
     list_unsent(pe);
   }
 }
 
-// A frame that is not full waits while others are under way and more may be said; and while many
-// are.
-void stager::state::send_frames_of(pe_index pe, bool is_idle) {
-  auto &to = peers_[size_t(pe)];
-  while (!to.outgoing.empty() && sends_ < send_count_max_ && to.sent < frames_sent_max_) {
-    auto &next = *to.outgoing.front();
-    if (to.outgoing.size() == 1 && !is_full(next) && to.sent > (is_idle ? frames_sent_max_ / 2 : 0))
+// A frame that is not full waits while others are in flight and more records may follow, and while
+// many are in flight.
+void stager::state::send_frames_to(pe_index pe, bool is_idle) {
+  auto &destination = peers_[size_t(pe)];
+  while (!destination.outgoing.empty() && sends_in_flight_ < send_count_max_ &&
+         destination.frames_in_flight < frames_sent_max_) {
+    auto &next = *destination.outgoing.front();
+    if (destination.outgoing.size() == 1 && !is_full(next) &&
+        destination.frames_in_flight > (is_idle ? frames_sent_max_ / 2 : 0))
       return;
-    staging::frame_head const head{
+    staging::frame_header const head{
         .pe = uint32_t(me_), .size = uint32_t(next.size), .count = next.count};
     std::memcpy(next.bytes.data(), &head, sizeof head);
-    port::fabric_op op{.kind = fabric_op_kind::send,
-                       .op_id = op_id(op_use::send, next.index),
-                       .deadline_ns = deadline_ns(),
-                       .peer = to.number};
+    seams::fabric_op op{.kind = fabric_op_kind::send,
+                        .op_id = op_id(op_use::send, next.index),
+                        .deadline_ns = deadline_ns(),
+                        .peer = destination.fabric_id};
     op.addr = next.bytes.data();
     op.size = next.size;
     status const code = endpoint_->post(op);
     if (code == status::again)
       return;
     if (code != status::ok)
-      return lose(pe, status::peer_lost);
-    to.outgoing.pop_front();
-    to.sent++;
-    sends_++;
+      return fail_peer(pe, status::peer_lost);
+    destination.outgoing.pop_front();
+    destination.frames_in_flight++;
+    sends_in_flight_++;
   }
 }
 
 void stager::state::post_reads() {
-  while (!reads_due_.empty() && reads_ < read_count_max_ && post_read(reads_due_.front()))
+  while (!reads_due_.empty() && reads_in_flight_ < read_count_max_ && post_read(reads_due_.front()))
     reads_due_.pop_front();
 }
 
-// False: the fabric does not take it now.
+// False: the fabric does not accept the read now.
 bool stager::state::post_read(uint64_t id) {
   auto const index = uint32_t(id);
-  bool const lands = op_use(id >> 56) == op_use::land;
-  auto &asked = requests_[lands ? index : 0];
-  auto &served = services_[lands ? 0 : index];
-  pe_index const pe = lands ? asked.pe : served.pe;
-  port::fabric_op op{.kind = fabric_op_kind::read,
-                     .op_id = id,
-                     .deadline_ns = deadline_ns(),
-                     .peer = peers_[size_t(pe)].number};
-  op.remote = (lands ? asked.is_direct : served.is_direct) ? peers_[size_t(pe)].heap
-                                                           : peers_[size_t(pe)].area;
-  op.size = lands ? asked.size : served.size;
-  op.offset = lands ? asked.remote_offset : served.remote_offset;
-  bool const is_ours = lands && asked.to.slot == none;  // straight to where the program wants it
-  if (lands ? asked.to.is_to_heap : served.is_to_heap) {
+  bool const is_own_read = op_use(id >> 56) == op_use::request_read;
+  auto &own_request = requests_[is_own_read ? index : 0];
+  auto &peer_service = services_[is_own_read ? 0 : index];
+  pe_index const pe = is_own_read ? own_request.pe : peer_service.pe;
+  seams::fabric_op op{.kind = fabric_op_kind::read,
+                      .op_id = id,
+                      .deadline_ns = deadline_ns(),
+                      .peer = peers_[size_t(pe)].fabric_id};
+  op.remote = (is_own_read ? own_request.is_direct : peer_service.is_direct)
+                  ? peers_[size_t(pe)].heap
+                  : peers_[size_t(pe)].staging_buffer;
+  op.size = is_own_read ? own_request.size : peer_service.size;
+  op.offset = is_own_read ? own_request.remote_offset : peer_service.remote_offset;
+  bool const is_to_caller =
+      is_own_read && own_request.reply_to.slot == no_index;  // directly to the caller's target
+  if (is_own_read ? own_request.reply_to.is_to_heap : peer_service.is_to_heap) {
     op.addr = options_.heap_view.addr +
-              (lands ? size_t(asked.to.target - options_.heap.data()) : served.offset);
+              (is_own_read ? size_t(own_request.reply_to.target - options_.heap.data())
+                           : peer_service.offset);
     op.region = heap_region_;
   } else {
-    op.addr = is_ours ? asked.to.target : slot_at(lands ? asked.to.slot : slot_count_ + index);
-    if (!is_ours)
-      op.region = area_region_;
+    op.addr = is_to_caller ? own_request.reply_to.target
+                           : slot_at(is_own_read ? own_request.reply_to.slot : slot_count_ + index);
+    if (!is_to_caller)
+      op.region = staging_region_;
   }
   status const code = endpoint_->post(op);
   if (code == status::again)
     return false;
   if (code == status::ok) {
-    reads_++;
-    (lands ? asked.is_reading : served.is_posted) = true;
-    if (lands && asked.is_direct)
-      asked.deadline_ns = op.deadline_ns;
+    reads_in_flight_++;
+    (is_own_read ? own_request.is_fabric_reading : peer_service.is_posted) = true;
+    if (is_own_read && own_request.is_direct)
+      own_request.deadline_ns = op.deadline_ns;
     read_posted_ns_ = options_.time->now_ns();
     return true;
   }
-  if (lands)
-    landed(index, code);
+  if (is_own_read)
+    handle_read_done(index, code);
   else
-    served_data_here(index, code);
+    handle_put_data(index, code);
   return true;
 }
 
-// See request.
-bool stager::state::is_late(request &of, uint64_t now_ns) const {
-  bool const is_due = of.is_direct && !of.is_reading;
-  bool const is_offered =
-      of.kind == record_kind::get_staged || of.kind == record_kind::fetch_staged;
-  if (!is_offered && of.number > peers_[size_t(of.pe)].passed)
-    of.deadline_ns = port::deadline_after(now_ns, options_.timeout_ns);
-  // Reads before it may be another peer's, which is lost at its own deadline.
-  return now_ns >= of.deadline_ns &&
-         !(is_due && now_ns < port::deadline_after(read_posted_ns_, 2 * options_.timeout_ns));
+// For the rules see `request`.
+bool stager::state::is_overdue(request &entry, uint64_t now_ns) const {
+  bool const is_due = entry.is_direct && !entry.is_fabric_reading;
+  bool const is_announced =
+      entry.kind == record_kind::get_staged || entry.kind == record_kind::fetch_staged;
+  if (!is_announced && entry.sequence > peers_[size_t(entry.pe)].direct_ended_since_sweep)
+    entry.deadline_ns = seams::deadline_after(now_ns, options_.timeout_ns);
+  // Earlier reads may be those of another peer, which fails at its own deadline.
+  return now_ns >= entry.deadline_ns &&
+         !(is_due && now_ns < seams::deadline_after(read_posted_ns_, 2 * options_.timeout_ns));
 }
 
-// What has taken too long.
+// Ends requests and services whose time has passed.
 void stager::state::sweep(uint64_t now_ns) {
   sweep_ns_ = now_ns + std::min(sweep_ns_max, options_.timeout_ns / 16);
-  if (queue_code_ == status::timed_out)
-    catch_up(port::monotonic_clock().now_ns());
-  if (pe_index const dead = options_.lost ? options_.lost() : -1; dead >= 0)
-    lose(dead, status::peer_lost);
+  if (queue_status_ == status::timed_out)
+    try_resume_queue(seams::monotonic_clock().now_ns());
+  if (pe_index const dead = options_.failed_pe ? options_.failed_pe() : -1; dead >= 0)
+    fail_peer(dead, status::peer_lost);
   for (uint32_t i = 0; request_count_ != 0 && i < request_count_max; i++) {
-    auto &of = requests_[i];
-    if (!of.is_used || of.is_landing || !is_late(of, now_ns))
+    auto &entry = requests_[i];
+    if (!entry.is_used || entry.is_device_copying || !is_overdue(entry, now_ns))
       continue;
-    if (of.is_reading && of.owner != nullptr &&
-        now_ns >= port::deadline_after(of.deadline_ns, grace_ns)) {
-      log(log_level::error, "pgas: the fabric keeps memory of an operation whose time is over");
-      tell_owner(of, status::timed_out);
+    if (entry.is_fabric_reading && entry.owner != nullptr &&
+        now_ns >= seams::deadline_after(entry.deadline_ns, grace_ns)) {
+      log(log_level::error,
+          "pgas: the fabric has not released the memory of an operation past its deadline");
+      report_to_owner(entry, status::timed_out);
     }
-    lose(of.pe, status::timed_out);
+    fail_peer(entry.pe, status::timed_out);
   }
-  for (auto &each : peers_)
-    each.passed = none_yet;
+  for (auto &entry : peers_)
+    entry.direct_ended_since_sweep = unset;
   for (uint32_t i = 0; services_free_.size() != slot_count_ && i < slot_count_; i++) {
-    // Its peer does not wait for it any longer: it began before.
-    auto &of = services_[i];
-    if (of.at != service::stage::offered || now_ns < of.deadline_ns)
+    // Its peer does not wait for it any longer, since the peer's time began earlier.
+    auto &entry = services_[i];
+    if (entry.current_stage != service::stage::announced || now_ns < entry.deadline_ns)
       continue;
-    peers_[size_t(of.pe)].asked--;
+    peers_[size_t(entry.pe)].pending_count--;
     service_free(i);
   }
 }
 
-void stager::state::lose(pe_index pe, status code) {
-  auto &gone = peers_[size_t(pe)];
-  if (gone.is_lost || pe == me_)
+void stager::state::fail_peer(pe_index pe, status code) {
+  auto &failed = peers_[size_t(pe)];
+  if (failed.has_failed || pe == me_)
     return;
-  gone.is_lost = true;
-  if (gone.outstanding != 0) {
-    log(log_level::warning, "pgas: PE %d does not do what it was asked for: it is taken for lost",
-        pe);
+  failed.has_failed = true;
+  if (failed.outstanding_count != 0) {
+    log(log_level::warning, "pgas: PE %d did not complete its requests; treating it as failed", pe);
   }
-  leaving_.push_back(pe);
-  for (auto *const each : std::exchange(gone.outgoing, {}))
-    frame_free(each);
+  peers_to_remove_.push_back(pe);
+  for (auto *const unsent : std::exchange(failed.outgoing, {}))
+    frame_free(unsent);
   std::erase_if(reads_due_, [&](uint64_t id) {
     auto const index = uint32_t(id);
-    return (op_use(id >> 56) == op_use::land ? requests_[index].pe : services_[index].pe) == pe;
+    return (op_use(id >> 56) == op_use::request_read ? requests_[index].pe : services_[index].pe) ==
+           pe;
   });
-  lose_requests(pe, code);
-  lose_services(pe);
+  fail_requests(pe, code);
+  release_services(pe);
 }
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

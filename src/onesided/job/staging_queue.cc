@@ -1,162 +1,166 @@
-// What the device is asked to do, and what it has until its queue says that it is done.
+// Operations of the device queue, and memory that it may still access.
 #include "core/base/log.hpp"
 #include "onesided/job/staging_state.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 
 namespace {
 
-// As long, and as many, as are not waited for alone: some copies at a slow bus's rate.
+// Device operations are polled for so long, and so many, before a wait: a few copies over a slow
+// bus.
 constexpr uint64_t copying_ns = 300'000;
-constexpr size_t deeds_max = 64;
+constexpr size_t device_operations_max = 64;
 
 }  // namespace
 
 using staging::record;
 using staging::record_kind;
 
-// An operation that has not ended in time closes the queue until it has caught up, and a lost
-// device for good. Whatever else it says concerns that one call, of which nothing is under way.
-status stager::state::queue_said(status code) {
-  if ((code != status::timed_out && code != status::device_lost) || code == queue_code_ ||
-      is_useless())
+// A timeout closes the queue until it has caught up, and a lost device closes it for good. Any
+// other status concerns only that call, of which nothing is outstanding.
+status stager::state::record_queue_status(status code) {
+  if ((code != status::timed_out && code != status::device_lost) || code == queue_status_ ||
+      has_queue_failed())
     return code;
-  bool const is_late = code == status::timed_out;
-  log(is_late ? log_level::warning : log_level::error,
-      "pgas: the device %s: memory of PE %d's is not served by it %s",
-      is_late ? "has not done in time what it was asked to do" : "has failed", me_,
-      is_late ? "until it has" : "any more");
-  queue_code_ = code;
+  bool const is_timeout = code == status::timed_out;
+  log(is_timeout ? log_level::warning : log_level::error,
+      "pgas: the device %s; device memory of PE %d is not served %s",
+      is_timeout ? "did not complete its operations in time" : "has failed", me_,
+      is_timeout ? "until it catches up" : "any more");
+  queue_status_ = code;
   return code;
 }
 
-// All that it was asked to do, by the time that an operation has.
+// Waits for all its operations, up to the timeout of one.
 status stager::state::queue_wait() {
-  if (queue_code_ != status::ok)
-    return queue_code_;
+  if (queue_status_ != status::ok)
+    return queue_status_;
   status const code =
-      queue_->wait(port::deadline_after(port::monotonic_clock().now_ns(), options_.timeout_ns));
-  return queue_said(code == status::ok || code == status::timed_out ? code : status::device_lost);
+      queue_->wait(seams::deadline_after(seams::monotonic_clock().now_ns(), options_.timeout_ns));
+  return record_queue_status(code == status::ok || code == status::timed_out ? code
+                                                                             : status::device_lost);
 }
 
-// The same; the fabric is looked after meanwhile.
+// The same, with progress of the fabric meanwhile.
 status stager::state::queue_wait_serving() {
-  uint64_t const until_ns = port::monotonic_clock().now_ns() + copying_ns;
-  while (queue_code_ == status::ok && port::monotonic_clock().now_ns() < until_ns &&
+  uint64_t const until_ns = seams::monotonic_clock().now_ns() + copying_ns;
+  while (queue_status_ == status::ok && seams::monotonic_clock().now_ns() < until_ns &&
          queue_->wait(0) == status::timed_out) {
     (void)progress(false);
   }
   return queue_wait();
 }
 
-// Whether it is done by then.
-void stager::state::catch_up(uint64_t deadline_ns) noexcept {
+// Whether the queue is done by the deadline.
+void stager::state::try_resume_queue(uint64_t deadline_ns) noexcept {
   status const code = queue_->wait(deadline_ns);
   if (code == status::timed_out)
     return;
   if (code != status::ok)
-    return static_cast<void>(queue_said(status::device_lost));
+    return static_cast<void>(record_queue_status(status::device_lost));
   log(log_level::info, "pgas: the device of PE %d has caught up", me_);
-  queue_code_ = status::ok;
-  slots_free_.insert(slots_free_.end(), withheld_slots_.begin(), withheld_slots_.end());
-  for (uint32_t const index : withheld_services_)
-    services_[index].at = service::stage::free;
-  services_free_.insert(services_free_.end(), withheld_services_.begin(), withheld_services_.end());
-  withheld_slots_.clear();
-  withheld_services_.clear();
-  withheld_memory_.clear();
-  withheld_count_.store(0, std::memory_order_relaxed);
+  queue_status_ = status::ok;
+  slots_free_.insert(slots_free_.end(), quarantined_slots_.begin(), quarantined_slots_.end());
+  for (uint32_t const index : quarantined_services_)
+    services_[index].current_stage = service::stage::free;
+  services_free_.insert(services_free_.end(), quarantined_services_.begin(),
+                        quarantined_services_.end());
+  quarantined_slots_.clear();
+  quarantined_services_.clear();
+  quarantined_memory_.clear();
+  quarantined_slot_count_.store(0, std::memory_order_relaxed);
 }
 
-// The queue had it. What it may still be at is out of use.
-void stager::state::slot_let_go(pe_index pe, uint32_t slot) {
-  if (queue_code_ == status::ok)
+// The queue used the slot. If it may still do so, the slot is quarantined.
+void stager::state::slot_retire(pe_index pe, uint32_t slot) {
+  if (queue_status_ == status::ok)
     return slot_free(pe, slot);
-  peers_[size_t(pe)].slots--;
-  withheld_slots_.push_back(slot);
-  withheld_count_.fetch_add(1, std::memory_order_relaxed);
+  peers_[size_t(pe)].slot_count--;
+  quarantined_slots_.push_back(slot);
+  quarantined_slot_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void stager::state::service_let_go(uint32_t index) {
-  if (queue_code_ == status::ok)
+void stager::state::service_retire(uint32_t index) {
+  if (queue_status_ == status::ok)
     return service_free(index);
-  peers_[size_t(services_[index].pe)].serving--;
-  withheld_services_.push_back(index);
-  withheld_count_.fetch_add(1, std::memory_order_relaxed);
+  peers_[size_t(services_[index].pe)].service_count--;
+  quarantined_services_.push_back(index);
+  quarantined_slot_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Others take its place.
-void stager::state::withhold(std::vector<std::byte> &memory) {
+// Other memory takes its place.
+void stager::state::quarantine(std::vector<std::byte> &memory) {
   size_t const size = memory.size();
-  withheld_memory_.push_back(std::exchange(memory, std::vector<std::byte>(size)));
+  quarantined_memory_.push_back(std::exchange(memory, std::vector<std::byte>(size)));
 }
 
-// From memory that is somebody else's soon.
+// Copies from memory that is soon used again.
 status stager::state::queue_put(void *target, std::span<const std::byte> source) {
-  if (queue_code_ != status::ok)
-    return queue_code_;
-  return queue_said(queue_->put(target, source.data(), source.size()));
+  if (queue_status_ != status::ok)
+    return queue_status_;
+  return record_queue_status(queue_->put(target, source.data(), source.size()));
 }
 
-// To `scratch_`.
+// Copies to `scratch_`.
 status stager::state::queue_get(const std::byte *source, size_t size) {
-  if (queue_code_ != status::ok)
-    return queue_code_;
-  status const code = queue_said(queue_->get(scratch_.data(), source, size));
-  if (queue_code_ != status::ok)
-    withhold(scratch_);
+  if (queue_status_ != status::ok)
+    return queue_status_;
+  status const code = record_queue_status(queue_->get(scratch_.data(), source, size));
+  if (queue_status_ != status::ok)
+    quarantine(scratch_);
   return code;
 }
 
-// What was done is told when it is seen by all. False: nothing was; the fabric is looked after
-// meanwhile.
-bool stager::state::settle_deeds() {
-  if (deeds_.empty())
+// Operations are reported when all can see their effect. False: no operation has completed, and the
+// caller makes progress on the fabric meanwhile.
+bool stager::state::complete_device_operations() {
+  if (device_operations_.empty())
     return false;
   uint64_t const now_ns = options_.time->now_ns();
-  if (deeds_since_ns_ == 0)
-    deeds_since_ns_ = now_ns;
-  bool const may_last = deeds_.size() < deeds_max && queue_code_ == status::ok &&
-                        now_ns - deeds_since_ns_ < copying_ns;
+  if (operations_since_ns_ == 0)
+    operations_since_ns_ = now_ns;
+  bool const may_last = device_operations_.size() < device_operations_max &&
+                        queue_status_ == status::ok && now_ns - operations_since_ns_ < copying_ns;
   if (may_last && queue_->wait(0) == status::timed_out)
     return false;
-  deeds_since_ns_ = 0;
+  operations_since_ns_ = 0;
   status const performed = queue_wait();
-  for (auto const &each : std::exchange(deeds_, {}))
-    settle(each, each.code == status::ok ? performed : each.code);
+  for (auto const &operation : std::exchange(device_operations_, {}))
+    complete_operation(operation, operation.code == status::ok ? performed : operation.code);
   return true;
 }
 
-// Before the caller goes away: what has come meanwhile is the thread's.
-void stager::state::leave_no_deeds(bool is_idle) noexcept {
-  if (deeds_.empty())
+// Called before the caller leaves. What has arrived meanwhile is left to the thread.
+void stager::state::flush_device_operations(bool is_idle) noexcept {
+  if (device_operations_.empty())
     return;
   (void)queue_wait();
   (void)progress(is_idle);
-  if (!deeds_.empty())
-    turns_.tell_others();
+  if (!device_operations_.empty())
+    progress_lock_.wake_waiters();
 }
 
-void stager::state::settle(const deed &what, status code) {
-  if (what.is == deed::what::nothing) {
-    // A part of a get: its failure is the whole get's.
-    auto &parts = requests_[what.index].parts;
+void stager::state::complete_operation(const device_operation &operation, status code) {
+  if (operation.action == device_operation::completion_action::no_action) {
+    // A part of a get: its failure fails the whole get.
+    auto &parts = requests_[operation.index].parts_status;
     if (parts == status::ok)
       parts = code;
     return;
   }
-  if (what.is == deed::what::landed) {
-    status const parts = std::exchange(requests_[what.index].parts, status::ok);
-    return finish(what.index, parts == status::ok ? code : parts);
+  if (operation.action == device_operation::completion_action::copied_to_target) {
+    status const parts = std::exchange(requests_[operation.index].parts_status, status::ok);
+    return finish_request(operation.index, parts == status::ok ? code : parts);
   }
-  bool const is_lost = peers_[size_t(what.pe)].is_lost;
-  if (what.is == deed::what::offer && code == status::ok && !is_lost)
-    return offer(what.index);
-  if (what.index != none)
-    service_let_go(what.index);
-  reply(what.pe, what.id, code);
-  if (what.size != 0 && options_.changed)
-    options_.changed(what.offset, what.size);
+  bool const has_failed = peers_[size_t(operation.pe)].has_failed;
+  if (operation.action == device_operation::completion_action::announce && code == status::ok &&
+      !has_failed)
+    return announce(operation.index);
+  if (operation.index != no_index)
+    service_retire(operation.index);
+  reply(operation.pe, operation.id, code);
+  if (operation.size != 0 && options_.on_heap_changed)
+    options_.on_heap_changed(operation.offset, operation.size);
 }
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

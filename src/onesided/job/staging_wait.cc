@@ -1,129 +1,131 @@
-// Who waits in a stager, and how; and the thread that serves while nobody does.
+// How threads wait in a stager, and the thread that serves while none does.
 #include <algorithm>
 
 #include "onesided/job/staging_state.hpp"
 #include "core/base/mutex.hpp"
 #include "seams/os/signals_blocked.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 namespace {
 
-constexpr uint64_t slice_ns = 100'000'000;   // of the thread's wait
-constexpr uint64_t stand_back_ns = 300'000;  // of the thread, since somebody else was at it
-constexpr uint64_t seldom_ns = 50'000;  // who looks less often than that leaves it to the thread
-constexpr uint64_t last_wait_ns = 1'000'000'000;  // for a queue that is behind, at the end
-constexpr uint64_t busy_ns = 1'000'000;  // between two looks at the deadlines of what is under way
+constexpr uint64_t slice_ns = 100'000'000;  // longest wait of the thread
+// How long the thread pauses after progress by another one.
+constexpr uint64_t pause_ns = 300'000;
+constexpr uint64_t frequent_interval_ns =
+    50'000;  // callers that come less often leave the work to the thread
+constexpr uint64_t last_wait_ns = 1'000'000'000;  // for a late queue, at the end
+constexpr uint64_t busy_ns = 1'000'000;           // between two checks of deadlines
 
-// What the device may still be at when nobody is left who knows of it.
-void keep_for_ever(std::vector<std::vector<std::byte>> memory) {
+// Memory that the device may still access when nothing refers to it any more.
+void keep_until_exit(std::vector<std::vector<std::byte>> memory) {
   static tanada::mutex mutex;
-  static auto &kept = *new std::vector<std::vector<std::byte>>;
+  static auto &kept_memory = *new std::vector<std::vector<std::byte>>;
   lock_guard const lock{mutex};
-  for (auto &each : memory)
-    kept.push_back(std::move(each));
+  for (auto &block : memory)
+    kept_memory.push_back(std::move(block));
 }
 
 }  // namespace
 
-void stager::state::leave(held &lock, bool is_idle) noexcept {
-  turns_.claim(lock);
+void stager::state::leave(guard &lock, bool is_idle) noexcept {
+  progress_lock_.claim_endpoint(lock);
   (void)progress(is_idle);
-  leave_no_deeds(is_idle);
-  attended_ns_ = options_.time->now_ns();
+  flush_device_operations(is_idle);
+  last_progress_ns_ = options_.time->now_ns();
 }
 
-void stager::state::attend() noexcept {
-  held const lock = turns_.try_enter();
+void stager::state::try_progress() noexcept {
+  guard const lock = progress_lock_.try_acquire();
   if (!lock.owns_lock())
     return;
   (void)progress();
   uint64_t const now_ns = options_.time->now_ns();
-  if (now_ns - looked_ns_ < seldom_ns)
-    attended_ns_ = now_ns;
+  if (now_ns - last_attempt_ns_ < frequent_interval_ns)
+    last_progress_ns_ = now_ns;
   else
-    leave_no_deeds(true);
-  looked_ns_ = now_ns;
+    flush_device_operations(true);
+  last_attempt_ns_ = now_ns;
 }
 
-// Let go of the mutex for a while; then look whether something has happened. The endpoint is ours
-// when it returns.
-void stager::state::step(held &lock, pacing &pace) {
-  attended_ns_ = options_.time->now_ns();
-  turns_.pause(lock, pace, options_.attend);
-  if (turns_.is_asleep() && pace.sleep_ns != 0)
-    turns_.wait_for_others(lock, turns::sleep_ns_last);
-  turns_.claim(lock);
+// Releases the mutex for a while, then polls. On return this thread has the endpoint.
+void stager::state::step(guard &lock, backoff_state &backoff) {
+  last_progress_ns_ = options_.time->now_ns();
+  progress_lock_.pause(lock, backoff, options_.make_progress);
+  if (progress_lock_.has_sleeper() && backoff.sleep_ns != 0)
+    progress_lock_.wait_for_change(lock, progress_lock::sleep_ns_last);
+  progress_lock_.claim_endpoint(lock);
   if (!deferred_.empty())
-    pace.sleep_ns = std::min(pace.sleep_ns, deferred_look_ns());
-  turns_.look_or_sleep(lock, pace, [this] { return progress(); });
+    backoff.sleep_ns = std::min(backoff.sleep_ns, deferred_poll_ns());
+  progress_lock_.poll_or_sleep(lock, backoff, [this] { return progress(); });
 }
 
 // Ends in time: sweep() ends every request.
-void stager::state::wait(held &lock, waiter &what) {
+void stager::state::wait(guard &lock, blocking_wait &waiter) {
   (void)progress();
-  for (pacing pace; what.left != 0;)
-    step(lock, pace);
+  for (backoff_state backoff; waiter.remaining != 0;)
+    step(lock, backoff);
 }
 
-void stager::state::drain(held &lock, staged_context &owner) {
-  uint32_t const mine = owner.under_way_.now();
+void stager::state::drain(guard &lock, staged_context &owner) {
+  uint32_t const epoch = owner.epochs_.current();
   (void)progress();
-  for (pacing pace; !owner.under_way_.is_over(mine);)
-    step(lock, pace);
+  for (backoff_state backoff; !owner.epochs_.is_complete(epoch);)
+    step(lock, backoff);
 }
 
 bool staged_context::wait_until(uint64_t deadline_ns) {
-  if (!under_way_.is_any())
+  if (!epochs_.has_outstanding())
     return true;
-  auto &inside = stager_.inside();
-  auto lock = inside.enter();
-  bool const is_over = inside.wait_until(lock, deadline_ns, [&] { return !under_way_.is_any(); });
-  inside.leave(lock);
+  auto &impl = stager_.impl();
+  auto lock = impl.enter();
+  bool const is_over =
+      impl.wait_until(lock, deadline_ns, [&] { return !epochs_.has_outstanding(); });
+  impl.leave(lock);
   return is_over;
 }
 
-bool staged_context::wait_for_room(pe_index pe, size_t size, uint64_t deadline_ns) {
-  auto &inside = stager_.inside();
-  auto lock = inside.look();
-  if (inside.has_room(pe, size)) [[likely]]
+bool staged_context::wait_for_capacity(pe_index pe, size_t size, uint64_t deadline_ns) {
+  auto &impl = stager_.impl();
+  auto lock = impl.lock_mutex();
+  if (impl.has_capacity(pe, size)) [[likely]]
     return true;
-  inside.claim(lock);
-  bool const has_room =
-      inside.wait_until(lock, deadline_ns, [&] { return inside.has_room(pe, size); });
-  inside.leave(lock, false);
-  return has_room;
+  impl.claim_endpoint(lock);
+  bool const has_capacity =
+      impl.wait_until(lock, deadline_ns, [&] { return impl.has_capacity(pe, size); });
+  impl.leave(lock, false);
+  return has_capacity;
 }
 
 void staged_context::abandon() {
-  auto &inside = stager_.inside();
-  auto lock = inside.enter();
-  inside.abandon(*this);
-  inside.leave(lock);
+  auto &impl = stager_.impl();
+  auto lock = impl.enter();
+  impl.abandon(*this);
+  impl.leave(lock);
 }
 
-// Answers find no owner.
+// Later replies find no owner.
 void stager::state::abandon(staged_context &owner) noexcept {
-  for (auto &of : requests_) {
-    if (!of.is_used || of.owner != &owner)
+  for (auto &entry : requests_) {
+    if (!entry.is_used || entry.owner != &owner)
       continue;
-    int32_t nothing = 0;
-    owner.failure_.compare_exchange_strong(nothing, int32_t(status::timed_out));
-    of.owner = nullptr;
-    owner.under_way_.end(of.epoch);
+    int32_t no_failure = 0;
+    owner.failure_.compare_exchange_strong(no_failure, int32_t(status::timed_out));
+    entry.owner = nullptr;
+    owner.epochs_.end_operation(entry.epoch);
   }
 }
 
-bool stager::state::has_room(pe_index pe, size_t size) const noexcept {
+bool stager::state::has_capacity(pe_index pe, size_t size) const noexcept {
   auto const &target = peers_[size_t(pe)];
-  if (target.is_lost)
-    return true;  // which the call will say
-  return target.outstanding < window && first_free_ != none &&
+  if (target.has_failed)
+    return true;  // the call then returns the failure
+  return target.outstanding_count < window && first_free_ != no_index &&
          (size <= data_size_max_ || has_slot(pe));
 }
 
 void stager::state::start() {
   is_stopped_ = false;
-  port::signals_blocked const blocked;
+  seams::signals_blocked const blocked;
   thread_ = std::thread{[this] {
     serve_thread();
   }};
@@ -133,43 +135,45 @@ bool stager::state::stop() noexcept {
   if (thread_.joinable()) {
     is_stopped_ = true;
     endpoint_->wake();
-    turns_.tell_others();
+    progress_lock_.wake_waiters();
     thread_.join();
   }
-  if (queue_code_ == status::timed_out) {
-    catch_up(port::deadline_after(port::monotonic_clock().now_ns(),
-                                  std::min(options_.timeout_ns, last_wait_ns)));
-    if (queue_code_ == status::timed_out)
-      queue_code_ = status::device_lost;  // nobody asks it any more
+  if (queue_status_ == status::timed_out) {
+    try_resume_queue(seams::deadline_after(seams::monotonic_clock().now_ns(),
+                                           std::min(options_.timeout_ns, last_wait_ns)));
+    if (queue_status_ == status::timed_out)
+      queue_status_ = status::device_lost;  // the queue is not used again
   }
-  if (queue_code_ != status::ok)
-    keep_for_ever(std::exchange(withheld_memory_, {}));
-  return queue_code_ == status::ok;
+  if (queue_status_ != status::ok)
+    keep_until_exit(std::exchange(quarantined_memory_, {}));
+  return queue_status_ == status::ok;
 }
 
 bool stager::state::is_busy() const noexcept {
-  return request_count_ != 0 || services_free_.size() + withheld_services_.size() != slot_count_ ||
-         !unsent_.empty() || queue_code_ == status::timed_out || !deferred_.empty();
+  return request_count_ != 0 ||
+         services_free_.size() + quarantined_services_.size() != slot_count_ || !unsent_.empty() ||
+         queue_status_ == status::timed_out || !deferred_.empty();
 }
 
-// Stands back while somebody else is at it.
+// Pauses while another thread makes progress.
 void stager::state::serve_thread() {
-  held lock = turns_.lock();
+  guard lock = progress_lock_.lock_mutex();
   while (!is_stopped_) {
-    bool const is_attended =
-        attended_ns_ != 0 && options_.time->now_ns() < attended_ns_ + stand_back_ns;
-    if (turns_.is_asleep() || turns_.is_wanted() || (is_attended && deeds_.empty())) {
-      turns_.wait_for_others(lock, stand_back_ns);
+    bool const is_driven =
+        last_progress_ns_ != 0 && options_.time->now_ns() < last_progress_ns_ + pause_ns;
+    if (progress_lock_.has_sleeper() || progress_lock_.is_contended() ||
+        (is_driven && device_operations_.empty())) {
+      progress_lock_.wait_for_change(lock, pause_ns);
     } else if (progress() == 0) {
-      uint64_t const period_ns = !deferred_.empty() ? deferred_look_ns()
+      uint64_t const period_ns = !deferred_.empty() ? deferred_poll_ns()
                                  : is_busy()        ? busy_ns
                                                     : slice_ns;
       uint64_t const until_ns = options_.time->now_ns() + period_ns;
-      (void)turns_.sleep(lock, [&] { return endpoint_->wait(until_ns); });
+      (void)progress_lock_.sleep(lock, [&] { return endpoint_->wait(until_ns); });
       (void)progress();
     }
   }
-  leave_no_deeds(true);
+  flush_device_operations(true);
 }
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

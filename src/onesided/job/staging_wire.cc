@@ -1,8 +1,9 @@
+// Checks of the frames and records that stagers exchange.
 #include "onesided/job/staging_wire.hpp"
 
 #include "seams/fabric/fabric.hpp"
 
-namespace tanada::pgas::staging {
+namespace tanada::onesided::staging {
 namespace {
 
 bool is_inside(uint64_t offset, uint64_t size, uint64_t whole) noexcept {
@@ -12,94 +13,97 @@ bool is_inside(uint64_t offset, uint64_t size, uint64_t whole) noexcept {
 }  // namespace
 
 status frame_check(std::span<const std::byte> bytes, uint32_t pe_count) noexcept {
-  frame_head head;
+  frame_header head;
   if (bytes.size() < sizeof head)
     return status::protocol;
   std::memcpy(&head, bytes.data(), sizeof head);
   if (head.magic != frame_magic || head.pe >= pe_count || head.size != bytes.size())
     return status::protocol;
-  size_t at = sizeof head;
+  size_t position = sizeof head;
   for (uint32_t i = 0; i < head.count; i++) {
-    record each;
-    if (bytes.size() - at < sizeof each)
+    record entry;
+    if (bytes.size() - position < sizeof entry)
       return status::protocol;
-    std::memcpy(&each, bytes.data() + at, sizeof each);
-    if (each.kind < record_kind::put || each.kind > record_kind::done)
+    std::memcpy(&entry, bytes.data() + position, sizeof entry);
+    if (entry.kind < record_kind::put || entry.kind > record_kind::done)
       return status::protocol;
-    if (each.data_size > bytes.size() || bytes.size() - at < room_for(each.data_size))
+    if (entry.data_size > bytes.size() || bytes.size() - position < record_size(entry.data_size))
       return status::protocol;
-    at += room_for(each.data_size);
+    position += record_size(entry.data_size);
   }
-  return at == bytes.size() ? status::ok : status::protocol;
+  return position == bytes.size() ? status::ok : status::protocol;
 }
 
 namespace {
 
-// What it says is the call_server's to check; only how much of it there is, and where, is ours.
-status call_check(const record &what, const limits &of) noexcept {
-  bool const is_fetch = what.kind == record_kind::fetch || what.kind == record_kind::fetch_staged;
-  if ((what.flags & ~flag_fenced) != 0 || what.size == 0)
+// Checks only sizes and positions. The active_message_server checks the content.
+status active_message_check(const record &record, const limits &limits) noexcept {
+  bool const is_fetch =
+      record.kind == record_kind::fetch || record.kind == record_kind::fetch_staged;
+  if ((record.flags & ~flag_fenced) != 0 || record.size == 0)
     return status::invalid;
-  if (is_fetch ? what.data_size == 0
-               : what.data_size != (what.kind == record_kind::call ? what.size : 0))
+  if (is_fetch ? record.data_size == 0
+               : record.data_size != (record.kind == record_kind::active_message ? record.size : 0))
     return status::invalid;
-  if (what.data_size > of.data_size_max)
+  if (record.data_size > limits.data_size_max)
     return status::range;
-  if (what.kind == record_kind::fetch)
-    return what.size <= 2 * of.data_size_max ? status::ok : status::range;
-  if (what.kind == record_kind::call)
+  if (record.kind == record_kind::fetch)
+    return record.size <= 2 * limits.data_size_max ? status::ok : status::range;
+  if (record.kind == record_kind::active_message)
     return status::ok;
-  if (what.size > of.slot_size)
+  if (record.size > limits.slot_size)
     return status::range;
-  return what.kind == record_kind::fetch_staged || is_inside(what.first, what.size, of.area_size)
+  return record.kind == record_kind::fetch_staged ||
+                 is_inside(record.first, record.size, limits.staging_size)
              ? status::ok
              : status::range;
 }
 
 }  // namespace
 
-status request_check(const record &what, const limits &of) noexcept {
-  if (is_call(what.kind))
-    return call_check(what, of);
-  bool const has_data = what.kind == record_kind::put;
-  if (!is_request(what.kind) || (what.flags & ~(flag_fenced | flag_wants_value)) != 0)
+status request_check(const record &record, const limits &limits) noexcept {
+  if (is_active_message(record.kind))
+    return active_message_check(record, limits);
+  bool const has_data = record.kind == record_kind::put;
+  if (!is_request(record.kind) || (record.flags & ~(flag_fenced | flag_returns_value)) != 0)
     return status::invalid;
-  if (what.data_size != (has_data ? what.size : 0))
+  if (record.data_size != (has_data ? record.size : 0))
     return status::invalid;
-  uint64_t size = what.size;
-  if (what.kind == record_kind::update) {
-    if (what.atomic >= port::fabric_atomic_count)
+  uint64_t size = record.size;
+  if (record.kind == record_kind::update) {
+    if (record.atomic >= seams::fabric_atomic_count)
       return status::invalid;
-    bool const is_small = what.element == uint8_t(port::fabric_element::u32);
-    if (!is_small && what.element != uint8_t(port::fabric_element::u64))
+    bool const is_small = record.element == uint8_t(seams::fabric_element::u32);
+    if (!is_small && record.element != uint8_t(seams::fabric_element::u64))
       return status::invalid;
     size = is_small ? 4 : 8;
-    if (what.offset % size != 0)
+    if (record.offset % size != 0)
       return status::fault;
   }
   if (size == 0)
     return status::invalid;
-  if (!is_inside(what.offset, size, of.heap_size))
+  if (!is_inside(record.offset, size, limits.heap_size))
     return status::range;
   bool const is_staged =
-      what.kind == record_kind::put_staged || what.kind == record_kind::get_staged;
-  if (is_staged && size > of.slot_size)
+      record.kind == record_kind::put_staged || record.kind == record_kind::get_staged;
+  if (is_staged && size > limits.slot_size)
     return status::range;
-  if (what.kind == record_kind::put && size > of.data_size_max)
+  if (record.kind == record_kind::put && size > limits.data_size_max)
     return status::range;
-  if (what.kind == record_kind::get && size > 2 * of.data_size_max)
+  if (record.kind == record_kind::get && size > 2 * limits.data_size_max)
     return status::range;
-  if (what.kind == record_kind::put_staged && !is_inside(what.first, size, of.area_size))
+  if (record.kind == record_kind::put_staged && !is_inside(record.first, size, limits.staging_size))
     return status::range;
-  if (what.kind != record_kind::put_direct)
+  if (record.kind != record_kind::put_direct)
     return status::ok;
-  return size <= of.direct_size && is_inside(what.first, size, of.shared_size) ? status::ok
-                                                                               : status::range;
+  return size <= limits.direct_size && is_inside(record.first, size, limits.shared_size)
+             ? status::ok
+             : status::range;
 }
 
-status ready_check(const record &what, uint64_t size, const limits &of) noexcept {
-  return what.size == size && is_inside(what.first, size, of.area_size) ? status::ok
-                                                                        : status::range;
+status ready_check(const record &record, uint64_t size, const limits &limits) noexcept {
+  return record.size == size && is_inside(record.first, size, limits.staging_size) ? status::ok
+                                                                                   : status::range;
 }
 
 uint64_t status_encode(status code) noexcept {
@@ -111,11 +115,11 @@ status status_decode(uint64_t word) noexcept {
       status::ok,        status::io,          status::no_memory,     status::access,
       status::fault,     status::invalid,     status::range,         status::timed_out,
       status::peer_lost, status::device_lost, status::not_supported, status::bad_state};
-  for (auto const each : known) {
-    if (word == status_encode(each))
-      return each;
+  for (auto const code : known) {
+    if (word == status_encode(code))
+      return code;
   }
   return status::protocol;
 }
 
-}  // namespace tanada::pgas::staging
+}  // namespace tanada::onesided::staging

@@ -9,10 +9,10 @@
 #include "backends/local/local.hpp"
 #include "onesided/job/job.hpp"
 
-namespace tanada::pgas {
+namespace tanada::onesided {
 
-// PEs as threads; their program's data are one, so it is left out.
-inline job_options small() {
+// Options for PEs that are threads. They share one program's data, which are left out.
+inline job_options small_options() {
   job_options options;
   options.heap_size = size_t{4} << 20;
   options.control_size = 4096;
@@ -21,21 +21,21 @@ inline job_options small() {
   return options;
 }
 
-// Each PE's part of a test, with its job; all finish together.
+// Runs `part` in each PE, with its job. All PEs finish together.
 template <class Part>
 void with_pes(pe_index count, const job_options &options, Part part) {
-  auto launchers = port::bootstrap_local(count);
+  auto launchers = backends::bootstrap_local(count);
   std::vector<std::thread> threads;
   for (auto &launcher : launchers) {
     threads.emplace_back([&] {
-      auto made = job::start(*launcher, options);
-      ASSERT_TRUE(made.ok()) << int(made.error());
-      part(*made.value());
-      EXPECT_EQ(made.value()->finish(), status::ok);
+      auto started = job::start(*launcher, options);
+      ASSERT_TRUE(started.ok()) << int(started.error());
+      part(*started.value());
+      EXPECT_EQ(started.value()->finish(), status::ok);
     });
   }
-  for (auto &each : threads)
-    each.join();
+  for (auto &thread : threads)
+    thread.join();
 }
 
-}  // namespace tanada::pgas
+}  // namespace tanada::onesided

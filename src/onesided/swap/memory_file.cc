@@ -1,3 +1,4 @@
+// Reading, writing and dropping pages of a file, with system calls.
 #include "onesided/swap/memory_file.hpp"
 
 #include <fcntl.h>
@@ -9,18 +10,18 @@
 
 #include "core/base/log.hpp"
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 namespace {
 
-status said(const char *what, page_run pages) {
-  int const number = errno;
-  return fail(status{-number}, "%s of %u pages of swappable memory from page %u on: %s", what,
-              pages.count, pages.first, strerror(number));
+status system_error(const char *operation, page_run pages) {
+  int const error = errno;
+  return fail(status{-error}, "%s of %u pages of swappable memory from page %u on: %s", operation,
+              pages.count, pages.first, strerror(error));
 }
 
-// move(done): what pread and pwrite say of the rest.
+// move(done) returns what pread or pwrite of the rest returns.
 template <class Move>
-status move_all(const char *what, page_run pages, Move &&move) {
+status move_all(const char *operation, page_run pages, Move &&move) {
   for (uint64_t done = 0; done < pages.size();) {
     ssize_t const moved = move(done);
     if (moved < 0 && errno == EINTR)
@@ -28,7 +29,7 @@ status move_all(const char *what, page_run pages, Move &&move) {
     if (moved == 0)
       errno = EIO;
     if (moved <= 0)
-      return said(what, pages);
+      return system_error(operation, pages);
     done += uint64_t(moved);
   }
   return status::ok;
@@ -36,16 +37,16 @@ status move_all(const char *what, page_run pages, Move &&move) {
 
 }  // namespace
 
-status memory_file::read(page_run pages, std::byte *into) const {
+status memory_file::read(page_run pages, std::byte *target) const {
   return move_all("reading", pages, [&](uint64_t done) {
-    return pread(descriptor_, into + done, pages.size() - done,
+    return pread(descriptor_, target + done, pages.size() - done,
                  off_t(offset_ + pages.offset() + done));
   });
 }
 
-status memory_file::write(page_run pages, const std::byte *from) const {
+status memory_file::write(page_run pages, const std::byte *source) const {
   return move_all("writing", pages, [&](uint64_t done) {
-    return pwrite(descriptor_, from + done, pages.size() - done,
+    return pwrite(descriptor_, source + done, pages.size() - done,
                   off_t(offset_ + pages.offset() + done));
   });
 }
@@ -54,29 +55,29 @@ status memory_file::drop(page_run pages) const {
   while (fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                    off_t(offset_ + pages.offset()), off_t(pages.size())) != 0) {
     if (errno != EINTR)
-      return said("dropping", pages);
+      return system_error("dropping", pages);
   }
   return status::ok;
 }
 
 status memory_file::for_each_present(const std::function<void(page_run)> &f) const {
   uint64_t const end = offset_ + uint64_t(count_) * page_size;
-  for (uint64_t at = offset_; at < end;) {
-    off_t const data = lseek(descriptor_, off_t(at), SEEK_DATA);
+  for (uint64_t position = offset_; position < end;) {
+    off_t const data = lseek(descriptor_, off_t(position), SEEK_DATA);
     if (data < 0 && errno == ENXIO)
       break;
     if (data < 0)
-      return said("looking", {0, count_});
+      return system_error("scanning", {0, count_});
     if (uint64_t(data) >= end)
       break;
     off_t const hole = lseek(descriptor_, data, SEEK_HOLE);
     if (hole < 0)
-      return said("looking", {0, count_});
-    uint64_t const begin = std::max(at, uint64_t(data));
-    at = std::min(end, uint64_t(hole));
-    f(pages_of(begin - offset_, at - begin));
+      return system_error("scanning", {0, count_});
+    uint64_t const begin = std::max(position, uint64_t(data));
+    position = std::min(end, uint64_t(hole));
+    f(pages_of(begin - offset_, position - begin));
   }
   return status::ok;
 }
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

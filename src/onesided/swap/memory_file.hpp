@@ -1,5 +1,5 @@
-// onesided/swap/memory_file.hpp: a process's swappable memory, by its descriptor: read, written and
-// taken out of DRAM without mapping it.
+// onesided/swap/memory_file.hpp: a process's swappable memory as a file, which is read, written and
+// removed from DRAM without mapping it.
 #pragma once
 
 #include <functional>
@@ -7,37 +7,39 @@
 #include "core/base/result.hpp"
 #include "onesided/swap/pages.hpp"
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 
-// A view: the descriptor is somebody else's and outlives it. Mappings of the memory stay as they
-// are, whatever is done here. To copy by the system takes fewer faults than by a mapping: some 1.6
-// us a page that is not there yet, against 2.5 us (2 virtual cores).
+// A view: the caller owns the descriptor, which outlives the view. Mappings of the memory stay
+// valid. Copying with system calls takes fewer faults than copying through a mapping: some 1.6 us
+// for a page that is not in memory yet, against 2.5 us (2 virtual cores).
 //
-// Errors: what the system says, with a message.
+// Errors: the system's error, with a message.
 //
 // Thread safety: any thread.
 class memory_file {
  public:
-  // Pages lie in the file from `offset` on, bytes, a multiple of the page size.
+  // The pages begin at byte `offset` of the file, a multiple of the page size.
   memory_file(int descriptor, uint64_t offset, uint32_t page_count)
       : descriptor_{descriptor}, offset_{offset}, count_{page_count} {}
 
   int descriptor() const noexcept {
     return descriptor_;
   }
+  // Bytes.
   uint64_t offset() const noexcept {
     return offset_;
-  }  // bytes
+  }
   uint32_t page_count() const noexcept {
     return count_;
   }
 
-  status read(page_run pages, std::byte *into) const;
+  status read(page_run pages, std::byte *target) const;
   status write(page_run pages,
-               const std::byte *from) const;  // takes memory for those that have none
-  status drop(page_run pages) const;          // they have none any more, and read as zeros
+               const std::byte *source) const;  // allocates memory for pages that have none
+  status drop(page_run pages) const;  // frees the pages' memory; they read as zeros afterwards
 
-  // f(page_run): those that have memory, ascending, be it in DRAM or where the system has put it.
+  // Calls f(page_run) for the pages that have memory, in ascending order, whether it is in DRAM or
+  // in the system's swap space.
   status for_each_present(const std::function<void(page_run)> &f) const;
 
  private:
@@ -46,4 +48,4 @@ class memory_file {
   uint32_t count_;
 };
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

@@ -1,3 +1,4 @@
+// Measurement of memory from /proc and from the files of heaps.
 #include "onesided/swap/memory_meter.hpp"
 
 #include <linux/magic.h>
@@ -10,11 +11,11 @@
 #include <memory>
 #include <string>
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 namespace {
 
 constexpr uint64_t kibibyte = 1024;
-constexpr uint64_t look_period_ns = 5'000'000, measure_period_ns = 50'000'000;
+constexpr uint64_t update_period_ns = 5'000'000, measure_period_ns = 50'000'000;
 
 using file_ptr = std::unique_ptr<std::FILE, int (*)(std::FILE *)>;
 
@@ -23,14 +24,14 @@ file_ptr open_text(const char *path) {
 }
 
 bool is_in_memory(const char *path) {
-  struct statfs about{};
+  struct statfs info{};
   if (std::strncmp(path, "/memfd:", 7) == 0 || std::strncmp(path, "/SYSV", 5) == 0 ||
       std::strncmp(path, "/dev/zero", 9) == 0)
     return true;
-  return statfs(path, &about) != 0 || about.f_type == TMPFS_MAGIC;
+  return statfs(path, &info) != 0 || info.f_type == TMPFS_MAGIC;
 }
 
-// A line of smaps that begins a mapping which others may write to, and which lies on no disk.
+// Whether a line of smaps begins a mapping that others may write to, and that has no disk.
 bool is_shared_memory(const char *line) {
   char permissions[8] = {}, path[512] = {};
   if (std::sscanf(line, "%*x-%*x %7s %*x %*s %*u %511[^\n]", permissions, path) < 2)
@@ -56,7 +57,7 @@ uint64_t private_size_of(int32_t process_id) {
   return sum;
 }
 
-uint64_t shared_size_of_others() {
+uint64_t other_shared_size() {
   auto const file = open_text("/proc/self/smaps");
   if (!file)
     return 0;
@@ -75,30 +76,30 @@ uint64_t shared_size_of_others() {
 }
 
 uint64_t used_size_of(int descriptor) noexcept {
-  struct stat about{};
+  struct stat info{};
   constexpr uint64_t block = 512;  // bytes, of stat(2)
-  return fstat(descriptor, &about) == 0 ? uint64_t(about.st_blocks) * block : 0;
+  return fstat(descriptor, &info) == 0 ? uint64_t(info.st_blocks) * block : 0;
 }
 
-memory_meter::memory_meter(board &shared, std::vector<int> descriptors, const options &chosen)
-    : shared_{shared},
+memory_meter::memory_meter(node_table &table, std::vector<int> descriptors, const options &chosen)
+    : table_{table},
       descriptors_{std::move(descriptors)},
       options_{chosen},
       private_sizes_(descriptors_.size()),
       is_known_(descriptors_.size()) {
   for (int const descriptor : descriptors_)
-    before_.push_back(used_size_of(descriptor));
+    initial_sizes_.push_back(used_size_of(descriptor));
 }
 
-void memory_meter::look() {
-  uint64_t const now_ns = shared_.time().now_ns();
-  if (looked_ns_ != 0 && now_ns - looked_ns_ < look_period_ns)
+void memory_meter::update() {
+  uint64_t const now_ns = table_.time().now_ns();
+  if (updated_ns_ != 0 && now_ns - updated_ns_ < update_period_ns)
     return;
-  looked_ns_ = now_ns;
+  updated_ns_ = now_ns;
   if (measured_ns_ == 0 || now_ns - measured_ns_ >= measure_period_ns) {
     measured_ns_ = now_ns;
     for (uint32_t rank = 0; rank < private_sizes_.size(); rank++) {
-      int32_t const process_id = shared_.process_of(rank);
+      int32_t const process_id = table_.process_id_of(rank);
       uint64_t const size = process_id == 0 ? 0 : private_size_of(process_id);
       if (size != 0)
         is_known_[rank] = true;
@@ -111,14 +112,14 @@ void memory_meter::look() {
   bool const are_all_known =
       std::find(is_known_.begin(), is_known_.end(), false) == is_known_.end();
   if (options_.reserves && are_all_known)
-    shared_.reserve_set(fixed + shared_.options().cache_size);
+    table_.set_reserved(fixed + table_.options().cache_size);
   for (size_t rank = 0; rank < descriptors_.size(); rank++) {
     uint64_t const used = used_size_of(descriptors_[rank]);
-    sum += used - std::min(used, before_[rank]);
+    sum += used - std::min(used, initial_sizes_[rank]);
   }
-  auto &peak = shared_.counters().peak_size;
+  auto &peak = table_.counters().peak_size;
   peak.store(std::max(peak.load(std::memory_order_relaxed), fixed + sum),
              std::memory_order_relaxed);
 }
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

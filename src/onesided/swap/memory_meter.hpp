@@ -1,55 +1,54 @@
-// onesided/swap/memory_meter.hpp: how much DRAM the processes of a node have, by what the system
-// says.
+// onesided/swap/memory_meter.hpp: measures how much DRAM the processes of a node use.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "onesided/swap/board.hpp"
+#include "onesided/swap/node_table.hpp"
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 
-// Bytes of a process that cannot leave DRAM: anonymous memory and page tables. 0: the system does
-// not say.
+// Bytes of a process that cannot leave DRAM: anonymous memory and page tables. 0: the kernel does
+// not report it.
 uint64_t private_size_of(int32_t process_id);
 
-// Bytes of this process's share of memory that it shares with others by files without a disk, as
-// MPI does for messages. The library's own files are not counted.
-uint64_t shared_size_of_others();
+// Bytes of this process's share of memory that it shares with others through files without a disk,
+// as MPI does for messages. Files of this library are not counted.
+uint64_t other_shared_size();
 
-// Bytes that the system keeps for a file without a disk.
+// Bytes of memory that a file without a disk occupies.
 uint64_t used_size_of(int descriptor) noexcept;
 
-// What cannot leave grows while a job runs: by connections, unexpected messages and small
-// allocations. The meter measures it again and again and reserves it on the board, so that less is
-// left for memory that can leave. It also keeps the largest sum of all.
+// Memory that cannot be swapped out grows while a job runs, through connections, unexpected
+// messages and small allocations. The meter measures it repeatedly and reserves it in the node
+// table, so that less is left for swappable memory. It also records the largest sum of all memory.
 //
 // Thread safety: one thread at a time.
 class memory_meter {
  public:
-  // What the kernel has for a process besides page tables: stacks, descriptors.
+  // Memory that the kernel uses for a process besides page tables: stacks and descriptors.
   static constexpr uint64_t kernel_size = 512 << 10;  // bytes
 
   struct options {
-    bool reserves = true;  // false: TND_COMEX_RESERVE fixes what is reserved
-    uint64_t constant_size =
-        0;  // bytes besides what is measured: shared memory of MPI, the library's, the kernel's
+    bool reserves = true;  // false: TND_COMEX_RESERVE fixes the reserved size
+    // Bytes that are not measured: shared memory of MPI and of this library, and the kernel's.
+    uint64_t constant_size = 0;
   };
 
-  // descriptors: of the ranks' heap files, by rank; they and the board outlive it.
-  memory_meter(board &shared, std::vector<int> descriptors, const options &chosen);
+  // `descriptors`: the ranks' heap files, by rank. They and the node table outlive the meter.
+  memory_meter(node_table &table, std::vector<int> descriptors, const options &chosen);
 
-  void look();  // cheap where the last time was a moment ago
+  void update();  // cheap if the last call was a moment ago
 
  private:
-  board &shared_;
+  node_table &table_;
   std::vector<int> const descriptors_;
   options const options_;
-  std::vector<uint64_t> before_;         // bytes of each heap file that the constant contains
+  std::vector<uint64_t> initial_sizes_;  // bytes of each heap file that are part of the constant
   std::vector<uint64_t> private_sizes_;  // by rank
-  std::vector<bool>
-      is_known_;  // by rank: the system has said it once, so that a process without has ended
-  uint64_t looked_ns_ = 0, measured_ns_ = 0;
+  // By rank: the kernel has reported a size before, so a process without one has ended.
+  std::vector<bool> is_known_;
+  uint64_t updated_ns_ = 0, measured_ns_ = 0;
 };
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

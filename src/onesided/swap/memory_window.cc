@@ -1,3 +1,4 @@
+// A mapping of swappable memory for the page mover, and large pages in it.
 #include "onesided/swap/memory_window.hpp"
 
 #include <sys/mman.h>
@@ -10,53 +11,53 @@
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 namespace {
 
-constexpr int collapse =
-    25;  // MADV_COLLAPSE, of Linux 6.1, and not in the headers of older systems
-constexpr int populate_write = 23;       // MADV_POPULATE_WRITE, of Linux 5.14
-constexpr uint32_t refused_blocks = 64;  // so many are not tried after one that could not be had
+constexpr int collapse = 25;        // MADV_COLLAPSE, from Linux 6.1; older systems' headers lack it
+constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, from Linux 5.14
+constexpr uint32_t refused_blocks = 64;  // blocks that are not tried after a failed attempt
 constexpr size_t block_size = memory_window::block_pages * page_size;
 
 }  // namespace
 
-memory_window::memory_window(const memory_file &of)
-    : file_{of},
-      shift_{uint32_t(of.offset() / page_size % block_pages)},
+memory_window::memory_window(const memory_file &file)
+    : file_{file},
+      shift_{uint32_t(file.offset() / page_size % block_pages)},
       words_{static_cast<page_bits::word *>(std::calloc(
-          page_bits::word_count(block_of(of.page_count()) + 1), sizeof(page_bits::word)))},
-      large_{words_, block_of(of.page_count()) + 1} {
+          page_bits::word_count(block_of(file.page_count()) + 1), sizeof(page_bits::word)))},
+      large_{words_, block_of(file.page_count()) + 1} {
   TND_ASSERT(words_ != nullptr);
 }
 
-result<std::unique_ptr<memory_window>> memory_window::open(const memory_file &of) {
-  std::unique_ptr<memory_window> made{new memory_window{of}};
-  // Blocks of the file lie at multiples of their size. Addresses that are not needed stay taken:
-  // they cost nothing.
-  size_t const size = size_t{of.page_count()} * page_size, before = made->shift_ * page_size,
-               all = before + size + 2 * block_size;
-  void *const taken =
-      mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (taken == MAP_FAILED)
-    return fail(status{-errno}, "%zu bytes of addresses for swappable memory: %s", all,
-                std::strerror(errno));
-  auto const first = reinterpret_cast<uintptr_t>(taken),
-             begin = (first + block_size - 1) / block_size * block_size + before;
+result<std::unique_ptr<memory_window>> memory_window::open(const memory_file &file) {
+  std::unique_ptr<memory_window> window{new memory_window{file}};
+  // Blocks of the file must lie at multiples of their size. Reserve more addresses than needed, and
+  // align the mapping in them.
+  size_t const size = size_t{file.page_count()} * page_size,
+               prefix_size = window->shift_ * page_size,
+               reserved_size = prefix_size + size + 2 * block_size;
+  void *const reserved =
+      mmap(nullptr, reserved_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED)
+    return fail(status{-errno}, "cannot reserve %zu bytes of addresses for swappable memory: %s",
+                reserved_size, std::strerror(errno));
+  auto const first = reinterpret_cast<uintptr_t>(reserved),
+             begin = (first + block_size - 1) / block_size * block_size + prefix_size;
   if (begin != first)
-    munmap(taken, begin - first);
-  munmap(reinterpret_cast<void *>(begin + size), first + all - begin - size);
+    munmap(reserved, begin - first);
+  munmap(reinterpret_cast<void *>(begin + size), first + reserved_size - begin - size);
   if (mmap(reinterpret_cast<void *>(begin), size, PROT_READ | PROT_WRITE,
-           MAP_SHARED | MAP_NORESERVE | MAP_FIXED, of.descriptor(),
-           off_t(of.offset())) == MAP_FAILED) {
+           MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file.descriptor(),
+           off_t(file.offset())) == MAP_FAILED) {
     int const number = errno;
     munmap(reinterpret_cast<void *>(begin), size);
     return fail(status{-number}, "%zu bytes of swappable memory cannot be mapped: %s", size,
                 std::strerror(number));
   }
-  made->memory_ = reinterpret_cast<std::byte *>(begin);
-  (void)madvise(made->memory_, size, MADV_DONTFORK);
-  return made;
+  window->memory_ = reinterpret_cast<std::byte *>(begin);
+  (void)madvise(window->memory_, size, MADV_DONTFORK);
+  return window;
 }
 
 memory_window::~memory_window() {
@@ -65,14 +66,14 @@ memory_window::~memory_window() {
   std::free(words_);
 }
 
-// The system makes a large page of small ones, holes being zeros, as long as there is one.
+// The kernel collapses small pages into a large one as long as it has one. Holes become zeros.
 bool memory_window::make_large(page_run block) {
   TND_ASSERT(is_block(block) && block.end() <= file_.page_count());
   if (refused_ != 0) {
     refused_--;
     return false;
   }
-  std::byte *const begin = at(block);
+  std::byte *const begin = address(block);
   *reinterpret_cast<volatile uint64_t *>(begin) = 0;
   if (madvise(begin, block.size(), collapse) != 0) {
     refused_ = refused_blocks;
@@ -84,13 +85,13 @@ bool memory_window::make_large(page_run block) {
 }
 
 void populate(std::span<std::byte> memory) noexcept {
-  for (size_t at = 0; at < memory.size(); at += block_size) {
-    auto const block = memory.subspan(at, std::min(block_size, memory.size() - at));
+  for (size_t offset = 0; offset < memory.size(); offset += block_size) {
+    auto const block = memory.subspan(offset, std::min(block_size, memory.size() - offset));
     *reinterpret_cast<volatile uint64_t *>(block.data()) = 0;
     if (block.size() == block_size && madvise(block.data(), block.size(), collapse) == 0)
       continue;
     (void)madvise(block.data(), block.size(),
-                  populate_write);  // else each page gets it when it is touched
+                  populate_write);  // otherwise each page is allocated when it is touched
   }
 }
 
@@ -102,4 +103,4 @@ void memory_window::forget(page_run pages) noexcept {
   large_.clear({first, block_of(pages.end() - 1) - first + 1});
 }
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

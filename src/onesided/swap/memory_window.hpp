@@ -1,39 +1,41 @@
-// onesided/swap/memory_window.hpp: a process's swappable memory, mapped for who moves it: a store
-// reads and writes it where it lies, in large pages.
+// onesided/swap/memory_window.hpp: a process's swappable memory, mapped for the page mover. A store
+// reads and writes it in place, in large pages.
 #pragma once
 
 #include <memory>
 
 #include "onesided/swap/memory_file.hpp"
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 
-// A mapping of its own: whatever is done here, others see the same bytes at their own addresses. It
-// takes no memory by itself.
+// A separate mapping: other processes access the same bytes at their own addresses, whatever is
+// done here. It uses no memory by itself.
 //
-// Blocks are those of the file, of 2 MiB each. One that is a single page costs one fault where 512
-// did, is no copy on its way to the store, and one piece to the device. On 2 virtual cores, a page
-// of 4 KiB: copied into a hole 1.6 us, out 1.0 us, dropped 0.8 us, touched again 1.2 us; large 0.3,
-// 0, 0.02 and 0 us. Read from the disk there: 1.8 GB/s into small pages, 3.0 GB/s into large ones;
-// written 4.1 and 4.6 GB/s.
+// Blocks are those of the file, of 2 MiB each. A block that is a single large page costs one fault
+// instead of 512. It is not copied on its way to the store, and is one descriptor for the device.
+//
+// On 2 virtual cores, a page of 4 KiB takes 1.6 us to copy into a hole, 1.0 us to copy out, 0.8 us
+// to drop and 1.2 us to touch again. In a large page the times are 0.3, 0, 0.02 and 0 us. Reading
+// from the disk there: 1.8 GB/s into small pages, and 3.0 GB/s into large ones. Writing: 4.1 and
+// 4.6 GB/s.
 //
 // Thread safety: one thread at a time.
 class memory_window {
  public:
   static constexpr uint32_t block_pages = 512;
 
-  // With a message. `of`: its descriptor outlives this.
-  static result<std::unique_ptr<memory_window>> open(const memory_file &of);
+  // Returns errors with a message. The descriptor of `file` outlives the window.
+  static result<std::unique_ptr<memory_window>> open(const memory_file &file);
   ~memory_window();
   memory_window(const memory_window &) = delete;
   memory_window &operator=(const memory_window &) = delete;
 
-  std::byte *at(page_run pages) const noexcept {
+  std::byte *address(page_run pages) const noexcept {
     return memory_ + pages.offset();
   }
 
-  // Where blocks begin: a page's own is [block_begin, block_begin + block_pages), which may exceed
-  // the memory at its ends.
+  // Blocks: a page's own block is [block_begin, block_begin + block_pages), which may exceed the
+  // memory at its ends.
   bool is_block(page_run pages) const noexcept {
     return (pages.first + shift_) % block_pages == 0 && pages.count == block_pages;
   }
@@ -41,32 +43,32 @@ class memory_window {
     return page + block_pages - (page + shift_) % block_pages;
   }
 
-  // The block is one large page of zeros in DRAM. Before, it had no memory. False: the system has
-  // none now, nothing has changed, and it is asked again later.
+  // Makes the block one large page of zeros in DRAM. It must have no memory before. False: the
+  // system has no large page now, nothing has changed, and some later call tries again.
   bool make_large(page_run block);
-  // Made so, and not dropped as a whole since.
+  // The block was made large, and no part of it was dropped since.
   bool is_large(uint32_t page) const noexcept {
     return large_.test(block_of(page));
   }
-  // What is no longer in DRAM.
+  // Records that the pages are no longer in DRAM.
   void forget(page_run pages) noexcept;
 
  private:
-  explicit memory_window(const memory_file &of);
+  explicit memory_window(const memory_file &file);
   uint32_t block_of(uint32_t page) const noexcept {
     return (page + shift_) / block_pages;
   }
 
   memory_file const file_;
-  uint32_t const shift_;  // pages of the first block that are before the memory
+  uint32_t const shift_;  // pages of the first block that precede the memory
   std::byte *memory_ = nullptr;
   page_bits::word *words_;
   page_bits large_;       // by block
-  uint32_t refused_ = 0;  // blocks to be left small until it is tried again
+  uint32_t refused_ = 0;  // blocks to leave small before the next attempt
 };
 
-// Memory of a shared file, mapped, which lies at multiples of a block: all of it gets storage, in
-// large pages where the system has them.
+// Allocates memory for all pages of a mapped shared file, in large pages where the system has them.
+// The memory begins at a multiple of a block.
 void populate(std::span<std::byte> memory) noexcept;
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

@@ -1,8 +1,9 @@
+// Bits of pages: counting and searching them word by word.
 #include "onesided/swap/pages.hpp"
 
 #include <bit>
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 
 uint32_t page_bits::count_set(page_run pages) const noexcept {
   uint32_t count = 0;
@@ -13,14 +14,14 @@ uint32_t page_bits::count_set(page_run pages) const noexcept {
   return count;
 }
 
-uint32_t page_bits::find(bool value, uint32_t from, uint32_t end) const noexcept {
-  for (uint32_t i = from / word_bits; uint64_t{i} * word_bits < end; i++) {
-    uint64_t const now = words_[i].load(std::memory_order_relaxed);
-    uint64_t const found = (value ? now : ~now) & mask(i, from, end);
-    if (found != 0)
-      return i * word_bits + uint32_t(std::countr_zero(found));
+uint32_t page_bits::find(bool value, uint32_t begin, uint32_t end) const noexcept {
+  for (uint32_t i = begin / word_bits; uint64_t{i} * word_bits < end; i++) {
+    uint64_t const current = words_[i].load(std::memory_order_relaxed);
+    uint64_t const matches = (value ? current : ~current) & mask(i, begin, end);
+    if (matches != 0)
+      return i * word_bits + uint32_t(std::countr_zero(matches));
   }
   return end;
 }
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

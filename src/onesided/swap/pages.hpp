@@ -1,4 +1,4 @@
-// onesided/swap/pages.hpp: pages of a process's swappable memory, and a bit for each of them.
+// onesided/swap/pages.hpp: pages of a process's swappable memory, and one bit for each page.
 #pragma once
 
 #include <atomic>
@@ -6,28 +6,30 @@
 #include <cstdint>
 #include <span>
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 
 inline constexpr size_t page_size =
-    4096;  // bytes; what is counted, moved and asked for, whatever the system's pages are
+    4096;  // bytes; the unit of counts, moves and requests, whatever the system's page size
 
-// Neighbouring pages: the first one's index in the memory they are of, and how many.
+// Adjacent pages: the index of the first one in its memory, and their number.
 struct page_run {
   uint32_t first = 0, count = 0;
 
+  // Bytes.
   uint64_t offset() const noexcept {
     return uint64_t(first) * page_size;
-  }  // bytes
+  }
+  // Bytes.
   uint64_t size() const noexcept {
     return uint64_t(count) * page_size;
-  }  // bytes
+  }
   uint32_t end() const noexcept {
     return first + count;
   }
   bool operator==(const page_run &) const = default;
 };
 
-// The pages that these bytes lie in; none for no bytes.
+// The pages that contain these bytes; empty for size 0.
 constexpr page_run pages_of(uint64_t offset, uint64_t size) noexcept {
   if (size == 0)
     return {};
@@ -35,11 +37,11 @@ constexpr page_run pages_of(uint64_t offset, uint64_t size) noexcept {
   return {uint32_t(first), uint32_t(last - first + 1)};
 }
 
-// A bit for each page, in memory of somebody else's, which processes may share: zeros at first. A
-// view: copies are of the same bits.
+// One bit for each page, in memory that the caller owns and that processes may share. The bits are
+// zero at first. This is a view: copies refer to the same bits.
 //
-// Thread safety: any thread, and any process that has the memory. Each bit changes at once, runs do
-// not; the order with other memory is the callers' affair.
+// Thread safety: any thread, and any process that shares the memory. Single bits change atomically,
+// and runs do not. Callers ensure the order with other memory.
 class page_bits {
  public:
   using word = std::atomic<uint64_t>;
@@ -53,7 +55,7 @@ class page_bits {
   }
 
   page_bits() = default;
-  // word_count(page_count) words, which outlive it.
+  // The word_count(page_count) words outlive the view.
   page_bits(word *words, uint32_t page_count) noexcept : words_{words}, count_{page_count} {}
 
   uint32_t page_count() const noexcept {
@@ -63,7 +65,7 @@ class page_bits {
     return (words_[page / word_bits].load(std::memory_order_relaxed) & bit(page)) != 0;
   }
 
-  // Of pages there are. A word that is as it should be is not written.
+  // All pages must exist. Words that already have the right value are not written.
   void set(page_run pages) noexcept {
     change<true>(pages);
   }
@@ -71,24 +73,24 @@ class page_bits {
     change<false>(pages);
   }
 
-  // Pages of the run whose bit is set.
+  // The number of pages of the run whose bit is set.
   uint32_t count_set(page_run pages) const noexcept;
   uint32_t count_set() const noexcept {
     return count_set({0, count_});
   }
 
-  // The first page at or behind `from`, and before `end`, whose bit is `value`; `end`: there is
-  // none.
-  uint32_t find(bool value, uint32_t from, uint32_t end) const noexcept;
+  // The first page from `begin` on, and before `end`, whose bit is `value`; `end` if no page
+  // matches.
+  uint32_t find(bool value, uint32_t begin, uint32_t end) const noexcept;
 
-  // f(page_run) for the longest runs of pages whose bit is `value`, ascending, cut at the ends of
-  // `within`.
+  // Calls f(page_run) for the longest runs of pages whose bit is `value`, in ascending order,
+  // clipped to `within`.
   template <class Function>
   void for_each_run(bool value, page_run within, Function &&f) const {
-    for (uint32_t at = find(value, within.first, within.end()); at < within.end();) {
-      uint32_t const end = find(!value, at, within.end());
-      f(page_run{at, end - at});
-      at = find(value, end, within.end());
+    for (uint32_t position = find(value, within.first, within.end()); position < within.end();) {
+      uint32_t const end = find(!value, position, within.end());
+      f(page_run{position, end - position});
+      position = find(value, end, within.end());
     }
   }
 
@@ -99,25 +101,25 @@ class page_bits {
   // The bits of word `index` that belong to [first, end).
   static constexpr uint64_t mask(uint32_t index, uint32_t first, uint32_t end) noexcept {
     uint32_t const begin = index * word_bits;
-    uint64_t of = ~uint64_t{0};
+    uint64_t bits = ~uint64_t{0};
     if (first > begin)
-      of &= ~uint64_t{0} << (first - begin);
+      bits &= ~uint64_t{0} << (first - begin);
     if (end - begin < word_bits)
-      of &= (uint64_t{1} << (end - begin)) - 1;
-    return of;
+      bits &= (uint64_t{1} << (end - begin)) - 1;
+    return bits;
   }
 
   template <bool value>
   void change(page_run pages) noexcept {
     for (uint32_t i = pages.first / word_bits; uint64_t{i} * word_bits < pages.end(); i++) {
-      uint64_t const of = mask(i, pages.first, pages.end());
-      uint64_t const now = words_[i].load(std::memory_order_relaxed);
+      uint64_t const bits = mask(i, pages.first, pages.end());
+      uint64_t const current = words_[i].load(std::memory_order_relaxed);
       if constexpr (value) {
-        if ((now & of) != of)
-          words_[i].fetch_or(of, std::memory_order_relaxed);
+        if ((current & bits) != bits)
+          words_[i].fetch_or(bits, std::memory_order_relaxed);
       } else {
-        if ((now & of) != 0)
-          words_[i].fetch_and(~of, std::memory_order_relaxed);
+        if ((current & bits) != 0)
+          words_[i].fetch_and(~bits, std::memory_order_relaxed);
       }
     }
   }
@@ -127,4 +129,4 @@ class page_bits {
 };
 static_assert(page_bits::word::is_always_lock_free && sizeof(page_bits::word) == 8);
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

@@ -1,3 +1,4 @@
+// Tests of page bits against a model.
 #include "onesided/swap/pages.hpp"
 
 #include <gtest/gtest.h>
@@ -6,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 namespace {
 
 struct bits_fixture {
@@ -30,47 +31,48 @@ TEST(page_bits, words_hold_the_last_page) {
   EXPECT_EQ(page_bits::word_count(65), 2u);
 }
 
-// Against one bool a page.
+// The model has one bool for each page.
 TEST(page_bits, runs_are_those_of_a_model) {
   std::mt19937 random{7};
   for (uint32_t const count : {1u, 63u, 64u, 65u, 200u, 1000u}) {
-    bits_fixture under{count};
+    bits_fixture tested{count};
     std::vector<bool> model(count);
     for (int step = 0; step < 300; step++) {
       uint32_t const first = random() % count, size = random() % (count - first + 1);
       bool const value = random() % 2 != 0;
       if (value)
-        under.bits.set({first, size});
+        tested.bits.set({first, size});
       else
-        under.bits.clear({first, size});
+        tested.bits.clear({first, size});
       std::fill_n(model.begin() + first, size, value);
       page_run const within{uint32_t(random() % count), 0};
-      page_run const asked{within.first, uint32_t(random() % (count - within.first + 1))};
-      std::vector<bool> seen(count);
-      uint32_t before = asked.first, runs = 0, set = 0;
+      page_run const range{within.first, uint32_t(random() % (count - within.first + 1))};
+      std::vector<bool> visited(count);
+      uint32_t before = range.first, runs = 0, set = 0;
       for (bool const wanted : {false, true}) {
-        before = asked.first;
-        under.bits.for_each_run(wanted, asked, [&](page_run run) {
+        before = range.first;
+        tested.bits.for_each_run(wanted, range, [&](page_run run) {
           ASSERT_GE(run.first, before);
           ASSERT_GT(run.count, 0u);
-          ASSERT_LE(run.end(), asked.end());
-          before = run.end() + 1;  // the longest: another kind lies between two
+          ASSERT_LE(run.end(), range.end());
+          // The longest runs: a page of the other value lies between two of them.
+          before = run.end() + 1;
           for (uint32_t page = run.first; page < run.end(); page++) {
             ASSERT_EQ(model[page], wanted);
-            seen[page] = true;
+            visited[page] = true;
           }
           runs++;
           if (wanted)
             set += run.count;
         });
       }
-      ASSERT_EQ(uint32_t(std::count(seen.begin(), seen.end(), true)), asked.count);
-      ASSERT_EQ(under.bits.count_set(asked), set);
+      ASSERT_EQ(uint32_t(std::count(visited.begin(), visited.end(), true)), range.count);
+      ASSERT_EQ(tested.bits.count_set(range), set);
       for (uint32_t page = 0; page < count; page++)
-        ASSERT_EQ(under.bits.test(page), model[page]);
+        ASSERT_EQ(tested.bits.test(page), model[page]);
     }
   }
 }
 
 }  // namespace
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

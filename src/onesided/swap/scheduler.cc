@@ -1,3 +1,5 @@
+// Decisions on a node's ranks: which run, which are admitted, and which are swapped out to free
+// DRAM.
 #include "onesided/swap/scheduler.hpp"
 
 #include <algorithm>
@@ -5,325 +7,339 @@
 
 #include "core/base/assert.hpp"
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 namespace {
 
 using enum rank_state;
 
-// Bytes that the budget is charged where it is in DRAM: others may touch what its own process has
-// not.
-uint64_t size_of(const rank_view &of, uint64_t budget) noexcept {
-  return std::max(of.here + of.away, std::min(of.allocated, budget));
+// The charge of a resident rank. It includes memory that its own process has not touched, because
+// others may touch it.
+uint64_t size_of(const rank_view &rank, uint64_t budget) noexcept {
+  return std::max(rank.resident_size + rank.swapped_size, std::min(rank.allocated, budget));
 }
 
-// With what it waits for.
-uint64_t full_size_of(const rank_view &of, uint64_t budget) noexcept {
-  return std::max(of.here + of.away, std::min(of.allocated + of.reserve, budget));
+// The charge with the reservation that it waits for.
+uint64_t full_size_of(const rank_view &rank, uint64_t budget) noexcept {
+  return std::max(rank.resident_size + rank.swapped_size,
+                  std::min(rank.allocated + rank.reserve, budget));
 }
 
-bool is_resident_waiter(const rank_view &of) noexcept {
-  return of.state == wait || of.state == swap_out_wait;
+bool is_resident_waiter(const rank_view &rank) noexcept {
+  return rank.state == wait || rank.state == swap_out_wait;
 }
 
 // Its wait is over.
-bool is_candidate(const rank_view &of) noexcept {
-  return of.state == swap_in_wait || (of.wants && is_resident_waiter(of));
+bool is_candidate(const rank_view &rank) noexcept {
+  return rank.state == swap_in_wait || (rank.wants_to_run && is_resident_waiter(rank));
 }
 
-bool may_leave(const rank_view &of) noexcept {
-  return of.kind == wait_kind::others && !of.is_pinned && of.here + of.allocated > 0 &&
-         is_resident_waiter(of);
+bool may_swap_out(const rank_view &rank) noexcept {
+  return rank.kind == wait_kind::swappable && !rank.is_pinned &&
+         rank.resident_size + rank.allocated > 0 && is_resident_waiter(rank);
 }
 
 class planner {
  public:
-  explicit planner(const node_view &of) noexcept : of_{of} {
-    TND_ASSERT(of.ranks.size() <= node_view::rank_count_max);
-    used_ = of.cached;
-    for (auto const &each : of.ranks)
-      count(each);
+  explicit planner(const node_view &node) noexcept : node_{node} {
+    TND_ASSERT(node.ranks.size() <= node_view::rank_count_max);
+    used_ = node.cached_size;
+    for (auto const &rank : node.ranks)
+      count_rank(rank);
   }
 
-  decision make() noexcept {
+  decision plan() noexcept {
     run();
-    let_in();
-    make_room();
-    if (head_ != nobody)
-      unstick();
-    ask();
-    return made_;
+    admit_ranks();
+    free_memory();
+    if (head_ != no_rank)
+      resolve_stall();
+    request_yields();
+    return decision_;
   }
 
  private:
-  static constexpr uint32_t nobody = ~0u;
+  static constexpr uint32_t no_rank = ~0u;
 
-  uint64_t ran_ns(const rank_view &of) const noexcept {
-    return of_.now_ns - std::min(of_.now_ns, of.since_ns);
+  uint64_t elapsed_ns(const rank_view &rank) const noexcept {
+    return node_.now_ns - std::min(node_.now_ns, rank.since_ns);
   }
 
-  // Its memory has been in DRAM for a whole slice. How long its last wait was does not matter:
-  // ranks that poll, or fetch one task after another, wait for microseconds at a time and would
-  // otherwise keep their memory for ever.
+  // Its memory has been in DRAM for a whole slice. The length of its last wait does not matter.
+  // Ranks that poll, or fetch one task after another, wait for microseconds at a time and would
+  // otherwise keep their memory indefinitely.
   bool is_overdue(const rank_view &rank) const noexcept {
-    return of_.now_ns - std::min(of_.now_ns, rank.let_in_ns) >= of_.room_slice_ns;
+    return node_.now_ns - std::min(node_.now_ns, rank.admitted_ns) >= node_.residency_slice_ns;
   }
 
-  // Its wait is over, and it goes on only if nobody else lacks room.
-  bool yields(const rank_view &rank) const noexcept {
-    return rank.wants && may_leave(rank) && is_overdue(rank);
+  // Its wait is over, but it continues only if no other rank lacks DRAM.
+  bool should_yield(const rank_view &rank) const noexcept {
+    return rank.wants_to_run && may_swap_out(rank) && is_overdue(rank);
   }
 
-  void count(const rank_view &each) noexcept {
-    used_ += charge_of(each, of_.budget);
-    running_ += each.state == running;
-    in_slots_ += each.state == running && ran_ns(each) < of_.silence_ns;
-    ready_ += each.state == ready;
-    coming_ += each.state == swap_in;
-    served_ += each.state == wait && each.kind == wait_kind::served && !each.wants;
-    pinned_ += each.is_pinned && is_resident_waiter(each);
-    if (each.state == swap_out) {
-      out_++;
-      out_size_ += charge_of(each, of_.budget);
-    } else if (each.state == swap_out_wait && (!each.wants || yields(each))) {
-      leaving_++;
-      leaving_size_ += charge_of(each, of_.budget);
+  void count_rank(const rank_view &rank) noexcept {
+    used_ += charge_of(rank, node_.budget);
+    running_ += rank.state == running;
+    in_slots_ += rank.state == running && elapsed_ns(rank) < node_.unresponsive_ns;
+    ready_ += rank.state == ready;
+    moving_in_ += rank.state == swap_in;
+    waiting_for_pages_ +=
+        rank.state == wait && rank.kind == wait_kind::for_pages && !rank.wants_to_run;
+    pinned_ += rank.is_pinned && is_resident_waiter(rank);
+    if (rank.state == swap_out) {
+      moving_out_++;
+      moving_out_size_ += charge_of(rank, node_.budget);
+    } else if (rank.state == swap_out_wait && (!rank.wants_to_run || should_yield(rank))) {
+      chosen_++;
+      chosen_size_ += charge_of(rank, node_.budget);
     }
   }
 
-  // Ranks for which `is_wanted`, who waits longest first; `before` first of all.
-  template <class Wanted, class Before>
-  std::span<const uint16_t> in_order(Wanted &&is_wanted, Before &&before) noexcept {
+  // Ranks for which `is_wanted`, in the order of the start of their waits. Those for which
+  // `comes_first` precede the others.
+  template <class Wanted, class First>
+  std::span<const uint16_t> sorted_ranks(Wanted &&is_wanted, First &&comes_first) noexcept {
     size_t count = 0;
-    for (size_t i = 0; i < of_.ranks.size(); i++) {
-      if (is_wanted(of_.ranks[i]))
+    for (size_t i = 0; i < node_.ranks.size(); i++) {
+      if (is_wanted(node_.ranks[i]))
         order_[count++] = uint16_t(i);
     }
     std::sort(order_.begin(), order_.begin() + count, [&](uint16_t a, uint16_t b) {
-      auto const &x = of_.ranks[a], &y = of_.ranks[b];
-      if (bool const first = before(x), second = before(y); first != second)
+      auto const &left = node_.ranks[a], &right = node_.ranks[b];
+      if (bool const first = comes_first(left), second = comes_first(right); first != second)
         return first;
-      return x.since_ns != y.since_ns ? x.since_ns < y.since_ns : a < b;
+      return left.since_ns != right.since_ns ? left.since_ns < right.since_ns : a < b;
     });
     return {order_.data(), count};
   }
   template <class Wanted>
-  std::span<const uint16_t> in_order(Wanted &&is_wanted) noexcept {
-    return in_order(is_wanted, [](const rank_view &) { return false; });
+  std::span<const uint16_t> sorted_ranks(Wanted &&is_wanted) noexcept {
+    return sorted_ranks(is_wanted, [](const rank_view &) { return false; });
   }
 
-  uint64_t extra(const rank_view &of) const noexcept {
-    return full_size_of(of, of_.budget) - charge_of(of, of_.budget);
+  uint64_t extra_charge(const rank_view &rank) const noexcept {
+    return full_size_of(rank, node_.budget) - charge_of(rank, node_.budget);
   }
 
   void run() noexcept {
     if (ready_ == 0)
       return;
-    for (auto const i : in_order([](const rank_view &r) { return r.state == ready; })) {
-      if (in_slots_ >= of_.slots) {
-        has_waiters_ = true;
+    for (auto const i : sorted_ranks([](const rank_view &r) { return r.state == ready; })) {
+      if (in_slots_ >= node_.slots) {
+        lacks_slot_ = true;
         return;
       }
-      made_.run.add(i);
+      decision_.run.add(i);
       running_++;
       in_slots_++;
     }
   }
 
-  // First come, first served, but for those that need no more room. Who comes next has its room
-  // kept. Ranks that have been let in long ago come last, and make_room() decides upon them while
-  // anybody lacks room.
-  void let_in() noexcept {
+  // Ranks are admitted in order of arrival, except those that need no more DRAM. Reserve DRAM for
+  // the next rank to be admitted. Ranks that were admitted long ago come last, and free_memory()
+  // decides on them while any rank lacks DRAM.
+  void admit_ranks() noexcept {
     auto const needs_nothing = [&](const rank_view &r) {
-      return r.state != swap_in_wait && extra(r) == 0;
+      return r.state != swap_in_wait && extra_charge(r) == 0;
     };
     for (auto const i :
-         in_order([&](const rank_view &r) { return is_candidate(r) && !yields(r); }, needs_nothing))
-      let_in(i);
-    for (auto const i : in_order([&](const rank_view &r) { return yields(r); }, needs_nothing)) {
-      if (head_ == nobody || extra(of_.ranks[i]) > 0)
-        let_in(i);
+         sorted_ranks([&](const rank_view &r) { return is_candidate(r) && !should_yield(r); },
+                      needs_nothing))
+      try_admit(i);
+    for (auto const i :
+         sorted_ranks([&](const rank_view &r) { return should_yield(r); }, needs_nothing)) {
+      if (head_ == no_rank || extra_charge(node_.ranks[i]) > 0)
+        try_admit(i);
     }
   }
 
-  void let_in(uint16_t i) noexcept {
-    auto const &rank = of_.ranks[i];
-    uint64_t const more = extra(rank);
-    if (more > 0 && (head_ != nobody || used_ + more > of_.budget)) {
-      if (head_ == nobody)
+  void try_admit(uint16_t i) noexcept {
+    auto const &rank = node_.ranks[i];
+    uint64_t const extra = extra_charge(rank);
+    if (extra > 0 && (head_ != no_rank || used_ + extra > node_.budget)) {
+      if (head_ == no_rank)
         head_ = i;
-      wanted_ += more;
+      wanted_size_ += extra;
       return;
     }
-    used_ += more;
+    used_ += extra;
     if (rank.state != swap_in_wait) {
-      if (rank.state == swap_out_wait && yields(rank))
-        stays(rank);
-      admit(i);
-    } else if (coming_ < of_.moves_max) {
-      made_.come.add(i);
-      coming_++;
+      if (rank.state == swap_out_wait && should_yield(rank))
+        uncount_chosen(rank);
+      mark_admitted(i);
+    } else if (moving_in_ < node_.moves_max) {
+      decision_.move_in.add(i);
+      moving_in_++;
     }
   }
 
-  void admit(uint16_t i) noexcept {
-    made_.admit.add(i);
+  void mark_admitted(uint16_t i) noexcept {
+    decision_.admit.add(i);
     is_admitted_.set(i);
   }
 
-  // It was counted as leaving.
-  void stays(const rank_view &rank) noexcept {
-    leaving_--;
-    leaving_size_ -= charge_of(rank, of_.budget);
+  // The rank was counted as chosen for swapping out.
+  void uncount_chosen(const rank_view &rank) noexcept {
+    chosen_--;
+    chosen_size_ -= charge_of(rank, node_.budget);
   }
 
-  // Moving out overlaps with others' computing: as many leave as those that are let in next need,
-  // but no more than can move soon.
-  void make_room() noexcept {
-    if (head_ == nobody)
+  // Swapping out overlaps with the computation of others. It frees what the next admissions need,
+  // but chooses no more ranks than can move soon.
+  void free_memory() noexcept {
+    if (head_ == no_rank)
       return;
-    uint64_t const wanted = used_ + wanted_ > of_.budget ? used_ + wanted_ - of_.budget : 0;
-    made_.cache_surplus = std::min(of_.cached, wanted);
-    bool const is_quiet = running_ + ready_ + coming_ + out_ == 0;
-    uint64_t freed = out_size_ + leaving_size_;
-    auto const send_away = [&](uint16_t i) {
-      if (i == head_ || is_admitted_[i] || freed >= wanted || leaving_ + out_ > of_.moves_max)
+    uint64_t const wanted =
+        used_ + wanted_size_ > node_.budget ? used_ + wanted_size_ - node_.budget : 0;
+    decision_.cache_surplus = std::min(node_.cached_size, wanted);
+    bool const is_quiet = running_ + ready_ + moving_in_ + moving_out_ == 0;
+    uint64_t freed = moving_out_size_ + chosen_size_;
+    auto const choose = [&](uint16_t i) {
+      if (i == head_ || is_admitted_[i] || freed >= wanted ||
+          chosen_ + moving_out_ > node_.moves_max)
         return;
-      made_.leave.add(i);
-      leaving_++;
-      freed += charge_of(of_.ranks[i], of_.budget);
+      decision_.prepare.add(i);
+      chosen_++;
+      freed += charge_of(node_.ranks[i], node_.budget);
     };
     auto const is_victim = [&](const rank_view &r) {
-      if (r.state != wait || r.wants || !may_leave(r))
+      if (r.state != wait || r.wants_to_run || !may_swap_out(r))
         return false;
-      return is_quiet || is_overdue(r) || of_.now_ns - r.since_ns >= of_.patience_ns;
+      return is_quiet || is_overdue(r) || node_.now_ns - r.since_ns >= node_.swap_out_delay_ns;
     };
-    for (auto const i : in_order(is_victim))
-      send_away(i);
+    for (auto const i : sorted_ranks(is_victim))
+      choose(i);
     auto const yielding =
-        in_order([&](const rank_view &r) { return r.state == wait && yields(r); });
+        sorted_ranks([&](const rank_view &r) { return r.state == wait && should_yield(r); });
     for (auto i = yielding.rbegin(); i != yielding.rend(); ++i)
-      send_away(*i);
-    auto const may_go = [&](const rank_view &r) {
-      return r.state == swap_out_wait && (!r.wants || yields(r)) && r.is_prepared && may_leave(r);
+      choose(*i);
+    auto const may_move = [&](const rank_view &r) {
+      return r.state == swap_out_wait && (!r.wants_to_run || should_yield(r)) && r.is_prepared &&
+             may_swap_out(r);
     };
-    for (auto const i : in_order(may_go, [](const rank_view &r) { return !r.wants; })) {
-      if (out_size_ >= wanted || out_ >= of_.moves_max)
+    for (auto const i :
+         sorted_ranks(may_move, [](const rank_view &r) { return !r.wants_to_run; })) {
+      if (moving_out_size_ >= wanted || moving_out_ >= node_.moves_max)
         break;
       if (is_admitted_[i])
         continue;
-      made_.out.add(i);
-      out_++;
-      out_size_ += charge_of(of_.ranks[i], of_.budget);
-      leaving_size_ -= charge_of(of_.ranks[i], of_.budget);
+      decision_.move_out.add(i);
+      moving_out_++;
+      moving_out_size_ += charge_of(node_.ranks[i], node_.budget);
+      chosen_size_ -= charge_of(node_.ranks[i], node_.budget);
     }
-    lacks_room_ = freed < wanted;
-    let_go_on(wanted);
+    lacks_memory_ = freed < wanted;
+    resume_yielding(wanted);
   }
 
-  // Ranks that would yield, and whose room is not needed any more or cannot be moved yet, go on
-  // meanwhile.
-  void let_go_on(uint64_t wanted) noexcept {
-    auto const goes_on = [&](const rank_view &r) {
-      return yields(r) && extra(r) == 0;
+  // Ranks that would yield continue meanwhile, if their DRAM is not needed any more or cannot be
+  // moved yet.
+  void resume_yielding(uint64_t wanted) noexcept {
+    auto const may_continue = [&](const rank_view &r) {
+      return should_yield(r) && extra_charge(r) == 0;
     };
-    for (auto const i : in_order(goes_on)) {
-      auto const &rank = of_.ranks[i];
+    for (auto const i : sorted_ranks(may_continue)) {
+      auto const &rank = node_.ranks[i];
       auto const is_among = [&](const decision::list &ranks) {
         return std::find(ranks.begin(), ranks.end(), i) != ranks.end();
       };
-      if (is_admitted_[i] || is_among(made_.leave) || is_among(made_.out))
+      if (is_admitted_[i] || is_among(decision_.prepare) || is_among(decision_.move_out))
         continue;
       if (rank.state == swap_out_wait) {
-        if (out_size_ + leaving_size_ - charge_of(rank, of_.budget) < wanted)
+        if (moving_out_size_ + chosen_size_ - charge_of(rank, node_.budget) < wanted)
           continue;
-        stays(rank);
+        uncount_chosen(rank);
       }
-      admit(i);
+      mark_admitted(i);
     }
   }
 
-  // Pins, and pages in the cache, last as long as somebody uses them, who may wait for others, too:
-  // not for ever.
-  bool is_idle() const noexcept {
-    constexpr uint64_t use_stuck_max = 100;  // times stuck_ns
-    if (running_ + ready_ + coming_ + out_ + leaving_ + served_ + made_.admit.count != 0)
+  // Pins, and pages in the cache, last as long as others use them. These users may wait for others
+  // in turn, so the wait for them is bounded.
+  bool is_stalled() const noexcept {
+    constexpr uint64_t use_stall_max = 100;  // in units of stall_timeout_ns
+    if (running_ + ready_ + moving_in_ + moving_out_ + chosen_ + waiting_for_pages_ +
+            decision_.admit.count !=
+        0)
       return false;
-    if (pinned_ == 0 && made_.cache_surplus == 0)
+    if (pinned_ == 0 && decision_.cache_surplus == 0)
       return true;
-    return of_.now_ns - std::min(of_.now_ns, of_.ranks[head_].since_ns) >=
-           use_stuck_max * of_.stuck_ns;
+    return node_.now_ns - std::min(node_.now_ns, node_.ranks[head_].since_ns) >=
+           use_stall_max * node_.stall_timeout_ns;
   }
 
-  // All who could do something want room, or have wanted it for long beside few who run. Who came
-  // last gives its own up; if there is nobody, and nobody runs, there is no other way than beyond
-  // the budget.
-  void unstick() noexcept {
-    constexpr uint64_t long_wait = 5;  // times stuck_ns
-    bool const nobody_goes_on = is_idle();
-    if (!nobody_goes_on) {
-      bool const is_long =
-          of_.now_ns - std::min(of_.now_ns, of_.ranks[head_].since_ns) >= long_wait * of_.stuck_ns;
-      if (!is_long || running_ + ready_ >= of_.slots ||
-          leaving_ + out_ + coming_ + made_.admit.count != 0)
+  // All ranks that could make progress wait for DRAM, or have waited for long while fewer ranks run
+  // than there are slots. The last to arrive gives its DRAM up. If there is no such rank, and no
+  // rank runs, only exceeding the budget helps.
+  void resolve_stall() noexcept {
+    constexpr uint64_t long_wait = 5;  // in units of stall_timeout_ns
+    bool const has_stalled = is_stalled();
+    if (!has_stalled) {
+      bool const is_long = node_.now_ns - std::min(node_.now_ns, node_.ranks[head_].since_ns) >=
+                           long_wait * node_.stall_timeout_ns;
+      if (!is_long || running_ + ready_ >= node_.slots ||
+          chosen_ + moving_out_ + moving_in_ + decision_.admit.count != 0)
         return;
     }
-    uint32_t victim = nobody;
-    for (uint32_t i = 0; i < of_.ranks.size(); i++) {
-      auto const &each = of_.ranks[i];
-      if (i == head_ || !each.wants || !may_leave(each))
+    uint32_t victim = no_rank;
+    for (uint32_t i = 0; i < node_.ranks.size(); i++) {
+      auto const &rank = node_.ranks[i];
+      if (i == head_ || !rank.wants_to_run || !may_swap_out(rank))
         continue;
-      if (each.state == swap_out_wait) {
-        if (each.is_prepared)
-          made_.out.add(i);
+      if (rank.state == swap_out_wait) {
+        if (rank.is_prepared)
+          decision_.move_out.add(i);
         return;
       }
-      if (victim == nobody || each.since_ns >= of_.ranks[victim].since_ns)
+      if (victim == no_rank || rank.since_ns >= node_.ranks[victim].since_ns)
         victim = i;
     }
-    if (victim != nobody) {
-      made_.leave.add(victim);
+    if (victim != no_rank) {
+      decision_.prepare.add(victim);
       return;
     }
-    auto const &head = of_.ranks[head_];
-    if (!nobody_goes_on || of_.now_ns - head.since_ns < of_.stuck_ns)
+    auto const &head = node_.ranks[head_];
+    if (!has_stalled || node_.now_ns - head.since_ns < node_.stall_timeout_ns)
       return;
-    made_.is_beyond_budget = true;
-    (head.state == swap_in_wait ? made_.come : made_.admit).add(head_);
+    decision_.is_beyond_budget = true;
+    (head.state == swap_in_wait ? decision_.move_in : decision_.admit).add(head_);
   }
 
-  void ask() noexcept {
-    if (!has_waiters_ && !lacks_room_)
+  void request_yields() noexcept {
+    if (!lacks_slot_ && !lacks_memory_)
       return;
-    for (uint32_t i = 0; i < of_.ranks.size(); i++) {
-      auto const &each = of_.ranks[i];
-      if (each.state != running)
+    for (uint32_t i = 0; i < node_.ranks.size(); i++) {
+      auto const &rank = node_.ranks[i];
+      if (rank.state != running)
         continue;
-      if ((has_waiters_ && ran_ns(each) >= of_.slice_ns) || (lacks_room_ && is_overdue(each)))
-        made_.ask.add(i);
+      if ((lacks_slot_ && elapsed_ns(rank) >= node_.slice_ns) ||
+          (lacks_memory_ && is_overdue(rank)))
+        decision_.yield.add(i);
     }
   }
 
-  const node_view &of_;
-  decision made_;
+  const node_view &node_;
+  decision decision_;
   std::bitset<node_view::rank_count_max> is_admitted_;
   std::array<uint16_t, node_view::rank_count_max> order_;
-  uint64_t used_ = 0, wanted_ = 0;  // bytes: charged; and what those need that cannot be let in yet
-  uint64_t out_size_ = 0, leaving_size_ = 0;  // bytes that are given up
-  uint32_t running_ = 0, in_slots_ = 0, ready_ = 0, coming_ = 0, out_ = 0, leaving_ = 0,
-           served_ = 0, pinned_ = 0;
-  uint32_t head_ = nobody;    // who is to be let in first, and cannot be
-  bool has_waiters_ = false;  // for a slot
-  bool lacks_room_ = false;   // the head does, and what leaves is not enough for it
+  // Bytes: charged, and needed by ranks that cannot be admitted yet.
+  uint64_t used_ = 0, wanted_size_ = 0;
+  uint64_t moving_out_size_ = 0, chosen_size_ = 0;  // bytes that are being given up
+  uint32_t running_ = 0, in_slots_ = 0, ready_ = 0, moving_in_ = 0, moving_out_ = 0, chosen_ = 0,
+           waiting_for_pages_ = 0, pinned_ = 0;
+  uint32_t head_ = no_rank;  // the rank to be admitted next, which cannot be
+  bool lacks_slot_ = false;  // a ready rank has no slot
+  bool lacks_memory_ =
+      false;  // the head lacks DRAM, and what is being swapped out does not suffice
 };
 
 }  // namespace
 
-uint64_t charge_of(const rank_view &of, uint64_t budget) noexcept {
-  return of.state == gone || is_away(of.state) ? 0 : size_of(of, budget);
+uint64_t charge_of(const rank_view &rank, uint64_t budget) noexcept {
+  return rank.state == inactive || is_swapped_out(rank.state) ? 0 : size_of(rank, budget);
 }
 
-decision decide(const node_view &of) noexcept {
-  return planner{of}.make();
+decision decide(const node_view &node) noexcept {
+  return planner{node}.plan();
 }
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

@@ -1,5 +1,5 @@
-// onesided/swap/scheduler.hpp: who runs, whose memory leaves and whose comes, as a function of what
-// is known of a node.
+// onesided/swap/scheduler.hpp: the scheduling of a node's ranks. A pure function of the node's
+// state decides which ranks run, and which are swapped out and in.
 #pragma once
 
 #include <array>
@@ -7,24 +7,26 @@
 
 #include "onesided/swap/state.hpp"
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 
-// Sizes are bytes, times those of one clock.
+// The state of a rank. Sizes are in bytes, and all times are of one clock.
 struct rank_view {
-  rank_state state = rank_state::gone;
-  wait_kind kind = wait_kind::others;
-  bool wants = false;        // its wait is over, or it is for room
-  bool is_prepared = false;  // swap_out_wait: what it has written is known
+  rank_state state = rank_state::inactive;
+  wait_kind kind = wait_kind::swappable;
+  bool wants_to_run = false;  // its wait is over, or it waits for a reservation
+  bool is_prepared = false;   // in `swap_out_wait`: the written pages are known
   bool is_pinned =
-      false;  // others touch it, or have pages of it: it could not leave before they are done
-  uint64_t here = 0;       // in DRAM, as far as the scheduler is to count it
-  uint64_t away = 0;       // elsewhere alone
-  uint64_t allocated = 0;  // what it may touch as soon as it runs
-  uint64_t reserve = 0;    // waits for so much more
-  uint64_t since_ns = 0;   // running: it runs; wants: its wait is over; else: it waits
-  // Its memory was let in then; waits since then do not change it, because a rank that polls waits
-  // all the time.
-  uint64_t let_in_ns = ~uint64_t{0};
+      false;  // others access it or its pages, so that it cannot be swapped out until they are done
+  uint64_t resident_size = 0;  // in DRAM, as far as the scheduler counts it
+  uint64_t swapped_size = 0;   // only in the store
+  uint64_t allocated = 0;      // what it may touch as soon as it runs
+  uint64_t reserve = 0;        // further bytes that it waits for
+  // Start of the current run; with wants_to_run: the end of its wait; otherwise: the start of its
+  // wait.
+  uint64_t since_ns = 0;
+  // The time at which its memory was admitted. Later waits do not change it, because a polling rank
+  // waits all the time.
+  uint64_t admitted_ns = ~uint64_t{0};
 };
 
 struct node_view {
@@ -32,23 +34,26 @@ struct node_view {
 
   std::span<const rank_view> ranks;
   uint64_t budget = 0;
-  uint64_t cached =
-      0;  // pages of ranks that are away, in DRAM for others; beyond what the cache may always have
+  // Bytes of swapped-out ranks' pages in DRAM, beyond the part that the cache may always use.
+  uint64_t cached_size = 0;
   uint32_t slots = 1;      // ranks that run at a time
-  uint32_t moves_max = 2;  // ranks that move at a time, each way
+  uint32_t moves_max = 2;  // ranks that move at a time, in each direction
   uint64_t now_ns = 0;
-  uint64_t patience_ns = 0;  // younger waits do not make a rank leave while anybody runs
-  uint64_t slice_ns = 0;     // who runs for longer while others want its slot is asked to make way
-  uint64_t silence_ns = ~uint64_t{0};  // who runs for longer has not answered: it may wait where
-                                       // nobody sees it, and another takes its slot
-  uint64_t room_slice_ns =
-      0;  // a rank let in longer ago makes way, while others lack room, at its next call or wait
-  uint64_t stuck_ns =
-      0;  // who waits for so long where nothing can happen is let in beyond the budget
+  // While any rank runs, a rank that has waited for a shorter time is not swapped out.
+  uint64_t swap_out_delay_ns = 0;
+  // A rank that has run for longer while others need its slot receives a yield request.
+  uint64_t slice_ns = 0;
+  // A rank that has run for longer is unresponsive: it may be waiting unseen, so another rank gets
+  // its slot.
+  uint64_t unresponsive_ns = ~uint64_t{0};
+  uint64_t residency_slice_ns =
+      0;  // a rank admitted longer ago yields at its next call or wait, while others lack DRAM
+  // A rank that has waited for so long while nothing can happen is admitted beyond the budget.
+  uint64_t stall_timeout_ns = 0;
 };
 
-// What is to be done at once, ranks by index. Each list holds some of them at least: who has done
-// all of it asks again.
+// What is to be done at once, as indices of ranks. A list may be incomplete: after carrying it out,
+// the caller decides again.
 struct decision {
   struct list {
     static constexpr uint32_t capacity = 32;
@@ -67,26 +72,27 @@ struct decision {
     }
   };
 
-  list admit;                     // wait or swap_out_wait becomes ready, with what it reserves
-  list run;                       // ready becomes running
-  list leave;                     // wait becomes swap_out_wait
-  list out;                       // swap_out_wait becomes swap_out
-  list come;                      // swap_in_wait becomes swap_in, with what it reserves
-  list ask;                       // running: to make way at the next occasion
-  uint64_t cache_surplus = 0;     // bytes of the cache that others need
-  bool is_beyond_budget = false;  // admit or come goes beyond it: else nothing would ever happen
+  list admit;     // `wait` or `swap_out_wait` becomes `ready`, and the reservation is granted
+  list run;       // `ready` becomes `running`
+  list prepare;   // `wait` becomes `swap_out_wait`
+  list move_out;  // `swap_out_wait` becomes `swap_out`
+  list move_in;   // `swap_in_wait` becomes `swap_in`, and the reservation is granted
+  list yield;     // running ranks that are to yield at the next opportunity
+  uint64_t cache_surplus = 0;  // bytes of the cache that ranks need
+  // `admit` or `move_in` exceeds the budget, because nothing could happen otherwise
+  bool is_beyond_budget = false;
 
-  // States change by it.
+  // Whether no state changes.
   bool is_empty() const noexcept {
-    return admit.count + run.count + leave.count + out.count + come.count == 0;
+    return admit.count + run.count + prepare.count + move_out.count + move_in.count == 0;
   }
 };
 
-// Pure: equal views give equal decisions.
-decision decide(const node_view &of) noexcept;
+// A pure function: equal views give equal decisions.
+decision decide(const node_view &node) noexcept;
 
-// Bytes that the budget is charged for a rank: all that may be touched of it, by itself or others,
-// unless it is away.
-uint64_t charge_of(const rank_view &of, uint64_t budget) noexcept;
+// Bytes of the budget that a rank is charged: all of its memory that it or others may touch. A
+// swapped-out rank is charged nothing.
+uint64_t charge_of(const rank_view &rank, uint64_t budget) noexcept;
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

@@ -1,42 +1,43 @@
+// Legal transitions between the states of a process, and the states' names.
 #include "onesided/swap/state.hpp"
 
 #include <array>
 #include <cstddef>
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 
 using enum rank_state;
 
 namespace {
 
-constexpr uint32_t bit(rank_state of) {
-  return 1u << uint32_t(of);
+constexpr uint32_t bit(rank_state state) {
+  return 1u << uint32_t(state);
 }
 
-// What may follow, by state; all may be gone.
-constexpr auto followers = [] {
-  std::array<uint32_t, rank_state_count> all{};
-  auto const at = [&](rank_state from) -> uint32_t & {
-    return all[std::size_t(from)];
+// The states that may follow each state. Every state may become `inactive`.
+constexpr auto legal_successors = [] {
+  std::array<uint32_t, rank_state_count> table{};
+  auto const successors_of = [&](rank_state state) -> uint32_t & {
+    return table[std::size_t(state)];
   };
-  at(ready) = bit(running);
-  at(running) = bit(wait);
-  at(wait) = bit(ready) | bit(swap_out_wait);
-  at(swap_out_wait) = bit(ready) | bit(swap_out);
-  at(swap_out) = bit(swapped);
-  at(swapped) = bit(swap_in_wait);
-  at(swap_in_wait) = bit(swap_in);
-  at(swap_in) = bit(ready);
-  for (auto &each : all)
-    each |= bit(gone);
-  at(gone) = bit(ready);
-  return all;
+  successors_of(ready) = bit(running);
+  successors_of(running) = bit(wait);
+  successors_of(wait) = bit(ready) | bit(swap_out_wait);
+  successors_of(swap_out_wait) = bit(ready) | bit(swap_out);
+  successors_of(swap_out) = bit(swapped);
+  successors_of(swapped) = bit(swap_in_wait);
+  successors_of(swap_in_wait) = bit(swap_in);
+  successors_of(swap_in) = bit(ready);
+  for (auto &successors : table)
+    successors |= bit(inactive);
+  successors_of(inactive) = bit(ready);
+  return table;
 }();
 
 }  // namespace
 
-const char *name_of(rank_state of) noexcept {
-  switch (of) {
+const char *name_of(rank_state state) noexcept {
+  switch (state) {
     case ready: return "Ready";
     case running: return "Running";
     case wait: return "Wait";
@@ -45,13 +46,13 @@ const char *name_of(rank_state of) noexcept {
     case swapped: return "Swapped";
     case swap_in_wait: return "SwapInWait";
     case swap_in: return "SwapIn";
-    case gone: return "gone";
+    case inactive: return "gone";
   }
   return "unknown";
 }
 
-bool may_follow(rank_state from, rank_state to) noexcept {
-  return (followers[std::size_t(from)] & bit(to)) != 0;
+bool may_follow(rank_state current, rank_state next) noexcept {
+  return (legal_successors[std::size_t(current)] & bit(next)) != 0;
 }
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

@@ -1,3 +1,4 @@
+// Creating, opening and closing the swap objects of a node.
 #include "onesided/swap/swap_object.hpp"
 
 #include <sys/random.h>
@@ -7,17 +8,17 @@
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 
-using port::store_completion;
-using port::store_op;
-using port::store_op_kind;
+using seams::store_completion;
+using seams::store_op;
+using seams::store_op_kind;
 
 namespace {
 
-// A name nobody else has: the process's, and what nobody guesses.
+// A unique name that cannot be guessed: the process's number and a random one.
 std::string unique_name() {
-  uint64_t number = port::monotonic_clock().now_ns();
+  uint64_t number = seams::monotonic_clock().now_ns();
   (void)!getrandom(&number, sizeof number, 0);
   char text[64];
   std::snprintf(text, sizeof text, "tanada-swap-%d-%016llx", int(getpid()),
@@ -27,30 +28,30 @@ std::string unique_name() {
 
 }  // namespace
 
-result<std::unique_ptr<swap_objects>> swap_objects::create(port::store &from,
+result<std::unique_ptr<swap_objects>> swap_objects::create(seams::store &store,
                                                            const std::string &url, uint32_t count,
                                                            uint32_t queue_depth,
                                                            uint64_t timeout_ns) {
-  std::unique_ptr<swap_objects> made{new swap_objects};
-  made->url_ = url;
-  made->timeout_ns_ = timeout_ns;
-  auto queue = from.queue_create(queue_depth);
+  std::unique_ptr<swap_objects> objects{new swap_objects};
+  objects->url_ = url;
+  objects->timeout_ns_ = timeout_ns;
+  auto queue = store.queue_create(queue_depth);
   if (!queue.ok())
     return queue.error();
-  made->queue_ = std::move(queue).value();
+  objects->queue_ = std::move(queue).value();
   std::string const base = (url.ends_with('/') ? url : url + '/') + unique_name();
   for (uint32_t i = 0; i < count; i++) {
     std::string const name = base + '-' + std::to_string(i);
-    if (status const code = made->open(name); code != status::ok) {
-      return fail(code, "no swap object can be made in %s: %s", url.c_str(),
+    if (status const code = objects->open(name); code != status::ok) {
+      return fail(code, "cannot create a swap object in %s: %s", url.c_str(),
                   tnd_status_text(tnd_status(code)));
     }
   }
-  return made;
+  return objects;
 }
 
-// A pool's object has its bytes apart from its name once they are changed: hence the truncation
-// before the name goes.
+// Once a pool's object is changed, its bytes are separate from its name. So truncate it before the
+// name is removed.
 status swap_objects::open(const std::string &name) {
   store_op op;
   op.kind = store_op_kind::open;
@@ -74,32 +75,33 @@ status swap_objects::open(const std::string &name) {
 }
 
 store_completion swap_objects::perform(store_op op) {
-  auto &time = port::monotonic_clock();
-  // A deadline tells those that have not begun; one that has may take as long as it likes.
-  uint64_t const limit_ns = time.now_ns() + timeout_ns_;
-  store_completion done[1];
-  done[0].code = queue_->post(std::move(op));
-  if (done[0].code != status::ok)
-    return done[0];
-  while (queue_->poll(done) == 0) {
-    if (time.now_ns() > limit_ns) {
-      is_stuck_ = true;
-      done[0].code = status::timed_out;
-      return done[0];
+  auto &time = seams::monotonic_clock();
+  // A deadline would end only operations that have not begun. One that has begun may take any time,
+  // so bound the wait here.
+  uint64_t const deadline_ns = time.now_ns() + timeout_ns_;
+  store_completion completions[1];
+  completions[0].code = queue_->post(std::move(op));
+  if (completions[0].code != status::ok)
+    return completions[0];
+  while (queue_->poll(completions) == 0) {
+    if (time.now_ns() > deadline_ns) {
+      is_unresponsive_ = true;
+      completions[0].code = status::timed_out;
+      return completions[0];
     }
     time.sleep_ns(20'000);
   }
-  return done[0];
+  return completions[0];
 }
 
-// A pool publishes what is closed: nothing, and that is not to stay.
+// A pool commits an object when it is closed. It is empty then, and its name is removed again.
 void swap_objects::close(uint32_t index) {
   store_op op;
   op.file = files_[index];
   for (auto const kind : {store_op_kind::truncate, store_op_kind::close, store_op_kind::unlink}) {
     op.kind = kind;
     op.url = names_[index];
-    if (!is_stuck_)
+    if (!is_unresponsive_)
       (void)perform(op);
   }
 }
@@ -107,9 +109,9 @@ void swap_objects::close(uint32_t index) {
 swap_objects::~swap_objects() {
   if (queue_ == nullptr)
     return;
-  is_stuck_ = is_stuck_ || queue_->pending_count() != 0;
+  is_unresponsive_ = is_unresponsive_ || queue_->pending_count() != 0;
   for (uint32_t i = 0; i < count(); i++)
     close(i);
 }
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

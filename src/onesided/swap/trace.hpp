@@ -1,5 +1,5 @@
-// onesided/swap/trace.hpp: states of a node's processes over time, as a file for chrome://tracing
-// or Perfetto.
+// onesided/swap/trace.hpp: writes the states of a node's processes over time to a file for
+// chrome://tracing or Perfetto.
 #pragma once
 
 #include <cstdio>
@@ -8,22 +8,21 @@
 #include <vector>
 
 #include "core/base/result.hpp"
-#include "onesided/swap/board.hpp"
+#include "onesided/swap/node_table.hpp"
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 
-// Each rank is a line of its own, each state it was in a bar; bytes that moved are a counter. The
-// agent's.
+// Each rank is a row, and each of its states a bar. Bytes moved are a counter. Used by the agent.
 class trace_writer {
  public:
-  // Or what open(2) says, with a message.
+  // Returns the error of open(2), with a message.
   static result<std::unique_ptr<trace_writer>> open(const std::string &path, uint32_t node,
-                                                    const board &of);
-  ~trace_writer();  // close()
+                                                    const node_table &table);
+  ~trace_writer();  // calls close()
 
-  // What has happened since the last time.
-  void write(board &of);
-  // The file is whole. io, with a message: not all of it reached the file.
+  // Writes the events since the last call.
+  void write(node_table &table);
+  // Completes the file. Returns `io`, with a message, if some of it did not reach the file.
   status close(uint64_t now_ns);
 
  private:
@@ -34,11 +33,11 @@ class trace_writer {
   std::string path_;
   uint32_t node_ = 0;
   uint64_t begin_ns_ = 0, moved_ = ~uint64_t{0};
-  struct line {
-    rank_state state = rank_state::gone;
+  struct rank_row {
+    rank_state state = rank_state::inactive;
     uint64_t since_ns = 0;
   };
-  std::vector<line> lines_;
+  std::vector<rank_row> rows_;
 };
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

@@ -1,3 +1,4 @@
+// Formats the state of a node's processes as one line of JSON.
 #include "onesided/swap/viewer.hpp"
 
 #include <unistd.h>
@@ -6,16 +7,16 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "onesided/swap/board.hpp"
+#include "onesided/swap/node_table.hpp"
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 namespace {
 
 template <class... Values>
-void append(std::string &to, const char *format, Values... values) {
+void append(std::string &target, const char *format, Values... values) {
   char text[512];
   int const size = std::snprintf(text, sizeof text, format, values...);
-  to.append(text, size_t(size));
+  target.append(text, size_t(size));
 }
 
 double seconds(uint64_t ns) {
@@ -24,10 +25,10 @@ double seconds(uint64_t ns) {
 
 }  // namespace
 
-std::string describe(const board &of) {
-  auto const &options = of.options();
-  auto const &all = of.counters();
-  uint64_t const now_ns = of.time().now_ns();
+std::string describe(const node_table &table) {
+  auto const &options = table.options();
+  auto const &counters = table.counters();
+  uint64_t const now_ns = table.time().now_ns();
   std::string line;
   append(line,
          "{\"process\":%d,\"budget\":%" PRIu64 ",\"cache_size\":%" PRIu64
@@ -36,24 +37,25 @@ std::string describe(const board &of) {
   append(line,
          "\"bytes_out\":%" PRIu64 ",\"bytes_in\":%" PRIu64 ",\"bytes_served\":%" PRIu64
          ",\"bytes_written_back\":%" PRIu64 ",",
-         all.bytes_out.load(), all.bytes_in.load(), all.bytes_served.load(),
-         all.bytes_written_back.load());
+         counters.bytes_out.load(), counters.bytes_in.load(), counters.bytes_served.load(),
+         counters.bytes_written_back.load());
   append(line,
          "\"swaps_out\":%" PRIu64 ",\"swaps_in\":%" PRIu64 ",\"requests\":%" PRIu64
          ",\"beyond_budget\":%" PRIu64 ",\"move_seconds\":%.6f,\"ranks\":[",
-         all.swaps_out.load(), all.swaps_in.load(), all.requests.load(), all.beyond_budget.load(),
-         seconds(all.move_ns));
-  for (uint32_t i = 0; i < of.rank_count(); i++) {
-    auto const each = of.look(i);
-    uint64_t const since_ns = now_ns - std::min(now_ns, each.since_ns);
+         counters.swaps_out.load(), counters.swaps_in.load(), counters.requests.load(),
+         counters.beyond_budget.load(), seconds(counters.move_ns));
+  for (uint32_t i = 0; i < table.rank_count(); i++) {
+    auto const rank = table.snapshot(i);
+    uint64_t const since_ns = now_ns - std::min(now_ns, rank.since_ns);
     append(line,
            "%s{\"rank\":%d,\"process\":%d,\"state\":\"%s\",\"wants\":%s,\"here\":%" PRIu64
            ",\"away\":%" PRIu64 ",\"allocated\":%" PRIu64,
-           i == 0 ? "" : ",", of.number_of(i), of.process_of(i), name_of(each.state),
-           each.wants ? "true" : "false", each.here, each.away, each.allocated);
-    append(line, ",\"seconds\":%.6f}", each.since_ns == 0 ? 0.0 : seconds(since_ns));
+           i == 0 ? "" : ",", table.job_rank_of(i), table.process_id_of(i), name_of(rank.state),
+           rank.wants_to_run ? "true" : "false", rank.resident_size, rank.swapped_size,
+           rank.allocated);
+    append(line, ",\"seconds\":%.6f}", rank.since_ns == 0 ? 0.0 : seconds(since_ns));
   }
   return line + "]}\n";
 }
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

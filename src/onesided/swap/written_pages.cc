@@ -1,3 +1,4 @@
+// Write tracking with userfaultfd and PAGEMAP_SCAN, and the choice of blocks that are not tracked.
 #include "onesided/swap/written_pages.hpp"
 
 #include <fcntl.h>
@@ -16,16 +17,16 @@
 #include "core/base/log.hpp"
 #include "seams/os/shared_memory.hpp"
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 namespace {
 
-// Of Linux 6.7, and not in the headers of systems that are older than that.
+// From Linux 6.7; older systems' headers lack them.
 constexpr uint64_t feature_shmem = uint64_t{1} << 12, feature_unpopulated = uint64_t{1} << 13,
                    feature_async = uint64_t{1} << 15;
 constexpr uint64_t feature_missing = uint64_t{1} << 5,
                    feature_minor = uint64_t{1} << 10;  // of shared memory
 constexpr int user_mode_only =
-    1;  // needs no privilege; asynchronous write protection waits for nobody, whoever writes
+    1;  // needs no privilege; asynchronous write protection delays no thread, even in system calls
 
 struct scan_region {
   uint64_t begin, end, categories;
@@ -38,17 +39,18 @@ static_assert(sizeof(scan_request) == 96);
 constexpr unsigned long scan_call = _IOWR('f', 16, scan_request);
 constexpr uint64_t category_written = 1 << 1, category_present = 1 << 3;
 
-constexpr uint32_t block_pages = 512;  // of a habit: 2 MiB
-constexpr uint8_t full_times = 2, spared_times_first = 4, spared_times_last = 16;
-constexpr uint32_t free_runs_max =
-    8192;  // each makes the system's list of this process's mappings longer by two
+constexpr uint32_t block_pages = 512;  // the unit of histories: 2 MiB
+constexpr uint8_t full_times = 2, skip_count_min = 4, skip_count_max = 16;
+constexpr uint32_t unwatched_runs_max =
+    8192;  // each run adds two entries to the kernel's list of this process's mappings
 
-// f(page_run of blocks) for the longest runs of blocks below `count` for which is_one(index).
-template <class Is, class Function>
-void for_each_run(size_t count, Is &&is_one, Function &&f) {
+// Calls f(page_run of blocks) for the longest runs of blocks below `count` for which
+// matches(index).
+template <class Predicate, class Function>
+void for_each_run(size_t count, Predicate &&matches, Function &&f) {
   for (size_t i = 0; i < count; i++) {
     size_t const first = i;
-    while (i < count && is_one(i))
+    while (i < count && matches(i))
       i++;
     if (i > first)
       f(page_run{uint32_t(first), uint32_t(i - first)});
@@ -58,10 +60,10 @@ void for_each_run(size_t count, Is &&is_one, Function &&f) {
 }  // namespace
 
 std::unique_ptr<written_pages> written_pages::create(std::span<std::byte> memory) {
-  std::unique_ptr<written_pages> made{new written_pages{memory}};
-  if (status const code = made->open(); code != status::ok)
-    made->give_up(code, "userfaultfd");
-  return made;
+  std::unique_ptr<written_pages> created{new written_pages{memory}};
+  if (status const code = created->open(); code != status::ok)
+    created->disable(code, "userfaultfd");
+  return created;
 }
 
 written_pages::~written_pages() {
@@ -71,97 +73,97 @@ written_pages::~written_pages() {
     close(pagemap_);
 }
 
-// With privilege, or where the system's owner has allowed it, touches by the system itself are
-// seen, too: its calls would fail otherwise.
+// With privilege, or where the administrator has allowed it, faults in system calls are reported,
+// too. Otherwise these calls would fail.
 int written_pages::open_faults() {
   constexpr int flags = O_CLOEXEC | O_NONBLOCK;
-  auto const begin = [](int descriptor, uint64_t more) {
-    uffdio_api wanted{};
-    wanted.api = UFFD_API;
-    wanted.features = feature_shmem | feature_unpopulated | feature_async | more;
-    if (descriptor < 0 || ioctl(descriptor, UFFDIO_API, &wanted) == 0)
+  auto const enable = [](int descriptor, uint64_t extra_features) {
+    uffdio_api request{};
+    request.api = UFFD_API;
+    request.features = feature_shmem | feature_unpopulated | feature_async | extra_features;
+    if (descriptor < 0 || ioctl(descriptor, UFFDIO_API, &request) == 0)
       return descriptor;
     int const code = errno;
     close(descriptor);
     errno = code;
     return -1;
   };
-  int made = begin(int(syscall(SYS_userfaultfd, flags)), feature_missing | feature_minor);
-  if (made < 0) {
+  int faults = enable(int(syscall(SYS_userfaultfd, flags)), feature_missing | feature_minor);
+  if (faults < 0) {
     int const device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
     if (device >= 0)
-      made = begin(ioctl(device, USERFAULTFD_IOC_NEW, flags), feature_missing | feature_minor);
+      faults = enable(ioctl(device, USERFAULTFD_IOC_NEW, flags), feature_missing | feature_minor);
     if (device >= 0)
       close(device);
   }
-  sees_touches_ = made >= 0;
-  return sees_touches_ ? made : begin(int(syscall(SYS_userfaultfd, flags | user_mode_only)), 0);
+  sees_faults_ = faults >= 0;
+  return sees_faults_ ? faults : enable(int(syscall(SYS_userfaultfd, flags | user_mode_only)), 0);
 }
 
 status written_pages::open() {
-  if (port::page_size() != page_size)
+  if (seams::page_size() != page_size)
     return status::not_supported;
-  auto const said = [] {
+  auto const system_error = [] {
     return status{-errno};
   };
   faults_ = open_faults();
   if (faults_ < 0)
-    return said();
+    return system_error();
   if (!watch_writes())
-    return said();
+    return system_error();
   pagemap_ = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   if (pagemap_ < 0)
-    return said();
-  scan_request none{};
-  none.size = sizeof none;
-  none.end = reinterpret_cast<uintptr_t>(memory_.data());
-  none.begin = none.end;
-  none.return_mask = category_written;
-  none.category_mask = category_written;
-  return ioctl(pagemap_, scan_call, &none) < 0 ? said() : status::ok;
+    return system_error();
+  scan_request request{};
+  request.size = sizeof request;
+  request.end = reinterpret_cast<uintptr_t>(memory_.data());
+  request.begin = request.end;
+  request.return_mask = category_written;
+  request.category_mask = category_written;
+  return ioctl(pagemap_, scan_call, &request) < 0 ? system_error() : status::ok;
 }
 
-// Blocks that are free stay so: who waits there goes on at once, and all of them count as written
-// anyhow.
+// Blocks that are not watched stay so. Threads that wait there continue at once, and all pages of
+// these blocks count as written in any case.
 bool written_pages::watch_writes() noexcept {
   uint32_t const page_count = uint32_t(memory_.size() / page_size),
                  block_count = (page_count + block_pages - 1) / block_pages;
-  auto const begin = reinterpret_cast<uintptr_t>(memory_.data());
-  bool is_done = true;
-  auto const is_free = [&](size_t i) {
-    return i < habits_.size() && habits_[i].is_free;
+  auto const address = reinterpret_cast<uintptr_t>(memory_.data());
+  bool is_complete = true;
+  auto const is_unwatched = [&](size_t i) {
+    return i < histories_.size() && histories_[i].is_unwatched;
   };
   for_each_run(
-      block_count, [&](size_t i) { return !is_free(i); },
+      block_count, [&](size_t i) { return !is_unwatched(i); },
       [&](page_run blocks) {
         page_run const pages = pages_in(blocks, page_count);
         uffdio_register range{};
-        range.range = {begin + pages.offset(), pages.size()};
+        range.range = {address + pages.offset(), pages.size()};
         range.mode = UFFDIO_REGISTER_MODE_WP;
-        is_done &= ioctl(faults_, UFFDIO_REGISTER, &range) == 0;
+        is_complete &= ioctl(faults_, UFFDIO_REGISTER, &range) == 0;
       });
-  for_each_run(habits_.size(), is_free, [&](page_run blocks) {
+  for_each_run(histories_.size(), is_unwatched, [&](page_run blocks) {
     page_run const pages = pages_in(blocks, page_count);
-    uffdio_range range{begin + pages.offset(), pages.size()};
+    uffdio_range range{address + pages.offset(), pages.size()};
     (void)ioctl(faults_, UFFDIO_UNREGISTER, &range);
   });
-  return is_done;
+  return is_complete;
 }
 
-// All pages count as written from now on. Protection that is still there does not harm: it goes
-// with the first write.
-void written_pages::give_up(status code, const char *what) {
-  reason_ = std::string{what} + ": " + std::strerror(-int(code));
-  log(log_level::info, "pages that were not written cannot be told from others, all are moved (%s)",
+// All pages count as written from now on. Remaining protection is harmless: the first write removes
+// it.
+void written_pages::disable(status code, const char *feature) {
+  reason_ = std::string{feature} + ": " + std::strerror(-int(code));
+  log(log_level::info, "swapping: written pages cannot be detected (%s); all pages are moved",
       reason_.c_str());
-  if (faults_ >= 0 && !sees_touches_)
-    close(std::exchange(faults_, -1));  // else somebody may wait for what it says
+  if (faults_ >= 0 && !sees_faults_)
+    close(std::exchange(faults_, -1));  // otherwise a thread may wait for an answer to its fault
   if (pagemap_ >= 0)
     close(std::exchange(pagemap_, -1));
 }
 
-bool written_pages::is_full(const habit &of) const noexcept {
-  return of.full >= (of.most == 0 ? full_times : 1);
+bool written_pages::is_full(const write_history &history) const noexcept {
+  return history.full_count >= (history.skip_count == 0 ? full_times : 1);
 }
 
 page_run written_pages::pages_in(page_run blocks, uint32_t page_count) noexcept {
@@ -169,15 +171,15 @@ page_run written_pages::pages_in(page_run blocks, uint32_t page_count) noexcept 
   return {first, std::min(blocks.count * block_pages, page_count - first)};
 }
 
-// A system that refuses maps them page by page.
-void written_pages::let_go(page_run blocks) {
+// If the kernel refuses, it maps the blocks page by page.
+void written_pages::stop_watching(page_run blocks) {
   page_run const pages = pages_in(blocks, uint32_t(memory_.size() / page_size));
   uffdio_range range{reinterpret_cast<uintptr_t>(memory_.data()) + pages.offset(), pages.size()};
   if (ioctl(faults_, UFFDIO_UNREGISTER, &range) != 0)
     return;
   (void)madvise(memory_.data() + pages.offset(), pages.size(), MADV_HUGEPAGE);
   for (uint32_t i = blocks.first; i < blocks.end(); i++)
-    habits_[i].is_free = true;
+    histories_[i].is_unwatched = true;
 }
 
 void written_pages::watch_again(page_run blocks) {
@@ -187,9 +189,9 @@ void written_pages::watch_again(page_run blocks) {
   range.range = {reinterpret_cast<uintptr_t>(memory_.data()) + pages.offset(), pages.size()};
   range.mode = UFFDIO_REGISTER_MODE_WP;
   if (ioctl(faults_, UFFDIO_REGISTER, &range) != 0)
-    give_up(status{-errno}, "userfaultfd");
+    disable(status{-errno}, "userfaultfd");
   for (uint32_t i = blocks.first; i < blocks.end(); i++)
-    habits_[i].is_free = false;
+    histories_[i].is_unwatched = false;
 }
 
 status written_pages::protect(page_run pages) {
@@ -207,23 +209,25 @@ void written_pages::arm(page_bits stored, uint32_t page_count) {
   if (!is_exact())
     return stored.clear({0, page_count});
   size_t const block_count = (size_t(page_count) + block_pages - 1) / block_pages;
-  if (habits_.size() < block_count)
-    habits_.resize(block_count);
+  if (histories_.size() < block_count)
+    histories_.resize(block_count);
   for_each_run(
       block_count,
-      [&](size_t i) { return is_full(habits_[i]) && habits_[i].spared++ >= habits_[i].most; },
+      [&](size_t i) {
+        return is_full(histories_[i]) && histories_[i].skipped_count++ >= histories_[i].skip_count;
+      },
       [&](page_run blocks) {
         if (is_exact())
           watch_again(blocks);
         for (uint32_t i = blocks.first; i < blocks.end(); i++) {
-          habits_[i].full = 0;
-          habits_[i].spared = 0;
+          histories_[i].full_count = 0;
+          histories_[i].skipped_count = 0;
         }
       });
   if (!is_exact())
     return stored.clear({0, page_count});
   for_each_run(
-      block_count, [&](size_t i) { return is_full(habits_[i]); },
+      block_count, [&](size_t i) { return is_full(histories_[i]); },
       [&](page_run blocks) { stored.clear(pages_in(blocks, page_count)); });
   if (armed_.size() < page_bits::word_count(page_count))
     armed_ = std::vector<page_bits::word>(page_bits::word_count(page_count));
@@ -234,13 +238,13 @@ void written_pages::arm(page_bits stored, uint32_t page_count) {
       return;
     armed.set(pages);
     if (status const code = protect(pages); code != status::ok)
-      give_up(code, "write protection");
+      disable(code, "write protection");
   });
   if (!is_exact())
     stored.clear({0, page_count});
 }
 
-// Who has written a page before it was protected has it in its page table still.
+// A page that was written before it was protected is still in the page table.
 void written_pages::arm_among_others(page_bits stored, uint32_t page_count) {
   arm(stored, page_count);
   if (is_exact())
@@ -257,69 +261,70 @@ void written_pages::collect(page_bits stored, uint32_t page_count) {
           stored, page_count);
 }
 
-// Clears the bits of those that are of the category.
+// Clears the bits of pages in the category.
 void written_pages::scan(uint64_t category, page_bits stored, uint32_t page_count) {
   std::array<scan_region, 512> regions;
-  auto const begin = reinterpret_cast<uintptr_t>(memory_.data());
+  auto const address = reinterpret_cast<uintptr_t>(memory_.data());
   scan_request request{};
   request.size = sizeof request;
-  request.begin = begin;
-  request.end = begin + uint64_t(page_count) * page_size;
+  request.begin = address;
+  request.end = address + uint64_t(page_count) * page_size;
   request.regions = reinterpret_cast<uintptr_t>(regions.data());
   request.region_count = regions.size();
   request.category_mask = category;
   request.return_mask = category;
   while (request.begin < request.end) {
-    int const found = ioctl(pagemap_, scan_call, &request);
-    if (found < 0 && errno == EINTR)
+    int const region_count = ioctl(pagemap_, scan_call, &request);
+    if (region_count < 0 && errno == EINTR)
       continue;
-    if (found < 0) {
-      give_up(status{-errno}, "PAGEMAP_SCAN");
+    if (region_count < 0) {
+      disable(status{-errno}, "PAGEMAP_SCAN");
       return stored.clear({0, page_count});
     }
-    for (int i = 0; i < found; i++) {
-      auto const &each = regions[size_t(i)];
-      stored.clear({uint32_t((each.begin - begin) / page_size),
-                    uint32_t((each.end - each.begin) / page_size)});
+    for (int i = 0; i < region_count; i++) {
+      auto const &region = regions[size_t(i)];
+      stored.clear({uint32_t((region.begin - address) / page_size),
+                    uint32_t((region.end - region.begin) / page_size)});
     }
     request.begin = request.walk_end;
   }
 }
 
-// A block is full when nearly all that was watched of it was written, and that is most of it.
+// A block counts as full when nearly all of its watched pages were written, and these are most of
+// the block.
 void written_pages::learn(page_bits armed, page_bits stored, uint32_t page_count) {
   size_t const count =
-      std::min({habits_.size(), (size_t(page_count) + block_pages - 1) / block_pages,
+      std::min({histories_.size(), (size_t(page_count) + block_pages - 1) / block_pages,
                 armed.page_count() / size_t{block_pages}});
   auto const becomes_full = [&](size_t i) {
-    auto &each = habits_[i];
-    if (is_full(each))
+    auto &history = histories_[i];
+    if (is_full(history))
       return false;
     page_run const block = pages_in({uint32_t(i), 1}, page_count);
     uint32_t const watched = armed.count_set(block), clean = stored.count_set(block);
     if (watched == 0)
       return false;
     bool const was_written = watched >= block_pages / 2 && clean <= watched / 8;
-    each.full = was_written ? uint8_t(each.full + 1) : uint8_t{0};
+    history.full_count = was_written ? uint8_t(history.full_count + 1) : uint8_t{0};
     if (!was_written)
-      each.most = 0;
-    if (!is_full(each))
+      history.skip_count = 0;
+    if (!is_full(history))
       return false;
-    each.most = uint8_t(std::clamp(2 * each.most, int{spared_times_first}, int{spared_times_last}));
+    history.skip_count =
+        uint8_t(std::clamp(2 * history.skip_count, int{skip_count_min}, int{skip_count_max}));
     return true;
   };
-  uint32_t free_runs = 0;
+  uint32_t unwatched_runs = 0;
   for_each_run(
-      habits_.size(), [&](size_t i) { return habits_[i].is_free; }, [&](page_run) { free_runs++; });
+      histories_.size(), [&](size_t i) { return histories_[i].is_unwatched; },
+      [&](page_run) { unwatched_runs++; });
   for_each_run(count, becomes_full, [&](page_run blocks) {
-    stored.clear(pages_in(
-        blocks, page_count));  // what little of them was not written is no longer watched either
-    if (free_runs++ < free_runs_max)
-      let_go(blocks);
+    // The few pages that were not written are not watched any more either.
+    stored.clear(pages_in(blocks, page_count));
+    if (unwatched_runs++ < unwatched_runs_max)
+      stop_watching(blocks);
   });
-  armed.clear(
-      {0,
-       armed.page_count()});  // who asks once more, with nothing armed in between, has learned it
+  armed.clear({0, armed.page_count()});  // a second call without arm() in between learns nothing
 }
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

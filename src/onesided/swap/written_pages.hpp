@@ -1,5 +1,5 @@
-// onesided/swap/written_pages.hpp: which pages of its own memory a process has written since they
-// were read from its swap object.
+// onesided/swap/written_pages.hpp: the pages of its own memory that a process has written since
+// they were read from its swap object.
 #pragma once
 
 #include <memory>
@@ -10,26 +10,30 @@
 #include "core/base/result.hpp"
 #include "onesided/swap/pages.hpp"
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 
-// The system protects the pages against writing, notes who is written and lets the write pass
-// (userfaultfd's asynchronous write protection, Linux 6.7); no signal, no thread. What it costs, on
-// 2 virtual cores: 3 ms a GiB to protect pages that are not mapped yet, 27 ms mapped ones, 3 ms a
-// GiB to ask, and some 0.9 us for the first write to each page and 0.7 us for its first read, as
-// the system maps no neighbours of protected pages along. To write a page that was not changed
-// would cost 2 us on a flash of 2 GB/s. Blocks of pages that were written as a whole again and
-// again are not protected for a while, and longer each time: they would be written out anyhow. The
-// system may have each of them in one large page then, which one fault maps.
+// Finds written pages by write protection. The kernel write-protects the pages, records each first
+// write and lets it continue, without a signal or a thread (userfaultfd's asynchronous write
+// protection, Linux 6.7).
 //
-// Where the system does not do it, all pages that are in memory count as written.
+// Costs, on 2 virtual cores: 3 ms a GiB to protect pages that are not mapped yet, 27 ms for mapped
+// ones, and 3 ms a GiB to read the result. The first write to each page costs some 0.9 us and its
+// first read 0.7 us, because the kernel maps no neighbours of protected pages along. Writing an
+// unchanged page to a flash of 2 GB/s would cost 2 us.
 //
-// It sees this process's writes alone, those of the system on its behalf among them; who writes to
-// the memory otherwise clears the bit.
+// Blocks that were written as a whole several times are not protected for a while, and for longer
+// each time, because they would be written to the store in any case. The kernel may then use one
+// large page for each of them, which one fault maps.
 //
-// Thread safety: one thread at a time, and nobody writes to the memory meanwhile.
+// Where the kernel lacks the feature, all pages in memory count as written.
+//
+// Only writes of this process are detected, including system calls on its behalf. Others that write
+// to the memory clear the bits themselves.
+//
+// Thread safety: one thread at a time, and no thread writes to the memory meanwhile.
 class written_pages {
  public:
-  // memory: shared, page-aligned, mapped while this lives. Never null.
+  // `memory`: shared, page-aligned, and mapped while this object lives. The result is never null.
   static std::unique_ptr<written_pages> create(std::span<std::byte> memory);
   ~written_pages();
   written_pages(const written_pages &) = delete;
@@ -38,39 +42,41 @@ class written_pages {
   bool is_exact() const noexcept {
     return reason_.empty();
   }
+  // Why not; empty: it is exact.
   const std::string &reason() const noexcept {
     return reason_;
-  }  // why not; empty: it is
-
-  // The memory's first page_count pages came back: from now on notes who is written of those whose
-  // bit is set. Clears the bits of those that it does not watch.
-  void arm(page_bits stored, uint32_t page_count);
-
-  // The same where other threads of the process may touch pages meanwhile, which were mapped for
-  // nobody before: those that they have touched count as written.
-  void arm_among_others(page_bits stored, uint32_t page_count);
-
-  // Where the system lets this process see touches of pages that are not mapped, its own calls of
-  // the system among them: the descriptor that says so, for own_faults. -1: it does not.
-  int touches() const noexcept {
-    return sees_touches_ ? faults_ : -1;
   }
 
-  // After own_faults has watched touches in their place: writes are watched again. False: the
-  // system does not.
+  // Begins to record writes to the memory's first page_count pages, after these were read back.
+  // Only pages whose bit is set are watched. Clears the bits of those that it does not watch.
+  void arm(page_bits stored, uint32_t page_count);
+
+  // The same where other threads of the process may touch pages meanwhile. No page was mapped
+  // before. Pages that these threads have touched count as written.
+  void arm_among_others(page_bits stored, uint32_t page_count);
+
+  // The descriptor that reports faults of unmapped pages, including those of system calls, for
+  // `userfault_pager`. -1: the kernel does not permit it.
+  int fault_descriptor() const noexcept {
+    return sees_faults_ ? faults_ : -1;
+  }
+
+  // Watches writes again, after `userfault_pager` has watched faults instead. False: the kernel
+  // refuses.
   bool watch_writes() noexcept;
 
-  // Clears the bits of those that were written since.
+  // Clears the bits of the pages that were written since arm().
   void collect(page_bits stored, uint32_t page_count);
 
  private:
-  // What the last times say of a block.
-  struct habit {
-    uint8_t full = 0;    // times in sequence that it was written as a whole
-    uint8_t spared = 0;  // times since then that it was not watched
-    uint8_t most = 0;    // times that it is not watched before it is looked at again; 0: it is not
-                         // known to be full again and again
-    bool is_free = false;  // the system does not look at it at all
+  // The recent history of a block.
+  struct write_history {
+    uint8_t full_count = 0;     // consecutive times that the whole block was written
+    uint8_t skipped_count = 0;  // times since then that the block was not watched
+    // Times that the block is not watched before it is watched again; 0: it is not known to be
+    // written repeatedly.
+    uint8_t skip_count = 0;
+    bool is_unwatched = false;  // the block is not registered with the kernel
   };
 
   explicit written_pages(std::span<std::byte> memory) : memory_{memory} {}
@@ -78,20 +84,20 @@ class written_pages {
   int open_faults();
   status protect(page_run pages);
   void scan(uint64_t category, page_bits stored, uint32_t page_count);
-  void give_up(status code, const char *what);
-  void learn(page_bits before, page_bits stored, uint32_t page_count);
-  bool is_full(const habit &of) const noexcept;
-  void let_go(page_run blocks);
+  void disable(status code, const char *feature);
+  void learn(page_bits armed, page_bits stored, uint32_t page_count);
+  bool is_full(const write_history &history) const noexcept;
+  void stop_watching(page_run blocks);
   void watch_again(page_run blocks);
-  // The blocks' pages, of the first page_count.
+  // The pages of the blocks, as far as they are among the first page_count.
   static page_run pages_in(page_run blocks, uint32_t page_count) noexcept;
 
   std::span<std::byte> memory_;
   int faults_ = -1, pagemap_ = -1;  // descriptors
-  bool sees_touches_ = false;
+  bool sees_faults_ = false;
   std::string reason_;
-  std::vector<habit> habits_;           // by block, as far as blocks were armed
-  std::vector<page_bits::word> armed_;  // bits, as stored were when armed
+  std::vector<write_history> histories_;  // for each block up to the last one armed
+  std::vector<page_bits::word> armed_;    // bits, copied from `stored` when armed
 };
 
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

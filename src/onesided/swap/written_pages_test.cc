@@ -1,3 +1,4 @@
+// Tests of write tracking, with a real userfaultfd where the kernel has it.
 #include "onesided/swap/written_pages.hpp"
 
 #include <gtest/gtest.h>
@@ -9,38 +10,38 @@
 
 #include "seams/os/shared_memory.hpp"
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 namespace {
 
 struct written_pages_test : testing::Test {
   static constexpr uint32_t count = 1024;
 
   void SetUp() override {
-    auto made = port::shared_memory::create("test", count * page_size);
-    ASSERT_TRUE(made.ok());
-    memory.emplace(std::move(made).value());
-    mine = map();
-    std::memset(mine, 1, count * page_size);
-    watch = written_pages::create({mine, count * page_size});
+    auto created = seams::shared_memory::create("test", count * page_size);
+    ASSERT_TRUE(created.ok());
+    memory.emplace(std::move(created).value());
+    mapped = map();
+    std::memset(mapped, 1, count * page_size);
+    watch = written_pages::create({mapped, count * page_size});
   }
   void TearDown() override {
     watch.reset();
-    munmap(mine, count * page_size);
+    munmap(mapped, count * page_size);
   }
   std::byte *map() {
     return static_cast<std::byte *>(mmap(nullptr, count * page_size, PROT_READ | PROT_WRITE,
                                          MAP_SHARED, memory->descriptor(), 0));
   }
   std::byte &page(uint32_t index) {
-    return mine[index * page_size];
+    return mapped[index * page_size];
   }
-  void come_back() {
+  void rearm() {
     stored.set({0, count});
     watch->arm(stored, count);
   }
 
-  std::optional<port::shared_memory> memory;
-  std::byte *mine = nullptr;
+  std::optional<seams::shared_memory> memory;
+  std::byte *mapped = nullptr;
   std::unique_ptr<written_pages> watch;
   std::vector<page_bits::word> words = std::vector<page_bits::word>(page_bits::word_count(count));
   page_bits stored{words.data(), count};
@@ -52,7 +53,7 @@ struct written_pages_test : testing::Test {
 
 TEST_F(written_pages_test, are_those_that_were_written) {
   SKIP_UNLESS_EXACT();
-  come_back();
+  rearm();
   page(3) = std::byte{7};
   for (uint32_t i = 100; i < 130; i++)
     page(i) = std::byte{7};
@@ -69,7 +70,7 @@ TEST_F(written_pages_test, are_those_that_were_written) {
 
 TEST_F(written_pages_test, the_system_writes_too) {
   SKIP_UNLESS_EXACT();
-  come_back();
+  rearm();
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   ASSERT_EQ(write(ends[1], "x", 1), 1);
@@ -81,23 +82,23 @@ TEST_F(written_pages_test, the_system_writes_too) {
   EXPECT_EQ(stored.count_set(), count - 1);
 }
 
-// What somebody else read back into the memory was not written by its owner.
+// Pages that another mapping filled again were not written by their owner.
 TEST_F(written_pages_test, memory_that_went_and_came_back_is_clean) {
   SKIP_UNLESS_EXACT();
-  std::byte *const other = map();
+  std::byte *const second_mapping = map();
   for (int time = 0; time < 2; time++) {
-    come_back();
+    rearm();
     watch->collect(stored, count);
     EXPECT_EQ(stored.count_set(), count);
-    ASSERT_EQ(madvise(other, count * page_size, MADV_REMOVE), 0);
-    std::memset(other, 5, count * page_size);
+    ASSERT_EQ(madvise(second_mapping, count * page_size, MADV_REMOVE), 0);
+    std::memset(second_mapping, 5, count * page_size);
   }
-  come_back();
+  rearm();
   EXPECT_EQ(page(8), std::byte{5});
   page(8) = std::byte{6};
   watch->collect(stored, count);
   EXPECT_EQ(stored.count_set(), count - 1);
-  munmap(other, count * page_size);
+  munmap(second_mapping, count * page_size);
 }
 
 TEST_F(written_pages_test, pages_that_are_not_stored_are_not_watched) {
@@ -114,7 +115,7 @@ TEST_F(written_pages_test, pages_that_are_not_stored_are_not_watched) {
 TEST_F(written_pages_test, blocks_that_are_always_written_are_spared) {
   SKIP_UNLESS_EXACT();
   auto const live = [&](bool writes) {
-    come_back();
+    rearm();
     uint32_t const watched = stored.count_set();
     for (uint32_t i = 0; writes && i < count / 2; i++)
       page(i) = std::byte{9};
@@ -127,9 +128,9 @@ TEST_F(written_pages_test, blocks_that_are_always_written_are_spared) {
   EXPECT_EQ(live(true), count);
   for (int i = 0; i < 4; i++)
     EXPECT_EQ(live(true), count / 2) << i;
-  EXPECT_EQ(live(false), count);  // looked at again
+  EXPECT_EQ(live(false), count);  // watched again
   EXPECT_EQ(stored.count_set(), count);
-  // Those that are found so again are spared for longer.
+  // Blocks that are full again are spared for longer.
   for (int i = 0; i < 2; i++)
     EXPECT_EQ(live(true), count) << i;
   for (int i = 0; i < 4; i++)
@@ -138,17 +139,17 @@ TEST_F(written_pages_test, blocks_that_are_always_written_are_spared) {
   for (int i = 0; i < 8; i++)
     EXPECT_EQ(live(true), count / 2) << i;
   EXPECT_EQ(live(true), count);
-  // What is written while nobody watches is never taken for stored.
-  come_back();
+  // A page written while nobody watches never counts as stored.
+  rearm();
   page(5) = std::byte{7};
   watch->collect(stored, count);
   EXPECT_FALSE(stored.test(5));
 }
 
-// Memory that is watched already cannot be watched by another.
+// Memory that one object watches cannot be watched by another.
 TEST_F(written_pages_test, without_the_system_all_pages_count_as_written) {
   SKIP_UNLESS_EXACT();
-  auto const second = written_pages::create({mine, count * page_size});
+  auto const second = written_pages::create({mapped, count * page_size});
   EXPECT_FALSE(second->is_exact());
   EXPECT_NE(second->reason(), "");
   stored.set({0, count});
@@ -159,4 +160,4 @@ TEST_F(written_pages_test, without_the_system_all_pages_count_as_written) {
 }
 
 }  // namespace
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

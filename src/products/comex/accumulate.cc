@@ -1,3 +1,4 @@
+// accumulate.cc: scaled additions for all element types, and the heap locks around them.
 #include "products/comex/accumulate.hpp"
 
 #include <sched.h>
@@ -6,21 +7,21 @@
 #include <complex>
 #include <cstring>
 
-#include "products/comex/refusal.hpp"
+#include "products/comex/deferred_error.hpp"
 #include "seams/os/wide_vectors.hpp"
 
 namespace tanada::comex {
 namespace {
 
-// Values of a type that lie anywhere.
+// Loads a value of any alignment.
 template <class T>
-T load(const std::byte *at) noexcept {
+T load(const std::byte *address) noexcept {
   T value;
-  std::memcpy(&value, at, sizeof value);
+  std::memcpy(&value, address, sizeof value);
   return value;
 }
 
-// a * b as mathematics has it: no detour for infinities, so that it vectorises.
+// a * b by the plain formula: no special cases for infinities, so that the loop vectorizes.
 template <class T>
 T product(T a, T b) noexcept {
   return a * b;
@@ -29,7 +30,7 @@ template <class T>
 std::complex<T> product(std::complex<T> a, std::complex<T> b) noexcept {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
-// Integers wrap.
+// Integers wrap around.
 template <>
 int32_t product(int32_t a, int32_t b) noexcept {
   return int32_t(uint32_t(a) * uint32_t(b));
@@ -71,9 +72,9 @@ template <class T>
     run([factor](T value) { return product(factor, value); });
 }
 
-[[gnu::always_inline]] inline void apply_any(element of, const void *scale, std::byte *target,
+[[gnu::always_inline]] inline void apply_any(element type, const void *scale, std::byte *target,
                                              const std::byte *source, size_t size) noexcept {
-  switch (of) {
+  switch (type) {
     case element::i32: return apply<int32_t>(scale, target, source, size);
     case element::i64: return apply<int64_t>(scale, target, source, size);
     case element::f32: return apply<float>(scale, target, source, size);
@@ -83,17 +84,17 @@ template <class T>
   }
 }
 
-// By vectors of 32 bytes, twice as fast. Products are rounded before they are added, as without
-// them.
-TND_WIDE_VECTORS void apply_wide(element of, const void *scale, std::byte *target,
+// Uses vectors of 32 bytes and runs twice as fast. Products are rounded before they are added, as
+// in the scalar code.
+TND_WIDE_VECTORS void apply_wide(element type, const void *scale, std::byte *target,
                                  const std::byte *source, size_t size) noexcept {
-  apply_any(of, scale, target, source, size);
+  apply_any(type, scale, target, source, size);
 }
 
 }  // namespace
 
-size_t element_size(element of) noexcept {
-  switch (of) {
+size_t element_size(element type) noexcept {
+  switch (type) {
     case element::i32:
     case element::f32: return 4;
     case element::c128: return 16;
@@ -101,16 +102,16 @@ size_t element_size(element of) noexcept {
   }
 }
 
-void add_scaled(element of, const void *scale, std::byte *target, const std::byte *source,
+void add_scaled(element type, const void *scale, std::byte *target, const std::byte *source,
                 size_t size) noexcept {
-  if (port::has_wide_vectors())
-    apply_wide(of, scale, target, source, size);
+  if (seams::has_wide_vectors())
+    apply_wide(type, scale, target, source, size);
   else
-    apply_any(of, scale, target, source, size);
+    apply_any(type, scale, target, source, size);
 }
 
-void add_at_once(element of, const void *scale, std::byte *target, const std::byte *source,
-                 size_t size) noexcept {
+void add_atomically(element type, const void *scale, std::byte *target, const std::byte *source,
+                    size_t size) noexcept {
   auto const run = [&]<class T>(T factor) {
     std::memcpy(&factor, scale, sizeof factor);
     for (size_t i = 0; i < size; i += sizeof(T)) {
@@ -118,47 +119,49 @@ void add_at_once(element of, const void *scale, std::byte *target, const std::by
                          __ATOMIC_RELAXED);
     }
   };
-  bool const is_aligned = reinterpret_cast<uintptr_t>(target) % element_size(of) == 0;
-  if (is_aligned && of == element::i32)
+  bool const is_aligned = reinterpret_cast<uintptr_t>(target) % element_size(type) == 0;
+  if (is_aligned && type == element::i32)
     return run(uint32_t{});
-  if (is_aligned && of == element::i64)
+  if (is_aligned && type == element::i64)
     return run(uint64_t{});
-  add_scaled(of, scale, target, source, size);
+  add_scaled(type, scale, target, source, size);
 }
 
-// The holder adds up a piece, some microseconds; one that the system has stopped in between gets
-// our processor.
-status heap_locks::hold::acquire(word *wanted) noexcept {
-  constexpr uint32_t looks = 200, yields_between_checks = 1000;
+// The holder adds one piece, which takes a few microseconds. A holder that was preempted meanwhile
+// gets our processor by the yield.
+status heap_locks::guard::acquire(lock_word *target_lock) noexcept {
+  constexpr uint32_t spin_count = 200, yields_between_checks = 1000;
   for (uint32_t round = 1;; round++) {
     uint32_t expected = 0;
-    if (__atomic_compare_exchange_n(&wanted->is_held, &expected, 1, false, __ATOMIC_ACQUIRE,
+    if (__atomic_compare_exchange_n(&target_lock->is_held, &expected, 1, false, __ATOMIC_ACQUIRE,
                                     __ATOMIC_RELAXED))
       break;
-    for (uint32_t i = 0; i < looks && __atomic_load_n(&wanted->is_held, __ATOMIC_RELAXED) != 0; i++)
-      port::spin_pause();
-    if (__atomic_load_n(&wanted->is_held, __ATOMIC_RELAXED) != 0)
+    for (uint32_t i = 0;
+         i < spin_count && __atomic_load_n(&target_lock->is_held, __ATOMIC_RELAXED) != 0; i++)
+      seams::spin_pause();
+    if (__atomic_load_n(&target_lock->is_held, __ATOMIC_RELAXED) != 0)
       sched_yield();
     if (round % yields_between_checks == 0) {
-      if (auto const gone = job_.lost(); gone >= 0)
-        return refuse(status::peer_lost, "process %d has died, maybe while it added", gone);
+      if (auto const lost_pe = job_.failed_pe(); lost_pe >= 0)
+        return set_error(status::peer_lost, "process %d died, possibly during an accumulate",
+                         lost_pe);
     }
   }
-  held_ = wanted;
+  held_ = target_lock;
   return status::ok;
 }
 
-status add_under_locks(heap_locks::hold &hold, const heap_side &heap, size_t offset,
-                       const addend &what, const std::byte *source, size_t size) {
+status add_under_locks(heap_locks::guard &guard, const heap_view &heap, size_t offset,
+                       const addend &operands, const std::byte *source, size_t size) {
   for (size_t done = 0; done < size;) {
-    size_t const at = offset + done, piece = heap_locks::piece_size,
-                 element = element_size(what.of);
-    // An element that lies across two pieces belongs to the first.
-    size_t const room = (piece - at % piece + element - 1) / element * element,
-                 part = std::min(size - done, room);
-    TND_TRY(hold.take(heap.locks, at));
-    (heap.has_updates ? add_at_once : add_scaled)(what.of, what.scale, heap.begin + at,
-                                                  source + done, part);
+    size_t const position = offset + done, piece = heap_locks::piece_size,
+                 element = element_size(operands.type);
+    // An element that spans two pieces belongs to the first.
+    size_t const part_max = (piece - position % piece + element - 1) / element * element,
+                 part = std::min(size - done, part_max);
+    TND_TRY(guard.lock(heap.locks, position));
+    (heap.has_atomics ? add_atomically : add_scaled)(operands.type, operands.scale,
+                                                     heap.begin + position, source + done, part);
     done += part;
   }
   return status::ok;

@@ -1,4 +1,5 @@
-// products/comex/accumulate.hpp: what accumulates add, and who may add at a time.
+// products/comex/accumulate.hpp: the arithmetic of accumulates, and the locks that make them
+// atomic.
 #pragma once
 
 #include <cstddef>
@@ -10,82 +11,82 @@
 
 namespace tanada::comex {
 
-// Of accumulates: x += scale * y. Complex numbers are two of them, real part first.
+// The element types of accumulates, x += scale * y. A complex number is two elements, real part
+// first.
 enum class element : uint8_t { i32, i64, f32, f64, c64, c128 };
 
-size_t element_size(element of) noexcept;  // bytes
+size_t element_size(element type) noexcept;  // bytes
 
-// target[i] += *scale * source[i]. size: bytes, whole elements. No alignment is asked for; the
-// ranges do not overlap.
-void add_scaled(element of, const void *scale, std::byte *target, const std::byte *source,
+// Computes target[i] += *scale * source[i]. `size` is in bytes and covers whole elements. No
+// alignment is required; the ranges must not overlap.
+void add_scaled(element type, const void *scale, std::byte *target, const std::byte *source,
                 size_t size) noexcept;
 
-// The same, each integer at once for atomic operations on it, where they lie at multiples of their
-// size.
-void add_at_once(element of, const void *scale, std::byte *target, const std::byte *source,
-                 size_t size) noexcept;
+// Like add_scaled(), but each naturally aligned integer is added atomically, so that atomic
+// operations on it stay correct.
+void add_atomically(element type, const void *scale, std::byte *target, const std::byte *source,
+                    size_t size) noexcept;
 
-// Locks of a process's heap, in its control memory, so that processors of its node, who make all
-// accumulates there, add at their speed: one at a time in a piece of the heap. A holder never waits
-// for anything but memory.
+// Spin locks of a process's heap, in its control memory. The processors of a node perform all
+// accumulates on that heap, and add at full speed under a lock. A lock covers pieces of the heap;
+// one holder at a time adds there. A holder never waits for anything but memory.
 class heap_locks {
  public:
   static constexpr size_t count = 64, piece_size = size_t{32} << 10;  // bytes of the heap
 
-  struct alignas(64) word {
+  struct alignas(64) lock_word {
     uint32_t is_held;
   };
 
-  // Holds at most one of them.
-  class hold {
+  // Holds at most one lock at a time.
+  class guard {
    public:
-    explicit hold(const pgas::job &job) : job_{job} {}
-    ~hold() {
-      let_go();
+    explicit guard(const onesided::job &job) : job_{job} {}
+    ~guard() {
+      unlock();
     }
-    hold(const hold &) = delete;
-    hold &operator=(const hold &) = delete;
+    guard(const guard &) = delete;
+    guard &operator=(const guard &) = delete;
 
-    // The one of the piece at `offset` of this heap. peer_lost if a process has died meanwhile: it
-    // may have held it.
-    status take(word *locks, size_t offset) noexcept {
-      word *const wanted = locks + offset / piece_size % count;
-      if (wanted == held_)
+    // Locks the piece at `offset` of this heap, after releasing any other lock. peer_lost: a
+    // process died meanwhile, and may have held the lock.
+    status lock(lock_word *locks, size_t offset) noexcept {
+      lock_word *const target_lock = locks + offset / piece_size % count;
+      if (target_lock == held_)
         return status::ok;
-      let_go();
-      return acquire(wanted);
+      unlock();
+      return acquire(target_lock);
     }
-    void let_go() noexcept {
+    void unlock() noexcept {
       if (held_ != nullptr)
         __atomic_store_n(&held_->is_held, 0, __ATOMIC_RELEASE);
       held_ = nullptr;
     }
 
    private:
-    status acquire(word *wanted) noexcept;
+    status acquire(lock_word *target_lock) noexcept;
 
-    const pgas::job &job_;
-    word *held_ = nullptr;
+    const onesided::job &job_;
+    lock_word *held_ = nullptr;
   };
 };
 
-// Where accumulates on a heap are done.
-struct heap_side {
+// The heap that accumulates are applied to.
+struct heap_view {
   std::byte *begin;
-  heap_locks::word *locks;
-  // Integers that lie at multiples of their size are added at once, too, for updates by who takes
-  // no locks.
-  bool has_updates;
+  heap_locks::lock_word *locks;
+  // Naturally aligned integers are added atomically, too, because some updates take no locks.
+  bool has_atomics;
 };
 
-// What is added, in blocks of whole elements.
+// The operands of an accumulate whose blocks are whole elements.
 struct addend {
-  element of;
+  element type;
   const void *scale;
 };
 
-// Adds to the bytes at `offset` of the heap. peer_lost, with a message: as hold::take.
-status add_under_locks(heap_locks::hold &hold, const heap_side &heap, size_t offset,
-                       const addend &what, const std::byte *source, size_t size);
+// Adds to the bytes at `offset` of the heap. peer_lost, with a message: see `guard::lock`.
+status add_under_locks(heap_locks::guard &guard, const heap_view &heap, size_t offset,
+                       const addend &operands, const std::byte *source, size_t size);
 
 }  // namespace tanada::comex

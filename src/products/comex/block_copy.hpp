@@ -1,5 +1,5 @@
-// products/comex/block_copy.hpp: blocks to where they lie one behind the other, and back. Those of
-// the sizes of numbers are moved without a call.
+// products/comex/block_copy.hpp: gathers strided blocks into packed data, and scatters them. Blocks
+// of 4, 8 and 16 bytes are copied without a call.
 #pragma once
 
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace tanada::comex {
 
 template <class Copy>
-void with_size(size_t size, Copy &&copy) {
+void with_constant_size(size_t size, Copy &&copy) {
   switch (size) {
     case 4: return copy(std::integral_constant<size_t, 4>{});
     case 8: return copy(std::integral_constant<size_t, 8>{});
@@ -19,10 +19,11 @@ void with_size(size_t size, Copy &&copy) {
   }
 }
 
-// `blocks`: the first of the run. Both return where the packed data go on.
+// `blocks` is the first block of the run. Both return the position in the packed data after the
+// run.
 inline std::byte *gather_run(std::byte *packed, const std::byte *blocks, size_t stride,
                              const block_run &run) {
-  with_size(run.size, [&](auto size) {
+  with_constant_size(run.size, [&](auto size) {
     for (size_t i = 0; i < run.count; i++)
       std::memcpy(packed + i * size, blocks + i * stride, size);
   });
@@ -30,7 +31,7 @@ inline std::byte *gather_run(std::byte *packed, const std::byte *blocks, size_t 
 }
 inline const std::byte *scatter_run(std::byte *blocks, size_t stride, const std::byte *packed,
                                     const block_run &run) {
-  with_size(run.size, [&](auto size) {
+  with_constant_size(run.size, [&](auto size) {
     for (size_t i = 0; i < run.count; i++)
       std::memcpy(blocks + i * stride, packed + i * size, size);
   });

@@ -1,3 +1,4 @@
+// engine.cc: starts and stops the engine, places the heaps, and waits for other processes.
 #include "products/comex/engine.hpp"
 
 #include <unistd.h>
@@ -11,8 +12,8 @@
 #include "onesided/job/open_device.hpp"
 #include "onesided/swap/memory_meter.hpp"
 #include "products/comex/control.hpp"
-#include "products/comex/refusal.hpp"
-#include "products/comex/swapping.hpp"
+#include "products/comex/deferred_error.hpp"
+#include "products/comex/process_swapper.hpp"
 #include "seams/os/processors.hpp"
 #include "seams/os/shared_memory.hpp"
 
@@ -20,190 +21,194 @@ namespace tanada::comex {
 
 namespace {
 
-// Where heaps may lie: processes have nothing there, with or without AddressSanitizer, and there is
-// room for 32 TiB behind each.
-constexpr uintptr_t places[] = {uintptr_t{0x2000} << 32, uintptr_t{0x3000} << 32,
-                                uintptr_t{0x1000} << 32, uintptr_t{0x1800} << 32};
-constexpr size_t room = size_t{1} << 45;            // bytes
-constexpr size_t control_room = size_t{256} << 20;  // bytes before each heap, and more than enough
+// Candidate addresses for the heaps. Processes have nothing mapped there, with or without
+// AddressSanitizer, and 32 TiB are free after each.
+constexpr uintptr_t candidate_bases[] = {uintptr_t{0x2000} << 32, uintptr_t{0x3000} << 32,
+                                         uintptr_t{0x1000} << 32, uintptr_t{0x1800} << 32};
+constexpr size_t candidate_size = size_t{1} << 45;  // bytes
+// bytes for the control memory before each heap; more than it needs
+constexpr size_t control_size_max = size_t{256} << 20;
 
-// Collective: what every process gave, by rank.
+// Collective: the value of every process, by rank.
 template <class T>
-result<std::vector<T>> gather(port::bootstrap &launcher, const char *key, T mine) {
-  std::vector<T> all(size_t(launcher.count()), mine);
+result<std::vector<T>> gather(seams::bootstrap &launcher, const char *key, T value) {
+  std::vector<T> values(size_t(launcher.count()), value);
   if (launcher.count() == 1)
-    return all;
-  TND_TRY(launcher.publish(key, std::as_bytes(std::span{&mine, 1})));
+    return values;
+  TND_TRY(launcher.publish(key, std::as_bytes(std::span{&value, 1})));
   TND_TRY(launcher.exchange(TND_NO_DEADLINE));
   for (int32_t i = 0; i < launcher.count(); i++) {
-    auto told = launcher.lookup(i, key);
-    if (!told.ok())
-      return told.error();
-    if (told.value().size() != sizeof(T))
-      return fail(status::protocol, "process %d runs another version of the library", i);
-    std::memcpy(&all[size_t(i)], told.value().data(), sizeof(T));
+    auto published = launcher.lookup(i, key);
+    if (!published.ok())
+      return published.error();
+    if (published.value().size() != sizeof(T))
+      return fail(status::protocol, "process %d uses another version of the library", i);
+    std::memcpy(&values[size_t(i)], published.value().data(), sizeof(T));
   }
-  return all;
+  return values;
 }
 
-// Machines of one kind differ by some pages.
-result<size_t> smallest(port::bootstrap &launcher, size_t mine) {
-  auto all = gather(launcher, "comex.size", mine);
-  if (!all.ok())
-    return all.error();
-  return *std::min_element(all.value().begin(), all.value().end());
+// Collective: the smallest value, because machines of one kind differ by a few pages.
+result<size_t> smallest_of(seams::bootstrap &launcher, size_t value) {
+  auto values = gather(launcher, "comex.size", value);
+  if (!values.ok())
+    return values.error();
+  return *std::min_element(values.value().begin(), values.value().end());
 }
 
-// Collective: those that any of the node's processes may use.
-result<uint32_t> count_processors(const pgas::job &job) {
-  auto all = gather(job.launcher(), "comex.processors", port::processors_allowed());
-  if (!all.ok())
-    return all.error();
-  port::processor_set together;
+// Collective: counts the processors that any process of the node may use.
+result<uint32_t> count_processors(const onesided::job &job) {
+  auto values = gather(job.launcher(), "comex.processors", seams::processors_allowed());
+  if (!values.ok())
+    return values.error();
+  seams::processor_set allowed;
   for (pe_index const pe : job.node_pes())
-    together |= all.value()[size_t(pe)];
-  return uint32_t(std::max<size_t>(together.count(), 1));
+    allowed |= values.value()[size_t(pe)];
+  return uint32_t(std::max<size_t>(allowed.count(), 1));
 }
 
-// Collective: nodes are numbered as their lowest processes come.
-result<uint32_t> number_of_node(const pgas::job &job) {
-  pe_index const mine = job.node_pes().front();
-  auto all = gather(job.launcher(), "comex.node", mine);
-  if (!all.ok())
-    return all.error();
-  std::set<pe_index> const lowest{all.value().begin(), all.value().end()};
-  return uint32_t(std::distance(lowest.begin(), lowest.find(mine)));
+// Collective. Nodes are numbered by their lowest processes.
+result<uint32_t> node_index(const onesided::job &job) {
+  pe_index const lowest_pe = job.node_pes().front();
+  auto values = gather(job.launcher(), "comex.node", lowest_pe);
+  if (!values.ok())
+    return values.error();
+  std::set<pe_index> const lowest{values.value().begin(), values.value().end()};
+  return uint32_t(std::distance(lowest.begin(), lowest.find(lowest_pe)));
 }
 
-struct fixed_memory {
-  uint64_t private_size, shared_size;  // bytes that cannot leave
+struct unswappable_memory {
+  uint64_t private_size, shared_size;  // unswappable bytes
 };
 
-// Collective: of the node's processes together.
-result<fixed_memory> measure_fixed(const pgas::job &job) {
-  uint64_t const of_library = swap::used_size_of(job.heap_file(job.me()).descriptor);
-  auto all = gather(
-      job.launcher(), "comex.fixed",
-      fixed_memory{swap::private_size_of(getpid()), swap::shared_size_of_others() + of_library});
-  if (!all.ok())
-    return all.error();
-  fixed_memory sum{};
+// Collective: the sum over the node's processes.
+result<unswappable_memory> measure_unswappable(const onesided::job &job) {
+  uint64_t const of_library = onesided::swap::used_size_of(job.heap_file(job.me()).descriptor);
+  auto values = gather(job.launcher(), "comex.fixed",
+                       unswappable_memory{onesided::swap::private_size_of(getpid()),
+                                          onesided::swap::other_shared_size() + of_library});
+  if (!values.ok())
+    return values.error();
+  unswappable_memory sum{};
   for (pe_index const pe : job.node_pes()) {
-    sum.private_size += all.value()[size_t(pe)].private_size;
-    sum.shared_size += all.value()[size_t(pe)].shared_size;
+    sum.private_size += values.value()[size_t(pe)].private_size;
+    sum.shared_size += values.value()[size_t(pe)].shared_size;
   }
   return sum;
 }
 
-// Collective. The same place in all processes, so that an address of the other's is one of ours:
-// where all have room. Null: nowhere.
-result<std::byte *> choose_place(port::bootstrap &launcher, size_t size) {
-  uint32_t mine = 0;
-  for (size_t i = 0; i < std::size(places); i++) {
-    if (size <= room && port::is_unmapped(reinterpret_cast<void *>(places[i]), size))
-      mine |= 1u << i;
+// Collective. Chooses an address range that is free in all processes, so that an address in a
+// peer's heap is valid here, too. Null: no candidate is free everywhere.
+result<std::byte *> choose_base(seams::bootstrap &launcher, size_t size) {
+  uint32_t own_candidates = 0;
+  for (size_t i = 0; i < std::size(candidate_bases); i++) {
+    if (size <= candidate_size &&
+        seams::is_unmapped(reinterpret_cast<void *>(candidate_bases[i]), size))
+      own_candidates |= 1u << i;
   }
-  auto all = gather(launcher, "comex.places", mine);
-  if (!all.ok())
-    return all.error();
-  uint32_t common = mine;
-  for (uint32_t const each : all.value())
-    common &= each;
-  if (common == 0) {
+  auto values = gather(launcher, "comex.places", own_candidates);
+  if (!values.ok())
+    return values.error();
+  uint32_t common_candidates = own_candidates;
+  for (uint32_t const candidates : values.value())
+    common_candidates &= candidates;
+  if (common_candidates == 0) {
     log(log_level::warning,
-        "processes have no %zu bytes of addresses in common: what is another's is not to be looked "
-        "at directly",
+        "no range of %zu bytes of addresses is free in all processes: pointers to another "
+        "process's memory cannot be used directly",
         size);
     return nullptr;
   }
-  return reinterpret_cast<std::byte *>(places[std::countr_zero(common)]);
+  return reinterpret_cast<std::byte *>(candidate_bases[std::countr_zero(common_candidates)]);
 }
 
 }  // namespace
 
-result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const settings &chosen,
+result<std::unique_ptr<engine>> engine::start(seams::bootstrap &launcher, const settings &chosen,
                                               std::function<void()> idle) {
-  settings with = chosen;
-  if (with.heap_size == 0) {
+  settings options = chosen;
+  if (options.heap_size == 0) {
     size_t const memory = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
-    size_t const most = with.swap.is_on()
-                            ? std::min<size_t>({memory, 2 * with.swap.budget, size_t{1} << 40})
-                            : memory;  // what is more than the budget is refused
-    auto const size = smallest(launcher, default_heap_size(most, size_t(launcher.count())));
+    size_t const heap_max =
+        options.swap.is_on() ? std::min<size_t>({memory, 2 * options.swap.budget, size_t{1} << 40})
+                             : memory;  // allocations beyond the budget are refused
+    auto const size = smallest_of(launcher, default_heap_size(heap_max, size_t(launcher.count())));
     if (!size.ok())
       return size.error();
-    with.heap_size = result{size}.value();
+    options.heap_size = result{size}.value();
   }
-  with.job.heap_size = with.heap_size;
-  with.job.control_size = sizeof(control) + alignof(control);
-  if (with.swap.is_on()) {
-    with.job.control_offered_size = with.job.control_size;
-    with.job.control_size += swapping::control_size(with.heap_size, launcher.count());
-    with.job.keeps_descriptors = true;
-    with.job.offers_heap = false;  // nobody moves bytes of what may be away
+  options.job.heap_size = options.heap_size;
+  options.job.control_size = sizeof(control) + alignof(control);
+  if (options.swap.is_on()) {
+    options.job.control_exposed_size = options.job.control_size;
+    options.job.control_size += process_swapper::control_size(options.heap_size, launcher.count());
+    options.job.keeps_descriptors = true;
+    // only the owner and the agent access memory that may be swapped out
+    options.job.exposes_heap = false;
   }
-  with.job.shares_program_data = false;
+  options.job.shares_program_data = false;
   if (chosen.has_common_addresses) {
-    with.job.heap_stride = with.heap_size + control_room;
-    auto place = choose_place(launcher, with.job.heap_stride * size_t(launcher.count()));
+    options.job.heap_stride = options.heap_size + control_size_max;
+    auto place = choose_base(launcher, options.job.heap_stride * size_t(launcher.count()));
     if (!place.ok())
       return place.error();
-    with.job.heaps_at = place.value();
+    options.job.heap_base = place.value();
   }
-  std::unique_ptr<engine> made{new engine};
-  made->idle_ = std::move(idle);
-  with.job.calls = &made->server_;
-  TND_TRY(made->open_device(launcher, with));
-  auto job = pgas::job::start(launcher, with.job);
+  std::unique_ptr<engine> created{new engine};
+  created->idle_ = std::move(idle);
+  options.job.message_server = &created->server_;
+  TND_TRY(created->open_device(launcher, options));
+  auto job = onesided::job::start(launcher, options.job);
   if (!job.ok())
     return job.error();
-  made->job_ = std::move(job).value();
-  auto const lane = made->job_->lane_acquire(true);
+  created->job_ = std::move(job).value();
+  auto const lane = created->job_->lane_acquire(true);
   if (!lane.ok())
     return lane.error();
-  made->lane_ = result{lane}.value();
-  auto queue = made->job_->device_queue_open();
+  created->lane_ = result{lane}.value();
+  auto queue = created->job_->device_queue_open();
   if (!queue.ok())
     return queue.error();
-  made->context_.emplace(made->job_->map(), made->lane_, std::move(queue).value(), false,
-                         made->gpu_ ? made->job_->staging() : nullptr);
-  auto const begin = reinterpret_cast<uintptr_t>(made->job_->control().data());
-  made->control_ = reinterpret_cast<control *>((begin + alignof(control) - 1) / alignof(control) *
-                                               alignof(control));
-  if (!with.swap.is_on())
-    made->server_.open(*made->job_, made->control_->locks);
-  if (auto *const staging = made->job_->staging(); staging != nullptr)
-    made->staged_.emplace(*staging);
-  made->pieces_ = std::make_unique<heap::pieces>(made->job_->heap());
-  made->held_.resize(control::place_count);
-  // Heaps begin alike. What is allocated in the same order must not lie at the same place of a page
-  // in all of them: caches, and processors that compare the low bits of addresses, would take one
-  // for another.
+  created->context_.emplace(created->job_->map(), created->lane_, std::move(queue).value(), false,
+                            created->gpu_ ? created->job_->staging() : nullptr);
+  auto const begin = reinterpret_cast<uintptr_t>(created->job_->control().data());
+  created->control_ = reinterpret_cast<control *>((begin + alignof(control) - 1) /
+                                                  alignof(control) * alignof(control));
+  if (!options.swap.is_on())
+    created->server_.open(*created->job_, created->control_->locks);
+  if (auto *const staging = created->job_->staging(); staging != nullptr)
+    created->staged_.emplace(*staging);
+  created->allocator_ = std::make_unique<heap::allocator>(created->job_->heap());
+  created->mutex_slots_.resize(control::mutex_node_count);
+  // Shift the first allocation by the rank. All heaps begin at the same offset in a page, and equal
+  // allocation orders would give equal addresses modulo the page size. Caches, and processors that
+  // compare the low bits of addresses, would then see conflicts.
   constexpr size_t shift = 4 * 4096 + 3 * 64, shift_count = 61;  // bytes
-  if (size_t const pad = size_t(made->me()) % shift_count * shift; pad != 0)
-    (void)made->pieces_->allocate(pad);
-  TND_TRY(made->tell_heaps(launcher));
-  if (with.swap.is_on())
-    TND_TRY(made->start_swapping(with.swap));
-  return made;
+  if (size_t const pad = size_t(created->me()) % shift_count * shift; pad != 0)
+    (void)created->allocator_->allocate(pad);
+  TND_TRY(created->exchange_heap_bases(launcher));
+  if (options.swap.is_on())
+    TND_TRY(created->start_swapping(options.swap));
+  return created;
 }
 
-status engine::open_device(port::bootstrap &launcher, settings &with) {
-  if (with.device_heap_size == 0)
+status engine::open_device(seams::bootstrap &launcher, settings &options) {
+  if (options.device_heap_size == 0)
     return status::ok;
-  auto opened = pgas::open_device(launcher, with.device);
+  auto opened = onesided::open_device(launcher, options.device);
   if (!opened.ok())
     return opened.error();
   gpu_ = std::move(opened).value();
-  with.job.device = gpu_.get();
-  with.job.device_heap_size = with.device_heap_size;
+  options.job.device = gpu_.get();
+  options.job.device_heap_size = options.device_heap_size;
   return status::ok;
 }
 
-// Nobody is answered before memory may be away, nor waits for who is not answered: what is given is
-// told by who runs.
+// Open the server only when swapping has started, because a request must not find the memory
+// unprepared. No process waits for a reply before that: addresses are only exchanged by processes
+// that run.
 status engine::start_swapping(swap_settings chosen) {
-  auto const processors = count_processors(*job_), node = number_of_node(*job_);
+  auto const processors = count_processors(*job_), node = node_index(*job_);
   if (!processors.ok())
     return processors.error();
   if (!node.ok())
@@ -211,187 +216,190 @@ status engine::start_swapping(swap_settings chosen) {
   if (chosen.slots == 0)
     chosen.slots = result{processors}.value();
   chosen.node = result{node}.value();
-  auto const fixed = measure_fixed(*job_);
+  auto const fixed = measure_unswappable(*job_);
   if (!fixed.ok())
     return fixed.error();
   chosen.private_size = result{fixed}.value().private_size;
   chosen.shared_size = result{fixed}.value().shared_size;
-  auto made = swapping::start(*job_, chosen, *pieces_, reinterpret_cast<std::byte *>(control_ + 1));
-  if (!made.ok())
-    return made.error();
-  swapping_ = std::move(made).value();
+  auto swapper = process_swapper::start(*job_, chosen, *allocator_,
+                                        reinterpret_cast<std::byte *>(control_ + 1));
+  if (!swapper.ok())
+    return swapper.error();
+  swapper_ = std::move(swapper).value();
   if (staged_) {
-    auto const window = swapping_->open_window();
+    auto const window = swapper_->open_window();
     if (!window.ok())
       return window.error();
     server_.open(*job_, control_->locks,
-                 {&swapping_->shared(), swapping_->rank_of(me()), swapping_->stored(),
+                 {&swapper_->node_table(), swapper_->rank_of(me()), swapper_->stored(),
                   result{window}.value()});
-    swapping_->beside_set([this] { return !staged_->is_busy(); },
-                          [this] { return finish_packed(); });
+    swapper_->set_remote_operations([this] { return !staged_->is_busy(); },
+                                    [this] { return finish_packed(); });
   }
-  return swapping_->begin(!chosen.comes_whole);
+  return swapper_->begin_running(!chosen.always_resident);
 }
 
-// The threads that serve others use what swapping has.
+// Destroy the threads that serve other processes first: they use the swapper's state.
 engine::~engine() {
-  if (swapping_) {
-    swapping_->beside_set({}, {});
+  if (swapper_) {
+    swapper_->set_remote_operations({}, {});
     staged_.reset();
-    job_->retire();
+    job_->shut_down();
   }
-  swapping_.reset();
-  stopped_.reset();
+  swapper_.reset();
+  stopped_swapper_.reset();
   context_.reset();
   staged_.reset();
   if (lane_ != nullptr)
     job_->lane_release(lane_);
 }
 
-// Where everybody's heap begins for itself.
-status engine::tell_heaps(port::bootstrap &launcher) {
+// Exchanges the start addresses of all heaps.
+status engine::exchange_heap_bases(seams::bootstrap &launcher) {
   auto const heap = job_->heap();
-  auto const mine = reinterpret_cast<uintptr_t>(heap.data());
-  auto begins = gather(launcher, "comex.heap", mine);
+  auto const own_begin = reinterpret_cast<uintptr_t>(heap.data());
+  auto begins = gather(launcher, "comex.heap", own_begin);
   if (!begins.ok())
     return begins.error();
   if (gpu_) {
-    auto const given = job_->device_heap();
-    auto theirs = gather(launcher, "comex.device", reinterpret_cast<uintptr_t>(given.data()));
-    if (!theirs.ok())
-      return theirs.error();
-    device_.emplace(given, std::move(theirs).value());
+    auto const device_heap = job_->device_heap();
+    auto remote_begins =
+        gather(launcher, "comex.device", reinterpret_cast<uintptr_t>(device_heap.data()));
+    if (!remote_begins.ok())
+      return remote_begins.error();
+    device_.emplace(device_heap, std::move(remote_begins).value());
   }
   for (size_t i = 0; i < begins.value().size(); i++) {
-    auto *const theirs = reinterpret_cast<control *>(
+    auto *const remote_begins = reinterpret_cast<control *>(
         job_->map().locate(control_, sizeof *control_, pe_index(i)).mapped);
     peers_.push_back({.begin = begins.value()[i],
-                      .mapped = job_->map().at(0).mapped[i],
-                      .shared = theirs,
-                      .locks = theirs == nullptr ? nullptr : theirs->locks});
+                      .mapped = job_->map().segment_at(0).mapped[i],
+                      .shared = remote_begins,
+                      .locks = remote_begins == nullptr ? nullptr : remote_begins->locks});
   }
   return status::ok;
 }
 
 status engine::stop() {
   TND_TRY(finish());
-  if (swapping_) {
-    release_given();
-    TND_TRY(swapping_->stop());
-    stopped_ = std::move(swapping_);
+  if (swapper_) {
+    release_allocations();
+    TND_TRY(swapper_->stop());
+    stopped_swapper_ = std::move(swapper_);
   }
   return job_->finish();
 }
 
 status engine::retire() {
   TND_TRY(finish());
-  release_given();
-  swapping_->beside_set({}, {});
+  release_allocations();
+  swapper_->set_remote_operations({}, {});
   staged_.reset();
-  job_->retire();
-  swapping_->retire();
+  job_->shut_down();
+  swapper_->retire();
   return status::ok;
 }
 
-void engine::release_given() {
-  for (void *const each : given_)
-    pieces_->release(each);
-  given_.clear();
+void engine::release_allocations() {
+  for (void *const allocation : allocations_)
+    allocator_->release(allocation);
+  allocations_.clear();
 }
 
 void *engine::allocate(size_t size) {
-  void *const piece = pieces_->allocate(size);
-  if (piece != nullptr && swapping_)
-    given_.insert(piece);
+  void *const piece = allocator_->allocate(size);
+  if (piece != nullptr && swapper_)
+    allocations_.insert(piece);
   return piece;
 }
 
 bool engine::release(void *piece) {
-  if (swapping_)
-    given_.erase(piece);
-  return pieces_->release(piece) || (device_ && device_->release(piece));
+  if (swapper_)
+    allocations_.erase(piece);
+  return allocator_->release(piece) || (device_ && device_->release(piece));
 }
 
-// wait(deadline): whether it is over. Answers of other nodes land in this process's memory, which
-// stays.
+// wait(deadline) returns whether the wait is over. Replies of other nodes are stored to this
+// process's memory, which stays resident meanwhile.
 status engine::wait_served(const std::function<bool(uint64_t)> &wait) {
   auto &time = job_->time();
-  if (wait(time.now_ns() + look_ns))
+  if (wait(time.now_ns() + spin_ns))
     return status::ok;
-  auto &residence = swapping_->residence();
-  residence.leave(swap::wait_kind::served);
+  auto &residency = swapper_->residency();
+  residency.begin_wait(onesided::swap::wait_kind::for_pages);
   status code = status::ok;
-  while (code == status::ok && !wait(time.now_ns() + slice_ns)) {
-    residence.poll();
-    if (swapping_->failure() != nullptr)
-      code = swapping_->failed();
-    else if (auto const gone = job_->lost(); gone >= 0)
-      code = refuse(status::peer_lost, "process %d has died, or is not reached", gone);
+  while (code == status::ok && !wait(time.now_ns() + poll_interval_ns)) {
+    residency.poll();
+    if (swapper_->failure() != nullptr)
+      code = swapper_->failed();
+    else if (auto const lost_pe = job_->failed_pe(); lost_pe >= 0)
+      code = set_error(status::peer_lost, "process %d died or is unreachable", lost_pe);
     else if (idle_)
       idle_();
   }
   if (code == status::ok)
-    code = swapping_->enter();
+    code = swapper_->end_wait();
   if (code == status::ok)
     return code;
-  // Nobody waits for what comes now: where it was to land may be something else.
+  // Nobody waits for these replies any more, and their targets may have been reused.
   staged_->abandon();
-  landings_.clear();
+  sinks_.clear();
   return code;
 }
 
-// Most waits are short: they leave nothing to do for others.
-status engine::wait_away(const std::function<bool()> &ready, std::span<const std::byte> on) {
-  TND_TRY(
-      swapping_
-          ->offer());  // programs may wait a hundred thousand times a second, and never for long
-  status code = job_->wait(ready, on, job_->time().now_ns() + look_ns);
+// Most waits are short: poll for a moment before other processes may use the slot.
+status engine::wait_swappable(const std::function<bool()> &ready, std::span<const std::byte> on) {
+  TND_TRY(swapper_->yield_if_requested());  // programs may wait a hundred thousand times a second,
+                                            // and never for long
+  status code = job_->wait(ready, on, job_->time().now_ns() + spin_ns);
   if (code != status::timed_out)
     return code;
-  swapping_->leave();
-  // Who is away has nothing to tell, and there are many of them: what they wait for wakes them.
+  swapper_->begin_wait();
+  // Swapped-out processes have nothing to report, and there are many of them. They sleep longer,
+  // since the event that they wait for wakes them.
   constexpr uint64_t slice_ns_last = 16'000'000;
-  for (uint64_t now_slice_ns = slice_ns;;
-       now_slice_ns = swapping_->is_away() ? std::min(2 * now_slice_ns, slice_ns_last) : slice_ns) {
+  for (uint64_t now_slice_ns = poll_interval_ns;;
+       now_slice_ns = swapper_->is_swapped_out() ? std::min(2 * now_slice_ns, slice_ns_last)
+                                                 : poll_interval_ns) {
     code = job_->wait(ready, on, job_->time().now_ns() + now_slice_ns, now_slice_ns);
     if (code != status::timed_out)
       break;
-    swapping_->attend();
-    if (swapping_->failure() != nullptr)
-      return swapping_->failed();
+    swapper_->progress();
+    if (swapper_->failure() != nullptr)
+      return swapper_->failed();
     if (idle_)
       idle_();
   }
-  TND_TRY(swapping_->enter());
+  TND_TRY(swapper_->end_wait());
   return code;
 }
 
 std::span<std::byte> engine::collective_memory(pe_index pe) const noexcept {
-  if (!is_one_node() || swapping_ != nullptr)
+  if (!is_one_node() || swapper_ != nullptr)
     return {};
   return peers_[size_t(pe)].shared->collective;
 }
 
-// Each tells process 0 that it has come; who is last tells all.
+// Each process counts its arrival at process 0. The last one releases all.
 status engine::node_barrier() {
   TND_TRY(finish());
   if (count() == 1)
     return status::ok;
-  uint64_t const mine = ++barriers_;
-  __atomic_store_n(&control_->come.barriers, mine, __ATOMIC_RELEASE);
+  uint64_t const barrier_number = ++barriers_;
+  __atomic_store_n(&control_->progress.barriers, barrier_number, __ATOMIC_RELEASE);
   uint64_t before = 0;
-  TND_TRY(context_->update(port::fabric_atomic::add, &control_->arrivals, uint64_t{1}, uint64_t{0},
+  TND_TRY(context_->update(seams::fabric_atomic::add, &control_->arrivals, uint64_t{1}, uint64_t{0},
                            &before, 0));
-  if (before + 1 == mine * uint64_t(count())) {
+  if (before + 1 == barrier_number * uint64_t(count())) {
     for (pe_index pe = 0; pe < count(); pe++) {
-      TND_TRY(
-          context_->update<uint64_t>(port::fabric_atomic::add, &control_->go, 1, 0, nullptr, pe));
+      TND_TRY(context_->update<uint64_t>(seams::fabric_atomic::add, &control_->released, 1, 0,
+                                         nullptr, pe));
     }
   } else {
     auto const is_over = [&] {
-      return __atomic_load_n(&control_->go, __ATOMIC_ACQUIRE) >= mine;
+      return __atomic_load_n(&control_->released, __ATOMIC_ACQUIRE) >= barrier_number;
     };
-    TND_TRY(wait(is_over, std::as_bytes(std::span{&control_->go, 1})));
+    TND_TRY(wait(is_over, std::as_bytes(std::span{&control_->released, 1})));
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return status::ok;

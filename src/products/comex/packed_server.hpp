@@ -1,52 +1,53 @@
-// products/comex/packed_server.hpp: does to our memory what processes of other nodes ask for.
+// products/comex/packed_server.hpp: carries out the requests of other nodes' processes on our
+// memory.
 #pragma once
 
 #include <atomic>
 #include <optional>
 
 #include "onesided/job/staging.hpp"
-#include "onesided/swap/access_queue.hpp"
+#include "onesided/swap/page_request_queue.hpp"
 #include "products/comex/packed_wire.hpp"
 
 namespace tanada::comex {
 
-// Before open() everything is refused with bad_state. What memory that is away is asked for is done
-// by and by, page by page, and its process sleeps on.
-//
-// Thread safety: as call_server; open, any thread.
-class packed_server final : public pgas::call_server {
+// Before open() every request fails with bad_state. Requests for memory that is swapped out are
+// carried out page by page, while the process stays swapped out.
+class packed_server final : public onesided::active_message_server {
  public:
-  // Of memory that leaves: the node's board, this process's rank there, and the bits of all. All
+  // Swapping state: the node table, this process's rank in it, and the page bits of all ranks. All
   // outlive the last call.
-  struct away_side {
-    swap::board *shared;
+  struct swap_view {
+    onesided::swap::node_table *table;
     uint32_t rank;
-    std::span<swap::page_bits> stored;
-    std::byte *memory;  // the heap, where nobody watches touches: what is waited for here, somebody
-                        // elsewhere waits for, too
+    std::span<onesided::swap::page_bits> stored;
+    // The heap through a mapping without fault tracking: this thread must not wait for pages, since
+    // other nodes wait for it.
+    std::byte *memory;
   };
 
-  // All outlive the last call. `away`: its board null: all memory stays.
-  void open(const pgas::job &job, heap_locks::word *locks,
-            const away_side &away = {nullptr, 0, {}, nullptr});
+  // All outlive the last call. A `view` without a node table: memory is never swapped out.
+  void open(const onesided::job &job, heap_locks::lock_word *locks,
+            const swap_view &view = {nullptr, 0, {}, nullptr});
 
-  status serve(pgas::pe_index pe, std::span<const std::byte> request,
+  status serve(onesided::pe_index pe, std::span<const std::byte> request,
                std::span<std::byte> reply) noexcept override;
-  std::unique_ptr<pgas::pending_call> begin(pgas::pe_index pe, std::span<const std::byte> request,
-                                            std::span<std::byte> reply) noexcept override;
-  void attend() noexcept override;
+  std::unique_ptr<onesided::deferred_message> begin(onesided::pe_index pe,
+                                                    std::span<const std::byte> request,
+                                                    std::span<std::byte> reply) noexcept override;
+  void begin_round() noexcept override;
 
  private:
-  class away_call;
+  class swapped_out_message;
 
-  status act(const packed::request &what, std::span<std::byte> reply) const;
-  status add(const packed::request &what) const;
-  void update(const packed::request &what, std::byte *before) const;
+  status execute(const packed::request &request, std::span<std::byte> reply) const;
+  status add(const packed::request &request) const;
+  void update(const packed::request &request, std::byte *before) const;
 
-  const pgas::job *job_ = nullptr;
-  heap_side heap_{};
-  away_side away_{nullptr, 0, {}, nullptr};
-  std::optional<swap::access_queue> asks_;  // with a board
+  const onesided::job *job_ = nullptr;
+  heap_view heap_{};
+  swap_view swap_{nullptr, 0, {}, nullptr};
+  std::optional<onesided::swap::page_request_queue> page_requests_;  // set if there is a node table
   std::atomic<bool> is_open_{false};
 };
 

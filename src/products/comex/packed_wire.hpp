@@ -1,5 +1,5 @@
-// products/comex/packed_wire.hpp: what is asked of the memory of a process of another node: blocks,
-// packed into one request. All of it is checked before it is used: these are pure functions.
+// products/comex/packed_wire.hpp: requests for memory of a process of another node: blocks packed
+// into one message. These are pure functions; they check all untrusted input before it is used.
 #pragma once
 
 #include <cstddef>
@@ -15,50 +15,49 @@ namespace tanada::comex::packed {
 inline constexpr uint32_t magic_number = 0x314B5043;  // "CPK1"
 
 enum class action : uint8_t {
-  put = 1,  // the data that follow go to the blocks
-  get,      // the blocks are the answer
-  add,      // the data are added to what the blocks have
-  update,   // of a word, one block of 4 or 8 bytes at a multiple of its size; what it was is the
-            // answer
+  put = 1,  // the data that follow are stored to the blocks
+  get,      // the blocks are the reply
+  add,      // the data that follow are added to the blocks
+  update,   // changes a word, a block of 4 or 8 naturally aligned bytes; the reply is its old value
 };
-enum class word_update : uint8_t { swap = 1, add };
+enum class word_update : uint8_t { exchange = 1, add };
 
-enum class form : uint8_t {
+enum class block_layout : uint8_t {
   strided = 1,  // `level_count` levels follow
   list,         // `count` offsets follow, of blocks of one size
 };
 
-// A request: this, the levels or offsets, and, of puts and adds, the data. The packed data of a
-// transfer are its blocks one behind the other; a request is about `size` bytes of them from
-// `begin` on: of a list, about all.
+// The header of a request. The levels or offsets follow it and, for put and add, the data. The
+// packed data of a transfer are its blocks, concatenated. A request covers `size` bytes of them
+// from `begin` on; a request with a list covers all of them.
 struct head {
   uint32_t magic = magic_number;
-  action what = action::put;
-  form of = form::strided;
-  uint8_t kind = 0;              // element, of add; word_update, of update
-  uint8_t level_count = 0;       // strided
-  uint64_t offset = 0;           // strided: of the first block, bytes into the heap of who is asked
+  action op = action::put;
+  block_layout layout = block_layout::strided;
+  uint8_t kind = 0;              // of add: the element type; of update: the word_update
+  uint8_t level_count = 0;       // of strided
+  uint64_t offset = 0;           // of strided: byte offset of the first block in the target's heap
   uint64_t block_size = 0;       // bytes
   uint64_t begin = 0, size = 0;  // bytes
-  uint64_t count = 0;            // list
+  uint64_t count = 0;            // of list
   std::byte scale[16]{};         // of add: one element; of update: the operand
 };
 static_assert(sizeof(head) == 64 && offsetof(head, offset) == 8 && offsetof(head, count) == 40);
 
 struct level {
-  uint64_t count, stride;  // blocks, or what is below; bytes
+  uint64_t count, stride;  // blocks or lower levels; bytes
 };
 static_assert(sizeof(level) == 16);
 
-// Of a request that has been checked; the bytes are those that it was made of.
+// A checked request. Its spans refer to the bytes that it was parsed from.
 struct request {
-  head asks;
-  strided_shape shape{0};              // of strided: the heap's side is both sides
-  std::span<const std::byte> offsets;  // of a list: count words
+  head header;
+  strided_shape shape{0};              // of strided: both sides are the heap's side
+  std::span<const std::byte> offsets;  // of a list: `count` words
   std::span<const std::byte> data;
 
-  bool has_answer() const noexcept {
-    return asks.what == action::get || asks.what == action::update;
+  bool has_reply() const noexcept {
+    return header.op == action::get || header.op == action::update;
   }
   uint64_t offset_at(size_t index) const noexcept {
     uint64_t value;
@@ -67,19 +66,20 @@ struct request {
   }
 };
 
-// `reply_size`: of the answer that is asked for. range: some byte lies outside of the heap;
-// protocol: it is no request.
+// `reply_size` is the size of the requested reply. range: some byte is outside of the heap;
+// protocol: the bytes are no valid request.
 result<request> parse(std::span<const std::byte> bytes, size_t reply_size, size_t heap_size);
 
-// Where the heap's side of a shape is.
+// The side of a shape that lies in the heap.
 enum class side : uint8_t { source, target };
 
-// Bytes of a request before the data.
+// Size of a request before its data.
 inline size_t head_size(const strided_shape &shape) noexcept {
   return sizeof(head) + shape.levels() * sizeof(level);
 }
 
-// Head and levels of a request for a part of the shape; returns where the data go.
-std::byte *write_head(std::byte *into, head asks, const strided_shape &shape, side heap) noexcept;
+// Writes header and levels of a request for a part of the shape. Returns the position for the data.
+std::byte *write_head(std::byte *output, head header, const strided_shape &shape,
+                      side heap) noexcept;
 
 }  // namespace tanada::comex::packed

@@ -1,3 +1,4 @@
+// settings.cc: reads and checks the environment.
 #include "products/comex/settings.hpp"
 
 #include <algorithm>
@@ -5,13 +6,13 @@
 #include <string_view>
 
 #include "core/base/config.hpp"
-#include "products/comex/refusal.hpp"
+#include "products/comex/deferred_error.hpp"
 #include "core/base/settings.hpp"
 
 namespace tanada::comex {
 namespace {
 
-void environment_text(const char *name, std::string &value) {
+void read_text(const char *name, std::string &value) {
   if (char const *const text = std::getenv(name); text != nullptr)
     value = text;
 }
@@ -30,63 +31,66 @@ std::string swap_settings::folder() const {
 
 status swap_settings::read_environment() {
   TND_TRY(environment_size("TND_COMEX_MEMORY", budget));
-  environment_text("TND_COMEX_SWAP", store);
+  read_text("TND_COMEX_SWAP", store);
   if ((budget == 0) != store.empty()) {
-    return refuse(status::invalid,
-                  "TND_COMEX_MEMORY and TND_COMEX_SWAP go together: so much of a node's memory is "
-                  "used, and the rest goes there; %s",
-                  budget == 0 ? "TND_COMEX_MEMORY is not set, or 0" : "TND_COMEX_SWAP is not set");
+    return set_error(
+        status::invalid,
+        "set TND_COMEX_MEMORY and TND_COMEX_SWAP together: the memory budget of a node, and "
+        "the store for memory beyond it; %s",
+        budget == 0 ? "TND_COMEX_MEMORY is not set, or 0" : "TND_COMEX_SWAP is not set");
   }
   constexpr uint64_t smallest = 1 << 20;
   if (is_on() && budget < smallest)
-    return refuse(status::invalid, "TND_COMEX_MEMORY: %llu bytes are less than a megabyte",
-                  static_cast<unsigned long long>(budget));
+    return set_error(status::invalid,
+                     "TND_COMEX_MEMORY: %llu bytes are too small, the minimum is 1 MiB",
+                     static_cast<unsigned long long>(budget));
   TND_TRY(environment_size("TND_COMEX_RESERVE", reserve));
   TND_TRY(environment_count("TND_COMEX_SLOTS", 1, 4096, slots));
   TND_TRY(environment_size("TND_COMEX_SWAP_THRESHOLD", threshold));
   threshold = std::max<uint64_t>(threshold, 4096);
-  uint32_t whole = comes_whole;
-  TND_TRY(environment_count("TND_COMEX_WHOLE", 0, 1, whole));
-  comes_whole = whole != 0;
-  environment_text("TND_COMEX_TRACE", trace);
-  environment_text("TND_COMEX_REPORT", report);
+  uint32_t is_resident = always_resident;
+  TND_TRY(environment_count("TND_COMEX_WHOLE", 0, 1, is_resident));
+  always_resident = is_resident != 0;
+  read_text("TND_COMEX_TRACE", trace);
+  read_text("TND_COMEX_REPORT", report);
   return status::ok;
 }
 
 status settings::read_environment() {
   TND_TRY(settings_check());
-  uint64_t wanted = heap_size;
-  TND_TRY(environment_size("TND_COMEX_HEAP", wanted));
+  uint64_t requested = heap_size;
+  TND_TRY(environment_size("TND_COMEX_HEAP", requested));
   constexpr uint64_t heap_size_cap = uint64_t{1} << 45, swapped_cap = uint64_t{1} << 40,
                      step = 2 << 20;
-  if (wanted > heap_size_cap) {
-    return refuse(status::invalid,
-                  "TND_COMEX_HEAP: %llu bytes are more than the %llu that a process may have",
-                  static_cast<unsigned long long>(wanted),
-                  static_cast<unsigned long long>(heap_size_cap));
+  if (requested > heap_size_cap) {
+    return set_error(status::invalid,
+                     "TND_COMEX_HEAP: %llu bytes are more than the maximum, %llu bytes a process",
+                     static_cast<unsigned long long>(requested),
+                     static_cast<unsigned long long>(heap_size_cap));
   }
-  heap_size = (wanted + step - 1) / step * step;
+  heap_size = (requested + step - 1) / step * step;
   uint64_t on_device = device_heap_size;
   TND_TRY(environment_size("TND_COMEX_DEVICE_HEAP", on_device));
   if (on_device > heap_size_cap)
-    return refuse(status::invalid, "TND_COMEX_DEVICE_HEAP: no device has %llu bytes",
-                  static_cast<unsigned long long>(on_device));
+    return set_error(status::invalid,
+                     "TND_COMEX_DEVICE_HEAP: %llu bytes are more than any device has",
+                     static_cast<unsigned long long>(on_device));
   device_heap_size = (on_device + step - 1) / step * step;
   TND_TRY(swap.read_environment());
   if (swap.is_on() && device_heap_size != 0)
-    return refuse(status::invalid,
-                  "TND_COMEX_DEVICE_HEAP does not go together with TND_COMEX_MEMORY");
+    return set_error(status::invalid,
+                     "TND_COMEX_DEVICE_HEAP cannot be combined with TND_COMEX_MEMORY");
   if (swap.is_on() && heap_size > swapped_cap) {
-    return refuse(status::invalid,
-                  "TND_COMEX_HEAP: %llu bytes are more than the %llu that a process may have with "
-                  "TND_COMEX_MEMORY",
-                  static_cast<unsigned long long>(heap_size),
-                  static_cast<unsigned long long>(swapped_cap));
+    return set_error(
+        status::invalid,
+        "TND_COMEX_HEAP: %llu bytes are more than the maximum with TND_COMEX_MEMORY, %llu "
+        "bytes a process",
+        static_cast<unsigned long long>(heap_size), static_cast<unsigned long long>(swapped_cap));
   }
-  // Who is asked may have to fetch its memory from slow flash first.
-  constexpr uint64_t patience_ns = 600'000'000'000;
+  // The target of a request may have to read its memory from slow flash first.
+  constexpr uint64_t swap_timeout_ns = 600'000'000'000;
   if (swap.is_on())
-    job.timeout_ns = std::max(job.timeout_ns, patience_ns);
+    job.timeout_ns = std::max(job.timeout_ns, swap_timeout_ns);
   return job.read_environment();
 }
 

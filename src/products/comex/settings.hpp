@@ -1,4 +1,4 @@
-// products/comex/settings.hpp: what the environment says.
+// products/comex/settings.hpp: settings from the environment.
 #pragma once
 
 #include <string>
@@ -7,58 +7,62 @@
 
 namespace tanada::comex {
 
-// Memory that leaves DRAM while its process waits.
+// Swapping: memory is moved out of DRAM while its process waits.
 struct swap_settings {
-  uint64_t budget = 0;  // TND_COMEX_MEMORY: bytes of DRAM that the processes of a node may have
-                        // together; 0: it is off
-  std::string store;    // TND_COMEX_SWAP: where the rest goes, a folder's or a pool's URL
-  uint32_t slots = 0;   // TND_COMEX_SLOTS: processes of a node that run at a time; 0: as many as it
-                        // has processors for them
-  uint64_t threshold = 128 << 10;  // TND_COMEX_SWAP_THRESHOLD: bytes of a malloc that may leave
-  // TND_COMEX_RESERVE: bytes of the budget for what cannot leave, and for buffers; `measured`: as
-  // the system says while the job runs.
+  // TND_COMEX_MEMORY: bytes of DRAM for all processes of a node; 0: swapping is off
+  uint64_t budget = 0;
+  // TND_COMEX_SWAP: where swapped-out memory goes: the URL of a folder or of a pool
+  std::string store;
+  // TND_COMEX_SLOTS: processes of a node that run at a time; 0: as many as there are processors for
+  // them
+  uint32_t slots = 0;
+  // TND_COMEX_SWAP_THRESHOLD: smallest malloc, in bytes, whose memory is swappable
+  uint64_t threshold = 128 << 10;
+  // TND_COMEX_RESERVE: bytes of the budget for unswappable memory and buffers; `measured`: measured
+  // while the job runs.
   static constexpr uint64_t measured = ~uint64_t{0};
   uint64_t reserve = measured;
-  bool comes_whole = false;  // TND_COMEX_WHOLE=1: a process never goes on while its memory is away
+  // TND_COMEX_WHOLE=1: a process never runs while its memory is swapped out
+  bool always_resident = false;
   std::string trace,
-      report;  // TND_COMEX_TRACE, TND_COMEX_REPORT: files that are written; empty: none
-  // Bytes that the node's processes have at the start and that cannot leave: each its own, and what
-  // it shares beside the library.
+      report;  // TND_COMEX_TRACE, TND_COMEX_REPORT: output files; empty: not written
+  // Unswappable bytes of the node's processes at the start: private memory, and shared memory
+  // outside of the library.
   uint64_t private_size = 0, shared_size = 0;
-  uint32_t node = 0;  // which of the job's nodes this is, by their lowest processes
+  uint32_t node = 0;  // index of this node; nodes are ordered by their lowest processes
 
   bool is_on() const noexcept {
     return budget != 0;
   }
-  // Each node writes files of its own: of the first node by the name that was chosen, of node n
-  // with ".n" behind it.
-  std::string path_of(const std::string &file) const {
+  // Each node writes its own files: the first node under the configured name, node n with ".n"
+  // appended.
+  std::string node_path(const std::string &file) const {
     return node == 0 ? file : file + "." + std::to_string(node);
   }
-  // The path of `store`; empty: it is no folder.
+  // The path in `store`; empty: `store` is not a folder.
   std::string folder() const;
   status read_environment();
 };
 
 struct settings {
-  size_t heap_size = 0;  // bytes that a process may give at most; 0: what the machine has
-  // Bytes of its device's memory that a process may give, equal in all; 0: no device is opened. Not
-  // together with `swap`.
+  size_t heap_size = 0;  // bytes that a process may allocate at most; 0: the machine's memory
+  // Bytes of device memory that a process may allocate, equal in all processes; 0: no device is
+  // opened. Excludes `swap`.
   size_t device_heap_size = 0;
-  port::gpu_choice device = port::gpu_choice::automatic;
-  pgas::job_options job;  // TND_PGAS_*
-  // Each heap lies at one address in all processes: neighbours may load and store what they were
-  // told of. Processes that are threads of one cannot have it.
+  seams::gpu_choice device = seams::gpu_choice::automatic;
+  onesided::job_options job;  // TND_PGAS_*
+  // Each heap has the same address in all processes, so that local processes can load and store
+  // through pointers they exchange. Not possible where processes are threads of one process.
   bool has_common_addresses = true;
   swap_settings swap;
 
-  // TND_COMEX_* and the job's variables. invalid, with a message that names the variable.
+  // Reads TND_COMEX_* and the job's variables. invalid, with a message that names the variable.
   status read_environment();
 };
 
-// Bytes of heap for each of `node_count` processes of a machine with so much memory: all of it for
-// each, since only what is used takes memory, as long as the addresses of all of them fit into a
-// process.
+// Heap size for each of `node_count` processes of a machine with so much memory. Each heap may be
+// as large as the memory, since only used pages take DRAM. The heaps of all processes must fit into
+// one address space.
 size_t default_heap_size(size_t memory_size, size_t node_count) noexcept;
 
 }  // namespace tanada::comex

@@ -1,65 +1,68 @@
+// shape.cc: checks strided shapes, and copies their blocks.
 #include "products/comex/shape.hpp"
 
 #include <cstring>
 
 #include "core/base/checked.hpp"
-#include "products/comex/refusal.hpp"
+#include "products/comex/deferred_error.hpp"
 
 namespace tanada::comex {
 
-result<strided_shape> strided_shape::of(std::span<const int> counts, const int *source_strides,
-                                        const int *target_strides, int levels) {
+result<strided_shape> strided_shape::from_arguments(std::span<const int> counts,
+                                                    const int *source_strides,
+                                                    const int *target_strides, int levels) {
   if (levels < 0 || levels > stride_level_max) {
-    return refuse(status::invalid, "%d levels of strides: there are 0 to %d", levels,
-                  stride_level_max);
+    return set_error(status::invalid, "%d stride levels: valid are 0 to %d", levels,
+                     stride_level_max);
   }
   if (counts[0] < 0)
-    return refuse(status::invalid, "blocks of %d bytes", counts[0]);
-  strided_shape made{size_t(counts[0])};
+    return set_error(status::invalid, "the block size is negative: %d bytes", counts[0]);
+  strided_shape shape{size_t(counts[0])};
   for (int i = 0; i < levels; i++) {
-    auto const at = size_t(i);
-    if (counts[at + 1] == 1)
-      continue;  // its strides lead nowhere
-    if (counts[at + 1] < 0 || source_strides[i] < 0 || target_strides[i] < 0) {
-      return refuse(status::invalid,
-                    "level %d: %d blocks, %d and %d bytes apart: none may be negative", i + 1,
-                    counts[at + 1], source_strides[i], target_strides[i]);
+    auto const index = size_t(i);
+    if (counts[index + 1] == 1)
+      continue;  // the strides of a single piece are irrelevant
+    if (counts[index + 1] < 0 || source_strides[i] < 0 || target_strides[i] < 0) {
+      return set_error(
+          status::invalid,
+          "level %d: the count is %d, the strides are %d and %d: negative numbers are invalid",
+          i + 1, counts[index + 1], source_strides[i], target_strides[i]);
     }
-    auto const count = size_t(counts[at + 1]), source = size_t(source_strides[i]),
+    auto const count = size_t(counts[index + 1]), source = size_t(source_strides[i]),
                target = size_t(target_strides[i]);
-    if (made.levels_ == 0 && source == made.block_size_ && target == made.block_size_) {
-      made.block_size_ *= count;
+    if (shape.levels_ == 0 && source == shape.block_size_ && target == shape.block_size_) {
+      shape.block_size_ *= count;
       continue;
     }
-    auto const top = size_t(made.levels_);
-    if (made.levels_ > 0 && source == made.source_strides_[top - 1] * made.counts_[top - 1] &&
-        target == made.target_strides_[top - 1] * made.counts_[top - 1]) {
-      made.counts_[top - 1] *= count;
+    auto const top = size_t(shape.levels_);
+    if (shape.levels_ > 0 && source == shape.source_strides_[top - 1] * shape.counts_[top - 1] &&
+        target == shape.target_strides_[top - 1] * shape.counts_[top - 1]) {
+      shape.counts_[top - 1] *= count;
       continue;
     }
-    made.counts_[top] = count;
-    made.source_strides_[top] = source;
-    made.target_strides_[top] = target;
-    made.levels_++;
+    shape.counts_[top] = count;
+    shape.source_strides_[top] = source;
+    shape.target_strides_[top] = target;
+    shape.levels_++;
   }
-  if (made.measure())
-    return made;
-  return refuse(status::invalid,
-                "%d levels of blocks of %zu bytes are more than there are addresses", made.levels_,
-                made.block_size_);
+  if (shape.measure())
+    return shape;
+  return set_error(status::invalid,
+                   "%d stride levels of blocks of %zu bytes exceed the address space",
+                   shape.levels_, shape.block_size_);
 }
 
 std::optional<strided_shape> strided_shape::regular(size_t block_size,
                                                     std::span<const size_t> counts,
                                                     const numbers &strides) {
-  strided_shape made{block_size};
-  made.levels_ = int(counts.size());
-  std::copy(counts.begin(), counts.end(), made.counts_.begin());
-  made.source_strides_ = strides;
-  made.target_strides_ = strides;
-  if (!made.measure())
+  strided_shape shape{block_size};
+  shape.levels_ = int(counts.size());
+  std::copy(counts.begin(), counts.end(), shape.counts_.begin());
+  shape.source_strides_ = strides;
+  shape.target_strides_ = strides;
+  if (!shape.measure())
     return std::nullopt;
-  return made;
+  return shape;
 }
 
 bool strided_shape::measure() {
@@ -81,7 +84,7 @@ bool strided_shape::measure() {
   return fits;
 }
 
-// Blocks of the sizes of numbers are moved without a call.
+// Blocks of 4, 8 and 16 bytes are copied without a call.
 void copy_blocks(std::byte *target, const std::byte *source, const strided_shape &shape) {
   if (shape.is_block()) {
     std::memmove(target, source, shape.block_size());

@@ -1,3 +1,4 @@
+// Strided shapes: merging, limits, and runs.
 #include "products/comex/shape.hpp"
 
 #include <gtest/gtest.h>
@@ -12,14 +13,14 @@ namespace {
 using blocks = std::vector<std::pair<size_t, size_t>>;
 
 blocks blocks_of(const strided_shape &shape) {
-  blocks found;
-  shape.for_each([&](size_t source, size_t target) { found.emplace_back(source, target); });
-  return found;
+  blocks offsets;
+  shape.for_each([&](size_t source, size_t target) { offsets.emplace_back(source, target); });
+  return offsets;
 }
 
 TEST(shape, levels_without_gaps_are_one_block) {
   int const counts[] = {16, 4, 3}, strides[] = {16, 64};
-  auto const shape = strided_shape::of(counts, strides, strides, 2).value();
+  auto const shape = strided_shape::from_arguments(counts, strides, strides, 2).value();
   EXPECT_EQ(shape.block_size(), 192u);
   EXPECT_EQ(shape.block_count(), 1u);
   EXPECT_EQ(shape.source_extent(), 192u);
@@ -27,7 +28,7 @@ TEST(shape, levels_without_gaps_are_one_block) {
 
 TEST(shape, a_gap_on_one_side_keeps_blocks_apart) {
   int const counts[] = {16, 4, 3}, close[] = {16, 64}, wide[] = {32, 128};
-  auto const shape = strided_shape::of(counts, close, wide, 2).value();
+  auto const shape = strided_shape::from_arguments(counts, close, wide, 2).value();
   EXPECT_EQ(shape.block_size(), 16u);
   EXPECT_EQ(shape.block_count(), 12u);
   EXPECT_EQ(shape.source_extent(), 192u);
@@ -37,32 +38,32 @@ TEST(shape, a_gap_on_one_side_keeps_blocks_apart) {
 TEST(shape, counts_of_zero_move_nothing) {
   int const strides[] = {8};
   for (auto const &counts : {std::vector{0, 5}, std::vector{8, 0}}) {
-    EXPECT_TRUE(strided_shape::of(counts, strides, strides, 1).value().is_empty());
+    EXPECT_TRUE(strided_shape::from_arguments(counts, strides, strides, 1).value().is_empty());
   }
 }
 
 TEST(shape, strides_of_one_piece_are_not_looked_at) {
   int const counts[] = {8, 1, 3}, strides[] = {-1, 8};
-  auto const shape = strided_shape::of(counts, strides, strides, 2).value();
+  auto const shape = strided_shape::from_arguments(counts, strides, strides, 2).value();
   EXPECT_EQ(shape.block_size(), 24u);
 }
 
 TEST(shape, more_bytes_than_addresses_are_invalid) {
   int const counts[] = {8, 65536, 65536, 65536, 65536}, strides[] = {16, 1 << 20, 1 << 20, 1 << 20};
-  EXPECT_EQ(strided_shape::of(counts, strides, strides, 4).error(), status::invalid);
+  EXPECT_EQ(strided_shape::from_arguments(counts, strides, strides, 4).error(), status::invalid);
 }
 
 TEST(shape, negative_numbers_and_too_many_levels_are_invalid) {
   int const counts[] = {8, 2}, negative[] = {8, -2}, strides[] = {8}, back[] = {-8};
-  EXPECT_EQ(strided_shape::of(negative, strides, strides, 1).error(), status::invalid);
-  EXPECT_EQ(strided_shape::of(counts, back, strides, 1).error(), status::invalid);
-  EXPECT_EQ(strided_shape::of(counts, strides, back, 1).error(), status::invalid);
-  EXPECT_EQ(strided_shape::of(counts, strides, strides, -1).error(), status::invalid);
-  EXPECT_EQ(strided_shape::of(counts, strides, strides, stride_level_max + 1).error(),
+  EXPECT_EQ(strided_shape::from_arguments(negative, strides, strides, 1).error(), status::invalid);
+  EXPECT_EQ(strided_shape::from_arguments(counts, back, strides, 1).error(), status::invalid);
+  EXPECT_EQ(strided_shape::from_arguments(counts, strides, back, 1).error(), status::invalid);
+  EXPECT_EQ(strided_shape::from_arguments(counts, strides, strides, -1).error(), status::invalid);
+  EXPECT_EQ(strided_shape::from_arguments(counts, strides, strides, stride_level_max + 1).error(),
             status::invalid);
 }
 
-// The bytes that a shape pairs, by the definition: every index of every level.
+// The bytes that a shape pairs, by definition: every index of every level.
 TEST(shape, random_shapes_pair_the_bytes_of_the_definition) {
   std::mt19937 random{7};
   auto const below = [&](int end) {
@@ -89,24 +90,25 @@ TEST(shape, random_shapes_pair_the_bytes_of_the_definition) {
       }
       expected = std::move(more);
     }
-    blocks expected_bytes, seen;
+    blocks expected_bytes, actual;
     for (auto const &[s, t] : expected) {
       for (int k = 0; k < counts[0]; k++)
         expected_bytes.emplace_back(s + size_t(k), t + size_t(k));
     }
-    auto const shape = strided_shape::of(counts, source.data(), target.data(), levels).value();
+    auto const shape =
+        strided_shape::from_arguments(counts, source.data(), target.data(), levels).value();
     for (auto const &[s, t] : blocks_of(shape)) {
       for (size_t k = 0; k < shape.block_size(); k++)
-        seen.emplace_back(s + k, t + k);
+        actual.emplace_back(s + k, t + k);
     }
-    EXPECT_EQ(seen, expected_bytes) << "round " << round;
+    EXPECT_EQ(actual, expected_bytes) << "round " << round;
     EXPECT_EQ(shape.size(), expected_bytes.size());
     EXPECT_EQ(shape.source_extent(), expected_bytes.back().first + 1);
     EXPECT_EQ(shape.target_extent(), expected_bytes.back().second + 1);
   }
 }
 
-// Any part of the packed data is what the blocks have there.
+// Any part of the packed data equals the bytes of its blocks.
 TEST(shape, runs_of_any_part_are_the_bytes_of_its_blocks) {
   std::mt19937 random{3};
   auto const below = [&](size_t end) {
@@ -122,8 +124,9 @@ TEST(shape, runs_of_any_part_are_the_bytes_of_its_blocks) {
       far_end = far.back() * counts.back();
       near_end = near.back() * counts.back();
     }
-    auto const shape = strided_shape::of(counts, near.data(), far.data(), int(far.size())).value();
-    blocks wanted, found;
+    auto const shape =
+        strided_shape::from_arguments(counts, near.data(), far.data(), int(far.size())).value();
+    blocks wanted, actual;
     shape.for_each([&](size_t s, size_t t) {
       for (size_t i = 0; i < shape.block_size(); i++)
         wanted.emplace_back(s + i, t + i);
@@ -132,11 +135,11 @@ TEST(shape, runs_of_any_part_are_the_bytes_of_its_blocks) {
     shape.for_each_run(begin, size, [&](const block_run &run) {
       for (size_t k = 0; k < run.count; k++) {
         for (size_t i = 0; i < run.size; i++)
-          found.emplace_back(run.source + k * run.source_stride + i,
-                             run.target + k * run.target_stride + i);
+          actual.emplace_back(run.source + k * run.source_stride + i,
+                              run.target + k * run.target_stride + i);
       }
     });
-    ASSERT_EQ(found,
+    ASSERT_EQ(actual,
               blocks(wanted.begin() + ptrdiff_t(begin), wanted.begin() + ptrdiff_t(begin + size)))
         << round;
   }

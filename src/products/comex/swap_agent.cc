@@ -1,3 +1,4 @@
+// swap_agent.cc: the agent's start and end, and its report, trace and status page.
 #include "products/comex/swap_agent.hpp"
 
 #include <sys/stat.h>
@@ -14,155 +15,166 @@
 
 namespace tanada::comex {
 
-result<std::unique_ptr<swap_agent>> swap_agent::start(pgas::job &job, const swap_settings &chosen,
-                                                      swap::board &shared,
-                                                      std::span<const swap::page_bits> stored,
-                                                      std::function<void()> beside) {
-  std::unique_ptr<swap_agent> made{new swap_agent{chosen, shared}};
-  auto const store = made->stores_.find(chosen.store);
+result<std::unique_ptr<swap_agent>> swap_agent::start(
+    onesided::job &job, const swap_settings &config, onesided::swap::node_table &table,
+    std::span<const onesided::swap::page_bits> stored, std::function<void()> on_poll) {
+  std::unique_ptr<swap_agent> created{new swap_agent{config, table}};
+  auto const store = created->stores_.find(config.store);
   if (!store.ok())
     return store.error();
-  std::vector<swap::moved_memory> ranks;
+  std::vector<onesided::swap::rank_memory> ranks;
   std::vector<int> descriptors;
   for (size_t rank = 0; rank < stored.size(); rank++) {
     auto const file = job.heap_file(job.node_pes()[rank]);
     auto const &bits = stored[rank];
-    swap::memory_file const memory{file.descriptor, file.offset, bits.page_count()};
-    auto window = swap::memory_window::open(memory);
+    onesided::swap::memory_file const memory{file.descriptor, file.offset, bits.page_count()};
+    auto window = onesided::swap::memory_window::open(memory);
     if (!window.ok())
-      log(log_level::info, "swapping by small pages: %s", last_message().c_str());
+      log(log_level::info, "swapping uses small pages: %s", last_message().c_str());
     descriptors.push_back(file.descriptor);
     ranks.push_back({memory, bits, window.ok() ? std::move(window).value() : nullptr});
   }
-  swap::memory_meter::options constants{.reserves = chosen.reserve == swap_settings::measured};
-  constants.constant_size = chosen.shared_size + shared.options().copies_size +
-                            shared.rank_count() * swap::memory_meter::kernel_size;
-  made->meter_ = std::make_unique<swap::memory_meter>(shared, std::move(descriptors), constants);
-  swap::agent_options options{.url = chosen.store, .moving = swap::moving_within(chosen.budget)};
-  if (!chosen.trace.empty()) {
-    auto trace = swap::trace_writer::open(chosen.path_of(chosen.trace), chosen.node, shared);
+  onesided::swap::memory_meter::options constants{.reserves =
+                                                      config.reserve == swap_settings::measured};
+  constants.constant_size = config.shared_size + table.options().copies_size +
+                            table.rank_count() * onesided::swap::memory_meter::kernel_size;
+  created->meter_ =
+      std::make_unique<onesided::swap::memory_meter>(table, std::move(descriptors), constants);
+  onesided::swap::agent_options options{.url = config.store,
+                                        .mover = onesided::swap::mover_options_for(config.budget)};
+  if (!config.trace.empty()) {
+    auto trace =
+        onesided::swap::trace_writer::open(config.node_path(config.trace), config.node, table);
     if (!trace.ok())
       return trace.error();
-    made->trace_ = std::move(trace).value();
+    created->trace_ = std::move(trace).value();
   }
-  if (auto page = port::page_file::create(port::page_folder_path(), swap::viewer_page_kind);
+  if (auto page =
+          seams::page_file::create(seams::page_folder_path(), onesided::swap::viewer_page_kind);
       page.ok())
-    made->page_ = std::move(page).value();
+    created->status_page_ = std::move(page).value();
   else
-    log(log_level::info, "what the ranks are doing is not published: %s", last_message().c_str());
-  options.beside = [self = made.get(), beside = std::move(beside)](swap::board &of) {
+    log(log_level::info, "swapping: the status page of this node is not published: %s",
+        last_message().c_str());
+  options.on_tick = [self = created.get(),
+                     beside = std::move(on_poll)](onesided::swap::node_table &observed) {
     if (beside)
       beside();
-    self->meter_->look();
-    self->report_now_and_then();
+    self->meter_->update();
+    self->report_periodically();
     if (self->trace_)
-      self->trace_->write(of);
-    if (self->page_)
+      self->trace_->write(observed);
+    if (self->status_page_)
       self->publish();
   };
-  auto agent =
-      swap::agent::create(shared, *result{store}.value(), std::move(ranks), std::move(options));
+  auto agent = onesided::swap::agent::create(table, *result{store}.value(), std::move(ranks),
+                                             std::move(options));
   if (!agent.ok())
     return agent.error();
-  made->thread_ = std::make_unique<swap::agent_thread>(shared, std::move(agent).value());
-  return made;
+  created->thread_ =
+      std::make_unique<onesided::swap::agent_thread>(table, std::move(agent).value());
+  return created;
 }
 
 swap_agent::~swap_agent() = default;
 
 status swap_agent::stop() {
   thread_.reset();
-  page_.reset();
+  status_page_.reset();
   status code = status::ok;
   if (trace_) {
-    trace_->write(shared_);
-    code = trace_->close(shared_.time().now_ns());
+    trace_->write(table_);
+    code = trace_->close(table_.time().now_ns());
   }
-  is_over_ = true;
-  summarise();
-  status const told = report();
-  return code != status::ok ? code : told;
+  is_stopped_ = true;
+  log_summary();
+  status const report_status = report();
+  return code != status::ok ? code : report_status;
 }
 
 // A failure is logged at the end.
-void swap_agent::report_now_and_then() {
+void swap_agent::report_periodically() {
   constexpr uint64_t period_ns = 1'000'000'000;
-  uint64_t const now_ns = shared_.time().now_ns();
+  uint64_t const now_ns = table_.time().now_ns();
   if (now_ns - reported_ns_ < period_ns)
     return;
   reported_ns_ = now_ns;
   (void)report();
 }
 
-// A full file system leaves the page as it is.
+// If the file system is full, the status page keeps its old content.
 void swap_agent::publish() {
   constexpr uint64_t period_ns = 250'000'000;
-  uint64_t const now_ns = shared_.time().now_ns();
+  uint64_t const now_ns = table_.time().now_ns();
   if (published_ns_ != 0 && now_ns - published_ns_ < period_ns)
     return;
   published_ns_ = now_ns;
-  (void)page_->publish(std::as_bytes(std::span<const char>{swap::describe(shared_)}));
+  (void)status_page_->publish(
+      std::as_bytes(std::span<const char>{onesided::swap::describe(table_)}));
 }
 
-// The budget, or more for no longer than ranks need to leave.
-bool swap_agent::has_held() const noexcept {
-  auto const &all = shared_.counters();
-  uint64_t const budget = shared_.options().budget;
-  bool const is_measured = chosen_.reserve == swap_settings::measured;
-  return all.beyond_budget == 0 && (!is_measured || all.peak_size <= budget + budget / 20);
+// The budget, or more for no longer than processes take to swap out.
+bool swap_agent::is_budget_kept() const noexcept {
+  auto const &counters = table_.counters();
+  uint64_t const budget = table_.options().budget;
+  bool const is_measured = config_.reserve == swap_settings::measured;
+  return counters.beyond_budget == 0 &&
+         (!is_measured || counters.peak_size <= budget + budget / 20);
 }
 
-// All numbers have a constant width: a report has the size of the one before it and takes its
-// place.
+// All numbers have a constant width, so that a report has the same size as the one that it
+// replaces.
 std::string swap_agent::report_text() const {
-  auto const &all = shared_.counters();
+  auto const &counters = table_.counters();
   std::string text;
   auto const add = [&text](const char *format, auto... values) {
     char line[128];
     std::snprintf(line, sizeof line, format, values...);
     text += line;
   };
-  add("{\"nodes\": [{\"node\": %u, \"ranks\": %u", chosen_.node, shared_.rank_count());
-  add(", \"slots\": %u", shared_.options().slots);
+  add("{\"nodes\": [{\"node\": %u, \"ranks\": %u", config_.node, table_.rank_count());
+  add(", \"slots\": %u", table_.options().slots);
   std::pair<const char *, uint64_t> const numbers[] = {
-      {"budget", shared_.options().budget},
-      {"reserved", shared_.reserved()},
-      {"peak", all.peak_size},
-      {"bytes_out", all.bytes_out},
-      {"bytes_in", all.bytes_in},
-      {"bytes_served", all.bytes_served},
-      {"bytes_copied", all.bytes_copied},
-      {"bytes_written_back", all.bytes_written_back},
-      {"swaps_out", all.swaps_out},
-      {"swaps_in", all.swaps_in},
-      {"requests", all.requests},
-      {"beyond_budget", all.beyond_budget}};
+      {"budget", table_.options().budget},
+      {"reserved", table_.reserved()},
+      {"peak", counters.peak_size},
+      {"bytes_out", counters.bytes_out},
+      {"bytes_in", counters.bytes_in},
+      {"bytes_served", counters.bytes_served},
+      {"bytes_copied", counters.bytes_copied},
+      {"bytes_written_back", counters.bytes_written_back},
+      {"swaps_out", counters.swaps_out},
+      {"swaps_in", counters.swaps_in},
+      {"requests", counters.requests},
+      {"beyond_budget", counters.beyond_budget}};
   for (auto const &[name, number] : numbers)
     add(", \"%s\": %20" PRIu64, name, number);
-  std::pair<const char *, bool> const answers[] = {
-      {"budget_held", has_held()}, {"by_pages", is_by_pages_}, {"is_over", is_over_}};
-  for (auto const &[name, answer] : answers)
+  std::pair<const char *, bool> const flags[] = {{"budget_held", is_budget_kept()},
+                                                 {"by_pages", uses_demand_paging_},
+                                                 {"is_over", is_stopped_}};
+  for (auto const &[name, answer] : flags)
     add(", \"%s\": %5s", name, answer ? "true" : "false");
   constexpr double second_ns = 1e9;
-  add(", \"move_seconds\": %20.6f}]}\n", double(all.move_ns) / second_ns);
+  add(", \"move_seconds\": %20.6f}]}\n", double(counters.move_ns) / second_ns);
   return text;
 }
 
-// A reader's lock makes a report wait for the next turn, and the last one for a second.
+// If a reader holds the lock, the report is written the next time. The last report waits up to a
+// second.
 status swap_agent::write_report() {
-  std::lock_guard const lock{reporting_};
-  std::string const path = chosen_.path_of(chosen_.report);
+  std::lock_guard const lock{report_mutex_};
+  std::string const path = config_.node_path(config_.report);
   std::string const text = report_text();
   struct stat about{};
   if (stat(path.c_str(), &about) != 0 || S_ISREG(about.st_mode)) {
-    constexpr uint64_t patience_ns = 1'000'000'000;
-    status const code = port::replace_record(path, text, is_over_ ? patience_ns : 0);
-    if (code == status::ok || (code == status::again && !is_over_))
+    constexpr uint64_t lock_timeout_ns = 1'000'000'000;
+    status const code = seams::replace_record(path, text, is_stopped_ ? lock_timeout_ns : 0);
+    if (code == status::ok || (code == status::again && !is_stopped_))
       return code;
     return fail(code, "TND_COMEX_REPORT: %s", std::string{last_message()}.c_str());
   }
-  if (!is_over_)
-    return status::ok;  // a pipe or a terminal gets one report
+  if (!is_stopped_)
+    return status::ok;  // a pipe or a terminal gets only the final report
   std::FILE *const file = std::fopen(path.c_str(), "we");
   if (file == nullptr)
     return fail(status{-errno}, "TND_COMEX_REPORT: %s: %s", path.c_str(), std::strerror(errno));
@@ -170,23 +182,24 @@ status swap_agent::write_report() {
   bool const is_closed = std::fclose(file) == 0;
   if (is_written && is_closed)
     return status::ok;
-  return fail(status::io, "TND_COMEX_REPORT: %s: not all of it reached the file", path.c_str());
+  return fail(status::io, "TND_COMEX_REPORT: %s: the report was not written completely",
+              path.c_str());
 }
 
-void swap_agent::summarise() const {
-  auto const &all = shared_.counters();
-  if (all.swaps_out == 0 && has_held())
+void swap_agent::log_summary() const {
+  auto const &counters = table_.counters();
+  if (counters.swaps_out == 0 && is_budget_kept())
     return;
   constexpr double mebibyte = 1 << 20, second_ns = 1e9;
   log(log_level::warning,
-      "swapping: node %u: %.1f MiB left memory in %" PRIu64
-      " moves and %.1f MiB came back in %" PRIu64
-      ", in %.2f s; at most %.1f MiB of the %.1f of "
-      "TND_COMEX_MEMORY were used: the budget was %s",
-      chosen_.node, double(all.bytes_out) / mebibyte, all.swaps_out.load(),
-      double(all.bytes_in) / mebibyte, all.swaps_in.load(), double(all.move_ns) / second_ns,
-      double(all.peak_size) / mebibyte, double(shared_.options().budget) / mebibyte,
-      has_held() ? "kept" : "exceeded");
+      "swapping: node %u: swapped out %.1f MiB in %" PRIu64
+      " moves and swapped in %.1f MiB in %" PRIu64
+      ", in %.2f s; used at most %.1f MiB of the %.1f of "
+      "TND_COMEX_MEMORY: the budget was %s",
+      config_.node, double(counters.bytes_out) / mebibyte, counters.swaps_out.load(),
+      double(counters.bytes_in) / mebibyte, counters.swaps_in.load(),
+      double(counters.move_ns) / second_ns, double(counters.peak_size) / mebibyte,
+      double(table_.options().budget) / mebibyte, is_budget_kept() ? "kept" : "exceeded");
 }
 
 }  // namespace tanada::comex

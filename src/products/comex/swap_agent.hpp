@@ -1,5 +1,4 @@
-// products/comex/swap_agent.hpp: what moves the memory of a node's processes, as the settings have
-// it.
+// products/comex/swap_agent.hpp: runs the swap agent of a node as the settings require.
 #pragma once
 
 #include <atomic>
@@ -19,54 +18,54 @@
 
 namespace tanada::comex {
 
-// Of one process of a node: the store, the agent's thread, and the files that tell what it did.
-//
-// Thread safety: one thread at a time.
+// Owned by one process of a node: the store, the agent's thread, and the files that report its
+// work.
 class swap_agent {
  public:
-  // beside: called every few milliseconds by the agent's thread.
-  // What the store says, or the file of the trace, with a message. All outlive it; the job keeps
-  // its descriptors.
-  static result<std::unique_ptr<swap_agent>> start(pgas::job &job, const swap_settings &chosen,
-                                                   swap::board &shared,
-                                                   std::span<const swap::page_bits> stored,
-                                                   std::function<void()> beside);
+  // `on_poll` is called every few milliseconds by the agent's thread. Fails, with a message, if the
+  // store or the trace file does. All arguments outlive the agent; the job keeps its descriptors.
+  static result<std::unique_ptr<swap_agent>> start(
+      onesided::job &job, const swap_settings &config, onesided::swap::node_table &table,
+      std::span<const onesided::swap::page_bits> stored, std::function<void()> on_poll);
   ~swap_agent();
 
-  // Nobody's memory is to be moved any more. What is told of it is written; io, with a message, if
-  // that fails.
+  // Call it when no memory is to be moved any more. Writes the report. io, with a message: that
+  // failed.
   status stop();
-  // TND_COMEX_REPORT until now, if there is to be one. io, as above. The agent's thread writes it
-  // each second besides: a job may be killed.
+  // Writes TND_COMEX_REPORT, if it is set, with the numbers so far. io: as above. The agent's
+  // thread also writes it each second, because a job may be killed.
   status report() {
-    return chosen_.report.empty() ? status::ok : write_report();
+    return config_.report.empty() ? status::ok : write_report();
   }
-  // How memory moves, for the report. Called before anything moves.
-  void by_pages_set(bool is_by_pages) noexcept {
-    is_by_pages_ = is_by_pages;
+  // Whether memory moves by demand paging, for the report. Called before anything moves.
+  void set_demand_paging(bool uses_demand_paging) noexcept {
+    uses_demand_paging_ = uses_demand_paging;
   }
 
  private:
   std::string report_text() const;
   status write_report();
-  void summarise() const;
-  bool has_held() const noexcept;
+  void log_summary() const;
+  bool is_budget_kept() const noexcept;
   void publish();
-  void report_now_and_then();
-  swap_agent(const swap_settings &chosen, swap::board &shared) : chosen_{chosen}, shared_{shared} {}
+  void report_periodically();
+  swap_agent(const swap_settings &config, onesided::swap::node_table &table)
+      : config_{config}, table_{table} {}
 
-  swap_settings const chosen_;
-  swap::board &shared_;
-  port::store_registry stores_;
-  std::unique_ptr<swap::trace_writer> trace_;  // the agent's thread's, while there is one
-  std::unique_ptr<swap::memory_meter> meter_;  // the same
-  std::unique_ptr<port::page_file> page_;      // the same
-  uint64_t published_ns_ = 0;                  // the same
-  uint64_t reported_ns_ = 0;                   // the same
-  std::mutex reporting_;                       // held while the report is written
-  std::atomic<bool> is_by_pages_{false};
-  bool is_over_ = false;  // nothing moves any more; written where the agent's thread is not
-  std::unique_ptr<swap::agent_thread> thread_;
+  swap_settings const config_;
+  onesided::swap::node_table &table_;
+  backends::store_registry stores_;
+  std::unique_ptr<onesided::swap::trace_writer>
+      trace_;  // used only by the agent's thread while it runs
+  std::unique_ptr<onesided::swap::memory_meter> meter_;  // likewise
+  std::unique_ptr<seams::page_file> status_page_;        // likewise
+  uint64_t published_ns_ = 0;                            // likewise
+  uint64_t reported_ns_ = 0;                             // likewise
+  std::mutex report_mutex_;                              // held while the report is written
+  std::atomic<bool> uses_demand_paging_{false};
+  bool is_stopped_ =
+      false;  // nothing moves any more; written while the agent's thread does not run
+  std::unique_ptr<onesided::swap::agent_thread> thread_;
 };
 
 }  // namespace tanada::comex

@@ -1,4 +1,4 @@
-// products/comex/testing.hpp: processes that are threads, for tests.
+// products/comex/testing.hpp: runs the processes of a test as threads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,39 +13,39 @@
 
 namespace tanada::comex {
 
-inline settings small(const std::string &node = {}) {
-  settings chosen;
-  chosen.heap_size = size_t{8} << 20;
-  chosen.job.timeout_ns = 20'000'000'000;
-  chosen.job.node = node;
-  chosen.has_common_addresses = false;
-  return chosen;
+inline settings small_settings(const std::string &node = {}) {
+  settings config;
+  config.heap_size = size_t{8} << 20;
+  config.job.timeout_ns = 20'000'000'000;
+  config.job.node = node;
+  config.has_common_addresses = false;
+  return config;
 }
 
-// Each process, a thread here, its part of the test.
+// Starts an engine in one thread for each process, and runs `part` there.
 template <class Part>
-void with_processes(pe_index count, const settings &chosen, const Part &part) {
-  auto launchers = port::bootstrap_local(count);
+void with_processes(pe_index count, const settings &config, const Part &part) {
+  auto launchers = backends::bootstrap_local(count);
   std::vector<std::thread> threads;
   for (auto &launcher : launchers) {
     threads.emplace_back([&] {
-      auto made = engine::start(*launcher, chosen);
-      ASSERT_TRUE(made.ok()) << last_message();
-      auto const everybody = [&] {
+      auto started = engine::start(*launcher, config);
+      ASSERT_TRUE(started.ok()) << last_message();
+      auto const barrier = [&] {
         ASSERT_EQ(launcher->barrier(20'000'000'000), status::ok);
       };
-      part(*made.value(), everybody);
-      EXPECT_EQ(made.value()->stop(), status::ok);
+      part(*started.value(), barrier);
+      EXPECT_EQ(started.value()->stop(), status::ok);
     });
   }
-  for (auto &each : threads)
-    each.join();
+  for (auto &thread : threads)
+    thread.join();
 }
 
-// `node` "none": each is on a node of its own.
+// With `node` "none" each process is on a node of its own.
 template <class Part>
 void with_processes(pe_index count, const std::string &node, const Part &part) {
-  with_processes(count, small(node), part);
+  with_processes(count, small_settings(node), part);
 }
 
 inline strided_shape block(size_t size) {

@@ -1,222 +1,223 @@
-// put, get, accumulate and updates of words.
+// transfer.cc: put, get, accumulate and updates of words.
 #include <algorithm>
 #include <cstring>
 
 #include "products/comex/engine.hpp"
-#include "products/comex/refusal.hpp"
-#include "products/comex/swapping.hpp"
+#include "products/comex/deferred_error.hpp"
+#include "products/comex/process_swapper.hpp"
 
 namespace tanada::comex {
 namespace {
 
-const std::byte *bytes(const void *at) noexcept {
-  return static_cast<const std::byte *>(at);
+const std::byte *as_bytes(const void *address) noexcept {
+  return static_cast<const std::byte *>(address);
 }
-std::byte *bytes(void *at) noexcept {
-  return static_cast<std::byte *>(at);
+std::byte *as_bytes(void *address) noexcept {
+  return static_cast<std::byte *>(address);
 }
 
 }  // namespace
 
-status engine::refusal(const void *addr, size_t size, pe_index pe) const {
+status engine::address_error(const void *addr, size_t size, pe_index pe) const {
   if (uint32_t(pe) >= peers_.size())
-    return refuse(status::invalid, "there is no process %d: they are 0 to %d", pe, count() - 1);
+    return set_error(status::invalid, "there is no process %d: valid are 0 to %d", pe, count() - 1);
   auto const begin = peers_[size_t(pe)].begin;
-  return refuse(status::range, "%zu bytes at %p are not in the memory of process %d, %p-%p", size,
-                addr, pe, reinterpret_cast<void *>(begin),
-                reinterpret_cast<void *>(begin + heap_size()));
+  return set_error(status::range, "%zu bytes at %p are outside of the memory of process %d (%p-%p)",
+                   size, addr, pe, reinterpret_cast<void *>(begin),
+                   reinterpret_cast<void *>(begin + heap_size()));
 }
 
-status engine::put(const transfer &what, const strided_shape &shape, until end) {
+status engine::put(const transfer &sides, const strided_shape &shape, completion_mode mode) {
   if (shape.is_empty())
     return status::ok;
-  if (device_ && concerns_device(what.target, what.source, what.pe)) [[unlikely]]
-    return put_beside_device(what, shape, end);
-  auto const [mapped, ours] = find(what.target, shape.target_extent(), what.pe);
-  if (mapped == nullptr && ours == nullptr) [[unlikely]]
-    return refusal(what.target, shape.target_extent(), what.pe);
+  if (device_ && involves_device(sides.target, sides.source, sides.pe)) [[unlikely]]
+    return put_with_device(sides, shape, mode);
+  auto const [mapped, symmetric] = resolve(sides.target, shape.target_extent(), sides.pe);
+  if (mapped == nullptr && symmetric == nullptr) [[unlikely]]
+    return address_error(sides.target, shape.target_extent(), sides.pe);
   if (mapped == nullptr)
-    return put_far(ours, bytes(what.source), shape, what.pe, end);
-  if (is_away(what.pe)) [[unlikely]]
-    return move_away({away_kind::put, what.pe, mapped, what.source}, shape, end);
-  copy_blocks(mapped, bytes(what.source), shape);
+    return put_unmapped(symmetric, as_bytes(sides.source), shape, sides.pe, mode);
+  if (may_be_swapped_out(sides.pe)) [[unlikely]]
+    return transfer_swapped_out({transfer_kind::put, sides.pe, mapped, sides.source}, shape, mode);
+  copy_blocks(mapped, as_bytes(sides.source), shape);
   return status::ok;
 }
 
-status engine::get(const transfer &what, const strided_shape &shape, until end) {
+status engine::get(const transfer &sides, const strided_shape &shape, completion_mode mode) {
   if (shape.is_empty())
     return status::ok;
-  if (device_ && concerns_device(what.source, what.target, what.pe)) [[unlikely]]
-    return get_beside_device(what, shape, end);
-  auto const [mapped, ours] = find(what.source, shape.source_extent(), what.pe);
-  if (mapped == nullptr && ours == nullptr) [[unlikely]]
-    return refusal(what.source, shape.source_extent(), what.pe);
+  if (device_ && involves_device(sides.source, sides.target, sides.pe)) [[unlikely]]
+    return get_with_device(sides, shape, mode);
+  auto const [mapped, symmetric] = resolve(sides.source, shape.source_extent(), sides.pe);
+  if (mapped == nullptr && symmetric == nullptr) [[unlikely]]
+    return address_error(sides.source, shape.source_extent(), sides.pe);
   if (mapped == nullptr)
-    return get_far(bytes(what.target), ours, shape, what.pe, end);
-  if (is_away(what.pe)) [[unlikely]]
-    return move_away({away_kind::get, what.pe, mapped, what.target}, shape, end);
-  copy_blocks(bytes(what.target), mapped, shape);
+    return get_unmapped(as_bytes(sides.target), symmetric, shape, sides.pe, mode);
+  if (may_be_swapped_out(sides.pe)) [[unlikely]]
+    return transfer_swapped_out({transfer_kind::get, sides.pe, mapped, sides.target}, shape, mode);
+  copy_blocks(as_bytes(sides.target), mapped, shape);
   return status::ok;
 }
 
-// What the fabric has of ours may be overtaken by a get.
-status engine::before_get(pe_index pe) {
-  auto const &other = peers_[size_t(pe)];
-  return other.has_puts || other.has_packed || other.has_sums ? finish() : status::ok;
+// A get may overtake operations that this process has given to the fabric.
+status engine::finish_before_get(pe_index pe) {
+  auto const &target_peer = peers_[size_t(pe)];
+  return target_peer.has_puts || target_peer.has_packed || target_peer.has_accumulates ? finish()
+                                                                                       : status::ok;
 }
 
-status engine::check_elements(element of, size_t block_size) {
-  if (block_size % element_size(of) == 0)
+status engine::check_elements(element type, size_t block_size) {
+  if (block_size % element_size(type) == 0)
     return status::ok;
-  return refuse(status::invalid, "blocks of %zu bytes, elements of %zu", block_size,
-                element_size(of));
+  return set_error(status::invalid, "the block size %zu is no multiple of the element size %zu",
+                   block_size, element_size(type));
 }
 
-status engine::accumulate(element of, const void *scale, const transfer &what,
+status engine::accumulate(element type, const void *scale, const transfer &sides,
                           const strided_shape &shape) {
   if (shape.is_empty())
     return status::ok;
-  TND_TRY(check_elements(of, shape.block_size()));
-  if (device_ && concerns_device(what.target, what.source, what.pe)) [[unlikely]]
-    return accumulate_beside_device({of, scale}, what, shape);
-  auto const there = find(what.target, shape.target_extent(), what.pe);
-  if (!there.is_there())
-    return refusal(what.target, shape.target_extent(), what.pe);
-  addend const sum{of, scale};
-  if (there.mapped == nullptr)
-    return add_far(sum, there.ours, bytes(what.source), shape, what.pe);
-  size_t const offset = reinterpret_cast<uintptr_t>(what.target) - peers_[size_t(what.pe)].begin;
+  TND_TRY(check_elements(type, shape.block_size()));
+  if (device_ && involves_device(sides.target, sides.source, sides.pe)) [[unlikely]]
+    return accumulate_with_device({type, scale}, sides, shape);
+  auto const address = resolve(sides.target, shape.target_extent(), sides.pe);
+  if (!address.is_valid())
+    return address_error(sides.target, shape.target_extent(), sides.pe);
+  addend const sum{type, scale};
+  if (address.mapped == nullptr)
+    return accumulate_unmapped(sum, address.symmetric, as_bytes(sides.source), shape, sides.pe);
+  size_t const offset = reinterpret_cast<uintptr_t>(sides.target) - peers_[size_t(sides.pe)].begin;
   bool const is_given = offset < heap_size();
-  if (is_given && is_away(what.pe)) [[unlikely]] {
-    return move_away({away_kind::add, what.pe, there.mapped, what.source, sum}, shape,
-                     until::source_is_free);
+  if (is_given && may_be_swapped_out(sides.pe)) [[unlikely]] {
+    return transfer_swapped_out({transfer_kind::add, sides.pe, address.mapped, sides.source, sum},
+                                shape, completion_mode::local);
   }
-  if (is_given && swapping_)
-    TND_TRY(swapping_->be_whole());  // others wait for the locks
+  if (is_given && swapper_)
+    TND_TRY(swapper_->make_resident());  // others wait for the locks
   if (is_given)
-    return add_near(sum, offset, bytes(what.source), shape, what.pe);
-  // Ours, and nobody else's.
+    return accumulate_mapped(sum, offset, as_bytes(sides.source), shape, sides.pe);
+  // This process's own memory outside of the heap: nobody else accesses it.
   shape.for_each([&](size_t s, size_t t) {
-    add_scaled(of, scale, there.mapped + t, bytes(what.source) + s, shape.block_size());
+    add_scaled(type, scale, address.mapped + t, as_bytes(sides.source) + s, shape.block_size());
   });
   return status::ok;
 }
 
-status engine::add_near(const addend &what, size_t offset, const std::byte *source,
-                        const strided_shape &shape, pe_index pe) {
-  auto const &other = peers_[size_t(pe)];
-  heap_side const heap{.begin = other.mapped, .locks = other.locks, .has_updates = !is_one_node()};
-  heap_locks::hold hold{*job_};
+status engine::accumulate_mapped(const addend &operands, size_t offset, const std::byte *source,
+                                 const strided_shape &shape, pe_index pe) {
+  auto const &target_peer = peers_[size_t(pe)];
+  heap_view const heap{
+      .begin = target_peer.mapped, .locks = target_peer.locks, .has_atomics = !is_one_node()};
+  heap_locks::guard guard{*job_};
   status code = status::ok;
   shape.for_each([&](size_t s, size_t t) {
     if (code == status::ok)
-      code = add_under_locks(hold, heap, offset + t, what, source + s, shape.block_size());
+      code = add_under_locks(guard, heap, offset + t, operands, source + s, shape.block_size());
   });
   return code;
 }
 
 template <class T>
-result<T> engine::update(port::fabric_atomic kind, void *theirs, T operand, pe_index pe) {
-  bool const is_device = device_ && concerns_device(theirs, nullptr, pe);
-  auto const [mapped, ours] = find(theirs, sizeof(T), pe);
-  if (mapped == nullptr && ours == nullptr && !is_device)
-    return refusal(theirs, sizeof(T), pe);
-  if (reinterpret_cast<uintptr_t>(theirs) % sizeof(T) != 0) {
-    return refuse(status::fault,
-                  "address %p of process %d is not a multiple of %zu, which a word has to be",
-                  theirs, pe, sizeof(T));
+result<T> engine::update(seams::fabric_atomic kind, void *remote, T operand, pe_index pe) {
+  bool const is_device = device_ && involves_device(remote, nullptr, pe);
+  auto const [mapped, symmetric] = resolve(remote, sizeof(T), pe);
+  if (mapped == nullptr && symmetric == nullptr && !is_device)
+    return address_error(remote, sizeof(T), pe);
+  if (reinterpret_cast<uintptr_t>(remote) % sizeof(T) != 0) {
+    return set_error(status::fault, "address %p of process %d is not aligned to the word size %zu",
+                     remote, pe, sizeof(T));
   }
   if (is_device) [[unlikely]]
-    return update_device(kind, theirs, operand, pe);
+    return update_device(kind, remote, operand, pe);
   if (mapped != nullptr) {
     T before{};
     auto const act = [&, word = reinterpret_cast<T *>(mapped)]() -> status {
-      heap_locks::hold hold{*job_};
-      // Words that accumulates change, too, are held apart from them: by their locks, or, where
-      // others update them by the fabric, by adding at once.
-      size_t const offset = reinterpret_cast<uintptr_t>(theirs) - peers_[size_t(pe)].begin;
+      heap_locks::guard guard{*job_};
+      // Accumulates may change the same word. With one node their locks exclude that. Otherwise
+      // peers may update the word through the fabric, and accumulates add integers atomically.
+      size_t const offset = reinterpret_cast<uintptr_t>(remote) - peers_[size_t(pe)].begin;
       if (is_one_node() && offset < heap_size())
-        TND_TRY(hold.take(peers_[size_t(pe)].locks, offset));
-      before = port::update_here(kind, word, operand, T{0});
+        TND_TRY(guard.lock(peers_[size_t(pe)].locks, offset));
+      before = seams::update_word(kind, word, operand, T{0});
       return status::ok;
     };
-    if (swapping_)
-      TND_TRY(swapping_->be_whole());  // others wait for the lock
-    TND_TRY(is_away(pe) ? act_away(pe, mapped, sizeof(T), act) : act());
+    if (swapper_)
+      TND_TRY(swapper_->make_resident());  // others wait for the lock
+    TND_TRY(may_be_swapped_out(pe) ? update_swapped_out(pe, mapped, sizeof(T), act) : act());
     return before;
   }
-  if (swapping_)
-    return update_far(kind, offset_of(ours), operand, pe);
-  TND_TRY(before_get(pe));
+  if (swapper_)
+    return update_packed(kind, offset_of(symmetric), operand, pe);
+  TND_TRY(finish_before_get(pe));
   T before{};
-  TND_TRY(context_->update(kind, reinterpret_cast<T *>(ours), operand, T{0}, &before, pe));
+  TND_TRY(context_->update(kind, reinterpret_cast<T *>(symmetric), operand, T{0}, &before, pe));
   return before;
 }
 
-status engine::refuse_device_word(const void *mine) const {
-  if (!job_->map().is_device_memory(mine))
+status engine::check_local_word(const void *local) const {
+  if (!job_->map().is_device_memory(local))
     return status::ok;
-  return refuse(status::invalid,
-                "our word at %p is memory of a device, where a processor has to reach it", mine);
+  return set_error(status::invalid, "the local operand at %p is device memory: use host memory",
+                   local);
 }
 
-status engine::swap(word_kind of, void *mine, void *theirs, pe_index pe) {
-  TND_TRY(refuse_device_word(mine));
+status engine::exchange_word(word_kind type, void *local, void *remote, pe_index pe) {
+  TND_TRY(check_local_word(local));
   auto const run = [&]<class T>(T operand) {
-    std::memcpy(&operand, mine, sizeof operand);
-    auto before = update(port::fabric_atomic::swap, theirs, operand, pe);
+    std::memcpy(&operand, local, sizeof operand);
+    auto before = update(seams::fabric_atomic::swap, remote, operand, pe);
     if (!before.ok())
       return before.error();
-    std::memcpy(mine, &before.value(), sizeof operand);
+    std::memcpy(local, &before.value(), sizeof operand);
     return status::ok;
   };
-  return of == word_kind::i32 ? run(uint32_t{}) : run(uint64_t{});
+  return type == word_kind::i32 ? run(uint32_t{}) : run(uint64_t{});
 }
 
-status engine::fetch_and_add(word_kind of, void *before, void *theirs, int64_t operand,
+status engine::fetch_and_add(word_kind type, void *before, void *remote, int64_t operand,
                              pe_index pe) {
-  TND_TRY(refuse_device_word(before));
+  TND_TRY(check_local_word(before));
   auto const run = [&]<class T>(T added) {
-    auto was = update(port::fabric_atomic::add, theirs, added, pe);
-    if (!was.ok())
-      return was.error();
-    std::memcpy(before, &was.value(), sizeof added);
+    auto previous = update(seams::fabric_atomic::add, remote, added, pe);
+    if (!previous.ok())
+      return previous.error();
+    std::memcpy(before, &previous.value(), sizeof added);
     return status::ok;
   };
-  return of == word_kind::i32 ? run(uint32_t(operand)) : run(uint64_t(operand));
+  return type == word_kind::i32 ? run(uint32_t(operand)) : run(uint64_t(operand));
 }
 
 bool engine::poll() noexcept {
   if (!has_pending_)
     return true;
-  if (swapping_ && !poll_away())
+  if (swapper_ && !poll_swapped_out())
     return false;
-  job_->attend();
+  job_->progress();
   if (lane_ != nullptr)
-    lane_->look();
+    lane_->try_progress();
   return !context_->is_busy() && !(staged_ && staged_->is_busy());
 }
 
 status engine::finish_direct() {
   TND_TRY(context_->quiet());
-  for (auto &each : peers_)
-    each.has_puts = false;
+  for (auto &entry : peers_)
+    entry.has_puts = false;
   return status::ok;
 }
 
 status engine::finish_packed() {
   if (!staged_)
     return status::ok;
-  if (swapping_ && staged_->is_busy())
+  if (swapper_ && staged_->is_busy())
     TND_TRY(wait_served([this](uint64_t deadline_ns) { return staged_->wait_until(deadline_ns); }));
   status const code = staged_->quiet();
-  landings_.clear();
-  if (swapping_ && code == status::peer_lost)
-    return refuse(code, "a process of another node has failed, or is not reached");
+  sinks_.clear();
+  if (swapper_ && code == status::peer_lost)
+    return set_error(code, "a process of another node failed or is unreachable");
   TND_TRY(code);
-  for (auto &each : peers_) {
-    each.has_packed = false;
-    each.has_sums = false;
+  for (auto &entry : peers_) {
+    entry.has_packed = false;
+    entry.has_accumulates = false;
   }
   return status::ok;
 }
@@ -224,11 +225,11 @@ status engine::finish_packed() {
 status engine::finish() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!has_pending_ && !context_->is_busy())
-    return status::ok;  // updates of mutexes may be under way, too
+    return status::ok;  // updates of mutexes may be in flight, too
   TND_TRY(finish_direct());
   TND_TRY(finish_packed());
-  if (swapping_)
-    TND_TRY(finish_away());
+  if (swapper_)
+    TND_TRY(finish_swapped_out());
   has_pending_ = false;
   return status::ok;
 }

@@ -1,5 +1,4 @@
-// gfile: the parts of the host side that need no kernel: settings, wrong order of calls, byte
-// ranges.
+// gfile: the parts of the host side that need no kernel: settings, the order of calls, byte ranges.
 #include <gtest/gtest.h>
 #include <tanada/gfile.h>
 
@@ -161,18 +160,18 @@ TEST(gfile_calls, out_of_order_say_so) {
   EXPECT_EQ(gfinalize(), TND_OK);
 }
 
-// In a process of its own, with address space for the stacks of some threads and not of all.
-void create_where_threads_are_few() {
-  constexpr size_t stack_size = 256u << 20, room = 2 * stack_size + (192u << 20);
+// Runs in a process of its own, with address space for the stacks of only some threads.
+void create_with_few_threads() {
+  constexpr size_t stack_size = 256u << 20, spare_size = 2 * stack_size + (192u << 20);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, stack_size);
   pthread_setattr_default_np(&attributes);
   size_t pages = 0;
   std::ifstream{"/proc/self/statm"} >> pages;
-  size_t const limit = pages * size_t(sysconf(_SC_PAGESIZE)) + room;
-  rlimit const few{limit, limit};
-  setrlimit(RLIMIT_AS, &few);
+  size_t const limit = pages * size_t(sysconf(_SC_PAGESIZE)) + spare_size;
+  rlimit const address_limit{limit, limit};
+  setrlimit(RLIMIT_AS, &address_limit);
   tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
   config.device = TND_GFILE_DEVICE_HOST;
   config.device_tier_size = 1u << 20;
@@ -189,18 +188,18 @@ TEST(gfile_create, says_so_when_threads_are_few) {
   std::ifstream{"/proc/self/statm"} >> pages;
   if (pages >> 28 != 0)
     GTEST_SKIP() << "a sanitizer has taken a terabyte of address space";
-  EXPECT_EXIT(create_where_threads_are_few(), testing::ExitedWithCode(0),
+  EXPECT_EXIT(create_with_few_threads(), testing::ExitedWithCode(0),
               "EAGAIN: service thread [0-9]+ of 16: ");
 }
 
-// Of what modules of the host executor were told.
-void *told_state = nullptr;
+// The state last passed to a module of the host executor.
+void *module_state = nullptr;
 tnd_status refusal = TND_OK;
 
 TEST(gfile_modules, none_keeps_an_instance_that_one_refused) {
   ASSERT_EQ(tnd_gfile_register_module(0,
                                       [](const tnd_gfile_ref *ref) {
-                                        told_state = ref->state;
+                                        module_state = ref->state;
                                         return tnd_status(TND_OK);
                                       }),
             TND_OK);
@@ -211,16 +210,15 @@ TEST(gfile_modules, none_keeps_an_instance_that_one_refused) {
   config.device = TND_GFILE_DEVICE_HOST;
   refusal = -EIO;
   EXPECT_EQ(ginitialize(&config), -EIO);
-  EXPECT_EQ(told_state, nullptr) << "the address of memory that is freed";
+  EXPECT_EQ(module_state, nullptr) << "the address of memory that is freed";
   refusal = TND_OK;
   ASSERT_EQ(ginitialize(&config), TND_OK);
-  EXPECT_NE(told_state, nullptr);
+  EXPECT_NE(module_state, nullptr);
   EXPECT_EQ(gfinalize(), TND_OK);
-  EXPECT_EQ(told_state, nullptr);
+  EXPECT_EQ(module_state, nullptr);
 }
 
-// For the sanitizers: a module that comes while the instance goes is told of one that is there, or
-// of none.
+// For the sanitizers: a module that registers during gfinalize gets a live instance, or none.
 TEST(gfile_modules, may_come_while_the_instance_goes) {
   std::atomic<bool> done = false;
   std::thread loader{[&] {

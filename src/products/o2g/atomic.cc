@@ -1,3 +1,5 @@
+// Atomic operations on elements of local memory, by type and operation.
+
 #include "products/o2g/atomic.hpp"
 
 #include <array>
@@ -15,17 +17,17 @@ struct is_complex : std::false_type {};
 template <class T>
 struct is_complex<std::complex<T>> : std::true_type {};
 
-// Integers are added and multiplied without a sign, at 64 bits: what overflows wraps around.
+// Integers are added and multiplied as unsigned 64-bit numbers, so that overflow wraps around.
 template <class T>
 using wide = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
 
 template <class T>
 concept ordered = std::is_arithmetic_v<T>;
 
-// What stands in memory after the operation; `old` where nothing is stored.
+// Returns the value after the operation, which is `old` if the operation stores nothing.
 template <class T>
-T result_of(atomic_operation what, T old, T operand, T compared) {
-  switch (what) {
+T result_of(atomic_operation operation, T old, T operand, T compared) {
+  switch (operation) {
     case atomic_operation::sum: return T(wide<T>(old) + wide<T>(operand));
     case atomic_operation::product: return T(wide<T>(old) * wide<T>(operand));
     case atomic_operation::logical_or: return T(old != T{} || operand != T{});
@@ -38,7 +40,7 @@ T result_of(atomic_operation what, T old, T operand, T compared) {
     default: break;
   }
   if constexpr (ordered<T>) {
-    switch (what) {
+    switch (operation) {
       case atomic_operation::min: return operand < old ? operand : old;
       case atomic_operation::max: return operand > old ? operand : old;
       case atomic_operation::compare_swap_less_equal: return compared <= old ? operand : old;
@@ -49,7 +51,7 @@ T result_of(atomic_operation what, T old, T operand, T compared) {
     }
   }
   if constexpr (std::integral<T>) {
-    switch (what) {
+    switch (operation) {
       case atomic_operation::bit_or: return T(old | operand);
       case atomic_operation::bit_and: return T(old & operand);
       case atomic_operation::bit_xor: return T(old ^ operand);
@@ -61,10 +63,10 @@ T result_of(atomic_operation what, T old, T operand, T compared) {
 }
 
 template <class T>
-T load(std::span<const std::byte> from, size_t index) {
+T load(std::span<const std::byte> values, size_t index) {
   T value{};
-  if (!from.empty())
-    std::memcpy(&value, from.data() + index * sizeof(T), sizeof(T));
+  if (!values.empty())
+    std::memcpy(&value, values.data() + index * sizeof(T), sizeof(T));
   return value;
 }
 
@@ -74,8 +76,8 @@ void apply(const atomic_arguments &arguments, T *target, size_t count) {
     T const operand = load<T>(arguments.operands, i), compared = load<T>(arguments.compared, i);
     T old;
     if constexpr (sizeof(T) <= 8 && !is_complex<T>::value) {
-      // Also towards the processors of the target: a loop of compare-and-swap covers every
-      // operation.
+      // A compare-and-swap loop makes every operation atomic also with respect to the target's
+      // processor.
       __atomic_load(&target[i], &old, __ATOMIC_ACQUIRE);
       for (;;) {
         T stored = result_of(arguments.operation, old, operand, compared);
@@ -94,7 +96,7 @@ void apply(const atomic_arguments &arguments, T *target, size_t count) {
   }
 }
 
-// Calls function.template operator()<T>() with the type.
+// Calls function.template operator()<T>() with the C++ type T of `type`.
 template <class Function>
 auto with_type(atomic_type type, Function function) {
   switch (type) {
@@ -122,17 +124,18 @@ size_t size_of(atomic_type type) noexcept {
   return with_type(type, []<class T>() { return sizeof(T); });
 }
 
-bool needs_compared(atomic_operation what) noexcept {
-  return what >= atomic_operation::compare_swap;
+bool needs_compared(atomic_operation operation) noexcept {
+  return operation >= atomic_operation::compare_swap;
 }
 
-bool is_supported(atomic_type type, atomic_operation what) noexcept {
-  bool const needs_order = what == atomic_operation::min || what == atomic_operation::max ||
-                           (what >= atomic_operation::compare_swap_less_equal &&
-                            what <= atomic_operation::compare_swap_greater);
-  bool const needs_bits = what == atomic_operation::bit_or || what == atomic_operation::bit_and ||
-                          what == atomic_operation::bit_xor ||
-                          what == atomic_operation::masked_swap;
+bool is_supported(atomic_type type, atomic_operation operation) noexcept {
+  bool const needs_order = operation == atomic_operation::min ||
+                           operation == atomic_operation::max ||
+                           (operation >= atomic_operation::compare_swap_less_equal &&
+                            operation <= atomic_operation::compare_swap_greater);
+  bool const needs_bits =
+      operation == atomic_operation::bit_or || operation == atomic_operation::bit_and ||
+      operation == atomic_operation::bit_xor || operation == atomic_operation::masked_swap;
   return with_type(type, [&]<class T>() {
     return (!needs_order || ordered<T>) && (!needs_bits || std::integral<T>);
   });

@@ -1,6 +1,6 @@
-// products/o2g/atomic.hpp: operations on elements of remote memory, applied in order of arrival
-// under the target's lock. Those on integers of up to 8 bytes are atomic also towards the target's
-// own processor atomics.
+// products/o2g/atomic.hpp: atomic operations on elements of remote memory, applied in order of
+// arrival under the target's engine lock. For elements of up to 8 bytes that are not complex, they
+// are also atomic with respect to atomic instructions of the target's processor.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@
 
 namespace tanada::o2g {
 
-// Numbers go over the wire. As libfabric's fi_datatype, less the 128-bit ones.
+// The values are sent over the wire. They are those of libfabric's fi_datatype, without the 128-bit
+// types.
 enum class atomic_type : uint8_t {
   i8,
   u8,
@@ -31,7 +32,7 @@ enum class atomic_type : uint8_t {
 inline constexpr size_t atomic_type_count = 14;
 size_t size_of(atomic_type type) noexcept;  // bytes
 
-// As libfabric's fi_op, in its meaning: `target` is the old value, the operand the other.
+// The values and semantics of libfabric's fi_op: the target holds the old value.
 enum class atomic_operation : uint8_t {
   min,
   max,
@@ -56,19 +57,20 @@ enum class atomic_operation : uint8_t {
 inline constexpr size_t atomic_operation_count = 19;
 inline constexpr size_t atomic_size_max = 16384;  // bytes of operands in one request
 
-// Is it defined (complex numbers have no order, floating numbers no bits)?
+// Whether the operation is defined for the type: complex numbers have no order, and floating-point
+// numbers have no bit operations.
 bool is_supported(atomic_type type, atomic_operation operation) noexcept;
 bool needs_compared(atomic_operation operation) noexcept;
 
 struct atomic_arguments {
   atomic_type type = atomic_type::u64;
   atomic_operation operation = atomic_operation::sum;
-  std::span<const std::byte> operands{}, compared{};  // unaligned; read has no operands
-  std::span<std::byte> fetched{};                     // unaligned; empty: not wanted
+  std::span<const std::byte> operands{}, compared{};  // unaligned; empty for read
+  std::span<std::byte> fetched{};                     // unaligned; empty: not fetching
 };
 
-// On `count` elements at `target`, which is aligned for its type (fault) and writable. invalid: not
-// supported, or sizes that do not agree.
+// Applies the operation to `count` elements at `target`, which must be writable. fault: `target` is
+// not aligned for its type. invalid: not supported, or the sizes do not agree.
 status atomic_apply(const atomic_arguments &arguments, std::byte *target, size_t count);
 
 }  // namespace tanada::o2g

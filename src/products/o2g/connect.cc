@@ -1,4 +1,4 @@
-// Connections: made on first use, greeted, lost.
+// Connections: opened on first use, their handshake, and their end.
 
 #include <algorithm>
 
@@ -14,366 +14,373 @@ using wire::o2g::hello_message;
 using wire::o2g::kind;
 
 link &engine_core::make_link(link::phase phase) {
-  auto made = std::make_unique<link>();
-  made->serial = ++serial_;
-  made->now = phase;
-  made->full = &full_peers_;
-  gathering_.reserve(links_.size() + 1);  // noted there without a failure
-  links_.push_back(std::move(made));
-  link &kept = *links_.back();
-  if (phase != link::phase::up) {
-    kept.deadline_ns = port::deadline_after(clock_.now_ns(), options_.connect_timeout_ns);
-    deadline_first_ns_ = std::min(deadline_first_ns_, kept.deadline_ns);
-    if (young_count_++ == 0 && options_.has_thread)
-      set_->wake();  // it may sleep without an end
+  auto new_link = std::make_unique<link>();
+  new_link->serial = ++serial_;
+  new_link->current_phase = phase;
+  new_link->full = &full_peers_;
+  batched_links_.reserve(links_.size() + 1);  // so that adding it cannot fail
+  links_.push_back(std::move(new_link));
+  link &added = *links_.back();
+  if (phase != link::phase::established) {
+    added.deadline_ns = seams::deadline_after(clock_.now_ns(), options_.connect_timeout_ns);
+    next_deadline_ns_ = std::min(next_deadline_ns_, added.deadline_ns);
+    if (handshaking_link_count_++ == 0 && options_.has_thread)
+      set_->wake();  // the progress thread may sleep for longer than the deadline
   }
-  return kept;
+  return added;
 }
 
-status engine_core::open(peer_index index) {
-  peer &to = peers_[index];
-  bool const is_self = to.address == options_.at;
-  link &made = make_link(is_self ? link::phase::up : link::phase::connecting);
-  made.peer = index;
-  made.is_self = is_self;
-  made.outgoing = true;
+status engine_core::open_connection(peer_index index) {
+  peer &peer_entry = peers_[index];
+  bool const is_self = peer_entry.address == options_.listen_address;
+  link &new_link = make_link(is_self ? link::phase::established : link::phase::connecting);
+  new_link.peer = index;
+  new_link.is_self = is_self;
+  new_link.is_outgoing = true;
   if (is_self) {
-    made.room_most = room();
-    made.room_there = made.room_most;
-    to.current = &made;
+    new_link.advertised_limit_max = eager_limit();
+    new_link.eager_limit = new_link.advertised_limit_max;
+    peer_entry.current = &new_link;
     return status::ok;
   }
-  auto const stream = connect(made, to.address);
+  auto const stream = connect(new_link, peer_entry.address);
   if (!stream.ok()) {
     if (is_out_of_memory_) {
-      leave(made);  // the set may know it
+      close_link(new_link);  // the stream set may refer to it
       return stream.error();
     }
-    young_count_--;
+    handshaking_link_count_--;
     links_.pop_back();
     return stream.error();
   }
-  made.stream = result<port::stream_id>{stream}.value();
-  to.current = &made;
+  new_link.stream = result<seams::stream_id>{stream}.value();
+  peer_entry.current = &new_link;
   return status::ok;
 }
 
-// Where there is no memory, nobody knows what the set has begun: the engine ends.
-result<port::stream_id> engine_core::connect(link &with, const port::socket_address &to) noexcept
-    try {
-  return set_->connect(to, options_.at, reinterpret_cast<uint64_t>(&with));
+// If memory runs out, it is unknown what the stream set has begun, so the engine fails.
+result<seams::stream_id> engine_core::connect(link &peer_link,
+                                              const seams::socket_address &address) noexcept try {
+  return set_->connect(address, options_.listen_address, reinterpret_cast<uint64_t>(&peer_link));
 } catch (const std::bad_alloc &) {
-  out_of_memory();
+  set_out_of_memory();
   return status::no_memory;
 }
 
-uint64_t engine_core::accepted(port::stream_id id) {
-  link *made = nullptr;
-  heard([&] { made = &make_link(link::phase::greeting); });
-  if (made == nullptr) {
+uint64_t engine_core::on_accepted(seams::stream_id id) {
+  link *new_link = nullptr;
+  handle_event([&] { new_link = &make_link(link::phase::handshake); });
+  if (new_link == nullptr) {
     close(id);
-    made = &nobody_;
+    new_link = &null_link_;
   } else {
-    made->stream = id;
+    new_link->stream = id;
   }
-  return reinterpret_cast<uint64_t>(made);
+  return reinterpret_cast<uint64_t>(new_link);
 }
 
-void engine_core::connected(uint64_t word) {
-  link &with = *reinterpret_cast<link *>(word);
-  if (with.now == link::phase::gone)
+void engine_core::on_connected(uint64_t word) {
+  link &peer_link = *reinterpret_cast<link *>(word);
+  if (peer_link.current_phase == link::phase::closed)
     return;
-  with.now = link::phase::greeting;
-  heard([&] { greet(with, kind::hello, {}); });
+  peer_link.current_phase = link::phase::handshake;
+  handle_event([&] { send_handshake(peer_link, kind::hello, {}); });
 }
 
-// A fresh connection has room for it.
-void engine_core::greet(link &with, kind what, const std::string &reason) {
-  hello_message mine;
-  mine.port = options_.at.port;
-  mine.family = uint8_t(options_.at.family);
-  mine.bytes = options_.at.bytes;
-  mine.endpoint = endpoint_;
-  with.room_most = room();
-  with.room_told = with.room_most;
-  mine.room = with.room_most;
-  mine.cookie = options_.cookie;
+// Sends a hello, welcome or refuse message. The socket buffer of a new connection has space for it.
+void engine_core::send_handshake(link &peer_link, kind message_kind, const std::string &reason) {
+  hello_message hello;
+  hello.port = options_.listen_address.port;
+  hello.family = uint8_t(options_.listen_address.family);
+  hello.bytes = options_.listen_address.bytes;
+  hello.endpoint = endpoint_;
+  peer_link.advertised_limit_max = eager_limit();
+  peer_link.advertised_limit = peer_link.advertised_limit_max;
+  hello.eager_limit = peer_link.advertised_limit_max;
+  hello.cookie = options_.cookie;
   std::vector<std::byte> body;
-  if (what == kind::refuse) {
+  if (message_kind == kind::refuse) {
     auto const text = std::as_bytes(std::span{reason});
     body.assign(text.begin(), text.end());
   } else {
-    wire::encode(mine, body);
+    wire::encode(hello, body);
   }
   envelope head;
-  head.what = uint8_t(what);
+  head.kind = uint8_t(message_kind);
   head.size = body.size();
   std::array<iovec, 2> const parts{iovec{&head, sizeof head}, iovec{body.data(), body.size()}};
-  auto sent = set_->send(with.stream, parts);
+  auto sent = set_->send(peer_link.stream, parts);
   if (sent.ok() && std::move(sent).value() != sizeof head + body.size())
-    broken(with, "it takes no greeting");
+    drop_on_violation(peer_link, "does not accept the handshake message");
 }
 
-void engine_core::refuse(link &with, const std::string &reason) {
-  complain([&] {
-    log(log_level::warning, "o2g: %s is refused: %s", to_text(set_->peer(with.stream)).c_str(),
-        reason.c_str());
+void engine_core::reject(link &peer_link, const std::string &reason) {
+  log_peer_error([&] {
+    log(log_level::warning, "o2g: rejected the connection from %s: %s",
+        to_text(set_->peer(peer_link.stream)).c_str(), reason.c_str());
   });
-  greet(with, kind::refuse, reason);
-  lose(with, status::access);
+  send_handshake(peer_link, kind::refuse, reason);
+  drop_link(peer_link, status::access);
 }
 
-void engine_core::greeted(link &with, kind what) {
-  if (with.outgoing == (what == kind::hello))
-    return broken(with, "the wrong greeting");
-  if (what == kind::refuse) {
-    complain([&] {
-      log(log_level::error, "o2g: %s refuses this endpoint: %.*s",
-          to_text(set_->peer(with.stream)).c_str(), int(with.small.size()),
-          reinterpret_cast<const char *>(with.small.data()));
+void engine_core::handle_handshake(link &peer_link, kind message_kind) {
+  if (peer_link.is_outgoing == (message_kind == kind::hello))
+    return drop_on_violation(peer_link, "sent the wrong kind of handshake message");
+  if (message_kind == kind::refuse) {
+    log_peer_error([&] {
+      log(log_level::error, "o2g: %s rejected this endpoint: %.*s",
+          to_text(set_->peer(peer_link.stream)).c_str(), int(peer_link.control_body.size()),
+          reinterpret_cast<const char *>(peer_link.control_body.data()));
     });
-    return lose(with, status::access);
+    return drop_link(peer_link, status::access);
   }
-  hello_message said;
-  // The version comes first: what another one says behind it is not ours to judge.
-  if (with.small.size() >= sizeof said.version)
-    std::memcpy(&said.version, with.small.data(), sizeof said.version);
-  bool const is_ours = said.version == wire::o2g::protocol_version;
-  if (is_ours && wire::decode(with.small, said) != status::ok)
-    return broken(with, "half a greeting");
-  if (said.version != wire::o2g::protocol_version)
-    return refuse(with, "it speaks version " + std::to_string(said.version) +
-                            " of the protocol, this is " +
-                            std::to_string(wire::o2g::protocol_version));
-  if (said.cookie != options_.cookie)
-    return refuse(with, "it belongs to another job (TND_O2G_COOKIE)");
-  if (ended_ != status::ok)
-    return refuse(with,
-                  std::string{"this endpoint has ended: "} + tnd_status_text(tnd_status(ended_)));
-  if (what == kind::welcome)
-    return come_up(with, with.peer, said);
+  hello_message hello;
+  // The version is the first field. The rest of a message of another version cannot be decoded.
+  if (peer_link.control_body.size() >= sizeof hello.version)
+    std::memcpy(&hello.version, peer_link.control_body.data(), sizeof hello.version);
+  bool const is_same_version = hello.version == wire::o2g::protocol_version;
+  if (is_same_version && wire::decode(peer_link.control_body, hello) != status::ok)
+    return drop_on_violation(peer_link, "sent a malformed handshake message");
+  if (hello.version != wire::o2g::protocol_version)
+    return reject(peer_link, "it uses version " + std::to_string(hello.version) +
+                                 " of the protocol, this endpoint uses " +
+                                 std::to_string(wire::o2g::protocol_version));
+  if (hello.cookie != options_.cookie)
+    return reject(peer_link, "it belongs to another job (TND_O2G_COOKIE)");
+  if (failure_ != status::ok)
+    return reject(peer_link, std::string{"this endpoint has failed: "} +
+                                 tnd_status_text(tnd_status(failure_)));
+  if (message_kind == kind::welcome)
+    return establish(peer_link, peer_link.peer, hello);
 
-  port::socket_address const address{port::socket_address::family_kind(said.family), said.bytes,
-                                     said.port, 0};
-  bool const is_address = said.family == 4 || said.family == 6;
-  port::socket_address const seen = set_->peer(with.stream);
-  // We connect from the address that we listen at, and so does everybody.
-  bool const is_its_own = seen.family == address.family && seen.bytes == address.bytes;
-  if (!is_address || !is_its_own || said.port == 0 || address == options_.at)
-    return broken(with, "that it has no address of its own");
-  auto const found = stranger_at(address);
-  if (!found.ok())
-    return refuse(with, "there are too many peers, or there is no memory for one more");
-  auto const index = result<peer_index>{found}.value();
-  link *const other = peers_[index].current;
-  // It died and was started again before we knew; or it has lost the connection that it made, else
-  // it would not make another.
-  bool const is_anew = other != nullptr && other->now == link::phase::up &&
-                       (peers_[index].endpoint != said.endpoint || !other->outgoing);
-  if (is_anew) {
-    lose(*other, status::peer_lost);
-  } else if (other != nullptr) {
-    // Both connected at a time: the connection of the lower address stays.
-    bool const ours_stays = other->now == link::phase::up || options_.at < address;
-    if (ours_stays) {
-      with.now = link::phase::crossed;
-      with.peer = index;
-      with.said = said;
+  seams::socket_address const address{seams::socket_address::family_kind(hello.family), hello.bytes,
+                                      hello.port, 0};
+  bool const is_address = hello.family == 4 || hello.family == 6;
+  seams::socket_address const actual_address = set_->peer(peer_link.stream);
+  // Every endpoint connects from the IP address that it listens at.
+  bool const is_own_address =
+      actual_address.family == address.family && actual_address.bytes == address.bytes;
+  if (!is_address || !is_own_address || hello.port == 0 || address == options_.listen_address)
+    return drop_on_violation(peer_link, "sent an address that is not its own");
+  auto const index_result = find_or_add_unregistered(address);
+  if (!index_result.ok())
+    return reject(peer_link,
+                  "there are too many peers, or there is insufficient memory for another");
+  auto const index = result<peer_index>{index_result}.value();
+  link *const existing = peers_[index].current;
+  // The peer was restarted before this endpoint noticed; or the connection that it had opened is
+  // broken, for it would not open another otherwise.
+  bool const is_reconnect = existing != nullptr &&
+                            existing->current_phase == link::phase::established &&
+                            (peers_[index].endpoint_id != hello.endpoint || !existing->is_outgoing);
+  if (is_reconnect) {
+    drop_link(*existing, status::peer_lost);
+  } else if (existing != nullptr) {
+    // Both connected at the same time: the connection opened by the lower address wins.
+    bool const keeps_existing =
+        existing->current_phase == link::phase::established || options_.listen_address < address;
+    if (keeps_existing) {
+      peer_link.current_phase = link::phase::duplicate;
+      peer_link.peer = index;
+      peer_link.peer_hello = hello;
       return;
     }
-    while (other->first != nullptr)
-      with.push(other->pop());
-    leave(*other);
-    with.peer = index;
-    peers_[index].current = &with;
+    while (existing->first != nullptr)
+      peer_link.push(existing->pop());
+    close_link(*existing);
+    peer_link.peer = index;
+    peers_[index].current = &peer_link;
   }
-  greet(with, kind::welcome, {});
-  if (with.now == link::phase::greeting)
-    come_up(with, index, said);
+  send_handshake(peer_link, kind::welcome, {});
+  if (peer_link.current_phase == link::phase::handshake)
+    establish(peer_link, index, hello);
 }
 
-void engine_core::come_up(link &with, peer_index index, const hello_message &said) {
-  peer &at = peers_[index];
-  at.current = &with;
-  at.lost = false;
-  at.endpoint = said.endpoint;
-  with.peer = index;
-  with.now = link::phase::up;
-  with.room_there = said.room;
-  with.deadline_ns = 0;
-  young_count_--;
-  room_last_ = ~uint64_t{0};  // what was said in the greeting may be true no more
-  is_dump_moved_ = true;
-  flush(with);
+void engine_core::establish(link &peer_link, peer_index index, const hello_message &hello) {
+  peer &peer_entry = peers_[index];
+  peer_entry.current = &peer_link;
+  peer_entry.has_failed = false;
+  peer_entry.endpoint_id = hello.endpoint;
+  peer_link.peer = index;
+  peer_link.current_phase = link::phase::established;
+  peer_link.eager_limit = hello.eager_limit;
+  peer_link.deadline_ns = 0;
+  handshaking_link_count_--;
+  last_eager_limit_ = ~uint64_t{0};  // the limit in the handshake may be out of date
+  unexpected_size_changed_ = true;
+  flush(peer_link);
 }
 
-void engine_core::writable(uint64_t word) {
+void engine_core::on_writable(uint64_t word) {
   if (is_out_of_memory_)
     return;
-  link &to = *reinterpret_cast<link *>(word);
-  to.blocked = false;
-  if (to.now == link::phase::up)
-    flush(to);
+  link &peer_link = *reinterpret_cast<link *>(word);
+  peer_link.is_blocked = false;
+  if (peer_link.current_phase == link::phase::established)
+    flush(peer_link);
 }
 
-void engine_core::ended(uint64_t word, status why) {
-  link &with = *reinterpret_cast<link *>(word);
-  if (&with == &nobody_)
+void engine_core::on_closed(uint64_t word, status cause) {
+  link &peer_link = *reinterpret_cast<link *>(word);
+  if (&peer_link == &null_link_)
     return;
-  with.stream = port::no_stream;
-  if (with.now == link::phase::crossed)
-    return leave(with);
-  if (with.now == link::phase::gone)
+  peer_link.stream = seams::no_stream;
+  if (peer_link.current_phase == link::phase::duplicate)
+    return close_link(peer_link);
+  if (peer_link.current_phase == link::phase::closed)
     return;
-  bool const is_young = with.now != link::phase::up;
-  if (is_young && with.outgoing)
-    complain([&] {
-      log(log_level::warning, "o2g: no connection to %s: %s",
-          to_text(peers_[with.peer].address).c_str(), tnd_status_text(tnd_status(why)));
+  bool const is_handshaking = peer_link.current_phase != link::phase::established;
+  if (is_handshaking && peer_link.is_outgoing)
+    log_peer_error([&] {
+      log(log_level::warning, "o2g: cannot connect to %s: %s",
+          to_text(peers_[peer_link.peer].address).c_str(), tnd_status_text(tnd_status(cause)));
     });
-  lose(with, is_young ? why : status::peer_lost);
+  drop_link(peer_link, is_handshaking ? cause : status::peer_lost);
 }
 
-// The connection is nobody's any more; the link itself goes when nobody up the stack can be in it.
-void engine_core::leave(link &with) noexcept {
-  if (with.now != link::phase::up)
-    young_count_--;
-  with.now = link::phase::gone;
-  has_gone_ = true;
-  std::erase(gathering_, &with);
-  uncork(with);
-  if (with.stream != port::no_stream)
-    close(with.stream);
+// Closes the connection. drive() frees the link later, when no caller up the stack can be using it.
+void engine_core::close_link(link &peer_link) noexcept {
+  if (peer_link.current_phase != link::phase::established)
+    handshaking_link_count_--;
+  peer_link.current_phase = link::phase::closed;
+  has_closed_links_ = true;
+  std::erase(batched_links_, &peer_link);
+  uncork(peer_link);
+  if (peer_link.stream != seams::no_stream)
+    close(peer_link.stream);
 }
 
-void engine_core::close(port::stream_id id) noexcept try {
+void engine_core::close(seams::stream_id id) noexcept try {
   set_->close(id);
 } catch (const std::bad_alloc &) {
-  out_of_memory();
+  set_out_of_memory();
 }
 
-void engine_core::lose(link &with, status why) noexcept {
-  if (with.now == link::phase::gone)
+void engine_core::drop_link(link &peer_link, status cause) noexcept {
+  if (peer_link.current_phase == link::phase::closed)
     return;
-  bool const was_up = with.now == link::phase::up;
-  leave(with);
-  bool const was_current = with.peer != any_peer && peers_[with.peer].current == &with;
+  bool const was_established = peer_link.current_phase == link::phase::established;
+  close_link(peer_link);
+  bool const was_current =
+      peer_link.peer != any_peer && peers_[peer_link.peer].current == &peer_link;
   if (was_current) {
-    peers_[with.peer].current = nullptr;
-    peers_[with.peer].lost = true;
-    if (ended_ == status::ok && !is_mute_)
-      heard([&] { revive(with, was_up); });
+    peers_[peer_link.peer].current = nullptr;
+    peers_[peer_link.peer].has_failed = true;
+    if (failure_ == status::ok && !is_shutting_down_)
+      handle_event([&] { promote_duplicate(peer_link, was_established); });
   }
-  lose_incoming(with, why);
-  pulling_.take_if([&](pulled_message &each) { return each.from == &with; },
-                   [&](pulled_message *each) {
-                     finish_receive(each->into, each->about, each->to, why);
-                     delete each;
-                   });
-  waiting_.take_if([&](operation &each) { return each.via == &with && !each.in_queue; },
-                   [&](operation *each) { finish(each, why); });
-  while (with.first != nullptr) {
-    operation *const what = with.pop();
-    if (what->id != 0)
-      waiting_.take(what->id);
-    finish(what, why);
+  drop_incoming(peer_link, cause);
+  pulled_bodies_.remove_if([&](pulled_message &pulled) { return pulled.peer_link == &peer_link; },
+                           [&](pulled_message *pulled) {
+                             finish_receive(pulled->receiver, pulled->info, pulled->buffer, cause);
+                             delete pulled;
+                           });
+  awaiting_reply_.remove_if(
+      [&](operation &op) { return op.peer_link == &peer_link && !op.is_queued; },
+      [&](operation *op) { finish(op, cause); });
+  while (peer_link.first != nullptr) {
+    operation *const op = peer_link.pop();
+    if (op->id != 0)
+      awaiting_reply_.remove(op->id);
+    finish(op, cause);
   }
   bool const is_replaced =
-      was_current && !was_up &&
-      peers_[with.peer].current != nullptr;  // nothing has come by it, nothing is lost
-  if (!was_current || with.said_bye || is_replaced)
+      was_current && !was_established &&
+      peers_[peer_link.peer].current != nullptr;  // no message was received on it, so none is lost
+  if (!was_current || peer_link.received_goodbye || is_replaced)
     return;
-  for (matcher *queue : {&tagged_, &plain_})
+  for (matcher *queue : {&tagged_matcher_, &untagged_matcher_})
     queue->find_posted_if([&](posted_entry &entry) {
-      if (entry.pattern.source != with.peer)
+      if (entry.pattern.source != peer_link.peer)
         return false;
       queue->remove(entry);
-      fail_receive(static_cast<receive *>(&entry), why);
+      fail_receive(static_cast<receive *>(&entry), cause);
       return false;
     });
 }
 
-// The connection that should have stayed failed: the other side's, which crossed it, takes its
-// place, and what has not been begun to be said.
-void engine_core::revive(link &lost, bool was_up) {
+// The winning connection failed: the duplicate, opened by the peer, replaces it and takes over its
+// send queue, of which nothing has been sent.
+void engine_core::promote_duplicate(link &failed, bool was_established) {
   for (size_t i = 0; i < links_.size(); i++) {
-    link &heir = *links_[i];
-    if (heir.now != link::phase::crossed || heir.peer != lost.peer)
+    link &duplicate = *links_[i];
+    if (duplicate.current_phase != link::phase::duplicate || duplicate.peer != failed.peer)
       continue;
-    while (!was_up && lost.first != nullptr)
-      heir.push(lost.pop());
-    heir.now = link::phase::greeting;
-    greet(heir, kind::welcome, {});
-    if (heir.now == link::phase::greeting)
-      come_up(heir, heir.peer, heir.said);
+    while (!was_established && failed.first != nullptr)
+      duplicate.push(failed.pop());
+    duplicate.current_phase = link::phase::handshake;
+    send_handshake(duplicate, kind::welcome, {});
+    if (duplicate.current_phase == link::phase::handshake)
+      establish(duplicate, duplicate.peer, duplicate.peer_hello);
     return;
   }
 }
 
-// What was on its way, and what was announced, does not come.
-void engine_core::lose_incoming(link &with, status why) noexcept {
-  if (with.in_use)
-    with.range.in->end_use();
-  with.in_use = false;
-  auto const to = std::exchange(with.to, link::target::nothing);
-  with.rest = 0;
-  with.place = {};
-  if (to == link::target::receive)
-    finish_receive(with.receive, with.about, with.receive_to, why);
-  if (to == link::target::answer)
-    finish(std::exchange(with.asked, nullptr), why);
-  auto const is_lost = [&](message &each) {
-    return each.from == &with;
+// Ends the messages that were being received, and those announced and not pulled.
+void engine_core::drop_incoming(link &peer_link, status cause) noexcept {
+  if (peer_link.region_in_use)
+    peer_link.range.parent->end_use();
+  peer_link.region_in_use = false;
+  auto const destination = std::exchange(peer_link.destination, link::body_destination::none);
+  peer_link.remaining_size = 0;
+  peer_link.body_parts = {};
+  if (destination == link::body_destination::receive)
+    finish_receive(peer_link.receive, peer_link.info, peer_link.receive_buffer, cause);
+  if (destination == link::body_destination::reply)
+    finish(std::exchange(peer_link.replied_operation, nullptr), cause);
+  auto const belongs_to_link = [&](message &unexpected) {
+    return unexpected.peer_link == &peer_link;
   };
-  for (matcher *queue : {&tagged_, &plain_})
+  for (matcher *queue : {&tagged_matcher_, &untagged_matcher_})
     queue->find_arrived_if([&](arrived_entry &entry) {
-      if (!is_lost(static_cast<message &>(entry)))
+      if (!belongs_to_link(static_cast<message &>(entry)))
         return false;
       queue->remove(entry);
-      if (with.message == &entry)
-        with.message = nullptr;
-      drop(static_cast<message *>(&entry));
+      if (peer_link.message == &entry)
+        peer_link.message = nullptr;
+      free_unexpected(static_cast<message *>(&entry));
       return false;
     });
   for (auto const &[context, claimed] : claims_) {
-    if (!is_lost(*claimed))
+    if (!belongs_to_link(*claimed))
       continue;
-    if (with.message == claimed)
-      with.message = nullptr;
-    claimed->now = message::state::lost;
-    claimed->from = nullptr;
+    if (peer_link.message == claimed)
+      peer_link.message = nullptr;
+    claimed->current_state = message::state::failed;
+    claimed->peer_link = nullptr;
   }
-  message *const rest =
-      std::exchange(with.message, nullptr);  // taken by a receive, or dropped, while it arrived
-  if (to != link::target::dump || rest == nullptr)
+  message *const partial =
+      std::exchange(peer_link.message, nullptr);  // matched or discarded while it arrived
+  if (destination != link::body_destination::unexpected || partial == nullptr)
     return;
-  if (rest->taken_by != nullptr)
-    finish_receive(rest->taken_by, rest->about, rest->taken_to, why);
-  drop(rest);
+  if (partial->receiver != nullptr)
+    finish_receive(partial->receiver, partial->info, partial->receive_buffer, cause);
+  free_unexpected(partial);
 }
 
 void engine_core::check_deadlines() noexcept {
   uint64_t const now_ns = clock_.now_ns();
-  if (now_ns < deadline_first_ns_)
+  if (now_ns < next_deadline_ns_)
     return;
-  deadline_first_ns_ = ~uint64_t{0};
+  next_deadline_ns_ = ~uint64_t{0};
   for (size_t i = 0; i < links_.size(); i++) {
-    link &each = *links_[i];
-    if (each.deadline_ns == 0 || each.now == link::phase::gone)
+    link &peer_link = *links_[i];
+    if (peer_link.deadline_ns == 0 || peer_link.current_phase == link::phase::closed)
       continue;
-    if (now_ns < each.deadline_ns) {
-      deadline_first_ns_ = std::min(deadline_first_ns_, each.deadline_ns);
+    if (now_ns < peer_link.deadline_ns) {
+      next_deadline_ns_ = std::min(next_deadline_ns_, peer_link.deadline_ns);
       continue;
     }
-    if (each.now == link::phase::crossed) {
-      leave(each);
+    if (peer_link.current_phase == link::phase::duplicate) {
+      close_link(peer_link);
     } else {
-      if (each.outgoing)
-        complain([&] {
-          log(log_level::warning, "o2g: %s does not answer",
-              to_text(peers_[each.peer].address).c_str());
+      if (peer_link.is_outgoing)
+        log_peer_error([&] {
+          log(log_level::warning,
+              "o2g: %s did not answer within the connect timeout (TND_O2G_CONNECT_TIMEOUT)",
+              to_text(peers_[peer_link.peer].address).c_str());
         });
-      lose(each, status::timed_out);
+      drop_link(peer_link, status::timed_out);
     }
   }
 }

@@ -1,14 +1,14 @@
-// products/o2g/engine.hpp: messages that are matched when they arrive, and one-sided operations
-// that are applied when they arrive.
+// products/o2g/engine.hpp: the messaging engine: it matches messages and applies one-sided
+// operations as they arrive.
 //
-// An engine is one endpoint: an address, the peers it talks to, the receives that were posted.
-// Bytes come through a port::stream_set. Whoever waits, drives: poll() handles what has come, in
-// the caller's thread. While nobody calls, a thread of the engine's own does it, and sleeps in the
-// kernel when nothing comes (products/o2g/attendance.hpp).
+// An engine is one endpoint: an address, its peers, and the posted receives. Bytes are transferred
+// through a seams::stream_set. poll() makes progress in the caller's thread. While no thread calls,
+// the engine's progress thread does so, and sleeps in the kernel when nothing arrives
+// (products/o2g/progress_thread.hpp).
 //
-// A message goes out at once, with no handshake, when the receiver said that it has room for its
-// size; a larger one is announced, and pulled when a receive matches. So memory for messages that
-// nobody expected is bounded, and a legal program never hangs.
+// A message up to the receiver's eager limit is sent at once. A larger one uses rendezvous: it is
+// announced, and pulled when a receive matches. This bounds the memory for unexpected messages, and
+// a legal program never hangs.
 #pragma once
 
 #include <sys/uio.h>
@@ -32,33 +32,32 @@ namespace tanada::o2g {
 inline constexpr size_t inject_size_max = 1024;  // bytes
 
 struct engine_options {
-  port::socket_address
-      at{};  // where to listen; with an address that others can reach. Port 0: a free one
-  std::string cookie{};  // of the job: peers with another are refused
-  uint64_t dump_size_soft =
-      uint64_t{256} << 20;  // bytes: what nobody expected, before larger messages are announced
-  uint64_t dump_size_hard = uint64_t{4} << 30;  // bytes: then the engine ends
-  uint64_t send_queue_size =
-      uint64_t{64} << 20;  // bytes of memory, of one peer: when requests that it has not taken hold
-                           // so much, with what is copied of them, more are refused with `again`
-  uint32_t peer_count_max = 65536;      // named with peer_of()
-  uint32_t stranger_count_max = 16384;  // that greeted and were not named: then those who are gone
-                                        // make room, or nobody else comes
+  seams::socket_address listen_address{};  // where to listen: an address that peers can reach. Port
+                                           // 0 selects a free port
+  std::string cookie{};                    // the job's: peers with a different one are rejected
+  // Bytes of unexpected messages, from which on the eager limit is 0.
+  uint64_t unexpected_size_soft = uint64_t{256} << 20;
+  uint64_t unexpected_size_hard = uint64_t{4} << 30;  // bytes: beyond this the engine fails
+  // Bytes of memory for each peer. While its send queue, including copied bodies, holds this much,
+  // requests to the peer return `again`.
+  uint64_t send_queue_size = uint64_t{64} << 20;
+  uint32_t peer_count_max = 65536;          // registered with register_peer()
+  uint32_t unregistered_count_max = 16384;  // unregistered peers. Beyond this, a new one replaces
+                                            // one without a connection, or is rejected
   uint64_t connect_timeout_ns = 30'000'000'000;
-  uint64_t tick_ns =
-      1'000'000;  // after so long without a caller the engine's own thread takes over
-  // 0: poll() never sleeps. Else a caller that has polled fruitlessly for a while sleeps inside
-  // poll(), at most an eighth of the time it has waited and at most this.
+  uint64_t tick_ns = 1'000'000;  // after this long without a caller, the progress thread takes over
+  // 0: poll() never sleeps. Otherwise a caller whose polls have been fruitless for a while sleeps
+  // inside poll(), for at most an eighth of the time it has waited, and at most this long.
   uint64_t sleep_ns_max = 0;
   bool has_thread = true;
-  bool hears_remote = false;     // of all that peers do to our memory; else of puts with data only
-  port::clock *clock = nullptr;  // of deadlines and pauses, the set's own too; outlives the engine.
-                                 // Null: monotonic_clock
+  bool reports_remote = false;    // report every remote access; otherwise only puts with data
+  seams::clock *clock = nullptr;  // for all deadlines and pauses, also those of the stream set.
+                                  // Outlives the engine. Null: monotonic_clock
 };
 
-// buffer: a receive for many messages ends without another one. fetch: an atomic that fetches.
-// remote_put: a peer's put or atomic has been applied to our memory; remote_get: a peer's get, or
-// an atomic that fetches, is being answered from it.
+// buffer: a multi-receive has ended without another message. fetch: a fetching atomic. remote_put:
+// a peer's put or atomic has been applied to local memory. remote_get: the reply to a peer's get or
+// fetching atomic, read from local memory, is being sent.
 enum class completion_kind : uint8_t {
   send,
   receive,
@@ -71,56 +70,57 @@ enum class completion_kind : uint8_t {
   remote_get
 };
 
-// What became of a request.
+// Reports that a request, or a peer's access to local memory, has ended.
 struct completion {
   completion_kind kind = completion_kind::send;
-  status code = status::ok;  // overflow: a message was larger than the receive: `size` bytes came
-                             // of `size + lost` canceled; no_entry: a peek found none; peer_lost;
-                             // timed_out; access, fault: of the other side's memory
+  // overflow: the message was larger than the receive, and its last `truncated_size` bytes were
+  // dropped. canceled. no_entry: a peek found no message. peer_lost. timed_out. access, fault: the
+  // peer's memory could not be accessed. no_memory, no_space: the engine has failed.
+  status code = status::ok;
   bool tagged = false, has_data = false;
-  bool buffer_done = true;       // of a receive for many messages: false while it takes more
-  void *context = nullptr;       // the request's
-  void *owner = nullptr;         // the request's; of a peer's operation: null
-  uint64_t size = 0, lost = 0;   // bytes
-  uint64_t tag = 0, data = 0;    // tag of remote_put, remote_get: the region's key
-  peer_index source = any_peer;  // receive, remote_put, remote_get
-  std::byte *buffer = nullptr;   // receive: where the message begins
+  bool buffer_done = true;                // false: the multi-receive accepts more messages
+  void *context = nullptr;                // the request's
+  void *owner = nullptr;                  // the request's; null for a peer's operation
+  uint64_t size = 0, truncated_size = 0;  // bytes
+  uint64_t tag = 0, data = 0;             // for remote_put and remote_get, tag is the region's key
+  peer_index source = any_peer;           // receive, remote_put, remote_get
+  std::byte *buffer = nullptr;            // receive: the start of the message
 };
 
-// Called with the engine's lock held: it must not call the engine, and return soon. std::bad_alloc
-// out of it ends the engine.
+// Receives completions. complete() is called with the engine's lock held: it must not call the
+// engine, and must return soon. If it throws std::bad_alloc, the engine fails.
 class completion_sink {
  public:
   virtual ~completion_sink() = default;
-  virtual void complete(const completion &what) = 0;
+  virtual void complete(const completion &event) = 0;
 };
 
 struct send_request {
-  peer_index to = 0;
+  peer_index target = 0;
   std::span<const iovec> parts{};
   uint64_t tag = 0, data = 0;
   bool tagged = false, has_data = false;
-  bool inject = false;  // the memory is the caller's again when the call returns; inject_size_max
-                        // bytes at most
-  bool quiet = false;   // completes only when it fails
-  bool delivered =
-      false;  // completes when the message is in the memory of the receive that took it
+  bool inject = false;       // the caller may reuse the memory when the call returns; at most
+                             // inject_size_max bytes
+  bool errors_only = false;  // a completion only if it fails
+  bool delivery_complete =
+      false;  // completes when the message is in the memory of the matching receive
   void *context = nullptr, *owner = nullptr;
 };
 
 struct receive_request {
   std::span<const iovec> parts{};
-  match_pattern pattern{};  // without tagged: source only
+  match_pattern pattern{};  // without `tagged`, only `source` is used
   bool tagged = false;
-  bool quiet = false;
-  uint64_t many_size =
-      0;  // bytes. Not 0: the buffer, one part, takes messages until less than this is left of it
+  bool errors_only = false;
+  uint64_t multi_receive_min = 0;  // bytes. Not 0: a multi-receive, whose buffer (one part) accepts
+                                   // messages until less than this is free
   void *context = nullptr, *owner = nullptr;
 };
 
-// Look for a message that came unexpected. `claim`: keep it for a receive_claimed() with the same
-// context; discard: drop it. A completion of kind receive says what was found; no_entry: nothing
-// has come.
+// Looks for an unexpected message. claim: reserves it for a post_receive_claimed() with the same
+// context. discard: frees it. A completion of kind `receive` describes the message; no_entry: there
+// is no matching message.
 struct peek_request {
   match_pattern pattern{};
   bool tagged = false, claim = false, discard = false;
@@ -132,92 +132,100 @@ struct remote_range {
 };
 
 struct remote_request {  // put, get
-  peer_index to = 0;
+  peer_index target = 0;
   std::span<const iovec> parts{};
   remote_range remote{};  // size: of all parts
   uint64_t data = 0;
-  bool has_data = false;  // put: the target's remote_put completion comes with `data`
-  bool inject = false, quiet = false;
-  bool delivered =
-      true;  // put: completes when it has been applied; else when its parts may be used again
-  bool more = false;  // put: another request to this peer follows at once, and they may go together
+  bool has_data = false;  // put: the target's remote_put completion carries `data`
+  bool inject = false, errors_only = false;
+  bool delivery_complete =
+      true;  // put: completes when it has been applied; otherwise when its parts may be reused
+  bool more = false;  // put: another request to this peer follows at once, and both may be batched
   void *context = nullptr, *owner = nullptr;
 };
 
 struct atomic_request {
-  peer_index to = 0;
+  peer_index target = 0;
   atomic_type type = atomic_type::u64;
   atomic_operation operation = atomic_operation::sum;
-  std::span<const std::byte> operands{}, compared{};  // compared: for compare-and-swap kinds
-  std::span<std::byte> fetched{};                     // empty: nothing is fetched
+  std::span<const std::byte> operands{}, compared{};  // compared: only for compare-and-swap
+  std::span<std::byte> fetched{};                     // empty: not a fetching atomic
   remote_range remote{};
-  bool inject = false, quiet = false;
-  bool delivered = true;
-  bool can_wait =
-      false;  // delivered: nobody waits for the completion, which may come a millisecond late
-  bool goes_on = false;  // part of something larger that was begun: never refused with `again`
+  bool inject = false, errors_only = false;
+  bool delivery_complete = true;
+  bool can_delay_ack =
+      false;  // delivered: the completion is not urgent and may be a millisecond late
+  bool is_continuation = false;  // part of a larger operation that has begun: never returns `again`
   void *context = nullptr, *owner = nullptr;
 };
 
 struct engine_statistics {
-  uint64_t sent_count = 0, received_count = 0, unexpected_count = 0, announced_count = 0;
-  uint64_t dump_size = 0, dump_size_highest = 0;  // bytes
-  uint64_t polls = 0, sleeps = 0, thread_drives = 0;
+  uint64_t sent_count = 0, received_count = 0, unexpected_count = 0, rendezvous_count = 0;
+  uint64_t unexpected_size = 0, unexpected_size_peak = 0;  // bytes
+  uint64_t poll_count = 0, sleep_count = 0, thread_drive_count = 0;
   uint64_t connection_count = 0, peer_count = 0;
 };
 
-// Thread-safe. Every post_x that returns ok has exactly one completion, a quiet one none or, when
-// it fails, one; any other status means that nothing was begun: again (more waits for this peer
-// than may wait; the call has looked whether something moves, so trying again and again goes on,
-// too), invalid, no_memory, too_big, peer_lost (before anything was tried: the peer is gone),
-// bad_state (the engine has ended). No request and no cancel waits for another thread: one that
-// finds another thread at work returns ok, or `again` where too many are left already, and what is
-// wrong with it is the code of its completion. What finds no memory in the middle of something ends
-// the engine: every request then completes with no_memory.
+// One endpoint. Thread-safe.
+//
+// Every post_x() that returns ok has exactly one completion. With `errors_only` it has one only if
+// it fails. Any other status means that nothing was begun:
+//   again      the send queue of this peer is full. The call has made progress, so a caller that
+//              only repeats it succeeds in the end.
+//   invalid, no_memory, io errors of a new connection
+//   peer_lost  the peer had already failed.
+//   other      the engine has failed, with this status.
+//
+// No request and no cancel waits for another thread. While another thread holds the engine lock,
+// the request is deferred: the call returns ok, or `again` if too many requests are deferred. Its
+// errors are then reported by its completion. If memory runs out in the middle of an operation, the
+// engine fails: every request then completes with no_memory.
 class engine {
  public:
-  // `sink` and `memory` outlive the engine.
-  static result<std::unique_ptr<engine>> create(std::unique_ptr<port::stream_set> set,
+  // `sink` and `memory` must outlive the engine.
+  static result<std::unique_ptr<engine>> create(std::unique_ptr<seams::stream_set> set,
                                                 const engine_options &options,
                                                 completion_sink &sink, regions &memory);
-  virtual ~engine() = default;  // says bye; requests that are still out have no completion
+  virtual ~engine() = default;  // sends a goodbye; outstanding requests have no completion
 
-  virtual port::socket_address address() const = 0;
+  virtual seams::socket_address address() const = 0;
 
-  // The peer with this address, made when it is new; no connection is opened. no_space past
-  // peer_count_max. A peer that greeted and was never named here keeps its number while it is
-  // connected or a message of it waits; then the number may become another's.
-  virtual result<peer_index> peer_of(const port::socket_address &address) = 0;
-  virtual port::socket_address peer_address(peer_index peer) const = 0;
+  // Returns the peer with this address, and adds it if it is new. Opens no connection. no_space:
+  // there are peer_count_max registered peers. An unregistered peer keeps its index while it is
+  // connected or has an unexpected message here. Afterwards another peer may get its index.
+  virtual result<peer_index> register_peer(const seams::socket_address &address) = 0;
+  virtual seams::socket_address peer_address(peer_index peer) const = 0;
 
-  // A number of the caller's own for a peer, ~0 until it is set.
-  virtual void set_peer_word(peer_index peer, uint64_t word) = 0;
-  virtual uint64_t peer_word(peer_index peer) const = 0;
+  // A number that the caller stores with a peer, ~0 until it is set.
+  virtual void set_peer_user_data(peer_index peer, uint64_t user_data) = 0;
+  virtual uint64_t peer_user_data(peer_index peer) const = 0;
 
   virtual status post_send(const send_request &request) = 0;
   virtual status post_receive(const receive_request &request) = 0;
   virtual status post_peek(const peek_request &request) = 0;
-  // Of the message that a peek claimed with this context. no_entry: there is none.
+  // Receives the message that a peek claimed with this context. no_entry: there is no such message.
   virtual status post_receive_claimed(const receive_request &request) = 0;
-  virtual status discard_claimed(void *context, bool is_quiet, void *owner) = 0;
+  virtual status discard_claimed(void *context, bool errors_only, void *owner) = 0;
   virtual status post_put(const remote_request &request) = 0;
   virtual status post_get(const remote_request &request) = 0;
   virtual status post_atomic(const atomic_request &request) = 0;
 
-  // The receive with this context completes as canceled. no_entry: it has matched, or never was; ok
-  // where another thread is at work.
+  // Cancels the posted receive with this context, which then completes with `canceled`. no_entry:
+  // no posted receive has this context, for example because it has matched, or the engine has
+  // failed. While another thread holds the engine lock, the cancel is deferred and returns ok, or
+  // `again` if too many requests are deferred.
   virtual status cancel(void *context) = 0;
 
-  // Handle what has come; returns how many things were handled. Does not wait, unless `may_sleep`
+  // Makes progress and returns the number of handled events. Does not block, unless `may_sleep`
   // and options.sleep_ns_max allow a sleep after many fruitless calls.
   virtual size_t poll(bool may_sleep = true) = 0;
 
-  // Until something has come, or wake(), or the deadline (absolute, monotonic_clock; timed_out), or
-  // until `is_ready`, which is asked before it sleeps: whoever makes that true on another thread
-  // calls wake(). Then poll.
+  // Blocks until there is work, until wake(), or until the deadline (absolute, monotonic_clock;
+  // timed_out). Returns at once if `is_ready`, called before sleeping, returns true. A thread that
+  // makes it true calls wake(). ok may also be returned earlier. The caller polls afterwards.
   virtual status wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *argument) = 0;
   virtual void wake() noexcept = 0;
-  virtual int descriptor() const noexcept = 0;  // readable when poll would do something; -1
+  virtual int descriptor() const noexcept = 0;  // readable when poll() has work; -1: not available
 
   virtual engine_statistics statistics() const = 0;
 };

@@ -1,7 +1,14 @@
-// products/o2g/engine_core.hpp: the engine, in parts: post.cc (requests), gather.cc (operations
-// that wait), arrive.cc (what comes), link.cc (bytes to and from a connection), remote.cc
-// (one-sided operations), peers.cc (who they are), connect.cc (connections: made, greeted, lost),
-// engine_core.cc (who drives), leave.cc (requests that find somebody driving).
+// products/o2g/engine_core.hpp: the implementation of the engine, in one file for each of its
+// parts:
+//   post.cc         requests
+//   batching.cc     queued and batched operations
+//   incoming.cc     received messages and replies
+//   link.cc         bytes to and from a connection
+//   one_sided.cc    one-sided operations
+//   peers.cc        peers and their eager limits
+//   connect.cc      connections and their handshake
+//   engine_core.cc  progress, start and shutdown
+//   deferred.cc     requests posted while another thread holds the engine lock
 #pragma once
 
 #include <mutex>
@@ -16,82 +23,83 @@
 
 #include "core/base/log_limit.hpp"
 #include "core/base/mutex.hpp"
-#include "products/o2g/attendance.hpp"
-#include "products/o2g/dump_memory.hpp"
+#include "products/o2g/progress_thread.hpp"
+#include "products/o2g/unexpected_buffer.hpp"
 #include "products/o2g/engine.hpp"
 #include "products/o2g/handover_lock.hpp"
-#include "products/o2g/idle.hpp"
+#include "products/o2g/backoff.hpp"
 #include "products/o2g/link.hpp"
-#include "products/o2g/patience.hpp"
-#include "products/o2g/slots.hpp"
+#include "products/o2g/ack_batcher.hpp"
+#include "products/o2g/id_table.hpp"
 
 namespace tanada::o2g {
 
-// Messages of up to so many bytes are never announced: there must be something that always goes
-// through.
-inline constexpr uint64_t unannounced_size = 256;
+// Messages up to this size never use rendezvous, so that some message can always be sent.
+inline constexpr uint64_t eager_size_min = 256;
 
-// Smaller parts of a body are shown by the set and copied; larger ones are received straight into
-// place.
-inline constexpr uint64_t landing_size_min = 8192;
+// Smaller parts of a body are received by the set and copied. Larger ones use direct placement.
+inline constexpr uint64_t direct_size_min = 8192;
 
-// Smaller bodies are copied behind their envelope: one part of a send is cheaper than two.
+// Bodies up to this size are copied after their envelope, because sending one part is cheaper than
+// sending two.
 inline constexpr uint64_t small_body_size_max = 1024;
 
-// While connections are being made, deadlines are looked at this often.
-inline constexpr uint64_t young_check_ns = 100'000'000;
+// Interval at which handshake deadlines are checked.
+inline constexpr uint64_t handshake_check_ns = 100'000'000;
 
-// Who sleeps without a deadline looks up so often all the same.
-inline constexpr uint64_t longest_wait_ns = 1'000'000'000;
+// Upper bound on one sleep, also of a caller without a deadline.
+inline constexpr uint64_t sleep_ns_limit = 1'000'000'000;
 
-// How long answers that nobody waits for stand in the queue for something to go with.
-inline constexpr uint64_t late_ns = 1'000'000;
+// How long an ACK that is not urgent may wait for another message to the same peer.
+inline constexpr uint64_t ack_delay_ns = 1'000'000;
 
-// How long an engine that ends takes to see its last bytes off, and how often it looks meanwhile.
-inline constexpr uint64_t leave_ns = 2'000'000'000, leave_look_ns = 1'000'000;
+// How long the destructor waits until the peers have received the last bytes, and its poll
+// interval.
+inline constexpr uint64_t shutdown_timeout_ns = 2'000'000'000, shutdown_poll_ns = 1'000'000;
 
 struct peer {
-  port::socket_address address{};
-  uint64_t word = ~uint64_t{0};
-  link *current = nullptr;             // where requests go; null: none yet
-  bool lost = false;                   // its connection failed, and it has not come back
-  bool is_named = false;               // by the program; else a stranger
-  uint64_t kept_count = 0;             // messages of it in the dump
-  std::array<uint8_t, 16> endpoint{};  // of its last greeting
+  seams::socket_address address{};
+  uint64_t user_data = ~uint64_t{0};
+  link *current = nullptr;                // the link for requests; null: no connection yet
+  bool has_failed = false;                // its connection failed and was not established again
+  bool is_registered = false;             // false: an unregistered peer
+  uint64_t unexpected_count = 0;          // its messages in the unexpected buffer
+  std::array<uint8_t, 16> endpoint_id{};  // from its last hello message
 };
 
-// What a call without a struct of its own asks for.
+// Arguments of the calls that have no public request struct.
 struct discard_request {
   void *context = nullptr;
-  bool is_quiet = false;
+  bool errors_only = false;
   void *owner = nullptr;
 };
 struct cancel_request {
   void *context = nullptr;
 };
 
-// Locking: `mutex_` covers all but what says otherwise; whoever has it drives the set. A sink is
-// called with it held. Requests never wait for it: one that finds it held is left to its holder.
-class engine_core final : public engine, public port::stream_handler, public region_user {
+// The engine. Locking: `mutex_` guards every member that is not documented otherwise, and its
+// holder drives the stream set. The sink is called with the lock held. Requests never wait for the
+// lock: a request posted while it is held is deferred to the holder.
+class engine_core final : public engine, public seams::stream_handler, public region_user {
  public:
-  engine_core(std::unique_ptr<port::stream_set> set, const engine_options &options,
+  engine_core(std::unique_ptr<seams::stream_set> set, const engine_options &options,
               completion_sink &sink, regions &memory);
   ~engine_core() override;
   status start();
 
-  port::socket_address address() const override {
-    return options_.at;
+  seams::socket_address address() const override {
+    return options_.listen_address;
   }
-  result<peer_index> peer_of(const port::socket_address &address) override;
-  port::socket_address peer_address(peer_index index) const override;
-  void set_peer_word(peer_index index, uint64_t word) override;
-  uint64_t peer_word(peer_index index) const override;
+  result<peer_index> register_peer(const seams::socket_address &address) override;
+  seams::socket_address peer_address(peer_index index) const override;
+  void set_peer_user_data(peer_index index, uint64_t user_data) override;
+  uint64_t peer_user_data(peer_index index) const override;
 
   status post_send(const send_request &request) override;
   status post_receive(const receive_request &request) override;
   status post_peek(const peek_request &request) override;
   status post_receive_claimed(const receive_request &request) override;
-  status discard_claimed(void *context, bool is_quiet, void *owner) override;
+  status discard_claimed(void *context, bool errors_only, void *owner) override;
   status post_put(const remote_request &request) override;
   status post_get(const remote_request &request) override;
   status post_atomic(const atomic_request &request) override;
@@ -108,15 +116,15 @@ class engine_core final : public engine, public port::stream_handler, public reg
   engine_statistics statistics() const override;
 
   // stream_handler
-  uint64_t accepted(port::stream_id id) override;
-  void connected(uint64_t word) override;
-  std::span<std::byte> landing(uint64_t word) override;
-  void landed(uint64_t word, size_t size) override;
-  size_t shown(uint64_t word, std::span<const std::byte> bytes) override;
-  void writable(uint64_t word) override;
-  void ended(uint64_t word, status why) override;
-  bool wants_break() const noexcept override {
-    return mutex_.is_wanted();
+  uint64_t on_accepted(seams::stream_id id) override;
+  void on_connected(uint64_t word) override;
+  std::span<std::byte> receive_target(uint64_t word) override;
+  void on_placed(uint64_t word, size_t size) override;
+  size_t on_received(uint64_t word, std::span<const std::byte> bytes) override;
+  void on_writable(uint64_t word) override;
+  void on_closed(uint64_t word, status cause) override;
+  bool should_stop() const noexcept override {
+    return mutex_.is_contended();
   }
 
   void drop_closed() override;
@@ -125,241 +133,243 @@ class engine_core final : public engine, public port::stream_handler, public reg
   // engine_core.cc
   void complete(const completion &done) noexcept;
   size_t drive() noexcept;
-  void take_leave();
-  void tell_counts() const noexcept;
-  void end_all(status why) noexcept;
-  // `notice`: what peers are to log besides the status.
-  void end_with(status why, const char *reason, const wire::o2g::envelope &notice = {}) noexcept;
-  void send_ending(status why, wire::o2g::envelope notice) noexcept;
+  void shut_down();
+  void log_counters() const noexcept;
+  void fail_all(status cause) noexcept;
+  // Puts the engine into its failed state. `notice` carries the numbers that peers log.
+  void fail_engine(status cause, const char *reason,
+                   const wire::o2g::envelope &notice = {}) noexcept;
+  void send_failure(status cause, wire::o2g::envelope notice) noexcept;
 
-  // Memory is missing for something that was begun. From now on nothing is sent and nothing that
-  // comes is heard; the call or the drive that is under way ends the engine when it is done, not in
-  // the middle of something.
-  void out_of_memory() noexcept {
+  // Records that an operation that has begun lacks memory. From now on nothing is sent and received
+  // bytes are ignored. The call or drive in progress makes the engine fail when it ends, not in the
+  // middle of an operation.
+  void set_out_of_memory() noexcept {
     is_out_of_memory_ = true;
   }
-  void end_if_out_of_memory() noexcept;
+  void fail_if_out_of_memory() noexcept;
 
   template <class Request>
-  using request_call = status (engine_core::*)(const Request &);
-  // What `call` throws it throws before anything is begun. `kind`: of the completion, where the
-  // request is left and fails.
+  using request_method = status (engine_core::*)(const Request &);
+  // Begins a request, or defers it while another thread holds the lock. If `method` throws, it
+  // throws before it has begun anything. `kind`: of the completion, if a deferred request fails.
   template <class Request>
-  status post(request_call<Request> call, std::optional<completion_kind> kind,
+  status post(request_method<Request> method, std::optional<completion_kind> kind,
               const Request &request) {
     if (mutex_.try_lock()) {
       lock_guard const lock{mutex_, std::adopt_lock};
-      return begin_request(call, request);
+      return begin_request(method, request);
     }
-    return leave_request(call, kind, request);
+    return defer_request(method, kind, request);
   }
-  // With the lock held.
+  // The lock is held.
   template <class Request>
-  status begin_request(request_call<Request> call, const Request &request) noexcept {
-    TND_TRY(ended_);
+  status begin_request(request_method<Request> method, const Request &request) noexcept {
+    TND_TRY(failure_);
     status code = status::no_memory;
     try {
-      code = (this->*call)(request);
+      code = (this->*method)(request);
     } catch (const std::bad_alloc &) {}
-    end_if_out_of_memory();
+    fail_if_out_of_memory();
     return code;
   }
 
-  // leave.cc
+  // deferred.cc
   template <class Request>
-  class left_request;
-  class left_sending;
+  class deferred_request;
+  class deferred_flush;
   template <class Request>
-  status leave_request(request_call<Request> call, std::optional<completion_kind> kind,
+  status defer_request(request_method<Request> method, std::optional<completion_kind> kind,
                        const Request &request);
-  bool send_before_sleep();
-  void send_gathered_and_late() noexcept {
-    send_all_gathered();
-    send_all_late();
+  bool flush_before_sleep();
+  void flush_batches_and_acks() noexcept {
+    flush_all_batches();
+    flush_delayed_acks();
   }
 
-  // Something that comes. No exception goes through the set.
-  template <class Call>
-  void heard(Call call) noexcept {
+  // Runs the handler of a stream event. No exception passes through the stream set.
+  template <class Handler>
+  void handle_event(Handler handler) noexcept {
     if (is_out_of_memory_)
       return;
     try {
-      call();
+      handler();
     } catch (const std::bad_alloc &) {
-      out_of_memory();
+      set_out_of_memory();
     }
   }
 
-  // A line that a peer or a stranger brings about: there are no more of them than the log can bear.
-  template <class Say>
-  void complain(Say say) noexcept {
-    if (!complaints_.admits(clock_.now_ns()))
+  // Logs a line that a peer can trigger, at a bounded rate.
+  template <class Writer>
+  void log_peer_error(Writer write_line) noexcept {
+    if (!peer_log_limit_.admit(clock_.now_ns()))
       return;
-    tell_left_out();
+    log_suppressed_count();
     try {
-      say();
+      write_line();
     } catch (const std::bad_alloc &) {}
   }
-  void tell_left_out() noexcept;
+  void log_suppressed_count() noexcept;
 
   // peers.cc, connect.cc
-  result<peer_index> add_peer(const port::socket_address &address);
-  result<peer_index> stranger_at(const port::socket_address &address);
-  result<link *> link_to(peer_index index);
-  status open(peer_index index);
-  result<port::stream_id> connect(link &with, const port::socket_address &to) noexcept;
-  void close(port::stream_id id) noexcept;
+  result<peer_index> add_peer(const seams::socket_address &address);
+  result<peer_index> find_or_add_unregistered(const seams::socket_address &address);
+  result<link *> link_for_peer(peer_index index);
+  status open_connection(peer_index index);
+  result<seams::stream_id> connect(link &peer_link, const seams::socket_address &address) noexcept;
+  void close(seams::stream_id id) noexcept;
   link &make_link(link::phase phase);
-  void greet(link &with, wire::o2g::kind what, const std::string &reason);
-  void greeted(link &with, wire::o2g::kind what);
-  void refuse(link &with, const std::string &reason);
-  void come_up(link &with, peer_index index, const wire::o2g::hello_message &said);
-  void leave(link &with) noexcept;
-  void lose(link &with, status why) noexcept;
-  void revive(link &lost, bool was_up);
-  void lose_incoming(link &with, status why) noexcept;
+  void send_handshake(link &peer_link, wire::o2g::kind message_kind, const std::string &reason);
+  void handle_handshake(link &peer_link, wire::o2g::kind message_kind);
+  void reject(link &peer_link, const std::string &reason);
+  void establish(link &peer_link, peer_index index, const wire::o2g::hello_message &hello);
+  void close_link(link &peer_link) noexcept;
+  void drop_link(link &peer_link, status cause) noexcept;
+  void promote_duplicate(link &failed, bool was_established);
+  void drop_incoming(link &peer_link, status cause) noexcept;
   void check_deadlines() noexcept;
-  void tell_room() noexcept;
-  uint64_t room() const noexcept;
+  void send_limit_updates() noexcept;
+  uint64_t eager_limit() const noexcept;
 
-  // gather.cc
+  // batching.cc
   operation *make_operation(const wire::o2g::envelope &head, std::span<const iovec> body) noexcept;
-  operation *make_request(const wire::o2g::envelope &head, std::span<const iovec> body, bool copies,
-                          bool is_answered) noexcept;
-  static bool keep_copy(operation &what) noexcept;
-  // `has_time`: more is likely to follow at once, and it may go with that.
-  void say(link &via, operation *what, bool has_time = false) noexcept;
-  void push(link &via, operation *what, bool has_time = false) noexcept;
-  void send_answers() noexcept;
-  bool cork(link &via, const operation &what, bool was_empty) noexcept;
-  void uncork(link &via) noexcept;
-  bool keep_for_later(link &via, operation *what) noexcept;
-  void send_all_late() noexcept;
-  void finish(operation *what, status code) noexcept;
-  void gather(link &via, const wire::o2g::envelope &head, std::span<const iovec> body);
-  void send_gathered(link &via) noexcept;
-  void send_all_gathered() noexcept;
+  operation *make_request(const wire::o2g::envelope &head, std::span<const iovec> body,
+                          bool must_copy, bool expects_reply) noexcept;
+  static bool copy_body(operation &op) noexcept;
+  // `can_delay`: more is likely to follow at once, and both may be batched.
+  void send_operation(link &peer_link, operation *op, bool can_delay = false) noexcept;
+  void enqueue(link &peer_link, operation *op, bool can_delay = false) noexcept;
+  void flush_replies() noexcept;
+  bool cork(link &peer_link, const operation &op, bool was_empty) noexcept;
+  void uncork(link &peer_link) noexcept;
+  bool delay_ack(link &peer_link, operation *op) noexcept;
+  void flush_delayed_acks() noexcept;
+  void finish(operation *op, status code) noexcept;
+  void add_to_batch(link &peer_link, const wire::o2g::envelope &head, std::span<const iovec> body);
+  void flush_batch(link &peer_link) noexcept;
+  void flush_all_batches() noexcept;
 
   // post.cc
-  bool is_full(const link &via);
-  bool gathers(link &via, uint64_t size);
-  uint64_t send_now(const link &via, const wire::o2g::envelope &head,
+  bool is_full(const link &peer_link);
+  bool should_batch(link &peer_link, uint64_t size);
+  uint64_t send_now(const link &peer_link, const wire::o2g::envelope &head,
                     std::span<const iovec> body) noexcept;
   status send(const send_request &request);
-  status receive_into(const receive_request &request);
+  status start_receive(const receive_request &request);
   status peek(const peek_request &request);
   status receive_claimed(const receive_request &request);
-  status discard_found(const discard_request &request);
+  status discard_claimed_message(const discard_request &request);
   status cancel_posted(const cancel_request &request);
   receive *make_receive(const receive_request &request) noexcept;
-  void take(receive *into, message *came, std::byte *to) noexcept;
-  void discard(message *what) noexcept;
-  void fail_receive(receive *what, status code) noexcept;
-  status told() noexcept;
-  bool names_null(std::span<const iovec> parts) noexcept;
-  status fail_at_once(completion done) noexcept;
+  void consume_unexpected(receive *receiver, message *unexpected, std::byte *buffer) noexcept;
+  void discard_unexpected(message *unexpected) noexcept;
+  void fail_receive(receive *receiver, status code) noexcept;
+  status update_limits() noexcept;
+  bool has_null_part(std::span<const iovec> parts) noexcept;
+  status complete_with_fault(completion done) noexcept;
 
   // link.cc
-  void flush(link &to) noexcept;
-  uint64_t hand_over(const link &via, std::span<const iovec> parts) noexcept;
-  uint64_t hand_over_joined(const link &to, std::span<const iovec> parts) noexcept;
-  bool begin(link &to, operation &what) noexcept;
-  void handed_over(operation *what) noexcept;
-  void feed_self(link &self) noexcept;
-  void land(link &from, size_t size);
-  void feed(link &from, std::span<const std::byte> bytes);
-  size_t feed_body(link &from, std::span<const std::byte> bytes);
-  void feed_envelope(link &from);
-  bool begin_use(link &from);
-  void broken(link &from, const char *what) noexcept;
+  void flush(link &peer_link) noexcept;
+  uint64_t write_parts(const link &peer_link, std::span<const iovec> parts) noexcept;
+  uint64_t write_joined(const link &peer_link, std::span<const iovec> parts) noexcept;
+  bool begin_send(link &peer_link, operation &op) noexcept;
+  void finish_write(operation *op) noexcept;
+  void deliver_to_self(link &self) noexcept;
+  void advance_body(link &peer_link, size_t size);
+  void receive_bytes(link &peer_link, std::span<const std::byte> bytes);
+  size_t receive_body(link &peer_link, std::span<const std::byte> bytes);
+  void receive_envelope(link &peer_link);
+  bool begin_region_use(link &peer_link);
+  void drop_on_violation(link &peer_link, const char *violation) noexcept;
 
-  // arrive.cc
-  void arrived(link &from);
-  void end_body(link &from);
-  void arrive_message(link &from, bool is_announced);
-  bool make_place(receive &into, incoming &about, std::byte *&to);
-  void retire(receive &into);
-  static scatter place_of(const receive &into, const incoming &about, std::byte *to);
-  void pull(const pulled_message &what) noexcept;
-  message *dump(link &from, bool is_announced);
-  void end_at_hard_limit(const link &from);
-  void peer_ends(const link &from) noexcept;
-  void drop(message *what) noexcept;
-  void switch_dump(link &from);
-  void dump_ended(link &from);
-  void pulled(link &from);
-  void answer_pull(link &from);
-  void acknowledged(link &from);
-  void finish_receive(receive *into, const incoming &about, std::byte *to, status code) noexcept;
-  matcher &queue_of(bool tagged) noexcept {
-    return tagged ? tagged_ : plain_;
+  // incoming.cc
+  void dispatch_envelope(link &peer_link);
+  void end_body(link &peer_link);
+  void begin_message(link &peer_link, bool is_rendezvous);
+  bool reserve_space(receive &receiver, incoming &info, std::byte *&buffer);
+  void end_multi_receive(receive &receiver);
+  static scatter receive_parts(const receive &receiver, const incoming &info, std::byte *buffer);
+  void request_body(const pulled_message &pulled) noexcept;
+  message *buffer_unexpected(link &peer_link, bool is_rendezvous);
+  void fail_at_hard_limit(const link &peer_link);
+  void log_peer_failure(const link &peer_link) noexcept;
+  void free_unexpected(message *unexpected) noexcept;
+  void redirect_unexpected(link &peer_link);
+  void finish_unexpected(link &peer_link);
+  void begin_pulled_body(link &peer_link);
+  void answer_pull(link &peer_link);
+  void handle_ack(link &peer_link);
+  void finish_receive(receive *receiver, const incoming &info, std::byte *buffer,
+                      status code) noexcept;
+  matcher &matcher_for(bool tagged) noexcept {
+    return tagged ? tagged_matcher_ : untagged_matcher_;
   }
 
-  // remote.cc
+  // one_sided.cc
   status put(const remote_request &request);
   status get(const remote_request &request);
   status apply(const atomic_request &request);
-  void begin_put(link &from);
-  void tell_remote(const link &from, completion_kind what, uint64_t size);
-  void end_put(link &from);
-  void begin_get(link &from);
-  void begin_answer(link &from);
-  void end_answer(link &from);
-  void begin_atomic(link &from);
-  void end_atomic(link &from);
-  void acknowledge(link &to, uint64_t id, status code, bool can_wait = false) noexcept;
-  static void count_answer(link &to, operation *what) noexcept;
-  void deny(link &from, status code);
-  void answer(link &to, operation *what) noexcept;
+  void begin_put(link &peer_link);
+  void report_remote(const link &peer_link, completion_kind event_kind, uint64_t size);
+  void end_put(link &peer_link);
+  void begin_get(link &peer_link);
+  void begin_reply(link &peer_link);
+  void end_reply(link &peer_link);
+  void begin_atomic(link &peer_link);
+  void end_atomic(link &peer_link);
+  void acknowledge(link &peer_link, uint64_t id, status code, bool can_delay = false) noexcept;
+  static void count_reply(link &peer_link, operation *op) noexcept;
+  void deny(link &peer_link, status code);
+  void queue_reply(link &peer_link, operation *op) noexcept;
 
   mutable handover_lock mutex_;
-  std::unique_ptr<port::stream_set> const set_;
+  std::unique_ptr<seams::stream_set> const set_;
   engine_options options_;
-  std::string name_{};  // the address, for messages
-  port::clock &clock_;
+  std::string name_{};  // the local address as text, for log lines
+  seams::clock &clock_;
   completion_sink &sink_;
   regions &memory_;
   std::array<uint8_t, 16> endpoint_{};
-  status ended_ = status::ok;
-  bool is_mute_ = false;  // being destroyed: nobody is told anything
+  status failure_ = status::ok;
+  bool is_shutting_down_ = false;  // the engine is being destroyed and reports nothing
   bool is_out_of_memory_ = false;
 
   std::deque<peer> peers_;  // grows at its end only
-  std::unordered_map<port::socket_address, peer_index, port::socket_address_hash> by_address_;
-  std::vector<peer_index> strangers_;
-  size_t stranger_at_ = 0;  // where the last one was found that made room
+  std::unordered_map<seams::socket_address, peer_index, seams::socket_address_hash> by_address_;
+  std::vector<peer_index> unregistered_peers_;
+  size_t last_replaced_ = 0;  // index in unregistered_peers_ of the last one that was replaced
   std::vector<std::unique_ptr<link>> links_;
-  link nobody_{};  // gone: of connections that come when the engine has ended for want of memory
-  size_t young_count_ = 0;                     // links with a deadline
-  uint64_t deadline_first_ns_ = ~uint64_t{0};  // no link's is earlier
+  link null_link_{};  // closed: for connections accepted when there is no memory for a link
+  size_t handshaking_link_count_ = 0;         // links with a handshake deadline
+  uint64_t next_deadline_ns_ = ~uint64_t{0};  // no link has an earlier deadline
   uint64_t serial_ = 0;
-  pid_t const process_ = getpid();
-  bool has_gone_ = false;  // some of links_ are gone
+  pid_t const owner_pid_ = getpid();
+  bool has_closed_links_ = false;  // links_ has closed links to be freed
 
-  matcher tagged_, plain_;
+  matcher tagged_matcher_, untagged_matcher_;
   free_list<operation> operations_;
   free_list<receive> receives_;
-  slots<operation> waiting_;  // for answers
-  slots<pulled_message> pulling_;
+  id_table<operation> awaiting_reply_;  // operations without a reply, by ID
+  id_table<pulled_message> pulled_bodies_;
   std::unordered_multimap<void *, message *> claims_;
   full_peers full_peers_{.size_max = options_.send_queue_size};
-  std::vector<link *> gathering_;  // links with something gathered, or corked
-  std::vector<link *> late_;  // links whose queues hold nothing but answers that nobody waits for
-  uint64_t late_since_ns_ = 0;
-  std::atomic<bool> is_sending_left_ = false;  // a left_sending has not run yet
-  bool is_catching_up_ =
-      false;  // a request that was left is begun: its caller was told that it is accepted
-  bool is_driving_ = false;          // what is said meanwhile goes at the end of it
-  bool has_data_to_answer_ = false;  // this drive; somebody waits for that
-  patience patience_;
-  dump_memory dump_memory_;
-  bool is_dump_moved_ = false;
-  uint64_t room_last_ = ~uint64_t{0};
-  engine_statistics counts_{};
-  log_limit complaints_;
+  std::vector<link *> batched_links_;      // links that have a batch or are corked
+  std::vector<link *> delayed_ack_links_;  // links whose queues hold only ACKs that are not urgent
+  uint64_t acks_delayed_since_ns_ = 0;
+  std::atomic<bool> has_deferred_flush_ = false;  // a deferred_flush has not run yet
+  bool is_running_deferred_ =
+      false;  // a deferred request begins, which was already accepted and must not be refused
+  bool is_driving_ = false;      // replies are sent at the end of the drive
+  bool has_reply_data_ = false;  // this drive has queued replies with data, which are urgent
+  ack_batcher ack_batcher_;
+  unexpected_buffer unexpected_buffer_;
+  bool unexpected_size_changed_ = false;
+  uint64_t last_eager_limit_ = ~uint64_t{0};
+  engine_statistics counters_{};
+  log_limit peer_log_limit_;
 
-  idle_rule idle_;
-  attendance attendance_;
+  backoff backoff_;
+  progress_thread progress_thread_;
 };
 
 }  // namespace tanada::o2g

@@ -1,4 +1,4 @@
-// products/o2g/engine_fixture.hpp: engines in one process, over real sockets of the loopback.
+// products/o2g/engine_fixture.hpp: engines in one process, over loopback sockets.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,19 +12,20 @@
 
 namespace tanada::o2g {
 
-// An engine with all that it needs, on a free port.
+// An engine with a sink and registered memory, on a free port.
 template <class Sink>
 struct loopback_endpoint {
   explicit loopback_endpoint(engine_options options = {},
-                             const port::stream_set_options &with = {}) {
-    options.at = result<port::socket_address>{port::socket_address_parse("127.0.0.1", 0)}.value();
-    auto set = port::stream_set_create(with);
-    auto made = engine::create(std::move(set).value(), options, done, memory);
-    EXPECT_TRUE(made.ok());
-    speaker = std::move(made).value();
+                             const seams::stream_set_options &stream_options = {}) {
+    options.listen_address =
+        result<seams::socket_address>{seams::socket_address_parse("127.0.0.1", 0)}.value();
+    auto set = seams::stream_set_create(stream_options);
+    auto created = engine::create(std::move(set).value(), options, done, memory);
+    EXPECT_TRUE(created.ok());
+    speaker = std::move(created).value();
   }
-  peer_index peer(const loopback_endpoint &other) {
-    return result<peer_index>{speaker->peer_of(other.speaker->address())}.value();
+  peer_index peer(const loopback_endpoint &remote) {
+    return result<peer_index>{speaker->register_peer(remote.speaker->address())}.value();
   }
 
   Sink done;
@@ -33,29 +34,30 @@ struct loopback_endpoint {
 };
 
 struct kept_completions final : completion_sink {
-  void complete(const completion &what) override {
-    all.push_back(what);
+  void complete(const completion &event) override {
+    events.push_back(event);
   }
-  std::vector<completion> all;
+  std::vector<completion> events;
 };
 using kept_endpoint = loopback_endpoint<kept_completions>;
 
-// Nothing drives it but polls, and none of them sleeps: one thread polls several engines.
+// Options for an engine that only polls drive, none of which sleeps: one thread polls several
+// engines.
 inline engine_options polled(engine_options options = {}) {
   options.has_thread = false;
   options.sleep_ns_max = 0;
   return options;
 }
 
-// Polls all of them until `is` says so. False: it did not for 20 s.
+// Polls the endpoints until the condition is true. False: it was not within 20 s.
 template <class Condition>
-bool poll_until(std::initializer_list<kept_endpoint *> all, Condition is) {
-  uint64_t const end_ns = port::monotonic_clock().now_ns() + 20'000'000'000;
-  while (!is()) {
-    if (port::monotonic_clock().now_ns() > end_ns)
+bool poll_until(std::initializer_list<kept_endpoint *> endpoints, Condition condition) {
+  uint64_t const end_ns = seams::monotonic_clock().now_ns() + 20'000'000'000;
+  while (!condition()) {
+    if (seams::monotonic_clock().now_ns() > end_ns)
       return false;
-    for (kept_endpoint *const each : all)
-      each->speaker->poll();
+    for (kept_endpoint *const endpoint : endpoints)
+      endpoint->speaker->poll();
   }
   return true;
 }
@@ -84,41 +86,43 @@ struct two_engines : testing::Test {
   }
 
   template <class Condition>
-  bool until(Condition is) {
-    return poll_until({a.get(), b.get()}, is);
+  bool until(Condition condition) {
+    return poll_until({a.get(), b.get()}, condition);
   }
-  // They have so many completions, and no more.
-  bool settle(size_t at_a, size_t at_b) {
-    return until([&] { return a->done.all.size() >= at_a && b->done.all.size() >= at_b; }) &&
-           a->done.all.size() == at_a && b->done.all.size() == at_b;
+  // Waits until a and b have exactly these numbers of completions.
+  bool settle(size_t count_a, size_t count_b) {
+    return until([&] {
+             return a->done.events.size() >= count_a && b->done.events.size() >= count_b;
+           }) &&
+           a->done.events.size() == count_a && b->done.events.size() == count_b;
   }
-  // b has so many messages that it did not expect.
-  bool unexpected(uint64_t count) {
+  // Waits until b has received this many unexpected messages.
+  bool wait_unexpected(uint64_t count) {
     return until([&] { return b->speaker->statistics().unexpected_count >= count; });
   }
 
-  status send(kept_endpoint &from, kept_endpoint &to, std::vector<char> &bytes, uint64_t tag,
-              bool delivered = false) {
+  status send(kept_endpoint &source, kept_endpoint &target, std::vector<char> &bytes, uint64_t tag,
+              bool delivery_complete = false) {
     iovec const part = part_of(bytes);
-    return from.speaker->post_send({.to = from.peer(to),
-                                    .parts = {&part, 1},
-                                    .tag = tag,
-                                    .tagged = true,
-                                    .delivered = delivered});
+    return source.speaker->post_send({.target = source.peer(target),
+                                      .parts = {&part, 1},
+                                      .tag = tag,
+                                      .tagged = true,
+                                      .delivery_complete = delivery_complete});
   }
-  status receive(kept_endpoint &at, std::vector<char> &bytes, uint64_t tag, uint64_t ignore = 0,
-                 void *context = nullptr) {
+  status receive(kept_endpoint &endpoint, std::vector<char> &bytes, uint64_t tag,
+                 uint64_t ignore = 0, void *context = nullptr) {
     iovec const part = part_of(bytes);
-    return at.speaker->post_receive({.parts = {&part, 1},
-                                     .pattern = {tag, ignore, any_peer},
-                                     .tagged = true,
-                                     .context = context});
+    return endpoint.speaker->post_receive({.parts = {&part, 1},
+                                           .pattern = {tag, ignore, any_peer},
+                                           .tagged = true,
+                                           .context = context});
   }
 
-  // One message from a to b, the first: both have one completion after it.
-  void greet() {
-    std::vector<char> sent = pattern(64), came(64);
-    ASSERT_EQ(receive(*b, came, 1), status::ok);
+  // Sends the first message from a to b. Afterwards both have one completion.
+  void exchange_first() {
+    std::vector<char> sent = pattern(64), received(64);
+    ASSERT_EQ(receive(*b, received, 1), status::ok);
     ASSERT_EQ(send(*a, *b, sent, 1), status::ok);
     ASSERT_TRUE(settle(1, 1));
   }
@@ -126,7 +130,7 @@ struct two_engines : testing::Test {
   std::unique_ptr<kept_endpoint> a, b;
 };
 
-// The sizes in bytes at which things are done in different ways.
+// Sizes in bytes that exercise the different ways of sending.
 inline auto sizes() {
   return testing::Values(0, 1, 8, 47, 4096, 100'000, 5'000'000);
 }

@@ -1,5 +1,5 @@
-// products/o2g/handover_lock.hpp: a lock that callers who must not wait pass: they leave their work
-// to its holder.
+// products/o2g/handover_lock.hpp: a lock with deferred work: a caller that must not wait hands its
+// work to the holder.
 #pragma once
 
 #include <atomic>
@@ -11,12 +11,15 @@
 
 namespace tanada::o2g {
 
-// Work that is left runs under the lock, in the order of each caller, before the lock is free and
-// before anything that the same caller does under the lock later. A caller who leaves work and then
-// finds the lock held relies on its holder, who looks for work after it has released the lock. So
-// accesses to `state_`, `waiting_count_` and `newest_` are sequentially consistent, except the look
-// in run_jobs(). A holder who has run job_count_max jobs takes no more: callers who leave work
-// faster than it runs would otherwise keep the holder for ever.
+// Deferred work runs under the lock, in the order of each caller. It runs before the lock is free,
+// and before anything that the same caller does under the lock later.
+//
+// A caller that defers work and then finds the lock held relies on the holder, which checks for
+// work after it has released the lock. For this reason accesses to `state_`, `waiting_count_` and
+// `newest_` are sequentially consistent, except the check in run_jobs().
+//
+// A holder that has run job_count_max jobs accepts no more. Otherwise callers that defer work
+// faster than it runs would occupy the holder without end.
 class handover_lock {
  public:
   class job {
@@ -38,22 +41,22 @@ class handover_lock {
   handover_lock &operator=(const handover_lock &) = delete;
 
   void lock() noexcept {
-    if (!take()) {
+    if (!try_acquire()) {
       waiting_count_.fetch_add(1);
-      while (!take()) {
-        state const seen = state_.load();
-        if (seen != state::free)
-          state_.wait(seen);
+      while (!try_acquire()) {
+        state const observed = state_.load();
+        if (observed != state::free)
+          state_.wait(observed);
       }
       waiting_count_.fetch_sub(1);
     }
-    run_jobs_of_taker();
+    run_jobs_after_acquire();
   }
 
   bool try_lock() noexcept {
-    if (!take())
+    if (!try_acquire())
       return false;
-    run_jobs_of_taker();
+    run_jobs_after_acquire();
     return true;
   }
 
@@ -64,54 +67,55 @@ class handover_lock {
       state_.store(state::free);
       if (waiting_count_.load() != 0)
         state_.notify_one();
-    } while (newest_.load() != nullptr && take());
+    } while (newest_.load() != nullptr && try_acquire());
   }
 
-  // Never waits. `work` has run when this returns, or runs before the lock is free. False: too much
-  // is left already, or the holder takes no more, and `work` is kept by the caller. `must` passes
-  // both.
-  bool leave(std::unique_ptr<job> &work, bool must = false) noexcept {
+  // Runs `work`, or hands it to the holder, which runs it before the lock is free. Never waits.
+  // False: too many jobs are deferred, or the holder accepts no more; the caller keeps `work`.
+  // `ignore_limits`: never returns false.
+  bool defer(std::unique_ptr<job> &work, bool ignore_limits = false) noexcept {
     TND_ASSERT(work != nullptr);
-    if (state_.load() == state::held_closed && !must)
+    if (state_.load() == state::held_closed && !ignore_limits)
       return false;
-    if (job_count_.fetch_add(1) >= job_count_max && !must) {
+    if (job_count_.fetch_add(1) >= job_count_max && !ignore_limits) {
       job_count_.fetch_sub(1);
       return false;
     }
-    job *const left = work.release();
-    left->older_ = newest_.load();
-    while (!newest_.compare_exchange_weak(left->older_, left))
+    job *const deferred = work.release();
+    deferred->older_ = newest_.load();
+    while (!newest_.compare_exchange_weak(deferred->older_, deferred))
       continue;
-    if (take())
+    if (try_acquire())
       unlock();
     return true;
   }
 
-  // Whether others want the lock, or have left work: the holder should be quick.
-  bool is_wanted() const noexcept {
+  // Whether other threads wait for the lock or have deferred work: the holder should release it
+  // soon.
+  bool is_contended() const noexcept {
     return waiting_count_.load() != 0 || newest_.load() != nullptr;
   }
 
  private:
-  enum class state : int {  // of a size that the kernel can wait on
+  enum class state : int {  // a size that the kernel can wait on
     free,
     held,
-    held_closed,  // the holder takes no more work
+    held_closed,  // the holder accepts no more work
   };
 
-  bool take() noexcept {
+  bool try_acquire() noexcept {
     state expected = state::free;
     return state_.load() == state::free && state_.compare_exchange_strong(expected, state::held);
   }
 
-  void run_jobs_of_taker() noexcept {
+  void run_jobs_after_acquire() noexcept {
     uint32_t run_count = 0;
     run_jobs(run_count);
     if (run_count >= job_count_max)
       state_.store(state::held);
   }
 
-  // The lock is held. `run_count`: how many jobs this call of the holder has run.
+  // The lock is held. `run_count`: the number of jobs that this call of the holder has run.
   void run_jobs(uint32_t &run_count) noexcept {
     while (newest_.load(std::memory_order_relaxed) != nullptr) {
       job *next = reversed(newest_.exchange(nullptr));

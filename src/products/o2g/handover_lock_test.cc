@@ -1,3 +1,5 @@
+// Deferred work runs in order, is never lost, and occupies the holder only for a bounded time.
+
 #include "products/o2g/handover_lock.hpp"
 
 #include <gtest/gtest.h>
@@ -11,39 +13,39 @@ namespace tanada::o2g {
 namespace {
 
 struct counting_job final : handover_lock::job {
-  counting_job(std::vector<int> &to, int value) : to_{to}, value_{value} {}
+  counting_job(std::vector<int> &results, int value) : results_{results}, value_{value} {}
   void run() noexcept override {
-    to_.push_back(value_);
+    results_.push_back(value_);
   }
 
-  std::vector<int> &to_;
+  std::vector<int> &results_;
   int value_;
 };
 
-bool leave(handover_lock &lock, std::vector<int> &to, int value, bool must = false) {
-  std::unique_ptr<handover_lock::job> work = std::make_unique<counting_job>(to, value);
-  return lock.leave(work, must);
+bool defer(handover_lock &lock, std::vector<int> &results, int value, bool ignore_limits = false) {
+  std::unique_ptr<handover_lock::job> work = std::make_unique<counting_job>(results, value);
+  return lock.defer(work, ignore_limits);
 }
 
 TEST(handover_lock, runs_work_at_once_while_it_is_free) {
   handover_lock lock;
   std::vector<int> done;
-  EXPECT_TRUE(leave(lock, done, 1));
+  EXPECT_TRUE(defer(lock, done, 1));
   EXPECT_EQ(done, (std::vector{1}));
-  EXPECT_FALSE(lock.is_wanted());
+  EXPECT_FALSE(lock.is_contended());
 }
 
 TEST(handover_lock, has_its_holder_do_what_was_left_in_order) {
   handover_lock lock;
   std::vector<int> done;
   lock.lock();
-  std::thread other{[&] {
+  std::thread worker{[&] {
     for (int i = 0; i < 5; i++)
-      EXPECT_TRUE(leave(lock, done, i));
+      EXPECT_TRUE(defer(lock, done, i));
   }};
-  other.join();
+  worker.join();
   EXPECT_TRUE(done.empty());
-  EXPECT_TRUE(lock.is_wanted());
+  EXPECT_TRUE(lock.is_contended());
   lock.unlock();
   EXPECT_EQ(done, (std::vector{0, 1, 2, 3, 4}));
 }
@@ -53,15 +55,15 @@ TEST(handover_lock, bounds_what_is_left) {
   std::vector<int> done;
   lock.lock();
   for (uint32_t i = 0; i < handover_lock::job_count_max; i++)
-    ASSERT_TRUE(leave(lock, done, 0));
-  EXPECT_FALSE(leave(lock, done, 1));
-  EXPECT_TRUE(leave(lock, done, 2, true));
+    ASSERT_TRUE(defer(lock, done, 0));
+  EXPECT_FALSE(defer(lock, done, 1));
+  EXPECT_TRUE(defer(lock, done, 2, true));
   lock.unlock();
   EXPECT_EQ(done.size(), handover_lock::job_count_max + 1);
-  EXPECT_TRUE(leave(lock, done, 3));
+  EXPECT_TRUE(defer(lock, done, 3));
 }
 
-// A job that leaves the next one, as another thread does that posts without a pause.
+// A job that defers the next one, like another thread that posts without a pause.
 struct endless_work {
   static constexpr uint32_t run_count_max = 16 * handover_lock::job_count_max;
 
@@ -71,15 +73,15 @@ struct endless_work {
 };
 
 struct endless_job final : handover_lock::job {
-  explicit endless_job(endless_work &of) : of_{of} {}
+  explicit endless_job(endless_work &work) : work_{work} {}
   void run() noexcept override {
-    if (++of_.run_count >= endless_work::run_count_max)
+    if (++work_.run_count >= endless_work::run_count_max)
       return;
-    std::unique_ptr<job> next = std::make_unique<endless_job>(of_);
-    of_.is_refused = !of_.lock.leave(next);
+    std::unique_ptr<job> next = std::make_unique<endless_job>(work_);
+    work_.is_refused = !work_.lock.defer(next);
   }
 
-  endless_work &of_;
+  endless_work &work_;
 };
 
 TEST(handover_lock, keeps_its_holder_for_a_bounded_number_of_jobs) {
@@ -88,22 +90,22 @@ TEST(handover_lock, keeps_its_holder_for_a_bounded_number_of_jobs) {
   auto const expect_end = [&](const endless_work &work) {
     EXPECT_TRUE(work.is_refused);
     EXPECT_LE(work.run_count, handover_lock::job_count_max);
-    EXPECT_TRUE(leave(lock, done, 1)) << "the next holder takes work again";
+    EXPECT_TRUE(defer(lock, done, 1)) << "the next holder must accept work again";
   };
   endless_work before{lock};
   lock.lock();
   std::unique_ptr<handover_lock::job> job = std::make_unique<endless_job>(before);
-  EXPECT_TRUE(lock.leave(job));
+  EXPECT_TRUE(lock.defer(job));
   lock.unlock();
   expect_end(before);
   endless_work at_once{lock};
   job = std::make_unique<endless_job>(at_once);
-  EXPECT_TRUE(lock.leave(job));
+  EXPECT_TRUE(lock.defer(job));
   expect_end(at_once);
   EXPECT_EQ(done.size(), 2u);
 }
 
-// Work of one thread is done in its order, whether it was left or done under the lock, and none is
+// The work of one thread is done in its order, whether deferred or done under the lock, and none is
 // lost.
 TEST(handover_lock, loses_nothing_between_threads) {
   constexpr int thread_count = 4, round_count = 20'000;
@@ -119,18 +121,18 @@ TEST(handover_lock, loses_nothing_between_threads) {
         } else if (std::unique_lock const held{lock, std::try_to_lock}; held.owns_lock()) {
           done[size_t(t)].push_back(i);
         } else {
-          while (!leave(lock, done[size_t(t)], i))
+          while (!defer(lock, done[size_t(t)], i))
             std::this_thread::yield();
         }
       }
     });
-  for (std::thread &each : threads)
-    each.join();
+  for (std::thread &worker : threads)
+    worker.join();
   std::lock_guard const held{lock};
-  for (auto const &each : done) {
-    ASSERT_EQ(each.size(), size_t(round_count));
+  for (auto const &results : done) {
+    ASSERT_EQ(results.size(), size_t(round_count));
     for (int i = 0; i < round_count; i++)
-      ASSERT_EQ(each[size_t(i)], i);
+      ASSERT_EQ(results[size_t(i)], i);
   }
 }
 

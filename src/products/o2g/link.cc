@@ -1,4 +1,4 @@
-// Bytes to and from a connection.
+// Bytes sent to and received from a connection.
 
 #include <cstring>
 
@@ -13,25 +13,26 @@ using wire::o2g::kind;
 
 namespace {
 
-constexpr size_t gather_count_max = 64;  // parts of one send
-constexpr uint64_t gather_size_max = 1 << 20;
+constexpr size_t write_part_count_max = 64;  // parts of one write
+constexpr uint64_t write_size_max = 1 << 20;
 constexpr uint64_t joined_size_max = 4096;  // bytes
 
-// The rest of an operation, as parts. How many.
-size_t parts_of(const operation &what, std::span<iovec> into) {
+// Stores the unsent parts of an operation and returns their number.
+size_t unsent_parts(const operation &op, std::span<iovec> parts) {
   size_t count = 0;
-  uint64_t skip = what.handed;
+  uint64_t skip = op.written_size;
   auto const add = [&](const void *addr, uint64_t size) {
     uint64_t const skipped = std::min(skip, size);
     skip -= skipped;
     if (size == skipped)
       return;
-    into[count++] = {const_cast<char *>(static_cast<const char *>(addr)) + skipped, size - skipped};
+    parts[count++] = {const_cast<char *>(static_cast<const char *>(addr)) + skipped,
+                      size - skipped};
   };
-  if (!what.is_bare)
-    add(&what.head, sizeof what.head);
-  uint64_t body = what.body_size;
-  for (iovec const &part : what.body()) {
+  if (!op.is_batch)
+    add(&op.head, sizeof op.head);
+  uint64_t body = op.body_size;
+  for (iovec const &part : op.body()) {
     uint64_t const size = std::min<uint64_t>(part.iov_len, body);
     add(part.iov_base, size);
     body -= size;
@@ -41,225 +42,236 @@ size_t parts_of(const operation &what, std::span<iovec> into) {
 
 }  // namespace
 
-// Before the first byte goes: a message that the receiver has no room for is announced instead.
-// False: no memory.
-bool engine_core::begin(link &to, operation &what) noexcept {
-  bool const is_large = what.head.what == uint8_t(kind::message) && !what.must_not_wait &&
-                        what.head.size > std::max(to.room_there, unannounced_size);
+// Called before the first byte is sent. A message above the receiver's eager limit is announced
+// instead. False: no memory.
+bool engine_core::begin_send(link &peer_link, operation &op) noexcept {
+  bool const is_large = op.head.kind == uint8_t(kind::message) && !op.is_eager_only &&
+                        op.head.size > std::max(peer_link.eager_limit, eager_size_min);
   if (!is_large)
     return true;
-  if (what.id == 0)
-    what.id = waiting_.add(&what);
-  if (what.id == 0) {
-    out_of_memory();
+  if (op.id == 0)
+    op.id = awaiting_reply_.add(&op);
+  if (op.id == 0) {
+    set_out_of_memory();
     return false;
   }
-  what.head.what = uint8_t(kind::announce);
-  what.body_size = 0;
-  what.head.id = what.id;
-  counts_.announced_count++;
+  op.head.kind = uint8_t(kind::announce);
+  op.body_size = 0;
+  op.head.id = op.id;
+  counters_.rendezvous_count++;
   return true;
 }
 
-void engine_core::flush(link &to) noexcept {
-  if (to.is_self)
-    return feed_self(to);
-  uncork(to);
-  while (to.first != nullptr && !to.blocked && to.now == link::phase::up && !is_out_of_memory_) {
-    std::array<iovec, gather_count_max> parts;
+void engine_core::flush(link &peer_link) noexcept {
+  if (peer_link.is_self)
+    return deliver_to_self(peer_link);
+  uncork(peer_link);
+  while (peer_link.first != nullptr && !peer_link.is_blocked &&
+         peer_link.current_phase == link::phase::established && !is_out_of_memory_) {
+    std::array<iovec, write_part_count_max> parts;
     size_t count = 0;
     uint64_t size = 0;
-    for (operation *what = to.first; what != nullptr; what = what->behind) {
-      if (count + part_count_max + 1 > parts.size() || size >= gather_size_max)
+    for (operation *op = peer_link.first; op != nullptr; op = op->next) {
+      if (count + part_count_max + 1 > parts.size() || size >= write_size_max)
         break;
-      if (what->handed == 0 && !begin(to, *what))
+      if (op->written_size == 0 && !begin_send(peer_link, *op))
         return;
-      count += parts_of(*what, std::span{parts}.subspan(count));
+      count += unsent_parts(*op, std::span{parts}.subspan(count));
       size = size_of({parts.data(), count});
     }
-    uint64_t taken = count > 1 && size <= joined_size_max
-                         ? hand_over_joined(to, {parts.data(), count})
-                         : hand_over(to, {parts.data(), count});
-    to.blocked = taken < size;
-    while (taken > 0) {
-      operation *const what = to.first;
-      uint64_t const part = std::min(taken, what->size() - what->handed);
-      what->handed += part;
-      taken -= part;
-      if (what->handed == what->size())
-        handed_over(to.pop());
+    uint64_t written = count > 1 && size <= joined_size_max
+                           ? write_joined(peer_link, {parts.data(), count})
+                           : write_parts(peer_link, {parts.data(), count});
+    peer_link.is_blocked = written < size;
+    while (written > 0) {
+      operation *const op = peer_link.first;
+      uint64_t const part = std::min(written, op->size() - op->written_size);
+      op->written_size += part;
+      written -= part;
+      if (op->written_size == op->size())
+        finish_write(peer_link.pop());
     }
   }
 }
 
-// How many bytes the system took. Where it failed, `ended` follows.
-uint64_t engine_core::hand_over(const link &via, std::span<const iovec> parts) noexcept try {
-  auto const sent = set_->send(via.stream, parts);
+// Writes parts to the socket and returns the number of bytes accepted. If the write fails, the
+// stream set calls ended() later.
+uint64_t engine_core::write_parts(const link &peer_link, std::span<const iovec> parts) noexcept
+    try {
+  auto const sent = set_->send(peer_link.stream, parts);
   return sent.ok() ? result<size_t>{sent}.value() : 0;
 } catch (const std::bad_alloc &) {
-  out_of_memory();
+  set_out_of_memory();
   return 0;
 }
 
-// As one part, which is cheaper for the system than several.
-uint64_t engine_core::hand_over_joined(const link &to, std::span<const iovec> parts) noexcept {
+// Writes the parts as one, which is cheaper for the system.
+uint64_t engine_core::write_joined(const link &peer_link, std::span<const iovec> parts) noexcept {
   std::array<std::byte, joined_size_max> joined;
   size_t size = 0;
   for (iovec const &part : parts) {
     std::memcpy(joined.data() + size, part.iov_base, part.iov_len);
     size += part.iov_len;
   }
-  iovec const all{joined.data(), size};
-  return hand_over(to, {&all, 1});
+  iovec const joined_part{joined.data(), size};
+  return write_parts(peer_link, {&joined_part, 1});
 }
 
-// Those that wait for an answer are found again by their number.
-void engine_core::handed_over(operation *what) noexcept {
-  what->via->answers_size -= what->answer_size;
-  what->copy = nullptr;  // what has a copy goes once
-  if (what->id == 0)
-    finish(what, status::ok);
+// All bytes of the operation have been written. An operation that waits for a reply is found by its
+// ID later.
+void engine_core::finish_write(operation *op) noexcept {
+  op->peer_link->replies_size -= op->reply_size;
+  op->copy = nullptr;  // an operation with a copy is sent only once
+  if (op->id == 0)
+    finish(op, status::ok);
 }
 
-// What is said to oneself is heard at once; what that makes us say waits for its turn.
-void engine_core::feed_self(link &self) noexcept {
-  if (self.feeding)
+// Delivers messages to the engine itself at once. Messages that result from a delivery are queued
+// and delivered in turn.
+void engine_core::deliver_to_self(link &self) noexcept {
+  if (self.is_delivering)
     return;
-  self.feeding = true;
+  self.is_delivering = true;
   while (self.first != nullptr && !is_out_of_memory_) {
-    operation *const what = self.first;
-    if (!begin(self, *what))
+    operation *const op = self.first;
+    if (!begin_send(self, *op))
       break;
     self.pop();
     std::array<iovec, part_count_max + 1> parts;
-    envelope const head = what->head;
-    size_t const count = parts_of(*what, parts);
+    envelope const head = op->head;
+    size_t const count = unsent_parts(*op, parts);
     parts[0].iov_base = const_cast<envelope *>(&head);
-    bool const is_answered = what->id != 0;  // then the answer may free it
-    heard([&] {
+    bool const is_answered = op->id != 0;  // then the reply may free it
+    handle_event([&] {
       for (size_t i = 0; i < count; i++)
-        feed(self, {static_cast<const std::byte *>(parts[i].iov_base), parts[i].iov_len});
+        receive_bytes(self, {static_cast<const std::byte *>(parts[i].iov_base), parts[i].iov_len});
     });
     if (!is_answered)
-      handed_over(what);
+      finish_write(op);
   }
-  self.feeding = false;
+  self.is_delivering = false;
 }
 
-std::span<std::byte> engine_core::landing(uint64_t word) {
-  link &from = *reinterpret_cast<link *>(word);
-  // The system works for a while before it shows what has come: the other lines that a message
-  // touches are there by then.
+std::span<std::byte> engine_core::receive_target(uint64_t word) {
+  link &peer_link = *reinterpret_cast<link *>(word);
+  // Reading from the socket takes a while. Prefetching now loads the other cache lines that a
+  // message accesses by then.
   for (size_t line = 1; line < link::hot_line_count; line++)
-    __builtin_prefetch(reinterpret_cast<const std::byte *>(&from) + line * link::line_size, 1);
-  if (from.rest < landing_size_min || from.to == link::target::small || from.now != link::phase::up)
+    __builtin_prefetch(reinterpret_cast<const std::byte *>(&peer_link) + line * link::line_size, 1);
+  if (peer_link.remaining_size < direct_size_min ||
+      peer_link.destination == link::body_destination::control ||
+      peer_link.current_phase != link::phase::established)
     return {};
-  auto const front = from.place.front();
-  if (front.size() < landing_size_min || !begin_use(from))
+  auto const front = peer_link.body_parts.front();
+  if (front.size() < direct_size_min || !begin_region_use(peer_link))
     return {};
-  return front.first(std::min<uint64_t>(front.size(), from.rest));
+  return front.first(std::min<uint64_t>(front.size(), peer_link.remaining_size));
 }
 
-void engine_core::landed(uint64_t word, size_t size) {
-  heard([&] { land(*reinterpret_cast<link *>(word), size); });
+void engine_core::on_placed(uint64_t word, size_t size) {
+  handle_event([&] { advance_body(*reinterpret_cast<link *>(word), size); });
 }
 
-void engine_core::land(link &from, size_t size) {
-  if (from.now != link::phase::up)
+void engine_core::advance_body(link &peer_link, size_t size) {
+  if (peer_link.current_phase != link::phase::established)
     return;
-  if (from.in_use)
-    from.range.in->end_use();
-  from.in_use = false;
-  TND_ASSERT(size <= from.rest);
-  from.place.advance(size);
-  from.rest -= size;
-  if (from.to == link::target::dump)
-    from.message->received += size;
-  switch_dump(from);
-  if (from.rest == 0)
-    end_body(from);
+  if (peer_link.region_in_use)
+    peer_link.range.parent->end_use();
+  peer_link.region_in_use = false;
+  TND_ASSERT(size <= peer_link.remaining_size);
+  peer_link.body_parts.advance(size);
+  peer_link.remaining_size -= size;
+  if (peer_link.destination == link::body_destination::unexpected)
+    peer_link.message->received_size += size;
+  redirect_unexpected(peer_link);
+  if (peer_link.remaining_size == 0)
+    end_body(peer_link);
 }
 
-size_t engine_core::shown(uint64_t word, std::span<const std::byte> bytes) {
-  heard([&] { feed(*reinterpret_cast<link *>(word), bytes); });
+size_t engine_core::on_received(uint64_t word, std::span<const std::byte> bytes) {
+  handle_event([&] { receive_bytes(*reinterpret_cast<link *>(word), bytes); });
   return bytes.size();
 }
 
-// Takes all.
-void engine_core::feed(link &from, std::span<const std::byte> bytes) {
-  for (auto rest = bytes; !rest.empty() && from.now != link::phase::gone;) {
-    if (from.rest != 0) {
-      rest = rest.subspan(feed_body(from, rest));
+// Accepts all bytes.
+void engine_core::receive_bytes(link &peer_link, std::span<const std::byte> bytes) {
+  for (auto rest = bytes; !rest.empty() && peer_link.current_phase != link::phase::closed;) {
+    if (peer_link.remaining_size != 0) {
+      rest = rest.subspan(receive_body(peer_link, rest));
       continue;
     }
-    size_t const size = std::min(from.partial.size() - from.partial_size, rest.size());
-    if (size == from.partial.size()) {
-      std::memcpy(&from.head, rest.data(), size);
+    size_t const size = std::min(peer_link.partial.size() - peer_link.partial_size, rest.size());
+    if (size == peer_link.partial.size()) {
+      std::memcpy(&peer_link.head, rest.data(), size);
     } else {
-      std::memcpy(from.partial.data() + from.partial_size, rest.data(), size);
-      from.partial_size += uint32_t(size);
-      if (from.partial_size == from.partial.size())
-        std::memcpy(&from.head, from.partial.data(), sizeof from.head);
+      std::memcpy(peer_link.partial.data() + peer_link.partial_size, rest.data(), size);
+      peer_link.partial_size += uint32_t(size);
+      if (peer_link.partial_size == peer_link.partial.size())
+        std::memcpy(&peer_link.head, peer_link.partial.data(), sizeof peer_link.head);
     }
     rest = rest.subspan(size);
-    if (size == from.partial.size() || from.partial_size == from.partial.size())
-      feed_envelope(from);
+    if (size == peer_link.partial.size() || peer_link.partial_size == peer_link.partial.size())
+      receive_envelope(peer_link);
   }
 }
 
-size_t engine_core::feed_body(link &from, std::span<const std::byte> bytes) {
-  switch_dump(from);
-  auto const mine = bytes.first(std::min<uint64_t>(bytes.size(), from.rest));
-  if (begin_use(from))
-    from.place.put(mine);  // what finds no room is dropped
-  if (from.in_use)
-    from.range.in->end_use();
-  from.in_use = false;
-  if (from.to == link::target::dump)
-    from.message->received += mine.size();
-  from.rest -= mine.size();
-  if (from.rest == 0)
-    end_body(from);
-  return mine.size();
+size_t engine_core::receive_body(link &peer_link, std::span<const std::byte> bytes) {
+  redirect_unexpected(peer_link);
+  auto const body_bytes = bytes.first(std::min<uint64_t>(bytes.size(), peer_link.remaining_size));
+  if (begin_region_use(peer_link))
+    peer_link.body_parts.put(body_bytes);  // bytes that do not fit are dropped
+  if (peer_link.region_in_use)
+    peer_link.range.parent->end_use();
+  peer_link.region_in_use = false;
+  if (peer_link.destination == link::body_destination::unexpected)
+    peer_link.message->received_size += body_bytes.size();
+  peer_link.remaining_size -= body_bytes.size();
+  if (peer_link.remaining_size == 0)
+    end_body(peer_link);
+  return body_bytes.size();
 }
 
-// Of memory that others can take away. False: it is gone, and the rest of the body goes nowhere.
-bool engine_core::begin_use(link &from) {
-  if (from.to != link::target::region || from.in_use)
+// Begins a use of the target region, which may be unregistered at any time. False: it is closed,
+// and the rest of the body is dropped.
+bool engine_core::begin_region_use(link &peer_link) {
+  if (peer_link.destination != link::body_destination::region || peer_link.region_in_use)
     return true;
-  from.in_use = from.range.in->begin_use();
-  if (from.in_use)
+  peer_link.region_in_use = peer_link.range.parent->begin_use();
+  if (peer_link.region_in_use)
     return true;
-  from.to = link::target::nothing;
-  from.place = {};
-  from.refused = status::fault;
+  peer_link.destination = link::body_destination::none;
+  peer_link.body_parts = {};
+  peer_link.access_status = status::fault;
   return false;
 }
 
-void engine_core::feed_envelope(link &from) {
-  from.partial_size = 0;
-  if (wire::o2g::envelope_check(from.head) != status::ok)
-    return broken(from, "what is no envelope");
-  auto const what = kind(from.head.what);
-  bool const is_greeting = what == kind::hello || what == kind::welcome || what == kind::refuse;
-  if (from.now != link::phase::crossed && is_greeting != (from.now == link::phase::greeting))
-    return broken(from, is_greeting ? "a second greeting" : "no greeting");
-  from.rest = wire::o2g::following_size(from.head);
-  from.to = link::target::nothing;
-  from.place = {};
-  if (from.now != link::phase::crossed)
-    arrived(from);
-  if (from.rest == 0 && from.now != link::phase::gone)
-    end_body(from);
+void engine_core::receive_envelope(link &peer_link) {
+  peer_link.partial_size = 0;
+  if (wire::o2g::envelope_check(peer_link.head) != status::ok)
+    return drop_on_violation(peer_link, "sent an invalid envelope");
+  auto const message_kind = kind(peer_link.head.kind);
+  bool const is_handshake =
+      message_kind == kind::hello || message_kind == kind::welcome || message_kind == kind::refuse;
+  if (peer_link.current_phase != link::phase::duplicate &&
+      is_handshake != (peer_link.current_phase == link::phase::handshake))
+    return drop_on_violation(peer_link, is_handshake ? "sent a second handshake message"
+                                                     : "sent a message before the handshake");
+  peer_link.remaining_size = wire::o2g::following_size(peer_link.head);
+  peer_link.destination = link::body_destination::none;
+  peer_link.body_parts = {};
+  if (peer_link.current_phase != link::phase::duplicate)
+    dispatch_envelope(peer_link);
+  if (peer_link.remaining_size == 0 && peer_link.current_phase != link::phase::closed)
+    end_body(peer_link);
 }
 
-// Somebody says what we never would: it is not one of us, or out of step.
-void engine_core::broken(link &from, const char *what) noexcept {
-  complain([&] {
-    log(log_level::warning, "o2g: %s says %s: the connection ends",
-        to_text(set_->peer(from.stream)).c_str(), what);
+// The peer violates the protocol: it is another program, or the stream is out of step.
+void engine_core::drop_on_violation(link &peer_link, const char *violation) noexcept {
+  log_peer_error([&] {
+    log(log_level::warning, "o2g: protocol error: %s %s; dropping the connection",
+        to_text(set_->peer(peer_link.stream)).c_str(), violation);
   });
-  lose(from, status::protocol);
+  drop_link(peer_link, status::protocol);
 }
 
 }  // namespace tanada::o2g

@@ -1,5 +1,5 @@
-// products/o2g/link.hpp: one connection to a peer: what is still to be said, and what is being
-// said.
+// products/o2g/link.hpp: the state of one connection: its send queue and the message being
+// received.
 #pragma once
 
 #include <array>
@@ -12,109 +12,110 @@
 
 namespace tanada::o2g {
 
-// The peers with as much waiting for them as may wait. Written under the engine's lock, read
-// without it.
+// Counts the peers whose send queue is full. Written under the engine's lock, read without it.
 struct full_peers {
-  uint64_t size_max = 0;  // bytes of memory, of one peer
+  uint64_t size_max = 0;  // bytes of memory of one peer's send queue
   std::atomic<uint32_t> count = 0;
 };
 
-// What every message touches comes first, in four lines of the cache: with thousands of links each
-// message finds its own cold.
+// One connection. The members that every message accesses come first, in four cache lines: with
+// thousands of links, the link of the next message is usually not cached.
 struct alignas(64) link {
   static constexpr size_t line_size = 64, hot_line_count = 4;
 
-  // connecting and greeting end by a deadline. crossed: both sides connected at a time, and this
-  // one lost; it is left to the other side to close. gone: nothing more happens.
-  enum class phase : uint8_t { connecting, greeting, up, crossed, gone };
-  // What is being said goes there: an envelope's body.
-  enum class target : uint8_t { nothing, small, receive, dump, region, answer };
+  // connecting and handshake end at a deadline. duplicate: both sides connected at the same time,
+  // and this is the losing connection; the other side closes it. closed: no further events.
+  enum class phase : uint8_t { connecting, handshake, established, duplicate, closed };
+  // Destination of the body being received.
+  enum class body_destination : uint8_t { none, control, receive, unexpected, region, reply };
 
-  phase now = phase::greeting;
-  target to = target::nothing;
-  bool outgoing = false;
-  bool is_self = false;    // to the engine itself: no connection, what is said is heard at once
-  bool said_bye = false;   // by the peer
-  bool blocked = false;    // until it is writable
-  bool feeding = false;    // is_self: somebody up the stack empties the queue
-  bool in_use = false;     // of the region
-  bool is_corked = false;  // what is queued could go, and waits for more: see gather.cc
-  bool is_late = false;    // corked, and all of it can wait for whatever is said next
+  phase current_phase = phase::handshake;
+  body_destination destination = body_destination::none;
+  bool is_outgoing = false;
+  bool is_self = false;  // to the engine itself: no connection, messages are delivered at once
+  bool received_goodbye = false;  // the peer has sent a goodbye
+  bool is_blocked = false;        // until the stream is writable
+  bool is_delivering = false;     // is_self: a caller up the stack is delivering the queue
+  bool region_in_use = false;     // a use of the target region has begun
+  bool is_corked = false;  // the queue could be sent and is held back for more: see batching.cc
+  bool only_delayed_acks = false;  // corked, and all queued operations are ACKs that are not urgent
   peer_index peer = any_peer;
-  uint32_t partial_size = 0;  // bytes of the next envelope that have come
-  uint64_t rest = 0;          // bytes of the body still to come
-  uint64_t serial = 0;        // no two of an engine have the same
-  uint64_t room_most = 0;  // bytes: the most that was ever told: nothing larger comes unannounced
-  port::stream_id stream = port::no_stream;
-  operation *first = nullptr, *last = nullptr;  // what is to be said, in order
+  uint32_t partial_size = 0;          // bytes received of the next envelope
+  uint64_t remaining_size = 0;        // bytes of the body not yet received
+  uint64_t serial = 0;                // unique within the engine
+  uint64_t advertised_limit_max = 0;  // bytes: the largest eager limit ever sent to the peer.
+                                      // Larger messages must use rendezvous
+  seams::stream_id stream = seams::no_stream;
+  operation *first = nullptr, *last = nullptr;  // the send queue, in order
 
   wire::o2g::envelope head{};
   struct receive *receive = nullptr;
-  std::byte *receive_to = nullptr;
-  incoming about{};
-  scatter place{};
+  std::byte *receive_buffer = nullptr;
+  incoming info{};
+  scatter body_parts{};
 
   std::array<std::byte, sizeof(wire::o2g::envelope)> partial{};
   uint64_t deadline_ns = 0;
-  uint64_t waiting_size = 0;  // bytes that the queue holds, answers apart
+  uint64_t queued_size = 0;  // bytes that the send queue holds, without replies
   full_peers *full = nullptr;
-  // A flood of small messages with no poll in between is gathered: see engine_core::gathers().
+  // For the detection of a flood of small messages: see engine_core::should_batch().
   uint64_t burst_visit = 0, burst_ns = 0;
   uint32_t burst_count = 0;
   uint32_t corked_count = 0;  // operations
-  std::vector<std::byte> gathered;
-  wire::o2g::hello_message said{};  // crossed: what the other side said, should ours fail
-  uint64_t room_there = 0;          // bytes: larger messages are announced
-  uint64_t room_told = 0;
-  operation *room_news = nullptr;  // stands in the queue, and says room_told
-  uint64_t answers_size =
-      0;  // bytes of memory that answers to the peer take while it does not read them
-  std::vector<std::byte> small;  // greetings, atomics
+  std::vector<std::byte> batch;
+  wire::o2g::hello_message peer_hello{};  // duplicate: the peer's hello, for promote_duplicate()
+  uint64_t eager_limit = 0;               // bytes: the peer's eager limit
+  uint64_t advertised_limit = 0;
+  operation *limit_update = nullptr;  // in the send queue; carries advertised_limit
+  uint64_t replies_size =
+      0;  // bytes of memory of queued replies, which grow if the peer does not read
+  std::vector<std::byte> control_body;  // body of a handshake message or atomic
   struct message *message = nullptr;
-  operation *asked = nullptr;  // got, fetched: whose answer it is
+  operation *replied_operation = nullptr;  // got, fetched: the operation that the reply belongs to
   region_range range{};
-  status refused = status::ok;  // a put, atomic that is not done
+  status access_status = status::ok;  // not ok: the peer's put or atomic is not carried out
 
-  // Something is queued that was completed when it was posted.
-  bool has_promised() const noexcept {
-    for (operation const *each = first; each != nullptr; each = each->behind)
-      if (each->is_bare || (each->copy != nullptr && each->id == 0))
+  // Whether an operation is queued that has already completed to the program.
+  bool has_injected() const noexcept {
+    for (operation const *op = first; op != nullptr; op = op->next)
+      if (op->is_batch || (op->copy != nullptr && op->id == 0))
         return true;
     return false;
   }
 
   bool is_full() const noexcept {
-    return waiting_size != 0 && waiting_size >= full->size_max;
+    return queued_size != 0 && queued_size >= full->size_max;
   }
 
-  void push(operation *what) noexcept {
-    what->behind = nullptr;
-    what->via = this;
-    what->in_queue = true;
+  void push(operation *op) noexcept {
+    op->next = nullptr;
+    op->peer_link = this;
+    op->is_queued = true;
     bool const was_full = is_full();
-    waiting_size += what->held_size();
+    queued_size += op->held_size();
     if (!was_full && is_full())
       full->count++;
-    (last == nullptr ? first : last->behind) = what;
-    last = what;
+    (last == nullptr ? first : last->next) = op;
+    last = op;
   }
   operation *pop() noexcept {
-    operation *const popped = first;
-    first = popped->behind;
+    operation *const op = first;
+    first = op->next;
     if (first == nullptr)
       last = nullptr;
-    if (room_news == popped)
-      room_news = nullptr;
-    popped->in_queue = false;
+    if (limit_update == op)
+      limit_update = nullptr;
+    op->is_queued = false;
     bool const was_full = is_full();
-    waiting_size -= popped->held_size();
+    queued_size -= op->held_size();
     if (was_full && !is_full())
       full->count--;
-    return popped;
+    return op;
   }
 };
 
-// The place's first part is the last that most messages touch.
-static_assert(offsetof(link, place) + sizeof(iovec) + 16 <= link::hot_line_count * link::line_size);
+// Most messages access no member after the first part of `body_parts`.
+static_assert(offsetof(link, body_parts) + sizeof(iovec) + 16 <=
+              link::hot_line_count * link::line_size);
 
 }  // namespace tanada::o2g

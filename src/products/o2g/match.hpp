@@ -1,16 +1,17 @@
-// products/o2g/match.hpp: which receive gets which message, in MPI's order. Posted receives and
-// messages that nobody expected stand in two queues; each finds the oldest of the other that
-// matches. Ten thousand entries cost as one: both queues are hashed.
+// products/o2g/match.hpp: matches messages to receives in MPI's order. Posted receives and
+// unexpected messages are in two queues. A new receive or message takes the oldest matching entry
+// of the other queue. Both queues are hashed: matching costs the same with one entry and with ten
+// thousand.
 //
-// A receive matches by (tag & ~ignore) and by source, or by any source. Receives with the same
-// `ignore` and the same way of naming a source are of one class, with a hash table of its own
-// (tuple space search: Srinivasan, Suri, Varghese 1999; a sequence number decides between classes).
-// Programs use few classes: MPI's wildcards make at most four a layout of tags. Receives of a ninth
-// class are found by walking. Where there is no memory for a table it stays as it is: that costs
-// time, and nothing fails.
+// A receive matches by (tag & ~ignore), and by one source or any source. Receives with the same
+// `ignore` that all name a source, or all accept any, form a class with its own hash table (tuple
+// space search [Srinivasan, Suri, Varghese 1999]). A sequence number decides between classes.
+// Programs use few classes: MPI's wildcards result in at most four for each layout of tags.
+// Receives of a ninth class are found by a linear search. If a table cannot grow because of
+// insufficient memory, it keeps its size: matching is slower, but nothing fails.
 //
-// Not thread-safe: the engine's lock covers it. Entries are their owners': they may lie in any
-// memory, and stay where they are while they stand in a queue.
+// Not thread-safe: the engine's lock protects it. The caller owns the entries. They may be in any
+// memory, and must not move while they are queued.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@
 
 namespace tanada::o2g {
 
-// A peer as its endpoint numbers it.
+// The index of a peer within one endpoint.
 using peer_index = uint32_t;
 inline constexpr peer_index any_peer = ~uint32_t{0};
 
@@ -33,7 +34,7 @@ struct match_key {
 };
 
 struct match_pattern {
-  uint64_t tag = 0, ignore = 0;  // ignore: the bits that need not be equal
+  uint64_t tag = 0, ignore = 0;  // ignore: bits of the tag that are not compared
   peer_index source = any_peer;
 };
 
@@ -42,39 +43,39 @@ inline bool matches(const match_pattern &pattern, const match_key &key) noexcept
          (pattern.source == any_peer || pattern.source == key.source);
 }
 
-// In a ring with a head that is such a link, too.
+// A node of a circular list, whose head is a node, too.
 struct match_link {
-  match_link *before = this, *behind = this;
+  match_link *prev = this, *next = this;
 
   match_link() = default;
   match_link(const match_link &) = delete;
   match_link &operator=(const match_link &) = delete;
 
-  bool alone() const noexcept {
-    return behind == this;
+  bool is_unlinked() const noexcept {
+    return next == this;
   }
-  void put_before(match_link &head) noexcept {
-    before = head.before;
-    behind = &head;
-    before->behind = this;
-    head.before = this;
+  void insert_before(match_link &head) noexcept {
+    prev = head.prev;
+    next = &head;
+    prev->next = this;
+    head.prev = this;
   }
-  void take_out() noexcept {
-    before->behind = behind;
-    behind->before = before;
-    before = this;
-    behind = this;
+  void unlink() noexcept {
+    prev->next = next;
+    next->prev = prev;
+    prev = this;
+    next = this;
   }
 };
 
-// Derive from these two.
+// Base classes of the entries in the two queues.
 struct posted_entry {
   match_pattern pattern{};
-  match_link order{};   // among all, oldest first
-  match_link bucket{};  // in its class, oldest first; alone when it is of none
+  match_link order{};   // in the whole queue, oldest first
+  match_link bucket{};  // in its class, oldest first; not linked without a class
   uint64_t sequence = 0;
-  uint8_t class_index = 0;  // match_class_count_max: of none
-  bool queued = false;
+  uint8_t class_index = 0;  // match_class_count_max: no class
+  bool is_queued = false;
 };
 
 struct arrived_entry {
@@ -82,7 +83,7 @@ struct arrived_entry {
   match_link order{};
   std::array<match_link, match_class_count_max> buckets{};
   uint64_t sequence = 0;
-  bool queued = false;
+  bool is_queued = false;
 };
 
 class matcher {
@@ -92,16 +93,16 @@ class matcher {
   }
   matcher(const matcher &) = delete;
   matcher &operator=(const matcher &) = delete;
-  ~matcher();  // entries that are still there are let go
+  ~matcher();  // removes the entries that are still queued
 
-  // The oldest receive in the queue that matches; it stays there. Null: none.
+  // Returns the oldest matching receive, which stays queued; null if there is no match.
   posted_entry *find_posted(const match_key &key);
 
-  // The oldest message in the queue that matches; it stays there. Null: none. May make a class of
-  // its pattern.
+  // Returns the oldest matching message, which stays queued; null if there is no match. May create
+  // a class for the pattern.
   arrived_entry *find_arrived(const match_pattern &pattern);
 
-  // To the end of a queue. The caller has looked whether there is a match: here nobody looks again.
+  // Appends an entry to its queue. The caller has already checked that nothing matches.
   void add(posted_entry &entry);
   void add(arrived_entry &entry);
 
@@ -115,19 +116,19 @@ class matcher {
     return arrived_count_;
   }
 
-  // Each of a queue, oldest first, until one is true, which comes back; null: none was. `is` may
-  // remove the one it is given.
+  // Returns the oldest entry for which the predicate is true; null if there is no such entry. The
+  // predicate may remove the entry it is called with.
   template <class Predicate>
-  posted_entry *find_posted_if(Predicate is) {
-    return find_if<posted_entry>(posted_, is);
+  posted_entry *find_posted_if(Predicate predicate) {
+    return find_if<posted_entry>(posted_, predicate);
   }
   template <class Predicate>
-  arrived_entry *find_arrived_if(Predicate is) {
-    return find_if<arrived_entry>(arrived_, is);
+  arrived_entry *find_arrived_if(Predicate predicate) {
+    return find_if<arrived_entry>(arrived_, predicate);
   }
 
  private:
-  // Chains of entries whose masked keys hash alike, at most as many entries as chains.
+  // Hash chains. grow() keeps the number of entries at or below the number of chains.
   class table {
    public:
     match_link &chain(uint64_t hash) {
@@ -136,7 +137,7 @@ class matcher {
     bool is_full(size_t count) const noexcept {
       return count >= chains_.size();
     }
-    bool grow(size_t count) noexcept;  // empties it; false: no memory, and all is as it was
+    bool grow(size_t count) noexcept;  // unlinks all entries; false: no memory, no effect
 
    private:
     std::vector<match_link> chains_ = std::vector<match_link>(16);
@@ -152,26 +153,26 @@ class matcher {
   };
 
   template <class Entry, class Predicate>
-  static Entry *find_if(match_link &head, Predicate is) {
-    for (match_link *at = head.behind; at != &head;) {
-      Entry *const entry = of_order<Entry>(at);
-      at = at->behind;
-      if (is(*entry))
+  static Entry *find_if(match_link &head, Predicate predicate) {
+    for (match_link *node = head.next; node != &head;) {
+      Entry *const entry = entry_from_order<Entry>(node);
+      node = node->next;
+      if (predicate(*entry))
         return entry;
     }
     return nullptr;
   }
   template <class Entry>
-  static Entry *of_order(match_link *link) {
+  static Entry *entry_from_order(match_link *link) {
     return reinterpret_cast<Entry *>(reinterpret_cast<std::byte *>(link) - offsetof(Entry, order));
   }
 
-  size_t class_of(const match_pattern &pattern) noexcept;
+  size_t class_for(const match_pattern &pattern) noexcept;
   size_t make_class(const match_pattern &pattern) noexcept;
   void index_posted(match_class &kind);
   void index_arrived(size_t class_index);
 
-  match_link posted_, arrived_;  // all, in order
+  match_link posted_, arrived_;  // all entries, in order
   std::vector<std::unique_ptr<match_class>> classes_;
   uint64_t sequence_ = 0;
   size_t posted_count_ = 0, arrived_count_ = 0, unclassed_count_ = 0;

@@ -1,3 +1,6 @@
+// Goal: the matcher finds the same entries as a linear search in MPI's order. Method: random
+// receives and messages of several shapes, against a model.
+
 #include "products/o2g/match.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +14,7 @@
 namespace tanada::o2g {
 namespace {
 
-// A generator of our own: the simulation's lives above this module.
+// A separate generator: the simulation's belongs to a higher layer than this module.
 struct random_numbers {
   uint64_t state;
   uint64_t below(uint64_t bound) {
@@ -29,34 +32,34 @@ struct arrived : arrived_entry {
   uint64_t name = 0;
 };
 
-// MPI's rule, read off the standard (3.5, order): walk each queue from its oldest end.
+// MPI's rule (MPI standard, section 3.5, order): search each queue from its oldest entry.
 struct model {
   std::list<posted *> posts;
   std::list<arrived *> arrivals;
 
   posted *take_posted(const match_key &key) {
-    auto const found =
+    auto const it =
         std::ranges::find_if(posts, [&](posted *entry) { return matches(entry->pattern, key); });
-    return found == posts.end() ? nullptr : *found;
+    return it == posts.end() ? nullptr : *it;
   }
   arrived *take_arrived(const match_pattern &pattern) {
-    auto const found = std::ranges::find_if(
+    auto const it = std::ranges::find_if(
         arrivals, [&](arrived *entry) { return matches(pattern, entry->key); });
-    return found == arrivals.end() ? nullptr : *found;
+    return it == arrivals.end() ? nullptr : *it;
   }
 };
 
 struct shape {
   uint64_t tags;
   uint32_t sources;
-  size_t masks;  // distinct ignores; more than match_class_count_max / 2 makes receives without a
-                 // class
+  size_t masks;  // number of distinct `ignore` values; above match_class_count_max / 2 there are
+                 // receives without a class
 };
 
 class against_a_model : public testing::TestWithParam<shape> {};
 
 TEST_P(against_a_model, finds_what_walking_would) {
-  shape const how = GetParam();
+  shape const params = GetParam();
   for (uint64_t seed = 1; seed <= 60; seed++) {
     SCOPED_TRACE(seed);
     random_numbers random{seed * 0x9E3779B97F4A7C15u};
@@ -65,11 +68,12 @@ TEST_P(against_a_model, finds_what_walking_would) {
     matcher tested;
     model expected;
     for (int step = 0; step < 2000; step++) {
-      uint64_t const what = random.below(100);
-      if (what < 45) {
+      uint64_t const action = random.below(100);
+      if (action < 45) {
         posted &entry = posts.emplace_back();
-        entry.pattern = {random.below(how.tags), (uint64_t{1} << random.below(how.masks)) - 1,
-                         random.below(3) == 0 ? any_peer : peer_index(random.below(how.sources))};
+        entry.pattern = {
+            random.below(params.tags), (uint64_t{1} << random.below(params.masks)) - 1,
+            random.below(3) == 0 ? any_peer : peer_index(random.below(params.sources))};
         arrived *const right = expected.take_arrived(entry.pattern);
         ASSERT_EQ(tested.find_arrived(entry.pattern), right);
         if (right != nullptr) {
@@ -79,9 +83,9 @@ TEST_P(against_a_model, finds_what_walking_would) {
           tested.add(entry);
           expected.posts.push_back(&entry);
         }
-      } else if (what < 95) {
+      } else if (action < 95) {
         arrived &entry = arrivals.emplace_back();
-        entry.key = {random.below(how.tags), peer_index(random.below(how.sources))};
+        entry.key = {random.below(params.tags), peer_index(random.below(params.sources))};
         posted *const right = expected.take_posted(entry.key);
         ASSERT_EQ(tested.find_posted(entry.key), right);
         if (right != nullptr) {
@@ -116,13 +120,13 @@ TEST(matcher, walks_in_order_and_lets_the_walker_remove) {
     entry.key = {i, 0};
     tested.add(entry);
   }
-  std::vector<uint64_t> seen;
+  std::vector<uint64_t> visited;
   tested.find_arrived_if([&](arrived_entry &entry) {
-    seen.push_back(static_cast<arrived &>(entry).name);
+    visited.push_back(static_cast<arrived &>(entry).name);
     tested.remove(entry);
     return false;
   });
-  EXPECT_EQ(seen, (std::vector<uint64_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(visited, (std::vector<uint64_t>{0, 1, 2, 3, 4}));
   EXPECT_EQ(tested.arrived_count(), 0u);
 }
 
@@ -132,8 +136,8 @@ TEST(matcher, lets_go_of_entries_when_it_ends) {
     matcher tested;
     tested.add(entry);
   }
-  EXPECT_FALSE(entry.queued);
-  EXPECT_TRUE(entry.order.alone());
+  EXPECT_FALSE(entry.is_queued);
+  EXPECT_TRUE(entry.order.is_unlinked());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// products/o2g/operation.hpp: what an engine remembers of requests and messages on the way.
+// products/o2g/operation.hpp: the engine's records of requests and messages in flight.
 #pragma once
 
 #include <array>
@@ -14,47 +14,46 @@ namespace tanada::o2g {
 
 struct link;
 
-// Something to be said to a peer: an envelope and its body.
+// A message to a peer: an envelope and its body.
 struct operation {
-  operation *behind = nullptr;  // in its link's queue
+  operation *next = nullptr;  // next in its link's send queue
   wire::o2g::envelope head{};
   std::array<iovec, part_count_max> parts{};
   uint32_t part_count = 0;
-  uint64_t body_size = 0;             // bytes of `parts` that follow the envelope
-  uint64_t handed = 0;                // bytes of envelope and body that the system has taken
-  std::unique_ptr<std::byte[]> copy;  // of an injected body
-  region_use serving{};               // of the memory that is sent
-  scatter answer{};                   // where the bytes of an answer go: get, fetching atomics
+  uint64_t body_size = 0;             // bytes of `parts` to send after the envelope
+  uint64_t written_size = 0;          // bytes of envelope and body written to the socket
+  std::unique_ptr<std::byte[]> copy;  // an injected body
+  region_use source_use{};            // keeps the source memory of a reply to a get
+  scatter reply_parts{};              // destination of the reply: get, fetching atomics
   completion done{};
-  link *via = nullptr;
-  uint64_t id =
-      0;  // its number among those that wait for an answer; 0: it completes when it is handed over
-  bool quiet = false;          // completes only when it fails
-  bool silent = false;         // nobody asked for it: no completion at all
-  bool must_not_wait = false;  // never announced
-  bool in_queue = false;
-  bool is_bare = false;      // no envelope of its own: the body is envelopes and bodies
-  uint64_t answer_size = 0;  // bytes that count in the link's answers_size
+  link *peer_link = nullptr;
+  uint64_t id = 0;  // its ID while it waits for a reply; 0: it completes when it has been written
+  bool errors_only = false;    // a completion only if it fails
+  bool is_internal = false;    // not a request of the program: it has no completion
+  bool is_eager_only = false;  // never uses rendezvous
+  bool is_queued = false;
+  bool is_batch = false;    // a batch carrier: its body consists of envelopes and bodies
+  uint64_t reply_size = 0;  // bytes counted in the link's replies_size
 
-  // Bytes that it holds while it waits; answers are counted as their link's answers_size.
+  // Bytes that it holds while queued. Replies are counted in their link's `replies_size` instead.
   uint64_t held_size() const {
-    return answer_size != 0 ? 0 : sizeof *this + (copy != nullptr ? body_size : 0);
+    return reply_size != 0 ? 0 : sizeof *this + (copy != nullptr ? body_size : 0);
   }
   uint64_t size() const {
-    return (is_bare ? 0 : sizeof head) + body_size;
+    return (is_batch ? 0 : sizeof head) + body_size;
   }  // bytes on the wire
   std::span<const iovec> body() const {
     return {parts.data(), part_count};
   }
 };
 
-// What an envelope said of a message.
+// Description of a message, from its envelope.
 struct incoming {
   uint64_t tag = 0, data = 0, size = 0, id = 0;
-  uint64_t fits = 0;  // bytes of it that the receive which took it has room for
+  uint64_t accepted_size = 0;  // bytes of it that fit in the matching receive
   uint8_t flags = 0;
   peer_index source = any_peer;
-  uint64_t serial = 0;  // of the link that it came by: only there its id means something
+  uint64_t link_serial = 0;  // of the link it was received on; `id` is only valid there
 };
 
 struct receive : posted_entry {
@@ -62,69 +61,69 @@ struct receive : posted_entry {
   uint32_t part_count = 0;
   uint64_t capacity = 0;
   completion done{};
-  bool quiet = false;
+  bool errors_only = false;
   bool tagged = false;
-  // For many messages:
-  uint64_t many_size = 0, used = 0;
-  uint32_t arriving = 0;  // messages on their way into it
-  bool closed = false;    // it takes no more
+  // Only for a multi-receive:
+  uint64_t multi_receive_min = 0, used_size = 0;
+  uint32_t arriving_count = 0;  // messages being received into it
+  bool is_closed = false;       // accepts no more messages
 };
 
-// A receive that waits for the body of a message that was announced.
+// A rendezvous message whose body has been requested for a receive.
 struct pulled_message {
-  receive *into = nullptr;
-  std::byte *to = nullptr;
-  link *from = nullptr;
-  incoming about{};
+  receive *receiver = nullptr;
+  std::byte *buffer = nullptr;
+  link *peer_link = nullptr;
+  incoming info{};
 };
 
-// A message that nobody expected, its bytes behind it in the same block of memory.
+// An unexpected message. Its bytes follow it in the same block of memory.
 struct message : arrived_entry {
-  // lost: it was claimed, and its peer went before it had come.
-  enum class state : uint8_t { arriving, whole, announced, lost };
-  state now = state::arriving;
-  incoming about{};
-  link *from = nullptr;         // arriving, announced
-  uint64_t received = 0;        // bytes
-  receive *taken_by = nullptr;  // while it was still arriving
-  std::byte *taken_to = nullptr;
-  bool dropped = false;  // nobody wants it: it goes when it has come
-  void *claimed_with = nullptr;
-  uint64_t allocated = 0;  // bytes, itself included
+  // failed: it was claimed, and its connection was dropped before all of it was received.
+  enum class state : uint8_t { arriving, complete, rendezvous, failed };
+  state current_state = state::arriving;
+  incoming info{};
+  link *peer_link = nullptr;    // arriving, rendezvous
+  uint64_t received_size = 0;   // bytes
+  receive *receiver = nullptr;  // matched while the message was still arriving
+  std::byte *receive_buffer = nullptr;
+  bool is_discarded = false;  // discarded: freed when all of it has been received
+  void *claim_context = nullptr;
+  uint64_t allocated_size = 0;  // bytes, including this header
 
   std::byte *bytes() {
     return reinterpret_cast<std::byte *>(this + 1);
   }
 };
 
-// Objects that are made and dropped for each message.
+// A cache of objects that are created and freed for every message.
 template <class T>
 class free_list {
  public:
   free_list() {
-    kept_.reserve(kept_count_max);
-  }  // so that dropping one needs no memory
+    cached_.reserve(cached_count_max);
+  }  // so that release() needs no memory
 
-  // Null: no memory.
-  T *make() noexcept {
-    if (kept_.empty())
+  // Returns null if there is no memory.
+  T *acquire() noexcept {
+    if (cached_.empty())
       return new (std::nothrow) T;
-    T *const made = kept_.back().release();
-    kept_.pop_back();
-    return made;
+    T *const object = cached_.back().release();
+    cached_.pop_back();
+    return object;
   }
-  void drop(T *what) noexcept {
-    if (kept_.size() == kept_count_max) {
-      delete what;
+  void release(T *object) noexcept {
+    if (cached_.size() == cached_count_max) {
+      delete object;
       return;
     }
-    std::destroy_at(what);
-    kept_.emplace_back(std::construct_at(what));
+    std::destroy_at(object);
+    cached_.emplace_back(std::construct_at(object));
   }
 
  private:
-  static constexpr size_t kept_count_max = 4096;
-  std::vector<std::unique_ptr<T>> kept_;
+  static constexpr size_t cached_count_max = 4096;
+  std::vector<std::unique_ptr<T>> cached_;
 };
 
 }  // namespace tanada::o2g

@@ -1,5 +1,4 @@
-// Peers: those that the program has named, and strangers; and what all of them are told of the room
-// there is.
+// Registered and unregistered peers, and the eager limits sent to them.
 
 #include <algorithm>
 #include <bit>
@@ -13,24 +12,25 @@ namespace tanada::o2g {
 using wire::o2g::envelope;
 using wire::o2g::kind;
 
-result<peer_index> engine_core::peer_of(const port::socket_address &address) {
+result<peer_index> engine_core::register_peer(const seams::socket_address &address) {
   lock_guard const lock{mutex_};
   auto const known = by_address_.find(address);
-  bool const is_one_more = known == by_address_.end() || !peers_[known->second].is_named;
-  if (is_one_more && peers_.size() - strangers_.size() >= options_.peer_count_max)
-    return fail(status::no_space, "o2g: more than %u peers", options_.peer_count_max);
-  auto const found =
+  bool const adds_registration = known == by_address_.end() || !peers_[known->second].is_registered;
+  if (adds_registration && peers_.size() - unregistered_peers_.size() >= options_.peer_count_max)
+    return fail(status::no_space, "o2g: more than %u peers of one endpoint",
+                options_.peer_count_max);
+  auto const index_result =
       known == by_address_.end() ? add_peer(address) : result<peer_index>{known->second};
-  if (!found.ok())
-    return found;
-  peer &named = peers_[result<peer_index>{found}.value()];
-  named.lost = false;  // whoever names it anew tries anew
-  if (!std::exchange(named.is_named, true))
-    std::erase(strangers_, result<peer_index>{found}.value());
-  return found;
+  if (!index_result.ok())
+    return index_result;
+  peer &named = peers_[result<peer_index>{index_result}.value()];
+  named.has_failed = false;  // registering it again permits another attempt
+  if (!std::exchange(named.is_registered, true))
+    std::erase(unregistered_peers_, result<peer_index>{index_result}.value());
+  return index_result;
 }
 
-result<peer_index> engine_core::add_peer(const port::socket_address &address) try {
+result<peer_index> engine_core::add_peer(const seams::socket_address &address) try {
   auto const index = peer_index(peers_.size());
   by_address_.emplace(address, index);
   peers_.emplace_back().address = address;
@@ -40,102 +40,105 @@ result<peer_index> engine_core::add_peer(const port::socket_address &address) tr
   return status::no_memory;
 }
 
-// Of somebody who greets. Past the limit it takes the place of a stranger who is gone and has left
-// nothing behind; no_space: there is none.
-result<peer_index> engine_core::stranger_at(const port::socket_address &address) {
-  if (auto const found = by_address_.find(address); found != by_address_.end())
-    return found->second;
-  if (strangers_.size() < options_.stranger_count_max) {
-    strangers_.reserve(strangers_.size() + 1 > strangers_.capacity() ? 2 * strangers_.size() + 16
-                                                                     : 0);
+// Finds or adds the sender of a hello message. Beyond the limit it replaces an unregistered peer
+// that has neither a connection nor an unexpected message. no_space: there is no such peer.
+result<peer_index> engine_core::find_or_add_unregistered(const seams::socket_address &address) {
+  if (auto const it = by_address_.find(address); it != by_address_.end())
+    return it->second;
+  if (unregistered_peers_.size() < options_.unregistered_count_max) {
+    unregistered_peers_.reserve(unregistered_peers_.size() + 1 > unregistered_peers_.capacity()
+                                    ? 2 * unregistered_peers_.size() + 16
+                                    : 0);
     auto const added = add_peer(address);
     if (added.ok())
-      strangers_.push_back(result<peer_index>{added}.value());
+      unregistered_peers_.push_back(result<peer_index>{added}.value());
     return added;
   }
-  for (size_t looked = 0; looked < strangers_.size(); looked++) {
-    stranger_at_ = (stranger_at_ + 1) % strangers_.size();
-    peer_index const index = strangers_[stranger_at_];
-    peer &gone = peers_[index];
-    if (gone.current != nullptr || gone.kept_count != 0)
+  for (size_t attempt = 0; attempt < unregistered_peers_.size(); attempt++) {
+    last_replaced_ = (last_replaced_ + 1) % unregistered_peers_.size();
+    peer_index const index = unregistered_peers_[last_replaced_];
+    peer &replaced = peers_[index];
+    if (replaced.current != nullptr || replaced.unexpected_count != 0)
       continue;
     by_address_.emplace(address, index);
-    by_address_.erase(gone.address);
-    gone = {.address = address};
+    by_address_.erase(replaced.address);
+    replaced = {.address = address};
     return index;
   }
   return status::no_space;
 }
 
-port::socket_address engine_core::peer_address(peer_index index) const {
+seams::socket_address engine_core::peer_address(peer_index index) const {
   lock_guard const lock{mutex_};
-  return index < peers_.size() ? peers_[index].address : port::socket_address{};
+  return index < peers_.size() ? peers_[index].address : seams::socket_address{};
 }
 
-void engine_core::set_peer_word(peer_index index, uint64_t word) {
+void engine_core::set_peer_user_data(peer_index index, uint64_t user_data) {
   lock_guard const lock{mutex_};
   if (index < peers_.size())
-    peers_[index].word = word;
+    peers_[index].user_data = user_data;
 }
 
-// Sinks ask for it, with the lock held: a peer is never moved, and a word is written before it is
-// of use.
-uint64_t engine_core::peer_word(peer_index index) const {
-  return index < peers_.size() ? peers_[index].word : ~uint64_t{0};
+// Not locked, because sinks call it with the lock held: a peer never moves, and its data are
+// written before they are used.
+uint64_t engine_core::peer_user_data(peer_index index) const {
+  return index < peers_.size() ? peers_[index].user_data : ~uint64_t{0};
 }
 
-result<link *> engine_core::link_to(peer_index index) {
+result<link *> engine_core::link_for_peer(peer_index index) {
   if (index >= peers_.size())
     return status::invalid;
-  peer &to = peers_[index];
-  if (to.current != nullptr)
-    return to.current;
-  if (to.lost)
+  peer &peer_entry = peers_[index];
+  if (peer_entry.current != nullptr)
+    return peer_entry.current;
+  if (peer_entry.has_failed)
     return status::peer_lost;
-  TND_TRY(open(index));
-  return to.current;
+  TND_TRY(open_connection(index));
+  return peer_entry.current;
 }
 
-// The largest message, in bytes, that each peer may send unannounced: all of them at once should
-// stay below the soft limit.
-uint64_t engine_core::room() const noexcept {
-  if (counts_.dump_size >= options_.dump_size_soft)
+// Returns the largest message in bytes that each peer may send eagerly, such that all of them at
+// once stay below the soft limit.
+uint64_t engine_core::eager_limit() const noexcept {
+  if (counters_.unexpected_size >= options_.unexpected_size_soft)
     return 0;
-  return std::bit_floor((options_.dump_size_soft - counts_.dump_size) /
+  return std::bit_floor((options_.unexpected_size_soft - counters_.unexpected_size) /
                         std::max<size_t>(1, links_.size()));
 }
 
-// Less room is told at once, more of it when it is much more.
-void engine_core::tell_room() noexcept {
-  is_dump_moved_ = false;
-  uint64_t const now = room();
-  if (now == room_last_)
+// Sends a lower limit at once, and a higher one only if it is at least four times as large.
+void engine_core::send_limit_updates() noexcept {
+  unexpected_size_changed_ = false;
+  uint64_t const limit = eager_limit();
+  if (limit == last_eager_limit_)
     return;
-  room_last_ = now;
+  last_eager_limit_ = limit;
   for (size_t i = 0; i < links_.size(); i++) {
-    link &each = *links_[i];
-    if (each.is_self) {
-      each.room_there = now;
-      each.room_most = std::max(each.room_most, now);
+    link &peer_link = *links_[i];
+    if (peer_link.is_self) {
+      peer_link.eager_limit = limit;
+      peer_link.advertised_limit_max = std::max(peer_link.advertised_limit_max, limit);
     }
-    bool const is_news = now < each.room_told || now / 4 >= std::max<uint64_t>(each.room_told, 1);
-    if (each.now != link::phase::up || each.is_self || !is_news)
+    bool const must_send = limit < peer_link.advertised_limit ||
+                           limit / 4 >= std::max<uint64_t>(peer_link.advertised_limit, 1);
+    if (peer_link.current_phase != link::phase::established || peer_link.is_self || !must_send)
       continue;
-    each.room_told = now;
-    each.room_most = std::max(each.room_most, now);
-    if (each.room_news != nullptr &&
-        each.room_news->handed == 0) {  // a peer that does not read is told only the last of it
-      each.room_news->head.data = now;
+    peer_link.advertised_limit = limit;
+    peer_link.advertised_limit_max = std::max(peer_link.advertised_limit_max, limit);
+    if (peer_link.limit_update != nullptr &&
+        peer_link.limit_update->written_size ==
+            0) {  // a peer that does not read gets only the latest limit
+      peer_link.limit_update->head.data = limit;
       continue;
     }
     envelope head;
-    head.what = uint8_t(kind::room);
-    head.data = now;
-    each.room_news = make_operation(head, {});
-    if (each.room_news == nullptr)
-      return out_of_memory();
-    each.room_news->silent = true;
-    say(each, each.room_news);
+    head.kind = uint8_t(kind::limit_update);
+    head.data = limit;
+    peer_link.limit_update = make_operation(head, {});
+    if (peer_link.limit_update == nullptr)
+      return set_out_of_memory();
+    peer_link.limit_update->is_internal = true;
+    send_operation(peer_link, peer_link.limit_update);
   }
 }
 

@@ -1,4 +1,4 @@
-// Requests: begun, sent at once where that is possible, else left to their link's queue.
+// Requests: sent at once if possible, otherwise queued in their link.
 
 #include <algorithm>
 
@@ -12,97 +12,96 @@ using wire::o2g::kind;
 
 namespace {
 
-constexpr uint32_t burst_count_min = 16;     // messages to one peer, each soon after the one before
-constexpr uint64_t burst_pause_ns = 20'000;  // how soon
+constexpr uint32_t burst_count_min = 16;  // messages to one peer, each soon after the previous one
+constexpr uint64_t burst_pause_ns = 20'000;  // the longest pause between them
 
-// What a look at a message tells.
-completion found_of(const message &what) {
+// The completion of a peek, or of discarding a claimed message.
+completion describe(const message &unexpected) {
   completion done;
   done.kind = completion_kind::receive;
-  done.tagged = (what.about.flags & wire::o2g::tagged) != 0;
-  done.size = what.about.size;
-  done.tag = what.about.tag;
-  done.data = what.about.data;
-  done.has_data = (what.about.flags & wire::o2g::has_data) != 0;
-  done.source = what.about.source;
+  done.tagged = (unexpected.info.flags & wire::o2g::tagged) != 0;
+  done.size = unexpected.info.size;
+  done.tag = unexpected.info.tag;
+  done.data = unexpected.info.data;
+  done.has_data = (unexpected.info.flags & wire::o2g::has_data) != 0;
+  done.source = unexpected.info.source;
   return done;
 }
 
-bool are_good(std::span<const iovec> parts) {
+bool has_valid_count(std::span<const iovec> parts) {
   return parts.size() <= part_count_max;
 }
 
 }  // namespace
 
-// Bytes at the address NULL, such as MPI_BOTTOM that an MPI passes on as it is, would be a fault in
-// the middle of something.
-bool engine_core::names_null(std::span<const iovec> parts) noexcept {
-  auto const found = std::ranges::find_if(
+// Rejects bytes at the address NULL, which would fault in the middle of an operation. Some MPI
+// implementations pass MPI_BOTTOM unchanged.
+bool engine_core::has_null_part(std::span<const iovec> parts) noexcept {
+  auto const null_part = std::ranges::find_if(
       parts, [](const iovec &part) { return part.iov_base == nullptr && part.iov_len != 0; });
-  if (found == parts.end())
+  if (null_part == parts.end())
     return false;
-  complain([&] {
+  log_peer_error([&] {
     log(log_level::error,
         "o2g: a request with %llu bytes at the address NULL fails: pass the address of the data",
-        static_cast<unsigned long long>(found->iov_len));
+        static_cast<unsigned long long>(null_part->iov_len));
   });
   return true;
 }
 
-// Not by its status: Open MPI ignores what starting a persistent request returns, and would wait
-// for ever.
-status engine_core::fail_at_once(completion done) noexcept {
+// Fails a request by its completion, not its status: Open MPI ignores the status of starting a
+// persistent request, and would wait without end.
+status engine_core::complete_with_fault(completion done) noexcept {
   done.code = status::fault;
   complete(done);
   return status::ok;
 }
 
-// A peer that does not read what it is told is not waited for, and what waits for it is bounded.
-// Its requests are refused; whoever tries again and again, and never polls, is helped by what this
-// does.
-bool engine_core::is_full(const link &via) {
-  if (is_catching_up_ || !via.is_full())
+// Whether a request must be refused because the peer does not read and its send queue is full.
+// Makes progress in that case, so that a caller that retries without polling succeeds in the end.
+bool engine_core::is_full(const link &peer_link) {
+  if (is_running_deferred_ || !peer_link.is_full())
     return false;
   drive();
   return true;
 }
 
-// A send costs a microsecond of the kernel's time whatever its size. A program that sends many
-// small messages to one peer, one after the other, without ever asking what has come, does not wait
-// for an answer to any of them: from the 17th on they are gathered, and go with the next poll, with
-// the next message that is not small, or when there is enough of them; or when the engine's own
-// thread takes over, if the program goes off to compute.
-bool engine_core::gathers(link &via, uint64_t size) {
-  uint64_t const visit = attendance_.visits(), now_ns = clock_.now_ns();
-  bool const goes_on = via.burst_visit == visit && now_ns < via.burst_ns + burst_pause_ns;
-  patience_.sent(now_ns);
-  via.burst_visit = visit;
-  via.burst_ns = now_ns;
-  via.burst_count = goes_on ? via.burst_count + 1 : 0;
-  return via.burst_count >= burst_count_min && size <= inject_size_max;
+// Whether a message is to be batched. A write costs a microsecond in the kernel whatever its size.
+// A program that sends many small messages to one peer without polling does not wait for a reply to
+// any of them. From the 17th on they are batched. The batch is sent with the next poll, the next
+// message that is not small, when it is large enough, or when the progress thread takes over.
+bool engine_core::should_batch(link &peer_link, uint64_t size) {
+  uint64_t const visit = progress_thread_.visit_count(), now_ns = clock_.now_ns();
+  bool const continues_burst =
+      peer_link.burst_visit == visit && now_ns < peer_link.burst_ns + burst_pause_ns;
+  ack_batcher_.record_send(now_ns);
+  peer_link.burst_visit = visit;
+  peer_link.burst_ns = now_ns;
+  peer_link.burst_count = continues_burst ? peer_link.burst_count + 1 : 0;
+  return peer_link.burst_count >= burst_count_min && size <= inject_size_max;
 }
 
-// How many bytes of envelope and body the system took.
-uint64_t engine_core::send_now(const link &via, const envelope &head,
+// Writes a message and returns the number of bytes accepted of envelope and body.
+uint64_t engine_core::send_now(const link &peer_link, const envelope &head,
                                std::span<const iovec> body) noexcept {
   std::array<iovec, part_count_max + 1> parts;
   std::array<std::byte, sizeof head + small_body_size_max> joined;
   size_t count = body.size() + 1;
   if (head.size <= small_body_size_max) {  // one part is cheaper than two
     std::memcpy(joined.data(), &head, sizeof head);
-    size_t at = sizeof head;
+    size_t offset = sizeof head;
     for (iovec const &part : body) {
       if (part.iov_len != 0)
-        std::memcpy(joined.data() + at, part.iov_base, part.iov_len);
-      at += part.iov_len;
+        std::memcpy(joined.data() + offset, part.iov_base, part.iov_len);
+      offset += part.iov_len;
     }
-    parts[0] = {joined.data(), at};
+    parts[0] = {joined.data(), offset};
     count = 1;
   } else {
     parts[0] = {const_cast<envelope *>(&head), sizeof head};
     std::ranges::copy(body, parts.begin() + 1);
   }
-  return hand_over(via, {parts.data(), count});
+  return write_parts(peer_link, {parts.data(), count});
 }
 
 status engine_core::post_send(const send_request &request) {
@@ -111,33 +110,33 @@ status engine_core::post_send(const send_request &request) {
 
 status engine_core::send(const send_request &request) {
   uint64_t const size = size_of(request.parts);
-  if (!are_good(request.parts) || size > wire::o2g::message_size_max ||
+  if (!has_valid_count(request.parts) || size > wire::o2g::message_size_max ||
       (request.inject && size > inject_size_max))
     return status::invalid;
-  if (names_null(request.parts)) {
+  if (has_null_part(request.parts)) {
     if (request.inject)
       return status::invalid;
-    return fail_at_once({.kind = completion_kind::send,
-                         .tagged = request.tagged,
-                         .context = request.context,
-                         .owner = request.owner});
+    return complete_with_fault({.kind = completion_kind::send,
+                                .tagged = request.tagged,
+                                .context = request.context,
+                                .owner = request.owner});
   }
-  auto const found = link_to(request.to);
-  if (!found.ok())
-    return found.error();
-  link &via = *result<link *>{found}.value();
-  if (is_full(via))
+  auto const link_result = link_for_peer(request.target);
+  if (!link_result.ok())
+    return link_result.error();
+  link &peer_link = *result<link *>{link_result}.value();
+  if (is_full(peer_link))
     return status::again;
 
   envelope head;
-  head.what = uint8_t(kind::message);
+  head.kind = uint8_t(kind::message);
   head.flags = uint8_t((request.tagged ? wire::o2g::tagged : 0) |
                        (request.has_data ? wire::o2g::has_data : 0) |
-                       (request.delivered ? wire::o2g::wants_ack : 0));
+                       (request.delivery_complete ? wire::o2g::wants_ack : 0));
   head.size = size;
   head.tag = request.tag;
   head.data = request.data;
-  counts_.sent_count++;
+  counters_.sent_count++;
 
   completion done;
   done.kind = completion_kind::send;
@@ -146,148 +145,155 @@ status engine_core::send(const send_request &request) {
   done.owner = request.owner;
   done.size = size;
   done.tag = request.tag;
-  uint64_t handed = 0;
-  bool const is_flood = gathers(via, size);
-  bool const goes_at_once = via.now == link::phase::up && via.first == nullptr && !via.blocked &&
-                            !via.is_self && !request.delivered &&
-                            size <= std::max(via.room_there, unannounced_size);
-  if (goes_at_once && is_flood) {
-    gather(via, head, request.parts);
-    if (!request.quiet)
+  uint64_t written = 0;
+  bool const is_flood = should_batch(peer_link, size);
+  bool const can_send_now = peer_link.current_phase == link::phase::established &&
+                            peer_link.first == nullptr && !peer_link.is_blocked &&
+                            !peer_link.is_self && !request.delivery_complete &&
+                            size <= std::max(peer_link.eager_limit, eager_size_min);
+  if (can_send_now && is_flood) {
+    add_to_batch(peer_link, head, request.parts);
+    if (!request.errors_only)
       complete(done);
     return status::ok;
   }
-  if (!via.gathered.empty())
-    send_gathered(via);
-  if (goes_at_once && via.first == nullptr && !is_out_of_memory_) {
-    handed = send_now(via, head, request.parts);
-    if (handed == sizeof head + size) {
-      if (!request.quiet)
+  if (!peer_link.batch.empty())
+    flush_batch(peer_link);
+  if (can_send_now && peer_link.first == nullptr && !is_out_of_memory_) {
+    written = send_now(peer_link, head, request.parts);
+    if (written == sizeof head + size) {
+      if (!request.errors_only)
         complete(done);
       return status::ok;
     }
-    via.blocked = true;
+    peer_link.is_blocked = true;
   }
-  operation *const what = make_request(head, request.parts, request.inject, request.delivered);
-  if (what == nullptr) {
-    if (handed != 0)
-      lose(via, status::no_memory);  // half an envelope cannot be taken back
+  operation *const op =
+      make_request(head, request.parts, request.inject, request.delivery_complete);
+  if (op == nullptr) {
+    if (written != 0)
+      drop_link(peer_link, status::no_memory);  // a partly sent message cannot be withdrawn
     return status::no_memory;
   }
-  what->done = done;
-  what->quiet = request.quiet;
-  what->handed = handed;
-  what->must_not_wait = request.inject;
-  say(via, what);
+  op->done = done;
+  op->errors_only = request.errors_only;
+  op->written_size = written;
+  op->is_eager_only = request.inject;
+  send_operation(peer_link, op);
   return status::ok;
 }
 
-// Null: no memory.
+// Returns null if there is no memory.
 receive *engine_core::make_receive(const receive_request &request) noexcept {
-  receive *const into = receives_.make();
-  if (into == nullptr)
+  receive *const receiver = receives_.acquire();
+  if (receiver == nullptr)
     return nullptr;
-  std::ranges::copy(request.parts, into->parts.begin());
-  into->part_count = uint32_t(request.parts.size());
-  into->capacity = size_of(request.parts);
-  into->done.context = request.context;
-  into->done.owner = request.owner;
-  into->quiet = request.quiet;
-  into->tagged = request.tagged;
-  return into;
+  std::ranges::copy(request.parts, receiver->parts.begin());
+  receiver->part_count = uint32_t(request.parts.size());
+  receiver->capacity = size_of(request.parts);
+  receiver->done.context = request.context;
+  receiver->done.owner = request.owner;
+  receiver->errors_only = request.errors_only;
+  receiver->tagged = request.tagged;
+  return receiver;
 }
 
 status engine_core::post_receive(const receive_request &request) {
-  return post(&engine_core::receive_into, completion_kind::receive, request);
+  return post(&engine_core::start_receive, completion_kind::receive, request);
 }
 
-status engine_core::receive_into(const receive_request &request) {
-  if (!are_good(request.parts) || (request.many_size != 0 && request.parts.size() != 1))
+status engine_core::start_receive(const receive_request &request) {
+  if (!has_valid_count(request.parts) ||
+      (request.multi_receive_min != 0 && request.parts.size() != 1))
     return status::invalid;
-  if (names_null(request.parts))
-    return fail_at_once({.kind = completion_kind::receive,
-                         .tagged = request.tagged,
-                         .context = request.context,
-                         .owner = request.owner});
-  receive *const into = make_receive(request);
-  if (into == nullptr)
+  if (has_null_part(request.parts))
+    return complete_with_fault({.kind = completion_kind::receive,
+                                .tagged = request.tagged,
+                                .context = request.context,
+                                .owner = request.owner});
+  receive *const receiver = make_receive(request);
+  if (receiver == nullptr)
     return status::no_memory;
-  into->pattern = request.pattern;
+  receiver->pattern = request.pattern;
   if (!request.tagged) {
-    into->pattern.tag = 0;
-    into->pattern.ignore = 0;
+    receiver->pattern.tag = 0;
+    receiver->pattern.ignore = 0;
   }
-  into->many_size = request.many_size;
-  matcher &queue = queue_of(request.tagged);
+  receiver->multi_receive_min = request.multi_receive_min;
+  matcher &queue = matcher_for(request.tagged);
   for (;;) {
-    arrived_entry *const found = queue.find_arrived(into->pattern);
-    if (found == nullptr)
+    arrived_entry *const entry = queue.find_arrived(receiver->pattern);
+    if (entry == nullptr)
       break;
-    auto *const came = static_cast<message *>(found);
-    std::byte *to = nullptr;
-    if (!make_place(*into, came->about, to))
-      return told();  // it is full, and was retired
-    queue.remove(*came);
-    bool const is_done = into->many_size == 0 || into->closed;  // it may be freed by the next call
-    take(into, came, to);
+    auto *const unexpected = static_cast<message *>(entry);
+    std::byte *buffer = nullptr;
+    if (!reserve_space(*receiver, unexpected->info, buffer))
+      return update_limits();  // the multi-receive is full and has ended
+    queue.remove(*unexpected);
+    bool const is_done =
+        receiver->multi_receive_min == 0 || receiver->is_closed;  // the next call may free it
+    consume_unexpected(receiver, unexpected, buffer);
     if (is_done)
-      return told();
+      return update_limits();
   }
-  bool const is_named = into->pattern.source < peers_.size();
-  if (is_named && peers_[into->pattern.source].lost &&
-      peers_[into->pattern.source].current == nullptr) {
-    fail_receive(into, status::peer_lost);
-    return told();
+  bool const is_named = receiver->pattern.source < peers_.size();
+  if (is_named && peers_[receiver->pattern.source].has_failed &&
+      peers_[receiver->pattern.source].current == nullptr) {
+    fail_receive(receiver, status::peer_lost);
+    return update_limits();
   }
-  queue.add(*into);
-  return told();
+  queue.add(*receiver);
+  return update_limits();
 }
 
-// Announcements of room that the posted receive made necessary.
-status engine_core::told() noexcept {
-  if (is_dump_moved_)
-    tell_room();
+// Sends the eager limits that have changed because of a request. Always returns ok.
+status engine_core::update_limits() noexcept {
+  if (unexpected_size_changed_)
+    send_limit_updates();
   return status::ok;
 }
 
-// A receive takes a message that stood in a queue, or was claimed.
-void engine_core::take(receive *into, message *came, std::byte *to) noexcept {
-  switch (came->now) {
-    case message::state::whole: {
-      place_of(*into, came->about, to).put({came->bytes(), came->about.size});
-      incoming const about = came->about;
-      drop(came);
-      return finish_receive(into, about, to, status::ok);
+// Receives an unexpected message that was queued or claimed.
+void engine_core::consume_unexpected(receive *receiver, message *unexpected,
+                                     std::byte *buffer) noexcept {
+  switch (unexpected->current_state) {
+    case message::state::complete: {
+      receive_parts(*receiver, unexpected->info, buffer)
+          .put({unexpected->bytes(), unexpected->info.size});
+      incoming const info = unexpected->info;
+      free_unexpected(unexpected);
+      return finish_receive(receiver, info, buffer, status::ok);
     }
     case message::state::arriving:
-      came->taken_by = into;
-      came->taken_to = to;
+      unexpected->receiver = receiver;
+      unexpected->receive_buffer = buffer;
       return;
-    case message::state::lost: {
-      incoming const about = came->about;
-      drop(came);
-      return finish_receive(into, about, to, status::peer_lost);
+    case message::state::failed: {
+      incoming const info = unexpected->info;
+      free_unexpected(unexpected);
+      return finish_receive(receiver, info, buffer, status::peer_lost);
     }
-    case message::state::announced:
-      pulled_message const what{into, to, came->from, came->about};
-      drop(came);
-      return pull(what);
+    case message::state::rendezvous:
+      pulled_message const pulled{receiver, buffer, unexpected->peer_link, unexpected->info};
+      free_unexpected(unexpected);
+      return request_body(pulled);
   }
 }
 
-// Nobody wants it. It is in no queue.
-void engine_core::discard(message *what) noexcept {
-  if (what->now == message::state::arriving) {
-    what->dropped = true;
+// Discards an unexpected message, which is in no queue.
+void engine_core::discard_unexpected(message *unexpected) noexcept {
+  if (unexpected->current_state == message::state::arriving) {
+    unexpected->is_discarded = true;
     return;
   }
-  bool const wants_answer =
-      what->now == message::state::announced || (what->about.flags & wire::o2g::wants_ack) != 0;
-  link *const back =
-      what->now == message::state::announced ? what->from : peers_[what->about.source].current;
-  if (wants_answer && back != nullptr && back->serial == what->about.serial)
-    acknowledge(*back, what->about.id, status::ok);
-  drop(what);
+  bool const wants_reply = unexpected->current_state == message::state::rendezvous ||
+                           (unexpected->info.flags & wire::o2g::wants_ack) != 0;
+  link *const peer_link = unexpected->current_state == message::state::rendezvous
+                              ? unexpected->peer_link
+                              : peers_[unexpected->info.source].current;
+  if (wants_reply && peer_link != nullptr && peer_link->serial == unexpected->info.link_serial)
+    acknowledge(*peer_link, unexpected->info.id, status::ok);
+  free_unexpected(unexpected);
 }
 
 status engine_core::post_peek(const peek_request &request) {
@@ -295,34 +301,34 @@ status engine_core::post_peek(const peek_request &request) {
 }
 
 status engine_core::peek(const peek_request &request) {
-  matcher &queue = queue_of(request.tagged);
+  matcher &queue = matcher_for(request.tagged);
   match_pattern pattern = request.pattern;
   if (!request.tagged) {
     pattern.tag = 0;
     pattern.ignore = 0;
   }
-  auto *const found = static_cast<message *>(queue.find_arrived(pattern));
+  auto *const unexpected = static_cast<message *>(queue.find_arrived(pattern));
   completion done;
   done.kind = completion_kind::receive;
   done.tagged = request.tagged;
   done.context = request.context;
   done.owner = request.owner;
   done.code = status::no_entry;
-  if (found != nullptr) {
-    done = found_of(*found);
+  if (unexpected != nullptr) {
+    done = describe(*unexpected);
     done.context = request.context;
     done.owner = request.owner;
     if (request.claim && !request.discard) {
-      claims_.emplace(request.context, found);  // before anything else: there may be no memory
-      found->claimed_with = request.context;
+      claims_.emplace(request.context, unexpected);  // first, because it may throw
+      unexpected->claim_context = request.context;
     }
     if (request.claim || request.discard)
-      queue.remove(*found);
+      queue.remove(*unexpected);
     if (request.discard)
-      discard(found);
+      discard_unexpected(unexpected);
   }
   complete(done);
-  return told();
+  return update_limits();
 }
 
 status engine_core::post_receive_claimed(const receive_request &request) {
@@ -330,40 +336,40 @@ status engine_core::post_receive_claimed(const receive_request &request) {
 }
 
 status engine_core::receive_claimed(const receive_request &request) {
-  auto const found = claims_.find(request.context);
-  if (found == claims_.end())
+  auto const it = claims_.find(request.context);
+  if (it == claims_.end())
     return status::no_entry;
-  if (!are_good(request.parts) || names_null(request.parts))
+  if (!has_valid_count(request.parts) || has_null_part(request.parts))
     return status::invalid;
-  receive *const into = make_receive(request);
-  if (into == nullptr)
+  receive *const receiver = make_receive(request);
+  if (receiver == nullptr)
     return status::no_memory;
-  message *const came = found->second;
-  claims_.erase(found);
-  std::byte *to = nullptr;
-  make_place(*into, came->about, to);
-  take(into, came, to);
-  return told();
+  message *const unexpected = it->second;
+  claims_.erase(it);
+  std::byte *buffer = nullptr;
+  reserve_space(*receiver, unexpected->info, buffer);
+  consume_unexpected(receiver, unexpected, buffer);
+  return update_limits();
 }
 
 status engine_core::discard_claimed(void *context, bool is_quiet, void *owner) {
-  return post(&engine_core::discard_found, completion_kind::receive,
+  return post(&engine_core::discard_claimed_message, completion_kind::receive,
               discard_request{context, is_quiet, owner});
 }
 
-status engine_core::discard_found(const discard_request &request) {
-  auto const found = claims_.find(request.context);
-  if (found == claims_.end())
+status engine_core::discard_claimed_message(const discard_request &request) {
+  auto const it = claims_.find(request.context);
+  if (it == claims_.end())
     return status::no_entry;
-  message *const came = found->second;
-  claims_.erase(found);
-  completion done = found_of(*came);
+  message *const unexpected = it->second;
+  claims_.erase(it);
+  completion done = describe(*unexpected);
   done.context = request.context;
   done.owner = request.owner;
-  discard(came);
-  if (!request.is_quiet)
+  discard_unexpected(unexpected);
+  if (!request.errors_only)
     complete(done);
-  return told();
+  return update_limits();
 }
 
 status engine_core::cancel(void *context) {
@@ -372,29 +378,29 @@ status engine_core::cancel(void *context) {
 }
 
 status engine_core::cancel_posted(const cancel_request &request) {
-  for (matcher *queue : {&tagged_, &plain_}) {
-    auto *const found = static_cast<receive *>(queue->find_posted_if([&](posted_entry &entry) {
+  for (matcher *queue : {&tagged_matcher_, &untagged_matcher_}) {
+    auto *const receiver = static_cast<receive *>(queue->find_posted_if([&](posted_entry &entry) {
       return static_cast<receive &>(entry).done.context == request.context;
     }));
-    if (found == nullptr)
+    if (receiver == nullptr)
       continue;
-    queue->remove(*found);
-    fail_receive(found, status::canceled);
+    queue->remove(*receiver);
+    fail_receive(receiver, status::canceled);
     return status::ok;
   }
   return status::no_entry;
 }
 
-// A receive that is in no queue ends without a message.
-void engine_core::fail_receive(receive *what, status code) noexcept {
-  what->closed = true;
-  if (what->many_size != 0 && what->arriving != 0)
-    return;  // the last message on its way ends it
-  completion done = what->done;
+// Fails a receive, which is in no queue.
+void engine_core::fail_receive(receive *receiver, status code) noexcept {
+  receiver->is_closed = true;
+  if (receiver->multi_receive_min != 0 && receiver->arriving_count != 0)
+    return;  // the last message being received ends it
+  completion done = receiver->done;
   done.kind = completion_kind::receive;
-  done.tagged = what->tagged;
+  done.tagged = receiver->tagged;
   done.code = code;
-  receives_.drop(what);
+  receives_.release(receiver);
   complete(done);
 }
 

@@ -1,3 +1,5 @@
+// Registered memory: registration, lookup by key, and removal that waits for uses to end.
+
 #include "products/o2g/regions.hpp"
 
 #include <sys/random.h>
@@ -29,53 +31,54 @@ result<uint64_t> regions::add(std::byte *addr, uint64_t size, uint64_t base, reg
 }
 
 status regions::remove(uint64_t key, uint64_t deadline_ns) {
-  std::shared_ptr<region> gone;
+  std::shared_ptr<region> removed;
   {
     lock_guard const lock{mutex_};
-    auto const found = regions_.find(key);
-    if (found == regions_.end())
+    auto const it = regions_.find(key);
+    if (it == regions_.end())
       return status::no_entry;
-    gone = std::move(found->second);
-    regions_.erase(found);
+    removed = std::move(it->second);
+    regions_.erase(it);
   }
-  gone->closed_.store(true);
-  auto &clock = port::monotonic_clock();
-  for (; gone->users_.load() != 0; clock.sleep_ns(20'000)) {
+  removed->is_closed_.store(true);
+  auto &clock = seams::monotonic_clock();
+  for (; removed->use_count_.load() != 0; clock.sleep_ns(20'000)) {
     if (clock.now_ns() < deadline_ns)
       continue;
     lock_guard const lock{users_mutex_};
-    for (region_user *const each : users_)
-      each->drop_closed();
+    for (region_user *const user : users_)
+      user->drop_closed();
     break;
   }
-  return gone->users_.load() == 0 ? status::ok : status::busy;
+  return removed->use_count_.load() == 0 ? status::ok : status::busy;
 }
 
-void regions::enter(region_user &user) {
+void regions::add_user(region_user &user) {
   lock_guard const lock{users_mutex_};
   users_.push_back(&user);
 }
 
-void regions::leave(region_user &user) {
+void regions::remove_user(region_user &user) {
   lock_guard const lock{users_mutex_};
   std::erase(users_, &user);
 }
 
-result<region_range> regions::reach(uint64_t key, uint64_t address, uint64_t size,
-                                    region_access wanted) {
+result<region_range> regions::resolve(uint64_t key, uint64_t address, uint64_t size,
+                                      region_access required) {
   lock_guard const lock{mutex_};
-  auto const found = regions_.find(key);
-  if (found == regions_.end())
+  auto const it = regions_.find(key);
+  if (it == regions_.end())
     return status::no_entry;
-  region const &in = *found->second;
-  uint64_t const offset = address - in.base_;  // below the base it wraps, and is too large
-  if (offset > in.size_ || size > in.size_ - offset)
+  region const &target = *it->second;
+  uint64_t const offset =
+      address - target.base_;  // below the base it wraps around and is too large
+  if (offset > target.size_ || size > target.size_ - offset)
     return status::fault;
-  bool const allowed = (!wanted.remote_read || in.access_.remote_read) &&
-                       (!wanted.remote_write || in.access_.remote_write);
-  if (!allowed)
+  bool const is_allowed = (!required.remote_read || target.access_.remote_read) &&
+                          (!required.remote_write || target.access_.remote_write);
+  if (!is_allowed)
     return status::access;
-  return region_range{found->second, in.addr_ + offset};
+  return region_range{it->second, target.addr_ + offset};
 }
 
 }  // namespace tanada::o2g

@@ -1,4 +1,4 @@
-// products/o2g/scatter.hpp: memory in parts that is filled, or emptied, from its front.
+// products/o2g/scatter.hpp: a cursor over memory in several parts, which are filled from the front.
 #pragma once
 
 #include <sys/uio.h>
@@ -12,7 +12,7 @@
 
 namespace tanada::o2g {
 
-inline constexpr size_t part_count_max = 16;  // of one request
+inline constexpr size_t part_count_max = 16;  // parts of one request
 
 inline uint64_t size_of(std::span<const iovec> parts) noexcept {
   uint64_t size = 0;
@@ -25,64 +25,64 @@ class scatter {
  public:
   scatter() noexcept {}
   explicit scatter(std::span<const iovec> parts)
-      : count_{uint32_t(parts.size())}, room_{size_of(parts)} {
+      : count_{uint32_t(parts.size())}, remaining_size_{size_of(parts)} {
     std::ranges::copy(parts, parts_.begin());
   }
-  scatter(std::byte *addr, uint64_t size) : count_{1}, room_{size} {
+  scatter(std::byte *addr, uint64_t size) : count_{1}, remaining_size_{size} {
     parts_[0] = {addr, size};
   }
-  // Most have one part or none: the memory of the others is not touched.
-  scatter(const scatter &other) noexcept {
-    *this = other;
+  // Copies only the parts in use: most objects have at most one.
+  scatter(const scatter &source) noexcept {
+    *this = source;
   }
-  scatter &operator=(const scatter &other) noexcept {
-    std::copy_n(other.parts_.begin(), other.count_, parts_.begin());
-    count_ = other.count_;
-    at_ = other.at_;
-    room_ = other.room_;
+  scatter &operator=(const scatter &source) noexcept {
+    std::copy_n(source.parts_.begin(), source.count_, parts_.begin());
+    count_ = source.count_;
+    index_ = source.index_;
+    remaining_size_ = source.remaining_size_;
     return *this;
   }
   ~scatter() = default;
 
-  uint64_t room() const noexcept {
-    return room_;
+  uint64_t remaining_size() const noexcept {
+    return remaining_size_;
   }  // bytes
 
-  // The part at the front; empty when all is filled.
+  // The rest of the first part that is not full; empty when all parts are full.
   std::span<std::byte> front() noexcept {
-    while (at_ < count_ && parts_[at_].iov_len == 0)
-      at_++;
-    if (at_ == count_)
+    while (index_ < count_ && parts_[index_].iov_len == 0)
+      index_++;
+    if (index_ == count_)
       return {};
-    return {static_cast<std::byte *>(parts_[at_].iov_base), parts_[at_].iov_len};
+    return {static_cast<std::byte *>(parts_[index_].iov_base), parts_[index_].iov_len};
   }
 
-  // `size` bytes of front() are done.
+  // Marks the first `size` bytes of front() as filled.
   void advance(size_t size) noexcept {
-    parts_[at_].iov_base = static_cast<std::byte *>(parts_[at_].iov_base) + size;
-    parts_[at_].iov_len -= size;
-    room_ -= size;
+    parts_[index_].iov_base = static_cast<std::byte *>(parts_[index_].iov_base) + size;
+    parts_[index_].iov_len -= size;
+    remaining_size_ -= size;
   }
 
-  // How many bytes found room.
+  // Copies bytes to the front; returns how many fit.
   size_t put(std::span<const std::byte> bytes) noexcept {
-    size_t done = 0;
-    while (done < bytes.size()) {
+    size_t copied = 0;
+    while (copied < bytes.size()) {
       auto const target = front();
       if (target.empty())
         break;
-      size_t const size = std::min(target.size(), bytes.size() - done);
-      std::memcpy(target.data(), bytes.data() + done, size);
+      size_t const size = std::min(target.size(), bytes.size() - copied);
+      std::memcpy(target.data(), bytes.data() + copied, size);
       advance(size);
-      done += size;
+      copied += size;
     }
-    return done;
+    return copied;
   }
 
  private:
-  uint32_t count_ = 0, at_ = 0;
-  uint64_t room_ = 0;
-  std::array<iovec, part_count_max> parts_;  // count_ of them have a value
+  uint32_t count_ = 0, index_ = 0;
+  uint64_t remaining_size_ = 0;
+  std::array<iovec, part_count_max> parts_;  // only the first count_ are initialized
 };
 
 }  // namespace tanada::o2g

@@ -1,3 +1,4 @@
+// Parses URLs of pools, and names the daemon's UNIX socket.
 #include "products/pool/address.hpp"
 
 #include "core/base/config.hpp"
@@ -22,7 +23,7 @@ result<address> address_parse(std::string_view url, bool needs_space) {
   size_t const slash = rest.find('/');
   std::string_view host = rest.substr(0, slash);
   rest = slash == std::string_view::npos ? std::string_view{} : rest.substr(slash + 1);
-  address made;
+  address parsed;
   size_t const bracket = host.starts_with('[') ? host.find(']') : 0;
   if (bracket == std::string_view::npos)
     return refuse(url, "no ] after the address");
@@ -30,28 +31,28 @@ result<address> address_parse(std::string_view url, bool needs_space) {
     auto port = parse_count(host.substr(colon + 1), 1, UINT16_MAX);
     if (!port.ok())
       return refuse(url, "the port is not a number from 1 to 65535");
-    made.port = uint16_t(port.value());
+    parsed.port = uint16_t(port.value());
     host = host.substr(0, colon);
   }
-  made.host = bracket > 0 ? host.substr(1, bracket - 1) : host;
-  if (made.host.empty())
+  parsed.host = bracket > 0 ? host.substr(1, bracket - 1) : host;
+  if (parsed.host.empty())
     return refuse(url, "no host");
   size_t const end = rest.find('/');
-  made.space = rest.substr(0, end);
+  parsed.space = rest.substr(0, end);
   bool const may_lack_space = !needs_space && rest.empty();
-  if (!may_lack_space && !wire::pool::name_is_good(made.space))
+  if (!may_lack_space && !wire::pool::is_valid_name(parsed.space))
     return refuse(url, "no namespace, or a name longer than 512 bytes");
   if (end != std::string_view::npos)
-    made.object = rest.substr(end + 1);
-  if (!made.object.empty() && !wire::pool::name_is_good(made.object))
+    parsed.object = rest.substr(end + 1);
+  if (!parsed.object.empty() && !wire::pool::is_valid_name(parsed.object))
     return refuse(url, "a name longer than 512 bytes");
-  return made;
+  return parsed;
 }
 
-std::string space_url(const address &at) {
-  bool const is_v6 = at.host.find(':') != std::string::npos;
-  return "pool://" + (is_v6 ? "[" + at.host + "]" : at.host) + ":" + std::to_string(at.port) + "/" +
-         at.space;
+std::string space_url(const address &location) {
+  bool const is_v6 = location.host.find(':') != std::string::npos;
+  return "pool://" + (is_v6 ? "[" + location.host + "]" : location.host) + ":" +
+         std::to_string(location.port) + "/" + location.space;
 }
 
 std::string unix_name(uint16_t port) {

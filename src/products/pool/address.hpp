@@ -18,13 +18,14 @@ struct address {
   std::string object;  // may be empty
 };
 
-// invalid, with a message that says what is wrong. `needs_space` false: the namespace may be empty.
+// `invalid`, with a message that describes the error. `needs_space` false: the namespace may be
+// empty.
 result<address> address_parse(std::string_view url, bool needs_space = true);
 
 // pool://host:port/namespace, without the object.
-std::string space_url(const address &at);
+std::string space_url(const address &location);
 
-// Of the UNIX socket beside a TCP port, in the abstract space.
+// The name, in the abstract namespace, of the UNIX socket that belongs to a TCP port.
 std::string unix_name(uint16_t port);
 
 }  // namespace tanada::pool

@@ -1,3 +1,4 @@
+// Tests of URLs of pools.
 #include "products/pool/address.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// products/pool/api_calls.hpp: what the calls of tanada/pool.h share: the objects behind its
-// handles, and checks of what callers give.
+// products/pool/api_calls.hpp: helpers that the calls of tanada/pool.h share: the objects that
+// handles point to, and checks of arguments.
 #pragma once
 
 #include <tanada/pool.h>
@@ -13,7 +13,8 @@
 #include "products/pool/checksum.hpp"
 #include "products/pool/client/client.hpp"
 
-// `of` keeps the client alive for objects that are closed after tnd_pool_disconnect().
+// An object keeps a pointer to its `tnd_pool`, so the client stays alive for objects that are
+// closed after tnd_pool_disconnect().
 struct tnd_pool {
   std::mutex mutex;
   std::unique_ptr<tanada::pool::client> client;
@@ -22,8 +23,8 @@ struct tnd_pool {
 };
 
 struct tnd_pool_object {
-  tnd_pool *of;
-  std::shared_ptr<tanada::pool::open_object> object;  // requests under way have it, too
+  tnd_pool *pool;
+  std::shared_ptr<tanada::pool::open_object> object;  // requests in flight hold it, too
 };
 
 namespace tanada::pool::api {
@@ -33,7 +34,7 @@ inline constexpr uint32_t put_flags =
     TND_POOL_EVICTABLE | TND_POOL_PINNED | TND_POOL_EXCLUSIVE | commit_flags;
 
 template <class Function>
-tnd_status fenced(Function function) noexcept {
+tnd_status catch_errors(Function function) noexcept {
   try {
     return tnd_status(function());
   } catch (const std::bad_alloc &) {
@@ -45,7 +46,7 @@ tnd_status fenced(Function function) noexcept {
 
 template <class Function>
 tnd_status on_client(tnd_pool *pool, Function function) noexcept {
-  return fenced([&] {
+  return catch_errors([&] {
     if (pool == nullptr)
       return fail(status::invalid, "pool is NULL");
     std::lock_guard lock{pool->mutex};
@@ -55,48 +56,49 @@ tnd_status on_client(tnd_pool *pool, Function function) noexcept {
 
 template <class Function>
 tnd_status on_object(tnd_pool_object *object, Function function) noexcept {
-  return fenced([&] {
+  return catch_errors([&] {
     if (object == nullptr)
       return fail(status::invalid, "object is NULL");
-    std::lock_guard lock{object->of->mutex};
-    if (object->of->disconnected)
+    std::lock_guard lock{object->pool->mutex};
+    if (object->pool->disconnected)
       return fail(status::stale, "the connection has been closed");
-    return function(*object->of->client, *object->object);
+    return function(*object->pool->client, *object->object);
   });
 }
 
-inline status flags_ok(uint32_t flags, uint32_t allowed) {
+inline status check_flags(uint32_t flags, uint32_t allowed) {
   return (flags & ~allowed) == 0
              ? status::ok
-             : fail(status::invalid, "flags %#x: unknown here", flags & ~allowed);
+             : fail(status::invalid, "flags %#x are not allowed for this call", flags & ~allowed);
 }
 
-// NULL is none, where that is allowed.
-inline status name_of(const char *text, const char *what, bool may_be_none, std::string &name) {
-  if (text == nullptr && may_be_none)
+// NULL stands for no name, where that is allowed.
+inline status check_name(const char *text, const char *argument, bool may_be_null,
+                         std::string &name) {
+  if (text == nullptr && may_be_null)
     return status::ok;
   if (text == nullptr || *text == 0)
-    return fail(status::invalid, "%s is missing", what);
+    return fail(status::invalid, "%s is missing", argument);
   name = text;
   if (name.size() <= TND_POOL_NAME_SIZE_MAX)
     return status::ok;
-  return fail(status::name_too_long, "%s has %zu bytes, %d are allowed", what, name.size(),
+  return fail(status::name_too_long, "%s has %zu bytes, %d are allowed", argument, name.size(),
               TND_POOL_NAME_SIZE_MAX);
 }
 
-inline status terms_of(uint32_t flags, const tnd_pool_commit_options *options,
-                       wire::pool::commit_terms &terms) {
-  tnd_pool_commit_options const none = TND_POOL_COMMIT_OPTIONS_INIT;
-  const tnd_pool_commit_options &wanted = options != nullptr ? *options : none;
-  if (wanted.struct_size != sizeof wanted)
-    return fail(status::invalid, "tnd_pool_commit_options has struct_size %u", wanted.struct_size);
-  TND_TRY(flags_ok(wanted.flags, commit_flags));
-  if (!pool::is_checksum_kind(wanted.checksum_kind) || wanted.has_checksum > 1)
-    return fail(status::invalid, "no such checksum");
-  terms.flags = flags | wanted.flags;
-  terms.checksum_kind = wanted.checksum_kind;
-  terms.has_checksum = uint8_t(wanted.has_checksum);
-  terms.checksum = wanted.checksum;
+inline status make_commit_terms(uint32_t flags, const tnd_pool_commit_options *options,
+                                wire::pool::commit_terms &terms) {
+  tnd_pool_commit_options const defaults = TND_POOL_COMMIT_OPTIONS_INIT;
+  const tnd_pool_commit_options &chosen = options != nullptr ? *options : defaults;
+  if (chosen.struct_size != sizeof chosen)
+    return fail(status::invalid, "tnd_pool_commit_options has struct_size %u", chosen.struct_size);
+  TND_TRY(check_flags(chosen.flags, commit_flags));
+  if (!pool::is_checksum_kind(chosen.checksum_kind) || chosen.has_checksum > 1)
+    return fail(status::invalid, "checksum_kind or has_checksum is out of range");
+  terms.flags = flags | chosen.flags;
+  terms.checksum_kind = chosen.checksum_kind;
+  terms.has_checksum = uint8_t(chosen.has_checksum);
+  terms.checksum = chosen.checksum;
   return status::ok;
 }
 
@@ -105,9 +107,9 @@ inline tnd_pool_info info_of(const wire::pool::info &about) {
           about.checksum, about.checksum_kind, about.flags};
 }
 
-// A range of the caller's: NULL only where nothing is to be moved.
-inline status memory_of(const void *addr, uint64_t size, uint32_t memory,
-                        pool::memory_range &range) {
+// Checks a memory range of the caller: NULL is allowed only for size 0.
+inline status make_memory_range(const void *addr, uint64_t size, uint32_t memory,
+                                pool::memory_range &range) {
   if (memory > TND_POOL_MEMORY_DEVICE)
     return fail(status::invalid, "memory %u: neither host nor device", memory);
   if (addr == nullptr && size > 0)

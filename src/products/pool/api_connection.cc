@@ -1,4 +1,4 @@
-// The connection of tanada/pool.h.
+// The connection calls of tanada/pool.h.
 #include <cstdlib>
 #include <string_view>
 
@@ -11,15 +11,15 @@ using namespace tanada::pool::api;
 
 namespace {
 
-status settings_of(const tnd_pool_config *given, pool::client_settings &settings) {
+status make_settings(const tnd_pool_config *config_in, pool::client_settings &settings) {
   TND_TRY(settings_check());
   tnd_pool_config config = TND_POOL_CONFIG_INIT;
-  if (given != nullptr) {
-    if (given->struct_size != sizeof config)
-      return fail(status::invalid, "tnd_pool_config has struct_size %u", given->struct_size);
-    config = *given;
+  if (config_in != nullptr) {
+    if (config_in->struct_size != sizeof config)
+      return fail(status::invalid, "tnd_pool_config has struct_size %u", config_in->struct_size);
+    config = *config_in;
   }
-  TND_TRY(flags_ok(config.flags, TND_POOL_NO_NAMESPACE));
+  TND_TRY(check_flags(config.flags, TND_POOL_NO_NAMESPACE));
   if (config.shared_memory > 1)
     return fail(status::invalid, "shared_memory is 0 or 1");
   TND_TRY(environment_duration_ns("TND_POOL_TIMEOUT", config.timeout_ns));
@@ -37,7 +37,7 @@ status settings_of(const tnd_pool_config *given, pool::client_settings &settings
       return keys.error();
     if (keys.value().size() != 1)
       return fail(status::invalid, "key file %s: a client has one key", key_file);
-    settings.with = std::move(keys.value().front());
+    settings.client_key = std::move(keys.value().front());
   }
   const char *fabric = std::getenv("TND_POOL_FABRIC");
   if (fabric == nullptr || *fabric == 0)
@@ -50,10 +50,10 @@ status settings_of(const tnd_pool_config *given, pool::client_settings &settings
   return status::ok;
 }
 
-// Copy as much of a structure as the caller's has room for.
+// Copies as much of a structure as the caller's version of it holds.
 template <class T>
-status fill(T *target, const T &source, size_t smallest) {
-  if (target == nullptr || target->struct_size < smallest)
+status fill(T *target, const T &source, size_t size_min) {
+  if (target == nullptr || target->struct_size < size_min)
     return fail(status::invalid, "struct_size is too small");
   uint32_t const size = target->struct_size < sizeof(T) ? target->struct_size : uint32_t(sizeof(T));
   std::memcpy(target, &source, size);
@@ -64,21 +64,21 @@ status fill(T *target, const T &source, size_t smallest) {
 }  // namespace
 
 tnd_status tnd_pool_connect(const char *url, const tnd_pool_config *config,
-                            tnd_pool **made) noexcept {
-  return fenced([&] {
-    if (url == nullptr || made == nullptr)
+                            tnd_pool **pool) noexcept {
+  return catch_errors([&] {
+    if (url == nullptr || pool == nullptr)
       return fail(status::invalid, "url or pool is NULL");
     bool const may_lack_space = config != nullptr && (config->flags & TND_POOL_NO_NAMESPACE) != 0;
-    auto where = pool::address_parse(url, !may_lack_space);
-    if (!where.ok())
-      return where.error();
+    auto location = pool::address_parse(url, !may_lack_space);
+    if (!location.ok())
+      return location.error();
     pool::client_settings settings;
-    TND_TRY(settings_of(config, settings));
-    auto client = pool::client::connect(where.value(), std::move(settings));
+    TND_TRY(make_settings(config, settings));
+    auto client = pool::client::connect(location.value(), std::move(settings));
     if (!client.ok())
       return client.error();
-    *made = new tnd_pool{};
-    (*made)->client = std::move(client).value();
+    *pool = new tnd_pool{};
+    (*pool)->client = std::move(client).value();
     return status::ok;
   });
 }
@@ -99,58 +99,58 @@ void tnd_pool_disconnect(tnd_pool *pool) noexcept {
 
 tnd_status tnd_pool_get_connection(tnd_pool *pool, tnd_pool_connection *connection) noexcept {
   return on_client(pool, [&](pool::client &client) {
-    tnd_pool_connection all{};
-    all.struct_size = sizeof all;
-    TND_TRY(client.ready());
-    all.path = client.path();
-    all.can_write = client.terms().can_write;
-    all.is_durable = client.terms().is_durable;
-    all.sent_size = client.moved().written_size();
-    all.received_size = client.moved().read_size();
-    std::strncpy(all.reason, client.reason().c_str(), sizeof all.reason - 1);
-    return fill(connection, all, sizeof all);
+    tnd_pool_connection result{};
+    result.struct_size = sizeof result;
+    TND_TRY(client.ensure_connected());
+    result.path = client.path();
+    result.can_write = client.terms().can_write;
+    result.is_durable = client.terms().is_durable;
+    result.sent_size = client.transfers().written_size();
+    result.received_size = client.transfers().read_size();
+    std::strncpy(result.reason, client.reason().c_str(), sizeof result.reason - 1);
+    return fill(connection, result, sizeof result);
   });
 }
 
 tnd_status tnd_pool_get_traffic(tnd_pool *pool, tnd_pool_traffic *traffic) noexcept {
   return on_client(pool, [&](pool::client &client) {
-    return fill(traffic, client.moved().all(), sizeof *traffic);
+    return fill(traffic, client.transfers().counters(), sizeof *traffic);
   });
 }
 
 tnd_status tnd_pool_register(tnd_pool *pool, void *addr, uint64_t size, uint32_t memory) noexcept {
   return on_client(pool, [&](pool::client &client) {
     pool::memory_range range{};
-    TND_TRY(memory_of(addr, size, memory, range));
+    TND_TRY(make_memory_range(addr, size, memory, range));
     if (size == 0)
       return fail(status::invalid, "no memory");
-    return client.keep_registered(addr, size, range.on_device);
+    return client.register_memory(addr, size, range.on_device);
   });
 }
 
 tnd_status tnd_pool_unregister(tnd_pool *pool, void *addr) noexcept {
-  return on_client(pool, [&](pool::client &client) { return client.forget_registered(addr); });
+  return on_client(pool, [&](pool::client &client) { return client.unregister_memory(addr); });
 }
 
 tnd_status tnd_pool_get_statistics(tnd_pool *pool, tnd_pool_statistics *statistics) noexcept {
   return on_client(pool, [&](pool::client &client) {
-    wire::pool::statistics_reply in;
-    TND_TRY(client.statistics(in));
-    tnd_pool_statistics const all{sizeof all,
-                                  uint32_t(in.client_count),
-                                  in.capacity,
-                                  in.used,
-                                  in.object_count,
-                                  in.space_used,
-                                  in.space_object_count,
-                                  in.space_quota,
-                                  in.written_size,
-                                  in.read_size,
-                                  in.commits,
-                                  in.opens,
-                                  in.evictions,
-                                  in.errors,
-                                  in.uptime_ns};
-    return fill(statistics, all, sizeof all);
+    wire::pool::statistics_reply answer;
+    TND_TRY(client.statistics(answer));
+    tnd_pool_statistics const result{sizeof result,
+                                     uint32_t(answer.client_count),
+                                     answer.capacity,
+                                     answer.used,
+                                     answer.object_count,
+                                     answer.namespace_used,
+                                     answer.namespace_object_count,
+                                     answer.namespace_quota,
+                                     answer.written_size,
+                                     answer.read_size,
+                                     answer.commits,
+                                     answer.opens,
+                                     answer.evictions,
+                                     answer.errors,
+                                     answer.uptime_ns};
+    return fill(statistics, result, sizeof result);
   });
 }

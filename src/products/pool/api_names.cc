@@ -1,5 +1,4 @@
-// tanada/pool.h without handles: whole objects by their names, and names; requests that complete
-// later.
+// The calls of tanada/pool.h without handles: whole objects and names, and asynchronous requests.
 #include "products/pool/api_calls.hpp"
 
 using namespace tanada;
@@ -8,27 +7,28 @@ using namespace tanada::pool::api;
 tnd_status tnd_pool_put(tnd_pool *pool, const char *name, const void *source, uint64_t size,
                         uint32_t flags, const tnd_pool_commit_options *options) noexcept {
   return on_client(pool, [&](pool::client &client) {
-    std::string wanted;
+    std::string checked_name;
     pool::memory_range range{};
     wire::pool::commit_terms terms;
-    TND_TRY(name_of(name, "name", false, wanted));
-    TND_TRY(flags_ok(flags, put_flags));
-    TND_TRY(memory_of(source, size, TND_POOL_MEMORY_HOST, range));
-    TND_TRY(terms_of(flags, options, terms));
-    return client.put(wanted, source, size, terms);
+    TND_TRY(check_name(name, "name", false, checked_name));
+    TND_TRY(check_flags(flags, put_flags));
+    TND_TRY(make_memory_range(source, size, TND_POOL_MEMORY_HOST, range));
+    TND_TRY(make_commit_terms(flags, options, terms));
+    return client.put(checked_name, source, size, terms);
   });
 }
 
 tnd_status tnd_pool_get(tnd_pool *pool, const char *name, void *target, uint64_t capacity,
                         uint64_t *size, uint32_t flags) noexcept {
   return on_client(pool, [&](pool::client &client) {
-    std::string wanted;
+    std::string checked_name;
     pool::memory_range range{};
-    TND_TRY(name_of(name, "name", false, wanted));
-    TND_TRY(flags_ok(flags, TND_POOL_VERIFY));
-    TND_TRY(memory_of(target, capacity, TND_POOL_MEMORY_HOST, range));
+    TND_TRY(check_name(name, "name", false, checked_name));
+    TND_TRY(check_flags(flags, TND_POOL_VERIFY));
+    TND_TRY(make_memory_range(target, capacity, TND_POOL_MEMORY_HOST, range));
     wire::pool::info about;
-    status const code = client.get(wanted, target, capacity, about, (flags & TND_POOL_VERIFY) != 0);
+    status const code =
+        client.get(checked_name, target, capacity, about, (flags & TND_POOL_VERIFY) != 0);
     if (size != nullptr && (code == status::ok || code == status::range))
       *size = about.size;
     return code;
@@ -38,12 +38,12 @@ tnd_status tnd_pool_get(tnd_pool *pool, const char *name, void *target, uint64_t
 tnd_status tnd_pool_stat(tnd_pool *pool, const char *name, uint64_t version,
                          tnd_pool_info *info) noexcept {
   return on_client(pool, [&](pool::client &client) {
-    std::string wanted;
+    std::string checked_name;
     wire::pool::info about;
     if (info == nullptr)
       return fail(status::invalid, "info is NULL");
-    TND_TRY(name_of(name, "name", false, wanted));
-    TND_TRY(client.stat(wanted, version, about));
+    TND_TRY(check_name(name, "name", false, checked_name));
+    TND_TRY(client.stat(checked_name, version, about));
     *info = info_of(about);
     return status::ok;
   });
@@ -57,16 +57,16 @@ tnd_status tnd_pool_list(tnd_pool *pool, const char *prefix, tnd_pool_list_entry
     if (std::strlen(prefix) > TND_POOL_NAME_SIZE_MAX)
       return status::name_too_long;
     for (std::string after;;) {
-      wire::pool::list_reply found;
-      TND_TRY(client.list_some(prefix, after, found));
-      for (auto const &one : found.entries) {
-        tnd_pool_info const about = info_of(one.about);
-        if (entry(context, one.name.c_str(), &about) != 0)
+      wire::pool::list_reply page;
+      TND_TRY(client.list_some(prefix, after, page));
+      for (auto const &item : page.entries) {
+        tnd_pool_info const about = info_of(item.object_info);
+        if (entry(context, item.name.c_str(), &about) != 0)
           return status::ok;
       }
-      if (!found.more || found.entries.empty())
+      if (!page.more || page.entries.empty())
         return status::ok;
-      after = found.entries.back().name;
+      after = page.entries.back().name;
     }
   });
 }
@@ -76,21 +76,21 @@ tnd_status tnd_pool_list_namespaces(tnd_pool *pool, const char *only,
   return on_client(pool, [&](pool::client &client) {
     if (entry == nullptr)
       return fail(status::invalid, "entry is NULL");
-    std::string wanted;
+    std::string checked_name;
     if (only != nullptr)
-      TND_TRY(name_of(only, "only", false, wanted));
+      TND_TRY(check_name(only, "only", false, checked_name));
     for (std::string after;;) {
-      wire::pool::spaces_reply found;
-      TND_TRY(client.spaces_some(wanted, after, found));
-      for (auto const &one : found.entries) {
-        tnd_pool_namespace_info const about{sizeof about, 0,         one.object_count, one.used,
-                                            one.owned,    one.quota, one.segment_count};
-        if (entry(context, one.space.c_str(), &about) != 0)
+      wire::pool::namespaces_reply page;
+      TND_TRY(client.list_namespaces_some(checked_name, after, page));
+      for (auto const &item : page.entries) {
+        tnd_pool_namespace_info const about{sizeof about, 0,          item.object_count, item.used,
+                                            item.owned,   item.quota, item.segment_count};
+        if (entry(context, item.namespace_name.c_str(), &about) != 0)
           return status::ok;
       }
-      if (!found.more || found.entries.empty())
+      if (!page.more || page.entries.empty())
         return status::ok;
-      after = found.entries.back().space;
+      after = page.entries.back().namespace_name;
     }
   });
 }
@@ -98,29 +98,29 @@ tnd_status tnd_pool_list_namespaces(tnd_pool *pool, const char *only,
 tnd_status tnd_pool_rename(tnd_pool *pool, const char *name, const char *new_name,
                            uint32_t flags) noexcept {
   return on_client(pool, [&](pool::client &client) {
-    std::string from, to;
-    TND_TRY(name_of(name, "name", false, from));
-    TND_TRY(name_of(new_name, "new_name", false, to));
-    TND_TRY(flags_ok(flags, TND_POOL_EXCLUSIVE | TND_POOL_DURABLE));
-    return client.rename(from, to, flags);
+    std::string old_name, changed_name;
+    TND_TRY(check_name(name, "name", false, old_name));
+    TND_TRY(check_name(new_name, "new_name", false, changed_name));
+    TND_TRY(check_flags(flags, TND_POOL_EXCLUSIVE | TND_POOL_DURABLE));
+    return client.rename(old_name, changed_name, flags);
   });
 }
 
 tnd_status tnd_pool_remove(tnd_pool *pool, const char *name, uint32_t flags) noexcept {
   return on_client(pool, [&](pool::client &client) {
-    std::string wanted;
-    TND_TRY(name_of(name, "name", false, wanted));
-    TND_TRY(flags_ok(flags, TND_POOL_DURABLE));
-    return client.remove(wanted, flags);
+    std::string checked_name;
+    TND_TRY(check_name(name, "name", false, checked_name));
+    TND_TRY(check_flags(flags, TND_POOL_DURABLE));
+    return client.remove(checked_name, flags);
   });
 }
 
 tnd_status tnd_pool_set_flags(tnd_pool *pool, const char *name, uint32_t flags) noexcept {
   return on_client(pool, [&](pool::client &client) {
-    std::string wanted;
-    TND_TRY(name_of(name, "name", false, wanted));
-    TND_TRY(flags_ok(flags, TND_POOL_EVICTABLE | TND_POOL_PINNED));
-    return client.set_flags(wanted, flags);
+    std::string checked_name;
+    TND_TRY(check_name(name, "name", false, checked_name));
+    TND_TRY(check_flags(flags, TND_POOL_EVICTABLE | TND_POOL_PINNED));
+    return client.set_flags(checked_name, flags);
   });
 }
 
@@ -135,16 +135,16 @@ tnd_status tnd_pool_post(tnd_pool *pool, const tnd_pool_request *request) noexce
     if (request->kind > TND_POOL_REQUEST_COMMIT)
       return fail(status::invalid, "request of kind %u", request->kind);
     if (named)
-      TND_TRY(name_of(request->name, "name", false, name));
-    else if (request->object == nullptr || request->object->of != pool)
+      TND_TRY(check_name(request->name, "name", false, name));
+    else if (request->object == nullptr || request->object->pool != pool)
       return fail(status::invalid, "object is NULL or another connection's");
-    TND_TRY(flags_ok(request->flags, request->kind == TND_POOL_REQUEST_PUT      ? put_flags
-                                     : request->kind == TND_POOL_REQUEST_COMMIT ? commit_flags
-                                                                                : 0));
+    TND_TRY(check_flags(request->flags, request->kind == TND_POOL_REQUEST_PUT      ? put_flags
+                                        : request->kind == TND_POOL_REQUEST_COMMIT ? commit_flags
+                                                                                   : 0));
     if (!pool::is_checksum_kind(request->checksum_kind))
-      return fail(status::invalid, "no such checksum");
+      return fail(status::invalid, "checksum_kind is out of range");
     if (request->kind != TND_POOL_REQUEST_COMMIT)
-      TND_TRY(memory_of(request->memory, request->size, TND_POOL_MEMORY_HOST, range));
+      TND_TRY(make_memory_range(request->memory, request->size, TND_POOL_MEMORY_HOST, range));
     return client.post(*request, named ? nullptr : request->object->object);
   });
 }

@@ -1,3 +1,4 @@
+// Reads key files, and computes and compares proofs.
 #include "products/pool/auth.hpp"
 
 #include <sodium.h>
@@ -16,7 +17,7 @@ namespace {
 
 constexpr size_t line_count_max = 65536;
 
-void sodium_ready() {
+void ensure_sodium() {
   static bool const ready = sodium_init() >= 0;
   TND_ASSERT(ready);
 }
@@ -30,61 +31,61 @@ bool parse_secret(const std::string &text, bytes32 &secret) {
 }
 
 bool parse_spaces(const std::string &text, std::vector<std::string> &spaces) {
-  std::istringstream in{text};
-  for (std::string one; std::getline(in, one, ',');) {
-    if (one != "*" && (!wire::pool::name_is_good(one) || one.find('/') != std::string::npos))
+  std::istringstream stream{text};
+  for (std::string name; std::getline(stream, name, ',');) {
+    if (name != "*" && (!wire::pool::is_valid_name(name) || name.find('/') != std::string::npos))
       return false;
-    spaces.push_back(one);
+    spaces.push_back(name);
   }
   return !spaces.empty();
 }
 
-bool parse_line(const std::string &line, key &made) {
-  std::istringstream in{line};
-  std::string secret, rights, spaces, more;
-  if (!(in >> made.id >> secret >> rights >> spaces) || in >> more)
+bool parse_line(const std::string &line, key &entry) {
+  std::istringstream stream{line};
+  std::string secret, rights, spaces, extra;
+  if (!(stream >> entry.id >> secret >> rights >> spaces) || stream >> extra)
     return false;
-  if (made.id.size() > wire::pool::name_size_max || (rights != "rw" && rights != "ro"))
+  if (entry.id.size() > wire::pool::name_size_max || (rights != "rw" && rights != "ro"))
     return false;
-  made.can_write = rights == "rw";
-  return parse_secret(secret, made.secret) && parse_spaces(spaces, made.spaces);
+  entry.can_write = rights == "rw";
+  return parse_secret(secret, entry.secret) && parse_spaces(spaces, entry.spaces);
 }
 
 }  // namespace
 
 bool key::allows(const std::string &space) const {
-  for (const std::string &one : spaces)
-    if (one == "*" || one == space)
+  for (const std::string &allowed : spaces)
+    if (allowed == "*" || allowed == space)
       return true;
   return false;
 }
 
 result<std::vector<key>> keys_read(const std::string &path) {
-  sodium_ready();
+  ensure_sodium();
   struct stat about{};
   if (stat(path.c_str(), &about) != 0)
     return fail(status(-errno), "key file %s: %s", path.c_str(), std::strerror(errno));
   if ((about.st_mode & 077) != 0) {
     return fail(status::access, "key file %s: others may read it: chmod 600 it", path.c_str());
   }
-  std::ifstream in{path};
-  if (!in)
+  std::ifstream stream{path};
+  if (!stream)
     return fail(status::access, "key file %s cannot be read", path.c_str());
   std::vector<key> keys;
   size_t number = 0;
-  for (std::string line; std::getline(in, line) && number < line_count_max;) {
+  for (std::string line; std::getline(stream, line) && number < line_count_max;) {
     number++;
     if (line.find_first_not_of(" \t\r") == std::string::npos ||
         line[line.find_first_not_of(" \t")] == '#')
       continue;
-    key made;
-    if (!parse_line(line, made)) {
+    key entry;
+    if (!parse_line(line, entry)) {
       return fail(status::invalid,
                   "key file %s, line %zu: not \"ID SECRET rw|ro NAMESPACES\" with a secret of 64 "
                   "hexadecimal digits",
                   path.c_str(), number);
     }
-    keys.push_back(std::move(made));
+    keys.push_back(std::move(entry));
   }
   if (keys.empty())
     return fail(status::invalid, "key file %s has no key", path.c_str());
@@ -92,35 +93,36 @@ result<std::vector<key>> keys_read(const std::string &path) {
 }
 
 bytes32 random_bytes() {
-  sodium_ready();
+  ensure_sodium();
   bytes32 bytes;
   randombytes_buf(bytes.data(), bytes.size());
   return bytes;
 }
 
-bytes32 proof_of(const key &which, prover who, const bytes32 &client_nonce,
+bytes32 proof_of(const key &secret_key, prover side, const bytes32 &client_nonce,
                  const bytes32 &server_nonce, const std::string &space) {
-  sodium_ready();
+  ensure_sodium();
   static_assert(sizeof(bytes32) == crypto_generichash_BYTES &&
                 sizeof(bytes32) == crypto_generichash_KEYBYTES);
-  std::string const role = who == prover::server ? "tanada pool 1 server" : "tanada pool 1 client";
+  std::string const role = side == prover::server ? "tanada pool 1 server" : "tanada pool 1 client";
   crypto_generichash_state state;
-  crypto_generichash_init(&state, which.secret.data(), which.secret.size(), sizeof(bytes32));
+  crypto_generichash_init(&state, secret_key.secret.data(), secret_key.secret.size(),
+                          sizeof(bytes32));
   auto const add = [&](const void *source, size_t size) {
     crypto_generichash_update(&state, static_cast<const unsigned char *>(source), size);
   };
   add(role.data(), role.size());
   add(client_nonce.data(), client_nonce.size());
   add(server_nonce.data(), server_nonce.size());
-  add(which.id.c_str(), which.id.size() + 1);
+  add(secret_key.id.c_str(), secret_key.id.size() + 1);
   add(space.c_str(), space.size() + 1);
   bytes32 proof;
   crypto_generichash_final(&state, proof.data(), proof.size());
   return proof;
 }
 
-bool is_equal(const bytes32 &left, const bytes32 &right) {
-  return sodium_memcmp(left.data(), right.data(), left.size()) == 0;
+bool is_equal(const bytes32 &first, const bytes32 &second) {
+  return sodium_memcmp(first.data(), second.data(), first.size()) == 0;
 }
 
 }  // namespace tanada::pool

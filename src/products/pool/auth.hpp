@@ -1,9 +1,10 @@
-// products/pool/auth.hpp: keys, and how both sides prove that they have one without showing it.
+// products/pool/auth.hpp: keys, and proofs by which both sides show that they have a key without
+// sending it.
 //
-// The client sends a nonce, the server one of its own with a proof, the client its proof. A proof
-// is BLAKE2b with the key over who proves, both nonces and the namespace, so none is good for
-// another connection, side or namespace. What follows is not encrypted: whoever can change packets
-// on the way is not kept out.
+// The client sends a nonce. The server sends a nonce of its own and a proof. The client sends its
+// proof. A proof is BLAKE2b with the key over the side, both nonces and the namespace, so it is
+// valid only for one connection, side and namespace. The data that follow are not encrypted: an
+// attacker who can change packets on the path is not kept out.
 #pragma once
 
 #include <string>
@@ -28,19 +29,20 @@ struct key {
   }
 };
 
-// A file of lines "ID SECRET rw|ro NAMESPACE[,NAMESPACE...]", the secret as 64 hexadecimal digits;
-// empty lines and what begins with # are skipped. access: others than its owner may read it;
-// no_entry; invalid: a line, named in the message.
+// Reads a file of lines "ID SECRET rw|ro NAMESPACE[,NAMESPACE...]", with the secret as 64
+// hexadecimal digits. Empty lines and lines that begin with # are skipped. `access`: users other
+// than the owner may read the file. `no_entry`: there is no file. `invalid`: a line is malformed,
+// and the message names it.
 result<std::vector<key>> keys_read(const std::string &path);
 
 enum class prover { server, client };
 
 bytes32 random_bytes();
 
-bytes32 proof_of(const key &which, prover who, const bytes32 &client_nonce,
+bytes32 proof_of(const key &secret_key, prover side, const bytes32 &client_nonce,
                  const bytes32 &server_nonce, const std::string &space);
 
-// In constant time.
-bool is_equal(const bytes32 &left, const bytes32 &right);
+// Compares in constant time.
+bool is_equal(const bytes32 &first, const bytes32 &second);
 
 }  // namespace tanada::pool

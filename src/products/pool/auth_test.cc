@@ -1,3 +1,4 @@
+// Tests of key files and proofs.
 #include "products/pool/auth.hpp"
 
 #include <gtest/gtest.h>
@@ -53,17 +54,17 @@ TEST(keys, malformed_lines_are_refused) {
 }
 
 TEST(proofs, are_good_for_one_connection_side_and_namespace) {
-  key which{"id", {}, true, {"*"}};
-  which.secret[0] = 1;
-  bytes32 const mine = random_bytes(), yours = random_bytes();
-  auto const proof = proof_of(which, prover::client, mine, yours, "space");
-  EXPECT_TRUE(is_equal(proof, proof_of(which, prover::client, mine, yours, "space")));
-  EXPECT_FALSE(is_equal(proof, proof_of(which, prover::server, mine, yours, "space")));
-  EXPECT_FALSE(is_equal(proof, proof_of(which, prover::client, yours, mine, "space")));
-  EXPECT_FALSE(is_equal(proof, proof_of(which, prover::client, mine, random_bytes(), "space")));
-  EXPECT_FALSE(is_equal(proof, proof_of(which, prover::client, mine, yours, "other")));
-  which.secret[31] = 1;
-  EXPECT_FALSE(is_equal(proof, proof_of(which, prover::client, mine, yours, "space")));
+  key test_key{"id", {}, true, {"*"}};
+  test_key.secret[0] = 1;
+  bytes32 const first = random_bytes(), second = random_bytes();
+  auto const proof = proof_of(test_key, prover::client, first, second, "space");
+  EXPECT_TRUE(is_equal(proof, proof_of(test_key, prover::client, first, second, "space")));
+  EXPECT_FALSE(is_equal(proof, proof_of(test_key, prover::server, first, second, "space")));
+  EXPECT_FALSE(is_equal(proof, proof_of(test_key, prover::client, second, first, "space")));
+  EXPECT_FALSE(is_equal(proof, proof_of(test_key, prover::client, first, random_bytes(), "space")));
+  EXPECT_FALSE(is_equal(proof, proof_of(test_key, prover::client, first, second, "other")));
+  test_key.secret[31] = 1;
+  EXPECT_FALSE(is_equal(proof, proof_of(test_key, prover::client, first, second, "space")));
 }
 
 }  // namespace

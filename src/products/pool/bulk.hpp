@@ -1,5 +1,5 @@
-// products/pool/bulk.hpp: copies and checksums of objects' bytes, by several threads where there is
-// much and processors are idle.
+// products/pool/bulk.hpp: copies and checksums of objects' bytes. Large ones use several threads
+// when processors are idle.
 #pragma once
 
 #include <sys/uio.h>
@@ -11,7 +11,7 @@
 
 namespace tanada::pool {
 
-// As many threads as a copy is worth: memory is the limit for more.
+// More helpers would not speed up a copy: memory bandwidth is the limit.
 inline constexpr unsigned bulk_helper_count_max = 3;
 
 struct copy_part {
@@ -20,14 +20,14 @@ struct copy_part {
   size_t size;
 };
 
-// Who reads the targets first: this process, which may find them in its caches, or others.
+// The first reader of the targets: this process, which may find them in its caches, or others.
 enum class first_reader { caller, others };
 
-// memcpy of all parts, and add what was stored to `sum` in their order, as copy_and_add.
-void copy_bulk(port::team &helpers, std::span<const copy_part> parts, first_reader reader,
+// Copies all parts with memcpy, and adds the stored bytes to `sum` in order, as copy_and_add does.
+void copy_bulk(seams::team &helpers, std::span<const copy_part> parts, first_reader reader,
                checksum &sum);
 
-// Add the bytes to `sum`, in their order.
-void add_bulk(port::team &helpers, std::span<const iovec> parts, checksum &sum);
+// Adds the bytes to `sum`, in order.
+void add_bulk(seams::team &helpers, std::span<const iovec> parts, checksum &sum);
 
 }  // namespace tanada::pool

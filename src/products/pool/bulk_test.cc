@@ -1,3 +1,4 @@
+// Tests of bulk copies and checksums.
 #include "products/pool/bulk.hpp"
 
 #include <gtest/gtest.h>
@@ -14,22 +15,22 @@ std::vector<std::byte> bytes_of(size_t size) {
   return bytes;
 }
 
-// Uneven parts, which together are the whole.
+// Uneven parts that together cover the whole target.
 std::vector<copy_part> parts_of(std::vector<std::byte> &target,
                                 const std::vector<std::byte> &source) {
   std::vector<copy_part> parts;
-  for (size_t at = 0, size = 3; at < source.size(); at += size, size = size * 5 + 1) {
-    size = std::min(size, source.size() - at);
-    parts.push_back({target.data() + at, source.data() + at, size});
+  for (size_t offset = 0, size = 3; offset < source.size(); offset += size, size = size * 5 + 1) {
+    size = std::min(size, source.size() - offset);
+    parts.push_back({target.data() + offset, source.data() + offset, size});
   }
   return parts;
 }
 
 TEST(bulk, copies_and_sums_as_one_thread_does) {
   for (unsigned const idle : {0u, 3u}) {
-    port::team helpers{bulk_helper_count_max, [idle] {
-                         return idle;
-                       }};
+    seams::team helpers{bulk_helper_count_max, [idle] {
+                          return idle;
+                        }};
     for (size_t const size :
          {size_t{1000}, size_t{5} << 20, (size_t{9} << 20) + 12345, (size_t{33} << 20) + 1}) {
       auto const source = bytes_of(size);

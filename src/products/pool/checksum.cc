@@ -1,3 +1,4 @@
+// CRC32C and XXH3 checksums, and the combination of CRCs of adjacent parts.
 #include "products/pool/checksum.hpp"
 
 #include <isa-l/crc.h>
@@ -28,7 +29,7 @@ constexpr uint32_t crc_product(uint32_t a, uint32_t b) {
   return product;
 }
 
-// x^(8 * 2^i): what 2^i bytes behind it make of a CRC.
+// x^(8 * 2^i), the factor by which 2^i following bytes multiply a CRC.
 constexpr std::array<uint32_t, 64> crc_shifts = [] {
   std::array<uint32_t, 64> shifts{};
   shifts[0] = crc_one >> 8;
@@ -101,19 +102,19 @@ uint64_t checksum_of(checksum_kind kind, const void *source, size_t size) {
 }
 
 void copy_and_add(void *target, const void *source, size_t size, checksum &sum) {
-  auto *to = static_cast<char *>(target);
-  auto const *from = static_cast<const char *>(source);
+  auto *out_bytes = static_cast<char *>(target);
+  auto const *in_bytes = static_cast<const char *>(source);
   if (sum.kind() == checksum_kind::none) {
     if (size > 0)
-      std::memcpy(to, from, size);
+      std::memcpy(out_bytes, in_bytes, size);
     return;
   }
   while (size > 0) {
     size_t const part = size < block_size ? size : block_size;
-    std::memcpy(to, from, part);
-    sum.add(to, part);
-    to += part;
-    from += part;
+    std::memcpy(out_bytes, in_bytes, part);
+    sum.add(out_bytes, part);
+    out_bytes += part;
+    in_bytes += part;
     size -= part;
   }
 }

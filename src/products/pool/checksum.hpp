@@ -8,14 +8,14 @@
 
 namespace tanada::pool {
 
-// As tnd_pool_checksum numbers them.
+// The numbers are those of tnd_pool_checksum.
 enum class checksum_kind : uint32_t { none = 0, crc32c = 1, xxh3 = 2 };
 
 inline bool is_checksum_kind(uint32_t number) {
   return number <= uint32_t(checksum_kind::xxh3);
 }
 
-// Of bytes that come in order, in parts of any size.
+// The checksum of bytes that are added in order, in parts of any size.
 class checksum {
  public:
   explicit checksum(checksum_kind kind);
@@ -31,13 +31,13 @@ class checksum {
     add(bytes.data(), bytes.size());
   }
 
-  // Add bytes of which only the sum is known, of the same kind. Where can_join() alone.
+  // Appends bytes of which only the checksum is known, of the same kind. Requires can_join().
   void join(uint64_t value, size_t size);
   bool can_join() const noexcept {
     return kind_ != checksum_kind::xxh3;
   }
 
-  // Of all bytes so far; CRC32C in the low 32 bits, 0 for none.
+  // The checksum of all bytes so far. CRC32C is in the low 32 bits. The value is 0 for `none`.
   uint64_t value() const;
 
  private:
@@ -52,8 +52,8 @@ inline uint64_t checksum_of(checksum_kind kind, std::span<const std::byte> bytes
   return checksum_of(kind, bytes.data(), bytes.size());
 }
 
-// memcpy, and add the bytes while they are in the cache: those that were stored, whoever changes
-// the source meanwhile.
+// Copies with memcpy, and adds the bytes while they are in the cache. These are the stored bytes,
+// even if the source changes meanwhile.
 void copy_and_add(void *target, const void *source, size_t size, checksum &sum);
 
 }  // namespace tanada::pool

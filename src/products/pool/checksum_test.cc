@@ -1,3 +1,4 @@
+// Tests of checksums against published values.
 #include "products/pool/checksum.hpp"
 
 #include <gtest/gtest.h>
@@ -8,8 +9,8 @@
 namespace tanada::pool {
 namespace {
 
-// The check values of the two algorithms: RFC 3720 B.4's CRC of "123456789", xxHash's of nothing
-// with seed 0.
+// The check values of the two algorithms: RFC 3720 B.4's CRC of "123456789", and xxHash's value for
+// empty input with seed 0.
 TEST(checksum, has_the_published_values) {
   EXPECT_EQ(checksum_of(checksum_kind::crc32c, "123456789", 9), 0xE3069283u);
   EXPECT_EQ(checksum_of(checksum_kind::xxh3, "", 0), 0x2D06800538D394C2u);
@@ -22,9 +23,9 @@ TEST(checksum, parts_are_as_good_as_the_whole) {
     bytes[i] = char(i * 131 >> 3);
   for (auto const kind : {checksum_kind::crc32c, checksum_kind::xxh3}) {
     checksum sum{kind};
-    for (size_t at = 0, step = 1; at < bytes.size(); at += step, step = step * 3 + 1) {
-      step = std::min(step, bytes.size() - at);
-      copy_and_add(copy.data() + at, bytes.data() + at, step, sum);
+    for (size_t offset = 0, step = 1; offset < bytes.size(); offset += step, step = step * 3 + 1) {
+      step = std::min(step, bytes.size() - offset);
+      copy_and_add(copy.data() + offset, bytes.data() + offset, step, sum);
     }
     EXPECT_EQ(sum.value(), checksum_of(kind, bytes.data(), bytes.size()));
     EXPECT_EQ(copy, bytes);

@@ -1,4 +1,4 @@
-// products/pool/path_name.hpp: what commands, metrics and the page call the paths.
+// products/pool/path_name.hpp: the names of paths in commands, metrics and the page.
 #pragma once
 
 #include <tanada/pool.h>
@@ -7,7 +7,7 @@
 
 namespace tanada::pool {
 
-// "tcp", "rdma" ...; "none", or "unknown" for a number that is none.
+// "tcp", "rdma" and so on; "none", or "unknown" for a number that is not a path.
 inline const char *path_name(uint32_t path) noexcept {
   static constexpr const char *names[] = {"shared-memory", "unix",       "tcp",
                                           "rdma",          "gpu-direct", "fabric"};

@@ -1,3 +1,4 @@
+// Limits of connections and handshakes, and the choice of evicted ones.
 #include "products/poold/admission.hpp"
 
 #include <gtest/gtest.h>
@@ -11,11 +12,11 @@ TEST(admission, silent_connections_of_one_host_push_out_each_other) {
     EXPECT_TRUE(door.admit(id, "attacker", false).is_admitted);
   EXPECT_TRUE(door.admit(9000, "client", false).is_admitted);
   for (uint64_t id = 512; id < 20'000; id++) {
-    auto const made = door.admit(id + 10'000, "attacker", false);
-    ASSERT_TRUE(made.is_admitted);
-    ASSERT_TRUE(made.evicted.has_value());
-    EXPECT_NE(*made.evicted, 9000u);
-    door.leave(*made.evicted);
+    auto const admitted = door.admit(id + 10'000, "attacker", false);
+    ASSERT_TRUE(admitted.is_admitted);
+    ASSERT_TRUE(admitted.evicted.has_value());
+    EXPECT_NE(*admitted.evicted, 9000u);
+    door.remove(*admitted.evicted);
   }
   EXPECT_TRUE(door.complete(9000));
 }
@@ -46,12 +47,12 @@ TEST(admission, a_full_pool_keeps_some_for_its_own_node) {
     EXPECT_TRUE(door.complete(id));
   }
   EXPECT_FALSE(door.admit(1001, "unix", true).is_admitted);
-  door.leave(200);
+  door.remove(200);
   EXPECT_FALSE(door.admit(1002, "host", false).is_admitted);
   EXPECT_TRUE(door.admit(1003, "unix", true).is_admitted);
 }
 
-// As many as are allowed may well start at once.
+// All allowed connections may start their handshakes at once.
 TEST(admission, handshakes_at_once_are_not_evicted_below_the_bound) {
   admission door{64};
   for (uint64_t id = 0; id < 64; id++)

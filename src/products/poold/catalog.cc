@@ -1,3 +1,4 @@
+// The catalog's objects: creation, commit, lookup, eviction and restore.
 #include "products/poold/catalog.hpp"
 
 #include <algorithm>
@@ -8,396 +9,406 @@ namespace tanada::poold {
 
 namespace {
 
-uint64_t version_of(const object_ref &some) {
-  return some != nullptr ? some->about.version : 0;
+uint64_t version_or_zero(const object_ref &object) {
+  return object != nullptr ? object->metadata.version : 0;
 }
 
 }  // namespace
 
-catalog::catalog(space &memory, journal *durable, catalog_options options)
+catalog::catalog(pool_memory &memory, journal *durable, catalog_options options)
     : memory_{memory}, journal_{durable}, options_{std::move(options)} {}
 
-void catalog::bump(space_state &in, const std::string &name) {
-  if (in.counters != nullptr)
-    in.counters->of[pool::name_counters::index(name)].fetch_add(1, std::memory_order_release);
+void catalog::bump_counter(namespace_state &state, const std::string &name) {
+  if (state.counters != nullptr)
+    state.counters->values[pool::name_counters::index(name)].fetch_add(1,
+                                                                       std::memory_order_release);
 }
 
-// Where an evictable object stands in the order of dropping.
-void catalog::place(space_state &in, entries::iterator which) {
-  entry &one = which->second;
-  unplace(in, one);
-  uint32_t const flags = one.object->flags.load();
+// Move an object to the end of the eviction order, or take it out if it may not be evicted.
+void catalog::update_eviction(namespace_state &state, entries::iterator it) {
+  entry &target = it->second;
+  remove_eviction(state, target);
+  uint32_t const flags = target.object->flags.load();
   if ((flags & flag_evictable) != 0 && (flags & flag_pinned) == 0) {
-    one.place = in.droppable.insert(in.droppable.end(), which);
-    one.used_tick = ++tick_;
-    droppable_size_ += one.object->allocated_size();
+    target.eviction_position = state.evictable.insert(state.evictable.end(), it);
+    target.last_use_tick = ++tick_;
+    evictable_size_ += target.object->allocated_size();
   }
 }
 
-void catalog::unplace(space_state &in, entry &one) {
-  if (!one.place)
+void catalog::remove_eviction(namespace_state &state, entry &target) {
+  if (!target.eviction_position)
     return;
-  in.droppable.erase(*one.place);
-  one.place.reset();
-  droppable_size_ -= one.object->allocated_size();
+  state.evictable.erase(*target.eviction_position);
+  target.eviction_position.reset();
+  evictable_size_ -= target.object->allocated_size();
 }
 
-void catalog::touch(space_state &in, entries::iterator which) {
-  if (!which->second.place)
+void catalog::mark_used(namespace_state &state, entries::iterator it) {
+  if (!it->second.eviction_position)
     return;
-  in.droppable.splice(in.droppable.end(), in.droppable, *which->second.place);
-  which->second.used_tick = ++tick_;
+  state.evictable.splice(state.evictable.end(), state.evictable, *it->second.eviction_position);
+  it->second.last_use_tick = ++tick_;
 }
 
-// Returns what had the name.
-object_ref catalog::bind(space_state &in, const std::string &name, const object_ref &made) {
-  auto const [which, is_new] = in.objects.try_emplace(name);
-  unplace(in, which->second);
-  object_ref before = std::move(which->second.object);
-  which->second.object = made;
-  place(in, which);
-  bump(in, name);
+// Returns the object that had the name before.
+object_ref catalog::bind(namespace_state &state, const std::string &name,
+                         const object_ref &object) {
+  auto const [it, is_new] = state.objects.try_emplace(name);
+  remove_eviction(state, it->second);
+  object_ref previous = std::move(it->second.object);
+  it->second.object = object;
+  update_eviction(state, it);
+  bump_counter(state, name);
   if (is_new)
-    counted_.object_count++;
-  return before;
+    statistics_.object_count++;
+  return previous;
 }
 
-object_ref catalog::unbind(space_state &in, entries::iterator which) {
-  unplace(in, which->second);
-  object_ref before = std::move(which->second.object);
-  std::string const name = which->first;
-  in.objects.erase(which);
-  bump(in, name);
-  counted_.object_count--;
-  if (in.objects.empty())
-    maybe_unused_.insert(in.account->id);
-  return before;
+object_ref catalog::unbind(namespace_state &state, entries::iterator it) {
+  remove_eviction(state, it->second);
+  object_ref previous = std::move(it->second.object);
+  std::string const name = it->first;
+  state.objects.erase(it);
+  bump_counter(state, name);
+  statistics_.object_count--;
+  if (state.objects.empty())
+    maybe_unused_.insert(state.account->id);
+  return previous;
 }
 
-void catalog::append(std::vector<change> changes, std::vector<object_ref> superseded,
-                     journal_done done) {
+void catalog::append_changes(std::vector<change> changes, std::vector<object_ref> superseded,
+                             journal_callback done) {
   if (journal_ != nullptr)
     journal_->append(std::move(changes), std::move(superseded), std::move(done));
 }
 
-// The oldest object that nobody has open goes. False: there is none.
-bool catalog::drop_one(space_state &preferred, bool only_there) {
-  space_state *chosen = nullptr;
+// Evict the least recently used object that is not open. False: no object can be evicted.
+bool catalog::evict_one(namespace_state &preferred, bool only_there) {
+  namespace_state *chosen = nullptr;
   std::list<entries::iterator>::iterator oldest;
-  auto const look = [&](space_state &in) {
-    for (auto at = in.droppable.begin(); at != in.droppable.end(); ++at) {
-      object_ref const &candidate = (*at)->second.object;
-      if (candidate.use_count() != 1 || !candidate->may_vanish.load())
+  auto const look = [&](namespace_state &state) {
+    for (auto it = state.evictable.begin(); it != state.evictable.end(); ++it) {
+      object_ref const &candidate = (*it)->second.object;
+      if (candidate.use_count() != 1 || !candidate->is_discardable.load())
         continue;
-      if (chosen == nullptr || (*at)->second.used_tick < (*oldest)->second.used_tick) {
-        chosen = &in;
-        oldest = at;
+      if (chosen == nullptr || (*it)->second.last_use_tick < (*oldest)->second.last_use_tick) {
+        chosen = &state;
+        oldest = it;
       }
       return;
     }
   };
   look(preferred);
   if (chosen == nullptr && !only_there)
-    for (auto &[id, one] : spaces_)
-      look(*one);
+    for (auto &[id, other_state] : namespaces_)
+      look(*other_state);
   if (chosen == nullptr)
     return false;
   std::string const name = (*oldest)->first;
-  object_ref const gone = unbind(*chosen, *oldest);
-  // Its memory is free at once: should the journal never hear of it, what comes back is an
-  // evictable object, whole or torn.
-  append({change_of(change::kind::remove, *gone, chosen->name, name)}, {}, {});
-  counted_.evictions++;
+  object_ref const evicted = unbind(*chosen, *oldest);
+  // Free the memory without waiting for the journal. If the removal never becomes durable, a
+  // restart finds an evictable object, intact or torn.
+  append_changes({make_change(change::kind::remove, *evicted, chosen->name, name)}, {}, {});
+  statistics_.evictions++;
   return true;
 }
 
-status catalog::make_room(space_state &in, uint64_t size, std::vector<piece> &pieces) {
-  while (in.quota != 0 && (size > in.quota || in.account->used.load() > in.quota - size)) {
-    if (size <= in.quota && drop_one(in, true))
+status catalog::allocate_in_quota(namespace_state &state, uint64_t size,
+                                  std::vector<pool_extent> &pieces) {
+  while (state.quota != 0 &&
+         (size > state.quota || state.account->used.load() > state.quota - size)) {
+    if (size <= state.quota && evict_one(state, true))
       continue;
-    return fail(status::no_space, "namespace %s: %llu bytes more than its quota of %llu allows",
-                in.name.c_str(), static_cast<unsigned long long>(size),
-                static_cast<unsigned long long>(in.quota));
+    return fail(status::no_space,
+                "namespace %s: %llu more bytes exceed its quota of %llu bytes: remove objects, or "
+                "raise the quota",
+                state.name.c_str(), static_cast<unsigned long long>(size),
+                static_cast<unsigned long long>(state.quota));
   }
-  return make_memory_room(in, size, pieces);
+  return allocate_or_evict(state, size, pieces);
 }
 
-status catalog::make_memory_room(space_state &in, uint64_t size, std::vector<piece> &pieces) {
-  if (counted_.object_count >= options_.object_count_max) {
-    return fail(status::no_space, "the pool has %llu objects already",
+status catalog::allocate_or_evict(namespace_state &state, uint64_t size,
+                                  std::vector<pool_extent> &pieces) {
+  if (statistics_.object_count >= options_.object_count_max) {
+    return fail(status::no_space, "the pool has %llu objects, the maximum: remove some",
                 static_cast<unsigned long long>(options_.object_count_max));
   }
-  // Nothing is dropped for what would not fit even then.
+  // Evict nothing for an object that would not fit even then.
   bool const could_fit =
       size <= memory_.capacity() &&
-      memory_.used() - std::min(memory_.used(), droppable_size_) <= memory_.capacity() - size;
+      memory_.used() - std::min(memory_.used(), evictable_size_) <= memory_.capacity() - size;
   for (;;) {
-    auto got = memory_.allocate(in.account->id, size);
+    auto got = memory_.allocate(state.account->id, size);
     if (got.ok()) {
       pieces = std::move(got).value();
       return status::ok;
     }
-    if (could_fit && drop_one(in, false))
+    if (could_fit && evict_one(state, false))
       continue;
-    return fail_full(in, size);
+    return fail_no_space(state, size);
   }
 }
 
-// What is missing, and what helps against it.
-status catalog::fail_full(const space_state &in, uint64_t size) const {
-  space_usage const all = memory_.usage();
-  owner_usage const own = memory_.usage_of(in.account->id);
+// Report why memory is insufficient, and the remedy.
+status catalog::fail_no_space(const namespace_state &state, uint64_t size) const {
+  memory_usage const usage = memory_.usage();
+  owner_usage const own_usage = memory_.usage_of(state.account->id);
   auto const less = [](uint64_t value, uint64_t part) {
     return value - std::min(value, part);
   };
-  uint64_t const own_unused = less(own.owned, in.account->used.load());
-  uint64_t const bound = less(less(all.owned, all.used), own_unused);
-  const char *const help = bound + own_unused + all.free() < size
+  uint64_t const own_unused = less(own_usage.owned, state.account->used.load());
+  uint64_t const bound = less(less(usage.owned, usage.used), own_unused);
+  const char *const help = bound + own_unused + usage.free() < size
                                ? "remove objects"
                                : "remove all objects of a namespace, which gives its memory back";
   return fail(status::no_space,
-              "namespace %s: the pool has no room for %llu bytes: of its %llu bytes %llu are in "
+              "namespace %s: the pool has no space for %llu bytes: of its %llu bytes %llu are in "
               "use, %llu unused are bound to other namespaces, %llu to this one, %llu are free, "
               "%llu wait for transfers: %s, or start the daemon with a larger --size",
-              in.name.c_str(), static_cast<unsigned long long>(size),
-              static_cast<unsigned long long>(all.capacity),
-              static_cast<unsigned long long>(all.used), static_cast<unsigned long long>(bound),
+              state.name.c_str(), static_cast<unsigned long long>(size),
+              static_cast<unsigned long long>(usage.capacity),
+              static_cast<unsigned long long>(usage.used), static_cast<unsigned long long>(bound),
               static_cast<unsigned long long>(own_unused),
-              static_cast<unsigned long long>(all.free()),
-              static_cast<unsigned long long>(all.held_back), help);
+              static_cast<unsigned long long>(usage.free()),
+              static_cast<unsigned long long>(usage.quarantined), help);
 }
 
-result<object_ref> catalog::begin(uint64_t space_id, uint64_t size, uint32_t flags) {
+result<object_ref> catalog::create_object(uint64_t namespace_id, uint64_t size, uint32_t flags) {
   std::lock_guard lock{mutex_};
-  space_state &in = state_of(space_id);
-  std::vector<piece> pieces;
-  TND_TRY(make_room(in, size, pieces));
-  auto made = made_of(in, std::move(pieces), flags);
-  made->about.size = size;
-  return made;
+  namespace_state &state = state_for(namespace_id);
+  std::vector<pool_extent> pieces;
+  TND_TRY(allocate_in_quota(state, size, pieces));
+  auto object = make_object(state, std::move(pieces), flags);
+  object->metadata.size = size;
+  return object;
 }
 
-object_ref catalog::made_of(space_state &in, std::vector<piece> pieces, uint32_t flags) {
-  auto made = std::make_shared<object>(memory_, in.account);
-  made->add(std::move(pieces));
-  made->flags = flags & flags_of_objects;
-  return made;
+object_ref catalog::make_object(namespace_state &state, std::vector<pool_extent> pieces,
+                                uint32_t flags) {
+  auto created = std::make_shared<object>(memory_, state.account);
+  created->add_pieces(std::move(pieces));
+  created->flags = flags & flags_of_objects;
+  return created;
 }
 
 status catalog::grow(object &target, uint64_t size) {
   if (size <= target.allocated_size()) {
-    if (size > target.about.size)
-      target.about.size = size;
+    if (size > target.metadata.size)
+      target.metadata.size = size;
     return status::ok;
   }
   std::lock_guard lock{mutex_};
-  // Writers that append come back: what they get grows with what they have, as far as there is
-  // room.
+  // Writers often append repeatedly, so grow in proportion to the object's size while memory lasts.
   uint64_t const needed = size - target.allocated_size();
   uint64_t const wished = std::max(needed, std::min(target.allocated_size(), uint64_t{64} << 20));
-  std::vector<piece> pieces;
-  space_state &in = state_of(target.owner());
-  auto got = in.quota == 0 ? memory_.allocate(in.account->id, wished)
-                           : result<std::vector<piece>>{status::no_space};
+  std::vector<pool_extent> pieces;
+  namespace_state &state = state_for(target.owner());
+  auto got = state.quota == 0 ? memory_.allocate(state.account->id, wished)
+                              : result<std::vector<pool_extent>>{status::no_space};
   if (got.ok())
     pieces = std::move(got).value();
   else
-    TND_TRY(make_room(in, needed, pieces));
-  if (target.pieces().size() + pieces.size() > wire::pool::piece_count_max) {
+    TND_TRY(allocate_in_quota(state, needed, pieces));
+  if (target.pieces().size() + pieces.size() > wire::pool::extent_count_max) {
     memory_.release(pieces);
-    return fail(status::no_space, "an object grew in more than %zu steps: create it with its size",
-                wire::pool::piece_count_max);
+    return fail(status::no_space,
+                "an object has more than %zu pieces: create it with its final size",
+                wire::pool::extent_count_max);
   }
-  target.add(std::move(pieces));
-  target.about.size = size;
+  target.add_pieces(std::move(pieces));
+  target.metadata.size = size;
   return status::ok;
 }
 
-// It gets its version, and the name; what had the name is superseded.
-void catalog::publish(space_state &in, const std::string &name, const object_ref &made,
-                      std::vector<change> &changes, std::vector<object_ref> &superseded) {
-  made->about.version = ++last_version_;
-  made->about.created_ns = options_.time->wall_ns();
-  counted_.commits++;
-  counted_.committed_size += made->about.size;
-  object_ref before = bind(in, name, made);
-  change put = change_of(change::kind::put, *made, in.name, name);
-  put.object = made;
-  put.before = version_of(before);
-  put.flags = made->flags & flags_of_objects;
+// Assign a version and bind the name. The object that had the name is superseded.
+void catalog::commit_locked(namespace_state &state, const std::string &name,
+                            const object_ref &object, std::vector<change> &changes,
+                            std::vector<object_ref> &superseded) {
+  object->metadata.version = ++last_version_;
+  object->metadata.created_ns = options_.clock->wall_ns();
+  statistics_.commits++;
+  statistics_.committed_size += object->metadata.size;
+  object_ref previous = bind(state, name, object);
+  change put = make_change(change::kind::put, *object, state.name, name);
+  put.object = object;
+  put.replaced_version = version_or_zero(previous);
+  put.flags = object->flags & flags_of_objects;
   changes.push_back(std::move(put));
-  if (before != nullptr)
-    superseded.push_back(std::move(before));
+  if (previous != nullptr)
+    superseded.push_back(std::move(previous));
 }
 
-result<uint64_t> catalog::commit(const object_ref &made, const std::string &name, uint32_t flags,
-                                 const done_maker &done_of) {
+result<uint64_t> catalog::commit(const object_ref &object, const std::string &name, uint32_t flags,
+                                 const callback_maker &make_callback) {
   std::vector<object_ref> superseded;
   std::lock_guard lock{mutex_};
-  space_state &in = state_of(made->owner());
-  if ((flags & flag_exclusive) != 0 && in.objects.contains(name))
+  namespace_state &state = state_for(object->owner());
+  if ((flags & flag_exclusive) != 0 && state.objects.contains(name))
     return status::exists;
   std::vector<change> changes;
-  publish(in, name, made, changes, superseded);
-  append(std::move(changes), superseded, done_of(made->described()));
-  return made->about.version;
+  commit_locked(state, name, object, changes, superseded);
+  append_changes(std::move(changes), superseded, make_callback(object->client_metadata()));
+  return object->metadata.version;
 }
 
-result<object_ref> catalog::open(uint64_t space_id, const std::string &name, uint64_t version,
-                                 bool counts) {
+result<object_ref> catalog::open(uint64_t namespace_id, const std::string &name, uint64_t version,
+                                 bool count_open) {
   std::lock_guard lock{mutex_};
-  space_state &in = state_of(space_id);
-  auto const found = in.objects.find(name);
-  if (found == in.objects.end())
+  namespace_state &state = state_for(namespace_id);
+  auto const it = state.objects.find(name);
+  if (it == state.objects.end())
     return status::no_entry;
-  if (version != 0 && found->second.object->about.version != version)
+  if (version != 0 && it->second.object->metadata.version != version)
     return status::no_entry;
-  if (counts) {
-    counted_.opens++;
-    touch(in, found);
+  if (count_open) {
+    statistics_.opens++;
+    mark_used(state, it);
   }
-  return found->second.object;
+  return it->second.object;
 }
 
-void catalog::list(uint64_t space_id, const std::string &prefix, const std::string &after,
-                   const std::function<bool(const std::string &, const info &)> &take) {
+void catalog::list(uint64_t namespace_id, const std::string &prefix, const std::string &after,
+                   const std::function<bool(const std::string &, const info &)> &visitor) {
   std::lock_guard lock{mutex_};
-  auto const &objects = state_of(space_id).objects;
-  for (auto at = after < prefix ? objects.lower_bound(prefix) : objects.upper_bound(after);
-       at != objects.end() && at->first.starts_with(prefix); ++at) {
-    if (!take(at->first, at->second.object->described()))
+  auto const &objects = state_for(namespace_id).objects;
+  for (auto it = after < prefix ? objects.lower_bound(prefix) : objects.upper_bound(after);
+       it != objects.end() && it->first.starts_with(prefix); ++it) {
+    if (!visitor(it->first, it->second.object->client_metadata()))
       return;
   }
 }
 
-status catalog::rename(uint64_t space_id, const std::string &name, const std::string &new_name,
-                       uint32_t flags, journal_done done) {
+status catalog::rename(uint64_t namespace_id, const std::string &name, const std::string &new_name,
+                       uint32_t flags, journal_callback done) {
   std::vector<object_ref> superseded;
   std::lock_guard lock{mutex_};
-  space_state &in = state_of(space_id);
-  auto const found = in.objects.find(name);
-  if (found == in.objects.end())
+  namespace_state &state = state_for(namespace_id);
+  auto const it = state.objects.find(name);
+  if (it == state.objects.end())
     return status::no_entry;
-  object_ref const moved = found->second.object;
-  change renamed = change_of(change::kind::rename, *moved, in.name, new_name);
+  object_ref const moved = it->second.object;
+  change renamed = make_change(change::kind::rename, *moved, state.name, new_name);
   renamed.old_name = name;
   if (name != new_name) {
-    if ((flags & flag_exclusive) != 0 && in.objects.contains(new_name))
+    if ((flags & flag_exclusive) != 0 && state.objects.contains(new_name))
       return status::exists;
-    (void)unbind(in, found);
-    object_ref before = bind(in, new_name, moved);
-    renamed.before = version_of(before);
-    if (before != nullptr)
-      superseded.push_back(std::move(before));
+    (void)unbind(state, it);
+    object_ref previous = bind(state, new_name, moved);
+    renamed.replaced_version = version_or_zero(previous);
+    if (previous != nullptr)
+      superseded.push_back(std::move(previous));
   }
-  append({std::move(renamed)}, superseded, std::move(done));
+  append_changes({std::move(renamed)}, superseded, std::move(done));
   return status::ok;
 }
 
-status catalog::remove(uint64_t space_id, const std::string &name, journal_done done) {
+status catalog::remove(uint64_t namespace_id, const std::string &name, journal_callback done) {
   std::vector<object_ref> superseded;
   std::lock_guard lock{mutex_};
-  space_state &in = state_of(space_id);
-  auto const found = in.objects.find(name);
-  if (found == in.objects.end())
+  namespace_state &state = state_for(namespace_id);
+  auto const it = state.objects.find(name);
+  if (it == state.objects.end())
     return status::no_entry;
-  superseded.push_back(unbind(in, found));
-  append({change_of(change::kind::remove, *superseded.front(), in.name, name)}, superseded,
-         std::move(done));
+  superseded.push_back(unbind(state, it));
+  append_changes({make_change(change::kind::remove, *superseded.front(), state.name, name)},
+                 superseded, std::move(done));
   return status::ok;
 }
 
-status catalog::set_flags(uint64_t space_id, const std::string &name, uint32_t flags,
-                          journal_done done) {
+status catalog::set_flags(uint64_t namespace_id, const std::string &name, uint32_t flags,
+                          journal_callback done) {
   std::lock_guard lock{mutex_};
-  space_state &in = state_of(space_id);
-  auto const found = in.objects.find(name);
-  if (found == in.objects.end())
+  namespace_state &state = state_for(namespace_id);
+  auto const it = state.objects.find(name);
+  if (it == state.objects.end())
     return status::no_entry;
-  std::atomic<uint32_t> &kept = found->second.object->flags;
-  kept = (kept & ~flags_of_objects) | (flags & flags_of_objects);
-  place(in, found);
-  change changed = change_of(change::kind::set_flags, *found->second.object, in.name, name);
-  changed.object = found->second.object;
-  changed.flags = kept & flags_of_objects;
-  append({std::move(changed)}, {}, std::move(done));
+  std::atomic<uint32_t> &object_flags = it->second.object->flags;
+  object_flags = (object_flags & ~flags_of_objects) | (flags & flags_of_objects);
+  update_eviction(state, it);
+  change changed = make_change(change::kind::set_flags, *it->second.object, state.name, name);
+  changed.object = it->second.object;
+  changed.flags = object_flags & flags_of_objects;
+  append_changes({std::move(changed)}, {}, std::move(done));
   return status::ok;
 }
 
-result<object_ref> catalog::begin_restored(uint64_t space_id, uint64_t size, uint32_t flags) {
+result<object_ref> catalog::create_restored(uint64_t namespace_id, uint64_t size, uint32_t flags) {
   std::lock_guard lock{mutex_};
-  space_state &in = state_of(space_id);
-  std::vector<piece> pieces;
-  TND_TRY(make_memory_room(in, size, pieces));
-  return made_of(in, std::move(pieces), flags);
+  namespace_state &state = state_for(namespace_id);
+  std::vector<pool_extent> pieces;
+  TND_TRY(allocate_or_evict(state, size, pieces));
+  return make_object(state, std::move(pieces), flags);
 }
 
-result<object_ref> catalog::begin_at(uint64_t space_id, uint64_t size, uint32_t flags,
-                                     const std::vector<wire::pool::range> &places) {
+result<object_ref> catalog::create_at(uint64_t namespace_id, uint64_t size, uint32_t flags,
+                                      const std::vector<wire::pool::range> &places) {
   std::lock_guard lock{mutex_};
-  space_state &in = state_of(space_id);
-  std::vector<piece> pieces;
+  namespace_state &state = state_for(namespace_id);
+  std::vector<pool_extent> pieces;
   for (const wire::pool::range &place : places)
     memory_.add_pieces_at(place.offset, place.size, pieces);
-  TND_TRY(memory_.claim(in.account->id, pieces));
-  auto made = made_of(in, std::move(pieces), flags);
-  if (made->allocated_size() < size)
+  TND_TRY(memory_.claim(state.account->id, pieces));
+  auto object = make_object(state, std::move(pieces), flags);
+  if (object->allocated_size() < size)
     return status::invalid;
-  return made;
+  return object;
 }
 
-object_ref catalog::begin_damaged(uint64_t space_id, uint32_t flags,
-                                  const std::vector<wire::pool::range> &places) {
+object_ref catalog::create_damaged(uint64_t namespace_id, uint32_t flags,
+                                   const std::vector<wire::pool::range> &places) {
   std::lock_guard lock{mutex_};
-  space_state &in = state_of(space_id);
-  std::vector<piece> pieces;
+  namespace_state &state = state_for(namespace_id);
+  std::vector<pool_extent> pieces;
   for (const wire::pool::range &place : places)
     memory_.add_pieces_at(place.offset, place.size, pieces);
-  if (memory_.claim(in.account->id, pieces) != status::ok)
+  if (memory_.claim(state.account->id, pieces) != status::ok)
     pieces.clear();
-  auto made = made_of(in, std::move(pieces), flags);
-  made->is_damaged = true;
-  made->loss_is_told = true;
-  return made;
+  auto object = make_object(state, std::move(pieces), flags);
+  object->is_damaged = true;
+  object->is_loss_logged = true;
+  return object;
 }
 
-void catalog::look_at_memory() {
-  memory_.look();
+void catalog::check_memory() {
+  memory_.check_losses();
   uint64_t const count = memory_.loss_count();
-  if (told_loss_count_.exchange(count) != count)
-    tell_losses();
+  if (logged_loss_count_.exchange(count) != count)
+    log_losses();
 }
 
-void catalog::tell_losses() {
+void catalog::log_losses() {
   std::lock_guard lock{mutex_};
-  for (auto &[id, in] : spaces_) {
-    for (auto &[name, one] : in->objects) {
-      object &which = *one.object;
-      if (which.loss_is_told || which.is_whole())
+  for (auto &[id, state] : namespaces_) {
+    for (auto &[name, named] : state->objects) {
+      object &lossy = *named.object;
+      if (lossy.is_loss_logged || lossy.is_intact())
         continue;
-      which.loss_is_told = true;
+      lossy.is_loss_logged = true;
       log(log_level::error,
           "pool: %s/%s, version %llu, %llu bytes, has lost bytes: it cannot be read any more",
-          in->name.c_str(), name.c_str(), static_cast<unsigned long long>(which.about.version),
-          static_cast<unsigned long long>(which.about.size));
+          state->name.c_str(), name.c_str(),
+          static_cast<unsigned long long>(lossy.metadata.version),
+          static_cast<unsigned long long>(lossy.metadata.size));
     }
   }
 }
 
-void catalog::restore(const std::string &name, const object_ref &found) {
+void catalog::restore(const std::string &name, const object_ref &object) {
   std::lock_guard lock{mutex_};
-  (void)bind(state_of(found->owner()), name, found);
-  last_version_ = std::max(last_version_, found->about.version);
+  (void)bind(state_for(object->owner()), name, object);
+  last_version_ = std::max(last_version_, object->metadata.version);
 }
 
-void catalog::restore_version(uint64_t highest) {
+void catalog::raise_version(uint64_t highest) {
   std::lock_guard lock{mutex_};
   last_version_ = std::max(last_version_, highest);
 }
 
 catalog_statistics catalog::statistics() const {
   std::lock_guard lock{mutex_};
-  return counted_;
+  return statistics_;
 }
 
 }  // namespace tanada::poold

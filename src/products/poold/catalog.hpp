@@ -1,4 +1,4 @@
-// products/poold/catalog.hpp: which objects there are.
+// products/poold/catalog.hpp: the catalog of namespaces and objects.
 #pragma once
 
 #include <atomic>
@@ -15,26 +15,26 @@
 
 #include "products/poold/journal.hpp"
 #include "products/poold/object.hpp"
-#include "products/pool/shared.hpp"
+#include "products/pool/name_counters.hpp"
 #include "seams/clock/clock.hpp"
 
 namespace tanada::poold {
 
 struct catalog_options {
-  std::map<std::string, uint64_t> quotas;  // bytes, of namespaces; "*" for those not named; 0: none
-  uint32_t space_count_max = 4096;         // namespaces that `quotas` does not name
+  std::map<std::string, uint64_t> quotas;  // bytes, by namespace; "*": all others; 0: unlimited
+  uint32_t namespace_count_max = 4096;     // namespaces not named in `quotas`
   uint64_t object_count_max = 16 << 20;    // names
-  port::clock *time = &port::monotonic_clock();  // its wall_ns() is when objects were created
+  seams::clock *clock = &seams::monotonic_clock();  // its wall_ns() gives objects' creation times
 };
 
 struct catalog_statistics {
   uint64_t object_count = 0, committed_size = 0, commits = 0, opens = 0, evictions = 0;
 };
 
-struct space_statistics {
+struct namespace_statistics {
   std::string name;
   uint64_t used = 0, object_count = 0, quota = 0;
-  uint64_t owned = 0, segment_count = 0;  // memory that is bound to it; of a file: what is used
+  uint64_t owned = 0, segment_count = 0;  // of its segments; over a file: bytes in use, and 0
 };
 
 // Flags as include/tanada/pool.h numbers them.
@@ -43,94 +43,103 @@ inline constexpr uint32_t flag_durable = 1 << 8, flag_exclusive = 1 << 9, flag_v
                           flag_keep = 1 << 11;
 inline constexpr uint32_t commit_flags = flag_durable | flag_verify;
 
-// Namespaces, the committed objects' names, and room for new ones. Thread-safe.
+// The namespaces and the names of committed objects. It also allocates memory for new objects, and
+// evicts others to make space. Thread-safe.
 class catalog {
  public:
-  // `durable` may be null: nothing outlives the daemon then. Both outlive the catalog.
-  catalog(space &memory, journal *durable, catalog_options options);
+  // Nothing outlives the daemon if `durable` is null. Both must outlive the catalog.
+  catalog(pool_memory &memory, journal *durable, catalog_options options);
   ~catalog();
 
-  // A client comes; the number of its namespace, which is good until the client leaves and is never
-  // used again. A namespace exists while it has objects, or clients that may write: those that only
-  // read find an empty one, which counts for nothing. no_space: there are too many; those that have
-  // objects or a quota are never refused.
-  result<uint64_t> enter(const std::string &space_name, bool can_write);
+  // Register a client of a namespace. Returns the namespace's number, which is valid until the
+  // matching `close_namespace()` and is never reused. A namespace exists while it has objects or
+  // clients that may write. Clients that only read see an empty namespace, which does not count.
+  // no_space: there are too many namespaces. One that has objects or a quota is never refused.
+  result<uint64_t> open_namespace(const std::string &namespace_name, bool can_write);
 
-  // The client goes, and what it had prepared in sets in which nobody else takes part. `session` is
-  // whoever did.
-  void leave(uint64_t space_id, bool can_write, uint64_t session);
+  // Unregister a client. Also drops the prepared objects of sets whose only participant is
+  // `session`.
+  void close_namespace(uint64_t namespace_id, bool can_write, uint64_t session);
 
-  // For an object as it was before the daemon's restart; never refused. Good until the next one, or
-  // for as long as the namespace has objects.
-  uint64_t enter_restored(const std::string &space_name);
+  // The number of a namespace for an object that a restart restores. Never refused. The number is
+  // valid while the namespace has objects, else until the next call of `open_namespace()`,
+  // `close_namespace()` or `open_restored_namespace()`.
+  uint64_t open_restored_namespace(const std::string &namespace_name);
 
-  // Takes effect for what is created from now on; what is there stays, over its new quota or not.
+  // Applies to objects created or grown from now on. Existing objects stay, even above the new
+  // quota.
   void replace_quotas(std::map<std::string, uint64_t> quotas);
 
-  // A new object with room for `size` bytes; drops evictable objects for it. no_space: the pool or
-  // the quota is full.
-  result<object_ref> begin(uint64_t space_id, uint64_t size, uint32_t flags);
+  // Create an object with memory for `size` bytes, evicting others if necessary. no_space: the pool
+  // or the quota is full.
+  result<object_ref> create_object(uint64_t namespace_id, uint64_t size, uint32_t flags);
   status grow(object &target, uint64_t size);
 
-  // Bind a name to an object, whose contents and `about`, but its version and time, are complete.
-  // What `done_of` makes of the object as it is then is called once the journal has it. exists:
-  // flag_exclusive and there is one. Returns the version.
-  using done_maker = std::function<journal_done(const info &)>;
-  result<uint64_t> commit(const object_ref &made, const std::string &name, uint32_t flags,
-                          const done_maker &done_of);
+  // Bind a name to an object. Its contents and metadata must be complete, except for the version
+  // and the time, which are assigned here. `make_callback` is called with the final metadata, and
+  // the callback that it returns is called once the journal has the change. Returns the version.
+  // exists: flag_exclusive is set and the name is in use.
+  using callback_maker = std::function<journal_callback(const info &)>;
+  result<uint64_t> commit(const object_ref &object, const std::string &name, uint32_t flags,
+                          const callback_maker &make_callback);
 
-  // An object of a set waits for set_commit. `session` is whoever takes part.
-  status join_set(uint64_t space_id, const std::string &set, uint64_t session);
-  status prepare(const object_ref &made, const std::string &name, const std::string &set,
+  // Prepared objects of a set get their names at `commit_set()`. `session` identifies a participant
+  // of the set. no_space: there are too many sets. again: the set does not have exactly
+  // `count` objects.
+  status join_set(uint64_t namespace_id, const std::string &set, uint64_t session);
+  status prepare(const object_ref &object, const std::string &name, const std::string &set,
                  uint64_t session);
-  status set_commit(uint64_t space_id, const std::string &set, uint64_t count, journal_done done);
+  status commit_set(uint64_t namespace_id, const std::string &set, uint64_t count,
+                    journal_callback done);
 
-  // version 0: the newest. no_entry.
-  result<object_ref> open(uint64_t space_id, const std::string &name, uint64_t version,
-                          bool counts = true);
+  // version 0: the newest. no_entry: no object has the name and version. `count_open`: count
+  // the access as an open, and as a use that delays eviction.
+  result<object_ref> open(uint64_t namespace_id, const std::string &name, uint64_t version,
+                          bool count_open = true);
 
-  // Names that begin with prefix and lie behind `after`, in order, until `take` returns false.
-  void list(uint64_t space_id, const std::string &prefix, const std::string &after,
-            const std::function<bool(const std::string &, const info &)> &take);
-  status rename(uint64_t space_id, const std::string &name, const std::string &new_name,
-                uint32_t flags, journal_done done);
-  status remove(uint64_t space_id, const std::string &name, journal_done done);
-  status set_flags(uint64_t space_id, const std::string &name, uint32_t flags, journal_done done);
+  // Call `visitor` with the names that begin with `prefix` and follow `after`, in order, until it
+  // returns false.
+  void list(uint64_t namespace_id, const std::string &prefix, const std::string &after,
+            const std::function<bool(const std::string &, const info &)> &visitor);
+  status rename(uint64_t namespace_id, const std::string &name, const std::string &new_name,
+                uint32_t flags, journal_callback done);
+  status remove(uint64_t namespace_id, const std::string &name, journal_callback done);
+  status set_flags(uint64_t namespace_id, const std::string &name, uint32_t flags,
+                   journal_callback done);
 
-  // Memory for an object as it was before the daemon's restart, which no quota refuses. no_space:
-  // the pool is full.
-  result<object_ref> begin_restored(uint64_t space_id, uint64_t size, uint32_t flags);
+  // Create an object that a restart restores; quotas do not apply. no_space: the pool is full.
+  result<object_ref> create_restored(uint64_t namespace_id, uint64_t size, uint32_t flags);
 
-  // The same where it lies in the backing file. busy: another object has a part of that; invalid:
-  // it cannot lie there.
-  result<object_ref> begin_at(uint64_t space_id, uint64_t size, uint32_t flags,
-                              const std::vector<wire::pool::range> &places);
+  // The same at its place in the backing file. busy: another object uses a part of it. invalid: the
+  // ranges are out of bounds, misaligned or smaller than `size`.
+  result<object_ref> create_at(uint64_t namespace_id, uint64_t size, uint32_t flags,
+                               const std::vector<wire::pool::range> &places);
 
-  // An object whose bytes the restart could not bring back. Its places, where they are free, stay
-  // its own until it is replaced or removed.
-  object_ref begin_damaged(uint64_t space_id, uint32_t flags,
-                           const std::vector<wire::pool::range> &places);
+  // Create an object whose bytes the restart could not restore. It keeps its ranges of the file, if
+  // all of them are free, until it is replaced or removed.
+  object_ref create_damaged(uint64_t namespace_id, uint32_t flags,
+                            const std::vector<wire::pool::range> &places);
 
-  // An object as it was before the daemon's restart. Not journaled.
-  void restore(const std::string &name, const object_ref &found);
-  void restore_version(uint64_t highest);
+  // Bind the name of a restored object. Not journaled.
+  void restore(const std::string &name, const object_ref &object);
+  void raise_version(uint64_t highest);
 
-  // Look whether the memory is all there still; a line in the log for each object that is not. Once
-  // it was found damaged, an object can be listed, renamed and removed, and is read by nobody:
-  // sessions ask object::is_whole.
-  void look_at_memory();
+  // Check the memory for losses, and log a line for each object that lost bytes. Such an object can
+  // be listed, renamed and removed. Sessions do not read it: they check `object::is_intact()`.
+  void check_memory();
 
-  // Of the counters that clients of this node may map, read-only. -1: none could be made.
-  int counters_descriptor(uint64_t space_id);
+  // The descriptor of the name counters, which clients of this node may map read-only. The catalog
+  // keeps it open. -1: the counters could not be created.
+  int counters_descriptor(uint64_t namespace_id);
 
   catalog_statistics statistics() const;
-  space_statistics statistics_of(uint64_t space_id) const;
-  std::vector<space_statistics> all_spaces() const;
+  namespace_statistics statistics_for(uint64_t namespace_id) const;
+  std::vector<namespace_statistics> all_namespaces() const;
   bool is_durable() const noexcept {
     return journal_ != nullptr;
   }
-  bool is_behind() const {
-    return journal_ != nullptr && journal_->is_behind();
+  bool is_congested() const {
+    return journal_ != nullptr && journal_->is_congested();
   }
 
  private:
@@ -138,18 +147,18 @@ class catalog {
   using entries = std::map<std::string, entry>;
   struct entry {
     object_ref object;
-    uint64_t used_tick = 0;
-    std::optional<std::list<entries::iterator>::iterator> place;  // among those that may be dropped
+    uint64_t last_use_tick = 0;
+    std::optional<std::list<entries::iterator>::iterator> eviction_position;  // in `evictable`
   };
-  struct set_state {
+  struct object_set {
     std::map<std::string, object_ref> prepared;
     std::set<uint64_t> sessions;
   };
-  struct space_state {
-    space_state() = default;
-    space_state(const space_state &) = delete;
-    space_state &operator=(const space_state &) = delete;
-    ~space_state();
+  struct namespace_state {
+    namespace_state() = default;
+    namespace_state(const namespace_state &) = delete;
+    namespace_state &operator=(const namespace_state &) = delete;
+    ~namespace_state();
     bool exists() const {
       return writer_count > 0 || !objects.empty() || account->used.load() > 0;
     }
@@ -157,53 +166,56 @@ class catalog {
     std::string name;
     std::shared_ptr<owner_account> account = std::make_shared<owner_account>();
     uint64_t quota = 0;
-    uint32_t writer_count = 0, reader_count = 0;  // clients
-    bool is_counted = false;                      // among space_count_max
+    uint32_t writer_count = 0, reader_count = 0;  // clients that may write, or only read
+    bool is_counted = false;                      // towards namespace_count_max
     entries objects;
-    std::list<entries::iterator> droppable;  // the one unused longest first
-    std::map<std::string, set_state> sets;
+    std::list<entries::iterator> evictable;  // the least recently used first
+    std::map<std::string, object_set> sets;
     pool::name_counters *counters = nullptr;
     int counters_descriptor = -1;
   };
 
-  // All of these: the mutex is held.
-  space_state &state_of(uint64_t space_id);
-  const space_state &state_of(uint64_t space_id) const;
-  space_state &find_or_make(const std::string &space_name);
-  void count(space_state &which, bool is_counted);
-  void drop_unused();
-  uint64_t quota_of(const std::string &space_name) const;
-  object_ref bind(space_state &in, const std::string &name, const object_ref &made);
-  object_ref unbind(space_state &in, entries::iterator which);
-  void touch(space_state &in, entries::iterator which);
-  void place(space_state &in, entries::iterator which);
-  void unplace(space_state &in, entry &one);
-  void bump(space_state &in, const std::string &name);
-  bool drop_one(space_state &preferred, bool only_there);
-  void append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done);
-  status make_room(space_state &in, uint64_t size, std::vector<piece> &pieces);
-  status make_memory_room(space_state &in, uint64_t size, std::vector<piece> &pieces);
-  status fail_full(const space_state &in, uint64_t size) const;
-  space_statistics described(const space_state &in) const;
-  object_ref made_of(space_state &in, std::vector<piece> pieces, uint32_t flags);
-  void publish(space_state &in, const std::string &name, const object_ref &made,
-               std::vector<change> &changes, std::vector<object_ref> &superseded);
-  void tell_losses();
+  // The caller of these functions holds the mutex.
+  namespace_state &state_for(uint64_t namespace_id);
+  const namespace_state &state_for(uint64_t namespace_id) const;
+  namespace_state &find_or_create(const std::string &namespace_name);
+  void set_counted(namespace_state &state, bool is_counted);
+  void remove_unused();
+  uint64_t quota_for(const std::string &namespace_name) const;
+  object_ref bind(namespace_state &state, const std::string &name, const object_ref &object);
+  object_ref unbind(namespace_state &state, entries::iterator it);
+  void mark_used(namespace_state &state, entries::iterator it);
+  void update_eviction(namespace_state &state, entries::iterator it);
+  void remove_eviction(namespace_state &state, entry &target);
+  void bump_counter(namespace_state &state, const std::string &name);
+  bool evict_one(namespace_state &preferred, bool only_there);
+  void append_changes(std::vector<change> changes, std::vector<object_ref> superseded,
+                      journal_callback done);
+  status allocate_in_quota(namespace_state &state, uint64_t size, std::vector<pool_extent> &pieces);
+  status allocate_or_evict(namespace_state &state, uint64_t size, std::vector<pool_extent> &pieces);
+  status fail_no_space(const namespace_state &state, uint64_t size) const;
+  namespace_statistics describe(const namespace_state &state) const;
+  object_ref make_object(namespace_state &state, std::vector<pool_extent> pieces, uint32_t flags);
+  void commit_locked(namespace_state &state, const std::string &name, const object_ref &object,
+                     std::vector<change> &changes, std::vector<object_ref> &superseded);
+  void log_losses();
 
-  space &memory_;
+  pool_memory &memory_;
   journal *const journal_;
-  catalog_options options_;  // its quotas: the mutex is held
+  catalog_options options_;  // the mutex guards its quotas
   mutable std::mutex mutex_;
-  std::map<uint64_t, std::unique_ptr<space_state>> spaces_;  // by number
+  std::map<uint64_t, std::unique_ptr<namespace_state>> namespaces_;  // by id
   std::unordered_map<std::string, uint64_t> ids_;
-  // Namespaces that may have lost their last client or object: they go with the next client.
+  // Namespaces that may have lost their last client or object: checked by the next
+  // `open_namespace()` or `close_namespace()`.
   std::set<uint64_t> maybe_unused_;
-  uint64_t next_space_id_ = 0;  // never used again: memory remembers whose it was
-  uint32_t counted_spaces_ = 0;
+  uint64_t next_namespace_id_ =
+      0;  // never reused, because free segments keep their last owner's id
+  uint32_t counted_namespaces_ = 0;
   uint64_t last_version_ = 0, tick_ = 0;
-  uint64_t droppable_size_ = 0;  // bytes of what may be dropped
-  catalog_statistics counted_;
-  std::atomic<uint64_t> told_loss_count_{0};  // losses of memory_ that the log has its lines for
+  uint64_t evictable_size_ = 0;  // bytes of all objects in `evictable` lists
+  catalog_statistics statistics_;
+  std::atomic<uint64_t> logged_loss_count_{0};  // memory_.loss_count() when losses were last logged
 };
 
 }  // namespace tanada::poold

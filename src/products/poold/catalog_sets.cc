@@ -1,34 +1,35 @@
-// Objects that get their names all at once.
+// The catalog's sets: groups of objects that get their names atomically.
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "products/poold/catalog.hpp"
 
 namespace tanada::poold {
 
-status catalog::join_set(uint64_t space_id, const std::string &set, uint64_t session) {
+status catalog::join_set(uint64_t namespace_id, const std::string &set, uint64_t session) {
   std::lock_guard lock{mutex_};
-  auto &sets = state_of(space_id).sets;
+  auto &sets = state_for(namespace_id).sets;
   if (!sets.contains(set) && sets.size() >= 4096)
-    return fail(status::no_space, "there are 4096 sets under way already");
+    return fail(status::no_space,
+                "the namespace has 4096 uncommitted sets, the maximum: commit some");
   sets[set].sessions.insert(session);
   return status::ok;
 }
 
-status catalog::prepare(const object_ref &made, const std::string &name, const std::string &set,
+status catalog::prepare(const object_ref &object, const std::string &name, const std::string &set,
                         uint64_t session) {
   std::lock_guard lock{mutex_};
-  set_state &of = state_of(made->owner()).sets[set];
-  of.sessions.insert(session);
-  of.prepared[name] = made;
+  object_set &target = state_for(object->owner()).sets[set];
+  target.sessions.insert(session);
+  target.prepared[name] = object;
   return status::ok;
 }
 
-status catalog::set_commit(uint64_t space_id, const std::string &set, uint64_t count,
-                           journal_done done) {
+status catalog::commit_set(uint64_t namespace_id, const std::string &set, uint64_t count,
+                           journal_callback done) {
   std::lock_guard lock{mutex_};
-  space_state &in = state_of(space_id);
-  auto const found = in.sets.find(set);
-  size_t const have = found == in.sets.end() ? 0 : found->second.prepared.size();
+  namespace_state &state = state_for(namespace_id);
+  auto const it = state.sets.find(set);
+  size_t const have = it == state.sets.end() ? 0 : it->second.prepared.size();
   if (have != count) {
     return fail(status::again, "set %s has %zu of %llu objects", set.c_str(), have,
                 static_cast<unsigned long long>(count));
@@ -36,33 +37,33 @@ status catalog::set_commit(uint64_t space_id, const std::string &set, uint64_t c
   std::vector<change> changes;
   std::vector<object_ref> superseded;
   if (count > 0) {
-    for (auto &[name, made] : found->second.prepared)
-      publish(in, name, made, changes, superseded);
-    in.sets.erase(found);
+    for (auto &[name, object] : it->second.prepared)
+      commit_locked(state, name, object, changes, superseded);
+    state.sets.erase(it);
   }
-  append(std::move(changes), std::move(superseded), std::move(done));
+  append_changes(std::move(changes), std::move(superseded), std::move(done));
   return status::ok;
 }
 
-void catalog::leave(uint64_t space_id, bool can_write, uint64_t session) {
-  std::vector<set_state> dropped;  // their objects, too, go before the namespace does
+void catalog::close_namespace(uint64_t namespace_id, bool can_write, uint64_t session) {
+  std::vector<object_set> dropped;  // their objects must be released before the namespace
   std::lock_guard lock{mutex_};
-  space_state &in = state_of(space_id);
-  for (auto at = in.sets.begin(); at != in.sets.end();) {
-    set_state &of = at->second;
-    if (of.sessions.erase(session) == 0 || !of.sessions.empty()) {
-      ++at;
+  namespace_state &state = state_for(namespace_id);
+  for (auto it = state.sets.begin(); it != state.sets.end();) {
+    object_set &target = it->second;
+    if (target.sessions.erase(session) == 0 || !target.sessions.empty()) {
+      ++it;
       continue;
     }
-    dropped.push_back(std::move(of));
-    at = in.sets.erase(at);
+    dropped.push_back(std::move(target));
+    it = state.sets.erase(it);
   }
   dropped.clear();
-  uint32_t &client_count = can_write ? in.writer_count : in.reader_count;
+  uint32_t &client_count = can_write ? state.writer_count : state.reader_count;
   TND_ASSERT(client_count > 0);
   client_count--;
-  maybe_unused_.insert(space_id);
-  drop_unused();
+  maybe_unused_.insert(namespace_id);
+  remove_unused();
 }
 
 }  // namespace tanada::poold

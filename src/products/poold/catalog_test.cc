@@ -1,4 +1,4 @@
-// Namespaces: how long they exist, and how many there may be.
+// Namespaces: their lifetime, and their limit.
 #include "products/poold/catalog.hpp"
 
 #include <gtest/gtest.h>
@@ -13,31 +13,31 @@ namespace {
 class catalog_namespaces : public testing::Test {
  protected:
   status try_enter(const std::string &name, bool can_write = true) {
-    auto entered = objects_.enter(name, can_write);
+    auto entered = objects_.open_namespace(name, can_write);
     if (!entered.ok())
       return entered.error();
     ids_[name] = entered.value();
     return status::ok;
   }
   void leave(const std::string &name) {
-    objects_.leave(ids_.at(name), true, 1);
+    objects_.close_namespace(ids_.at(name), true, 1);
   }
-  object_ref put(const std::string &space_name, const std::string &name, uint32_t flags = 0) {
-    auto made = objects_.begin(ids_.at(space_name), 100, flags);
-    EXPECT_TRUE(made.ok());
+  object_ref put(const std::string &namespace_name, const std::string &name, uint32_t flags = 0) {
+    auto object = objects_.create_object(ids_.at(namespace_name), 100, flags);
+    EXPECT_TRUE(object.ok());
     auto const no_journal = [](const info &) {
-      return journal_done{};
+      return journal_callback{};
     };
-    EXPECT_TRUE(objects_.commit(made.value(), name, 0, no_journal).ok());
-    return made.value();
+    EXPECT_TRUE(objects_.commit(object.value(), name, 0, no_journal).ok());
+    return object.value();
   }
-  void remove(const std::string &space_name, const std::string &name) {
-    EXPECT_EQ(objects_.remove(ids_.at(space_name), name, {}), status::ok);
+  void remove(const std::string &namespace_name, const std::string &name) {
+    EXPECT_EQ(objects_.remove(ids_.at(namespace_name), name, {}), status::ok);
   }
 
-  space_options const room_{.capacity = 8 * mib, .segment_size = 2 * mib};
-  std::unique_ptr<space> memory_ = space::create(room_).value();
-  catalog objects_{*memory_, nullptr, {.quotas = {{"named", mib}}, .space_count_max = 3}};
+  memory_options const room_{.capacity = 8 * mib, .segment_size = 2 * mib};
+  std::unique_ptr<pool_memory> memory_ = pool_memory::create(room_).value();
+  catalog objects_{*memory_, nullptr, {.quotas = {{"named", mib}}, .namespace_count_max = 3}};
   std::map<std::string, uint64_t> ids_;
 };
 
@@ -46,7 +46,7 @@ TEST_F(catalog_namespaces, an_empty_one_without_clients_takes_no_place) {
     ASSERT_EQ(try_enter(std::to_string(i)), status::ok) << i;
     leave(std::to_string(i));
   }
-  EXPECT_TRUE(objects_.all_spaces().empty());
+  EXPECT_TRUE(objects_.all_namespaces().empty());
 }
 
 TEST_F(catalog_namespaces, one_with_a_client_or_objects_keeps_its_place) {
@@ -61,7 +61,7 @@ TEST_F(catalog_namespaces, one_with_a_client_or_objects_keeps_its_place) {
   ASSERT_EQ(try_enter("a"), status::ok);
   EXPECT_TRUE(objects_.open(ids_["a"], "object", 0).ok());
   remove("a", "object");
-  EXPECT_EQ(try_enter("e"), status::no_space) << "its client is there still";
+  EXPECT_EQ(try_enter("e"), status::no_space) << "it still has a client";
   leave("a");
   EXPECT_EQ(try_enter("e"), status::ok);
 }
@@ -69,14 +69,14 @@ TEST_F(catalog_namespaces, one_with_a_client_or_objects_keeps_its_place) {
 TEST_F(catalog_namespaces, whoever_only_reads_takes_no_place_and_sees_what_comes) {
   for (int i = 0; i < 100; i++)
     ASSERT_EQ(try_enter(std::to_string(i), false), status::ok);
-  EXPECT_TRUE(objects_.all_spaces().empty());
+  EXPECT_TRUE(objects_.all_namespaces().empty());
   for (const char *name : {"7", "b", "c"})
     ASSERT_EQ(try_enter(name), status::ok);
   put("7", "object");
   EXPECT_TRUE(objects_.open(ids_["7"], "object", 0).ok());
   EXPECT_EQ(try_enter("8"), status::no_space);
   EXPECT_EQ(try_enter("8", false), status::ok);
-  EXPECT_EQ(objects_.all_spaces().size(), 3u);
+  EXPECT_EQ(objects_.all_namespaces().size(), 3u);
 }
 
 TEST_F(catalog_namespaces, those_with_a_quota_or_restored_objects_are_never_refused) {
@@ -84,13 +84,13 @@ TEST_F(catalog_namespaces, those_with_a_quota_or_restored_objects_are_never_refu
     ASSERT_EQ(try_enter(name), status::ok);
   EXPECT_EQ(try_enter("other"), status::no_space);
   for (const char *name : {"x", "y"}) {
-    ids_[name] = objects_.enter_restored(name);
-    objects_.restore("object", objects_.begin_restored(ids_[name], 100, 0).value());
+    ids_[name] = objects_.open_restored_namespace(name);
+    objects_.restore("object", objects_.create_restored(ids_[name], 100, 0).value());
   }
   EXPECT_EQ(try_enter("x"), status::ok);
   objects_.replace_quotas({{"other", mib}});
   EXPECT_EQ(try_enter("other"), status::ok);
-  EXPECT_EQ(try_enter("named"), status::ok) << "it is there";
+  EXPECT_EQ(try_enter("named"), status::ok) << "it exists already";
 }
 
 TEST_F(catalog_namespaces, a_place_comes_back_once_the_last_evictable_object_was_dropped) {
@@ -98,7 +98,7 @@ TEST_F(catalog_namespaces, a_place_comes_back_once_the_last_evictable_object_was
     ASSERT_EQ(try_enter(name), status::ok);
   put("a", "object", flag_evictable);
   leave("a");
-  EXPECT_TRUE(objects_.begin(ids_["b"], 8 * mib, 0).ok());
+  EXPECT_TRUE(objects_.create_object(ids_["b"], 8 * mib, 0).ok());
   for (const char *name : {"c", "d"})
     EXPECT_EQ(try_enter(name), status::ok);
 }
@@ -106,18 +106,18 @@ TEST_F(catalog_namespaces, a_place_comes_back_once_the_last_evictable_object_was
 TEST_F(catalog_namespaces, a_full_pool_reports_what_is_bound_to_others) {
   for (const char *name : {"a", "b"})
     ASSERT_EQ(try_enter(name), status::ok);
-  auto const first = objects_.begin(ids_["a"], 3 * mib, 0).value();
-  auto view = memory_->lend(ids_["a"], first->pieces().back().segment, true);
+  auto const first = objects_.create_object(ids_["a"], 3 * mib, 0).value();
+  auto view = memory_->export_segment(ids_["a"], first->pieces().back().segment, true);
   ASSERT_TRUE(view.ok());
   close(view.value().descriptor);
-  space_statistics const told = objects_.statistics_of(ids_["a"]);
-  EXPECT_EQ(told.used, 3 * mib);
-  EXPECT_GT(told.owned, told.used);
-  EXPECT_GT(told.segment_count, 0u);
-  EXPECT_EQ(objects_.begin(ids_["b"], 9 * mib, 0).error(), status::no_space);
+  namespace_statistics const usage = objects_.statistics_for(ids_["a"]);
+  EXPECT_EQ(usage.used, 3 * mib);
+  EXPECT_GT(usage.owned, usage.used);
+  EXPECT_GT(usage.segment_count, 0u);
+  EXPECT_EQ(objects_.create_object(ids_["b"], 9 * mib, 0).error(), status::no_space);
   std::string const text = last_message();
   EXPECT_NE(text.find("of its 8388608 bytes 3145728 are in use, " +
-                      std::to_string(told.owned - told.used) + " unused are bound to other"),
+                      std::to_string(usage.owned - usage.used) + " unused are bound to other"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("--size"), std::string::npos) << text;
@@ -132,8 +132,8 @@ TEST_F(catalog_namespaces, a_number_is_never_used_again) {
   ASSERT_EQ(try_enter("b"), status::ok);
   EXPECT_NE(ids_["b"], before);
   ASSERT_EQ(try_enter("a"), status::ok);
-  EXPECT_EQ(objects_.statistics_of(ids_["a"]).used, held->allocated_size())
-      << "what is still held counts for the quota";
+  EXPECT_EQ(objects_.statistics_for(ids_["a"]).used, held->allocated_size())
+      << "an object in use counts towards the quota";
 }
 
 }  // namespace

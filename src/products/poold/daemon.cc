@@ -1,3 +1,4 @@
+// The pool daemon: start from options, restore, reload, report and stop.
 #include "products/poold/daemon.hpp"
 
 #include <tanada/status.h>
@@ -9,43 +10,43 @@
 namespace tanada::poold {
 
 result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
-  std::unique_ptr<daemon> made{new daemon{options}};
-  TND_TRY(made->open_backing());
-  made->objects_ = std::make_unique<catalog>(*made->memory_, made->journal_.get(),
-                                             catalog_options{.quotas = options.quotas});
-  if (made->journal_ != nullptr) {
-    TND_TRY(made->journal_->restore(*made->objects_));
-    // What was committed and did not reach the log, or was removed and has left it, had versions,
-    // too, that somebody may know. They began where the clock stood, and no daemon commits once a
-    // microsecond.
-    made->objects_->restore_version(port::monotonic_clock().wall_ns() / 1000);
-    made->journal_->start();
+  std::unique_ptr<daemon> instance{new daemon{options}};
+  TND_TRY(instance->open_backing());
+  instance->objects_ = std::make_unique<catalog>(*instance->memory_, instance->journal_.get(),
+                                                 catalog_options{.quotas = options.quotas});
+  if (instance->journal_ != nullptr) {
+    TND_TRY(instance->journal_->restore(*instance->objects_));
+    // Clients may know versions that the log does not have, because a commit did not reach it or a
+    // removal has left it. Start above them: versions start at the clock's microseconds, and no
+    // daemon commits more than once a microsecond.
+    instance->objects_->raise_version(seams::monotonic_clock().wall_ns() / 1000);
+    instance->journal_->start();
   }
-  made->service_.reset(
-      new service{.memory = *made->memory_, .objects = *made->objects_, .keys = {}});
-  made->service_->started_ns = port::monotonic_clock().now_ns();
-  auto keys = made->read_keys(options.key_file);
+  instance->service_.reset(
+      new service{.memory = *instance->memory_, .objects = *instance->objects_, .keys = {}});
+  instance->service_->started_ns = seams::monotonic_clock().now_ns();
+  auto keys = instance->read_keys(options.key_file);
   if (!keys.ok())
     return keys.error();
-  made->service_->keys.replace(std::move(keys).value());
-  TND_TRY(made->open_fabric());
+  instance->service_->keys.replace(std::move(keys).value());
+  TND_TRY(instance->open_fabric());
   server_options const serving{.host = options.listen,
                                .port = options.port,
                                .worker_count = options.worker_count,
                                .client_count_max = options.client_count_max,
                                .lost_after_ns = options.lost_after_ns,
                                .is_open = options.is_open};
-  auto served = server::start(serving, *made->service_);
+  auto served = server::start(serving, *instance->service_);
   if (!served.ok())
     return served.error();
-  made->server_ = std::move(served).value();
+  instance->server_ = std::move(served).value();
   if (options.web) {
-    auto web = pool::web_start(options.web_port, [one = made.get()] { return one->report(); });
+    auto web = pool::web_start(options.web_port, [one = instance.get()] { return one->report(); });
     if (!web.ok())
       return web.error();
-    made->web_ = std::move(web).value();
+    instance->web_ = std::move(web).value();
   }
-  return made;
+  return instance;
 }
 
 daemon::~daemon() {
@@ -57,40 +58,40 @@ uint16_t daemon::web_port() const noexcept {
 }
 
 pool::pool_report daemon::report() const {
-  pool::pool_report now;
-  now.backing = options_.backing.substr(0, options_.backing.find(':'));
-  space_usage const usage = memory_->usage();
-  now.capacity = usage.capacity;
-  now.used = usage.used;
-  now.owned = usage.owned;
+  pool::pool_report current;
+  current.backing = options_.backing.substr(0, options_.backing.find(':'));
+  memory_usage const usage = memory_->usage();
+  current.capacity = usage.capacity;
+  current.used = usage.used;
+  current.owned = usage.owned;
   auto const counted = objects_->statistics();
-  now.object_count = counted.object_count;
-  now.committed_size = counted.committed_size;
-  now.commits = counted.commits;
-  now.opens = counted.opens;
-  now.evictions = counted.evictions;
-  now.errors = service_->counters.errors.sum();
+  current.object_count = counted.object_count;
+  current.committed_size = counted.committed_size;
+  current.commits = counted.commits;
+  current.opens = counted.opens;
+  current.evictions = counted.evictions;
+  current.errors = service_->counters.errors.sum();
   auto const &errors = service_->counters.errors;
   for (size_t slot = 0; slot < error_counters::statuses.size(); slot++) {
-    now.errors_by_status.emplace_back(tnd_status_name(tnd_status(error_counters::statuses[slot])),
-                                      errors.count(slot));
+    current.errors_by_status.emplace_back(
+        tnd_status_name(tnd_status(error_counters::statuses[slot])), errors.count(slot));
   }
-  now.errors_by_status.emplace_back("other", errors.other_count());
-  now.refused = service_->counters.refused;
-  for (auto const &one : objects_->all_spaces()) {
-    now.spaces.push_back(
-        {one.name, one.used, one.object_count, one.quota, one.owned, one.segment_count});
+  current.errors_by_status.emplace_back("other", errors.other_count());
+  current.refused = service_->counters.refused_count;
+  for (auto const &entry : objects_->all_namespaces()) {
+    current.spaces.push_back({entry.name, entry.used, entry.object_count, entry.quota, entry.owned,
+                              entry.segment_count});
   }
-  uint64_t const now_ns = port::monotonic_clock().now_ns();
-  for (auto const &one : server_->clients()) {
-    now.clients.push_back({one.peer, one.space_name, one.path, one.written_size, one.read_size,
-                           now_ns - one.connected_ns});
+  uint64_t const now_ns = seams::monotonic_clock().now_ns();
+  for (auto const &client : server_->clients()) {
+    current.clients.push_back({client.peer, client.namespace_name, client.path, client.written_size,
+                               client.read_size, now_ns - client.connected_ns});
   }
-  for (size_t i = 0; i < now.transfers.size(); i++) {
-    now.transfers[i] = {service_->counters.written.of[i], service_->counters.read.of[i]};
+  for (size_t i = 0; i < current.transfers.size(); i++) {
+    current.transfers[i] = {service_->counters.written.sizes[i], service_->counters.read.sizes[i]};
   }
-  now.uptime_ns = now_ns - service_->started_ns;
-  return now;
+  current.uptime_ns = now_ns - service_->started_ns;
+  return current;
 }
 
 void daemon::stop() {
@@ -98,13 +99,14 @@ void daemon::stop() {
     return;
   web_.reset();
   uint64_t const deadline_ns =
-      port::deadline_after(port::monotonic_clock().now_ns(), options_.drain_ns);
+      seams::deadline_after(seams::monotonic_clock().now_ns(), options_.drain_ns);
   server_->stop(deadline_ns);
   if (journal_ == nullptr)
     return;
-  // Commits that nobody waits for are written behind, and a clean end does not lose them.
-  uint64_t const now_ns = port::monotonic_clock().now_ns();
-  journal_->stop(port::deadline_after(now_ns, options_.write_behind_ns));
+  // Commits that no client waits for are written in the background. A clean stop does not lose
+  // them.
+  uint64_t const now_ns = seams::monotonic_clock().now_ns();
+  journal_->stop(seams::deadline_after(now_ns, options_.write_behind_ns));
 }
 
 status daemon::open_backing() {
@@ -122,7 +124,7 @@ status daemon::open_backing() {
   keeping.folder = on_file ? path + ".journal" : path;
   if (on_flash)
     keeping.size_max = options_.log_size != 0 ? options_.log_size : 4 * options_.size;
-  auto memory = space::create(
+  auto memory = pool_memory::create(
       {options_.size, options_.segment_size, on_file ? path : std::string{}, options_.prefault});
   if (!memory.ok())
     return memory.error();
@@ -139,15 +141,15 @@ status daemon::open_backing() {
 status daemon::open_fabric() {
   if (options_.fabric.empty())
     return status::ok;
-  auto endpoint = port::fabric_open({options_.fabric, options_.fabric_node});
+  auto endpoint = seams::fabric_open({options_.fabric, options_.fabric_node});
   if (!endpoint.ok())
     return endpoint.error();
-  auto started = mover::start(std::move(endpoint).value());
+  auto started = data_mover::start(std::move(endpoint).value());
   if (!started.ok())
     return started.error();
   mover_ = std::move(started).value();
-  memory_->on_drop([this](const std::byte *addr, size_t size, uint64_t timeout_ns) {
-    return mover_->forget_memory(addr, size, timeout_ns);
+  memory_->set_drop_hook([this](const std::byte *addr, size_t size, uint64_t timeout_ns) {
+    return mover_->unregister_memory(addr, size, timeout_ns);
   });
   service_->fabric = mover_.get();
   return status::ok;
@@ -156,7 +158,7 @@ status daemon::open_fabric() {
 result<std::vector<pool::key>> daemon::read_keys(const std::string &key_file) const {
   if (!key_file.empty())
     return pool::keys_read(key_file);
-  auto is_loopback = port::is_loopback(options_.listen);
+  auto is_loopback = backends::is_loopback(options_.listen);
   if (!is_loopback.ok())
     return is_loopback.error();
   if (is_loopback.value())

@@ -1,4 +1,4 @@
-// products/poold/daemon.hpp: a whole pool: memory, catalog, what keeps it, and the server.
+// products/poold/daemon.hpp: a complete pool: memory, catalog, journal, fabric and server.
 #pragma once
 
 #include <memory>
@@ -11,24 +11,25 @@ namespace tanada::poold {
 
 class daemon {
  public:
-  // Sets the memory aside, brings back what the backing holds, and serves. On failure the message
-  // says what was asked for.
+  // Allocate the memory, restore the objects of the backing, and serve. On failure the message
+  // gives the cause.
   static result<std::unique_ptr<daemon>> start(const daemon_options &options);
   ~daemon();
 
   uint16_t port() const noexcept {
     return server_->port();
   }
-  uint16_t web_port() const noexcept;  // 0: there is no page
+  uint16_t web_port() const noexcept;  // 0: the web page is disabled
 
   pool::pool_report report() const;
 
-  // Takes keys and quotas of `options`, both or neither: on failure those before stay. Clients that
-  // are connected keep the rights that their keys gave them. All other settings take effect at the
-  // next start.
+  // Apply the keys and quotas of `options`. On failure the previous ones stay in effect. Connected
+  // clients keep the rights that their keys gave them. All other settings take effect at the next
+  // start.
   status reload(const daemon_options &options);
 
-  // Let no more in; what is under way gets `drain_ns` of the options.
+  // Accept no more clients, and complete outstanding work within `drain_ns`. Then write remaining
+  // commits within `write_behind_ns`.
   void stop();
 
  private:
@@ -38,13 +39,13 @@ class daemon {
   status open_fabric();
 
   daemon_options options_;
-  std::unique_ptr<space> memory_;
+  std::unique_ptr<pool_memory> memory_;
   std::unique_ptr<durable_journal> journal_;
   std::unique_ptr<catalog> objects_;
-  std::unique_ptr<mover> mover_;
+  std::unique_ptr<data_mover> mover_;
   std::unique_ptr<service> service_;
   std::unique_ptr<server> server_;
-  std::unique_ptr<port::http_server> web_;
+  std::unique_ptr<backends::http_server> web_;
 };
 
 }  // namespace tanada::poold

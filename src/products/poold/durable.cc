@@ -1,3 +1,4 @@
+// The journal over the log: queueing of changes, divergence after failures, and restore.
 #include "products/poold/durable.hpp"
 
 #include <fcntl.h>
@@ -17,15 +18,15 @@
 namespace tanada::poold {
 namespace {
 
-constexpr uint64_t idle_pause_ns = 50'000;  // between two looks at the log while it is at work
+constexpr uint64_t idle_pause_ns = 50'000;  // between two polls of a busy log
 constexpr uint64_t journal_file_size = uint64_t{16} << 20,
                    journal_size = uint64_t{64} << 20;  // a record takes 4 KiB
 constexpr uint64_t read_part_max = uint64_t{64} << 20;
-constexpr uint64_t large_object_size = uint64_t{64} << 10;  // smaller ones need no whole pages
+constexpr uint64_t large_object_size = uint64_t{64} << 10;  // smaller ones are not page-aligned
 
-std::vector<wire::pool::range> places_of(const pool::live_object &found) {
+std::vector<wire::pool::range> ranges_of(const pool::live_object &object) {
   std::vector<wire::pool::range> places;
-  for (const pool::extent &place : found.extents)
+  for (const pool::extent &place : object.extents)
     places.push_back({place.offset, place.size});
   return places;
 }
@@ -34,53 +35,55 @@ bool is_evictable(uint32_t flags) {
   return (flags & flag_evictable) != 0 && (flags & flag_pinned) == 0;
 }
 
-info about_of(const pool::object_meta &meta) {
+info metadata_of(const pool::object_meta &meta) {
   return {meta.size, meta.version, meta.created_ns, meta.checksum, uint32_t(meta.kind), 0};
 }
 
 }  // namespace
 
-result<std::unique_ptr<durable_journal>> durable_journal::open(space &memory,
+result<std::unique_ptr<durable_journal>> durable_journal::open(pool_memory &memory,
                                                                const durable_options &options) {
-  std::unique_ptr<durable_journal> made{
-      new durable_journal{port::monotonic_clock(), memory, options}};
-  TND_TRY(made->lock_folder());
-  TND_TRY(made->close_to_others());
+  std::unique_ptr<durable_journal> instance{
+      new durable_journal{seams::monotonic_clock(), memory, options}};
+  TND_TRY(instance->lock_folder());
+  TND_TRY(instance->restrict_permissions());
   std::string const url = "file://" + options.folder + "/";
-  auto found = made->stores_.find(url);
-  if (!found.ok())
-    return found.error();
+  auto store = instance->stores_.find(url);
+  if (!store.ok())
+    return store.error();
   pool::log_options settings;
   settings.url = url;
   settings.with_data = options.with_data;
   settings.size_max = options.size_max;
-  // Several files, so that some can go while others are written.
-  uint64_t const room = std::min(options.size_max, pool::file_system_size(options.folder));
+  // Use several files, so that some can be removed while others are written.
+  uint64_t const usable_size = std::min(options.size_max, pool::file_system_size(options.folder));
   settings.file_size =
-      std::clamp(room / 16, uint64_t{1} << 20, uint64_t{256} << 20) & ~uint64_t{4095};
+      std::clamp(usable_size / 16, uint64_t{1} << 20, uint64_t{256} << 20) & ~uint64_t{4095};
   if (!options.with_data) {
     settings.file_size = std::min(settings.file_size, journal_file_size);
     settings.compact_above = journal_size;
   }
   settings.compact_above = std::min(settings.compact_above, options.size_max / 2);
-  // Room to move a file whose objects are removed in part, and for the removals' records.
+  // Reserve space to compact a file whose objects are removed in part, and for the removals'
+  // records.
   uint64_t const reserve_size = settings.file_size + settings.file_size / 2;
-  made->reserve_ = std::make_unique<pool::reserve_file>(options.folder, reserve_size);
-  settings.reserve = made->reserve_.get();
-  TND_TRY(made->open_log(*found.value(), std::move(settings)));
-  return made;
+  instance->reserve_ = std::make_unique<pool::reserve_file>(options.folder, reserve_size);
+  settings.reserve = instance->reserve_.get();
+  TND_TRY(instance->open_log(*store.value(), std::move(settings)));
+  return instance;
 }
 
-result<std::unique_ptr<durable_journal>> durable_journal::open_on(port::store &store,
-                                                                  port::clock &clock, space &memory,
-                                                                  const durable_options &options,
-                                                                  pool::log_options settings) {
-  std::unique_ptr<durable_journal> made{new durable_journal{clock, memory, options}};
-  TND_TRY(made->open_log(store, std::move(settings)));
-  return made;
+result<std::unique_ptr<durable_journal>> durable_journal::open_with(seams::store &store,
+                                                                    seams::clock &clock,
+                                                                    pool_memory &memory,
+                                                                    const durable_options &options,
+                                                                    pool::log_options settings) {
+  std::unique_ptr<durable_journal> instance{new durable_journal{clock, memory, options}};
+  TND_TRY(instance->open_log(store, std::move(settings)));
+  return instance;
 }
 
-status durable_journal::open_log(port::store &store, pool::log_options settings) {
+status durable_journal::open_log(seams::store &store, pool::log_options settings) {
   auto opened = pool::durable_log::open(store, clock_, std::move(settings));
   if (!opened.ok())
     return opened.error();
@@ -107,9 +110,9 @@ status durable_journal::lock_folder() {
   return fail(status::busy, "%s belongs to another daemon", folder);
 }
 
-// The log holds the bytes of every namespace. Its files are made for the owner alone now; earlier
-// versions left that to the umask.
-status durable_journal::close_to_others() const {
+// The log holds the bytes of every namespace, so only the owner may read its files. Earlier
+// versions left their permissions to the umask.
+status durable_journal::restrict_permissions() const {
   std::error_code error;
   for (auto const &file : std::filesystem::directory_iterator{options_.folder, error}) {
     if (!file.path().filename().string().starts_with("log-") || !file.is_regular_file(error))
@@ -132,7 +135,7 @@ void durable_journal::start() {
 void durable_journal::stop(uint64_t deadline_ns) {
   {
     std::lock_guard lock{mutex_};
-    stopping_ = true;
+    is_stopping_ = true;
     stop_deadline_ns_ = deadline_ns;
   }
   wake_.notify_all();
@@ -140,48 +143,48 @@ void durable_journal::stop(uint64_t deadline_ns) {
     thread_.join();
 }
 
-bool durable_journal::is_behind() const {
+bool durable_journal::is_congested() const {
   std::lock_guard lock{mutex_};
-  return waiting_size_ > options_.behind_size || unfinished_ > 65536;
+  return pending_size_ > options_.congestion_size || pending_count_ > 65536;
 }
 
 void durable_journal::append(std::vector<change> changes, std::vector<object_ref> superseded,
-                             journal_done done) {
-  // The log has bytes of its own: nobody misses the memory.
+                             journal_callback done) {
+  // The log has its own copy of the bytes, so the memory may be reused at once.
   if (options_.with_data)
     superseded.clear();
-  auto one =
+  auto item =
       std::make_shared<entry>(entry{std::move(changes), std::move(superseded), std::move(done)});
-  for (const change &each : one->changes)
-    if (each.what == change::kind::put)
-      one->size += each.object->about.size;
-  push(std::move(one));
+  for (const change &update : item->changes)
+    if (update.type == change::kind::put)
+      item->size += update.object->metadata.size;
+  push(std::move(item));
 }
 
-void durable_journal::push(std::shared_ptr<entry> one) {
+void durable_journal::push(std::shared_ptr<entry> item) {
   {
     std::lock_guard lock{mutex_};
-    waiting_size_ += one->size;
-    unfinished_++;
-    one->order = ++last_order_;
-    waiting_.push_back(std::move(one));
+    pending_size_ += item->size;
+    pending_count_++;
+    item->order = ++last_order_;
+    queue_.push_back(std::move(item));
   }
   wake_.notify_one();
 }
 
-bool durable_journal::turn() {
+bool durable_journal::progress() {
   std::unique_lock lock{mutex_};
-  while (!waiting_.empty()) {
-    auto const one = waiting_.front();
-    // What such removals name may still move by what the log has in hand.
-    if (one->follows != 0 && unfinished_ > waiting_.size())
+  while (!queue_.empty()) {
+    auto const item = queue_.front();
+    // Outstanding changes may still rename the objects of follow-up removals, so wait for them.
+    if (item->completed_order != 0 && pending_count_ > queue_.size())
       break;
     lock.unlock();
-    status const code = submit(one);
+    status const code = submit(item);
     lock.lock();
     if (code == status::again)
       break;
-    waiting_.pop_front();
+    queue_.pop_front();
   }
   lock.unlock();
   return log_->poll();
@@ -191,396 +194,406 @@ status durable_journal::drain(uint64_t deadline_ns) {
   for (;;) {
     {
       std::lock_guard lock{mutex_};
-      if (unfinished_ == 0 || clock_.now_ns() >= deadline_ns)
+      if (pending_count_ == 0 || clock_.now_ns() >= deadline_ns)
         break;
     }
-    if (!turn())
+    if (!progress())
       clock_.sleep_ns(idle_pause_ns);
   }
-  status const code = log_->drain(deadline_ns);  // its last record says that all was synced
+  status const code = log_->drain(deadline_ns);  // writes the record that everything is synced
   std::lock_guard lock{mutex_};
-  return unfinished_ == 0 ? code : status::timed_out;
+  return pending_count_ == 0 ? code : status::timed_out;
 }
 
 void durable_journal::run() {
   std::unique_lock lock{mutex_};
-  while (!stopping_) {
+  while (!is_stopping_) {
     lock.unlock();
-    bool const moved = turn();
+    bool const moved = progress();
     bool const at_work = log_->next_wake_ns() == 0;
     lock.lock();
     if (moved)
       continue;
-    // The log is looked at now and then even when nothing is to be written: it has housekeeping of
-    // its own.
-    if (unfinished_ > 0 || at_work)
+    // Poll the log periodically even when nothing is pending, because it compacts its files.
+    if (pending_count_ > 0 || at_work)
       wake_.wait_for(lock, std::chrono::nanoseconds{idle_pause_ns});
     else
       wake_.wait_for(lock, std::chrono::milliseconds{100},
-                     [&] { return stopping_ || !waiting_.empty(); });
+                     [&] { return is_stopping_ || !queue_.empty(); });
   }
   uint64_t const deadline_ns = stop_deadline_ns_;
   lock.unlock();
   status const code = drain(deadline_ns);
   lock.lock();
-  if (code != status::ok && unfinished_ > 0) {
+  if (code != status::ok && pending_count_ > 0) {
     log(log_level::error,
         "pool: the last %zu commits were not written before the daemon ended, and a restart may "
         "not find them: %s",
-        unfinished_, tnd_status_name(tnd_status(code)));
+        pending_count_, tnd_status_name(tnd_status(code)));
   }
 }
 
-// again: the log is full; everything else is the end of it.
-status durable_journal::submit(const std::shared_ptr<entry> &one) {
-  if (one->follows != 0 && one->made.empty()) {
-    gaps_.begin_following(one->changes, one->follows);
-    if (one->changes.empty()) {
-      finished(*one, status::ok);
+// again: the log is full, and the entry must be submitted again. Any other status completes it.
+status durable_journal::submit(const std::shared_ptr<entry> &item) {
+  if (item->completed_order != 0 && item->transaction.empty()) {
+    divergence_.begin_follow_ups(item->changes, item->completed_order);
+    if (item->changes.empty()) {
+      complete(*item, status::ok);
       return status::ok;
     }
   }
-  status code = one->made.empty() ? transaction_of(*one, one->made) : status::ok;
+  status code = item->transaction.empty() ? make_transaction(*item, item->transaction) : status::ok;
   if (code == status::ok)
-    code = log_->append(one->made, [this, one](status outcome) { finished(*one, outcome); });
+    code =
+        log_->append(item->transaction, [this, item](status outcome) { complete(*item, outcome); });
   if (code != status::ok && code != status::again)
-    finished(*one, code);
+    complete(*item, code);
   return code;
 }
 
-status durable_journal::transaction_of(const entry &one, pool::transaction &changes) {
-  for (const change &from : one.changes) {
-    pool::change to;
-    to.meta.version = from.version;
-    switch (from.what) {
-      case change::kind::put: TND_TRY(put_of(from, to)); break;
-      case change::kind::remove: to.kind = pool::change_kind::remove; break;
+status durable_journal::make_transaction(const entry &item, pool::transaction &changes) {
+  for (const change &source : item.changes) {
+    pool::change logged;
+    logged.meta.version = source.version;
+    switch (source.type) {
+      case change::kind::put: TND_TRY(make_put(source, logged)); break;
+      case change::kind::remove: logged.kind = pool::change_kind::remove; break;
       case change::kind::rename:
-        to.kind = pool::change_kind::rename;
-        to.new_name = from.name;
+        logged.kind = pool::change_kind::rename;
+        logged.new_name = source.name;
         break;
       case change::kind::set_flags:
-        to.kind = pool::change_kind::flags;
-        to.meta.flags = from.flags;
+        logged.kind = pool::change_kind::flags;
+        logged.meta.flags = source.flags;
         break;
     }
-    changes.push_back(std::move(to));
+    changes.push_back(std::move(logged));
   }
   return status::ok;
 }
 
-// Whatever is kept has a checksum, so that a restart can tell a whole object from a torn one.
-status durable_journal::put_of(const change &from, pool::change &to) {
-  const object &kept = *from.object;
+// Every logged object has a checksum, so that a restart can distinguish intact from torn objects.
+status durable_journal::make_put(const change &source, pool::change &logged) {
+  const object &stored_object = *source.object;
   std::vector<iovec> parts;
-  kept.parts_of(0, kept.about.size, parts);
-  to.meta = {from.space,
-             from.name,
-             kept.about.version,
-             kept.about.size,
-             kept.about.created_ns,
-             from.flags,
-             pool::checksum_kind(kept.about.checksum_kind),
-             kept.about.checksum};
-  if (to.meta.kind == pool::checksum_kind::none) {
+  stored_object.append_parts(0, stored_object.metadata.size, parts);
+  logged.meta = {source.namespace_name,
+                 source.name,
+                 stored_object.metadata.version,
+                 stored_object.metadata.size,
+                 stored_object.metadata.created_ns,
+                 source.flags,
+                 pool::checksum_kind(stored_object.metadata.checksum_kind),
+                 stored_object.metadata.checksum};
+  if (logged.meta.kind == pool::checksum_kind::none) {
     pool::checksum sum{pool::checksum_kind::crc32c};
-    for (const iovec &one : parts)
-      sum.add(one.iov_base, one.iov_len);
-    to.meta.kind = sum.kind();
-    to.meta.checksum = sum.value();
+    for (const iovec &part : parts)
+      sum.add(part.iov_base, part.iov_len);
+    logged.meta.kind = sum.kind();
+    logged.meta.checksum = sum.value();
   }
   if (options_.with_data) {
-    for (const iovec &one : parts)
-      to.data.emplace_back(static_cast<const std::byte *>(one.iov_base), one.iov_len);
+    for (const iovec &part : parts)
+      logged.data.emplace_back(static_cast<const std::byte *>(part.iov_base), part.iov_len);
     return status::ok;
   }
-  TND_TRY(memory_.sync(kept.pieces()));
-  uint64_t rest = kept.about.size;
-  for (const piece &one : kept.pieces()) {
-    uint64_t const size = std::min(rest, one.size);
+  TND_TRY(memory_.sync(stored_object.pieces()));
+  uint64_t rest = stored_object.metadata.size;
+  for (const wire::pool::pool_extent &piece : stored_object.pieces()) {
+    uint64_t const size = std::min(rest, piece.size);
     if (size > 0)
-      to.extents.push_back({memory_.file_offset(one), size});
+      logged.extents.push_back({memory_.file_offset(piece), size});
     rest -= size;
   }
   return status::ok;
 }
 
-void durable_journal::finished(entry &one, status code) {
-  std::vector<change> to_follow;
+void durable_journal::complete(entry &item, status code) {
+  std::vector<change> follow_ups;
   bool const is_kept = code == status::ok;
   if (!is_kept) {
-    log(log_level::error, "pool: %zu changes could not be made durable: %s", one.changes.size(),
+    log(log_level::error, "pool: %zu changes could not be made durable: %s", item.changes.size(),
         tnd_status_name(tnd_status(code)));
-    gaps_.failed(one.changes, one.order, code);
+    divergence_.record_failed(item.changes, item.order, code);
   } else {
-    for (const change &each : one.changes)
-      if (each.what == change::kind::put)
-        each.object->flags.fetch_or(flag_durable);
-    code = gaps_.kept(one.changes, one.order, to_follow);
+    for (const change &update : item.changes)
+      if (update.type == change::kind::put)
+        update.object->flags.fetch_or(flag_durable);
+    code = divergence_.record_logged(item.changes, item.order, follow_ups);
   }
-  note_flags(one, is_kept);
-  hold_superseded(one, is_kept);
-  // What the log keeps because it failed before goes first; then the answer.
-  if (!to_follow.empty()) {
-    auto done = code == status::ok ? std::exchange(one.done, {}) : journal_done{};
-    auto rest = std::make_shared<entry>(entry{std::move(to_follow), {}, std::move(done)});
-    rest->follows = one.order;
+  update_discardable(item, is_kept);
+  hold_superseded(item, is_kept);
+  // Stale objects that earlier failures left in the log are removed first, then the callback is
+  // called.
+  if (!follow_ups.empty()) {
+    auto done = code == status::ok ? std::exchange(item.callback, {}) : journal_callback{};
+    auto rest = std::make_shared<entry>(entry{std::move(follow_ups), {}, std::move(done)});
+    rest->completed_order = item.order;
     push(std::move(rest));
   }
-  if (one.done)
-    one.done(code);
+  if (item.callback)
+    item.callback(code);
   std::lock_guard lock{mutex_};
-  waiting_size_ -= one.size;
-  unfinished_--;
+  pending_size_ -= item.size;
+  pending_count_--;
 }
 
-// What the journal of a file says of an object decides whether its memory may be used again at
-// once. What failed may still be found by a restart: a put with its flags, and flags that end an
-// object's being evictable.
-void durable_journal::note_flags(const entry &one, bool is_kept) const {
+// The flags in the journal of a file decide whether an object's memory may be reused before the
+// journal has its removal. A restart may still find changes that failed: a put with its flags, and
+// flags that make an object not evictable.
+void durable_journal::update_discardable(const entry &item, bool is_kept) const {
   if (options_.with_data)
     return;
-  for (size_t i = 0; i < one.changes.size() && i < one.made.size(); i++) {
-    const change &each = one.changes[i];
-    if (each.what == change::kind::put)
-      each.object->may_vanish = is_evictable(one.made[i].meta.flags);
-    if (each.what != change::kind::set_flags)
+  for (size_t i = 0; i < item.changes.size() && i < item.transaction.size(); i++) {
+    const change &update = item.changes[i];
+    if (update.type == change::kind::put)
+      update.object->is_discardable = is_evictable(item.transaction[i].meta.flags);
+    if (update.type != change::kind::set_flags)
       continue;
-    bool const is_evictable_now = is_kept || each.object->may_vanish;
-    each.object->may_vanish = is_evictable_now && is_evictable(each.flags);
+    bool const is_evictable_now = is_kept || update.object->is_discardable;
+    update.object->is_discardable = is_evictable_now && is_evictable(update.flags);
   }
 }
 
-// Before the answer: whoever waited for a removal finds its memory free. What the log still has
-// keeps its memory, also where the transaction is in the log: a rename of an object that is not
-// there supersedes nothing in it. A failure may be reported before the outcome of an earlier put,
-// so that only a later transaction that is in the log can release what it left.
-void durable_journal::hold_superseded(entry &one, bool is_kept) {
-  for (object_ref &each : one.superseded)
-    held_.push_back({std::move(each), one.order});
-  one.superseded.clear();
-  if (!is_kept || one.made.empty())
+// Called before the callback, so that a client that waited for a removal finds its memory free.
+// Objects that the log still has keep their memory, even if the transaction is in the log: the
+// rename of an object that is missing from the log supersedes nothing there. A failure may be
+// reported before the outcome of an earlier put. Therefore only a later logged transaction releases
+// those objects.
+void durable_journal::hold_superseded(entry &item, bool is_kept) {
+  for (object_ref &object : item.superseded)
+    held_objects_.push_back({std::move(object), item.order});
+  item.superseded.clear();
+  if (!is_kept || item.transaction.empty())
     return;
-  std::erase_if(held_, [&](const held_object &each) {
-    return each.order <= one.order && log_->find(each.object->about.version) == nullptr;
+  std::erase_if(held_objects_, [&](const held_object &held) {
+    return held.order <= item.order && log_->find(held.object->metadata.version) == nullptr;
   });
 }
 
-void gaps::failed(const std::vector<change> &changes, uint64_t order, status why) {
-  for (const change &each : changes) {
-    key const name{each.space, each.name}, old_name{each.space, each.old_name};
-    bool const renamed = each.what == change::kind::rename && name != old_name;
-    if (each.what == change::kind::put)
-      (void)take_ghost(name, each.version);
-    if (each.what == change::kind::put || renamed) {
+void log_divergence::record_failed(const std::vector<change> &changes, uint64_t order,
+                                   status cause) {
+  for (const change &update : changes) {
+    key const name{update.namespace_name, update.name},
+        old_name{update.namespace_name, update.old_name};
+    bool const renamed = update.type == change::kind::rename && name != old_name;
+    if (update.type == change::kind::put)
+      (void)erase_stale(name, update.version);
+    if (update.type == change::kind::put || renamed) {
       std::string logged_as;
       if (renamed) {
-        gap &old = all_[old_name];
-        if (old.unlogged != each.version)
-          old.ghosts[each.version] = order;
-        logged_as = old.unlogged != each.version ? each.old_name : old.logged_as;
+        divergence &old = divergences_[old_name];
+        if (old.unlogged_version != update.version)
+          old.stale_versions[update.version] = order;
+        logged_as = old.unlogged_version != update.version ? update.old_name : old.logged_name;
       }
-      gap &of = all_[name];
-      // What was not in the log before is no ghost.
-      if (each.before != 0 && each.before != of.unlogged)
-        of.ghosts[each.before] = order;
-      if (order >= of.order) {
-        of.unlogged = each.version;
-        of.order = order;
-        of.why = why;
-        of.logged_as = std::move(logged_as);
+      divergence &target = divergences_[name];
+      // An object that was not in the log before cannot be stale there.
+      if (update.replaced_version != 0 && update.replaced_version != target.unlogged_version)
+        target.stale_versions[update.replaced_version] = order;
+      if (order >= target.order) {
+        target.unlogged_version = update.version;
+        target.order = order;
+        target.cause = cause;
+        target.logged_name = std::move(logged_as);
       }
     }
-    if (each.what == change::kind::remove) {
-      gap &of = all_[name];
-      if (of.unlogged != each.version)
-        of.ghosts[each.version] = order;
+    if (update.type == change::kind::remove) {
+      divergence &target = divergences_[name];
+      if (target.unlogged_version != update.version)
+        target.stale_versions[update.version] = order;
       else
-        of.unlogged = 0;
-      if (of.ghosts.empty())
-        all_.erase(name);
+        target.unlogged_version = 0;
+      if (target.stale_versions.empty())
+        divergences_.erase(name);
     }
   }
 }
 
-// False: the log has that version not under the name.
-bool gaps::take_ghost(const key &of, uint64_t version) {
-  auto const found = all_.find(of);
-  if (found == all_.end() || found->second.ghosts.erase(version) == 0)
+// False: the version is not recorded as stale under the name.
+bool log_divergence::erase_stale(const key &name, uint64_t version) {
+  auto const it = divergences_.find(name);
+  if (it == divergences_.end() || it->second.stale_versions.erase(version) == 0)
     return false;
-  if (found->second.unlogged == 0 && found->second.ghosts.empty())
-    all_.erase(found);
+  if (it->second.unlogged_version == 0 && it->second.stale_versions.empty())
+    divergences_.erase(it);
   return true;
 }
 
-// The log has that version under the name. It is in the way of a later one that failed.
-void gaps::close(const key &of, uint64_t order, uint64_t version) {
-  auto const found = all_.find(of);
-  if (found == all_.end())
+// Record that the log has this version under the name. It is stale if a later change failed.
+void log_divergence::mark_logged(const key &name, uint64_t order, uint64_t version) {
+  auto const it = divergences_.find(name);
+  if (it == divergences_.end())
     return;
-  gap &at = found->second;
-  std::erase_if(at.ghosts, [&](auto const &ghost) { return ghost.second <= order; });
-  if (order < at.order)
-    at.ghosts[version] = at.order;
+  divergence &target = it->second;
+  std::erase_if(target.stale_versions, [&](auto const &ghost) { return ghost.second <= order; });
+  if (order < target.order)
+    target.stale_versions[version] = target.order;
   else
-    at.unlogged = 0;
-  if (at.unlogged == 0 && at.ghosts.empty())
-    all_.erase(found);
+    target.unlogged_version = 0;
+  if (target.unlogged_version == 0 && target.stale_versions.empty())
+    divergences_.erase(it);
 }
 
-void gaps::follow(const key &of, uint64_t order, std::vector<change> &to_follow) {
-  auto const found = all_.find(of);
-  if (found == all_.end())
+void log_divergence::add_follow_ups(const key &name, uint64_t order,
+                                    std::vector<change> &follow_ups) {
+  auto const it = divergences_.find(name);
+  if (it == divergences_.end())
     return;
-  gap &at = found->second;
-  for (auto const &[version, failed_order] : at.ghosts) {
+  divergence &target = it->second;
+  for (auto const &[version, failed_order] : target.stale_versions) {
     if (failed_order > order)
       continue;
-    change &gone = to_follow.emplace_back();
-    gone.what = change::kind::remove;
-    gone.version = version;
-    gone.space = of.first;
-    gone.name = of.second;
+    change &removal = follow_ups.emplace_back();
+    removal.type = change::kind::remove;
+    removal.version = version;
+    removal.namespace_name = name.first;
+    removal.name = name.second;
   }
-  if (order >= at.order)
-    at.unlogged = 0;
-  if (at.unlogged == 0 && at.ghosts.empty())
-    all_.erase(found);
+  if (order >= target.order)
+    target.unlogged_version = 0;
+  if (target.unlogged_version == 0 && target.stale_versions.empty())
+    divergences_.erase(it);
 }
 
-void gaps::begin_following(std::vector<change> &removals, uint64_t order) {
-  std::erase_if(removals, [&](const change &each) {
-    auto const found = all_.find({each.space, each.name});
-    if (found == all_.end())
+void log_divergence::begin_follow_ups(std::vector<change> &removals, uint64_t order) {
+  std::erase_if(removals, [&](const change &removal) {
+    auto const it = divergences_.find({removal.namespace_name, removal.name});
+    if (it == divergences_.end())
       return true;
-    auto const ghost = found->second.ghosts.find(each.version);
-    if (ghost == found->second.ghosts.end() || ghost->second > order)
+    auto const ghost = it->second.stale_versions.find(removal.version);
+    if (ghost == it->second.stale_versions.end() || ghost->second > order)
       return true;
-    (void)take_ghost(found->first, each.version);
+    (void)erase_stale(it->first, removal.version);
     return false;
   });
 }
 
-status gaps::kept(const std::vector<change> &changes, uint64_t order,
-                  std::vector<change> &to_follow) {
-  if (all_.empty())
+status log_divergence::record_logged(const std::vector<change> &changes, uint64_t order,
+                                     std::vector<change> &follow_ups) {
+  if (divergences_.empty())
     return status::ok;
   status code = status::ok;
-  for (const change &each : changes) {
-    key const name{each.space, each.name}, old_name{each.space, each.old_name};
-    auto const at = all_.find(each.what == change::kind::rename ? old_name : name);
-    bool const missing = at != all_.end() && at->second.unlogged == each.version;
-    status const why = missing ? at->second.why : status::ok;
-    switch (each.what) {
-      case change::kind::put: close(name, order, each.version); break;
-      case change::kind::remove: follow(name, order, to_follow); break;
+  for (const change &update : changes) {
+    key const name{update.namespace_name, update.name},
+        old_name{update.namespace_name, update.old_name};
+    auto const it = divergences_.find(update.type == change::kind::rename ? old_name : name);
+    bool const missing = it != divergences_.end() && it->second.unlogged_version == update.version;
+    status const cause = missing ? it->second.cause : status::ok;
+    switch (update.type) {
+      case change::kind::put: mark_logged(name, order, update.version); break;
+      case change::kind::remove: add_follow_ups(name, order, follow_ups); break;
       case change::kind::set_flags:
         if (missing)
-          code = why;
+          code = cause;
         break;
       case change::kind::rename:
-        // The log may have moved it from another name.
-        if (missing && !take_ghost({each.space, at->second.logged_as}, each.version)) {
-          code = why;
-          failed({each}, order, code);
+        // The log may have renamed the object from another name.
+        if (missing &&
+            !erase_stale({update.namespace_name, it->second.logged_name}, update.version)) {
+          code = cause;
+          record_failed({update}, order, code);
         } else {
-          close(name, order, each.version);
+          mark_logged(name, order, update.version);
           if (name != old_name)
-            follow(old_name, order, to_follow);
+            add_follow_ups(old_name, order, follow_ups);
         }
     }
   }
   return code;
 }
 
-status durable_journal::restore(catalog &into) {
-  std::vector<pool::live_object> found;
-  log_->visit([&](const pool::live_object &each) { found.push_back(each); });
-  TND_TRY(check_size(found));
+status durable_journal::restore(catalog &target) {
+  std::vector<pool::live_object> objects;
+  log_->visit([&](const pool::live_object &object) { objects.push_back(object); });
+  TND_TRY(check_size(objects));
   std::vector<std::pair<const pool::live_object *, status>> damaged;
   size_t restored_count = 0, kept_count = 0;
-  auto const reserved = options_.with_data ? reserve(into, found) : std::vector<uint64_t>{};
-  auto large = options_.with_data ? restore_large(into, found) : objects_by_version{};
-  for (const pool::live_object &each : found) {
-    auto const known = large.extract(each.meta.version);
-    auto restored = known ? std::move(known.mapped()) : restore_object(into, each);
+  auto const reserved = options_.with_data ? reserve(target, objects) : std::vector<uint64_t>{};
+  auto large = options_.with_data ? restore_large(target, objects) : objects_by_version{};
+  for (const pool::live_object &object : objects) {
+    auto const known = large.extract(object.meta.version);
+    auto restored = known ? std::move(known.mapped()) : restore_object(target, object);
     if (restored.ok()) {
       restored.value()->flags.fetch_or(flag_durable);
-      restored.value()->may_vanish = options_.with_data || is_evictable(each.meta.flags);
-      into.restore(each.meta.name, restored.value());
+      restored.value()->is_discardable = options_.with_data || is_evictable(object.meta.flags);
+      target.restore(object.meta.name, restored.value());
       restored_count++;
       continue;
     }
-    status const why = restored.error();
-    // Otherwise the log moved it meanwhile, found its bytes damaged, dropped it and reported that.
-    if (log_->find(each.meta.version) != nullptr)
-      damaged.emplace_back(&each, why);
-    if (why != status::no_space && why != status::no_memory && why != status::timed_out)
+    status const cause = restored.error();
+    // Otherwise compaction found its bytes damaged in the meantime, dropped the object and logged
+    // it.
+    if (log_->find(object.meta.version) != nullptr)
+      damaged.emplace_back(&object, cause);
+    if (cause != status::no_space && cause != status::no_memory && cause != status::timed_out)
       continue;
-    return fail(why,
-                "%s/%s of %llu bytes cannot be brought back (%s) and nothing was dropped: start "
+    return fail(cause,
+                "%s/%s of %llu bytes cannot be restored (%s) and nothing was dropped: start "
                 "with the --size it was written with",
-                each.meta.space.c_str(), each.meta.name.c_str(),
-                static_cast<unsigned long long>(each.meta.size), tnd_status_name(tnd_status(why)));
+                object.meta.namespace_name.c_str(), object.meta.name.c_str(),
+                static_cast<unsigned long long>(object.meta.size),
+                tnd_status_name(tnd_status(cause)));
   }
-  for (uint64_t const space_id : reserved)
-    into.leave(space_id, false, 0);
+  for (uint64_t const namespace_id : reserved)
+    target.close_namespace(namespace_id, false, 0);
   memory_.end_reservations();
-  // Now the memory of all others is taken.
-  for (auto const &[each, why] : damaged)
-    kept_count += set_aside(into, *each, why);
-  into.restore_version(log_->highest_version());
+  // All intact objects have their memory now.
+  for (auto const &[object, cause] : damaged)
+    kept_count += keep_damaged(target, *object, cause);
+  target.raise_version(log_->highest_version());
   log(kept_count == 0 ? log_level::info : log_level::error,
-      "pool: %zu durable objects are back, %zu are damaged and kept aside, %zu were dropped",
-      restored_count, kept_count, found.size() - restored_count - kept_count);
+      "pool: %zu durable objects are restored, %zu are damaged and kept aside, %zu were dropped",
+      restored_count, kept_count, objects.size() - restored_count - kept_count);
   return status::ok;
 }
 
-// Each namespace gets memory for all its objects first, and no more: in a full pool, what one gets
-// beyond its need is missing to another. Returns the namespaces, which it has entered.
-std::vector<uint64_t> durable_journal::reserve(catalog &into,
-                                               const std::vector<pool::live_object> &found) {
+// Reserve memory for exactly the objects of each namespace: in a full pool, memory that one
+// namespace does not need is missing in another. Returns the namespaces that it has entered.
+std::vector<uint64_t> durable_journal::reserve(catalog &target,
+                                               const std::vector<pool::live_object> &objects) {
   std::map<std::string, uint64_t> sizes;
-  for (const pool::live_object &each : found) {
-    sizes[each.meta.space] += space::allocated_size(each.meta.size);
+  for (const pool::live_object &object : objects) {
+    sizes[object.meta.namespace_name] += pool_memory::allocated_size(object.meta.size);
   }
   std::vector<uint64_t> entered;
   for (auto const &[name, size] : sizes) {
-    auto space_id = into.enter(name, false);
-    if (!space_id.ok())
+    auto namespace_id = target.open_namespace(name, false);
+    if (!namespace_id.ok())
       continue;
-    entered.push_back(space_id.value());
-    memory_.reserve(space_id.value(), size);
+    entered.push_back(namespace_id.value());
+    memory_.reserve(namespace_id.value(), size);
   }
   return entered;
 }
 
-// Small objects fit into what large ones leave: a full pool may not come back in another order.
-// What has no room is left out: it may take the place of evictable objects.
+// Restore large objects first, because small ones fit into what they leave: a full pool may not fit
+// in another order. Objects without space are left out here. They are tried again later, when
+// evictable objects may make space.
 durable_journal::objects_by_version durable_journal::restore_large(
-    catalog &into, const std::vector<pool::live_object> &found) {
+    catalog &target, const std::vector<pool::live_object> &objects) {
   std::vector<const pool::live_object *> by_size;
-  for (const pool::live_object &each : found) {
-    if (each.meta.size >= large_object_size)
-      by_size.push_back(&each);
+  for (const pool::live_object &object : objects) {
+    if (object.meta.size >= large_object_size)
+      by_size.push_back(&object);
   }
-  std::stable_sort(by_size.begin(), by_size.end(), [](auto const *left, auto const *right) {
-    return left->meta.size > right->meta.size;
+  std::stable_sort(by_size.begin(), by_size.end(), [](auto const *lhs, auto const *rhs) {
+    return lhs->meta.size > rhs->meta.size;
   });
   objects_by_version restored;
-  for (const pool::live_object *each : by_size) {
-    auto made = restore_object(into, *each);
-    if (made.error() != status::no_space)
-      restored.emplace(each->meta.version, std::move(made));
+  for (const pool::live_object *object : by_size) {
+    auto restored_object = restore_object(target, *object);
+    if (restored_object.error() != status::no_space)
+      restored.emplace(object->meta.version, std::move(restored_object));
   }
   return restored;
 }
 
-// Of a backing file: all that its objects need is there.
-status durable_journal::check_size(const std::vector<pool::live_object> &found) const {
+// Check that the backing file is large enough for all its objects.
+status durable_journal::check_size(const std::vector<pool::live_object> &objects) const {
   uint64_t needed_size = 0;
-  for (const pool::live_object &each : found) {
-    for (const pool::extent &place : each.extents)
+  for (const pool::live_object &object : objects) {
+    for (const pool::extent &place : object.extents)
       needed_size = std::max(needed_size, place.offset + place.size);
   }
   if (options_.with_data || needed_size <= memory_.capacity())
@@ -593,68 +606,70 @@ status durable_journal::check_size(const std::vector<pool::live_object> &found) 
               static_cast<unsigned long long>(needed_size));
 }
 
-result<object_ref> durable_journal::restore_object(catalog &into, const pool::live_object &found) {
-  const pool::object_meta &meta = found.meta;
-  uint64_t const owner = into.enter_restored(meta.space);
-  auto made = options_.with_data ? into.begin_restored(owner, meta.size, meta.flags)
-                                 : into.begin_at(owner, meta.size, meta.flags, places_of(found));
-  if (!made.ok())
-    return made.error();
-  made.value()->about = about_of(meta);
-  TND_TRY(check_bytes(found, *made.value()));
-  return made;
+result<object_ref> durable_journal::restore_object(catalog &target,
+                                                   const pool::live_object &source) {
+  const pool::object_meta &meta = source.meta;
+  uint64_t const owner = target.open_restored_namespace(meta.namespace_name);
+  auto restored = options_.with_data
+                      ? target.create_restored(owner, meta.size, meta.flags)
+                      : target.create_at(owner, meta.size, meta.flags, ranges_of(source));
+  if (!restored.ok())
+    return restored.error();
+  restored.value()->metadata = metadata_of(meta);
+  TND_TRY(check_bytes(source, *restored.value()));
+  return restored;
 }
 
-status durable_journal::check_bytes(const pool::live_object &found, object &target) {
+status durable_journal::check_bytes(const pool::live_object &source, object &target) {
   if (options_.with_data)
-    TND_TRY(read_back(found, target));
-  pool::checksum sum{found.meta.kind};
+    TND_TRY(read_back(source, target));
+  pool::checksum sum{source.meta.kind};
   std::vector<iovec> parts;
-  target.parts_of(0, found.meta.size, parts);
+  target.append_parts(0, source.meta.size, parts);
   for (const iovec &part : parts)
     sum.add(part.iov_base, part.iov_len);
-  return sum.value() == found.meta.checksum ? status::ok : status::corrupt;
+  return sum.value() == source.meta.checksum ? status::ok : status::corrupt;
 }
 
-// What cannot be read now may be read by a later start, or be of use to the operator. Returns
-// whether it is kept. An evictable object's memory may have been used again before the log was
-// written, so that its loss is none.
-bool durable_journal::set_aside(catalog &into, const pool::live_object &found, status why) {
-  const pool::object_meta &meta = found.meta;
+// Keep a damaged object, because a later start or the operator may be able to read it. Returns
+// whether it is kept. An evictable object is dropped: its memory may have been reused before its
+// removal was logged, so no data are lost.
+bool durable_journal::keep_damaged(catalog &target, const pool::live_object &source, status cause) {
+  const pool::object_meta &meta = source.meta;
   bool const is_cached_copy =
-      is_evictable(meta.flags) && (why == status::corrupt || why == status::busy);
+      is_evictable(meta.flags) && (cause == status::corrupt || cause == status::busy);
   log(is_cached_copy ? log_level::warning : log_level::error,
-      "pool: %s/%s, version %llu, %llu bytes, is damaged (%s): %s", meta.space.c_str(),
+      "pool: %s/%s, version %llu, %llu bytes, is damaged (%s): %s", meta.namespace_name.c_str(),
       meta.name.c_str(), static_cast<unsigned long long>(meta.version),
-      static_cast<unsigned long long>(meta.size), tnd_status_name(tnd_status(why)),
+      static_cast<unsigned long long>(meta.size), tnd_status_name(tnd_status(cause)),
       is_cached_copy ? "dropped, since it is evictable"
                      : "kept aside; reading it is EIO until it is replaced or removed");
   if (is_cached_copy) {
-    pool::change gone;
-    gone.kind = pool::change_kind::remove;
-    gone.meta.version = meta.version;
-    (void)log_->append({gone}, [](status) {});
+    pool::change removal;
+    removal.kind = pool::change_kind::remove;
+    removal.meta.version = meta.version;
+    (void)log_->append({removal}, [](status) {});
     return false;
   }
-  uint64_t const owner = into.enter_restored(meta.space);
-  object_ref const damaged = into.begin_damaged(owner, meta.flags, places_of(found));
-  damaged->about = about_of(meta);
+  uint64_t const owner = target.open_restored_namespace(meta.namespace_name);
+  object_ref const damaged = target.create_damaged(owner, meta.flags, ranges_of(source));
+  damaged->metadata = metadata_of(meta);
   damaged->flags.fetch_or(flag_durable);
-  into.restore(meta.name, damaged);
+  target.restore(meta.name, damaged);
   return true;
 }
 
-status durable_journal::read_back(const pool::live_object &found, object &into) {
-  for (uint64_t at = 0; at < found.meta.size;) {
-    uint64_t const size = std::min(read_part_max, found.meta.size - at);
+status durable_journal::read_back(const pool::live_object &source, object &target) {
+  for (uint64_t offset = 0; offset < source.meta.size;) {
+    uint64_t const size = std::min(read_part_max, source.meta.size - offset);
     std::vector<iovec> parts;
-    into.parts_of(at, size, parts);
-    std::vector<port::store_buffer> buffers;
-    for (const iovec &one : parts)
-      buffers.push_back({static_cast<std::byte *>(one.iov_base), one.iov_len});
+    target.append_parts(offset, size, parts);
+    std::vector<seams::store_buffer> buffers;
+    for (const iovec &part : parts)
+      buffers.push_back({static_cast<std::byte *>(part.iov_base), part.iov_len});
     status code = status::ok;
     bool done = false;
-    TND_TRY(log_->read(found.meta.version, at, std::move(buffers), [&](status outcome) {
+    TND_TRY(log_->read(source.meta.version, offset, std::move(buffers), [&](status outcome) {
       code = outcome;
       done = true;
     }));
@@ -662,7 +677,7 @@ status durable_journal::read_back(const pool::live_object &found, object &into) 
       if (!log_->poll())
         clock_.sleep_ns(idle_pause_ns);
     TND_TRY(code);
-    at += size;
+    offset += size;
   }
   return status::ok;
 }

@@ -1,8 +1,8 @@
-// Goal: after the log failed, what it keeps under an object's old name still goes where a rename
-// sends it, also when the removal of that old name is being completed; a log that lost a removal
-// still comes back; objects of a file come back however they grew, and what is damaged is kept
-// aside. Method: the journal over a simulated store that fails for a while; then a new journal says
-// what the store has.
+// Goal: after a failure of the log, a rename still moves an object that the log has under an old
+// name, even while the removal of that old name is being completed. A log that lost a removal can
+// be restored. Objects of a file are restored however they grew, and damaged ones are kept aside.
+// Method: run the journal over a simulated store that fails for a while, then restore the store's
+// contents with a new journal.
 #include "products/poold/durable.hpp"
 
 #include <gtest/gtest.h>
@@ -29,17 +29,17 @@ class pool_durable : public testing::Test {
     objects_.reset();
     journal_.reset();
     memory_.reset();
-    memory_ = space::create(room_).value();
+    memory_ = pool_memory::create(room_).value();
     durable_options keeping;
     keeping.folder = settings_.url;
     keeping.with_data = settings_.with_data;
-    journal_ = durable_journal::open_on(store_, clock_, *memory_, keeping, settings_).value();
+    journal_ = durable_journal::open_with(store_, clock_, *memory_, keeping, settings_).value();
     objects_ = std::make_unique<catalog>(*memory_, journal_.get(), limits_);
   }
   void start() {
     open();
     ASSERT_EQ(journal_->restore(*objects_), status::ok);
-    space_ = objects_->enter("s", false).value();
+    space_ = objects_->open_namespace("s", false).value();
   }
   void drain() {
     ASSERT_EQ(journal_->drain(clock_.now_ns() + 1'000'000'000), status::ok);
@@ -47,47 +47,48 @@ class pool_durable : public testing::Test {
   void fail_writes(bool on) {
     sim::store_faults faults;
     if (on)
-      faults.errors[size_t(port::store_op_kind::write)] = {100, status::io};
+      faults.errors[size_t(seams::store_op_kind::write)] = {100, status::io};
     store_.faults_set(faults);
   }
-  journal_done told() {
+  journal_callback record_outcome() {
     return [this](status code) {
       outcomes_.push_back(code);
     };
   }
   void put(const std::string &name) {
-    auto made = objects_->begin(space_, 100, 0).value();
-    ASSERT_TRUE(objects_->commit(made, name, 0, [&](const info &) { return told(); }).ok());
+    auto object = objects_->create_object(space_, 100, 0).value();
+    ASSERT_TRUE(
+        objects_->commit(object, name, 0, [&](const info &) { return record_outcome(); }).ok());
   }
-  void rename(const std::string &name, const std::string &to) {
-    ASSERT_EQ(objects_->rename(space_, name, to, 0, told()), status::ok);
+  void rename(const std::string &name, const std::string &new_name) {
+    ASSERT_EQ(objects_->rename(space_, name, new_name, 0, record_outcome()), status::ok);
   }
   void remove(const std::string &name) {
-    ASSERT_EQ(objects_->remove(space_, name, told()), status::ok);
+    ASSERT_EQ(objects_->remove(space_, name, record_outcome()), status::ok);
   }
   std::vector<std::string> names() {
-    std::vector<std::string> all;
+    std::vector<std::string> listed;
     objects_->list(space_, "", "", [&](const std::string &name, const info &) {
-      all.push_back(name);
+      listed.push_back(name);
       return true;
     });
-    return all;
+    return listed;
   }
   using outcomes = std::vector<status>;
 
-  space_options room_{.capacity = 4 * mib, .segment_size = 2 * mib, .prefault = false};
-  // One transaction after the other.
+  memory_options room_{.capacity = 4 * mib, .segment_size = 2 * mib, .prefault = false};
+  // One transaction at a time.
   pool::log_options settings_ = [] {
-    pool::log_options made;
-    made.url = "sim://log/";
-    made.group_size_max = 1;
-    return made;
+    pool::log_options settings;
+    settings.url = "sim://log/";
+    settings.group_size_max = 1;
+    return settings;
   }();
   catalog_options limits_;
   sim::world world_{1};
   sim::clock clock_{world_};
   sim::store store_{world_};
-  std::unique_ptr<space> memory_;
+  std::unique_ptr<pool_memory> memory_;
   std::unique_ptr<durable_journal> journal_;
   std::unique_ptr<catalog> objects_;
   uint64_t space_ = 0;
@@ -135,18 +136,18 @@ TEST_F(pool_durable, a_restart_keeps_all_namespaces_with_objects_and_no_others) 
   room_.capacity = 32 * mib;
   start();
   for (const char *name : {"a", "b", "c", "d", "emptied"}) {
-    space_ = objects_->enter(name, true).value();
+    space_ = objects_->open_namespace(name, true).value();
     put("object");
     drain();
   }
   remove("object");
   drain();
-  limits_.space_count_max = 2;
+  limits_.namespace_count_max = 2;
   start();
-  EXPECT_EQ(objects_->all_spaces().size(), 4u);
-  EXPECT_FALSE(objects_->enter("new", true).ok());
+  EXPECT_EQ(objects_->all_namespaces().size(), 4u);
+  EXPECT_FALSE(objects_->open_namespace("new", true).ok());
   for (const char *name : {"a", "b", "c", "d"}) {
-    space_ = objects_->enter(name, true).value();
+    space_ = objects_->open_namespace(name, true).value();
     EXPECT_EQ(names(), std::vector<std::string>{"object"}) << name;
   }
 }
@@ -159,7 +160,7 @@ TEST_F(pool_durable, many_small_namespaces_come_back_with_another_segment_size) 
   };
   constexpr uint64_t count = 200;
   for (uint64_t i = 0; i < count; i++) {
-    space_ = objects_->enter(name_of(i), true).value();
+    space_ = objects_->open_namespace(name_of(i), true).value();
     put("object");
     drain();
   }
@@ -167,28 +168,29 @@ TEST_F(pool_durable, many_small_namespaces_come_back_with_another_segment_size) 
     room_.segment_size = segment_size;
     start();
     for (uint64_t i = 0; i < count; i++) {
-      space_ = objects_->enter(name_of(i), true).value();
+      space_ = objects_->open_namespace(name_of(i), true).value();
       ASSERT_EQ(names(), std::vector<std::string>{"object"}) << name_of(i);
     }
   }
 }
 
-// A namespace gives up what it does not need of its segments, or else a full pool would not start.
+// A namespace releases the unused parts of its segments, otherwise a full pool could not restart.
 TEST_F(pool_durable, a_full_pool_comes_back_whatever_the_order_of_its_objects) {
   room_.capacity = 16 * mib;
   start();
-  uint64_t const ids[] = {objects_->enter("a", true).value(), objects_->enter("b", true).value()};
+  uint64_t const ids[] = {objects_->open_namespace("a", true).value(),
+                          objects_->open_namespace("b", true).value()};
   size_t made_count = 0;
   for (uint64_t const size : {uint64_t{300'000}, uint64_t{60'000}}) {
     for (;; made_count++) {
-      auto made = objects_->begin(ids[made_count % 2], size, 0);
-      if (!made.ok())
+      auto object = objects_->create_object(ids[made_count % 2], size, 0);
+      if (!object.ok())
         break;
       std::string const name = std::to_string(made_count);
       auto const done_of = [&](const info &) {
-        return told();
+        return record_outcome();
       };
-      ASSERT_TRUE(objects_->commit(made.value(), name, 0, done_of).ok());
+      ASSERT_TRUE(objects_->commit(object.value(), name, 0, done_of).ok());
       drain();
     }
   }
@@ -199,7 +201,7 @@ TEST_F(pool_durable, a_full_pool_comes_back_whatever_the_order_of_its_objects) {
   }
 }
 
-// Objects stay in place in the space's file, and the log has where. An empty space has zeros there.
+// Objects stay in the backing file, and the log has their ranges. An empty file has zeros there.
 TEST_F(pool_durable, of_two_objects_in_the_same_place_one_comes_back_and_the_other_is_kept_aside) {
   objects_.reset();
   journal_.reset();
@@ -214,7 +216,7 @@ TEST_F(pool_durable, of_two_objects_in_the_same_place_one_comes_back_and_the_oth
       put.meta = {"s",        "n" + std::to_string(i), 10 + i, zeros.size(), 0, 0, sum.kind(),
                   sum.value()};
       put.extents = {{i == 2 ? 4096 : i * 64, zeros.size()}};
-      ASSERT_EQ(log->append({put}, told()), status::ok);
+      ASSERT_EQ(log->append({put}, record_outcome()), status::ok);
     }
     ASSERT_EQ(log->drain(clock_.now_ns() + 1'000'000'000), status::ok);
   }
@@ -223,23 +225,23 @@ TEST_F(pool_durable, of_two_objects_in_the_same_place_one_comes_back_and_the_oth
   EXPECT_EQ(names().size(), 3u);
   size_t whole_count = 0;
   for (const std::string &name : names())
-    whole_count += objects_->open(space_, name, 0).value()->is_whole();
+    whole_count += objects_->open(space_, name, 0).value()->is_intact();
   EXPECT_EQ(whole_count, 2u);
 }
 
-// What a put tells is what it had when it was committed: flags of later have a place of their own
-// in the log's order.
+// A put is logged with the flags of its commit. Later changes of flags are separate log entries.
 TEST_F(pool_durable, a_put_on_its_way_to_the_log_has_the_flags_of_its_commit) {
-  auto made = objects_->begin(space_, 100, flag_evictable).value();
+  auto object = objects_->create_object(space_, 100, flag_evictable).value();
   auto const fail_what_follows = [this](status code) {
     outcomes_.push_back(code);
     fail_writes(true);
   };
-  ASSERT_TRUE(objects_->commit(made, "a", 0, [&](const info &) { return fail_what_follows; }).ok());
+  ASSERT_TRUE(
+      objects_->commit(object, "a", 0, [&](const info &) { return fail_what_follows; }).ok());
   for (const char *const name : {"b", "c"})
-    put(name);  // written before the first answer
-  ASSERT_EQ(objects_->set_flags(space_, "a", flag_pinned, told()), status::ok);
-  made.reset();
+    put(name);  // written before the first callback
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_pinned, record_outcome()), status::ok);
+  object.reset();
   drain();
   ASSERT_EQ(outcomes_.size(), 4u);
   EXPECT_EQ(outcomes_.front(), status::ok);
@@ -249,7 +251,7 @@ TEST_F(pool_durable, a_put_on_its_way_to_the_log_has_the_flags_of_its_commit) {
   EXPECT_EQ(objects_->open(space_, "a", 0).value()->flags & flags_of_objects, flag_evictable);
 }
 
-// Over a file, whose bytes stay from one start to the next.
+// With a backing file, whose bytes stay across restarts.
 class pool_durable_file : public pool_durable {
  protected:
   pool_durable_file() {
@@ -263,62 +265,63 @@ class pool_durable_file : public pool_durable {
   static std::string contents(uint64_t size, uint64_t seed) {
     sim::prng random{seed};
     std::string bytes(size, 0);
-    for (char &each : bytes)
-      each = char(random.next());
+    for (char &letter : bytes)
+      letter = char(random.next());
     return bytes;
   }
   static void write(object &target, uint64_t offset, std::string_view bytes) {
     std::vector<iovec> parts;
-    target.parts_of(offset, bytes.size(), parts);
+    target.append_parts(offset, bytes.size(), parts);
     for (const iovec &part : parts) {
       std::memcpy(part.iov_base, bytes.data(), part.iov_len);
       bytes.remove_prefix(part.iov_len);
     }
   }
-  void commit(const object_ref &made, const std::string &name) {
-    ASSERT_TRUE(objects_->commit(made, name, 0, [&](const info &) { return told(); }).ok());
+  void commit(const object_ref &object, const std::string &name) {
+    ASSERT_TRUE(
+        objects_->commit(object, name, 0, [&](const info &) { return record_outcome(); }).ok());
   }
   void put_bytes(const std::string &name, std::string_view bytes) {
-    auto made = objects_->begin(space_, bytes.size(), 0).value();
-    write(*made, 0, bytes);
-    commit(made, name);
+    auto object = objects_->create_object(space_, bytes.size(), 0).value();
+    write(*object, 0, bytes);
+    commit(object, name);
   }
   std::string bytes_of(const std::string &name) {
-    auto found = objects_->open(space_, name, 0);
-    if (!found.ok())
+    auto object = objects_->open(space_, name, 0);
+    if (!object.ok())
       return "nothing has the name";
-    if (!found.value()->is_whole())
+    if (!object.value()->is_intact())
       return "damaged";
     std::vector<iovec> parts;
-    found.value()->parts_of(0, found.value()->about.size, parts);
+    object.value()->append_parts(0, object.value()->metadata.size, parts);
     std::string bytes;
     for (const iovec &part : parts)
       bytes.append(static_cast<const char *>(part.iov_base), part.iov_len);
     return bytes;
   }
-  // As another object's writer would that is never committed.
+  // As the writers of uncommitted objects would.
   void write_all_free() {
     std::vector<object_ref> others;
     for (uint64_t size = memory_->capacity(); size >= 64;) {
-      auto other = objects_->begin(space_, size, 0);
-      if (!other.ok()) {
+      auto filler = objects_->create_object(space_, size, 0);
+      if (!filler.ok()) {
         size /= 2;
         continue;
       }
-      write(*other.value(), 0, contents(size, 9));
-      others.push_back(std::move(other).value());
+      write(*filler.value(), 0, contents(size, 9));
+      others.push_back(std::move(filler).value());
     }
     EXPECT_FALSE(others.empty());
   }
   void scribble(const std::string &name) {
     std::vector<iovec> parts;
-    objects_->open(space_, name, 0).value()->parts_of(0, 1, parts);
+    objects_->open(space_, name, 0).value()->append_parts(0, 1, parts);
     *static_cast<char *>(parts[0].iov_base) ^= 1;
   }
 };
 
-// Below 64 KiB memory is given at multiples of 64 bytes, and from there on at pages: an object that
-// grows has both.
+// Memory is aligned to 64 bytes below 64 KiB, and to pages from there on. An object that grows has
+// both.
 TEST_F(pool_durable_file, objects_that_grew_in_steps_of_any_size_come_back) {
   room_.capacity = 32 * mib;
   start();
@@ -328,18 +331,19 @@ TEST_F(pool_durable_file, objects_that_grew_in_steps_of_any_size_come_back) {
     for (bool const is_alone : {true, false}) {
       std::string const name = std::to_string(step) + (is_alone ? " alone" : " among others");
       std::string const bytes = contents(2 * step < 100'000 ? 100'000 : 250'001, ++number);
-      auto made = objects_->begin(space_, number % 3 == 0 ? step / 2 : 0, 0).value();
-      for (uint64_t at = 0; at < bytes.size(); at += step) {
-        uint64_t const size = std::min<uint64_t>(step, bytes.size() - at);
-        ASSERT_EQ(objects_->grow(*made, std::max(made->about.size, at + size)), status::ok);
-        write(*made, at, std::string_view{bytes}.substr(at, size));
+      auto object = objects_->create_object(space_, number % 3 == 0 ? step / 2 : 0, 0).value();
+      for (uint64_t offset = 0; offset < bytes.size(); offset += step) {
+        uint64_t const size = std::min<uint64_t>(step, bytes.size() - offset);
+        ASSERT_EQ(objects_->grow(*object, std::max(object->metadata.size, offset + size)),
+                  status::ok);
+        write(*object, offset, std::string_view{bytes}.substr(offset, size));
         if (is_alone)
           continue;
-        std::string const other = name + " " + std::to_string(at);
-        expected[other] = contents(1 + at % 300, at);
-        put_bytes(other, expected[other]);
+        std::string const other_name = name + " " + std::to_string(offset);
+        expected[other_name] = contents(1 + offset % 300, offset);
+        put_bytes(other_name, expected[other_name]);
       }
-      commit(made, name);
+      commit(object, name);
       drain();
       expected[name] = bytes;
     }
@@ -356,7 +360,7 @@ TEST_F(pool_durable_file, a_pool_opens_with_another_segment_size) {
   std::map<std::string, std::string> expected;
   for (uint64_t i = 0; i < 12; i++) {
     std::string const name = std::to_string(i);
-    space_ = objects_->enter(i % 2 == 0 ? "s" : "t", true).value();
+    space_ = objects_->open_namespace(i % 2 == 0 ? "s" : "t", true).value();
     expected[name] = contents(100'000 * i + 1, i);
     put_bytes(name, expected[name]);
   }
@@ -365,7 +369,7 @@ TEST_F(pool_durable_file, a_pool_opens_with_another_segment_size) {
     room_.segment_size = segment_size;
     start();
     for (uint64_t i = 0; i < 12; i++) {
-      space_ = objects_->enter(i % 2 == 0 ? "s" : "t", true).value();
+      space_ = objects_->open_namespace(i % 2 == 0 ? "s" : "t", true).value();
       EXPECT_TRUE(bytes_of(std::to_string(i)) == expected[std::to_string(i)])
           << i << " at " << segment_size;
     }
@@ -385,7 +389,7 @@ TEST_F(pool_durable_file, a_damaged_object_is_kept_aside_until_it_is_replaced_or
     for (const char *name : {"replaced", "removed", "renamed"})
       EXPECT_EQ(bytes_of(name), "damaged") << name;
     EXPECT_EQ(bytes_of("good"), contents(70'000, 5));
-    EXPECT_LE(memory_->used(), used) << "nothing else gets its memory, and it has no other";
+    EXPECT_LE(memory_->used(), used) << "its memory is not reused, and it has no other";
     EXPECT_GE(memory_->used(), uint64_t{4 * 70'000});
   }
   put_bytes("replaced", contents(70'001, 6));
@@ -437,8 +441,8 @@ TEST_F(pool_durable_file, a_version_is_kept_when_what_was_renamed_over_it_is_not
 }
 
 TEST_F(pool_durable_file, a_version_on_its_way_to_the_log_is_kept_when_a_later_one_fails_before) {
-  auto first = objects_->begin(space_, 2 * mib, 0).value();
-  auto lost = objects_->begin(space_, 2 * mib, 0).value();
+  auto first = objects_->create_object(space_, 2 * mib, 0).value();
+  auto lost = objects_->create_object(space_, 2 * mib, 0).value();
   first.reset();
   ASSERT_EQ(memory_->file_offset(lost->pieces().front()), 2 * mib)
       << "in the part of the file that is cut off below";
@@ -454,50 +458,48 @@ TEST_F(pool_durable_file, a_version_on_its_way_to_the_log_is_kept_when_a_later_o
   EXPECT_EQ(bytes_of("a"), contents(100'000, 2));
 }
 
-// Its memory is free at once then, and a restart would find an object that nobody gave up with
-// other bytes.
+// Otherwise its memory would be free at once, and a restart could find the object with other bytes.
 TEST_F(pool_durable_file, an_object_is_dropped_for_room_only_once_the_log_has_it_as_evictable) {
   put_bytes("a", contents(2 * mib, 1));
   drain();
   fail_writes(true);
-  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, told()), status::ok);
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, record_outcome()), status::ok);
   drain();
-  EXPECT_EQ(objects_->begin(space_, 3 * mib, 0).error(), status::no_space);
+  EXPECT_EQ(objects_->create_object(space_, 3 * mib, 0).error(), status::no_space);
   fail_writes(false);
-  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, told()), status::ok);
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, record_outcome()), status::ok);
   drain();
-  EXPECT_TRUE(objects_->begin(space_, 3 * mib, 0).ok());
+  EXPECT_TRUE(objects_->create_object(space_, 3 * mib, 0).ok());
 }
 
-// Where a failed write cannot be cut off, a restart may find it: the object counts as one that must
-// stay.
+// If a failed write cannot be cut off, a restart may find it, so the object must not be evicted.
 TEST_F(pool_durable_file,
        an_object_is_not_dropped_for_room_while_the_log_may_have_it_as_not_evictable) {
-  auto made = objects_->begin(space_, 2 * mib, flag_evictable).value();
-  write(*made, 0, contents(2 * mib, 1));
-  commit(made, "a");
-  made.reset();
+  auto object = objects_->create_object(space_, 2 * mib, flag_evictable).value();
+  write(*object, 0, contents(2 * mib, 1));
+  commit(object, "a");
+  object.reset();
   drain();
   sim::store_faults faults;
-  for (auto const kind : {port::store_op_kind::sync, port::store_op_kind::truncate})
+  for (auto const kind : {seams::store_op_kind::sync, seams::store_op_kind::truncate})
     faults.errors[size_t(kind)] = {100, status::io};
   store_.faults_set(faults);
-  ASSERT_EQ(objects_->set_flags(space_, "a", 0, told()), status::ok);
+  ASSERT_EQ(objects_->set_flags(space_, "a", 0, record_outcome()), status::ok);
   drain();
   fail_writes(true);
-  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, told()), status::ok);
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, record_outcome()), status::ok);
   drain();
   EXPECT_EQ(outcomes_, (outcomes{status::ok, status::io, status::io}));
-  EXPECT_EQ(objects_->begin(space_, 3 * mib, 0).error(), status::no_space);
+  EXPECT_EQ(objects_->create_object(space_, 3 * mib, 0).error(), status::no_space);
   write_all_free();
   fail_writes(false);
   start();
   EXPECT_TRUE(bytes_of("a") == contents(2 * mib, 1)) << "other bytes, or damaged";
   EXPECT_EQ(objects_->open(space_, "a", 0).value()->flags & flags_of_objects, 0u)
       << "the log did not have what failed";
-  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, told()), status::ok);
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, record_outcome()), status::ok);
   drain();
-  EXPECT_TRUE(objects_->begin(space_, 3 * mib, 0).ok());
+  EXPECT_TRUE(objects_->create_object(space_, 3 * mib, 0).ok());
 }
 
 TEST_F(pool_durable_file, a_smaller_pool_is_refused_with_the_size_that_it_needs) {

@@ -1,4 +1,4 @@
-// products/poold/error_counters.hpp: how many requests failed, by status.
+// products/poold/error_counters.hpp: counters of failed requests, by status.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace tanada::poold {
 // Thread-safe.
 class error_counters {
  public:
-  // Those that have a counter of their own.
+  // The statuses that have a counter of their own.
   static constexpr std::array statuses{
       status::no_entry, status::exists,        status::no_space,  status::access,
       status::invalid,  status::not_supported, status::io,        status::corrupt,
@@ -35,10 +35,10 @@ class error_counters {
     return count(statuses.size());
   }
   uint64_t sum() const noexcept {
-    uint64_t all = 0;
+    uint64_t total = 0;
     for (size_t slot = 0; slot < counts_.size(); slot++)
-      all += count(slot);
-    return all;
+      total += count(slot);
+    return total;
   }
 
  private:

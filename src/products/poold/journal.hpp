@@ -1,4 +1,4 @@
-// products/poold/journal.hpp: what keeps the catalog's changes beyond the daemon's life.
+// products/poold/journal.hpp: the interface through which the catalog makes its changes durable.
 #pragma once
 
 #include <functional>
@@ -11,43 +11,43 @@ namespace tanada::poold {
 
 struct change {
   enum class kind : uint8_t { put, remove, rename, set_flags };
-  kind what = kind::put;
-  uint64_t version = 0;  // of the object
-  object_ref object;     // put, set_flags
-  std::string space;     // the namespace
-  std::string name;      // the object's; rename: from now on
-  std::string old_name;  // rename: until now
-  uint64_t before = 0;   // put, rename: the version that had the name; 0: none had it
-  uint32_t flags = 0;    // put: when it was committed; set_flags: from now on
+  kind type = kind::put;
+  uint64_t version = 0;        // of the object
+  object_ref object;           // put, set_flags
+  std::string namespace_name;  // the namespace
+  std::string name;            // the object's; rename: the new name
+  std::string old_name;        // rename: the previous name
+  uint64_t replaced_version =
+      0;               // put, rename: the version that had the name; 0: the name was free
+  uint32_t flags = 0;  // put: at its commit; set_flags: the new flags
 };
 
-// But for what is particular to its kind.
-inline change change_of(change::kind what, const object &which, const std::string &space_name,
-                        const std::string &name) {
-  change made;
-  made.what = what;
-  made.version = which.about.version;
-  made.space = space_name;
-  made.name = name;
-  return made;
+// Fill in the fields that all kinds of change have.
+inline change make_change(change::kind type, const object &target,
+                          const std::string &namespace_name, const std::string &name) {
+  change created;
+  created.type = type;
+  created.version = target.metadata.version;
+  created.namespace_name = namespace_name;
+  created.name = name;
+  return created;
 }
 
-using journal_done = std::function<void(status)>;
+using journal_callback = std::function<void(status)>;
 
 // Thread-safe.
 class journal {
  public:
   virtual ~journal() = default;
 
-  // Keep these changes, all or none of them, and behind all that were appended before. Does not
-  // wait; called with the catalog locked, so `done` comes later and from another thread.
-  // `superseded` is memory that may not be used for anything else before that: a crash until then
-  // brings the old objects back.
+  // Make these changes durable, all or none of them, after all that were appended before. Does not
+  // block. The caller holds the catalog's mutex, so `done` is called later, from another thread.
+  // Until then the memory of `superseded` is not reused, because a crash brings those objects back.
   virtual void append(std::vector<change> changes, std::vector<object_ref> superseded,
-                      journal_done done) = 0;
+                      journal_callback done) = 0;
 
-  // So much is under way that those who commit should wait for it.
-  virtual bool is_behind() const = 0;
+  // So many changes are outstanding that commits should wait for the journal.
+  virtual bool is_congested() const = 0;
 };
 
 }  // namespace tanada::poold

@@ -1,4 +1,4 @@
-// products/poold/key_ring.hpp: the keys of clients, which a reload replaces while sessions read
+// products/poold/key_ring.hpp: the keys of clients, which a reload may replace while sessions use
 // them.
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace tanada::poold {
 
-// An empty list lets everybody in. Thread-safe.
+// With an empty list, no client needs a key. Thread-safe.
 class key_ring {
  public:
   using list = std::vector<pool::key>;
 
-  // The keys as they are now; a handshake keeps its list until it is over.
+  // The current keys. A handshake keeps its list until it is complete.
   std::shared_ptr<const list> keys() const {
     std::lock_guard const lock{mutex_};
     return keys_;

@@ -1,3 +1,4 @@
+// An object's memory, as ranges of bytes, and the record of which bytes were written.
 #include "products/poold/object.hpp"
 
 #include <algorithm>
@@ -8,30 +9,31 @@
 namespace tanada::poold {
 
 object::~object() {
-  home_.release(pieces_);
+  memory_.release(pieces_);
   owner_->used.fetch_sub(allocated_size_, std::memory_order_relaxed);
 }
 
-void object::add(std::vector<piece> pieces) {
-  for (const piece &one : pieces) {
-    parts_.push_back({allocated_size_, home_.addr(one), one.size});
-    allocated_size_ += one.size;
-    owner_->used.fetch_add(one.size, std::memory_order_relaxed);
-    pieces_.push_back(one);
+void object::add_pieces(std::vector<pool_extent> pieces) {
+  for (const pool_extent &added : pieces) {
+    parts_.push_back({allocated_size_, memory_.addr(added), added.size});
+    allocated_size_ += added.size;
+    owner_->used.fetch_add(added.size, std::memory_order_relaxed);
+    pieces_.push_back(added);
   }
 }
 
-void object::parts_of(uint64_t offset, uint64_t size, std::vector<iovec> &parts) const {
+void object::append_parts(uint64_t offset, uint64_t size, std::vector<iovec> &parts) const {
   TND_ASSERT(offset <= allocated_size_ && size <= allocated_size_ - offset);
   if (size == 0)
     return;
-  auto at = std::upper_bound(parts_.begin(), parts_.end(), offset,
-                             [](uint64_t wanted, const part &one) { return wanted < one.begin; });
-  for (--at; size > 0; ++at) {
-    uint64_t const skipped = offset - at->begin, taken = std::min(size, at->size - skipped);
-    parts.push_back({at->addr + skipped, taken});
-    offset += taken;
-    size -= taken;
+  auto it = std::upper_bound(
+      parts_.begin(), parts_.end(), offset,
+      [](uint64_t wanted, const part &candidate) { return wanted < candidate.begin; });
+  for (--it; size > 0; ++it) {
+    uint64_t const skipped = offset - it->begin, part_size = std::min(size, it->size - skipped);
+    parts.push_back({it->addr + skipped, part_size});
+    offset += part_size;
+    size -= part_size;
   }
 }
 
@@ -39,31 +41,31 @@ void written_ranges::add(uint64_t offset, uint64_t size) {
   if (size == 0)
     return;
   uint64_t begin = offset, end = offset + size;
-  auto at = ranges_.upper_bound(begin);
-  if (at != ranges_.begin() && std::prev(at)->second >= begin) {
-    --at;
-    begin = at->first;
+  auto it = ranges_.upper_bound(begin);
+  if (it != ranges_.begin() && std::prev(it)->second >= begin) {
+    --it;
+    begin = it->first;
   }
-  while (at != ranges_.end() && at->first <= end) {
-    end = std::max(end, at->second);
-    at = ranges_.erase(at);
+  while (it != ranges_.end() && it->first <= end) {
+    end = std::max(end, it->second);
+    it = ranges_.erase(it);
   }
   ranges_[begin] = end;
 }
 
-void written_ranges::cut(uint64_t size) {
+void written_ranges::truncate(uint64_t size) {
   ranges_.erase(ranges_.lower_bound(size), ranges_.end());
   if (!ranges_.empty() && ranges_.rbegin()->second > size)
     ranges_.rbegin()->second = size;
 }
 
-bool written_ranges::clear_gaps(const object &target, uint64_t size, uint64_t &budget) {
-  constexpr uint64_t gap_cost =
-      1024;  // bytes that could be cleared in the time that a gap takes at least
+bool written_ranges::clear_unwritten(const object &target, uint64_t size, uint64_t &budget) {
+  constexpr uint64_t range_cost =
+      1024;  // bytes that could be cleared in the minimum time spent on one unwritten range
   std::vector<iovec> parts;
   for (;;) {
-    // What was cleared joins what was written, so the first gap is before or behind the first
-    // range.
+    // Cleared bytes merge with written ones, so the first unwritten range lies directly before or
+    // after the first written one.
     auto const first = ranges_.begin();
     bool const at_start = first == ranges_.end() || first->first > 0;
     auto const next = at_start ? first : std::next(first);
@@ -75,11 +77,11 @@ bool written_ranges::clear_gaps(const object &target, uint64_t size, uint64_t &b
       return false;
     uint64_t const part = std::min(end - begin, budget);
     parts.clear();
-    target.parts_of(begin, part, parts);
-    for (const iovec &one : parts)
-      std::memset(one.iov_base, 0, one.iov_len);
+    target.append_parts(begin, part, parts);
+    for (const iovec &memory : parts)
+      std::memset(memory.iov_base, 0, memory.iov_len);
     add(begin, part);
-    budget -= std::min(budget, std::max(part, gap_cost));
+    budget -= std::min(budget, std::max(part, range_cost));
   }
 }
 

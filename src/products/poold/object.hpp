@@ -1,4 +1,4 @@
-// products/poold/object.hpp: an object's memory and what is known of it.
+// products/poold/object.hpp: an object's memory and metadata.
 #pragma once
 
 #include <sys/uio.h>
@@ -10,47 +10,48 @@
 #include <vector>
 
 #include "core/wire/pool.hpp"
-#include "products/poold/space.hpp"
+#include "products/poold/pool_memory.hpp"
 
 namespace tanada::poold {
 
 using wire::pool::info;
 
-// What objects of a namespace share. Outlives them.
+// The account that all objects of a namespace are charged to. Outlives them.
 struct owner_account {
   uint64_t id = 0;
   std::atomic<uint64_t> used{
-      0};  // bytes of all objects, those being written and those only held open, too
+      0};  // bytes of all objects, including uncommitted ones and removed ones still open
 };
 
-// Being written by one session, and unchangeable from its commit on. Whoever may still look at it
-// holds a reference: the catalog, open handles, transfers, the journal. Its memory goes back with
-// the last one.
+// An object is written by one session and is immutable once committed. The catalog, open handles,
+// transfers and the journal each hold a reference while they use it. The last reference releases
+// its memory.
 class object {
  public:
-  object(space &home, std::shared_ptr<owner_account> owner)
-      : home_{home}, owner_{std::move(owner)} {}
+  object(pool_memory &memory, std::shared_ptr<owner_account> owner)
+      : memory_{memory}, owner_{std::move(owner)} {}
   object(const object &) = delete;
   object &operator=(const object &) = delete;
   ~object();
 
-  // Take in memory that was allocated, or claimed, for the owner.
-  void add(std::vector<piece> pieces);
+  // Append memory that was allocated or claimed for the owner.
+  void add_pieces(std::vector<pool_extent> pieces);
 
-  // The memory of [offset, offset + size), which lies within allocated_size(), added to `parts`.
-  void parts_of(uint64_t offset, uint64_t size, std::vector<iovec> &parts) const;
+  // Append the memory of [offset, offset + size) to `parts`. The range must lie within
+  // allocated_size().
+  void append_parts(uint64_t offset, uint64_t size, std::vector<iovec> &parts) const;
 
-  // False: it was damaged when the daemon started, or bytes of it lay in a part of the backing file
-  // that was gone at the last look.
-  bool is_whole() const {
-    return !is_damaged && !home_.is_lost(pieces_, about.size);
+  // False: the object was damaged when the daemon started, or the last check of the backing file
+  // found some of its bytes lost.
+  bool is_intact() const {
+    return !is_damaged && !memory_.is_lost(pieces_, metadata.size);
   }
-  bool is_whole_now() const {
-    home_.look();
-    return is_whole();
+  bool check_intact() const {
+    memory_.check_losses();
+    return is_intact();
   }
 
-  const std::vector<piece> &pieces() const noexcept {
+  const std::vector<pool_extent> &pieces() const noexcept {
     return pieces_;
   }
   uint64_t allocated_size() const noexcept {
@@ -60,40 +61,40 @@ class object {
     return owner_->id;
   }
 
-  // What a client is told.
-  info described() const {
-    info copy = about;
+  // The metadata that a client receives.
+  info client_metadata() const {
+    info copy = metadata;
     copy.flags = flags.load(std::memory_order_relaxed);
     return copy;
   }
 
-  info about;  // unchangeable from the commit on, but for the flags, which are here:
+  info metadata;  // immutable once committed, except for the flags, which are kept separately:
   std::atomic<uint32_t> flags{0};
-  // A restart loses nothing when it finds other bytes in its place: the journal of a file does not
-  // have it, or has it as evictable whichever of its failed changes a restart finds. The flags
-  // above may be ahead of the journal.
-  std::atomic<bool> may_vanish{true};
-  bool loss_is_told = false;  // of the catalog
+  // The object's memory in a backing file may be overwritten without loss after a restart: the
+  // journal does not contain the object, or has it as evictable whichever of the failed changes a
+  // restart finds. `flags` may be ahead of the journal.
+  std::atomic<bool> is_discardable{true};
+  bool is_loss_logged = false;  // guarded by the catalog's mutex
   bool is_damaged =
-      false;  // the restart could not bring its bytes back; it may have less memory than its size
+      false;  // the restart could not restore its bytes; it may have less memory than its size
 
  private:
   struct part {
-    uint64_t begin;  // in the object
+    uint64_t begin;  // offset in the object
     std::byte *addr;
     uint64_t size;
   };
-  space &home_;
+  pool_memory &memory_;
   std::shared_ptr<owner_account> owner_;
-  std::vector<piece> pieces_;
+  std::vector<pool_extent> pieces_;
   std::vector<part> parts_;
   uint64_t allocated_size_ = 0;
 };
 
 using object_ref = std::shared_ptr<object>;
 
-// Which bytes of an object have been written. Its memory has old bytes where nothing was: they are
-// cleared before anybody reads it.
+// Which bytes of an object have been written. Unwritten memory holds stale bytes, which must be
+// cleared before a client reads the object.
 class written_ranges {
  public:
   void add(uint64_t offset, uint64_t size);
@@ -101,20 +102,20 @@ class written_ranges {
     return ranges_.size();
   }
 
-  // Nothing at or behind `size` counts as written any more.
-  void cut(uint64_t size);
+  // Forget what was written at or past `size`.
+  void truncate(uint64_t size);
 
-  // Clear what is not written in [0, size), as far as `budget` bytes go, which get less by what was
-  // done. True: all of it is written now.
-  bool clear_gaps(const object &target, uint64_t size, uint64_t &budget);
+  // Clear the unwritten ranges of [0, size), up to `budget` bytes, and reduce `budget` by the work
+  // done. True: no unwritten range is left.
+  bool clear_unwritten(const object &target, uint64_t size, uint64_t &budget);
 
  private:
-  std::map<uint64_t, uint64_t> ranges_;  // begin: end; neighbours are merged
+  std::map<uint64_t, uint64_t> ranges_;  // begin -> end; adjacent ranges are merged
 };
 
-// More ranges than this are not kept: the gaps are cleared. Where the client, or the fabric, may
-// have written to a gap already and not said so yet, that cannot be, and there are more of them at
-// most.
-inline constexpr size_t written_range_count_max = 65536, unseen_range_count_max = 1 << 20;
+// Limits of the number of ranges kept. At the first, unwritten ranges are cleared so that the
+// written ones merge. That is impossible where a client or the fabric may have written to such a
+// range without reporting it yet: the second, larger limit applies there.
+inline constexpr size_t written_range_count_max = 65536, unreported_range_count_max = 1 << 20;
 
 }  // namespace tanada::poold

@@ -1,3 +1,4 @@
+// The daemon's settings from a TOML file and the environment.
 #include "products/poold/options.hpp"
 
 #include <toml++/toml.h>
@@ -12,28 +13,28 @@
 namespace tanada::poold {
 namespace {
 
-status wrong(const std::string &where, const char *what) {
-  return fail(status::invalid, "%s: %s", where.c_str(), what);
+status fail_setting(const std::string &where, const char *problem) {
+  return fail(status::invalid, "%s: %s", where.c_str(), problem);
 }
 
-// Keys of the file; flags and variables of the environment are named after them.
+// Keys of the file. Flags and environment variables have the same names.
 constexpr std::string_view keys[] = {
     "listen",   "port",      "size",        "segment_size", "prefault",    "backing", "key_file",
     "fabric",   "open",      "fabric_node", "workers",      "clients",     "web",     "web_port",
     "log_size", "port_file", "drain",       "lost_after",   "write_behind"};
 
-status unknown(const std::string &key, const std::string &where) {
+status fail_unknown(const std::string &key, const std::string &where) {
   std::string const nearest{nearest_name(key, keys)};
-  return wrong(where, ("there is no such setting; the nearest is " + nearest).c_str());
+  return fail_setting(where, ("there is no such setting; the nearest is " + nearest).c_str());
 }
 
-// One setting from text, as it stands in the file or the environment.
-status set(daemon_options &options, const std::string &key, const std::string &text,
-           const std::string &where) {
+// Set one option from its text in the file or the environment.
+status set_option(daemon_options &options, const std::string &key, const std::string &text,
+                  const std::string &where) {
   auto const count = [&](uint64_t low, uint64_t high, auto &target) {
     auto parsed = parse_count(text, low, high);
     if (!parsed.ok())
-      return wrong(
+      return fail_setting(
           where, ("a number from " + std::to_string(low) + " to " + std::to_string(high)).c_str());
     target = std::remove_reference_t<decltype(target)>(parsed.value());
     return status::ok;
@@ -41,13 +42,13 @@ status set(daemon_options &options, const std::string &key, const std::string &t
   auto const size = [&](uint64_t &target) {
     auto parsed = parse_size(text);
     if (!parsed.ok())
-      return wrong(where, "a size, such as 64GiB");
+      return fail_setting(where, "a size, such as 64GiB");
     target = parsed.value();
     return status::ok;
   };
   auto const truth = [&](bool &target) {
     if (text != "true" && text != "false")
-      return wrong(where, "true or false");
+      return fail_setting(where, "true or false");
     target = text == "true";
     return status::ok;
   };
@@ -100,7 +101,7 @@ status set(daemon_options &options, const std::string &key, const std::string &t
   auto const duration = [&](uint64_t &target) {
     auto parsed = parse_duration_ns(text);
     if (!parsed.ok())
-      return wrong(where, "a duration, such as 10s");
+      return fail_setting(where, "a duration, such as 10s");
     target = parsed.value();
     return status::ok;
   };
@@ -110,7 +111,7 @@ status set(daemon_options &options, const std::string &key, const std::string &t
     return duration(options.lost_after_ns);
   if (key == "write_behind")
     return duration(options.write_behind_ns);
-  return unknown(key, where);
+  return fail_unknown(key, where);
 }
 
 std::string text_of(const toml::node &node) {
@@ -128,7 +129,7 @@ status read_quotas(const toml::table &table, const std::string &path, daemon_opt
     std::string const key{name.str()};
     auto size = parse_size(text_of(node));
     if (!size.ok())
-      return wrong(path + ", quotas." + key, "a size, such as 64GiB");
+      return fail_setting(path + ", quotas." + key, "a size, such as 64GiB");
     options.quotas[key] = size.value();
   }
   return status::ok;
@@ -138,19 +139,19 @@ status read_quotas(const toml::table &table, const std::string &path, daemon_opt
 
 status read_toml(const std::string &path, daemon_options &options) {
   try {
-    toml::table const all = toml::parse_file(path);
-    for (auto &&[name, node] : all) {
+    toml::table const table = toml::parse_file(path);
+    for (auto &&[name, node] : table) {
       std::string const key{name.str()};
       std::string const where =
           path + ", line " + std::to_string(node.source().begin.line) + ", " + key;
       if (key == "quotas" && node.is_table())
         TND_TRY(read_quotas(*node.as_table(), path, options));
       else if (std::find(std::begin(keys), std::end(keys), key) == std::end(keys))
-        return unknown(key, where);
+        return fail_unknown(key, where);
       else if (node.is_table() || node.is_array())
-        return wrong(where, "a single value");
+        return fail_setting(where, "a single value");
       else
-        TND_TRY(set(options, key, text_of(node), where));
+        TND_TRY(set_option(options, key, text_of(node), where));
     }
     return status::ok;
   } catch (const toml::parse_error &error) {
@@ -167,7 +168,7 @@ status read_environment(daemon_options &options) {
       name += char(std::toupper(letter));
     const char *const text = std::getenv(name.c_str());
     if (text != nullptr && *text != 0)
-      TND_TRY(set(options, std::string{key}, text, name));
+      TND_TRY(set_option(options, std::string{key}, text, name));
   }
   return status::ok;
 }

@@ -1,5 +1,5 @@
-// products/poold/options.hpp: the daemon's settings: flags win over the environment, that over the
-// file.
+// products/poold/options.hpp: the daemon's settings. Flags override the environment, which
+// overrides the file.
 #pragma once
 
 #include <tanada/pool.h>
@@ -9,7 +9,7 @@
 
 #include "core/base/result.hpp"
 #include "products/poold/server.hpp"
-#include "products/poold/space.hpp"
+#include "products/poold/pool_memory.hpp"
 
 namespace tanada::poold {
 
@@ -21,23 +21,24 @@ struct daemon_options {
   bool prefault = true;
   std::string backing = "dram";  // dram | file:PATH | flash:DIR
   std::string key_file;
-  bool is_open = false;                                 // without keys: for all users of this node
-  uint64_t lost_after_ns = port::stream_lost_after_ns;  // see server_options
-  std::string fabric, fabric_node;  // libfabric provider, and the interface; empty: none
+  bool is_open = false;  // without keys: admit all users of this node
+  uint64_t lost_after_ns = backends::stream_lost_after_ns;  // see server_options
+  std::string fabric, fabric_node;  // libfabric provider, and the interface; empty: no fabric
   uint32_t worker_count = 0, client_count_max = 4096;
-  uint16_t web_port = 0;  // 0: none
+  uint16_t web_port = 0;  // 0: any free port
   bool web = false;
   uint64_t drain_ns = 10'000'000'000;
-  // How long a stop may write commits that nobody waits for.
+  // How long a stop may write commits that no client waits for.
   uint64_t write_behind_ns = 60'000'000'000;
-  uint64_t log_size = 0;  // flash: bytes; 0: four times the size
-  std::string port_file;  // gets "PORT [WEB_PORT]" once the daemon serves
+  uint64_t log_size = 0;  // flash: bytes of the log; 0: four times `size`
+  std::string port_file;  // "PORT [WEB_PORT]" is written to it once the daemon serves
   std::map<std::string, uint64_t> quotas;
 
   bool operator==(const daemon_options &) const = default;
 };
 
-// Over what is there already. no_entry, invalid: the message names file, line and key.
+// Override the settings in `options`. no_entry: the file does not exist. invalid: a setting is
+// unknown or malformed; the message names the file, line and key, or the variable.
 status read_toml(const std::string &path, daemon_options &options);
 status read_environment(daemon_options &options);
 

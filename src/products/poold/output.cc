@@ -1,3 +1,4 @@
+// Sending queued replies, with objects' bytes straight from the pool's memory.
 #include "products/poold/output.hpp"
 
 #include <unistd.h>
@@ -8,14 +9,14 @@ namespace tanada::poold {
 namespace {
 
 constexpr size_t send_part_count_max = 64;      // of one send
-constexpr uint64_t joined_size_max = 64 << 10;  // frames are joined up to here
+constexpr uint64_t joined_size_max = 64 << 10;  // frames are joined up to this size
 
 }  // namespace
 
 void output::clear() {
-  for (item const &one : items_)
-    if (one.descriptor >= 0)
-      close(one.descriptor);
+  for (item const &queued : items_)
+    if (queued.descriptor >= 0)
+      close(queued.descriptor);
   items_.clear();
   size_ = 0;
 }
@@ -36,11 +37,11 @@ void output::add(std::vector<std::byte> frame, std::vector<iovec> parts, object_
   items_.push_back({std::move(frame), std::move(parts), std::move(hold), descriptor, 0, 0});
 }
 
-// Of items up to the next one that has a descriptor, which must be the first of its send.
-size_t output::gather(std::vector<iovec> &parts, uint64_t budget) const {
+// Collect parts up to the next item that has a descriptor, which must be the first of its send.
+size_t output::collect_parts(std::vector<iovec> &parts, uint64_t budget) const {
   for (size_t i = 0; i < items_.size() && parts.size() < send_part_count_max && budget > 0; i++) {
-    const item &one = items_[i];
-    if (i > 0 && one.descriptor >= 0)
+    const item &queued = items_[i];
+    if (i > 0 && queued.descriptor >= 0)
       break;
     auto const take = [&](void *addr, uint64_t size) {
       if (size == 0 || budget == 0 || parts.size() == send_part_count_max)
@@ -48,48 +49,48 @@ size_t output::gather(std::vector<iovec> &parts, uint64_t budget) const {
       parts.push_back({addr, std::min(size, budget)});
       budget -= parts.back().iov_len;
     };
-    take(const_cast<std::byte *>(one.frame.data()) + one.frame_sent,
-         one.frame.size() - one.frame_sent);
-    for (size_t k = one.part; k < one.parts.size(); k++)
-      take(one.parts[k].iov_base, one.parts[k].iov_len);
+    take(const_cast<std::byte *>(queued.frame.data()) + queued.frame_sent,
+         queued.frame.size() - queued.frame_sent);
+    for (size_t k = queued.part; k < queued.parts.size(); k++)
+      take(queued.parts[k].iov_base, queued.parts[k].iov_len);
   }
   return parts.size();
 }
 
-// False: of an object that has lost bytes.
-bool output::sent(uint64_t size) {
+// Remove `size` sent bytes from the queue. False: some of them belong to an object that lost bytes.
+bool output::consume_sent(uint64_t size) {
   while (size > 0) {
-    item &one = items_.front();
-    if (one.hold != nullptr && !one.hold->is_whole_now())
+    item &queued = items_.front();
+    if (queued.hold != nullptr && !queued.hold->check_intact())
       return false;
-    uint64_t const head = std::min<uint64_t>(size, one.frame.size() - one.frame_sent);
-    one.frame_sent += head;
+    uint64_t const head = std::min<uint64_t>(size, queued.frame.size() - queued.frame_sent);
+    queued.frame_sent += head;
     size -= head;
     size_ -= head;
-    while (size > 0 && one.part < one.parts.size()) {
-      iovec &part = one.parts[one.part];
-      uint64_t const taken = std::min<uint64_t>(size, part.iov_len);
-      part.iov_base = static_cast<std::byte *>(part.iov_base) + taken;
-      part.iov_len -= taken;
-      size -= taken;
+    while (size > 0 && queued.part < queued.parts.size()) {
+      iovec &part = queued.parts[queued.part];
+      uint64_t const part_size = std::min<uint64_t>(size, part.iov_len);
+      part.iov_base = static_cast<std::byte *>(part.iov_base) + part_size;
+      part.iov_len -= part_size;
+      size -= part_size;
       if (part.iov_len == 0)
-        one.part++;
+        queued.part++;
     }
-    if (one.frame_sent < one.frame.size() || one.part < one.parts.size())
+    if (queued.frame_sent < queued.frame.size() || queued.part < queued.parts.size())
       continue;
-    size_ -= one.parts.size() * sizeof(iovec);
+    size_ -= queued.parts.size() * sizeof(iovec);
     items_.pop_front();
   }
   return true;
 }
 
-status output::flush(port::stream &to, uint64_t budget, uint64_t &moved) {
+status output::flush(seams::stream &stream, uint64_t budget, uint64_t &moved) {
   std::vector<iovec> parts;
   while (!items_.empty() && moved < budget) {
     parts.clear();
-    gather(parts, budget - moved);
+    collect_parts(parts, budget - moved);
     item &first = items_.front();
-    auto const size = to.send(parts, first.descriptor);
+    auto const size = stream.send(parts, first.descriptor);
     if (!size.ok())
       return size.error();
     if (first.descriptor >= 0) {
@@ -98,7 +99,7 @@ status output::flush(port::stream &to, uint64_t budget, uint64_t &moved) {
     }
     uint64_t const count = const_cast<result<size_t> &>(size).value();
     moved += count;
-    if (!sent(count))
+    if (!consume_sent(count))
       return status::fault;
   }
   return status::ok;

@@ -1,4 +1,4 @@
-// products/poold/output.hpp: answers on their way to a client.
+// products/poold/output.hpp: the queue of replies to be sent to a client.
 #pragma once
 
 #include <deque>
@@ -14,23 +14,23 @@ class output {
   ~output() {
     clear();
   }
-  void clear();  // nothing of it is sent any more
+  void clear();  // drop everything that was not sent
   bool empty() const noexcept {
     return items_.empty();
   }
   uint64_t size() const noexcept {
     return size_;
-  }  // bytes of frames and of lists of parts, without objects' own
+  }  // bytes of frames and of lists of parts, without objects' bytes
 
-  // `parts` are memory of `hold`, which is kept until they are sent. `descriptor`, if not -1, is
-  // taken over and goes along.
+  // Queue a frame, followed by `parts`, the memory of `hold`, which is referenced until they are
+  // sent. `descriptor`, if not -1, is sent along; the queue owns and closes it.
   void add(std::vector<std::byte> frame, std::vector<iovec> parts = {}, object_ref hold = {},
            int descriptor = -1);
 
-  // Send what can be sent, `budget` bytes at most. ok: all is sent, or the budget; again: no room;
-  // peer_lost; fault: bytes of an object are gone, and what was sent of it is worth nothing.
-  // `moved` gets the bytes sent.
-  status flush(port::stream &to, uint64_t budget, uint64_t &moved);
+  // Send up to `budget` bytes without blocking, and add the number of bytes sent to `moved`. ok:
+  // everything or the budget was sent. again: the socket is full. peer_lost: the connection ended.
+  // fault: bytes of an object are lost, so that what was sent of it is invalid.
+  status flush(seams::stream &stream, uint64_t budget, uint64_t &moved);
 
  private:
   struct item {
@@ -39,10 +39,10 @@ class output {
     object_ref hold;
     int descriptor = -1;
     uint64_t frame_sent = 0;  // bytes
-    size_t part = 0;          // the first that is not sent as a whole; its beginning moves on
+    size_t part = 0;          // the first unsent part, whose start advances
   };
-  size_t gather(std::vector<iovec> &parts, uint64_t budget) const;
-  bool sent(uint64_t size);
+  size_t collect_parts(std::vector<iovec> &parts, uint64_t budget) const;
+  bool consume_sent(uint64_t size);
 
   std::deque<item> items_;
   uint64_t size_ = 0;

@@ -1,3 +1,4 @@
+// Rate-limited log lines about unauthenticated connections.
 #include "products/poold/refusal_log.hpp"
 
 #include "core/base/log.hpp"
@@ -8,16 +9,16 @@ void refusal_log::add(uint64_t now_ns, const std::string &line) {
   uint64_t left_out_count = 0;
   {
     std::lock_guard lock{mutex_};
-    if (!limit_.admits(now_ns))
+    if (!limit_.admit(now_ns))
       return;
-    left_out_count = limit_.take_left_out();
+    left_out_count = limit_.take_suppressed_count();
   }
   if (left_out_count == 0) {
     log(log_level::warning, "pool: %s", line.c_str());
     return;
   }
-  log(log_level::warning, "pool: %s; %llu lines of this kind were left out before it", line.c_str(),
-      static_cast<unsigned long long>(left_out_count));
+  log(log_level::warning, "pool: %s; %llu lines of this kind were suppressed before it",
+      line.c_str(), static_cast<unsigned long long>(left_out_count));
 }
 
 }  // namespace tanada::poold

@@ -1,4 +1,4 @@
-// products/poold/refusal_log.hpp: lines about connections that proved nothing.
+// products/poold/refusal_log.hpp: the rate-limited log of unauthenticated connections.
 #pragma once
 
 #include <mutex>
@@ -8,8 +8,8 @@
 
 namespace tanada::poold {
 
-// Anybody who reaches the port can cause these lines: after the first ones they are a line in ten
-// seconds. Thread-safe.
+// Any peer that reaches the port can cause these lines. After the first ones, one line is logged in
+// ten seconds. Thread-safe.
 class refusal_log {
  public:
   void add(uint64_t now_ns, const std::string &line);

@@ -1,5 +1,5 @@
-// products/poold/requests.cc: what a session does for each kind of request, and the work on an
-// object's bytes that some of them need: copying, clearing and summing, in bounded turns.
+// products/poold/requests.cc: a session's handler of each kind of request, and the work on objects'
+// bytes that some of them need: copying, clearing and summing, in bounded steps.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -19,642 +19,657 @@ using wire::decode;
 namespace {
 
 constexpr size_t list_size_max =
-    body_size_max - name_size_max - 1024;        // bytes of entries in one answer
-constexpr size_t answer_part_count_max = 65536;  // pieces of memory of one answer
+    body_size_max - name_size_max - 1024;       // bytes of entries in one reply
+constexpr size_t reply_part_count_max = 65536;  // pieces of memory in one reply
 
-// The end of the furthest range; overflow: one lies outside what an object may be.
-result<uint64_t> end_of(const std::vector<range> &ranges, uint64_t &total) {
+// The largest end of all ranges. too_big: there are too many ranges. overflow: a range, or the
+// total, exceeds the largest size.
+result<uint64_t> end_of_ranges(const std::vector<range> &ranges, uint64_t &total) {
   uint64_t end = 0;
   total = 0;
   if (ranges.size() > range_count_max)
     return status::too_big;
-  for (const range &one : ranges) {
-    if (!range_fits(one.offset, one.size, object_size_max) || !checked_add(total, one.size, total))
+  for (const range &interval : ranges) {
+    if (!range_fits(interval.offset, interval.size, object_size_max) ||
+        !checked_add(total, interval.size, total))
       return status::overflow;
-    end = std::max(end, one.offset + one.size);
+    end = std::max(end, interval.offset + interval.size);
   }
   return end;
 }
 
 }  // namespace
 
-void session::answer_error(status code) {
-  with_.counters.errors.add(code);
-  text_message out{last_message().substr(0, 1024)};
-  out_.add(frame_of({.what = head_.what, .code = int32_t(code), .tag = head_.tag}, out));
+void session::send_error(status code) {
+  service_.counters.errors.add(code);
+  text_message reply{last_message().substr(0, 1024)};
+  output_.add(encode_frame({.kind = head_.kind, .code = int32_t(code), .tag = head_.tag}, reply));
 }
 
-status session::demand_writer() {
+status session::require_writer() {
   return can_write_ ? status::ok
-                    : fail(status::access, "key %s is for reading only", key_id_.c_str());
+                    : fail(status::access, "key %s allows only reading", key_id_.c_str());
 }
 
-// Before bytes of it are trusted, or answered for.
-status session::demand_whole(const object &which) {
-  with_.objects.look_at_memory();
-  if (which.is_damaged)
-    return fail(
-        status::io,
-        "its bytes could not be brought back when the daemon started: see the daemon's log");
-  return which.is_whole()
+// Check an object before its bytes are used, or a reply vouches for them.
+status session::require_intact(const object &target) {
+  service_.objects.check_memory();
+  if (target.is_damaged)
+    return fail(status::io,
+                "its bytes could not be restored when the daemon started: see the daemon's log");
+  return target.is_intact()
              ? status::ok
-             : fail(status::io, "its bytes lay in a part of the pool's file that is gone");
+             : fail(status::io,
+                    "its bytes were lost, because part of the pool's backing file is gone");
 }
 
-// No line in the log: a client that has that many objects open goes on without.
-status session::demand_handle() {
-  if (handles_.size() < with_.limits.handle_count_max)
+// Nothing is logged, because a client with that many open objects continues without this one.
+status session::require_free_handle() {
+  if (handles_.size() < service_.limits.handle_count_max)
     return status::ok;
   set_last_message("the connection has " + std::to_string(handles_.size()) +
-                   " objects open, as many as it may: close some");
+                   " objects open, the maximum: close some");
   return status::too_many_files;
 }
 
-result<session::handle *> session::find(uint64_t id) {
-  auto const found = handles_.find(id);
-  if (found == handles_.end())
+result<session::handle *> session::find_handle(uint64_t id) {
+  auto const it = handles_.find(id);
+  if (it == handles_.end())
     return status::bad_file;
-  return &found->second;
+  return &it->second;
 }
 
-result<uint64_t> session::keep(handle made) {
-  TND_TRY(demand_handle());
+result<uint64_t> session::add_handle(handle new_handle) {
+  TND_TRY(require_free_handle());
   uint64_t const id = next_handle_++;
-  handles_[id] = std::move(made);
+  handles_[id] = std::move(new_handle);
   return id;
 }
 
-void session::answer_object(uint64_t id, const handle &which) {
-  object_reply out;
-  out.handle = id;
-  out.about = which.object->described();
+void session::send_object(uint64_t id, const handle &target) {
+  object_reply reply;
+  reply.handle = id;
+  reply.object_info = target.object->client_metadata();
   if (shares_memory_)
-    out.pieces = which.object->pieces();
-  answer(out);
+    reply.extents = target.object->pieces();
+  send_reply(reply);
 }
 
 status session::on_create(std::span<const std::byte> body) {
-  create_request in;
-  TND_TRY(decode(body, in));
-  TND_TRY(demand_writer());
-  bool const named = name_is_good(in.name) && (in.set.empty() || name_is_good(in.set));
-  if (!named || (in.flags & ~(flags_of_objects | flag_exclusive | flag_keep)) != 0)
+  create_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_writer());
+  bool const named =
+      is_valid_name(request.name) && (request.set.empty() || is_valid_name(request.set));
+  if (!named || (request.flags & ~(flags_of_objects | flag_exclusive | flag_keep)) != 0)
     return status::invalid;
-  if (in.size > object_size_max)
+  if (request.size > object_size_max)
     return status::too_big;
-  object_ref before;
-  if (auto found = with_.objects.open(space_id_, in.name, 0, false); found.ok())
-    before = std::move(found).value();
-  if ((in.flags & flag_exclusive) != 0 && before != nullptr)
+  object_ref previous;
+  if (auto match = service_.objects.open(namespace_id_, request.name, 0, false); match.ok())
+    previous = std::move(match).value();
+  if ((request.flags & flag_exclusive) != 0 && previous != nullptr)
     return status::exists;
-  TND_TRY(demand_handle());
-  with_.objects.look_at_memory();  // what is gone is given to nobody
-  bool const kept = (in.flags & flag_keep) != 0 && before != nullptr;
-  if (kept)
-    TND_TRY(demand_whole(*before));
+  TND_TRY(require_free_handle());
+  service_.objects.check_memory();  // so that lost memory is not allocated
+  bool const keeps_bytes = (request.flags & flag_keep) != 0 && previous != nullptr;
+  if (keeps_bytes)
+    TND_TRY(require_intact(*previous));
   auto job = std::make_unique<byte_job>();
-  job->copy_size = kept ? before->about.size : 0;
-  if (kept)
-    job->source = before;
-  before.reset();  // held by nobody but the job, it can make room for the new one
-  auto made = with_.objects.begin(space_id_, std::max(in.size, job->copy_size), in.flags);
-  if (!made.ok())
-    return made.error();
-  job->whole = {made.value(), true, in.name, in.set, in.flags, {}};
-  job->then = &session::end_create;
-  if (!kept)
-    return end_create(*job);
-  job->target = &job->whole;
+  job->copy_size = keeps_bytes ? previous->metadata.size : 0;
+  if (keeps_bytes)
+    job->source = previous;
+  previous.reset();  // without a reference here, it can be evicted for the new object
+  auto new_object = service_.objects.create_object(
+      namespace_id_, std::max(request.size, job->copy_size), request.flags);
+  if (!new_object.ok())
+    return new_object.error();
+  job->own_handle = {new_object.value(), true, request.name, request.set, request.flags, {}};
+  job->on_complete = &session::finish_create;
+  if (!keeps_bytes)
+    return finish_create(*job);
+  job->target = &job->own_handle;
   job_ = std::move(job);
   return status::ok;
 }
 
 status session::on_open(std::span<const std::byte> body) {
-  open_request in;
-  TND_TRY(decode(body, in));
-  auto found = with_.objects.open(space_id_, in.name, in.version);
-  if (!found.ok())
-    return found.error();
-  TND_TRY(demand_whole(*found.value()));
-  auto id = keep({found.value(), false, in.name, {}, 0, {}});
+  open_request request;
+  TND_TRY(decode(body, request));
+  auto match = service_.objects.open(namespace_id_, request.name, request.version);
+  if (!match.ok())
+    return match.error();
+  TND_TRY(require_intact(*match.value()));
+  auto id = add_handle({match.value(), false, request.name, {}, 0, {}});
   if (!id.ok())
     return id.error();
-  answer_object(id.value(), handles_[id.value()]);
+  send_object(id.value(), handles_[id.value()]);
   return status::ok;
 }
 
 status session::on_resize(std::span<const std::byte> body) {
-  resize_request in;
-  TND_TRY(decode(body, in));
-  auto which = find(in.handle);
-  if (!which.ok())
-    return which.error();
-  if (!which.value()->is_writer)
+  resize_request request;
+  TND_TRY(decode(body, request));
+  auto entry = find_handle(request.handle);
+  if (!entry.ok())
+    return entry.error();
+  if (!entry.value()->is_writer)
     return status::bad_file;
-  if (in.size > object_size_max)
+  if (request.size > object_size_max)
     return status::too_big;
-  object &target = *which.value()->object;
-  if (in.size < target.about.size) {
-    target.about.size = in.size;
-    which.value()->written.cut(in.size);
+  object &target = *entry.value()->object;
+  if (request.size < target.metadata.size) {
+    target.metadata.size = request.size;
+    entry.value()->written.truncate(request.size);
   } else {
-    TND_TRY(with_.objects.grow(target, in.size));
+    TND_TRY(service_.objects.grow(target, request.size));
   }
-  answer_object(in.handle, *which.value());
+  send_object(request.handle, *entry.value());
   return status::ok;
 }
 
 status session::on_write(std::span<const std::byte> body) {
-  ranges_request in;
-  TND_TRY(decode(body, in));
-  auto which = find(in.handle);
-  if (!which.ok())
-    return which.error();
-  if (!which.value()->is_writer)
+  ranges_request request;
+  TND_TRY(decode(body, request));
+  auto entry = find_handle(request.handle);
+  if (!entry.ok())
+    return entry.error();
+  if (!entry.value()->is_writer)
     return status::bad_file;
   uint64_t total = 0;
-  auto end = end_of(in.ranges, total);
+  auto end = end_of_ranges(request.ranges, total);
   if (!end.ok())
     return end.error();
   if (total != head_.data_size)
     return status::protocol;
-  object &target = *which.value()->object;
-  if (end.value() > target.about.size)
-    TND_TRY(with_.objects.grow(target, end.value()));
-  TND_TRY(demand_whole(target));
-  for (const range &one : in.ranges)
-    target.parts_of(one.offset, one.size, sink_.parts);
-  sink_handle_ = in.handle;
-  sink_ranges_ = std::move(in.ranges);
-  sink_.then = &session::write_done;
+  object &target = *entry.value()->object;
+  if (end.value() > target.metadata.size)
+    TND_TRY(service_.objects.grow(target, end.value()));
+  TND_TRY(require_intact(target));
+  for (const range &interval : request.ranges)
+    target.append_parts(interval.offset, interval.size, sink_.parts);
+  sink_handle_ = request.handle;
+  sink_ranges_ = std::move(request.ranges);
+  sink_.on_complete = &session::finish_write;
   return status::ok;
 }
 
-void session::write_done() {
+void session::finish_write() {
   handle &target = handles_.at(sink_handle_);
-  for (const range &one : sink_ranges_)
-    target.written.add(one.offset, one.size);
-  bound_ranges(target);
-  if (status const code = demand_whole(*target.object); code != status::ok)
-    answer_error(code);
+  for (const range &interval : sink_ranges_)
+    target.written.add(interval.offset, interval.size);
+  limit_ranges(target);
+  if (status const code = require_intact(*target.object); code != status::ok)
+    send_error(code);
   else
-    answer(empty_message{});
+    send_reply(empty_message{});
 }
 
 status session::on_note(std::span<const std::byte> body) {
-  ranges_request in;
-  TND_TRY(decode(body, in));
-  auto which = find(in.handle);
+  ranges_request request;
+  TND_TRY(decode(body, request));
+  auto entry = find_handle(request.handle);
   uint64_t total = 0;
-  auto end = end_of(in.ranges, total);
-  // It has no answer; what is wrong shows at the commit.
-  if (!which.ok() || !which.value()->is_writer || !end.ok() ||
-      end.value() > which.value()->object->about.size)
+  auto end = end_of_ranges(request.ranges, total);
+  // This request has no reply, so an invalid one ends the connection.
+  if (!entry.ok() || !entry.value()->is_writer || !end.ok() ||
+      end.value() > entry.value()->object->metadata.size)
     return status::protocol;
-  for (const range &one : in.ranges)
-    which.value()->written.add(one.offset, one.size);
-  bound_ranges(*which.value());
+  for (const range &interval : request.ranges)
+    entry.value()->written.add(interval.offset, interval.size);
+  limit_ranges(*entry.value());
   count_written(TND_POOL_PATH_SHARED_MEMORY, total);
   return status::ok;
 }
 
 status session::on_read(std::span<const std::byte> body) {
-  ranges_request in;
-  TND_TRY(decode(body, in));
-  auto which = find(in.handle);
-  if (!which.ok())
-    return which.error();
+  ranges_request request;
+  TND_TRY(decode(body, request));
+  auto entry = find_handle(request.handle);
+  if (!entry.ok())
+    return entry.error();
   auto job = std::make_unique<byte_job>();
-  job->target = which.value();
-  job->ranges = std::move(in.ranges);
-  job->then = &session::end_read;
-  if (!which.value()->is_writer)
-    return end_read(*job);
-  // Of an object being written what was not written is shown as it will be.
-  job->clears = true;
+  job->target = entry.value();
+  job->ranges = std::move(request.ranges);
+  job->on_complete = &session::finish_read;
+  if (!entry.value()->is_writer)
+    return finish_read(*job);
+  // Clear the unwritten ranges first, so that the client reads what a commit will make visible.
+  job->clears_unwritten = true;
   job_ = std::move(job);
   return status::ok;
 }
 
-status session::end_read(byte_job &job) {
-  object_ref const &from = job.target->object;
+status session::finish_read(byte_job &job) {
+  object_ref const &source = job.target->object;
   std::vector<range> &ranges = job.ranges;
-  TND_TRY(demand_whole(*from));
+  TND_TRY(require_intact(*source));
   uint64_t total = 0;
-  auto end = end_of(ranges, total);
+  auto end = end_of_ranges(ranges, total);
   if (!end.ok())
     return end.error();
   if (ranges.size() == 1) {
     range &only = ranges[0];
-    only.offset = std::min(only.offset, from->about.size);
-    only.size = std::min(only.size, from->about.size - only.offset);
-  } else if (end.value() > from->about.size) {
+    only.offset = std::min(only.offset, source->metadata.size);
+    only.size = std::min(only.size, source->metadata.size - only.offset);
+  } else if (end.value() > source->metadata.size) {
     return status::range;
   }
   std::vector<iovec> parts;
-  for (const range &one : ranges) {
-    from->parts_of(one.offset, one.size, parts);
-    if (parts.size() > answer_part_count_max)
+  for (const range &interval : ranges) {
+    source->append_parts(interval.offset, interval.size, parts);
+    if (parts.size() > reply_part_count_max)
       return status::too_big;
   }
-  answer(empty_message{}, std::move(parts), from);
+  send_reply(empty_message{}, std::move(parts), source);
   return status::ok;
 }
 
 status session::on_close(std::span<const std::byte> body) {
-  handle_request in;
-  TND_TRY(decode(body, in));
-  return handles_.erase(in.handle) == 1 ? status::ok : status::protocol;
+  handle_request request;
+  TND_TRY(decode(body, request));
+  return handles_.erase(request.handle) == 1 ? status::ok : status::protocol;
 }
 
 status session::on_commit(std::span<const std::byte> body) {
-  commit_request in;
-  TND_TRY(decode(body, in));
-  auto which = find(in.handle);
-  if (!which.ok())
-    return which.error();
-  if (!which.value()->is_writer)
+  commit_request request;
+  TND_TRY(decode(body, request));
+  auto entry = find_handle(request.handle);
+  if (!entry.ok())
+    return entry.error();
+  if (!entry.value()->is_writer)
     return status::bad_file;
-  if (which.value()->has_too_many_ranges) {
-    return fail(status::too_big, "%s was written in too many ranges that do not touch",
-                which.value()->name.c_str());
+  if (entry.value()->has_too_many_ranges) {
+    return fail(status::too_big,
+                "%s was written in too many separate ranges: write it in larger ones",
+                entry.value()->name.c_str());
   }
   auto job = std::make_unique<byte_job>();
-  job->terms = in.terms;
-  job->target = which.value();
+  job->terms = request.terms;
+  job->target = entry.value();
   return begin_commit(std::move(job));
 }
 
 status session::on_put(std::span<const std::byte> body) {
-  put_request in;
-  TND_TRY(decode(body, in));
-  TND_TRY(demand_writer());
-  uint32_t const flags = in.terms.flags;
-  if (!name_is_good(in.name) || (flags & ~(flags_of_objects | flag_exclusive | commit_flags)) != 0)
+  put_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_writer());
+  uint32_t const flags = request.terms.flags;
+  if (!is_valid_name(request.name) ||
+      (flags & ~(flags_of_objects | flag_exclusive | commit_flags)) != 0)
     return status::invalid;
-  if ((flags & flag_exclusive) != 0 && with_.objects.open(space_id_, in.name, 0, false).ok())
+  if ((flags & flag_exclusive) != 0 &&
+      service_.objects.open(namespace_id_, request.name, 0, false).ok())
     return status::exists;
-  with_.objects.look_at_memory();
-  auto made = with_.objects.begin(space_id_, head_.data_size, flags);
-  if (!made.ok())
-    return made.error();
+  service_.objects.check_memory();
+  auto new_object = service_.objects.create_object(namespace_id_, head_.data_size, flags);
+  if (!new_object.ok())
+    return new_object.error();
   put_ = std::make_unique<byte_job>();
-  put_->terms = in.terms;
+  put_->terms = request.terms;
   put_->terms.flags &= commit_flags;
-  put_->whole = {made.value(), true, in.name, {}, flags & flag_exclusive, {}};
-  put_->target = &put_->whole;
-  made.value()->parts_of(0, head_.data_size, sink_.parts);
-  sink_.then = &session::put_done;
+  put_->own_handle = {new_object.value(), true, request.name, {}, flags & flag_exclusive, {}};
+  put_->target = &put_->own_handle;
+  new_object.value()->append_parts(0, head_.data_size, sink_.parts);
+  sink_.on_complete = &session::finish_put;
   return status::ok;
 }
 
-void session::put_done() {
-  put_->whole.written.add(0, put_->whole.object->about.size);
+void session::finish_put() {
+  put_->own_handle.written.add(0, put_->own_handle.object->metadata.size);
   if (status const code = begin_commit(std::move(put_)); code != status::ok)
-    answer_error(code);
+    send_error(code);
 }
 
 status session::on_get(std::span<const std::byte> body) {
-  get_request in;
-  TND_TRY(decode(body, in));
-  auto found = with_.objects.open(space_id_, in.name, 0);
-  if (!found.ok())
-    return found.error();
-  object_ref const &from = found.value();
-  TND_TRY(demand_whole(*from));
+  get_request request;
+  TND_TRY(decode(body, request));
+  auto match = service_.objects.open(namespace_id_, request.name, 0);
+  if (!match.ok())
+    return match.error();
+  object_ref const &source = match.value();
+  TND_TRY(require_intact(*source));
   std::vector<iovec> parts;
-  if (from->about.size <= in.capacity)
-    from->parts_of(0, from->about.size, parts);
-  answer(info_reply{from->described()}, std::move(parts), from);
+  if (source->metadata.size <= request.capacity)
+    source->append_parts(0, source->metadata.size, parts);
+  send_reply(info_reply{source->client_metadata()}, std::move(parts), source);
   return status::ok;
 }
 
 status session::on_stat(std::span<const std::byte> body) {
-  open_request in;
-  TND_TRY(decode(body, in));
-  auto found = with_.objects.open(space_id_, in.name, in.version, false);
-  if (!found.ok())
-    return found.error();
-  answer(info_reply{found.value()->described()});
+  open_request request;
+  TND_TRY(decode(body, request));
+  auto match = service_.objects.open(namespace_id_, request.name, request.version, false);
+  if (!match.ok())
+    return match.error();
+  send_reply(info_reply{match.value()->client_metadata()});
   return status::ok;
 }
 
 status session::on_list(std::span<const std::byte> body) {
-  list_request in;
-  TND_TRY(decode(body, in));
-  list_reply out;
+  list_request request;
+  TND_TRY(decode(body, request));
+  list_reply reply;
   size_t size = 0;
-  with_.objects.list(space_id_, in.prefix, in.after,
-                     [&](const std::string &name, const info &about) {
-                       size += name.size() + sizeof(info) + 8;
-                       out.more = size > list_size_max;
-                       if (!out.more)
-                         out.entries.push_back({name, about});
-                       return !out.more;
-                     });
-  answer(out);
+  service_.objects.list(namespace_id_, request.prefix, request.after,
+                        [&](const std::string &name, const info &metadata) {
+                          size += name.size() + sizeof(info) + 8;
+                          reply.more = size > list_size_max;
+                          if (!reply.more)
+                            reply.entries.push_back({name, metadata});
+                          return !reply.more;
+                        });
+  send_reply(reply);
   return status::ok;
 }
 
 status session::on_spaces(std::span<const std::byte> body) {
-  spaces_request in;
-  TND_TRY(decode(body, in));
-  std::vector<space_statistics> found = with_.objects.all_spaces();
-  std::erase_if(found, [&](const space_statistics &one) {
-    return one.name <= in.after || (!in.only.empty() && one.name != in.only) || !may_see(one.name);
+  namespaces_request request;
+  TND_TRY(decode(body, request));
+  std::vector<namespace_statistics> namespaces = service_.objects.all_namespaces();
+  std::erase_if(namespaces, [&](const namespace_statistics &entry) {
+    return entry.name <= request.after ||
+           (!request.name_filter.empty() && entry.name != request.name_filter) ||
+           !can_see_namespace(entry.name);
   });
-  std::sort(found.begin(), found.end(),
-            [](auto const &left, auto const &right) { return left.name < right.name; });
-  spaces_reply out;
+  std::sort(namespaces.begin(), namespaces.end(),
+            [](auto const &lhs, auto const &rhs) { return lhs.name < rhs.name; });
+  namespaces_reply reply;
   size_t size = 0;
-  for (const space_statistics &one : found) {
-    size += one.name.size() + sizeof(spaces_entry);
-    out.more = size > list_size_max;
-    if (out.more)
+  for (const namespace_statistics &entry : namespaces) {
+    size += entry.name.size() + sizeof(namespace_entry);
+    reply.more = size > list_size_max;
+    if (reply.more)
       break;
-    out.entries.push_back(
-        {one.name, one.used, one.owned, one.segment_count, one.object_count, one.quota});
+    reply.entries.push_back({entry.name, entry.used, entry.owned, entry.segment_count,
+                             entry.object_count, entry.quota});
   }
-  answer(out);
+  send_reply(reply);
   return status::ok;
 }
 
-// What answers a request whose change goes through the journal: at once, or, when that was asked
-// for or too much is under way, once the journal has it.
-journal_done session::defer_answer(bool wait, const info &about) {
-  late_ = with_.objects.is_durable() && (wait || with_.objects.is_behind());
-  if (!late_)
+// The callback for a request whose change goes through the journal. The reply is deferred until the
+// journal has the change if the client requested that, or if the journal is congested.
+journal_callback session::defer_reply(bool wait, const info &metadata) {
+  is_deferred_ = service_.objects.is_durable() && (wait || service_.objects.is_congested());
+  if (!is_deferred_)
     return {};
-  late_count_++;
-  return [answers = answers_, id = id_, tag = head_.tag, what = head_.what, about](status code) {
-    answers->put({id, tag, what, code, about});
+  deferred_count_++;
+  return [answers = mailbox_, id = id_, tag = head_.tag, what = head_.kind, metadata](status code) {
+    answers->put({id, tag, what, code, metadata});
   };
 }
 
-// A change that was refused has no answer to come.
+// The journal does not report a change that was refused.
 status session::cancel_deferral_on_error(status code) {
-  if (code != status::ok && late_)
-    late_count_--;
+  if (code != status::ok && is_deferred_)
+    deferred_count_--;
   return code;
 }
 
-void mailbox::put(late_answer answer) {
+void mailbox::put(deferred_reply answer) {
   {
     std::lock_guard lock{mutex_};
-    answers_.push_back(std::move(answer));
+    replies_.push_back(std::move(answer));
   }
   waker_.wake();
 }
 
-std::vector<late_answer> mailbox::take() {
+std::vector<deferred_reply> mailbox::take() {
   std::lock_guard lock{mutex_};
-  return std::exchange(answers_, {});
+  return std::exchange(replies_, {});
 }
 
-void session::finish(const late_answer &late) {
-  frame const at_work = head_;  // of a request whose data is still coming
-  late_count_--;
-  head_.tag = late.tag;
-  head_.what = late.what;
-  set_last_message(kind(late.what) < kind::fabric ? "the journal could not keep it"
-                                                  : "the fabric did not carry it");
-  status code = late.code;
-  if (code == status::ok && late.hold != nullptr)
-    code = demand_whole(*late.hold);
-  if (auto const found = fabric_writes_.find(late.tag); found != fabric_writes_.end()) {
-    fabric_write const done = found->second;
-    fabric_writes_.erase(found);
-    auto which = find(done.handle);
-    if (code == status::ok && which.ok() && which.value()->is_writer) {
-      which.value()->written.add(done.offset, done.size);
-      bound_ranges(*which.value());
+void session::finish_deferred(const deferred_reply &deferred) {
+  frame const at_work = head_;  // of a request whose data has not arrived completely
+  deferred_count_--;
+  head_.tag = deferred.tag;
+  head_.kind = deferred.request_kind;
+  set_last_message(kind(deferred.request_kind) < kind::fabric
+                       ? "the journal could not make the change durable"
+                       : "the transfer over the fabric failed");
+  status code = deferred.code;
+  if (code == status::ok && deferred.hold != nullptr)
+    code = require_intact(*deferred.hold);
+  if (auto const it = fabric_writes_.find(deferred.tag); it != fabric_writes_.end()) {
+    fabric_write const done = it->second;
+    fabric_writes_.erase(it);
+    auto entry = find_handle(done.handle);
+    if (code == status::ok && entry.ok() && entry.value()->is_writer) {
+      entry.value()->written.add(done.offset, done.size);
+      limit_ranges(*entry.value());
     }
   }
   if (code != status::ok)
-    answer_error(code);
-  else if (kind(late.what) == kind::commit || kind(late.what) == kind::put)
-    answer(info_reply{late.about});
+    send_error(code);
+  else if (kind(deferred.request_kind) == kind::commit || kind(deferred.request_kind) == kind::put)
+    send_reply(info_reply{deferred.metadata});
   else
-    answer(empty_message{});
+    send_reply(empty_message{});
   head_ = at_work;
 }
 
 status session::on_rename(std::span<const std::byte> body) {
-  rename_request in;
-  TND_TRY(decode(body, in));
-  TND_TRY(demand_writer());
-  if (!name_is_good(in.new_name))
+  rename_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_writer());
+  if (!is_valid_name(request.new_name))
     return status::invalid;
   TND_TRY(cancel_deferral_on_error(
-      with_.objects.rename(space_id_, in.name, in.new_name, in.flags,
-                           defer_answer((in.flags & flag_durable) != 0, {}))));
-  if (!late_)
-    answer(empty_message{});
+      service_.objects.rename(namespace_id_, request.name, request.new_name, request.flags,
+                              defer_reply((request.flags & flag_durable) != 0, {}))));
+  if (!is_deferred_)
+    send_reply(empty_message{});
   return status::ok;
 }
 
 status session::on_remove(std::span<const std::byte> body) {
-  flags_request in;
-  TND_TRY(decode(body, in));
-  TND_TRY(demand_writer());
-  TND_TRY(cancel_deferral_on_error(
-      with_.objects.remove(space_id_, in.name, defer_answer((in.flags & flag_durable) != 0, {}))));
-  if (!late_)
-    answer(empty_message{});
+  flags_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_writer());
+  TND_TRY(cancel_deferral_on_error(service_.objects.remove(
+      namespace_id_, request.name, defer_reply((request.flags & flag_durable) != 0, {}))));
+  if (!is_deferred_)
+    send_reply(empty_message{});
   return status::ok;
 }
 
 status session::on_set_flags(std::span<const std::byte> body) {
-  flags_request in;
-  TND_TRY(decode(body, in));
-  TND_TRY(demand_writer());
-  if ((in.flags & ~flags_of_objects) != 0)
+  flags_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_writer());
+  if ((request.flags & ~flags_of_objects) != 0)
     return status::invalid;
-  TND_TRY(cancel_deferral_on_error(
-      with_.objects.set_flags(space_id_, in.name, in.flags, defer_answer(false, {}))));
-  if (!late_)
-    answer(empty_message{});
+  TND_TRY(cancel_deferral_on_error(service_.objects.set_flags(
+      namespace_id_, request.name, request.flags, defer_reply(false, {}))));
+  if (!is_deferred_)
+    send_reply(empty_message{});
   return status::ok;
 }
 
 status session::on_set_commit(std::span<const std::byte> body) {
-  set_commit_request in;
-  TND_TRY(decode(body, in));
-  TND_TRY(demand_writer());
-  bool const durable = (in.flags & flag_durable) != 0;
-  if (durable && !with_.objects.is_durable())
-    return fail(status::not_supported, "this pool keeps nothing beyond its life");
-  TND_TRY(cancel_deferral_on_error(
-      with_.objects.set_commit(space_id_, in.set, in.count, defer_answer(durable, {}))));
-  if (!late_)
-    answer(empty_message{});
+  set_commit_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_writer());
+  bool const durable = (request.flags & flag_durable) != 0;
+  if (durable && !service_.objects.is_durable())
+    return fail(status::not_supported,
+                "this pool is not durable: start the daemon with --backing file or flash");
+  TND_TRY(cancel_deferral_on_error(service_.objects.commit_set(
+      namespace_id_, request.set, request.count, defer_reply(durable, {}))));
+  if (!is_deferred_)
+    send_reply(empty_message{});
   return status::ok;
 }
 
 status session::on_statistics(std::span<const std::byte> body) {
-  empty_message in;
-  TND_TRY(decode(body, in));
-  auto const of_all = with_.objects.statistics();
-  auto const of_space = with_.objects.statistics_of(space_id_);
-  auto const &counters = with_.counters;
-  answer(statistics_reply{
-      counters.client_count.load(), with_.memory.capacity(), with_.memory.used(),
+  empty_message request;
+  TND_TRY(decode(body, request));
+  auto const of_all = service_.objects.statistics();
+  auto const of_space = service_.objects.statistics_for(namespace_id_);
+  auto const &counters = service_.counters;
+  send_reply(statistics_reply{
+      counters.client_count.load(), service_.memory.capacity(), service_.memory.used(),
       of_all.object_count, of_space.used, of_space.object_count, of_space.quota,
       counters.written.sum(), counters.read.sum(), of_all.commits, of_all.opens, of_all.evictions,
-      counters.errors.sum(), port::monotonic_clock().now_ns() - with_.started_ns});
+      counters.errors.sum(), seams::monotonic_clock().now_ns() - service_.started_ns});
   return status::ok;
 }
 
-status session::end_create(byte_job &job) {
-  handle &made = job.whole;
+status session::finish_create(byte_job &job) {
+  handle &new_handle = job.own_handle;
   if (job.source != nullptr)
-    TND_TRY(demand_whole(*job.source));
-  if (!made.set.empty())
-    TND_TRY(with_.objects.join_set(space_id_, made.set, id_));
-  auto id = keep(std::move(made));
+    TND_TRY(require_intact(*job.source));
+  if (!new_handle.set.empty())
+    TND_TRY(service_.objects.join_set(namespace_id_, new_handle.set, id_));
+  auto id = add_handle(std::move(new_handle));
   if (!id.ok())
     return id.error();
-  answer_object(id.value(), handles_[id.value()]);
+  send_object(id.value(), handles_[id.value()]);
   return status::ok;
 }
 
-// The ranges of an object being written take memory of the daemon's.
-void session::bound_ranges(handle &of) {
-  if (of.written.count() <= written_range_count_max || job_ != nullptr)
+// Bound the memory that the written ranges of uncommitted objects take.
+void session::limit_ranges(handle &target) {
+  if (target.written.count() <= written_range_count_max || job_ != nullptr)
     return;
   if (shares_memory_ || !fabric_peer_.empty()) {
-    size_t all = 0;
-    for (auto const &[id, one] : handles_)
-      all += one.written.count();
-    if (all > unseen_range_count_max) {
-      of.has_too_many_ranges = true;
-      of.written = {};
+    size_t range_count = 0;
+    for (auto const &[id, open_handle] : handles_)
+      range_count += open_handle.written.count();
+    if (range_count > unreported_range_count_max) {
+      target.has_too_many_ranges = true;
+      target.written = {};
     }
     return;
   }
   job_ = std::make_unique<byte_job>();
-  job_->target = &of;
-  job_->clears = true;
+  job_->target = &target;
+  job_->clears_unwritten = true;
 }
 
-// Commits: clear what was not written, sum, publish.
+// Start a commit: clear the unwritten ranges, compute the checksum, bind the name.
 status session::begin_commit(std::unique_ptr<byte_job> job) {
   const commit_terms &terms = job->terms;
   if ((terms.flags & ~commit_flags) != 0 || !pool::is_checksum_kind(terms.checksum_kind))
     return status::invalid;
-  if ((terms.flags & flag_durable) != 0 && !with_.objects.is_durable()) {
-    return fail(status::not_supported, "this pool keeps nothing beyond its life");
+  if ((terms.flags & flag_durable) != 0 && !service_.objects.is_durable()) {
+    return fail(status::not_supported,
+                "this pool is not durable: start the daemon with --backing file or flash");
   }
   auto const kind = pool::checksum_kind(terms.checksum_kind);
   bool const sums = kind != pool::checksum_kind::none &&
                     (!terms.has_checksum || (terms.flags & flag_verify) != 0);
-  job->clears = true;
+  job->clears_unwritten = true;
   if (sums)
     job->sum = pool::checksum{kind};
-  job->then = sums ? &session::end_sum : &session::end_commit;
+  job->on_complete = sums ? &session::finish_sum : &session::finish_commit;
   job_ = std::move(job);
   return status::ok;
 }
 
-void session::copy_some(byte_job &at, uint64_t &budget) {
-  uint64_t const size = std::min(budget, at.copy_size - at.copied_size);
-  std::vector<iovec> from, to;
-  at.source->parts_of(at.copied_size, size, from);
-  at.target->object->parts_of(at.copied_size, size, to);
+void session::copy_part(byte_job &job, uint64_t &budget) {
+  uint64_t const size = std::min(budget, job.copy_size - job.copied_size);
+  std::vector<iovec> source_parts, target_parts;
+  job.source->append_parts(job.copied_size, size, source_parts);
+  job.target->object->append_parts(job.copied_size, size, target_parts);
   size_t k = 0;
-  for (iovec part : from) {
+  for (iovec part : source_parts) {
     while (part.iov_len > 0) {
-      size_t const count = std::min(part.iov_len, to[k].iov_len);
-      std::memcpy(to[k].iov_base, part.iov_base, count);
+      size_t const count = std::min(part.iov_len, target_parts[k].iov_len);
+      std::memcpy(target_parts[k].iov_base, part.iov_base, count);
       part = {static_cast<std::byte *>(part.iov_base) + count, part.iov_len - count};
-      to[k] = {static_cast<std::byte *>(to[k].iov_base) + count, to[k].iov_len - count};
-      if (to[k].iov_len == 0)
+      target_parts[k] = {static_cast<std::byte *>(target_parts[k].iov_base) + count,
+                         target_parts[k].iov_len - count};
+      if (target_parts[k].iov_len == 0)
         k++;
     }
   }
-  at.target->written.add(at.copied_size, size);
-  at.copied_size += size;
+  job.target->written.add(job.copied_size, size);
+  job.copied_size += size;
   budget -= size;
 }
 
-void session::sum_some(byte_job &at, uint64_t &budget) {
-  const object &made = *at.target->object;
-  uint64_t const size = std::min(budget, made.about.size - at.summed_size);
+void session::sum_part(byte_job &job, uint64_t &budget) {
+  const object &summed = *job.target->object;
+  uint64_t const size = std::min(budget, summed.metadata.size - job.summed_size);
   std::vector<iovec> parts;
-  made.parts_of(at.summed_size, size, parts);
-  for (const iovec &one : parts)
-    at.sum.add(one.iov_base, one.iov_len);
-  at.summed_size += size;
+  summed.append_parts(job.summed_size, size, parts);
+  for (const iovec &part : parts)
+    job.sum.add(part.iov_base, part.iov_len);
+  job.summed_size += size;
   budget -= size;
 }
 
-// The fabric still writes to what would be cleared.
-bool session::job_waits() const {
-  if (job_ == nullptr || !job_->clears)
+// Clearing has to wait for fabric transfers that still write to the object.
+bool session::is_job_blocked() const {
+  if (job_ == nullptr || !job_->clears_unwritten)
     return false;
-  return std::any_of(fabric_writes_.begin(), fabric_writes_.end(), [&](auto const &one) {
-    auto const found = handles_.find(one.second.handle);
-    return found != handles_.end() && &found->second == job_->target;
+  return std::any_of(fabric_writes_.begin(), fabric_writes_.end(), [&](auto const &write) {
+    auto const it = handles_.find(write.second.handle);
+    return it != handles_.end() && &it->second == job_->target;
   });
 }
 
-// False: it goes on at the next turn, or once the fabric is done.
+// False: the job continues in the session's next turn, or once fabric transfers have completed.
 bool session::step_job() {
-  byte_job &at = *job_;
-  if (job_waits())
+  byte_job &job = *job_;
+  if (is_job_blocked())
     return false;
-  uint64_t budget = with_.limits.turn_size, size = at.target->object->about.size;
-  if (at.source != nullptr)
-    copy_some(at, budget);
-  if (at.copied_size < at.copy_size)
+  uint64_t budget = service_.limits.turn_size, size = job.target->object->metadata.size;
+  if (job.source != nullptr)
+    copy_part(job, budget);
+  if (job.copied_size < job.copy_size)
     return false;
-  if (at.clears && !at.target->written.clear_gaps(*at.target->object, size, budget))
+  if (job.clears_unwritten &&
+      !job.target->written.clear_unwritten(*job.target->object, size, budget))
     return false;
-  bool const sums = at.sum.kind() != pool::checksum_kind::none;
+  bool const sums = job.sum.kind() != pool::checksum_kind::none;
   if (sums)
-    sum_some(at, budget);
-  if (sums && at.summed_size < size)
+    sum_part(job, budget);
+  if (sums && job.summed_size < size)
     return false;
   auto const done = std::move(job_);
   set_last_message({});
-  status const code = done->then != nullptr ? (this->*done->then)(*done) : status::ok;
+  status const code = done->on_complete != nullptr ? (this->*done->on_complete)(*done) : status::ok;
   if (code != status::ok)
-    answer_error(code);
+    send_error(code);
   return true;
 }
 
-status session::end_sum(byte_job &job) {
+status session::finish_sum(byte_job &job) {
   if (job.terms.has_checksum && job.terms.checksum != job.sum.value()) {
-    return fail(status::corrupt, "%s: the bytes have checksum %016llx and should have %016llx",
+    return fail(status::corrupt,
+                "%s: the bytes have checksum %016llx instead of %016llx: write them again",
                 job.target->name.c_str(), static_cast<unsigned long long>(job.sum.value()),
                 static_cast<unsigned long long>(job.terms.checksum));
   }
   job.terms.checksum = job.sum.value();
   job.terms.has_checksum = 1;
-  return end_commit(job);
+  return finish_commit(job);
 }
 
-status session::end_commit(byte_job &job) {
+status session::finish_commit(byte_job &job) {
   handle &target = *job.target;
-  object &made = *target.object;
-  TND_TRY(demand_whole(made));
-  made.about.checksum_kind = job.terms.checksum_kind;
-  made.about.checksum = job.terms.checksum_kind == 0 ? 0 : job.terms.checksum;
+  object &committed_object = *target.object;
+  TND_TRY(require_intact(committed_object));
+  committed_object.metadata.checksum_kind = job.terms.checksum_kind;
+  committed_object.metadata.checksum = job.terms.checksum_kind == 0 ? 0 : job.terms.checksum;
   if (!target.set.empty()) {
-    TND_TRY(with_.objects.prepare(target.object, target.name, target.set, id_));
+    TND_TRY(service_.objects.prepare(target.object, target.name, target.set, id_));
     target.is_writer = false;
-    answer(info_reply{made.described()});
+    send_reply(info_reply{committed_object.client_metadata()});
     return status::ok;
   }
   auto committed =
-      with_.objects.commit(target.object, target.name, target.flags, [&](const info &about) {
-        return defer_answer((job.terms.flags & flag_durable) != 0, about);
+      service_.objects.commit(target.object, target.name, target.flags, [&](const info &metadata) {
+        return defer_reply((job.terms.flags & flag_durable) != 0, metadata);
       });
   if (!committed.ok())
     return committed.error();
   target.is_writer = false;
-  if (!late_)
-    answer(info_reply{made.described()});
+  if (!is_deferred_)
+    send_reply(info_reply{committed_object.client_metadata()});
   return status::ok;
 }
 

@@ -16,24 +16,26 @@ namespace tanada::poold {
 
 struct server_options {
   std::string host = "127.0.0.1";
-  uint16_t port = 0;          // 0: a free one
-  uint32_t worker_count = 0;  // threads; 0: one a processor, 8 at most
+  uint16_t port = 0;          // 0: any free port
+  uint32_t worker_count = 0;  // threads; 0: one for each processor, at most 8
   uint32_t client_count_max = 4096;
   uint64_t lost_after_ns =
-      port::stream_lost_after_ns;  // a client whose host gives no sign for so long has gone
+      backends::stream_lost_after_ns;  // a client whose host is silent for so long has failed
   bool is_open =
-      false;  // without keys: all users of this node may come, not only the daemon's own and root
+      false;  // without keys: admit all users of this node, not only the daemon's own and root
 };
 
-// Serves from start() to stop(). Clients on this node come through a UNIX socket in the abstract
-// space, named after the TCP port.
+// Serves from start() to stop(). Clients on this node connect through a UNIX socket in the abstract
+// namespace, named after the TCP port.
 class server {
  public:
-  // `with` outlives it. busy: the port is taken.
-  static result<std::unique_ptr<server>> start(const server_options &options, service &with);
+  // `shared` must outlive the server. invalid: lost_after_ns is out of range. busy: the port is in
+  // use.
+  static result<std::unique_ptr<server>> start(const server_options &options, service &shared);
   ~server();
 
-  // No more connections and requests; answers under way get until the deadline (monotonic_clock).
+  // Accept no more connections and requests. Outstanding replies are sent until the deadline, a
+  // time of monotonic_clock.
   void stop(uint64_t deadline_ns);
 
   uint16_t port() const noexcept {
@@ -43,23 +45,23 @@ class server {
 
  private:
   class worker;
-  server(const server_options &options, service &with);
-  void accept_from(port::listener &from);
-  void welcome(std::unique_ptr<port::stream> connection);
-  void turn_away(port::stream &connection, status code, const std::string &reason);
-  bool may_come(const port::stream &connection) const;
-  worker &worker_of(uint64_t session) {
+  server(const server_options &options, service &shared);
+  void accept_from(backends::listener &listener);
+  void admit_connection(std::unique_ptr<seams::stream> connection);
+  void reject_connection(seams::stream &connection, status code, const std::string &reason);
+  bool is_user_allowed(const seams::stream &connection) const;
+  worker &worker_for(uint64_t session) {
     return *workers_[session % workers_.size()];
   }
 
   server_options const options_;
-  service &with_;
-  port::listener tcp_, unix_;
+  service &service_;
+  backends::listener tcp_, unix_;
   uint16_t port_ = 0;
-  std::atomic<bool> stopping_{false};
+  std::atomic<bool> is_stopping_{false};
   std::atomic<uint64_t> stop_deadline_ns_{0};
   admission admission_;
-  uint64_t next_session_ = 1;  // of the thread that accepts
+  uint64_t next_session_ = 1;  // used only by the accepting thread
   std::vector<std::unique_ptr<worker>> workers_;
 };
 

@@ -18,92 +18,93 @@
 
 namespace tanada::poold {
 
-// An answer that had to wait for the journal or the fabric.
-struct late_answer {
+// A reply that had to wait for the journal or the fabric.
+struct deferred_reply {
   uint64_t session, tag;
-  uint16_t what;  // wire::pool::kind
+  uint16_t request_kind;  // wire::pool::kind
   status code;
-  info about;
-  object_ref hold{};  // of a transfer
+  info metadata;
+  object_ref hold{};  // the object of a transfer
 };
 
-// How other threads reach the thread that serves a session. Outlives both, where it must.
+// The queue through which other threads send deferred replies to the thread that serves a session.
+// Callbacks share its ownership, so it may outlive both.
 class mailbox {
  public:
-  port::waker &waker() noexcept {
+  seams::waker &waker() noexcept {
     return waker_;
   }
 
-  void put(late_answer answer);
-  std::vector<late_answer> take();
+  void put(deferred_reply answer);
+  std::vector<deferred_reply> take();
 
  private:
-  port::waker waker_;
+  seams::waker waker_;
   std::mutex mutex_;
-  std::vector<late_answer> answers_;
+  std::vector<deferred_reply> replies_;
 };
 
-// A state machine over a stream that never waits. Nothing that comes in is trusted: a frame that is
-// none ends the session, a request that cannot be met is answered by a status, and its data is
-// passed over. Used by one thread at a time.
+// A state machine over a non-blocking stream. Input is untrusted: a malformed frame ends the
+// session. A request that fails is answered with a status, and its data is skipped. Used by one
+// thread at a time.
 class session {
  public:
-  session(service &with, std::unique_ptr<port::stream> connection, uint64_t id,
-          std::shared_ptr<mailbox> answers, uint64_t now_ns);
+  session(service &shared, std::unique_ptr<seams::stream> connection, uint64_t id,
+          std::shared_ptr<mailbox> reply_mailbox, uint64_t now_ns);
   ~session();
 
-  // waiting: for bytes, or room to send, or the journal. busy: there is more to do at once. ended:
-  // destroy it.
+  // waiting: for input, for space in the socket, or for a deferred reply. busy: there is more to do
+  // without waiting. ended: destroy the session.
   enum class outcome { waiting, busy, ended };
   outcome progress(uint64_t now_ns);
 
-  bool wants_to_receive() const noexcept {
-    return !ending_ && !job_ && takes_requests();
+  bool expects_input() const noexcept {
+    return !is_closing_ && !job_ && accepts_requests();
   }
-  // Nothing is owed to the client.
-  bool is_settled() const noexcept {
-    return out_.empty() && late_count_ == 0 && !job_;
+  // No reply to the client is outstanding.
+  bool is_drained() const noexcept {
+    return output_.empty() && deferred_count_ == 0 && !job_;
   }
-  bool wants_to_send() const noexcept {
-    return !out_.empty();
+  bool has_output() const noexcept {
+    return !output_.empty();
   }
 
-  // An answer that waited for the journal.
-  void finish(const late_answer &answer);
+  // Send a reply that waited for the journal or the fabric.
+  void finish_deferred(const deferred_reply &deferred);
 
-  // Something is half done and has not moved for too long.
+  // The handshake, a frame or a reply has made no progress within its timeout.
   bool is_overdue(uint64_t now_ns) const;
 
-  // Nobody looked at the client's user, because the daemon had keys when it came: it needs one,
-  // even if there are none by now.
-  void demand_key() noexcept {
-    demands_key_ = true;
+  // Require a key even if the daemon no longer has keys. The server did not check the client's user
+  // because the daemon had keys when the client connected.
+  void require_key() noexcept {
+    requires_key_ = true;
   }
 
-  // Called once a client has proven itself, before it gets its welcome. False: its place was given
-  // to another connection, and the client is refused.
-  void on_proven(std::function<bool()> admit) {
-    admit_ = std::move(admit);
+  // Set the function that is called once the client has authenticated, before its welcome. If it
+  // returns false, the connection was evicted in favor of another, and the client is refused.
+  void set_admission(std::function<bool()> admission) {
+    admission_ = std::move(admission);
   }
 
-  // The handshake is not done yet.
-  bool is_early() const noexcept {
+  // The handshake is not complete.
+  bool is_in_handshake() const noexcept {
     return stage_ != stage::ready;
   }
 
-  // Frees what a client that sends nothing for a while does not need.
-  void rest(uint64_t now_ns);
+  // Shrink the input buffer of a client that has been silent for a while.
+  void shrink_idle_buffer(uint64_t now_ns);
 
-  // A line about this client; a limited number of lines about those in their handshake.
-  void log_end(uint64_t now_ns, const std::string &reason);
+  // Log why the connection closes. Lines about clients in their handshake are rate-limited.
+  void log_close(uint64_t now_ns, const std::string &reason);
 
   struct view {
-    std::string peer, space_name, key_id;
+    std::string peer, namespace_name, key_id;
     tnd_pool_path path;
     uint64_t written_size, read_size, connected_ns;  // the last is a time of monotonic_clock
   };
   view describe() const;
-  const port::stream &connection() const noexcept {
+  const seams::stream &connection() const noexcept {
     return *connection_;
   }
   uint64_t id() const noexcept {
@@ -119,56 +120,56 @@ class session {
     written_ranges written;
     bool has_too_many_ranges = false;
   };
-  // Where the data behind a request goes.
+  // The destination of the data that follows a request.
   struct data_sink {
-    std::vector<iovec> parts;  // what is left of them
+    std::vector<iovec> parts;  // their starts advance as data arrive
     size_t part = 0;
-    uint64_t rest = 0;  // bytes still to come, also where there are no parts to take them
-    void (session::*then)() = nullptr;
+    uint64_t remaining_size = 0;  // bytes not received yet; without parts, they are skipped
+    void (session::*on_complete)() = nullptr;
   };
-  // Work on an object's bytes, in turns between those of others. The next request of the session
-  // comes after it.
+  // Work on an object's bytes, in bounded steps that alternate with other sessions. The session's
+  // next request is parsed after it.
   struct byte_job {
-    handle *target = nullptr;  // one of handles_, or `whole`
-    handle whole;              // of a put and of a create, which have none yet
-    // What is to be done, in this order.
-    object_ref source;  // copy its first `copy_size` bytes
+    handle *target = nullptr;  // one of handles_, or `own_handle`
+    handle own_handle;         // of a put and of a create, which have no entry in handles_ yet
+    // The steps, in this order.
+    object_ref source;  // copy its first `copy_size` bytes; may be null
     uint64_t copy_size = 0, copied_size = 0;
-    bool clears = false;  // what was not written
+    bool clears_unwritten = false;  // clear the unwritten ranges
     pool::checksum sum{pool::checksum_kind::none};
     uint64_t summed_size = 0;
-    status (session::*then)(byte_job &) = nullptr;
+    status (session::*on_complete)(byte_job &) = nullptr;
     wire::pool::commit_terms terms;         // of a commit
     std::vector<wire::pool::range> ranges;  // of a read
   };
 
   outcome flush(uint64_t now_ns);
-  outcome end_unproven(uint64_t now_ns);
-  // `drained`: less had come than there was room for.
+  outcome close_unproven(uint64_t now_ns);
+  // `drained`: the stream had fewer bytes than the buffers could take.
   status receive(uint64_t &moved, bool &drained);
   status parse(bool &more);
-  void take_data(uint64_t size);
-  void refuse_data();
-  status enter_space();
-  bool may_see(const std::string &space_name) const;
+  void advance_sink(uint64_t size);
+  void discard_data();
+  status enter_namespace();
+  bool can_see_namespace(const std::string &namespace_name) const;
   status dispatch(const wire::pool::frame &head, std::span<const std::byte> body);
   status handshake(const wire::pool::frame &head, std::span<const std::byte> body);
   status identify(std::span<const std::byte> body);
   status hello(std::span<const std::byte> body);
   status proof(std::span<const std::byte> body);
-  void welcome();
-  void refuse(status code, const std::string &why);
+  void send_welcome();
+  void reject(status code, const std::string &why);
 
   template <class Message>
-  void answer(const Message &message, std::vector<iovec> parts = {}, object_ref hold = {},
-              int descriptor = -1);
-  void answer_error(status code);
-  void answer_object(uint64_t id, const handle &which);
-  status demand_writer();
-  status demand_whole(const object &which);
-  status demand_handle();
-  result<handle *> find(uint64_t id);
-  result<uint64_t> keep(handle made);
+  void send_reply(const Message &message, std::vector<iovec> parts = {}, object_ref hold = {},
+                  int descriptor = -1);
+  void send_error(status code);
+  void send_object(uint64_t id, const handle &target);
+  status require_writer();
+  status require_intact(const object &target);
+  status require_free_handle();
+  result<handle *> find_handle(uint64_t id);
+  result<uint64_t> add_handle(handle new_handle);
 
   status on_create(std::span<const std::byte> body);
   status on_open(std::span<const std::byte> body);
@@ -177,7 +178,7 @@ class session {
   status on_read(std::span<const std::byte> body);
   status on_note(std::span<const std::byte> body);
   status on_mapped_reads(std::span<const std::byte> body);
-  static uint64_t credible(uint64_t size, uint64_t &until_ns);
+  static uint64_t plausible_size(uint64_t size, uint64_t &until_ns);
   status on_commit(std::span<const std::byte> body);
   status on_close(std::span<const std::byte> body);
   status on_put(std::span<const std::byte> body);
@@ -195,85 +196,87 @@ class session {
   status on_fabric(std::span<const std::byte> body);
   status on_fabric_proof(std::span<const std::byte> body);
   status on_rma(std::span<const std::byte> body, bool to_pool);
-  void write_done();
-  void put_done();
-  void answer_lost();
+  void finish_write();
+  void finish_put();
+  void send_data_lost();
 
   status begin_commit(std::unique_ptr<byte_job> job);
   bool step_job();
-  bool job_waits() const;
-  void copy_some(byte_job &at, uint64_t &budget);
-  void sum_some(byte_job &at, uint64_t &budget);
-  status end_create(byte_job &job);
-  status end_read(byte_job &job);
-  status end_sum(byte_job &job);
-  status end_commit(byte_job &job);
-  void bound_ranges(handle &of);
-  journal_done defer_answer(bool wait, const info &about);
+  bool is_job_blocked() const;
+  void copy_part(byte_job &job, uint64_t &budget);
+  void sum_part(byte_job &job, uint64_t &budget);
+  status finish_create(byte_job &job);
+  status finish_read(byte_job &job);
+  status finish_sum(byte_job &job);
+  status finish_commit(byte_job &job);
+  void limit_ranges(handle &target);
+  journal_callback defer_reply(bool wait, const info &metadata);
   status cancel_deferral_on_error(status code);
-  bool takes_requests() const noexcept {
-    return out_.size() < with_.limits.output_size_max && late_count_ < with_.limits.late_count_max;
+  bool accepts_requests() const noexcept {
+    return output_.size() < service_.limits.output_size_max &&
+           deferred_count_ < service_.limits.deferred_count_max;
   }
   tnd_pool_path stream_path() const;
   tnd_pool_path fabric_path() const;
   void count_written(tnd_pool_path path, uint64_t size);
   void count_read(tnd_pool_path path, uint64_t size);
 
-  service &with_;
-  std::unique_ptr<port::stream> connection_;
+  service &service_;
+  std::unique_ptr<seams::stream> connection_;
   uint64_t const id_;
-  std::shared_ptr<mailbox> answers_;
-  std::function<bool()> admit_;  // none: every proven client is admitted
+  std::shared_ptr<mailbox> mailbox_;
+  std::function<bool()> admission_;  // empty: every authenticated client is admitted
 
   enum class stage { hello, proof, ready } stage_ = stage::hello;
-  std::string space_name_, key_id_;
-  std::shared_ptr<const key_ring::list> keys_;  // as they were at the hello
-  const pool::key *key_ = nullptr;              // one of them
+  std::string namespace_name_, key_id_;
+  std::shared_ptr<const key_ring::list> keys_;  // the keys at the time of the hello
+  const pool::key *key_ = nullptr;              // the client's, in keys_
   wire::pool::bytes32 client_nonce_{}, server_nonce_{};
-  uint64_t space_id_ = 0;
-  bool has_space_ = false;  // the client named one
-  bool can_write_ = true, shares_memory_ = false, ending_ = false, late_ = false;
+  uint64_t namespace_id_ = 0;
+  bool has_namespace_ = false;  // the client named one
+  bool can_write_ = true, shares_memory_ = false, is_closing_ = false, is_deferred_ = false;
 
   void grow_buffer();
 
-  bool is_identified_ = false, demands_key_ = false;
-  std::vector<std::byte> in_;  // small until it was filled once, and again while nothing comes
-  size_t in_begin_ = 0, in_end_ = 0;
-  wire::pool::frame head_;  // of the request at work
+  bool is_identified_ = false, requires_key_ = false;
+  std::vector<std::byte> input_;  // grows once it was full, and shrinks while the client is silent
+  size_t input_begin_ = 0, input_end_ = 0;
+  wire::pool::frame head_;  // of the current request
   data_sink sink_;
   uint64_t sink_handle_ = 0;
   std::vector<wire::pool::range> sink_ranges_;
   std::unique_ptr<byte_job> job_, put_;
-  // Transfers over the fabric: what is written once they are done, by tag.
+  // Ranges that fabric transfers in flight write, by tag.
   struct fabric_write {
     uint64_t handle, offset, size;
   };
   std::unordered_map<uint64_t, fabric_write> fabric_writes_;
-  // The endpoint that the client says it has. Nothing is read or written there before the proof.
-  // One claim a connection.
-  enum class claim { none, waits, proven, failed } fabric_claim_ = claim::none;
-  std::string fabric_peer_;  // its address; empty: no claim
+  // The fabric endpoint that the client claims to own. The daemon accesses its memory only after
+  // the proof. A connection may make one claim.
+  enum class claim { unclaimed, pending, proven, failed } fabric_claim_ = claim::unclaimed;
+  std::string fabric_peer_;  // the claimed address; empty: no claim
   wire::pool::bytes32 fabric_secret_{};
   uint64_t fabric_deadline_ns_ = 0;
-  output out_;
+  output output_;
   std::unordered_map<uint64_t, handle> handles_;
   uint64_t next_handle_ = 1;
-  uint32_t late_count_ = 0;  // answers that the journal or the fabric owes
-  uint64_t moved_ns_, started_ns_, host_reads_until_ns_, device_reads_until_ns_, written_size_ = 0,
-                                                                                 read_size_ = 0;
+  uint32_t deferred_count_ = 0;  // replies that wait for the journal or the fabric
+  uint64_t last_progress_ns_, connected_ns_, host_reads_until_ns_, device_reads_until_ns_,
+      written_size_ = 0, read_size_ = 0;
 };
 
 template <class Message>
-void session::answer(const Message &message, std::vector<iovec> parts, object_ref hold,
-                     int descriptor) {
+void session::send_reply(const Message &message, std::vector<iovec> parts, object_ref hold,
+                         int descriptor) {
   uint64_t data_size = 0;
-  for (const iovec &one : parts)
-    data_size += one.iov_len;
+  for (const iovec &part : parts)
+    data_size += part.iov_len;
   if (data_size > 0)
     count_read(stream_path(), data_size);
-  out_.add(wire::pool::frame_of(
-               {.what = head_.what, .code = 0, .tag = head_.tag, .data_size = data_size}, message),
-           std::move(parts), std::move(hold), descriptor);
+  output_.add(
+      wire::pool::encode_frame(
+          {.kind = head_.kind, .code = 0, .tag = head_.tag, .data_size = data_size}, message),
+      std::move(parts), std::move(hold), descriptor);
 }
 
 }  // namespace tanada::poold

@@ -1,10 +1,11 @@
-// A session's endpoint in a fabric: the client names its address, shows that it is its own, and has
-// its memory read and written.
+// A session's fabric endpoint: the client names its address, proves that it owns it, and requests
+// transfers from and to its memory.
 //
-// An address is but a claim. The daemon sends a secret there, as a message over the fabric, and the
-// client, which is known by its key, hands it back over the stream: so it reads what arrives there
-// (as RFC 9000, section 8.2, validates a path). The tag goes both ways: by it a client tells the
-// message that was meant for it from one that another's claim has sent it.
+// An unproven address is only a claim. The daemon sends a secret to it, as a message over the
+// fabric. The client, which its key has authenticated, returns the secret over the stream. This
+// proves that it receives messages at that address (as RFC 9000, section 8.2, validates a path).
+// Both the message and the reply carry a tag, by which a client distinguishes its own challenge
+// from one that the claim of another client has sent to it.
 #include "core/base/checked.hpp"
 #include "core/base/log.hpp"
 #include "products/poold/session.hpp"
@@ -15,105 +16,107 @@ namespace tanada::poold {
 using namespace wire::pool;
 
 status session::on_fabric(std::span<const std::byte> body) {
-  fabric_request in;
-  TND_TRY(wire::decode(body, in));
-  if (with_.fabric == nullptr)
+  fabric_request request;
+  TND_TRY(wire::decode(body, request));
+  if (service_.fabric == nullptr)
     return fail(status::not_supported, "the daemon has no fabric");
-  fabric_reply out;
-  out.provider = with_.fabric->provider();
-  out.address = with_.fabric->address();
-  if (in.provider != out.provider)
-    return fail(status::not_supported, "the daemon's fabric is %s", out.provider.c_str());
-  bool const good = !in.address.empty() && in.address.size() <= port::fabric_address_size_max;
-  if (!good || fabric_claim_ != claim::none)
+  fabric_reply reply;
+  reply.provider = service_.fabric->provider();
+  reply.address = service_.fabric->address();
+  if (request.provider != reply.provider)
+    return fail(status::not_supported, "the daemon's fabric is %s", reply.provider.c_str());
+  bool const good =
+      !request.address.empty() && request.address.size() <= seams::fabric_address_size_max;
+  if (!good || fabric_claim_ != claim::unclaimed)
     return status::protocol;
   fabric_challenge challenge;
-  out.tag = pool::random_bytes();
-  challenge.tag = out.tag;
+  reply.tag = pool::random_bytes();
+  challenge.tag = reply.tag;
   fabric_secret_ = pool::random_bytes();
   challenge.secret = fabric_secret_;
   auto const message = std::make_shared<std::vector<std::byte>>();
   wire::encode(challenge, *message);
-  fabric_claim_ = claim::waits;
-  fabric_peer_ = in.address;
+  fabric_claim_ = claim::pending;
+  fabric_peer_ = request.address;
   fabric_deadline_ns_ =
-      port::deadline_after(port::monotonic_clock().now_ns(), with_.limits.fabric_proof_ns);
-  with_.fabric->keep_peer(fabric_peer_);
-  transfer made;
-  made.peer = fabric_peer_;
-  made.kind = port::fabric_op_kind::send;
-  made.timeout_ns = with_.limits.fabric_proof_ns;
-  made.parts = {{message->data(), message->size()}};
-  made.done = [message](status) {
-  };  // the message's memory lasts as long
-  if (!with_.fabric->submit(std::move(made))) {
+      seams::deadline_after(seams::monotonic_clock().now_ns(), service_.limits.fabric_proof_ns);
+  service_.fabric->acquire_peer(fabric_peer_);
+  transfer message_transfer;
+  message_transfer.peer = fabric_peer_;
+  message_transfer.kind = seams::fabric_op_kind::send;
+  message_transfer.timeout_ns = service_.limits.fabric_proof_ns;
+  message_transfer.parts = {{message->data(), message->size()}};
+  message_transfer.callback = [message](status) {
+  };  // the callback keeps the message's memory alive
+  if (!service_.fabric->submit(std::move(message_transfer))) {
     fabric_claim_ = claim::failed;
-    return fail(status::busy, "the daemon's fabric has too much to do");
+    return fail(status::busy, "the daemon's fabric queue is full: try again later");
   }
-  answer(out);
+  send_reply(reply);
   return status::ok;
 }
 
 status session::on_fabric_proof(std::span<const std::byte> body) {
-  fabric_proof in;
-  TND_TRY(wire::decode(body, in));
-  if (fabric_claim_ != claim::waits)
-    return fail(status::invalid, "no fabric address waits for its proof");
+  fabric_proof request;
+  TND_TRY(wire::decode(body, request));
+  if (fabric_claim_ != claim::pending)
+    return fail(status::invalid, "the connection has no fabric address without a proof");
   fabric_claim_ = claim::failed;
-  if (port::monotonic_clock().now_ns() >= fabric_deadline_ns_)
-    return fail(status::timed_out, "the proof of the fabric address is late");
-  if (!pool::is_equal(in.secret, fabric_secret_)) {
-    log(log_level::warning, "pool: %s, key \"%s\", named a fabric address that is not its own",
+  if (seams::monotonic_clock().now_ns() >= fabric_deadline_ns_)
+    return fail(status::timed_out, "the proof of the fabric address arrived after its deadline");
+  if (!pool::is_equal(request.secret, fabric_secret_)) {
+    log(log_level::warning, "pool: %s, key \"%s\", claimed a fabric address that it does not own",
         connection_->peer().c_str(), key_id_.c_str());
-    return fail(status::access, "this is not what was sent to the fabric address");
+    return fail(status::access,
+                "the proof differs from the secret that was sent to the fabric address");
   }
   fabric_claim_ = claim::proven;
-  answer(empty_message{});
+  send_reply(empty_message{});
   return status::ok;
 }
 
 status session::on_rma(std::span<const std::byte> body, bool to_pool) {
-  rma_request in;
-  TND_TRY(wire::decode(body, in));
-  auto which = find(in.handle);
-  if (!which.ok())
-    return which.error();
-  bool const in_range = range_fits(in.offset, in.size, object_size_max) &&
-                        range_fits(in.memory_offset, in.size, in.region_size);
-  if (fabric_claim_ == claim::none || in.size == 0)
+  rma_request request;
+  TND_TRY(wire::decode(body, request));
+  auto entry = find_handle(request.handle);
+  if (!entry.ok())
+    return entry.error();
+  bool const in_range = range_fits(request.offset, request.size, object_size_max) &&
+                        range_fits(request.memory_offset, request.size, request.region_size);
+  if (fabric_claim_ == claim::unclaimed || request.size == 0)
     return status::invalid;
   if (fabric_claim_ != claim::proven)
-    return fail(status::access, "the client has not shown that the fabric address is its own");
+    return fail(status::access, "the client has not proven that it owns the fabric address");
   if (!in_range || fabric_writes_.contains(head_.tag))
     return status::range;
-  handle &target = *which.value();
+  handle &target = *entry.value();
   if (to_pool != target.is_writer)
     return status::bad_file;
-  uint64_t const end = in.offset + in.size;
-  if (!to_pool && end > target.object->about.size)
+  uint64_t const end = request.offset + request.size;
+  if (!to_pool && end > target.object->metadata.size)
     return status::range;
-  if (to_pool && end > target.object->about.size)
-    TND_TRY(with_.objects.grow(*target.object, end));
-  transfer made;
-  made.peer = fabric_peer_;
-  made.timeout_ns = with_.limits.stall_ns;
-  made.kind = to_pool ? port::fabric_op_kind::read : port::fabric_op_kind::write;
-  made.remote = {in.base, in.key, in.region_size};
-  made.offset = in.memory_offset;
-  target.object->parts_of(in.offset, in.size, made.parts);
-  made.done = [answers = answers_, id = id_, tag = head_.tag, what = head_.what,
-               hold = target.object](status code) mutable {
+  if (to_pool && end > target.object->metadata.size)
+    TND_TRY(service_.objects.grow(*target.object, end));
+  transfer bulk_transfer;
+  bulk_transfer.peer = fabric_peer_;
+  bulk_transfer.timeout_ns = service_.limits.stall_ns;
+  bulk_transfer.kind = to_pool ? seams::fabric_op_kind::read : seams::fabric_op_kind::write;
+  bulk_transfer.remote = {request.base, request.key, request.region_size};
+  bulk_transfer.offset = request.memory_offset;
+  target.object->append_parts(request.offset, request.size, bulk_transfer.parts);
+  bulk_transfer.callback = [answers = mailbox_, id = id_, tag = head_.tag, what = head_.kind,
+                            hold = target.object](status code) mutable {
     answers->put({id, tag, what, code, {}, std::move(hold)});
   };
-  if (!with_.fabric->submit(std::move(made)))
+  if (!service_.fabric->submit(std::move(bulk_transfer)))
     return status::busy;
-  late_count_++;
+  deferred_count_++;
   if (to_pool)
-    fabric_writes_[head_.tag] = {in.handle, in.offset, in.size};
+    fabric_writes_[head_.tag] = {request.handle, request.offset, request.size};
   if (to_pool)
-    count_written(fabric_path(), in.size);
+    count_written(fabric_path(), request.size);
   else
-    count_read(fabric_path(), in.size);
+    count_read(fabric_path(), request.size);
   return status::ok;
 }
 

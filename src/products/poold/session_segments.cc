@@ -1,4 +1,4 @@
-// products/poold/session_segments.cc: what a session does for clients that map the pool's memory.
+// products/poold/session_segments.cc: a session's requests from clients that map the pool's memory.
 #include <algorithm>
 
 #include "products/poold/session.hpp"
@@ -15,27 +15,27 @@ constexpr uint64_t reserve_size_max = uint64_t{16} << 30;  // bytes for one clie
 }  // namespace
 
 status session::on_segment(std::span<const std::byte> body) {
-  segment_request in;
-  TND_TRY(decode(body, in));
+  segment_request request;
+  TND_TRY(decode(body, request));
   if (!shares_memory_)
     return status::not_supported;
-  auto lent = with_.memory.lend(space_id_, in.segment, can_write_);
-  if (!lent.ok())
-    return lent.error();
-  auto const &memory = lent.value();
-  segment_reply const out{memory.size, memory.file_offset, can_write_, memory.is_huge};
-  answer(out, {}, {}, memory.descriptor);
+  auto exported = service_.memory.export_segment(namespace_id_, request.segment, can_write_);
+  if (!exported.ok())
+    return exported.error();
+  auto const &memory = exported.value();
+  segment_reply const reply{memory.size, memory.file_offset, can_write_, memory.is_huge};
+  send_reply(reply, {}, {}, memory.descriptor);
   return status::ok;
 }
 
 status session::on_reserve(std::span<const std::byte> body) {
-  reserve_request in;
-  TND_TRY(decode(body, in));
-  TND_TRY(demand_writer());
+  reserve_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_writer());
   if (!shares_memory_)
     return status::not_supported;
-  answer(
-      reserve_reply{with_.memory.reserve_segments(space_id_, std::min(in.size, reserve_size_max))});
+  send_reply(reserve_reply{
+      service_.memory.reserve_segments(namespace_id_, std::min(request.size, reserve_size_max))});
   return status::ok;
 }
 

@@ -1,16 +1,16 @@
-// Contexts that programs make. A session is a hint: nothing is done with it.
+// Contexts that programs create. A session is a hint, and has no effect.
 #include <algorithm>
 
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 #include "products/shmem/access.hpp"
-#include "products/shmem/collectives/kept.hpp"
+#include "products/shmem/collectives/collective_state.hpp"
 #include "products/shmem/device_side.hpp"
 
 namespace tanada::shmem {
 namespace {
 
-// Handles of contexts that have ended are recognized until so many more have.
+// A stale handle is recognized until this many more contexts have been destroyed.
 constexpr size_t ended_count_max = 64;
 
 std::unique_ptr<context_storage> take_storage(runtime &current) {
@@ -22,8 +22,8 @@ std::unique_ptr<context_storage> take_storage(runtime &current) {
   return oldest;
 }
 
-// SHMEM_CTX_INVALID: no endpoint or no memory was left, which has been logged.
-shmem_ctx_t create(runtime &current, long options, team *of) {
+// SHMEM_CTX_INVALID: no endpoint is free, or memory is insufficient. The reason has been logged.
+shmem_ctx_t create(runtime &current, long options, team *team_ptr) {
   auto const lane = current.job->lane_acquire(true);
   if (!lane.ok())
     return SHMEM_CTX_INVALID;
@@ -34,45 +34,46 @@ shmem_ctx_t create(runtime &current, long options, team *of) {
     return SHMEM_CTX_INVALID;
   }
   auto storage = take_storage(current);
-  auto *const made =
+  auto *const context =
       storage->construct(*current.job, result{lane}.value(), std::move(queue).value());
-  made->options = options;
-  made->of = of;
-  if (of != nullptr) {
-    auto const view = view_of(*of);
-    made->world_pes = view.world_pes;
-    made->pe_count = view.pe_count;
+  context->options = options;
+  context->owner_team = team_ptr;
+  if (team_ptr != nullptr) {
+    auto const view = view_of(*team_ptr);
+    context->job_pes = view.job_pes;
+    context->pe_count = view.pe_count;
   }
   lock_guard const lock{current.contexts_mutex};
   return current.contexts.emplace_back(std::move(storage))->handle();
 }
 
-// A context of kernels has no endpoint: they know its team, and all else is theirs.
-int create_for_kernels(runtime &current, const char *call, const team *of, shmem_ctx_t *ctx) {
+// A context for kernels has no endpoint of its own: it is an entry in the kernels' table, which
+// names its PEs.
+int create_for_kernels(runtime &current, const char *call, const team *team_ptr, shmem_ctx_t *ctx) {
   *ctx = SHMEM_CTX_INVALID;
   const char *const lacks = (current.device_support & SHMEM_DEVICE_KERNEL_INIT) == 0
                                 ? "SHMEM_DEVICE_KERNEL_INIT was not provided"
-                            : of == nullptr || !of->is_of_devices()
-                                ? "the team is not one of devices"
+                            : team_ptr == nullptr || !team_ptr->is_device_team()
+                                ? "the team is not a device team"
                                 : nullptr;
   if (lacks != nullptr) {
-    log(log_level::warning, "%s: no context with SHMEM_DEVICE_CTX: %s", call, lacks);
+    log(log_level::warning, "%s: cannot create a context with SHMEM_DEVICE_CTX: %s", call, lacks);
     return 1;
   }
-  auto made = device_context_add(current, {of->members().pes, of->me()});
-  if (!made.ok())
+  auto handle = device_context_add(current, {team_ptr->members().pes, team_ptr->me()});
+  if (!handle.ok())
     return 1;
   lock_guard const lock{current.contexts_mutex};
-  current.device_contexts.push_back({made.value(), of});
-  *ctx = made.value();
+  current.device_contexts.push_back({handle.value(), team_ptr});
+  *ctx = handle.value();
   return 0;
 }
 
 const team *team_of_kernels(runtime &current, shmem_ctx_t ctx) {
   lock_guard const lock{current.contexts_mutex};
-  for (auto const &each : current.device_contexts) {
-    if (each.handle == ctx)
-      return each.of;
+  for (auto const &entry : current.device_contexts) {
+    if (entry.handle == ctx)
+      return entry.owner_team;
   }
   if (ctx == SHMEM_DEVICE_CTX_DEFAULT && current.device_world != nullptr)
     return current.device_world;
@@ -80,12 +81,12 @@ const team *team_of_kernels(runtime &current, shmem_ctx_t ctx) {
         static_cast<void *>(ctx));
 }
 
-// False: there is none.
+// Returns false if there is no such context.
 bool destroy_for_kernels(runtime &current, shmem_ctx_t ctx, const char *call) {
   {
     lock_guard const lock{current.contexts_mutex};
     if (std::erase_if(current.device_contexts,
-                      [&](auto const &each) { return each.handle == ctx; }) == 0)
+                      [&](auto const &entry) { return entry.handle == ctx; }) == 0)
       return false;
   }
   status const code = device_context_remove(current, ctx);
@@ -94,8 +95,8 @@ bool destroy_for_kernels(runtime &current, shmem_ctx_t ctx, const char *call) {
   return true;
 }
 
-int create_handle(runtime &current, long options, team *of, shmem_ctx_t *ctx) {
-  *ctx = create(current, options, of);
+int create_handle(runtime &current, long options, team *team_ptr, shmem_ctx_t *ctx) {
+  *ctx = create(current, options, team_ptr);
   return *ctx == SHMEM_CTX_INVALID ? 1 : 0;
 }
 
@@ -104,24 +105,24 @@ int create_handle(runtime &current, long options, team *of, shmem_ctx_t *ctx) {
 bool runtime::has_context(shmem_ctx_t handle) {
   lock_guard const lock{contexts_mutex};
   return std::any_of(contexts.begin(), contexts.end(),
-                     [&](auto const &each) { return each->handle() == handle; });
+                     [&](auto const &storage) { return storage->handle() == handle; });
 }
 
 bool runtime::destroy_context(shmem_ctx_t handle, const char *call) {
   std::unique_ptr<context_storage> ended;
   {
     lock_guard const lock{contexts_mutex};
-    auto const found = std::find_if(contexts.begin(), contexts.end(),
-                                    [&](auto const &each) { return each->handle() == handle; });
-    if (found == contexts.end())
+    auto const it = std::find_if(contexts.begin(), contexts.end(),
+                                 [&](auto const &storage) { return storage->handle() == handle; });
+    if (it == contexts.end())
       return false;
-    ended = std::move(*found);
-    contexts.erase(found);
+    ended = std::move(*it);
+    contexts.erase(it);
   }
   status const code = ended->get()->core.quiet();
   if (code != status::ok)
-    fatal(code, {call, nullptr, 0, int(job->lost())});
-  pgas::lane *const lane = ended->get()->lane;
+    fatal(code, {call, nullptr, 0, int(job->failed_pe())});
+  onesided::lane *const lane = ended->get()->lane;
   ended->destroy();
   if (lane != nullptr)
     job->lane_release(lane);
@@ -130,24 +131,24 @@ bool runtime::destroy_context(shmem_ctx_t handle, const char *call) {
   return true;
 }
 
-void destroy_device_contexts(runtime &current, const team *of, const char *call) {
-  std::vector<shmem_ctx_t> theirs;
+void destroy_device_contexts(runtime &current, const team *team_ptr, const char *call) {
+  std::vector<shmem_ctx_t> handles;
   {
     lock_guard const lock{current.contexts_mutex};
-    for (auto const &each : current.device_contexts) {
-      if (each.of == of)
-        theirs.push_back(each.handle);
+    for (auto const &entry : current.device_contexts) {
+      if (entry.owner_team == team_ptr)
+        handles.push_back(entry.handle);
     }
   }
-  for (auto const each : theirs)
-    destroy_for_kernels(current, each, call);
+  for (auto const handle : handles)
+    destroy_for_kernels(current, handle, call);
 }
 
 void no_such_context(shmem_ctx_t handle, const char *call) noexcept {
   if (handle == SHMEM_CTX_INVALID)
     fatal(call, "the context is SHMEM_CTX_INVALID");
   if (is_device_context(handle))
-    fatal(call, "the context %p is one for kernels (SHMEM_DEVICE_CTX)",
+    fatal(call, "the context %p is for kernels only (SHMEM_DEVICE_CTX)",
           static_cast<void *>(handle));
   fatal(call, "the context %p was never made, or has been destroyed", static_cast<void *>(handle));
 }
@@ -165,14 +166,14 @@ SHMEM_DEFINE(int, shmem_ctx_create, (long options, shmem_ctx_t *ctx), {
 
 SHMEM_DEFINE(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem_ctx_t *ctx), {
   auto &current = require_running(call);
-  auto *const of = team_of_call(current, team, call);
-  if (of == nullptr) {
+  auto *const team_ptr = team_of_call(current, team, call);
+  if (team_ptr == nullptr) {
     *ctx = SHMEM_CTX_INVALID;
     return 1;
   }
   if ((options & SHMEM_DEVICE_CTX) != 0)
-    return create_for_kernels(current, call, of, ctx);
-  return create_handle(current, options, of == current.world ? nullptr : of, ctx);
+    return create_for_kernels(current, call, team_ptr, ctx);
+  return create_handle(current, options, team_ptr == current.world ? nullptr : team_ptr, ctx);
 })
 
 SHMEM_DEFINE(void, shmem_ctx_destroy, (shmem_ctx_t ctx), {
@@ -199,9 +200,9 @@ SHMEM_DEFINE(int, shmem_ctx_get_team, (shmem_ctx_t ctx, shmem_team_t *team), {
     *team = SHMEM_TEAM_INVALID;
     return 1;
   }
-  auto const *const of =
-      is_device_context(ctx) ? team_of_kernels(current, ctx) : context_of(ctx, call).of;
-  *team = of == nullptr ? SHMEM_TEAM_WORLD : handle_of(current, of);
+  auto const *const team_ptr =
+      is_device_context(ctx) ? team_of_kernels(current, ctx) : context_of(ctx, call).owner_team;
+  *team = team_ptr == nullptr ? SHMEM_TEAM_WORLD : handle_of(current, team_ptr);
   return 0;
 })
 

@@ -1,5 +1,5 @@
-// products/shmem/define.hpp: how each public call is defined: pshmem_x is the function, shmem_x a
-// weak name of it (section 10).
+// products/shmem/define.hpp: the macro that defines each public call: pshmem_x is the function, and
+// shmem_x a weak alias of it (section 10).
 #pragma once
 
 #include <exception>
@@ -10,10 +10,10 @@
 
 #include "products/shmem/fatal.hpp"
 
-// SHMEM_DEFINE(int, shmem_n_pes, (void), { ... }): parameters in brackets; in the body `call` is
-// the name. The weak name is declared in shmem.h already. No exception of ours leaves a call: it
-// ends the job as any other failure does. (What glibc unwinds a cancelled thread with is none, and
-// goes on.)
+// SHMEM_DEFINE(int, shmem_n_pes, (void), { ... }): the parameters are in parentheses, and in the
+// body `call` is the call's name. shmem.h has already declared the weak name. No C++ exception
+// leaves a call: it ends the job as any other failure does. (glibc's forced unwinding of a canceled
+// thread is not a std::exception and continues.)
 #define SHMEM_DEFINE(RESULT, NAME, PARAMETERS, ...)                                     \
   extern "C" RESULT NAME PARAMETERS __attribute__((weak, alias(SHMEM_TEXT_(p##NAME)))); \
   extern "C" RESULT p##NAME PARAMETERS {                                                \

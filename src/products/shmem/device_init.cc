@@ -1,53 +1,54 @@
+// Choosing a PE's device at startup.
 #include "products/shmem/device_init.hpp"
 
 #include "core/base/log.hpp"
 #include "onesided/job/open_device.hpp"
-#include "products/shmem/collectives/kept.hpp"
+#include "products/shmem/collectives/collective_state.hpp"
 #include "products/shmem/device_side.hpp"
 
 namespace tanada::shmem {
 namespace {
 
 struct support {
-  uint32_t any, all;
+  uint32_t any_pe, all_pes;
 
-  static void combine(void *into, const void *with, size_t count) {
-    auto *const target = static_cast<support *>(into);
-    auto const *const other = static_cast<const support *>(with);
+  static void combine(void *target_array, const void *source_array, size_t count) {
+    auto *const target = static_cast<support *>(target_array);
+    auto const *const source = static_cast<const support *>(source_array);
     for (size_t i = 0; i < count; i++)
-      target[i] = {target[i].any | other[i].any, target[i].all & other[i].all};
+      target[i] = {target[i].any_pe | source[i].any_pe, target[i].all_pes & source[i].all_pes};
   }
 };
 
 }  // namespace
 
-result<std::unique_ptr<port::gpu>> choose_device(const port::bootstrap &launcher) {
+result<std::unique_ptr<seams::gpu>> choose_device(const seams::bootstrap &launcher) {
   auto choice = device_choice();
   if (!choice.ok())
     return choice.error();
-  return pgas::open_device(launcher, choice.value());
+  return onesided::open_device(launcher, choice.value());
 }
 
-status start_device(runtime &made) {
-  uint32_t const wanted = uint32_t(made.options.device_support);
-  support const mine{wanted, wanted};
+status start_device(runtime &current) {
+  uint32_t const wanted = uint32_t(current.options.device_support);
+  support const own_support{wanted, wanted};
   support agreed{};
-  TND_TRY(collective{*made.world}.agree({sizeof mine, support::combine}, &agreed, &mine));
-  if (agreed.any != agreed.all) {
-    return fail(
-        status::invalid,
-        "this PE asks for 0x%x of SHMEM_DEVICE_*, others for 0x%x: they must be equal in all",
-        wanted, wanted == agreed.all ? agreed.any : agreed.all);
+  TND_TRY(collective{*current.world}.agree({sizeof own_support, support::combine}, &agreed,
+                                           &own_support));
+  if (agreed.any_pe != agreed.all_pes) {
+    return fail(status::invalid,
+                "this PE requests SHMEM_DEVICE_* 0x%x, others 0x%x: all PEs must request the same",
+                wanted, wanted == agreed.all_pes ? agreed.any_pe : agreed.all_pes);
   }
-  TND_TRY(made.coordination->teams.start_devices());
-  made.device_world = made.coordination->teams.device_world();
-  made.device_shared = made.coordination->teams.device_shared();
-  made.device_support = int(wanted);
+  TND_TRY(current.coordination->teams.start_devices());
+  current.device_world = current.coordination->teams.device_world();
+  current.device_shared = current.coordination->teams.device_shared();
+  current.device_support = int(wanted);
   if ((wanted & SHMEM_DEVICE_KERNEL_INIT) == 0)
     return status::ok;
-  status const code = device_start(made);
+  status const code = device_start(current);
   if (code == status::not_supported) {
-    made.device_support &= ~SHMEM_DEVICE_KERNEL_INIT;
+    current.device_support &= ~SHMEM_DEVICE_KERNEL_INIT;
     return status::ok;
   }
   return code;

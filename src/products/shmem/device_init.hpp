@@ -1,4 +1,4 @@
-// products/shmem/device_init.hpp: the device of a PE, chosen when it starts.
+// products/shmem/device_init.hpp: choosing a PE's device at startup.
 #pragma once
 
 #include "products/shmem/runtime.hpp"
@@ -7,12 +7,13 @@ namespace tanada::shmem {
 
 inline constexpr int device_support_all = SHMEM_DEVICE_HOST_INIT | SHMEM_DEVICE_KERNEL_INIT;
 
-// As pgas::open_device(): the host executor, too, where the program's kernels are made for it.
-// invalid, with a message: it has kernels for both.
-result<std::unique_ptr<port::gpu>> choose_device(const port::bootstrap &launcher);
+// As onesided::open_device(), but it also opens the host executor if the program's kernels were
+// compiled for it. invalid, with a message: the program has kernels for both executors.
+result<std::unique_ptr<seams::gpu>> choose_device(const seams::bootstrap &launcher);
 
-// After the teams have started: all PEs want the same of their devices, and kernels get what they
-// need. Sets device_support. invalid, with a message, in all PEs that do not want the same.
-status start_device(runtime &made);
+// Called after the teams have started. Verifies that all PEs request the same device support, and
+// starts what kernels need. Sets device_support. invalid, with a message, in all PEs: the requests
+// differ.
+status start_device(runtime &current);
 
 }  // namespace tanada::shmem

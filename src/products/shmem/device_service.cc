@@ -1,3 +1,4 @@
+// The thread that carries out kernels' requests and reports failed PEs to them.
 #include "products/shmem/device_service.hpp"
 
 #include <chrono>
@@ -12,24 +13,23 @@
 namespace tanada::shmem {
 namespace {
 
-constexpr auto watch_interval =
-    std::chrono::milliseconds{10};  // between two looks for PEs that are lost
-// Looks at the ring for so long after a request before it rests: steps of a program are seldom
-// longer where there are processors to spare.
-constexpr uint64_t busy_ns_roomy = 2'000'000, busy_ns_crowded = 200'000;
+constexpr auto watch_interval = std::chrono::milliseconds{10};  // between two checks for failed PEs
+// Time of polling the ring after a request before the thread sleeps. A program's steps are seldom
+// longer where processors are idle.
+constexpr uint64_t busy_ns_dedicated = 2'000'000, busy_ns_oversubscribed = 200'000;
 constexpr auto rest = std::chrono::microseconds{50};
 
 static_assert(device_team_slots + 2 == device::team_count_max &&
               device_context_count_max == device::context_count);
 static_assert(device_team_first == device::team_first &&
               device_context_first == device::context_first);
-static_assert(int(device::update_kind::add) == int(port::fabric_atomic::add) &&
-              int(device::update_kind::bit_and) == int(port::fabric_atomic::bit_and) &&
-              int(device::update_kind::bit_or) == int(port::fabric_atomic::bit_or) &&
-              int(device::update_kind::bit_xor) == int(port::fabric_atomic::bit_xor) &&
-              int(device::update_kind::swap) == int(port::fabric_atomic::swap) &&
-              int(device::update_kind::compare_swap) == int(port::fabric_atomic::compare_swap) &&
-              int(device::update_kind::fetch) == int(port::fabric_atomic::fetch));
+static_assert(int(device::update_kind::add) == int(seams::fabric_atomic::add) &&
+              int(device::update_kind::bit_and) == int(seams::fabric_atomic::bit_and) &&
+              int(device::update_kind::bit_or) == int(seams::fabric_atomic::bit_or) &&
+              int(device::update_kind::bit_xor) == int(seams::fabric_atomic::bit_xor) &&
+              int(device::update_kind::swap) == int(seams::fabric_atomic::swap) &&
+              int(device::update_kind::compare_swap) == int(seams::fabric_atomic::compare_swap) &&
+              int(device::update_kind::fetch) == int(seams::fabric_atomic::fetch));
 
 }  // namespace
 
@@ -45,28 +45,31 @@ status device_options::read_environment() {
   return status::ok;
 }
 
-device_service::device_service(pgas::job &job, port::gpu &device, const device_options &options)
+device_service::device_service(onesided::job &job, seams::gpu &device,
+                               const device_options &options)
     : job_{job}, gpu_{device}, options_{options}, context_used_(device::context_count, false) {}
 
-result<std::unique_ptr<device_service>> device_service::start(pgas::job &job, port::gpu &device,
+result<std::unique_ptr<device_service>> device_service::start(onesided::job &job,
+                                                              seams::gpu &device,
                                                               const device_options &options) {
-  std::unique_ptr<device_service> made{new device_service{job, device, options}};
-  TND_TRY(made->allocate());
-  TND_TRY(made->set_view());
-  TND_TRY(made->set_first_teams());
+  std::unique_ptr<device_service> instance{new device_service{job, device, options}};
+  TND_TRY(instance->allocate());
+  TND_TRY(instance->set_view());
+  TND_TRY(instance->set_first_teams());
   auto const lane = job.lane_acquire(true);
   if (!lane.ok())
     return lane.error();
-  made->lane_ = result{lane}.value();
+  instance->lane_ = result{lane}.value();
   auto queue = job.device_queue_open();
   if (!queue.ok())
     return queue.error();
-  made->context_.emplace(job.map(), made->lane_, std::move(queue).value(), false, job.staging());
-  made->server_ = std::make_unique<rpc::server>(*made->mail_);
-  made->thread_ = std::thread{[service = made.get()] {
+  instance->context_.emplace(job.map(), instance->lane_, std::move(queue).value(), false,
+                             job.staging());
+  instance->server_ = std::make_unique<rpc::server>(*instance->mail_);
+  instance->thread_ = std::thread{[service = instance.get()] {
     service->run();
   }};
-  return made;
+  return instance;
 }
 
 device_service::~device_service() {
@@ -78,26 +81,26 @@ device_service::~device_service() {
   wake_.notify_all();
   if (thread_.joinable())
     thread_.join();
-  // What kernels did not complete themselves; a failure has nobody left to be told to.
+  // Completes what kernels did not. There is nothing left to which a failure could be reported.
   if (context_)
     static_cast<void>(context_->quiet());
   context_.reset();
   if (lane_ != nullptr)
     job_.lane_release(lane_);
-  for (void *const each : device_memory_)
-    gpu_.free_device(each);
-  for (void *const each : host_memory_)
-    gpu_.free_host(each);
+  for (void *const memory : device_memory_)
+    gpu_.free_device(memory);
+  for (void *const memory : host_memory_)
+    gpu_.free_host(memory);
 }
 
 template <class T>
-status device_service::allocate_zeros(T *&made, size_t count) {
+status device_service::allocate_zeros(T *&target, size_t count) {
   auto memory = gpu_.allocate_device(count * sizeof(T));
   if (!memory.ok())
     return memory.error();
   device_memory_.push_back(memory.value());
-  made = static_cast<T *>(memory.value());
-  return gpu_.fill_device(made, 0, count * sizeof(T));
+  target = static_cast<T *>(memory.value());
+  return gpu_.fill_device(target, 0, count * sizeof(T));
 }
 
 status device_service::allocate() {
@@ -125,28 +128,29 @@ status device_service::allocate() {
 
 status device_service::set_view() {
   auto const heap = job_.device_heap();
-  auto *const own = job_.device_control(job_.me());
+  auto *const own_control = job_.device_control(job_.me());
   std::vector<u64> distances;
   std::fill(std::begin(view_.distances), std::end(view_.distances),
-            device::unreached);  // also by numbers that no PE has
-  for (pgas::pe_index pe = 0; pe < job_.count(); pe++) {
-    auto *const there = job_.device_control(pe);
-    bool const is_reached = there != nullptr && (options_.is_direct || pe == job_.me());
-    distances.push_back(is_reached ? reinterpret_cast<u64>(there) - reinterpret_cast<u64>(own)
-                                   : device::unreached);
-    if (!is_reached)
-      view_.has_far = 1;
-    if (size_t(pe) < device::near_pe_count)
+            device::unreached);  // including numbers that no PE has
+  for (onesided::pe_index pe = 0; pe < job_.count(); pe++) {
+    auto *const peer_control = job_.device_control(pe);
+    bool const is_mapped = peer_control != nullptr && (options_.is_direct || pe == job_.me());
+    distances.push_back(is_mapped ? reinterpret_cast<u64>(peer_control) -
+                                        reinterpret_cast<u64>(own_control)
+                                  : device::unreached);
+    if (!is_mapped)
+      view_.has_unmapped = 1;
+    if (size_t(pe) < device::view_pe_count)
       view_.distances[pe] = distances.back();
   }
   u64 *far_distances = nullptr;
   TND_TRY(allocate_zeros(far_distances, distances.size()));
   TND_TRY(gpu_.copy_to_device(far_distances, distances.data(), distances.size() * sizeof(u64)));
-  view_.far_distances = far_distances;
+  view_.all_distances = far_distances;
   view_.heap = reinterpret_cast<u8 *>(heap.data());
   view_.heap_size = heap.size();
   TND_ASSERT(reinterpret_cast<u64>(heap.data()) % 16 == 0 && heap.size() % 16 == 0);
-  view_.control = reinterpret_cast<u8 *>(own);
+  view_.control = reinterpret_cast<u8 *>(own_control);
   view_.box_size = device::control_shape::box_size_for(u32(job_.count()));
   view_.me = job_.me();
   view_.count = job_.count();
@@ -157,37 +161,37 @@ status device_service::set_view() {
 }
 
 status device_service::set_first_teams() {
-  std::vector<pgas::pe_index> all;
-  for (pgas::pe_index pe = 0; pe < job_.count(); pe++)
-    all.push_back(pe);
-  TND_TRY(team_set(0, {all, int(job_.me())}));
-  auto const first = context_set({all, int(job_.me())});
+  std::vector<onesided::pe_index> pes;
+  for (onesided::pe_index pe = 0; pe < job_.count(); pe++)
+    pes.push_back(pe);
+  TND_TRY(team_set(0, {pes, int(job_.me())}));
+  auto const first = context_set({pes, int(job_.me())});
   return first.ok() ? status::ok : first.error();
 }
 
 // ---- tables
 
-status device_service::team_set(size_t index, const device_members &who) {
-  TND_ASSERT(index < device::team_count_max && who.pes.size() <= size_t(job_.count()));
+status device_service::team_set(size_t index, const device_members &members) {
+  TND_ASSERT(index < device::team_count_max && members.pes.size() <= size_t(job_.count()));
   int *const pes = team_pes_ + index * size_t(job_.count());
-  TND_TRY(gpu_.copy_to_device(pes, who.pes.data(), who.pes.size_bytes()));
-  device::team_entry entry{pes, int(who.pes.size()), who.me, 0, 0};
-  bool is_as_in_job = true;
-  for (size_t i = 0; i < who.pes.size(); i++) {
-    auto const pe = who.pes[i];
+  TND_TRY(gpu_.copy_to_device(pes, members.pes.data(), members.pes.size_bytes()));
+  device::team_entry entry{pes, int(members.pes.size()), members.me, 0, 0};
+  bool is_identity = true;
+  for (size_t i = 0; i < members.pes.size(); i++) {
+    auto const pe = members.pes[i];
     if (size_t(pe) != i)
-      is_as_in_job = false;
+      is_identity = false;
     if (pe != job_.me() && (!options_.is_direct || job_.device_control(pe) == nullptr))
-      entry.has_far = 1;
+      entry.has_unmapped = 1;
   }
-  if (is_as_in_job)
+  if (is_identity)
     entry.world_pes = nullptr;
   if (index < device::first_team_count)
     view_.first_teams[index] = entry;
   return gpu_.copy_to_device(teams_ + index, &entry, sizeof entry);
 }
 
-// The words and boxes of the team are as at the start when the slot is free again.
+// When the slot is free again, the team's words and boxes are as at the start.
 status device_service::team_clear(size_t index) {
   device::control_shape const shape{u32(job_.count()), view_.box_size};
   auto const team = u32(index);
@@ -200,17 +204,17 @@ status device_service::team_clear(size_t index) {
   return gpu_.fill_device(&view_.live->teams[index], 0, sizeof(device::team_progress));
 }
 
-result<size_t> device_service::context_set(const device_members &who) {
+result<size_t> device_service::context_set(const device_members &members) {
   size_t index = 0;
   while (index < context_used_.size() && context_used_[index])
     index++;
   if (index == context_used_.size()) {
-    return fail(status::no_space, "no device context is left: there can be %zu at a time",
+    return fail(status::no_space, "all device contexts are in use: there can be %zu at a time",
                 context_used_.size() - 1);
   }
   int *const pes = context_pes_ + index * size_t(job_.count());
-  TND_TRY(gpu_.copy_to_device(pes, who.pes.data(), who.pes.size_bytes()));
-  device::context_entry const entry{pes, int(who.pes.size()), 0};
+  TND_TRY(gpu_.copy_to_device(pes, members.pes.data(), members.pes.size_bytes()));
+  device::context_entry const entry{pes, int(members.pes.size()), 0};
   TND_TRY(gpu_.copy_to_device(contexts_ + index, &entry, sizeof entry));
   context_used_[index] = true;
   return index;
@@ -226,21 +230,22 @@ status device_service::context_clear(size_t index) {
 
 void device_service::run() {
   using clock = std::chrono::steady_clock;
-  port::thread_sleeps_precisely();
-  auto const busy = std::chrono::nanoseconds{job_.is_crowded() ? busy_ns_crowded : busy_ns_roomy};
+  seams::thread_set_precise_sleep();
+  auto const busy = std::chrono::nanoseconds{job_.is_oversubscribed() ? busy_ns_oversubscribed
+                                                                      : busy_ns_dedicated};
   auto watched = clock::now(), served = watched;
   while (!is_ending_.load(std::memory_order_relaxed)) {
-    auto const now = clock::now();
-    if (now - watched >= watch_interval) {
+    auto const time = clock::now();
+    if (time - watched >= watch_interval) {
       watch();
-      watched = now;
+      watched = time;
     }
-    if (view_.has_far != 0 && serve())
-      served = now;
-    if (view_.has_far != 0 && now - served < busy && port::thread_yield())
+    if (view_.has_unmapped != 0 && serve())
+      served = time;
+    if (view_.has_unmapped != 0 && time - served < busy && seams::thread_yield())
       continue;
     unique_lock lock{mutex_};
-    if (view_.has_far != 0)
+    if (view_.has_unmapped != 0)
       wake_.wait_for(lock, rest, [&] { return is_stopping_; });
     else
       wake_.wait_for(lock, watch_interval, [&] { return is_stopping_; });
@@ -248,32 +253,33 @@ void device_service::run() {
 }
 
 bool device_service::serve() {
-  job_.attend();
-  uint32_t news = 0;
-  for (uint32_t share = server_->next_news(0); share < rpc::share_count;
-       share = server_->next_news(share + 1)) {
-    news += server_->poll(share, *this);
+  job_.progress();
+  uint32_t handled_count = 0;
+  for (uint32_t share = server_->next_active_share(0); share < rpc::share_count;
+       share = server_->next_active_share(share + 1)) {
+    handled_count += server_->poll(share, *this);
   }
-  return news != 0;
+  return handled_count != 0;
 }
 
-// Kernels that wait look at a word of the device.
+// Stores the failed PE in a word of device memory that waiting kernels poll.
 void device_service::watch() {
-  if (is_told_)
+  if (has_reported_loss_)
     return;
-  pgas::pe_index const gone = job_.lost();
-  if (gone < 0)
+  onesided::pe_index const failed_pe = job_.failed_pe();
+  if (failed_pe < 0)
     return;
-  is_told_ = gpu_.store_word(&view_.live->lost, uint64_t(gone) + 1) == status::ok;
+  has_reported_loss_ =
+      gpu_.store_word(&view_.live->failed_pe, uint64_t(failed_pe) + 1) == status::ok;
 }
 
 // ---- requests
 
-// `size` bytes of the kernel's own, at `word` or in the slot's text. fault: where it says, host
-// code may not look.
-result<std::byte *> device_service::own_memory(const rpc::request &asked, u32 slot, u64 word,
+// Returns `size` bytes of the kernel's own memory, at address `word` or in the slot's text. fault:
+// the address is not device memory, so host code may not access it.
+result<std::byte *> device_service::own_memory(const rpc::request &request, u32 slot, u64 word,
                                                u64 size) const {
-  if ((asked.op & device::in_text) != 0) {
+  if ((request.op & device::in_text) != 0) {
     if (size > rpc::text_size)
       return status::protocol;
     return reinterpret_cast<std::byte *>(mail_->texts[slot]);
@@ -284,82 +290,86 @@ result<std::byte *> device_service::own_memory(const rpc::request &asked, u32 sl
   return addr;
 }
 
-status device_service::move(const rpc::request &asked, u32 slot, pgas::pe_index pe) {
-  bool const is_get = device::op(asked.op & ~device::in_text) == device::op::get;
-  auto own = own_memory(asked, slot, asked.words[is_get ? 0 : 1], asked.words[2]);
-  if (!own.ok())
-    return own.error();
-  auto *const first = reinterpret_cast<void *>(asked.words[0]);
-  return is_get ? context_->get(own.value(), reinterpret_cast<const void *>(asked.words[1]),
-                                asked.words[2], pe)
-                : context_->put(first, own.value(), asked.words[2], pe);
+status device_service::move(const rpc::request &request, u32 slot, onesided::pe_index pe) {
+  bool const is_get = device::op(request.op & ~device::in_text) == device::op::get;
+  auto own_buffer = own_memory(request, slot, request.words[is_get ? 0 : 1], request.words[2]);
+  if (!own_buffer.ok())
+    return own_buffer.error();
+  auto *const first = reinterpret_cast<void *>(request.words[0]);
+  return is_get
+             ? context_->get(own_buffer.value(), reinterpret_cast<const void *>(request.words[1]),
+                             request.words[2], pe)
+             : context_->put(first, own_buffer.value(), request.words[2], pe);
 }
 
-status device_service::put_signal(const rpc::request &asked, u32 slot, pgas::pe_index pe) {
-  bool const is_added = asked.file >> 24 == 1;
+status device_service::put_signal(const rpc::request &request, u32 slot, onesided::pe_index pe) {
+  bool const is_added = request.file >> 24 == 1;
   const std::byte *source = nullptr;
-  if (asked.words[2] != 0) {
-    auto own = own_memory(asked, slot, asked.words[1], asked.words[2]);
-    if (!own.ok())
-      return own.error();
-    source = own.value();
+  if (request.words[2] != 0) {
+    auto own_buffer = own_memory(request, slot, request.words[1], request.words[2]);
+    if (!own_buffer.ok())
+      return own_buffer.error();
+    source = own_buffer.value();
   }
-  return context_->put_signal(reinterpret_cast<void *>(asked.words[0]), source, asked.words[2],
-                              reinterpret_cast<uint64_t *>(asked.words[3]),
-                              is_added ? pgas::signal_kind::add : pgas::signal_kind::set,
-                              asked.words[4], pe);
+  return context_->put_signal(reinterpret_cast<void *>(request.words[0]), source, request.words[2],
+                              reinterpret_cast<uint64_t *>(request.words[3]),
+                              is_added ? onesided::signal_kind::add : onesided::signal_kind::set,
+                              request.words[4], pe);
 }
 
-status device_service::update(const rpc::request &asked, u32 unit, pgas::pe_index pe, u64 &before) {
-  if (asked.words[3] > u64(port::fabric_atomic::fetch))
+status device_service::update(const rpc::request &request, u32 unit, onesided::pe_index pe,
+                              u64 &before) {
+  if (request.words[3] > u64(seams::fabric_atomic::fetch))
     return status::protocol;
-  auto const kind = port::fabric_atomic(asked.words[3]);
+  auto const kind = seams::fabric_atomic(request.words[3]);
   if (unit == 8) {
-    uint64_t there = 0;
-    TND_TRY(context_->update(kind, reinterpret_cast<uint64_t *>(asked.words[0]),
-                             uint64_t{asked.words[1]}, uint64_t{asked.words[2]}, &there, pe));
-    before = there;
+    uint64_t old_value = 0;
+    TND_TRY(context_->update(kind, reinterpret_cast<uint64_t *>(request.words[0]),
+                             uint64_t{request.words[1]}, uint64_t{request.words[2]}, &old_value,
+                             pe));
+    before = old_value;
     return status::ok;
   }
-  uint32_t there = 0;
-  TND_TRY(context_->update(kind, reinterpret_cast<uint32_t *>(asked.words[0]),
-                           uint32_t(asked.words[1]), uint32_t(asked.words[2]), &there, pe));
-  before = there;
+  uint32_t old_value = 0;
+  TND_TRY(context_->update(kind, reinterpret_cast<uint32_t *>(request.words[0]),
+                           uint32_t(request.words[1]), uint32_t(request.words[2]), &old_value, pe));
+  before = old_value;
   return status::ok;
 }
 
-status device_service::move_rows(const rpc::request &asked, u32 slot, pgas::pe_index pe) {
-  bool const is_put = device::op(asked.op & ~device::in_text) == device::op::iput;
-  u64 const unit = asked.file >> 24, count = asked.words[2];
+status device_service::move_rows(const rpc::request &request, u32 slot, onesided::pe_index pe) {
+  bool const is_put = device::op(request.op & ~device::in_text) == device::op::iput;
+  u64 const unit = request.file >> 24, count = request.words[2];
   u64 const size =
-      unit != 0 && count <= rpc::text_size / unit ? unit * count : ~u64{0};  // in a text it fits
-  auto own = own_memory(asked, slot, asked.words[is_put ? 1 : 0], size);
-  if (!own.ok())
-    return own.error();
-  pgas::strided_shape const shape{unit, count, ptrdiff_t(asked.words[3] * unit),
-                                  ptrdiff_t(asked.words[4] * unit)};
-  return is_put ? context_->put_strided(reinterpret_cast<void *>(asked.words[0]), own.value(),
-                                        shape, pe)
-                : context_->get_strided(own.value(), reinterpret_cast<const void *>(asked.words[1]),
-                                        shape, pe);
+      unit != 0 && count <= rpc::text_size / unit ? unit * count : ~u64{0};  // must fit a text
+  auto own_buffer = own_memory(request, slot, request.words[is_put ? 1 : 0], size);
+  if (!own_buffer.ok())
+    return own_buffer.error();
+  onesided::strided_shape const shape{unit, count, ptrdiff_t(request.words[3] * unit),
+                                      ptrdiff_t(request.words[4] * unit)};
+  return is_put
+             ? context_->put_strided(reinterpret_cast<void *>(request.words[0]), own_buffer.value(),
+                                     shape, pe)
+             : context_->get_strided(own_buffer.value(),
+                                     reinterpret_cast<const void *>(request.words[1]), shape, pe);
 }
 
-void device_service::on_request(u32 slot, const rpc::request &asked, std::string_view) {
-  auto const pe = pgas::pe_index(asked.file & 0xffffff);
-  u32 const unit = asked.file >> 24;
+void device_service::on_request(u32 slot, const rpc::request &request, std::string_view) {
+  auto const pe = onesided::pe_index(request.file & 0xffffff);
+  u32 const unit = request.file >> 24;
   u64 word = 0;
   status code = status::protocol;
-  switch (device::op(asked.op & ~device::in_text)) {
+  switch (device::op(request.op & ~device::in_text)) {
     case device::op::put:
-    case device::op::get: code = move(asked, slot, pe); break;
+    case device::op::get: code = move(request, slot, pe); break;
     case device::op::get_word:
       if (unit <= sizeof word)
-        code = context_->get(&word, reinterpret_cast<const void *>(asked.words[0]), unit, pe);
+        code = context_->get(&word, reinterpret_cast<const void *>(request.words[0]), unit, pe);
       break;
     case device::op::iput:
-    case device::op::iget: code = move_rows(asked, slot, pe); break;
-    case device::op::update: code = update(asked, unit, pe, word); break;
-    case device::op::put_signal: code = put_signal(asked, slot, pe); break;
+    case device::op::iget: code = move_rows(request, slot, pe); break;
+    case device::op::update: code = update(request, unit, pe, word); break;
+    case device::op::put_signal: code = put_signal(request, slot, pe); break;
     case device::op::quiet: code = context_->quiet(); break;
     case device::op::fence:
       context_->fence();

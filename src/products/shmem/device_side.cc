@@ -1,3 +1,4 @@
+// Registration of kernel modules, and the running job's device service.
 #include "products/shmem/device_side.hpp"
 
 #include <tanada/status.h>
@@ -17,7 +18,7 @@ namespace {
 
 using module_update = int (*)(const void *view, size_t size);
 
-// What kernels were compiled with. Programs register before main().
+// The executors that kernel modules were compiled for. Programs register theirs before main().
 struct module_list {
   tanada::mutex mutex;
   std::vector<module_update> hosts, cudas;
@@ -35,25 +36,25 @@ constexpr const char *site_names[] = {"",       "put",        "get",    "p",    
                                       "iget",   "broadcast",  "reduce", "fcollect", "alltoall"};
 static_assert(std::size(site_names) == size_t(device::site::count));
 
-// Of the modules of the job's device.
-status tell_modules(bool is_cuda, const device::view *view) {
+// Passes the view to all modules of the job's executor; null: the job ends.
+status update_modules(bool is_cuda, const device::view *view) {
   auto &list = modules();
   tanada::lock_guard const lock{list.mutex};
   for (auto const update : is_cuda ? list.cudas : list.hosts) {
     if (update(view, sizeof *view) != 0)
-      return fail(
-          status::invalid,
-          "the program's kernels were compiled for another libshmem, or the device refuses");
+      return fail(status::invalid,
+                  "cannot set up the program's kernels: they were compiled for another libshmem, "
+                  "or CUDA reported an error");
   }
   return status::ok;
 }
 
-// Before CUDA starts, which reads them then; what the user says stays.
+// Sets variables that CUDA reads when it starts; the user's own values are kept.
 //
-// Kernels would be loaded when they are first launched. That waits for the kernels at work, and
-// whoever does it has the driver meanwhile: a kernel that waits for its host, which copies for it,
-// never ends. Streams that share a work queue of the device wait for one another's kernels; here
-// there are more than 8, the number of queues unless told.
+// By default a kernel is loaded at its first launch. Loading waits for running kernels and holds a
+// driver lock: a kernel that waits for the host, which must copy for it, would never end. Streams
+// that share a device work queue wait for one another's kernels. A job uses more streams than the
+// default of 8 queues.
 void prepare_cuda() {
   (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
@@ -65,7 +66,7 @@ bool is_cuda_job(runtime &current) {
 
 }  // namespace
 
-result<port::gpu_choice> device_choice() {
+result<seams::gpu_choice> device_choice() {
   auto &list = modules();
   tanada::lock_guard const lock{list.mutex};
   if (!list.hosts.empty() && !list.cudas.empty()) {
@@ -74,68 +75,69 @@ result<port::gpu_choice> device_choice() {
         "the program has kernels for CUDA and for the host executor: a job runs one or the other");
   }
   if (!list.hosts.empty())
-    return port::gpu_choice::host;
-  return list.cudas.empty() ? port::gpu_choice::automatic : port::gpu_choice::cuda;
+    return seams::gpu_choice::host;
+  return list.cudas.empty() ? seams::gpu_choice::automatic : seams::gpu_choice::cuda;
 }
 
-size_t device_control_size(pgas::pe_index pe_count) noexcept {
+size_t device_control_size(onesided::pe_index pe_count) noexcept {
   auto const count = u32(pe_count);
   return device::control_shape{count, device::control_shape::box_size_for(count)}.size();
 }
 
-status device_start(runtime &made) {
+status device_start(runtime &current) {
   device_options options;
   TND_TRY(options.read_environment());
-  auto started = device_service::start(*made.job, *made.options.job.device, options);
+  auto started = device_service::start(*current.job, *current.options.job.device, options);
   if (!started.ok())
     return started.error();
   service = std::move(started).value();
-  auto const &shared = *made.device_shared;
+  auto const &shared = *current.device_shared;
   TND_TRY(service->team_set(1, {shared.members().pes, shared.me()}));
   const char *const loading = std::getenv("CUDA_MODULE_LOADING");
-  if (service->view().has_far != 0 && is_cuda_job(made) &&
+  if (service->view().has_unmapped != 0 && is_cuda_job(current) &&
       (loading == nullptr || std::string_view{loading} != "EAGER")) {
     log(log_level::warning,
         "CUDA_MODULE_LOADING is not EAGER: a kernel's first launch may wait for ever for kernels "
         "that call other PEs");
   }
-  return tell_modules(is_cuda_job(made), &service->view());
+  return update_modules(is_cuda_job(current), &service->view());
 }
 
-void device_stop(runtime &ended) noexcept {
+void device_stop(runtime &current) noexcept {
   if (service == nullptr)
     return;
-  // Kernels come to their end before what they see and who answers them are gone; what went wrong
-  // in them is told.
-  if (tell_modules(is_cuda_job(ended), nullptr) != status::ok)
-    fatal("shmem_finalize", "kernels are still at work, or the device refuses");
-  device_check(ended, "shmem_finalize");
+  // Kernels end before the view and the service are destroyed. device_check() then reports their
+  // faults.
+  if (update_modules(is_cuda_job(current), nullptr) != status::ok)
+    fatal("shmem_finalize",
+          "cannot detach kernels: some are still running, or CUDA reported an error");
+  device_check(current, "shmem_finalize");
   service.reset();
 }
 
-status device_team_add(runtime &, size_t slot, const device_members &who) {
-  return service == nullptr ? status::ok : service->team_set(slot + 2, who);
+status device_team_add(runtime &, size_t slot, const device_members &members) {
+  return service == nullptr ? status::ok : service->team_set(slot + 2, members);
 }
 status device_team_remove(runtime &, size_t slot) {
   return service == nullptr ? status::ok : service->team_clear(slot + 2);
 }
 
-result<shmem_ctx_t> device_context_add(runtime &, const device_members &who) {
+result<shmem_ctx_t> device_context_add(runtime &, const device_members &members) {
   if (service == nullptr)
     return fail(status::bad_state,
-                "kernels have no part in this job: SHMEM_DEVICE_KERNEL_INIT was not asked for");
-  auto const index = service->context_set(who);
+                "this job has no kernel support: request SHMEM_DEVICE_KERNEL_INIT at init");
+  auto const index = service->context_set(members);
   if (!index.ok())
     return index.error();
   return reinterpret_cast<shmem_ctx_t>(device_context_first + result{index}.value());
 }
 
-status device_context_remove(runtime &, shmem_ctx_t which) {
+status device_context_remove(runtime &, shmem_ctx_t handle) {
   if (service == nullptr)
-    return status::ok;  // kernels' contexts have ended with it
-  if (!is_device_context(which) || which == SHMEM_DEVICE_CTX_DEFAULT)
+    return status::ok;  // device contexts ended with the service
+  if (!is_device_context(handle) || handle == SHMEM_DEVICE_CTX_DEFAULT)
     return status::invalid;
-  return service->context_clear(size_t(reinterpret_cast<uintptr_t>(which) - device_context_first));
+  return service->context_clear(size_t(reinterpret_cast<uintptr_t>(handle) - device_context_first));
 }
 
 void device_check(runtime &, const char *call) {
@@ -144,7 +146,7 @@ void device_check(runtime &, const char *call) {
   auto const &fault = service->fault();
   if (__atomic_load_n(&fault.filled, __ATOMIC_ACQUIRE) == 0)
     return;
-  auto const where = std::min(fault.where, u32(device::site::count) - 1);
+  auto const where = std::min(fault.call_site, u32(device::site::count) - 1);
   fatal(call, "in a kernel, %s failed (PE %d, address %p; block %llu, thread %u): %s: %s",
         site_names[where], int(fault.words[1]), reinterpret_cast<void *>(fault.words[0]),
         fault.block, fault.thread, tnd_status_name(fault.code), tnd_status_text(fault.code));
@@ -160,8 +162,8 @@ extern "C" [[gnu::visibility("default")]] int shmemx_module_register(int is_cuda
   auto &list = modules();
   {
     tanada::lock_guard const lock{list.mutex};
-    // Those of the program register before main(); later there are other threads, and CUDA may be
-    // at work.
+    // Modules of the program register before main(). Those loaded later find other threads running,
+    // and CUDA may have started.
     if (is_cuda != 0 && list.cudas.empty() && service == nullptr)
       prepare_cuda();
     (is_cuda != 0 ? list.cudas : list.hosts).push_back(update);

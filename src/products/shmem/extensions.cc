@@ -1,4 +1,4 @@
-// What shmemx.h has beside names of standard calls.
+// The calls of shmemx.h that are not variants of standard ones.
 #include <compat/shmemx.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 using namespace tanada;
 
 SHMEM_DEFINE(double, shmemx_wtime, (void),
-             { return double(port::monotonic_clock().now_ns()) / 1e9; })
+             { return double(seams::monotonic_clock().now_ns()) / 1e9; })
 
 SHMEM_DEFINE(char *, shmemx_nodename, (void), {
   static auto name = [] {

@@ -1,3 +1,4 @@
+// Ending the job with a message, for calls that cannot return an error.
 #include "products/shmem/fatal.hpp"
 
 #include <tanada/status.h>
@@ -9,36 +10,36 @@
 #include <stdexcept>
 
 #include "core/base/log.hpp"
-#include "products/shmem/collectives/kept.hpp"
+#include "products/shmem/collectives/collective_state.hpp"
 
 namespace tanada::shmem {
 namespace {
 
-// What a program ends with that has called wrongly.
+// Exit code of a program that makes an invalid call.
 constexpr int32_t exit_code = 1;
-constexpr size_t text_size = 1024;  // bytes of the line, its end included
+constexpr size_t text_size = 1024;  // bytes of the line, including the terminating zero
 
 constinit bool is_over = false;
 
-// Where the symmetric memory of this PE lies, for a message.
-void describe_segments(const pgas::symmetric_map &map, char *text, size_t size) {
+// Lists the segments of symmetric memory of this PE, for a message.
+void describe_segments(const onesided::symmetric_map &map, char *text, size_t size) {
   size_t used = 0;
   text[0] = '\0';
   for (size_t i = 0; i < map.segment_count() && used < size; i++) {
-    auto const &each = map.at(i);
-    if (each.is_own)
+    auto const &segment = map.segment_at(i);
+    if (segment.is_internal)
       continue;
-    int const more =
-        std::snprintf(text + used, size - used, "%s%s %p-%p", i == 0 ? "" : ", ", each.name,
-                      static_cast<void *>(each.base), static_cast<void *>(each.base + each.size));
+    int const more = std::snprintf(text + used, size - used, "%s%s %p-%p", i == 0 ? "" : ", ",
+                                   segment.name, static_cast<void *>(segment.base),
+                                   static_cast<void *>(segment.base + segment.size));
     if (more > 0)
       used += size_t(more);
   }
 }
 
-// The line goes to stderr whatever TND_LOG says: it is the only thing that tells why the job ended.
-// No job: it has none.
-[[noreturn]] void end_job(const char *call, const char *text, const pgas::job *job) noexcept {
+// The line goes to stderr regardless of TND_LOG, since nothing else gives the reason why the job
+// ended. `job` is null if no job is running.
+[[noreturn]] void end_job(const char *call, const char *text, const onesided::job *job) noexcept {
   std::fflush(stdout);
   if (job == nullptr) {
     std::fprintf(stderr, "%s: %s\n", call, text);
@@ -72,40 +73,41 @@ void fatal(const std::exception &thrown, const char *call) noexcept {
   fatal(call, "%s: %s", tnd_status_name(code), tnd_status_text(code));
 }
 
-void fatal_start(const char *call, const pgas::job &job) noexcept {
+void fatal_start(const char *call, const onesided::job &job) noexcept {
   end_job(call, last_message().c_str(), &job);
 }
 
-void fatal(status code, const failed_operation &what) noexcept {
+void fatal(status code, const failed_operation &operation) noexcept {
   runtime *const current = running();
   if (current == nullptr)
-    fatal(what.call, "%s", tnd_status_name(tnd_status(code)));
+    fatal(operation.call, "%s", tnd_status_name(tnd_status(code)));
   auto const &map = current->job->map();
   char segments[text_size / 2];
   switch (code) {
     case status::invalid:
-      fatal(what.call,
-            "there is no PE %d: they are 0 to %d, or fewer in the context's team (address %p)",
-            what.pe, int(map.count()) - 1, what.addr);
+      fatal(operation.call,
+            "there is no PE %d: PEs are 0 to %d, or fewer in the context's team (address %p)",
+            operation.pe, int(map.count()) - 1, operation.addr);
     case status::range:
       describe_segments(map, segments, sizeof segments);
-      if (map.locate(what.addr, 1, map.me()).where == nullptr) {
-        fatal(what.call, "address %p (%zu bytes, PE %d) is not symmetric: %s", what.addr, what.size,
-              what.pe, segments);
+      if (map.locate(operation.addr, 1, map.me()).segment_ptr == nullptr) {
+        fatal(operation.call, "address %p (%zu bytes, PE %d) is not symmetric: %s", operation.addr,
+              operation.size, operation.pe, segments);
       }
-      fatal(what.call, "%zu bytes at address %p (PE %d) leave symmetric memory: %s", what.size,
-            what.addr, what.pe, segments);
+      fatal(operation.call, "%zu bytes at address %p (PE %d) extend beyond symmetric memory: %s",
+            operation.size, operation.addr, operation.pe, segments);
     case status::fault:
-      fatal(what.call, "address %p (PE %d) is not a multiple of %zu, which atomic operations need",
-            what.addr, what.pe, what.size);
+      fatal(operation.call,
+            "address %p (PE %d) is not a multiple of %zu, which atomic operations need",
+            operation.addr, operation.pe, operation.size);
     case status::peer_lost:
       if (current->coordination == nullptr)
         break;
-      if (auto const gone = current->coordination->teams.departed()) {
+      if (auto const departed = current->coordination->teams.departed()) {
         auto const &waits = current->coordination->teams.stalls().describe();
-        fatal(what.call, "PE %d has left the job%s, so that this call cannot complete%s%s%s",
-              int(gone->pe),
-              gone->kind == departure_kind::exit
+        fatal(operation.call, "PE %d has left the job%s, so that this call cannot complete%s%s%s",
+              int(departed->pe),
+              departed->kind == departure_kind::exit
                   ? " without shmem_finalize (it called exit() or returned from main)"
                   : " by shmem_finalize",
               waits.empty() ? "" : ": all PEs that remain wait (", waits.c_str(),
@@ -114,12 +116,12 @@ void fatal(status code, const failed_operation &what) noexcept {
       break;
     default: break;
   }
-  if (what.addr == nullptr && what.size == 0) {
-    fatal(what.call, "%s (PE %d): %s", tnd_status_name(tnd_status(code)), what.pe,
+  if (operation.addr == nullptr && operation.size == 0) {
+    fatal(operation.call, "%s (PE %d): %s", tnd_status_name(tnd_status(code)), operation.pe,
           tnd_status_text(tnd_status(code)));
   }
-  fatal(what.call, "%s (PE %d, address %p, %zu bytes): %s", tnd_status_name(tnd_status(code)),
-        what.pe, what.addr, what.size, tnd_status_text(tnd_status(code)));
+  fatal(operation.call, "%s (PE %d, address %p, %zu bytes): %s", tnd_status_name(tnd_status(code)),
+        operation.pe, operation.addr, operation.size, tnd_status_text(tnd_status(code)));
 }
 
 void not_running(const char *call) noexcept {

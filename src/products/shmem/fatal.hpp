@@ -1,5 +1,5 @@
-// products/shmem/fatal.hpp: how a call ends that can return no error: one line that names call, PE
-// and address, then the job is over.
+// products/shmem/fatal.hpp: errors of calls that cannot return one. They print one line that names
+// the call, the PE and the address, and then end the job.
 #pragma once
 
 #include <exception>
@@ -8,31 +8,32 @@
 
 namespace tanada::shmem {
 
-// "shmem_int_put: PE 3: address 0x... (8 bytes at PE 1) is not symmetric: heap 0x...-0x..., ...".
-// Ends the job by the launcher, this process in any case.
+// Prints, for example, "shmem_int_put: PE 3: address 0x... (8 bytes, PE 1) is not symmetric: heap
+// 0x...-0x..., ...". Ends the job through the launcher; ends this process in any case.
 [[noreturn, gnu::cold, gnu::noinline, gnu::format(printf, 2, 3)]] void fatal(const char *call,
                                                                              const char *format,
                                                                              ...) noexcept;
 
-// What went wrong in an operation on symmetric memory at `pe` (the number that the program gave).
+// Describes a failed operation on symmetric memory at `pe`, which is the number that the program
+// passed.
 struct failed_operation {
   const char *call;
-  const void *addr;  // the symmetric one
+  const void *addr;  // symmetric address
   size_t size;       // bytes
   int pe;
 };
 [[noreturn, gnu::cold, gnu::noinline]] void fatal(status code,
-                                                  const failed_operation &what) noexcept;
+                                                  const failed_operation &operation) noexcept;
 
-// What was thrown within a call: memory that the system does not have, as a rule.
+// Reports an exception thrown within a call, usually because memory is insufficient.
 [[noreturn, gnu::cold, gnu::noinline]] void fatal(const std::exception &thrown,
                                                   const char *call) noexcept;
 
-// The start of this PE has failed (last_message says how) when others may have left theirs, and
+// This PE failed to start; last_message() has the reason. Other PEs may already have started and
 // would wait for it.
-[[noreturn, gnu::cold]] void fatal_start(const char *call, const pgas::job &job) noexcept;
+[[noreturn, gnu::cold]] void fatal_start(const char *call, const onesided::job &job) noexcept;
 
-// From now on calls come after the last finalize, not before the first init.
+// From now on, calls are reported as coming after the last finalize, not before the first init.
 void note_end() noexcept;
 bool has_ended() noexcept;
 

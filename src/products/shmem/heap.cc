@@ -1,3 +1,4 @@
+// The allocator of the symmetric heap.
 #include "products/shmem/heap.hpp"
 
 #include <algorithm>
@@ -11,28 +12,28 @@ void *symmetric_heap::allocate(size_t size, size_t alignment) {
   if (size == 0 || !std::has_single_bit(alignment) || alignment > alignment_max_)
     return nullptr;
   lock_guard const lock{mutex_};
-  auto const offset = books_.allocate(size, std::max(alignment, granule));
+  auto const offset = ledger_.allocate(size, std::max(alignment, granule));
   return offset ? memory_.data() + *offset : nullptr;
 }
 
-bool symmetric_heap::release(void *piece) {
+bool symmetric_heap::release(void *block) {
   lock_guard const lock{mutex_};
-  return books_.release(offset_of(piece));
+  return ledger_.release(offset_of(block));
 }
 
-std::optional<size_t> symmetric_heap::size_of(const void *piece) {
+std::optional<size_t> symmetric_heap::size_of(const void *block) {
   lock_guard const lock{mutex_};
-  return books_.size_of(offset_of(piece));
+  return ledger_.size_of(offset_of(block));
 }
 
-bool symmetric_heap::resize(void *piece, size_t size) {
+bool symmetric_heap::resize(void *block, size_t size) {
   lock_guard const lock{mutex_};
-  return size != 0 && books_.resize(offset_of(piece), size);
+  return size != 0 && ledger_.resize(offset_of(block), size);
 }
 
 size_t symmetric_heap::free_size() {
   lock_guard const lock{mutex_};
-  return books_.free_size();
+  return ledger_.free_size();
 }
 
 }  // namespace tanada::shmem

@@ -1,3 +1,4 @@
+// Tests of the allocator of the symmetric heap.
 #include "products/shmem/heap.hpp"
 
 #include <gtest/gtest.h>
@@ -19,18 +20,18 @@ TEST_F(heap_test, no_bytes_are_no_piece) {
 }
 
 TEST_F(heap_test, pieces_share_no_cache_line) {
-  auto *const one = static_cast<std::byte *>(heap.allocate(1)), *const two =
-                                                                    static_cast<std::byte *>(
-                                                                        heap.allocate(1));
-  EXPECT_EQ(two - one, ptrdiff_t(symmetric_heap::granule));
+  auto *const first = static_cast<std::byte *>(heap.allocate(1)), *const two =
+                                                                      static_cast<std::byte *>(
+                                                                          heap.allocate(1));
+  EXPECT_EQ(two - first, ptrdiff_t(symmetric_heap::granule));
 }
 
 TEST_F(heap_test, alignments_are_kept_or_refused) {
   ASSERT_NE(heap.allocate(1), nullptr);
   for (size_t alignment = 1; alignment < size; alignment *= 2) {
-    void *const made = heap.allocate(8, alignment);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(made) % alignment, 0u);
-    EXPECT_TRUE(heap.release(made));
+    void *const block = heap.allocate(8, alignment);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % alignment, 0u);
+    EXPECT_TRUE(heap.release(block));
   }
   EXPECT_EQ(heap.allocate(8, 2 * symmetric_heap::large_page), nullptr);
   EXPECT_EQ(heap.allocate(8, 48), nullptr);
@@ -40,10 +41,10 @@ TEST_F(heap_test, nothing_is_lost_by_asking_for_too_much) {
   EXPECT_EQ(heap.allocate(size + 1), nullptr);
   EXPECT_EQ(heap.allocate(SIZE_MAX), nullptr);
   EXPECT_EQ(heap.free_size(), size);
-  void *const all = heap.allocate(size);
-  EXPECT_EQ(all, memory);
+  void *const whole = heap.allocate(size);
+  EXPECT_EQ(whole, memory);
   EXPECT_EQ(heap.allocate(1), nullptr);
-  EXPECT_TRUE(heap.release(all));
+  EXPECT_TRUE(heap.release(whole));
   EXPECT_EQ(heap.free_size(), size);
 }
 
@@ -61,17 +62,17 @@ TEST_F(heap_test, stray_writes_break_no_books) {
   for (int i = 0; i < 10; i++)
     pieces.push_back(heap.allocate(1000));
   std::fill(std::begin(memory), std::end(memory), std::byte{0xff});
-  for (void *const each : pieces)
-    EXPECT_TRUE(heap.release(each));
+  for (void *const block : pieces)
+    EXPECT_TRUE(heap.release(block));
   EXPECT_EQ(heap.free_size(), size);
   EXPECT_EQ(heap.allocate(size), memory);
 }
 
 TEST_F(heap_test, a_piece_grows_where_there_is_room_behind_it) {
-  void *const one = heap.allocate(64);
+  void *const first = heap.allocate(64);
   void *const two = heap.allocate(64);
-  EXPECT_FALSE(heap.resize(one, 65));
-  EXPECT_EQ(heap.size_of(one), 64u);
+  EXPECT_FALSE(heap.resize(first, 65));
+  EXPECT_EQ(heap.size_of(first), 64u);
   EXPECT_TRUE(heap.resize(two, 4096));
   EXPECT_EQ(heap.size_of(two), 4096u);
   EXPECT_TRUE(heap.resize(two, 10));
@@ -80,10 +81,10 @@ TEST_F(heap_test, a_piece_grows_where_there_is_room_behind_it) {
   EXPECT_FALSE(heap.resize(two, SIZE_MAX));
 }
 
-// What all PEs rely on: the place depends on the calls alone.
+// All PEs rely on this: the address depends only on the calls.
 TEST_F(heap_test, equal_calls_give_equal_places) {
   alignas(symmetric_heap::large_page) static std::byte other_memory[size];
-  symmetric_heap other{other_memory};
+  symmetric_heap other_heap{other_memory};
   std::vector<std::pair<void *, void *>> pieces;
   uint64_t random = 1;
   for (int i = 0; i < 5000; i++) {
@@ -91,22 +92,23 @@ TEST_F(heap_test, equal_calls_give_equal_places) {
     if (pieces.size() > 20 || (random >> 60) < 6) {
       if (pieces.empty())
         continue;
-      auto const at = (random >> 33) % pieces.size();
-      EXPECT_TRUE(heap.release(pieces[at].first) && other.release(pieces[at].second));
-      pieces.erase(pieces.begin() + ptrdiff_t(at));
+      auto const index = (random >> 33) % pieces.size();
+      EXPECT_TRUE(heap.release(pieces[index].first) && other_heap.release(pieces[index].second));
+      pieces.erase(pieces.begin() + ptrdiff_t(index));
       continue;
     }
     size_t const bytes = (random >> 33) % 9000, alignment = size_t{1} << ((random >> 50) % 13);
-    void *const one = heap.allocate(bytes, alignment), *const two =
-                                                           other.allocate(bytes, alignment);
-    ASSERT_EQ(one == nullptr, two == nullptr);
-    if (one == nullptr)
+    void *const first = heap.allocate(bytes, alignment), *const two =
+                                                             other_heap.allocate(bytes, alignment);
+    ASSERT_EQ(first == nullptr, two == nullptr);
+    if (first == nullptr)
       continue;
-    ASSERT_EQ(static_cast<std::byte *>(one) - memory, static_cast<std::byte *>(two) - other_memory);
-    pieces.emplace_back(one, two);
+    ASSERT_EQ(static_cast<std::byte *>(first) - memory,
+              static_cast<std::byte *>(two) - other_memory);
+    pieces.emplace_back(first, two);
   }
-  for (auto const &[one, two] : pieces)
-    EXPECT_TRUE(heap.release(one) && other.release(two));
+  for (auto const &[first, two] : pieces)
+    EXPECT_TRUE(heap.release(first) && other_heap.release(two));
   EXPECT_EQ(heap.free_size(), size);
 }
 

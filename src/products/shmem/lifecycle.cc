@@ -1,4 +1,4 @@
-// The beginning and the end: init, finalize, global exit, and programs that end without.
+// Init, finalize, global exit, and programs that exit without finalize.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 #include "products/shmem/access.hpp"
-#include "products/shmem/collectives/kept.hpp"
+#include "products/shmem/collectives/collective_state.hpp"
 #include "products/shmem/device_init.hpp"
 #include "products/shmem/device_side.hpp"
 #include "products/shmem/heap.hpp"
@@ -19,26 +19,26 @@
 namespace tanada::shmem {
 namespace {
 
-constinit mutex lifecycle_mutex;  // one begins or ends at a time
-constinit pid_t owner = 0;        // a child of fork() is no PE
+constinit mutex lifecycle_mutex;  // serializes init and finalize
+constinit pid_t owner = 0;        // the process that called init; a forked child is not a PE
 
 struct request {
   int thread_level;    // SHMEM_THREAD_*
   int device_support;  // SHMEM_DEVICE_*_INIT
 };
 
-// How long a PE has to notice by itself that the launcher is gone, in a call that then fails with a
-// better message.
+// After the launcher is lost, a PE has this long to fail by itself, in a call that has a better
+// message.
 constexpr std::chrono::seconds launcher_grace{2};
 
-// By a thread of the launcher's library. A PE that is in the program's own code, and calls nothing,
-// would stay for ever.
+// Called by a thread of the launcher's library. Without it, a PE that runs only the program's own
+// code would never end.
 void end_without_launcher(int me) {
   auto const end = [me] {
     std::this_thread::sleep_for(launcher_grace);
     std::fprintf(stderr,
-                 "shmem: PE %d: the connection to the launcher was lost (it was killed?): this "
-                 "process ends\n",
+                 "shmem: PE %d: lost the connection to the launcher (was it killed?); ending this "
+                 "process\n",
                  me);
     std::_Exit(1);
   };
@@ -54,7 +54,7 @@ result<std::unique_ptr<runtime>> begin(const char *call, const request &wanted) 
   chosen.device_support = wanted.device_support;
   TND_TRY(chosen.read_environment());
   runtime::parts parts;
-  auto launcher = port::bootstrap_open();
+  auto launcher = seams::bootstrap_open();
   if (!launcher.ok())
     return launcher.error();
   parts.launcher = std::move(launcher).value();
@@ -68,7 +68,7 @@ result<std::unique_ptr<runtime>> begin(const char *call, const request &wanted) 
     chosen.job.device = parts.device.get();
     chosen.job.device_control_size = device_control_size(parts.launcher->count());
   }
-  auto job = pgas::job::start(*parts.launcher, chosen.job);
+  auto job = onesided::job::start(*parts.launcher, chosen.job);
   if (!job.ok())
     return job.error();
   parts.job = std::move(job).value();
@@ -78,29 +78,29 @@ result<std::unique_ptr<runtime>> begin(const char *call, const request &wanted) 
   parts.endpoint = result{lane}.value();
   if (parts.job->me() == 0)
     chosen.print();
-  for (auto *const each : {&parts.queue, &parts.looks}) {
+  for (auto *const queue_slot : {&parts.queue, &parts.poll_queue}) {
     auto queue = parts.job->device_queue_open();
     if (!queue.ok())
       fatal_start(call, *parts.job);
-    *each = std::move(queue).value();
+    *queue_slot = std::move(queue).value();
   }
-  auto made = std::make_unique<runtime>(std::move(parts), chosen);
-  made->thread_level = wanted.thread_level;
-  if (start_teams(*made) != status::ok)
-    fatal_start(call, *made->job);
-  if (made->device && start_device(*made) != status::ok)
-    fatal_start(call, *made->job);
-  return made;
+  auto instance = std::make_unique<runtime>(std::move(parts), chosen);
+  instance->thread_level = wanted.thread_level;
+  if (start_teams(*instance) != status::ok)
+    fatal_start(call, *instance->job);
+  if (instance->device && start_device(*instance) != status::ok)
+    fatal_start(call, *instance->job);
+  return instance;
 }
 
-// The last finalize: no PE goes on before all are here. It is no barrier: a PE that ends does not
-// take part in one of the others.
+// The last finalize: no PE continues before all have reached it. It is not a barrier: a departing
+// PE does not pair with a barrier of the others.
 void end(runtime &ending, departure_kind kind) {
   constexpr const char *call = "shmem_finalize";
   complete(ending, call);
   while (!ending.contexts.empty())
     ending.destroy_context(ending.contexts.back()->handle(), call);
-  static_cast<void>(told(ending.coordination->teams.leave(kind), {call}));
+  static_cast<void>(return_code(ending.coordination->teams.leave(kind), {call}));
   if (ending.device)
     device_stop(ending);
   stop_teams(ending);
@@ -108,23 +108,23 @@ void end(runtime &ending, departure_kind kind) {
   note_end();
   status const code = ending.job->finish();
   if (code != status::ok) {
-    log(log_level::warning, "shmem_finalize: PE %d: the job did not end in good order",
+    log(log_level::warning, "shmem_finalize: PE %d: the job did not end cleanly",
         int(ending.job->me()));
   }
   delete &ending;
 }
 
-// A program that returns from main without shmem_finalize does it here (9.1.4, of start_pes). One
-// that says that it has failed does not wait for others: it leaves without a word, and the launcher
-// ends them.
+// A program that returns from main without shmem_finalize finalizes here (9.1.4, for start_pes). A
+// program that exits with a failure does not wait for others: it exits unannounced, and the
+// launcher ends the job.
 void at_exit(int exit_status, void *) {
   if (owner != getpid())
-    return;  // a child, whose mutex may have been held when it was made
+    return;  // a forked child: the mutex may have been held at the fork
   tanada::lock_guard const lock{lifecycle_mutex};
-  runtime *const left = running();
-  if (left == nullptr || exit_status != 0)
+  runtime *const current = running();
+  if (current == nullptr || exit_status != 0)
     return;
-  end(*left, departure_kind::exit);
+  end(*current, departure_kind::exit);
 }
 
 void note_fork() {
@@ -132,8 +132,8 @@ void note_fork() {
     current->has_forked = true;
 }
 
-// A child is no PE: it has the parent's memory, and no part in the job.
-void leave_to_parent() {
+// A forked child has the parent's memory, but is not a PE of the job.
+void detach_child() {
   current_runtime = nullptr;
 }
 
@@ -144,27 +144,27 @@ status ensure_running(const char *call, const request &wanted) {
     current->thread_level = std::max(current->thread_level, wanted.thread_level);
     return status::ok;
   }
-  auto made = begin(call, wanted);
-  if (!made.ok())
-    return made.error();
+  auto started = begin(call, wanted);
+  if (!started.ok())
+    return started.error();
   static const bool is_registered =
-      on_exit(at_exit, nullptr) == 0 && pthread_atfork(nullptr, note_fork, leave_to_parent) == 0;
+      on_exit(at_exit, nullptr) == 0 && pthread_atfork(nullptr, note_fork, detach_child) == 0;
   static_cast<void>(is_registered);
   owner = getpid();
-  current_runtime = std::move(made).value().release();
+  current_runtime = std::move(started).value().release();
   return status::ok;
 }
 
 void require_start(const char *call) {
-  // Of every status the message has been kept where it was first known.
+  // The code that first detected the failure has set its message.
   if (ensure_running(call, {SHMEM_THREAD_SINGLE, 0}) != status::ok)
     fatal(call, "%s", last_message().c_str());
 }
 
 }  // namespace
 
-// Handlers run in the reverse order of their registration: a library that was loaded while the job
-// runs has its own, which end CUDA for it.
+// Handlers run in the reverse order of their registration. A library loaded while the job runs has
+// registered later handlers, which shut CUDA down.
 void end_before_later_libraries() noexcept {
   static_cast<void>(on_exit(at_exit, nullptr));
 }
@@ -175,8 +175,8 @@ using namespace tanada::shmem;
 
 SHMEM_DEFINE(void, shmem_init, (void), { require_start(call); })
 
-// All levels are provided; what was asked for is what the queries tell. Devices are there if the
-// first call has asked for them.
+// All levels are provided, and the queries return the requested one. Devices are available only if
+// the first call requested them.
 SHMEM_DEFINE(int, shmem_init_thread, (int requested, int *provided), {
   int const level = requested & ~device_support_all, devices = requested & device_support_all;
   if (level < SHMEM_THREAD_SINGLE || level > SHMEM_THREAD_MULTIPLE)
@@ -187,7 +187,7 @@ SHMEM_DEFINE(int, shmem_init_thread, (int requested, int *provided), {
   return 0;
 })
 
-// Every call after the first does nothing, and needs no finalize.
+// Calls after the first are no-ops and need no finalize.
 SHMEM_DEFINE(void, start_pes, (int), {
   if (running() == nullptr)
     require_start(call);
@@ -195,7 +195,7 @@ SHMEM_DEFINE(void, start_pes, (int), {
 
 SHMEM_DEFINE(void, shmem_finalize, (void), {
   if (running() == nullptr && has_ended())
-    return;  // once more than shmem_init: as in other implementations
+    return;  // an extra finalize is a no-op, as in other implementations
   auto &current = require_running(call);
   if (current.init_count > 1) {
     pshmem_barrier_all();
@@ -218,7 +218,7 @@ SHMEM_DEFINE(void, shmem_global_exit, (int status), {
     current.launcher->abort(status, call);
     std::_Exit(status);
   }
-  current_runtime = nullptr;  // nobody is waited for; the system takes the memory back
+  current_runtime = nullptr;  // waits for no PE; the system frees the memory
   note_end();
   std::exit(status);
 })

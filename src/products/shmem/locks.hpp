@@ -1,45 +1,46 @@
-// products/shmem/locks.hpp: a lock of all PEs that is one symmetric word.
+// products/shmem/locks.hpp: the distributed lock of OpenSHMEM, which is one symmetric word.
 #pragma once
 
 #include "products/shmem/collectives/group.hpp"
 
 namespace tanada::shmem {
 
-// The queue lock of Mellor-Crummey and Scott (ACM TOCS 9, 1, 1991): who comes later waits in its
-// own memory until the one before hands over; first come, first served.
+// The queue lock of Mellor-Crummey and Scott (ACM TOCS 9, 1, 1991): each waiter polls its own
+// memory until its predecessor hands the lock over; first come, first served.
 //
-// The word is two halves. At the lock's home, a PE that its address gives: the last in the queue.
-// At each PE: its place in the queue, who comes next and whether it still waits. All zero while
-// nobody holds the lock.
+// The word has two halves. One is the tail of the queue; only the copy at the lock's home counts, a
+// PE that the address determines. The other is each PE's queue word: its successor, and whether the
+// PE still waits. All words are zero while no PE holds the lock.
 //
-// Thread safety: any thread, of which one at a time may want or hold a lock. Returns, all: ok;
-// range for an address that is not symmetric, fault for one that is not aligned; peer_lost,
-// timed_out, access as contexts do.
+// Thread safety: any thread, but only one at a time may request or hold a lock. All calls return:
+// ok; range: the address is not symmetric; fault: it is not aligned; peer_lost, timed_out, access
+// as contexts do.
 class lock {
  public:
-  lock(wires by, uint64_t *word) : by_{by}, word_{word} {}
+  lock(channel_ref channel, uint64_t *word) : channel_{channel}, word_{word} {}
 
   status acquire();
-  // True: it is ours now.
+  // Returns true if this PE now holds the lock.
   result<bool> try_acquire();
-  // What was done under the lock has been completed by the caller.
+  // The caller has completed its operations under the lock. bad_state: no PE holds the lock.
   status release();
 
  private:
-  static constexpr uint32_t waits = uint32_t{1} << 31;  // in a place; the rest: the next PE + 1
+  static constexpr uint32_t waiting_flag =
+      uint32_t{1} << 31;  // in a queue word; the other bits: the successor's PE + 1
 
   uint32_t *tail() const noexcept {
     return reinterpret_cast<uint32_t *>(word_);
   }
-  uint32_t *place() const noexcept {
+  uint32_t *queue_word() const noexcept {
     return tail() + 1;
   }
-  uint32_t mine() const noexcept {
-    return uint32_t(by_.job->me()) + 1;
+  uint32_t own_tag() const noexcept {
+    return uint32_t(channel_.job->me()) + 1;
   }
-  result<pgas::pe_index> home() const;
+  result<onesided::pe_index> home() const;
 
-  wires by_;
+  channel_ref channel_;
   uint64_t *word_;
 };
 

@@ -1,5 +1,5 @@
-// Locks as programs call them (section 9.13).
-#include "products/shmem/collectives/kept.hpp"
+// The lock calls (section 9.13).
+#include "products/shmem/collectives/collective_state.hpp"
 #include "products/shmem/define.hpp"
 #include "products/shmem/locks.hpp"
 #include "products/shmem/wait.hpp"
@@ -11,19 +11,20 @@ static_assert(sizeof(long) == sizeof(uint64_t));
 
 lock lock_at(const runtime &current, const char *call, long *word) {
   if (is_device_memory(current, word)) {
-    fatal(call, "address %p is memory of the device: locks are in memory of the host",
+    fatal(call, "address %p is device memory: locks must be in host memory",
           static_cast<void *>(word));
   }
-  auto &kept = *current.coordination;
-  wires const by{current.job.get(), &kept.context, &kept.context, &kept.teams.desertion(call)};
-  return lock{by, reinterpret_cast<uint64_t *>(word)};
+  auto &state = *current.coordination;
+  channel_ref const channel{current.job.get(), &state.context, &state.context,
+                            &state.teams.guard_for(call)};
+  return lock{channel, reinterpret_cast<uint64_t *>(word)};
 }
 
 void check(status code, const char *call, const long *word) {
   if (code == status::ok) [[likely]]
     return;
   auto const &job = *running()->job;
-  fatal(code, {call, word, sizeof *word, int(job.lost() >= 0 ? job.lost() : job.me())});
+  fatal(code, {call, word, sizeof *word, int(job.failed_pe() >= 0 ? job.failed_pe() : job.me())});
 }
 
 }  // namespace
@@ -41,7 +42,7 @@ SHMEM_DEFINE(int, shmem_test_lock, (long *word), {
   auto got = lock_at(current, call, word).try_acquire();
   check(got.error(), call, word);
   if (!got.value())
-    between_tests(current);
+    after_failed_test(current);
   return got.value() ? 0 : 1;
 })
 

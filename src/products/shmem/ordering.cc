@@ -4,20 +4,20 @@
 namespace tanada::shmem {
 namespace {
 
-[[gnu::always_inline]] inline void quiet(communication &by, const char *call) {
-  status const code = by.core.quiet();
+[[gnu::always_inline]] inline void quiet(program_context &context, const char *call) {
+  status const code = context.core.quiet();
   if (code != status::ok) [[unlikely]]
-    fatal(code, {call, nullptr, 0, int(running()->job->lost())});
+    fatal(code, {call, nullptr, 0, int(running()->job->failed_pe())});
 }
 
-void pe_quiet(communication &by, const char *call, const int *pes, size_t count) {
+void pe_quiet(program_context &context, const char *call, const int *pes, size_t count) {
   auto const &map = running()->job->map();
   for (size_t i = 0; i < count; i++) {
-    if (!map.is_pe(by.world(pes[i]))) [[unlikely]]
+    if (!map.is_pe(context.job_pe(pes[i]))) [[unlikely]]
       fatal(status::invalid, {call, nullptr, 0, pes[i]});
   }
   if (count != 0)
-    quiet(by, call);
+    quiet(context, call);
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ SHMEM_DEFINE(void, shmem_quiet, (void), { quiet(context_of(call), call); })
 SHMEM_DEFINE(void, shmem_pe_quiet, (const int *target_pes, size_t npes),
              { pe_quiet(context_of(call), call, target_pes, npes); })
 
-// Of no context nothing is to be done (9.12).
+// For SHMEM_CTX_INVALID these calls are no-ops (9.12).
 SHMEM_DEFINE(void, shmem_ctx_fence, (shmem_ctx_t ctx), {
   if (ctx != SHMEM_CTX_INVALID)
     context_of(ctx, call).core.fence();

@@ -1,4 +1,4 @@
-// Who and where: PEs, addresses, names.
+// Queries of PEs, addresses and names.
 #include <cstring>
 
 #include "products/shmem/access.hpp"
@@ -6,9 +6,9 @@
 namespace tanada::shmem {
 namespace {
 
-pgas::place place_of(const runtime &current, const void *addr, int pe) {
+onesided::symmetric_address place_of(const runtime &current, const void *addr, int pe) {
   auto const &map = current.job->map();
-  return map.is_pe(pe) ? map.locate(addr, 1, pe) : pgas::place{};
+  return map.is_pe(pe) ? map.locate(addr, 1, pe) : onesided::symmetric_address{};
 }
 
 }  // namespace
@@ -22,11 +22,11 @@ SHMEM_DEFINE(int, _my_pe, (void), { return require_running(call).job->me(); })
 SHMEM_DEFINE(int, _num_pes, (void), { return require_running(call).job->count(); })
 
 SHMEM_DEFINE(void *, shmem_ptr, (const void *dest, int pe),
-             { return loads_and_stores(place_of(require_running(call), dest, pe), pe); })
+             { return mapped_address(place_of(require_running(call), dest, pe), pe); })
 SHMEM_DEFINE(int, shmem_pe_accessible, (int pe),
              { return require_running(call).job->map().is_pe(pe) ? 1 : 0; })
 SHMEM_DEFINE(int, shmem_addr_accessible, (const void *addr, int pe),
-             { return place_of(require_running(call), addr, pe).where != nullptr ? 1 : 0; })
+             { return place_of(require_running(call), addr, pe).segment_ptr != nullptr ? 1 : 0; })
 
 SHMEM_DEFINE(void, shmem_info_get_version, (int *major, int *minor), {
   *major = SHMEM_MAJOR_VERSION;
@@ -37,5 +37,5 @@ SHMEM_DEFINE(void, shmem_info_get_name, (char *name), {
   std::memcpy(name, SHMEM_VENDOR_STRING, sizeof SHMEM_VENDOR_STRING);
 })
 
-// For libraries that profile: we have nothing to switch (10.2).
+// For profiling libraries; this library has nothing to control (10.2).
 SHMEM_DEFINE(void, shmem_pcontrol, (int, ...), {})

@@ -1,4 +1,4 @@
-// Put, get and put with a signal of elements without a type.
+// Put, get and put-with-signal for untyped elements.
 #include "products/shmem/rma_define.hpp"
 
 using namespace tanada::shmem;

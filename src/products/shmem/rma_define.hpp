@@ -1,5 +1,5 @@
-// products/shmem/rma_define.hpp: the families that exist by type, by width in bits, and for bytes:
-// NAME put SUFFIX, with UNIT bytes an element.
+// products/shmem/rma_define.hpp: macros for the calls that exist by type, by width in bits, and for
+// bytes: NAME put SUFFIX, with elements of UNIT bytes.
 #pragma once
 
 #include "products/shmem/access.hpp"
@@ -7,9 +7,9 @@
 namespace tanada::shmem {
 
 template <class T>
-inline T value_of(const element<sizeof(T)> &from) noexcept {
+inline T value_of(const element<sizeof(T)> &source) noexcept {
   T value;
-  std::memcpy(&value, &from, sizeof(T));
+  std::memcpy(&value, &source, sizeof(T));
   return value;
 }
 
@@ -31,12 +31,12 @@ inline T value_of(const element<sizeof(T)> &from) noexcept {
   SHMEM_DEFINE_BOTH(void, NAME##put##SUFFIX##_signal, CTX_NAME##put##SUFFIX##_signal,         \
                     (TYPE * dest, const TYPE *source, size_t nelems, uint64_t *sig_addr,      \
                      uint64_t signal, int sig_op, int pe),                                    \
-                    put_signal<UNIT, &tanada::pgas::context::put_signal>(                     \
+                    put_signal<UNIT, &tanada::onesided::context::put_signal>(                 \
                         by, call, dest, source, nelems, {sig_addr, signal, sig_op}, pe))      \
   SHMEM_DEFINE_BOTH(void, NAME##put##SUFFIX##_signal_nbi, CTX_NAME##put##SUFFIX##_signal_nbi, \
                     (TYPE * dest, const TYPE *source, size_t nelems, uint64_t *sig_addr,      \
                      uint64_t signal, int sig_op, int pe),                                    \
-                    put_signal<UNIT, &tanada::pgas::context::put_signal_nbi>(                 \
+                    put_signal<UNIT, &tanada::onesided::context::put_signal_nbi>(             \
                         by, call, dest, source, nelems, {sig_addr, signal, sig_op}, pe))
 
 #define TND_DEFINE_STRIDED(NAME, CTX_NAME, SUFFIX, TYPE, UNIT)                                    \

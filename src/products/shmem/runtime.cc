@@ -1,3 +1,4 @@
+// Construction of the runtime from the parts that init has opened.
 #include "products/shmem/runtime.hpp"
 
 #include "products/shmem/heap.hpp"
@@ -6,17 +7,18 @@ namespace tanada::shmem {
 
 constinit runtime *current_runtime = nullptr;
 
-runtime::runtime(parts made, const settings &chosen)
-    : launcher{std::move(made.launcher)},
-      device{std::move(made.device)},
-      job{std::move(made.job)},
-      initial{*job, made.endpoint, std::move(made.queue)},
+runtime::runtime(parts components, const settings &chosen)
+    : launcher{std::move(components.launcher)},
+      device{std::move(components.device)},
+      job{std::move(components.job)},
+      default_context{*job, components.endpoint, std::move(components.queue)},
       options{chosen},
       heap{std::make_unique<symmetric_heap>(job->heap(), job->heap_alignment())} {
   if (!device)
     return;
   device_heap = std::make_unique<symmetric_heap>(job->device_heap());
-  looks = std::make_unique<pgas::context>(job->map(), nullptr, std::move(made.looks));
+  poll_context =
+      std::make_unique<onesided::context>(job->map(), nullptr, std::move(components.poll_queue));
 }
 
 runtime::~runtime() = default;

@@ -1,3 +1,4 @@
+// Reading and printing the settings of the environment.
 #include <tanada/version.h>
 
 #include <cstdio>
@@ -14,7 +15,7 @@
 namespace tanada::shmem {
 namespace {
 
-// SHMEM_x, else the deprecated SMA_x.
+// Reads SHMEM_x, or else the deprecated SMA_x.
 struct variable {
   const char *name, *value;  // value: null or empty if neither is set
 };
@@ -33,14 +34,14 @@ bool is_on(const char *name, const char *old_name) {
 
 namespace {
 
-status read_size(const variable &from, size_t &size) {
-  if (from.value == nullptr || *from.value == '\0')
+status read_size(const variable &setting, size_t &size) {
+  if (setting.value == nullptr || *setting.value == '\0')
     return status::ok;
-  auto read = parse_symmetric_size(from.value);
+  auto read = parse_symmetric_size(setting.value);
   if (!read.ok()) {
     return fail(read.error(),
-                "%s=%s is no size: give bytes, or a number with K, M, G or T, such as 512M",
-                from.name, from.value);
+                "%s=%s is not a valid size: use bytes, or a number with K, M, G or T, such as 512M",
+                setting.name, setting.value);
   }
   size = std::max(size_t{4096}, read.value());
   return status::ok;
@@ -49,7 +50,7 @@ status read_size(const variable &from, size_t &size) {
 }  // namespace
 
 result<size_t> parse_symmetric_size(const char *text) {
-  constexpr uint64_t addressed_size = uint64_t{1} << 48;  // by a processor
+  constexpr uint64_t addressed_size = uint64_t{1} << 48;  // the address range of a processor
   std::string_view const whole{text};
   size_t const unit = whole.find_first_not_of("0123456789.");
   bool const has_unit = unit != std::string_view::npos;
@@ -92,7 +93,7 @@ void settings::print() const {
                   job.device->info().name.c_str(), job.device_heap_size);
     } else {
       std::printf(
-          "  SHMEM_DEVICE_SYMMETRIC_SIZE  the same in memory of its device: not asked for\n");
+          "  SHMEM_DEVICE_SYMMETRIC_SIZE  the same in memory of its device: not requested\n");
     }
     std::printf("  SHMEM_DEBUG           check arguments that cost time to check: %s\n",
                 is_debug ? "on" : "off");
@@ -107,7 +108,7 @@ void settings::print() const {
     std::printf("  TND_PGAS_TIMEOUT      for the start and for operations: %.3f s\n",
                 double(job.timeout_ns) / 1e9);
     std::printf("  TND_PGAS_DEVICE       memory of devices elsewhere: %s\n",
-                pgas::device_way_names[uint32_t(job.devices_by)].data());
+                onesided::device_path_names[uint32_t(job.device_transfer_path)].data());
     std::printf("  TND_PGAS_LANES        endpoints, for contexts elsewhere: %u\n",
                 job.lane_count_max);
   }

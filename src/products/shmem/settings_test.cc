@@ -1,3 +1,4 @@
+// Tests of the settings of the environment.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

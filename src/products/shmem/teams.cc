@@ -1,3 +1,4 @@
+// Creating, splitting and destroying teams.
 #include "products/shmem/teams.hpp"
 
 #include <algorithm>
@@ -11,35 +12,35 @@
 namespace tanada::shmem {
 namespace {
 
-static_assert(team_count_max == 64, "a bit of a word each");
-static_assert(sizeof(far_board) % sizeof(uint64_t) == 0);
-constexpr size_t far_word_count = sizeof(far_board) / sizeof(uint64_t);
+static_assert(team_count_max == 64, "free slots are the bits of one word");
+static_assert(sizeof(fabric_exchange_area) % sizeof(uint64_t) == 0);
+constexpr size_t far_word_count = sizeof(fabric_exchange_area) / sizeof(uint64_t);
 
-// What the members of a parent agree on: a slot that is free in all of the new team, and a number
-// that none of its words exceeds.
+// The members of a parent agree on a slot that is free in all members of the new team, and on a
+// number that none of the slot's words exceeds.
 struct agreement {
   uint64_t free, number;
 };
 
-void agree(void *into, const void *with, size_t count) {
-  auto *const target = static_cast<agreement *>(into);
-  auto const *const other = static_cast<const agreement *>(with);
+void agree(void *target_array, const void *source_array, size_t count) {
+  auto *const target = static_cast<agreement *>(target_array);
+  auto const *const source = static_cast<const agreement *>(source_array);
   for (size_t i = 0; i < count; i++) {
-    target[i].free &= other[i].free;
-    target[i].number = std::max(target[i].number, other[i].number);
+    target[i].free &= source[i].free;
+    target[i].number = std::max(target[i].number, source[i].number);
   }
 }
 
 constexpr reduction agreeing{sizeof(agreement), &agree};
 
-// The slot of the team by which all leave, after those of other teams.
-constexpr size_t leaving_slot = team_count_max;
+// The slot of the team by which all PEs leave the job; it follows those of other teams.
+constexpr size_t exit_slot = team_count_max;
 constexpr size_t world_slot = 0;
 
-// For the wait of a PE that leaves: the others learn of it, once, and the wait goes on.
-class leaving_guard final : public wait_guard {
+// The guard of a departing PE's wait: it announces the departure once, and the wait continues.
+class exit_guard final : public wait_guard {
  public:
-  explicit leaving_guard(departures &all) : all_{all} {}
+  explicit exit_guard(departures &departed) : departed_{departed} {}
 
   void prepare(departure_kind kind, std::vector<departures::membership> teams) {
     kind_ = kind;
@@ -49,212 +50,220 @@ class leaving_guard final : public wait_guard {
   status check() override {
     if (std::exchange(is_announced_, true))
       return status::ok;
-    all_.announce(kind_, teams_);
+    departed_.announce(kind_, teams_);
     return status::ok;
   }
 
  private:
-  departures &all_;
+  departures &departed_;
   departure_kind kind_ = departure_kind::finalize;
   std::vector<departures::membership> teams_;
   bool is_announced_ = false;
 };
 
-// Our device reaches the memory of all these PEs' devices.
-bool reaches(const pgas::job &job, const group &all) {
+// Returns true if this PE's device maps the memory of all these PEs' devices.
+bool reaches(const onesided::job &job, const group &members) {
   auto const heap = job.device_heap();
-  return std::all_of(all.pes.begin(), all.pes.end(), [&](pgas::pe_index pe) {
-    return job.map().locate(heap.data(), heap.size(), pe).reached(pe) != nullptr;
+  return std::all_of(members.pes.begin(), members.pes.end(), [&](onesided::pe_index pe) {
+    return job.map().locate(heap.data(), heap.size(), pe).device_addr(pe) != nullptr;
   });
 }
 
 }  // namespace
 
-team::team(wires by, group members, size_t slot, int context_count)
-    : by_{by},
+team::team(channel_ref channel, group members, size_t slot, int context_count)
+    : channel_{channel},
       members_{std::move(members)},
-      numbers_(size_t(by.job->count()), -1),
+      numbers_(size_t(channel.job->count()), -1),
       slot_{slot},
       context_count_{context_count} {
   for (int32_t i = 0; i < count(); i++)
     numbers_[size_t(members_.pe(i))] = i;
 }
 
-team_set::team_set(wires by, means near)
-    : by_{by},
-      near_{near},
-      layout_{by.job->count(), leaving_slot + 1},
-      departures_{by, layout_},
-      stalls_{by, layout_, departures_, world_slot},
-      slots_(leaving_slot + 1),
+team_set::team_set(channel_ref channel, group_mode mode)
+    : channel_{channel},
+      mode_{mode},
+      layout_{channel.job->count(), exit_slot + 1},
+      departures_{channel, layout_},
+      stalls_{channel, layout_, departures_, world_slot},
+      slots_(exit_slot + 1),
       free_{~uint64_t{0}},
       number_{0} {
-  TND_ASSERT(by.job->control().size() >= layout_.size());
-  for (auto &each : slots_)
-    each.taken.resize(far_word_count);
-  group all;
-  for (pgas::pe_index pe = 0; pe < by.job->count(); pe++)
-    all.pes.push_back(pe);
-  all.me = by.job->me();
+  TND_ASSERT(channel.job->control().size() >= layout_.size());
+  for (auto &entry : slots_)
+    entry.consumed.resize(far_word_count);
+  group all_pes;
+  for (onesided::pe_index pe = 0; pe < channel.job->count(); pe++)
+    all_pes.pes.push_back(pe);
+  all_pes.me = channel.job->me();
   group node;
-  for (pgas::pe_index const pe : by.job->node_pes()) {
-    if (pe == by.job->me())
+  for (onesided::pe_index const pe : channel.job->node_pes()) {
+    if (pe == channel.job->me())
       node.me = node.count();
     node.pes.push_back(pe);
   }
-  world_ = make(all, {world_slot, 0}, 0);
-  everybody_ = make(all, {1, 0}, 0);
-  leaving_ = make(std::move(all), {leaving_slot, 0}, 0);
-  team_guard::source const from{departures_, stalls_};
-  desertion_ = std::make_unique<desertion_guard>(from, world_->members(), world_slot);
+  world_ = make(all_pes, {world_slot, 0}, 0);
+  legacy_world_ = make(all_pes, {1, 0}, 0);
+  exit_team_ = make(std::move(all_pes), {exit_slot, 0}, 0);
+  team_guard::detector_refs const detectors{departures_, stalls_};
+  departure_guard_ = std::make_unique<departure_guard>(detectors, world_->members(), world_slot);
   shared_ = make(std::move(node), {2, 0}, 0);
 }
 
-// All take the same slots: nothing has been split.
+// All PEs use the same slots, because no team has been split yet.
 status team_set::start_devices() {
-  uint32_t const mine = reaches(*by_.job, shared_->members()) ? 1 : 0;
-  uint32_t all = 0;
-  TND_TRY(collective{*shared_}.agree(reduction_of<uint32_t, bit_and>, &all, &mine));
+  uint32_t const own_reach = reaches(*channel_.job, shared_->members()) ? 1 : 0;
+  uint32_t all_reach = 0;
+  TND_TRY(collective{*shared_}.agree(reduction_of<uint32_t, bit_and>, &all_reach, &own_reach));
   group alone;
-  alone.pes.push_back(by_.job->me());
+  alone.pes.push_back(channel_.job->me());
   lock_guard lock{mutex_};
   device_world_ = make(world_->members(), {3, 0}, 0, true);
-  device_shared_ = make(all == 1 ? shared_->members() : std::move(alone), {4, 0}, 0, true);
+  device_shared_ = make(all_reach == 1 ? shared_->members() : std::move(alone), {4, 0}, 0, true);
   return status::ok;
 }
 
 team *team_set::device_team_at(size_t index) noexcept {
   lock_guard lock{mutex_};
-  team *const found = index < slots_.size() ? slots_[index].owner.get() : nullptr;
-  bool const has_other_name = found == device_world_ || found == device_shared_;
-  return found != nullptr && found->is_of_devices() && !has_other_name ? found : nullptr;
+  team *const team_ptr = index < slots_.size() ? slots_[index].owner.get() : nullptr;
+  bool const has_other_name = team_ptr == device_world_ || team_ptr == device_shared_;
+  return team_ptr != nullptr && team_ptr->is_device_team() && !has_other_name ? team_ptr : nullptr;
 }
 
 team_set::~team_set() = default;
 
 std::vector<departures::membership> team_set::memberships() {
   lock_guard lock{mutex_};
-  std::vector<departures::membership> found;
-  for (auto const &each : slots_) {
-    if (each.owner)
-      found.push_back({&each.owner->members(), each.owner->slot(), each.owner->entered()});
+  std::vector<departures::membership> list;
+  for (auto const &entry : slots_) {
+    if (entry.owner)
+      list.push_back({&entry.owner->members(), entry.owner->slot(), entry.owner->entered()});
   }
-  return found;
+  return list;
 }
 
 status team_set::leave(departure_kind kind) {
-  static_cast<leaving_guard &>(*leaving_->guard_).prepare(kind, memberships());
-  return collective{*leaving_}.sync();
+  static_cast<exit_guard &>(*exit_team_->guard_).prepare(kind, memberships());
+  return collective{*exit_team_}.sync();
 }
 
-far_words team_set::words_of(size_t slot_index) {
-  auto const control = by_.job->control();
-  far_board *const board = layout_.far_of(control, slot_index);
-  auto &taken = slots_[slot_index].taken;
+fabric_signals team_set::signals_for_slot(size_t slot_index) {
+  auto const control = channel_.job->control();
+  fabric_exchange_area *const area = layout_.fabric_area_of(control, slot_index);
+  auto &consumed = slots_[slot_index].consumed;
   auto const counter_of = [&](uint64_t &word) {
-    return counter{&word, &taken[size_t(&word - &board->sync[0][0])]};
+    return counter{&word, &consumed[size_t(&word - &area->sync[0][0])]};
   };
-  far_words made;
+  fabric_signals signals;
   for (size_t parity = 0; parity < 2; parity++) {
     for (size_t round = 0; round < round_count_max; round++) {
-      made.sync[parity * round_count_max + round] = counter_of(board->sync[parity][round]);
-      made.gather[parity * round_count_max + round] = counter_of(board->gather[parity][round]);
+      signals.sync[parity * round_count_max + round] = counter_of(area->sync[parity][round]);
+      signals.gather[parity * round_count_max + round] = counter_of(area->gather[parity][round]);
     }
-    made.bulk[parity] = counter_of(board->bulk[parity]);
-    made.relay[parity] = counter_of(board->relay[parity]);
-    made.areas[parity] = layout_.gather_of(control, slot_index, parity);
+    signals.bulk[parity] = counter_of(area->bulk[parity]);
+    signals.relay[parity] = counter_of(area->relay[parity]);
+    signals.areas[parity] = layout_.gather_of(control, slot_index, parity);
   }
   for (size_t round = 0; round < round_count_max; round++)
-    made.tree[round] = counter_of(board->tree[round]);
-  made.area_size = layout_.gather_size();
-  made.slices = counter_of(board->slices);
-  made.slices_area = layout_.slices_of(control, slot_index);
-  return made;
+    signals.tree[round] = counter_of(area->tree[round]);
+  signals.area_size = layout_.gather_size();
+  signals.slices = counter_of(area->slices);
+  signals.slices_area = layout_.slices_of(control, slot_index);
+  return signals;
 }
 
-// Under the mutex, or in the constructor.
-team *team_set::make(group members, const place &at, int context_count, bool is_of_devices) {
-  size_t const slot_index = at.slot;
+// Called with the mutex held, or in the constructor.
+team *team_set::make(group members, const slot_choice &choice, int context_count,
+                     bool is_device_team) {
+  size_t const slot_index = choice.slot;
   auto &taken_slot = slots_[slot_index];
-  taken_slot.owner = std::make_unique<team>(by_, std::move(members), slot_index, context_count);
+  taken_slot.owner =
+      std::make_unique<team>(channel_, std::move(members), slot_index, context_count);
   if (slot_index < team_count_max)
     free_ &= ~(uint64_t{1} << slot_index);
-  team &made = *taken_slot.owner;
-  made.is_of_devices_ = is_of_devices;
-  if (slot_index == leaving_slot) {
-    made.guard_ = std::make_unique<leaving_guard>(departures_);
+  team &new_team = *taken_slot.owner;
+  new_team.is_device_team_ = is_device_team;
+  if (slot_index == exit_slot) {
+    new_team.guard_ = std::make_unique<exit_guard>(departures_);
   } else {
-    team_guard::source const from{departures_, stalls_};
-    made.guard_ = std::make_unique<team_guard>(from, made.members_, slot_index, made.entered_);
+    team_guard::detector_refs const detectors{departures_, stalls_};
+    new_team.guard_ =
+        std::make_unique<team_guard>(detectors, new_team.members_, slot_index, new_team.entered_);
   }
-  made.by_.guard = made.guard_.get();
-  std::vector<near_board *> boards;
-  auto const *const own = layout_.near_of(by_.job->control(), slot_index);
-  for (pgas::pe_index const pe : made.members_.pes) {
-    auto const there = by_.job->map().locate(own, sizeof(near_board), pe);
-    if (there.mapped == nullptr)
+  new_team.channel_.guard = new_team.guard_.get();
+  std::vector<mapped_exchange_area *> areas;
+  auto const *const own_area = layout_.mapped_area_of(channel_.job->control(), slot_index);
+  for (onesided::pe_index const pe : new_team.members_.pes) {
+    auto const peer = channel_.job->map().locate(own_area, sizeof(mapped_exchange_area), pe);
+    if (peer.mapped == nullptr)
       break;
-    boards.push_back(reinterpret_cast<near_board *>(there.mapped));
+    areas.push_back(reinterpret_cast<mapped_exchange_area *>(peer.mapped));
   }
-  if (near_ != means::contexts && boards.size() == made.members_.pes.size()) {
-    bool const is_crowded =
-        near_ == means::stores ? by_.job->is_crowded() : near_ == means::stores_crowded;
-    made.near_.emplace(made.by_, made.members_, std::move(boards), at.number, is_crowded);
+  if (mode_ != group_mode::fabric && areas.size() == new_team.members_.pes.size()) {
+    bool const is_oversubscribed = mode_ == group_mode::mapped
+                                       ? channel_.job->is_oversubscribed()
+                                       : mode_ == group_mode::mapped_oversubscribed;
+    new_team.mapped_.emplace(new_team.channel_, new_team.members_, std::move(areas), choice.number,
+                             is_oversubscribed);
   }
-  if (!made.near_ || by_.job->map().device() != nullptr) {
-    made.far_.emplace(made.by_, made.members_, words_of(slot_index));
+  if (!new_team.mapped_ || channel_.job->map().device() != nullptr) {
+    new_team.fabric_.emplace(new_team.channel_, new_team.members_, signals_for_slot(slot_index));
   }
-  return &made;
+  return &new_team;
 }
 
-// `members`: none for those who are not in the new team; they say nothing about slots.
-result<team *> team_set::found(team &parent, std::optional<group> members, int context_count) {
-  agreement mine{~uint64_t{0}, 0};
+// `members`: nullopt for PEs that are not in the new team; they accept every slot.
+result<team *> team_set::create_team(team &parent, std::optional<group> members,
+                                     int context_count) {
+  agreement own_vote{~uint64_t{0}, 0};
   if (members) {
     lock_guard lock{mutex_};
-    for (auto const &each : slots_) {
-      if (each.owner && each.owner->near_)
-        number_ = std::max(number_, each.owner->near_->number());
+    for (auto const &entry : slots_) {
+      if (entry.owner && entry.owner->mapped_)
+        number_ = std::max(number_, entry.owner->mapped_->number());
     }
-    mine = {free_, number_};
+    own_vote = {free_, number_};
   }
   agreement agreed;
-  TND_TRY(collective{parent}.agree(agreeing, &agreed, &mine));
+  TND_TRY(collective{parent}.agree(agreeing, &agreed, &own_vote));
   if (agreed.free == 0)
-    return fail(status::no_space, "no team is left: a PE can be in %zu at a time", team_count_max);
+    return fail(status::no_space,
+                "no team slot is free in all members: a PE can be in %zu teams at a time",
+                team_count_max);
   if (!members)
     return static_cast<team *>(nullptr);
   lock_guard lock{mutex_};
-  place const at{size_t(std::countr_zero(agreed.free)), agreed.number};
-  return make(std::move(*members), at, context_count, parent.is_of_devices());
+  slot_choice const choice{size_t(std::countr_zero(agreed.free)), agreed.number};
+  return make(std::move(*members), choice, context_count, parent.is_device_team());
 }
 
-result<team *> team_set::split(team &parent, const stride &which, int context_count) {
-  int64_t const last = which.start + int64_t{which.step} * (int64_t{which.count} - 1);
-  bool const is_repeated = which.step == 0 && which.count > 1;
-  if (which.count < 1 || parent.pe_of(which.start) < 0 || last < 0 || last >= parent.count() ||
+result<team *> team_set::split(team &parent, const stride &subset, int context_count) {
+  int64_t const last = subset.start + int64_t{subset.step} * (int64_t{subset.count} - 1);
+  bool const is_repeated = subset.step == 0 && subset.count > 1;
+  if (subset.count < 1 || parent.pe_of(subset.start) < 0 || last < 0 || last >= parent.count() ||
       is_repeated) {
     return fail(status::invalid,
                 "a team of %d PEs from %d on by steps of %d does not lie within the parent's %d",
-                which.count, which.start, which.step, parent.count());
+                subset.count, subset.start, subset.step, parent.count());
   }
   group members;
   members.me = -1;
-  for (int i = 0; i < which.count; i++) {
-    int32_t const member = which.start + i * which.step;
+  for (int i = 0; i < subset.count; i++) {
+    int32_t const member = subset.start + i * subset.step;
     if (member == parent.me())
       members.me = i;
     members.pes.push_back(parent.pe_of(member));
   }
   if (members.me < 0)
-    return found(parent, std::nullopt, context_count);
-  return found(parent, std::move(members), context_count);
+    return create_team(parent, std::nullopt, context_count);
+  return create_team(parent, std::move(members), context_count);
 }
 
 result<team_set::axes> team_set::split_2d(team &parent, int row, int row_context_count,
                                           int column_context_count) {
   if (row < 1)
-    return fail(status::invalid, "rows of %d PEs", row);
+    return fail(status::invalid, "rows of %d PEs: a row needs at least one", row);
   row = std::min(row, parent.count());
   group rows, columns;
   int32_t const first = parent.me() / row * row;
@@ -264,10 +273,10 @@ result<team_set::axes> team_set::split_2d(team &parent, int row, int row_context
   columns.me = parent.me() / row;
   for (int32_t member = parent.me() % row; member < parent.count(); member += row)
     columns.pes.push_back(parent.pe_of(member));
-  auto along = found(parent, std::move(rows), row_context_count);
+  auto along = create_team(parent, std::move(rows), row_context_count);
   if (!along.ok())
     return along.error();
-  auto across = found(parent, std::move(columns), column_context_count);
+  auto across = create_team(parent, std::move(columns), column_context_count);
   if (!across.ok()) {
     TND_TRY(destroy(along.value()));
     return across.error();
@@ -275,24 +284,25 @@ result<team_set::axes> team_set::split_2d(team &parent, int row, int row_context
   return axes{along.value(), across.value()};
 }
 
-bool team_set::has(const team *which) {
+bool team_set::has(const team *team_ptr) {
   lock_guard lock{mutex_};
   return std::any_of(slots_.begin(), slots_.end(),
-                     [&](auto const &each) { return each.owner.get() == which; });
+                     [&](auto const &entry) { return entry.owner.get() == team_ptr; });
 }
 
-// All have come, so all have finished what was before; what a member has not seen of the others'
-// coming stays in words that only grow.
-status team_set::destroy(team *which) {
-  for (auto const *const kept : {world_, shared_, everybody_, device_world_, device_shared_}) {
-    if (which == kept)
+// After the sync, all members have finished the earlier operations. Signals of the sync that a
+// member has not seen yet remain in words that only grow.
+status team_set::destroy(team *team_ptr) {
+  for (auto const *const predefined :
+       {world_, shared_, legacy_world_, device_world_, device_shared_}) {
+    if (team_ptr == predefined)
       return status::invalid;
   }
-  TND_TRY(collective{*which}.sync());
+  TND_TRY(collective{*team_ptr}.sync());
   lock_guard lock{mutex_};
-  if (which->near_)
-    number_ = std::max(number_, which->near_->number());
-  size_t const index = which->slot_;
+  if (team_ptr->mapped_)
+    number_ = std::max(number_, team_ptr->mapped_->number());
+  size_t const index = team_ptr->slot_;
   slots_[index].owner.reset();
   free_ |= uint64_t{1} << index;
   return status::ok;

@@ -1,4 +1,5 @@
-// products/shmem/teams.hpp: PEs that act together, numbered anew; and which teams there are.
+// products/shmem/teams.hpp: teams, which are ordered subsets of the job's PEs, and the set of all
+// teams of a PE.
 #pragma once
 
 #include <atomic>
@@ -8,21 +9,21 @@
 
 #include "core/base/mutex.hpp"
 #include "products/shmem/collectives/departures.hpp"
-#include "products/shmem/collectives/far.hpp"
-#include "products/shmem/collectives/near.hpp"
+#include "products/shmem/collectives/fabric_group.hpp"
+#include "products/shmem/collectives/mapped_group.hpp"
 #include "products/shmem/collectives/stalls.hpp"
 
 namespace tanada::shmem {
 
 inline constexpr size_t team_count_max =
-    64;  // of which a PE is a member at a time, those that are there from the start among them
+    64;  // teams of a PE at a time, the predefined ones included
 
-// A team as one of its members sees it.
+// One member's view of a team.
 //
 // Thread safety: queries, any thread; a collective operation, one thread at a time. Different teams
 // are independent.
 struct team {
-  team(wires by, group members, size_t slot, int context_count);
+  team(channel_ref channel, group members, size_t slot, int context_count);
   team(const team &) = delete;
   team &operator=(const team &) = delete;
 
@@ -36,33 +37,33 @@ struct team {
     return members_;
   }
 
-  // -1: there is no such member.
-  pgas::pe_index pe_of(int32_t member) const noexcept {
+  // Returns -1 if there is no such member.
+  onesided::pe_index pe_of(int32_t member) const noexcept {
     return uint32_t(member) < uint32_t(count()) ? members_.pe(member) : -1;
   }
-  int32_t member_of(pgas::pe_index pe) const noexcept {
+  int32_t member_of(onesided::pe_index pe) const noexcept {
     return uint32_t(pe) < numbers_.size() ? numbers_[size_t(pe)] : -1;
   }
 
-  // Contexts that may exist at a time, as asked for when the team was made.
+  // The maximum of simultaneous contexts, as requested when the team was created.
   int context_count() const noexcept {
     return context_count_;
   }
 
-  // Of the teams that kernels know, too.
-  bool is_of_devices() const noexcept {
-    return is_of_devices_;
+  // True for teams that kernels may use, too.
+  bool is_device_team() const noexcept {
+    return is_device_team_;
   }
   size_t slot() const noexcept {
     return slot_;
   }
 
-  // All members' memory is mapped here.
-  bool is_near() const noexcept {
-    return near_.has_value();
+  // True if the memory of all members is mapped in this process.
+  bool is_mapped() const noexcept {
+    return mapped_.has_value();
   }
 
-  // Operations that this PE has entered, the same ones in all members.
+  // Counts the operations that this PE has entered. The operations are the same in all members.
   void enter() noexcept {
     entered_.store(entered() + 1, std::memory_order_relaxed);
   }
@@ -74,39 +75,39 @@ struct team {
   friend class team_set;
   friend class collective;
 
-  wires by_;
+  channel_ref channel_;
   group members_;
   std::vector<int32_t> numbers_;  // by PE
   size_t slot_;
   int context_count_;
-  bool is_of_devices_ = false;
+  bool is_device_team_ = false;
   std::atomic<uint64_t> entered_{0};
-  std::unique_ptr<wait_guard> guard_;  // of its operations
-  std::optional<near_group> near_;
-  std::optional<far_group> far_;  // where members are not mapped, and for memory of devices
+  std::unique_ptr<wait_guard> guard_;  // for waits in its operations
+  std::optional<mapped_group> mapped_;
+  std::optional<fabric_group> fabric_;  // for unmapped members and for device memory
 };
 
-// The teams of a PE. Each has a slot of the control memory, the same in all its members.
+// All teams of a PE. Each has a slot of the control memory, the same slot in all its members.
 //
-// Thread safety: any thread; splits of one parent and the destruction of one team are collective
-// operations of it.
+// Thread safety: any thread. Splits of one parent and the destruction of a team are collective
+// operations of that team.
 class team_set {
  public:
-  // Control memory that the job must have been started with.
-  static size_t control_size(pgas::pe_index pe_count) {
+  // Returns the control memory that the job must have been started with, in bytes.
+  static size_t control_size(onesided::pe_index pe_count) {
     return control_layout{pe_count, team_count_max + 1}.size();
   }
 
-  // What teams of members that are all mapped do. Equal in all PEs.
-  enum class means : uint8_t {
-    stores,          // by whether the node is crowded
-    stores_crowded,  // as if it were, or were not: for tests
-    stores_roomy,
-    contexts,  // as if nobody were mapped: for tests
+  // How teams of mapped members communicate. Must be equal in all PEs.
+  enum class group_mode : uint8_t {
+    mapped,                 // depending on whether the node is oversubscribed
+    mapped_oversubscribed,  // as if it were, or were not: for tests
+    mapped_dedicated,
+    fabric,  // as if no member were mapped: for tests
   };
 
-  // The job's control memory belongs to the set. The context is for the collectives alone.
-  explicit team_set(wires by, means near = means::stores);
+  // The set owns the job's control memory. The context is used only by the collectives.
+  explicit team_set(channel_ref channel, group_mode mode = group_mode::mapped);
   ~team_set();
 
   team &world() noexcept {
@@ -114,36 +115,39 @@ class team_set {
   }
   team &shared() noexcept {
     return *shared_;
-  }  // the PEs whose memory is mapped here
-  // All PEs again, for deprecated calls, which may come between those of the world in any order.
-  team &everybody() noexcept {
-    return *everybody_;
+  }  // the PEs whose memory this process maps
+  // A second team of all PEs, for the deprecated calls, which may interleave with those of the
+  // world in any order.
+  team &legacy_world() noexcept {
+    return *legacy_world_;
   }
 
-  // Collective over all, once, after the last operation of any team: all PEs leave the job. It
-  // pairs with no other operation. While others do not come, they receive this PE's departure:
-  // operations that wait for it fail in them, with peer_lost. What this PE has put by any context
-  // is complete.
+  // Collective over all PEs, once, after the last operation of any team: all PEs leave the job. It
+  // pairs with no other operation. While this PE waits for the others, it announces its departure
+  // to them, and their operations that need it fail with peer_lost. All puts of this PE by any
+  // context are complete.
   status leave(departure_kind kind);
 
-  // Why an operation failed with peer_lost, if because a PE has left.
+  // Returns the departure that made an operation fail with peer_lost; nullopt if there was another
+  // reason.
   std::optional<departure> departed() const noexcept {
     return departures_.reported();
   }
 
-  // For waits of this call for whatever others may do.
-  wait_guard &desertion(const char *call) noexcept {
-    desertion_->set_call(call);
-    return *desertion_;
+  // The guard of waits that any other PE may satisfy. `call` is the name of the waiting call.
+  wait_guard &guard_for(const char *call) noexcept {
+    departure_guard_->set_call(call);
+    return *departure_guard_;
   }
-  // Waits that cannot end because all PEs that remain wait.
+  // Detects waits that cannot end because all remaining PEs wait.
   stall_detector &stalls() noexcept {
     return stalls_;
   }
 
-  // Collective over all, before any split, in a job with devices: the teams of devices. All PEs;
-  // and those of the node, if the device of each reaches the memory of all the others', else each
-  // PE alone. Null before. Those split from them are of devices.
+  // Collective over all PEs, before any split, in a job with devices: creates the device teams. One
+  // has all PEs. The other has the PEs of the node if each one's device reaches the memory of all
+  // the others' devices; otherwise it has only this PE. Both are null before. Teams split from a
+  // device team are device teams.
   status start_devices();
   team *device_world() noexcept {
     return device_world_;
@@ -151,58 +155,58 @@ class team_set {
   team *device_shared() noexcept {
     return device_shared_;
   }
-  // Null: there is no team of devices in that slot.
+  // Returns null if that slot has no device team.
   team *device_team_at(size_t index) noexcept;
 
-  // Collective over the parent, with equal arguments. Members of the parent that are not members of
-  // the new team get null. invalid for members that the parent does not have, or fewer than one;
-  // no_space when a member-to-be is in as many teams as it can be, in all members of the parent;
-  // else as collective.
+  // Collective over the parent, with equal arguments. Members of the parent that are not in the new
+  // team get null. invalid: a member is not in the parent, or the team would be empty. no_space, in
+  // all members of the parent: some new member is in as many teams as it can be. Otherwise as
+  // `collective`.
   struct stride {
     int start, step, count;
   };
-  result<team *> split(team &parent, const stride &which, int context_count);
+  result<team *> split(team &parent, const stride &subset, int context_count);
 
-  // In rows of `row` members: this member's row, and its column.
+  // Splits into rows of `row` members. Returns this member's row and its column.
   struct axes {
     team *row, *column;
   };
   result<axes> split_2d(team &parent, int row, int row_context_count, int column_context_count);
 
-  // It is a team of this set.
-  bool has(const team *which);
+  // Returns true if the team is in this set.
+  bool has(const team *team_ptr);
 
-  // Collective over the team, whose object is gone afterwards. invalid for those that are there
-  // from the start.
-  status destroy(team *which);
+  // Collective over the team. Destroys the object. invalid: the team is a predefined one.
+  status destroy(team *team_ptr);
 
  private:
   struct slot {
     std::unique_ptr<team> owner;
-    std::vector<uint64_t> taken;  // of the counters of the far board: they outlive the team
+    std::vector<uint64_t> consumed;  // consumed signals of the exchange area; they outlive the team
   };
 
-  struct place {
+  struct slot_choice {
     size_t slot;
-    uint64_t number;  // the near boards' words hold no higher ones
+    uint64_t number;  // no word of the mapped exchange areas holds a higher one
   };
-  team *make(group members, const place &at, int context_count, bool is_of_devices = false);
+  team *make(group members, const slot_choice &choice, int context_count,
+             bool is_device_team = false);
   std::vector<departures::membership> memberships();
-  result<team *> found(team &parent, std::optional<group> members, int context_count);
-  far_words words_of(size_t slot_index);
+  result<team *> create_team(team &parent, std::optional<group> members, int context_count);
+  fabric_signals signals_for_slot(size_t slot_index);
 
-  wires by_;
-  means near_;
+  channel_ref channel_;
+  group_mode mode_;
   control_layout layout_;
   departures departures_;
   stall_detector stalls_;
-  std::unique_ptr<desertion_guard> desertion_;
+  std::unique_ptr<departure_guard> departure_guard_;
   mutex mutex_;
   std::vector<slot> slots_;
-  uint64_t free_;    // a bit a slot
-  uint64_t number_;  // the highest that a word of any near board holds
-  team *world_, *shared_, *everybody_, *leaving_, *device_world_ = nullptr,
-                                                  *device_shared_ = nullptr;
+  uint64_t free_;    // one bit for each slot
+  uint64_t number_;  // the highest number in any mapped exchange area
+  team *world_, *shared_, *legacy_world_, *exit_team_, *device_world_ = nullptr,
+                                                       *device_shared_ = nullptr;
 };
 
 }  // namespace tanada::shmem

@@ -1,89 +1,90 @@
-// products/shmem/wait.hpp: conditions on words of this PE's memory that others change, and waiting
-// for them.
+// products/shmem/wait.hpp: conditions on words of this PE's memory that other PEs change, and
+// waiting for them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <thread>
 
-#include "products/shmem/collectives/kept.hpp"
+#include "products/shmem/collectives/collective_state.hpp"
 #include "products/shmem/device_side.hpp"
 #include "products/shmem/fatal.hpp"
 
 namespace tanada::shmem {
 
-// Values are read one at a time, each at once; what its writer put before is seen when its new
-// value is.
+// Reads one value atomically. What its writer put before the value is visible when the value is.
 template <class T>
-inline T value_now(const T *at) noexcept {
-  return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+inline T value_now(const T *word) noexcept {
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-// The same of memory of the device: copied by a queue, which is what a look costs.
-[[gnu::cold]] void copy_words(const char *call, void *target, const void *at, size_t size);
+// The same for device memory; each poll costs one copy by a device queue.
+[[gnu::cold]] void copy_words(const char *call, void *target, const void *source, size_t size);
 template <class T>
-inline T device_value_now(const char *call, const T *at) {
+inline T device_value_now(const char *call, const T *word) {
   T value;
-  copy_words(call, &value, at, sizeof value);
+  copy_words(call, &value, word, sizeof value);
   return value;
 }
 
 template <class T>
-inline bool holds(T value, int cmp, T with) noexcept {
+inline bool holds(T value, int cmp, T expected) noexcept {
   switch (cmp) {
-    case SHMEM_CMP_EQ: return value == with;
-    case SHMEM_CMP_NE: return value != with;
-    case SHMEM_CMP_GT: return value > with;
-    case SHMEM_CMP_GE: return value >= with;
-    case SHMEM_CMP_LT: return value < with;
-    default: return value <= with;
+    case SHMEM_CMP_EQ: return value == expected;
+    case SHMEM_CMP_NE: return value != expected;
+    case SHMEM_CMP_GT: return value > expected;
+    case SHMEM_CMP_GE: return value >= expected;
+    case SHMEM_CMP_LT: return value < expected;
+    default: return value <= expected;
   }
 }
 
 inline void check_cmp(const char *call, int cmp) {
   if (uint32_t(cmp) > SHMEM_CMP_LE) [[unlikely]]
-    fatal(call, "cmp %d is none of SHMEM_CMP_*", cmp);
+    fatal(call, "cmp %d is not one of SHMEM_CMP_*", cmp);
 }
 
-// Debug mode: others change symmetric memory only.
+// Debug mode: requires that the memory is symmetric, since other PEs change no other.
 [[gnu::cold]] void require_symmetric(runtime &current, const char *call, const void *addr,
                                      size_t size);
 
-// For ever, but for a PE that dies, or if all others have left the job, or wait as well after one
-// has left. (Another thread of this PE may change what is waited for.)
+// Waits without a limit. It ends the job if a PE fails, if all other PEs have left the job, or if
+// all wait after one has left. (With SHMEM_THREAD_MULTIPLE or a device, another thread or a kernel
+// of this PE may change the word.)
 template <class Ready>
 inline void wait_for(runtime &current, const char *call, const void *addr, size_t size,
                      Ready &&ready) {
   if (current.options.is_debug) [[unlikely]]
     require_symmetric(current, call, addr, size);
-  auto const looks = [&] {
+  auto const poll = [&] {
     if (current.device) [[unlikely]]
       device_check(current, call);
     return ready();
   };
   bool const may_be_others = current.thread_level == SHMEM_THREAD_MULTIPLE || current.device;
-  wait_guard *const guard = may_be_others ? nullptr : &current.coordination->teams.desertion(call);
+  wait_guard *const guard = may_be_others ? nullptr : &current.coordination->teams.guard_for(call);
   status const code =
-      wait_guarded(*current.job, guard, looks, {static_cast<const std::byte *>(addr), size});
+      wait_guarded(*current.job, guard, poll, {static_cast<const std::byte *>(addr), size});
   if (code != status::ok) [[unlikely]]
-    fatal(code, {call, addr, size, int(current.job->lost())});
+    fatal(code, {call, addr, size, int(current.job->failed_pe())});
 }
 
-// A test that came out false may be part of a loop of the program's: what this PE owes is done, and
-// others run where they must.
-[[gnu::noinline]] void between_tests(runtime &current);
+// A failed test may be part of a polling loop of the program. Makes progress, and yields the
+// processor where the node is oversubscribed.
+[[gnu::noinline]] void after_failed_test(runtime &current);
 
-// An array of words of which some count, compared with one value or each with its own.
+// An array of words, some of them excluded, compared with one common value or with a value for
+// each.
 template <class T>
 class words {
  public:
-  // `call`: which one looks, for messages.
-  words(const char *call, T *values, size_t count, const int *left_out, int cmp, const T *with,
+  // `call`: the name of the waiting call, for messages.
+  words(const char *call, T *values, size_t count, const int *excluded, int cmp, const T *expected,
         bool has_own)
       : values_{values},
-        now_{values},
-        left_out_{left_out},
-        with_{with},
+        polled_{values},
+        excluded_{excluded},
+        expected_{expected},
         call_{call},
         count_{count},
         cmp_{cmp},
@@ -92,7 +93,7 @@ class words {
     if (current == nullptr || !is_device_memory(*current, values)) [[likely]]
       return;
     copy_.reset(new T[count]);
-    now_ = copy_.get();
+    polled_ = copy_.get();
   }
 
   const T *values() const noexcept {
@@ -109,70 +110,70 @@ class words {
     }
     return true;
   }
-  bool all() const noexcept {
-    look();
+  bool are_all_met() const noexcept {
+    update_copy();
     for (size_t i = 0; i < count_; i++) {
       if (counts(i) && !is_met(i))
         return false;
     }
     return true;
   }
-  // Looked at from another place each time, so that every word that is met is told in the end;
-  // SIZE_MAX: none is.
-  size_t any() const noexcept {
-    look();
+  // Each call starts at a different index, so that every word that meets the condition is
+  // eventually returned. Returns SIZE_MAX if no word meets it.
+  size_t find_any() const noexcept {
+    update_copy();
     static thread_local size_t turn = 0;
-    for (size_t i = 0, at = count_ == 0 ? 0 : turn % count_; i < count_;
-         i++, at = at + 1 == count_ ? 0 : at + 1) {
-      if (!counts(at) || !is_met(at))
+    for (size_t i = 0, index = count_ == 0 ? 0 : turn % count_; i < count_;
+         i++, index = index + 1 == count_ ? 0 : index + 1) {
+      if (!counts(index) || !is_met(index))
         continue;
-      turn = at + 1;
-      return at;
+      turn = index + 1;
+      return index;
     }
     return SIZE_MAX;
   }
-  size_t some(size_t *indices) const noexcept {
-    look();
-    size_t found = 0;
+  size_t find_met(size_t *indices) const noexcept {
+    update_copy();
+    size_t met_count = 0;
     for (size_t i = 0; i < count_; i++) {
       if (counts(i) && is_met(i))
-        indices[found++] = i;
+        indices[met_count++] = i;
     }
-    return found;
+    return met_count;
   }
 
  private:
   bool counts(size_t i) const noexcept {
-    return left_out_ == nullptr || left_out_[i] == 0;
+    return excluded_ == nullptr || excluded_[i] == 0;
   }
   bool is_met(size_t i) const noexcept {
-    return holds(value_now(now_ + i), cmp_, with_[has_own_ ? i : 0]);
+    return holds(value_now(polled_ + i), cmp_, expected_[has_own_ ? i : 0]);
   }
 
-  void look() const noexcept {
+  void update_copy() const noexcept {
     if (copy_) [[unlikely]]
       copy_words(call_, copy_.get(), values_, count_ * sizeof(T));
   }
 
   const T *values_;
-  const T *now_;               // where they are looked at
-  std::unique_ptr<T[]> copy_;  // of those in memory of the device
-  const int *left_out_;
-  const T *with_;
+  const T *polled_;            // the memory to poll
+  std::unique_ptr<T[]> copy_;  // host copy of words in device memory
+  const int *excluded_;
+  const T *expected_;
   const char *call_;
   size_t count_;
   int cmp_;
   bool has_own_;
 };
 
-// `ready` is not called when nothing counts.
+// `ready` is not called if all words are excluded.
 template <class T, class Ready>
-inline void wait_words(const char *call, int cmp, const words<T> &of, Ready &&ready) {
+inline void wait_words(const char *call, int cmp, const words<T> &array, Ready &&ready) {
   auto &current = require_running(call);
   check_cmp(call, cmp);
-  if (of.is_empty())
+  if (array.is_empty())
     return;
-  wait_for(current, call, of.values(), of.count() * sizeof(T), ready);
+  wait_for(current, call, array.values(), array.count() * sizeof(T), ready);
 }
 
 template <class T, class Test>
@@ -181,7 +182,7 @@ inline auto test_words(const char *call, int cmp, Test &&test, decltype(test()) 
   check_cmp(call, cmp);
   auto const answer = test();
   if (answer == unmet)
-    between_tests(current);
+    after_failed_test(current);
   return answer;
 }
 

@@ -1,38 +1,38 @@
 // seams/bootstrap/card.hpp: what every process publishes when it joins, so that processes of a node
-// can meet without asking all.
+// can connect without a collective of all.
 #pragma once
 
 #include <array>
 
 #include "seams/bootstrap/bootstrap.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
 inline constexpr const char *process_card_key = "tanada.card";
 
-// Goes as bytes between processes of one node.
+// Sent as bytes between processes of one node.
 struct process_card {
-  std::array<uint64_t, 2>
-      name;  // random: where this process may be met, which nobody can take beforehand
-  std::array<uint64_t, 2>
-      secret;  // random: what who meets it has to show, since names can be listed by everybody
-  uint64_t network_device = 0, network_inode = 0;  // which network namespace it is in; 0: not known
-  uint64_t process_device = 0, process_inode = 0;  // which process namespace; 0: not known
-  int64_t process = 0;                             // its number there
+  // Random: the address of this process, which no other process can take beforehand.
+  std::array<uint64_t, 2> name;
+  // Random: what a process that connects has to present, since all users can list names.
+  std::array<uint64_t, 2> secret;
+  uint64_t network_device = 0, network_inode = 0;  // its network namespace; 0: not known
+  uint64_t process_device = 0, process_inode = 0;  // its process namespace; 0: not known
+  int64_t process = 0;                             // its process ID there
 };
 static_assert(sizeof(process_card) == 72);
 
-// A new card of this process. io: the system has no random numbers.
+// Makes a new card of this process. io: the system has no random numbers.
 result<process_card> process_card_make();
 
-// Publish one. What implementations of the seam do first.
+// Publishes a card, which implementations of the seam do first.
 status process_card_publish(bootstrap &launcher);
 
-// Of a rank, which has published it before an exchange: bad_state while there was none, protocol if
-// it is none.
+// The card of a rank, published before an exchange. bad_state: there was no exchange. protocol: the
+// value is not a card.
 result<process_card> process_card_of(bootstrap &launcher, int32_t rank);
 
 // Random bytes as hexadecimal digits, for names of jobs.
 std::string random_digits();
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

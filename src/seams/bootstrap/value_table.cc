@@ -1,14 +1,15 @@
+// The values that one process publishes, and their serialized form.
 #include "seams/bootstrap/value_table.hpp"
 
 #include <cstring>
 
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
-// Of each value: the sizes of the key and of the value, the key, the value. All processes of a job
-// have one byte order.
+// Precedes each value: the sizes of key and value, which follow. All processes of a job have one
+// byte order.
 struct value_head {
   uint32_t key_size, value_size;
 };
@@ -18,8 +19,8 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span{text.data(), text.size()});
 }
 
-void append(std::vector<std::byte> &to, std::span<const std::byte> bytes) {
-  to.insert(to.end(), bytes.begin(), bytes.end());
+void append(std::vector<std::byte> &target, std::span<const std::byte> bytes) {
+  target.insert(target.end(), bytes.begin(), bytes.end());
 }
 
 }  // namespace
@@ -32,29 +33,29 @@ status value_table::publish(std::string_view key, std::span<const std::byte> val
                 "publish of %zu bytes under a key of %zu characters: at most %zu and %zu",
                 value.size(), key.size(), bootstrap_value_size_max, bootstrap_key_size_max);
   }
-  if (waiting_.contains(key) || visible_.contains(key)) {
+  if (unpublished_.contains(key) || visible_.contains(key)) {
     return fail(status::exists, "this process has published %.*s before", int(key.size()),
                 key.data());
   }
-  waiting_.emplace(key, std::vector<std::byte>(value.begin(), value.end()));
+  unpublished_.emplace(key, std::vector<std::byte>(value.begin(), value.end()));
   return status::ok;
 }
 
-std::vector<std::byte> value_table::settle() {
+std::vector<std::byte> value_table::take_published() {
   std::vector<std::byte> bytes;
-  for (auto const &[key, value] : waiting_) {
+  for (auto const &[key, value] : unpublished_) {
     value_head const head{uint32_t(key.size()), uint32_t(value.size())};
     append(bytes, std::as_bytes(std::span{&head, 1}));
     append(bytes, bytes_of(key));
     append(bytes, value);
   }
-  visible_.merge(waiting_);
-  waiting_.clear();
+  visible_.merge(unpublished_);
+  unpublished_.clear();
   return bytes;
 }
 
-status value_table::absorb(std::span<const std::byte> bytes) {
-  values found;
+status value_table::merge(std::span<const std::byte> bytes) {
+  values decoded;
   while (!bytes.empty()) {
     value_head head;
     if (bytes.size() < sizeof head)
@@ -67,18 +68,18 @@ status value_table::absorb(std::span<const std::byte> bytes) {
       return status::protocol;
     std::string key(reinterpret_cast<const char *>(bytes.data()), head.key_size);
     auto const value = bytes.subspan(head.key_size, head.value_size);
-    found.emplace(std::move(key), std::vector<std::byte>(value.begin(), value.end()));
+    decoded.emplace(std::move(key), std::vector<std::byte>(value.begin(), value.end()));
     bytes = bytes.subspan(size_t(head.key_size) + head.value_size);
   }
-  visible_.merge(found);
+  visible_.merge(decoded);
   return status::ok;
 }
 
 result<std::vector<std::byte>> value_table::find(std::string_view key) const {
-  auto const found = visible_.find(key);
-  if (found == visible_.end())
+  auto const it = visible_.find(key);
+  if (it == visible_.end())
     return status::no_entry;
-  return found->second;
+  return it->second;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

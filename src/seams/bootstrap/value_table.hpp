@@ -1,5 +1,5 @@
-// seams/bootstrap/value_table.hpp: what one process publishes. Implementations of the seam keep one
-// for each process.
+// seams/bootstrap/value_table.hpp: the values that one process publishes. Implementations of the
+// seam keep a table for each process.
 #pragma once
 
 #include <functional>
@@ -7,29 +7,29 @@
 
 #include "seams/bootstrap/bootstrap.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
 // Values wait until the next exchange and are visible from then on. Not thread-safe.
 class value_table {
  public:
-  // invalid: an empty key. too_big, exists: as bootstrap::publish says.
+  // invalid: an empty key. too_big, exists: as for bootstrap::publish.
   status publish(std::string_view key, std::span<const std::byte> value);
 
-  // What was published since the last settle(), as bytes for the others; then all of it is visible
-  // here.
-  std::vector<std::byte> settle();
+  // The values published since the last call, as bytes for the other processes. From then on all of
+  // them are visible here.
+  std::vector<std::byte> take_published();
 
-  // Take in what settle() of another process gave. protocol, and nothing taken in, for bytes that
-  // it did not give.
-  status absorb(std::span<const std::byte> bytes);
+  // Adds the values that take_published() of another process returned. protocol: the bytes are
+  // malformed, and nothing was added.
+  status merge(std::span<const std::byte> bytes);
 
-  // no_entry: not there, or not settled.
+  // no_entry: it was not published, or is not visible yet.
   result<std::vector<std::byte>> find(std::string_view key) const;
 
  private:
   using values = std::map<std::string, std::vector<std::byte>, std::less<>>;
 
-  values waiting_, visible_;
+  values unpublished_, visible_;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -3,19 +3,19 @@
 
 #include <cstdint>
 
-namespace tanada::port {
+namespace tanada::seams {
 
 struct clock {
   // Monotonic, nanoseconds from an arbitrary start, never 0. The same time base as simt::now_ns()
   // on the host executor.
   virtual uint64_t now_ns() noexcept = 0;
 
-  // Give up the processor for about `duration_ns`; may return early. Simulated clocks advance
+  // Gives up the processor for about `duration_ns`; may return early. Simulated clocks advance
   // instead.
   virtual void sleep_ns(uint64_t duration_ns) noexcept = 0;
 
-  // Nanoseconds since 1970, UTC, as the machine believes; jumps when somebody sets it. A twin that
-  // has no other time returns now_ns().
+  // Nanoseconds since 1970, UTC, by the machine's clock. Jumps when the clock is set. A twin
+  // without another time returns now_ns().
   virtual uint64_t wall_ns() noexcept {
     return now_ns();
   }
@@ -27,7 +27,7 @@ struct clock {
 // The process's CLOCK_MONOTONIC. One object, valid for the life of the process.
 clock &monotonic_clock() noexcept;
 
-// now + timeout without overflow; TND_NO_DEADLINE stays what it is.
+// now + timeout without overflow. TND_NO_DEADLINE stays TND_NO_DEADLINE.
 uint64_t deadline_after(uint64_t now_ns, uint64_t timeout_ns) noexcept;
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -13,17 +13,17 @@
 
 #include "core/base/result.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
-// Which way bytes went. tcp is staged: a processor copies them through a socket; rdma is moved by
-// the network card.
+// How bytes travelled. tcp is staged: a processor copies them through a socket. rdma: the network
+// card moves them.
 enum class fabric_path : uint8_t { shared_memory, rdma, tcp, simulated };
 inline constexpr size_t fabric_path_count = 4;
 const char *fabric_path_name(
     fabric_path path) noexcept;  // "shared_memory", "rdma", "tcp", "simulated"
 
-// Where an endpoint is reached: bytes that only fabrics of the same kind understand. Safe to send
-// and to compare.
+// The address of an endpoint: bytes that only fabrics of the same kind understand. Safe to send and
+// to compare.
 inline constexpr size_t fabric_address_size_max = 256;
 struct fabric_address {
   std::array<std::byte, fabric_address_size_max> bytes{};
@@ -34,7 +34,7 @@ struct fabric_address {
   }
 };
 
-// A peer as an endpoint numbers it. Numbers are never used twice by one endpoint.
+// A peer's number at an endpoint, which never uses a number twice.
 using fabric_peer = uint32_t;
 inline constexpr fabric_peer no_fabric_peer = ~uint32_t{0};
 
@@ -47,18 +47,18 @@ struct fabric_memory {
   int device = 0;  // CUDA's ordinal; cuda only
 };
 
-// What others may do with a region. Atomics work where both are given; what a fabric does of them
-// with one is its own, but without remote_write nothing changes. None of them: the region speeds up
-// local operations.
+// What peers may do with a region. Atomics work if both rights are given. With one of them the
+// effect depends on the fabric, but nothing changes without remote_write. With neither, the region
+// speeds up local operations.
 struct fabric_access {
   bool remote_read = false, remote_write = false;
 };
 
-// What a peer must know to reach a region; sent to it by other means. The key is a number nobody
-// guesses by chance, not a proof of identity: a fabric authenticates nobody.
+// What a peer needs to reach a region; sent to it by other means. The key is hard to guess by
+// chance, but no proof of identity: a fabric authenticates nobody.
 struct fabric_remote {
-  uint64_t base =
-      0;  // where the region begins in the numbering of its owner: 0, or a virtual address
+  // Where the region begins in its owner's numbering: 0, or a virtual address.
+  uint64_t base = 0;
   uint64_t key = 0;
   uint64_t size = 0;  // bytes
 };
@@ -74,63 +74,65 @@ struct fabric_region {
 enum class fabric_op_kind : uint8_t { send, receive, read, write, atomic };
 inline constexpr size_t fabric_op_kind_count = 5;
 
-// What an atomic does to each element at the target. fetch and compare_swap always tell what was
-// there before.
+// What an atomic does to each element at the target. fetch and compare_swap always return the
+// previous value.
 enum class fabric_atomic : uint8_t { add, bit_and, bit_or, bit_xor, swap, compare_swap, fetch };
 inline constexpr size_t fabric_atomic_count = 7;
 
-// c64: two floats, c128: two doubles, real part first; each of the two is added by itself. Signed
-// integers are the unsigned of their width.
+// c64: two floats, c128: two doubles, real part first; each part is added separately. Signed
+// integers use the unsigned type of their width.
 enum class fabric_element : uint8_t { u32, u64, f32, f64, c64, c128 };
 inline constexpr size_t fabric_element_count = 6;
 
-// One operation. Which fields count depends on `kind`; the rest is ignored.
+// One operation. `kind` determines which fields count; the others are ignored.
 //
-// An atomic without `addr` is of one element, u32 or u64, with its operands in the op. With `addr`
-// it adds a vector, of any element, to what is there, and tells nothing: each element is atomic,
-// the vector is not.
+// An atomic without `addr` has one element, u32 or u64, with its operands in the op. With `addr` it
+// adds a vector, of any element, to the target and returns nothing. Each element is atomic, the
+// vector is not.
 struct fabric_op {
   fabric_op_kind kind = fabric_op_kind::send;
   fabric_atomic atomic = fabric_atomic::add;     // atomics
   fabric_element element = fabric_element::u64;  // atomics
-  bool wants_value = false;                      // atomics of one element: what was there is told
-  bool copied = false;  // write, vectors: `addr` is the caller's again when post returns ok; `size`
-                        // is at most properties().copied_size_max
-  bool more = false;  // write: another op to this peer is posted next, which this one may wait for
-  bool is_told_by_next =
-      false;  // write: it completes when `addr` is the caller's again; where is_ordered, the
-              // op posted next to this peer, which there must be, tells what became of both
-  bool can_wait = false;  // atomics: nobody waits for the completion; a millisecond later will do
-  uint64_t op_id = 0;     // handed back in the completion; need not be unique
+  bool returns_value = false;  // atomics of one element: the previous value is returned
+  // write, vectors: the caller may reuse `addr` when post returns ok. `size` is at most
+  // properties().copied_size_max.
+  bool is_copied = false;
+  bool more = false;  // write: another op to this peer is posted next; this one may wait for it
+  // write: it completes when the caller may reuse `addr`. Where is_ordered, an op to this peer must
+  // be posted next, and its completion reports the outcome of both.
+  bool is_reported_by_next = false;
+  bool may_delay = false;                  // atomics: the completion may come a millisecond later
+  uint64_t op_id = 0;                      // returned in the completion; need not be unique
   uint64_t deadline_ns = TND_NO_DEADLINE;  // absolute, on the endpoint's clock
-  fabric_peer peer = no_fabric_peer;  // all but receive, which takes what comes first from anybody
-  std::byte *addr = nullptr;          // send, receive, read, write, vectors: the local memory
-  size_t size = 0;                    // bytes of it. Zero for messages only
-  fabric_region_id region =
-      no_fabric_region;    // one of ours that holds the local memory; needed for memory of a GPU
+  fabric_peer peer = no_fabric_peer;       // all but receive, which accepts messages of any peer
+  std::byte *addr = nullptr;               // send, receive, read, write, vectors: the local memory
+  size_t size = 0;                         // bytes of it; zero only for messages
+  // An own region that holds the local memory; required for GPU memory.
+  fabric_region_id region = no_fabric_region;
   fabric_remote remote{};  // read, write, atomics
-  uint64_t offset = 0;     // bytes into `remote`; atomics: a multiple of the element's size, or of
-                           // the size of what a complex one is made of
-  uint64_t operand = 0;    // atomics of one element: what is added, combined, stored
-  uint64_t compare = 0;    // compare_swap: what must be there
+  // Bytes into `remote`. Atomics: a multiple of the element's size, or for a complex one of its
+  // component's size.
+  uint64_t offset = 0;
+  uint64_t operand = 0;  // atomics of one element: added, combined or stored
+  uint64_t compare = 0;  // compare_swap: the expected value
 };
 
 struct fabric_completion {
   uint64_t op_id = 0;
   status code = status::ok;
-  uint64_t size = 0;  // bytes moved: of the message, of the transfer, of the elements; 0 on error
-  fabric_peer peer =
-      no_fabric_peer;  // receive: the sender, no_fabric_peer when it was never added here
+  uint64_t size = 0;  // bytes moved; 0 on error
+  // receive: the sender; no_fabric_peer when it was never added here.
+  fabric_peer peer = no_fabric_peer;
   fabric_path path = fabric_path::tcp;
-  bool settled = true;  // false: the memory is still in use and another completion will follow
-  uint64_t value = 0;   // atomics that fetch: what was there before (u32: zero-extended)
+  bool settled = true;  // false: the memory is still in use, and another completion will follow
+  uint64_t value = 0;   // fetching atomics: the previous value (u32: zero-extended)
 };
 
-// Counted since the endpoint was made. Each operation counts once, when it settles.
+// Counted since the endpoint was created. Each operation counts once, when it settles.
 struct fabric_counters {
-  std::array<uint64_t, fabric_path_count> ops{};    // that succeeded, by path
+  std::array<uint64_t, fabric_path_count> ops{};    // succeeded, by path
   std::array<uint64_t, fabric_path_count> bytes{};  // moved by them
-  uint64_t errors_timed_out = 0;                    // deadlines that came first
+  uint64_t errors_timed_out = 0;                    // deadlines that passed first
   uint64_t errors_peer_lost = 0;
   uint64_t errors_access = 0;  // refused: key, range or right
   uint64_t errors_canceled = 0;
@@ -143,57 +145,57 @@ struct fabric_counters {
 struct fabric_properties {
   std::string provider;  // "o2g", "tcp;ofi_rxm", "shm", "verbs;ofi_rxm", "sim"
   fabric_path path = fabric_path::tcp;
-  uint32_t depth = 0;           // operations posted and not reaped at most
+  uint32_t depth = 0;           // most operations that are posted and not reaped
   size_t message_size_max = 0;  // bytes of one message; transfers have no such limit
   size_t copied_size_max = 0;   // bytes of an op with `copied`
-  bool has_atomics = false;     // all of them, on all elements; else atomics are not_supported
-  bool atomics_by_processor =
-      false;  // a processor of the target's node does them, by its own atomic instructions: they
-              // are atomic with what programs of that node do so to the same words, too
-  bool is_ordered = false;        // see Ordering
-  bool progresses_alone = false;  // see Progress
-  bool has_cuda = false;          // else regions of GPU memory are not_supported
-  bool waits_on_descriptor =
-      false;  // what comes ends a `wait` at once; else it looks at growing intervals of up to 1 ms
+  bool has_atomics = false;     // all of them, on all elements; else they are not_supported
+  // A processor of the target's node performs atomics by its own atomic instructions. They are then
+  // also atomic with updates of the same words by programs of that node.
+  bool atomics_by_processor = false;
+  bool is_ordered = false;         // see Ordering
+  bool has_auto_progress = false;  // see Progress
+  bool has_cuda = false;           // else regions of GPU memory are not_supported
+  // An arrival ends a `wait` at once. Otherwise it polls at growing intervals of up to 1 ms.
+  bool waits_on_descriptor = false;
 };
 
-// One address in a fabric: reliable messages, and memory that moves without a call of its owner's
-// in between. Used by one thread at a time, but for wake().
+// One address in a fabric: reliable messages, and memory that moves without calls of its owner.
+// Used by one thread at a time, except wake().
 //
 // Completion: a post that returns ok yields exactly one completion with `settled`, from a later
-// poll; any other status yields none. When the deadline comes first and the fabric does not let go
-// of the memory at once, one completion (timed_out, not settled) comes before it, and what became
-// of the operation is told by the one that settles: ok, if it happened after all. Until then the
-// memory belongs to the fabric; it lets go at the latest when the endpoint is destroyed, which
-// yields no completions. post never completes inside the call. Memory of a `copied` op is not the
-// fabric's.
+// poll; any other status yields none. If the deadline passes and the fabric does not release the
+// memory at once, a completion that does not settle (timed_out) comes first. The settling one then
+// reports the outcome: ok, if the operation happened after all. Until then the memory belongs to
+// the fabric. It is released at the latest when the endpoint is destroyed, which yields no
+// completions. post never completes inside the call. The memory of an op with `is_copied` does not
+// belong to the fabric.
 //
 // Ordering: messages between two endpoints arrive whole, once and in the order of their posts. A
-// write or an atomic that has completed with ok is visible at the target to whatever a message sent
-// afterwards causes. With is_ordered the writes and atomics posted to one peer are also performed
-// there in the order of their posts, and reads and fetching atomics posted later see them; that
-// ends for an operation which ends with an error. Nothing else is ordered, completions neither.
+// write or an atomic that has completed with ok is visible at the target to everything that a later
+// message causes. With is_ordered, the writes and atomics posted to one peer are also performed
+// there in the order of their posts, and reads and fetching atomics posted later see them. That
+// does not hold for an operation that ends with an error. Nothing else is ordered, not even
+// completions.
 //
-// Atomics are atomic with one another, element by element, whoever posts them; with other
-// processors: atomics_by_processor.
+// Atomics are atomic with one another, element by element, whichever endpoint posts them. For other
+// processors see atomics_by_processor.
 //
-// Progress: an endpoint answers its peers (accepts messages, serves their reads, writes and atomics
-// where no card does) inside poll and wait only, and an owner that wants to be reached keeps a
-// thread in wait; but with progresses_alone it serves reads, writes and atomics whatever its owner
-// does.
+// Progress: an endpoint accepts messages only inside poll and wait. There it also serves its peers'
+// reads, writes and atomics, where no card does. An owner that must be reachable keeps a thread in
+// wait. With has_auto_progress it serves reads, writes and atomics whatever its owner does.
 //
-// Peers: one that died shows as peer_lost where the fabric can tell and as timed_out where it
-// cannot. A message lost with a peer is not sent again. A process that comes back under the address
-// it had is reached under the same number; under another address it is another peer. Keys of its
+// Peers: one that died shows as peer_lost where the fabric can detect it, and as timed_out
+// otherwise. A message lost with a peer is not sent again. A process that returns under its former
+// address is reached under the same number; under another address it is another peer. Keys of its
 // former life are refused.
 //
-// A message longer than its receive ends that with overflow; the connection may be lost by it, with
-// messages under way.
+// A message longer than its receive ends the receive with overflow. The connection may be lost with
+// it, and messages in flight too.
 //
 // Safety: a key that is wrong, released, of another endpoint, or too short for the range is
-// refused: the operation ends with access where the fabric says so, else with peer_lost or
-// timed_out; no byte moves; operations of other endpoints go on. Between these two a connection may
-// be lost by it: what is under way ends with peer_lost, what comes after works.
+// refused. The operation ends with access where the fabric reports it, else with peer_lost or
+// timed_out. No byte moves, and operations of other endpoints continue. The connection between the
+// two may be lost: operations in flight then end with peer_lost, and later ones work.
 class fabric_endpoint {
  public:
   virtual ~fabric_endpoint() = default;
@@ -201,58 +203,57 @@ class fabric_endpoint {
   virtual const fabric_properties &properties() const noexcept = 0;
   virtual const fabric_address &address() const noexcept = 0;
 
-  // Make a peer known. Nothing is sent: that nobody answers there shows with the first operation.
-  // The same address twice is one peer. invalid for what is no address of this fabric, no_space
-  // when it holds no more of them, busy while operations of a peer removed from this address have
-  // not settled.
+  // Makes a peer known. Nothing is sent: only the first operation shows whether the peer answers.
+  // The same address twice is one peer. invalid: not an address of this fabric. no_space: it holds
+  // no more of them. busy: operations of a peer removed from this address have not settled.
   virtual result<fabric_peer> peer_add(std::span<const std::byte> address) = 0;
 
-  // Forget a peer. Its operations complete with canceled, or as they would have; shared memory lets
-  // go of theirs when the peer answers or dies. no_entry if there is none.
+  // Forgets a peer. Its operations complete with canceled, or as they would have. Shared memory
+  // releases their memory when the peer answers or dies. no_entry: there is no such peer.
   virtual status peer_remove(fabric_peer peer) = 0;
 
-  // Let the fabric use memory, which stays allocated until the region is released. Without remote
-  // access the registration comes from a cache (bounded; by address range) and goes back to it;
-  // with remote access it is new each time, under a new key, so that a release takes the right away
-  // at once. invalid for no memory; not_supported for memory of a GPU that this provider cannot
-  // reach, with a message; no_memory.
+  // Lets the fabric use memory, which stays allocated until the region is released. Without remote
+  // access the registration comes from a bounded cache by address range, and returns to it. With
+  // remote access it is new each time, under a new key, so that a release revokes the right at
+  // once. invalid: no memory. not_supported: GPU memory that this provider cannot reach, with a
+  // message. no_memory.
   virtual result<fabric_region> region_register(const fabric_memory &memory,
                                                 fabric_access access) = 0;
 
-  // busy while an operation of ours in it has not settled; no_entry if there is none.
+  // busy: an own operation in it has not settled. no_entry: there is no such region.
   virtual status region_release(fabric_region_id region) = 0;
 
-  // Drop cached registrations that touch this memory. To be called before it goes back to the
-  // system: a cache cannot see that other memory has come to lie at an address.
+  // Drops cached registrations that overlap this memory. To be called before it returns to the
+  // system: a cache cannot detect that other memory has taken an address.
   virtual void memory_forget(const std::byte *addr, size_t size) = 0;
 
-  // ok; again when `depth` operations are out (poll, then repeat); invalid for a malformed op;
-  // too_big for a longer message than message_size_max, for more than copied_size_max to be copied;
-  // range for a transfer past the end of `remote` or of `region`; no_entry for an unknown peer or
-  // region; not_supported for what properties() denies.
+  // ok. again: `depth` operations are outstanding (poll, then repeat). invalid: a malformed op.
+  // too_big: a message longer than message_size_max, or more than copied_size_max to be copied.
+  // range: a transfer past the end of `remote` or of `region`. no_entry: an unknown peer or region.
+  // not_supported: properties() excludes it.
   virtual status post(const fabric_op &op) = 0;
 
-  // Reap up to completions.size() completions without blocking. Returns how many.
+  // Reaps up to completions.size() completions without blocking. Returns how many.
   virtual size_t poll(std::span<fabric_completion> completions) = 0;
 
-  // Block until poll has something: ok; timed_out at the deadline; interrupted by wake(). Does not
-  // spin.
+  // Blocks until poll has a completion: ok; timed_out at the deadline; interrupted by wake(). Does
+  // not spin.
   virtual status wait(uint64_t deadline_ns) = 0;
 
-  // As wait, but it returns ok, too, when peers may have read or changed memory in our regions
-  // since it returned last. Where the fabric cannot tell it returns when something has come, or now
-  // and then.
+  // As wait, but also returns ok when peers may have read or changed memory in this endpoint's
+  // regions since it last returned. Where the fabric cannot detect that, it returns after any
+  // arrival, or from time to time.
   virtual status wait_for_change(uint64_t deadline_ns) {
     return wait(deadline_ns);
   }
 
-  // Let the wait under way, or else the next one, return. Any thread.
+  // Ends the current wait, or else the next one. Any thread.
   virtual void wake() noexcept = 0;
 
-  // Operations posted whose last completion is not reaped yet.
+  // Operations posted whose last completion has not been reaped.
   virtual size_t pending_count() const noexcept = 0;
 
   virtual fabric_counters counters() const noexcept = 0;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

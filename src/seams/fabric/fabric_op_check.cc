@@ -1,6 +1,7 @@
+// Checks of operations and memory, and counters, which all fabrics share.
 #include "seams/fabric/fabric_op_check.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
 bool wraps(uint64_t addr, uint64_t size) {
@@ -15,7 +16,7 @@ bool is_sound_atomic(const fabric_op &op) {
     return false;
   if (fabric_is_element(op))
     return op.element == fabric_element::u32 || op.element == fabric_element::u64;
-  return op.atomic == fabric_atomic::add && !op.wants_value &&
+  return op.atomic == fabric_atomic::add && !op.returns_value &&
          op.size % fabric_element_size(op.element) == 0;
 }
 
@@ -79,4 +80,4 @@ void fabric_count(fabric_counters &counters, const fabric_completion &completion
   }
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

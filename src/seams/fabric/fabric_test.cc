@@ -7,7 +7,7 @@
 #include "seams/fabric/op_table.hpp"
 #include "seams/fabric/registration_cache.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
 fabric_op op_of(uint64_t id, uint64_t deadline_ns = TND_NO_DEADLINE) {
@@ -57,9 +57,9 @@ TEST(fabric_op_table, a_deadline_gives_a_notice_and_later_the_end) {
   table[quick].state = fabric_slot_state::posted;
   table.settle(quick, status::ok);
   EXPECT_EQ(table.next_deadline_ns(), 100u);
-  EXPECT_EQ(table.expired(99), fabric_op_table::no_slot);
-  ASSERT_EQ(table.expired(100), late);
-  EXPECT_EQ(table.expired(100), fabric_op_table::no_slot);
+  EXPECT_EQ(table.take_expired(99), fabric_op_table::no_slot);
+  ASSERT_EQ(table.take_expired(100), late);
+  EXPECT_EQ(table.take_expired(100), fabric_op_table::no_slot);
   table.abandon(late);
   std::array<fabric_completion, 4> done;
   ASSERT_EQ(table.reap(done), 2u);
@@ -72,19 +72,19 @@ TEST(fabric_op_table, a_deadline_gives_a_notice_and_later_the_end) {
   EXPECT_EQ(table.pending_count(), 0u);
 }
 
-// Memory stays bounded when operations are short and their deadlines far away, and no deadline is
-// lost by it.
+// Memory stays bounded when operations are short and their deadlines distant, and no deadline is
+// lost.
 TEST(fabric_op_table, old_deadlines_do_not_pile_up) {
   fabric_op_table table{4, fabric_path::tcp};
-  auto const kept = table.insert(op_of(1, 500));
+  auto const long_lived = table.insert(op_of(1, 500));
   fabric_completion done[1];
   for (uint64_t i = 0; i < 1000; i++) {
     table.settle(table.insert(op_of(2, 1'000'000 + i)), status::ok);
     ASSERT_EQ(table.reap(done), 1u);
   }
   EXPECT_EQ(table.next_deadline_ns(), 500u);
-  EXPECT_EQ(table.expired(2'000'000), kept);
-  EXPECT_EQ(table.expired(2'000'000), fabric_op_table::no_slot);
+  EXPECT_EQ(table.take_expired(2'000'000), long_lived);
+  EXPECT_EQ(table.take_expired(2'000'000), fabric_op_table::no_slot);
 }
 
 struct fake_network {
@@ -96,8 +96,8 @@ struct fake_network {
               open.insert(next);
               return reinterpret_cast<void *>(next++);
             },
-            [this](void *which) {
-              EXPECT_EQ(open.erase(reinterpret_cast<uintptr_t>(which)), 1u);
+            [this](void *handle) {
+              EXPECT_EQ(open.erase(reinterpret_cast<uintptr_t>(handle)), 1u);
             }};
   }
 };
@@ -135,7 +135,8 @@ TEST(registration_cache, limits_hold_and_what_is_in_use_stays) {
   registration_cache cache{network.backend(), {.count_max = 2, .size_max = 1 << 20}, counters};
   auto *first = cache.acquire(memory_at(0x10000, 1)).value();
   auto *second = cache.acquire(memory_at(0x20000, 1)).value();
-  auto *third = cache.acquire(memory_at(0x30000, 1)).value();  // all are in use: goes with its user
+  // All are in use: closed at its release.
+  auto *third = cache.acquire(memory_at(0x30000, 1)).value();
   EXPECT_EQ(cache.count(), 3u);
   cache.release(third);
   EXPECT_EQ(cache.count(), 2u);
@@ -147,8 +148,7 @@ TEST(registration_cache, limits_hold_and_what_is_in_use_stays) {
   cache.release(cache.acquire(memory_at(0x10000, 1)).value());
   EXPECT_EQ(counters.registration_hits, 2u);
   EXPECT_LE(network.open.size(), 2u);
-  cache.release(
-      cache.acquire(memory_at(0x100000, 2 << 20)).value());  // larger than all that may be kept
+  cache.release(cache.acquire(memory_at(0x100000, 2 << 20)).value());  // larger than the cache
   EXPECT_EQ(cache.size(), 0u);
 }
 
@@ -179,4 +179,4 @@ TEST(registration_cache, a_network_that_refuses_changes_nothing) {
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,5 +1,4 @@
-// seams/fabric/op_table.hpp: the operations of one endpoint: which are out, whose deadline is next,
-// what can be reaped.
+// seams/fabric/op_table.hpp: the operations of one endpoint, with their deadlines and completions.
 #pragma once
 
 #include <deque>
@@ -8,20 +7,20 @@
 
 #include "seams/fabric/fabric_op_check.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
 // queued: not handed to the network yet. posted: the network uses the memory. abandoned: posted,
-// and its deadline has passed; the completion that says so is out, the one that settles is to come.
+// and its deadline has passed. The completion that reports this has been queued; the one that
+// settles follows.
 enum class fabric_slot_state : uint8_t { free, queued, posted, abandoned };
 
 struct fabric_slot {
   fabric_op op{};
   fabric_slot_state state = fabric_slot_state::free;
-  uint32_t generation = 0;  // of uses: what refers to an earlier one refers to nothing
+  uint32_t generation = 0;  // number of uses: references with an older one are stale
 };
 
-// Slots have a fixed number and never move, so that a network may hold their index. Not
-// thread-safe.
+// Slots have a fixed number and never move, so a network may hold their index. Not thread-safe.
 class fabric_op_table {
  public:
   fabric_op_table(uint32_t depth, fabric_path path) : slots_(depth), path_{path} {
@@ -29,7 +28,8 @@ class fabric_op_table {
       free_.push_back(i - 1);
   }
 
-  // The slot of a new operation, queued; no slot when `depth` are out or wait to be reaped.
+  // The slot of a new operation, queued. no_slot: `depth` operations are outstanding or wait to be
+  // reaped.
   static constexpr uint32_t no_slot = ~uint32_t{0};
   uint32_t insert(const fabric_op &op) {
     if (free_.empty() || pending_count() >= slots_.size()) {
@@ -54,8 +54,8 @@ class fabric_op_table {
     return slots_[index];
   }
 
-  // The operation is over and its memory free: one completion that settles. `peer`: of a message
-  // received.
+  // The operation has ended and its memory is free: adds the completion that settles. `peer`: of a
+  // received message.
   void settle(uint32_t index, status code, uint64_t size = 0, fabric_peer peer = no_fabric_peer,
               uint64_t value = 0) {
     auto &slot = slots_[index];
@@ -73,12 +73,13 @@ class fabric_op_table {
     free_.push_back(index);
   }
 
-  // The deadline has passed and the network keeps the memory: one completion that does not settle.
+  // The deadline has passed and the network keeps the memory: adds a completion that does not
+  // settle.
   void abandon(uint32_t index) {
     auto &slot = slots_[index];
     TND_ASSERT(slot.state == fabric_slot_state::posted);
     slot.state = fabric_slot_state::abandoned;
-    notices_++;
+    unsettled_count_++;
     ready_.push_back({.op_id = slot.op.op_id,
                       .code = status::timed_out,
                       .size = 0,
@@ -88,9 +89,9 @@ class fabric_op_table {
                       .value = 0});
   }
 
-  // The next operation, queued or posted, whose deadline is not after now_ns; no_slot. Each is told
-  // once.
-  uint32_t expired(uint64_t now_ns) {
+  // The next operation, queued or posted, whose deadline is not after now_ns, or no_slot. Each is
+  // returned once.
+  uint32_t take_expired(uint64_t now_ns) {
     while (!deadlines_.empty() && deadlines_.top().time_ns <= now_ns) {
       auto const next = deadlines_.top();
       deadlines_.pop();
@@ -100,7 +101,7 @@ class fabric_op_table {
     return no_slot;
   }
 
-  // When expired() will have something next; TND_NO_DEADLINE for never.
+  // When take_expired() will next return an operation; TND_NO_DEADLINE for never.
   uint64_t next_deadline_ns() {
     while (!deadlines_.empty() && !is_current(deadlines_.top()))
       deadlines_.pop();
@@ -117,7 +118,7 @@ class fabric_op_table {
       completions[count] = ready_.front();
       ready_.pop_front();
       if (!completions[count].settled)
-        notices_--;
+        unsettled_count_--;
     }
     return count;
   }
@@ -128,9 +129,9 @@ class fabric_op_table {
   size_t active_count() const {
     return slots_.size() - free_.size();
   }
-  // A notice that does not settle belongs to an operation that is counted anyway.
+  // A completion that does not settle belongs to an operation that is counted anyway.
   size_t pending_count() const {
-    return active_count() + ready_.size() - notices_;
+    return active_count() + ready_.size() - unsettled_count_;
   }
   const fabric_counters &counters() const {
     return counters_;
@@ -140,38 +141,38 @@ class fabric_op_table {
   }
 
  private:
-  struct timed {
+  struct deadline_entry {
     uint64_t time_ns;
     uint32_t index, generation;
-    bool operator<(const timed &other) const noexcept {
-      return time_ns > other.time_ns;
+    bool operator<(const deadline_entry &right) const noexcept {
+      return time_ns > right.time_ns;
     }
   };
 
-  bool is_current(const timed &which) const {
-    auto const &slot = slots_[which.index];
-    return slot.generation == which.generation &&
+  bool is_current(const deadline_entry &entry) const {
+    auto const &slot = slots_[entry.index];
+    return slot.generation == entry.generation &&
            (slot.state == fabric_slot_state::queued || slot.state == fabric_slot_state::posted);
   }
 
-  // Short operations with deadlines far away would pile up: at most one entry a slot is current.
+  // Short operations with distant deadlines would accumulate: at most one entry a slot is current.
   void deadlines_compact() {
-    std::priority_queue<timed> kept;
+    std::priority_queue<deadline_entry> current;
     for (; !deadlines_.empty(); deadlines_.pop()) {
       if (is_current(deadlines_.top()))
-        kept.push(deadlines_.top());
+        current.push(deadlines_.top());
     }
-    deadlines_ = std::move(kept);
+    deadlines_ = std::move(current);
   }
 
   std::vector<fabric_slot> slots_;
   std::vector<uint32_t> free_;
-  std::priority_queue<timed>
-      deadlines_;  // holds some operations that are over, bounded by deadlines_compact()
+  // Includes entries of ended operations, bounded by deadlines_compact().
+  std::priority_queue<deadline_entry> deadlines_;
   std::deque<fabric_completion> ready_;
-  size_t notices_ = 0;  // completions in ready_ that do not settle
+  size_t unsettled_count_ = 0;  // completions in ready_ that do not settle
   fabric_path path_;
   fabric_counters counters_{};
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

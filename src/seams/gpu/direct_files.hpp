@@ -9,15 +9,15 @@
 
 #include "core/base/result.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
-// none: not at all; compatible: by the same calls, but a processor copies; direct: by the devices
-// alone.
-enum class direct_kind : uint8_t { none, compatible, direct };
+// unavailable: not at all. compatible: by the same calls, but a processor copies. direct: only the
+// devices take part.
+enum class direct_kind : uint8_t { unavailable, compatible, direct };
 
-// What can be done for a file, and in one line why not more; the line is empty for `direct`.
+// What can be done for a file, and in one line why not more. The line is empty for `direct`.
 struct direct_offer {
-  direct_kind kind = direct_kind::none;
+  direct_kind kind = direct_kind::unavailable;
   std::string reason;
 };
 
@@ -25,18 +25,18 @@ class direct_files {
  public:
   virtual ~direct_files() = default;
 
-  // Look for what is there and get ready; the first call may take long. `compatible_too`: a
+  // Detects what is available and prepares it. The first call may take long. `compatible_too`: a
   // processor may copy.
   virtual direct_offer prepare(bool compatible_too) = 0;
 
-  // A descriptor open for reading, which stays the caller's and outlives the handle. not_supported
-  // where its file system cannot.
+  // Opens a file by a descriptor that is open for reading, stays the caller's, and outlives the
+  // handle. not_supported: its file system cannot.
   virtual result<uint64_t> open(int descriptor) = 0;
   virtual void close(uint64_t file) noexcept = 0;
 
-  // Blocks. Bytes [offset, offset + size) of the file to device memory; `moved` counts bytes and is
-  // short at the end of the file only. Any thread.
+  // Blocks. Reads bytes [offset, offset + size) of the file into device memory. `moved` counts
+  // bytes, and is short only at the end of the file. Any thread.
   virtual status read(uint64_t file, uint64_t offset, void *target, size_t size, size_t &moved) = 0;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,5 +1,5 @@
-/* seams/gpu/gpu_plugin.h: everything that crosses between the core and libtanada_cuda.so: one
- * versioned table of C functions. All return a tnd_status and leave the reason in last_message().
+/* seams/gpu/gpu_plugin.h: the versioned table of C functions through which the core uses
+ * libtanada_cuda.so. All return a tnd_status and leave the reason in last_message().
  */
 #ifndef TANADA_PORT_GPU_PLUGIN_H
 #define TANADA_PORT_GPU_PLUGIN_H
@@ -34,13 +34,13 @@ typedef struct tnd_gpu_plugin {
                      uint32_t *multiprocessor_count, uint64_t *memory_size, char *pci_bus_id);
   tnd_status (*allocate_device)(uint32_t device_index, size_t size, void **addr);
   void (*free_device)(uint32_t device_index, void *addr);
-  /* size is what was asked for, then what there is; the descriptor is the caller's to close */
+  /* size is the requested size, then the actual one; the caller closes the descriptor */
   tnd_status (*allocate_shared)(uint32_t device_index, size_t *size, void **addr, int *descriptor);
   tnd_status (*map_shared)(uint32_t device_index, int descriptor, size_t size, void **addr);
   void (*unmap_shared)(uint32_t device_index, void *addr,
-                       size_t size); /* of allocate_shared's, too */
+                       size_t size); /* also of allocate_shared's */
   int (*is_device_memory)(const void *addr);
-  /* timeout_ns: of each wait of its calls but queue_wait's */
+  /* timeout_ns: of each wait of its calls, except queue_wait's */
   tnd_status (*queue_open)(uint32_t device_index, uint64_t timeout_ns, tnd_gpu_queue **queue);
   void (*queue_close)(tnd_gpu_queue *queue);
   tnd_status (*queue_put)(tnd_gpu_queue *queue, void *target, const void *source, size_t size);
@@ -48,7 +48,7 @@ typedef struct tnd_gpu_plugin {
   tnd_status (*queue_copy)(tnd_gpu_queue *queue, void *target, const void *source, size_t size);
   tnd_status (*queue_copy_rows)(tnd_gpu_queue *queue, void *target, const void *source,
                                 const tnd_gpu_rows *shape);
-  tnd_status (*queue_update)(tnd_gpu_queue *queue, void *target, const tnd_gpu_update *what,
+  tnd_status (*queue_update)(tnd_gpu_queue *queue, void *target, const tnd_gpu_update *operation,
                              uint64_t *before);
   tnd_status (*queue_order)(tnd_gpu_queue *queue);
   tnd_status (*queue_wait)(tnd_gpu_queue *queue, uint64_t deadline_ns); /* on CLOCK_MONOTONIC */
@@ -57,7 +57,7 @@ typedef struct tnd_gpu_plugin {
   tnd_status (*copy)(uint32_t device_index, void *target, const void *source, size_t size);
   tnd_status (*fill)(uint32_t device_index, void *target, uint8_t value, size_t size);
   tnd_status (*synchronize)(uint32_t device_index); /* blocks without limit */
-  /* At its address; for reading alone unless is_writable. */
+  /* At its address; only for reading unless is_writable. */
   tnd_status (*register_host)(uint32_t device_index, const void *addr, size_t size,
                               int is_writable);
   void (*unregister_host)(uint32_t device_index, const void *addr);
@@ -70,10 +70,10 @@ typedef struct tnd_gpu_plugin {
   uint64_t (*range_start)(const char *name);
   void (*range_end)(uint64_t range);
   const char *(*last_message)(void); /* of the calling thread */
-  /* the device whose context is current in the calling thread; ENODEV: none is */
+  /* the device whose context is current in the calling thread; ENODEV: no device */
   tnd_status (*device_current)(uint32_t *device_index);
-  /* whether what network cards write to the device's memory can be made visible: EOPNOTSUPP if not;
-   * and doing so */
+  /* whether what network cards write to the device's memory can be made visible: EOPNOTSUPP if not.
+   * fabric_settle does so */
   tnd_status (*fabric_prepare)(uint32_t device_index);
   tnd_status (*fabric_settle)(uint32_t device_index);
 } tnd_gpu_plugin;

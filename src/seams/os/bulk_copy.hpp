@@ -1,18 +1,19 @@
-// seams/os/bulk_copy.hpp: copies of more than the caches hold.
+// seams/os/bulk_copy.hpp: copies larger than the caches.
 #pragma once
 
 #include <cstddef>
 
-namespace tanada::port {
+namespace tanada::seams {
 
-// As memcpy, with stores that go past the caches: for targets that are so large, as a whole, that
-// nobody would find them there. Four pages at a time, which keeps more of the memory at work than
-// one after the other. Once it returns other threads and processes that are told so see the bytes.
+// As memcpy, with stores that bypass the caches, for targets so large as a whole that no reader
+// would find them there. It copies four pages at a time, which keeps more of the memory busy than
+// one after the other. Threads and processes that are notified after it returns see the bytes.
 void copy_past_caches(void *target, const void *source, size_t size) noexcept;
 
-// As memcpy, for another processor to read at once, from memory that it has read before: a page and
-// what is more goes past the caches, line after line, as this one would first have to get the lines
-// out of the other's. Once it returns others that are told so see the bytes.
-void copy_to_other(void *target, const void *source, size_t size) noexcept;
+// As memcpy, for another processor that reads the bytes at once, from memory that it has read
+// before. A page or more bypasses the caches line by line, as this processor would first have to
+// get the lines from the other's caches. Threads and processes that are notified after it returns
+// see the bytes.
+void copy_to_other_processor(void *target, const void *source, size_t size) noexcept;
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -7,10 +7,10 @@
 
 #include "core/base/result.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
-/// Zeros at first, in a file without a name, whose room the file system has promised.
-/// Nothing is left of it after the process.
+/// Initially zero, in a file without a name, whose space the file system has reserved. Nothing is
+/// left of it after the process.
 class file_buffer {
  public:
   /// **Returns** no_space, or the system's error, with a message, which is not logged.
@@ -33,4 +33,4 @@ class file_buffer {
   size_t const size_;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,9 +1,9 @@
-// seams/os/guarded_memory.hpp: memory mapped from a file that somebody may cut short.
+// seams/os/guarded_memory.hpp: memory mapped from a file that another process may truncate.
 //
-// A load or a store behind the end of such a file is a SIGBUS, which ends the process. Within
-// guarded memory it gets a page of zeros in its place and goes on, and the page is noted as lost:
-// whoever owns the memory asks afterwards, and trusts nothing that lay there. System calls that
-// touch a lost page fail with EFAULT, unless a load or a store was there before them.
+// A load or a store past the end of such a file is a SIGBUS, which ends the process. Within guarded
+// memory it gets a page of zeros in its place and continues, and the page is marked as replaced.
+// The owner of the memory checks that afterwards, and trusts nothing from there. System calls that
+// touch a lost page fail with EFAULT, unless a load or a store touched it before them.
 #pragma once
 
 #include <cstddef>
@@ -12,26 +12,27 @@
 
 #include "core/base/result.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
-inline constexpr size_t guarded_memory_count_max = 64;  // of a process
+inline constexpr size_t guarded_memory_count_max = 64;  // per process
 
-// The memory itself is the caller's, stays mapped while this lives, and is touched by nobody when
-// it ends. Thread-safe. A thread that blocks SIGBUS is not saved: the kernel ends the process.
+// The memory itself is the caller's. It stays mapped while this object lives, and no thread uses it
+// when the object is destroyed. Thread-safe. A thread that blocks SIGBUS is not protected: the
+// kernel ends the process.
 class guarded_memory {
  public:
-  // `addr` and `size` (bytes) are multiples of the page size. The first call of a process installs
-  // the handler of SIGBUS; signals for other addresses go where they went before. no_space: there
-  // are guarded_memory_count_max already.
+  // `addr` and `size` (bytes) are multiples of the page size. The first call in a process installs
+  // the handler of SIGBUS, which forwards signals for other addresses to the previous handler.
+  // no_space: there are guarded_memory_count_max already.
   static result<std::unique_ptr<guarded_memory>> guard(std::byte *addr, size_t size);
   ~guarded_memory();
   guarded_memory(const guarded_memory &) = delete;
   guarded_memory &operator=(const guarded_memory &) = delete;
 
-  size_t lost_count() const noexcept;  // pages replaced so far; only grows
+  size_t replaced_count() const noexcept;  // pages replaced so far; only grows
 
   // Whether page number `index` was replaced, counted from `addr`.
-  bool is_lost(size_t index) const noexcept;
+  bool is_replaced(size_t index) const noexcept;
 
   size_t page_size() const noexcept;
 
@@ -40,4 +41,4 @@ class guarded_memory {
   size_t const entry_;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

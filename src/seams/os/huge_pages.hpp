@@ -1,11 +1,11 @@
-// seams/os/huge_pages.hpp: huge pages of memory that processes share, without any that an
-// administrator has set aside.
+// seams/os/huge_pages.hpp: huge pages of memory that processes share, without pages that an
+// administrator has reserved.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace tanada::port {
+namespace tanada::seams {
 
 inline constexpr size_t huge_page_size = size_t{2} << 20;  // bytes
 
@@ -16,20 +16,20 @@ struct file_part {
   size_t size;      // bytes
 };
 
-// Maps the part so that each huge page of the file is one entry of the page table: the address and
-// the offset in the file have the same remainder by huge_page_size, unless no huge page fits in.
-// `protection` is mmap's. Null: errno has the reason.
+// Maps the part so that each huge page of the file is one entry of the page table. The address and
+// the offset in the file then have the same remainder by huge_page_size, unless no huge page fits
+// in. `protection` is mmap's. Null: errno has the reason.
 void *map_file_part(const file_part &part, int protection) noexcept;
 
-// Makes huge pages of shared memory, whatever the system's settings for memory files are. Pages
-// that are missing are brought in, and what the memory holds stays. True: all of [addr, addr +
-// size), both multiples of huge_page_size, is huge pages. False: the kernel has none left, or is
-// older than Linux 6.1; some pages may be huge and some still missing.
+// Makes huge pages of shared memory, whatever the system's settings for memory files are. Missing
+// pages are brought in, and the content stays. True: all of [addr, addr + size), both multiples of
+// huge_page_size, is huge pages. False: the kernel has no more of them, or is older than Linux 6.1.
+// Some pages may then be huge and some still missing.
 bool make_huge_pages(void *addr, size_t size) noexcept;
 
-// Brings in the pages of at most huge_page_size bytes of a mapping that map_file_part() made, as
-// one huge page where nobody has brought them in before and the mapping `is_writable`. Best effort:
-// other pages come in by faults.
+// Brings in the pages of at most huge_page_size bytes of a mapping that map_file_part() made. They
+// become one huge page if no process has brought them in before and the mapping `is_writable`. Best
+// effort: other pages come in by faults.
 void populate_file_part(void *addr, size_t size, bool is_writable) noexcept;
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,18 +1,18 @@
-// seams/os/plugin_paths.hpp: where plugins are looked for.
+// seams/os/plugin_paths.hpp: where plugins are searched.
 #pragma once
 
 #include <string>
 #include <vector>
 
-namespace tanada::port {
+namespace tanada::seams {
 
-// Where the plugin `file` may be, best first: the folders of TND_PLUGIN_PATH (a colon between two);
-// the folder of the library or program that this code is in, and tanada/, ../lib and ../lib/tanada
-// from there; <libdir>/tanada as it was configured; where the dynamic linker looks, which is the
-// one without a slash.
+// Where the plugin `file` may be, best first. The folders of TND_PLUGIN_PATH (separated by colons)
+// come first. The folder of the library or program with this code follows, then tanada/, ../lib and
+// ../lib/tanada from there. The last are <libdir>/tanada as it was configured, and the path of the
+// dynamic linker, which is the one without a slash.
 std::vector<std::string> plugin_paths(const char *file);
 
-// The first of these that exists, where the dynamic linker's places do not count; "": none does.
+// The first of these that exists, without the dynamic linker's path; "" if none does.
 std::string plugin_path(const char *file);
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

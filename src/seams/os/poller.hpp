@@ -6,9 +6,9 @@
 
 #include <tanada/device/detail/base/status.hpp>
 
-namespace tanada::port {
+namespace tanada::seams {
 
-// Wakes a thread that waits in a poller. Thread-safe; outlives all who call wake().
+// Wakes a thread that waits in a poller. Thread-safe; outlives all callers of wake().
 class waker {
  public:
   waker();
@@ -16,11 +16,12 @@ class waker {
   waker &operator=(const waker &) = delete;
   ~waker();
 
+  // -1: the system had no descriptor left.
   int descriptor() const noexcept {
     return descriptor_;
-  }  // -1: the system had none left
+  }
   void wake() noexcept;
-  void clear() noexcept;  // before looking at what was the reason
+  void clear() noexcept;  // before checking the reason
 
  private:
   int const descriptor_;
@@ -42,9 +43,10 @@ class poller {
   // too_many_files: the system had no descriptor left for it.
   status ready() const noexcept;
 
-  // `word` comes back when the descriptor is ready, or has ended. It leaves by being closed.
-  status add(int descriptor, uint64_t word, interest in);
-  void change(int descriptor, uint64_t word, interest in);
+  // `word` is returned when the descriptor is ready, or has ended. Closing the descriptor removes
+  // it.
+  status add(int descriptor, uint64_t word, interest events);
+  void change(int descriptor, uint64_t word, interest events);
 
   // Returns how many words were written. Waits for the first one up to `timeout_ms`.
   size_t wait(std::span<uint64_t> words, int timeout_ms);
@@ -53,4 +55,4 @@ class poller {
   int const descriptor_;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

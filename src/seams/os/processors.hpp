@@ -6,25 +6,25 @@
 #include <cstdint>
 #include <string>
 
-namespace tanada::port {
+namespace tanada::seams {
 
-// A set of processors, bit i of word i / 64. Plain bytes: may be sent to processes of the same
-// machine.
+// A set of processors, bit i of word i / 64. Plain bytes, which may be sent to processes of the
+// same node.
 struct processor_set {
   std::array<uint64_t, 16> words{};
 
   size_t count() const noexcept;
-  processor_set &operator|=(const processor_set &other) noexcept;
+  processor_set &operator|=(const processor_set &added) noexcept;
 };
 
-// Those that the calling thread may run on. Empty when the system does not say.
+// The processors that the calling thread may run on. Empty when the system does not report them.
 processor_set processors_allowed() noexcept;
 
 // The running kernel: processes with equal texts share processors.
 std::string kernel_identity();
 
-// What tells whether two processes can share memory by descriptors that they pass through sockets
-// without names: the running kernel and the network namespace. Equal texts: they can.
+// Two processes with equal texts can share memory by descriptors that they pass through sockets
+// without names. It identifies the running kernel and the network namespace.
 std::string machine_identity();
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,28 +1,28 @@
-// seams/os/signals_blocked.hpp: for the start of threads of ours.
+// seams/os/signals_blocked.hpp: blocks signals while threads of the library are started.
 #pragma once
 
 #include <signal.h>
 
-namespace tanada::port {
+namespace tanada::seams {
 
-// While it lives, threads started here get every signal blocked. Signals of the process are for its
-// own threads; one that a system call raises stays pending in ours and the call fails: EPIPE for
-// SIGPIPE, EFBIG for SIGXFSZ.
+// While it lives, threads that this thread starts have every signal blocked. Signals of the process
+// are for its own threads. A signal that a system call raises stays pending in the library's
+// thread, and the call fails: EPIPE for SIGPIPE, EFBIG for SIGXFSZ.
 class signals_blocked {
  public:
   signals_blocked() noexcept {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
+    sigset_t signals;
+    sigfillset(&signals);
+    pthread_sigmask(SIG_SETMASK, &signals, &previous_mask_);
   }
   ~signals_blocked() {
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    pthread_sigmask(SIG_SETMASK, &previous_mask_, nullptr);
   }
   signals_blocked(const signals_blocked &) = delete;
   signals_blocked &operator=(const signals_blocked &) = delete;
 
  private:
-  sigset_t before_;
+  sigset_t previous_mask_;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,10 +1,10 @@
-// seams/os/thread.hpp: what the operating system is asked of a thread beyond what std::thread
-// has. All of it is for speed: where it is refused, things go on more slowly.
+// seams/os/thread.hpp: requests to the operating system about threads, beyond std::thread. All of
+// them are for speed: where the system refuses one, the program is only slower.
 #pragma once
 
-namespace tanada::port {
+namespace tanada::seams {
 
-// A step of a loop that waits for another processor for less than a microsecond. Never leaves the
+// A step of a loop that waits for another processor for less than a microsecond. Never yields the
 // processor.
 inline void spin_pause() noexcept {
 #if defined(__x86_64__)
@@ -14,29 +14,28 @@ inline void spin_pause() noexcept {
 #endif
 }
 
-// The calling thread's short sleeps end when they should and not some 50 us later.
-void thread_sleeps_precisely() noexcept;
+// The calling thread's short sleeps end on time, and not some 50 us later.
+void thread_set_precise_sleep() noexcept;
 
-// The calling thread runs for short times and sleeps: it is let run soon when it wakes, by systems
-// that know of slices (Linux 6.12), though others compute. It gets no more of the processors than
-// they do.
-void thread_runs_briefly() noexcept;
+// For a thread that runs for short times and sleeps. Systems with configurable slices (Linux 6.12)
+// run it soon after it wakes, though others compute. It gets no larger share of the processors.
+void thread_set_short_slice() noexcept;
 
-// Let the calling thread run on those of its processors that belong to the memory node. node < 0,
-// or none do: it stays as it is.
+// Restricts the calling thread to those of its processors that belong to the memory node. A no-op
+// if node < 0 or there are no such processors.
 void thread_bind_to_node(int node) noexcept;
 
-// While it lives, memory that the calling thread is first to touch comes from the node if it has
-// some. node < 0: nothing.
-class memory_near_node {
+// While it lives, memory that the calling thread is first to touch comes from the node if that has
+// some. A no-op if node < 0.
+class memory_node_preference {
  public:
-  explicit memory_near_node(int node) noexcept;
-  ~memory_near_node();
-  memory_near_node(const memory_near_node &) = delete;
-  memory_near_node &operator=(const memory_near_node &) = delete;
+  explicit memory_node_preference(int node) noexcept;
+  ~memory_node_preference();
+  memory_node_preference(const memory_node_preference &) = delete;
+  memory_node_preference &operator=(const memory_node_preference &) = delete;
 
  private:
-  bool set_;
+  bool is_set_;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

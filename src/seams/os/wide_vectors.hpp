@@ -1,11 +1,11 @@
-// seams/os/wide_vectors.hpp: functions that are compiled a second time for wider vectors than
-// every processor has.
+// seams/os/wide_vectors.hpp: functions that are compiled a second time for wider vectors than every
+// processor has.
 #pragma once
 
-namespace tanada::port {
+namespace tanada::seams {
 
-// TND_WIDE_VECTORS before a function: it is compiled for vectors of 32 bytes (AVX2), and called
-// where has_wide_vectors() alone. Elsewhere than on x86-64 it says nothing.
+// TND_WIDE_VECTORS before a function compiles it for vectors of 32 bytes (AVX2). It may be called
+// only if has_wide_vectors(). On other processors than x86-64 it has no effect.
 #if defined(__x86_64__)
 #  define TND_WIDE_VECTORS [[gnu::target("avx2")]]
 inline bool has_wide_vectors() noexcept {
@@ -18,4 +18,4 @@ constexpr bool has_wide_vectors() noexcept {
 }
 #endif
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

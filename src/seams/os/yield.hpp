@@ -1,11 +1,11 @@
-// seams/os/yield.hpp: giving way to the threads of this and other programs.
+// seams/os/yield.hpp: yields the processor to threads of this and other programs.
 #pragma once
 
-namespace tanada::port {
+namespace tanada::seams {
 
-/// Yields the processor while that is the quickest way back. False, and nothing was done: the
-/// calling thread's last yields were slow, since other programs compute, and it had better sleep
-/// (executor/yield.hpp).
+/// Yields the processor while that is the fastest way to continue. False, without effect: the
+/// calling thread's last yields were slow, since other programs compute, and it should sleep
+/// instead (executor/yield.hpp).
 bool thread_yield() noexcept;
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

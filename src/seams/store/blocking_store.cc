@@ -1,3 +1,4 @@
+// A store with queues over an engine whose calls block.
 #include "seams/store/blocking_store.hpp"
 
 #include <algorithm>
@@ -7,10 +8,10 @@
 #include "seams/store/store_op_check.hpp"
 #include "seams/store/worker_pool.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
-constexpr uint64_t tend_interval_ns = 5'000'000;
+constexpr uint64_t expire_interval_ns = 5'000'000;
 
 class blocking_queue final : public store_queue {
  public:
@@ -21,7 +22,7 @@ class blocking_queue final : public store_queue {
     if (pending_ == 0 || pool_->drain(*list_))
       return;
     log(log_level::error,
-        "%s: a queue is destroyed with operations stuck in the store: left behind",
+        "%s: a queue is destroyed with operations stuck in the store: abandoning them",
         pool_->scheme());
   }
 
@@ -29,7 +30,7 @@ class blocking_queue final : public store_queue {
     if (pending_ >= depth_)
       return status::again;
     TND_TRY(op_check(op, pool_->scheme()));
-    tend_at_ns_ = std::min(tend_at_ns_, op.deadline_ns);
+    next_expire_ns_ = std::min(next_expire_ns_, op.deadline_ns);
     TND_TRY(pool_->submit(std::move(op), list_));
     pending_++;
     return status::ok;
@@ -41,10 +42,10 @@ class blocking_queue final : public store_queue {
     size_t count = list_->take(completions);
     if (count == 0) {
       uint64_t const now_ns = monotonic_clock().now_ns();
-      if (now_ns >= tend_at_ns_ || now_ns >= tended_ns_ + tend_interval_ns) {
-        pool_->tend(*list_, now_ns);
-        tended_ns_ = now_ns;
-        tend_at_ns_ = ~uint64_t{0};
+      if (now_ns >= next_expire_ns_ || now_ns >= last_expire_ns_ + expire_interval_ns) {
+        pool_->expire(*list_, now_ns);
+        last_expire_ns_ = now_ns;
+        next_expire_ns_ = ~uint64_t{0};
         count = list_->take(completions);
       }
     }
@@ -60,7 +61,7 @@ class blocking_queue final : public store_queue {
   std::shared_ptr<worker_pool> pool_;
   std::shared_ptr<completion_list> list_ = std::make_shared<completion_list>();
   size_t depth_, pending_ = 0;
-  uint64_t tended_ns_ = 0, tend_at_ns_ = ~uint64_t{0};
+  uint64_t last_expire_ns_ = 0, next_expire_ns_ = ~uint64_t{0};
 };
 
 class blocking_store final : public store {
@@ -70,7 +71,7 @@ class blocking_store final : public store {
   ~blocking_store() override {
     if (pool_->stop())
       return;
-    log(log_level::error, "%s: the store is closed with threads stuck in it: left behind",
+    log(log_level::error, "%s: the store is closed with threads stuck in it: abandoning them",
         pool_->scheme());
   }
 
@@ -95,4 +96,4 @@ std::unique_ptr<store> blocking_store_create(std::shared_ptr<blocking_engine> en
   return std::make_unique<blocking_store>(std::make_shared<worker_pool>(std::move(engine), limits));
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

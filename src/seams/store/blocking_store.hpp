@@ -1,16 +1,16 @@
-// seams/store/blocking_store.hpp: a store with queues out of an engine whose calls block.
+// seams/store/blocking_store.hpp: a store with queues over an engine whose calls block.
 #pragma once
 
 #include <memory>
 
 #include "seams/store/store.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
 // An engine whose calls return when they are done. Thread-safe: the workers of a store call it at
-// the same time, also for the same file. Outputs are written on success only, but `size`, which
-// also counts what reached the store before an error. It crosses the border of plugins: no state of
-// the core's is reached from it.
+// the same time, also for the same file. Outputs are written only on success, except `size`, which
+// also counts the bytes that reached the store before an error. Plugins implement it, so it uses no
+// state of the core.
 class blocking_engine {
  public:
   virtual ~blocking_engine() = default;
@@ -28,14 +28,14 @@ class blocking_engine {
   virtual status unlink(const std::string &url) = 0;
   virtual status list(const std::string &prefix, std::vector<std::string> &names) = 0;
 
-  // Of a file on this machine that has an open file's bytes, while that is only read; good until it
-  // is closed; -1: there is none. Does not wait.
+  // A descriptor of a local file that has an open file's bytes, while that is only read. It is
+  // valid until the file is closed. -1: not available. Does not wait.
   virtual int descriptor(store_file) const {
     return -1;
   }
 
-  // An open file's bytes in memory of the engine's own; where there are none, `reason` may say why.
-  // Called once, after an open to read alone; it may wait.
+  // An open file's bytes in memory of the engine. If they are not available, `reason` may have the
+  // cause. Called once, after an open only for reading. It may wait.
   virtual store_memory memory(store_file, std::string &reason) {
     (void)reason;
     return {};
@@ -48,19 +48,19 @@ class blocking_engine {
 };
 
 struct blocking_limits {
-  uint32_t worker_count = 8;       // threads started as operations come
-  uint32_t worker_count_max = 64;  // and when the others have been stuck for stall_ns
-  uint32_t workers_per_file = 4;   // busy with one file (or one URL) at a time
+  uint32_t worker_count = 8;       // started on demand
+  uint32_t worker_count_max = 64;  // started when the others have been stuck for stall_ns
+  uint32_t workers_per_file = 4;   // busy with one file or URL at a time
   uint64_t stall_ns = 20'000'000;
   uint64_t abandon_ns = 2'000'000'000;  // how long a destructor waits for stuck workers
 };
 
 // Operations run on worker threads, so post never blocks. One that no worker has begun by its
-// deadline completes timed_out; one that is running completes, with what the engine says, when the
-// engine returns. Destroying a queue or the store drops what has not begun, waits abandon_ns at
-// most for the rest and then leaves the stuck threads and what they use behind, with one line in
-// the log.
+// deadline completes with timed_out. A running one completes with the engine's status when the
+// engine returns. Destroying a queue or the store drops operations that have not begun, and waits
+// for the others for at most abandon_ns. It then abandons the stuck threads and what they use, with
+// one line in the log.
 std::unique_ptr<store> blocking_store_create(std::shared_ptr<blocking_engine> engine,
                                              blocking_limits limits = {});
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -5,7 +5,7 @@
 
 #include <tanada/device/detail/base/status.hpp>
 
-namespace tanada::port {
+namespace tanada::seams {
 
 // The status of a failed call's errno; io when it has none. A quota reached is no_space.
 inline status errno_status(int number) noexcept {
@@ -14,4 +14,4 @@ inline status errno_status(int number) noexcept {
   return number > 0 && number < 256 ? status(-number) : status::io;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

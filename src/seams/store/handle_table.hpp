@@ -10,10 +10,10 @@
 #include "seams/store/store.hpp"
 #include "seams/store/striped_mutex.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
-// Numbers are never used twice, so a number kept past its close finds nothing instead of another
-// file. Whoever found a file keeps it alive, closed or not.
+// Numbers are never reused, so a number kept past its close finds nothing instead of another file.
+// A thread that found a file keeps it alive, closed or not.
 template <class File>
 class handle_table {
  public:
@@ -28,20 +28,20 @@ class handle_table {
   std::shared_ptr<File> find(store_file id) const {
     shard &home = shard_of(id);
     shared_lock const lock{home.mutex};
-    auto const at = home.files.find(id);
-    return at == home.files.end() ? nullptr : at->second;
+    auto const it = home.files.find(id);
+    return it == home.files.end() ? nullptr : it->second;
   }
 
-  // Call `function` with the file, which stays open meanwhile: insert and remove may wait. False:
-  // there is none. Cheaper than find() where many threads use one file.
+  // Calls `function` with the file, which stays open meanwhile; insert and remove may wait. False:
+  // there is no such file. Cheaper than find() where many threads use one file.
   template <class Function>
   bool visit(store_file id, Function function) const {
     shard &home = shard_of(id);
     shared_lock const lock{home.mutex};
-    auto const at = home.files.find(id);
-    if (at == home.files.end())
+    auto const it = home.files.find(id);
+    if (it == home.files.end())
       return false;
-    function(*at->second);
+    function(*it->second);
     return true;
   }
 
@@ -68,4 +68,4 @@ class handle_table {
   std::atomic<store_file> next_id_ = 1;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -14,32 +14,32 @@
 #include "core/base/result.hpp"
 #include "seams/gpu/direct_files.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
-// An open file of a store, made by `open` and good on every queue of the same store until `close`.
+// An open file of a store, valid on every queue of the same store from `open` to `close`.
 using store_file = uint64_t;
 inline constexpr store_file no_store_file = ~uint64_t{0};
 
 struct store_open_flags {
-  // create and truncate ask for write, exclusive for create. A file opened to write can be read as
-  // well where the store allows it: a cache above must read the rest of a page.
+  // create and truncate require write; exclusive requires create. A file opened for writing can
+  // also be read where the store allows it: a cache above must read the rest of a page.
   bool read = false, write = false, create = false, exclusive = false, truncate = false;
-  // Reads and writes that are aligned to 4096 bytes in offset, sizes and addresses pass caches of
-  // the system by, where the store can.
+  // Reads and writes whose offset, sizes and addresses are aligned to 4096 bytes bypass the
+  // system's caches, where the store can.
   bool direct = false;
-  bool owner_only =
-      false;  // what create makes is for its owner alone, where the store knows owners
+  // Only the owner may use files that `create` makes, where the store has owners.
+  bool owner_only = false;
 };
 
 struct store_stat {
   uint64_t size = 0;  // bytes
-  // Changes whenever the bytes may have changed (a hash of inode, generation, times, as the store
-  // has them); also names the file's identity: a file deleted and created again has another
+  // Changes whenever the bytes may have changed: a hash of inode, generation and times, as far as
+  // the store has them. It also identifies the file: a file deleted and created again has another
   // version.
   uint64_t version = 0;
-  // False when a change made right now could go unseen in `version` (a time stamp as fresh as the
-  // clock's grain): such a version must not be used to keep cached pages.
-  bool version_settled = false;
+  // False when a change made right now might not change `version`, as a time stamp is as recent as
+  // the clock's resolution. Such a version must not be used to keep cached pages.
+  bool is_version_stable = false;
 };
 
 struct store_buffer {
@@ -47,8 +47,8 @@ struct store_buffer {
   size_t size;  // bytes
 };
 
-// sync_names: files that were created or unlinked in the folder that holds `url` are so after a
-// crash, too. sync does this for bytes and sizes. Stores whose servers see to it say ok.
+// sync_names: files created or unlinked in the folder of `url` stay so after a crash. sync does
+// this for bytes and sizes. Stores whose servers ensure it return ok.
 enum class store_op_kind : uint8_t {
   open,
   close,
@@ -63,10 +63,10 @@ enum class store_op_kind : uint8_t {
 };
 inline constexpr size_t store_op_kind_count = 10;
 
-// One operation. Which fields count depends on `kind`; the rest is ignored.
+// One operation. `kind` determines which fields count; the others are ignored.
 struct store_op {
   store_op_kind kind = store_op_kind::read;
-  uint64_t op_id = 0;                   // handed back in the completion; need not be unique
+  uint64_t op_id = 0;                   // returned in the completion; need not be unique
   uint64_t deadline_ns = ~uint64_t{0};  // absolute, monotonic_clock
   std::string url;                      // open, unlink, sync_names; list: a prefix
   store_open_flags open_flags{};        // open
@@ -80,14 +80,14 @@ struct store_op {
 struct store_completion {
   uint64_t op_id = 0;
   status code = status::ok;
-  // Bytes moved; read, write. Short only at end of file or on error. open: a store may put the
-  // whole of a file that is no longer than the buffers into them, where that takes no waiting. The
-  // size is stat.size then; otherwise it is 0, and the buffers hold anything.
+  // read, write: bytes moved, short only at the end of the file or on error. open: a store may read
+  // all of a file that is no longer than the buffers into them, if that takes no waiting. This is
+  // then stat.size; otherwise it is 0, and the buffers are undefined.
   uint64_t size = 0;
   store_file file = no_store_file;  // open
   store_stat stat{};                // open, stat, close (as published, when the store knows it)
-  // list: URLs that begin with the prefix, sorted, one level: what lies below a further '/' is
-  // folded into one name that ends in '/'. None is ok, also where a folder in the prefix does not
+  // list: URLs that begin with the prefix, sorted, one level. Names below a further '/' are folded
+  // into one that ends in '/'. An empty list is ok, also where a folder in the prefix does not
   // exist.
   std::vector<std::string> names;
 };
@@ -96,26 +96,26 @@ struct store_completion {
 //
 // A post that returns ok yields exactly one completion, from a later poll; any other status yields
 // none. post never blocks on the store and never completes inside the call. Operations are
-// unordered with each other: whoever needs an order waits for the completion. A read past the end
-// of the file is ok and short; writes are whole or fail with the count that reached the store. When
-// the deadline passes the queue tries to cancel, but the completion (timed_out) comes only once no
-// byte of `buffers` will be touched again, however late that is; the caller keeps them alive until
-// then.
+// unordered: a caller that needs an order waits for the completion. A read past the end of the file
+// is ok and short. Writes are whole, or fail with the count that reached the store. When the
+// deadline passes, the queue tries to cancel. The completion (timed_out) comes only once no byte of
+// `buffers` will be touched again, however late that is. The caller keeps them alive until then.
 class store_queue {
  public:
-  // Destroying a queue waits for, or abandons with their memory leaked, the operations still out;
-  // the caller reaps first.
+  // Destroying a queue waits for the outstanding operations, or abandons them and leaks their
+  // memory. The caller reaps first.
   virtual ~store_queue() = default;
 
-  // ok; again when the queue is full (poll, then repeat); invalid for a malformed op.
+  // ok. again: the queue is full (poll, then repeat). invalid: a malformed op.
   virtual status post(store_op op) = 0;
 
-  // Reap up to completions.size() completions without blocking. Returns how many.
+  // Reaps up to completions.size() completions without blocking. Returns how many.
   virtual size_t poll(std::span<store_completion> completions) = 0;
 
-  // Perform the operation inside the call if that takes no waiting: true, and `completion`, which
-  // is empty before, is what a poll would have given. False: nothing was done; post it. For whoever
-  // would poll for the completion at once. The deadline is for those who wait: it is not looked at.
+  // Performs the operation inside the call if that takes no waiting. True: `completion`, which is
+  // empty before, has what a poll would have returned. False: nothing was done; post the operation.
+  // For callers that would poll for the completion at once. The deadline is ignored, as nothing
+  // waits.
   virtual bool try_perform(const store_op &op, store_completion &completion) {
     (void)op;
     (void)completion;
@@ -126,38 +126,39 @@ class store_queue {
   virtual size_t pending_count() const noexcept = 0;
 };
 
-// Device memory where a store may place what it reads: the buffers of a read operation then lie in
-// it as a whole.
+// Device memory into which a store may read. The buffers of a read operation then lie entirely in
+// it.
 struct device_window {
   std::byte *addr = nullptr;
   size_t size = 0;                // bytes
   bool is_host_memory = false;    // as on the host executor
   direct_files *files = nullptr;  // for stores whose files have descriptors; not null
 
-  bool holds(const store_buffer &buffer) const {
+  bool contains(const store_buffer &buffer) const {
     return buffer.addr >= addr && buffer.size <= size &&
            size_t(buffer.addr - addr) <= size - buffer.size;
   }
 };
 
-// All bytes of an open file in memory that its store has mapped, to be read. They cannot be cut,
-// and stay as they are as long as somebody has `hold`, be the file closed meanwhile. Who lets go
-// last may wait.
+// All bytes of an open file, in memory that its store has mapped for reading. They cannot be
+// truncated. They stay unchanged as long as a copy of `owner` exists, even if the file is closed
+// meanwhile. Releasing the last copy may wait.
 struct store_memory {
-  std::span<const std::byte> bytes = {};  // empty: there are none
-  std::shared_ptr<const void> hold = {};
+  std::span<const std::byte> bytes = {};  // empty: not available
+  std::shared_ptr<const void> owner = {};
 };
 
-// What else can be done with an open file than to read it into host memory.
+// How an open file can be used, other than by reads into host memory.
 struct file_access {
-  direct_offer direct;         // reads into the device window
-  store_memory memory = {};    // of the store's own
-  int memory_descriptor = -1;  // of a file whose pages are memory of this machine, good until the
-                               // file is closed; -1: none
-  int cached_descriptor =
-      -1;  // of a file on this machine that its system keeps in the page cache, as long; -1: none
-  bool sealed = false;      // it cannot be cut
-  std::string reason = {};  // why there is neither, one line; empty: that is not to be expected
+  direct_offer direct;       // reads into the device window
+  store_memory memory = {};  // of the store itself
+  // Of a file whose pages are memory of this machine. Valid until the file is closed. -1: not
+  // available.
+  int memory_descriptor = -1;
+  // Of a local file that its system keeps in the page cache. Valid as long. -1: not available.
+  int cached_descriptor = -1;
+  bool is_sealed = false;   // it cannot be truncated
+  std::string reason = {};  // why there is neither, one line; empty: neither was to be expected
 };
 
 // The engine behind one URL scheme. Thread-safe.
@@ -167,11 +168,11 @@ class store {
   virtual std::string_view scheme() const noexcept = 0;  // "file", "mem", "gfarm"
   virtual result<std::unique_ptr<store_queue>> queue_create(uint32_t depth) = 0;
 
-  // At most once, before the first queue: a window that outlives the store's last operation.
+  // Called at most once, before the first queue. The window outlives the store's last operation.
   // `compatible_too`: a processor may copy on the way. It may take long.
   virtual void attach(const device_window &window, bool compatible_too) {
-    bool const reached = window.is_host_memory && compatible_too;
-    offer_ = {reached ? direct_kind::compatible : direct_kind::none,
+    bool const is_reachable = window.is_host_memory && compatible_too;
+    offer_ = {is_reachable ? direct_kind::compatible : direct_kind::unavailable,
               window.is_host_memory ? "the host executor: a processor copies"
                                     : "this store brings bytes to host memory"};
   }
@@ -182,7 +183,7 @@ class store {
   }
 
  protected:
-  direct_offer offer_{direct_kind::none, "direct reads are turned off"};
+  direct_offer offer_{direct_kind::unavailable, "direct reads are turned off"};
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,16 +1,17 @@
+// Checks of operations that all stores share.
 #include "seams/store/store_op_check.hpp"
 
 #include "core/base/log.hpp"
 #include "seams/store/store_url.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
 status url_check(const store_op &op, std::string_view scheme) {
-  auto found = url_scheme(op.url);
-  if (!found.ok())
-    return found.error();
-  if (found.value() != scheme) {
+  auto parsed = url_scheme(op.url);
+  if (!parsed.ok())
+    return parsed.error();
+  if (parsed.value() != scheme) {
     return fail(status::invalid, "%s: not a URL of the store %.*s", op.url.c_str(),
                 int(scheme.size()), scheme.data());
   }
@@ -21,12 +22,12 @@ status url_check(const store_op &op, std::string_view scheme) {
 
 status flags_check(store_open_flags flags) {
   if (!flags.read && !flags.write)
-    return fail(status::invalid, "open asks for neither read nor write");
+    return fail(status::invalid, "open requests neither read nor write");
   if ((flags.create || flags.truncate) && !flags.write) {
-    return fail(status::invalid, "open asks to create or truncate without write");
+    return fail(status::invalid, "open requests create or truncate without write");
   }
   if (flags.exclusive && !flags.create)
-    return fail(status::invalid, "open asks for exclusive without create");
+    return fail(status::invalid, "open requests exclusive without create");
   return status::ok;
 }
 
@@ -40,7 +41,7 @@ status range_check(const store_op &op) {
     size += buffer.size;
   }
   if (op.offset > store_size_max - size)
-    return fail(status::invalid, "a range that ends behind 2^62 bytes");
+    return fail(status::invalid, "a range that ends past 2^62 bytes");
   return status::ok;
 }
 
@@ -87,4 +88,4 @@ std::string_view listed_name(std::string_view name, std::string_view prefix) noe
   return slash == std::string_view::npos ? name : name.substr(0, slash + 1);
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,9 +1,9 @@
-// seams/store/store_op_check.hpp: what every store asks of an operation before it takes it.
+// seams/store/store_op_check.hpp: what every store checks before it accepts an operation.
 #pragma once
 
 #include "seams/store/store.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
 // Files are at most this long, so that an offset plus a size never overflows a signed offset.
 inline constexpr uint64_t store_size_max = uint64_t{1} << 62;
@@ -13,14 +13,14 @@ inline constexpr uint32_t store_queue_depth_max = 65536;
 // contradict each other, a NULL buffer, a range past store_size_max. `scheme` is the store's own.
 status op_check(const store_op &op, std::string_view scheme);
 
-// Sum of the buffers' sizes; op_check has made sure that it does not overflow.
+// The sum of the buffers' sizes. op_check has ensured that it does not overflow.
 uint64_t buffers_size(std::span<const store_buffer> buffers) noexcept;
 
 // invalid unless 1 <= depth <= store_queue_depth_max.
 status queue_depth_check(uint32_t depth);
 
-// `name` as `list` reports it for `prefix`: cut behind the first '/' that follows the prefix. Empty
+// `name` as `list` reports it for `prefix`: cut after the first '/' that follows the prefix. Empty
 // when it does not begin with the prefix.
 std::string_view listed_name(std::string_view name, std::string_view prefix) noexcept;
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

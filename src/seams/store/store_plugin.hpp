@@ -1,5 +1,4 @@
-// seams/store/store_plugin.hpp: everything that crosses between the core and a store's plugin: one
-// versioned table.
+// seams/store/store_plugin.hpp: the versioned table through which the core uses a store's plugin.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +7,22 @@
 
 #include "seams/store/blocking_store.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
-// What a plugin gets of the core. A plugin links nothing of ours, so that no state exists twice.
+// What a plugin receives from the core. A plugin links no library of ours, so that no state exists
+// twice.
 struct store_plugin_host {
   // 0 debug, 1 info, 2 warning, 3 error; one line without its end.
   void (*log)(int level, const char *text);
 };
 
-// What a plugin is. Built with the core by the same compiler, hence C++ types; `version` makes sure
-// of it.
+// A plugin. Built with the core by the same compiler, hence C++ types. `version` verifies that.
 struct store_plugin {
   uint32_t abi;         // store_plugin_abi
   const char *version;  // TND_VERSION_STRING
   const char *scheme;
-  // Thread-safe; one call a store. It waits for nothing outside the process: what must be connected
-  // is connected by the engine's first operation. On failure `message` says why.
+  // Thread-safe; called once for each store. It waits for nothing outside the process: the engine's
+  // first operation makes connections. On failure `message` has the reason.
   status (*engine_create)(const store_plugin_host &host, std::shared_ptr<blocking_engine> &engine,
                           std::string &message);
 };
@@ -33,4 +32,4 @@ inline constexpr const char *store_plugin_symbol =
     "tnd_store_plugin";  // extern "C" const store_plugin *()
 using store_plugin_entry = const store_plugin *(*)();
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

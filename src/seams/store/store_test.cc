@@ -1,4 +1,4 @@
-// Unit tests of what is under the stores: URLs, the registry, the worker pool's promises.
+// Unit tests below the stores: URLs, the registry, and the guarantees of the worker pool.
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -17,7 +17,7 @@
 #include "seams/store/store_url.hpp"
 #include "seams/store/striped_mutex.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
 TEST(url_scheme, tells_urls_from_paths) {
@@ -33,7 +33,7 @@ TEST(url_scheme, tells_urls_from_paths) {
 }
 
 TEST(store_registry, opens_a_store_once) {
-  store_registry registry;
+  backends::store_registry registry;
   auto first = registry.find("mem://a"), second = registry.find("mem://b");
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(first.value(), second.value());
@@ -41,7 +41,7 @@ TEST(store_registry, opens_a_store_once) {
 }
 
 TEST(store_registry, tells_what_is_open_without_opening_it) {
-  store_registry registry;
+  backends::store_registry registry;
   ASSERT_TRUE(registry.find_open("/a").ok());
   EXPECT_EQ(registry.find_open("/a").value(), nullptr);
   EXPECT_EQ(registry.find_open("nosuch://a").value(), nullptr);
@@ -74,9 +74,9 @@ TEST(striped_mutex, keeps_readers_from_a_writer_of_any_thread) {
 }
 
 TEST(mem_store, performs_inside_the_call) {
-  auto const store = std::move(mem_store_open()).value();
+  auto const store = std::move(backends::mem_store_open()).value();
   auto const queue = std::move(store->queue_create(1)).value();
-  auto const now = [&](const store_op &op) {
+  auto const perform = [&](const store_op &op) {
     store_completion done;
     EXPECT_TRUE(queue->try_perform(op, done));
     EXPECT_EQ(done.op_id, op.op_id);
@@ -88,27 +88,27 @@ TEST(mem_store, performs_inside_the_call) {
   op.op_id = 7;
   op.url = "mem://store_test/inside";
   op.open_flags = {.read = true, .write = true, .create = true};
-  op.file = now(op).file;
+  op.file = perform(op).file;
   std::byte wrote{42}, read{0};
   op.kind = store_op_kind::write;
   op.offset = 5;
   op.buffers = {{&wrote, 1}};
-  EXPECT_EQ(now(op).size, 1u);
+  EXPECT_EQ(perform(op).size, 1u);
   op.kind = store_op_kind::read;
   op.buffers = {{&read, 1}};
-  EXPECT_EQ(now(op).size, 1u);
+  EXPECT_EQ(perform(op).size, 1u);
   EXPECT_EQ(read, wrote);
   op.buffers = {{nullptr, 1}};
-  EXPECT_EQ(now(op).code, status::invalid);
+  EXPECT_EQ(perform(op).code, status::invalid);
   op.kind = store_op_kind::close;
-  EXPECT_EQ(now(op).code, status::ok);
-  EXPECT_EQ(now(op).code, status::bad_file);
+  EXPECT_EQ(perform(op).code, status::ok);
+  EXPECT_EQ(perform(op).code, status::bad_file);
   op.kind = store_op_kind::unlink;
-  EXPECT_EQ(now(op).code, status::ok);
+  EXPECT_EQ(perform(op).code, status::ok);
 }
 
 TEST(store_registry, an_unknown_scheme_lists_those_known) {
-  store_registry registry;
+  backends::store_registry registry;
   EXPECT_EQ(registry.find("nosuch://x").error(), status::invalid);
   for (auto const *scheme : {"nosuch", "file", "mem", "gfarm", "gluster", "pool"}) {
     EXPECT_NE(last_message().find(scheme), std::string::npos) << last_message();
@@ -117,14 +117,15 @@ TEST(store_registry, an_unknown_scheme_lists_those_known) {
 
 size_t line_count(const std::string &text, const std::string &part) {
   size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+  for (size_t position = text.find(part); position != std::string::npos;
+       position = text.find(part, position + 1))
     count++;
   return count;
 }
 
-// Each block of a kernel may open it.
+// Every block of a kernel may open the same URL.
 TEST(store_registry, logs_a_url_without_a_store_once) {
-  store_registry registry;
+  backends::store_registry registry;
   testing::internal::CaptureStderr();
   for (int i = 0; i < 10; i++) {
     EXPECT_EQ(registry.find("nosuch://x").error(), status::invalid);
@@ -140,32 +141,32 @@ TEST(store_registry, logs_a_url_without_a_store_once) {
   for (int i = 0; i < 1000; i++)
     EXPECT_EQ(registry.find("nosuch://" + std::to_string(i)).error(), status::invalid);
   lines = testing::internal::GetCapturedStderr();
-  EXPECT_LT(line_count(lines, "\n"), store_registry::unknown_url_count_max + 1) << lines;
-  EXPECT_EQ(line_count(lines, "more of them are not logged"), 1u) << lines;
+  EXPECT_LT(line_count(lines, "\n"), backends::store_registry::unknown_url_count_max + 1) << lines;
+  EXPECT_EQ(line_count(lines, "further ones are not logged"), 1u) << lines;
 }
 
 TEST(store_registry, takes_a_store_of_the_callers) {
-  store_registry registry;
-  auto mine = mem_store_open();
-  ASSERT_TRUE(mine.ok());
-  store *const expected = mine.value().get();
+  backends::store_registry registry;
+  auto own_store = backends::mem_store_open();
+  ASSERT_TRUE(own_store.ok());
+  store *const expected = own_store.value().get();
   ASSERT_TRUE(registry.find("mem://a").ok());
-  registry.add(std::move(mine).value());
+  registry.add(std::move(own_store).value());
   EXPECT_EQ(registry.find("mem://a").value(), expected);
 }
 
 TEST(io_vectors, advances_over_partial_transfers) {
   std::byte bytes[10];
   std::vector<store_buffer> const buffers = {{bytes, 3}, {bytes, 0}, {bytes + 3, 7}};
-  io_vectors left{buffers};
-  EXPECT_EQ(left.next_count(), 2u);
-  left.advance(2);
-  EXPECT_EQ(left.next()->iov_base, bytes + 2);
-  left.advance(2);
-  EXPECT_EQ(left.next()->iov_base, bytes + 4);
-  EXPECT_EQ(left.next()->iov_len, 6u);
-  left.advance(6);
-  EXPECT_TRUE(left.done());
+  backends::io_vectors remaining{buffers};
+  EXPECT_EQ(remaining.next_count(), 2u);
+  remaining.advance(2);
+  EXPECT_EQ(remaining.next()->iov_base, bytes + 2);
+  remaining.advance(2);
+  EXPECT_EQ(remaining.next()->iov_base, bytes + 4);
+  EXPECT_EQ(remaining.next()->iov_len, 6u);
+  remaining.advance(6);
+  EXPECT_TRUE(remaining.done());
 }
 
 TEST(listed_name, folds_deeper_levels) {
@@ -175,7 +176,7 @@ TEST(listed_name, folds_deeper_levels) {
   EXPECT_EQ(listed_name("b", "a"), "");
 }
 
-// An engine whose files stall until they are let go: file 1 always, the others never.
+// An engine on which reads of file 1 stall until release(). Other files never stall.
 class stalling_engine final : public blocking_engine {
  public:
   const char *scheme() const noexcept override {
@@ -239,18 +240,18 @@ store_op read_of(store_file file, uint64_t op_id, uint64_t deadline_ns = ~uint64
   return op;
 }
 
-// Completions until `count` have come or a second has passed.
+// Reaps until `count` completions have arrived or a second has passed.
 std::vector<store_completion> reap(store_queue &queue, size_t count) {
-  std::vector<store_completion> all;
+  std::vector<store_completion> completions;
   uint64_t const limit_ns = deadline_after(monotonic_clock().now_ns(), 1'000'000'000);
-  while (all.size() < count && monotonic_clock().now_ns() < limit_ns) {
+  while (completions.size() < count && monotonic_clock().now_ns() < limit_ns) {
     store_completion done[4];
     size_t const reaped = queue.poll(done);
-    all.insert(all.end(), done, done + reaped);
+    completions.insert(completions.end(), done, done + reaped);
     if (reaped == 0)
       monotonic_clock().sleep_ns(100'000);
   }
-  return all;
+  return completions;
 }
 
 struct stalled_store {
@@ -260,9 +261,9 @@ struct stalled_store {
 
   explicit stalled_store(blocking_limits limits = {})
       : instance{blocking_store_create(engine, limits)} {
-    auto made = instance->queue_create(128);
-    EXPECT_TRUE(made.ok());
-    queue = std::move(made).value();
+    auto created = instance->queue_create(128);
+    EXPECT_TRUE(created.ok());
+    queue = std::move(created).value();
   }
 };
 
@@ -333,7 +334,7 @@ TEST(blocking_store, a_stuck_engine_does_not_hold_up_its_destructors) {
 
 TEST(mem_store, keeps_its_limit) {
   ASSERT_EQ(setenv("TND_MEM_STORE_SIZE_MAX", "1MiB", 1), 0);
-  auto opened = mem_store_open();
+  auto opened = backends::mem_store_open();
   unsetenv("TND_MEM_STORE_SIZE_MAX");
   ASSERT_TRUE(opened.ok());
   auto const queue = std::move(opened.value()->queue_create(4)).value();
@@ -365,8 +366,8 @@ TEST(mem_store, keeps_its_limit) {
   close.kind = store_op_kind::close;
   close.file = write.file;
   EXPECT_EQ(run(close).code, status::ok);
-  EXPECT_TRUE(mem_store_open().ok());  // the limit is 8 GiB again
+  EXPECT_TRUE(backends::mem_store_open().ok());  // the limit is 8 GiB again
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,10 +1,11 @@
+// The scheme of a URL, which selects its store.
 #include "seams/store/store_url.hpp"
 
 #include <algorithm>
 
 #include "core/base/log.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
 bool scheme_ok(std::string_view scheme) noexcept {
@@ -36,4 +37,4 @@ result<std::string> url_scheme(std::string_view url) {
   return std::string{scheme};
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

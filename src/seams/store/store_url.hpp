@@ -6,10 +6,10 @@
 
 #include "core/base/result.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
 // "file", "mem", "gfarm", ...; "file" for a plain path. invalid for an empty URL or a malformed
 // scheme.
 result<std::string> url_scheme(std::string_view url);
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,5 +1,5 @@
-// seams/store/striped_mutex.hpp: a shared mutex for what many threads read all the time and few
-// change.
+// seams/store/striped_mutex.hpp: a shared mutex for data that many threads read all the time and
+// few change.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 #include "core/base/mutex.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
 // Readers of different threads take different stripes, so that they do not share a cache line; a
 // writer takes all. Meets the requirements of unique_lock and shared_lock; both are
@@ -16,18 +16,18 @@ namespace tanada::port {
 class striped_mutex {
  public:
   void lock() {
-    for (auto &each : stripes_)
-      each.mutex.lock();
+    for (auto &entry : stripes_)
+      entry.mutex.lock();
   }
   void unlock() {
-    for (auto &each : stripes_)
-      each.mutex.unlock();
+    for (auto &entry : stripes_)
+      entry.mutex.unlock();
   }
   void lock_shared() {
-    mine().lock_shared();
+    own_stripe().lock_shared();
   }
   void unlock_shared() {
-    mine().unlock_shared();
+    own_stripe().unlock_shared();
   }
 
  private:
@@ -36,7 +36,7 @@ class striped_mutex {
     shared_mutex mutex;
   };
 
-  shared_mutex &mine() {
+  shared_mutex &own_stripe() {
     static std::atomic<size_t> next{0};
     thread_local size_t const index = next.fetch_add(1, std::memory_order_relaxed) % count;
     return stripes_[index].mutex;
@@ -45,4 +45,4 @@ class striped_mutex {
   std::array<stripe, count> stripes_;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

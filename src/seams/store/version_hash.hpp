@@ -1,10 +1,10 @@
-// seams/store/version_hash.hpp: a file's version out of what its file system knows of it.
+// seams/store/version_hash.hpp: a file's version, computed from the metadata of its file system.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
 
-namespace tanada::port {
+namespace tanada::seams {
 
 // 64 bits over all words, in their order: splitmix64's finisher, chained.
 inline uint64_t version_hash(std::initializer_list<uint64_t> words) noexcept {
@@ -18,4 +18,4 @@ inline uint64_t version_hash(std::initializer_list<uint64_t> words) noexcept {
   return hash;
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

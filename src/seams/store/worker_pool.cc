@@ -1,3 +1,4 @@
+// The threads behind blocking_store.
 #include "seams/store/worker_pool.hpp"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 #include "seams/clock/clock.hpp"
 #include "seams/os/signals_blocked.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 namespace {
 
 store_completion perform(blocking_engine &engine, const store_op &op) {
@@ -59,17 +60,17 @@ size_t completion_list::take(std::span<store_completion> completions) {
   return count;
 }
 
-uint64_t worker_pool::lane_of(const store_op &op) {
+uint64_t worker_pool::queue_key(const store_op &op) {
   bool const by_name = op.kind == store_op_kind::open || op.kind == store_op_kind::unlink ||
                        op.kind == store_op_kind::list || op.kind == store_op_kind::sync_names;
   return by_name ? std::hash<std::string>{}(op.url) | uint64_t{1} << 63
                  : op.file & ~(uint64_t{1} << 63);
 }
 
-void worker_pool::queue_lane(uint64_t key, lane &which) {
-  if (which.queued || which.tasks.empty() || which.busy >= limits_.workers_per_file)
+void worker_pool::mark_ready(uint64_t key, file_queue &queue) {
+  if (queue.is_ready || queue.tasks.empty() || queue.busy_count >= limits_.workers_per_file)
     return;
-  which.queued = true;
+  queue.is_ready = true;
   ready_.push_back(key);
 }
 
@@ -82,19 +83,20 @@ bool worker_pool::start_thread() {
   } catch (const std::system_error &) {
     return false;
   }
-  live_++;
+  thread_count_++;
   return true;
 }
 
 status worker_pool::submit(store_op op, std::shared_ptr<completion_list> target) {
   unique_lock lock{mutex_};
-  if (ready_.size() >= idle_ && live_ < limits_.worker_count && !start_thread() && live_ == 0) {
+  if (ready_.size() >= idle_count_ && thread_count_ < limits_.worker_count && !start_thread() &&
+      thread_count_ == 0) {
     return fail(status::again, "%s: no thread can be started", scheme());
   }
-  uint64_t const key = lane_of(op);
-  auto &which = lanes_[key];
-  which.tasks.push_back({std::move(op), std::move(target)});
-  queue_lane(key, which);
+  uint64_t const key = queue_key(op);
+  auto &queue = queues_[key];
+  queue.tasks.push_back({std::move(op), std::move(target)});
+  mark_ready(key, queue);
   lock.unlock();
   wake_.notify_one();
   return status::ok;
@@ -103,71 +105,73 @@ status worker_pool::submit(store_op op, std::shared_ptr<completion_list> target)
 void worker_pool::work() {
   unique_lock lock{mutex_};
   for (;;) {
-    idle_++;
-    wake_.wait(lock, [&] { return stopping_ || !ready_.empty(); });
-    idle_--;
-    if (stopping_)
+    idle_count_++;
+    wake_.wait(lock, [&] { return is_stopping_ || !ready_.empty(); });
+    idle_count_--;
+    if (is_stopping_)
       break;
     run_one(lock);
   }
-  live_--;
-  calm_.notify_all();
+  thread_count_--;
+  finished_.notify_all();
 }
 
 void worker_pool::run_one(unique_lock<mutex> &lock) {
   uint64_t const key = ready_.front();
   ready_.pop_front();
-  auto &which = lanes_.at(key);
-  which.queued = false;
-  if (which.tasks.empty()) {  // they timed out
-    if (which.busy == 0)
-      lanes_.erase(key);
+  auto &queue = queues_.at(key);
+  queue.is_ready = false;
+  if (queue.tasks.empty()) {  // they timed out
+    if (queue.busy_count == 0)
+      queues_.erase(key);
     return;
   }
-  task next = std::move(which.tasks.front());
-  which.tasks.pop_front();
-  which.busy++;
-  queue_lane(key, which);
-  next.target->running_++;
-  began_ns_ = monotonic_clock().now_ns();
+  task next = std::move(queue.tasks.front());
+  queue.tasks.pop_front();
+  queue.busy_count++;
+  mark_ready(key, queue);
+  next.target->running_count_++;
+  last_start_ns_ = monotonic_clock().now_ns();
   lock.unlock();
   auto completion = perform(*engine_, next.op);
   lock.lock();
   next.target->push(std::move(completion));
-  next.target->running_--;
-  auto const at = lanes_.find(key);
-  at->second.busy--;
-  queue_lane(key, at->second);
-  if (at->second.busy == 0 && at->second.tasks.empty() && !at->second.queued)
-    lanes_.erase(at);
-  calm_.notify_all();
+  next.target->running_count_--;
+  auto const it = queues_.find(key);
+  it->second.busy_count--;
+  mark_ready(key, it->second);
+  if (it->second.busy_count == 0 && it->second.tasks.empty() && !it->second.is_ready)
+    queues_.erase(it);
+  finished_.notify_all();
 }
 
-template <class Wanted>
-std::deque<worker_pool::task> worker_pool::take_waiting(Wanted wanted) {
-  std::deque<task> taken;
-  for (auto &[key, which] : lanes_) {
-    if (std::none_of(which.tasks.begin(), which.tasks.end(), wanted))
+template <class Predicate>
+std::deque<worker_pool::task> worker_pool::take_queued(Predicate predicate) {
+  std::deque<task> removed;
+  for (auto &[key, queue] : queues_) {
+    if (std::none_of(queue.tasks.begin(), queue.tasks.end(), predicate))
       continue;
-    std::deque<task> kept;
-    for (auto &one : which.tasks)
-      (wanted(one) ? taken : kept).push_back(std::move(one));
-    which.tasks.swap(kept);
+    std::deque<task> remaining;
+    for (auto &entry : queue.tasks)
+      (predicate(entry) ? removed : remaining).push_back(std::move(entry));
+    queue.tasks.swap(remaining);
   }
-  return taken;
+  return removed;
 }
 
-void worker_pool::tend(completion_list &target, uint64_t now_ns) {
+void worker_pool::expire(completion_list &target, uint64_t now_ns) {
   unique_lock lock{mutex_};
-  bool const stuck = !ready_.empty() && idle_ == 0 && now_ns > began_ns_ + limits_.stall_ns;
-  if (stuck && live_ < limits_.worker_count_max)
+  bool const stuck =
+      !ready_.empty() && idle_count_ == 0 && now_ns > last_start_ns_ + limits_.stall_ns;
+  if (stuck && thread_count_ < limits_.worker_count_max)
     start_thread();
-  auto const late = take_waiting(
-      [&](const task &one) { return one.target.get() == &target && one.op.deadline_ns <= now_ns; });
+  auto const late = take_queued([&](const task &entry) {
+    return entry.target.get() == &target && entry.op.deadline_ns <= now_ns;
+  });
   lock.unlock();
-  for (const auto &one : late) {
+  for (const auto &entry : late) {
     store_completion completion;
-    completion.op_id = one.op.op_id;
+    completion.op_id = entry.op.op_id;
     completion.code = status::timed_out;
     target.push(std::move(completion));
   }
@@ -175,18 +179,19 @@ void worker_pool::tend(completion_list &target, uint64_t now_ns) {
 
 bool worker_pool::drain(completion_list &target) {
   unique_lock lock{mutex_};
-  auto const dropped = take_waiting([&](const task &one) { return one.target.get() == &target; });
-  return calm_.wait_for(lock, std::chrono::nanoseconds{limits_.abandon_ns},
-                        [&] { return target.running_ == 0; });
+  auto const dropped =
+      take_queued([&](const task &entry) { return entry.target.get() == &target; });
+  return finished_.wait_for(lock, std::chrono::nanoseconds{limits_.abandon_ns},
+                            [&] { return target.running_count_ == 0; });
 }
 
 bool worker_pool::stop() {
   unique_lock lock{mutex_};
-  stopping_ = true;
-  auto const dropped = take_waiting([](const task &) { return true; });
+  is_stopping_ = true;
+  auto const dropped = take_queued([](const task &) { return true; });
   wake_.notify_all();
-  return calm_.wait_for(lock, std::chrono::nanoseconds{limits_.abandon_ns},
-                        [&] { return live_ == 0; });
+  return finished_.wait_for(lock, std::chrono::nanoseconds{limits_.abandon_ns},
+                            [&] { return thread_count_ == 0; });
 }
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -9,9 +9,9 @@
 #include "core/base/mutex.hpp"
 #include "seams/store/blocking_store.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
-// Completions on their way from the workers to one queue. Thread-safe.
+// Completions in transit from the workers to one queue. Thread-safe.
 class completion_list {
  public:
   void push(store_completion completion);
@@ -22,15 +22,15 @@ class completion_list {
   mutex mutex_;
   std::deque<store_completion> done_;
   std::atomic<size_t> count_{0};
-  uint32_t running_ = 0;  // operations inside the engine; guarded by the pool's mutex
+  uint32_t running_count_ = 0;  // operations inside the engine; guarded by the pool's mutex
 };
 
-// Threads that run operations. Operations of one file share a lane, and a lane gives work to a
-// bounded number of threads at a time: a file that stalls holds no more than those. Threads own a
-// reference to the pool, so that a stuck one can be left behind.
+// Threads that run operations. Operations of one file share a `file_queue`, which occupies a
+// bounded number of threads at a time: a file that stalls blocks no more than those. Threads own a
+// reference to the pool, so that a stuck one can be abandoned.
 //
-// Locking: mutex_ guards everything but the engine and the lists; it is never held during a call of
-// the engine.
+// Locking: mutex_ guards everything except the engine and the lists. It is never held during a call
+// of the engine.
 class worker_pool : public std::enable_shared_from_this<worker_pool> {
  public:
   worker_pool(std::shared_ptr<blocking_engine> engine, blocking_limits limits)
@@ -40,18 +40,18 @@ class worker_pool : public std::enable_shared_from_this<worker_pool> {
     return engine_->scheme();
   }
 
-  // again when there is no thread and none can be started.
+  // again: there is no thread and none can be started.
   status submit(store_op op, std::shared_ptr<completion_list> target);
 
-  // Complete timed_out what `target` waits for past its deadline, and start a thread if all seem to
-  // be stuck.
-  void tend(completion_list &target, uint64_t now_ns);
+  // Completes operations of `target` whose deadline passed while they waited, with timed_out.
+  // Starts a thread if all seem to be stuck.
+  void expire(completion_list &target, uint64_t now_ns);
 
-  // Drop what waits for `target` and wait for what runs. False: something still runs after
-  // abandon_ns.
+  // Drops waiting operations of `target`, and waits for running ones. False: some are still running
+  // after abandon_ns.
   bool drain(completion_list &target);
 
-  // No thread takes work any more. False: some are still inside the engine after abandon_ns.
+  // Threads take no more work. False: some are still inside the engine after abandon_ns.
   bool stop();
 
  private:
@@ -59,29 +59,29 @@ class worker_pool : public std::enable_shared_from_this<worker_pool> {
     store_op op;
     std::shared_ptr<completion_list> target;
   };
-  struct lane {
+  struct file_queue {
     std::deque<task> tasks;
-    uint32_t busy = 0;
-    bool queued = false;  // in ready_
+    uint32_t busy_count = 0;
+    bool is_ready = false;  // in ready_
   };
 
-  static uint64_t lane_of(const store_op &op);
+  static uint64_t queue_key(const store_op &op);
   void work();
   void run_one(unique_lock<mutex> &lock);
-  void queue_lane(uint64_t key, lane &which);
+  void mark_ready(uint64_t key, file_queue &queue);
   bool start_thread();
-  template <class Wanted>
-  std::deque<task> take_waiting(Wanted wanted);
+  template <class Predicate>
+  std::deque<task> take_queued(Predicate predicate);
 
   std::shared_ptr<blocking_engine> engine_;
   const blocking_limits limits_;
   mutex mutex_;
-  condition_variable wake_, calm_;
-  std::unordered_map<uint64_t, lane> lanes_;
-  std::deque<uint64_t> ready_;  // keys of lanes with a task that may begin
-  uint32_t live_ = 0, idle_ = 0;
-  uint64_t began_ns_ = 0;  // when a task was begun last
-  bool stopping_ = false;
+  condition_variable wake_, finished_;
+  std::unordered_map<uint64_t, file_queue> queues_;
+  std::deque<uint64_t> ready_;  // keys of queues with a task that may begin
+  uint32_t thread_count_ = 0, idle_count_ = 0;
+  uint64_t last_start_ns_ = 0;  // when a task last began
+  bool is_stopping_ = false;
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -12,34 +12,33 @@
 
 #include "core/base/result.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
-// One end of a connection. Used by one thread at a time. Nothing here waits but `wait`.
+// One end of a connection. Used by one thread at a time. Only `wait` blocks.
 class stream {
  public:
   virtual ~stream() = default;  // closes
 
-  // Take what has come, into the parts in order. The number of bytes, at least 1; again: nothing
-  // has come; peer_lost: the connection has ended; fault: the memory cannot be touched, and what
-  // has come stays.
+  // Receives into the parts, in order. Returns the number of bytes, at least 1. again: nothing has
+  // arrived. peer_lost: the connection has ended. fault: the memory is inaccessible, and the bytes
+  // stay in the connection.
   virtual result<size_t> receive(std::span<const iovec> parts) = 0;
 
-  // Hand over bytes from the parts in order. The number of bytes taken, at least 1; again: no room
-  // now; peer_lost; fault: the memory cannot be touched. `descriptor`, if not -1, goes along with
-  // the first byte: it is duplicated, and whoever has no UNIX socket is not_supported.
+  // Sends bytes from the parts, in order. Returns the number of bytes accepted, at least 1. again:
+  // no buffer space now. peer_lost. fault: the memory is inaccessible. `descriptor`, if not -1,
+  // goes with the first byte: it is duplicated. not_supported: the connection is no UNIX socket.
   virtual result<size_t> send(std::span<const iovec> parts, int descriptor = -1) = 0;
 
-  // The next descriptor that came along with bytes already received; the caller's to close. -1:
-  // none.
+  // The next descriptor that came with bytes already received; the caller closes it. -1: no more.
   virtual int take_descriptor() {
     return -1;
   }
 
-  // Until something can be received, or sent, or has ended. timed_out at the deadline (absolute,
-  // monotonic_clock).
+  // Waits until the stream can receive, can send, or has ended. timed_out at the deadline
+  // (absolute, monotonic_clock).
   virtual status wait(bool to_receive, bool to_send, uint64_t deadline_ns) = 0;
 
-  // For epoll; -1 where there is none.
+  // For epoll; -1 if not available.
   virtual int descriptor() const noexcept {
     return -1;
   }
@@ -49,19 +48,19 @@ class stream {
     return false;
   }
 
-  // Of the other end, for people: "127.0.0.1:4711", "unix, process 4711".
+  // Describes the other end for people: "127.0.0.1:4711", "unix, process 4711".
   virtual std::string peer() const = 0;
 
-  // The user whose process has the other end, as the kernel knows it. None: another node's, or
-  // nobody knows.
+  // The user that owns the process at the other end, from the kernel. Nothing: it is on another
+  // node, or unknown.
   virtual std::optional<uint32_t> peer_user() const {
     return std::nullopt;
   }
 
-  // The same for all connections of one host: its address.
+  // Equal for all connections of one host: its address.
   virtual std::string peer_host() const {
     return peer();
   }
 };
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

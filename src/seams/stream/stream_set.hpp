@@ -1,9 +1,8 @@
-// seams/stream/stream_set.hpp: the seam to many connections that are driven together, each byte
-// handed over as it comes. Implementations: on epoll, on io_uring, and sim::stream_set. One
+// seams/stream/stream_set.hpp: the seam to many connections that are driven together, with bytes
+// passed on as they arrive. Implementations: on epoll, on io_uring, and sim::stream_set. One
 // contract suite (tests/contract/stream_set_contract.hpp) runs on all of them.
 //
-// stream.hpp is for one connection and whoever asks it; this is for thousands, and for whoever
-// wants to be told.
+// stream.hpp is for one connection that its owner polls. This is for thousands, with callbacks.
 #pragma once
 
 #include <sys/uio.h>
@@ -16,95 +15,96 @@
 #include "core/base/result.hpp"
 #include "seams/stream/socket_address.hpp"
 
-namespace tanada::port {
+namespace tanada::seams {
 
-// A connection of a set, good until its `ended` was told or it was closed. Numbers are not used
-// again soon.
+// A connection of a set, valid until on_closed() was called for it or it was closed. Numbers are
+// not reused soon.
 using stream_id = uint64_t;
 inline constexpr stream_id no_stream = ~uint64_t{0};
 
-// Who is told. Every call comes from within drive(), close() excepted, in the order of the bytes
-// for one connection. `word` is what the connection was given. All of them may send; close() ends
-// the calls for that connection.
+// Receives the events of a set. Every call comes from within progress(), and for one connection in
+// the order of the bytes. `word` is the value given to the connection. All of them may send.
+// close() ends the calls for that connection.
 class stream_handler {
  public:
   virtual ~stream_handler() = default;
 
-  // Somebody connected to the set's listener. The word that the connection is to have.
-  virtual uint64_t accepted(stream_id id) = 0;
+  // A peer has connected to the set's listener. Returns the word for the connection.
+  virtual uint64_t on_accepted(stream_id id) = 0;
 
   // A connect() has succeeded.
-  virtual void connected(uint64_t word) = 0;
+  virtual void on_connected(uint64_t word) = 0;
 
-  // Where the next bytes are to be put; empty: show them. Asked again after each `landed` and
-  // `shown`; what was said holds until then, and the memory until the answer changes or the
-  // connection is closed.
-  virtual std::span<std::byte> landing(uint64_t word) = 0;
+  // Where the next bytes are to be placed. Empty: they are passed to on_received(). Called again
+  // after each on_placed() and on_received(). The answer holds until then, and the memory until the
+  // answer changes or the connection is closed.
+  virtual std::span<std::byte> receive_target(uint64_t word) = 0;
 
-  // `size` bytes, at least 1, are at the front of what landing() said.
-  virtual void landed(uint64_t word, size_t size) = 0;
+  // `size` bytes, at least 1, have been placed at the front of receive_target().
+  virtual void on_placed(uint64_t word, size_t size) = 0;
 
-  // Bytes that came, at least 1, valid within the call. How many were taken: all, or fewer when
-  // landing() is no longer empty behind them (the rest is then copied there, and shown again if it
-  // goes on). 0 is not an answer.
-  virtual size_t shown(uint64_t word, std::span<const std::byte> bytes) = 0;
+  // Bytes that arrived, at least 1, valid within the call. Returns how many were consumed: all, or
+  // fewer when receive_target() is no longer empty after them. The rest is then copied there, and
+  // passed again if it continues past the target. Must not return 0.
+  virtual size_t on_received(uint64_t word, std::span<const std::byte> bytes) = 0;
 
-  // After a send took less than all: now there may be room.
-  virtual void writable(uint64_t word) = 0;
+  // Called after a send that accepted less than all, when there may be space again.
+  virtual void on_writable(uint64_t word) = 0;
 
-  // Asked after each of the calls above: true ends drive() early, and the next drive() goes on. Any
-  // thread may change it.
-  virtual bool wants_break() const noexcept {
+  // Called after each of the calls above. True ends progress() early, and the next progress()
+  // continues. Any thread may change it.
+  virtual bool should_stop() const noexcept {
     return false;
   }
 
-  // The last call for it, whoever ended it but close(): peer_lost (an orderly end, too), timed_out
-  // and access for connects that nobody answers or may make.
-  virtual void ended(uint64_t word, status why) = 0;
+  // The last call for a connection, unless close() ended it. peer_lost: also after an orderly end.
+  // timed_out and access: a connect that no peer answered, or that was not permitted.
+  virtual void on_closed(uint64_t word, status why) = 0;
 };
 
 struct stream_set_options {
   uint32_t connection_count_max = 65536;
-  uint32_t shown_size = 64 << 10;           // bytes shown at a time, at most
-  uint64_t lost_after_ns = 45'000'000'000;  // of a peer that acknowledges nothing
-  // For owners that drive again and again: a drive may return 0 and have looked at the connection
-  // alone that spoke last.
-  bool may_look_seldom = false;
+  uint32_t receive_size_max = 64 << 10;       // most bytes passed at a time
+  uint64_t peer_timeout_ns = 45'000'000'000;  // of a peer that acknowledges nothing
+  // For owners that call progress() again and again. A call may return 0 after it has checked only
+  // the connection that was active last.
+  bool may_skip_idle = false;
 };
 
-// drive, send, connect, adopt, pause, resume and close by one thread at a time; wait by any, at the
-// same time as those; wake by any.
+// Thread safety: progress, send, connect, adopt, pause, resume and close by one thread at a time;
+// wait by any thread, at the same time as those; wake by any.
 class stream_set {
  public:
-  virtual ~stream_set() = default;                // closes everything, tells nobody
+  virtual ~stream_set() = default;                // closes everything, without callbacks
   virtual const char *name() const noexcept = 0;  // "io_uring", "epoll", "simulated"
 
-  // Before the first drive; outlives the set.
+  // Called before the first progress(). The handler outlives the set.
   virtual void attach(stream_handler &handler) = 0;
 
-  // Port 0 takes a free one; the address with its port comes back. busy: somebody has it.
-  virtual result<socket_address> listen(const socket_address &at) = 0;
+  // Port 0 selects a free one; the address with its port is returned. busy: it is in use.
+  virtual result<socket_address> listen(const socket_address &address) = 0;
 
-  // Begins. `connected` or `ended` follows. too_many_files, no_memory: nothing began. `from`, if it
-  // has a family, is the address of the interface to use; its port does not count.
-  virtual result<stream_id> connect(const socket_address &to, const socket_address &from,
+  // Begins a connection. on_connected() or on_closed() follows. too_many_files, no_memory: nothing
+  // has begun. `source`, if it has a family, is the address of the interface to use; its port is
+  // ignored.
+  virtual result<stream_id> connect(const socket_address &target, const socket_address &source,
                                     uint64_t word) = 0;
 
-  // Takes over a connected socket; it is the set's also when this fails.
+  // Takes over a connected socket, which belongs to the set even when this fails.
   virtual result<stream_id> adopt(int socket, uint64_t word) = 0;
 
-  // Hands bytes from the parts, in order, to the system, in the caller's thread. How many were
-  // taken; 0: no room, or not connected yet. Less than all: `writable` follows. peer_lost: `ended`
-  // follows.
+  // Passes bytes from the parts, in order, to the system, in the caller's thread. Returns how many
+  // were accepted; 0: no space, or not connected yet. Less than all: on_writable() follows.
+  // peer_lost: on_closed() follows.
   virtual result<size_t> send(stream_id id, std::span<const iovec> parts) = 0;
 
-  // Nothing is told of it any more. Bytes handed over are still sent, in the background, if the
-  // peer takes them.
+  // No callback follows. Bytes already passed on are still sent, in the background, if the peer
+  // accepts them.
   virtual void close(stream_id id) = 0;
 
-  // From now on nothing is read of it and nothing told, until resume(): what comes stays in the
-  // system, which slows the peer down, and an end is told after that. The handler may call both.
-  // not_supported: this implementation cannot.
+  // Until resume(), nothing is read from the connection and no callback is called for it. What
+  // arrives stays in the system, which slows the peer down. An end is reported after that. The
+  // handler may call both. not_supported: this implementation cannot.
   virtual status pause(stream_id) {
     return status::not_supported;
   }
@@ -112,8 +112,8 @@ class stream_set {
     return status::not_supported;
   }
 
-  // Bytes handed over that the peer's system has not acknowledged. A close while bytes lie unread
-  // may lose them: TCP answers with a reset, and throws away what it had still to send.
+  // Bytes passed on that the peer's system has not acknowledged. A close while received bytes are
+  // unread may lose them: TCP answers with a reset, and discards what it had still to send.
   virtual uint64_t unsent_size(stream_id id) const {
     (void)id;
     return 0;
@@ -121,27 +121,27 @@ class stream_set {
 
   virtual socket_address peer(stream_id id) const = 0;
 
-  // Do all that can be done without waiting, at most a bounded share for each connection. How many
-  // calls of the handler were made; 0: there was nothing.
-  virtual size_t drive() = 0;
+  // Does everything that is possible without waiting, with a bounded share for each connection.
+  // Returns the number of calls of the handler; 0: there was nothing to do.
+  virtual size_t progress() = 0;
 
-  // Until drive would do something, or wake(), or the deadline (absolute, monotonic_clock;
-  // timed_out).
+  // Waits until progress() would do something, wake() is called, or the deadline has passed
+  // (absolute, monotonic_clock; timed_out).
   virtual status wait(uint64_t deadline_ns) = 0;
 
-  // Ends a wait that is under way, or else the next one.
+  // Ends the current wait, or else the next one.
   virtual void wake() noexcept = 0;
 
-  // For whoever waits in a poll of his own; readable when drive would do something. -1: there is
-  // none.
+  // For owners that wait in a poll of their own; readable when progress() would do something. -1:
+  // not available.
   virtual int descriptor() const noexcept = 0;
 };
 
-// The environment's TND_STREAM_ENGINE says which: io_uring (where it is refused: epoll, said once
-// per process at level info), epoll, or auto, which is epoll (bench/o2g/engine.cc measures the
-// two). invalid: another word.
+// TND_STREAM_ENGINE selects the implementation. io_uring (where the system refuses it: epoll,
+// logged once per process at level info), epoll, or auto, which is epoll (bench/o2g/engine.cc
+// measures the two). invalid: another word.
 result<std::unique_ptr<stream_set>> stream_set_create(const stream_set_options &options);
 result<std::unique_ptr<stream_set>> epoll_stream_set_create(const stream_set_options &options);
 result<std::unique_ptr<stream_set>> uring_stream_set_create(const stream_set_options &options);
 
-}  // namespace tanada::port
+}  // namespace tanada::seams

@@ -1,7 +1,7 @@
-"""ARMCI programs of this folder: how they are compiled and run.
+"""Compiles and runs the ARMCI programs of this folder.
 
-TND_COMEX_LIB names the folder of libarmci.so, the build's lib unless told: with another library's (and its headers in
-TND_COMEX_INCLUDE) the programs themselves are tested."""
+TND_COMEX_LIB names the folder of libarmci.so; the default is the build's lib. With another library
+there, and its headers in TND_COMEX_INCLUDE, the programs themselves are tested."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
 LIB = pathlib.Path(os.environ.get("TND_COMEX_LIB", BUILD / "lib"))
 INCLUDE = pathlib.Path(os.environ.get("TND_COMEX_INCLUDE", ROOT / "include/compat/comex"))
-# As root, with more ranks than processors, and without a name that has to be resolved.
+# Works as root, with more ranks than processors, and without name resolution.
 ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -28,7 +28,8 @@ ENVIRONMENT = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
 FOREIGN = ("FI_", "UCX_", "OMPI_", "PMIX_", "PRTE_", "TND_PGAS_", "TND_COMEX_", "TEST_")
-# The ranks on nodes that they name, by their places in TEST_NODES; in TEST_PLACES, where programs are to take each other's for others.
+# Each rank is on the node at its position in TEST_NODES, or in TEST_PLACES if programs must see
+# other nodes than those.
 ON_NODES = """#!/bin/sh
 rank=${PMIX_RANK:-${OMPI_COMM_WORLD_RANK:-0}}
 node=$(echo "${TEST_PLACES:-$TEST_NODES}" | cut -d ' ' -f $((rank + 1)))
@@ -38,7 +39,7 @@ exec "$@"
 
 
 def missing():
-    """Why nothing can be run, or None."""
+    """The reason why nothing can be run, or None."""
     for command in ("mpicc", "mpirun"):
         if not shutil.which(command):
             return f"there is no {command}: apt-get install openmpi-bin libopenmpi-dev"
@@ -48,7 +49,7 @@ def missing():
 
 
 def libclang():
-    """The options of compiler and linker for libclang, or None."""
+    """Compiler and linker options for libclang, or None."""
     folders = [
         header.parents[2]
         for header in sorted(pathlib.Path("/usr/lib").glob("llvm-*/include/clang-c/Index.h"))
@@ -71,7 +72,7 @@ def has_fabric():
 
 
 def wrapper_for_nodes(folder):
-    """A program that starts another on the node of its rank."""
+    """A program that starts another one on the node of its rank."""
     wrapper = pathlib.Path(folder) / "on_nodes.sh"
     wrapper.write_text(ON_NODES)
     wrapper.chmod(0o755)
@@ -79,7 +80,7 @@ def wrapper_for_nodes(folder):
 
 
 class Jobs:
-    """Compiles programs into a folder, once each, and runs them. No rank is left when a run has ended."""
+    """Compiles programs into a folder, once each, and runs them. No rank survives a run."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -125,8 +126,11 @@ class Jobs:
         return program
 
     def run(self, name, rank_count, words=(), nodes="", limit_s=120, settings=None, inside=()):
-        """How it ended: processes.Outcome. `nodes`: on which each rank is, with blanks between. `settings`: variables of the
-        environment. `inside`: a command that runs the launcher."""
+        """Returns a processes.Outcome.
+
+        `nodes`: the node of each rank, separated by blanks. `settings`: environment variables.
+        `inside`: a command that runs the launcher.
+        """
         environment = {
             key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)
         } | ENVIRONMENT

@@ -12,7 +12,7 @@ def jobs(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def build():
-    """The folder in which Global Arrays was built on our ARMCI."""
+    """The folder of Global Arrays, built on our ARMCI."""
     try:
         return global_arrays.make()
     except global_arrays.Missing as reason:

@@ -14,11 +14,11 @@ ALL = "TND_COMEX_ALL" in os.environ
 
 
 class Missing(Exception):
-    """There is no Global Arrays here, and why."""
+    """Global Arrays is not available here; the message has the reason."""
 
 
 def make():
-    """The folder of its build. Kept beside our own, so that only the first run takes minutes."""
+    """The folder of its build. It is kept next to our build, so that only the first run is slow."""
     if reason := comex_jobs.missing():
         raise Missing(reason)
     done = subprocess.run(
@@ -41,7 +41,7 @@ def make():
 
 
 def suite(build):
-    """What `make check` would run of Global Arrays itself."""
+    """The programs that `make check` of Global Arrays would run."""
     recipe = "include Makefile\nprint-tests:\n\t@echo $(GLOBAL_PARALLEL_TESTS) $(CXX_PARALLEL_TESTS) $(GLOBAL_THREADED_TESTS)\n"
     said = subprocess.run(
         ["make", "-s", "-f", "-", "print-tests"],
@@ -55,7 +55,7 @@ def suite(build):
 
 
 def lines_of_the_docs():
-    """How docs/comex.md says to build the examples: {name: command}, with $PREFIX and $GA in them."""
+    """The build commands of the examples in docs/comex.md: {name: command}, with $PREFIX and $GA."""
     text = (comex_jobs.ROOT / "docs/comex.md").read_text().replace("\\\n", " ")
     return {
         match[1]: match[0] for match in re.finditer(r"^mpicc .*-o (ga_\w+) .*$", text, re.MULTILINE)
@@ -63,7 +63,10 @@ def lines_of_the_docs():
 
 
 def build_example(name, build, folder):
-    """An example, made in `folder` by the line of the docs. Of our own it takes what is in the build: a prefix has the same below lib."""
+    """An example, built in `folder` by the command in the docs.
+
+    It uses the libraries of the build; a prefix has the same ones in lib.
+    """
     prefix = folder / "prefix"
     if not prefix.exists():
         prefix.mkdir()
@@ -87,7 +90,7 @@ def build_example(name, build, folder):
 
 
 def build_program(name, build, folder):
-    """One of this folder's programs that calls Global Arrays."""
+    """A program of this folder that uses Global Arrays."""
     prefix, program = build.parent / "prefix", pathlib.Path(folder) / name
     done = subprocess.run(
         [
@@ -121,8 +124,11 @@ def build_program(name, build, folder):
 def run_ranks(
     program, rank_count, words=(), limit_s=120, settings=None, nodes="", wrapper=None, inside=()
 ):
-    """In the program's folder: some write files. `settings`: variables of the environment. `nodes`: on which each rank is, by
-    comex_jobs.wrapper_for_nodes(). `inside`: a command that runs the launcher."""
+    """Runs in the program's folder, since some programs write files.
+
+    `settings`: environment variables. `nodes`: the node of each rank, for
+    comex_jobs.wrapper_for_nodes(). `inside`: a command that runs the launcher.
+    """
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(comex_jobs.FOREIGN)
     } | comex_jobs.ENVIRONMENT

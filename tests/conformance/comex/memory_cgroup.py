@@ -1,4 +1,4 @@
-"""A control group of memory for one command, where this machine lets us make one: its limit, and what it held at most."""
+"""A memory control group for one command, if this machine permits: its limit and its peak."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ LOOK_S = 0.003
 
 
 class MemoryGroup:
-    """Version 1 or 2. What the system can take back without anybody's help, as pages of files on disks, is not counted."""
+    """A group of version 1 or 2. Reclaimable memory, such as the page cache, is not counted."""
 
     def __init__(self, folder, limit):
         self.folder = folder
@@ -51,7 +51,7 @@ class MemoryGroup:
     def __exit__(self, *_):
         self._is_over.set()
         self._thread.join()
-        for _ in range(200):  # processes that have just ended are still there for a moment
+        for _ in range(200):  # processes that have just ended remain for a moment
             with contextlib.suppress(OSError):
                 self.folder.rmdir()
                 return
@@ -59,7 +59,7 @@ class MemoryGroup:
 
 
 def make(limit):
-    """None: the system does not let us."""
+    """None if the system does not permit it."""
     name = f"tanada-test-{os.getpid()}-{time.monotonic_ns()}"
     for parent in (V1, V2):
         folder = parent / name
@@ -73,7 +73,7 @@ def make(limit):
 
 
 def wrapper(group, folder):
-    """A program that runs another in the group."""
+    """A program that runs another one in the group."""
     path = pathlib.Path(folder) / "in_group.sh"
     path.write_text(f'#!/bin/sh\necho $$ >"{group.folder}/cgroup.procs"\nexec "$@"\n')
     path.chmod(0o755)

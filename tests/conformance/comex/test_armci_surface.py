@@ -1,4 +1,6 @@
-"""Do libarmci.so and libcomex.so have what Global Arrays links, and libarmci.so what its headers declare and nothing else?"""
+"""libarmci.so and libcomex.so export what Global Arrays links.
+
+libarmci.so exports what its headers declare, and nothing else."""
 
 import pathlib
 import re
@@ -13,7 +15,7 @@ CALL = re.compile(r"\b(P?ARMCI_\w+|p?armci_\w+)\s*\(")
 
 
 def read_surface():
-    """{library: its names}"""
+    """{library: exported names}"""
     names = {}
     for line in SURFACE.read_text().splitlines():
         if not line.startswith("#"):
@@ -23,7 +25,7 @@ def read_surface():
 
 
 def symbols(library):
-    """{name: (kind, address)} of what a shared library has for others."""
+    """{name: (kind, address)} of the exports of a shared library."""
     lines = subprocess.run(
         ["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True
     ).stdout.splitlines()
@@ -86,7 +88,10 @@ def test_the_plain_names_are_weak_ones_of_the_same_functions(found, declared):
 
 
 def test_libarmci_knows_no_engine(found):
-    """It stands on comex.h and MPI: what it takes of libcomex.so beyond that is how to wait, who shares which memory, and broadcasts there."""
+    """libarmci uses comex.h and MPI.
+
+    Beyond that it uses of libcomex.so only waits, nodes, shared memory and broadcasts there.
+    """
     lines = subprocess.run(
         ["nm", "-D", "--undefined-only", comex_jobs.LIB / "libarmci.so"],
         check=True,

@@ -1,4 +1,4 @@
-"""`tanada comex top` on a job whose memory leaves: while it runs, while it is stopped, and after it."""
+"""`tanada comex top` on a job that swaps: while it runs, while it is stopped, and after it."""
 
 import json
 import os

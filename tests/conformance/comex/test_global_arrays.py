@@ -1,4 +1,6 @@
-"""Global Arrays, as its source is, on our ARMCI: some of its programs; with TND_COMEX_ALL all of them, 4 ranks each."""
+"""Unmodified Global Arrays on our ARMCI, with 4 ranks.
+
+Some of its programs, or with TND_COMEX_ALL all of them."""
 
 import json
 import re
@@ -7,10 +9,11 @@ import comex_jobs
 import pytest
 from global_arrays import ALL, LENNARD_JONES, PROGRAMS, RECIPE, build_program, run_ranks, suite
 
-# Of the suite, four ranks on two processors: these take longer than the limit there, with every ARMCI that was tried.
+# With four ranks on two processors these exceed the time limit, with every ARMCI that was tried.
 SLOW = {"global/testing/cache_test.x", "global/testing/laplace.x", "global/testing/sprs_test.x"}
 LIMIT_S = 150
-# Those that end in seconds with memory for about one of four ranks: locks, messages, collective calls and groups of all kinds.
+# These end in seconds with memory for about one of four ranks: locks, messages, collective calls
+# and groups of all kinds.
 TIGHT = (
     "global/testing/lock.x",
     "global/testing/ga-mpi.x",
@@ -21,7 +24,7 @@ TIGHT = (
 
 
 def test_the_recipe_runs_the_lines_of_the_docs():
-    """What docs/comex.md tells to configure Global Arrays with is what RECIPE does, whose folders stand for a prefix's."""
+    """RECIPE configures Global Arrays as docs/comex.md does, with its own folders for the prefix."""
     told = re.search(
         r"^\./configure (.*?)^make",
         (comex_jobs.ROOT / "docs/comex.md").read_text(),
@@ -46,7 +49,10 @@ def test_a_program_of_global_arrays(build, program, rank_count):
 
 
 def test_lennard_jones_keeps_its_energy(build):
-    """256 atoms, 4 ranks, unmodified: blocks are dealt out by fetch-and-add, forces added up by accumulates, and all of it is in the total."""
+    """256 atoms, 4 ranks, unmodified.
+
+    Fetch-and-add assigns the blocks and accumulates sum the forces; the total depends on both.
+    """
     done = run(build, LENNARD_JONES)
     assert done.status == "passed", f"{done.status}, {done.code}\n{done.output[-3000:]}"
     assert float(re.search(r"Energy Fluctuation\s*=\s*([0-9.]+)", done.output)[1]) < 0.05, (
@@ -74,7 +80,10 @@ def test_a_program_with_memory_for_one_rank(build, tmp_path, program):
 
 @pytest.mark.parametrize(("rank_count", "nodes"), [(1, ""), (2, ""), (4, ""), (4, "0 1 0 1")])
 def test_arrays_in_memory_of_devices(build, tmp_path, rank_count, nodes):
-    """Without a GPU the host executor's, which no processor reaches then: what an array has is not looked at by Global Arrays itself."""
+    """Without a GPU this is memory of the host executor, which processors cannot access then.
+
+    So Global Arrays itself must not access the content of an array.
+    """
     if nodes and not comex_jobs.has_fabric():
         pytest.skip("nodes reach one another by a fabric: libfabric-dev is not installed")
     done = run_ranks(

@@ -1,4 +1,4 @@
-"""The examples on Global Arrays: built by the lines of the docs, and their results for any number of ranks."""
+"""The Global Arrays examples, built by the commands in the docs: results for any rank count."""
 
 import json
 
@@ -6,7 +6,7 @@ import global_arrays
 import pytest
 
 STENCIL, DGEMM = "ga_stencil9", "ga_dgemm"
-# Sizes that ranks do not divide.
+# Sizes that are no multiples of the rank count.
 GRID = ("--size", 211, "--steps", 23)
 MATRIX = ("--size", 203, "--buffer", 2)
 
@@ -35,7 +35,7 @@ def found(done):
     "rank_count, block", [(1, 1), (1, 10), (2, 3), (3, 23), (4, 1), (4, 10), (6, 40)]
 )
 def test_the_stencil_does_not_depend_on_ranks_nor_blocking(example, rank_count, block):
-    """40 steps at once are more than there are; 10 do not divide 23."""
+    """40 steps at once are more than the total; 23 is no multiple of 10."""
     result = found(example(STENCIL, rank_count, *GRID, "--block", block, "--check", "--json"))
     assert result["check"] == "agrees" and result["checksum"] == "9def7fb31dd7221f"
 

@@ -1,4 +1,4 @@
-"""Global Arrays' Python module, as its source is (the folder that TND_GA4PY names), by the lines of the docs."""
+"""Global Arrays' unmodified Python module (source in TND_GA4PY), built by the commands in the docs."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ import pytest
 
 SOURCE = os.environ.get("TND_GA4PY")
 NEEDS = ("cython3", "python3-config")
-PYTHON = "/usr/bin/python3"  # whose mpi4py is made for the MPI of mpicc
+PYTHON = "/usr/bin/python3"  # its mpi4py was built for the MPI of mpicc
 
 
 def missing():

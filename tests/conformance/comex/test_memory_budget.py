@@ -1,6 +1,7 @@
-"""TND_COMEX_MEMORY is kept by all that a job's ranks have, from their first instruction to their last.
+"""All memory of a job's ranks stays within TND_COMEX_MEMORY, from their start to their end.
 
-Jobs run in a control group of 1.25 times the budget, as docs/comex.md has it: a job that takes more is killed."""
+Jobs run in a control group of 1.25 times the budget, as in docs/comex.md: a job that uses more is
+killed."""
 
 import json
 
@@ -65,7 +66,7 @@ def test_a_program_keeps_the_budget(jobs, tmp_path, name, words, mebibytes):
 
 
 def test_two_ranks_exchange_large_messages_by_every_call(jobs, tmp_path):
-    """Each rank has 40 MiB, and there is room for little more than one of them."""
+    """Each rank has 40 MiB; the budget holds little more than one rank."""
     check(
         80 * MEBIBYTE,
         tmp_path,
@@ -78,7 +79,7 @@ def test_two_ranks_exchange_large_messages_by_every_call(jobs, tmp_path):
 def test_a_message_that_keeps_two_ranks_in_memory_exceeds_the_budget_by_what_they_have(
     jobs, tmp_path
 ):
-    """A datatype of the program's: both ranks keep the 88 MiB that they have, beside what cannot leave."""
+    """With a derived datatype both ranks keep their 88 MiB resident, besides unswappable memory."""
     budget = 160 * MEBIBYTE
     settings = {
         "TND_COMEX_MEMORY": str(budget),
@@ -96,7 +97,7 @@ def test_a_message_that_keeps_two_ranks_in_memory_exceeds_the_budget_by_what_the
 
 @pytest.mark.parametrize("mebibytes", [80, 96])
 def test_global_arrays_keeps_the_budget(build, tmp_path, mebibytes):
-    """Its tables of 28 MiB a rank come with GA_Initialize, which makes communicators beside them."""
+    """GA_Initialize allocates tables of 28 MiB a rank, and creates communicators with them resident."""
 
     def run(settings, inside):
         return global_arrays.run_ranks(

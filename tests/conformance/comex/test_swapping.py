@@ -1,4 +1,4 @@
-"""Memory that leaves DRAM: results are those of the run in core, and what fails ends the job with one line."""
+"""Swapping: results are those of the run in core, and a failure ends the job with one line."""
 
 import json
 import os
@@ -8,10 +8,11 @@ import comex_jobs
 import global_arrays
 import pytest
 
-MEGABYTES = 2  # of each rank's memory that others reach; it allocates about as much again, and keeps a model of the first
+# Remotely accessible memory of each rank, which allocates about as much again, and has a model of it.
+MEGABYTES = 2
 RANK_SIZE = 5 << 20  # bytes that a rank allocates at most
 PHASES = 4
-# Ranks, and by how much they exceed the memory; what one rank has is the least.
+# Ranks, and the factor by which they exceed the budget, which is at least the memory of one rank.
 SIZES = [
     (1, 1.2),
     pytest.param(2, 1.2, marks=pytest.mark.slow),
@@ -28,7 +29,10 @@ def folder(tmp_path_factory):
 
 
 def swapping(folder, budget, **more):
-    """A budget for arrays only: it is a few megabytes, less than MPI has. test_memory_budget.py is about all of a job's memory."""
+    """A budget of a few megabytes, only for arrays: MPI itself uses more.
+
+    test_memory_budget.py tests budgets for all memory of a job.
+    """
     return {
         "TND_COMEX_MEMORY": str(int(budget)),
         "TND_COMEX_RESERVE": "0",
@@ -116,7 +120,7 @@ def test_one_rank_at_a_time_is_enough(jobs, folder):
     ],
 )
 def test_what_works_in_core_works_with_little_memory(jobs, folder, name):
-    # Each rank is a node of its own to ARMCI; transfers looks at its own memory until others have written there.
+    # To ARMCI each rank is a node; transfers polls its own memory until others have written there.
     slots = "4" if name == "transfers" else "2"
     settings = swapping(
         folder, 8 << 20, TND_COMEX_SWAP_THRESHOLD="4K", TEST_NODES="0 1 2 3", TND_COMEX_SLOTS=slots
@@ -146,7 +150,7 @@ def test_containers_of_cpp_hold_what_they_hold_in_core(jobs, folder):
     reason="there is no libclang: apt-get install libclang-dev, which make test-ga does",
 )
 def test_a_large_program_of_cpp_gives_what_it_gives_in_core(jobs, folder):
-    """A compiler in each of three ranks, some 70 MiB of small allocations each."""
+    """A compiler in each of three ranks, each with about 70 MiB of small allocations."""
     expected = sum_of(jobs.run("compiler", 3, ["2"], limit_s=120))
     done = jobs.run(
         "compiler",
@@ -160,7 +164,7 @@ def test_a_large_program_of_cpp_gives_what_it_gives_in_core(jobs, folder):
 
 
 def test_a_program_of_global_arrays_has_less_memory_than_it_needs(build, folder):
-    """Four ranks of some 28 MiB each: one of them is in memory at a time."""
+    """Four ranks of about 28 MiB each; one of them is resident at a time."""
     done = global_arrays.run_ranks(
         build / "global/testing/lock.x", 4, settings=swapping(folder, 40 << 20)
     )
@@ -225,7 +229,7 @@ def test_a_trace_is_written(jobs, folder):
         ),
         (
             {"TND_COMEX_MEMORY": "1M", "TND_COMEX_SWAP": "file:///tmp"},
-            r"TND_COMEX_MEMORY=1048576 is too little for the 2 ranks of a node: \d+ bytes",
+            r"TND_COMEX_MEMORY=1048576 is too small for the 2 ranks of a node: \d+ bytes",
         ),
     ],
 )
@@ -235,13 +239,14 @@ def test_what_cannot_be_is_told(jobs, settings, line):
     )
     assert done.status == "failed" and done.left == 0, done
     assert re.search(line, done.output), done.output[-2000:]
-    if "more than" not in line:  # which each rank logs in its own allocation
+    if "more than" not in line:  # each rank logs this in its own allocation
         assert len(re.findall(line, done.output)) <= 2, (
-            "one rank of a node says it, by its log and by the call"
+            "one rank of a node reports it, in its log and by the call"
         )
 
 
-# Ranks that die while memory moves: the one with the agent, and another; by what nobody can handle, and by what launchers send.
+# Ranks that die while memory moves: the one with the agent, and another; by a signal that cannot be
+# handled, and by the one that launchers send.
 @pytest.mark.parametrize("who", ["0 9", "2 9", "1 15"])
 def test_a_rank_that_dies_ends_the_job(jobs, folder, who):
     done = jobs.run(
@@ -268,7 +273,7 @@ def test_a_launcher_that_is_told_to_end_ends_the_job(jobs, folder):
 
 
 def test_a_store_that_is_full_ends_the_job_with_one_line(jobs, folder):
-    """A limit on the sizes of files, which are made before, stands for a full one."""
+    """A limit on file sizes simulates a full file system; the files exist before."""
     done = jobs.run(
         "random_operations",
         4,
@@ -282,7 +287,7 @@ def test_a_store_that_is_full_ends_the_job_with_one_line(jobs, folder):
     assert not set(os.listdir(folder)) - {"report.json"}
 
 
-# Two processes, and memory for little more than one of them.
+# Two processes; the budget holds little more than one.
 PARTS = ["bottom", "results", "function", "order", "collectives", "windows", "files", "returned"]
 
 
@@ -292,7 +297,7 @@ def test_what_mpi_has_of_a_program_stays(jobs, folder, part):
     done = jobs.run("program_calls", 2, [part, str(folder / "file")], limit_s=60, settings=settings)
     comex_jobs.require_passed(done)
     assert report_of(folder)["swaps_out"] > 0
-    if part == "returned":  # after that, each turn of six takes the memory of the other
+    if part == "returned":  # after that, each of six turns takes the memory of the other
         assert report_of(folder)["bytes_out"] > 4 * (24 << 20)
 
 

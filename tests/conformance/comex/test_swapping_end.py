@@ -1,4 +1,4 @@
-"""Memory that leaves DRAM after the library's last call: it is the program's until each rank ends."""
+"""Swapping after the last library call: the program uses its memory until each rank ends."""
 
 import os
 import re

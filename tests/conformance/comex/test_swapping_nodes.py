@@ -1,4 +1,6 @@
-"""Memory that leaves DRAM in jobs of several nodes: what processes of another node put, get and add is done without waking who sleeps."""
+"""Swapping in jobs of several nodes.
+
+Puts, gets and accumulates of another node do not wake swapped-out processes."""
 
 import json
 import os
@@ -8,7 +10,8 @@ import global_arrays
 import pytest
 from test_swapping import MEGABYTES, PHASES, RANK_SIZE, sum_of, swapping
 
-# Nodes of the ranks, and by how much those of a node exceed its memory; what one rank has is the least.
+# Nodes of the ranks, and the factor by which the ranks of a node exceed its budget, which is at least
+# the memory of one rank.
 SIZES = [
     ("0 1", 1.2),
     ("0 0 1 1", 1.2),
@@ -26,7 +29,7 @@ def has_fabric():
 
 
 def reports_of(folder, node_count):
-    """What each node did, by its number."""
+    """The report of each node, by its number."""
     files = [folder / "report.json", *(folder / f"report.json.{i}" for i in range(1, node_count))]
     told = [json.loads(each.read_text())["nodes"][0] for each in files]
     assert [each["node"] for each in told] == list(range(node_count))
@@ -90,7 +93,7 @@ def test_one_rank_of_a_node_at_a_time_is_enough(jobs, tmp_path):
     ],
 )
 def test_what_works_in_core_works_with_little_memory(jobs, tmp_path, name):
-    # As in test_swapping: each rank is a domain.
+    # As in test_swapping: each rank is a node to ARMCI.
     settings = swapping(
         tmp_path,
         8 << 20,
@@ -102,7 +105,7 @@ def test_what_works_in_core_works_with_little_memory(jobs, tmp_path, name):
     comex_jobs.require_passed(done)
 
 
-# The ranks that have the agents of the first node and of the second, and another of each.
+# The ranks with the agents of the first and second node, and another rank of each.
 @pytest.mark.parametrize("who", ["0 9", "2 9", "1 9", "3 15"])
 def test_a_rank_that_dies_ends_the_job(jobs, tmp_path, who):
     done = jobs.run(
@@ -118,7 +121,7 @@ def test_a_rank_that_dies_ends_the_job(jobs, tmp_path, who):
 
 
 def test_a_store_that_is_full_ends_the_job_with_a_line(jobs, tmp_path):
-    """Files may have so many bytes: those of both nodes are full at about the same time."""
+    """Limits file sizes; the files of both nodes reach the limit at about the same time."""
     done = jobs.run(
         "random_operations",
         4,

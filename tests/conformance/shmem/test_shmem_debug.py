@@ -14,7 +14,7 @@ MISTAKES = {
     "free": r"shmem_free: PE \d: the offset in the heap is \d+ here and from \d+ to \d+ in all PEs",
     "root": r"shmem_long_broadcast: PE \d: PE_root is [01] here and from 0 to 1 in all PEs",
     "count": r"shmem_long_sum_reduce: PE \d: the number of elements is [12] here and from 1 to 2 in all PEs",
-    "strides": r"shmem_long_alltoalls: PE \d: \d+ bytes at address 0x[0-9a-f]+ \(PE \d\) leave symmetric memory",
+    "strides": r"shmem_long_alltoalls: PE \d: \d+ bytes at address 0x[0-9a-f]+ \(PE \d\) extend beyond symmetric memory",
     "hints": r"shmem_malloc_with_hints: PE \d: the hints",
     "context": r"shmem_ctx_long_p: PE \d: the context 0x[0-9a-f]+ was never made, or has been destroyed",
     "stack": r"shmem_long_wait_until: PE \d: address 0x[0-9a-f]+ \(8 bytes, PE \d\) is not symmetric",

@@ -1,5 +1,6 @@
-"""bench/comex with a compiler and a launcher that are scripts: rows, bars, checksums that differ, builds that do not swap, and that nothing
-stays on the flash."""
+"""bench/comex with scripts for compiler and launcher.
+
+Rows, bars, different checksums, builds without swapping, and cleanup of the flash."""
 
 import json
 import os
@@ -18,7 +19,10 @@ touch "$2"
 
 @pytest.fixture
 def bench(tmp_path):
-    """run(script, program, *words): the rows, where mpirun is `script`, which may ask $3, the program, and the environment."""
+    """run(script, program, *words) returns the rows.
+
+    mpirun is `script`, which may use $3, the program, and the environment.
+    """
     tools = tmp_path / "tools"
     for port in ("ours", "stock"):
         for folder in ("include", "global_arrays/prefix/include"):
@@ -138,7 +142,8 @@ else {away}; case "$*" in *"--steps 40"*) sweeps=2 ;; *) sweeps=1 ;; esac; [ -z 
 def test_a_run_that_swaps(bench):
     speed, moved, rate = out_of_core(bench, report(8))
     assert (speed["ratio"], speed["bar"], speed["met"]) == (0.8, 0.7, True)
-    # 16 ranks' 1 MiB, twice for each of two sweeps: 67 MB. Of twice the sweeps the script tells of twice the bytes.
+    # 16 ranks' 1 MiB, twice for each of two sweeps: 67 MB. With twice the sweeps the script
+    # reports twice the bytes.
     assert (moved["value"], moved["rival_value"], moved["met"]) == (0.1, 0.067108864, False)
     assert rate["value"] is None and "no such disk" in rate["reason"]
 

@@ -1,4 +1,4 @@
-"""The example programs, run as a user runs them, over every kind of store this machine has."""
+"""The example programs, run as a user runs them, over every kind of store on this machine."""
 
 import os
 import pathlib
@@ -32,7 +32,7 @@ STORES = ["file", "mem"] + (["gfarm"] if has_gfarm() else [])
 
 
 class Program:
-    """An example by name. On a machine with a GPU the one built for it, where there is one."""
+    """An example by name. On a machine with a GPU, the one built for it, if there is one."""
 
     def __init__(self, name, environment, folder):
         for_gpu = BUILD / "bin" / f"{name}_cuda"
@@ -68,7 +68,7 @@ class Program:
         return done.stdout
 
     def fail_run(self, *words, before=None):
-        """It must end with 1 and say why; what it says."""
+        """It must exit with 1 and print the reason; returns its output."""
         done = self.run(*words, before=before)
         assert done.returncode == 1, f"{done.args}: {done.returncode}\n{done.stdout}{done.stderr}"
         reasons = [line for line in done.stderr.splitlines() if not line.startswith("device: ")]
@@ -78,7 +78,7 @@ class Program:
 
 @pytest.fixture
 def tanada(tmp_path):
-    """Run the command line in tmp_path; returns what ended."""
+    """Runs the command line in tmp_path; returns the finished process."""
 
     def run(*words):
         return subprocess.run(
@@ -117,7 +117,9 @@ def pool_daemon(tmp_path):
 
 @pytest.fixture(params=STORES)
 def store(request, environment, tmp_path):
-    """A URL prefix that a program may write under. Gfarm is started once, when the first test asks."""
+    """A URL prefix under which a program may write. Gfarm is started once, when the first test
+    needs it.
+    """
     if request.param == "gfarm":
         environment.update(request.getfixturevalue("gfarm_cluster").environment)
         return "gfarm:///demo"

@@ -1,4 +1,4 @@
-"""What a pool of a test holds."""
+"""The objects in a test's pool."""
 
 import contextlib
 import ctypes
@@ -28,7 +28,7 @@ class Pool(Daemon):
             self.library.tnd_pool_disconnect(connected)
 
     def names(self, space):
-        """Of the objects that are committed, sorted."""
+        """Names of the committed objects, sorted."""
         found = []
         entry = LIST_ENTRY(lambda _, name, __: found.append(name.decode()) or 0)
         with self.connection(space) as connected:
@@ -36,7 +36,7 @@ class Pool(Daemon):
         return found
 
     def objects(self, space, size_max=16 << 20):
-        """Name to bytes of all of them, compared with their checksums."""
+        """Name to bytes of all of them, verified against their checksums."""
         found, verify = {}, 1 << 10
         target, size = ctypes.create_string_buffer(size_max), ctypes.c_uint64()
         for name in self.names(space):

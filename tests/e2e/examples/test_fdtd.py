@@ -17,7 +17,9 @@ NPY_HEADER = 128  # of a snapshot
 
 
 def png_rows(path):
-    """Width, height and the colours of a PNG of 8-bit RGB, without its filters undone: enough to tell it is no blank."""
+    """Width, height and the colours of a PNG of 8-bit RGB, without undoing its filters: enough to
+    see that it is not blank.
+    """
     data = path.read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     width, height, depth, color = struct.unpack(">IIBB", data[16:26])
@@ -31,7 +33,7 @@ def png_rows(path):
 
 
 def read_field(path):
-    """Step, by the name, and the cells of a snapshot, which NumPy reads as a user would."""
+    """Step, from the name, and the cells of a snapshot, read by NumPy as a user would."""
     field = numpy.load(path)
     assert (
         field.dtype == "<f4"
@@ -150,7 +152,9 @@ def test_a_store_that_is_not_there(program, tmp_path):
 
 
 def run_until_files_are_full(program, tmp_path, *words):
-    """From some time after its start files take no more than a part of a snapshot; before, its symmetric memory is one. What it says."""
+    """Some time after its start, files accept only a part of a snapshot; not earlier, because its
+    symmetric memory is a file, too. Returns its output.
+    """
     running = program("fdtd").start(
         "--size",
         SIZE,
@@ -248,7 +252,7 @@ def test_the_last_snapshot_of_a_thread_is_compared_bit_by_bit(program, tmp_path,
 def test_snapshots_in_a_pool_equal_those_in_files(
     program, environment, tmp_path, folder, pool_daemon, words, shared_memory
 ):
-    """Bit for bit, those that the program puts, and the pictures of both are the same."""
+    """Bit for bit equal to those that the program puts, and the pictures of both are the same."""
     environment["TND_POOL_SHARED_MEMORY"] = shared_memory
     url = pool_daemon.url("fdtd")
     run_small(program, tmp_path, "--steps", 60, "--snapshots", folder)
@@ -284,7 +288,7 @@ def test_pictures_and_animations_of_a_run_decode(program, tanada, tmp_path, fold
 
 @contextlib.contextmanager
 def long_run(program, tmp_path, pool_daemon):
-    """A run that goes on far longer than the test; given when its first snapshot is in the pool."""
+    """A run that lasts far longer than the test; available when its first snapshot is in the pool."""
     running = program("fdtd").start(
         "--size",
         48,
@@ -315,7 +319,7 @@ def long_run(program, tmp_path, pool_daemon):
 def test_a_daemon_that_goes_during_the_run(
     program, environment, tmp_path, pool_daemon, how, status
 ):
-    """The run ends by itself, soon, and names the snapshot that is lost, once."""
+    """The run ends by itself soon, and names the lost snapshot once."""
     environment["TND_POOL_TIMEOUT"] = "1s"
     with long_run(program, tmp_path, pool_daemon) as running:
         pool_daemon.process.send_signal(how)
@@ -342,7 +346,9 @@ def test_snapshots_to_every_store(program, store, tmp_path):
 
 
 def test_a_pool_that_is_full(program, tmp_path, pool_daemon):
-    """Snapshots of 1 MiB, 256 MiB of pool: told with the step, and the daemon keeps those before."""
+    """Snapshots of 1 MiB, 256 MiB of pool: the error is reported with the step, and the daemon
+    keeps earlier ones.
+    """
     said = program("fdtd").fail_run(
         "--size",
         64,
@@ -374,7 +380,7 @@ def test_a_folder_that_is_not_there(program, tmp_path):
 
 
 def test_a_folder_that_takes_no_more(program, tmp_path, folder):
-    """Told once, with the step; no part of a snapshot stays."""
+    """Reported once, with the step; no part of a snapshot remains."""
     said = run_until_files_are_full(program, tmp_path, "--snapshots", folder)
     assert said.count("File too large") == 1 and said.count("the snapshot of step ") == 1
     assert all(

@@ -1,4 +1,4 @@
-"""The FDTD program on several PEs: bit by bit what one makes, its ends, and the demo."""
+"""The FDTD program on several PEs: bitwise equal to one PE, its ends, and the demo."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import time
 import pytest
 from conftest import BUILD, LIMIT_S, ROOT
 
-SIZE = 35  # cells an axis: no multiple of any number of PEs here
+SIZE = 35  # cells along each axis: not a multiple of any number of PEs here
 OSHRUN = BUILD / "bin/oshrun"
 
 
@@ -25,7 +25,7 @@ pytestmark = needs_launcher
 
 @pytest.fixture
 def pes(program, environment, tmp_path):
-    """pes(count): what runs the program as a job of so many."""
+    """pes(count): runs the program as a job of that many PEs."""
 
     def of(count):
         made = program("fdtd")
@@ -95,7 +95,9 @@ def run_alone(program, *words):
     ],
 )
 def test_several_make_what_one_makes(program, pes, tmp_path, walls, count):
-    """Every cell of every snapshot, and the picture. Of six PEs a slab is less than an absorbing layer is deep."""
+    """Compares every cell of every snapshot, and the picture. With six PEs a slab is thinner than
+    an absorbing layer.
+    """
     words = ["--steps", 120, "--snapshot-every", 15, "--boundary", walls]
     run_alone(program, *words, "--output", tmp_path / "one")
     said = pes(count).run(*words, "--output", tmp_path / "several")
@@ -123,7 +125,7 @@ def test_several_make_what_one_makes(program, pes, tmp_path, walls, count):
 def test_edges_by_kernels_make_the_same(
     program, pes, environment, tmp_path, exchange, walls, count, node
 ):
-    """As above; of strangers, whose devices do not reach one another, the host does what kernels ask."""
+    """As above, with PEs whose devices are unmapped: the host carries out kernels' requests."""
     if node == "strangers":
         environment["TND_PGAS_NODE"] = "none"
     words = ["--steps", 60, "--snapshot-every", 15, "--boundary", walls]
@@ -138,7 +140,7 @@ def test_edges_by_kernels_make_the_same(
 
 @pytest.mark.parametrize("exchange", ["stream", "kernel"])
 def test_edges_by_kernels_begin_again(program, pes, tmp_path, exchange):
-    """Runs that clear the field; snapshots by threads, which put between PEs, too."""
+    """Runs that clear the field; snapshots by threads, which also put between PEs."""
     run_alone(program, "--steps", 40, "--output", tmp_path / "one")
     (tmp_path / "snapshots").mkdir()
     pes(2).run(
@@ -218,7 +220,7 @@ def test_the_last_snapshot_of_all_is_compared(pes, tmp_path, words):
 
 
 def test_every_store(pes, store, tmp_path):
-    """One of memory is each process's own."""
+    """Each process has its own mem store."""
     assert "equals the field in every cell" in pes(2).run(
         "--steps", 20, "--output", tmp_path / "out", "--store", store
     )
@@ -230,7 +232,7 @@ def test_a_target_that_is_not_there(pes, tmp_path):
 
 
 def test_a_daemon_that_goes_during_the_run(pes, environment, tmp_path, pool_daemon):
-    """All of them end, soon, and one says why."""
+    """All of them end soon, and one reports the reason."""
     environment["TND_POOL_TIMEOUT"] = "1s"
     running = pes(2).start(
         "--steps", 100000, "--output", tmp_path / "out", "--snapshots", pool_daemon.url("fdtd")
@@ -280,5 +282,5 @@ def test_the_demo_has_two_processes(tmp_path):
 def test_the_demo_without_a_launcher(tmp_path):
     said = run_demo(tmp_path, DEMO_PES="2", OSHRUN_LAUNCHER=str(pathlib.Path("/absent/mpirun")))
     assert (
-        "demo: one process (oshrun: /absent/mpirun is no launcher" in said and "slabs" not in said
+        "demo: one process (oshrun: /absent/mpirun is not a launcher" in said and "slabs" not in said
     )

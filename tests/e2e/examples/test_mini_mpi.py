@@ -12,7 +12,9 @@ def test_keys_are_sorted(program, ranks, keys):
 
 
 def test_messages_larger_than_what_sockets_hold(program):
-    """Two ranks that send 16 MiB to each other at once: neither hangs, since the dumper threads receive."""
+    """Two ranks that send 16 MiB to each other at once: neither hangs, since the dumper threads
+    receive.
+    """
     assert "sorted" in program("bucket_sort").pass_run(2, 8 << 20)
 
 

@@ -1,11 +1,12 @@
-"""tanada render: pictures and animations of arrays, read back as a viewer reads them."""
+"""tanada render: pictures and animations of arrays, read back as by a viewer."""
 
 import numpy
 import pytest
 
-Image = pytest.importorskip("PIL.Image")  # a GPU machine may lack it; tools/requirements.txt has it
+Image = pytest.importorskip("PIL.Image")  # a GPU machine may lack it; it is in
+                                          # tools/requirements.txt
 
-SIDE = 20  # pixels that surround the plane
+SIDE = 20  # pixels around the plane
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def passed(done):
 
 
 def color_at(image, x, y):
-    """Mean colour about a point of the plane, both as shares of its size, y upwards."""
+    """Mean colour around a point of the plane, given as fractions of its size, y upwards."""
     width, height = image.width - 2 * SIDE - 130, image.height - 2 * SIDE
     middle = SIDE + x * width, SIDE + (1 - y) * height
     box = [int(at + by) for by in (-2, 3) for at in middle]
@@ -43,7 +44,9 @@ def wedge(shape):
 @pytest.mark.parametrize("axis, plane", [("z", 4), ("y", 5), ("x", 6)])
 @pytest.mark.parametrize("kind", ["<f4", "<f8"])
 def test_planes_of_every_axis(render, tmp_path, axis, plane, kind):
-    """The array has other extents along z, y and x; the corner is low along both axes of the picture."""
+    """The array has different extents along z, y and x; the corner is low along both axes of the
+    picture.
+    """
     numpy.save(tmp_path / "a.npy", wedge((16, 20, 24)).astype(kind))
     passed(render("a.npy", "--axis", axis, "--index", plane, "--size", 240, "-o", "a.png"))
     image = Image.open(tmp_path / "a.png")
@@ -116,7 +119,7 @@ def test_zeros_and_numbers_that_are_none(render, tmp_path):
 @pytest.mark.parametrize(
     "make, words, why",
     [
-        (lambda path: path.write_bytes(b"words" * 100), [], "is no NumPy array"),
+        (lambda path: path.write_bytes(b"words" * 100), [], "is not a NumPy array"),
         (lambda path: numpy.save(path, numpy.zeros((4, 4, 4), "<i4")), [], "not of floats"),
         (lambda path: numpy.save(path, numpy.zeros((4, 4, 4), "<f4", "F") + 0), [], "C order"),
         (lambda path: numpy.save(path, numpy.zeros(4, "<f4")), [], "1 dimensions"),
@@ -125,7 +128,7 @@ def test_zeros_and_numbers_that_are_none(render, tmp_path):
             ["--index", 4],
             "has 4 planes",
         ),
-        (lambda path: path.write_bytes(b""), [], "is no NumPy array"),
+        (lambda path: path.write_bytes(b""), [], "is not a NumPy array"),
     ],
     ids=["words", "integers", "fortran", "line", "index", "empty"],
 )
@@ -151,7 +154,7 @@ def test_wrong_lines(render, tmp_path):
         ([tmp_path, "-o", "a.png"], "2 snapshots"),
         (["absent", "-o", "a.png"], "no snapshot"),
         (["a-1.npy", "-o", "a.jpg"], "must end with"),
-        (["gfarm:///a", "-o", "a.png"], "want pool://"),
+        (["gfarm:///a", "-o", "a.png"], "use pool://"),
         ([tmp_path, "--component", "ez", "-o", "a.gif"], "no snapshot of ez"),
         (["a-1.npy", "-o", "absent/a.png"], "absent/a.png"),
         (["a-1.npy", "-o", "absent/a.gif"], "absent/a.gif"),

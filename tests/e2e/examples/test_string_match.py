@@ -1,4 +1,4 @@
-"""String matching: every count against one made here, with str.find."""
+"""String matching: every count compared with str.find."""
 
 import json
 import random
@@ -25,7 +25,7 @@ def expected_lines(words, texts):
 
 @pytest.fixture
 def inputs(tmp_path):
-    """A dictionary in no order, with hard words, and texts whose words lie across the staged chunks."""
+    """A dictionary in random order, with hard words, and texts whose words cross the staged chunks."""
     draw = random.Random(1)
     words = [
         b"a",

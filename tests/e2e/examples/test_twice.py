@@ -1,4 +1,4 @@
-"""The program of README and docs/kernels.md as the build has it."""
+"""The program of README and docs/kernels.md, as built here."""
 
 import array
 

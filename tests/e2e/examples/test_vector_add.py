@@ -1,4 +1,4 @@
-"""Figure 4 of the seed."""
+"""Figure 4 of the paper."""
 
 import re
 import struct

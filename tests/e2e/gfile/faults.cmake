@@ -1,5 +1,5 @@
-# gfile under the faults of real stores, kernels on the host executor. Built with tests/contract, whose support header
-# and Gfarm fixture these use.
+# gfile under the faults of real stores, with kernels on the host executor. Built with
+# tests/contract, whose support header and Gfarm fixture these use.
 function(tanada_fault_test name source)
   tanada_kernel_executable(${name} HOST SOURCES ${source})
   target_link_libraries(${name} PRIVATE tanada_options GTest::gtest GTest::gtest_main)
@@ -37,7 +37,8 @@ if(TARGET tanada_store_gfarm AND TANADA_GFMD AND TANADA_GFSD AND Python3_FOUND)
   set_tests_properties(gfile_stress_fault_gfarm gfile_contract_gfarm_remote PROPERTIES LABELS slow)
   set_tests_properties(gfile_contract_gfarm gfile_contract_gfarm_remote PROPERTIES TIMEOUT 600)
   set_tests_properties(gfile_gfarm_fault gfile_process_fault_gfarm PROPERTIES TIMEOUT 120)
-  set_tests_properties(gfile_gfarm_fault PROPERTIES RUN_SERIAL TRUE)  # it measures what a stall costs others
+  # it measures how a stall affects others
+  set_tests_properties(gfile_gfarm_fault PROPERTIES RUN_SERIAL TRUE)
   set_tests_properties(gfile_contract_gfarm gfile_contract_gfarm_remote gfile_gfarm_fault gfile_stress_fault_gfarm PROPERTIES
     ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_gfarm>)
 endif()

@@ -1,7 +1,7 @@
-// What the fault tests share: kernels out of lambdas, readers that go on until they are told,
+// Shared parts of the fault tests: kernels from lambdas, readers that run until they are stopped,
 // statuses by name.
 //
-// On the host executor only, so kernels and tests share their memory.
+// Only on the host executor, so kernels and tests share their memory.
 #pragma once
 
 #include "../../contract/gfile_support.cuh"
@@ -30,13 +30,13 @@ TND_KERNEL void call_body(Body body) {
   body();
 }
 
-// Launch `body` in `blocks` blocks of one thread each, and do not wait.
+// Launches `body` in `blocks` blocks of one thread each, without waiting.
 template <class Body>
 void start(Body body, u32 blocks = 1) {
   tanada::simt::launch(dim3{blocks, 1, 1}, dim3{1, 1, 1}, call_body<Body>, body);
 }
 
-// Launch `body` and wait for it; what tnd_gfile_wait says.
+// Launches `body` and waits for it; returns the status of tnd_gfile_wait.
 template <class Body>
 tnd_status perform(instance &on, Body body, u32 blocks = 1) {
   start(body, blocks);
@@ -47,7 +47,7 @@ inline const char *name(status code) {
   return tnd_status_name(int(code));
 }
 
-// True once `ready` is; false if that takes longer than the limit.
+// Returns true once `ready` is; false if that takes longer than the limit.
 inline bool await(const std::function<bool()> &ready, u64 limit_ns) {
   u64 const end_ns = now_ns() + limit_ns;
   while (!ready()) {
@@ -58,7 +58,7 @@ inline bool await(const std::function<bool()> &ready, u64 limit_ns) {
   return true;
 }
 
-// Read a file of `size` bytes of pattern() at random places, over and over.
+// Reads a file of `size` bytes of pattern() at random positions, repeatedly.
 struct reader {
   std::string url;
   u64 size = 0;
@@ -120,7 +120,7 @@ inline void put(const std::string &path, const std::string &bytes) {
   std::ofstream{path, std::ios::binary} << bytes;
 }
 
-// A folder of the test's own, gone with it.
+// A folder of the test, removed with this object.
 struct test_folder {
   std::string path = (std::filesystem::temp_directory_path() / "tanada-faults-XXXXXX").string();
   test_folder() {
@@ -130,7 +130,7 @@ struct test_folder {
   }
   ~test_folder() {
     std::filesystem::permissions(
-        path, std::filesystem::perms::owner_all);  // a test may have taken them away
+        path, std::filesystem::perms::owner_all);  // a test may have removed them
     std::filesystem::remove_all(path);
   }
 };

@@ -1,5 +1,5 @@
 // tests/e2e/gfile/gfile_actor.cuh: a block, warp or thread of gfile_stress, which changes the files
-// it owns and reads all.
+// it owns and reads all files.
 #pragma once
 
 #include "gfile_watcher.cuh"
@@ -59,7 +59,7 @@ class actor : watcher<Group> {
     store(model.changes, load(model.changes) + 1);
   }
 
-  // Sizes and holdings after a cut to `size` words; a growth too.
+  // Sizes and contents after truncation to `size` words, or growth.
   TND_DEVICE void set_size(file_model &model, u64 size) {
     group_.sync();
     for (u32 piece = group_.rank(); piece < model.piece_count; piece += group_.size()) {
@@ -84,8 +84,8 @@ class actor : watcher<Group> {
     store(model.changes, load(model.changes) + 1);
   }
 
-  // What was written before a gfsync or gclose that said ok is there; what before one that failed
-  // is not known to be.
+  // Data written before a gfsync or gclose that returned ok are there; data before one that failed
+  // may not be.
   TND_DEVICE void settle(file_model &model, bool good) {
     group_.sync();
     for (u32 piece = group_.rank(); piece < model.piece_count; piece += group_.size()) {
@@ -169,7 +169,7 @@ class actor : watcher<Group> {
     group_.sync();
   }
 
-  // Cut it, and in half of the cases let it grow again, to its old size or another: zeros.
+  // Truncates it, and in half of the cases extends it again, to its old size or another: zeros.
   TND_DEVICE void cut(u32 file, int fd) {
     file_model &model = task_.models[file];
     u64 const old = model.size, to = random_.below(u32(old) + 1);
@@ -190,7 +190,7 @@ class actor : watcher<Group> {
     stat_own(file, fd);
   }
 
-  // All that is known of a file at the start of a round, by a fresh instance.
+  // The known content of a file at the start of a round, checked by a fresh instance.
   TND_DEVICE void verify(u32 file) {
     file_model &model = task_.models[file];
     if (model.exists == 0)
@@ -232,7 +232,7 @@ class actor : watcher<Group> {
       (void)gclose(group_, files_, fd);
   }
 
-  // g_excl refuses a file that is there.
+  // g_excl refuses an existing file.
   TND_DEVICE void open_exclusive(u32 file) {
     if (task_.models[file].exists == 0 || task_.floors_only != 0)
       return;
@@ -297,7 +297,7 @@ class actor : watcher<Group> {
         timed(seen.file, [&] { return gread(group_, files_, fd, words_, begin * 8, count * 8); });
     expectation want = floor;
     bool const firm = holds(seen);
-    // A file that another instance cuts gives errors where bytes are missing.
+    // A file that another instance truncates returns errors where bytes are missing.
     if (done.status != status::ok && !firm && !seen.same_instance)
       return;
     if (!fine(seen.file, done.status))
@@ -332,8 +332,8 @@ class actor : watcher<Group> {
     }
     seen.firm = (seen.changes & 1) == 0;
     if (!seen.same_instance) {
-      // Who joins a descriptor of its instance sees its view. The first joins none that was open
-      // before it looked.
+      // An open that joins a descriptor of its instance sees that view. The first one joins none
+      // that was open before its check.
       u32 const before = leads() ? simt::device_atomic<u32>(model.opens).fetch_add_acq_rel(1) : 0;
       seen.firm = group_.broadcast(before) == 0 && seen.firm && task_.floors_only == 0;
     }

@@ -1,5 +1,5 @@
-// Goal: what real file systems do to files while kernels use them comes out as the documented
-// status, promptly, once, and of the files it happened to.
+// Goal: whatever real file systems do to files while kernels use them is reported as the documented
+// status, promptly, once, and only for those files.
 #include "faults_support.cuh"
 
 #include <sys/mount.h>
@@ -11,11 +11,11 @@
 namespace gfile_faults {
 namespace {
 
-constexpr u64 full_size = 1 << 20;  // what a file system of the tests takes
+constexpr u64 full_size = 1 << 20;  // the capacity of the tests' file systems
 constexpr u64 wanted_size = 2 << 20;
 constexpr u64 chunk_size = 64 << 10;
 
-// ---- no room: a file system that is full, and the process's limit on the size of a file
+// ---- no space: a full file system, and the process's limit on file sizes
 
 struct limit {
   const char *name;
@@ -47,7 +47,7 @@ constexpr limit largest_file{"largest_file", status::too_big, limit_file_size,
                                EXPECT_TRUE(limit_file_size("", RLIM_INFINITY));
                              }};
 
-// Mounting takes a privileged user; the limit on files takes none.
+// Mounting needs a privileged user; the limit on files does not.
 std::vector<limit> limits() {
   test_folder const probe;
   if (!mount_small(probe.path, full_size))
@@ -68,7 +68,7 @@ class no_room : public testing::TestWithParam<limit> {
     ASSERT_TRUE(GetParam().set(folder.path, 8 * wanted_size));
   }
 
-  // Kernel side: write the whole file; writes that fail say why.
+  // Kernel side: writes the whole file; failed writes return the reason.
   status write_all(gfile_ref files, int fd) {
     status first = status::ok;
     for (u64 at = 0; at < wanted_size; at += chunk_size) {
@@ -153,7 +153,7 @@ TEST_P(no_room, is_said_by_the_close) {
   EXPECT_EQ(closed_again, status::ok) << name(closed_again);
 }
 
-// Once the descriptor is released, another file may have it: the fault is recorded before.
+// Once the descriptor is released, another file may have it, so the fault is recorded before.
 TEST(gfile_file, whose_close_fails_is_named_by_the_fault) {
   test_folder const folder;
   std::string const url = "file://" + folder.path + "/large";
@@ -198,7 +198,7 @@ TEST_P(no_room, is_said_by_the_host_when_no_kernel_asks) {
       },
       5 * second_ns));
   EXPECT_EQ(status(first), GetParam().expected) << tnd_status_name(first);
-  // Nothing is left to be told once the last of it was.
+  // Nothing is left to report once the last one was.
   EXPECT_TRUE(await(
       [&, quiet = 0]() mutable {
         quiet = on.wait() == TND_OK ? quiet + 1 : 0;
@@ -227,8 +227,8 @@ std::string limit_name(const testing::TestParamInfo<limit> &one) {
 
 INSTANTIATE_TEST_SUITE_P(limits, no_room, testing::ValuesIn(limits()), limit_name);
 
-// Whether a write past the limit raises SIGXFSZ in the thread that posts it or in one of the
-// kernel's depends on the file system; that it ends nobody must not.
+// Whether a write past the limit raises SIGXFSZ in the posting thread or in one of the kernel's
+// depends on the file system. It must not end the process.
 TEST(gfile_file, service_threads_take_no_signals) {
   auto const threads = [] {
     std::vector<std::string> found;
@@ -330,7 +330,7 @@ TEST(gfile_file, replaced_while_open_is_the_old_one_until_it_is_opened_again) {
   EXPECT_EQ(after.failure_count + after.bad_bytes, 0u);
 }
 
-// ---- what is no file, or not ours
+// ---- not a file, or not accessible
 
 struct open_case {
   std::string url;
@@ -383,7 +383,7 @@ TEST(gfile_file, what_is_no_file_is_refused_at_once) {
   close(listener);
 }
 
-// As another user where this one may do everything.
+// As another user if this one may do everything.
 struct unprivileged {
   bool const root = geteuid() == 0;
   unprivileged() {

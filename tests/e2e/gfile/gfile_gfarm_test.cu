@@ -1,7 +1,6 @@
-// Goal: a Gfarm server that dies or says nothing gives kernels a status within their timeout, and
-// holds up nothing that does not need it. Run beside a Gfarm of its own, all data over TCP:
-// gfarm.py run --remote. The tests end servers, hence their order: what stalls first, a gfsd that
-// dies, then gfmd.
+// Goal: a Gfarm server that dies or hangs gives kernels a status within their timeout, and delays
+// only what needs it. Run beside a Gfarm of its own, all data over TCP: gfarm.py run --remote. The
+// tests end servers, hence their order: stalls first, then a gfsd that dies, then gfmd.
 #include "faults_support.cuh"
 
 namespace gfile_faults {
@@ -9,7 +8,7 @@ namespace {
 
 constexpr u64 file_size = 8 << 20;
 constexpr u64 timeout_ns = 3 * second_ns;
-constexpr u64 slack_ns = second_ns;  // on top of a timeout, for a loaded machine
+constexpr u64 slack_ns = second_ns;  // in addition to a timeout, for a loaded machine
 
 // The process groups of a variable such as "12,34".
 std::vector<pid_t> groups(const char *variable) {
@@ -20,7 +19,7 @@ std::vector<pid_t> groups(const char *variable) {
   return found;
 }
 
-// Every process of a server stands still while this lives.
+// Every process of a server is stopped during this object's lifetime.
 class stopped {
  public:
   explicit stopped(pid_t group) : group_{group} {
@@ -58,9 +57,9 @@ class gfarm_fault : public testing::Test {
 
   void TearDown() override {
     examples::device_wait();
-  }  // kernels that outlive their instance use what is ours
+  }  // kernels that outlive their instance use memory of the test
 
-  // One service thread: whatever blocks it blocks everything. Tiers that hold no file.
+  // One service thread: anything that blocks it blocks everything. Tiers that hold no file.
   static void small(tnd_gfile_config &config) {
     config.page_size = 65536;
     config.device_tier_size = 4 * 65536;
@@ -89,7 +88,7 @@ class gfarm_fault : public testing::Test {
       EXPECT_TRUE(await([&] { return each->read_count > 20; }, 5 * second_ns))
           << each->url << name(status(int(each->opened)));
   }
-  // Files of other servers are read on, promptly and without an error.
+  // Files of other servers can still be read, promptly and without an error.
   void expect_read_on(const std::vector<reader *> &others) {
     for (reader *each : others) {
       u64 const count = each->read_count;
@@ -102,7 +101,7 @@ class gfarm_fault : public testing::Test {
   }
 };
 
-// First in the process: libgfarm connects to gfmd here, and gfmd says nothing.
+// First in the process: libgfarm connects to gfmd here, and gfmd does not answer.
 TEST_F(gfarm_fault, a_gfmd_that_says_nothing_at_the_first_use_holds_up_nobody_else) {
   instance on{small};
   gfile_ref const files = on.ref(2 * second_ns);
@@ -156,8 +155,7 @@ TEST_F(gfarm_fault, a_gfsd_that_stalls_times_out_and_goes_on_when_it_does) {
   EXPECT_EQ(second.bad_bytes, 0u);
 }
 
-// Hundreds of requests a second that nobody answers: slots, frames and queues must not all be
-// theirs.
+// Hundreds of requests per second that are not answered must not take all slots, frames and queues.
 TEST_F(gfarm_fault, a_gfsd_that_stalls_under_many_requests_leaves_room_for_other_files) {
   instance on{small};
   gfile_ref const files = on.ref(), hasty = on.ref(second_ns / 4);

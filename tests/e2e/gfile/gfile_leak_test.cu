@@ -1,6 +1,7 @@
-// Ten thousand files, opened, written, read and closed by kernels of one instance that knows few at
-// a time, leave nothing behind: no descriptor, no thread, no memory that grows with their number;
-// and the instance leaves no descriptor. Under AddressSanitizer the leak checker looks at the rest.
+// Ten thousand files, opened, written, read and closed by kernels of one instance with a small
+// limit, leave nothing behind: no descriptor, no thread, no memory that grows with their number.
+// The instance leaves no descriptor either. Under AddressSanitizer the leak checker covers the
+// rest.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@ TND_DEVICE void append(char *text, u32 &at, u64 number) {
   text[at] = 0;
 }
 
-// One thread; a file's name ends in its number, its bytes are that number.
+// One thread; a file's name ends in its number, and its bytes are that number.
 TND_KERNEL void use_files(gfile_ref files, text prefix, u64 first, u64 count, verdict *to) {
   for (u64 i = first; i < first + count; i++) {
     text url = prefix;
@@ -70,7 +71,7 @@ usage usage_now() {
   return now;
 }
 
-// What is more than it was, in words; "" if nothing is.
+// What has grown, as text; "" if nothing has.
 std::string growth(const usage &before, const usage &now, const usage &allowed) {
   std::string told;
   auto const compare = [&](const char *what, size_t was, size_t is, size_t slack) {
@@ -89,7 +90,7 @@ constexpr u64 files_a_launch = 1000, files_to_warm_up = 2000;
 // 8,000 files is 8 MB.
 constexpr usage allowed_while_it_runs{.descriptors = 2, .threads = 2, .resident_kib = 6'000};
 
-// `after_launch` is called after each thousand files. Returns what grew after the warming up.
+// `after_launch` is called after each thousand files. Returns what grew after the warm-up.
 std::string use_all(const std::string &prefix, u64 files_in_all,
                     const std::function<void()> &after_launch) {
   instance on{[](tnd_gfile_config &config) {
@@ -116,7 +117,7 @@ std::string use_all(const std::string &prefix, u64 files_in_all,
 
 TEST(gfile_leaks, ten_thousand_files_leave_nothing_behind) {
   std::vector<std::string> const prefixes =
-      store_prefixes();  // a temporary folder is made at the first use
+      store_prefixes();  // a temporary folder is created at the first use
   for (const std::string &prefix : prefixes) {
     size_t const descriptors_at_start = usage_now().descriptors;
     EXPECT_EQ(use_all(prefix, 10'000, [] {}), "") << prefix;
@@ -124,8 +125,7 @@ TEST(gfile_leaks, ten_thousand_files_leave_nothing_behind) {
   }
 }
 
-// What is planted is lost with each thousand files, of which two thousand come after the warming
-// up.
+// The planted leak is lost with each thousand files, of which two thousand come after the warm-up.
 constexpr u64 files_with_a_plant = 4000;
 
 TEST(gfile_leaks, lost_descriptors_would_be_seen) {

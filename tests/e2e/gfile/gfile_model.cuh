@@ -1,10 +1,10 @@
-// tests/e2e/gfile/gfile_model.cuh: what the files of gfile_stress must hold, and what can be wrong
-// with them; shared by kernels and host.
+// tests/e2e/gfile/gfile_model.cuh: the expected content of gfile_stress's files, and the possible
+// errors; shared by kernels and host.
 //
-// A word of a file says where it lies and which write of its owner put it there: file, index and
-// version. Each file has one owner, a group of threads, which alone writes, cuts and deletes it;
-// pieces are written as a whole. All may be read by others at any time, hence the atomics: the
-// owner's leader stores, anybody loads.
+// A word of a file contains its file, index and version, that is the number of the write. Each file
+// has one owner, a group of threads, and only the owner writes, truncates and deletes it; pieces
+// are written as a whole. Others may read all files at any time, hence the atomics: the owner's
+// leader stores, any thread loads.
 #pragma once
 
 #include <tanada/device/gfile.cuh>
@@ -24,7 +24,7 @@ TND_HD inline u64 word_of(u32 file, u64 index, u32 version) {
   return u64(file) << 52 | index << 24 | version;
 }
 
-// What a piece holds: `count` words of a version, zeros behind them.
+// The content of a piece: `count` words of a version, followed by zeros.
 struct holding {
   u32 version, count;
 };
@@ -39,12 +39,12 @@ struct file_model {
   char url[256];
   u32 owner, owner_instance, piece_count;
   u32 exists;
-  u32 changes;  // odd while its owner creates, cuts or deletes it
+  u32 changes;  // odd while its owner creates, truncates or deletes it
   u32 opens;    // descriptors open or being opened in the instance that is not its owner's
-  u32 blurred;  // one of those changes failed: nothing can be known of it in this round
-  u64 size;     // words; the owner's alone
+  u32 blurred;  // one of those changes failed: its content is unknown in this round
+  u64 size;     // words; only for the owner
   u32 begun[pieces_max];      // versions
-  u64 written[pieces_max];    // packed holdings: what gwrite reported done,
+  u64 written[pieces_max];    // packed contents: what gwrite reported done,
   u64 published[pieces_max];  // and a gfsync or gclose after it
 };
 
@@ -83,7 +83,7 @@ inline const char *const wrong_names[] = {
     "the file itself is another",
 };
 
-// What can be planted, each at the model's side, to see that a check finds it.
+// Planted faults, each in the model, to show that a check finds it.
 enum class plant : u32 {
   nothing,
   misplaced,
@@ -114,28 +114,30 @@ struct planted {
   wrong expected;
 };
 inline constexpr planted plants[] = {
-    {"misplaced", plant::misplaced, wrong::place},  // words are written one further
+    {"misplaced", plant::misplaced, wrong::place},  // words are written one position further
     {"future", plant::future, wrong::version},      // words of the next version
-    {"lost", plant::lost, wrong::own},              // a write is left out
-    {"stale", plant::stale, wrong::stale},          // and only others of the instance look
-    {"unclosed", plant::unclosed, wrong::closed},   // only the other instance looks
+    {"lost", plant::lost, wrong::own},              // a write is skipped
+    {"stale", plant::stale, wrong::stale},          // and only others of the instance check
+    {"unclosed", plant::unclosed, wrong::closed},   // only the other instance checks
     {"unsynced", plant::unsynced,
      wrong::acknowledged},                          // calls may fail, and gfsync acknowledges it
-    {"uncut", plant::uncut, wrong::behind_cut},     // a cut and the growth after it are left out
-    {"shortened", plant::shortened, wrong::count},  // a read asks for less
-    {"resized", plant::resized, wrong::size},       // a cut is left out
+    {"uncut", plant::uncut, wrong::behind_cut},     // a truncation and the growth after it are
+                                                    // skipped
+    {"shortened", plant::shortened, wrong::count},  // a read requests less
+    {"resized", plant::resized, wrong::size},       // a truncation is skipped
     {"shrunk", plant::shrunk, wrong::size},         // others expect more than was written
-    {"failed", plant::failed, wrong::failed},       // a descriptor that is none
+    {"failed", plant::failed, wrong::failed},       // an invalid descriptor
     {"not_exclusive", plant::not_exclusive, wrong::opened},  // g_excl is left out
-    {"undeleted", plant::undeleted, wrong::opened},          // gunlink is left out
+    {"undeleted", plant::undeleted, wrong::opened},          // gunlink is skipped
     {"undeleted_for_others", plant::undeleted_for_others,
-     wrong::opened},                                   // and the owner does not look
-    {"vanished", plant::vanished, wrong::opened},      // a deleted file is expected to be there
+     wrong::opened},                                   // and the owner does not check
+    {"vanished", plant::vanished, wrong::opened},      // a deleted file is expected to exist
     {"readable", plant::readable, wrong::access},      // g_rdwr for g_wronly
     {"overdue", plant::overdue, wrong::late},          // calls have no time
     {"changed", plant::changed, wrong::file},          // the host writes a word
-    {"cut_outside", plant::cut_outside, wrong::file},  // the host cuts a file
-    {"mapped", plant::mapped, wrong::place},           // misplaced, and only who maps looks
+    {"cut_outside", plant::cut_outside, wrong::file},  // the host truncates a file
+    {"mapped", plant::mapped, wrong::place},           // misplaced, and only readers of mapped
+                                                       // pages check
 };
 
 constexpr bool each_check_has_a_plant() {
@@ -157,7 +159,7 @@ struct finding {
 };
 
 struct outcome {
-  u32 claimed;  // by the first that found something
+  u32 claimed;  // set by the first check that found something
   finding what;
   u64 calls, failed_calls;
 };
@@ -169,7 +171,7 @@ struct round_task {
   outcome *found;
   u64 seed, limit_ns;
   u32 instance_count, kind_shift, file_count, steps, errors_allowed;
-  u32 floors_only;  // calls failed: what was acknowledged is there, of the rest nothing is known
+  u32 floors_only;  // calls failed: acknowledged data are there, the rest is unknown
   plant planted;
 };
 

@@ -1,8 +1,8 @@
-// One of two processes that share a file; two_processes.py drives it by lines on standard input:
+// One of two processes that share a file; two_processes.py controls it by lines on standard input:
 //   write URL VERSION   write the file's words, all of that version, and close it       ->
 //   "written" read URL VERSION    open the file, read it all, and look for another version in it ->
-//   "right", or what was seen
-// Kernels run on the host executor; one instance serves all lines, so that caches are warm.
+//   "right", or what was seen Kernels run on the host executor; one instance serves all lines, so
+//   that caches are warm.
 #include <tanada/device/gfile.cuh>
 #include <tanada/gfile.h>
 

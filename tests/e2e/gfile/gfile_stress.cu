@@ -1,23 +1,23 @@
 // Random operations of many groups on many files, checked against what was written.
 //
-//   gfile_stress[_cuda] [--seconds N] [--seed N] [--blocks N] [--threads N] [--files N]
+// gfile_stress[_cuda] [--seconds N] [--seed N] [--blocks N] [--threads N] [--files N]
 //   [--instances N]
 //                       [--errors-allowed 1] [--last-look 0] [--slack MS] [--plant NAME] --root URL
 //                       ...    or: gfile_stress --plants
 //
-// Groups are blocks, warps and threads. The owner of a file writes, cuts, deletes and makes it
-// anew, and knows each word of it; the others check what they read: each word was written at its
-// place, none is newer than its owner has begun, and none older than what was there before, as long
-// as nothing was cut meanwhile. In rounds of two instances readers in the other one must see what
-// was closed before their open. Rounds draw instances, page size, tiers, replacement and paths from
-// the seed; each begins with a look at everything by fresh instances, and after each the host
-// compares the files of plain paths. No call may take longer than its timeout and the slack.
+// Groups are blocks, warps and threads. The owner of a file writes, truncates, deletes and creates
+// it again, and knows each word of it. The others check what they read: each word was written at
+// its position, and is not newer than its owner has begun. It is not older than the earlier
+// content, unless the file was truncated meanwhile. In rounds of two instances, readers in the
+// other one must see what was closed before their open. Rounds draw instances, page size, tiers,
+// replacement and paths from the seed. Each begins with a check of everything by fresh instances,
+// and after each the host compares the files of plain paths. No call may take longer than its
+// timeout and the slack.
 //
-// --errors-allowed: calls may fail, as when servers are killed or a disk is full; what succeeds
-// must be right all the same, and what a gfsync or gclose acknowledged must be in the file, also at
-// the end, when the store must work again (--last-look 0: it need not).
-// --plant: a mistake, which must be found; see plants. Exit status 1 and one line at the first
-// wrong word.
+// --errors-allowed: calls may fail, as when servers are killed or a disk is full. Successful calls
+// must still be right, and data that a gfsync or gclose acknowledged must be in the file. This also
+// holds at the end, when the store must work again (--last-look 0: it need not). --plant: a fault
+// that must be found; see plants. Exit status 1 and one line at the first wrong word.
 #include <tanada/gfile.h>
 
 #include <fcntl.h>
@@ -107,7 +107,7 @@ class program {
     do
       run_one(steps_a_round, wanted_.errors_allowed);
     while (clock::now() < end && found_.what == wrong::nothing);
-    // At the end nothing fails any more; what was stopped may need a while.
+    // At the end nothing fails any more; a stopped server may need a while.
     for (u32 tries = 0; tries < 20 * wanted_.last_look && found_.what == wrong::nothing; tries++) {
       run_one(0, 0);
       if (wanted_.errors_allowed == 0 || found_.what != wrong::failed || tries == 19)
@@ -145,7 +145,7 @@ class program {
         unlink(model.url);
   }
 
-  // Files go to groups of all kinds, anew in each round.
+  // Files are assigned to groups of all kinds, again in each round.
   void draw_owners(u32 instance_count, u32 kind_shift) {
     std::vector<u32> actors;
     for (u32 block = 0; block < wanted_.blocks; block++)
@@ -161,7 +161,7 @@ class program {
       model.blurred = 0;
       if (wanted_.errors_allowed != 0)
         continue;
-      // All of them are closed: what was written is there for every instance.
+      // All of them are closed: every instance must see the written data.
       for (u32 piece = 0; piece < model.piece_count; piece++)
         model.published[piece] = model.written[piece];
     }
@@ -220,7 +220,7 @@ class program {
       check(ended, "destroy");
     if (found_.what == wrong::nothing)
       compare_from_host();
-    // What such an instance still has under way may come to the files at any time.
+    // Operations in flight of such an instance may reach the files at any time.
     if (goes_on) {
       remove_files();
       name_files();

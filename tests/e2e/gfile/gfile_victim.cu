@@ -1,9 +1,10 @@
-// A program for tests that end it, stall it or take its plugins away (process_faults.py).
-//   gfile_victim write URL   write for ever; says "writing" when bytes are on their way
-//   gfile_victim check URL   write a file, read it again with a cold cache; says "right"
-//   gfile_victim open URL    says the status of a gopen
-//   gfile_victim stall URL   read for ever; says "reading"; at a line of input gfinalize, and says
-//   how that went
+// A program for tests that end it, stall it or remove its plugins (process_faults.py).
+//   gfile_victim write URL   writes forever; prints "writing" when bytes are in flight
+//   gfile_victim check URL   writes a file, reads it again with a cold cache; prints "right"
+//   gfile_victim open URL    prints the status of a gopen
+//   gfile_victim stall URL   reads forever; prints "reading"; at a line of input calls gfinalize,
+//   and
+//   prints its status
 #include <tanada/device/gfile.cuh>
 #include <tanada/gfile.h>
 

@@ -1,4 +1,4 @@
-// tests/e2e/gfile/gfile_watcher.cuh: a group of threads of gfile_stress that checks what it sees.
+// tests/e2e/gfile/gfile_watcher.cuh: a group of threads of gfile_stress that checks what it reads.
 #pragma once
 
 #include "gfile_model.cuh"
@@ -26,8 +26,7 @@ class watcher {
     wrong otherwise;
   };
 
-  // What a reader may count on: while nothing but writes happens to the file, and its view is not
-  // an older one.
+  // What a reader may rely on while the file is only written, and its view is not an older one.
   struct view {
     u32 file, changes;
     bool same_instance, firm;
@@ -43,7 +42,7 @@ class watcher {
       task_.found->what = {what, file, me_, instance_, index, seen, wanted};
   }
 
-  // One call; its duration is checked.
+  // Runs one call and checks its duration.
   template <class Call>
   TND_DEVICE auto timed(u32 file, Call call) {
     u64 const begin_ns = simt::now_ns();
@@ -82,7 +81,7 @@ class watcher {
 
   // ---- checks
 
-  // `count` words from index `first` of the file; of those of `piece` more is known.
+  // `count` words from index `first` of the file; for those of `piece` more is known.
   TND_DEVICE void check_words(u32 file, u64 first, const u64 *words, u64 count, u32 piece,
                               const expectation &want) const {
     file_model &model = task_.models[file];
@@ -116,14 +115,14 @@ class watcher {
     return {unpacked(load(model.written[piece])), true, wrong::own};
   }
 
-  // The view holds still, what was known when it began.
+  // Whether the view still has what was known when it began.
   TND_DEVICE bool holds(const view &seen) const {
     return seen.firm &&
            simt::device_atomic<u32>(task_.models[seen.file].changes).fetch_add_acq_rel(0) ==
                seen.changes;
   }
 
-  // What a reader must see of a piece at least; to be asked for before the read.
+  // What a reader must see of a piece at least; call it before the read.
   TND_DEVICE expectation floor_of(const view &seen, u32 piece, u64 published_before) const {
     file_model &model = task_.models[seen.file];
     bool const looks = !planted(plant::lost) && !planted(plant::mapped) &&
@@ -137,7 +136,7 @@ class watcher {
     return {unpacked(load(model.written[piece])), false, wrong::stale};
   }
 
-  // A mapped page: whole words of it are as good as read ones.
+  // A mapped page: its whole words are checked as those of a read.
   TND_DEVICE status map_piece(u32 file, int fd, u32 piece, const expectation &before,
                               const view *seen) {
     u64 const offset = u64(piece) * piece_size,

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Each check of gfile_stress finds the mistake that is planted for it.
+"""Each check of gfile_stress finds the fault that is planted for it.
 
-usage: plants.py GFILE_STRESS"""
+usage: plants.py GFILE_STRESS
+"""
 
 import os
 import subprocess
@@ -10,10 +11,10 @@ import tempfile
 import unittest
 
 STRESS = None
-# What else may be the first to find a mistake.
+# Other checks that may find a fault first.
 ALSO = {
     "vanished": "a call failed"
-}  # a file that is gone is missed by its owner, or by whoever opens it first
+}  # a missing file is detected by its owner, or by the first group that opens it
 
 
 class Plants(unittest.TestCase):

@@ -1,6 +1,7 @@
-"""gfile in a process that is killed, stalled or left without a plugin. Words: GROUP VICTIM LIBRARY [PLUGIN], where
-GROUP is local or gfarm, VICTIM the program gfile_victim, and the others the paths of libtanada.so,
-by the name that programs load, and the plugin."""
+"""gfile in a process that is killed, stalled or left without a plugin. Arguments: GROUP VICTIM
+LIBRARY [PLUGIN], where GROUP is local or gfarm, VICTIM the program gfile_victim, and the others
+the paths of libtanada.so, by the name that programs load, and the plugin.
+"""
 
 import os
 import pathlib
@@ -71,7 +72,7 @@ class Victims(unittest.TestCase):
             for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]
             if line.split()[6] in inodes and len(line.split()) > 7
         }
-        pages = str(self.folder / "pages")  # of counters, one a process
+        pages = str(self.folder / "pages")  # of counters, one for each process
         return named | {
             target for target in targets if target.startswith("/") and not target.startswith(pages)
         }
@@ -85,7 +86,8 @@ class Victims(unittest.TestCase):
         self.assertEqual(list((self.folder / "temporary").iterdir()), [])
         self.pass_check(url)
         self.assertEqual(list((self.folder / "temporary").iterdir()), [])
-        # Of pages of counters only the dead process's is left, until an instance comes some seconds later.
+        # Of pages of counters only the dead process's remains, until another instance starts some
+        # seconds later.
         left = [path.name for path in (self.folder / "pages").rglob("*") if path.is_file()]
         self.assertEqual([name for name in left if not name.startswith(f"{victim.pid}-")], [])
 
@@ -141,7 +143,7 @@ class Gfarm(Victims):
         self.assertEqual(victim.returncode, 0, err)
         status, seconds = out.split()
         self.assertEqual(status, "ETIMEDOUT", err)
-        self.assertLess(float(seconds), 2 + 1)  # its timeout and a little
+        self.assertLess(float(seconds), 2 + 1)  # its timeout and a little more
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-# Random operations against a model; `make test-stress` runs them for long.
+# Random operations against a model; `make test-stress` runs them for a long time.
 tanada_kernel_program(gfile_stress FOR_GPUS SOURCES e2e/gfile/gfile_stress.cu)
 add_test(NAME gfile_stress COMMAND gfile_stress --seconds 8 --seed 7 --root ${CMAKE_CURRENT_BINARY_DIR}/ --root mem://stress/)
 add_test(NAME gfile_stress_plants

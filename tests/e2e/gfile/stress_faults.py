@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Random operations while the store fails: what gfsync and gclose acknowledged is in the files, and no call takes longer
-than its limit.
+"""Random operations while the store fails: data that gfsync and gclose acknowledged are in the
+files, and no call takes longer than its limit.
 
-usage: stress_faults.py local|gfarm GFILE_STRESS. `gfarm` runs beside fixtures/gfarm.py and kills and stops its gfsds."""
+usage: stress_faults.py local|gfarm GFILE_STRESS. `gfarm` runs beside fixtures/gfarm.py and kills
+and stops its gfsds.
+"""
 
 import os
 import pathlib
@@ -105,7 +107,7 @@ class Gfarm(Faults):
         self.expect_failures(self.finish(process))
 
     def test_2_a_server_that_is_killed(self):
-        process = stress("gfarm:///stress-", 6, last_look=0)  # what it had is gone
+        process = stress("gfarm:///stress-", 6, last_look=0)  # its content is lost
         time.sleep(3)
         os.killpg(self.servers[-1], signal.SIGKILL)
         self.finish(process)

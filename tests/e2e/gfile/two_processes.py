@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Two processes on one file keep close-to-open consistency: what one has closed the other's next open sees, all of it.
+"""Two processes on one file keep close-to-open consistency: after one has closed the file, the
+other's next open sees all of its data.
 
-usage: two_processes.py PEER, the program gfile_peer. Each round one process writes a version and closes the file, then the
-other opens it, with the last version in its caches, and must read this one; roles change from round to round."""
+usage: two_processes.py PEER, the program gfile_peer. In each round one process writes a version
+and closes the file. Then the other opens it, with the last version in its caches, and must read
+the new one. Roles change from round to round.
+"""
 
 import os
 import pathlib

@@ -19,7 +19,7 @@ if(TARGET comex)
   find_package(MPI REQUIRED COMPONENTS C)
   set(comex_mpi ${PROJECT_SOURCE_DIR}/src/products/comex/mpi)
   add_executable(launch_victim_mpi
-    e2e/launch/launch_victim.cc e2e/launch/launch_join_mpi.cc ${comex_mpi}/mpi_bootstrap.cc ${comex_mpi}/pacing.cc)
+    e2e/launch/launch_victim.cc e2e/launch/launch_join_mpi.cc ${comex_mpi}/mpi_bootstrap.cc ${comex_mpi}/backoff_wait.cc)
   target_include_directories(launch_victim_mpi PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_compile_definitions(launch_victim_mpi PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
   target_link_libraries(launch_victim_mpi PRIVATE tanada_onesided_job tanada_options MPI::MPI_C)

@@ -5,4 +5,4 @@
 #include "seams/bootstrap/bootstrap.hpp"
 
 // The job that a launcher has started this process in.
-tanada::result<std::unique_ptr<tanada::port::bootstrap>> launch_join();
+tanada::result<std::unique_ptr<tanada::seams::bootstrap>> launch_join();

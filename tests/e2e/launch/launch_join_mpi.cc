@@ -7,7 +7,7 @@
 using namespace tanada;
 
 // MPI is left when the program ends, which is after it has left the job.
-result<std::unique_ptr<port::bootstrap>> launch_join() {
+result<std::unique_ptr<seams::bootstrap>> launch_join() {
   if (MPI_Init(nullptr, nullptr) != MPI_SUCCESS)
     return fail(status::io, "MPI_Init");
   std::atexit([] { MPI_Finalize(); });
@@ -15,5 +15,5 @@ result<std::unique_ptr<port::bootstrap>> launch_join() {
   auto opened = comex::mpi_bootstrap::open(MPI_COMM_WORLD);
   if (!opened.ok())
     return opened.error();
-  return std::unique_ptr<port::bootstrap>{std::move(opened).value()};
+  return std::unique_ptr<seams::bootstrap>{std::move(opened).value()};
 }

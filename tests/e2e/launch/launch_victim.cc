@@ -26,13 +26,13 @@ using tanada::status;
 
 constexpr uint64_t patience_ns = 20'000'000'000;
 
-void say(tanada::port::bootstrap &launcher, const std::string &text) {
+void say(tanada::seams::bootstrap &launcher, const std::string &text) {
   std::printf("%" PRId32 ": %s\n", launcher.rank(), text.c_str());
   std::fflush(stdout);
 }
 
 // What the rank that is named does; the others wait for it.
-int act(tanada::port::bootstrap &launcher, const std::string &what) {
+int act(tanada::seams::bootstrap &launcher, const std::string &what) {
   if (what == "die" || what == "watch")
     raise(SIGKILL);
   if (what == "exit")
@@ -61,20 +61,20 @@ int run(const std::string &what, int32_t chosen) {
   if (what == "early") {
     if (launcher.rank() != chosen)
       usleep(1'000'000);
-    say(launcher, "lost " + std::to_string(launcher.lost()));
+    say(launcher, "lost " + std::to_string(launcher.find_failed_rank()));
     return 0;
   }
   if (launcher.rank() == chosen)
     return act(launcher, what);
-  for (int i = 0; what == "watch" && i < 1'000 && launcher.lost() < 0; i++)
+  for (int i = 0; what == "watch" && i < 1'000 && launcher.find_failed_rank() < 0; i++)
     usleep(10'000);
   status const code = what == "descriptors"
-                          ? tanada::port::descriptor_exchange(launcher, launcher.node_ranks(),
-                                                              "victims", {}, patience_ns)
+                          ? tanada::seams::descriptor_exchange(launcher, launcher.node_ranks(),
+                                                               "victims", {}, patience_ns)
                                 .error()
                           : launcher.barrier(patience_ns);
   say(launcher, std::string{"ended with "} + tnd_status_name(int(code)) + ", lost " +
-                    std::to_string(launcher.lost()));
+                    std::to_string(launcher.find_failed_rank()));
   return code == status::ok ? 0 : 4;
 }
 

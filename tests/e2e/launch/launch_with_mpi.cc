@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t patience_ns = 20'000'000'000;
 
-using launcher = std::unique_ptr<tanada::port::bootstrap>;
+using launcher = std::unique_ptr<tanada::seams::bootstrap>;
 
 bool meet(launcher &ours) {
   int is_initialized = 0, is_finalized = 0, rank = -1;
@@ -33,7 +33,7 @@ bool step(char what, launcher &ours) {
     case 'i': return MPI_Init(nullptr, nullptr) == MPI_SUCCESS;
     case 'f': return MPI_Finalize() == MPI_SUCCESS;
     case 'o': {
-      auto opened = tanada::port::bootstrap_open();
+      auto opened = tanada::seams::bootstrap_open();
       if (opened.ok())
         ours = std::move(opened).value();
       return opened.ok() && ours->count() > 1;

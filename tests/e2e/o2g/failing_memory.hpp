@@ -1,5 +1,5 @@
-// tests/e2e/o2g/failing_memory.hpp: memory that runs out at a chosen moment, for
-// one engine and not for the network under it.
+// tests/e2e/o2g/failing_memory.hpp: makes allocations fail from a chosen moment, for one engine and
+// not for the network below it.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace tanada::test {
 
-// Of one thread. operator new (memory_test.cc) asks it.
+// Per thread; operator new (memory_test.cc) checks it.
 struct failing_memory {
   bool is_armed = false;         // code under test runs
   uint64_t left = ~uint64_t{0};  // allocations that still succeed
-  bool goes_on = false;          // all that follow fail, too
+  bool goes_on = false;          // all later ones fail, too
   uint64_t failed_count = 0;
 
   bool fails() noexcept {
@@ -46,47 +46,47 @@ class [[nodiscard]] armed {
   bool const before_;
 };
 
-// The network has memory, what it calls has not.
-class spared_stream_set final : public port::stream_set, port::stream_handler {
+// The network has memory; the handlers that it calls do not.
+class spared_stream_set final : public seams::stream_set, seams::stream_handler {
  public:
-  explicit spared_stream_set(std::unique_ptr<port::stream_set> inner) : inner_{std::move(inner)} {}
+  explicit spared_stream_set(std::unique_ptr<seams::stream_set> inner) : inner_{std::move(inner)} {}
 
   const char *name() const noexcept override {
     return inner_->name();
   }
-  void attach(port::stream_handler &handler) override {
+  void attach(seams::stream_handler &handler) override {
     handler_ = &handler;
     inner_->attach(*this);
   }
-  result<port::socket_address> listen(const port::socket_address &at) override {
+  result<seams::socket_address> listen(const seams::socket_address &at) override {
     armed const spared{false};
     return inner_->listen(at);
   }
-  result<port::stream_id> connect(const port::socket_address &to, const port::socket_address &from,
-                                  uint64_t word) override {
+  result<seams::stream_id> connect(const seams::socket_address &to,
+                                   const seams::socket_address &from, uint64_t word) override {
     armed const spared{false};
     return inner_->connect(to, from, word);
   }
-  result<port::stream_id> adopt(int socket, uint64_t word) override {
+  result<seams::stream_id> adopt(int socket, uint64_t word) override {
     return inner_->adopt(socket, word);
   }
-  result<size_t> send(port::stream_id id, std::span<const iovec> parts) override {
+  result<size_t> send(seams::stream_id id, std::span<const iovec> parts) override {
     armed const spared{false};
     return inner_->send(id, parts);
   }
-  void close(port::stream_id id) override {
+  void close(seams::stream_id id) override {
     armed const spared{false};
     inner_->close(id);
   }
-  uint64_t unsent_size(port::stream_id id) const override {
+  uint64_t unsent_size(seams::stream_id id) const override {
     return inner_->unsent_size(id);
   }
-  port::socket_address peer(port::stream_id id) const override {
+  seams::socket_address peer(seams::stream_id id) const override {
     return inner_->peer(id);
   }
-  size_t drive() override {
+  size_t progress() override {
     armed const spared{false};
-    return inner_->drive();
+    return inner_->progress();
   }
   status wait(uint64_t deadline_ns) override {
     armed const spared{false};
@@ -106,30 +106,30 @@ class spared_stream_set final : public port::stream_set, port::stream_handler {
     return call();
   }
 
-  uint64_t accepted(port::stream_id id) override {
-    return in_it([&] { return handler_->accepted(id); });
+  uint64_t on_accepted(seams::stream_id id) override {
+    return in_it([&] { return handler_->on_accepted(id); });
   }
-  void connected(uint64_t word) override {
-    in_it([&] { handler_->connected(word); });
+  void on_connected(uint64_t word) override {
+    in_it([&] { handler_->on_connected(word); });
   }
-  std::span<std::byte> landing(uint64_t word) override {
-    return in_it([&] { return handler_->landing(word); });
+  std::span<std::byte> receive_target(uint64_t word) override {
+    return in_it([&] { return handler_->receive_target(word); });
   }
-  void landed(uint64_t word, size_t size) override {
-    in_it([&] { handler_->landed(word, size); });
+  void on_placed(uint64_t word, size_t size) override {
+    in_it([&] { handler_->on_placed(word, size); });
   }
-  size_t shown(uint64_t word, std::span<const std::byte> bytes) override {
-    return in_it([&] { return handler_->shown(word, bytes); });
+  size_t on_received(uint64_t word, std::span<const std::byte> bytes) override {
+    return in_it([&] { return handler_->on_received(word, bytes); });
   }
-  void writable(uint64_t word) override {
-    in_it([&] { handler_->writable(word); });
+  void on_writable(uint64_t word) override {
+    in_it([&] { handler_->on_writable(word); });
   }
-  void ended(uint64_t word, status why) override {
-    in_it([&] { handler_->ended(word, why); });
+  void on_closed(uint64_t word, status why) override {
+    in_it([&] { handler_->on_closed(word, why); });
   }
 
-  std::unique_ptr<port::stream_set> const inner_;
-  port::stream_handler *handler_ = nullptr;
+  std::unique_ptr<seams::stream_set> const inner_;
+  seams::stream_handler *handler_ = nullptr;
 };
 
 }  // namespace tanada::test

@@ -34,8 +34,7 @@ class loopback_listener {
     return ntohs(at_.sin_port);
   }
 
-  // A connection to it: the end that connected, and the end that was accepted. Both are the
-  // caller's.
+  // A connection to it: the connecting end and the accepted end. The caller owns both.
   std::pair<int, int> connected() {
     int const peer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     EXPECT_EQ(connect(peer, address(), sizeof at_), 0);

@@ -1,7 +1,6 @@
-// An engine whose memory runs out: each of its allocations fails, alone or with
-// all that follow, while two engines do everything that engines do to each
-// other. None of the failures may be seen as anything but: a request that is
-// refused and was not begun, or the end of the endpoint, at which every request
+// An engine with insufficient memory: each of its allocations fails, singly or with all later ones,
+// while two engines do everything that engines do to each other. A failure may only show as a
+// request that is refused and not begun, or as the end of the endpoint, at which every request
 // completes.
 
 #include <gtest/gtest.h>
@@ -89,7 +88,7 @@ struct endpoint final : o2g::completion_sink {
     if (is_failing && memory_of_test.fails())
       throw std::bad_alloc{};
   }
-  bool is_failing = false;  // this one's memory runs out
+  bool is_failing = false;  // this engine's memory runs out
   o2g::regions regions{};
   std::vector<std::byte> memory = std::vector<std::byte>(region_size);
   std::unique_ptr<o2g::engine> engine{};
@@ -107,9 +106,10 @@ class shortage {
   shortage() {
     for (endpoint *const each : {&a_, &b_}) {
       each->is_failing = each == &a_;
-      o2g::engine_options options{.dump_size_soft = 20'000, .has_thread = false, .clock = &clock_};
-      options.at = {.family = port::socket_address::family_kind::ipv4,
-                    .bytes = {10, 0, 0, uint8_t(each == &a_ ? 1 : 2)}};
+      o2g::engine_options options{
+          .unexpected_size_soft = 20'000, .has_thread = false, .clock = &clock_};
+      options.listen_address = {.family = seams::socket_address::family_kind::ipv4,
+                                .bytes = {10, 0, 0, uint8_t(each == &a_ ? 1 : 2)}};
       EXPECT_EQ(each->regions.add(region_key, each->memory.data(), region_size, 0, {true, true}),
                 status::ok);
       auto set = network_.open();
@@ -117,12 +117,12 @@ class shortage {
         set = std::make_unique<spared_stream_set>(std::move(set));
       each->engine = o2g::engine::create(std::move(set), options, *each, each->regions).value();
     }
-    a_.other = a_.engine->peer_of(b_.engine->address()).value();
-    b_.other = b_.engine->peer_of(a_.engine->address()).value();
-    a_.self = a_.engine->peer_of(a_.engine->address()).value();
+    a_.other = a_.engine->register_peer(b_.engine->address()).value();
+    b_.other = b_.engine->register_peer(a_.engine->address()).value();
+    a_.self = a_.engine->register_peer(a_.engine->address()).value();
   }
 
-  // How many allocations failed. All that is to hold does.
+  // How many allocations failed. Checks all invariants.
   uint64_t run(uint64_t after, bool goes_on) {
     memory_of_test = {.left = after, .goes_on = goes_on};
     for (int round = 0; round < 2; round++) {
@@ -163,14 +163,14 @@ class shortage {
     post(at, size, [&](request &made, std::span<const iovec> parts) {
       made.is_message = true;
       made.number = number;
-      return at.engine->post_send({.to = is_to_self ? at.self : at.other,
+      return at.engine->post_send({.target = is_to_self ? at.self : at.other,
                                    .parts = parts,
                                    .tag = 1,
                                    .data = number,
                                    .tagged = true,
                                    .has_data = true,
                                    .inject = inject,
-                                   .delivered = delivered,
+                                   .delivery_complete = delivered,
                                    .context = &made});
     });
   }
@@ -181,7 +181,7 @@ class shortage {
       return at.engine->post_receive({.parts = parts,
                                       .pattern = {1, ignore, o2g::any_peer},
                                       .tagged = true,
-                                      .many_size = many_size,
+                                      .multi_receive_min = many_size,
                                       .context = &made});
     });
   }
@@ -194,7 +194,7 @@ class shortage {
       send(*at, large_size, false);
       send(*at, 500, false, true);
       for (int i = 0; i < 25; i++)
-        send(*at, 40, true);  // gathered from the 17th on
+        send(*at, 40, true);  // batched from the 17th on
     }
     send(a_, 80, true, false, true);
     send(a_, large_size, false, true, true);
@@ -235,19 +235,21 @@ class shortage {
     for (endpoint *const at : {&a_, &b_}) {
       for (size_t const size : {size_t{8}, size_t{1000}, size_t{2000}}) {
         post(*at, size, [&](request &made, std::span<const iovec> parts) {
-          return at->engine->post_put({.to = at->other,
+          return at->engine->post_put({.target = at->other,
                                        .parts = parts,
                                        .remote = {0, size, region_key},
                                        .inject = size < 1000,
                                        .context = &made});
         });
         post(*at, size, [&](request &made, std::span<const iovec> parts) {
-          return at->engine->post_get(
-              {.to = at->other, .parts = parts, .remote = {8, size, region_key}, .context = &made});
+          return at->engine->post_get({.target = at->other,
+                                       .parts = parts,
+                                       .remote = {8, size, region_key},
+                                       .context = &made});
         });
       }
       post(*at, 8, [&](request &made, std::span<const iovec>) {
-        return at->engine->post_atomic({.to = at->other,
+        return at->engine->post_atomic({.target = at->other,
                                         .operands = std::as_bytes(std::span{&one, 1}),
                                         .fetched = made.memory,
                                         .remote = {0, 8, region_key},

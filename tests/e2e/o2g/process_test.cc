@@ -22,25 +22,25 @@ constexpr uint64_t lost_after_ns = 1'000'000'000;
 using test_endpoint = raw_peer_test::endpoint;
 
 std::unique_ptr<test_endpoint> make_endpoint() {
-  return std::make_unique<test_endpoint>(o2g::engine_options{},
-                                         port::stream_set_options{.lost_after_ns = lost_after_ns});
+  return std::make_unique<test_endpoint>(
+      o2g::engine_options{}, seams::stream_set_options{.peer_timeout_ns = lost_after_ns});
 }
 
-o2g::peer_index peer_of(test_endpoint &at, const port::socket_address &address) {
-  return result<o2g::peer_index>{at.speaker->peer_of(address)}.value();
+o2g::peer_index peer_of(test_endpoint &at, const seams::socket_address &address) {
+  return result<o2g::peer_index>{at.speaker->register_peer(address)}.value();
 }
 
 status send(test_endpoint &from, o2g::peer_index to, std::string &bytes, uint64_t tag) {
   iovec const part{bytes.data(), bytes.size()};
-  return from.speaker->post_send({.to = to, .parts = {&part, 1}, .tag = tag, .tagged = true});
+  return from.speaker->post_send({.target = to, .parts = {&part, 1}, .tag = tag, .tagged = true});
 }
 status receive(test_endpoint &at, o2g::peer_index from, std::string &bytes, uint64_t tag) {
   iovec const part{bytes.data(), bytes.size()};
   return at.speaker->post_receive({.parts = {&part, 1}, .pattern = {tag, 0, from}, .tagged = true});
 }
 
-// A process with an endpoint, forked before this one has a thread. It says its address and is told
-// its peer's.
+// A process with an endpoint, forked before this process has a thread. It reports its address and
+// receives its peer's.
 class other_process {
  public:
   template <class Function>
@@ -53,8 +53,8 @@ class other_process {
       return;
     }
     auto mine = make_endpoint();
-    port::socket_address const at = mine->address();
-    port::socket_address peer{};
+    seams::socket_address const at = mine->address();
+    seams::socket_address peer{};
     if (write(up_[1], &at, sizeof at) == ssize_t(sizeof at) &&
         read(down_[0], &peer, sizeof peer) == ssize_t(sizeof peer))
       work(*mine, peer_of(*mine, peer));
@@ -67,21 +67,21 @@ class other_process {
       close(each);
   }
   void begin(const test_endpoint &peer) {
-    port::socket_address const at = peer.address();
+    seams::socket_address const at = peer.address();
     EXPECT_EQ(write(down_[1], &at, sizeof at), ssize_t(sizeof at));
   }
   void signal(int what) {
     kill(id_, what);
   }
 
-  port::socket_address address{};
+  seams::socket_address address{};
 
  private:
   int up_[2] = {}, down_[2] = {};
   pid_t id_ = 0;
 };
 
-// Sends for ever, and receives what comes.
+// Sends forever, and receives what arrives.
 void talk(test_endpoint &mine, o2g::peer_index to) {
   std::string sent(message_size, 's'), came(message_size, ' ');
   size_t count = 0;
@@ -114,9 +114,9 @@ TEST(process, one_is_killed_amid_large_messages) {
     ASSERT_EQ(receive(*mine, victim_index, came[size_t(i)], 1), status::ok);
   ASSERT_EQ(receive(*mine, good_index, came[4], 1), status::ok);
   ASSERT_TRUE(raw_peer_test::soon([&] { return mine->done.count() >= 1; }, 20'000'000'000));
-  ASSERT_EQ(send(*mine, victim_index, sent, 3), status::ok);  // nobody receives it
+  ASSERT_EQ(send(*mine, victim_index, sent, 3), status::ok);  // never received
   victim.signal(SIGKILL);
-  // Three or four receives and, unless all of it was taken by then, the send.
+  // Three or four receives and, unless all of it was sent by then, the send.
   ASSERT_TRUE(raw_peer_test::soon([&] { return count_of(mine->done, status::peer_lost) >= 3; }));
   EXPECT_TRUE(raw_peer_test::soon([&] { return mine->done.count() >= 6; }));
   EXPECT_EQ(send(*mine, victim_index, sent, 3), status::peer_lost);
@@ -128,7 +128,7 @@ TEST(process, one_is_killed_amid_large_messages) {
   EXPECT_EQ(came[5], sent);
 }
 
-// For several times as long as a silent peer is taken for lost.
+// For several times the timeout of a silent peer.
 TEST(process, one_is_stopped_and_goes_on) {
   other_process stopped{talk};
   auto mine = make_endpoint();
@@ -140,9 +140,10 @@ TEST(process, one_is_stopped_and_goes_on) {
   stopped.signal(SIGSTOP);
   for (int i = 0; i < 16; i++)
     ASSERT_EQ(send(*mine, to, sent, 2), status::ok);
-  port::monotonic_clock().sleep_ns(5 * lost_after_ns);
+  seams::monotonic_clock().sleep_ns(5 * lost_after_ns);
   EXPECT_EQ(count_of(mine->done, status::peer_lost), 0u);
-  EXPECT_LT(mine->speaker->statistics().dump_size, o2g::engine_options{}.dump_size_hard);
+  EXPECT_LT(mine->speaker->statistics().unexpected_size,
+            o2g::engine_options{}.unexpected_size_hard);
   stopped.signal(SIGCONT);
   std::vector<std::string> more(16, std::string(message_size, ' '));
   for (auto &each : more)
@@ -163,7 +164,7 @@ bool set_link(bool is_up) {
 
 constexpr int no_namespace = 77;
 
-// 0: all went well; else the number of the step that did not.
+// 0: success; otherwise the number of the step that failed.
 int cut_the_link() {
   if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0 || !set_link(true))
     return no_namespace;
@@ -180,7 +181,7 @@ int cut_the_link() {
     return 3;
   if (send(*sender, to, sent, 1) != status::ok)
     return 4;
-  auto &clock = port::monotonic_clock();
+  auto &clock = seams::monotonic_clock();
   uint64_t const begin_ns = clock.now_ns();
   if (!raw_peer_test::soon([&] { return sender->done.count() == 2; }, 4 * lost_after_ns))
     return 5;
@@ -193,7 +194,8 @@ int cut_the_link() {
   return clock.now_ns() - begin_ns < lost_after_ns / 2 ? 9 : 0;
 }
 
-// In a network of its own. One side has something to send, and one only waits: keep-alive tells it.
+// In a network of its own. One side has something to send, and the other only waits: keep-alive
+// detects the failure.
 TEST(process, a_link_is_cut) {
   pid_t const id = fork();
   if (id == 0)

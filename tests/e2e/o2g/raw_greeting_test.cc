@@ -1,4 +1,4 @@
-// Greetings of every wrong kind, and bytes that are no envelopes: the connection ends, and nothing
+// Every kind of wrong handshake, and bytes that are not envelopes: the connection ends, and nothing
 // else does.
 
 #include "e2e/o2g/raw_peer_fixture.hpp"
@@ -34,7 +34,7 @@ TEST_F(raw_peer_test, envelopes_in_pieces_of_one_byte) {
 }
 
 struct raw_envelope_test : raw_peer_test, testing::WithParamInterface<bool> {
-  // Says it before or after a good greeting.
+  // Sends it before or after a valid handshake.
   void says(const envelope &head) {
     if (GetParam())
       peer.greet(attacked->address());
@@ -83,14 +83,14 @@ TEST_P(raw_envelope_test, a_second_greeting_or_none) {
   says(GetParam() ? head_of(kind::hello) : message_head(0, 0));
 }
 
-// It may say so, and is never sent so much room: nobody's memory, and no other connection, is at
-// stake.
+// The peer may claim it, but is never sent a limit that large: memory and other connections are not
+// at risk.
 TEST_F(raw_peer_test, a_message_of_the_largest_size) {
   peer.greet(attacked->address());
   std::string body(100'000, 'b');
   (void)peer.send(message_head(wire::o2g::message_size_max, 7), body);
   refuses();
-  EXPECT_EQ(attacked->speaker->statistics().dump_size_highest, 0u);
+  EXPECT_EQ(attacked->speaker->statistics().unexpected_size_peak, 0u);
 }
 
 TEST_F(raw_peer_test, a_message_of_the_largest_size_that_is_expected) {
@@ -103,7 +103,7 @@ TEST_F(raw_peer_test, a_message_of_the_largest_size_that_is_expected) {
 }
 
 struct raw_refusal_test : raw_peer_test {
-  // The endpoint answers this greeting with a refusal that names the reason, and ends the
+  // The endpoint answers this handshake with a refusal that has the reason, and ends the
   // connection.
   void is_refused(const hello_message &mine, const char *reason) {
     peer.connect(attacked->address());
@@ -111,7 +111,7 @@ struct raw_refusal_test : raw_peer_test {
     envelope answer;
     std::string why;
     ASSERT_TRUE(peer.receive(answer, &why));
-    EXPECT_EQ(answer.what, uint8_t(kind::refuse));
+    EXPECT_EQ(answer.kind, uint8_t(kind::refuse));
     EXPECT_NE(why.find(reason), std::string::npos);
     refuses();
   }
@@ -146,7 +146,7 @@ TEST_F(raw_peer_test, hello_twice) {
 }
 
 struct raw_address_test : raw_peer_test {
-  // A greeting with this address ends its connection.
+  // A handshake with this address ends its connection.
   void is_no_address(uint8_t family, uint16_t port) {
     hello_message mine = peer.hello();
     mine.family = family;
@@ -183,7 +183,7 @@ struct raw_silence_test : raw_peer_test {
   }
 };
 
-// Nobody polls: the endpoint's own thread has to see it.
+// No thread polls: the endpoint's own thread must detect it.
 TEST_F(raw_silence_test, a_greeting_that_never_comes) {
   peer.connect(attacked->address());
   refuses();
@@ -209,7 +209,7 @@ TEST_F(raw_peer_test, a_welcome_of_another_job_and_one_that_is_hello) {
   }
 }
 
-// It was killed, and started anew at its old address, before anybody knew; or it has lost its
+// The peer was killed and restarted at its old address before this was detected; or it has lost its
 // connection.
 TEST_F(raw_peer_test, a_greeting_of_one_who_was_here_before) {
   for (uint8_t const number : {43, 42}) {
@@ -224,7 +224,7 @@ TEST_F(raw_peer_test, a_greeting_of_one_who_was_here_before) {
     ASSERT_TRUE(again.send(kind::hello, mine));
     envelope answer;
     ASSERT_TRUE(again.receive(answer));
-    EXPECT_EQ(answer.what, uint8_t(kind::welcome));
+    EXPECT_EQ(answer.kind, uint8_t(kind::welcome));
     EXPECT_EQ(next_code(), status::peer_lost);
     refuses();
   }

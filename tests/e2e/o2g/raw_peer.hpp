@@ -1,4 +1,4 @@
-// tests/e2e/o2g/raw_peer.hpp: somebody who speaks to an endpoint in bytes of his own choice.
+// tests/e2e/o2g/raw_peer.hpp: a peer that sends arbitrary bytes to an endpoint.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using wire::o2g::kind;
 
 inline envelope head_of(kind what, uint64_t size = 0) {
   envelope head;
-  head.what = uint8_t(what);
+  head.kind = uint8_t(what);
   head.size = size;
   return head;
 }
@@ -34,7 +34,7 @@ inline envelope head_of(kind what, uint64_t size = 0) {
 class raw_peer {
  public:
   raw_peer() {
-    address.family = port::socket_address::family_kind::ipv4;
+    address.family = seams::socket_address::family_kind::ipv4;
     address.bytes = {127, 0, 0, 1};
     address.port = listener_.port();
   }
@@ -45,11 +45,11 @@ class raw_peer {
   }
 
   // receive_size: of the socket's buffer, in bytes; 0: the system's own.
-  void connect(const port::socket_address &to, int receive_size = 0) {
+  void connect(const seams::socket_address &to, int receive_size = 0) {
     socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (receive_size != 0)
       setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_size, sizeof receive_size);
-    char system[port::system_size_max];
+    char system[seams::system_size_max];
     size_t const size = socket_address_to(to, system, sizeof system);
     ASSERT_EQ(::connect(socket_, reinterpret_cast<sockaddr *>(system), socklen_t(size)), 0);
     int const on = 1;
@@ -66,14 +66,14 @@ class raw_peer {
       ::close(socket_);
     socket_ = -1;
   }
-  // The other side's next receive fails.
+  // The peer's next receive fails.
   void reset() {
     linger const at_once{1, 0};
     setsockopt(socket_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     close();
   }
 
-  // False: the other side has closed the connection, or takes nothing for 5 s.
+  // False: the peer has closed the connection, or reads nothing for 5 s.
   bool send(const void *source, size_t size) {
     timeval const soon{5, 0};
     setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
@@ -93,7 +93,7 @@ class raw_peer {
     return send((bytes + body).data(), sizeof head + body.size());
   }
 
-  // False: the connection has ended, or nothing came for 5 s.
+  // False: the connection has ended, or nothing arrived for 5 s.
   bool receive(void *target, size_t size) {
     timeval const soon{5, 0};
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
@@ -108,12 +108,12 @@ class raw_peer {
     }
     return true;
   }
-  // The next envelope but those that tell of room, and what follows it.
+  // The next envelope other than an eager limit update, and its body.
   bool receive(envelope &head, std::string *body = nullptr) {
     do {
       if (!receive(&head, sizeof head) || envelope_check(head) != status::ok)
         return false;
-    } while (kind(head.what) == kind::room);
+    } while (kind(head.kind) == kind::limit_update);
     std::string bytes(following_size(head), 0);
     if (!receive(bytes.data(), bytes.size()))
       return false;
@@ -122,10 +122,10 @@ class raw_peer {
     return true;
   }
 
-  // True: the other side closes the connection before long, whatever it says until then.
+  // True: the peer closes the connection soon, whatever it sends until then.
   bool is_closed() {
-    uint64_t const end_ns = port::monotonic_clock().now_ns() + 5'000'000'000;
-    while (port::monotonic_clock().now_ns() < end_ns) {
+    uint64_t const end_ns = seams::monotonic_clock().now_ns() + 5'000'000'000;
+    while (seams::monotonic_clock().now_ns() < end_ns) {
       pollfd waiting{socket_, POLLIN, 0};
       if (::poll(&waiting, 1, 100) != 1)
         continue;
@@ -142,7 +142,7 @@ class raw_peer {
     mine.family = 4;
     mine.bytes = address.bytes;
     mine.endpoint = {42};
-    mine.room = uint64_t{1} << 30;
+    mine.eager_limit = uint64_t{1} << 30;
     return mine;
   }
   bool send(kind what, const hello_message &mine) {
@@ -152,16 +152,16 @@ class raw_peer {
                 {reinterpret_cast<const char *>(body.data()), body.size()});
   }
 
-  // Connects and is welcome.
-  void greet(const port::socket_address &to, int receive_size = 0) {
+  // Connects and completes the handshake.
+  void greet(const seams::socket_address &to, int receive_size = 0) {
     connect(to, receive_size);
     envelope answer;
     ASSERT_TRUE(send(kind::hello, hello()));
     ASSERT_TRUE(receive(answer));
-    ASSERT_EQ(answer.what, uint8_t(kind::welcome));
+    ASSERT_EQ(answer.kind, uint8_t(kind::welcome));
   }
 
-  port::socket_address address{};
+  seams::socket_address address{};
 
  private:
   loopback_listener listener_;

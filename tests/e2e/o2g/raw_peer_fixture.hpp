@@ -1,5 +1,5 @@
-// tests/e2e/o2g/raw_peer_fixture.hpp: an endpoint between one that behaves and one that does not.
-// Its own thread drives it, so that whoever does not behave can be waited for.
+// tests/e2e/o2g/raw_peer_fixture.hpp: an endpoint between a valid and an invalid peer. Its own
+// thread drives it, so that tests can wait for the invalid one.
 #pragma once
 
 #include <mutex>
@@ -34,9 +34,9 @@ struct raw_peer_test : testing::Test {
   static constexpr uint64_t region_key = 3, region_size = 1 << 16, guard_size = 4096;
 
   struct endpoint : o2g::loopback_endpoint<locked_completions> {
-    explicit endpoint(o2g::engine_options options, const port::stream_set_options &with = {})
+    explicit endpoint(o2g::engine_options options, const seams::stream_set_options &with = {})
         : loopback_endpoint{quick(std::move(options)), with} {}
-    port::socket_address address() const {
+    seams::socket_address address() const {
       return speaker->address();
     }
 
@@ -49,7 +49,7 @@ struct raw_peer_test : testing::Test {
 
   template <class Condition>
   static bool soon(Condition is, uint64_t limit_ns = 5'000'000'000) {
-    auto &clock = port::monotonic_clock();
+    auto &clock = seams::monotonic_clock();
     for (uint64_t const end_ns = clock.now_ns() + limit_ns; !is(); clock.sleep_ns(500'000))
       if (clock.now_ns() > end_ns)
         return false;
@@ -72,8 +72,8 @@ struct raw_peer_test : testing::Test {
               status::ok);
   }
 
-  // Another connection works, nothing is kept, nothing was written where nobody may, and nobody
-  // uses the region.
+  // Another connection works, nothing is kept, nothing was written outside permitted memory, and no
+  // operation uses the region.
   void TearDown() override {
     if (attacked == nullptr)
       return;
@@ -83,18 +83,20 @@ struct raw_peer_test : testing::Test {
     std::string came(sent.size(), ' ');
     size_t const before = attacked->done.count(), sent_before = good->done.count();
     iovec into{came.data(), came.size()}, from{const_cast<char *>(sent.data()), sent.size()};
-    peer_of_good = result<o2g::peer_index>{attacked->speaker->peer_of(good->address())}.value();
+    peer_of_good =
+        result<o2g::peer_index>{attacked->speaker->register_peer(good->address())}.value();
     ASSERT_EQ(attacked->speaker->post_receive(
                   {.parts = {&into, 1}, .pattern = {77, 0, peer_of_good}, .tagged = true}),
               status::ok);
     o2g::peer_index const to =
-        result<o2g::peer_index>{good->speaker->peer_of(attacked->address())}.value();
-    ASSERT_EQ(good->speaker->post_send({.to = to, .parts = {&from, 1}, .tag = 77, .tagged = true}),
-              status::ok);
+        result<o2g::peer_index>{good->speaker->register_peer(attacked->address())}.value();
+    ASSERT_EQ(
+        good->speaker->post_send({.target = to, .parts = {&from, 1}, .tag = 77, .tagged = true}),
+        status::ok);
     EXPECT_TRUE(
         soon([&] { return attacked->done.count() > before && good->done.count() > sent_before; }));
     EXPECT_EQ(came, sent);
-    EXPECT_EQ(attacked->speaker->statistics().dump_size, kept_size);
+    EXPECT_EQ(attacked->speaker->statistics().unexpected_size, kept_size);
     (void)attacked->memory.add(region_key, nullptr, 0, 0, {});
     EXPECT_EQ(attacked->memory.remove(region_key, raw_soon()), status::ok);
     std::string const guard(guard_size, 'g');
@@ -102,16 +104,16 @@ struct raw_peer_test : testing::Test {
     EXPECT_EQ(region.substr(guard_size + region_size), guard);
   }
   static uint64_t raw_soon() {
-    return port::monotonic_clock().now_ns() + 2'000'000'000;
+    return seams::monotonic_clock().now_ns() + 2'000'000'000;
   }
 
-  // What the peer says ends its connection.
+  // The peer's bytes end its connection.
   void refuses() {
     EXPECT_TRUE(peer.is_closed());
   }
 
   o2g::peer_index peer_index() {
-    return result<o2g::peer_index>{attacked->speaker->peer_of(peer.address)}.value();
+    return result<o2g::peer_index>{attacked->speaker->register_peer(peer.address)}.value();
   }
   status post_receive(std::string &into, uint64_t tag, o2g::peer_index from = o2g::any_peer) {
     iovec const part{into.data(), into.size()};
@@ -120,10 +122,12 @@ struct raw_peer_test : testing::Test {
   }
   status post_send(std::string &from, bool delivered) {
     iovec const part{from.data(), from.size()};
-    return attacked->speaker->post_send(
-        {.to = peer_index(), .parts = {&part, 1}, .tagged = true, .delivered = delivered});
+    return attacked->speaker->post_send({.target = peer_index(),
+                                         .parts = {&part, 1},
+                                         .tagged = true,
+                                         .delivery_complete = delivered});
   }
-  // The next completion; no_entry: there is none before long.
+  // The next completion; no_entry: none arrives soon.
   status next_code() {
     size_t const index = seen++;
     (void)soon([&] { return attacked->done.count() > index; });
@@ -136,7 +140,7 @@ struct raw_peer_test : testing::Test {
   raw_peer peer;
   o2g::peer_index peer_of_good = 0;
   size_t seen = 0;
-  uint64_t kept_size = 0;  // bytes that the test itself leaves in the dump
+  uint64_t kept_size = 0;  // bytes that the test itself leaves in the unexpected buffer
 };
 
 inline envelope message_head(uint64_t size, uint64_t tag, uint8_t flags = 0) {
@@ -161,7 +165,7 @@ inline envelope at_region(kind what, uint64_t address, uint64_t size,
   return head;
 }
 
-// After a good greeting.
+// After a valid handshake.
 struct raw_request_test : raw_peer_test {
   void SetUp() override {
     raw_peer_test::SetUp();
@@ -176,29 +180,29 @@ struct raw_request_test : raw_peer_test {
     (void)peer.send(head, body);
     refuses();
   }
-  // The message that the endpoint is to send is announced: the peer has no room.
+  // The message to be sent is announced by rendezvous, because the peer's eager limit is too small.
   uint64_t announced(std::string &message, bool delivered) {
-    envelope head = head_of(kind::room);
+    envelope head = head_of(kind::limit_update);
     head.data = 0;
     EXPECT_TRUE(peer.send(head));
     EXPECT_TRUE(
-        peer.send(at_region(kind::get, 0, 1)));  // the answer to it says that the room was heard of
+        peer.send(at_region(kind::get, 0, 1)));  // its answer shows that the limit was received
     EXPECT_TRUE(peer.receive(head));
     EXPECT_EQ(post_send(message, delivered), status::ok);
     EXPECT_TRUE(peer.receive(head));
-    EXPECT_EQ(head.what, uint8_t(kind::announce));
+    EXPECT_EQ(head.kind, uint8_t(kind::announce));
     EXPECT_EQ(head.size, message.size());
     return head.id;
   }
-  // The endpoint has pulled a message of the peer's that it was told of. The number it gave.
+  // The endpoint has pulled an announced message of the peer. Returns its request number.
   uint64_t pulled(std::string &into, uint64_t size) {
     EXPECT_EQ(post_receive(into, 7), status::ok);
     envelope head = message_head(size, 7);
-    head.what = uint8_t(kind::announce);
+    head.kind = uint8_t(kind::announce);
     head.id = 99;
     EXPECT_TRUE(peer.send(head));
     EXPECT_TRUE(peer.receive(head));
-    EXPECT_EQ(head.what, uint8_t(kind::pull));
+    EXPECT_EQ(head.kind, uint8_t(kind::pull));
     EXPECT_EQ(head.id, 99u);
     EXPECT_EQ(head.size, into.size());
     return head.address;

@@ -1,4 +1,4 @@
-// Requests and answers of every wrong kind after a good greeting.
+// Every kind of wrong request and answer after a valid handshake.
 
 #include "e2e/o2g/raw_peer_fixture.hpp"
 
@@ -6,7 +6,7 @@ namespace tanada::test {
 namespace {
 
 TEST_F(raw_request_test, numbers_that_were_never_given) {
-  for (kind const what : {kind::pull, kind::body, kind::ack, kind::got, kind::fetched}) {
+  for (kind const what : {kind::pull, kind::body, kind::ack, kind::get_reply, kind::fetch_reply}) {
     for (uint64_t const id : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 32, ~uint64_t{0}}) {
       says(numbered(what, id));
       greet_anew();
@@ -28,7 +28,7 @@ TEST_F(raw_request_test, a_pull_of_less_and_then_another) {
   head.address = 1234;
   ASSERT_TRUE(peer.send(head));
   ASSERT_TRUE(peer.receive(head, &body));
-  EXPECT_EQ(head.what, uint8_t(kind::body));
+  EXPECT_EQ(head.kind, uint8_t(kind::body));
   EXPECT_EQ(head.id, 1234u);
   EXPECT_EQ(body, sent.substr(0, 10));
   says(numbered(kind::pull, id, 10));
@@ -36,7 +36,7 @@ TEST_F(raw_request_test, a_pull_of_less_and_then_another) {
 }
 
 TEST_F(raw_request_test, an_answer_of_another_kind_than_was_asked_for) {
-  for (kind const what : {kind::got, kind::fetched}) {
+  for (kind const what : {kind::get_reply, kind::fetch_reply}) {
     std::string sent(10'000, 's');
     says(numbered(what, announced(sent, true), 0));
     EXPECT_EQ(next_code(), status::protocol);
@@ -47,7 +47,7 @@ TEST_F(raw_request_test, an_answer_of_another_kind_than_was_asked_for) {
 TEST_F(raw_request_test, an_announcement_of_what_need_not_be) {
   for (uint64_t const size : {0, 256}) {
     envelope head = message_head(size, 7);
-    head.what = uint8_t(kind::announce);
+    head.kind = uint8_t(kind::announce);
     says(head);
     greet_anew();
   }
@@ -87,8 +87,7 @@ TEST_F(raw_request_test, a_body_that_another_peer_was_to_send) {
   EXPECT_EQ(came, std::string(1000, 'c'));
 }
 
-// The endpoint's second message stands behind one that the socket has no room for; its number can
-// be guessed.
+// The endpoint's second message waits behind one that fills the socket; its number can be guessed.
 TEST_F(raw_request_test, thanks_for_what_was_not_sent_yet) {
   std::string large(64 << 20, 'l'), small = "small";
   ASSERT_EQ(post_send(large, false), status::ok);
@@ -98,16 +97,16 @@ TEST_F(raw_request_test, thanks_for_what_was_not_sent_yet) {
   EXPECT_EQ(next_code(), status::protocol);
 }
 
-// A get is answered with what is there, or with why not.
+// A get is answered with the data, or with the error.
 TEST_F(raw_request_test, thanks_for_a_question) {
   std::string came(8, ' ');
   iovec const part{came.data(), came.size()};
-  ASSERT_EQ(
-      attacked->speaker->post_get({.to = peer_index(), .parts = {&part, 1}, .remote = {0, 8, 1}}),
-      status::ok);
+  ASSERT_EQ(attacked->speaker->post_get(
+                {.target = peer_index(), .parts = {&part, 1}, .remote = {0, 8, 1}}),
+            status::ok);
   envelope head;
   ASSERT_TRUE(peer.receive(head));
-  EXPECT_EQ(head.what, uint8_t(kind::get));
+  EXPECT_EQ(head.kind, uint8_t(kind::get));
   says(numbered(kind::ack, head.id));
   EXPECT_EQ(next_code(), status::protocol);
 }
@@ -116,12 +115,12 @@ TEST_F(raw_request_test, an_answer_of_another_size_than_asked_for) {
   for (int const more : {-1, 1}) {
     std::string came(8, ' '), answer(size_t(8 + more), 'a');
     iovec const part{came.data(), came.size()};
-    ASSERT_EQ(
-        attacked->speaker->post_get({.to = peer_index(), .parts = {&part, 1}, .remote = {0, 8, 1}}),
-        status::ok);
+    ASSERT_EQ(attacked->speaker->post_get(
+                  {.target = peer_index(), .parts = {&part, 1}, .remote = {0, 8, 1}}),
+              status::ok);
     envelope head;
     ASSERT_TRUE(peer.receive(head));
-    says(numbered(kind::got, head.id, answer.size()), answer);
+    says(numbered(kind::get_reply, head.id, answer.size()), answer);
     EXPECT_EQ(next_code(), status::protocol);
     EXPECT_EQ(came, "        ");
     greet_anew();
@@ -137,7 +136,7 @@ TEST_F(raw_request_test, atomics_that_make_no_sense) {
       {uint8_t(o2g::atomic_type_count), 0, 8, 8},
       {uint8_t(o2g::atomic_type::u64), 255, 8, 8},  // no such operation
       {uint8_t(o2g::atomic_type::u64), 0, 0, 0},    // of nothing
-      {uint8_t(o2g::atomic_type::u64), 0, 7, 7},    // of a part of an element
+      {uint8_t(o2g::atomic_type::u64), 0, 7, 7},    // part of an element
       {uint8_t(o2g::atomic_type::u64), 0, 8, 16},   // more operands than elements
       {uint8_t(o2g::atomic_type::u64), 0, 16, 8},   // fewer
       {uint8_t(o2g::atomic_type::u8), 0, uint64_t{1} << 63, 8},
@@ -156,7 +155,7 @@ TEST_F(raw_request_test, atomics_that_make_no_sense) {
   EXPECT_EQ(region.find_first_not_of('r', guard_size), guard_size + region_size);
 }
 
-// What overflows wraps around.
+// Overflow wraps around.
 TEST_F(raw_request_test, atomics_at_the_ends_of_their_types) {
   for (uint8_t type = 0; type < o2g::atomic_type_count; type++) {
     for (uint8_t operation = 0; operation < o2g::atomic_operation_count; operation++) {
@@ -179,7 +178,7 @@ TEST_F(raw_request_test, atomics_at_the_ends_of_their_types) {
         envelope answer;
         std::string before;
         ASSERT_TRUE(peer.receive(answer, &before));
-        EXPECT_EQ(answer.what, uint8_t(kind::fetched));
+        EXPECT_EQ(answer.kind, uint8_t(kind::fetch_reply));
         EXPECT_EQ(before.size(), size);
       }
     }
@@ -202,17 +201,17 @@ TEST_F(raw_request_test, memory_that_was_not_offered) {
     head.id = 5;
     ASSERT_TRUE(peer.send(head, std::string(each.size, 'p')));
     ASSERT_TRUE(peer.receive(answer));
-    EXPECT_EQ(answer.what, uint8_t(kind::ack));
+    EXPECT_EQ(answer.kind, uint8_t(kind::ack));
     EXPECT_EQ(wire::status_of(int32_t(answer.data)), each.why);
-    head.what = uint8_t(kind::get);
+    head.kind = uint8_t(kind::get);
     head.flags = 0;
     ASSERT_TRUE(peer.send(head));
     ASSERT_TRUE(peer.receive(answer));
-    EXPECT_EQ(answer.what, uint8_t(kind::ack));
+    EXPECT_EQ(answer.kind, uint8_t(kind::ack));
     EXPECT_EQ(wire::status_of(int32_t(answer.data)), each.why);
   }
   EXPECT_EQ(region.find_first_not_of('r', guard_size), guard_size + region_size);
-  // The connection goes on.
+  // The connection continues.
   std::string all_of_it;
   envelope head = at_region(kind::get, 0, region_size);
   ASSERT_TRUE(peer.send(head));
@@ -220,7 +219,7 @@ TEST_F(raw_request_test, memory_that_was_not_offered) {
   EXPECT_EQ(all_of_it, region.substr(guard_size, region_size));
 }
 
-// Each of its questions is answered with 64 KiB; nothing is kept for it past a limit.
+// Each of its requests is answered with 64 KiB; nothing is queued for it beyond a limit.
 TEST_F(raw_request_test, questions_whose_answers_nobody_reads) {
   greet_anew(4096);
   std::string questions;
@@ -234,17 +233,17 @@ TEST_F(raw_request_test, questions_whose_answers_nobody_reads) {
   EXPECT_FALSE(is_open);
 }
 
-// It ends the put; or the connection, where that holds the region until more comes (whoever polls
-// has asked for more).
+// It ends the put; or the connection, if that holds the region until more bytes arrive (a poller
+// has requested more).
 TEST_F(raw_request_test, a_region_taken_away_within_a_put) {
   for (bool const is_held : {false, true}) {
     envelope head = at_region(kind::put, 0, region_size);
     head.flags = wire::o2g::wants_ack;
     ASSERT_TRUE(peer.send(head, std::string(region_size / 2, 'p')));
-    port::monotonic_clock().sleep_ns(50'000'000);  // the half of it comes
+    seams::monotonic_clock().sleep_ns(50'000'000);  // half of it arrives
     for (int i = 0; i < 100 && is_held; i++)
       attacked->speaker->poll();
-    ASSERT_EQ(attacked->memory.remove(region_key, port::monotonic_clock().now_ns() + 100'000'000),
+    ASSERT_EQ(attacked->memory.remove(region_key, seams::monotonic_clock().now_ns() + 100'000'000),
               status::ok);
     std::string const now = region, rest(region_size / 2, 'q');
     EXPECT_EQ(now[guard_size + region_size / 2 - 1], 'p');
@@ -259,17 +258,16 @@ TEST_F(raw_request_test, a_region_taken_away_within_a_put) {
   }
 }
 
-// Answers that wait in the queue use the region; whoever does not read them does not hold it for
-// ever.
+// Queued answers use the region; a peer that does not read them must not hold it forever.
 TEST_F(raw_request_test, a_region_taken_away_within_gets_that_nobody_reads) {
   greet_anew(4096);
   for (int i = 0; i < 200; i++)
     ASSERT_TRUE(peer.send(at_region(kind::get, 0, region_size)));
   ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().connection_count != 0; }));
-  port::monotonic_clock().sleep_ns(100'000'000);  // until no more goes into the socket
-  uint64_t const begin_ns = port::monotonic_clock().now_ns();
+  seams::monotonic_clock().sleep_ns(100'000'000);  // until the socket accepts no more
+  uint64_t const begin_ns = seams::monotonic_clock().now_ns();
   EXPECT_EQ(attacked->memory.remove(region_key, begin_ns + 100'000'000), status::ok);
-  EXPECT_GE(port::monotonic_clock().now_ns(), begin_ns + 100'000'000);
+  EXPECT_GE(seams::monotonic_clock().now_ns(), begin_ns + 100'000'000);
   refuses();
 }
 

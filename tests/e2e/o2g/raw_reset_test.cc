@@ -38,9 +38,9 @@ TEST_F(raw_reset_test, within_a_message_that_is_expected) {
 TEST_F(raw_reset_test, within_a_message_that_nobody_expected) {
   for (size_t const size : {1000, 1'000'000}) {
     ASSERT_TRUE(peer.send(message_head(size, 7), std::string(size / 2, 'm')));
-    ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().dump_size != 0; }));
+    ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().unexpected_size != 0; }));
     peer.reset();
-    EXPECT_TRUE(soon([&] { return attacked->speaker->statistics().dump_size == 0; }));
+    EXPECT_TRUE(soon([&] { return attacked->speaker->statistics().unexpected_size == 0; }));
     peer.greet(attacked->address());
   }
 }
@@ -48,7 +48,7 @@ TEST_F(raw_reset_test, within_a_message_that_nobody_expected) {
 TEST_F(raw_reset_test, after_a_receive_has_taken_what_was_coming) {
   std::string came(1'000'000, ' ');
   ASSERT_TRUE(peer.send(message_head(came.size(), 7), std::string(1000, 'm')));
-  ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().dump_size != 0; }));
+  ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().unexpected_size != 0; }));
   ASSERT_EQ(post_receive(came, 7), status::ok);
   peer.reset();
   EXPECT_EQ(next_code(), status::peer_lost);
@@ -57,7 +57,7 @@ TEST_F(raw_reset_test, after_a_receive_has_taken_what_was_coming) {
 TEST_F(raw_reset_test, after_what_was_coming_was_claimed_or_is_not_wanted) {
   for (bool const claim : {true, false}) {
     ASSERT_TRUE(peer.send(message_head(100'000, 7), std::string(1000, 'm')));
-    ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().dump_size != 0; }));
+    ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().unexpected_size != 0; }));
     ASSERT_EQ(attacked->speaker->post_peek({.pattern = {7, 0, o2g::any_peer},
                                             .tagged = true,
                                             .claim = claim,
@@ -67,7 +67,7 @@ TEST_F(raw_reset_test, after_what_was_coming_was_claimed_or_is_not_wanted) {
     EXPECT_EQ(next_code(), status::ok);
     peer.reset();
     EXPECT_TRUE(soon([&] { return attacked->speaker->statistics().connection_count == 0; }));
-    if (claim) {  // who claimed it is told when he wants it
+    if (claim) {  // reported when the claimed message is received
       std::string came(100'000, ' ');
       iovec const part{came.data(), came.size()};
       ASSERT_EQ(attacked->speaker->post_receive_claimed(
@@ -75,7 +75,7 @@ TEST_F(raw_reset_test, after_what_was_coming_was_claimed_or_is_not_wanted) {
                 status::ok);
       EXPECT_EQ(next_code(), status::peer_lost);
     }
-    EXPECT_EQ(attacked->speaker->statistics().dump_size, 0u);
+    EXPECT_EQ(attacked->speaker->statistics().unexpected_size, 0u);
     peer.greet(attacked->address());
   }
 }

@@ -1,4 +1,4 @@
-// Strangers that come in great number: what they make the endpoint write and keep is bounded.
+// Many unregistered peers: what they make the endpoint write and keep is bounded.
 
 #include <algorithm>
 #include <deque>
@@ -12,22 +12,22 @@ struct stranger_test : raw_peer_test {
   static constexpr uint32_t stranger_count_max = 4;
 
   void SetUp() override {
-    make({.peer_count_max = 3, .stranger_count_max = stranger_count_max});
+    make({.peer_count_max = 3, .unregistered_count_max = stranger_count_max});
   }
   uint64_t peer_count() const {
     return attacked->speaker->statistics().peer_count;
   }
 
-  // Whether it is welcome.
+  // Whether its handshake is accepted.
   bool greet(raw_peer &who) {
     who.connect(attacked->address());
     envelope answer;
     return who.send(kind::hello, who.hello()) && who.receive(answer) &&
-           kind(answer.what) == kind::welcome;
+           kind(answer.kind) == kind::welcome;
   }
 };
 
-// A program that reads a log must not be drowned by whoever can reach a port.
+// A process that can reach the port must not flood the log.
 TEST_F(raw_peer_test, rubbish_in_a_loop_is_told_of_in_few_lines) {
   testing::internal::CaptureStderr();
   constexpr int count = 200;
@@ -64,9 +64,9 @@ TEST_F(stranger_test, who_is_there_stays_and_the_next_is_refused) {
     EXPECT_TRUE(greet(each));
   raw_peer late;
   EXPECT_FALSE(greet(late));
-  // The program's own peers have room of their own, and one that it names makes
-  // room among the strangers.
-  EXPECT_TRUE(attacked->speaker->peer_of(others.front().address).ok());
+  // The program's own peers have reserved capacity, and naming a peer frees that of an unregistered
+  // one.
+  EXPECT_TRUE(attacked->speaker->register_peer(others.front().address).ok());
   EXPECT_TRUE(greet(late));
   EXPECT_LE(peer_count(), stranger_count_max + 1);
   for (raw_peer &each : others)
@@ -74,12 +74,12 @@ TEST_F(stranger_test, who_is_there_stays_and_the_next_is_refused) {
   late.close();
 }
 
-// Whoever left a message is not forgotten before somebody has it.
+// A peer that left a message is kept until the message is received.
 TEST_F(stranger_test, who_left_a_message_keeps_its_number) {
   raw_peer writer;
   ASSERT_TRUE(greet(writer));
   ASSERT_TRUE(writer.send(message_head(5, 7), "hello"));
-  ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().dump_size != 0; }));
+  ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().unexpected_size != 0; }));
   writer.close();
   for (uint32_t i = 0; i < 3 * stranger_count_max; i++) {
     ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().connection_count == 0; }));

@@ -1,4 +1,5 @@
-// Many endpoints that all connect to each other at once, and a process whose descriptors run out.
+// Many endpoints that all connect to each other at once, and a process that runs out of
+// descriptors.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -26,7 +27,8 @@ struct member : loopback_endpoint<counting_sink> {
   member() : loopback_endpoint{polled()} {}
   status send(const member &to, uint64_t &word, uint64_t tag) {
     iovec const part{&word, sizeof word};
-    return speaker->post_send({.to = peer(to), .parts = {&part, 1}, .tag = tag, .tagged = true});
+    return speaker->post_send(
+        {.target = peer(to), .parts = {&part, 1}, .tag = tag, .tagged = true});
   }
   status receive(uint64_t &word, uint64_t tag) {
     iovec const part{&word, sizeof word};
@@ -35,7 +37,7 @@ struct member : loopback_endpoint<counting_sink> {
   }
 };
 
-// TND_TEST_O2G_COUNT: how many, 16 unless it says otherwise.
+// TND_TEST_O2G_COUNT: their number, 16 by default.
 size_t member_count() {
   const char *const text = std::getenv("TND_TEST_O2G_COUNT");
   return text == nullptr ? 16 : std::strtoul(text, nullptr, 10);
@@ -43,9 +45,9 @@ size_t member_count() {
 
 template <class Condition>
 bool drive_until(std::vector<std::unique_ptr<member>> &all, Condition is) {
-  uint64_t const end_ns = port::monotonic_clock().now_ns() + 60'000'000'000;
+  uint64_t const end_ns = seams::monotonic_clock().now_ns() + 60'000'000'000;
   while (!is()) {
-    if (port::monotonic_clock().now_ns() > end_ns)
+    if (seams::monotonic_clock().now_ns() > end_ns)
       return false;
     for (auto &each : all)
       each->speaker->poll(false);
@@ -53,8 +55,8 @@ bool drive_until(std::vector<std::unique_ptr<member>> &all, Condition is) {
   return true;
 }
 
-// Every pair connects from both ends at a time, and one of the two connections stays; no message is
-// lost or comes twice.
+// Every pair connects from both ends at once, and one of the two connections stays; no message is
+// lost or duplicated.
 TEST(scale, all_connect_to_all_at_once) {
   size_t const count = member_count();
   constexpr size_t round_count = 3;
@@ -93,11 +95,11 @@ TEST(scale, all_connect_to_all_at_once) {
   for (auto const &each : all) {
     EXPECT_EQ(each->done.failed_count, 0u);
     EXPECT_EQ(each->done.count, each_count);
-    EXPECT_EQ(each->speaker->statistics().dump_size, 0u);
+    EXPECT_EQ(each->speaker->statistics().unexpected_size, 0u);
   }
 }
 
-// Takes all descriptors that this process may have, and gives them back.
+// Takes all descriptors that this process may have, and releases them.
 class hoarder {
  public:
   hoarder() {
@@ -131,11 +133,11 @@ TEST(scale, no_descriptors_are_left_and_then_there_are) {
   {
     hoarder all_of_them;
     EXPECT_EQ(all[0]->send(*all[1], sent, 1),
-              status::too_many_files);  // said by the call; nothing is pending
+              status::too_many_files);  // reported by the call; nothing is pending
     all_of_them.give_back(1);
     ASSERT_EQ(all[1]->receive(came, 1), status::ok);
     ASSERT_EQ(all[0]->send(*all[1], sent, 1),
-              status::ok);  // its side of the connection; there is none for the other side's
+              status::ok);  // this side of the connection; the other side has none
     for (int i = 0; i < 1000; i++)
       for (auto &each : all)
         each->speaker->poll(false);

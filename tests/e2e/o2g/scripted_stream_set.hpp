@@ -1,5 +1,6 @@
-// tests/e2e/o2g/scripted_stream_set.hpp: a stream_set whose other side is a test: what comes, how
-// much is taken, and when a connection ends. In memory, one thread, nothing happens but in drive().
+// tests/e2e/o2g/scripted_stream_set.hpp: a stream_set whose other side is a test, which decides
+// what arrives, how much is accepted, and when a connection ends. In memory, one thread; things
+// happen only in drive().
 #pragma once
 
 #include <algorithm>
@@ -11,11 +12,11 @@
 
 namespace tanada::test {
 
-class scripted_stream_set final : public port::stream_set {
+class scripted_stream_set final : public seams::stream_set {
  public:
   struct connection {
     uint64_t word = 0;
-    bool is_accepted = false;  // by the test's side it was made; not told yet
+    bool is_accepted = false;  // created by the test's side; not reported yet
     bool is_connecting = false;
     bool is_ending = false;
     bool wants_room = false;
@@ -25,26 +26,26 @@ class scripted_stream_set final : public port::stream_set {
   const char *name() const noexcept override {
     return "scripted";
   }
-  void attach(port::stream_handler &handler) override {
+  void attach(seams::stream_handler &handler) override {
     handler_ = &handler;
   }
-  result<port::socket_address> listen(const port::socket_address &at) override {
-    port::socket_address bound = at;
+  result<seams::socket_address> listen(const seams::socket_address &at) override {
+    seams::socket_address bound = at;
     if (bound.port == 0)
       bound.port = 1;
     return bound;
   }
-  result<port::stream_id> connect(const port::socket_address &, const port::socket_address &,
-                                  uint64_t word) override {
+  result<seams::stream_id> connect(const seams::socket_address &, const seams::socket_address &,
+                                   uint64_t word) override {
     connection &made = all[++last];
     made.word = word;
     made.is_connecting = true;
     return last;
   }
-  result<port::stream_id> adopt(int, uint64_t) override {
+  result<seams::stream_id> adopt(int, uint64_t) override {
     return status::not_supported;
   }
-  result<size_t> send(port::stream_id id, std::span<const iovec> parts) override {
+  result<size_t> send(seams::stream_id id, std::span<const iovec> parts) override {
     auto const found = all.find(id);
     if (found == all.end())
       return status::peer_lost;
@@ -61,19 +62,19 @@ class scripted_stream_set final : public port::stream_set {
     }
     return taken;
   }
-  void close(port::stream_id id) override {
+  void close(seams::stream_id id) override {
     all.erase(id);
   }
-  port::socket_address peer(port::stream_id) const override {
+  seams::socket_address peer(seams::stream_id) const override {
     return {};
   }
 
-  size_t drive() override {
+  size_t progress() override {
     size_t count = 0;
-    std::vector<port::stream_id> ids;
+    std::vector<seams::stream_id> ids;
     for (auto const &each : all)
       ids.push_back(each.first);
-    for (port::stream_id const id : ids)
+    for (seams::stream_id const id : ids)
       count += drive(id);
     return count;
   }
@@ -85,29 +86,29 @@ class scripted_stream_set final : public port::stream_set {
     return -1;
   }
 
-  // Somebody connects.
-  port::stream_id accept() {
+  // A peer connects.
+  seams::stream_id accept() {
     all[++last].is_accepted = true;
     return last;
   }
 
-  std::map<port::stream_id, connection> all;
-  port::stream_id last = 0;
-  size_t room = ~size_t{0};      // bytes that are still taken, of all connections
-  size_t piece_size = 64 << 10;  // bytes shown at a time
+  std::map<seams::stream_id, connection> all;
+  seams::stream_id last = 0;
+  size_t room = ~size_t{0};      // bytes that are still accepted, over all connections
+  size_t piece_size = 64 << 10;  // bytes delivered at a time
 
  private:
-  connection *find(port::stream_id id) {
+  connection *find(seams::stream_id id) {
     auto const found = all.find(id);
     return found == all.end() ? nullptr : &found->second;
   }
 
-  size_t drive(port::stream_id id) {
+  size_t drive(seams::stream_id id) {
     size_t count = 0;
     connection *at = find(id);
     if (at != nullptr && at->is_accepted) {
       at->is_accepted = false;
-      uint64_t const word = handler_->accepted(id);
+      uint64_t const word = handler_->on_accepted(id);
       at = find(id);
       if (at != nullptr)
         at->word = word;
@@ -115,13 +116,13 @@ class scripted_stream_set final : public port::stream_set {
     }
     if (at != nullptr && at->is_connecting) {
       at->is_connecting = false;
-      handler_->connected(at->word);
+      handler_->on_connected(at->word);
       count++;
     }
     at = find(id);
     if (at != nullptr && at->wants_room && room != 0) {
       at->wants_room = false;
-      handler_->writable(at->word);
+      handler_->on_writable(at->word);
       count++;
     }
     count += deliver(id);
@@ -130,34 +131,34 @@ class scripted_stream_set final : public port::stream_set {
       return count;
     uint64_t const word = at->word;
     all.erase(id);
-    handler_->ended(word, status::peer_lost);
+    handler_->on_closed(word, status::peer_lost);
     return count + 1;
   }
 
-  size_t deliver(port::stream_id id) {
+  size_t deliver(seams::stream_id id) {
     size_t count = 0;
     connection *at = find(id);
     std::vector<std::byte> const coming =
         at == nullptr ? std::vector<std::byte>{} : std::exchange(at->coming, {});
     for (std::span<const std::byte> rest{coming}; !rest.empty() && at != nullptr;
          at = find(id), count++) {
-      auto const target = handler_->landing(at->word);
+      auto const target = handler_->receive_target(at->word);
       size_t size =
           std::min({target.empty() ? piece_size : target.size(), rest.size(), piece_size});
       if (target.empty()) {
         std::vector<std::byte> const piece(
-            rest.begin(), rest.begin() + ptrdiff_t(size));  // what reads past its end is seen
-        size = handler_->shown(at->word, piece);
+            rest.begin(), rest.begin() + ptrdiff_t(size));  // detects a read past its end
+        size = handler_->on_received(at->word, piece);
       } else {
         std::copy_n(rest.begin(), size, target.begin());
-        handler_->landed(at->word, size);
+        handler_->on_placed(at->word, size);
       }
       rest = rest.subspan(size);
     }
     return count;
   }
 
-  port::stream_handler *handler_ = nullptr;
+  seams::stream_handler *handler_ = nullptr;
 };
 
 }  // namespace tanada::test

@@ -11,7 +11,7 @@
 namespace tanada::test {
 namespace {
 
-using pgas::pe_index;
+using onesided::pe_index;
 
 constexpr uint32_t pe_count_max = 4, ticket_count_max = 4'096;
 constexpr size_t slot_size = 64 << 10, payload_size = 5'000;
@@ -26,8 +26,8 @@ std::vector<const char *> providers() {
 }
 
 struct contact {
-  port::fabric_address address;
-  port::fabric_remote heap;
+  seams::fabric_address address;
+  seams::fabric_remote heap;
 };
 
 // What the processes of a run know of one another; in memory that they share.
@@ -56,25 +56,26 @@ class pe_process {
         {.addr = const_cast<std::byte *>(bytes), .size = sizeof(symmetric)}, {true, true});
     need(region.error(), "a region");
     board_.contacts[me_] = {opened->address(), region.value().remote};
-    answering_ = std::make_unique<pgas::responder>(std::move(opened), port::monotonic_clock());
-    answering_->drives([this] { return lane_ != nullptr && lane_->attend(); });
+    answering_ = std::make_unique<onesided::responder>(std::move(opened), seams::monotonic_clock());
+    answering_->set_extra_progress(
+        [this] { return lane_ != nullptr && lane_->progress_outstanding(); });
     meet(count_);
     where_.base = const_cast<std::byte *>(bytes);
     where_.size = sizeof(symmetric);
-    std::vector<port::fabric_address> addresses;
+    std::vector<seams::fabric_address> addresses;
     for (uint32_t i = 0; i < count_; i++) {
       addresses.push_back(board_.contacts[i].address);
       where_.remote.push_back(board_.contacts[i].heap);
     }
-    lane_ = std::make_unique<pgas::lane>(
+    lane_ = std::make_unique<onesided::lane>(
         open(provider), addresses,
-        pgas::lane::options{.timeout_ns = timeout_ns,
-                            .time = &port::monotonic_clock(),
-                            .attend = [this] { attend(); },
-                            .begins = [this] { answering_->stir(); },
-                            .is_crowded = count_ > std::thread::hardware_concurrency()});
+        onesided::lane::options{.timeout_ns = timeout_ns,
+                                .time = &seams::monotonic_clock(),
+                                .make_progress = [this] { attend(); },
+                                .on_first_outstanding = [this] { answering_->wake_thread(); },
+                                .is_oversubscribed = count_ > std::thread::hardware_concurrency()});
     for (auto &each : contexts_)
-      each = std::make_unique<pgas::remote_context>(*lane_);
+      each = std::make_unique<onesided::remote_context>(*lane_);
     answering_->start();
     for (auto &each : mirrors_)
       each.resize(slot_size);
@@ -88,8 +89,8 @@ class pe_process {
   }
 
   void attend() {
-    answering_->attend();
-    (void)lane_->attend();
+    answering_->progress();
+    (void)lane_->progress_outstanding();
   }
 
   // `count` PEs are here.
@@ -129,21 +130,21 @@ class pe_process {
 
   void expect_loss(uint32_t dead) {
     auto &context = *contexts_[0];
-    uint64_t const began_ns = port::monotonic_clock().now_ns();
+    uint64_t const began_ns = seams::monotonic_clock().now_ns();
     status code = status::ok;
     std::vector<std::byte> bytes(100);
-    while (code == status::ok && port::monotonic_clock().now_ns() - began_ns < 3 * timeout_ns) {
+    while (code == status::ok && seams::monotonic_clock().now_ns() - began_ns < 3 * timeout_ns) {
       code = context.put(pe_index(dead), at(&heap_->slots[me_][0]), bytes.data(), bytes.size());
       if (code == status::ok)
         code = context.quiet();
     }
     need(code == status::peer_lost || code == status::timed_out, "who writes to the dead is told",
          int64_t(code));
-    need(port::monotonic_clock().now_ns() - began_ns < timeout_ns + 5'000'000'000, "told in time");
+    need(seams::monotonic_clock().now_ns() - began_ns < timeout_ns + 5'000'000'000, "told in time");
     uint64_t before = 0;
     code = contexts_[1]->update(
         pe_index(dead), at(&heap_->tickets),
-        {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64, .operand = 1},
+        {.kind = seams::fabric_atomic::add, .element = seams::fabric_element::u64, .operand = 1},
         &before);
     need(code == status::peer_lost || code == status::timed_out, "who asks the dead is told",
          int64_t(code));
@@ -151,8 +152,8 @@ class pe_process {
   }
 
  private:
-  std::unique_ptr<port::fabric_endpoint> open(const std::string &provider) {
-    auto opened = port::libfabric_endpoint_open(
+  std::unique_ptr<seams::fabric_endpoint> open(const std::string &provider) {
+    auto opened = backends::libfabric_endpoint_open(
         {.provider = provider, .node = node != nullptr ? node : "127.0.0.1"});
     if (!opened.ok() && opened.error() == status::no_plugin) {
       board_.is_missing = true;
@@ -162,13 +163,13 @@ class pe_process {
     return std::move(opened).value();
   }
 
-  pgas::place at(const void *ours) {
+  onesided::symmetric_address at(const void *ours) {
     return {nullptr, &where_,
             size_t(static_cast<const std::byte *>(ours) -
                    reinterpret_cast<const std::byte *>(heap_.get()))};
   }
 
-  void put_somewhere(pgas::remote_context &context, uint32_t target) {
+  void put_somewhere(onesided::remote_context &context, uint32_t target) {
     size_t const size = random_() % 4 == 0 ? 1 + random_() % 40'000 : 1 + random_() % 300;
     size_t const offset = random_() % (slot_size - size);
     std::vector<std::byte> bytes(size);
@@ -180,19 +181,20 @@ class pe_process {
     std::fill(bytes.begin(), bytes.end(), std::byte{0xEE});
   }
 
-  void check_slot(pgas::remote_context &context, uint32_t target) {
+  void check_slot(onesided::remote_context &context, uint32_t target) {
     need(context.quiet(), "quiet");
     std::vector<std::byte> bytes(slot_size);
     need(context.get(pe_index(target), bytes.data(), at(&heap_->slots[me_][0]), slot_size), "get");
     need(bytes == mirrors_[target], "what is there is what was put", target);
   }
 
-  void take_ticket(pgas::remote_context &context, uint32_t target) {
+  void take_ticket(onesided::remote_context &context, uint32_t target) {
     uint64_t ticket = ticket_count_max;
-    need(context.update(
-             pe_index(target), at(&heap_->tickets),
-             {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64, .operand = 1},
-             &ticket),
+    need(context.update(pe_index(target), at(&heap_->tickets),
+                        {.kind = seams::fabric_atomic::add,
+                         .element = seams::fabric_element::u64,
+                         .operand = 1},
+                        &ticket),
          "fetch and add");
     need(ticket < ticket_count_max && board_.ticket_seen[target][ticket].exchange(1) == 0,
          "a ticket is given once", int64_t(ticket));
@@ -200,7 +202,7 @@ class pe_process {
   }
 
   // To the PE after this one, which answers when it has looked at the payload.
-  void send_signal(pgas::remote_context &context, uint32_t target) {
+  void send_signal(onesided::remote_context &context, uint32_t target) {
     if (__atomic_load_n(&heap_->answer, __ATOMIC_ACQUIRE) != sent_) {
       attend();
       return answer_signal();
@@ -208,7 +210,7 @@ class pe_process {
     sent_++;
     std::vector<std::byte> bytes(payload_size, std::byte(sent_));
     need(context.put_signal(pe_index(target), at(heap_->payload), bytes.data(), bytes.size(),
-                            {.at = at(&heap_->signal), .value = sent_}),
+                            {.location = at(&heap_->signal), .value = sent_}),
          "put with signal");
     std::fill(bytes.begin(), bytes.end(), std::byte{0xEE});
   }
@@ -229,7 +231,7 @@ class pe_process {
     need(payload_is(std::byte(seen)), "a signal comes after its payload", int64_t(seen));
     answered_ = seen;
     need(contexts_[1]->put_signal(pe_index((me_ + count_ - 1) % count_), {}, nullptr, 0,
-                                  {.at = at(&heap_->answer), .value = seen}),
+                                  {.location = at(&heap_->answer), .value = seen}),
          "an answer");
   }
 
@@ -239,10 +241,10 @@ class pe_process {
   uint32_t meeting_ = 0;
   std::mt19937 random_;
   std::unique_ptr<symmetric> heap_ = std::make_unique<symmetric>();
-  pgas::segment where_{.name = "heap", .mapped = {}, .remote = {}};
-  std::unique_ptr<pgas::responder> answering_;
-  std::unique_ptr<pgas::lane> lane_;
-  std::array<std::unique_ptr<pgas::remote_context>, 2> contexts_;
+  onesided::segment where_{.name = "heap", .mapped = {}, .remote = {}};
+  std::unique_ptr<onesided::responder> answering_;
+  std::unique_ptr<onesided::lane> lane_;
+  std::array<std::unique_ptr<onesided::remote_context>, 2> contexts_;
   std::array<std::vector<std::byte>, pe_count_max> mirrors_;
   uint64_t sent_ = 0, answered_ = 0;
 };

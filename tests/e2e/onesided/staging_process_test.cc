@@ -11,7 +11,7 @@
 namespace tanada::test {
 namespace {
 
-using pgas::pe_index;
+using onesided::pe_index;
 
 constexpr uint32_t pe_count = 3;
 constexpr size_t part_size = 300'000, heap_size = 64 + pe_count * part_size, area_size = 512 << 10,
@@ -20,7 +20,7 @@ constexpr uint64_t timeout_ns = 5'000'000'000;
 
 // What the processes of a run know of one another; in memory that they share.
 struct board {
-  pgas::stager::contact contacts[pe_count];
+  onesided::stager::contact contacts[pe_count];
   std::atomic<uint32_t> arrived[8] = {};  // by meeting
   std::atomic<uint64_t> tickets = 0;      // given at PE 0
   std::atomic<bool> is_missing{false};    // the provider is
@@ -38,7 +38,7 @@ class pe_process {
       : board_{shared}, me_{me}, random_{me + 11} {
     bool const is_direct = way.back() == '+';
     std::string const provider = way.substr(0, way.size() - (is_direct ? 1 : 0));
-    auto opened = port::libfabric_endpoint_open({.provider = provider, .node = "127.0.0.1"});
+    auto opened = backends::libfabric_endpoint_open({.provider = provider, .node = "127.0.0.1"});
     if (!opened.ok() && opened.error() == status::no_plugin) {
       board_.is_missing = true;
       _exit(0);
@@ -50,36 +50,36 @@ class pe_process {
     local_ = heap_ + heap_size;
     size_t const all_size = is_direct ? heap_size + local_size : heap_size;
     auto const view =
-        is_direct ? device_->fabric_view(heap_, all_size).value() : port::fabric_memory{};
+        is_direct ? device_->fabric_view(heap_, all_size).value() : seams::fabric_memory{};
     auto *const area = static_cast<std::byte *>(device_->allocate_host(area_size).value());
-    auto made = pgas::stager::create(
+    auto made = onesided::stager::create(
         std::move(opened).value(), device_->queue_open(timeout_ns).value(), pe_index(me),
         {.timeout_ns = timeout_ns,
-         .time = &port::monotonic_clock(),
-         .attend = {},
+         .time = &seams::monotonic_clock(),
+         .make_progress = {},
          .is_device_memory = [this](const void *addr) { return device_->is_device_memory(addr); },
-         .lost = {},
-         .changed = {},
-         .is_crowded = true,
+         .failed_pe = {},
+         .on_heap_changed = {},
+         .is_oversubscribed = true,
          .heap = {heap_, all_size},
-         .area = {area, area_size},
+         .staging_buffer = {area, area_size},
          .slot_size = slot_size,
          .heap_view = view,
-         .settle =
+         .flush_fabric_writes =
              [this] {
-               return device_->fabric_settle();
+               return device_->flush_fabric_writes();
              }});
     need(made.error(), "a stager");
     need(made.value()->is_direct() == is_direct, "the fabric takes the heap");
     staging_ = std::move(made).value();
-    board_.contacts[me_] = staging_->own();
+    board_.contacts[me_] = staging_->own_contact();
     meet(pe_count);
     need(staging_->join(board_.contacts), "join");
     staging_->start();
     where_.base = heap_;
     where_.size = all_size;
-    where_.kind = pgas::memory_kind::device;
-    context_ = std::make_unique<pgas::staged_context>(*staging_);
+    where_.kind = onesided::memory_kind::device;
+    context_ = std::make_unique<onesided::staged_context>(*staging_);
     for (auto &each : mirrors_)
       each.resize(part_size);
     meet(pe_count);
@@ -135,10 +135,11 @@ class pe_process {
     uint64_t before = 0;
     if (me_ == 0)
       return;
-    need(context_->update(
-             0, {nullptr, &where_, 0},
-             {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64, .operand = 1},
-             &before),
+    need(context_->update(0, {nullptr, &where_, 0},
+                          {.kind = seams::fabric_atomic::add,
+                           .element = seams::fabric_element::u64,
+                           .operand = 1},
+                          &before),
          "a ticket");
     board_.tickets++;
   }
@@ -164,18 +165,18 @@ class pe_process {
   }
 
   void expect_loss(uint32_t dead) {
-    uint64_t const began_ns = port::monotonic_clock().now_ns();
+    uint64_t const began_ns = seams::monotonic_clock().now_ns();
     status code = status::ok;
-    while (code == status::ok && port::monotonic_clock().now_ns() - began_ns < 3 * timeout_ns)
+    while (code == status::ok && seams::monotonic_clock().now_ns() - began_ns < 3 * timeout_ns)
       code = press(dead);
     need(is_loss(code), "who presses the dead is told", int64_t(code));
-    need(port::monotonic_clock().now_ns() - began_ns < timeout_ns + 5'000'000'000, "told in time");
+    need(seams::monotonic_clock().now_ns() - began_ns < timeout_ns + 5'000'000'000, "told in time");
     need(is_loss(press(dead)), "and told again");
     (void)context_->quiet();
   }
 
  private:
-  pgas::place part(uint32_t writer, size_t offset) {
+  onesided::symmetric_address part(uint32_t writer, size_t offset) {
     return {nullptr, &where_, 64 + writer * part_size + offset};
   }
 
@@ -183,14 +184,14 @@ class pe_process {
   uint32_t const me_;
   uint32_t meeting_ = 0;
   std::mt19937 random_;
-  std::unique_ptr<port::gpu> device_ = port::host_gpu_open();
+  std::unique_ptr<seams::gpu> device_ = seams::host_gpu_open();
   std::byte *heap_, *local_;
-  pgas::segment where_{.name = "device heap",
-                       .mapped = {},
-                       .reached = std::vector<std::byte *>(pe_count),
-                       .remote = {}};
-  std::unique_ptr<pgas::stager> staging_;
-  std::unique_ptr<pgas::staged_context> context_;
+  onesided::segment where_{.name = "device heap",
+                           .mapped = {},
+                           .device_addrs = std::vector<std::byte *>(pe_count),
+                           .remote = {}};
+  std::unique_ptr<onesided::stager> staging_;
+  std::unique_ptr<onesided::staged_context> context_;
   std::array<std::vector<std::byte>, pe_count> mirrors_;
 };
 static_assert(heap_size + local_size <= 2 << 20, "what is not symmetric lies behind the heap");

@@ -1,4 +1,6 @@
-"""Chromium without a window, driven over its DevTools pipe (--remote-debugging-pipe: JSON, each message ended by 0)."""
+"""A headless Chromium, driven over its DevTools pipe (--remote-debugging-pipe: JSON messages, each
+ended by 0).
+"""
 
 import base64
 import json
@@ -8,7 +10,7 @@ import shutil
 import subprocess
 import time
 
-LIMIT_S = 120  # of a whole start on a busy machine
+LIMIT_S = 120  # for a whole start on a busy machine
 
 
 def find():
@@ -20,7 +22,7 @@ def find():
 
 
 class Browser:
-    """One page. `problems` collects what its console says of errors, exceptions and blocked requests."""
+    """One page. `problems` collects errors, exceptions and blocked requests from its console."""
 
     def __init__(self, profile):
         self.problems = []
@@ -28,7 +30,8 @@ class Browser:
         self.rest = b""
         commands_read, self.commands = os.pipe()
         self.answers, answers_write = os.pipe()
-        # Chromium reads descriptor 3 and writes 4. No sandbox for root, who has no user namespace to give away.
+        # Chromium reads descriptor 3 and writes 4. No sandbox for root, who cannot use a user
+        # namespace.
         options = [
             "--headless=new",
             "--remote-debugging-pipe",
@@ -108,7 +111,7 @@ class Browser:
         return result["result"].get("value")
 
     def wait(self, expression, limit_s=30):
-        """Until the expression is true; its value."""
+        """Waits until the expression is true; returns its value."""
         deadline = time.monotonic() + limit_s
         while time.monotonic() < deadline:
             value = self.evaluate(expression)
@@ -118,7 +121,9 @@ class Browser:
         raise AssertionError(f"never true: {expression}")
 
     def open(self, url):
-        """`problems` are of this page alone: the one before may still ask a server that has ended."""
+        """`problems` are only of this page: the previous one may still request from a server that
+        has ended.
+        """
         self.call("Page.navigate", url="about:blank")
         self.wait("document.readyState === 'complete' && location.href === 'about:blank'")
         self.problems.clear()

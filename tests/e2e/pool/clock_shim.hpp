@@ -1,7 +1,7 @@
-// tests/e2e/pool/clock_shim.hpp: clocks that jump, for one process: linked in front of the C
-// library, or preloaded.
+// tests/e2e/pool/clock_shim.hpp: clocks that jump, for one process: linked before the C library, or
+// preloaded.
 //
-// It stands before clock_gettime, gettimeofday and time. Waits inside the kernel go by its own
+// It replaces clock_gettime, gettimeofday and time. Waits inside the kernel use the kernel's
 // clocks.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace tanada::test {
 
-// In a file that the process and whoever makes it jump both map.
+// In a file that the process and the controlling test both map.
 struct clock_offsets {
   std::atomic<int64_t> wall_ns{0}, monotonic_ns{0};
 };
@@ -18,7 +18,7 @@ struct clock_offsets {
 }  // namespace tanada::test
 
 extern "C" {
-// Take the offsets from this file from now on; a preloaded shim finds its path in
+// Uses the offsets of this file from now on; a preloaded shim finds its path in
 // TND_TEST_CLOCK_FILE. Null: it cannot be mapped.
 __attribute__((visibility("default"))) tanada::test::clock_offsets *tnd_test_clock_use(
     const char *path);

@@ -20,7 +20,7 @@ def environment(**changes):
 
 
 def pool(*words, variables=None, stdin=None, text=True):
-    """`tanada pool ...`, done."""
+    """The result of a finished `tanada pool ...`."""
     return subprocess.run(
         [TANADA, "pool", *map(str, words)],
         env=environment(**(variables or {})),

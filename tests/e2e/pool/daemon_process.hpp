@@ -1,5 +1,4 @@
-// tests/e2e/pool/daemon_process.hpp: a daemon that a test may kill, and a folder for what it
-// leaves.
+// tests/e2e/pool/daemon_process.hpp: a daemon that a test may kill, and a folder for its files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +19,7 @@
 
 namespace tanada::test {
 
-// tanada-poold as a process of its own, which ends with the test's.
+// tanada-poold as a separate process, which ends with the test's.
 class daemon_process {
  public:
   daemon_process(std::string folder, const std::string &backing,
@@ -34,7 +33,7 @@ class daemon_process {
     end(SIGKILL);
   }
 
-  // Of the next start: more arguments, and variables of the environment.
+  // For the next start: more arguments, and environment variables.
   std::vector<std::string> arguments;
   std::map<std::string, std::string> environment;
 

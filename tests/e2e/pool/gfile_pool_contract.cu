@@ -1,5 +1,5 @@
 // gfile on a pool of the same node: kernels read the pool's own pages, whatever happens to the
-// object, the pool and the path.
+// object, the pool and the connection.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -33,7 +33,7 @@ class pool_process {
   }
   pool_process(const pool_process &) = delete;
 
-  // On the port it had, once it had one.
+  // On its previous port, if it had one.
   void start() {
     std::string const port_file = folder_ + "/port", port = std::to_string(port_),
                       log = folder_ + "/log";
@@ -92,7 +92,7 @@ class pool_process {
   pid_t pid_ = -1;
 };
 
-// Of one segment, and of several.
+// An object of one segment, and of several.
 constexpr u64 some = 300'001, much = 7'000'001;
 
 TEST(gfile_pool, kernels_read_the_pools_own_pages) {
@@ -104,8 +104,8 @@ TEST(gfile_pool, kernels_read_the_pools_own_pages) {
     tnd_gfile_file const mapped = read_until(on, task, TND_GFILE_PATH_MAPPED);
     ASSERT_EQ(mapped.path, u32(TND_GFILE_PATH_MAPPED)) << mapped.reason;
     EXPECT_STREQ(mapped.reason, "");
-    // More of it than the device tier holds: nothing comes through the host tier, and the host is
-    // asked for no page.
+    // Larger than the device tier: nothing goes through the host tier, and no page is requested
+    // from the host.
     tnd_gfile_statistics const before = on.statistics();
     run(on, check_file<this_warp>, task, 2, 64);
     tnd_gfile_statistics const after = on.statistics();
@@ -151,7 +151,7 @@ class mapped_object : public testing::Test {
         << file_of(on_, task_.url.bytes)->reason;
     check();
   }
-  // All of it, through the descriptor of the first call, and none of it by the host.
+  // All of it through the descriptor of the first call, and none of it by the host.
   void check() {
     tnd_gfile_statistics const before = on_.statistics();
     tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, check_open_file, on_.ref(), task_,
@@ -171,7 +171,7 @@ class mapped_object : public testing::Test {
   examples::device_array<open_file> file_{std::vector<open_file>{{-1, status::ok, 0}}};
 };
 
-// The pool has room for nine such objects, of which others take all that is not the mapping's.
+// The pool has space for nine such objects, of which others take all except the mapping's.
 TEST_F(mapped_object, stays_when_it_is_replaced_and_removed) {
   pool_.put("a", much, 6);
   check();
@@ -211,7 +211,7 @@ struct small_object : testing::Test {
   file_task task{pool.url("a"), O_RDONLY, some, 9000, 5};
 };
 
-// The new pool counts versions from where the old one began.
+// The new pool continues the version numbers of the old one.
 TEST_F(small_object, of_a_pool_begun_anew_is_not_taken_for_that_of_the_old_one) {
   pool.kill();
   pool.start();

@@ -13,7 +13,7 @@ if(TARGET tanada_fabric_plugin)
 endif()
 set_tests_properties(pool_contract PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=${PROJECT_BINARY_DIR}/lib)
 
-# pool:// under the suite of all stores, and under gfile.
+# pool:// in the contract suite of all stores, and under gfile.
 tanada_test(store_contract_pool
   SOURCES e2e/pool/store_contract_pool_test.cc
   MODULES backends products_poold
@@ -22,7 +22,7 @@ target_include_directories(store_contract_pool PRIVATE ${CMAKE_CURRENT_SOURCE_DI
 add_dependencies(store_contract_pool tanada_store_pool)
 set_tests_properties(store_contract_pool PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_pool>)
 
-# pool:// as where processes' memory goes.
+# pool:// as the swap store.
 tanada_test(swap_pool
   SOURCES e2e/pool/swap_pool_test.cc
   MODULES backends products_poold products_comex
@@ -31,7 +31,8 @@ target_include_directories(swap_pool PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 add_dependencies(swap_pool tanada_store_pool)
 set_tests_properties(swap_pool PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_pool>)
 
-# Kernels on the pool's own pages; the daemon and the plugin are found beside the program and the library.
+# Kernels on the pool's own pages; the daemon and the plugin are found beside the program and the
+# library.
 set(gfile_pool_sources e2e/pool/gfile_pool_contract.cu contract/gfile_main.cc)
 tanada_kernel_executable(gfile_pool_contract HOST SOURCES ${gfile_pool_sources})
 target_link_libraries(gfile_pool_contract PRIVATE tanada_options GTest::gtest)
@@ -47,19 +48,20 @@ if(CMAKE_CUDA_COMPILER)
   set_tests_properties(gfile_pool_contract_cuda PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 LABELS gpu)
 endif()
 
-# A daemon of its own process, killed.
+# A daemon in a process of its own, which is killed.
 tanada_test(pool_crash SOURCES e2e/pool/pool_crash_test.cc MODULES products_pool products_poold sim TIMEOUT 600)
 target_include_directories(pool_crash PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(pool_crash PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
 add_dependencies(pool_crash tanada_poold_program)
 
-# A backing file that somebody cuts under the daemon.
+# A backing file that is truncated under the daemon.
 tanada_test(pool_loss SOURCES e2e/pool/pool_loss_test.cc MODULES products_pool products_poold sim TIMEOUT 300)
 target_include_directories(pool_loss PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(pool_loss PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
 add_dependencies(pool_loss tanada_poold_program)
 
-# The wall clock jumps. The shim is linked to the test for its clients, and preloaded into the daemon.
+# The wall clock jumps. The shim is linked into the test for its clients, and preloaded into the
+# daemon.
 add_library(pool_clock_shim SHARED e2e/pool/clock_shim.cc)
 target_include_directories(pool_clock_shim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 tanada_test(pool_clock SOURCES e2e/pool/pool_clock_test.cc MODULES products_pool products_poold sim TIMEOUT 300)

@@ -1,5 +1,5 @@
-// The wall clock jumps by ten years, there and back, under a daemon and its clients: handshakes,
-// deadlines, evictions, recovery, counters and the times of objects hold.
+// The wall clock jumps by ten years, forward and back, under a daemon and its clients: handshakes,
+// deadlines, evictions, recovery, counters and the times of objects stay correct.
 #include <signal.h>
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t second_ns = 1'000'000'000, year_ns = 31'557'600 * second_ns;
 
-// Of a clock that no shim stands before.
+// Of a clock that no shim replaces.
 uint64_t true_ns() {
   return uint64_t(
       std::chrono::nanoseconds{std::chrono::steady_clock::now().time_since_epoch()}.count());
@@ -29,7 +29,7 @@ class pool_clock : public testing::TestWithParam<const char *>, protected folder
     ours_ = tnd_test_clock_use((folder_ + "/clock-of-clients").c_str());
     its_ = tnd_test_clock_use((folder_ + "/clock-of-daemon").c_str());
     ASSERT_TRUE(ours_ != nullptr && its_ != nullptr);
-    // The last one named is in use here.
+    // The last one in the list is used here.
     ours_ = tnd_test_clock_use((folder_ + "/clock-of-clients").c_str());
     daemon_.environment["TND_TEST_CLOCK_FILE"] = folder_ + "/clock-of-daemon";
     // A path with a blank would be two files in LD_PRELOAD.
@@ -51,7 +51,7 @@ class pool_clock : public testing::TestWithParam<const char *>, protected folder
   }
 
   std::string page(const std::string &path) {
-    auto made = port::tcp_connect("127.0.0.1", daemon_.web_port(), true_ns() + 5 * second_ns);
+    auto made = backends::tcp_connect("127.0.0.1", daemon_.web_port(), true_ns() + 5 * second_ns);
     EXPECT_TRUE(made.ok());
     if (!made.ok())
       return {};
@@ -100,7 +100,7 @@ TEST_P(pool_clock, clients_come_and_go_and_times_of_objects_stay) {
       ASSERT_EQ(tnd_pool_stat(late, "other", 0, &other), TND_OK);
       ASSERT_EQ(tnd_pool_stat(late, "first", 0, &again), TND_OK);
       EXPECT_EQ(again.created_ns, first.created_ns);
-      // The jump reaches the daemon, and an object's time is that of the wall at its commit.
+      // The jump reaches the daemon, and an object's time is the wall clock's at its commit.
       EXPECT_NEAR(double(int64_t(other.created_ns - first.created_ns)), double(years * year_ns),
                   100.0 * second_ns);
     }
@@ -133,8 +133,7 @@ TEST_P(pool_clock, a_stalled_handshake_has_its_ten_seconds) {
   raw_client patient{daemon_.port()}, stalled{daemon_.port()};
   uint64_t const begin_ns = true_ns();
   jump(10);
-  std::this_thread::sleep_for(
-      std::chrono::milliseconds{2500});  // two looks for those who have stalled
+  std::this_thread::sleep_for(std::chrono::milliseconds{2500});  // two checks for stalled clients
   EXPECT_EQ(patient.greet("test"), status::ok);
   jump(-10);
   bool closed = false;
@@ -145,10 +144,10 @@ TEST_P(pool_clock, a_stalled_handshake_has_its_ten_seconds) {
   EXPECT_EQ(patient.ask(wire::pool::kind::statistics, wire::pool::empty_message{}), status::ok);
 }
 
-// What the test above would see of a daemon that trusted the clock that jumps.
+// What the previous test would see of a daemon that relied on the jumping clock.
 TEST_P(pool_clock, the_wrong_clock_would_be_noticed) {
   raw_client patient{daemon_.port()};
-  connection behind{daemon_.url(), false};  // once it is in, the one before it is
+  connection behind{daemon_.url(), false};  // once it is admitted, so is the one before it
   its_->monotonic_ns = 3600 * second_ns;
   EXPECT_TRUE(patient.is_closed());
   EXPECT_GT(number_after(page("/metrics"), "\ntanada_pool_uptime_seconds "), 1000);
@@ -165,7 +164,7 @@ TEST_P(pool_clock, the_object_unused_longest_is_dropped_first) {
   }
   jump(-10);
   (void)get(pool, "a");
-  // What the journal still holds is in use.
+  // Memory recorded in the journal is in use.
   tnd_status code = -ENOSPC;
   for (int i = 0; i < 100 && code == -ENOSPC; i++) {
     code = put(pool, "e", bytes, TND_POOL_EVICTABLE);
@@ -216,7 +215,7 @@ TEST_P(pool_clock, counters_go_on_from_where_they_were) {
   for (int const years : {10, -10, 0}) {
     jump(years);
     std::this_thread::sleep_for(
-        std::chrono::milliseconds{1200});  // the list of clients is made once a second
+        std::chrono::milliseconds{1200});  // the list of clients is updated once a second
     double const uptime = number_after(page("/metrics"), "\ntanada_pool_uptime_seconds ");
     EXPECT_GT(uptime, last);
     EXPECT_LT(uptime, 120);

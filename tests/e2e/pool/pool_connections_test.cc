@@ -1,5 +1,5 @@
-// What connections cost, how many objects they may have open, which daemon they lead to, and what
-// of theirs is counted.
+// The cost of connections, the limit on their open objects, the daemon to which they lead, and
+// their counters.
 #include <malloc.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -92,8 +92,8 @@ TEST(pool_connections, requests_of_all_sizes_are_taken) {
     for (size_t i = 0; i < range_count; i++)
       write.ranges.push_back({i, 1});
     std::string const bytes(range_count, 'r');
-    auto const head = frame_of(
-        {.what = uint16_t(kind::write), .code = 0, .tag = 1, .data_size = bytes.size()}, write);
+    auto const head = encode_frame(
+        {.kind = uint16_t(kind::write), .code = 0, .tag = 1, .data_size = bytes.size()}, write);
     ASSERT_TRUE(client.send(head.data(), head.size() / 2));
     usleep(2000);
     ASSERT_TRUE(client.send(head.data() + head.size() / 2, head.size() - head.size() / 2));
@@ -110,7 +110,7 @@ TEST(pool_connections, requests_of_all_sizes_are_taken) {
 class pool_handles : public testing::TestWithParam<way> {};
 INSTANTIATE_TEST_SUITE_P(, pool_handles, all_ways(), way_name);
 
-// Objects that the caller has open are the only ones that count: puts and gets go on beside them.
+// Only objects that the caller has open count: puts and gets still work.
 TEST_P(pool_handles, all_of_them_in_use_leave_puts_and_gets_alone) {
   auto const daemon = started(small_pool(GetParam()));
   connection client{url_of(*daemon), GetParam()};
@@ -141,7 +141,7 @@ TEST(pool_ranges, a_buffer_that_is_too_small_is_told_with_both_sizes) {
     ASSERT_EQ(put(client, "a", pattern(1000, 1)), TND_OK);
     char bytes[100];
     uint64_t size = 0;
-    for (int round = 0; round < 2; round++) {  // the second one from what this library remembers
+    for (int round = 0; round < 2; round++) {  // the second one from this library's cache
       get(client, "none", -ENOENT);
       EXPECT_EQ(tnd_pool_get(client, "a", bytes, sizeof bytes, &size, 0), -ERANGE);
       EXPECT_NE(std::string(tnd_last_message())
@@ -164,11 +164,11 @@ TEST(pool_ranges, a_buffer_that_is_too_small_is_told_with_both_sizes) {
   }
 }
 
-// Bytes go to and fro between a port of this node and a daemon's, as an ssh tunnel has it.
+// Forwards bytes between a port of this node and a daemon's, as an ssh tunnel does.
 class tunnel {
  public:
   explicit tunnel(uint16_t target) : target_{target} {
-    auto made = port::tcp_listen("127.0.0.1", 0);
+    auto made = backends::tcp_listen("127.0.0.1", 0);
     EXPECT_TRUE(made.ok());
     door_ = std::move(made).value();
     thread_ = std::thread{[this] {
@@ -184,13 +184,13 @@ class tunnel {
   }
 
  private:
-  using end = std::unique_ptr<port::stream>;
+  using end = std::unique_ptr<seams::stream>;
   void run() {
     std::vector<std::pair<end, end>> links;
     while (!ending_) {
       usleep(500);
       if (auto client = door_.accept(); client.ok()) {
-        auto server = port::tcp_connect("127.0.0.1", target_, raw_client::soon());
+        auto server = backends::tcp_connect("127.0.0.1", target_, raw_client::soon());
         if (server.ok())
           links.emplace_back(std::move(client).value(), std::move(server).value());
       }
@@ -202,7 +202,7 @@ class tunnel {
       }
     }
   }
-  static bool pass(port::stream &from, port::stream &to) {
+  static bool pass(seams::stream &from, seams::stream &to) {
     char bytes[65536];
     iovec const room{bytes, sizeof bytes};
     auto size = from.receive({&room, 1});
@@ -220,12 +220,12 @@ class tunnel {
   }
 
   uint16_t const target_;
-  port::listener door_;
+  backends::listener door_;
   std::atomic<bool> ending_{false};
   std::thread thread_;
 };
 
-// The socket of this node's daemon has the number of the port that leads elsewhere.
+// The socket of this node's daemon has the number of the port that leads to another node.
 TEST(pool_ways, a_forwarded_port_leads_into_the_pool_behind_it) {
   auto const distant = started(small_pool());
   tunnel const forwarded{distant->port()};

@@ -1,5 +1,5 @@
-// tests/e2e/pool/pool_contract.hpp: one pool and one connection, for what holds on every path to
-// it.
+// tests/e2e/pool/pool_contract.hpp: one pool and one connection, for contracts that hold on every
+// path.
 #pragma once
 
 #include "e2e/pool/pool_fixture.hpp"

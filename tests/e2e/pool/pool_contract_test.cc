@@ -1,4 +1,4 @@
-// The promises of tanada/pool.h about objects, by shared memory, TCP and a fabric.
+// The contracts of tanada/pool.h about objects, by shared memory, TCP and a fabric.
 #include <cstring>
 
 #include "e2e/pool/pool_contract.hpp"
@@ -33,7 +33,7 @@ TEST_P(pool_contract, what_is_put_is_got) {
     ASSERT_EQ(tnd_pool_put(pool, name.c_str(), bytes.data(), size, 0, &options), TND_OK)
         << tnd_last_message();
     EXPECT_EQ(get(pool, name), bytes);
-    EXPECT_EQ(get(pool, name), bytes);  // once more: it may come from a cache now
+    EXPECT_EQ(get(pool, name), bytes);  // again, because it may come from a cache now
     tnd_pool_info info;
     ASSERT_EQ(tnd_pool_stat(pool, name.c_str(), 0, &info), TND_OK);
     EXPECT_EQ(info.size, size);
@@ -94,7 +94,7 @@ TEST_P(pool_contract, a_reader_keeps_the_version_it_opened) {
 }
 
 TEST_P(pool_contract, unwritten_bytes_are_zero) {
-  // Fill the memory first, so that old bytes are there to be seen.
+  // Fills the memory first, so that old bytes would be visible.
   ASSERT_EQ(put(pool, "old", pattern(10'000'000, 3)), TND_OK);
   ASSERT_EQ(tnd_pool_remove(pool, "old", 0), TND_OK);
   handle object;

@@ -1,5 +1,5 @@
-// kill -9 of the daemon at any moment, again and again: what a durable commit returned for is
-// there, whole, and nothing torn is.
+// kill -9 of the daemon at any moment, repeatedly: every object whose durable commit returned is
+// there and whole, and nothing is torn.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -29,7 +29,7 @@ uint64_t from_environment(const char *name, uint64_t otherwise) {
 
 struct known {
   uint64_t posted = 0,
-           durable = 0;  // numbers of contents: the last one begun, and the last that is durable
+           durable = 0;  // numbers of contents: the last one begun, and the last durable one
 };
 
 std::vector<char> contents(const std::string &name, uint64_t number) {
@@ -72,7 +72,7 @@ class pool_crash : public testing::TestWithParam<const char *>, protected folder
     }
   }
 
-  // What is not as it must be after a restart.
+  // The violations after a restart.
   std::vector<std::string> problems(const std::string &url) {
     std::vector<std::string> found;
     connection pool{url, true, call_limit_ns};
@@ -101,7 +101,7 @@ class pool_crash : public testing::TestWithParam<const char *>, protected folder
     return found;
   }
 
-  // Writers at work until the daemon is killed at a random moment.
+  // Writers run until the daemon is killed at a random moment.
   void round(daemon_process &daemon, sim::prng &random) {
     std::atomic<bool> ending{false};
     std::vector<std::thread> writers;
@@ -199,7 +199,7 @@ TEST_P(pool_crash, what_the_daemon_writes_is_its_users_alone) {
       EXPECT_EQ(mode_of(file.path()), 0600u) << file.path();
       bool const is_log = file.path().filename().string().starts_with("log-");
       log_count += is_log;
-      // As versions before made them.
+      // As earlier versions created them.
       if (is_log)
         std::filesystem::permissions(file.path(), std::filesystem::perms{0644});
     }
@@ -228,8 +228,7 @@ TEST_P(pool_crash, a_smaller_daemon_refuses_and_loses_nothing) {
     EXPECT_EQ(get(pool, std::to_string(i)), pattern(1 << 20, 1));
 }
 
-// Whatever was committed before, and whether the log has heard of it: later commits have higher
-// versions.
+// Later commits have higher versions than all earlier ones, whether those reached the log or not.
 TEST_P(pool_crash, versions_begin_behind_all_earlier_ones) {
   std::string const backing = std::string{GetParam()} + ":" + folder_ + "/backing";
   daemon_process daemon{folder_, backing};
@@ -291,11 +290,11 @@ TEST_F(pool_crash_full, a_full_log_is_told_harms_nothing_and_heals) {
   EXPECT_EQ(get(pool, "after"), pattern(1 << 20, 99));
 }
 
-// A client that has read an object before finds it in memory that outlives the daemon, and so do
-// the counters that tell whether it is the newest one.
+// A client that has read an object finds it in memory that outlives the daemon, and so do the
+// counters that show whether it is the newest version.
 class pool_replaced : public testing::Test, protected folder_of_its_own {
  protected:
-  // Reads until the object is there to be read without a request.
+  // Reads until the object can be read without a request.
   static void remember(tnd_pool *pool, const std::string &name, const std::vector<char> &bytes) {
     for (int i = 0; i < 3; i++)
       ASSERT_EQ(get(pool, name), bytes);

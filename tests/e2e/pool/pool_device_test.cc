@@ -1,6 +1,6 @@
 // Device memory and a pool of the same node, with the host executor's device in place of a GPU:
-// first puts, later ones, connections that share what is registered, and checksums over what lies
-// in the pool.
+// first puts, later ones, connections that share registrations, and checksums over the pool's
+// memory.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -92,7 +92,7 @@ class pool_device : public testing::Test {
     ASSERT_EQ(client.commit(object, terms, version), status::ok) << last_message();
     client.close(object);
   }
-  // To device memory and, verified where there is a checksum, to host memory.
+  // To device memory and, verified if there is a checksum, to host memory.
   void expect_bytes(pool::client &client, const std::string &name) {
     pool::open_object object;
     ASSERT_EQ(client.open(name, 0, object), status::ok);
@@ -110,17 +110,18 @@ class pool_device : public testing::Test {
   // Until puts of the name no longer go through pinned memory.
   void put_until_direct(pool::client &client, const std::string &name) {
     auto const limit = std::chrono::steady_clock::now() + std::chrono::minutes{2};
-    unsigned direct_count = 0;  // two versions have memory of their own, and take turns
+    unsigned direct_count = 0;  // two versions have separate memory and alternate
     while (direct_count < 3 && std::chrono::steady_clock::now() < limit) {
       put(client, name);
-      bool const is_direct = client.moved().all().last_path == uint32_t(TND_POOL_PATH_GPU_DIRECT);
+      bool const is_direct =
+          client.transfers().counters().last_path == uint32_t(TND_POOL_PATH_GPU_DIRECT);
       direct_count = is_direct ? direct_count + 1 : 0;
     }
     ASSERT_EQ(direct_count, 3u);
   }
 
   std::unique_ptr<poold::daemon> daemon = started(small_pool());
-  std::shared_ptr<port::watched_gpu> gpu = std::make_shared<port::watched_gpu>();
+  std::shared_ptr<seams::watched_gpu> gpu = std::make_shared<seams::watched_gpu>();
   pool::registrar registration;
   std::shared_ptr<pool::device_copy> copies;
   std::byte *device = nullptr, *back = nullptr;
@@ -132,10 +133,10 @@ TEST_F(pool_device, the_first_put_waits_for_no_registration_and_later_ones_use_i
   gpu->close_registration();
   auto const client = connect();
   put(*client, "a");
-  EXPECT_EQ(client->moved().all().last_path, uint32_t(TND_POOL_PATH_SHARED_MEMORY));
-  EXPECT_EQ(client->moved().all().staged_size, object_size);
+  EXPECT_EQ(client->transfers().counters().last_path, uint32_t(TND_POOL_PATH_SHARED_MEMORY));
+  EXPECT_EQ(client->transfers().counters().staged_size, object_size);
   expect_bytes(*client, "a");
-  put(*client, "a");  // a new version, in other memory, while the one before is still registered
+  put(*client, "a");  // a new version, in other memory, while the previous one is still registered
   expect_bytes(*client, "a");
   EXPECT_EQ(gpu->registration_count(), 0u);
   gpu->open_registration();
@@ -143,7 +144,7 @@ TEST_F(pool_device, the_first_put_waits_for_no_registration_and_later_ones_use_i
   expect_bytes(*client, "a");
 }
 
-// The memory of the first puts and of new versions is ready when they come.
+// The memory of first puts and of new versions is ready in time.
 TEST_F(pool_device, puts_find_memory_registered_since_the_connect) {
   auto const client = connect(true, true);
   auto const limit = std::chrono::steady_clock::now() + std::chrono::minutes{2};
@@ -153,8 +154,8 @@ TEST_F(pool_device, puts_find_memory_registered_since_the_connect) {
   }
   ASSERT_EQ(gpu->registration_count(), ahead_count);
   put(*client, "a");
-  EXPECT_EQ(client->moved().all().last_path, uint32_t(TND_POOL_PATH_GPU_DIRECT));
-  EXPECT_EQ(client->moved().all().staged_size, 0u);
+  EXPECT_EQ(client->transfers().counters().last_path, uint32_t(TND_POOL_PATH_GPU_DIRECT));
+  EXPECT_EQ(client->transfers().counters().staged_size, 0u);
   expect_bytes(*client, "a");
 }
 
@@ -189,7 +190,7 @@ TEST_F(pool_device, one_connection_of_a_process_reserves_for_all) {
   EXPECT_LE(gpu->registration_count(), 32u);  // the pool's segments, each once
 }
 
-// Whatever a put was about to do, it ends with a status.
+// A put ends with a status, whatever happens.
 TEST_F(pool_device, a_daemon_that_ends_within_a_put_fails_the_put) {
   gpu->close_registration();
   auto const client = connect();
@@ -217,7 +218,7 @@ TEST_F(pool_device, connections_of_threads_register_each_segment_once) {
       ASSERT_EQ(client->open("a", 0, object), status::ok);
       uint64_t const size = object_size / 2;
       ASSERT_EQ(client->read(object, range(0, size), {back, true}), status::ok) << last_message();
-      EXPECT_EQ(client->moved().all().last_path, uint32_t(TND_POOL_PATH_GPU_DIRECT));
+      EXPECT_EQ(client->transfers().counters().last_path, uint32_t(TND_POOL_PATH_GPU_DIRECT));
       client->close(object);
     });
   }
@@ -250,13 +251,14 @@ TEST_F(pool_device, a_checksum_asked_for_is_that_of_the_bytes) {
   }
 }
 
-// Memory that nobody wrote holds what was there before, until the daemon has cleared it.
+// Unwritten memory holds old content until the daemon has cleared it.
 TEST_F(pool_device, a_checksum_of_an_object_with_gaps_counts_zeros_there) {
   auto const client = connect();
   put(*client, "before");
   ASSERT_EQ(client->remove("before", 0), status::ok);
   constexpr uint64_t gap = 100'000;
-  // Before the gap, and after it; after a cut and growth; out of order, with no gap in the end.
+  // Before the gap, and after it; after truncation and growth; out of order, with no gap in the
+  // end.
   for (int kind = 0; kind < 3; kind++) {
     pool::open_object object;
     ASSERT_EQ(client->create("gaps", object_size, 0, {}, object), status::ok);
@@ -293,7 +295,7 @@ TEST_F(pool_device, a_checksum_of_an_object_with_gaps_counts_zeros_there) {
   }
 }
 
-// Rows of a matrix on the device, more than go in one batch, between rows that others wrote.
+// Rows of a matrix on the device, more than fit into one batch, between rows written by others.
 TEST_F(pool_device, rows_arrive_in_their_places) {
   auto const client = connect();
   constexpr uint64_t row_size = 100, stride = 256, count = 5000;
@@ -317,7 +319,7 @@ TEST_F(pool_device, rows_arrive_in_their_places) {
 TEST_F(pool_device, streams_are_staged) {
   auto const client = connect(false);
   put(*client, "a");
-  EXPECT_EQ(client->moved().all().last_path, uint32_t(TND_POOL_PATH_TCP));
+  EXPECT_EQ(client->transfers().counters().last_path, uint32_t(TND_POOL_PATH_TCP));
   expect_bytes(*client, "a");
   EXPECT_EQ(gpu->registration_count(), 0u);
 }

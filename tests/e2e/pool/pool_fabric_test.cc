@@ -1,4 +1,4 @@
-// Who names an address in a fabric must have it, and who names a key must have been given it.
+// A client that names a fabric address must own it, and one that names a key must have received it.
 #include <atomic>
 #include <thread>
 
@@ -14,7 +14,7 @@ namespace {
 using namespace wire::pool;
 
 uint64_t from_now(uint64_t timeout_ns) {
-  return port::monotonic_clock().now_ns() + timeout_ns;
+  return seams::monotonic_clock().now_ns() + timeout_ns;
 }
 
 // An endpoint that a thread serves, as a client's does while it waits for the daemon.
@@ -43,10 +43,10 @@ struct pool_fabric : testing::Test {
     tnd_pool_connection about{};
     about.struct_size = sizeof about;
     ASSERT_EQ(tnd_pool_get_connection(good, &about), TND_OK);
-    ASSERT_STREQ(about.reason,
-                 test_fabric_is_rdma()
-                     ? ""
-                     : "tcp;ofi_rxm copies in software");  // else why it goes by the stream
+    ASSERT_STREQ(
+        about.reason,
+        test_fabric_is_rdma() ? "" : "tcp;ofi_rxm copies in software");  // otherwise the reason for
+                                                                         // using the stream
     ASSERT_EQ(put(good, "a", stored), TND_OK);
     ASSERT_EQ(client.greet("test"), status::ok);
     create_request create;
@@ -56,7 +56,7 @@ struct pool_fabric : testing::Test {
     ASSERT_EQ(client.ask(kind::open, open_request{"a", 0}), status::ok);
   }
 
-  // The daemon's word on the address; its tag is in `reply`.
+  // The daemon's message to the address; its tag is in `reply`.
   status claim() {
     status const code = client.ask(kind::fabric, fabric_request{test_fabric, link->address()});
     if (code == status::ok) {
@@ -66,7 +66,7 @@ struct pool_fabric : testing::Test {
   }
 
   // Of the two handles of SetUp().
-  rma_request asking_for(const port::fabric_remote &remote, uint64_t handle) const {
+  rma_request asking_for(const seams::fabric_remote &remote, uint64_t handle) const {
     return {.handle = handle,
             .offset = 0,
             .size = memory.size(),
@@ -118,17 +118,19 @@ TEST_F(pool_fabric, a_forged_key_reaches_nothing_and_harms_nobody) {
   EXPECT_EQ(get(good, "a"), stored);
 }
 
-// Somebody who names the endpoint of another, and even knows the key of its memory: nothing of it
-// is read or written.
+// A client that names another's endpoint, and even knows the key of its memory: nothing there is
+// read or written.
 TEST_F(pool_fabric, anothers_address_moves_no_byte) {
-  auto lent = link->lend(reinterpret_cast<std::byte *>(memory.data()), memory.size(), false, false);
-  auto read_lent =
-      link->lend(reinterpret_cast<std::byte *>(memory.data()), memory.size(), false, true);
+  auto lent = link->acquire_region(reinterpret_cast<std::byte *>(memory.data()), memory.size(),
+                                   false, false);
+  auto read_lent = link->acquire_region(reinterpret_cast<std::byte *>(memory.data()), memory.size(),
+                                        false, true);
   ASSERT_TRUE(lent.ok() && read_lent.ok());
   auto const from = asking_for(read_lent.value().remote, writer),
              to = asking_for(lent.value().remote, reader);
   ASSERT_EQ(claim(), status::ok);
-  served_link const served{*link};  // which has the daemon's message, and keeps it for itself
+  served_link const served{*link};  // which has received the daemon's message and does not forward
+                                    // it
   EXPECT_EQ(client.ask(kind::rma_write, from), status::access);
   EXPECT_EQ(client.ask(kind::rma_read, to), status::access);
   EXPECT_EQ(client.ask(kind::fabric_proof, fabric_proof{pool::random_bytes()}), status::access);
@@ -139,11 +141,11 @@ TEST_F(pool_fabric, anothers_address_moves_no_byte) {
   EXPECT_EQ(memory, secret);
   EXPECT_EQ(client.ask(kind::commit, commit_request{writer, {}}), status::ok);
   EXPECT_EQ(get(good, "b"), std::vector<char>(memory.size(), 0));
-  EXPECT_EQ(get(good, "a"), stored);  // others' go on
+  EXPECT_EQ(get(good, "a"), stored);  // others' attempts continue
 }
 
-// The owner of the address is not led astray by the message that another's claim has sent it, and
-// joins with its own.
+// The owner of the address ignores the message caused by another client's claim, and joins with its
+// own.
 TEST_F(pool_fabric, a_message_of_anothers_claim_is_passed_over) {
   ASSERT_EQ(claim(), status::ok);
   auto const foreign = reply.tag;
@@ -170,14 +172,14 @@ TEST_F(pool_fabric, an_address_where_nobody_is_costs_the_others_nothing) {
   EXPECT_EQ(get(another, "c"), stored);
 }
 
-// A good proof, in time and behind the daemon's limit.
+// A valid proof, in time and after the daemon's limit.
 TEST(pool_fabric_session, a_late_proof_is_none) {
   auto memory =
-      poold::space::create({.capacity = 4 << 20, .segment_size = 2 << 20, .prefault = false});
+      poold::pool_memory::create({.capacity = 4 << 20, .segment_size = 2 << 20, .prefault = false});
   ASSERT_TRUE(memory.ok());
-  auto endpoint = port::fabric_open({test_fabric, test_fabric_node});
+  auto endpoint = seams::fabric_open({test_fabric, test_fabric_node});
   ASSERT_TRUE(endpoint.ok());
-  auto mover = poold::mover::start(std::move(endpoint).value());
+  auto mover = poold::data_mover::start(std::move(endpoint).value());
   ASSERT_TRUE(mover.ok());
   auto opened = pool::fabric_link::open(test_fabric);
   ASSERT_TRUE(opened.ok());
@@ -192,7 +194,7 @@ TEST(pool_fabric_session, a_late_proof_is_none) {
     auto [here, there] = sim::stream_pair_create(world, {}, [] { return false; });
     poold::session one{with, std::move(there), 1, std::make_shared<poold::mailbox>(), 1};
     auto const ask = [&](kind what, const auto &message, auto &answer) {
-      auto const bytes = frame_of({.what = uint16_t(what), .code = 0}, message);
+      auto const bytes = encode_frame({.kind = uint16_t(what), .code = 0}, message);
       iovec const out{const_cast<std::byte *>(bytes.data()), bytes.size()};
       EXPECT_TRUE(here->send({&out, 1}).ok());
       EXPECT_NE(one.progress(1), poold::session::outcome::ended);
@@ -209,7 +211,7 @@ TEST(pool_fabric_session, a_late_proof_is_none) {
                  : code;
     };
     hello_message hello;
-    hello.space = "test";
+    hello.namespace_name = "test";
     challenge_message challenge;
     welcome_message welcome;
     fabric_reply claimed;
@@ -220,7 +222,7 @@ TEST(pool_fabric_session, a_late_proof_is_none) {
     auto proof = link.await_secret(claimed.tag, from_now(5'000'000'000));
     ASSERT_TRUE(proof.ok());
     if (late)
-      port::monotonic_clock().sleep_ns(with.limits.fabric_proof_ns);
+      seams::monotonic_clock().sleep_ns(with.limits.fabric_proof_ns);
     EXPECT_EQ(ask(kind::fabric_proof, fabric_proof{proof.value()}, nothing),
               late ? status::timed_out : status::ok);
   }

@@ -1,5 +1,5 @@
-// tests/e2e/pool/pool_fixture.hpp: a daemon in this process and clients that reach it by one path
-// or another.
+// tests/e2e/pool/pool_fixture.hpp: a daemon in this process and clients that reach it by a given
+// path.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Somebody cuts, or removes, the file that the pool's memory is mapped from: the daemon lives,
-// tells what is lost, and serves what is not.
+// The file behind the pool's memory is truncated or removed: the daemon survives, reports what is
+// lost, and serves the rest.
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace tanada::test {
 namespace {
 
 constexpr size_t object_size = 1 << 20, object_count = 16;
-constexpr uint64_t kept_size = (10 << 20) + 1000;  // in the midst of an object and of a page
+constexpr uint64_t kept_size = (10 << 20) + 1000;  // in the middle of an object and of a page
 
 std::string name_of(size_t index) {
   return "n" + std::to_string(index);
@@ -58,7 +58,7 @@ class pool_loss : public testing::TestWithParam<bool>, protected folder_of_its_o
     ASSERT_EQ(truncate((folder_ + "/backing").c_str(), off_t(size)), 0);
   }
 
-  // Those that cannot be read; the others have their bytes.
+  // The objects that cannot be read; the others have their bytes.
   std::set<size_t> damaged(tnd_pool *pool) {
     std::set<size_t> found;
     for (size_t i = 0; i < object_count; i++) {
@@ -99,8 +99,8 @@ TEST_P(pool_loss, an_idle_daemon_notices_and_serves_the_rest) {
   handle kept;
   EXPECT_EQ(tnd_pool_create(pool, name_of(*gone.begin()).c_str(), 0, TND_POOL_KEEP, nullptr, &kept),
             -EIO);
-  // New objects get what is left and nothing that is lost, then there is no room, and never an
-  // object that cannot be read.
+  // New objects get remaining memory and never lost memory. Then there is no space, and never an
+  // unreadable object.
   ASSERT_EQ(tnd_pool_remove(pool, name_of(*gone.rbegin()).c_str(), TND_POOL_DURABLE), TND_OK);
   ASSERT_EQ(tnd_pool_remove(pool, name_of(0).c_str(), TND_POOL_DURABLE), TND_OK);
   ASSERT_EQ(tnd_pool_remove(pool, name_of(1).c_str(), TND_POOL_DURABLE), TND_OK);
@@ -139,7 +139,7 @@ TEST_P(pool_loss, a_restart_brings_back_what_was_left) {
       EXPECT_EQ(get(pool, name_of(i)), contents(i));
   }
   EXPECT_EQ(get(pool, "after"), contents(50));
-  // It is there to be seen, and goes like any other.
+  // It is listed, and can be removed like any other.
   tnd_pool_info about;
   for (size_t i : gone) {
     EXPECT_EQ(tnd_pool_stat(pool, name_of(i).c_str(), 0, &about), TND_OK);
@@ -235,15 +235,15 @@ INSTANTIATE_TEST_SUITE_P(ways, pool_loss, testing::Bool(),
 
 using pool_loss_raw = pool_loss;
 
-// The bytes of a put whose place vanishes half-way are passed over, and the connection goes on.
+// The bytes of a put whose memory vanishes during it are skipped, and the connection continues.
 TEST_P(pool_loss_raw, a_put_under_way_is_answered_in_order) {
   raw_client client{daemon_.port()};
   ASSERT_EQ(client.greet("test"), status::ok);
   wire::pool::put_request request;
   request.name = "half";
   constexpr size_t size = 8 << 20;
-  auto const frame = wire::pool::frame_of(
-      {.what = uint16_t(wire::pool::kind::put), .code = 0, .tag = 9, .data_size = size}, request);
+  auto const frame = wire::pool::encode_frame(
+      {.kind = uint16_t(wire::pool::kind::put), .code = 0, .tag = 9, .data_size = size}, request);
   std::string const data(size, 'd');
   ASSERT_TRUE(client.send(frame.data(), frame.size()));
   ASSERT_TRUE(client.send(data.data(), size / 2));

@@ -1,4 +1,4 @@
-// The promises of tanada/pool.h about names, sets and room. pool_contract_test.cc says on which
+// The contracts of tanada/pool.h about names, sets and space. pool_contract_test.cc has the list of
 // paths.
 #include <set>
 #include <thread>

@@ -1,4 +1,4 @@
-// Many namespaces: names that nobody uses take no place in the daemon.
+// Many namespaces: unused names take no memory in the daemon.
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using namespace wire::pool;
 
-constexpr int name_count = 10'000;  // more than there may be namespaces
+constexpr int name_count = 10'000;  // more than the limit on namespaces
 
 TEST(pool_namespaces, ten_thousand_names_one_after_the_other_use_none_up) {
   auto const daemon = started(small_pool());
@@ -25,10 +25,11 @@ TEST(pool_namespaces, ten_thousand_names_one_after_the_other_use_none_up) {
   EXPECT_EQ(put(last, "a", pattern(100, 1)), TND_OK);
 }
 
-// Of size and segments as by default. Each namespace with memory has a descriptor of this process.
+// Size and segments have their defaults. Each namespace with memory has a descriptor of this
+// process.
 class pool_of_many_namespaces : public testing::Test {
  protected:
-  static constexpr int space_count = 4096;  // as many as there may be
+  static constexpr int space_count = 4096;  // as many as the limit
 
   void SetUp() override {
     rlimit limit{};
@@ -58,7 +59,7 @@ TEST_F(pool_of_many_namespaces, each_holds_an_object) {
     put.name = "a";
     ASSERT_EQ(client.ask(kind::put, put, name_of(i)), status::ok) << i;
   }
-  // One with a quota is let in besides, and the quota counts what is in use.
+  // One with a quota is still admitted, and the quota counts memory in use.
   connection limited{url_of(*daemon_, "limited"), true};
   ASSERT_EQ(limited.code, TND_OK) << tnd_last_message();
   EXPECT_EQ(put(limited, "a", pattern(60'000, 1)), TND_OK) << tnd_last_message();
@@ -76,7 +77,7 @@ TEST_F(pool_of_many_namespaces, each_holds_an_object) {
     EXPECT_EQ(get(each, "large", TND_OK, large.size()), large);
     EXPECT_EQ(tnd_pool_remove(each, "large", 0), TND_OK);
   }
-  // What is removed is there for others.
+  // Removed objects free memory for others.
   for (int i = 0; i < space_count; i++) {
     raw_client client{daemon_->port(), true};
     ASSERT_EQ(client.greet(name_of(i)), status::ok) << i;
@@ -85,7 +86,7 @@ TEST_F(pool_of_many_namespaces, each_holds_an_object) {
     ASSERT_EQ(client.ask(kind::remove, remove), status::ok) << i;
   }
   auto now = daemon_->report();
-  for (int tries = 0; tries < 3'000 && now.owned > 128 << 10; tries++) {  // its clients leave
+  for (int tries = 0; tries < 3'000 && now.owned > 128 << 10; tries++) {  // its clients disconnect
     usleep(10'000);
     now = daemon_->report();
   }

@@ -1,5 +1,5 @@
 // A daemon and clients in processes of their own, over a fabric: every size arrives, and either
-// side may be killed in the middle.
+// side may be killed during a transfer.
 #include <atomic>
 #include <cstring>
 
@@ -18,7 +18,7 @@ constexpr uint64_t large_limit_ns =
     300'000'000'000;  // Soft-RoCE under an emulated processor moves some 10 MB/s
 constexpr const char *url_variable = "TND_TEST_URL";
 
-// Bytes of the largest object, and of those that are moved again and again.
+// Bytes of the largest object, and of those that are transferred repeatedly.
 uint64_t size_max() {
   return from_environment("TND_TEST_SIZE_MAX_MIB", uint64_t{64}) << 20;
 }
@@ -68,7 +68,7 @@ struct fabric_client {
   }
 };
 
-// A client that moves objects until it is killed.
+// A client that transfers objects until it is killed.
 class busy_process {
  public:
   explicit busy_process(const std::string &url) {
@@ -106,7 +106,7 @@ class pool_over_fabric : public testing::Test {
     daemon_.start();
   }
 
-  // Puts and gets one object; its path is told by the connection.
+  // Puts and gets one object; the connection reports its path.
   void round_trip(const fabric_client &client, uint64_t size) {
     auto const source = words(size, size);
     ASSERT_EQ(put(client, "object", source, 0), TND_OK) << size << " bytes";
@@ -195,7 +195,7 @@ TEST_F(pool_over_fabric, a_client_killed_in_the_middle_leaves_nothing) {
       }
       std::this_thread::sleep_for(milliseconds{random.below(300)});
     }
-    round_trip(client, 4 << 20);  // the daemon goes on at once
+    round_trip(client, 4 << 20);  // the daemon continues immediately
     ASSERT_EQ(tnd_pool_remove(client, "moving", 0), TND_OK);
     (void)tnd_pool_remove(client, "moved", 0);
     ASSERT_EQ(put(client, "object", words(1 << 20, 1), 0), TND_OK);

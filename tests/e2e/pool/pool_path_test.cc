@@ -1,5 +1,5 @@
-// Which path each transfer took, told by completions and counters, and the reads that only clients
-// know of.
+// The path of each transfer, as reported by completions and counters, and the reads that only
+// clients count.
 #include <unistd.h>
 
 #include <filesystem>
@@ -69,7 +69,7 @@ class pool_path : public testing::TestWithParam<route> {
     std::filesystem::remove_all(file + ".journal");
   }
 
-  // Runs one call that moves `size` bytes; it went by `path` and nothing else moved.
+  // Runs one call that moves `size` bytes; checks that it used `path` and nothing else moved.
   template <class Call>
   void expect(uint32_t path, bool to_pool, uint64_t size, const Call &call) {
     auto const before = traffic_of(pool);
@@ -128,7 +128,7 @@ TEST_P(pool_path, every_call_counts_where_its_bytes_went) {
     expect(get_path, false, size, [&] {
       return tnd_pool_read(reader, 0, target.data(), size, TND_POOL_MEMORY_HOST, nullptr);
     });
-    // A box of rows is no single range: a fabric is not for it.
+    // A box of rows is not a single range, so it does not use a fabric.
     tnd_pool_box const box{0, size / 4, {2, 1}, {size / 2, 0}, {size / 2, 0}};
     uint32_t const box_path = by.bulk == mapped ? mapped : stream;
     expect(box_path, false, size / 2,
@@ -184,7 +184,7 @@ TEST_P(pool_path, completions_tell_it) {
   EXPECT_EQ(read, 2u);
 }
 
-// What the daemon knows is what the clients know, whoever copied.
+// The daemon and the clients have the same counts, whichever side copied.
 TEST_P(pool_path, the_daemon_counts_the_same) {
   uint64_t got = 0;
   ASSERT_EQ(put(pool, "a", bytes), TND_OK);
@@ -196,11 +196,11 @@ TEST_P(pool_path, the_daemon_counts_the_same) {
   EXPECT_EQ(told.read_size, 100 * bulk_size);
   EXPECT_EQ(told.written_size, bulk_size);
   EXPECT_EQ(told_read_size(*daemon, GetParam().bulk), 100 * bulk_size);
-  // Reads after that are told at the end at the latest.
+  // Later reads are reported when the connection ends, at the latest.
   for (int i = 0; i < 3; i++)
     ASSERT_EQ(tnd_pool_get(pool, "a", target.data(), bulk_size, &got, 0), TND_OK);
   tnd_pool_disconnect(std::exchange(pool, nullptr));
-  for (uint64_t const until = raw_client::soon(); port::monotonic_clock().now_ns() < until;) {
+  for (uint64_t const until = raw_client::soon(); seams::monotonic_clock().now_ns() < until;) {
     if (told_read_size(*daemon, GetParam().bulk) == 103 * bulk_size)
       break;
     usleep(1000);
@@ -230,8 +230,8 @@ TEST(pool_path_counters, views_are_counted_once) {
   EXPECT_EQ(tnd_pool_get_traffic(pool, &small), -EINVAL);
 }
 
-// Numbers of clients are claims: 2^64 bytes in a moment are not believed, and no two of them make
-// the sum wrap.
+// Clients' numbers are claims: 2^64 bytes in a moment are rejected, and no two of them overflow the
+// sum.
 TEST(pool_path_counters, claims_are_bounded) {
   auto const daemon = started(small_pool());
   {
@@ -247,19 +247,19 @@ TEST(pool_path_counters, claims_are_bounded) {
     EXPECT_LT(told_read_size(*daemon, path), uint64_t{20'000'000'000'000})
         << "more than 20 s of a terabyte each";
   }
-  // Who shares no memory has nothing to tell.
+  // A client without shared memory has nothing to report.
   raw_client remote{daemon->port()};
   ASSERT_EQ(remote.greet("test"), status::ok);
   ASSERT_TRUE(remote.send(wire::pool::kind::mapped_reads, wire::pool::mapped_reads_note{1, 1}));
   EXPECT_TRUE(remote.is_closed());
 }
 
-// A daemon that is slow to hear of them hears of them one right after the other.
+// A slow daemon receives their reports one right after the other.
 TEST(pool_path_counters, reads_that_are_told_late_count_in_full) {
   auto const daemon = started(small_pool());
   raw_client local{daemon->port(), true};
   ASSERT_EQ(local.greet("test"), status::ok);
-  port::monotonic_clock().sleep_ns(50'000'000);
+  seams::monotonic_clock().sleep_ns(50'000'000);
   for (uint64_t const size : {uint64_t{1}, uint64_t{30'000'000'000}})
     ASSERT_TRUE(local.send(wire::pool::kind::mapped_reads, wire::pool::mapped_reads_note{size, 0}));
   ASSERT_EQ(local.ask(wire::pool::kind::statistics, wire::pool::empty_message{}), status::ok);

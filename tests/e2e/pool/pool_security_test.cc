@@ -1,4 +1,4 @@
-// Who may do what, and what becomes of those who send something else than requests.
+// The rights of clients, and what happens to peers that send something other than requests.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -108,7 +108,7 @@ std::vector<std::string> spaces_seen(tnd_pool *pool, const char *only = nullptr)
 
 using names = std::vector<std::string>;
 
-// One that knows neither namespaces nor their names sees those of its key.
+// A client that knows no namespaces sees those of its key.
 TEST_F(pool_keys, a_client_sees_only_namespaces_of_its_key) {
   key_file const of_carol{carol, "carol"};
   uint64_t const limit_ns = 5'000'000'000;
@@ -129,7 +129,7 @@ TEST_F(pool_keys, a_client_sees_only_namespaces_of_its_key) {
 TEST_F(pool_keys, a_handshake_cannot_be_replayed) {
   pool::key const with = key_of(0);
   hello_message hello;
-  hello.space = "runs";
+  hello.namespace_name = "runs";
   hello.key_id = with.id;
   hello.nonce = pool::random_bytes();
   proof_message seen;
@@ -145,7 +145,7 @@ TEST_F(pool_keys, a_handshake_cannot_be_replayed) {
   ASSERT_EQ(replayer.ask(kind::hello, hello), status::ok);
   EXPECT_EQ(replayer.ask(kind::proof, seen), status::access);
   EXPECT_TRUE(replayer.is_closed());
-  // Nor does the daemon's own proof serve as a client's.
+  // The daemon's own proof is not accepted as a client's.
   raw_client mirror{daemon->port()};
   ASSERT_EQ(mirror.ask(kind::hello, hello), status::ok);
   challenge_message challenge;
@@ -158,7 +158,7 @@ TEST_F(pool_keys, requests_before_the_handshake_end_the_connection) {
   EXPECT_EQ(client.ask(kind::get, get_request{"a", 100}), status::peer_lost);
   raw_client second{daemon->port()};
   hello_message hello;
-  hello.space = "runs";
+  hello.namespace_name = "runs";
   ASSERT_EQ(second.ask(kind::hello, hello), status::ok);
   EXPECT_EQ(second.ask(kind::list, list_request{}), status::peer_lost);
 }
@@ -189,8 +189,8 @@ class pool_rubbish : public testing::Test {
 
 TEST_F(pool_rubbish, oversized_frames_end_the_connection) {
   for (frame const head :
-       {frame{.what = 20, .body_size = 65537}, frame{.what = 20, .data_size = ~uint64_t{0}},
-        frame{.magic = 1, .what = 20}, frame{.what = 999}, frame{.what = 20, .reserved = 1}}) {
+       {frame{.kind = 20, .body_size = 65537}, frame{.kind = 20, .data_size = ~uint64_t{0}},
+        frame{.magic = 1, .kind = 20}, frame{.kind = 999}, frame{.kind = 20, .reserved = 1}}) {
     raw_client client = in();
     client.send(&head, sizeof head);
     EXPECT_TRUE(client.is_closed());
@@ -218,7 +218,7 @@ TEST_F(pool_rubbish, requests_for_too_much_are_refused) {
   ASSERT_EQ(client.ask(kind::create, create), status::ok);
   object_reply made;
   ASSERT_EQ(wire::decode(client.answer.body, made), status::ok);
-  EXPECT_TRUE(made.pieces.empty());  // nothing of the pool's memory is told over TCP
+  EXPECT_TRUE(made.extents.empty());  // nothing of the pool's memory is reported over TCP
   EXPECT_EQ(client.ask(kind::write, ranges_request{made.handle, {{~uint64_t{0}, 4}}}, "data"),
             status::overflow);
   EXPECT_EQ(client.ask(kind::write, ranges_request{made.handle, {{uint64_t{1} << 45, 4}}}, "data"),
@@ -252,11 +252,11 @@ TEST_F(pool_rubbish, a_connection_without_a_namespace_only_lists) {
                           kind::segment, kind::reserve, kind::fabric})
     EXPECT_EQ(client.ask(what, get_request{"a", 100}, what == kind::put ? "data" : ""),
               status::invalid);
-  EXPECT_EQ(client.ask(kind::spaces, spaces_request{}), status::ok);
-  spaces_reply found;
+  EXPECT_EQ(client.ask(kind::namespaces, namespaces_request{}), status::ok);
+  namespaces_reply found;
   ASSERT_EQ(wire::decode(client.answer.body, found), status::ok);
   ASSERT_EQ(found.entries.size(), 1u);  // of the fixture's client
-  EXPECT_EQ(found.entries[0].space, "test");
+  EXPECT_EQ(found.entries[0].namespace_name, "test");
   EXPECT_EQ(client.ask(kind::close, handle_request{1}), status::peer_lost);
   EXPECT_EQ(put(good, "a", pattern(10, 1)), TND_OK);
 }
@@ -311,7 +311,7 @@ TEST_F(pool_rubbish, freed_memory_is_never_read) {
   EXPECT_EQ(client.answer.data, std::string(8 << 20, '\0'));
 }
 
-// Bytes at random, whole and in requests that begin well: the daemon lives, serves others, and
+// Random bytes, and bytes in requests that begin correctly: the daemon survives, serves others, and
 // keeps nothing of it.
 TEST_F(pool_rubbish, random_bytes_harm_nobody) {
   ASSERT_EQ(put(good, "a", pattern(1000, 1)), TND_OK);
@@ -326,7 +326,7 @@ TEST_F(pool_rubbish, random_bytes_harm_nobody) {
       std::vector<std::byte> body(random.below(400));
       for (std::byte &one : body)
         one = std::byte(random.chance(50) ? random.below(4) : random.below(256));
-      frame head{.what = uint16_t(random.chance(90) ? 16 + random.below(26) : random.below(100)),
+      frame head{.kind = uint16_t(random.chance(90) ? 16 + random.below(26) : random.below(100)),
                  .body_size = uint32_t(body.size()),
                  .tag = random.next(),
                  .data_size = random.chance(30) ? random.below(50) : 0};
@@ -344,8 +344,8 @@ TEST_F(pool_rubbish, random_bytes_harm_nobody) {
   EXPECT_LE(used(), before + 4096);
 }
 
-// Many connections that do nothing, or stop half-way: others are served, and the ones that stall in
-// a handshake go.
+// Many connections that are idle, or stop half-way: others are served, and those that stall in a
+// handshake are closed.
 TEST_F(pool_rubbish, many_idle_and_half_open_connections) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -355,7 +355,7 @@ TEST_F(pool_rubbish, many_idle_and_half_open_connections) {
   for (int i = 0; i < 1000; i++) {
     crowd.push_back(std::make_unique<raw_client>(daemon->port()));
     if (i % 4 == 0)
-      continue;  // says nothing
+      continue;  // sends nothing
     if (i % 4 == 1)
       crowd.back()->send("rubbish", 7);  // half a header
     if (i % 4 == 2) {
@@ -363,7 +363,7 @@ TEST_F(pool_rubbish, many_idle_and_half_open_connections) {
     }
     if (i % 4 == 3) {
       hello_message hello;
-      hello.space = "test";
+      hello.namespace_name = "test";
       crowd.back()->send(kind::hello, hello);
     }
   }
@@ -397,7 +397,7 @@ TEST(pool_limits, connections_are_bounded) {
   FAIL() << "nobody gets in after the others have gone";
 }
 
-// A connection that comes while the last handshake ends must not be admitted beside it.
+// A connection that arrives while the last handshake ends must not be admitted in addition.
 TEST(pool_limits, clients_that_come_at_once_never_exceed_the_bound) {
   constexpr uint32_t bound = 4, thread_count = 8, round_count = 100;
   auto options = small_pool(4 << 20);
@@ -420,7 +420,7 @@ TEST(pool_limits, clients_that_come_at_once_never_exceed_the_bound) {
       one.join();
     ASSERT_LE(welcome_count, bound) << "in round " << round;
     crowd.clear();
-    // The daemon has seen the last of them go.
+    // The daemon has closed the last of them.
     for (;;) {
       raw_client next{daemon->port()};
       if (next.greet("test") == status::ok)
@@ -445,7 +445,7 @@ TEST(pool_limits, each_connection_is_one_clients) {
   }
 }
 
-// Nobody needs a key to be silent.
+// No key is needed to stay silent.
 TEST(pool_limits, silent_connections_shut_nobody_out) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -464,7 +464,7 @@ TEST(pool_limits, silent_connections_shut_nobody_out) {
   }
 }
 
-// A thread of another user, as the kernel sees it.
+// A thread of another user, as seen by the kernel.
 void as_user(uint32_t user, const std::function<void()> &work) {
   std::thread{[&] {
     ASSERT_EQ(syscall(SYS_setresuid, user, user, user), 0);
@@ -500,8 +500,8 @@ TEST(pool_users, an_open_pool_and_one_with_keys_take_all_users) {
   as_user(65534, [&] { EXPECT_EQ(connection(url_of(*open_one), true).code, TND_OK); });
 }
 
-// A connection that came while a key was needed was let in without a look at its user.
-// As in a sandbox whose kernel has no sock_diag: for this thread and those that it starts.
+// A connection that was made while a key was needed was admitted without a check of its user. As in
+// a sandbox whose kernel has no sock_diag: for this thread and those that it starts.
 bool give_up_netlink() {
   sock_filter rules[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -527,7 +527,8 @@ TEST(pool_users, a_connection_of_an_unknown_user_is_refused_with_the_reason) {
     GTEST_SKIP() << "this system has no filters of system calls";
   for (way const by : {way::shared_memory, way::tcp}) {
     EXPECT_EQ(connection(url_of(*daemon), by).code, -EACCES);
-    EXPECT_NE(std::string(tnd_last_message()).find("the kernel does not report whose connection"),
+    EXPECT_NE(std::string(tnd_last_message())
+                  .find("the kernel does not report the user of this connection"),
               std::string::npos)
         << tnd_last_message();
   }
@@ -536,7 +537,7 @@ TEST(pool_users, a_connection_of_an_unknown_user_is_refused_with_the_reason) {
 TEST_F(pool_keys, given_up_by_the_daemon_let_no_earlier_connection_in) {
   raw_client waiting{daemon->port()}, greeted{daemon->port()};
   hello_message hello;
-  hello.space = "runs";
+  hello.namespace_name = "runs";
   ASSERT_EQ(waiting.ask(kind::identify, empty_message{}), status::ok);
   ASSERT_EQ(greeted.ask(kind::hello, hello), status::ok);
   auto options = small_pool();
@@ -548,7 +549,7 @@ TEST_F(pool_keys, given_up_by_the_daemon_let_no_earlier_connection_in) {
   EXPECT_EQ(later.greet("runs"), status::ok);
 }
 
-// It is the state of the socket that counts: the kernel says root of one that nobody has any more.
+// The state of the socket counts: the kernel reports root for a socket without an owner.
 TEST(pool_users, a_connection_that_was_closed_is_not_roots) {
   if (geteuid() != 0)
     GTEST_SKIP() << "only root can be somebody else";
@@ -558,7 +559,7 @@ TEST(pool_users, a_connection_that_was_closed_is_not_roots) {
     for (int i = 0; i < 50; i++) {
       raw_client client{daemon->port()};
       hello_message hello;
-      hello.space = "test";
+      hello.namespace_name = "test";
       put_request stolen;
       stolen.name = "stolen";
       client.send(kind::hello, hello);

@@ -1,5 +1,5 @@
-// What a daemon does to gigabytes itself, it does in turns: other clients of the same thread are
-// answered meanwhile.
+// The daemon processes gigabytes in turns, so that other clients of the same thread are answered
+// meanwhile.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -12,8 +12,8 @@ namespace {
 constexpr uint64_t large = uint64_t{384} << 20;
 constexpr uint64_t turn_count = large / (4 << 20);
 
-// On a busy machine the other client may not get a processor in each turn. A daemon that takes no
-// turns answers none or one.
+// On a busy machine the other client may not get a processor in each turn. A daemon without turns
+// answers none or one.
 constexpr uint64_t answer_count_min = turn_count / 4;
 constexpr int trial_count_max = 20;
 
@@ -77,8 +77,8 @@ TEST_F(pool_turns, keeping_the_bytes_of_a_large_object) {
   }
 }
 
-// Requests answered while the daemon clears what nobody wrote of an object, at its commit or when a
-// reader comes.
+// Requests answered while the daemon clears unwritten ranges of an object, at its commit or when a
+// reader opens it.
 uint64_t pool_turns::answered_during_clearing(bool commits) {
   connection pool{url_of(*daemon_), false, 60'000'000'000};
   handle object;
@@ -108,7 +108,7 @@ TEST_F(pool_turns, clearing_what_nobody_wrote) {
 
 class pool_ranges : public testing::TestWithParam<way> {};
 
-// More ranges than the daemon keeps where it may clear the gaps; where it may not, it must not.
+// More ranges than the daemon keeps: where it may clear the gaps, and where it must not.
 TEST_P(pool_ranges, many_that_do_not_touch) {
   auto const daemon = started(small_pool(GetParam()));
   connection pool{url_of(*daemon), GetParam()};
@@ -128,7 +128,7 @@ TEST_P(pool_ranges, many_that_do_not_touch) {
     for (size_t i = 0; i < rows * 3; i++)
       expected[i / 3 * 7 + i % 3] = memory[i];
     EXPECT_TRUE(get(pool, "rows") == expected);
-    // The next round's memory has other bytes where nothing is written.
+    // The next round's memory has other bytes in unwritten ranges.
     ASSERT_EQ(put(pool, "rows", pattern(rows * 7, 9)), TND_OK);
     ASSERT_EQ(tnd_pool_remove(pool, "rows", 0), TND_OK);
   }

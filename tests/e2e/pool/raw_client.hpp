@@ -1,4 +1,4 @@
-// tests/e2e/pool/raw_client.hpp: somebody who speaks to the daemon in bytes of his own choice.
+// tests/e2e/pool/raw_client.hpp: a client that sends arbitrary bytes to the daemon.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,15 +19,15 @@ namespace tanada::test {
 class raw_client {
  public:
   explicit raw_client(uint16_t port, bool is_local = false) {
-    auto connection = is_local ? port::unix_connect(pool::unix_name(port), soon())
-                               : port::tcp_connect("127.0.0.1", port, soon());
+    auto connection = is_local ? backends::unix_connect(pool::unix_name(port), soon())
+                               : backends::tcp_connect("127.0.0.1", port, soon());
     EXPECT_TRUE(connection.ok());
     if (connection.ok())
       stream_ = std::move(connection).value();
   }
 
   static uint64_t soon() {
-    return port::monotonic_clock().now_ns() + 5'000'000'000;
+    return seams::monotonic_clock().now_ns() + 5'000'000'000;
   }
 
   // False: the daemon has closed the connection.
@@ -48,12 +48,12 @@ class raw_client {
   template <class Message>
   bool send(wire::pool::kind what, const Message &message, std::string data = {},
             uint64_t tag = 1) {
-    auto const bytes = wire::pool::frame_of(
-        {.what = uint16_t(what), .code = 0, .tag = tag, .data_size = data.size()}, message);
+    auto const bytes = wire::pool::encode_frame(
+        {.kind = uint16_t(what), .code = 0, .tag = tag, .data_size = data.size()}, message);
     return send(bytes.data(), bytes.size()) && send(data.data(), data.size());
   }
 
-  // False: the connection has ended, or nothing came in time.
+  // False: the connection has ended, or nothing arrived in time.
   bool receive(void *target, size_t size) {
     auto *at = static_cast<char *>(target);
     while (size > 0) {
@@ -81,11 +81,11 @@ class raw_client {
     return receive(in.body.data(), in.body.size()) && receive(in.data.data(), in.data.size());
   }
 
-  // The status of an answer to one request; peer_lost: none came.
+  // The status of an answer to one request; peer_lost: there was no answer.
   template <class Message>
   status ask(wire::pool::kind what, const Message &message, std::string data = {}) {
     frame in;
-    // A daemon that turns a client away may have answered and closed before the request came.
+    // A daemon that rejects a client may have answered and closed before the request arrived.
     (void)send(what, message, std::move(data));
     if (!receive(in))
       return status::peer_lost;
@@ -93,10 +93,10 @@ class raw_client {
     return wire::pool::status_of(answer.head.code);
   }
 
-  // The handshake with a key, or without one. What the daemon says in the end.
+  // The handshake with or without a key. Returns the daemon's final answer.
   status greet(const std::string &space, const pool::key *with = nullptr) {
     wire::pool::hello_message hello;
-    hello.space = space;
+    hello.namespace_name = space;
     hello.nonce = pool::random_bytes();
     if (with != nullptr)
       hello.key_id = with->id;
@@ -111,7 +111,7 @@ class raw_client {
     return ask(wire::pool::kind::proof, mine);
   }
 
-  // True: the daemon closes the connection before long.
+  // True: the daemon closes the connection soon.
   bool is_closed() {
     char byte;
     return !receive(&byte, 1) && stream_->wait(true, false, 0) == status::ok;
@@ -120,7 +120,7 @@ class raw_client {
   frame answer;
 
  private:
-  std::unique_ptr<port::stream> stream_;
+  std::unique_ptr<seams::stream> stream_;
 };
 
 }  // namespace tanada::test

@@ -5,7 +5,7 @@
 #include "contract/store_contract_queues.hpp"
 #include "products/poold/daemon.hpp"
 
-namespace tanada::port {
+namespace tanada::contract {
 namespace {
 
 class pool_subject final : public store_subject {
@@ -27,7 +27,7 @@ class pool_subject final : public store_subject {
   ~pool_subject() override {
     registry_.reset();
   }
-  port::store &store() override {
+  seams::store &store() override {
     return *store_;
   }
   std::string url(const std::string &name) override {
@@ -36,8 +36,9 @@ class pool_subject final : public store_subject {
 
  private:
   std::unique_ptr<poold::daemon> daemon_;
-  std::unique_ptr<store_registry> registry_ = std::make_unique<store_registry>();
-  port::store *store_ = nullptr;
+  std::unique_ptr<backends::store_registry> registry_ =
+      std::make_unique<backends::store_registry>();
+  seams::store *store_ = nullptr;
   std::string prefix_;
 };
 
@@ -73,10 +74,10 @@ TEST(store_pool, folders_are_folded) {
     auto const file = driver.must_open(subject.url(name), store_make);
     EXPECT_EQ(driver.close(file).code, status::ok);
   }
-  auto const all = driver.on_name(store_op_kind::list, subject.url("r")).names;
+  auto const all = driver.on_name(seams::store_op_kind::list, subject.url("r")).names;
   EXPECT_EQ(all, (std::vector<std::string>{subject.url("run"), subject.url("run-1/"),
                                            subject.url("run/")}));
-  auto const below = driver.on_name(store_op_kind::list, subject.url("run/")).names;
+  auto const below = driver.on_name(seams::store_op_kind::list, subject.url("run/")).names;
   EXPECT_EQ(below, (std::vector<std::string>{subject.url("run/a"), subject.url("run/b")}));
 }
 
@@ -90,7 +91,7 @@ TEST(store_pool, readers_see_a_version_as_a_whole) {
   EXPECT_EQ(driver.write(file, 0, "new").code, status::ok);
   auto const before = driver.must_open(subject.url("a"), store_read_only);
   EXPECT_EQ(driver.read(before, 0, 10), "old");
-  EXPECT_EQ(driver.on_file(store_op_kind::sync, file).code, status::ok);
+  EXPECT_EQ(driver.on_file(seams::store_op_kind::sync, file).code, status::ok);
   auto const after = driver.must_open(subject.url("a"), store_read_only);
   EXPECT_EQ(driver.read(after, 0, 10), "new");
   EXPECT_EQ(driver.read(before, 0, 10), "old");
@@ -102,7 +103,7 @@ TEST(store_pool, readers_see_a_version_as_a_whole) {
   EXPECT_EQ(driver.close(last).code, status::ok);
 }
 
-std::string text_of(const store_memory &memory) {
+std::string text_of(const seams::store_memory &memory) {
   return {reinterpret_cast<const char *>(memory.bytes.data()), memory.bytes.size()};
 }
 
@@ -129,12 +130,12 @@ TEST(store_pool, bytes_of_an_open_file_are_mapped) {
     auto const file = driver.must_open(url, store_read_only);
     auto const found = subject.store().access(file);
     EXPECT_TRUE(text_of(found.memory) == long_text(size)) << size << " " << found.reason;
-    EXPECT_TRUE(found.sealed);
+    EXPECT_TRUE(found.is_sealed);
     EXPECT_EQ(driver.close(file).code, status::ok);
   }
 }
 
-// Other objects take what memory is free: none of it is the mapping's before that is let go.
+// Other objects take all free memory; none of it is the mapping's before that is released.
 TEST(store_pool, what_is_mapped_stays_when_the_file_is_closed_replaced_and_removed) {
   pool_subject subject{"1"};
   store_driver driver{subject};
@@ -145,7 +146,7 @@ TEST(store_pool, what_is_mapped_stays_when_the_file_is_closed_replaced_and_remov
   ASSERT_EQ(found.memory.bytes.size(), size) << found.reason;
   EXPECT_EQ(driver.close(file).code, status::ok);
   put(driver, subject.url("a"), std::string(size, '1'));
-  EXPECT_EQ(driver.on_name(store_op_kind::unlink, subject.url("a")).code, status::ok);
+  EXPECT_EQ(driver.on_name(seams::store_op_kind::unlink, subject.url("a")).code, status::ok);
   for (const char *name : {"b", "c"})
     put(driver, subject.url(name), std::string(size, '2'));
   EXPECT_TRUE(text_of(found.memory) == long_text(size));
@@ -169,7 +170,7 @@ TEST(store_pool, says_why_bytes_are_not_mapped) {
   EXPECT_EQ(driver.close(file).code, status::ok);
 }
 
-// Its first piece lies beside other small objects.
+// Its first piece is beside other small objects.
 TEST(store_pool, an_object_that_grew_from_little_is_not_mapped) {
   pool_subject subject{"1"};
   store_driver driver{subject};
@@ -194,4 +195,4 @@ TEST(store_pool, what_is_open_to_write_is_not_mapped) {
 }
 
 }  // namespace
-}  // namespace tanada::port
+}  // namespace tanada::contract

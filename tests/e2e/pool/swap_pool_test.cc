@@ -1,14 +1,14 @@
-// Memory of processes that leaves for a pool in this process.
+// Swapping of processes to a pool in this process.
 #include <unistd.h>
 
 #include "backends/registry/store_registry.hpp"
 #include "contract/store_subject.hpp"
-#include "onesided/swap/mover.hpp"
+#include "onesided/swap/page_mover.hpp"
 #include "onesided/swap/swap_object.hpp"
 #include "e2e/pool/pool_fixture.hpp"
 #include "seams/os/shared_memory.hpp"
 
-namespace tanada::comex::swap {
+namespace tanada::onesided::swap {
 namespace {
 
 struct swap_pool : testing::TestWithParam<const char *> {
@@ -28,18 +28,18 @@ struct swap_pool : testing::TestWithParam<const char *> {
 
   std::vector<std::string> names() {
     auto queue = std::move(store->queue_create(1)).value();
-    port::store_op op;
-    op.kind = port::store_op_kind::list;
+    seams::store_op op;
+    op.kind = seams::store_op_kind::list;
     op.url = folder;
     EXPECT_EQ(queue->post(op), status::ok);
-    port::store_completion done[1];
+    seams::store_completion done[1];
     while (queue->poll(done) == 0)
       usleep(100);
     return done[0].names;
   }
-  void move(mover &by, uint32_t rank, order::way to) {
+  void move(page_mover &by, uint32_t rank, move_order::direction to) {
     by.begin({to, rank});
-    mover_news news;
+    page_mover_events news;
     for (int i = 0; news.moves.empty() && i < 100'000; i++) {
       by.poll(news);
       ASSERT_EQ(by.failure(), "");
@@ -49,8 +49,8 @@ struct swap_pool : testing::TestWithParam<const char *> {
   }
 
   std::unique_ptr<poold::daemon> daemon;
-  std::unique_ptr<port::store_registry> registry = std::make_unique<port::store_registry>();
-  port::store *store = nullptr;
+  std::unique_ptr<backends::store_registry> registry = std::make_unique<backends::store_registry>();
+  seams::store *store = nullptr;
   std::string folder;
 };
 
@@ -58,13 +58,13 @@ TEST_P(swap_pool, memory_leaves_and_comes_back_and_leaves_no_names) {
   auto objects = swap_objects::create(*store, folder, count, 32, 10'000'000'000);
   ASSERT_TRUE(objects.ok());
   EXPECT_TRUE(names().empty());
-  std::vector<port::shared_memory> memory;
+  std::vector<seams::shared_memory> memory;
   std::vector<std::vector<page_bits::word>> words;
   std::vector<page_bits> stored;
-  std::vector<swappable> all;
+  std::vector<swappable_memory> all;
   for (uint32_t i = 0; i < count; i++) {
     memory.push_back(
-        std::move(port::shared_memory::create("test", page_count * page_size)).value());
+        std::move(seams::shared_memory::create("test", page_count * page_size)).value());
     words.emplace_back(page_bits::word_count(page_count));
     stored.push_back({words[i].data(), page_count});
     all.push_back(
@@ -75,16 +75,16 @@ TEST_P(swap_pool, memory_leaves_and_comes_back_and_leaves_no_names) {
     stored[rank].clear({page, 1});
   };
   {
-    mover by{objects.value()->queue(), std::move(all), {}};
+    page_mover by{objects.value()->queue(), std::move(all), {}};
     for (uint64_t round = 1; round <= 3; round++) {
       for (uint32_t rank = 0; rank < count; rank++) {
         for (uint32_t page = rank; page < page_count; page += uint32_t(round))
           write(rank, page, page + rank * 10'000 + round * 100'000);
-        move(by, rank, order::way::out);
+        move(by, rank, move_order::direction::swap_out);
       }
       EXPECT_TRUE(names().empty());
       for (uint32_t rank = 0; rank < count; rank++) {
-        move(by, rank, order::way::in);
+        move(by, rank, move_order::direction::swap_in);
         for (uint32_t page = rank; page < page_count; page += uint32_t(round)) {
           uint64_t value = 0;
           ASSERT_EQ(pread(memory[rank].descriptor(), &value, 8, off_t(page * page_size)), 8);
@@ -100,4 +100,4 @@ TEST_P(swap_pool, memory_leaves_and_comes_back_and_leaves_no_names) {
 INSTANTIATE_TEST_SUITE_P(paths, swap_pool, testing::Values("1", "0"));
 
 }  // namespace
-}  // namespace tanada::comex::swap
+}  // namespace tanada::onesided::swap

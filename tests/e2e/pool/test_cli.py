@@ -18,7 +18,7 @@ BIG = 20_000_000  # bytes: more than the four chunks of a copy
 
 @pytest.fixture
 def space(daemon, request):
-    """A namespace of this test alone."""
+    """A namespace only for this test."""
     url = daemon.url(re.sub(r"\W", "-", request.node.name))
     yield url
     assert pool("rm", "-rf", url).returncode == 0
@@ -73,14 +73,14 @@ def test_it_copies_over_the_socket_too(space, file, tmp_path):
     (copied,) = pool_json("cp", file, f"{space}/other", variables=over_socket)["copied"]
     assert copied["read_path"] == "" and copied["write_path"] == link["path"]
     assert pool("cp", f"{space}/field", tmp_path / "back").stdout.endswith(", by shared-memory\n")
-    # A copy of whatever size is written through an open object, not by one request as a put.
+    # A copy of any size is written through an open object, not by one request as a put.
     (tmp_path / "small").write_bytes(b"1")
     (copied,) = pool_json("cp", tmp_path / "small", f"{space}/small")["copied"]
     assert copied["write_path"] == "shared-memory"
 
 
 def test_namespaces_are_listed_and_own_memory(space, file):
-    """By the URL of the pool; `stat` and `top` show what the namespace owns."""
+    """By the URL of the pool; `stat` and `top` show the bytes that the namespace owns."""
     assert pool("cp", file, f"{space}/field").returncode == 0
     where, _, name = space.rpartition("/")
     for url in (where, f"{where}/"):
@@ -244,7 +244,9 @@ def test_flags(space):
 
 
 def memory_of(daemon, content):
-    """The one place in the daemon's memory files that holds the bytes, an open file and an offset; None: nowhere."""
+    """The only position in the daemon's memory files that holds the bytes, as an open file and an
+    offset; None: not found.
+    """
     for each in pathlib.Path(f"/proc/{daemon.process.pid}/fd").iterdir():
         try:
             if "memfd:" not in os.readlink(each):
@@ -252,7 +254,7 @@ def memory_of(daemon, content):
             with open(each, "rb") as file:
                 found = file.read().find(content)
             if found >= 0:
-                os.chmod(each, 0o600)  # the daemon's own user may only read it otherwise
+                os.chmod(each, 0o600)  # otherwise even the daemon's own user may only read it
                 return open(each, "r+b"), found
         except FileNotFoundError:
             continue  # the daemon has closed it
@@ -269,7 +271,7 @@ def flip(daemon, content):
 
 
 def test_bytes_that_rotted_in_the_pool_are_found(space, daemon, file, tmp_path):
-    """The planted fault: one bit of the object, changed behind the daemon's back."""
+    """The planted fault: one bit of the object, changed without the daemon's knowledge."""
     assert pool("cp", file, f"{space}/a").returncode == 0
     flip(daemon, file.read_bytes()[5_000_000:5_000_100])
     done = pool("cp", f"{space}/a", tmp_path / "back")
@@ -391,7 +393,7 @@ def test_bench(space):
         "64 KiB go with the request"
     )
     assert small["get"]["path"] == large["get"]["path"] == "shared-memory"
-    # Of each measurement the first does not count.
+    # The first measurement of each does not count.
     assert traffic["unix"]["writes"] == small["put"]["count"] + 1 and traffic["unix"]["reads"] == 0
     assert traffic["shared-memory"]["reads"] == small["get"]["count"] + large["get"]["count"] + 2
     told = pool_json("stat", space)["statistics"]
@@ -410,7 +412,9 @@ def test_bench(space):
 
 
 def test_keys(tmp_path):
-    """What `key new` prints is good for the daemon and for the client, and for no more than it says."""
+    """The output of `key new` works for the daemon and for the client, and only for the given
+    rights.
+    """
     lines = {}
     for name, words in {
         "writer": ["--namespaces", "runs,logs"],

@@ -1,4 +1,6 @@
-"""`tanada pool` at a terminal and under signals: progress, the live view, what an interruption leaves."""
+"""`tanada pool` at a terminal and under signals: progress, the live view, what remains after an
+interruption.
+"""
 
 import errno
 import fcntl
@@ -27,7 +29,7 @@ def space(daemon, request):
 
 @pytest.fixture
 def start():
-    """Start `tanada pool ...`; what a test that fails leaves is killed."""
+    """Starts `tanada pool ...`; processes of a failed test are killed."""
     started = []
 
     def one(*words, variables=None, **streams):
@@ -60,7 +62,7 @@ class Terminal:
                 try:
                     self.text += os.read(self.ours, 65536).decode()
                 except OSError as error:
-                    assert error.errno == errno.EIO  # nobody has its other end any more
+                    assert error.errno == errno.EIO  # no process has its other end any more
 
     def mode(self):
         return termios.tcgetattr(self.theirs)[3]
@@ -93,7 +95,7 @@ def large(tmp_path):
 
 
 def slow_copy(start, folder, target, **streams):
-    """Four writes of 1 MiB, with time between them for a look at the progress."""
+    """Four writes of 1 MiB, with time between them to check the progress."""
     source = folder / "source"
     if not source.exists():
         os.mkfifo(source)
@@ -156,7 +158,7 @@ def test_an_interrupted_put_leaves_nothing(start, space, tmp_path, number):
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 def test_an_interrupted_get_leaves_nothing(start, large, tmp_path, number):
-    """The daemon is stopped in the middle, so that the copy surely is not at its end."""
+    """The daemon is stopped in the middle, so that the copy is certainly not finished."""
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "back").write_text("old")
@@ -253,7 +255,7 @@ def test_top_outlives_a_daemon_that_is_away(start, terminal, tmp_path):
     )
     terminal.read(lambda text: "q: end" in text)
     daemon.stop()
-    terminal.read(lambda text: "no answer: " in text)
+    terminal.read(lambda text: "no reply: " in text)
     second = Daemon(tmp_path, port=daemon.port).start()
     try:
         seen = len(terminal.text)

@@ -1,4 +1,6 @@
-"""The pool's metrics and page: a server with made-up reports, Prometheus' own parser and a real browser."""
+"""The pool's metrics and page: a server with invented reports, Prometheus' own parser and a real
+browser.
+"""
 
 import json
 import os
@@ -188,7 +190,7 @@ def test_the_page_draws_throughput(served, chromium):
         "[...document.querySelectorAll('#chart text')].map(text => text.textContent)"
     )
     assert "4.0 GiB/s" in labels and "now" in labels
-    # Where 3 GiB/s lie on an axis to 4 GiB/s: at three quarters.
+    # The position of 3 GiB/s on an axis to 4 GiB/s: three quarters.
     box = chromium.evaluate(
         "(b => [b.y, b.height])(document.querySelector('#chart path.written').getBBox())"
     )
@@ -265,7 +267,7 @@ def test_what_a_daemon_did_is_in_its_metrics(daemon_with_page):
 
 
 def test_reads_by_mapping_are_in_its_metrics_and_on_its_page(daemon_with_page, chromium):
-    """Nobody but the reader sees them; it tells them at its end at the latest."""
+    """Only the reader counts them, and reports them at its end at the latest."""
     url = daemon_with_page.url("runs/a")
     assert pool("cp", "-", url, stdin="x" * (3 << 20)).returncode == 0
     assert (
@@ -290,7 +292,7 @@ def test_reads_by_mapping_are_in_its_metrics_and_on_its_page(daemon_with_page, c
 
 
 def test_a_daemons_page_shows_a_client(daemon_with_page, chromium):
-    """A client that stays: `top`."""
+    """A client that stays connected: `top`."""
     url = daemon_with_page.url("runs")
     watching = subprocess.Popen(
         [TANADA, "pool", "top", url], stdout=subprocess.DEVNULL, env=environment()
@@ -300,7 +302,7 @@ def test_a_daemons_page_shows_a_client(daemon_with_page, chromium):
         row = chromium.wait(
             "(row => row && row.cells[1].textContent && [...row.cells].map(cell => cell.textContent))"
             "(document.querySelector('#peers tr'))"
-        )  # without a namespace it still shakes hands
+        )  # even without a namespace it performs the handshake
         assert row[1:3] == ["runs", "shared-memory"]
         assert text_of(chromium, "clients") == "1" and chromium.problems == []
     finally:

@@ -1,4 +1,6 @@
-"""The Python package as pip makes it: a wheel, unpacked into a folder, and kernels in C++ for the host executor."""
+"""The Python package as pip builds it: a wheel, unpacked into a folder, and kernels in C++ for the
+host executor.
+"""
 
 import ctypes
 import os
@@ -19,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 @pytest.fixture(scope="session")
 def wheel():
-    """Made once for all workers of a run."""
+    """Built once for all workers of a run."""
     this_run, note = os.environ.get("PYTEST_XDIST_TESTRUNUID"), WORK / "made-for"
     with locked(WORK / "lock"):
         if this_run is None or not note.exists() or note.read_text() != this_run:
@@ -30,7 +32,9 @@ def wheel():
 
 
 def make_wheel():
-    """Of the library that `make test` has built, where it has, so that only the extension is compiled here."""
+    """Uses the library that `make test` has built, if there is one, so that only the extension is
+    compiled here.
+    """
     built = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
     options = [f"build-dir={WORK}/build"]
     if (built / "lib/libtanada.so").exists():
@@ -56,7 +60,9 @@ def make_wheel():
 
 @pytest.fixture(scope="session")
 def site(request, tmp_path_factory):
-    """A folder for PYTHONPATH; not where it was built, so that nothing points there. TANADA_SITE: one that is there."""
+    """A folder for PYTHONPATH, separate from the build, so that nothing refers to that.
+    TANADA_SITE: an existing one.
+    """
     if "TANADA_SITE" in os.environ:
         return pathlib.Path(os.environ["TANADA_SITE"])
     folder = tmp_path_factory.mktemp("site")
@@ -70,7 +76,7 @@ def tanada(site):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(
             "TND_GFILE_DEVICE", "host"
-        )  # these tests are for the host executor, also where a GPU is
+        )  # these tests are for the host executor, even if there is a GPU
         patch.syspath_prepend(str(site))
         import tanada
 
@@ -142,7 +148,7 @@ def kernels(tanada, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def daemon(tmp_path_factory):
-    """A pool for all tests, which have a namespace each."""
+    """A pool for all tests, each with its own namespace."""
     with Daemon(tmp_path_factory.mktemp("pool")) as running:
         yield running
 

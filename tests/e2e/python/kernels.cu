@@ -8,7 +8,7 @@ struct outcome {
   u64 status, sum;
 };
 
-// A URL by value: the caller's text may be gone when the kernel runs.
+// A URL by value: the caller's text may be freed when the kernel runs.
 struct name {
   char text[tanada::gfile_url_size_max + 1];
 };

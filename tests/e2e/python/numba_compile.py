@@ -1,4 +1,6 @@
-"""Every call of tanada.numba, and the example's kernels, compiled by numba-cuda and linked for sm_90, without a GPU."""
+"""Every call of tanada.numba, and the example's kernels, compiled by numba-cuda and linked for
+sm_90, without a GPU.
+"""
 
 import pathlib
 import sys
@@ -12,7 +14,7 @@ from numba import cuda, types
 import tanada._device
 from tanada.gfile import Ref
 
-# What asks for the GPU at hand is told of one.
+# Code that queries the available GPU gets an invented one.
 tanada._device.oldest_architecture = lambda: 90
 numba.cuda.dispatcher.get_current_device = lambda: python_types.SimpleNamespace(
     compute_capability=(9, 0)
@@ -49,7 +51,7 @@ def sizes_are_integers(files, url, out, status):
     size = gfstat(files, 0).size
     status[size - 1 & 7] = gread(
         files, 0, out, size - 4, min(4, size - 4)
-    ).size  # no index but an integer compiles
+    ).size  # only an integer index compiles
 
 
 def strided(files, url, out, status):

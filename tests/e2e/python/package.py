@@ -1,4 +1,4 @@
-"""What the tests of the Python package share."""
+"""Shared parts of the tests of the Python package."""
 
 import contextlib
 import fcntl
@@ -37,16 +37,17 @@ def content_of(size, seed=1):
 
 @contextlib.contextmanager
 def raises(tanada, name, said=""):
-    """A tanada.Error of that name."""
+    """Expects a tanada.Error of that name."""
     with pytest.raises(tanada.Error, match=said or None) as caught:
         yield
     assert caught.value.name == name, caught.value
 
 
 def needed(name, version=None):
-    """A module without which the test is skipped; where every package should be there (tools/test_python.sh), it fails.
+    """A module without which the test is skipped. If every package should be installed
+    (tools/test_python.sh), the test fails.
 
-    version: the oldest that will do.
+    version: the oldest sufficient one.
     """
     return (
         importlib.import_module(name)

@@ -1,4 +1,6 @@
-"""What tests/e2e/python/test_shmem.py runs in each PE: shmem_arrays.py NAME. Prints "NAME passed", or ends with an exception."""
+"""The steps that tests/e2e/python/test_shmem.py runs in each PE: shmem_arrays.py NAME. Prints "NAME
+passed", or ends with an exception.
+"""
 
 import atexit
 import copy
@@ -100,7 +102,9 @@ def start():
 
 
 def calls():
-    """Arrays of the device heap as they are in each kind of shmem4py's calls, beside those of the host's heap and NumPy's."""
+    """Arrays of the device heap in each kind of shmem4py's calls, beside those of the host's heap
+    and NumPy's.
+    """
     shmem = start()
     me, count = shmem.my_pe(), shmem.n_pes()
     right, left = (me + 1) % count, (me - 1) % count
@@ -120,7 +124,7 @@ def calls():
         shmem.get(host, a, right)
         assert (host[:10] == right).all() and (host[10:20] == 70 + me).all()
         shmem.barrier_all()
-        if dtype != "c16":  # shmem4py has no strided ones of it
+        if dtype != "c16":  # shmem4py has no strided calls for it
             shmem.iput(a, b.reshape(-1), right, 2, 1, 5)
             shmem.barrier_all()
             assert (to_host(shmem, a)[:10:2] == 10 + (left - 1) % count).all()
@@ -128,7 +132,7 @@ def calls():
         shmem.put(a, np.full(1000, me + 1, dtype), me)
         shmem.sum_reduce(b, a, 100)
         assert (to_host(shmem, b)[0] == count * (count + 1) // 2).all()
-        shmem.barrier_all()  # what a collective writes is ready for it in all PEs
+        shmem.barrier_all()  # targets of a collective must be ready in all PEs
         shmem.broadcast(b, a, 0, 50)
         assert (to_host(shmem, b)[0, :50] == 1).all()
         shmem.barrier_all()
@@ -204,7 +208,7 @@ def mistakes():
 
 
 def guarded():
-    """Device memory that host code cannot load from, as a GPU's."""
+    """Device memory that host code cannot access, as a GPU's."""
     shmem = start()
     me, count = shmem.my_pe(), shmem.n_pes()
     a = device.array(np.arange(24.0).reshape(4, 6) + 100 * me)
@@ -260,7 +264,7 @@ def guarded():
 
 
 def interface():
-    """What CuPy and Numba see of a GPU's array, and arrays of theirs for shmem4py."""
+    """A GPU's array as CuPy and Numba see it, and their arrays for shmem4py."""
     shmem = start()
     me, right = shmem.my_pe(), (shmem.my_pe() + 1) % shmem.n_pes()
     heap = device.array(np.arange(24.0).reshape(4, 6))
@@ -321,7 +325,7 @@ def streams():
     fails(ValueError, "not contiguous", device.put_on_stream, b[::2], a[:10], right)
     fails(TypeError, "a signal is one of uint64", device.signal_on_stream, a[:1], 1, 0, right)
     fails(TypeError, "str is no stream", device.quiet_on_stream, "1")
-    if device.kind() is device.Kind.HOST:  # a GPU's are waited for as long as it takes
+    if device.kind() is device.Kind.HOST:  # a GPU's kernels are waited for without a limit
         device.signal_wait_on_stream(word, shmem.CMP.EQ, 71)
         fails(tanada.Error, "ETIMEDOUT", device.synchronize, None, 0.05)
         shmem.atomic_set(word, 71, me)
@@ -341,13 +345,13 @@ def streams_without_kernels():
 
 
 def before():
-    """shmem4py first: without a device heap, and that is said."""
+    """shmem4py first: without a device heap, which is reported."""
     shmem = imported()
     fails(
         tanada.Error, "TND_ESTATE: init: OpenSHMEM has started without a device heap", device.init
     )
     fails(tanada.Error, "without a device heap", device.empty, 3)
-    a = shmem.zeros(10)  # it goes on
+    a = shmem.zeros(10)  # it continues
     shmem.put(a, a, (shmem.my_pe() + 1) % shmem.n_pes())
     shmem.free(a)
 
@@ -369,7 +373,7 @@ def by_hand():
 
 
 def left():
-    """Nothing is freed, nothing is ended by hand."""
+    """Nothing is freed or finalized explicitly."""
     shmem = start()
     kept.append(device.ptr(device.zeros(3), shmem.my_pe()))
 

@@ -1,4 +1,6 @@
-"""Steps of tools/gpu/shmem_python.sh in each PE, as those of shmem_arrays.py: arrays of CuPy and Numba over the heap of GPUs."""
+"""Steps of tools/gpu/shmem_python.sh in each PE, as those of shmem_arrays.py: arrays of CuPy and
+Numba over the heap of GPUs.
+"""
 
 import sys
 
@@ -60,7 +62,7 @@ def cupy_arrays():
         flush=True,
     )
     if other is not None:
-        there = cupy.from_dlpack(other)  # asarray() copies what lies in another GPU
+        there = cupy.from_dlpack(other)  # asarray() copies memory of another GPU
         assert there.data.ptr == other.ctypes.data and there.device.id == current
         assert (
             cupy.asnumpy(cupy.from_dlpack(other[::-1, ::2])) == cupy.asnumpy(there)[::-1, ::2]
@@ -104,7 +106,7 @@ def numba_arrays():
 
 
 def late_kernel():
-    """A kernel that is still at work on CuPy's stream is waited for by buffer()."""
+    """buffer() waits for a kernel that is still running on CuPy's stream."""
     shmem, me, right, left = begun()
     import cupy
 
@@ -140,7 +142,7 @@ def cupy_streams():
         for turn in range(1, turns + 1):
             device.put_signal_on_stream(b, a, right, word, 1, shmem.SIGNAL.ADD, stream)
             device.signal_wait_on_stream(word, shmem.CMP.GE, turn, stream)
-            x[:] = y + 1  # what the left one has, and one more
+            x[:] = y + 1  # the left neighbour's value plus one
             device.barrier_all_on_stream(stream)
     device.synchronize(stream)
     assert (to_host(shmem, a) == (me - turns) % count + turns).all()

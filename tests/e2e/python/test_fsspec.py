@@ -1,4 +1,6 @@
-"""The file system tanada:// on a real daemon: fsspec's own calls, and programs that know nothing but fsspec."""
+"""The file system tanada:// on a real daemon: fsspec's own calls, and programs that use only
+fsspec.
+"""
 
 import contextlib
 import gc
@@ -246,7 +248,7 @@ def test_a_transaction_is_one_set(fs, root):
 
 
 def test_readers_see_one_version_or_the_next(fs, root):
-    """A writer replaces a file again and again; nobody may see none of it, or a part."""
+    """A writer replaces a file repeatedly; readers must never see a missing or partial file."""
     size, wrong, done = 200_000, [], threading.Event()
     fs.pipe(f"{root}/a", b"a" * size)
 
@@ -288,7 +290,7 @@ def test_a_thread_has_a_connection_that_ends_with_it(tanada, fs, root, pool):
     thread.start()
     thread.join(20)
     assert seen == [before + 1]
-    assert files[0].read() == b"1"  # what is open goes on
+    assert files[0].read() == b"1"  # open files continue
     files.clear()
     gc.collect()
     assert clients() == before
@@ -341,12 +343,12 @@ def test_checksums_and_durability(tanada, daemon, root):
         pytest.raises(OSError, match=f"keeps nothing.*{root}/c"),
         durable.open(f"{root}/c", "wb") as file,
     ):
-        file.write(b"1")  # this pool keeps nothing
+        file.write(b"1")  # this pool has no durable backing
     assert not durable.exists(f"{root}/c")
 
 
 def test_the_atomic_close_is_held_to(site, daemon, root, tmp_path):
-    """With the end of a `with` that publishes whatever happens, the check above must fail."""
+    """If the end of a `with` always commits, the check above must fail."""
     broken = tmp_path / "site"
     shutil.copytree(site, broken)
     source = broken / "tanada/_fsspec_files.py"
@@ -412,7 +414,9 @@ def test_caches_of_fsspec_lie_over_it(fs, daemon, root, tmp_path, protocol):
 
 @pytest.mark.parametrize("block_size", [100, 5000, 20_000, 70_000])
 def test_small_blocks_of_a_pool_in_a_file_are_there_after_a_restart(tanada, tmp_path, block_size):
-    """A file object is written by its blocks, each of which makes it longer, and others are written in between."""
+    """A file object is written in blocks, each of which extends it, and other objects are written
+    in between.
+    """
     import fsspec
 
     fsspec.process_entries()

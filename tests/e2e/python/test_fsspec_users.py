@@ -1,4 +1,6 @@
-"""Programs that know nothing but fsspec, on tanada://: zarr, xarray, pandas, PyTorch's distributed checkpoint."""
+"""Programs that use only fsspec, on tanada://: zarr, xarray, pandas, PyTorch's distributed
+checkpoint.
+"""
 
 import os
 import random
@@ -59,7 +61,7 @@ def test_xarray(url):
 
 
 def test_h5py(url, pool):
-    """HDF5 seeks, writes behind the end, reads back what its caches dropped, and truncates."""
+    """HDF5 seeks, writes past the end, reads back what its caches dropped, and truncates."""
     h5py = needed("h5py")
     import fsspec
 
@@ -80,7 +82,7 @@ def test_h5py(url, pool):
     with fs.open(f"{folder}/run.h5") as file, h5py.File(file, "r") as found:
         assert (found["fields"][:] == fields).all() and (found["grown"][:] == fields[:, 0]).all()
         assert found.attrs["step"] == 10 and len(found["steps"]) == 59
-        assert found.id.get_filesize() == size  # nothing was left behind the end
+        assert found.id.get_filesize() == size  # nothing remained past the end
 
 
 def test_pandas_csv(url, pool):
@@ -237,7 +239,7 @@ def test_the_documentation(daemon, tanada, capsys):
 
 
 def test_a_checkpoint_that_fails_leaves_nothing(url, pool):
-    """A writer that is killed by an exception; what was saved before stays."""
+    """A writer that is ended by an exception; earlier saved data stay."""
     torch = needed("torch")
     import fsspec
 

@@ -95,7 +95,9 @@ def test_the_fault_of_a_kernel(tanada, files, kernels, tmp_path):
 
 
 def test_a_write_back_that_fails(tanada, files, kernels, tmp_path):
-    """The process may not write files of more than 64 KiB: the kernel's gclose has the error, and nobody else."""
+    """The process may not write files of more than 64 KiB: only the kernel's gclose returns the
+    error.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (65536, hard))
     try:
@@ -154,7 +156,7 @@ def test_an_error_is_an_os_error_that_can_be_pickled(tanada):
 
 
 def test_the_error_mapping_is_held_to(site, tmp_path):
-    """With the sign of the status lost, the checks above must fail."""
+    """If the sign of the status is lost, the checks above must fail."""
     broken = tmp_path / "site"
     shutil.copytree(site, broken)
     source = broken / "tanada/_error.py"
@@ -228,7 +230,9 @@ def test_ctrl_c_ends_a_wait_without_limit(tanada, kernels, files):
 
 
 def another_waits(tanada, kernels, timeout):
-    """A session in which another thread waits for a kernel; the flag that ends the kernel; the thread."""
+    """A session in which another thread waits for a kernel; the flag that ends the kernel; the
+    thread.
+    """
     files = tanada.gfile.session(page_size=4096, timeout=timeout)
     flag = ctypes.c_uint32(0)
     kernels.spin(flag)

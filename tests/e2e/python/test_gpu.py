@@ -1,4 +1,6 @@
-"""The examples, and what only a GPU shows, each in a process of its own. TANADA_SITE names the installed package."""
+"""The examples, and tests that need a GPU, each in a separate process. TANADA_SITE: the installed
+package.
+"""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""The device code of the package: compiled by NVRTC and linked for a GPU, on machines that have none."""
+"""The device code of the package, compiled by NVRTC and linked for a GPU, on machines without one."""
 
 import ctypes
 import os
@@ -37,7 +37,7 @@ def example_source():
 
 
 def link(linker, *codes):
-    """Size of the cubin for sm_90, or what nvJitLink says."""
+    """Size of the cubin for sm_90, or the error of nvJitLink."""
     handle = ctypes.c_void_p()
     words = [b"-arch=sm_90", b"-lto"]
     assert (
@@ -91,7 +91,7 @@ def test_the_calls_of_numba_link_into_a_kernel(tanada, site, group):
 
 
 def test_every_declared_call_is_defined(site):
-    """Numba finds a name that is not there when a kernel is linked; this finds it without Numba."""
+    """Numba finds a missing name when a kernel is linked; this test finds it without Numba."""
     declared = set(
         re.findall(r'^        "(\w+)": ', (site / "tanada/numba/_calls.py").read_text(), re.M)
     )

@@ -219,7 +219,7 @@ def test_a_mapping_is_the_pools_memory(pool):
     opened.close()
     pool.close()
     gc.collect()
-    assert view.tobytes() == content  # it keeps what it looks at
+    assert view.tobytes() == content  # it keeps the memory that it views
     del view
     gc.collect()
     assert "memfd" not in (file_mapped_at(addr) or "")
@@ -229,7 +229,7 @@ def test_requests(tanada, pool):
     Path = tanada.pool.Path
     content = [content_of(1000 * index, index) for index in range(40)]
     requests = [pool.post_put(f"{index:02}", bytearray(each)) for index, each in enumerate(content)]
-    gc.collect()  # nobody but the requests holds the sources
+    gc.collect()  # only the requests hold the sources
     targets = [bytearray(len(each)) for each in content]
     requests += [pool.post_get(f"{index:02}", target) for index, target in enumerate(targets)]
     requests.append(pool.post_get("absent", bytearray(10)))

@@ -1,4 +1,6 @@
-"""Which arrays tanada.pool takes as sources and targets, and boxes of them against NumPy's slices."""
+"""The arrays that tanada.pool accepts as sources and targets, and boxes of them against NumPy's
+slices.
+"""
 
 import array
 import random
@@ -11,7 +13,7 @@ numpy = needed("numpy")
 
 
 class Lent:
-    """An array that can be had by DLPack only, as other packages' are."""
+    """An array available only by DLPack, as other packages' are."""
 
     def __init__(self, array, versioned=True):
         self._array = array
@@ -27,7 +29,7 @@ class Lent:
 
 
 class OfDevice:
-    """An array that says it is in device memory."""
+    """An array that claims to be in device memory."""
 
     def __init__(self, array, **more):
         self._kept = array
@@ -130,12 +132,12 @@ def test_what_is_no_source_and_no_target(tanada, pool):
 
 
 def test_device_memory_goes_as_device_memory(tanada, pool, monkeypatch):
-    """Host memory under that name: what has no GPU must refuse it, not read it."""
+    """Host memory under that claim: without a GPU it must be refused, not read."""
     import tanada._cuda
 
     monkeypatch.setattr(
         tanada._cuda, "synchronize", lambda *stream: None
-    )  # there may be no driver to ask
+    )  # there may be no driver to query
     array = OfDevice(numpy.arange(100, dtype="f4"))
     with pytest.raises(tanada.Error):
         pool.put("a", array)
@@ -152,7 +154,7 @@ def test_device_memory_goes_as_device_memory(tanada, pool, monkeypatch):
 
 
 class RefusingBuffer(OfDevice):
-    """CuPy 14's array in short: its buffer protocol only refuses."""
+    """CuPy 14's array in short: its buffer protocol always refuses."""
 
     def __buffer__(self, flags):
         raise TypeError("Accessing a CuPy ndarray on CPU is not allowed")
@@ -195,7 +197,7 @@ def test_an_array_of_a_device_is_not_asked_for_a_buffer(tanada, pool, monkeypatc
 
     monkeypatch.setattr(
         tanada._cuda, "synchronize", lambda *stream: None
-    )  # there may be no driver to ask
+    )  # there may be no driver to query
     pool.put("b", bytes(800))
     array = make(numpy.arange(100.0))
     refusals = (
@@ -212,7 +214,7 @@ def test_an_array_of_a_device_is_not_asked_for_a_buffer(tanada, pool, monkeypatc
 
 
 class Stream(Lent):
-    """Says that it is in CUDA's memory, and notes for which stream it was asked to be ready."""
+    """Claims to be in CUDA's memory, and records the stream for which it was requested to be ready."""
 
     def __dlpack__(self, *, stream=None, **how):
         self.asked = stream
@@ -223,7 +225,9 @@ class Stream(Lent):
 
 
 def test_queued_work_is_waited_for(tanada, pool, monkeypatch):
-    """The array is made ready on the legacy default stream of its device, and that is waited for; or its own stream is."""
+    """The array is made ready on the legacy default stream of its device, which is waited for; or
+    on its own stream.
+    """
     import tanada._cuda
 
     waited = []
@@ -240,7 +244,7 @@ def test_queued_work_is_waited_for(tanada, pool, monkeypatch):
 
 
 def test_boxes(pool):
-    """Random boxes out of a random array to a random place of a larger one in the pool, and back."""
+    """Random boxes from a random array to a random position of a larger one in the pool, and back."""
     chance = random.Random(7)
     for _ in range(60):
         whole = numpy.zeros(

@@ -1,4 +1,6 @@
-"""tanada.pool when something ends: daemons that hang or are killed, connections that are closed, forgotten, or of another's key."""
+"""tanada.pool at ends: daemons that hang or are killed, connections that are closed,
+garbage-collected, or made with another key.
+"""
 
 import gc
 import os
@@ -55,7 +57,7 @@ def test_a_daemon_that_is_killed(tanada, own_daemon):
 
 @pytest.mark.parametrize("backing", ["file", "flash"])
 def test_what_is_durable_is_there_again(tanada, tmp_path, backing):
-    """The daemon is killed; durable commits and the sets among them survive, what was never published does not."""
+    """The daemon is killed; durable commits and sets survive, uncommitted objects do not."""
     (tmp_path / "pool").mkdir()
     with Daemon(tmp_path, "--backing", f"{backing}:{tmp_path}/pool/memory", size="64MiB") as daemon:
         with tanada.pool.connect(daemon.url("a"), timeout=20) as pool:
@@ -166,7 +168,9 @@ def test_forgotten_handles_are_closed(pool):
 
 
 def test_the_end_of_the_process_is_quiet(site, daemon):
-    """With everything left open: no crash, no complaint but the warning, which is off outside tests."""
+    """With everything left open: no crash, and no output except the warning, which is off outside
+    tests.
+    """
     program = f"import tanada; p = tanada.pool.connect({daemon.url('a')!r}); p.put('a', b'1' * 9999); o = p.open('a'); m = o.map()"
     done = subprocess.run(
         [sys.executable, "-c", program],

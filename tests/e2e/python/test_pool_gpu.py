@@ -1,4 +1,4 @@
-"""Device memory as source and target of the pool: CuPy's, Numba's and PyTorch's arrays, whichever are there."""
+"""Device memory as source and target of the pool: arrays of CuPy, Numba and PyTorch, as installed."""
 
 import shutil
 import subprocess
@@ -66,7 +66,7 @@ def test_boxes_of_device_memory(arrays, pool):
 
 
 def test_a_stream_is_waited_for(pool):
-    """The pool gets what a kernel that still runs will have written."""
+    """The pool gets the data that a running kernel will have written."""
     cupy = pytest.importorskip("cupy")
     late = cupy.RawKernel(
         r"""extern "C" __global__ void late(float *out, int count) {

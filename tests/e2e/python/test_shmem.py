@@ -1,4 +1,6 @@
-"""Arrays in the device heap, on the host executor: alone, and in the calls of shmem4py, unmodified; the steps are in shmem_arrays.py."""
+"""Arrays in the device heap, on the host executor: by themselves, and in the calls of an unmodified
+shmem4py. The steps are in shmem_arrays.py.
+"""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""The types that users' checkers see, by mypy; and that it would see a mistake."""
+"""The types seen by users' checkers, tested with mypy; a planted mistake is found."""
 
 import subprocess
 import sys
@@ -46,7 +46,8 @@ def mypy(site, *words):
 
 
 def test_the_package_itself(site, tmp_path):
-    # Numba, CuPy and CUDA's bindings need not be here, and what types they have changes from version to version.
+    # Numba, CuPy and CUDA's bindings may be missing, and their types change from version to
+    # version.
     others = "[mypy-numba.*,cupy.*,cuda.*,fsspec.*]\nignore_missing_imports = True\nfollow_imports = skip\n"
     (tmp_path / "mypy.ini").write_text("[mypy]\n" + others)
     without = [

@@ -1,4 +1,4 @@
-"""What pip builds: complete, free of links and of what only the build needs."""
+"""The wheel that pip builds: complete, without links and without build-only files."""
 
 import re
 import stat
@@ -82,7 +82,7 @@ def test_import_asks_for_nothing_but_python(site):
 
 
 def test_the_commands_run_a_pool(wheel, tmp_path):
-    """As pip installs them, in a place of their own."""
+    """As pip installs them, in a separate folder."""
     run(
         sys.executable,
         "-m",

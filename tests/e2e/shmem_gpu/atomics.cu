@@ -1,12 +1,12 @@
-// Atomic operations in kernels: each does what its name says, on each type; nothing is lost when
-// all PEs' threads meet at a word.
+// Atomic operations in kernels, for each type; no update is lost when threads of all PEs use one
+// word.
 #include "kernel_test.hpp"
 
 using namespace kernel_test;
 
 namespace {
 
-// By one PE on its next one's words: nobody else is at them.
+// By one PE on the next one's words, which no other PE accesses.
 #define CHECK_EXTENDED(NAME, TYPE, A)                                                        \
   {                                                                                          \
     using type = TYPE;                                                                       \
@@ -136,7 +136,7 @@ TND_KERNEL void check_tickets(const u64 *counter, const u32 *taken, u64 all, fin
     EXPECT(to, 1, taken[i]);
 }
 
-// A spinlock of compare_swap: what is under it is changed by plain puts and gets.
+// A spinlock of compare_swap protects data that plain puts and gets change.
 TND_KERNEL void under_lock(u64 *lock, u64 *value, u32 rounds) {
   for (u32 i = 0; i < rounds; i++) {
     while (shmemg_ulong_atomic_compare_swap(reinterpret_cast<unsigned long *>(lock), 0,

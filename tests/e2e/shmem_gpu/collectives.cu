@@ -1,5 +1,5 @@
-// Collectives in kernels against what they must give: all sizes, types and groups, one after the
-// other in any order. "parts": reductions of int alone, whose parts are for some of many PEs empty.
+// Collectives in kernels against their expected results: all sizes, types and groups, one after the
+// other in any order. "parts": only reductions of int, in which some of many PEs have empty parts.
 #include "kernel_test.hpp"
 
 #include <cstring>
@@ -60,8 +60,8 @@ TND_KERNEL void moves_by_block(u8 *target, u8 *source, findings *to) {
   moves(tanada::this_block{}, target, source, to);
 }
 
-// Broadcasts alone, one after the other: who is fast must not overtake who is slow. Each message is
-// its own place.
+// Only broadcasts, one after the other: a fast PE must not overtake a slow one. Each message has
+// its own target.
 TND_KERNEL void many_broadcasts(u64 *target, u64 *source, u32 rounds, findings *to) {
   int const self = shmemg_my_pe(), all = shmemg_n_pes();
   for (u32 round = 0; round < rounds; round++) {
@@ -149,7 +149,7 @@ TND_KERNEL void by_name(int *target, int *source, findings *to) {
   EXPECT(to, 0, shmemgx_int_fcollect_tg(team, target + 8, source, 1));
   for (int pe = 0; pe < all; pe++)
     EXPECT(to, pe + 1, target[8 + pe]);
-  // No such team: nonzero, and nothing else happens.
+  // No such team: nonzero, and no other effect.
   simt::block_barrier();
 }
 

@@ -1,6 +1,6 @@
-// Put before the programs of tests/conformance/shmem (-include): their symmetric heap is that of
-// the device, on the host executor, whose memory their own loads and stores reach. Variables of the
-// program stay in memory of the host: sources and targets are of both.
+// Included before the programs of tests/conformance/shmem (-include). Their symmetric heap is then
+// that of the device, on the host executor, whose memory their own loads and stores can access.
+// Variables of the program stay in host memory, so sources and targets are of both kinds.
 #ifndef TND_TESTS_SHMEMG_DEVICE_HEAP_H
 #define TND_TESTS_SHMEMG_DEVICE_HEAP_H
 

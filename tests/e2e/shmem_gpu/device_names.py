@@ -1,4 +1,6 @@
-"""What kernels can call, after the draft "Auxiliary Specification for GPU Support" 0.1: result, name and parameters of each."""
+"""The calls for kernels in the draft "Auxiliary Specification for GPU Support" 0.1: result, name
+and parameters of each.
+"""
 
 SIGNED = {"int": "int", "long": "long", "longlong": "long long"}
 UNSIGNED = {"uint": "unsigned int", "ulong": "unsigned long", "ulonglong": "unsigned long long"}
@@ -92,7 +94,7 @@ def calls():
 
 
 def calls_on_streams():
-    """Collectives that the host queues, not of the draft: parameters as NVSHMEM has them."""
+    """Collectives that the host queues, which are not in the draft: parameters as in NVSHMEM."""
     stream = "shmemx_stream_t"
     yield "int", "shmemx_sync_all_on_stream", stream
     yield "int", "shmemx_team_sync_on_stream", f"shmem_team_t, {stream}"

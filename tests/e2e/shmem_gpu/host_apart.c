@@ -1,5 +1,5 @@
-// PEs whose devices do not reach one another: the host's memory works as ever, teams of devices are
-// as small as they must be, and what concerns the other's device goes through memory of both hosts.
+// PEs whose devices are unmapped: host memory works as always, teams of devices have only such
+// members as they must, and transfers to another device go through memory of both hosts.
 #include "host_check.h"
 
 int main(void) {

@@ -1,5 +1,6 @@
-// What the programs host_*.c share: check.h of OpenSHMEM's programs, a start with a device, and
-// memory of each kind. No program here loads from or stores to memory of the device: calls do.
+// Shared parts of the programs host_*.c: check.h of OpenSHMEM's programs, a start with a device,
+// and memory of each kind. No program here loads from or stores to device memory directly: they use
+// calls.
 #ifndef TND_TESTS_SHMEMG_HOST_CHECK_H
 #define TND_TESTS_SHMEMG_HOST_CHECK_H
 
@@ -7,8 +8,8 @@
 
 #include "check.h"
 
-// X(NAME, TYPE) of the types that atomics and waits have. Not taken from the library's own table,
-// which the programs try.
+// X(NAME, TYPE) of the types of atomics and waits. Separate from the library's own table, which the
+// programs test.
 #define AMO_TYPES(X)                \
   X(int, int);                      \
   X(long, long);                    \

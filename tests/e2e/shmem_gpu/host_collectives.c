@@ -1,5 +1,5 @@
 // Collective operations whose targets and sources are memory of either kind, on teams and active
-// sets, against what must come out.
+// sets, against expected results.
 #include "host_check.h"
 
 enum { LARGE = 40000, SIZE = LARGE * 8 * 8 };

@@ -1,4 +1,4 @@
-// The device's heap: pieces, zeros, alignments, its end; both heaps at once.
+// The device's heap: allocations, zeros, alignments, its end; both heaps at once.
 #include "host_check.h"
 
 int main(void) {
@@ -25,7 +25,7 @@ int main(void) {
     shmemg_free(piece);
   }
 
-  // The same places in all PEs, and memory of one does not become the other's.
+  // Equal offsets in all PEs; memory of one heap never becomes the other's.
   char *const host = symmetric(1 << 16);
   REQUIRE(shmem_addr_accessible(zeros, me) && shmem_addr_accessible(host, me));
   for (int pe = 0; pe < pe_count; pe++) {
@@ -56,7 +56,7 @@ int main(void) {
   REQUIRE(total >= 1 << 20);
   if (count < PIECES)
     REQUIRE(shmemg_malloc(1 << 16) == NULL);
-  void *const other = shmem_malloc(1 << 16);  // the host's has its own
+  void *const other = shmem_malloc(1 << 16);  // the host's heap has its own
   REQUIRE(other != NULL);
   shmem_free(other);
   while (count > 0)

@@ -1,4 +1,4 @@
-// One mistake a run, whose name is the argument: the job ends with a message.
+// One mistake in each run, named by the argument: the job ends with a message.
 #include "host_check.h"
 
 static long words[SHMEM_SYNC_SIZE];

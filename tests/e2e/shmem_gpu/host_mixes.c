@@ -14,8 +14,7 @@ static void meet(void) {
   shmem_barrier_all();
 }
 
-// A transfer of `size` bytes that `call` makes from local to the next PE's symmetric memory, or
-// from there.
+// A transfer of `size` bytes by `call` from local to the next PE's symmetric memory, or back.
 #define CHECK_PUT(size, ...)                                            \
   do {                                                                  \
     seed++;                                                             \
@@ -69,7 +68,7 @@ static void plain(char *local, char *shared) {
   CHECK_GET(100000, shmem_getmem(local, shared, 100000, next));
 }
 
-// What stays of a strided transfer is made whole by others, one element or block after another.
+// The rest of a strided transfer is completed by other ones, one element or block after another.
 static void strided(char *local, char *shared) {
   int *const to = (int *)shared, *const from = (int *)local;
   CHECK_PUT(300 * 4, {
@@ -120,7 +119,7 @@ static void values(char *shared) {
   CHECK_VALUE(longdouble, long double);
 }
 
-// Who sees the signal sees the data.
+// A PE that sees the signal sees the data.
 static void signals(char *local, char *shared, uint64_t *signal) {
   uint64_t const zero = 0;
   size_t const sizes[] = {8, 4000, 100000};

@@ -1,4 +1,4 @@
-// Starts and ends of one program: again, nested, and without a device.
+// Starts and ends of one program: repeated, nested, and without a device.
 #include "host_check.h"
 
 static void use(int value) {
@@ -20,7 +20,7 @@ int main(void) {
   for (int round = 0; round < 3; round++) {
     start_device("host_starts");
     use(5);
-    // A nested start has what the first has.
+    // A nested start has the first one's properties.
     REQUIRE(shmem_init_thread(SHMEM_THREAD_SINGLE, &provided) == 0 &&
             provided == SHMEM_THREAD_MULTIPLE);
     use(6);

@@ -1,5 +1,5 @@
-// Teams of devices and what is split from them; contexts of them; contexts for kernels where
-// kernels are not provided.
+// Teams of devices and teams split from them; their contexts; contexts for kernels when kernels are
+// not supported.
 #include "host_check.h"
 
 static void check_team(shmem_team_t team, int own, int members) {
@@ -48,7 +48,7 @@ int main(void) {
     REQUIRE((split != SHMEM_TEAM_INVALID) == is_even);
     if (is_even) {
       REQUIRE((uintptr_t)split < 4096 &&
-              split != SHMEM_DEVICE_TEAM_WORLD);  // a number that kernels know
+              split != SHMEM_DEVICE_TEAM_WORLD);  // a number that kernels can use
       REQUIRE(shmem_team_n_pes(split) == evens && shmem_team_my_pe(split) == me / 2);
       REQUIRE(shmem_team_translate_pe(split, me / 2, SHMEM_DEVICE_TEAM_SHARED) == me);
       REQUIRE(shmem_team_split_strided(split, 0, 1, 1, NULL, 0, &again) == 0);

@@ -1,4 +1,4 @@
-// Waits and tests on words of the device's memory, of every type that has them.
+// Waits and tests on words of the device's memory, for every type that has them.
 #include "host_check.h"
 
 enum { COUNT = 8 };
@@ -46,7 +46,7 @@ static void clear(size_t size) {
                                             each) == 4);                                           \
   } while (0)
 
-// A ring of tokens by atomics: each waits for the one before.
+// A ring of tokens by atomics: each PE waits for the previous one.
 static void ring(void) {
   subject = "ring";
   long *const word = shared;

@@ -1,4 +1,4 @@
-// tests/e2e/shmem_gpu/kernel_test.hpp: what programs with kernels have in common: the job, memory,
+// tests/e2e/shmem_gpu/kernel_test.hpp: shared parts of programs with kernels: the job, memory,
 // launches and checks. One source for a GPU and for the host executor.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace simt = tanada::simt;
 
 inline int me, count;
 
-// What went wrong in kernels, kept in the device heap: how often, and what first.
+// Failed checks in kernels, kept in the device heap: their number, and the first one.
 struct findings {
   u64 wrong;
   u64 line, expected, found;
@@ -44,7 +44,7 @@ inline void copy(void *target, const void *source, size_t size) {
 #endif
 }
 
-// Kernels launched so far have ended.
+// Waits for the kernels launched so far.
 inline void synchronize(int line) {
 #if TND_SIMT_CUDA
   cudaError_t const code = cudaDeviceSynchronize();
@@ -56,7 +56,7 @@ inline void synchronize(int line) {
 #endif
 }
 
-// In a kernel: note what is not as expected.
+// In a kernel: records a failed check.
 TND_DEVICE inline void expect(findings *to, u64 expected, u64 found, u32 line) {
   if (expected == found)
     return;
@@ -79,7 +79,7 @@ T *allocate(size_t element_count) {
   return made;
 }
 
-// Launch, wait, look at what kernels found. All PEs, together.
+// Launches, waits, and evaluates the kernels' checks. Collective.
 template <class... Parameters, class... Arguments>
 void run(int line, u32 blocks, u32 threads, void (*kernel)(Parameters...), Arguments... arguments) {
   shmem_barrier_all();

@@ -1,7 +1,7 @@
-// What ends waits in kernels: "kill", "kill sync", "kill stream": a PE dies while the others wait;
-// "late": time is up; "range", "pe", "team": a wrong argument. The call returns what it must, and
-// the host's next call that waits ends the job with a message. "stream ...": of a collective on a
-// stream.
+// Events that end waits in kernels: "kill", "kill sync", "kill stream": a PE dies while the others
+// wait; "late": timeout; "range", "pe", "team": a wrong argument. The call returns the expected
+// status, and the host's next call that waits ends the job with a message. "stream ...": in a
+// collective on a stream.
 #include "kernel_test.hpp"
 
 #include <shmemx_on_stream.cuh>
@@ -33,8 +33,8 @@ TND_KERNEL void sync_wrongly(uint64_t *, int *codes) {
   codes[0] = shmemg_team_sync(reinterpret_cast<shmem_team_t>(u64{9}));
 }
 
-// What the host is told at once, or nothing; the stream goes on in any case. Large enough for
-// several blocks.
+// The host's immediate status, or none; the stream continues in any case. Large enough for several
+// blocks.
 int collective_on_stream(const std::string &what, uint64_t *word) {
   shmem_team_t const world = SHMEM_DEVICE_TEAM_WORLD;
   u64 constexpr elements = 20000;

@@ -1,6 +1,5 @@
-// A thread's stack and a block's shared memory as what is put, and where what is got goes, by every
-// call that takes an address of the kernel's own: also where the host does the call, which reaches
-// neither.
+// A thread's stack and a block's shared memory as sources and targets of every call that takes an
+// address of the kernel. This includes calls that the host carries out, which can access neither.
 #include "kernel_test.hpp"
 
 using namespace kernel_test;
@@ -9,7 +8,7 @@ namespace {
 
 constexpr u32 area = 16384;  // bytes
 constexpr u64 size_max = 3000;
-// Around what a request takes.
+// Sizes around the capacity of a request.
 #define SIZES {1, 8, 100, 1023, 1024, 1025, 2048, size_max}
 
 TND_DEVICE u8 pattern(int pe, u64 i, u32 round) {
@@ -67,7 +66,7 @@ TND_DEVICE void puts_and_gets(Group group, u8 *own, const places &at, findings *
   }
 }
 
-// Who sees the signal sees all pieces.
+// A PE that sees the signal sees all pieces.
 template <class Group>
 TND_DEVICE void signals(Group group, u8 *own, const places &at, findings *to) {
   int const self = shmemg_my_pe(), all = shmemg_n_pes(), next = (self + 1) % all,
@@ -114,7 +113,7 @@ TND_DEVICE bool is_made_of(const T &value, u64 number) {
   return true;
 }
 
-// Forwards, apart and backwards; more than a request takes.
+// Forwards, separate and backwards; more than fits into a request.
 template <class T, class Group>
 TND_DEVICE void rows_of(Group group, T *own, const places &at, findings *to) {
   int const self = shmemg_my_pe(), all = shmemg_n_pes(), next = (self + 1) % all,
@@ -170,7 +169,7 @@ TND_DEVICE void rows_of(Group group, T *own, const places &at, findings *to) {
   }
 }
 
-// Values and results of atomics go by value; the words that take results may lie anywhere.
+// Values and results of atomics are passed by value; the words for results may be anywhere.
 TND_DEVICE void words(const places &at, findings *to) {
   int const self = shmemg_my_pe(), next = (self + 1) % shmemg_n_pes();
   uint64_t got = 0, *const word = at.signal;
@@ -192,7 +191,7 @@ TND_DEVICE void words(const places &at, findings *to) {
   (void)shmemgx_barrier_all();
 }
 
-// Collectives that do not fit boxes put, too.
+// Collectives that do not fit into boxes use puts.
 template <class Group>
 TND_DEVICE void collectives(Group group, u8 *own, const places &at, findings *to) {
   int const self = shmemg_my_pe(), all = shmemg_n_pes();

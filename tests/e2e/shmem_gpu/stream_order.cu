@@ -1,5 +1,5 @@
-// What kernels of a stream have stored is there for all behind a collective of the stream, which
-// makes no fence for it: plain stores to the next PE's memory before a sync, and sources that
+// Data stored by kernels of a stream are visible to all after a collective of the stream, which
+// adds no fence for them: plain stores to the next PE's memory before a sync, and sources that
 // kernels have just written before a reduction. usage: shmemg_stream_order [ROUNDS]
 #include "stream_test.hpp"
 

@@ -1,5 +1,5 @@
-// stream_test.hpp: what the programs on streams share: a stream, kernels that are queued in it, and
-// what they have found.
+// tests/e2e/shmem_gpu/stream_test.hpp: shared parts of the programs on streams: a stream, kernels
+// queued in it, and their checks.
 #pragma once
 
 #include <shmemx_on_stream.cuh>
@@ -15,7 +15,7 @@ TND_DEVICE inline u64 grid_thread_count() {
   return u64(simt::grid_size_x()) * simt::block_size_x();
 }
 
-// After start().
+// Call it after start().
 inline void make_stream() {
 #if TND_SIMT_CUDA
   REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
@@ -27,7 +27,7 @@ void queue(void (*kernel)(Parameters...), Arguments... arguments) {
   REQUIRE(simt::try_launch_on(stream, {blocks}, {threads}, kernel, arguments...));
 }
 
-// What was queued has ended, and found nothing wrong.
+// Waits for queued work and checks that it found no error.
 inline void look(int line) {
 #if TND_SIMT_CUDA
   REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);

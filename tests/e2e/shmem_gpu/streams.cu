@@ -1,6 +1,6 @@
-// Collectives in the order of a stream against what they must give: all types and operations by the
-// tables, sizes to a mebibyte, teams, in a row and between puts on that stream. The host queues all
-// of it and looks at the end. "few": fewer sizes.
+// Collectives in the order of a stream against their expected results: all types and operations by
+// the tables, sizes to a mebibyte, teams, in sequence and between puts on that stream. The host
+// queues all of it and checks at the end. "few": fewer sizes.
 #include "stream_test.hpp"
 
 #include <cstring>
@@ -24,7 +24,7 @@ struct members {
   }
 };
 
-// ---- what moves bytes
+// ---- transfers
 
 enum class move { broadcast, fcollect, alltoall };
 
@@ -131,7 +131,7 @@ TND_KERNEL void check_elements(const T *in, u64 elements, members all, u32 round
   }
 }
 
-// By turns into another array, in place, and into one that is not aligned as the source is.
+// Alternately into another array, in place, and into one with another alignment than the source.
 template <reduction Op, class T, class Call>
 void check_reduce(const members &all, size_t elements, Call call) {
   u32 const round = round_number++;
@@ -144,7 +144,7 @@ void check_reduce(const members &all, size_t elements, Call call) {
 }
 
 constexpr size_t reduce_counts[] = {1, 3, 600, 1025, 9001, 33000};
-size_t reduce_count_end = 6;  // of which so many are tried
+size_t reduce_count_end = 6;  // of which this many are tested
 
 #define CHECK_REDUCE(NAME, TYPE, OP, KIND)                                             \
   for (size_t i = 0; i < reduce_count_end; i++)                                        \
@@ -175,7 +175,7 @@ void check_reductions(const members &all, bool few) {
   look(__LINE__);
 }
 
-// ---- one after the other
+// ---- in sequence
 
 TND_KERNEL void number_places(u64 *to, u64 places, int pe) {
   for (u64 i = simt::global_thread_rank(); i < places; i += grid_thread_count())
@@ -191,7 +191,7 @@ TND_KERNEL void check_row(const u64 *broadcasts, const u64 *sums, u64 rows, memb
     EXPECT(to, sum, sums[i]);
   }
 }
-// Nothing but collectives, each with places of its own: who is fast must not overtake who is slow.
+// Only collectives, each with its own memory: a fast PE must not overtake a slow one.
 void check_in_a_row(const members &all, u64 rows) {
   u64 *const to = reinterpret_cast<u64 *>(target), *const from = reinterpret_cast<u64 *>(source);
   queue(number_places, from, rows, all.pe(all.me));
@@ -219,7 +219,7 @@ TND_KERNEL void check_sum_of_parts(const u64 *sums, u64 elements, u32 round, fin
   for (u64 i = simt::global_thread_rank(); i < elements; i += grid_thread_count())
     EXPECT(to, all * (all - 1) / 2 * 1000 + all * (i + round), sums[i]);
 }
-// Each PE puts its part to the next, which sums what it was sent: puts, signals and collectives
+// Each PE puts its part to the next, which sums the received data: puts, signals and collectives
 // have one order.
 void check_between_puts(u64 elements, u32 rounds) {
   u64 *const received = reinterpret_cast<u64 *>(target), *const result = received + elements,

@@ -1,5 +1,5 @@
-// Teams and contexts of devices in kernels: who is in them, who meets, and that one's collectives
-// leave others' alone.
+// Teams and contexts of devices in kernels: their members, their synchronization, and that
+// collectives of one team do not disturb another's.
 #include "kernel_test.hpp"
 
 using namespace kernel_test;

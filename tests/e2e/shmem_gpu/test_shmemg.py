@@ -1,5 +1,7 @@
-"""Programs whose kernels call OpenSHMEM, on the host executor: what each call does, by number of PEs and by way, with lanes preempted by
-seeds; and what ends a wait. TND_SHMEMG_PROGRAMS="_cuda" runs those for GPUs, TND_SHMEMG_ALL=1 many more seeds."""
+"""Programs whose kernels call OpenSHMEM, on the host executor: the effect of each call, by number
+of PEs and by path, with lanes preempted at random, and the events that end a wait.
+TND_SHMEMG_PROGRAMS="_cuda" runs those for GPUs, TND_SHMEMG_ALL=1 many more seeds.
+"""
 
 import os
 import pathlib
@@ -29,8 +31,9 @@ PROGRAMS = [
     "stream_order",
     "streams",
 ]
-# Kernels load and store in other PEs' memory; or the host does all of it for them, who reaches neither their stacks nor shared memory; or
-# devices do not reach one another: what goes between them is staged, or moved by the fabric, which takes the host executor's memory.
+# Three cases. Kernels load and store in other PEs' memory. Or the host carries out everything, and
+# can access neither stacks nor shared memory. Or devices are unmapped: transfers between them are
+# staged, or moved by the fabric, which can access the host executor's memory.
 WAYS = {
     "direct": {},
     "by host": {"TND_SHMEM_DEVICE_DIRECT": "off"},
@@ -38,7 +41,7 @@ WAYS = {
     "by fabric": {"TND_PGAS_NODE": "none", "TND_PGAS_DEVICE": "direct"},
 }
 for way in ("by host", "staged", "by fabric"):
-    WAYS[way]["TND_SHMEM_DEVICE_TIMEOUT"] = "30s"  # of a wait for what was refused
+    WAYS[way]["TND_SHMEM_DEVICE_TIMEOUT"] = "30s"  # of a wait for a refused operation
     if KIND == "":
         WAYS[way]["TND_SHMEM_DEVICE_STRICT"] = "on"
 SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 21 if ALL else 4))]
@@ -69,7 +72,7 @@ def run(jobs, name, pe_count, words=(), limit_s=120, **environment):
     )
 
 
-# "staged" and "by fabric" differ below the calls: each program runs by one of them.
+# "staged" and "by fabric" differ below the calls: each program runs with one of them.
 BY_FABRIC = {"transfers", "atomics", "collectives", "streams"}
 
 
@@ -117,7 +120,9 @@ def test_with_preemption(jobs, name, seed):
 
 @pytest.mark.parametrize("what", ["kill", "kill sync", "kill stream"])
 def test_a_death_ends_waits_in_kernels(jobs, tmp_path, what):
-    """The others' calls return, their hosts say who died, nothing stays, and the next job starts at once."""
+    """The others' calls return, their hosts report which PE died, nothing remains, and the next job
+    starts immediately.
+    """
     if reason := sandbox.missing():
         pytest.skip(reason)
     report = tmp_path / "report"
@@ -271,7 +276,9 @@ def compiled(tmp_path, header, lines):
     ids=["of the draft", "on streams"],
 )
 def test_names_are_there(tmp_path, header, calls, least, missing):
-    """The draft's, and those on streams, each with its parameters; and a name that is not there is seen."""
+    """The draft's calls, and those on streams, each with its parameters; a missing name is
+    detected.
+    """
     lines = [
         f"{result} (*const pointer{i})({parameters}) = {name};\n"
         for i, (result, name, parameters) in enumerate(calls())

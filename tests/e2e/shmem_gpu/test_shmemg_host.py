@@ -1,6 +1,8 @@
-"""Calls of the host on memory of devices, with the host executor in the place of one. OpenSHMEM's own programs run with the device
-heap as their symmetric heap; the programs host_*.c mix both kinds of memory in every call, with device memory that processors do not
-reach (TND_HOST_DEVICE=guarded): a call that loads from it is ended by the system."""
+"""Calls of the host on memory of devices, with the host executor in place of a device. OpenSHMEM's
+own programs run with the device heap as their symmetric heap. The programs host_*.c mix both
+kinds of memory in every call, with device memory that processors cannot access
+(TND_HOST_DEVICE=guarded): a call that loads from it is ended by the system.
+"""
 
 import json
 import pathlib
@@ -20,7 +22,7 @@ from shmem_jobs import processes  # noqa: E402
 HOST = {"TND_CUDA_PLUGIN": "/nowhere"}
 GUARDED = {**HOST, "TND_HOST_DEVICE": "guarded"}
 DEADLINE_S = 20
-# Locks are in memory of the host, and realloc is its heap's.
+# Locks are in host memory, and realloc is for the host's heap.
 CONFORMANCE = {
     "put_get": [],
     "sizes": [],
@@ -59,7 +61,7 @@ def build(jobs, name):
     return jobs.build(name, HERE / f"{name}.c", "-D_GNU_SOURCE", "-I", str(HERE))
 
 
-# Of these calls the programs host_*.c have the same kinds.
+# The programs host_*.c have the same kinds of these calls.
 SLOW = {"sizes", "nonblocking", "collectives", "reductions", "deprecated", "since_1_6"}
 
 
@@ -87,29 +89,29 @@ def test_debug_mode_knows_device_addresses(jobs):
 
 
 def test_a_load_from_device_memory_is_seen(jobs):
-    """What the others rest on."""
+    """What the other tests rely on."""
     build(jobs, "host_misuse")
     done = jobs.run("host_misuse", 2, ["load"], limit_s=30, **GUARDED)
     assert done.status == "failed" and "nothing happened" not in done.output
 
 
 MISUSES = {
-    "free_device": r"shmem_free: PE \d: address 0x[0-9a-f]+ is memory of the device, for which there is shmemg_free",
-    "free_host": r"shmemg_free: PE \d: address 0x[0-9a-f]+ is not memory of the device",
-    "free_inside": r"shmemg_free: PE \d: address 0x[0-9a-f]+ is not the beginning of a piece of the device heap",
-    "realloc": r"shmem_realloc: PE \d: address 0x[0-9a-f]+ is memory of the device",
-    "alignment": r"shmemg_align: PE \d: an alignment of 48, which is no power of two",
-    "lock": r"shmem_set_lock: PE \d: address 0x[0-9a-f]+ is memory of the device: locks are in memory of the host",
-    "psync": r"shmem_sync: PE \d: pSync at address 0x[0-9a-f]+ is memory of the device",
-    "past_the_end": r"shmem_putmem: PE \d: \d+ bytes at address 0x[0-9a-f]+ \(PE \d\) leave symmetric memory: .*device heap",
+    "free_device": r"shmem_free: PE \d: address 0x[0-9a-f]+ is device memory: use shmemg_free",
+    "free_host": r"shmemg_free: PE \d: address 0x[0-9a-f]+ is not device memory",
+    "free_inside": r"shmemg_free: PE \d: address 0x[0-9a-f]+ is not the start of a block of the device heap",
+    "realloc": r"shmem_realloc: PE \d: address 0x[0-9a-f]+ is device memory",
+    "alignment": r"shmemg_align: PE \d: the alignment 48 is not a power of two",
+    "lock": r"shmem_set_lock: PE \d: address 0x[0-9a-f]+ is device memory: locks must be in host memory",
+    "psync": r"shmem_sync: PE \d: pSync at address 0x[0-9a-f]+ is device memory",
+    "past_the_end": r"shmem_putmem: PE \d: \d+ bytes at address 0x[0-9a-f]+ \(PE \d\) extend beyond symmetric memory: .*device heap",
     "pe": r"shmem_long_p: PE \d: there is no PE 7",
     "word": r"shmem_uint64_atomic_add: PE \d: address 0x[0-9a-f]+ \(PE \d\) is not a multiple of 8",
-    "device_context": r"shmem_ctx_long_p: PE \d: the context 0x2 is one for kernels",
+    "device_context": r"shmem_ctx_long_p: PE \d: the context 0x2 is for kernels only",
     "world": r"shmem_team_destroy: PE \d: SHMEM_DEVICE_TEAM_WORLD cannot be destroyed",
     "shared": r"shmem_team_destroy: PE \d: SHMEM_DEVICE_TEAM_SHARED cannot be destroyed",
     "before": r"shmemg_malloc: called before shmem_init",
-    "no_device": r"shmemg_malloc: PE \d: no device: start with shmem_init_thread\(level \| SHMEM_DEVICE_HOST_INIT",
-    "flags": r"this PE asks for 0x[13]00 of SHMEM_DEVICE_\*, others for 0x[13]00: they must be equal in all",
+    "no_device": r"shmemg_malloc: PE \d: this PE has no device: start with shmem_init_thread\(level \| SHMEM_DEVICE_HOST_INIT",
+    "flags": r"this PE requests SHMEM_DEVICE_\* 0x[13]00, others 0x[13]00: all PEs must request the same",
     "one_alone": r"PE \d has (no device|the host executor), this one has (no device|the host executor)",
 }
 
@@ -132,7 +134,7 @@ def test_sizes_of_the_device_heap(jobs):
         )
     done = jobs.run("host_memory", 2, limit_s=30, SHMEM_DEVICE_SYMMETRIC_SIZE="lots", **GUARDED)
     assert (
-        done.status == "failed" and "SHMEM_DEVICE_SYMMETRIC_SIZE=lots is no size" in done.output
+        done.status == "failed" and "SHMEM_DEVICE_SYMMETRIC_SIZE=lots is not a valid size" in done.output
     ), done.output[-2000:]
     done = jobs.run(
         "host_memory", 2, limit_s=60, SHMEM_INFO="1", SHMEM_DEVICE_SYMMETRIC_SIZE="3m", **GUARDED
@@ -158,7 +160,7 @@ int main(void) { start("none"); return finish(); }
         TND_CUDA_PLUGIN="/nowhere",
     )
     shmem_jobs.require_passed(done)
-    assert "not asked for" in done.output
+    assert "not requested" in done.output
 
 
 def test_devices_that_do_not_reach_one_another(jobs):

@@ -1,5 +1,7 @@
-"""The examples whose PEs pass edges on in every step, from device memory to device memory: their own checks, by who sends and by number of
-PEs, and with devices that do not reach one another. TND_SHMEMG_PROGRAMS="_cuda" runs those for GPUs."""
+"""The examples whose PEs exchange edges in every step, from device memory to device memory: their
+own checks, by sender and by number of PEs, and with unmapped devices.
+TND_SHMEMG_PROGRAMS="_cuda" runs those for GPUs.
+"""
 
 import os
 import pathlib

@@ -11,7 +11,7 @@ TND_DEVICE unsigned char pattern(int pe, u64 i, u32 round) {
   return (unsigned char)(i * 7 + u64(pe) * 31 + round * 13 + (i >> 8));
 }
 
-// Two blocks may not use one place: each has a part of the area.
+// Two blocks must not use the same memory: each has a part of the area.
 template <class Group>
 TND_DEVICE void put_pieces(Group group, u8 *target, u8 *source, u8 *back, findings *to, u32 round) {
   int const self = shmemg_my_pe(), all = shmemg_n_pes(), next = (self + 1) % all,
@@ -41,7 +41,7 @@ TND_DEVICE void put_pieces(Group group, u8 *target, u8 *source, u8 *back, findin
         EXPECT(to, pattern(before, i, round), target[target_offset + i]);
       if (group.rank() == 0)
         EXPECT(to, 0xee, *last);
-      // What the next PE has now is mine.
+      // The next PE's data are now mine.
       if (round % 2 == 0) {
         (void)tanada::shmemg::get(group, back + source_offset, target + target_offset, size, next);
       } else {
@@ -70,7 +70,7 @@ TND_KERNEL void by_block(u8 *target, u8 *source, u8 *back, findings *to) {
     put_pieces(tanada::this_block{}, target, source, back, to, round);
 }
 
-// Each block puts into a part of its own, next to others' parts.
+// Each block puts into its own part, beside others' parts.
 TND_KERNEL void by_blocks(u8 *target, u8 *source, u32 part) {
   u64 const begin = simt::block_rank() * part;
   int const next = (shmemg_my_pe() + 1) % shmemg_n_pes();
@@ -120,7 +120,7 @@ TND_DEVICE T value_of(int pe) {
       EXPECT(to, value_of<TYPE>(self + i) == own[40 + i], 1);                                     \
     (void)shmemgx_barrier_all();                                                                  \
   }
-// GPUs know no long double.
+// GPUs do not support long double.
 #define VALUE_TABLE(X, A)                                                \
   X(float, float, A) X(double, double, A) SHMEM_TABLE_SMALL_SIGNED(X, A) \
   SHMEM_TABLE_SMALL_UNSIGNED(X, A)                                       \

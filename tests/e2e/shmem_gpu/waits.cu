@@ -1,11 +1,11 @@
-// Waiting and ordering in kernels: what has been seen tells what else must be seen.
+// Waiting and ordering in kernels: what a PE has seen determines what else it must see.
 #include "kernel_test.hpp"
 
 using namespace kernel_test;
 
 namespace {
 
-// Waits and tests of each type and comparison, on words that the PE before sets.
+// Waits and tests of each type and comparison, on words that the previous PE sets.
 #define CHECK_WAIT(NAME, TYPE, A)                                       \
   {                                                                     \
     TYPE *const at = reinterpret_cast<TYPE *>(words) + 2;               \
@@ -39,7 +39,7 @@ TND_KERNEL void waits(u64 *words, findings *to) {
   SHMEM_TABLE_AMO(CHECK_WAIT, )
 }
 
-// put, fence, flag: who sees the flag sees the bytes.
+// put, fence, flag: a PE that sees the flag sees the bytes.
 struct passed {
   u64 data[64];
   uint64_t flag, answer;
@@ -87,7 +87,7 @@ TND_KERNEL void messages_by_warp(passed *boxes, u64 *source, u32 rounds, finding
 TND_KERNEL void messages_by_block(passed *boxes, u64 *source, u32 rounds, findings *to) {
   pass_messages(tanada::this_block{}, boxes, source, rounds, to);
 }
-// Two words that one PE writes in order: nobody sees the second without the first.
+// Two words that one PE writes in order: no PE sees the second without the first.
 TND_KERNEL void watch_two(u64 *words, u32 rounds, findings *to) {
   int const self = shmemg_my_pe(), next = (self + 1) % shmemg_n_pes();
   if (simt::thread_rank_in_block() == 0) {
@@ -111,8 +111,8 @@ TND_KERNEL void watch_two(u64 *words, u32 rounds, findings *to) {
   simt::block_barrier();
   (void)shmemgx_barrier_all_tg();
 }
-// Store buffering: both store, then look; at least one sees the other's. By pairs of PEs; words of
-// a round are used once.
+// Store buffering: both store, then load; at least one sees the other's store. By pairs of PEs;
+// words of a round are used once.
 TND_KERNEL void store_and_look(u64 *stored, u64 *seen, u32 rounds) {
   int const self = shmemg_my_pe(), other = self ^ 1;
   bool const plays = other < shmemg_n_pes();
@@ -120,7 +120,7 @@ TND_KERNEL void store_and_look(u64 *stored, u64 *seen, u32 rounds) {
     (void)shmemg_sync_all();
     if (!plays)
       continue;
-    // At the odd PE's side lies what the even one stores.
+    // The even PE's stores are in the odd PE's memory.
     shmemg_uint64_p(reinterpret_cast<uint64_t *>(stored + round), 1, other);
     shmemg_quiet();
     seen[round] = shmemg_uint64_g(reinterpret_cast<uint64_t *>(stored + round), self);
@@ -136,7 +136,7 @@ TND_KERNEL void check_seen(u64 *seen, u32 rounds, findings *to) {
     EXPECT(to, 1, theirs + seen[round] >= 1);
   }
 }
-// All PEs meet very often; nobody is ever a step ahead of who has not come.
+// All PEs synchronize very often; none is ever a step ahead of one that has not arrived.
 TND_KERNEL void meet(u64 *steps, u32 rounds, findings *to) {
   int const self = shmemg_my_pe(), all = shmemg_n_pes();
   for (u64 round = 1; round <= rounds; round++) {

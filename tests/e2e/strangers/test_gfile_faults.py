@@ -180,7 +180,7 @@ def test_what_cannot_be_written_at_exit_is_logged(installed, program, tmp_path):
         "sh", "-c", 'ulimit -f 128; exec "$0" "write far" "$1" exit', program, target
     )
     assert (
-        "the process ends without gfinalize, and not all that gwrite took is written (EFBIG): of 1 files"
+        "the process ends without gfinalize, and data of gwrite are lost (EFBIG): 1 files"
         in done.stderr
     ), done.stderr
     assert "too large" in done.stderr

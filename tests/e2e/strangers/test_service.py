@@ -161,24 +161,24 @@ def test_new_keys_and_quotas_need_no_restart(installed, folder):
 
         keys.write_text(alice.read_text() + bob.read_text())
         write_settings(folder, key_file=keys, quotas="4MiB")
-        service.reload("settings were read again")
+        service.reload("settings were reloaded")
         assert put(installed, service, bob, "b").returncode == 0
         refused = put(installed, service, alice, "too-large", size=5_000_000)
         assert refused.returncode != 0 and "quota" in refused.stderr, refused.stderr
         assert "a\n" in names(installed, service, bob)  # what was there has stayed
 
         keys.write_text("no key at all\n")
-        service.reload("settings were not read again")
+        service.reload("settings were not reloaded")
         assert "line 1" in service.log()
         assert "b\n" in names(installed, service, alice)
 
         keys.write_text(bob.read_text())
         config.write_text("size = much\n")
-        service.reload("settings were not read again")
+        service.reload("settings were not reloaded")
         assert "a\n" in names(installed, service, alice)  # not one of the two files
 
         write_settings(folder, key_file=keys)
-        service.reload("settings were read again")
+        service.reload("settings were reloaded")
         assert put(installed, service, alice, "c").returncode != 0
         assert (
             put(installed, service, bob, "c", size=5_000_000).returncode == 0

@@ -1,3 +1,4 @@
+// A thread in place of the service kernel.
 #include "backends/cuda/testing/fake_device.hpp"
 
 #include <condition_variable>
@@ -12,9 +13,9 @@
 
 #include "backends/cuda/device_memory.hpp"
 #include "backends/cuda/service.hpp"
-#include "seams/fabric/update_here.hpp"
+#include "seams/fabric/update_word.hpp"
 
-namespace tanada::port::cuda {
+namespace tanada::backends::cuda {
 
 fake_device &fake() {
   static fake_device instance;
@@ -40,26 +41,27 @@ void fake_step() {
 
 namespace {
 
-void perform(ring_memory &ring, uint32_t sequence, const command &what) {
-  auto *const target = reinterpret_cast<unsigned char *>(what.target);
-  auto *const source = reinterpret_cast<const unsigned char *>(what.rows.source);
+void perform(ring_memory &ring, uint32_t sequence, const command &request) {
+  auto *const target = reinterpret_cast<unsigned char *>(request.target);
+  auto *const source = reinterpret_cast<const unsigned char *>(request.rows.source);
   uint64_t before = 0;
   unsigned char *answer = nullptr;
-  switch (what.kind) {
-    case command_kind::write: std::memcpy(target, what.bytes, what.size); break;
-    case command_kind::copy: std::memcpy(target, source, what.size); break;
+  switch (request.kind) {
+    case command_kind::write: std::memcpy(target, request.bytes, request.size); break;
+    case command_kind::copy: std::memcpy(target, source, request.size); break;
     case command_kind::rows:
-      for (int64_t i = 0; i < int64_t(what.rows.count); i++)
-        std::memcpy(target + i * what.rows.target_stride, source + i * what.rows.source_stride,
-                    what.size);
+      for (int64_t i = 0; i < int64_t(request.rows.count); i++)
+        std::memcpy(target + i * request.rows.target_stride,
+                    source + i * request.rows.source_stride, request.size);
       break;
     case command_kind::read:
       answer = ring.annexes[sequence % slot_count];
-      std::memcpy(answer, source, what.size);
+      std::memcpy(answer, source, request.size);
       break;
     case command_kind::update:
-      before = update_here(fabric_atomic(what.atomic), reinterpret_cast<uint64_t *>(target),
-                           what.update.operand, what.update.compare);
+      before = seams::update_word(seams::fabric_atomic(request.atomic),
+                                  reinterpret_cast<uint64_t *>(target), request.update.operand,
+                                  request.update.compare);
       answer = reinterpret_cast<unsigned char *>(&before);
       break;
     default: break;
@@ -68,13 +70,13 @@ void perform(ring_memory &ring, uint32_t sequence, const command &what) {
     return;
   for (uint32_t i = 0; i < word_count; i++) {
     uint32_t content;
-    std::memcpy(&content, answer + (what.kind == command_kind::update ? i % 2 : i) * 4, 4);
+    std::memcpy(&content, answer + (request.kind == command_kind::update ? i % 2 : i) * 4, 4);
     __atomic_store_n(&ring.answers[sequence % slot_count].words[i],
                      uint64_t(sequence) << 32 | content, __ATOMIC_RELEASE);
   }
 }
 
-bool perform_next(ring_memory &ring, uint32_t &next, bool &is_to_rest) {
+bool perform_next(ring_memory &ring, uint32_t &next, bool &is_stopping) {
   uint32_t content[word_count];
   for (uint32_t i = 0; i < word_count; i++) {
     uint64_t const word = __atomic_load_n(
@@ -83,20 +85,20 @@ bool perform_next(ring_memory &ring, uint32_t &next, bool &is_to_rest) {
       return false;
     content[i] = uint32_t(word);
   }
-  command what;
-  std::memcpy(&what, content, sizeof what);
-  if (what.kind == command_kind::rest)
-    is_to_rest = true;
-  perform(ring, next, what);
+  command request;
+  std::memcpy(&request, content, sizeof request);
+  if (request.kind == command_kind::stop)
+    is_stopping = true;
+  perform(ring, next, request);
   __atomic_store_n(&ring.done, next++, __ATOMIC_RELEASE);
   return true;
 }
 
-// What kernels.cu does, with its words in the same order.
+// Does what kernels.cu does, with the same order of stores.
 void serve(const service_run &run) {
   ring_memory &ring = *run.ring;
   uint32_t const steps = fake().step_delay_max_us;
-  auto const say = [](uint32_t &word, uint32_t value) {
+  auto const store = [](uint32_t &word, uint32_t value) {
     __atomic_store_n(&word, value, __ATOMIC_RELEASE);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   };
@@ -104,29 +106,29 @@ void serve(const service_run &run) {
     __atomic_store_n(&ring.ended, uint64_t(run.generation) << 32 | next, __ATOMIC_RELEASE);
   };
   delay_us(steps);
-  say(ring.started, run.generation);
+  store(ring.started, run.generation);
   if (is_reached(run.generation, __atomic_load_n(&ring.canceled, __ATOMIC_ACQUIRE))) {
     fake().canceled++;
     delay_us(steps);
-    say(ring.left, run.generation);
+    store(ring.closing, run.generation);
     return end(run.first);
   }
   delay_us(steps);
-  say(ring.serving, run.generation);
+  store(ring.serving, run.generation);
   fake().runs++;
   uint32_t next = run.first;
-  bool is_to_rest = false;
-  uint32_t looks = 0;
-  for (uint64_t idle_since = now_ns(); !is_to_rest && now_ns() - idle_since < run.idle_ns;) {
-    if (perform_next(ring, next, is_to_rest))
+  bool is_stopping = false;
+  uint32_t poll_count = 0;
+  for (uint64_t idle_since = now_ns(); !is_stopping && now_ns() - idle_since < run.idle_ns;) {
+    if (perform_next(ring, next, is_stopping))
       idle_since = now_ns();
-    else if (++looks % 256 == 0)
-      std::this_thread::yield();  // the two may have one processor between them
+    else if (++poll_count % 256 == 0)
+      std::this_thread::yield();  // both threads may share one processor
   }
   delay_us(steps);
-  say(ring.left, run.generation);
+  store(ring.closing, run.generation);
   delay_us(steps);
-  while (perform_next(ring, next, is_to_rest))
+  while (perform_next(ring, next, is_stopping))
     continue;
   delay_us(steps);
   end(next);
@@ -134,7 +136,7 @@ void serve(const service_run &run) {
 
 }  // namespace
 
-// A stream of kernels.
+// A stream of service kernels.
 struct fake_stream {
   std::mutex mutex;
   std::condition_variable wanted;
@@ -160,10 +162,10 @@ cudaError_t load_kernels() {
   return cudaSuccess;
 }
 cudaError_t launch_service(cudaStream_t stream, const service_run &run) {
-  auto &there = *reinterpret_cast<fake_stream *>(stream);
-  std::lock_guard const lock{there.mutex};
-  there.runs.push_back(run);
-  there.wanted.notify_all();
+  auto &target = *reinterpret_cast<fake_stream *>(stream);
+  std::lock_guard const lock{target.mutex};
+  target.runs.push_back(run);
+  target.wanted.notify_all();
   return cudaSuccess;
 }
 cudaError_t launch_update(cudaStream_t, const command &, uint64_t *) {
@@ -173,7 +175,7 @@ cudaError_t launch_rows(cudaStream_t, const command &) {
   return cudaErrorNotSupported;
 }
 
-tnd_status refuse(tnd_status code, const char *format, ...) {
+tnd_status set_error(tnd_status code, const char *format, ...) {
   va_list list;
   va_start(list, format);
   std::vsnprintf(message, sizeof message, format, list);
@@ -183,8 +185,8 @@ tnd_status refuse(tnd_status code, const char *format, ...) {
 const char *last_message() {
   return message;
 }
-tnd_status checked(cudaError_t error, const char *what, unsigned long long) {
-  return error == cudaSuccess ? TND_OK : refuse(-TND_EDEVICE, "%s", what);
+tnd_status checked(cudaError_t error, const char *action, unsigned long long) {
+  return error == cudaSuccess ? TND_OK : set_error(-TND_EDEVICE, "%s", action);
 }
 int is_device_memory(const void *addr) {
   return size_t(static_cast<const unsigned char *>(addr) - fake().memory) < fake().memory_size;
@@ -193,10 +195,10 @@ int is_device_memory(const void *addr) {
 current_device::current_device(uint32_t) : error_{cudaSuccess} {}
 current_device::~current_device() = default;
 
-}  // namespace tanada::port::cuda
+}  // namespace tanada::backends::cuda
 
-using tanada::port::cuda::fake;
-using tanada::port::cuda::fake_stream;
+using tanada::backends::cuda::fake;
+using tanada::backends::cuda::fake_stream;
 
 extern "C" {
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
@@ -222,7 +224,7 @@ cudaError_t cudaHostAlloc(void **addr, size_t size, unsigned) {
   *addr = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096);
   return cudaSuccess;
 }
-// An event is how many copies are before it.
+// An event holds the number of copies before it.
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
   *event = reinterpret_cast<cudaEvent_t>(new std::atomic<uint64_t>{0});
   return cudaSuccess;

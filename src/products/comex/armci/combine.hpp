@@ -8,17 +8,18 @@ namespace tanada::comex::armci {
 
 enum class operation : uint8_t { sum, product, max, min, logical_and, logical_or, bit_and, bit_or };
 
-// Elements lie anywhere; the ranges do not overlap.
-using combine_run = void (*)(std::byte *into, const std::byte *from, size_t count) noexcept;
+// No alignment is required; the ranges must not overlap.
+using combine_run = void (*)(std::byte *target, const std::byte *source, size_t count) noexcept;
 
-struct combination {
-  combine_run run;         // into[i] = into[i] OP from[i]
-  combine_run run_behind;  // into[i] = from[i] OP into[i]
-  size_t element_size;     // bytes
-  uint32_t id;             // another for another operation or type
+struct reduction {
+  combine_run run;           // target[i] = target[i] OP source[i]
+  combine_run run_reversed;  // target[i] = source[i] OP target[i]
+  size_t element_size;       // bytes
+  uint32_t id;               // unique for each operation and type
 };
 
-// `type`: ARMCI_INT and so on. Integers wrap; logical and bitwise operations are of integers.
-combination combination_of(operation what, int type) noexcept;
+// `type` is ARMCI_INT and so on. Integers wrap around; logical and bitwise operations exist only
+// for integers.
+reduction reduction_for(operation op, int type) noexcept;
 
 }  // namespace tanada::comex::armci

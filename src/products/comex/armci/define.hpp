@@ -1,5 +1,5 @@
-// products/comex/armci/define.hpp: how the public calls are defined: PARMCI_x is the function,
-// ARMCI_x a weak name of it, so that a library which profiles can stand between them.
+// products/comex/armci/define.hpp: defines the public calls. PARMCI_x is the function and ARMCI_x a
+// weak alias, so that a profiling library can interpose.
 #pragma once
 
 #include <exception>
@@ -11,17 +11,17 @@
 
 #include "products/comex/armci/fatal.hpp"
 
-// ARMCI_DEFINE(int, ARMCI_Fence, (int proc), { ... }): parameters in brackets; in the body `call`
-// is the name. The weak name is declared in armci.h already. No exception leaves a call: it ends
-// the job as any other failure does.
+// ARMCI_DEFINE(int, ARMCI_Fence, (int proc), { ... }): the parameters are parenthesized, and in the
+// body `call` is the name of the function. armci.h has already declared the weak name. An exception
+// that leaves the body ends the job, as any other failure does.
 #define ARMCI_DEFINE(RESULT, NAME, PARAMETERS, ...) \
   ARMCI_DEFINE_TWICE_(RESULT, P##NAME, NAME, PARAMETERS, __VA_ARGS__)
 
-// The same for names in small letters: parmci_x and armci_x.
+// The same for lower-case names: parmci_x and armci_x.
 #define ARMCI_DEFINE_SMALL(RESULT, NAME, PARAMETERS, ...) \
   ARMCI_DEFINE_TWICE_(RESULT, p##NAME, NAME, PARAMETERS, __VA_ARGS__)
 
-// A call with one name alone.
+// A call that has no PARMCI_ name.
 #define ARMCI_DEFINE_PLAIN(RESULT, NAME, PARAMETERS, ...) \
   ARMCI_DEFINE_AS_(RESULT, NAME, NAME, PARAMETERS, __VA_ARGS__)
 

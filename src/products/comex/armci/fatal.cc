@@ -1,3 +1,4 @@
+// products/comex/armci/fatal.cc: prints errors and ends the job.
 #include "products/comex/armci/fatal.hpp"
 
 #include <cstdarg>
@@ -9,20 +10,20 @@
 namespace tanada::comex::armci {
 namespace {
 
-constexpr size_t text_size = 1024;  // bytes of the line, its end included
+constexpr size_t text_size = 1024;  // bytes of a line, with its terminator
 
-// What a program ends with that has called wrongly.
+// Exit code of a program that made an invalid call.
 constexpr int exit_code = 1;
 
 }  // namespace
 
 void fatal(const char *call, const char *format, ...) noexcept {
   char text[text_size];
-  int const head = std::snprintf(text, text_size, "%s: ", call);
+  int const prefix_size = std::snprintf(text, text_size, "%s: ", call);
   va_list arguments;
   va_start(arguments, format);
-  if (head > 0 && size_t(head) < text_size)
-    std::vsnprintf(text + head, text_size - size_t(head), format, arguments);
+  if (prefix_size > 0 && size_t(prefix_size) < text_size)
+    std::vsnprintf(text + prefix_size, text_size - size_t(prefix_size), format, arguments);
   va_end(arguments);
   std::fflush(stdout);
   if (comex_initialized())
@@ -31,7 +32,7 @@ void fatal(const char *call, const char *format, ...) noexcept {
   std::_Exit(exit_code);
 }
 
-int refuse(const char *call, const char *format, ...) noexcept {
+int report_error(const char *call, const char *format, ...) noexcept {
   char text[text_size];
   va_list arguments;
   va_start(arguments, format);
@@ -44,18 +45,18 @@ int refuse(const char *call, const char *format, ...) noexcept {
   return COMEX_FAILURE;
 }
 
-void need(const char *call, const char *inner, int code) noexcept {
+void require_ok(const char *call, const char *inner, int code) noexcept {
   if (code != COMEX_SUCCESS)
-    fatal(call, "%s has failed: %d", inner, code);
+    fatal(call, "%s failed: %d", inner, code);
 }
 
-void need_mpi(const char *call, const char *inner, int code) noexcept {
+void require_mpi_ok(const char *call, const char *inner, int code) noexcept {
   if (code == MPI_SUCCESS)
     return;
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  fatal(call, "%s has failed: %s", inner, text);
+  fatal(call, "%s failed: %s", inner, text);
 }
 
 }  // namespace tanada::comex::armci

@@ -1,12 +1,12 @@
-// products/comex/armci/iterator.cc: the pieces of strided memory one after the other, gathered and
-// scattered.
+// products/comex/armci/iterator.cc: iterates over the pieces of strided memory, and packs and
+// unpacks them.
 #include <compat/comex/iterator.h>
 
 #include <climits>
 #include <cstring>
 
 #include "products/comex/armci/define.hpp"
-#include "products/comex/armci/shape.hpp"
+#include "products/comex/armci/stride_arguments.hpp"
 
 using namespace tanada::comex::armci;
 
@@ -17,7 +17,7 @@ ARMCI_DEFINE_PLAIN(void, armci_stride_info_init,
                      if (sinfo == nullptr)
                        fatal(call, "the iterator is a null pointer");
                      if (!check_shape(call, {stride_arr, stride_arr, seg_count, stride_levels}))
-                       fatal(call, "no iterator can be made of this");
+                       fatal(call, "cannot create an iterator for this shape");
                      long long size = 1;
                      for (int i = 1; i <= stride_levels; i++) {
                        size *= seg_count[i];
@@ -68,7 +68,7 @@ ptrdiff_t offset_of(const stride_info_t &iterator) {
   return offset;
 }
 
-// Calls `copy` with each piece of the memory and its place in the buffer.
+// Calls `copy` with each piece of the memory and its position in the buffer.
 template <typename Copy>
 void for_each_piece(void *memory, int level_count, const int *strides, const int *counts,
                     char *buffer, Copy copy) {

@@ -1,4 +1,4 @@
-// products/comex/armci/lifecycle.cc: start, end, errors, and MPI's own start and end.
+// products/comex/armci/lifecycle.cc: start, end and errors of ARMCI, and start and end of MPI.
 #include <cstdio>
 #include <cstdlib>
 
@@ -9,13 +9,13 @@
 using namespace tanada::comex::armci;
 
 ARMCI_DEFINE(int, ARMCI_Init, (void), {
-  need(call, "comex_init", comex_init());
+  require_ok(call, "comex_init", comex_init());
   start(call);
   return COMEX_SUCCESS;
 })
 
 ARMCI_DEFINE(int, ARMCI_Init_args, (int *argc, char ***argv), {
-  need(call, "comex_init_args", comex_init_args(argc, argv));
+  require_ok(call, "comex_init_args", comex_init_args(argc, argv));
   start(call);
   return COMEX_SUCCESS;
 })
@@ -32,9 +32,9 @@ ARMCI_DEFINE(int, ARMCI_Initialized, (void), { return comex_initialized(); })
 ARMCI_DEFINE(void, ARMCI_Finalize, (void), {
   if (!is_running())
     return;
-  forget_messages(call);
+  cancel_kept_messages(call);
   stop(call);
-  need(call, "comex_finalize", comex_finalize());
+  require_ok(call, "comex_finalize", comex_finalize());
 })
 
 ARMCI_DEFINE_PLAIN(void, ARMCI_Error, (const char *msg, int code), {
@@ -48,17 +48,17 @@ ARMCI_DEFINE_PLAIN(void, ARMCI_Cleanup, (void), {})
 
 ARMCI_DEFINE_PLAIN(void, armci_msg_init, (int *argc, char ***argv), {
   int is_initialized = 0;
-  need_mpi(call, "MPI_Initialized", MPI_Initialized(&is_initialized));
+  require_mpi_ok(call, "MPI_Initialized", MPI_Initialized(&is_initialized));
   if (!is_initialized)
-    need_mpi(call, "MPI_Init", MPI_Init(argc, argv));
+    require_mpi_ok(call, "MPI_Init", MPI_Init(argc, argv));
 })
 
 ARMCI_DEFINE_PLAIN(void, armci_msg_finalize, (void), {
   int is_initialized = 0;
-  need_mpi(call, "MPI_Initialized", MPI_Initialized(&is_initialized));
+  require_mpi_ok(call, "MPI_Initialized", MPI_Initialized(&is_initialized));
   if (!is_initialized)
-    fatal(call, "MPI is not initialised");
-  need_mpi(call, "MPI_Finalize", MPI_Finalize());
+    fatal(call, "MPI is not initialized");
+  require_mpi_ok(call, "MPI_Finalize", MPI_Finalize());
 })
 
 ARMCI_DEFINE_PLAIN(void, armci_msg_abort, (int code), {

@@ -1,4 +1,4 @@
-// products/comex/armci/messages.cc: messages between two ranks, and where a rank is in a tree.
+// products/comex/armci/messages.cc: messages between two ranks, and the binary tree over ranks.
 #include "products/comex/armci/messages.hpp"
 
 #include <algorithm>
@@ -13,55 +13,56 @@ using namespace tanada::comex::armci;
 
 namespace {
 
-// A message from this rank to itself, which it has not received: it may send before it receives, so
-// that the bytes are kept.
+// A message from this rank to itself that it has not received yet. A rank may send before it
+// receives, so the bytes are kept.
 struct kept_message {
   MPI_Request request = MPI_REQUEST_NULL;
   std::unique_ptr<char[]> bytes;
 };
 
 std::list<kept_message> &kept_messages() {
-  static std::list<kept_message> kept;
-  return kept;
+  static std::list<kept_message> messages;
+  return messages;
 }
 
 void keep(const char *call, const state &self, const void *buffer, int size, int tag) {
-  kept_messages().remove_if([call](kept_message &each) {
+  kept_messages().remove_if([call](kept_message &message) {
     int is_done = 0;
-    need_mpi(call, "MPI_Test", MPI_Test(&each.request, &is_done, MPI_STATUS_IGNORE));
+    require_mpi_ok(call, "MPI_Test", MPI_Test(&message.request, &is_done, MPI_STATUS_IGNORE));
     return is_done != 0;
   });
-  kept_message made{MPI_REQUEST_NULL, std::make_unique_for_overwrite<char[]>(size_t(size))};
+  kept_message message{MPI_REQUEST_NULL, std::make_unique_for_overwrite<char[]>(size_t(size))};
   if (size > 0)
-    std::memcpy(made.bytes.get(), buffer, size_t(size));
-  need_mpi(call, "MPI_Isend",
-           MPI_Isend(made.bytes.get(), size, MPI_BYTE, self.me, tag, self.messages, &made.request));
-  kept_messages().push_back(std::move(made));
+    std::memcpy(message.bytes.get(), buffer, size_t(size));
+  require_mpi_ok(call, "MPI_Isend",
+                 MPI_Isend(message.bytes.get(), size, MPI_BYTE, self.me, tag, self.messages,
+                           &message.request));
+  kept_messages().push_back(std::move(message));
 }
 
 void check_message(const char *call, int tag, const void *buffer, int size) {
-  check_place(call, buffer, size);
+  check_buffer(call, buffer, size);
   if (tag < 0)
     fatal(call, "tag %d: it must be 0 or more", tag);
 }
 
 void check_rank(const char *call, const state &self, int rank) {
   if (rank < 0 || rank >= self.count)
-    fatal(call, "there is no rank %d: they are 0 to %d", rank, self.count - 1);
+    fatal(call, "there is no rank %d: valid are 0 to %d", rank, self.count - 1);
 }
 
 // Returns the sender.
 int receive(const char *call, int tag, void *buffer, int size, int *received, int sender) {
   check_message(call, tag, buffer, size);
-  // What is not received stays as it is.
-  message_buffer const message(buffer, size_t(size), message_buffer::use::read_and_write);
+  // Bytes after a short message keep their content, so the buffer counts as read, too.
+  message_buffer const message(buffer, size_t(size), message_buffer::access_mode::read_and_write);
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Status status;
   int const code =
       MPI_Irecv(message.data(), size, MPI_BYTE, sender, tag, running(call).messages, &request);
   finish(call, "MPI_Irecv", code, &request, &status);
   int count = 0;
-  need_mpi(call, "MPI_Get_count", MPI_Get_count(&status, MPI_BYTE, &count));
+  require_mpi_ok(call, "MPI_Get_count", MPI_Get_count(&status, MPI_BYTE, &count));
   if (received != nullptr)
     *received = count;
   return status.MPI_SOURCE;
@@ -71,11 +72,11 @@ int receive(const char *call, int tag, void *buffer, int size, int *received, in
 
 namespace tanada::comex::armci {
 
-void forget_messages(const char *call) noexcept {
-  for (auto &each : kept_messages()) {
-    need_mpi(call, "MPI_Cancel", MPI_Cancel(&each.request));
-    need_mpi(call, "MPI_Request_free", MPI_Request_free(&each.request));
-    static_cast<void>(each.bytes.release());  // MPI may read them to its end
+void cancel_kept_messages(const char *call) noexcept {
+  for (auto &message : kept_messages()) {
+    require_mpi_ok(call, "MPI_Cancel", MPI_Cancel(&message.request));
+    require_mpi_ok(call, "MPI_Request_free", MPI_Request_free(&message.request));
+    static_cast<void>(message.bytes.release());  // MPI may read them until it ends
   }
   kept_messages().clear();
 }
@@ -88,7 +89,7 @@ ARMCI_DEFINE_PLAIN(void, armci_msg_snd, (int tag, void *buffer, int len, int to)
   check_rank(call, self, to);
   if (to == self.me)
     return keep(call, self, buffer, len, tag);
-  message_buffer const message(buffer, size_t(len), message_buffer::use::read);
+  message_buffer const message(buffer, size_t(len), message_buffer::access_mode::read);
   MPI_Request request = MPI_REQUEST_NULL;
   int const code = MPI_Isend(message.data(), len, MPI_BYTE, to, tag, self.messages, &request);
   finish(call, "MPI_Isend", code, &request);
@@ -109,9 +110,9 @@ ARMCI_DEFINE_PLAIN(int, armci_msg_nproc, (void), { return running(call).count; }
 
 namespace {
 
-std::vector<int> ranks_in(const char *call, const state &self, int scope) {
+std::vector<int> ranks_in_scope(const char *call, const state &self, int scope) {
   if (check_scope(call, scope))
-    return self.nodes.neighbours(self.me);
+    return self.nodes.node_peers(self.me);
   std::vector<int> ranks;
   if (scope == SCOPE_MASTERS) {
     for (auto const &node : self.nodes.ranks_of)
@@ -128,7 +129,7 @@ std::vector<int> ranks_in(const char *call, const state &self, int scope) {
 ARMCI_DEFINE_PLAIN(void, armci_msg_bintree, (int scope, int *Root, int *Up, int *Left, int *Right),
                    {
                      auto const &self = running(call);
-                     auto const ranks = ranks_in(call, self, scope);
+                     auto const ranks = ranks_in_scope(call, self, scope);
                      auto const place = size_t(std::ranges::find(ranks, self.me) - ranks.begin());
                      bool const is_in = place < ranks.size();
                      auto const at = [&](size_t index) {

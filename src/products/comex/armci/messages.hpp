@@ -1,5 +1,5 @@
-// products/comex/armci/messages.hpp: who takes part in a collective call, what its elements are,
-// and messages on their way.
+// products/comex/armci/messages.hpp: participants and element types of collective calls, and
+// cleanup of messages.
 #pragma once
 
 #include <compat/comex/comex.h>
@@ -15,26 +15,26 @@ struct element_type {
 };
 element_type element_of(const char *call, int type) noexcept;
 
-// Ends the job where there is no such scope. Whether it is the node.
+// Returns whether the scope is the node. Ends the job if there is no such scope.
 bool check_scope(const char *call, int scope) noexcept;
 
-// Ends the job where there are less than 0 elements (or bytes), or some and no place for them.
-void check_place(const char *call, const void *place, int count) noexcept;
+// Ends the job if the number of elements (or bytes) is negative, or positive with a null pointer.
+void check_buffer(const char *call, const void *buffer, int count) noexcept;
 
-// Those who take part.
-class audience {
+// The ranks that take part in a collective call.
+class participants {
  public:
-  // A scope of the default group: ALL and MASTERS are all of it, NODE is this rank's node.
-  audience(const char *call, int scope) noexcept;
-  // A scope of a group: NODE is those of it on this rank's node, who call this alone.
-  audience(const char *call, int scope, comex_group_t group) noexcept;
-  audience(const audience &) = delete;
-  ~audience();
+  // A scope of the default group. ALL and MASTERS mean the whole group, NODE this rank's node.
+  participants(const char *call, int scope) noexcept;
+  // A scope of a group. NODE means the ranks of the group on this node; only those make the call.
+  participants(const char *call, int scope, comex_group_t group) noexcept;
+  participants(const participants &) = delete;
+  ~participants();
 
   MPI_Comm communicator() const {
     return communicator_;
   }
-  // The group of comex whose ranks are waited for; COMEX_GROUP_NULL for those of a node.
+  // The comex group to wait for; COMEX_GROUP_NULL if the participants are those of a node.
   comex_group_t group() const {
     return group_;
   }
@@ -46,14 +46,15 @@ class audience {
   bool is_owned_ = false;
 };
 
-// All that this rank has put and accumulated is in its place. Before a call in which each rank
-// waits for every other, that makes a barrier of it.
-void fence(const char *call, const audience &who) noexcept;
+// Completes all puts and accumulates of this rank at their targets. Before a call in which each
+// rank waits for all others, this makes that call a barrier.
+void fence(const char *call, const participants &members) noexcept;
 
-// `size` bytes of rank `root` of the audience.
-void broadcast(const char *call, const audience &who, void *buffer, int size, int root) noexcept;
+// Broadcasts `size` bytes of rank `root` of the participants.
+void broadcast(const char *call, const participants &members, void *buffer, int size,
+               int root) noexcept;
 
-// Messages to itself that were not received are taken back.
-void forget_messages(const char *call) noexcept;
+// Cancels messages of this rank to itself that were not received.
+void cancel_kept_messages(const char *call) noexcept;
 
 }  // namespace tanada::comex::armci

@@ -1,27 +1,28 @@
-// products/comex/armci/order.cc: barriers, fences, notifications, atomic operations, mutexes.
+// products/comex/armci/order.cc: barriers, fences, notifications, atomic operations and mutexes.
 #include "products/comex/armci/define.hpp"
 #include "products/comex/armci/state.hpp"
 
 using namespace tanada::comex::armci;
 
 ARMCI_DEFINE(void, ARMCI_Barrier, (void),
-             { need(call, "comex_barrier", comex_barrier(running(call).default_group)); })
+             { require_ok(call, "comex_barrier", comex_barrier(running(call).default_group)); })
 
-ARMCI_DEFINE_SMALL(void, armci_msg_barrier, (void),
-                   { need(call, "comex_barrier", comex_barrier(running(call).default_group)); })
+ARMCI_DEFINE_SMALL(void, armci_msg_barrier, (void), {
+  require_ok(call, "comex_barrier", comex_barrier(running(call).default_group));
+})
 
 ARMCI_DEFINE_SMALL(void, armci_msg_group_barrier, (ARMCI_Group * group),
-                   { need(call, "comex_barrier", comex_barrier(group_at(call, group))); })
+                   { require_ok(call, "comex_barrier", comex_barrier(group_from(call, group))); })
 
 ARMCI_DEFINE(void, ARMCI_Fence, (int proc),
-             { need(call, "comex_fence_proc", comex_fence_proc(proc, COMEX_GROUP_WORLD)); })
+             { require_ok(call, "comex_fence_proc", comex_fence_proc(proc, COMEX_GROUP_WORLD)); })
 
 ARMCI_DEFINE(void, ARMCI_AllFence, (void),
-             { need(call, "comex_fence_all", comex_fence_all(COMEX_GROUP_WORLD)); })
+             { require_ok(call, "comex_fence_all", comex_fence_all(COMEX_GROUP_WORLD)); })
 
 ARMCI_DEFINE(void, ARMCI_GroupFence, (ARMCI_Group * group), {
-  comex_group_t const fenced = group_at(call, group);
-  need(call, "comex_fence_all", comex_fence_all(fenced > 0 ? fenced : COMEX_GROUP_WORLD));
+  comex_group_t const fenced = group_from(call, group);
+  require_ok(call, "comex_fence_all", comex_fence_all(fenced > 0 ? fenced : COMEX_GROUP_WORLD));
 })
 
 ARMCI_DEFINE(int, ARMCI_Rmw, (int op, void *ploc, void *prem, int extra, int proc),
@@ -32,28 +33,28 @@ ARMCI_DEFINE(int, ARMCI_Create_mutexes, (int num), { return comex_create_mutexes
 ARMCI_DEFINE(int, ARMCI_Destroy_mutexes, (void), { return comex_destroy_mutexes(); })
 
 ARMCI_DEFINE(void, ARMCI_Lock, (int mutex, int proc),
-             { need(call, "comex_lock", comex_lock(mutex, proc)); })
+             { require_ok(call, "comex_lock", comex_lock(mutex, proc)); })
 
 ARMCI_DEFINE(void, ARMCI_Unlock, (int mutex, int proc),
-             { need(call, "comex_unlock", comex_unlock(mutex, proc)); })
+             { require_ok(call, "comex_unlock", comex_unlock(mutex, proc)); })
 
 namespace {
 
 void check_rank(const char *call, int rank) {
   int const count = running(call).count;
   if (rank < 0 || rank >= count)
-    fatal(call, "there is no rank %d: they are 0 to %d", rank, count - 1);
+    fatal(call, "there is no rank %d: valid are 0 to %d", rank, count - 1);
 }
 
 }  // namespace
 
-// A notification is a message with how many there were, so that waiting for one lets others run as
-// waiting for any message does.
+// A notification is a message with the number of notifications so far. Waiting for it lets others
+// run, as waiting for any message does.
 ARMCI_DEFINE_SMALL(int, armci_notify, (int proc), {
   check_rank(call, proc);
   auto &self = running(call);
-  need(call, "comex_fence_proc", comex_fence_proc(proc, COMEX_GROUP_WORLD));
-  int &count = self.notified[size_t(proc)];
+  require_ok(call, "comex_fence_proc", comex_fence_proc(proc, COMEX_GROUP_WORLD));
+  int &count = self.notified_counts[size_t(proc)];
   count++;
   if (proc == self.me)
     return count;
@@ -68,9 +69,9 @@ ARMCI_DEFINE_SMALL(int, armci_notify_wait, (int proc, int *pval), {
   auto &self = running(call);
   int count = 0;
   if (proc == self.me) {
-    count = ++self.awaited_of_self;
-    if (count > self.notified[size_t(proc)])
-      fatal(call, "waits for itself, and has not notified itself");
+    count = ++self.self_notified_count;
+    if (count > self.notified_counts[size_t(proc)])
+      fatal(call, "waits for a notification by itself that it has not sent");
   } else {
     MPI_Request request = MPI_REQUEST_NULL;
     int const code = MPI_Irecv(&count, 1, MPI_INT, proc, tag_notify, self.internal, &request);

@@ -1,4 +1,4 @@
-// products/comex/armci/select.cc: the bytes of the rank with the least or greatest value.
+// products/comex/armci/select.cc: selects the bytes of the rank with the least or greatest value.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -15,18 +15,18 @@ using namespace tanada::comex::armci;
 
 namespace {
 
-// What is compared, word by word, of all ranks: the least wins, and there are no equals, so that
-// all ranks agree on it whatever the values are and in whichever order MPI compares them.
+// The key that all ranks compare, word by word; the least wins. No two are equal, so all ranks
+// agree on the winner for any values and any order in which MPI compares them.
 struct candidate {
-  uint64_t standing;  // 0; 1: its value is not a number; 2: it does not contribute
-  uint64_t key;       // by which values are in order
-  uint64_t rank;      // in the audience
+  uint64_t rank_class;  // 0; 1: the value is not a number; 2: the rank does not contribute
+  uint64_t key;         // ordered as the values
+  uint64_t rank;        // number among the participants
 };
 constexpr int word_count = sizeof(candidate) / sizeof(uint64_t);
 
 bool operator<(const candidate &a, const candidate &b) {
-  if (a.standing != b.standing)
-    return a.standing < b.standing;
+  if (a.rank_class != b.rank_class)
+    return a.rank_class < b.rank_class;
   return a.key != b.key ? a.key < b.key : a.rank < b.rank;
 }
 
@@ -36,7 +36,7 @@ uint64_t key_of(int64_t value) {
   return uint64_t(value) ^ sign_bit;
 }
 
-// Negative numbers' bits are in the opposite order of their values.
+// The bits of negative numbers are ordered opposite to their values.
 uint64_t key_of(double value) {
   auto const bits = std::bit_cast<uint64_t>(value == 0.0 ? 0.0 : value);
   return (bits & sign_bit) != 0 ? ~bits : bits | sign_bit;
@@ -63,37 +63,37 @@ candidate candidate_at(const void *place, int type) {
   return {0, key_of(value), 0};
 }
 
-extern "C" void keep_least(void *source, void *target, int *count, MPI_Datatype *) {
-  auto const *const other = static_cast<const candidate *>(source);
-  auto *const kept = static_cast<candidate *>(target);
+extern "C" void select_least(void *source, void *target, int *count, MPI_Datatype *) {
+  auto const *const contribution = static_cast<const candidate *>(source);
+  auto *const best = static_cast<candidate *>(target);
   for (int i = 0; i < *count; i++) {
-    if (other[i] < kept[i])
-      kept[i] = other[i];
+    if (contribution[i] < best[i])
+      best[i] = contribution[i];
   }
 }
 
-// MPI's names of the type and the operation: made once, kept to the end.
+// The MPI type and operation, created once and kept until the end.
 struct mpi_names {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   MPI_Op operation = MPI_OP_NULL;
 };
 
-const mpi_names &names(const char *call) {
-  static mpi_names made;
-  if (made.operation == MPI_OP_NULL) {
-    need_mpi(call, "MPI_Type_contiguous",
-             MPI_Type_contiguous(word_count, MPI_UINT64_T, &made.type));
-    need_mpi(call, "MPI_Type_commit", MPI_Type_commit(&made.type));
-    need_mpi(call, "MPI_Op_create", MPI_Op_create(keep_least, 1, &made.operation));
+const mpi_names &selection_names(const char *call) {
+  static mpi_names handles;
+  if (handles.operation == MPI_OP_NULL) {
+    require_mpi_ok(call, "MPI_Type_contiguous",
+                   MPI_Type_contiguous(word_count, MPI_UINT64_T, &handles.type));
+    require_mpi_ok(call, "MPI_Type_commit", MPI_Type_commit(&handles.type));
+    require_mpi_ok(call, "MPI_Op_create", MPI_Op_create(select_least, 1, &handles.operation));
   }
-  return made;
+  return handles;
 }
 
 bool is_max(const char *call, const char *name) {
-  std::string_view const given = name == nullptr ? "" : name;
-  bool const is_greatest = given.starts_with("max");
-  if (!is_greatest && !given.starts_with("min"))
-    fatal(call, "there is no operation \"%.20s\" to select by", given.data());
+  std::string_view const prefix = name == nullptr ? "" : name;
+  bool const is_greatest = prefix.starts_with("max");
+  if (!is_greatest && !prefix.starts_with("min"))
+    fatal(call, "there is no operation \"%.20s\" to select by", prefix.data());
   return is_greatest;
 }
 
@@ -103,17 +103,17 @@ ARMCI_DEFINE_PLAIN(
     void, armci_msg_sel_scope, (int scope, void *x, int n, char *op, int type, int contribute), {
       element_type const element = element_of(call, type);
       bool const is_greatest = is_max(call, op);
-      check_place(call, x, n);
+      check_buffer(call, x, n);
       if (n < element.size)
-        fatal(call, "%d bytes, which begin with a value of %d", n, element.size);
-      audience const who(call, scope);
+        fatal(call, "%d bytes are too few for a value of %d", n, element.size);
+      participants const who(call, scope);
       int me = 0;
-      need_mpi(call, "MPI_Comm_rank", MPI_Comm_rank(who.communicator(), &me));
+      require_mpi_ok(call, "MPI_Comm_rank", MPI_Comm_rank(who.communicator(), &me));
       candidate best = contribute ? candidate_at(x, type) : candidate{2, 0, 0};
       if (is_greatest)
         best.key = ~best.key;
       best.rank = uint64_t(me);
-      if (auto &near = running(call).near; near && who.group() == COMEX_GROUP_WORLD) {
+      if (auto &near = running(call).shared; near && who.group() == COMEX_GROUP_WORLD) {
         std::vector<candidate> all(size_t(running(call).count));
         near->gather(call, &best, sizeof best, reinterpret_cast<std::byte *>(all.data()));
         best = *std::ranges::min_element(
@@ -122,7 +122,7 @@ ARMCI_DEFINE_PLAIN(
       }
       fence(call, who);
       MPI_Request request = MPI_REQUEST_NULL;
-      auto const &made = names(call);
+      auto const &made = selection_names(call);
       int const code = MPI_Iallreduce(MPI_IN_PLACE, &best, 1, made.type, made.operation,
                                       who.communicator(), &request);
       finish(call, "MPI_Iallreduce", code, &request);

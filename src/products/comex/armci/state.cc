@@ -1,3 +1,4 @@
+// products/comex/armci/state.cc: the library's state: communicators, nodes and shared collectives.
 #include "products/comex/armci/state.hpp"
 
 #include <algorithm>
@@ -12,9 +13,9 @@ MPI_Comm ARMCI_COMM_WORLD = MPI_COMM_NULL;
 namespace tanada::comex::armci {
 namespace {
 
-constinit std::unique_ptr<state> current;
+constinit std::unique_ptr<state> current_state;
 
-// The master of each rank's node, of which this rank's is `master`.
+// The master of each rank's node. That of this rank is `master`.
 std::vector<int> gather_masters(const char *call, const state &self, int master) {
   MPI_Request request = MPI_REQUEST_NULL;
   std::vector<int> masters(size_t(self.count));
@@ -24,8 +25,8 @@ std::vector<int> gather_masters(const char *call, const state &self, int master)
   return masters;
 }
 
-// Ranks of a node that follow one another: Global Arrays counts on from the first of a node. A
-// machine whose ranks are dealt out in turn is several nodes, of one rank each.
+// A node is a run of consecutive ranks, because Global Arrays counts on from a node's first rank.
+// If ranks are placed on machines in turn, each rank is a node of its own.
 node_map number_nodes(const std::vector<int> &masters) {
   node_map map;
   for (size_t rank = 0; rank < masters.size(); rank++) {
@@ -40,59 +41,60 @@ node_map number_nodes(const std::vector<int> &masters) {
 }  // namespace
 
 bool is_running() noexcept {
-  return current != nullptr;
+  return current_state != nullptr;
 }
 
 state &running(const char *call) noexcept {
-  if (current == nullptr)
+  if (current_state == nullptr)
     fatal(call, "called before ARMCI_Init or after ARMCI_Finalize");
-  return *current;
+  return *current_state;
 }
 
 void start(const char *call) {
-  if (current != nullptr)
+  if (current_state != nullptr)
     return;
-  auto made = std::make_unique<state>();
-  need(call, "comex_group_rank", comex_group_rank(COMEX_GROUP_WORLD, &made->me));
-  need(call, "comex_group_size", comex_group_size(COMEX_GROUP_WORLD, &made->count));
-  made->world = communicator_of(call, COMEX_GROUP_WORLD);
+  auto created = std::make_unique<state>();
+  require_ok(call, "comex_group_rank", comex_group_rank(COMEX_GROUP_WORLD, &created->me));
+  require_ok(call, "comex_group_size", comex_group_size(COMEX_GROUP_WORLD, &created->count));
+  created->world = communicator_of(call, COMEX_GROUP_WORLD);
   int const master = tnd_comex_node_master();
   waiting_in_mpi const waiting;
-  need_mpi(call, "MPI_Comm_dup", MPI_Comm_dup(made->world, &made->messages));
-  need_mpi(call, "MPI_Comm_dup", MPI_Comm_dup(made->world, &made->internal));
-  made->nodes = number_nodes(gather_masters(call, *made, master));
-  need_mpi(
-      call, "MPI_Comm_split",
-      MPI_Comm_split(made->world, made->nodes.node_of[size_t(made->me)], made->me, &made->node));
-  // What goes wrong there is told by the call.
-  for (MPI_Comm const each : {made->node, made->messages, made->internal})
-    MPI_Comm_set_errhandler(each, MPI_ERRORS_RETURN);
-  made->notified.resize(size_t(made->count));
-  made->near = near_calls::open(made->me, made->count);
-  current = std::move(made);
-  ARMCI_COMM_WORLD = current->world;
+  require_mpi_ok(call, "MPI_Comm_dup", MPI_Comm_dup(created->world, &created->messages));
+  require_mpi_ok(call, "MPI_Comm_dup", MPI_Comm_dup(created->world, &created->internal));
+  created->nodes = number_nodes(gather_masters(call, *created, master));
+  require_mpi_ok(call, "MPI_Comm_split",
+                 MPI_Comm_split(created->world, created->nodes.node_of[size_t(created->me)],
+                                created->me, &created->node));
+  // Their errors are reported by the call that meets them.
+  for (MPI_Comm const communicator : {created->node, created->messages, created->internal})
+    MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+  created->notified_counts.resize(size_t(created->count));
+  created->shared = shared_collectives::open(created->me, created->count);
+  current_state = std::move(created);
+  ARMCI_COMM_WORLD = current_state->world;
 }
 
 void stop(const char *call) {
-  if (current == nullptr)
+  if (current_state == nullptr)
     return;
   waiting_in_mpi const waiting;
-  for (MPI_Comm *each : {&current->node, &current->messages, &current->internal}) {
-    need_mpi(call, "MPI_Comm_free", MPI_Comm_free(each));
+  for (MPI_Comm *communicator :
+       {&current_state->node, &current_state->messages, &current_state->internal}) {
+    require_mpi_ok(call, "MPI_Comm_free", MPI_Comm_free(communicator));
   }
-  current.reset();
+  current_state.reset();
   ARMCI_COMM_WORLD = MPI_COMM_NULL;
 }
 
 MPI_Comm communicator_of(const char *call, comex_group_t group) noexcept {
-  MPI_Comm found = MPI_COMM_NULL;
-  int const code = comex_group_comm(group, &found);
-  if (code != COMEX_SUCCESS || found == MPI_COMM_NULL)
+  MPI_Comm communicator = MPI_COMM_NULL;
+  int const code = comex_group_comm(group, &communicator);
+  if (code != COMEX_SUCCESS || communicator == MPI_COMM_NULL)
     fatal(call, "there is no group %d, or this rank is not in it", group);
-  return found;
+  return communicator;
 }
 
-comex_group_t group_at(const char *call, const int *group) noexcept {
+comex_group_t group_from(const char *call, const int *group) noexcept {
   if (group == nullptr)
     fatal(call, "the group is a null pointer");
   return *group;
@@ -100,8 +102,8 @@ comex_group_t group_at(const char *call, const int *group) noexcept {
 
 void finish(const char *call, const char *inner, int code, MPI_Request *request,
             MPI_Status *status) noexcept {
-  need_mpi(call, inner, code);
-  need_mpi(call, inner, tnd_comex_wait(request, status));
+  require_mpi_ok(call, inner, code);
+  require_mpi_ok(call, inner, tnd_comex_wait(request, status));
 }
 
 }  // namespace tanada::comex::armci

@@ -1,5 +1,5 @@
-// products/comex/armci/state.hpp: what the library knows between init and finalize. One thread
-// calls at a time, so that nothing is locked.
+// products/comex/armci/state.hpp: the library's state between init and finalize. Nothing is locked,
+// since one thread calls at a time.
 #pragma once
 
 #include <optional>
@@ -7,17 +7,18 @@
 
 #include <compat/comex/comex.h>
 
-#include "products/comex/armci/near_calls.hpp"
+#include "products/comex/armci/shared_collectives.hpp"
 #include "products/comex/mpi/wait.hpp"
 
 namespace tanada::comex::armci {
 
-// Who is where. Nodes are numbered by their lowest ranks, their ranks are in the world's order.
+// Ranks and nodes. Nodes are numbered by their lowest ranks; the ranks of a node are in world
+// order.
 struct node_map {
-  std::vector<int> node_of;                // of each rank of the world
-  std::vector<std::vector<int>> ranks_of;  // of each node
+  std::vector<int> node_of;                // by world rank
+  std::vector<std::vector<int>> ranks_of;  // by node
 
-  const std::vector<int> &neighbours(int rank) const {
+  const std::vector<int> &node_peers(int rank) const {
     return ranks_of[size_t(node_of[size_t(rank)])];
   }
 };
@@ -25,65 +26,69 @@ struct node_map {
 struct state {
   int me = 0;
   int count = 0;                   // ranks of the world
-  MPI_Comm world = MPI_COMM_NULL;  // comex's own
-  MPI_Comm node = MPI_COMM_NULL;   // of this rank's node, ours
+  MPI_Comm world = MPI_COMM_NULL;  // owned by comex
+  MPI_Comm node = MPI_COMM_NULL;   // ranks of this rank's node; owned by this library
   MPI_Comm messages =
-      MPI_COMM_NULL;  // the world again, for programs' messages: any tag is theirs. Ours
-  MPI_Comm internal = MPI_COMM_NULL;  // the world again, for messages that no program sees, ours
+      // Duplicate of the world for programs' messages, which may use any tag. Owned by this
+      // library.
+      MPI_COMM_NULL;
+  // Duplicate of the world for internal messages. Owned by this library.
+  MPI_Comm internal = MPI_COMM_NULL;
   comex_group_t default_group = COMEX_GROUP_WORLD;
   node_map nodes;
-  std::vector<int> notified;       // how often this rank has notified each
-  int awaited_of_self = 0;         // how often it has waited for itself
-  std::optional<near_calls> near;  // none: ranks are of several nodes, or their memory leaves
+  std::vector<int> notified_counts;          // number of notifications sent to each rank
+  int self_notified_count = 0;               // number of waits for notifications from itself
+  std::optional<shared_collectives> shared;  // empty: several nodes, or swapping is on
 };
 
 // Tags of the messages in `internal`.
 enum internal_tag : int { tag_notify = 1, tag_broadcast = 2 };
 
-// Ends the job where a call comes before init or after finalize.
+// Ends the job if `call` is made before init or after finalize.
 state &running(const char *call) noexcept;
 
 bool is_running() noexcept;
 
-// Collective: comex is initialised. A second time it does nothing. start may throw.
+// Collective; comex must be initialized. A second call has no effect. start() may throw.
 void start(const char *call);
 void stop(const char *call);
 
-// A group's communicator, of which this rank must be.
+// The communicator of a group that contains this rank.
 MPI_Comm communicator_of(const char *call, comex_group_t group) noexcept;
 
-// A group's handle behind a pointer that a program gave.
-comex_group_t group_at(const char *call, const int *group) noexcept;
+// The group handle that a program passed by pointer.
+comex_group_t group_from(const char *call, const int *group) noexcept;
 
-// The program's memory as MPI gets it: where it stays while this rank waits.
+// The memory that MPI uses in place of the program's, which may be swapped out while this rank
+// waits.
 class message_buffer {
  public:
-  // What MPI does with it.
-  enum class use { read, write, read_and_write };
+  // How MPI accesses the buffer.
+  enum class access_mode { read, write, read_and_write };
 
-  message_buffer(const void *buffer, size_t size, use what) noexcept
+  message_buffer(const void *buffer, size_t size, access_mode access) noexcept
       : buffer_(const_cast<void *>(buffer)),
         size_(size),
-        is_written_(what != use::read),
-        used_(tnd_comex_buffer_begin(buffer_, size, what != use::write)) {}
+        is_written_(access != access_mode::read),
+        mpi_buffer_(tnd_comex_buffer_begin(buffer_, size, access != access_mode::write)) {}
   ~message_buffer() {
-    tnd_comex_buffer_end(buffer_, used_, size_, is_written_);
+    tnd_comex_buffer_end(buffer_, mpi_buffer_, size_, is_written_);
   }
   message_buffer(const message_buffer &) = delete;
   message_buffer &operator=(const message_buffer &) = delete;
 
   void *data() const {
-    return used_;
+    return mpi_buffer_;
   }
 
  private:
   void *buffer_;
   size_t size_;
   bool is_written_;
-  void *used_;
+  void *mpi_buffer_;
 };
 
-// Around calls of MPI's that wait by themselves.
+// Scope of an MPI call that waits internally.
 struct waiting_in_mpi {
   waiting_in_mpi() noexcept {
     tnd_comex_leave();
@@ -95,8 +100,8 @@ struct waiting_in_mpi {
   waiting_in_mpi &operator=(const waiting_in_mpi &) = delete;
 };
 
-// The request that an MPI call, `inner`, has started with `code`: waits for it, letting others of
-// this node run. The only way in which this library waits for messages.
+// Waits for the request that the MPI function `inner` has started with the result `code`; other
+// processes of the node can run meanwhile. All waits of this library for messages go through it.
 void finish(const char *call, const char *inner, int code, MPI_Request *request,
             MPI_Status *status = MPI_STATUS_IGNORE) noexcept;
 

@@ -1,8 +1,8 @@
-// products/comex/armci/strided.cc: strided transfers. comex joins pieces that touch; here a shape
-// that cannot be is refused, where comex would end the job.
+// products/comex/armci/strided.cc: strided transfers. comex merges adjacent pieces. An invalid
+// shape is refused here with a status, where comex would end the job.
 #include "products/comex/armci/define.hpp"
-#include "products/comex/armci/shape.hpp"
-#include "products/comex/armci/transfer.hpp"
+#include "products/comex/armci/stride_arguments.hpp"
+#include "products/comex/armci/armci_transfer.hpp"
 
 using namespace tanada::comex::armci;
 

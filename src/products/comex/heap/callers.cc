@@ -1,3 +1,4 @@
+// products/comex/heap/callers.cc: classifies code by the library that it belongs to.
 #include "products/comex/heap/callers.hpp"
 
 #include <dlfcn.h>
@@ -9,11 +10,11 @@
 namespace tanada::comex::heap {
 namespace {
 
-// How their files' names begin.
-constexpr std::string_view names[] = {
-    "libmpi",     "libopen-", "libompi",    "libprrte",   "mca_",  // MPI's
+// Prefixes of their file names.
+constexpr std::string_view prefixes[] = {
+    "libmpi",     "libopen-", "libompi",    "libprrte",   "mca_",  // MPI
     "libucp",     "libuct",   "libucs",     "libucm",     "libfabric", "libpsm",
-    "libxpmem",  // networks'
+    "libxpmem",  // networks
     "libpmi",     "libhwloc", "libevent",   "libibverbs", "librdmacm", "libmlx",
     "libefa",     "libnuma",  "libmunge",   "libcuda",    "libnvidia", "libnccl",
     "libnvshmem", "libcomex", "libarmci",   "libtanada",  "libo2g",    "libc.so",
@@ -22,19 +23,19 @@ constexpr std::string_view names[] = {
 
 }  // namespace
 
-bool is_name_of_system(std::string_view file) noexcept {
+bool is_system_library(std::string_view file) noexcept {
   if (auto const slash = file.rfind('/'); slash != file.npos)
     file.remove_prefix(slash + 1);
-  return std::any_of(std::begin(names), std::end(names),
-                     [&](std::string_view each) { return file.starts_with(each); });
+  return std::any_of(std::begin(prefixes), std::end(prefixes),
+                     [&](std::string_view prefix) { return file.starts_with(prefix); });
 }
 
-bool is_code_of_system(const void *code) noexcept {
-  dl_find_object found{};
-  if (_dl_find_object(const_cast<void *>(code), &found) != 0 || found.dlfo_link_map == nullptr)
+bool is_system_code(const void *code) noexcept {
+  dl_find_object object{};
+  if (_dl_find_object(const_cast<void *>(code), &object) != 0 || object.dlfo_link_map == nullptr)
     return false;
-  char const *const name = found.dlfo_link_map->l_name;
-  return name != nullptr && is_name_of_system(name);
+  char const *const name = object.dlfo_link_map->l_name;
+  return name != nullptr && is_system_library(name);
 }
 
 }  // namespace tanada::comex::heap

@@ -1,16 +1,16 @@
-// products/comex/heap/callers.hpp: whose memory must stay where it is.
+// products/comex/heap/callers.hpp: recognizes callers whose memory must not be swapped out.
 #pragma once
 
 #include <string_view>
 
 namespace tanada::comex::heap {
 
-// The library of this file is MPI's, a network's, the system's or our own: threads of theirs,
-// devices and other processes use its memory whatever this process waits for.
-bool is_name_of_system(std::string_view file) noexcept;
+// Whether the file is a library of MPI, a network, the system or Tanada. Threads, devices and other
+// processes use such libraries' memory at any time, even while this process waits.
+bool is_system_library(std::string_view file) noexcept;
 
-// Of the code at this address. Any thread; no memory is allocated. Code that belongs to no file is
-// the program's.
-bool is_code_of_system(const void *code) noexcept;
+// Whether the code at this address belongs to such a library. Any thread; allocates no memory. Code
+// outside of any file counts as the program's.
+bool is_system_code(const void *code) noexcept;
 
 }  // namespace tanada::comex::heap

@@ -1,8 +1,8 @@
-// malloc and its kin as libcomex.so has them for the program: what is large, and the program's,
-// comes of a heap that may leave memory; all else comes of the system's malloc by the names that it
-// keeps for this.
+// products/comex/heap/hooks.cc: replaces malloc and related functions in libcomex.so. Large
+// allocations of the program come from a swappable heap. All others go to the C library's malloc
+// through its internal names.
 //
-// Before serve_program, and after stop_serving, each call costs a comparison.
+// Before serve_program(), and after stop_serving(), each call costs one comparison.
 #include "products/comex/heap/hooks.hpp"
 
 #include <dlfcn.h>
@@ -37,32 +37,32 @@ namespace tanada::comex::heap {
 namespace {
 
 constexpr size_t nothing = SIZE_MAX;
-constexpr uint32_t heap_count_max = 4;  // of a process that begins again
+constexpr uint32_t heap_count_max = 4;  // of a process that initializes comex again
 constexpr size_t alignment_max = size_t{2} << 20;
 
-// Read by every call, so that they are alone in their line.
-struct alignas(64) served {
+// Every call reads this, so it has a cache line of its own.
+struct alignas(64) hook_state {
   std::atomic<size_t> threshold{nothing};
-  // The addresses that all heaps lie between: they only grow, so that who reads one before and one
-  // after sees no piece as the system's.
+  // Bounds of all heaps. They only grow, so a reader that mixes old and new bounds never mistakes a
+  // heap's piece for one of the C library.
   std::atomic<uintptr_t> begin{UINTPTR_MAX}, end{0};
-  std::atomic<pthread_t> owner{};  // the thread whose waits the library knows
-  std::atomic<pieces *> now{nullptr};
-  std::atomic<bool> is_child{false};  // of a fork: heaps are not there
+  std::atomic<pthread_t> owner{};  // the thread whose waits the library sees
+  std::atomic<allocator *> current{nullptr};
+  std::atomic<bool> is_child{false};  // a forked child has no heaps
   std::atomic<uint32_t> heap_count{0};
-  pieces *heaps[heap_count_max] = {};
+  allocator *heaps[heap_count_max] = {};
 };
-constinit served state;
+constinit hook_state state;
 
-bool is_between(const void *piece) noexcept {
+bool is_in_heap_range(const void *piece) noexcept {
   auto const addr = reinterpret_cast<uintptr_t>(piece);
   return addr >= state.begin.load(std::memory_order_relaxed) &&
          addr < state.end.load(std::memory_order_relaxed);
 }
 
-// The heap that it lies in; null: it is the system's.
-pieces *heap_of(const void *piece) noexcept {
-  if (!is_between(piece)) [[likely]]
+// The heap that contains the piece; null: it belongs to the C library.
+allocator *heap_of(const void *piece) noexcept {
+  if (!is_in_heap_range(piece)) [[likely]]
     return nullptr;
   for (uint32_t i = 0; i < state.heap_count.load(std::memory_order_acquire); i++) {
     if (state.heaps[i]->has(piece))
@@ -75,27 +75,26 @@ bool is_owner() noexcept {
   return pthread_equal(pthread_self(), state.owner.load(std::memory_order_relaxed)) != 0;
 }
 
-// Where a piece comes of that this code asks for; null: of the system. What other threads have must
-// stay: they do not wait when the owner does.
-[[gnu::cold]] pieces *source_for(size_t alignment, const void *caller) noexcept {
-  auto *const heap = state.now.load(std::memory_order_acquire);
-  if (heap == nullptr || alignment > alignment_max || is_code_of_system(caller))
+// The heap that serves this caller; null: the C library. Memory of other threads must stay
+// resident, because they do not wait when the owner does.
+[[gnu::cold]] allocator *heap_for(size_t alignment, const void *caller) noexcept {
+  auto *const heap = state.current.load(std::memory_order_acquire);
+  if (heap == nullptr || alignment > alignment_max || is_system_code(caller))
     return nullptr;
   if (is_owner())
     return heap;
-  static std::atomic<bool> is_told{false};
-  if (!is_told.exchange(true)) {
+  static std::atomic<bool> has_warned{false};
+  if (!has_warned.exchange(true)) {
     log(log_level::warning,
-        "swapping: the program has threads: what those allocate stays in memory, and what they do "
-        "with memory of the first while that "
-        "waits is lost");
+        "swapping: the program has threads: their allocations stay resident, and what they write "
+        "to memory of the first thread while that waits is lost");
   }
   return nullptr;
 }
 
-[[gnu::cold]] void *take(pieces &heap, size_t size, size_t alignment) noexcept {
+[[gnu::cold]] void *allocate_from(allocator &heap, size_t size, size_t alignment) noexcept {
   try {
-    if (void *const piece = heap.allocate(size, std::max(alignment, pieces::granule)))
+    if (void *const piece = heap.allocate(size, std::max(alignment, allocator::granule)))
       return piece;
   } catch (const std::bad_alloc &) {}
   errno = ENOMEM;
@@ -106,19 +105,19 @@ bool is_large(size_t size) noexcept {
   return size >= state.threshold.load(std::memory_order_relaxed);
 }
 
-void *get(size_t size, const void *caller) noexcept {
+void *allocate_piece(size_t size, const void *caller) noexcept {
   if (is_large(size)) [[unlikely]] {
-    if (auto *const heap = source_for(pieces::granule, caller))
-      return take(*heap, size, pieces::granule);
+    if (auto *const heap = heap_for(allocator::granule, caller))
+      return allocate_from(*heap, size, allocator::granule);
   }
   return __libc_malloc(size);
 }
 
-void *get_zeros(size_t count, size_t size, const void *caller) noexcept {
+void *allocate_zeroed(size_t count, size_t size, const void *caller) noexcept {
   size_t whole = 0;
   if (checked_multiply(count, size, whole) && is_large(whole)) [[unlikely]] {
-    if (auto *const heap = source_for(pieces::granule, caller)) {
-      void *const piece = take(*heap, whole, pieces::granule);
+    if (auto *const heap = heap_for(allocator::granule, caller)) {
+      void *const piece = allocate_from(*heap, whole, allocator::granule);
       if (piece != nullptr)
         heap->clear(piece, whole);
       return piece;
@@ -127,18 +126,18 @@ void *get_zeros(size_t count, size_t size, const void *caller) noexcept {
   return __libc_calloc(count, size);
 }
 
-// Alignments that are no powers of two are rounded up, as the system does it.
-void *get_aligned(size_t alignment, size_t size, const void *caller) noexcept {
+// Alignments are rounded up to powers of two, as the C library does.
+void *allocate_aligned(size_t alignment, size_t size, const void *caller) noexcept {
   if (alignment <= alignment_max)
     alignment = std::bit_ceil(alignment);
   if (is_large(size)) [[unlikely]] {
-    if (auto *const heap = source_for(alignment, caller))
-      return take(*heap, size, alignment);
+    if (auto *const heap = heap_for(alignment, caller))
+      return allocate_from(*heap, size, alignment);
   }
   return __libc_memalign(alignment, size);
 }
 
-void let_go(void *piece) noexcept {
+void free_piece(void *piece) noexcept {
   auto *const heap = heap_of(piece);
   if (heap == nullptr)
     return __libc_free(piece);
@@ -151,12 +150,12 @@ void let_go(void *piece) noexcept {
 size_t system_size_of(void *piece) noexcept {
   using function = size_t (*)(void *);
   static std::atomic<function> known{nullptr};
-  function found = known.load(std::memory_order_relaxed);
-  if (found == nullptr) {
-    found = reinterpret_cast<function>(dlsym(RTLD_NEXT, "malloc_usable_size"));
-    known = found;
+  function function_found = known.load(std::memory_order_relaxed);
+  if (function_found == nullptr) {
+    function_found = reinterpret_cast<function>(dlsym(RTLD_NEXT, "malloc_usable_size"));
+    known = function_found;
   }
-  return found == nullptr ? 0 : found(piece);
+  return function_found == nullptr ? 0 : function_found(piece);
 }
 
 size_t any_size_of(void *piece) noexcept {
@@ -164,35 +163,35 @@ size_t any_size_of(void *piece) noexcept {
   return heap != nullptr ? heap->size_of(piece) : system_size_of(piece);
 }
 
-void *change(void *piece, size_t size, const void *caller) noexcept {
+void *resize_piece(void *piece, size_t size, const void *caller) noexcept {
   auto *const heap = heap_of(piece);
   if (heap == nullptr && !is_large(size)) [[likely]]
     return __libc_realloc(piece, size);
   if (piece == nullptr)
-    return get(size, caller);
+    return allocate_piece(size, caller);
   if (size == 0) {
-    let_go(piece);
+    free_piece(piece);
     return nullptr;
   }
   if (heap != nullptr && is_large(size) && (is_owner() || size <= heap->size_of(piece)) &&
       heap->resize(piece, size))
     return piece;
-  if (heap == nullptr && is_code_of_system(caller))
+  if (heap == nullptr && is_system_code(caller))
     return __libc_realloc(piece, size);
-  void *const other = get(size, caller);
-  if (other == nullptr)
+  void *const moved = allocate_piece(size, caller);
+  if (moved == nullptr)
     return nullptr;
   size_t const before = any_size_of(piece);
-  std::memcpy(other, piece, before < size ? before : size);
-  let_go(piece);
-  return other;
+  std::memcpy(moved, piece, before < size ? before : size);
+  free_piece(piece);
+  return moved;
 }
 
 bool is_power(size_t number) noexcept {
   return number != 0 && (number & (number - 1)) == 0;
 }
 
-// fork(): the child has no heap, and nobody is in the middle of one.
+// Handlers for fork(): the child has no heap, and no thread is inside one during the fork.
 void before_fork() {
   for (uint32_t i = 0; i < state.heap_count.load(); i++)
     state.heaps[i]->lock();
@@ -201,46 +200,47 @@ void after_fork() {
   for (uint32_t i = 0; i < state.heap_count.load(); i++)
     state.heaps[i]->unlock();
 }
-void in_child() {
+void after_fork_in_child() {
   state.is_child = true;
   state.threshold = nothing;
   after_fork();
 }
 
-void warn_of_order() {
+void warn_of_library_order() {
   if (dlsym(RTLD_DEFAULT, "malloc") == reinterpret_cast<void *>(&malloc))
     return;
   log(log_level::warning,
-      "the program's malloc is not libcomex's: what it allocates itself stays in memory; link "
-      "-lcomex before MPI's libraries, or start it "
-      "with LD_PRELOAD=libcomex.so");
+      "the program's malloc is not that of libcomex: its own allocations stay resident; link "
+      "-lcomex before MPI's libraries, or start the program with LD_PRELOAD=libcomex.so");
 }
 
 }  // namespace
 
-void serve_program(pieces &from, size_t threshold) {
+void serve_program(allocator &heap, size_t threshold) {
   uint32_t const index = state.heap_count.load();
-  warn_of_order();
+  warn_of_library_order();
   if (index == heap_count_max)
-    return log(log_level::warning,
-               "the program's large pieces stay in memory: it has begun %u times", index);
-  auto const memory = from.memory();
+    return log(
+        log_level::warning,
+        "the program's large allocations stay resident: comex was initialized %u times before",
+        index);
+  auto const memory = heap.memory();
   (void)madvise(memory.data(), memory.size(), MADV_DONTFORK);
   auto const begin = reinterpret_cast<uintptr_t>(memory.data());
   if (index == 0)
-    pthread_atfork(before_fork, after_fork, in_child);
-  state.heaps[index] = &from;
+    pthread_atfork(before_fork, after_fork, after_fork_in_child);
+  state.heaps[index] = &heap;
   state.heap_count.store(index + 1, std::memory_order_release);
   state.end = std::max(begin + memory.size(), state.end.load());
   state.begin = std::min(begin, state.begin.load());
   state.owner = pthread_self();
-  state.now.store(&from, std::memory_order_release);
+  state.current.store(&heap, std::memory_order_release);
   state.threshold = threshold;
 }
 
 void stop_serving() noexcept {
   state.threshold = nothing;
-  state.now = nullptr;
+  state.current = nullptr;
 }
 
 }  // namespace tanada::comex::heap
@@ -248,58 +248,59 @@ void stop_serving() noexcept {
 using namespace tanada::comex::heap;
 
 HOOK void *malloc(size_t size) noexcept {
-  return get(size, CALLER);
+  return allocate_piece(size, CALLER);
 }
 HOOK void *calloc(size_t count, size_t size) noexcept {
-  return get_zeros(count, size, CALLER);
+  return allocate_zeroed(count, size, CALLER);
 }
 HOOK void *realloc(void *piece, size_t size) noexcept {
-  return change(piece, size, CALLER);
+  return resize_piece(piece, size, CALLER);
 }
 HOOK void free(void *piece) noexcept {
-  let_go(piece);
+  free_piece(piece);
 }
 HOOK size_t malloc_usable_size(void *piece) noexcept {
   return piece == nullptr ? 0 : any_size_of(piece);
 }
 HOOK void *memalign(size_t alignment, size_t size) noexcept {
-  return get_aligned(alignment, size, CALLER);
+  return allocate_aligned(alignment, size, CALLER);
 }
 HOOK void *aligned_alloc(size_t alignment, size_t size) noexcept {
-  return get_aligned(alignment, size, CALLER);
+  return allocate_aligned(alignment, size, CALLER);
 }
 HOOK void *valloc(size_t size) noexcept {
-  return get_aligned(tanada::port::page_size(), size, CALLER);
+  return allocate_aligned(tanada::seams::page_size(), size, CALLER);
 }
 HOOK void *pvalloc(size_t size) noexcept {
-  if (size > SIZE_MAX - tanada::port::page_size()) {
+  if (size > SIZE_MAX - tanada::seams::page_size()) {
     errno = ENOMEM;
     return nullptr;
   }
-  return get_aligned(tanada::port::page_size(), tanada::port::pages_size(size), CALLER);
+  return allocate_aligned(tanada::seams::page_size(), tanada::seams::pages_size(size), CALLER);
 }
 
 HOOK void *reallocarray(void *piece, size_t count, size_t size) noexcept {
   size_t whole = 0;
   if (tanada::checked_multiply(count, size, whole))
-    return change(piece, whole, CALLER);
+    return resize_piece(piece, whole, CALLER);
   errno = ENOMEM;
   return nullptr;
 }
 
-HOOK int posix_memalign(void **made, size_t alignment, size_t size) noexcept {
+HOOK int posix_memalign(void **result, size_t alignment, size_t size) noexcept {
   if (!is_power(alignment) || alignment % sizeof(void *) != 0)
     return EINVAL;
   int const code = errno;
-  void *const piece = get_aligned(alignment, size, CALLER);
+  void *const piece = allocate_aligned(alignment, size, CALLER);
   errno = code;
   if (piece == nullptr)
     return ENOMEM;
-  *made = piece;
+  *result = piece;
   return 0;
 }
 
-// C++'s own, so that it is seen who calls them: the library that has them is no answer.
+// C++ operators, so that their callers are seen. Otherwise the C++ library would be the caller of
+// all of them.
 namespace {
 
 template <class Get>
@@ -314,7 +315,7 @@ void *get_or_throw(Get &&get) {
   }
 }
 
-size_t some(size_t size) noexcept {
+size_t nonzero_size(size_t size) noexcept {
   return size == 0 ? 1 : size;
 }
 
@@ -324,67 +325,69 @@ size_t some(size_t size) noexcept {
 
 VISIBLE void *operator new(size_t size) {
   void *const caller = CALLER;
-  return get_or_throw([&] { return get(some(size), caller); });
+  return get_or_throw([&] { return allocate_piece(nonzero_size(size), caller); });
 }
 VISIBLE void *operator new[](size_t size) {
   void *const caller = CALLER;
-  return get_or_throw([&] { return get(some(size), caller); });
+  return get_or_throw([&] { return allocate_piece(nonzero_size(size), caller); });
 }
 VISIBLE void *operator new(size_t size, std::align_val_t alignment) {
   void *const caller = CALLER;
-  return get_or_throw([&] { return get_aligned(size_t(alignment), some(size), caller); });
+  return get_or_throw(
+      [&] { return allocate_aligned(size_t(alignment), nonzero_size(size), caller); });
 }
 VISIBLE void *operator new[](size_t size, std::align_val_t alignment) {
   void *const caller = CALLER;
-  return get_or_throw([&] { return get_aligned(size_t(alignment), some(size), caller); });
+  return get_or_throw(
+      [&] { return allocate_aligned(size_t(alignment), nonzero_size(size), caller); });
 }
 VISIBLE void *operator new(size_t size, const std::nothrow_t &) noexcept {
-  return get(some(size), CALLER);
+  return allocate_piece(nonzero_size(size), CALLER);
 }
 VISIBLE void *operator new[](size_t size, const std::nothrow_t &) noexcept {
-  return get(some(size), CALLER);
+  return allocate_piece(nonzero_size(size), CALLER);
 }
 VISIBLE void *operator new(size_t size, std::align_val_t alignment,
                            const std::nothrow_t &) noexcept {
-  return get_aligned(size_t(alignment), some(size), CALLER);
+  return allocate_aligned(size_t(alignment), nonzero_size(size), CALLER);
 }
 VISIBLE void *operator new[](size_t size, std::align_val_t alignment,
                              const std::nothrow_t &) noexcept {
-  return get_aligned(size_t(alignment), some(size), CALLER);
+  return allocate_aligned(size_t(alignment), nonzero_size(size), CALLER);
 }
 VISIBLE void operator delete(void *piece) noexcept {
-  let_go(piece);
+  free_piece(piece);
 }
 VISIBLE void operator delete[](void *piece) noexcept {
-  let_go(piece);
+  free_piece(piece);
 }
 VISIBLE void operator delete(void *piece, size_t) noexcept {
-  let_go(piece);
+  free_piece(piece);
 }
 VISIBLE void operator delete[](void *piece, size_t) noexcept {
-  let_go(piece);
+  free_piece(piece);
 }
 VISIBLE void operator delete(void *piece, std::align_val_t) noexcept {
-  let_go(piece);
+  free_piece(piece);
 }
 VISIBLE void operator delete[](void *piece, std::align_val_t) noexcept {
-  let_go(piece);
+  free_piece(piece);
 }
 VISIBLE void operator delete(void *piece, size_t, std::align_val_t) noexcept {
-  let_go(piece);
+  free_piece(piece);
 }
 VISIBLE void operator delete[](void *piece, size_t, std::align_val_t) noexcept {
-  let_go(piece);
+  free_piece(piece);
 }
 VISIBLE void operator delete(void *piece, const std::nothrow_t &) noexcept {
-  let_go(piece);
+  free_piece(piece);
 }
 VISIBLE void operator delete[](void *piece, const std::nothrow_t &) noexcept {
-  let_go(piece);
+  free_piece(piece);
 }
 VISIBLE void operator delete(void *piece, std::align_val_t, const std::nothrow_t &) noexcept {
-  let_go(piece);
+  free_piece(piece);
 }
 VISIBLE void operator delete[](void *piece, std::align_val_t, const std::nothrow_t &) noexcept {
-  let_go(piece);
+  free_piece(piece);
 }

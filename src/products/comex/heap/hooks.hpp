@@ -1,19 +1,20 @@
-// products/comex/heap/hooks.hpp: the program's own malloc, where large pieces come of a heap.
+// products/comex/heap/hooks.hpp: replaces the program's malloc, so that large pieces come from a
+// swappable heap.
 #pragma once
 
 #include <cstddef>
 
-#include "products/comex/heap/pieces.hpp"
+#include "products/comex/heap/allocator.hpp"
 
 namespace tanada::comex::heap {
 
-// From now on pieces of `threshold` bytes and more that the program or its libraries ask for come
-// of `from`; not those of libraries that is_name_of_system() knows. `from` and its memory live to
-// the end of the process: pieces are freed, and used, when the program will. Warns once where the
-// program's malloc is not ours, which the order of its libraries decides.
-void serve_program(pieces &from, size_t threshold);
+// From now on, allocations of at least `threshold` bytes come from `heap`, if the program or its
+// libraries make them. Exempt are libraries for which is_system_library() is true. `heap` and its
+// memory live until the process ends, because programs free pieces at any time. Logs a warning if
+// the order of the libraries gives the program another malloc.
+void serve_program(allocator &heap, size_t threshold);
 
-// Nothing more comes of it; what has come stays.
+// No new pieces come from the heap; existing ones remain valid.
 void stop_serving() noexcept;
 
 }  // namespace tanada::comex::heap

@@ -1,4 +1,4 @@
-// Groups of processes, and their barriers.
+// products/comex/mpi/api_groups.cc: groups of processes, and their barriers.
 #include <algorithm>
 #include <set>
 
@@ -8,18 +8,18 @@ using namespace tanada::comex;
 
 namespace {
 
-// A communicator for these ranks of a group, all of whom ask for it.
-MPI_Comm join(const char *call, MPI_Comm from, const int *ranks, int count) {
-  MPI_Group all = MPI_GROUP_NULL, chosen = MPI_GROUP_NULL;
-  MPI_Comm_group(from, &all);
-  MPI_Group_incl(all, count, ranks, &chosen);
-  MPI_Comm made = MPI_COMM_NULL;
-  int const code = MPI_Comm_create_group(from, chosen, 0, &made);
+// Creates a communicator for these ranks of a group; collective over them.
+MPI_Comm create_communicator(const char *call, MPI_Comm parent, const int *ranks, int count) {
+  MPI_Group parent_group = MPI_GROUP_NULL, chosen = MPI_GROUP_NULL;
+  MPI_Comm_group(parent, &parent_group);
+  MPI_Group_incl(parent_group, count, ranks, &chosen);
+  MPI_Comm communicator = MPI_COMM_NULL;
+  int const code = MPI_Comm_create_group(parent, chosen, 0, &communicator);
   MPI_Group_free(&chosen);
-  MPI_Group_free(&all);
+  MPI_Group_free(&parent_group);
   if (code != MPI_SUCCESS)
-    fatal(call, "MPI has no communicator for %d ranks of a group", count);
-  return made;
+    fatal(call, "MPI cannot create a communicator for %d ranks of a group", count);
+  return communicator;
 }
 
 }  // namespace
@@ -29,31 +29,33 @@ extern "C" {
 int comex_group_create(int n, int *pid_list, comex_group_t group, comex_group_t *new_group) {
   constexpr const char *call = "comex_group_create";
   return guarded(call, [&](process &self) {
-    auto const &from = group_of(self, call, group);
-    if (n < 0 || size_t(n) > from.world.size())
-      return refuse_call(call, "%d ranks of group %d, which has %zu", n, group, from.world.size());
-    tanada::comex::group made;
-    std::set<int> seen;
+    auto const &parent = group_of(self, call, group);
+    if (n < 0 || size_t(n) > parent.world.size())
+      return report_failure(call, "%d ranks are not in group %d, which has %zu", n, group,
+                            parent.world.size());
+    tanada::comex::group new_members;
+    std::set<int> seen_ranks;
     for (int i = 0; i < n; i++) {
       int const rank = pid_list[i];
-      if (rank < 0 || size_t(rank) >= from.world.size())
-        return refuse_call(call, "group %d has no rank %d", group, rank);
-      if (!seen.insert(rank).second)
-        return refuse_call(call, "rank %d is there twice", rank);
-      made.world.push_back(from.world[size_t(rank)]);
+      if (rank < 0 || size_t(rank) >= parent.world.size())
+        return report_failure(call, "group %d has no rank %d", group, rank);
+      if (!seen_ranks.insert(rank).second)
+        return report_failure(call, "rank %d is in the list twice", rank);
+      new_members.world.push_back(parent.world[size_t(rank)]);
     }
-    auto const mine = std::find(made.world.begin(), made.world.end(), self.engine->me());
-    // Who is not in it may ask about it, and frees it.
-    bool const is_in = mine != made.world.end();
-    made.rank = is_in ? int(mine - made.world.begin()) : MPI_UNDEFINED;
+    auto const self_position =
+        std::find(new_members.world.begin(), new_members.world.end(), self.engine->me());
+    // Callers outside of the group may also query and free it.
+    bool const is_in = self_position != new_members.world.end();
+    new_members.rank = is_in ? int(self_position - new_members.world.begin()) : MPI_UNDEFINED;
     if (is_in)
-      made.communicator = join(call, from.communicator, pid_list, n);
+      new_members.communicator = create_communicator(call, parent.communicator, pid_list, n);
     auto const free = std::find(self.groups.begin(), self.groups.end(), std::nullopt);
     *new_group = comex_group_t(free - self.groups.begin());
     if (free == self.groups.end())
-      self.groups.emplace_back(std::move(made));
+      self.groups.emplace_back(std::move(new_members));
     else
-      *free = std::move(made);
+      *free = std::move(new_members);
     return COMEX_SUCCESS;
   });
 }
@@ -62,7 +64,7 @@ int comex_group_free(comex_group_t group) {
   constexpr const char *call = "comex_group_free";
   return guarded(call, [&](process &self) {
     if (self.is_world(group))
-      return refuse_call(call, "the world stays until comex_finalize");
+      return report_failure(call, "the world group cannot be freed");
     auto &communicator = group_of(self, call, group).communicator;
     if (communicator != MPI_COMM_NULL)
       MPI_Comm_free(&communicator);
@@ -96,11 +98,12 @@ int comex_group_translate_ranks(int n, comex_group_t group_from, int *ranks_from
                                 comex_group_t group_to, int *ranks_to) {
   constexpr const char *call = "comex_group_translate_ranks";
   return guarded(call, [&](process &self) {
-    auto const &to = group_of(self, call, group_to).world;
+    auto const &target_world = group_of(self, call, group_to).world;
     for (int i = 0; i < n; i++) {
-      auto const at =
-          std::find(to.begin(), to.end(), world_rank(self, call, group_from, ranks_from[i]));
-      ranks_to[i] = at == to.end() ? MPI_UNDEFINED : int(at - to.begin());
+      auto const position = std::find(target_world.begin(), target_world.end(),
+                                      world_rank(self, call, group_from, ranks_from[i]));
+      ranks_to[i] =
+          position == target_world.end() ? MPI_UNDEFINED : int(position - target_world.begin());
     }
     return COMEX_SUCCESS;
   });

@@ -1,4 +1,4 @@
-// Memory that others reach, and mutexes.
+// products/comex/mpi/api_memory.cc: allocation of remotely accessible memory, and mutexes.
 #include <algorithm>
 #include <string_view>
 
@@ -8,82 +8,85 @@ using namespace tanada::comex;
 
 namespace {
 
-struct given {
+struct allocation {
   void *piece;
-  int32_t is_there;
+  int32_t is_ok;
 };
 
-given give_host(const char *call, engine &engine, size_t bytes) {
-  given const mine{engine.allocate(bytes), 1};
-  if (mine.piece != nullptr || bytes == 0)
-    return mine;
-  bool const is_by_budget = engine.away() != nullptr && engine.free_size() >= bytes;
+allocation allocate_host(const char *call, engine &engine, size_t bytes) {
+  allocation const own{engine.allocate(bytes), 1};
+  if (own.piece != nullptr || bytes == 0)
+    return own;
+  bool const is_by_budget = engine.swapper() != nullptr && engine.free_size() >= bytes;
   if (is_by_budget)
-    refuse_call(call, "%s", tanada::last_message().c_str());
+    report_failure(call, "%s", tanada::last_message().c_str());
   else
-    refuse_call(call, "no piece of %zu bytes is free: %zu of the heap's %zu are (TND_COMEX_HEAP)",
-                bytes, engine.free_size(), engine.heap_size());
+    report_failure(call,
+                   "no contiguous %zu bytes are free, only %zu of the heap's %zu (TND_COMEX_HEAP)",
+                   bytes, engine.free_size(), engine.heap_size());
   return {nullptr, 0};
 }
 
-given give_device(const char *call, engine &engine, size_t bytes) {
+allocation allocate_device(const char *call, engine &engine, size_t bytes) {
   auto *const device = engine.device();
   if (device == nullptr) {
-    refuse_call(call,
-                "no memory of devices was asked for: TND_COMEX_DEVICE_HEAP is to say how much each "
-                "process may give");
+    report_failure(
+        call,
+        "there is no device heap: set TND_COMEX_DEVICE_HEAP to the bytes of device memory that "
+        "each process may allocate");
     return {nullptr, 0};
   }
-  given const mine{device->allocate(bytes), 1};
-  if (mine.piece != nullptr || bytes == 0)
-    return mine;
-  refuse_call(
+  allocation const own{device->allocate(bytes), 1};
+  if (own.piece != nullptr || bytes == 0)
+    return own;
+  report_failure(
       call,
-      "no piece of %zu bytes is free: %zu of the %zu on the device are (TND_COMEX_DEVICE_HEAP)",
+      "no contiguous %zu bytes are free, only %zu of the %zu on the device (TND_COMEX_DEVICE_HEAP)",
       bytes, device->free_size(), device->size());
   return {nullptr, 0};
 }
 
-given give_unknown(const char *call, const char *device) {
-  refuse_call(call, "there is no memory device \"%s\": \"dram\" is the host's, \"gpu\" a GPU's",
-              device);
+allocation refuse_device(const char *call, const char *device) {
+  report_failure(
+      call, "there is no memory device \"%s\": use \"dram\" for host and \"gpu\" for GPU memory",
+      device);
   return {nullptr, 0};
 }
 
-// Of all, or of none.
+// Allocates on all ranks of the group, or on no rank.
 template <class Give>
 int allocate(const char *call, void **ptr_arr, comex_group_t handle, Give &&give) {
   return guarded(call, [&](process &self) {
     auto const &among = group_of(self, call, handle);
-    given const mine = give(*self.engine);
-    std::vector<given> everybodys(among.world.size());
-    gather(self, call, among, &mine, everybodys.data(), sizeof mine);
-    if (std::any_of(everybodys.begin(), everybodys.end(),
-                    [](const given &each) { return each.is_there == 0; })) {
-      if (mine.piece != nullptr)
-        self.engine->release(mine.piece);
+    allocation const own = give(*self.engine);
+    std::vector<allocation> allocations(among.world.size());
+    gather(self, call, among, &own, allocations.data(), sizeof own);
+    if (std::any_of(allocations.begin(), allocations.end(),
+                    [](const allocation &entry) { return entry.is_ok == 0; })) {
+      if (own.piece != nullptr)
+        self.engine->release(own.piece);
       return COMEX_FAILURE;
     }
-    for (size_t i = 0; i < everybodys.size(); i++)
-      ptr_arr[i] = everybodys[i].piece;
+    for (size_t i = 0; i < allocations.size(); i++)
+      ptr_arr[i] = allocations[i].piece;
     return COMEX_SUCCESS;
   });
 }
 
 int release(const char *call, void *ptr, comex_group_t handle) {
   return guarded(call, [&](process &self) {
-    barrier(self, call, handle);  // nobody uses it any more
+    barrier(self, call, handle);  // wait until no rank uses it any more
     if (ptr != nullptr && !self.engine->release(ptr))
-      fatal(call, "%p is no memory that comex_malloc gave", ptr);
+      fatal(call, "%p was not allocated by comex_malloc", ptr);
     return COMEX_SUCCESS;
   });
 }
 
-// The mutex, or nothing, with a line.
+// The mutex, or nullopt after an error message.
 std::optional<engine::mutex> find_mutex(process &self, const char *call, int mutex, int proc) {
   auto const &counts = self.mutex_counts;
   if (proc < 0 || size_t(proc) >= counts.size() || mutex < 0 || mutex >= counts[size_t(proc)]) {
-    refuse_call(call, "there is no mutex %d of process %d", mutex, proc);
+    report_failure(call, "there is no mutex %d of process %d", mutex, proc);
     return std::nullopt;
   }
   return engine::mutex{uint32_t(mutex), proc};
@@ -92,10 +95,10 @@ std::optional<engine::mutex> find_mutex(process &self, const char *call, int mut
 int with_mutex(const char *call, tanada::status (engine::*act)(const engine::mutex &), int mutex,
                int proc) {
   return guarded(call, [&](process &self) {
-    auto const which = find_mutex(self, call, mutex, proc);
-    if (!which)
+    auto const mutex_id = find_mutex(self, call, mutex, proc);
+    if (!mutex_id)
       return COMEX_FAILURE;
-    must(call, ((*self.engine).*act)(*which));
+    require_ok(call, ((*self.engine).*act)(*mutex_id));
     return COMEX_SUCCESS;
   });
 }
@@ -107,7 +110,7 @@ extern "C" {
 int comex_malloc(void **ptr_arr, size_t bytes, comex_group_t group) {
   constexpr const char *call = "comex_malloc";
   return allocate(call, ptr_arr, group,
-                  [&](engine &engine) { return give_host(call, engine, bytes); });
+                  [&](engine &engine) { return allocate_host(call, engine, bytes); });
 }
 
 int comex_malloc_mem_dev(void **ptr_arr, size_t bytes, comex_group_t group, const char *device) {
@@ -115,8 +118,8 @@ int comex_malloc_mem_dev(void **ptr_arr, size_t bytes, comex_group_t group, cons
   std::string_view const name{device == nullptr ? "" : device};
   return allocate(call, ptr_arr, group, [&](engine &engine) {
     if (name.empty() || name == "dram" || name == "host")
-      return give_host(call, engine, bytes);
-    return name == "gpu" ? give_device(call, engine, bytes) : give_unknown(call, device);
+      return allocate_host(call, engine, bytes);
+    return name == "gpu" ? allocate_device(call, engine, bytes) : refuse_device(call, device);
   });
 }
 
@@ -134,7 +137,7 @@ void *comex_malloc_local(size_t bytes) {
 int comex_free_local(void *ptr) {
   return guarded("comex_free_local", [&](process &self) {
     if (ptr != nullptr && !self.engine->release(ptr))
-      fatal("comex_free_local", "%p is no memory that comex_malloc_local gave", ptr);
+      fatal("comex_free_local", "%p was not allocated by comex_malloc_local", ptr);
     return COMEX_SUCCESS;
   });
 }
@@ -143,15 +146,15 @@ int comex_create_mutexes(int num) {
   constexpr const char *call = "comex_create_mutexes";
   return guarded(call, [&](process &self) {
     if (num < 0 || uint32_t(num) > engine::mutex_count_max) {
-      fatal(call, "%d mutexes: a process has up to %u", num, engine::mutex_count_max);
+      fatal(call, "%d mutexes: a process can have 0 to %u", num, engine::mutex_count_max);
     }
     if (!self.mutex_counts.empty())
-      fatal(call, "there are mutexes already: comex_destroy_mutexes comes first");
-    int32_t const mine = num;
-    std::vector<int32_t> everybodys(size_t(self.engine->count()));
-    gather(self, call, group_of(self, call, COMEX_GROUP_WORLD), &mine, everybodys.data(),
-           sizeof mine);
-    self.mutex_counts = std::move(everybodys);
+      fatal(call, "mutexes exist already: call comex_destroy_mutexes first");
+    int32_t const own_count = num;
+    std::vector<int32_t> counts(size_t(self.engine->count()));
+    gather(self, call, group_of(self, call, COMEX_GROUP_WORLD), &own_count, counts.data(),
+           sizeof own_count);
+    self.mutex_counts = std::move(counts);
     return COMEX_SUCCESS;
   });
 }
@@ -162,7 +165,7 @@ int comex_destroy_mutexes(void) {
     if (self.mutex_counts.empty())
       fatal(call, "there are no mutexes");
     if (self.engine->holds_mutexes())
-      fatal(call, "this process holds one");
+      fatal(call, "this process still holds a mutex");
     barrier(self, call, COMEX_GROUP_WORLD);
     self.mutex_counts.clear();
     return COMEX_SUCCESS;

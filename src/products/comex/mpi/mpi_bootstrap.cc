@@ -1,3 +1,4 @@
+// products/comex/mpi/mpi_bootstrap.cc: exchanges and barriers through nonblocking MPI collectives.
 #include "products/comex/mpi/mpi_bootstrap.hpp"
 
 #include <algorithm>
@@ -5,28 +6,28 @@
 #include <numeric>
 
 #include "core/base/log.hpp"
-#include "products/comex/mpi/pacing.hpp"
+#include "products/comex/mpi/backoff_wait.hpp"
 #include "seams/bootstrap/card.hpp"
 
 namespace tanada::comex {
 namespace {
 
-status mpi_status(const char *what, int code) {
+status mpi_status(const char *operation, int code) {
   if (code == MPI_SUCCESS)
     return status::ok;
   char text[MPI_MAX_ERROR_STRING] = {};
   int size = 0;
   MPI_Error_string(code, text, &size);
-  return fail(status::io, "%s: %s", what, text);
+  return fail(status::io, "%s: %s", operation, text);
 }
 
 }  // namespace
 
 result<std::unique_ptr<mpi_bootstrap>> mpi_bootstrap::open(MPI_Comm communicator) {
-  std::unique_ptr<mpi_bootstrap> made{new mpi_bootstrap{communicator}};
-  TND_TRY(made->read_job());
-  TND_TRY(port::process_card_publish(*made));
-  return made;
+  std::unique_ptr<mpi_bootstrap> created{new mpi_bootstrap{communicator}};
+  TND_TRY(created->read_job());
+  TND_TRY(seams::process_card_publish(*created));
+  return created;
 }
 
 status mpi_bootstrap::read_job() {
@@ -37,7 +38,7 @@ status mpi_bootstrap::read_job() {
   values_.resize(size_t(count));
   std::array<char, 64> word{};
   if (rank == 0) {
-    std::string const digits = port::random_digits();
+    std::string const digits = seams::random_digits();
     std::copy_n(digits.begin(), std::min(digits.size(), word.size() - 1), word.begin());
   }
   TND_TRY(mpi_status("MPI_Bcast",
@@ -46,9 +47,9 @@ status mpi_bootstrap::read_job() {
   MPI_Comm node = MPI_COMM_NULL;
   TND_TRY(mpi_status("MPI_Comm_split_type", MPI_Comm_split_type(communicator_, MPI_COMM_TYPE_SHARED,
                                                                 rank, MPI_INFO_NULL, &node)));
-  int here = 0;
-  MPI_Comm_size(node, &here);
-  node_ranks_.resize(size_t(here));
+  int node_size = 0;
+  MPI_Comm_size(node, &node_size);
+  node_ranks_.resize(size_t(node_size));
   int const gathered =
       MPI_Allgather(&rank_, 1, MPI_INT32_T, node_ranks_.data(), 1, MPI_INT32_T, node);
   MPI_Comm_free(&node);
@@ -56,22 +57,23 @@ status mpi_bootstrap::read_job() {
   return mpi_status("MPI_Allgather", gathered);
 }
 
-status mpi_bootstrap::check_usable(const char *what) {
-  return has_failed_
-             ? fail(status::bad_state, "%s: an earlier collective of this job has failed", what)
-             : status::ok;
+status mpi_bootstrap::check_usable(const char *operation) {
+  return has_failed_ ? fail(status::bad_state, "%s: an earlier collective of this job has failed",
+                            operation)
+                     : status::ok;
 }
 
-status mpi_bootstrap::wait(const char *what, int started, MPI_Request &request,
+status mpi_bootstrap::wait(const char *operation, int started, MPI_Request &request,
                            uint64_t deadline_ns) {
-  status code = mpi_status(what, started);
+  status code = mpi_status(operation, started);
   if (code == status::ok) {
-    int told = MPI_SUCCESS;
-    code = wait_paced(request, MPI_STATUS_IGNORE, told, nullptr, deadline_ns);
+    int mpi_code = MPI_SUCCESS;
+    code = wait_with_backoff(request, MPI_STATUS_IGNORE, mpi_code, nullptr, deadline_ns);
     if (code == status::ok)
-      code = mpi_status(what, told);
+      code = mpi_status(operation, mpi_code);
     else
-      code = fail(code, "%s: not all of the %" PRId32 " processes came in time", what, count());
+      code = fail(code, "%s: not all of the %" PRId32 " processes arrived in time", operation,
+                  count());
   }
   has_failed_ = code != status::ok;
   return code;
@@ -81,65 +83,66 @@ status mpi_bootstrap::publish(std::string_view key, std::span<const std::byte> v
   return values_[size_t(rank_)].publish(key, value);
 }
 
-// What MPI reads and writes until the collectives of an exchange are over.
+// Buffers that MPI accesses until the collectives of an exchange are complete.
 struct mpi_bootstrap::exchange_memory {
-  std::vector<std::byte> mine, everybodys;
-  uint64_t size = 0;                // bytes of ours
+  std::vector<std::byte> own, gathered;
+  uint64_t size = 0;                // bytes of `mine`
   std::vector<uint64_t> all_sizes;  // by rank
-  std::vector<int> sizes, places;   // as MPI takes them, by rank
+  std::vector<int> sizes, offsets;  // in MPI's type, by rank
 };
 
 status mpi_bootstrap::gather(exchange_memory &memory, uint64_t deadline_ns) {
-  auto &[mine, everybodys, size, all_sizes, sizes, places] = memory;
+  auto &[own, gathered, size, all_sizes, sizes, offsets] = memory;
   MPI_Request request = MPI_REQUEST_NULL;
   int started = MPI_Iallgather(&size, 1, MPI_UINT64_T, all_sizes.data(), 1, MPI_UINT64_T,
                                communicator_, &request);
   TND_TRY(wait("exchange", started, request, deadline_ns));
   uint64_t const total = std::accumulate(all_sizes.begin(), all_sizes.end(), uint64_t{0});
   if (total > INT32_MAX)
-    return fail(status::too_big,
-                "exchange: %" PRIu64 " bytes of all processes are more than MPI takes", total);
+    return fail(status::too_big, "exchange: %" PRIu64 " bytes of all processes exceed MPI's limit",
+                total);
   sizes.assign(all_sizes.begin(), all_sizes.end());
-  places.resize(sizes.size());
-  std::exclusive_scan(sizes.begin(), sizes.end(), places.begin(), 0);
-  everybodys.resize(std::max<size_t>(total, 1));
-  started = MPI_Iallgatherv(mine.data(), int(size), MPI_BYTE, everybodys.data(), sizes.data(),
-                            places.data(), MPI_BYTE, communicator_, &request);
+  offsets.resize(sizes.size());
+  std::exclusive_scan(sizes.begin(), sizes.end(), offsets.begin(), 0);
+  gathered.resize(std::max<size_t>(total, 1));
+  started = MPI_Iallgatherv(own.data(), int(size), MPI_BYTE, gathered.data(), sizes.data(),
+                            offsets.data(), MPI_BYTE, communicator_, &request);
   return wait("exchange", started, request, deadline_ns);
 }
 
 status mpi_bootstrap::exchange(uint64_t timeout_ns) {
   TND_TRY(check_usable("exchange"));
-  uint64_t const deadline_ns = port::deadline_after(port::monotonic_clock().now_ns(), timeout_ns);
+  uint64_t const deadline_ns = seams::deadline_after(seams::monotonic_clock().now_ns(), timeout_ns);
   auto memory = std::make_unique<exchange_memory>();
-  memory->mine = values_[size_t(rank_)].settle();
-  memory->size = memory->mine.size();
+  memory->own = values_[size_t(rank_)].take_published();
+  memory->size = memory->own.size();
   memory->all_sizes.resize(values_.size());
   status code = gather(*memory, deadline_ns);
   for (size_t i = 0; code == status::ok && i < values_.size(); i++) {
     if (int32_t(i) == rank_)
       continue;
-    code = values_[i].absorb(
-        std::span{memory->everybodys}.subspan(size_t(memory->places[i]), size_t(memory->sizes[i])));
+    code = values_[i].merge(
+        std::span{memory->gathered}.subspan(size_t(memory->offsets[i]), size_t(memory->sizes[i])));
   }
   if (code == status::ok)
     return code;
   has_failed_ = true;
-  // A collective cannot be called off: MPI may be at this memory for as long as it lives. No other
-  // follows, so it happens once.
+  // A collective cannot be canceled, so MPI may access this memory for the rest of its life. No
+  // other collective follows, so at most one buffer is leaked.
   (void)memory.release();
   return code;
 }
 
 result<std::vector<std::byte>> mpi_bootstrap::lookup(int32_t rank, std::string_view key) {
   if (rank < 0 || rank >= count())
-    return fail(status::invalid, "rank %" PRId32 " of a job of %" PRId32, rank, count());
+    return fail(status::invalid, "there is no rank %" PRId32 " in a job of %" PRId32, rank,
+                count());
   return values_[size_t(rank)].find(key);
 }
 
 status mpi_bootstrap::barrier(uint64_t timeout_ns) {
   TND_TRY(check_usable("barrier"));
-  uint64_t const deadline_ns = port::deadline_after(port::monotonic_clock().now_ns(), timeout_ns);
+  uint64_t const deadline_ns = seams::deadline_after(seams::monotonic_clock().now_ns(), timeout_ns);
   MPI_Request request = MPI_REQUEST_NULL;
   int const started = MPI_Ibarrier(communicator_, &request);
   return wait("barrier", started, request, deadline_ns);

@@ -1,5 +1,5 @@
-// products/comex/mpi/mpi_bootstrap.hpp: a job's processes that an MPI has started, by a
-// communicator of them all.
+// products/comex/mpi/mpi_bootstrap.hpp: bootstrap of a job that MPI has started, through a
+// communicator of all processes.
 #pragma once
 
 #include <mpi.h>
@@ -9,14 +9,14 @@
 
 namespace tanada::comex {
 
-// `communicator` is ours alone while this lives, and outlives it. The MPI's launcher ends all
-// processes when one dies, so lost() knows of none. Collectives start operations that do not block,
-// and let others run while they wait. One that has timed out stays under way inside MPI, with its
-// memory: who comes to it late does not see that others have given up, but that nobody comes to the
-// next.
-class mpi_bootstrap final : public port::bootstrap {
+// Only this object uses `communicator`, which outlives it. lost() never returns a process, since
+// the MPI launcher ends all processes when one dies. Collectives start nonblocking operations, and
+// let others run while they wait. One that has timed out stays in flight inside MPI, and keeps its
+// memory. A process that reaches it late does not notice the timeout; it finds nobody in the next
+// collective.
+class mpi_bootstrap final : public seams::bootstrap {
  public:
-  // Collective. What MPI said, with a message.
+  // Collective. Fails, with a message, if MPI does.
   static result<std::unique_ptr<mpi_bootstrap>> open(MPI_Comm communicator);
 
   const char *name() const noexcept override {
@@ -39,7 +39,7 @@ class mpi_bootstrap final : public port::bootstrap {
   result<std::vector<std::byte>> lookup(int32_t rank, std::string_view key) override;
   status barrier(uint64_t timeout_ns) override;
   void abort(int32_t code, const char *message) noexcept override;
-  int32_t lost() const noexcept override {
+  int32_t find_failed_rank() const noexcept override {
     return -1;
   }
 
@@ -47,15 +47,15 @@ class mpi_bootstrap final : public port::bootstrap {
   explicit mpi_bootstrap(MPI_Comm communicator) : communicator_{communicator} {}
   status read_job();
   struct exchange_memory;
-  status check_usable(const char *what);
+  status check_usable(const char *operation);
   status gather(exchange_memory &memory, uint64_t deadline_ns);
-  status wait(const char *what, int started, MPI_Request &request, uint64_t deadline_ns);
+  status wait(const char *operation, int started, MPI_Request &request, uint64_t deadline_ns);
 
   MPI_Comm communicator_;
   int32_t rank_ = 0;
   std::string job_;
   std::vector<int32_t> node_ranks_;
-  std::vector<port::value_table> values_;  // by rank
+  std::vector<seams::value_table> values_;  // by rank
   bool has_failed_ = false;
 };
 

@@ -1,3 +1,5 @@
+// products/comex/mpi/process.cc: errors that end the job, collectives over groups, and libarmci's
+// interface.
 #include "products/comex/mpi/process.hpp"
 
 #include <algorithm>
@@ -8,15 +10,15 @@
 #include <new>
 
 #include "core/base/log.hpp"
-#include "products/comex/mpi/outside.hpp"
-#include "products/comex/mpi/staged.hpp"
+#include "products/comex/mpi/mpi_wait_scope.hpp"
+#include "products/comex/mpi/staged_message.hpp"
 #include "products/comex/mpi/wait.hpp"
-#include "products/comex/mpi/wait_away.hpp"
+#include "products/comex/mpi/swappable_wait.hpp"
 #include "seams/os/bulk_copy.hpp"
 
 namespace tanada::comex {
 
-// The line goes to stderr whatever TND_LOG says: it is the only thing that tells why the job ended.
+// The line goes to stderr whatever TND_LOG is, because nothing else reports why the job ended.
 void end_job(const char *call, const char *text, int code) noexcept {
   process *const self = current_process;
   std::fflush(stdout);
@@ -43,9 +45,9 @@ process::~process() {
   MPI_Finalized(&has_ended);
   if (has_ended != 0)
     return;
-  for (auto &each : groups) {
-    if (each && each->communicator != MPI_COMM_NULL)
-      MPI_Comm_free(&each->communicator);
+  for (auto &entry : groups) {
+    if (entry && entry->communicator != MPI_COMM_NULL)
+      MPI_Comm_free(&entry->communicator);
   }
   launcher.reset();
   if (communicator != MPI_COMM_NULL)
@@ -54,7 +56,7 @@ process::~process() {
 
 namespace {
 
-// What a call says, cut to a line's length.
+// The message of a call, truncated to one line.
 struct line_text {
   line_text(const char *format, va_list arguments) {
     std::vsnprintf(bytes, sizeof bytes, format, arguments);
@@ -73,7 +75,7 @@ void fatal(const char *call, const char *format, ...) noexcept {
   end_job(call, text.bytes, 1);
 }
 
-int refuse_call(const char *call, const char *format, ...) noexcept {
+int report_failure(const char *call, const char *format, ...) noexcept {
   va_list arguments;
   va_start(arguments, format);
   line_text const text{format, arguments};
@@ -83,10 +85,10 @@ int refuse_call(const char *call, const char *format, ...) noexcept {
   return COMEX_FAILURE;
 }
 
-void make_way_in(process &self, const char *call) noexcept {
-  swapping &away = *self.engine->away();
-  if (away.is_own_thread() && away.is_in())
-    must(call, away.offer());
+void yield_in_call(process &self, const char *call) noexcept {
+  process_swapper &swapper = *self.engine->swapper();
+  if (swapper.is_own_thread() && swapper.is_running())
+    require_ok(call, swapper.yield_if_requested());
 }
 
 process &require_running(const char *call) {
@@ -105,14 +107,14 @@ group &group_of(process &self, const char *call, comex_group_t handle) {
 pe_index world_rank(process &self, const char *call, comex_group_t handle, int rank) {
   auto const &world = group_of(self, call, handle).world;
   if (rank < 0 || size_t(rank) >= world.size())
-    fatal(call, "group %d has no rank %d: they are 0 to %zu", handle, rank, world.size() - 1);
+    fatal(call, "group %d has no rank %d: valid are 0 to %zu", handle, rank, world.size() - 1);
   return world[size_t(rank)];
 }
 
 void complete(process &self, const char *call, int started, MPI_Request &request) {
   int code = started;
   if (code == MPI_SUCCESS)
-    must(call, wait_for(request, MPI_STATUS_IGNORE, code, self.engine.get()));
+    require_ok(call, wait_for_request(request, MPI_STATUS_IGNORE, code, self.engine.get()));
   if (code == MPI_SUCCESS)
     return;
   char text[MPI_MAX_ERROR_STRING] = {};
@@ -121,18 +123,18 @@ void complete(process &self, const char *call, int started, MPI_Request &request
   fatal(call, "MPI: %s", text);
 }
 
-void gather(process &self, const char *call, const group &among, const void *mine, void *everybodys,
+void gather(process &self, const char *call, const group &members, const void *own, void *gathered,
             size_t size) {
   MPI_Request request = MPI_REQUEST_NULL;
-  int const started = MPI_Iallgather(mine, int(size), MPI_BYTE, everybodys, int(size), MPI_BYTE,
-                                     among.communicator, &request);
+  int const started = MPI_Iallgather(own, int(size), MPI_BYTE, gathered, int(size), MPI_BYTE,
+                                     members.communicator, &request);
   complete(self, call, started, request);
 }
 
 void barrier(process &self, const char *call, comex_group_t handle) {
   if (self.is_world(handle) && self.engine->is_one_node())
-    return must(call, self.engine->node_barrier());
-  must(call, self.engine->finish());
+    return require_ok(call, self.engine->node_barrier());
+  require_ok(call, self.engine->finish());
   MPI_Request request = MPI_REQUEST_NULL;
   int const started = MPI_Ibarrier(group_of(self, call, handle).communicator, &request);
   complete(self, call, started, request);
@@ -143,27 +145,27 @@ void barrier(process &self, const char *call, comex_group_t handle) {
 int tnd_comex_wait(MPI_Request *request, MPI_Status *status) {
   auto const *const self = tanada::comex::current_process;
   int code = MPI_SUCCESS;
-  tanada::comex::must("MPI_Wait",
-                      tanada::comex::wait_for(*request, status, code,
-                                              self != nullptr ? self->engine.get() : nullptr));
+  tanada::comex::require_ok(
+      "MPI_Wait", tanada::comex::wait_for_request(*request, status, code,
+                                                  self != nullptr ? self->engine.get() : nullptr));
   return code;
 }
 
 void tnd_comex_leave(void) {
-  if (auto *const away = tanada::comex::current_swapping(); away != nullptr)
-    away->leave_alone();
+  if (auto *const swapper = tanada::comex::current_swapper(); swapper != nullptr)
+    swapper->begin_unattended_wait();
 }
 
 void tnd_comex_enter(void) {
-  if (auto *const away = tanada::comex::current_swapping(); away != nullptr)
-    tanada::comex::must("MPI", away->enter_again());
+  if (auto *const swapper = tanada::comex::current_swapper(); swapper != nullptr)
+    tanada::comex::require_ok("MPI", swapper->end_unattended_wait());
 }
 
-// What is small is copied to where it stays.
+// Small buffers are copied to memory that stays resident.
 void *tnd_comex_buffer_begin(void *buffer, size_t size, int is_read) {
   constexpr size_t copied_max = size_t{8} << 20;  // bytes
-  auto *const away = tanada::comex::current_swapping();
-  if (away == nullptr || !away->is_swappable(buffer, size))
+  auto *const swapper = tanada::comex::current_swapper();
+  if (swapper == nullptr || !swapper->is_swappable(buffer, size))
     return buffer;
   if (size > copied_max) {
     if (void *const staged = tanada::comex::stage_buffer(buffer, size))
@@ -171,7 +173,7 @@ void *tnd_comex_buffer_begin(void *buffer, size_t size, int is_read) {
   }
   void *const copy = size <= copied_max ? ::operator new(size, std::nothrow) : nullptr;
   if (copy == nullptr) {
-    away->hold();
+    swapper->pin();
     return buffer;
   }
   if (is_read != 0)
@@ -180,11 +182,11 @@ void *tnd_comex_buffer_begin(void *buffer, size_t size, int is_read) {
 }
 
 void tnd_comex_buffer_end(void *buffer, void *used, size_t size, int is_written) {
-  auto *const away = tanada::comex::current_swapping();
-  if (away == nullptr || !away->is_swappable(buffer, size))
+  auto *const swapper = tanada::comex::current_swapper();
+  if (swapper == nullptr || !swapper->is_swappable(buffer, size))
     return;
   if (used == buffer)
-    return away->let_go();
+    return swapper->unpin();
   if (tanada::comex::end_staged_buffer(used, is_written != 0))
     return;
   if (is_written != 0)
@@ -200,7 +202,7 @@ void *tnd_comex_collective_memory(int process, size_t *size) {
 }
 
 void tnd_comex_collective_copy(void *target, const void *source, size_t size) {
-  tanada::port::copy_to_other(target, source, size);
+  tanada::seams::copy_to_other_processor(target, source, size);
 }
 
 const char *tnd_comex_broadcast(void *bytes, size_t size, int root) {
@@ -209,11 +211,12 @@ const char *tnd_comex_broadcast(void *bytes, size_t size, int root) {
   return code == tanada::status::ok ? nullptr : tanada::last_message().c_str();
 }
 
-// Neighbours' memory may be anywhere: each is taken for a node of its own.
+// With swapping, memory of local processes may be swapped out, so each process counts as a node of
+// its own.
 int tnd_comex_node_master(void) {
   auto const &self = tanada::comex::require_running("tnd_comex_node_master");
-  if (self.engine->away() != nullptr)
+  if (self.engine->swapper() != nullptr)
     return int(self.engine->me());
-  auto const &here = self.engine->job().node_pes();
-  return int(*std::min_element(here.begin(), here.end()));
+  auto const &node_pes = self.engine->job().node_pes();
+  return int(*std::min_element(node_pes.begin(), node_pes.end()));
 }

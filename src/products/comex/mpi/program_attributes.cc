@@ -1,11 +1,11 @@
-// Functions of the program's that MPI calls where it copies and frees attributes of communicators.
-// By addresses only, because mpi.h may not declare the older names, or declares them in a way that
-// ends the compilation.
+// products/comex/mpi/program_attributes.cc: intercepts the program's callbacks for attributes of
+// communicators. It uses addresses only, since mpi.h may not declare the older names, or may
+// declare them so that they do not compile.
 #include <cstdint>
 
 namespace tanada::comex {
 
-void attribute_functions_made(const void *copy, const void *release) noexcept;  // outside.cc
+void attribute_functions_made(const void *copy, const void *release) noexcept;  // mpi_wait_scope.cc
 
 }  // namespace tanada::comex
 
@@ -23,7 +23,7 @@ EXPORTED int MPI_Keyval_create(void *copy, void *release, int *key, void *state)
   return PMPI_Keyval_create(copy, release, key, state);
 }
 
-// Fortran's functions that do nothing have names of their own: all count as the program's.
+// Fortran's no-op functions have names of their own, so they all count as functions of the program.
 #define FORTRAN(NAME)                                                                            \
   WEAK void pmpi_##NAME##_(void *copy, void *release, int32_t *key, void *state, int32_t *code); \
   EXPORTED void mpi_##NAME##_(void *copy, void *release, int32_t *key, void *state,              \

@@ -1,11 +1,11 @@
-// MPI's calls that wait for other processes, as programs call them beside ours: what they wait for
-// may need the memory, or the processor, that this process has. By the profiling interface
-// (MPI 3.1, section 14.2): each hands on to its PMPI name.
+// products/comex/mpi/program_calls.cc: intercepts the program's MPI calls that wait for other
+// processes. Those processes may need the memory or processor of this one. Each function calls its
+// PMPI name, as the profiling interface provides (MPI 3.1, section 14.2).
 //
-// Fortran's names are in program_fortran.cc: they do not come by these. Without TND_COMEX_MEMORY a
-// call costs two loads.
-#include "products/comex/mpi/lent.hpp"
-#include "products/comex/mpi/outside.hpp"
+// Fortran's names are in program_fortran.cc, since Fortran calls do not pass through these. Without
+// TND_COMEX_MEMORY a call costs two loads.
+#include "products/comex/mpi/mpi_buffer_loans.hpp"
+#include "products/comex/mpi/mpi_wait_scope.hpp"
 #include "products/comex/mpi/program_table.hpp"
 
 using namespace tanada::comex;
@@ -19,8 +19,8 @@ bool look_nothing(const Any &) noexcept {
 bool look_many(const void *) noexcept {
   return true;
 }
-bool look_text(const char *given) noexcept {
-  return look_memory(given);
+bool look_text(const char *argument) noexcept {
+  return look_memory(argument);
 }
 #define look_derived_at_root(TYPE_) (is_root(root, comm) && look_derived(TYPE_))
 
@@ -31,40 +31,41 @@ bool any(Looks... looks) noexcept {
 
 staged_pointer stage(const void *data, int count, MPI_Datatype type,
                      message_direction direction) noexcept {
-  return fenced("MPI", [&] { return staged_message::create(data, count, type, direction); });
+  return guard_exceptions("MPI",
+                          [&] { return staged_message::create(data, count, type, direction); });
 }
 
 int send(const char *call, bool stays, auto &&blocking, auto &&start, MPI_Status *about) noexcept {
-  return fenced(call, [&] {
-    if (is_paced())
+  return guard_exceptions(call, [&] {
+    if (is_swapping_thread())
       return start_and_wait(std::ref(start), about, stays);
-    outside_wait const waiting{stays};
+    mpi_wait_scope const waiting{stays};
     return blocking();
   });
 }
 
-// Those of one communicator do the same, whatever their threads: what blocks and what starts do not
-// meet.
+// All processes of a communicator must choose the same form, whatever their threads are: blocking
+// and nonblocking collectives do not match.
 int gather(const char *call, MPI_Comm comm, bool stays, auto &&blocking, auto &&start) noexcept {
-  return fenced(call, [&] {
-    if (is_among_us(comm))
+  return guard_exceptions(call, [&] {
+    if (is_comex_communicator(comm))
       return start_and_wait(std::ref(start), MPI_STATUS_IGNORE, stays);
-    outside_wait const waiting{stays};
+    mpi_wait_scope const waiting{stays};
     return blocking();
   });
 }
 
 int wait(const char *call, bool stays, auto &&blocking) noexcept {
-  return fenced(call, [&] {
-    outside_wait const waiting{stays};
+  return guard_exceptions(call, [&] {
+    mpi_wait_scope const waiting{stays};
     return blocking();
   });
 }
 
 int gather_all(const char *call, MPI_Comm comm, bool stays, auto &&blocking) noexcept {
-  return fenced(call, [&] {
-    assemble(comm);
-    outside_wait const waiting{stays};
+  return guard_exceptions(call, [&] {
+    wait_for_members(comm);
+    mpi_wait_scope const waiting{stays};
     return blocking();
   });
 }
@@ -77,13 +78,13 @@ int gather_all(const char *call, MPI_Comm comm, bool stays, auto &&blocking) noe
 #define PARAMETERS(...) EACH(PARAMETER_, __VA_ARGS__)
 #define LOOKS(...) any(EACH(LOOK_AT_, __VA_ARGS__))
 
-// A call with its parameters: BODY is for swapping, and may say DONE, which is the call of MPI.
+// A call with its parameters. BODY is for swapping, and may use DONE, which is the MPI call.
 #define DONE(NAME, ...) PMPI_##NAME(ARGUMENTS(__VA_ARGS__))
-#define CALL(NAME, BODY, ...)                     \
-  EXPORTED MPI_##NAME(PARAMETERS(__VA_ARGS__)) {  \
-    if (current_swapping() == nullptr) [[likely]] \
-      return DONE(NAME, __VA_ARGS__);             \
-    BODY                                          \
+#define CALL(NAME, BODY, ...)                    \
+  EXPORTED MPI_##NAME(PARAMETERS(__VA_ARGS__)) { \
+    if (current_swapper() == nullptr) [[likely]] \
+      return DONE(NAME, __VA_ARGS__);            \
+    BODY                                         \
   }
 #define BLOCKING(NAME, ...)         \
   [&] {                             \
@@ -94,26 +95,27 @@ int gather_all(const char *call, MPI_Comm comm, bool stays, auto &&blocking) noe
     return PMPI_##STARTED(ARGUMENTS(__VA_ARGS__), request); \
   }
 
-#define STARTS(NAME, FORTRAN, ...)                                              \
-  CALL(NAME, return fenced("MPI_" #NAME,                                        \
-                           [&] {                                                \
-                             int const code = DONE(NAME, __VA_ARGS__, REQUEST); \
-                             if (code == MPI_SUCCESS)                           \
-                               request_started(*request, LOOKS(__VA_ARGS__));   \
-                             return code;                                       \
-                           });                                                  \
+#define STARTS(NAME, FORTRAN, ...)                                                        \
+  CALL(NAME, return guard_exceptions("MPI_" #NAME,                                        \
+                                     [&] {                                                \
+                                       int const code = DONE(NAME, __VA_ARGS__, REQUEST); \
+                                       if (code == MPI_SUCCESS)                           \
+                                         request_started(*request, LOOKS(__VA_ARGS__));   \
+                                       return code;                                       \
+                                     });                                                  \
        , __VA_ARGS__, REQUEST)
-// A large message that is staged has the place of `data`, which then has not to stay.
-#define STARTS_STAGED(NAME, DIRECTION, ...)                                                      \
-  CALL(NAME, return fenced("MPI_" #NAME,                                                         \
-                           [&] {                                                                 \
-                             auto staged = stage(data, count, type, DIRECTION);                  \
-                             data = data_of(staged, data);                                       \
-                             int const code = DONE(NAME, __VA_ARGS__, REQUEST);                  \
-                             if (code == MPI_SUCCESS)                                            \
-                               request_started(*request, LOOKS(__VA_ARGS__), std::move(staged)); \
-                             return code;                                                        \
-                           });                                                                   \
+// A large staged message replaces `data`, which then need not stay resident.
+#define STARTS_STAGED(NAME, DIRECTION, ...)                                               \
+  CALL(NAME, return guard_exceptions("MPI_" #NAME,                                        \
+                                     [&] {                                                \
+                                       auto staged = stage(data, count, type, DIRECTION); \
+                                       data = data_of(staged, data);                      \
+                                       int const code = DONE(NAME, __VA_ARGS__, REQUEST); \
+                                       if (code == MPI_SUCCESS)                           \
+                                         request_started(*request, LOOKS(__VA_ARGS__),    \
+                                                         std::move(staged));              \
+                                       return code;                                       \
+                                     });                                                  \
        , __VA_ARGS__, REQUEST)
 #define SENDS(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                         \
   CALL(NAME, auto const staged = stage(data, count, type, message_direction::sent); \
@@ -149,38 +151,38 @@ int gather_all(const char *call, MPI_Comm comm, bool stays, auto &&blocking) noe
        return gather_all("MPI_" #NAME, comm, LOOKS(__VA_ARGS__) || has_attribute_functions(), \
                          BLOCKING(NAME, __VA_ARGS__));                                        \
        , __VA_ARGS__)
-#define ORIGIN(NAME, FORTRAN, ...)                                                \
-  CALL(NAME, return fenced("MPI_" #NAME,                                          \
-                           [&] {                                                  \
-                             if (LOOKS(__VA_ARGS__))                              \
-                               lend_once({borrower::origin, bits_of(win), rank}); \
-                             return DONE(NAME, __VA_ARGS__);                      \
-                           });                                                    \
+#define ORIGIN(NAME, FORTRAN, ...)                                                              \
+  CALL(NAME, return guard_exceptions("MPI_" #NAME,                                              \
+                                     [&] {                                                      \
+                                       if (LOOKS(__VA_ARGS__))                                  \
+                                         add_loan_once({borrower::origin, bits_of(win), rank}); \
+                                       return DONE(NAME, __VA_ARGS__);                          \
+                                     });                                                        \
        , __VA_ARGS__)
 #define SYNCS(NAME, FORTRAN, ...)                                                     \
   CALL(NAME, int const code = wait("MPI_" #NAME, false, BLOCKING(NAME, __VA_ARGS__)); \
-       give_back_all(borrower::origin, bits_of(win)); return code;, __VA_ARGS__)
+       end_loans(borrower::origin, bits_of(win)); return code;, __VA_ARGS__)
 #define SYNCS_RANK(NAME, FORTRAN, ...)                                                \
   CALL(NAME, int const code = wait("MPI_" #NAME, false, BLOCKING(NAME, __VA_ARGS__)); \
-       give_back({borrower::origin, bits_of(win), rank}); return code;, __VA_ARGS__)
-#define BEGINS(NAME, FORTRAN, ...)                                         \
-  CALL(NAME, return fenced("MPI_" #NAME,                                   \
-                           [&] {                                           \
-                             if (LOOKS(__VA_ARGS__))                       \
-                               lend_once({borrower::file, bits_of(file)}); \
-                             outside_wait const waiting{false};            \
-                             return DONE(NAME, __VA_ARGS__);               \
-                           });                                             \
+       end_loan({borrower::origin, bits_of(win), rank}); return code;, __VA_ARGS__)
+#define BEGINS(NAME, FORTRAN, ...)                                                       \
+  CALL(NAME, return guard_exceptions("MPI_" #NAME,                                       \
+                                     [&] {                                               \
+                                       if (LOOKS(__VA_ARGS__))                           \
+                                         add_loan_once({borrower::file, bits_of(file)}); \
+                                       mpi_wait_scope const waiting{false};              \
+                                       return DONE(NAME, __VA_ARGS__);                   \
+                                     });                                                 \
        , __VA_ARGS__)
 #define ENDS(NAME, FORTRAN, ...)                                                                   \
   CALL(NAME, int const code = wait("MPI_" #NAME, LOOKS(__VA_ARGS__), BLOCKING(NAME, __VA_ARGS__)); \
-       give_back({borrower::file, bits_of(file)}); return code;, __VA_ARGS__)
+       end_loan({borrower::file, bits_of(file)}); return code;, __VA_ARGS__)
 #define BY_HAND(NAME, FORTRAN, ...)
 
 PROGRAM_CALLS
 
-// Each program has these, so that a linker that leaves out what is not needed leaves this library
-// in, and before MPI's.
+// Every program calls these. So a linker that drops unneeded libraries keeps this library, and in
+// front of MPI's.
 EXPORTED MPI_Init(int *argc, char ***argv) {
   return PMPI_Init(argc, argv);
 }
@@ -195,7 +197,7 @@ SPAWN(Comm_spawn, (const char *, command, text), (char **, words, memory), NUMBE
 SPAWN(Comm_spawn_multiple, NUMBER(count), (char **, commands, memory), (char ***, words, memory),
       NUMBERS(mosts), (const MPI_Info *, infos, memory), NUMBER(root), COMM, MAKES(made),
       FLAG(codes))
-// The program's functions are called where it waits.
+// MPI calls the program's functions while it waits.
 #define GENERAL(NAME, ...) STARTS(NAME, , __VA_ARGS__)
 GENERAL(Grequest_start, (MPI_Grequest_query_function *, query, nothing),
         (MPI_Grequest_free_function *, release, nothing),

@@ -1,9 +1,10 @@
-// Fortran's names of MPI's calls, as program_calls.cc has C's: MPI's own Fortran library does not
-// call those. By the names that compilers give on Linux, and pmpi_*_ behind them; only programs
-// that have MPI's Fortran library call any. All arguments are addresses, and all of them may be in
-// memory that leaves: Global Arrays' programs take numbers, too, out of large arrays.
+// products/comex/mpi/program_fortran.cc: intercepts the program's MPI calls in Fortran, as
+// program_calls.cc does in C. MPI's Fortran library does not call the C names. The names are those
+// that compilers generate on Linux, and each calls pmpi_*_. Only programs with MPI's Fortran
+// library call them. All arguments are addresses, and may be in swappable memory: programs of
+// Global Arrays pass even numbers from large arrays.
 //
-// Those of mpi_f08 have the same arguments, the last of which may be left out.
+// The mpi_f08 calls have the same arguments; the last one is optional.
 #include "products/comex/mpi/program_fortran.hpp"
 
 using namespace tanada::comex;
@@ -16,59 +17,59 @@ bool any(Looks... looks) noexcept {
 }
 
 staged_pointer stage(word data, word count, word type, message_direction direction) noexcept {
-  return fenced(
+  return guard_exceptions(
       "MPI", [&] { return staged_message::create(data, *count, MPI_Type_f2c(*type), direction); });
 }
-word place_of(const staged_pointer &staged, word data) noexcept {
+word staged_address(const staged_pointer &staged, word data) noexcept {
   return static_cast<word>(data_of(staged, data));
 }
 
 void send(const char *call, bool stays, word about, word code, auto &&blocking,
           auto &&start) noexcept {
-  fenced(call, [&] {
-    if (!is_paced()) {
-      outside_wait const waiting{stays || look_memory(code)};
+  guard_exceptions(call, [&] {
+    if (!is_swapping_thread()) {
+      mpi_wait_scope const waiting{stays || look_memory(code)};
       return blocking();
     }
-    holding const held{stays || look_memory(code)};
+    pin_scope const pin{stays || look_memory(code)};
     MPI_Fint request = 0;
     start(&request);
     if (*code == MPI_SUCCESS)
-      await(&request, about, code);
+      wait_for_request(&request, about, code);
   });
 }
 
 void gather(const char *call, word comm, bool stays, word code, auto &&blocking,
             auto &&start) noexcept {
-  fenced(call, [&] {
+  guard_exceptions(call, [&] {
     bool const all_stays = stays || look_memory(code);
-    if (!is_among_us(MPI_Comm_f2c(*comm))) {
-      outside_wait const waiting{all_stays};
+    if (!is_comex_communicator(MPI_Comm_f2c(*comm))) {
+      mpi_wait_scope const waiting{all_stays};
       return blocking();
     }
-    holding const held{all_stays};
+    pin_scope const pin{all_stays};
     MPI_Fint request = 0;
     start(&request);
     if (*code != MPI_SUCCESS)
       return;
-    if (is_paced())
-      await(&request, ignored_status, code);
+    if (is_swapping_thread())
+      wait_for_request(&request, ignored_status, code);
     else
       pmpi_wait_(&request, ignored_status, code);
   });
 }
 
 void wait(const char *call, bool stays, word code, auto &&blocking) noexcept {
-  fenced(call, [&] {
-    outside_wait const waiting{stays || look_memory(code)};
+  guard_exceptions(call, [&] {
+    mpi_wait_scope const waiting{stays || look_memory(code)};
     blocking();
   });
 }
 
 void gather_all(const char *call, word comm, bool stays, auto &&blocking) noexcept {
-  fenced(call, [&] {
-    assemble(MPI_Comm_f2c(*comm));
-    outside_wait const waiting{stays};
+  guard_exceptions(call, [&] {
+    wait_for_members(MPI_Comm_f2c(*comm));
+    mpi_wait_scope const waiting{stays};
     blocking();
   });
 }
@@ -98,18 +99,18 @@ void gather_all(const char *call, word comm, bool stays, auto &&blocking) noexce
 #define LOOKS(...) any(EACH(LOOK_AT_, __VA_ARGS__))
 #define look_derived_at_root(TYPE_) (is_root(*root, MPI_Comm_f2c(*comm)) && look_derived(TYPE_))
 
-// A call with its parameters: BODY is for swapping, and may say DONE, which is the call of MPI.
+// A call with its parameters. BODY is for swapping, and may use DONE, which is the MPI call.
 #define DONE(FORTRAN, ...) \
   pmpi_##FORTRAN##_(ARGUMENTS(__VA_ARGS__), code EACH_BESIDE(LENGTH_OF_, __VA_ARGS__))
 #define CALL(FORTRAN, BODY, ...)                                            \
   extern "C" [[gnu::weak]] void pmpi_##FORTRAN##_(PARAMETERS(__VA_ARGS__)); \
   EXPORTED mpi_##FORTRAN##_(PARAMETERS(__VA_ARGS__)) {                      \
-    if (current_swapping() == nullptr) [[likely]]                           \
+    if (current_swapper() == nullptr) [[likely]]                            \
       return DONE(FORTRAN, __VA_ARGS__);                                    \
     BODY                                                                    \
   }                                                                         \
   BY_HAND(, FORTRAN, __VA_ARGS__)
-// The name of mpi_f08.
+// The mpi_f08 name.
 #define BY_HAND(NAME, FORTRAN, ...)                                                      \
   extern "C" void mpi_##FORTRAN##_(PARAMETERS(__VA_ARGS__));                             \
   EXPORTED mpi_##FORTRAN##_f08_(PARAMETERS(__VA_ARGS__)) {                               \
@@ -127,37 +128,38 @@ void gather_all(const char *call, word comm, bool stays, auto &&blocking) noexce
     pmpi_##STARTED##_(ARGUMENTS(__VA_ARGS__), request, code); \
   }
 
-#define STARTS(NAME, FORTRAN, ...)                                                         \
-  CALL(FORTRAN, fenced("MPI_" #NAME,                                                       \
-                       [&] {                                                               \
-                         DONE(FORTRAN, __VA_ARGS__, REQUEST);                              \
-                         if (*code == MPI_SUCCESS)                                         \
-                           request_started(MPI_Request_f2c(*request), LOOKS(__VA_ARGS__)); \
-                       });                                                                 \
+#define STARTS(NAME, FORTRAN, ...)                                              \
+  CALL(FORTRAN, guard_exceptions("MPI_" #NAME,                                  \
+                                 [&] {                                          \
+                                   DONE(FORTRAN, __VA_ARGS__, REQUEST);         \
+                                   if (*code == MPI_SUCCESS)                    \
+                                     request_started(MPI_Request_f2c(*request), \
+                                                     LOOKS(__VA_ARGS__));       \
+                                 });                                            \
        , __VA_ARGS__, REQUEST)
-// A large message that is staged has the place of `data`, which then has not to stay.
-#define STARTS_STAGED(NAME, FORTRAN, DIRECTION, ...)                                      \
-  CALL(FORTRAN, fenced("MPI_" #NAME,                                                      \
-                       [&] {                                                              \
-                         auto staged = stage(data, count, type, DIRECTION);               \
-                         data = place_of(staged, data);                                   \
-                         DONE(FORTRAN, __VA_ARGS__, REQUEST);                             \
-                         if (*code == MPI_SUCCESS)                                        \
-                           request_started(MPI_Request_f2c(*request), LOOKS(__VA_ARGS__), \
-                                           std::move(staged));                            \
-                       });                                                                \
+// A large staged message replaces `data`, which then need not stay resident.
+#define STARTS_STAGED(NAME, FORTRAN, DIRECTION, ...)                                         \
+  CALL(FORTRAN, guard_exceptions("MPI_" #NAME,                                               \
+                                 [&] {                                                       \
+                                   auto staged = stage(data, count, type, DIRECTION);        \
+                                   data = staged_address(staged, data);                      \
+                                   DONE(FORTRAN, __VA_ARGS__, REQUEST);                      \
+                                   if (*code == MPI_SUCCESS)                                 \
+                                     request_started(MPI_Request_f2c(*request),              \
+                                                     LOOKS(__VA_ARGS__), std::move(staged)); \
+                                 });                                                         \
        , __VA_ARGS__, REQUEST)
 #define SENDS(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                            \
   STARTS_STAGED(STARTED, FORTRAN_STARTED, message_direction::sent, __VA_ARGS__)        \
   CALL(FORTRAN, auto const staged = stage(data, count, type, message_direction::sent); \
-       data = place_of(staged, data);                                                  \
+       data = staged_address(staged, data);                                            \
        send("MPI_" #NAME, LOOKS(__VA_ARGS__), ignored_status, code,                    \
             BLOCKING(FORTRAN, __VA_ARGS__), STARTING(FORTRAN_STARTED, __VA_ARGS__));   \
        , __VA_ARGS__)
 #define RECEIVES(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                              \
   STARTS_STAGED(STARTED, FORTRAN_STARTED, message_direction::received, __VA_ARGS__)         \
   CALL(FORTRAN, auto const staged = stage(data, count, type, message_direction::received);  \
-       data = place_of(staged, data);                                                       \
+       data = staged_address(staged, data);                                                 \
        send("MPI_" #NAME, LOOKS(__VA_ARGS__, ABOUT), about, code,                           \
             BLOCKING(FORTRAN, __VA_ARGS__, ABOUT), STARTING(FORTRAN_STARTED, __VA_ARGS__)); \
        if (staged) staged->finish();, __VA_ARGS__, ABOUT)
@@ -180,33 +182,35 @@ void gather_all(const char *call, word comm, bool stays, auto &&blocking) noexce
                            LOOKS(__VA_ARGS__) || look_memory(code) || has_attribute_functions(), \
                            BLOCKING(FORTRAN, __VA_ARGS__));                                      \
        , __VA_ARGS__)
-#define ORIGIN(NAME, FORTRAN, ...)                                                           \
-  CALL(FORTRAN, fenced("MPI_" #NAME,                                                         \
-                       [&] {                                                                 \
-                         if (LOOKS(__VA_ARGS__))                                             \
-                           lend_once({borrower::origin, bits_of(MPI_Win_f2c(*win)), *rank}); \
-                         DONE(FORTRAN, __VA_ARGS__);                                         \
-                       });                                                                   \
+#define ORIGIN(NAME, FORTRAN, ...)                                                                \
+  CALL(FORTRAN,                                                                                   \
+       guard_exceptions("MPI_" #NAME,                                                             \
+                        [&] {                                                                     \
+                          if (LOOKS(__VA_ARGS__))                                                 \
+                            add_loan_once({borrower::origin, bits_of(MPI_Win_f2c(*win)), *rank}); \
+                          DONE(FORTRAN, __VA_ARGS__);                                             \
+                        });                                                                       \
        , __VA_ARGS__)
 #define SYNCS(NAME, FORTRAN, ...)                                                             \
   CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__)); \
-       give_back_all(borrower::origin, bits_of(MPI_Win_f2c(*win)));, __VA_ARGS__)
+       end_loans(borrower::origin, bits_of(MPI_Win_f2c(*win)));, __VA_ARGS__)
 #define SYNCS_RANK(NAME, FORTRAN, ...)                                                        \
   CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__)); \
-       give_back({borrower::origin, bits_of(MPI_Win_f2c(*win)), *rank});, __VA_ARGS__)
-#define BEGINS(NAME, FORTRAN, ...)                                                    \
-  CALL(FORTRAN, fenced("MPI_" #NAME,                                                  \
-                       [&] {                                                          \
-                         bool const stays = LOOKS(__VA_ARGS__);                       \
-                         if (stays)                                                   \
-                           lend_once({borrower::file, bits_of(MPI_File_f2c(*file))}); \
-                         outside_wait const waiting{look_memory(code)};               \
-                         DONE(FORTRAN, __VA_ARGS__);                                  \
-                       });                                                            \
+       end_loan({borrower::origin, bits_of(MPI_Win_f2c(*win)), *rank});, __VA_ARGS__)
+#define BEGINS(NAME, FORTRAN, ...)                                                         \
+  CALL(FORTRAN,                                                                            \
+       guard_exceptions("MPI_" #NAME,                                                      \
+                        [&] {                                                              \
+                          bool const stays = LOOKS(__VA_ARGS__);                           \
+                          if (stays)                                                       \
+                            add_loan_once({borrower::file, bits_of(MPI_File_f2c(*file))}); \
+                          mpi_wait_scope const waiting{look_memory(code)};                 \
+                          DONE(FORTRAN, __VA_ARGS__);                                      \
+                        });                                                                \
        , __VA_ARGS__)
 #define ENDS(NAME, FORTRAN, ...)                                                              \
   CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__)); \
-       give_back({borrower::file, bits_of(MPI_File_f2c(*file))});, __VA_ARGS__)
+       end_loan({borrower::file, bits_of(MPI_File_f2c(*file))});, __VA_ARGS__)
 
 PROGRAM_CALLS
 

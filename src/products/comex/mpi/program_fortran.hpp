@@ -1,35 +1,36 @@
-// products/comex/mpi/program_fortran.hpp: what Fortran's calls of MPI are made of.
+// products/comex/mpi/program_fortran.hpp: argument checks and waits of the Fortran MPI calls.
 #pragma once
 
-#include "products/comex/mpi/lent.hpp"
-#include "products/comex/mpi/outside.hpp"
+#include "products/comex/mpi/mpi_buffer_loans.hpp"
+#include "products/comex/mpi/mpi_wait_scope.hpp"
 #include "products/comex/mpi/program_table.hpp"
 
 namespace tanada::comex {
 
 using word = MPI_Fint *;  // any argument
 
-// Statuses that nobody looks at: MPI_STATUS_IGNORE has no name here.
+// For statuses that are ignored; Fortran's MPI_STATUS_IGNORE is not accessible here.
 inline thread_local MPI_Fint ignored_status[sizeof(MPI_Status) / sizeof(MPI_Fint)];
 
-inline bool look_nothing(word given) noexcept {
-  return look_memory(given);
+inline bool look_nothing(word argument) noexcept {
+  return look_memory(argument);
 }
-inline bool look_text(word given) noexcept {
-  return look_memory(given);
+inline bool look_text(word argument) noexcept {
+  return look_memory(argument);
 }
 inline bool look_many(word) noexcept {
   return true;
 }
-inline bool look_derived(word given) noexcept {
-  return look_memory(given) || look_derived(MPI_Type_f2c(*given));
+inline bool look_derived(word argument) noexcept {
+  return look_memory(argument) || look_derived(MPI_Type_f2c(*argument));
 }
-inline bool look_user_op(word given) noexcept {
-  return look_memory(given) || look_user_op(MPI_Op_f2c(*given));
+inline bool look_user_op(word argument) noexcept {
+  return look_memory(argument) || look_user_op(MPI_Op_f2c(*argument));
 }
 
-// Until the request is over. With is_paced() alone; memory stays where it has to already.
-void await(word request, word about, word code);
+// Waits until the request is complete. Only if is_swapping_thread(); the caller already keeps
+// memory resident where it must.
+void wait_for_request(word request, word about, word code);
 
 }  // namespace tanada::comex
 

@@ -1,23 +1,27 @@
-// products/comex/mpi/program_table.hpp: the calls of MPI that programs make beside ours and that
-// wait, or have memory afterwards: C's, Fortran's and those of mpi_f08 are made of the same rows.
-// Who includes this defines what a row is before it names PROGRAM_CALLS:
+// products/comex/mpi/program_table.hpp: the MPI calls of programs that wait, or that use memory
+// afterwards. The C, Fortran and mpi_f08 functions are generated from the same rows. A file that
+// includes this defines the row macros before it uses PROGRAM_CALLS:
 //
-//   SENDS       waits for what STARTED starts, which has the same arguments and a request; that
-//   one, too RECEIVES    the same, and has a status at the end that STARTED does not have
-//   COLLECTIVE  the same of all processes of `comm`
+//   SENDS       waits for what STARTED starts; STARTED has the same arguments and a request, and is
+//               intercepted, too
+//   RECEIVES    the same, with a status at the end that STARTED does not have
+//   COLLECTIVE  the same, over all processes of `comm`
 //   STARTS      starts a request, its last argument
-//   WAITS       waits; memory stays for what it is given
-//   STAYS       waits, and all memory stays: it is rare, may call the program, or has what it makes
-//   where we cannot look CHANGES     the same of a communicator: memory stays for what it is given,
-//   and all of it where the program has functions for attributes GATHERS     CHANGES of all
-//   processes of `comm`, who wait for one another first ORIGIN      has memory until `rank` of
-//   `win` is synchronised SYNCS, SYNCS_RANK  synchronise all, and `rank`, of `win` BEGINS, ENDS
-//   halves of a collective of `file` BY_HAND     is written out for C and for Fortran
+//   WAITS       waits; memory stays resident if the arguments require it
+//   STAYS       waits, and all memory stays resident: the call is rare, may call the program, or
+//               creates something that cannot be checked
+//   CHANGES     the same of a communicator: memory stays resident if the arguments require it, or
+//               if the program has attribute functions
+//   GATHERS     CHANGES over all processes of `comm`, which first wait for one another
+//   ORIGIN      uses memory until `rank` of `win` is synchronized
+//   SYNCS, SYNCS_RANK  synchronize all of `win`, or its `rank`
+//   BEGINS, ENDS       halves of a split collective of `file`
+//   BY_HAND     is written out for C and for Fortran
 //
-// with NAME, Fortran's name, and arguments as (type, name, look). What a look is, language by
-// language: look_nothing, look_memory, look_derived (a datatype), look_derived_at_root (which only
-// `root` of `comm` has), look_user_op, look_many (datatypes: memory stays), look_text (Fortran has
-// its length at the end).
+// with NAME, the Fortran name, and the arguments as (type, name, check). The checks are defined for
+// each language: look_nothing, look_memory, look_derived (a datatype), look_derived_at_root (a
+// datatype of `root` of `comm` only), look_user_op, look_many (datatypes: memory stays resident),
+// look_text (Fortran passes its length at the end).
 #pragma once
 
 #define NUMBER(NAME) (int, NAME, nothing)
@@ -120,9 +124,9 @@
              FROM(data), NUMBERS(counts), ADDRESS_NUMBERS(places), TYPES(types), INTO(into),       \
              NUMBERS(mosts), ADDRESS_NUMBERS(spots), TYPES(kinds), COMM)
 
-// They may call the program's functions for attributes. Global Arrays makes groups when it starts,
-// while all ranks have large tables: memory that stayed for a call that all ranks are in would be
-// the memory of all ranks at once.
+// These may call the program's attribute functions. Global Arrays creates groups when it starts,
+// while all ranks have large tables. Memory that stayed resident for a call that all ranks are in
+// would be the memory of all ranks at once.
 #define PROGRAM_COMMUNICATORS                                                                   \
   GATHERS(Comm_dup, comm_dup, COMM, MAKES(made))                                                \
   GATHERS(Comm_dup_with_info, comm_dup_with_info, COMM, INFO(info), MAKES(made))                \
@@ -256,7 +260,8 @@
   BY_HAND(Buffer_attach, buffer_attach, INTO(data), NUMBER(size))                                 \
   BY_HAND(Buffer_detach, buffer_detach, INTO(data), FLAG(size))
 
-// How rows become parameters, arguments and looks. EACH puts commas between, EACH_BESIDE does not.
+// Expand rows to parameters, arguments and checks. EACH separates elements by commas, EACH_BESIDE
+// does not.
 #define PARENTHESES_ ()
 #define EXPAND_(...) EXPAND_4_(EXPAND_4_(EXPAND_4_(__VA_ARGS__)))
 #define EXPAND_4_(...) EXPAND_3_(EXPAND_3_(EXPAND_3_(__VA_ARGS__)))

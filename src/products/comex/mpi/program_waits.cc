@@ -1,7 +1,7 @@
-// MPI's calls that end requests and what they have of memory, as programs call them; see
-// program_calls.cc.
-#include "products/comex/mpi/lent.hpp"
-#include "products/comex/mpi/outside.hpp"
+// products/comex/mpi/program_waits.cc: intercepts MPI calls of the program that complete requests
+// and release their memory; see program_calls.cc.
+#include "products/comex/mpi/mpi_buffer_loans.hpp"
+#include "products/comex/mpi/mpi_wait_scope.hpp"
 
 using namespace tanada::comex;
 
@@ -14,9 +14,9 @@ MPI_Request same(MPI_Request request) noexcept {
 }
 using watched = watched_requests<MPI_Request, MPI_Request (*)(MPI_Request) noexcept>;
 
-bool any_memory(std::initializer_list<const void *> given) noexcept {
-  for (auto const each : given) {
-    if (look_memory(each))
+bool any_memory(std::initializer_list<const void *> addresses) noexcept {
+  for (auto const address : addresses) {
+    if (look_memory(address))
       return true;
   }
   return false;
@@ -24,42 +24,43 @@ bool any_memory(std::initializer_list<const void *> given) noexcept {
 
 }  // namespace
 
-// Programs look again and again for what others do, who may need what this process has.
+// Programs repeat these calls until others have done something, and those may need this process's
+// slot or memory.
 #define LOOKS(NAME, PARAMETERS, ARGUMENTS)  \
   EXPORTED MPI_##NAME PARAMETERS {          \
     int const code = PMPI_##NAME ARGUMENTS; \
-    make_way();                             \
+    yield_if_requested();                   \
     return code;                            \
   }
 #define ENDS(NAME, COUNT, REQUESTS, PARAMETERS, ARGUMENTS) \
   EXPORTED MPI_##NAME PARAMETERS {                         \
-    if (current_swapping() == nullptr) [[likely]]          \
+    if (current_swapper() == nullptr) [[likely]]           \
       return PMPI_##NAME ARGUMENTS;                        \
-    return fenced("MPI_" #NAME, [&] {                      \
+    return guard_exceptions("MPI_" #NAME, [&] {            \
       int code = MPI_SUCCESS;                              \
       {                                                    \
         watched const before{COUNT, REQUESTS, same};       \
         code = PMPI_##NAME ARGUMENTS;                      \
       }                                                    \
-      make_way();                                          \
+      yield_if_requested();                                \
       return code;                                         \
     });                                                    \
   }
-// Looks by LOOK, whose result is `code` and which sets `is_done`, until that is so; the rest is
-// where MPI writes.
+// Polls with LOOK, whose result is `code` and which sets `is_done`, until the wait is over. The
+// other arguments are where MPI writes.
 #define WAITS_AND_ENDS(NAME, COUNT, REQUESTS, PARAMETERS, ARGUMENTS, LOOK, ...) \
   EXPORTED MPI_##NAME PARAMETERS {                                              \
-    if (current_swapping() == nullptr) [[likely]]                               \
+    if (current_swapper() == nullptr) [[likely]]                                \
       return PMPI_##NAME ARGUMENTS;                                             \
-    return fenced("MPI_" #NAME, [&] {                                           \
+    return guard_exceptions("MPI_" #NAME, [&] {                                 \
       watched const before{COUNT, REQUESTS, same};                              \
-      if (!is_paced())                                                          \
+      if (!is_swapping_thread())                                                \
         return PMPI_##NAME ARGUMENTS;                                           \
       int code = MPI_SUCCESS, is_done = 0;                                      \
       auto const is_over = [&] {                                                \
         return (code = LOOK) != MPI_SUCCESS || is_done != 0;                    \
       };                                                                        \
-      look_until(std::ref(is_over), any_memory({REQUESTS, __VA_ARGS__}));       \
+      wait_until(std::ref(is_over), any_memory({REQUESTS, __VA_ARGS__}));       \
       return code;                                                              \
     });                                                                         \
   }
@@ -77,50 +78,53 @@ WAITS_AND_ENDS(Waitsome, count, all,
                (code = PMPI_Testsome(count, all, done, indices, abouts), is_done = *done, code),
                done, indices, abouts)
 
-EXPORTED MPI_Probe(int from, int tag, MPI_Comm comm, MPI_Status *about) {
-  if (!is_paced())
-    return PMPI_Probe(from, tag, comm, about);
+EXPORTED MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *about) {
+  if (!is_swapping_thread())
+    return PMPI_Probe(source, tag, comm, about);
   int code = MPI_SUCCESS, is_there = 0;
   auto const is_over = [&] {
-    code = PMPI_Iprobe(from, tag, comm, &is_there, about);
+    code = PMPI_Iprobe(source, tag, comm, &is_there, about);
     return code != MPI_SUCCESS || is_there != 0;
   };
-  look_until(std::ref(is_over), look_memory(about));
+  wait_until(std::ref(is_over), look_memory(about));
   return code;
 }
 
-EXPORTED MPI_Mprobe(int from, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *about) {
-  if (!is_paced())
-    return PMPI_Mprobe(from, tag, comm, message, about);
+EXPORTED MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *about) {
+  if (!is_swapping_thread())
+    return PMPI_Mprobe(source, tag, comm, message, about);
   int code = MPI_SUCCESS, is_there = 0;
   auto const is_over = [&] {
-    code = PMPI_Improbe(from, tag, comm, &is_there, message, about);
+    code = PMPI_Improbe(source, tag, comm, &is_there, message, about);
     return code != MPI_SUCCESS || is_there != 0;
   };
-  look_until(std::ref(is_over), any_memory({message, about}));
+  wait_until(std::ref(is_over), any_memory({message, about}));
   return code;
 }
 
-EXPORTED MPI_Sendrecv(const void *data, int count, MPI_Datatype type, int to, int tag, void *into,
-                      int most, MPI_Datatype kind, int from, int mark, MPI_Comm comm,
-                      MPI_Status *about) {
-  if (!is_paced())
-    return PMPI_Sendrecv(data, count, type, to, tag, into, most, kind, from, mark, comm, about);
+EXPORTED MPI_Sendrecv(const void *data, int count, MPI_Datatype type, int destination, int tag,
+                      void *target_data, int count_max, MPI_Datatype receive_type, int source,
+                      int receive_tag, MPI_Comm comm, MPI_Status *about) {
+  if (!is_swapping_thread())
+    return PMPI_Sendrecv(data, count, type, destination, tag, target_data, count_max, receive_type,
+                         source, receive_tag, comm, about);
   MPI_Request sent = MPI_REQUEST_NULL;
-  int const code = MPI_Isend(data, count, type, to, tag, comm, &sent);
+  int const code = MPI_Isend(data, count, type, destination, tag, comm, &sent);
   if (code != MPI_SUCCESS)
     return code;
-  int const received_code = MPI_Recv(into, most, kind, from, mark, comm, about),
+  int const received_code =
+                MPI_Recv(target_data, count_max, receive_type, source, receive_tag, comm, about),
             sent_code = MPI_Wait(&sent, MPI_STATUS_IGNORE);
   return received_code != MPI_SUCCESS ? received_code : sent_code;
 }
 
-// By a copy of what is sent, as MPI itself does it.
-EXPORTED MPI_Sendrecv_replace(void *data, int count, MPI_Datatype type, int to, int tag, int from,
-                              int mark, MPI_Comm comm, MPI_Status *about) {
-  if (!is_paced())
-    return PMPI_Sendrecv_replace(data, count, type, to, tag, from, mark, comm, about);
-  return fenced("MPI_Sendrecv_replace", [&] {
+// Copies the sent data, as MPI itself does.
+EXPORTED MPI_Sendrecv_replace(void *data, int count, MPI_Datatype type, int destination, int tag,
+                              int source, int receive_tag, MPI_Comm comm, MPI_Status *about) {
+  if (!is_swapping_thread())
+    return PMPI_Sendrecv_replace(data, count, type, destination, tag, source, receive_tag, comm,
+                                 about);
+  return guard_exceptions("MPI_Sendrecv_replace", [&] {
     int size = 0, packed = 0;
     int code = PMPI_Pack_size(count, type, comm, &size);
     if (code != MPI_SUCCESS)
@@ -129,8 +133,8 @@ EXPORTED MPI_Sendrecv_replace(void *data, int count, MPI_Datatype type, int to, 
     code = PMPI_Pack(data, count, type, copy.data(), size, &packed, comm);
     if (code != MPI_SUCCESS)
       return code;
-    return MPI_Sendrecv(copy.data(), packed, MPI_PACKED, to, tag, data, count, type, from, mark,
-                        comm, about);
+    return MPI_Sendrecv(copy.data(), packed, MPI_PACKED, destination, tag, data, count, type,
+                        source, receive_tag, comm, about);
   });
 }
 
@@ -142,8 +146,8 @@ LOOKS(Improbe,
 EXPORTED MPI_Request_get_status(MPI_Request request, int *is_done, MPI_Status *about) {
   int const code = PMPI_Request_get_status(request, is_done, about);
   if (code == MPI_SUCCESS && *is_done != 0)
-    request_over(request);
-  make_way();
+    complete_staged(request);
+  yield_if_requested();
   return code;
 }
 ENDS(Test, 1, request, (MPI_Request * request, int *is_done, MPI_Status *about),
@@ -158,50 +162,50 @@ ENDS(Testsome, count, all,
      (count, all, done, indices, abouts))
 
 EXPORTED MPI_Request_free(MPI_Request *request) {
-  if (request == nullptr || !request_freed(*request))
+  if (request == nullptr || !defer_free(*request))
     return PMPI_Request_free(request);
   *request = MPI_REQUEST_NULL;
   return MPI_SUCCESS;
 }
 
 EXPORTED MPI_Buffer_attach(void *data, int size) {
-  return fenced("MPI_Buffer_attach", [&] {
+  return guard_exceptions("MPI_Buffer_attach", [&] {
     int const code = PMPI_Buffer_attach(data, size);
     if (code == MPI_SUCCESS)
-      memory_lent({borrower::messages, 0}, data);
+      lend_memory({borrower::messages, 0}, data);
     return code;
   });
 }
 
 EXPORTED MPI_Buffer_detach(void *data, int *size) {
-  return fenced("MPI_Buffer_detach", [&] {
-    outside_wait const waiting{false};
+  return guard_exceptions("MPI_Buffer_detach", [&] {
+    mpi_wait_scope const waiting{false};
     int const code = PMPI_Buffer_detach(data, size);
     if (code == MPI_SUCCESS)
-      give_back({borrower::messages, 0});
+      end_loan({borrower::messages, 0});
     return code;
   });
 }
 
 EXPORTED MPI_Win_create(void *base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm,
-                        MPI_Win *made) {
-  if (current_swapping() == nullptr) [[likely]]
-    return PMPI_Win_create(base, size, unit, info, comm, made);
-  return fenced("MPI_Win_create", [&] {
-    assemble(comm);
-    outside_wait const waiting{true};
-    int const code = PMPI_Win_create(base, size, unit, info, comm, made);
+                        MPI_Win *window) {
+  if (current_swapper() == nullptr) [[likely]]
+    return PMPI_Win_create(base, size, unit, info, comm, window);
+  return guard_exceptions("MPI_Win_create", [&] {
+    wait_for_members(comm);
+    mpi_wait_scope const waiting{true};
+    int const code = PMPI_Win_create(base, size, unit, info, comm, window);
     if (code == MPI_SUCCESS)
-      memory_lent({borrower::window, bits_of(*made), place_of(base)}, base);
+      lend_memory({borrower::window, bits_of(*window), address_bits(base)}, base);
     return code;
   });
 }
 
 EXPORTED MPI_Win_attach(MPI_Win win, void *base, MPI_Aint size) {
-  return fenced("MPI_Win_attach", [&] {
+  return guard_exceptions("MPI_Win_attach", [&] {
     int const code = PMPI_Win_attach(win, base, size);
     if (code == MPI_SUCCESS)
-      memory_lent({borrower::window, bits_of(win), place_of(base)}, base);
+      lend_memory({borrower::window, bits_of(win), address_bits(base)}, base);
     return code;
   });
 }
@@ -209,19 +213,19 @@ EXPORTED MPI_Win_attach(MPI_Win win, void *base, MPI_Aint size) {
 EXPORTED MPI_Win_detach(MPI_Win win, const void *base) {
   int const code = PMPI_Win_detach(win, base);
   if (code == MPI_SUCCESS)
-    give_back({borrower::window, bits_of(win), place_of(base)});
+    end_loan({borrower::window, bits_of(win), address_bits(base)});
   return code;
 }
 
 EXPORTED MPI_Win_free(MPI_Win *win) {
-  if (current_swapping() == nullptr || win == nullptr)
+  if (current_swapper() == nullptr || win == nullptr)
     return PMPI_Win_free(win);
-  return fenced("MPI_Win_free", [&] {
-    outside_wait const waiting{true};
+  return guard_exceptions("MPI_Win_free", [&] {
+    mpi_wait_scope const waiting{true};
     auto const before = bits_of(*win);
     int const code = PMPI_Win_free(win);
     if (code == MPI_SUCCESS)
-      window_gone(before);
+      end_window_loans(before);
     return code;
   });
 }

@@ -1,4 +1,5 @@
-// products/gfile/host/api.cc: the C ABI of tanada/gfile.h: statuses out, no exception through.
+// products/gfile/host/api.cc: the C ABI of tanada/gfile.h: returns statuses, lets no exception
+// through.
 #include <tanada/gfile.h>
 
 #include <algorithm>
@@ -28,7 +29,8 @@ struct module {
   tnd_gfile_module_update update;
 };
 
-// The modules that hold kernels and the process's instance. Lock: covers both, and every update.
+// The modules that hold kernels, and the process's instance. The mutex covers both, and every
+// update.
 struct process_state {
   tanada::mutex mutex;
   std::vector<module> modules;
@@ -55,25 +57,24 @@ tnd_status guarded(Function function) noexcept {
   }
 }
 
-port::gpu_choice choose_device(uint32_t device) {
+seams::gpu_choice choose_device(uint32_t device) {
   if (device == TND_GFILE_DEVICE_HOST)
-    return port::gpu_choice::host;
+    return seams::gpu_choice::host;
   if (device == TND_GFILE_DEVICE_CUDA)
-    return port::gpu_choice::cuda;
+    return seams::gpu_choice::cuda;
   lock_guard const lock{process().mutex};
   auto const &modules = process().modules;
   size_t const cuda_count =
       size_t(std::count_if(modules.begin(), modules.end(), [](auto &m) { return m.is_cuda; }));
   if (modules.empty())
-    return port::gpu_choice::automatic;
+    return seams::gpu_choice::automatic;
   if (cuda_count == 0)
-    return port::gpu_choice::host;
-  // The host executor cannot run what nvcc compiled: without a GPU no kernel of such a program
-  // would run.
-  return cuda_count == modules.size() ? port::gpu_choice::cuda : port::gpu_choice::automatic;
+    return seams::gpu_choice::host;
+  // The host executor cannot run what nvcc compiled, so such a program needs a GPU.
+  return cuda_count == modules.size() ? seams::gpu_choice::cuda : seams::gpu_choice::automatic;
 }
 
-uint32_t default_threads(const port::gpu_info &info) {
+uint32_t default_threads(const seams::gpu_info &info) {
   uint32_t const processors = std::max(std::thread::hardware_concurrency(), 1u);
   return info.is_cuda ? std::clamp(processors, 1u, 16u) : std::clamp(processors / 4, 1u, 4u);
 }
@@ -81,35 +82,35 @@ uint32_t default_threads(const port::gpu_info &info) {
 status create(const tnd_gfile_config *config, tnd_gfile **gfile) {
   if (gfile == nullptr)
     return fail(status::invalid, "tnd_gfile_create: gfile is NULL");
-  TND_TRY(port::trace::start_from_environment());
+  TND_TRY(observe::trace::start_from_environment());
   auto settings = configure(config);
   if (!settings.ok())
     return settings.error();
-  auto gpu = port::gpu_open(choose_device(settings.value().device), settings.value().device_index);
+  auto gpu = seams::gpu_open(choose_device(settings.value().device), settings.value().device_index);
   if (!gpu.ok())
     return gpu.error();
   if (settings.value().service_threads == 0)
     settings.value().service_threads = default_threads(gpu.value()->info());
-  auto made = session::create(
-      settings.value(),
-      {std::move(gpu).value(), std::make_unique<port::store_registry>(), &port::monotonic_clock()});
-  if (!made.ok())
-    return made.error();
-  auto published = publisher::create(*made.value(), settings.value());
+  auto new_session = session::create(
+      settings.value(), {std::move(gpu).value(), std::make_unique<backends::store_registry>(),
+                         &seams::monotonic_clock()});
+  if (!new_session.ok())
+    return new_session.error();
+  auto published = publisher::create(*new_session.value(), settings.value());
   if (!published.ok())
     return published.error();
-  *gfile = new tnd_gfile{std::move(made).value(), std::move(published).value()};
+  *gfile = new tnd_gfile{std::move(new_session).value(), std::move(published).value()};
   exit_flush::add(*(*gfile)->session);
   return status::ok;
 }
 
-// Kernels or stores may still touch the session's memory: it is kept, within reach, until the
-// process ends.
-void leave_behind(std::unique_ptr<session> left) {
-  static auto &all = *new std::vector<std::unique_ptr<session>>;
+// Kernels or stores may still access the session's memory. It stays reachable until the process
+// ends.
+void leak_session(std::unique_ptr<session> unfinished) {
+  static auto &sessions = *new std::vector<std::unique_ptr<session>>;
   static auto &mutex = *new tanada::mutex;
   lock_guard const lock{mutex};
-  all.push_back(std::move(left));
+  sessions.push_back(std::move(unfinished));
 }
 
 status destroy(tnd_gfile *gfile) {
@@ -118,19 +119,19 @@ status destroy(tnd_gfile *gfile) {
   status const code = gfile->session->shut_down();
   exit_flush::remove(*gfile->session);
   gfile->publisher.reset();
-  if (gfile->session->left_behind())
-    leave_behind(std::move(gfile->session));
+  if (gfile->session->must_leak())
+    leak_session(std::move(gfile->session));
   delete gfile;
   return code;
 }
 
-// Tell the modules of the instance's kind; under the process's lock.
+// Update the modules of the instance's kind; under the process's lock.
 status update_modules(const tnd_gfile_ref &ref, bool is_cuda) {
   status first = status::ok;
-  for (const module &each : process().modules) {
-    if (each.update == nullptr || each.is_cuda != is_cuda)
+  for (const module &entry : process().modules) {
+    if (entry.update == nullptr || entry.is_cuda != is_cuda)
       continue;
-    status const code = status(each.update(&ref));
+    status const code = status(entry.update(&ref));
     if (first == status::ok)
       first = code;
   }
@@ -139,28 +140,28 @@ status update_modules(const tnd_gfile_ref &ref, bool is_cuda) {
 
 status initialize(const tnd_gfile_config *config) {
   if (process().instance.load() != nullptr)
-    return fail(status::busy, "ginitialize: initialised already");
-  tnd_gfile *made = nullptr;
-  TND_TRY(create(config, &made));
+    return fail(status::busy, "ginitialize: already initialized");
+  tnd_gfile *instance = nullptr;
+  TND_TRY(create(config, &instance));
   lock_guard const lock{process().mutex};
-  tnd_gfile *none = nullptr;
-  if (!process().instance.compare_exchange_strong(none, made)) {
-    (void)destroy(made);
-    return fail(status::busy, "ginitialize: initialised already");
+  tnd_gfile *expected = nullptr;
+  if (!process().instance.compare_exchange_strong(expected, instance)) {
+    (void)destroy(instance);
+    return fail(status::busy, "ginitialize: already initialized");
   }
-  status const told = update_modules(made->session->ref(), made->session->is_cuda());
-  if (told == status::ok)
-    return told;
-  (void)update_modules({nullptr, 0}, made->session->is_cuda());  // those that took it
+  status const code = update_modules(instance->session->ref(), instance->session->is_cuda());
+  if (code == status::ok)
+    return code;
+  (void)update_modules({nullptr, 0}, instance->session->is_cuda());  // the modules that accepted it
   process().instance.store(nullptr);
-  (void)destroy(made);
-  return fail(told, "ginitialize: a module of the program did not take the instance");
+  (void)destroy(instance);
+  return fail(code, "ginitialize: a module of the program refused the instance");
 }
 
 status finalize() {
   tnd_gfile *instance;
   {
-    lock_guard const lock{process().mutex};  // a module that registers just now has it in its hands
+    lock_guard const lock{process().mutex};  // a module that is registering now may be using it
     instance = process().instance.exchange(nullptr);
   }
   if (instance == nullptr)
@@ -203,10 +204,10 @@ tnd_status tnd_gfile_get_statistics(tnd_gfile *gfile, tnd_gfile_statistics *stat
     constexpr size_t oldest = offsetof(tnd_gfile_statistics, mapped_copies);
     if (gfile == nullptr || statistics == nullptr || statistics->struct_size < oldest)
       return fail(status::invalid, "tnd_gfile_get_statistics: NULL, or struct_size too small");
-    tnd_gfile_statistics all;
-    TND_TRY(gfile->session->get_statistics(all));
-    all.struct_size = std::min(statistics->struct_size, uint32_t(sizeof all));
-    std::memcpy(statistics, &all, all.struct_size);
+    tnd_gfile_statistics current;
+    TND_TRY(gfile->session->get_statistics(current));
+    current.struct_size = std::min(statistics->struct_size, uint32_t(sizeof current));
+    std::memcpy(statistics, &current, current.struct_size);
     return status::ok;
   });
 }
@@ -215,11 +216,11 @@ tnd_status tnd_gfile_get_files(tnd_gfile *gfile, tnd_gfile_file *files, uint32_t
                                uint32_t *count) noexcept {
   return guarded([&] {
     if (gfile == nullptr || count == nullptr || (files == nullptr && capacity > 0))
-      return fail(status::invalid, "tnd_gfile_get_files: NULL");
-    std::vector<tnd_gfile_file> found;
-    TND_TRY(gfile->session->get_files(found));
-    std::copy_n(found.begin(), std::min<size_t>(found.size(), capacity), files);
-    *count = uint32_t(found.size());
+      return fail(status::invalid, "tnd_gfile_get_files: an argument is NULL");
+    std::vector<tnd_gfile_file> all_files;
+    TND_TRY(gfile->session->get_files(all_files));
+    std::copy_n(all_files.begin(), std::min<size_t>(all_files.size(), capacity), files);
+    *count = uint32_t(all_files.size());
     return status::ok;
   });
 }
@@ -229,23 +230,23 @@ tnd_status tnd_gfile_get_fault(tnd_gfile *gfile, tnd_gfile_fault *fault) noexcep
     constexpr size_t oldest = offsetof(tnd_gfile_fault, url);
     if (gfile == nullptr || fault == nullptr || fault->struct_size < oldest)
       return fail(status::invalid, "tnd_gfile_get_fault: NULL, or struct_size too small");
-    tnd_gfile_fault seen;
-    gfile->session->get_fault(seen);
-    seen.struct_size = std::min(fault->struct_size, uint32_t(sizeof seen));
-    std::memcpy(fault, &seen, seen.struct_size);
+    tnd_gfile_fault recorded;
+    gfile->session->get_fault(recorded);
+    recorded.struct_size = std::min(fault->struct_size, uint32_t(sizeof recorded));
+    std::memcpy(fault, &recorded, recorded.struct_size);
     return status::ok;
   });
 }
 
 tnd_status tnd_gfile_trace_start(const char *path) noexcept {
   return guarded([&] {
-    return path == nullptr ? fail(status::invalid, "tnd_gfile_trace_start: NULL")
-                           : port::trace::start(path);
+    return path == nullptr ? fail(status::invalid, "tnd_gfile_trace_start: path is NULL")
+                           : observe::trace::start(path);
   });
 }
 
 tnd_status tnd_gfile_trace_stop() noexcept {
-  return guarded(port::trace::stop);
+  return guarded(observe::trace::stop);
 }
 
 tnd_gfile *tnd_gfile_default() noexcept {
@@ -259,7 +260,7 @@ tnd_status tnd_gfile_register_module(int is_cuda, tnd_gfile_module_update update
                   is_cuda);
     lock_guard const lock{process().mutex};
     if (process().modules.size() >= 1024)
-      return fail(status::no_memory, "tnd_gfile_register_module: 1024 are registered");
+      return fail(status::no_memory, "tnd_gfile_register_module: already 1024 modules registered");
     process().modules.push_back({is_cuda == 1, update});
     tnd_gfile *const instance = process().instance.load();
     if (instance == nullptr || update == nullptr || instance->session->is_cuda() != (is_cuda == 1))

@@ -1,3 +1,4 @@
+// products/gfile/host/configure.cc: an instance's settings from defaults, caller and environment.
 #include <bit>
 #include <cstddef>
 #include <cstring>
@@ -24,9 +25,9 @@ status check(const tnd_gfile_config &settings) {
       !std::has_single_bit(settings.page_size))
     return bad("page_size", settings.page_size, "a power of two from 4096 to 2097152 bytes");
   if (settings.device_tier_size < settings.page_size)
-    return bad("device_tier_size", settings.device_tier_size, "one page at least, in bytes");
+    return bad("device_tier_size", settings.device_tier_size, "at least one page, in bytes");
   if (settings.host_tier_size < settings.page_size)
-    return bad("host_tier_size", settings.host_tier_size, "one page at least, in bytes");
+    return bad("host_tier_size", settings.host_tier_size, "at least one page, in bytes");
   if (settings.replacement > TND_GFILE_CLOCK)
     return bad("replacement", settings.replacement, "fifo 0, lru 1 or clock 2");
   if (settings.service_threads > 64)
@@ -42,13 +43,13 @@ status check(const tnd_gfile_config &settings) {
   if (settings.direct_window_size < settings.page_size ||
       settings.direct_window_size > direct_window_size_limit)
     return bad("direct_window_size", settings.direct_window_size,
-               "one page at least and 1 TiB at most, in bytes");
+               "from one page to 1 TiB, in bytes");
   if (settings.wait_timeout_ns == 0)
-    return bad("wait_timeout_ns", 0, "above 0; TND_NO_DEADLINE waits for ever");
+    return bad("wait_timeout_ns", 0, "above 0; TND_NO_DEADLINE means no timeout");
   if (settings.flags != 0)
     return bad("flags", settings.flags, "0");
   if (settings.timeout_ns == 0)
-    return bad("timeout_ns", 0, "above 0; TND_NO_DEADLINE waits for ever");
+    return bad("timeout_ns", 0, "above 0; TND_NO_DEADLINE means no timeout");
   return status::ok;
 }
 
@@ -79,16 +80,16 @@ status read_environment(tnd_gfile_config &settings) {
 
 }  // namespace
 
-result<tnd_gfile_config> configure(const tnd_gfile_config *given) {
+result<tnd_gfile_config> configure(const tnd_gfile_config *config) {
   tnd_gfile_config settings = TND_GFILE_CONFIG_INIT;
-  if (given != nullptr) {
-    // A program built with an older header has fewer fields; those it lacks keep their defaults.
-    if (given->struct_size < offsetof(tnd_gfile_config, direct) ||
-        given->struct_size > sizeof settings)
+  if (config != nullptr) {
+    // A program built with an older header has fewer fields; the missing ones keep their defaults.
+    if (config->struct_size < offsetof(tnd_gfile_config, direct) ||
+        config->struct_size > sizeof settings)
       return fail(status::invalid,
                   "tnd_gfile_config.struct_size is %u; start from TND_GFILE_CONFIG_INIT (%zu)",
-                  given->struct_size, sizeof settings);
-    std::memcpy(&settings, given, given->struct_size);
+                  config->struct_size, sizeof settings);
+    std::memcpy(&settings, config, config->struct_size);
     settings.struct_size = sizeof settings;
   }
   if (status const code = read_environment(settings); code != status::ok)

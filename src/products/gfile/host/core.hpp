@@ -1,14 +1,14 @@
 // products/gfile/host/core.hpp: the host's half of gfile as one state machine: files, the host
 // tier, write-back.
 //
-// It blocks on nothing and knows no threads: the engine calls it under one lock with what kernels
-// ask and what stores complete, and posts what it leaves in the outbox. Simulations drive it the
-// same way in one thread.
+// The core never blocks and is unaware of threads. The engine calls it under one lock, with
+// kernels' requests and stores' completions, and posts the operations that the core puts in its
+// outbox. Simulations drive it the same way in one thread.
 //
-// paths.cc: which way a file's bytes take; core.cc: requests, grants and completions; pages.cc:
-// bringing pages in; write_back.cc: taking them out; files.cc: the records of files, unlink,
-// shutdown; serial.cc: open, close, sync, truncate; small_files.cc: files whose bytes come with
-// their open, and posted closes; stalls.cc: requests that no kernel waits for any more.
+// paths.cc: which path a file's bytes take; core.cc: requests, grants and completions; pages.cc:
+// reading pages; write_back.cc: write-back; files.cc: the records of files, unlink, shutdown;
+// serial.cc: open, close, sync, truncate; small_files.cc: files whose bytes are read with their
+// open, and posted closes; canceled_requests.cc: canceled requests.
 #pragma once
 
 #include <atomic>
@@ -38,39 +38,40 @@ struct core_options {
   uint32_t page_shift = 0;
   uint32_t file_count_max = 0;
   uint64_t read_timeout_ns =
-      ~uint64_t{0};  // a store that takes longer to give bytes or a size has failed
-  uint64_t write_delay_ns = 2'000'000;  // a dirty page rests this long before it is written back
-  uint32_t run_size_max = 4u << 20;     // bytes a store operation moves at most
+      ~uint64_t{0};  // a store that takes longer to return bytes or a size has failed
+  uint64_t write_delay_ns = 2'000'000;  // a page stays dirty this long before it is written back
+  uint32_t run_size_max = 4u << 20;     // most bytes of one store operation
   uint32_t readahead_size_max = 16u << 20;
-  port::direct_kind direct_min =
-      port::direct_kind::direct;  // how good a store's own way to the device must be
-  // A record goes to another URL. Uses are counted; kernels have not used the record since the use
-  // `closed`.
-  std::function<void(uint32_t file, uint64_t closed, uint64_t now)> on_recycled;
-  bool maps_at_once = true;  // false: to map a file costs more than to read it once; it is mapped
-                             // when it is read again
-  unsent_closes *unsent = nullptr;     // that kernels count, one a file; null: nobody does
-  const close_list *closes = nullptr;  // that kernels post; null: nobody does
-  uint32_t open_read_size_max = 0;     // bytes of a file that come with its open at most
+  seams::direct_kind direct_min =
+      seams::direct_kind::direct;  // the least direct kind of a store's own path to the device that
+                                   // is accepted
+  // Called when a record is reassigned to another URL. Uses are counted; kernels have not used the
+  // record since the use `closed_use`.
+  std::function<void(uint32_t file, uint64_t closed_use, uint64_t current_use)> on_recycled;
+  bool maps_immediately = true;  // false: mapping a file costs more than reading it once, so it is
+                                 // mapped when it is read again
+  unsent_closes *unsent = nullptr;     // counted by kernels, one for each file; null: not counted
+  const close_list *closes = nullptr;  // posted by kernels; null: none are posted
+  uint32_t open_read_size_max = 0;     // at most this many bytes of a file are read with its open
 };
 
-// Where pages are put for kernels: in host memory, and in device memory by stores that can. The
-// window may be empty.
+// Frames that pages are read into for kernels: in host memory, and in device memory by stores that
+// support it. The window may be empty.
 struct core_frames {
   frame_set host, window;
 };
 
-// What core::describe() says of a file.
+// The state of a file, from core::describe().
 struct file_description {
   uint32_t file, path, opens, write_opens;
   uint64_t size;
   std::string url, reason;
 };
 
-// What core::unwritten() says of a file.
+// A file with unwritten data, from core::unwritten().
 struct unwritten_file {
   std::string url;
-  uint64_t page_count;  // pages with bytes that the store does not have; 0: it is only open
+  uint64_t page_count;  // pages with bytes that the store does not have; 0: the file is only open
 };
 
 struct core_statistics {
@@ -78,7 +79,7 @@ struct core_statistics {
   uint64_t requests = 0, evictions = 0, write_errors = 0;
 };
 
-// A piece of a write-back: bytes of one frame.
+// A part of a write-back: bytes of one frame.
 struct segment {
   uint32_t frame;
   byte_range range;
@@ -87,24 +88,25 @@ struct segment {
 // One operation at a store, from the outbox until its completion.
 struct operation {
   enum class kind { load, open, stat, close, read, fill, write, sync, truncate, unlink };
-  kind what = kind::read;
+  kind type = kind::read;
   uint32_t file = 0;
-  uint64_t first_page = 0;                       // read
-  uint64_t store_size = 0;                       // bytes that the store had when this was made
-  std::vector<uint32_t> frames;                  // read: loading, one a page; fill: the one
-  std::vector<segment> segments;                 // write
-  std::unique_ptr<std::byte[]> bounce;           // fill
-  pending asked;                                 // load: what waits for the store to be opened
-  store_handle *handle = nullptr;                // in use until the completion
-  std::optional<port::file_access> access = {};  // open: of the file, as the engine has found it
-  port::store *where = nullptr;
-  port::trace::operation_mark traced;
-  port::store_op body;
-  port::store_completion result;  // the engine's, until the core has it
+  uint64_t first_page = 0;              // read
+  uint64_t store_size = 0;              // the store's size of the file when the operation was made
+  std::vector<uint32_t> frames;         // read: loading, one for each page; fill: the only one
+  std::vector<segment> segments;        // write
+  std::unique_ptr<std::byte[]> bounce;  // fill
+  pending request;                      // load: the request that waits for the store to be opened
+  store_handle *handle = nullptr;       // in use until the completion
+  std::optional<seams::file_access> access =
+      {};  // open: access to the file, as the engine found it
+  seams::store *store = nullptr;
+  observe::trace::operation_mark traced;
+  seams::store_op body;
+  seams::store_completion result;  // written by the engine, read by the core
 
-  uint64_t size() const {  // bytes, as far as they are known
+  uint64_t size() const {  // bytes, as far as the sizes are known
     uint64_t sum = 0;
-    if (what == kind::open)
+    if (type == kind::open)
       return sum;
     for (auto const &buffer : body.buffers)
       sum += buffer.size;
@@ -114,56 +116,59 @@ struct operation {
 
 class core final : public rpc::server::handler {
  public:
-  // `maps`: who makes mapped files readable for kernels; null: nobody.
+  // `mapper`: makes mapped files readable for kernels; null: files are not mapped.
   core(const core_options &options, rpc::server &server, const core_frames &frames,
-       port::store_registry &stores, port::clock &clock, mapper *maps);
+       backends::store_registry &stores, seams::clock &clock, mapper *mapper);
   ~core();
 
-  void on_request(u32 slot, const rpc::request &asked, std::string_view text) override;
+  void on_request(u32 slot, const rpc::request &received, std::string_view text) override;
   void on_finished(u32 slot, bool canceled) override;
-  void on_completion(std::unique_ptr<operation> done, port::store_completion &&result);
+  void on_completion(std::unique_ptr<operation> done, seams::store_completion &&result);
 
-  // Take the closes that kernels have posted. False of has_closes(): there is none to take.
+  // Take the closes that kernels have posted. has_closes() returns false if no
+  // close is left.
   bool has_closes() const;
   void take_closes();
-  // Posted closes that are taken and not done.
+  // Posted closes that have been taken and are not complete.
   uint64_t closing_count() const {
     return closing_count_;
   }
 
-  // Retry what waits for frames and start the write-backs that are due.
+  // Retry requests that wait for frames, and start the write-backs that are due.
   void tick();
 
-  // Hand over what is to be posted to the stores, in order.
+  // Pass the operations to be posted to the stores to `take`, in order.
   template <class Taker>
   void empty_outbox(Taker take) {
-    for (auto &made : outbox_)
-      take(std::move(made));
+    for (auto &io : outbox_)
+      take(std::move(io));
     outbox_.clear();
   }
 
-  // Write back and close every file: call again and again until idle().
+  // Write back and close every file: call repeatedly until idle().
   void start_shutdown();
-  // Nothing dirty, nothing asked, nothing at a store; after start_shutdown(), nothing open.
+  // True if no page is dirty, no request waits and no operation is in flight; after
+  // start_shutdown(), also if no file is open.
   bool idle() const;
-  // The first write-back error that nobody has been told of, once.
+  // The first write-back error that no call has returned, once.
   status take_error();
   const core_statistics &statistics() const {
     return statistics_;
   }
-  // The files that are open or remembered.
+  // Files that are open or remembered.
   std::vector<file_description> describe() const;
-  // Files from this number on have never been in use.
+  // Files from this number on were never in use.
   uint32_t file_used_count() const {
     return uint32_t(files_.size());
   }
-  // Files that are open to write or hold bytes that their store does not have.
+  // Files that are open for writing, or hold bytes that their store does not have.
   std::vector<unwritten_file> unwritten() const;
-  // A mapper has done what it was asked for; false: it is not wanted any more, and stays the
-  // mapper's.
-  bool on_mapped(const map_request &asked, const map_outcome &made);
-  // A mapping is lost, since others cut the file or open it to write.
-  void on_mapping_lost(const map_request &asked, u32 slot);
+  // Called when a mapper has ended a request. Returns false if the mapping is no longer wanted; the
+  // mapper then keeps it.
+  bool on_mapped(const map_request &request, const map_outcome &outcome);
+  // Called when a mapping is lost, because another process truncates the file or opens it for
+  // writing.
+  void on_mapping_lost(const map_request &request, u32 slot);
 
  private:
   struct waiter {
@@ -171,10 +176,10 @@ class core final : public rpc::server::handler {
     bool writes;
     byte_range range;
   };
-  // A slot's place among the waiters of a frame, a list through the slots: no memory is asked for
-  // on the way of a page.
+  // A slot's entry in the list of waiters of a frame. The list runs through the slots, so that a
+  // page request allocates no memory.
   struct wait {
-    uint32_t frame = tier::no_frame;  // no_frame: it waits at none
+    uint32_t frame = tier::no_frame;  // no_frame: not waiting
     u32 next = rpc::no_slot;
     bool writes = false;
     byte_range range{0, 0};
@@ -185,8 +190,8 @@ class core final : public rpc::server::handler {
     bool whole = false;    // every byte is valid
     bool filling = false;  // the rest of a partial page is being read, or waits to be merged
     bool write_failed = false;
-    bool has_tail = false;          // behind valid_size, the file's end, lie bytes of other files
-    uint32_t valid_size = 0;        // bytes that the store had of a page that was read
+    bool has_tail = false;  // bytes of other files follow valid_size, which is the end of the file
+    uint32_t valid_size = 0;        // bytes of a page that the store returned
     uint32_t write_pins = 0;        // write grants
     uint32_t writes_in_flight = 0;  // write-backs
     uint64_t dirty_since_ns = 0;
@@ -196,22 +201,22 @@ class core final : public rpc::server::handler {
   };
   // What an answer lent to the kernel that waits at a slot.
   struct grant {
-    enum class kind { none, read, write, open, error };
-    kind what = kind::none;
+    enum class kind { empty, read, write, open, error };
+    kind type = kind::empty;
     uint32_t frame = tier::no_frame;  // read, write: pinned
     byte_range range{0, 0};           // write
-    uint32_t file = 0;                // open: closed again if the kernel did not wait for it
+    uint32_t file = 0;  // open: closed again if the kernel did not wait for the answer
     u64 flags = 0;
-    status code = status::ok;  // error: kept for somebody else if the kernel did not wait for it
+    status code = status::ok;  // error: kept for a later caller if the kernel did not wait for it
   };
 
   // core.cc
   void answer(u32 slot, status code, std::initializer_list<u64> words = {}, u32 value = 0);
-  void dispatch(pending asked);
+  void dispatch(pending request);
   record *open_record(u32 index);
   u64 changes(const record &file, bool ends_serial) const;
-  void post(std::unique_ptr<operation> made);
-  std::unique_ptr<operation> make(operation::kind what, record &file);
+  void post(std::unique_ptr<operation> io);
+  std::unique_ptr<operation> make(operation::kind op_kind, record &file);
   void recycle(std::unique_ptr<operation> done);
   frame_set &set_of(uint32_t frame) {
     return frames_.host.owns(frame) ? frames_.host : frames_.window;
@@ -219,7 +224,7 @@ class core final : public rpc::server::handler {
   const frame_set &set_of(uint32_t frame) const {
     return frames_.host.owns(frame) ? frames_.host : frames_.window;
   }
-  // Where the file's pages are read to.
+  // The frames that the file's pages are read into.
   frame_set &set_for(const record &file) {
     return file.direct ? frames_.window : frames_.host;
   }
@@ -227,13 +232,13 @@ class core final : public rpc::server::handler {
   // paths.cc
   void choose_path(record &file);
   bool can_be_direct(const record &file) const;
-  void leave_path(record &file);
-  void ask_for_mapping(record &file);
-  bool maps_now(const record &file) const;
+  void abandon_path(record &file);
+  void request_mapping(record &file);
+  bool should_map(const record &file) const;
   void drop_mapping(record &file);
-  bool make_room_for_mapping();
+  bool drop_idle_mappings();
 
-  // stalls.cc
+  // canceled_requests.cc
   void drop_canceled();
   void drop_canceled_waiters();
   void drop_canceled_serial(record &file);
@@ -242,122 +247,126 @@ class core final : public rpc::server::handler {
   // pages.cc
   uint32_t locate(const record &file, uint64_t page);
   bool may_hold(const record &file, const frame_set &frames, uint64_t key) const;
-  void hold(record &file);
-  void let_go(record &file);
+  void hold_frame(record &file);
+  void unhold_frame(record &file);
   uint32_t take_frame(record &file, frame_set &frames, uint64_t page);
-  void wait_at(uint32_t frame, const waiter &who);
-  bool read_page(const pending &asked);
+  void add_waiter(uint32_t frame, const waiter &kernel);
+  bool read_page(const pending &request);
   void prefetch(record &file, uint64_t page, uint64_t count);
   uint32_t start_read(record &file, uint64_t page, uint64_t count);
-  void read_ahead(record &file, uint64_t page, uint32_t got);
+  void read_ahead(record &file, uint64_t page, uint32_t page_count);
   struct missing_bytes {
-    uint64_t size, offset, expected_size;  // bytes: that came, where, that should have come
+    uint64_t size, offset, expected_size;  // received bytes, their offset in the file, expected
+                                           // bytes
   };
-  void log_cut(record &file, const missing_bytes &missing);
-  void on_read(operation &done, const port::store_completion &result);
+  void log_truncation(record &file, const missing_bytes &missing);
+  void on_read(operation &done, const seams::store_completion &result);
   void grant_read(uint32_t frame, u32 slot, bool at_once);
-  bool write_page(const pending &asked);
+  bool write_page(const pending &request);
   void zero_tail(record &file, uint64_t page);
-  void grant_write(uint32_t frame, const waiter &who);
+  void grant_write(uint32_t frame, const waiter &kernel);
   void start_fill(uint32_t frame);
-  void on_fill(operation &done, const port::store_completion &result);
+  void on_fill(operation &done, const seams::store_completion &result);
   void merge_fill(uint32_t frame);
   void serve_waiters(uint32_t frame, status code);
   uint64_t bytes_expected(const operation &done, uint64_t offset, uint64_t size) const;
 
   // small_files.cc
-  void request_after_closes(pending asked);
+  void request_after_closes(pending request);
   void retry_early();
   void drop_early();
-  void make_room_for_bytes(record &file, operation &made);
-  void place_bytes(const operation &done, const port::store_completion &result);
+  void reserve_open_frames(record &file, operation &io);
+  void publish_open_bytes(const operation &done, const seams::store_completion &result);
 
   // write_back.cc
   void finish_write(uint32_t frame, byte_range range, bool canceled);
   uint32_t start_write_back(record &file, uint64_t page, uint32_t pages_max);
   bool may_write_back(uint32_t frame) const;
-  void on_write(operation &done, const port::store_completion &result);
-  void settle(uint32_t frame);
-  void drop(uint32_t frame);
+  void on_write(operation &done, const seams::store_completion &result);
+  void check_clean(uint32_t frame);
+  void discard_frame(uint32_t frame);
   void flush_due();
 
   // files.cc
-  void request_by_url(pending asked);
-  void load_store(pending asked);
+  void request_by_url(pending request);
+  void load_store(pending request);
   record *record_for(std::string &url);
   record *take_record();
   bool is_idle(const record &file) const;
   void keep_idle(record &file);
   void clear(record &file);
-  void wait_for_name(pending asked);
-  void retry_names();
-  void drop_names();
-  bool flushed(record &file);
+  void defer_named_request(pending request);
+  void retry_named_requests();
+  void drop_named_requests();
+  bool try_flush(record &file);
   void finish_serial(record &file, status code, std::initializer_list<u64> words = {},
                      u32 value = 0);
   void advance_unlink(record &file);
-  void unlinked(record &file);
+  void on_unlinked(record &file);
   void forget(record &file);
   status take_error(record &file);
   bool renew_key(record &file);
 
   // serial.cc
-  void run_serial(record &file, pending asked);
+  void run_serial(record &file, pending request);
   void advance(record &file);
   void advance_open(record &file);
   void advance_close(record &file);
   void advance_sync(record &file);
   void advance_truncate(record &file);
-  void on_open(operation &done, port::store_completion &result);
-  void opened(operation &done, const port::store_completion &result);
-  bool opening_waits(record &file);
-  void on_serial_done(operation &done, port::store_completion &result);
-  void post_open(record &file, const port::store_open_flags &flags);
-  void look_again(record &file, const port::store_stat &now);
+  void on_open(operation &done, seams::store_completion &result);
+  void finish_open(operation &done, const seams::store_completion &result);
+  bool try_defer_open(record &file);
+  void on_serial_done(operation &done, seams::store_completion &result);
+  void post_open(record &file, const seams::store_open_flags &flags);
+  void revalidate(record &file, const seams::store_stat &store_stat);
   void retire(record &file);
   void close_if_unused(record &file);
 
   core_options options_;
   rpc::server &server_;
   core_frames frames_;
-  port::store_registry &stores_;
-  port::clock &clock_;
-  mapper *maps_;
+  backends::store_registry &stores_;
+  seams::clock &clock_;
+  mapper *mapper_;
 
-  std::deque<record> files_;  // that were ever in use: file_count_max at most
-  std::unordered_map<std::string_view, uint32_t> by_url_;  // keys are the records' own
+  std::deque<record> files_;  // files that were ever in use: at most file_count_max
+  std::unordered_map<std::string_view, uint32_t> by_url_;  // keys point into the records
   uint32_t open_count_ = 0;                                // files open at their stores
-  std::vector<uint32_t> unused_;                           // records that stand for no URL any more
+  std::vector<uint32_t> unused_;                           // records without a URL
   std::deque<std::pair<uint32_t, uint64_t>>
-      closed_;                 // remembered ones and their last_use, oldest first; some are stale
-  std::deque<pending> names_;  // wait for a record, or until the system has a descriptor
-  std::deque<pending> early_;  // opens and unlinks before posted closes
-  uint64_t closes_taken_ = 0;  // tickets of the close list
+      remembered_;  // remembered files and their last_use, oldest first; some entries are stale
+  std::deque<pending> named_requests_;  // opens and unlinks that wait for a record or for a
+                                        // descriptor of the system
+  std::deque<pending> early_requests_;  // opens and unlinks that wait for posted closes
+  uint64_t closes_taken_ = 0;           // tickets of the close list that were taken
   uint64_t closing_count_ = 0;
-  size_t retry_count_ = 0;  // so many of them may succeed now
-  std::vector<frame_info> infos_;
-  std::vector<grant> grants_;                         // by slot
-  std::vector<wait> waits_;                           // by slot
-  std::unordered_map<port::store *, uint32_t> held_;  // frames, see record::held_by_store
-  std::deque<pending> deferred_;                      // wait for a frame
-  std::deque<uint32_t> dirty_frames_;  // oldest first; may hold frames that are clean by now
+  size_t retry_count_ = 0;  // how many of the named requests may succeed now
+  std::vector<frame_info> frame_infos_;
+  std::vector<grant> grants_;  // by slot
+  std::vector<wait> waits_;    // by slot
+  std::unordered_map<seams::store *, uint32_t>
+      held_by_store_;                  // frames by store, see record::held_by_store
+  std::deque<pending> deferred_;       // requests that wait for a frame
+  std::deque<uint32_t> dirty_frames_;  // oldest first; may contain frames that are clean by now
   std::vector<std::unique_ptr<operation>> outbox_;
   std::vector<std::unique_ptr<operation>>
-      spare_;               // done ones, with the memory that their vectors have
-  uint64_t at_stores_ = 0;  // operations in the outbox or posted
+      spare_operations_;          // completed operations, reused with the memory of their vectors
+  uint64_t in_flight_count_ = 0;  // operations in the outbox or posted
   uint64_t progress_ = 0,
-           retried_ = 0;   // raised when a frame may have come free; its value at the last retry
-  bool pressure_ = false;  // somebody waits for a frame: write back at once
-  std::atomic<bool> shutting_down_ = false;  // the engine looks for closes without the lock
+           retried_progress_ =
+               0;          // raised when a frame may have come free; its value at the last retry
+  bool pressure_ = false;  // a request waits for a frame: write back at once
+  std::atomic<bool> shutting_down_ = false;  // the engine checks for closes without the lock
   uint32_t next_key_ = 1;
   uint64_t uses_ = 0;
   u32 changes_seen_ = 0;              // see changes_word()
-  u32 changes_loading_ = 0;           // of those, wait for their store to be opened
+  u32 changes_loading_ = 0;           // changes that wait for their store to be opened
   uint64_t now_ns_ = 0;               // at the last tick
-  uint64_t swept_ns_ = 0;             // when canceled requests were looked for last
-  status orphan_error_ = status::ok;  // of files that are forgotten
+  uint64_t last_sweep_ns_ = 0;        // when canceled requests were last searched for
+  status orphan_error_ = status::ok;  // of forgotten files
   core_statistics statistics_;
-  log_limit cut_lines_;  // of files that others have cut
+  log_limit truncation_log_limit_;  // of files that other processes have truncated
 };
 
 }  // namespace tanada::gfile

@@ -1,3 +1,4 @@
+// products/gfile/host/device_counters.cc: sums and rebases the kernels' counters.
 #include "products/gfile/host/device_counters.hpp"
 
 #include "core/base/mutex.hpp"
@@ -11,16 +12,16 @@ constexpr u64 counters::*all_counters[] = {
     &counters::device_evictions, &counters::read_size, &counters::write_size};
 }
 
-void device_counters::add(counters &to, const counters &what) {
-  for (auto each : all_counters)
-    to.*each += what.*each;
+void device_counters::add(counters &total, const counters &addend) {
+  for (auto counter : all_counters)
+    total.*counter += addend.*counter;
 }
 
 counters device_counters::sum(const std::vector<counters> &stripes, uint32_t file) {
-  counters all{};
+  counters total{};
   for (uint32_t i = 0; i < counter_stripes; i++)
-    add(all, stripes[size_t(file) * counter_stripes + i]);
-  return all;
+    add(total, stripes[size_t(file) * counter_stripes + i]);
+  return total;
 }
 
 status device_counters::copy(std::vector<counters> &stripes, uint32_t used_count) const {
@@ -31,20 +32,20 @@ status device_counters::copy(std::vector<counters> &stripes, uint32_t used_count
 status device_counters::add_to(tnd_gfile_statistics &sums, uint32_t used_count) const {
   std::vector<counters> stripes;
   TND_TRY(copy(stripes, used_count));
-  counters all{};
+  counters total{};
   for (counters const &stripe : stripes)
-    add(all, stripe);
+    add(total, stripe);
   latencies waits[latency_stripes];
   TND_TRY(gpu_.copy_to_host(waits, waits_, waits_size()));
-  sums.device_hits = all.device_hits;
-  sums.host_hits = all.host_hits;
-  sums.mapped_copies = all.mapped_copies;
-  sums.direct_copies = all.direct_copies;
-  sums.misses = all.misses;
-  sums.uncached_transfers = all.uncached_transfers;
-  sums.device_evictions = all.device_evictions;
-  sums.read_size = all.read_size;
-  sums.write_size = all.write_size;
+  sums.device_hits = total.device_hits;
+  sums.host_hits = total.host_hits;
+  sums.mapped_copies = total.mapped_copies;
+  sums.direct_copies = total.direct_copies;
+  sums.misses = total.misses;
+  sums.uncached_transfers = total.uncached_transfers;
+  sums.device_evictions = total.device_evictions;
+  sums.read_size = total.read_size;
+  sums.write_size = total.write_size;
   static_assert(TND_GFILE_LATENCY_BUCKETS == latency_buckets);
   for (latencies const &stripe : waits)
     for (uint32_t i = 0; i < latency_buckets; i++)
@@ -55,33 +56,33 @@ status device_counters::add_to(tnd_gfile_statistics &sums, uint32_t used_count) 
 status device_counters::read(std::vector<counters> &files, uint32_t used_count) const {
   std::vector<counters> stripes;
   lock_guard const lock{
-      mutex_};  // over the copy too: counts older than their base would be negative
+      mutex_};  // also during the copy: counts older than their base would be negative
   TND_TRY(copy(stripes, used_count));
   files.assign(used_count, counters{});
   for (uint32_t file = 0; file < used_count; file++) {
     files[file] = sum(stripes, file);
-    for (auto each : all_counters)
-      files[file].*each -= base_[file].*each;
+    for (auto counter : all_counters)
+      files[file].*counter -= base_[file].*counter;
   }
   return status::ok;
 }
 
-// Now and then all are copied, which serves each file that was closed before: a copy for each would
-// hold up whoever opens files.
-void device_counters::rebase(uint32_t file, uint64_t closed, uint64_t now) {
-  bool const is_fresh = !seen_.empty() && closed <= seen_use_;
-  if (!is_fresh && (seen_.empty() || now - seen_use_ > file_count_ / 4)) {
-    if (copy(seen_, file_count_) != status::ok)
+// Occasionally copy the counters of all files, which serves each file that was closed before. A
+// copy for each file would delay opens.
+void device_counters::rebase(uint32_t file, uint64_t closed_use, uint64_t current_use) {
+  bool const is_fresh = !snapshot_.empty() && closed_use <= snapshot_use_;
+  if (!is_fresh && (snapshot_.empty() || current_use - snapshot_use_ > file_count_ / 4)) {
+    if (copy(snapshot_, file_count_) != status::ok)
       return;
-    seen_use_ = now;
+    snapshot_use_ = current_use;
   } else if (!is_fresh) {
     size_t const first = size_t(file) * counter_stripes;
-    if (gpu_.copy_to_host(&seen_[first], counts_ + first, counter_stripes * sizeof(counters)) !=
+    if (gpu_.copy_to_host(&snapshot_[first], counts_ + first, counter_stripes * sizeof(counters)) !=
         status::ok)
       return;
   }
   lock_guard const lock{mutex_};
-  base_[file] = sum(seen_, file);
+  base_[file] = sum(snapshot_, file);
 }
 
 }  // namespace tanada::gfile

@@ -1,3 +1,4 @@
+// products/gfile/host/engine.cc: the service threads: dispatcher, helpers, parking.
 #include "products/gfile/host/engine.hpp"
 
 #include <algorithm>
@@ -15,51 +16,49 @@ namespace tanada::gfile {
 namespace {
 
 constexpr uint32_t queue_depth =
-    16384;  // so deep that a store which does not answer fills none: others come after it
-constexpr size_t taken_count_max = 64;  // operations a thread takes at a time
-constexpr size_t helped_count_max = 8;  // when there are others to take some
+    16384;  // so deep that a hung store does not fill it: operations on other files follow
+constexpr size_t assigned_count_max = 64;  // operations that a thread takes at a time
+constexpr size_t shared_count_max = 8;     // the same, when other threads share the work
 constexpr size_t own_count_max =
-    2;  // so few the dispatcher does itself: to hand them over takes as long
+    2;  // the dispatcher posts so few itself: passing them to a helper takes as long
 constexpr uint64_t own_size_max = 64u << 10;  // and bytes
-constexpr uint64_t bytes_a_round =
-    512u << 10;  // a thread posts between two looks at the ring or the backlog
-constexpr uint64_t large_size = 32u
-                                << 10;  // of an operation, for which a processor is worth waking
+constexpr uint64_t round_size_max =
+    512u << 10;  // that a thread posts between two polls of the ring or the backlog
+constexpr uint64_t large_size = 32u << 10;  // of an operation that justifies waking a thread
 constexpr uint32_t small_awake_max =
-    4;  // threads for smaller ones: more would wait for one another
-constexpr uint32_t names_awake_max = 12;  // and where files are opened, which takes longer
+    4;  // threads for smaller operations: more would contend for the locks
+constexpr uint32_t names_awake_max = 12;  // the same where files are opened, which takes longer
 constexpr uint64_t tick_ns = 200'000;
-constexpr uint64_t spin_ns = 200'000;  // an idle thread looks on for so long before it sleeps
-constexpr uint32_t rounds_a_yield = 8;
+constexpr uint64_t spin_ns = 200'000;  // an idle thread polls for so long before it sleeps
+constexpr uint32_t rounds_per_yield = 8;
 constexpr uint32_t lock_tries = 64;
 
-// For locks that are held for a microsecond at most: who sleeps for one sleeps for longer than
-// that.
-unique_lock<tanada::mutex> lock_soon(tanada::mutex &mutex) {
+// For locks that are held for a microsecond at most: sleeping for one would take longer.
+unique_lock<tanada::mutex> lock_spinning(tanada::mutex &mutex) {
   for (uint32_t i = 0; i < lock_tries; i++) {
     if (mutex.try_lock())
       return {mutex, std::adopt_lock};
-    port::spin_pause();
+    seams::spin_pause();
   }
   return unique_lock{mutex};
 }
 
-// The same, but without sleep: the lock may not be had.
-unique_lock<tanada::mutex> try_lock_soon(tanada::mutex &mutex) {
+// As lock_spinning(), but never sleeps. The lock may not be acquired.
+unique_lock<tanada::mutex> try_lock_spinning(tanada::mutex &mutex) {
   for (uint32_t i = 0; i < lock_tries; i++) {
     if (mutex.try_lock())
       return {mutex, std::adopt_lock};
-    port::spin_pause();
+    seams::spin_pause();
   }
   return {};
 }
 
 }  // namespace
 
-engine::engine(core &core, rpc::server &server, port::store_registry &stores, port::clock &clock,
-               const engine_options &options)
+engine::engine(core &core, rpc::server &server, backends::store_registry &stores,
+               seams::clock &clock, const engine_options &options)
     : core_{core}, server_{server}, stores_{stores}, clock_{clock}, node_{options.node} {
-  port::trace::name_requests(request_names);
+  observe::trace::name_requests(request_names);
   for (uint32_t i = 0; i < std::max(options.thread_count, 1u); i++)
     workers_.push_back(std::make_unique<worker>());
   for (uint32_t i = 0; i < options.thread_count; i++) {
@@ -68,7 +67,7 @@ engine::engine(core &core, rpc::server &server, port::store_registry &stores, po
         run(i);
       }};
     } catch (const std::system_error &error) {
-      stop();  // nobody else ends those that run
+      stop();  // joins the threads that were started
       throw std::system_error(error.code(), "service thread " + std::to_string(i + 1) + " of " +
                                                 std::to_string(options.thread_count));
     }
@@ -84,177 +83,179 @@ void engine::stop() {
     lock_guard const lock{park_mutex_};
     stopping_.store(true, std::memory_order_release);
   }
-  for (auto &each : workers_)
-    each->wake.notify_one();
-  for (auto &each : workers_)
-    if (each->thread.joinable())
-      each->thread.join();
+  for (auto &entry : workers_)
+    entry->wake.notify_one();
+  for (auto &entry : workers_)
+    if (entry->thread.joinable())
+      entry->thread.join();
 }
 
 void engine::run(uint32_t index) {
-  port::thread_bind_to_node(node_);
-  port::thread_sleeps_precisely();
-  worker &mine = *workers_[index];
-  mine.last_news_ns = clock_.now_ns();
-  // A ring takes a millisecond to make: the first open of a file must not wait for it.
+  seams::thread_bind_to_node(node_);
+  seams::thread_set_precise_sleep();
+  worker &self = *workers_[index];
+  self.last_work_ns = clock_.now_ns();
+  // Creating an io_uring takes a millisecond; do it before the first open of a file.
   if (auto files = stores_.find("/"); files.ok()) {
     status code = status::ok;
-    (void)queue_of(mine, files.value(), code);
+    (void)queue_of(self, files.value(), code);
   }
   while (!stopping_.load(std::memory_order_acquire)) {
-    if (!step(index) && !park(mine, index))
-      rest(mine);
+    if (!step(index) && !park(self, index))
+      idle(self);
   }
 }
 
 bool engine::step(uint32_t index) {
-  worker &mine = *workers_[index];
-  port::trace::round traced;
-  mine.now_ns = clock_.now_ns();
-  bool const did = index == 0 ? dispatch(mine) : help(mine);
-  if (did)
-    mine.last_news_ns = mine.now_ns;
-  if (did)
+  worker &self = *workers_[index];
+  observe::trace::round traced;
+  self.now_ns = clock_.now_ns();
+  bool const has_worked = index == 0 ? dispatch(self) : help(self);
+  if (has_worked)
+    self.last_work_ns = self.now_ns;
+  if (has_worked)
     traced.work();
-  return did;
+  return has_worked;
 }
 
 // ---- the dispatcher
 
-bool engine::dispatch(worker &mine) {
-  reap(mine);
-  take_done(mine);
-  uint32_t const first = server_.next_news(0);
-  bool const news = first < rpc::share_count || !mine.done.empty() || core_.has_closes();
-  if (news || mine.now_ns - last_tick_ns_ >= tick_ns) {
-    last_tick_ns_ = mine.now_ns;
-    auto const lock = lock_soon(mutex_);
-    for (uint32_t share = first; share < rpc::share_count; share = server_.next_news(share + 1))
+bool engine::dispatch(worker &self) {
+  reap(self);
+  collect_done(self);
+  uint32_t const first = server_.next_active_share(0);
+  bool const has_work = first < rpc::share_count || !self.done.empty() || core_.has_closes();
+  if (has_work || self.now_ns - last_tick_ns_ >= tick_ns) {
+    last_tick_ns_ = self.now_ns;
+    auto const lock = lock_spinning(mutex_);
+    for (uint32_t share = first; share < rpc::share_count;
+         share = server_.next_active_share(share + 1))
       server_.poll(share, core_);
-    tell_done(mine);
+    report_done(self);
   }
-  share_work(mine, news);
-  bool const is_left = !made_.empty();
-  bool const posted = post_taken(mine);
+  distribute_work(self, has_work);
+  bool const has_unshared = !unshared_.empty();
+  bool const posted = post_assigned(self);
   if (posted &&
-      reap(mine)) {  // what a store had at hand is answered without another look at the ring
-    auto const lock = lock_soon(mutex_);
-    tell_done(mine);
+      reap(self)) {  // operations that a store completed at once are answered in this round
+    auto const lock = lock_spinning(mutex_);
+    report_done(self);
   }
-  return posted || news || is_left;
+  return posted || has_work || has_unshared;
 }
 
-// Tell the core what the stores have done, and take what it wants of them now. Under the lock.
-void engine::tell_done(worker &mine) {
-  for (auto &each : mine.done) {
-    port::store_completion &result = each->result;
-    core_.on_completion(std::move(each), std::move(result));
+// Pass completions to the core, and take the operations that it wants posted. Under the lock.
+void engine::report_done(worker &self) {
+  for (auto &io : self.done) {
+    seams::store_completion &result = io->result;
+    core_.on_completion(std::move(io), std::move(result));
   }
-  mine.done.clear();
+  self.done.clear();
   core_.tick();
   trace_counters();
-  core_.empty_outbox([this](std::unique_ptr<operation> made) {
-    made_size_ += made->size();
-    made_.push_back(std::move(made));
+  core_.empty_outbox([this](std::unique_ptr<operation> io) {
+    unshared_size_ += io->size();
+    unshared_.push_back(std::move(io));
   });
 }
 
 void engine::trace_counters() {
-  if (!port::trace::is_on())
+  if (!observe::trace::is_on())
     return;
-  core_statistics const &now = core_.statistics();
-  port::trace::counter("evictions", now.evictions, traced_.evictions);
-  port::trace::counter("write-backs", now.store_writes, traced_.store_writes);
-  port::trace::counter("write errors", now.write_errors, traced_.write_errors);
+  core_statistics const &current = core_.statistics();
+  observe::trace::counter("evictions", current.evictions, traced_.evictions);
+  observe::trace::counter("write-backs", current.store_writes, traced_.store_writes);
+  observe::trace::counter("write errors", current.write_errors, traced_.write_errors);
 }
 
-// Put what the core wants done before all threads, and take the dispatcher's part of it.
-void engine::share_work(worker &mine, bool news) {
-  if (made_.empty() && backlog_count_.load(std::memory_order_relaxed) == 0)
+// Put the core's operations into the backlog of all threads, and take the dispatcher's share.
+void engine::distribute_work(worker &self, bool has_work) {
+  if (unshared_.empty() && backlog_count_.load(std::memory_order_relaxed) == 0)
     return;
   uint32_t const awake = awake_.load(std::memory_order_relaxed);
-  size_t const made_count = made_.size();
-  bool const few = made_count <= own_count_max && made_size_ <= own_size_max;
-  bool much = false, opens = false;
+  size_t const unshared_count = unshared_.size();
+  bool const is_small = unshared_count <= own_count_max && unshared_size_ <= own_size_max;
+  bool needs_helper = false, opens = false;
   {
-    auto const lock = try_lock_soon(work_mutex_);
+    auto const lock = try_lock_spinning(work_mutex_);
     if (!lock)
       return;
-    for (auto &made : made_) {
-      opens |= made->what == operation::kind::open;
-      bool const load = made->what == operation::kind::load && workers_.size() > 1;
-      much |= load;
-      (load ? loads_ : backlog_).push_back(std::move(made));
+    for (auto &io : unshared_) {
+      opens |= io->type == operation::kind::open;
+      bool const load = io->type == operation::kind::load && workers_.size() > 1;
+      needs_helper |= load;
+      (load ? loads_ : backlog_).push_back(std::move(io));
     }
-    bool const large = made_size_ > own_size_max && made_size_ >= made_count * large_size;
+    bool const large =
+        unshared_size_ > own_size_max && unshared_size_ >= unshared_count * large_size;
     uint32_t const small_max = opens ? names_awake_max : small_awake_max;
-    much |= large ? backlog_.size() > awake
-                  : awake < small_max && backlog_.size() > awake * helped_count_max;
+    needs_helper |= large ? backlog_.size() > awake
+                          : awake < small_max && backlog_.size() > awake * shared_count_max;
     if (awake == 1)
-      take_work(mine, taken_count_max);
-    else if (few || (!news && backlog_.size() > awake))
-      take_work(mine, own_count_max);
+      take_work(self, assigned_count_max);
+    else if (is_small || (!has_work && backlog_.size() > awake))
+      take_work(self, own_count_max);
     count_work();
   }
-  made_.clear();
-  made_size_ = 0;
-  if (much)
+  unshared_.clear();
+  unshared_size_ = 0;
+  if (needs_helper)
     wake_another();
 }
 
-void engine::take_done(worker &mine) {
-  if (handed_back_count_.load(std::memory_order_relaxed) == 0)
+void engine::collect_done(worker &self) {
+  if (returned_count_.load(std::memory_order_relaxed) == 0)
     return;
   for (auto &helper : workers_) {
-    if (helper->handed_back_count.load(std::memory_order_relaxed) == 0)
+    if (helper->returned_count.load(std::memory_order_relaxed) == 0)
       continue;
     if (!helper->done_mutex.try_lock())
       continue;
     lock_guard const lock{helper->done_mutex, std::adopt_lock};
-    handed_back_count_.fetch_sub(helper->handed_back.size(), std::memory_order_relaxed);
-    for (auto &each : helper->handed_back)
-      mine.done.push_back(std::move(each));
-    helper->handed_back.clear();
-    helper->handed_back_count.store(0, std::memory_order_relaxed);
+    returned_count_.fetch_sub(helper->returned.size(), std::memory_order_relaxed);
+    for (auto &io : helper->returned)
+      self.done.push_back(std::move(io));
+    helper->returned.clear();
+    helper->returned_count.store(0, std::memory_order_relaxed);
   }
 }
 
 // ---- helpers
 
-bool engine::help(worker &mine) {
-  bool did = reap(mine);
-  if (mine.taken.empty() && backlog_count_.load(std::memory_order_relaxed) > 0) {
+bool engine::help(worker &self) {
+  bool has_worked = reap(self);
+  if (self.assigned.empty() && backlog_count_.load(std::memory_order_relaxed) > 0) {
     if (work_mutex_.try_lock()) {
       lock_guard const lock{work_mutex_, std::adopt_lock};
       if (!loads_.empty()) {
-        mine.taken.push_back(std::move(loads_.front()));
+        self.assigned.push_back(std::move(loads_.front()));
         loads_.pop_front();
       } else {
-        take_work(mine, helped_count_max);
+        take_work(self, shared_count_max);
       }
       count_work();
     }
   }
-  did |= post_taken(mine);
-  if (reap(mine)) {
-    auto const lock = lock_soon(mine.done_mutex);
-    handed_back_count_.fetch_add(mine.done.size(), std::memory_order_relaxed);
-    for (auto &each : mine.done)
-      mine.handed_back.push_back(std::move(each));
-    mine.done.clear();
-    mine.handed_back_count.store(mine.handed_back.size(), std::memory_order_relaxed);
+  has_worked |= post_assigned(self);
+  if (reap(self)) {
+    auto const lock = lock_spinning(self.done_mutex);
+    returned_count_.fetch_add(self.done.size(), std::memory_order_relaxed);
+    for (auto &io : self.done)
+      self.returned.push_back(std::move(io));
+    self.done.clear();
+    self.returned_count.store(self.returned.size(), std::memory_order_relaxed);
   }
-  return did;
+  return has_worked;
 }
 
 // ---- both
 
-// A round's part of the backlog; the rest is for the other threads. Under work_mutex_.
-void engine::take_work(worker &mine, size_t count_max) {
+// Take one round's share of the backlog; the rest is for the other threads. Under work_mutex_.
+void engine::take_work(worker &self, size_t count_max) {
   uint64_t size = 0;
-  while (!backlog_.empty() && size < bytes_a_round && mine.taken.size() < count_max) {
+  while (!backlog_.empty() && size < round_size_max && self.assigned.size() < count_max) {
     size += backlog_.front()->size();
-    mine.taken.push_back(std::move(backlog_.front()));
+    self.assigned.push_back(std::move(backlog_.front()));
     backlog_.pop_front();
   }
 }
@@ -263,44 +264,45 @@ void engine::count_work() {
   backlog_count_.store(backlog_.size() + loads_.size(), std::memory_order_relaxed);
 }
 
-port::store_queue *engine::queue_of(worker &mine, port::store *where, status &code) {
-  for (auto &[store, queue] : mine.queues)
-    if (store == where)
+seams::store_queue *engine::queue_of(worker &self, seams::store *target_store, status &code) {
+  for (auto &[store, queue] : self.queues)
+    if (store == target_store)
       return queue.get();
-  auto made = where->queue_create(queue_depth);
-  if (!made.ok()) {
-    code = made.error();
+  auto created = target_store->queue_create(queue_depth);
+  if (!created.ok()) {
+    code = created.error();
     return nullptr;
   }
-  mine.queues.emplace_back(where, std::move(made).value());
-  return mine.queues.back().second.get();
+  self.queues.emplace_back(target_store, std::move(created).value());
+  return self.queues.back().second.get();
 }
 
-// What the core wants to know of a file that is open now: found by the thread that has opened it.
-void engine::look_at(operation &opened) {
+// The thread that opened the file queries how it can be accessed.
+void engine::query_access(operation &opened) {
   if (opened.result.code == status::ok)
-    opened.access = opened.where->access(opened.result.file);
+    opened.access = opened.store->access(opened.result.file);
 }
 
-// ok: `next` is at its store, or done where `done` says so. again: its queue is full. Otherwise the
-// store refuses it.
-status engine::post(worker &mine, operation &next, bool &done) {
-  if (next.what == operation::kind::load) {
+// ok: `next` was posted, or has completed if `done` is set. again: the store's queue is full.
+// Otherwise the store refused the operation.
+status engine::post(worker &self, operation &next, bool &done) {
+  if (next.type == operation::kind::load) {
     done = true;
-    auto const found = stores_.find(next.body.url);
+    auto const opened = stores_.find(next.body.url);
     exit_flush::run_first();
-    return found.ok() ? status::ok : found.error();
+    return opened.ok() ? status::ok : opened.error();
   }
   status code = status::ok;
-  port::store_queue *const queue = queue_of(mine, next.where, code);
+  seams::store_queue *const queue = queue_of(self, next.store, code);
   if (queue == nullptr)
     return code;
-  next.traced.posted(name_of(next.what), next.body.offset, port::trace::is_on() ? next.size() : 0);
+  next.traced.posted(name_of(next.type), next.body.offset,
+                     observe::trace::is_on() ? next.size() : 0);
   done = queue->try_perform(next.body, next.result);
   if (done) {
-    if (next.what == operation::kind::open)
-      look_at(next);
-    next.traced.done(name_of(next.what), next.result.code, next.result.size);
+    if (next.type == operation::kind::open)
+      query_access(next);
+    next.traced.done(name_of(next.type), next.result.code, next.result.size);
     return status::ok;
   }
   code = queue->post(next.body);
@@ -309,44 +311,44 @@ status engine::post(worker &mine, operation &next, bool &done) {
   return code;
 }
 
-// Hand over to the stores. What a full queue refuses stays; what a store refuses for good completes
-// with that.
-bool engine::post_taken(worker &mine) {
+// Post the assigned operations to the stores. If a queue is full, its operation stays assigned. If
+// a store refuses an operation, it completes with that status.
+bool engine::post_assigned(worker &self) {
   bool posted = false;
-  while (!mine.taken.empty()) {
+  while (!self.assigned.empty()) {
     bool done = false;
-    status const code = post(mine, *mine.taken.front(), done);
+    status const code = post(self, *self.assigned.front(), done);
     if (code == status::again)
       return posted;
-    std::unique_ptr<operation> taken = std::move(mine.taken.front());
-    mine.taken.pop_front();
+    std::unique_ptr<operation> io = std::move(self.assigned.front());
+    self.assigned.pop_front();
     posted = true;
     if (code != status::ok)
-      taken->result.code = code;
+      io->result.code = code;
     if (done || code != status::ok)
-      mine.done.push_back(std::move(taken));
+      self.done.push_back(std::move(io));
     else
-      (void)taken.release();  // comes back by its op_id
+      (void)io.release();  // owned by its op_id until it completes
   }
   return posted;
 }
 
-// True if there is something that the core has not heard of.
-bool engine::reap(worker &mine) {
-  for (auto &[where, queue] : mine.queues) {
+// Returns true if there are completions that the core has not received.
+bool engine::reap(worker &self) {
+  for (auto &[store, queue] : self.queues) {
     if (queue->pending_count() == 0)
       continue;
-    port::store_completion results[64];
+    seams::store_completion results[64];
     for (size_t count = queue->poll(results); count > 0; count = queue->poll(results))
       for (size_t i = 0; i < count; i++) {
-        operation &done = *mine.done.emplace_back(reinterpret_cast<operation *>(results[i].op_id));
-        done.traced.done(name_of(done.what), results[i].code, results[i].size);
+        operation &done = *self.done.emplace_back(reinterpret_cast<operation *>(results[i].op_id));
+        done.traced.done(name_of(done.type), results[i].code, results[i].size);
         done.result = std::move(results[i]);
-        if (done.what == operation::kind::open)
-          look_at(done);
+        if (done.type == operation::kind::open)
+          query_access(done);
       }
   }
-  return !mine.done.empty();
+  return !self.done.empty();
 }
 
 // ---- waking and sleeping
@@ -364,15 +366,15 @@ void engine::wake_another() {
   workers_[count]->wake.notify_one();
 }
 
-// A helper that has had nothing to do for a while and waits for no store sleeps until it is woken;
-// the last of those awake goes first. False: it is not its turn.
-bool engine::park(worker &mine, uint32_t index) {
-  bool const pending = !mine.taken.empty() ||
-                       std::any_of(mine.queues.begin(), mine.queues.end(),
-                                   [](auto &each) { return each.second->pending_count() != 0; });
+// Park a helper that has been idle for a while and waits for no store. The last of the awake
+// threads is parked first. Returns false if it is not this thread's turn.
+bool engine::park(worker &self, uint32_t index) {
+  bool const pending = !self.assigned.empty() ||
+                       std::any_of(self.queues.begin(), self.queues.end(),
+                                   [](auto &entry) { return entry.second->pending_count() != 0; });
   if (index == 0 || pending)
     return false;
-  if (index < awake_.load(std::memory_order_relaxed) && mine.now_ns - mine.last_news_ns < spin_ns)
+  if (index < awake_.load(std::memory_order_relaxed) && self.now_ns - self.last_work_ns < spin_ns)
     return false;
   unique_lock lock{park_mutex_};
   uint32_t const awake = awake_.load(std::memory_order_relaxed);
@@ -380,25 +382,25 @@ bool engine::park(worker &mine, uint32_t index) {
     awake_.store(index, std::memory_order_relaxed);
   else if (awake > index)
     return false;
-  mine.wake.wait(lock, [&] {
+  self.wake.wait(lock, [&] {
     return index < awake_.load(std::memory_order_relaxed) ||
            stopping_.load(std::memory_order_acquire);
   });
-  mine.last_news_ns = clock_.now_ns();
+  self.last_work_ns = clock_.now_ns();
   return true;
 }
 
-// Nothing to do: spin for a moment, for the next request of a kernel is often near, then leave the
-// processor. Each sleep costs some 5 us of it: short ones are for an instance that was in use a
-// second ago. A yield takes longer than a look at the whole ring: on a machine with a processor for
-// each thread it would be half of what a request waits. On a busy machine it takes longer than a
-// sleep.
-void engine::rest(worker &mine) {
-  uint64_t const idle_ns = mine.now_ns - mine.last_news_ns;
+// Nothing to do: spin for a moment, because a kernel's next request often follows soon, then
+// release the processor. Each sleep costs about 5 us of processor time, so short ones are only for
+// an instance that was in use a second ago. A yield takes longer than a poll of the whole ring. On
+// a machine with a processor for each thread it would be half of a request's latency. On a busy
+// machine it takes longer than a sleep.
+void engine::idle(worker &self) {
+  uint64_t const idle_ns = self.now_ns - self.last_work_ns;
   if (idle_ns < spin_ns) {
-    if (++mine.empty_rounds % rounds_a_yield != 0)
-      return port::spin_pause();
-    if (mine.yielder.yield())
+    if (++self.empty_rounds % rounds_per_yield != 0)
+      return seams::spin_pause();
+    if (self.yielder.yield())
       return;
   }
   if (idle_ns < 10'000'000)
@@ -407,15 +409,15 @@ void engine::rest(worker &mine) {
     clock_.sleep_ns(idle_ns < 1'000'000'000 ? 100'000 : 1'000'000);
 }
 
-void engine::finish_closes(uint64_t limit_ns, bool gives_up) {
-  uint64_t const deadline_ns = port::deadline_after(clock_.now_ns(), limit_ns);
+void engine::finish_closes(uint64_t limit_ns, bool abandons_late) {
+  uint64_t const deadline_ns = seams::deadline_after(clock_.now_ns(), limit_ns);
   for (;;) {
     bool const is_late = clock_.now_ns() >= deadline_ns;
-    bool const is_done = with_core([&](core &held) {
-      given_up_count_ = std::min(given_up_count_, held.closing_count());
-      if (is_late && gives_up)
-        given_up_count_ = held.closing_count();
-      return !held.has_closes() && held.closing_count() <= given_up_count_;
+    bool const is_done = with_core([&](core &locked) {
+      abandoned_count_ = std::min(abandoned_count_, locked.closing_count());
+      if (is_late && abandons_late)
+        abandoned_count_ = locked.closing_count();
+      return !locked.has_closes() && locked.closing_count() <= abandoned_count_;
     });
     if (is_done || is_late)
       return;
@@ -428,9 +430,9 @@ void engine::finish_closes(uint64_t limit_ns, bool gives_up) {
 
 status engine::shut_down(uint64_t deadline_ns) {
   for (;;) {
-    bool const done = with_core([](core &held) {
-      held.start_shutdown();
-      return held.idle();
+    bool const done = with_core([](core &locked) {
+      locked.start_shutdown();
+      return locked.idle();
     });
     if (done)
       return status::ok;

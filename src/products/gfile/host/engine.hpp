@@ -1,16 +1,16 @@
-// products/gfile/host/engine.hpp: the threads (or the simulation's single one) that move the core:
-// poll the ring, post to the stores, reap them.
+// products/gfile/host/engine.hpp: the threads (or the simulation's single one) that drive the core:
+// poll the ring, post to the stores, reap completions.
 //
-// Thread 0, the dispatcher, polls the ring and runs the core: requests come so cheap that one
-// processor takes in more than a GPU asks for, and what the core touches stays in its cache. What
-// the stores do, copies above all, it does itself while there is little; else it is left to the
-// helpers, who hand back what is done. Helpers with nothing to do are parked and woken by load; the
-// dispatcher, whom no kernel can wake, sleeps for moments.
+// Thread 0, the dispatcher, polls the ring and runs the core. One processor handles more requests
+// than a GPU sends, and the core's data stay in its cache. The dispatcher carries out store
+// operations, mostly copies, itself while there are few. Otherwise it leaves them to the helpers,
+// which return the completed ones. Idle helpers are parked and woken by load. The dispatcher, which
+// no kernel can wake, sleeps for short intervals.
 //
-// Locks, never two at a time: mutex_ is held around every call of the core and never while a store
-// or a kernel is waited for. work_mutex_ guards the backlog, a worker's done_mutex what it hands
-// back, and park_mutex_ the parking. The dispatcher never sleeps for a lock that helpers take: what
-// it cannot do now it does in its next round.
+// Locks, never two at a time: mutex_ is held around every call of the core, and never during a wait
+// for a store or a kernel. work_mutex_ guards the backlog, a worker's done_mutex the operations
+// that it returns, and park_mutex_ the parking. The dispatcher never sleeps for a lock that helpers
+// take: it defers the work to its next round.
 #pragma once
 
 #include <atomic>
@@ -33,21 +33,21 @@ struct engine_options {
 
 class engine {
  public:
-  engine(core &core, rpc::server &server, port::store_registry &stores, port::clock &clock,
+  engine(core &core, rpc::server &server, backends::store_registry &stores, seams::clock &clock,
          const engine_options &options);
   // stop() must have been called if there are threads.
   ~engine();
 
-  // One round of service thread `index`. True if there was something to do.
+  // One round of service thread `index`. Returns true if there was work.
   bool step(uint32_t index);
 
   void stop();
 
-  // Wait until the closes that kernels have posted are done, `limit_ns` at most. `gives_up`: the
-  // next call does not wait for those that are left.
-  void finish_closes(uint64_t limit_ns, bool gives_up);
+  // Wait until the closes that kernels have posted are complete, for at most `limit_ns`.
+  // `abandons_late`: the next call does not wait for those that are still incomplete.
+  void finish_closes(uint64_t limit_ns, bool abandons_late);
 
-  // Write back and close everything. timed_out if that is not done by the deadline.
+  // Write back and close everything. timed_out: not complete by the deadline.
   status shut_down(uint64_t deadline_ns);
 
   // Threads that are not parked.
@@ -64,17 +64,17 @@ class engine {
  private:
   using operations = std::vector<std::unique_ptr<operation>>;
 
-  // One service thread's own: its queues at the stores and what it is about.
+  // The state of one service thread: its queues at the stores and its operations.
   struct worker {
-    std::vector<std::pair<port::store *, std::unique_ptr<port::store_queue>>> queues;
-    std::deque<std::unique_ptr<operation>> taken;  // of the backlog, to be posted
+    std::vector<std::pair<seams::store *, std::unique_ptr<seams::store_queue>>> queues;
+    std::deque<std::unique_ptr<operation>> assigned;  // from the backlog, to be posted
     operations done;
-    // On a cache line of their own, for the dispatcher looks at them.
+    // On a cache line of their own, because the dispatcher polls them.
     alignas(64) mutex done_mutex;
-    operations handed_back;  // to the dispatcher, which has not taken them; under done_mutex
-    std::atomic<size_t> handed_back_count = 0;
-    alignas(64) uint64_t now_ns = 0;  // as the step began
-    uint64_t last_news_ns = 0;        // when there was something to do last
+    operations returned;  // completed operations for the dispatcher to collect; under done_mutex
+    std::atomic<size_t> returned_count = 0;
+    alignas(64) uint64_t now_ns = 0;  // at the beginning of the step
+    uint64_t last_work_ns = 0;        // when there was work last
     uint32_t empty_rounds = 0;
     simt::host::yielder yielder;
     condition_variable wake;
@@ -82,40 +82,40 @@ class engine {
   };
 
   void run(uint32_t index);
-  bool dispatch(worker &mine);
-  bool help(worker &mine);
-  void tell_done(worker &mine);
+  bool dispatch(worker &self);
+  bool help(worker &self);
+  void report_done(worker &self);
   void trace_counters();
-  void share_work(worker &mine, bool news);
-  void take_done(worker &mine);
-  void take_work(worker &mine, size_t count_max);
+  void distribute_work(worker &self, bool has_work);
+  void collect_done(worker &self);
+  void take_work(worker &self, size_t count_max);
   void count_work();
-  status post(worker &mine, operation &next, bool &done);
-  static void look_at(operation &opened);
-  bool post_taken(worker &mine);
-  port::store_queue *queue_of(worker &mine, port::store *where, status &code);
-  bool reap(worker &mine);
+  status post(worker &self, operation &next, bool &done);
+  static void query_access(operation &opened);
+  bool post_assigned(worker &self);
+  seams::store_queue *queue_of(worker &self, seams::store *target_store, status &code);
+  bool reap(worker &self);
   void wake_another();
-  bool park(worker &mine, uint32_t index);
-  void rest(worker &mine);
+  bool park(worker &self, uint32_t index);
+  void idle(worker &self);
 
   core &core_;
   rpc::server &server_;
-  port::store_registry &stores_;
-  port::clock &clock_;
+  backends::store_registry &stores_;
+  seams::clock &clock_;
   int node_;
-  mutex mutex_;             // guards core_ and server_
-  operations made_;         // the dispatcher's: out of the core, not shared out yet
-  uint64_t made_size_ = 0;  // bytes that they move
+  mutex mutex_;                 // guards core_ and server_
+  operations unshared_;         // the dispatcher's: taken from the core, not distributed yet
+  uint64_t unshared_size_ = 0;  // bytes that they move
   uint64_t last_tick_ns_ = 0;
-  uint64_t given_up_count_ = 0;  // posted closes that nobody waits for; under mutex_
-  core_statistics traced_;       // as drawn last
+  uint64_t abandoned_count_ = 0;  // posted closes that no call waits for; under mutex_
+  core_statistics traced_;        // the values of the last trace
   mutex work_mutex_;
-  std::deque<std::unique_ptr<operation>> backlog_;  // to be posted, by whichever thread comes first
+  std::deque<std::unique_ptr<operation>> backlog_;  // to be posted, by any thread
   std::deque<std::unique_ptr<operation>>
-      loads_;  // for helpers alone: the dispatcher must not wait for a plugin
-  std::atomic<size_t> backlog_count_ = 0;                  // of both, for a look without the lock
-  alignas(64) std::atomic<size_t> handed_back_count_ = 0;  // by all workers
+      loads_;  // only for helpers: the dispatcher must not wait for a plugin
+  std::atomic<size_t> backlog_count_ = 0;               // of both, to be checked without the lock
+  alignas(64) std::atomic<size_t> returned_count_ = 0;  // of all workers
   std::vector<std::unique_ptr<worker>> workers_;
   mutex park_mutex_;  // guards changes of awake_ and stopping_
   std::atomic<uint32_t> awake_ =

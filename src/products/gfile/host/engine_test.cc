@@ -1,4 +1,4 @@
-// The service threads, asked as kernels ask: through the mailbox, by plain writes from the test's
+// The service threads, driven as kernels do: through the mailbox, by plain writes from the test's
 // thread.
 #include "products/gfile/host/engine.hpp"
 
@@ -25,11 +25,11 @@ class engine_test : public testing::Test {
     config.device_tier_size = 1u << 20;
     config.host_tier_size = page_count * page_size / 4;
     config.service_threads = threads;
-    auto made =
-        session::create(config, {port::host_gpu_open(), std::make_unique<port::store_registry>(),
-                                 &port::monotonic_clock()});
-    ASSERT_TRUE(made.ok());
-    session_ = std::move(made).value();
+    auto created = session::create(
+        config, {seams::host_gpu_open(), std::make_unique<backends::store_registry>(),
+                 &seams::monotonic_clock()});
+    ASSERT_TRUE(created.ok());
+    session_ = std::move(created).value();
     auto const &state = *static_cast<const device_state *>(session_->ref().state);
     ring_ = state.ring;
     frames_ = state.host_frames;
@@ -41,18 +41,19 @@ class engine_test : public testing::Test {
     }
   }
 
-  void post(u32 slot, op what, u32 file, std::initializer_list<u64> words, const char *url = "") {
-    rpc::ticket const mine{slot, ++sequences_[slot]};
-    rpc::request &body = ring_.body(mine);
-    body.op = u32(what);
+  void post(u32 slot, op request_op, u32 file, std::initializer_list<u64> words,
+            const char *url = "") {
+    rpc::ticket const ticket{slot, ++sequences_[slot]};
+    rpc::request &body = ring_.body(ticket);
+    body.op = u32(request_op);
     body.file = file;
     std::copy(words.begin(), words.end(), body.words);
-    std::strcpy(ring_.text(mine), url);
-    ring_.post(mine);
+    std::strcpy(ring_.text(ticket), url);
+    ring_.post(ticket);
   }
 
   rpc::reply wait(u32 slot) {
-    return ring_.wait({slot, sequences_[slot]}, port::monotonic_clock().now_ns() + limit_ns);
+    return ring_.wait({slot, sequences_[slot]}, seams::monotonic_clock().now_ns() + limit_ns);
   }
 
   bool answered(u32 slot) const {
@@ -80,23 +81,23 @@ TEST_F(engine_test, helpers_wake_when_much_is_asked_and_park_when_nothing_is) {
   ASSERT_EQ(wait(0).code, status::ok);
   finish(0);
   u32 most_awake = 1;
-  u64 const end_ns = port::monotonic_clock().now_ns() + limit_ns;
-  for (u32 round = 0; most_awake < 3 && port::monotonic_clock().now_ns() < end_ns; round++) {
-    constexpr u32 at_once =
-        page_count / 8;  // no more than half of the tier: nobody waits for a frame
-    for (u32 i = 0; i < at_once; i++)
-      post(i, op::read, opened.value, {(round * at_once + i) * 7 % page_count, 1});
-    for (u32 i = 0; i < at_once; i++) {
-      rpc::reply const got = wait(i);
-      ASSERT_EQ(got.code, status::ok);
+  u64 const end_ns = seams::monotonic_clock().now_ns() + limit_ns;
+  for (u32 round = 0; most_awake < 3 && seams::monotonic_clock().now_ns() < end_ns; round++) {
+    constexpr u32 batch_size =
+        page_count / 8;  // at most half of the tier: no request waits for a frame
+    for (u32 i = 0; i < batch_size; i++)
+      post(i, op::read, opened.value, {(round * batch_size + i) * 7 % page_count, 1});
+    for (u32 i = 0; i < batch_size; i++) {
+      rpc::reply const reply = wait(i);
+      ASSERT_EQ(reply.code, status::ok);
       most_awake = std::max(most_awake, session_->service().awake_count());
-      ASSERT_EQ(frames_[u64(got.value & ~lent_at_once) * page_size], 0);
+      ASSERT_EQ(frames_[u64(reply.value & ~granted_at_once) * page_size], 0);
       finish(i);
     }
   }
   EXPECT_EQ(most_awake, 3u);
-  while (session_->service().awake_count() > 1 && port::monotonic_clock().now_ns() < end_ns)
-    port::monotonic_clock().sleep_ns(1'000'000);
+  while (session_->service().awake_count() > 1 && seams::monotonic_clock().now_ns() < end_ns)
+    seams::monotonic_clock().sleep_ns(1'000'000);
   EXPECT_EQ(session_->service().awake_count(), 1u);
 }
 
@@ -104,7 +105,7 @@ TEST_F(engine_test, a_plugin_that_is_slow_to_load_holds_up_nobody_else) {
   setenv("TND_PLUGIN_PATH", TND_TEST_SLOW_PLUGIN_FOLDER, 1);
   start(2);
   post(0, op::open, 0, {u64(O_RDONLY)}, "gfarm:///x");
-  port::monotonic_clock().sleep_ns(50'000'000);
+  seams::monotonic_clock().sleep_ns(50'000'000);
   post(1, op::open, 0, {u64(O_RDWR | O_CREAT)}, "mem://engine_test/meanwhile");
   EXPECT_EQ(wait(1).code, status::ok);
   finish(1);

@@ -1,3 +1,4 @@
+// products/gfile/host/exit_flush.cc: the exit() handler that flushes the live instances.
 #include "products/gfile/host/exit_flush.hpp"
 
 #include <unistd.h>
@@ -17,8 +18,8 @@ namespace {
 // Never destroyed: the handler runs while the process's objects are destroyed.
 struct instances {
   tanada::mutex mutex;
-  std::vector<session *> sessions;         // guarded by mutex, as all that follows
-  bool is_registered[2] = {false, false};  // since the host executor, since CUDA was there
+  std::vector<session *> sessions;         // guarded by mutex, like all fields below
+  bool is_registered[2] = {false, false};  // for host executor instances, for CUDA instances
   uint32_t later_count = 0;
   bool has_run = false;
   pid_t process = getpid();
@@ -26,16 +27,16 @@ struct instances {
 
 constexpr uint32_t later_count_max = 32;
 
-instances &all() {
-  static instances &made = *new instances;
-  return made;
+instances &registry() {
+  static instances &instance = *new instances;
+  return instance;
 }
 
-// A thread that exit() does not wait for may have the lock for ever. Not a std::timed_mutex: the
-// ThreadSanitizer of gcc 12 does not know how that is locked, and reports each unlock.
+// A thread that exit() does not wait for may hold the lock indefinitely. Not a std::timed_mutex:
+// the ThreadSanitizer of gcc 12 does not model its locking, and reports each unlock.
 unique_lock<tanada::mutex> try_lock_for_a_second() {
   constexpr int try_count_max = 1000;
-  unique_lock lock{all().mutex, std::try_to_lock};
+  unique_lock lock{registry().mutex, std::try_to_lock};
   for (int i = 0; i < try_count_max && !lock.owns_lock(); i++) {
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
     (void)lock.try_lock();
@@ -43,34 +44,34 @@ unique_lock<tanada::mutex> try_lock_for_a_second() {
   return lock;
 }
 
-// A child of fork() has no service threads: what its parent wrote is its parent's.
+// A child of fork() has no service threads; its parent writes back the data.
 void flush_all() {
-  if (getpid() != all().process)
+  if (getpid() != registry().process)
     return;
   auto const lock = try_lock_for_a_second();
-  if (!lock.owns_lock() || std::exchange(all().has_run, true))
+  if (!lock.owns_lock() || std::exchange(registry().has_run, true))
     return;
-  for (session *each : all().sessions)
-    each->flush_at_exit();
+  for (session *entry : registry().sessions)
+    entry->flush_at_exit();
 }
 
 }  // namespace
 
 void exit_flush::add(session &session) {
-  lock_guard const lock{all().mutex};
-  all().sessions.push_back(&session);
-  if (!std::exchange(all().is_registered[session.is_cuda() ? 1 : 0], true))
+  lock_guard const lock{registry().mutex};
+  registry().sessions.push_back(&session);
+  if (!std::exchange(registry().is_registered[session.is_cuda() ? 1 : 0], true))
     (void)std::atexit(flush_all);
 }
 
 void exit_flush::remove(session &session) {
-  lock_guard const lock{all().mutex};
-  std::erase(all().sessions, &session);
+  lock_guard const lock{registry().mutex};
+  std::erase(registry().sessions, &session);
 }
 
 void exit_flush::run_first() {
-  lock_guard const lock{all().mutex};
-  if (!all().sessions.empty() && all().later_count++ < later_count_max)
+  lock_guard const lock{registry().mutex};
+  if (!registry().sessions.empty() && registry().later_count++ < later_count_max)
     (void)std::atexit(flush_all);
 }
 

@@ -1,5 +1,5 @@
-// products/gfile/host/exit_flush.hpp: instances that are alive when the process calls exit() write
-// back what kernels have written.
+// products/gfile/host/exit_flush.hpp: when the process calls exit(), write back what kernels have
+// written in the instances that still exist.
 #pragma once
 
 #include "products/gfile/host/session.hpp"
@@ -12,7 +12,7 @@ class exit_flush {
   static void add(session &session);
   static void remove(session &session);
 
-  // Run before the handlers of exit() that were registered so far. Plugins' libraries register
+  // Run before the handlers of exit() that are registered so far. Libraries of plugins register
   // theirs when they are loaded.
   static void run_first();
 };

@@ -1,4 +1,4 @@
-// products/gfile/host/files.cc: the records of files, the end of what is done to one, unlink and
+// products/gfile/host/files.cc: the records of files, the end of serial operations, unlink and
 // shutdown.
 #include <algorithm>
 
@@ -14,20 +14,20 @@
 
 namespace tanada::gfile {
 
-// The record of a URL: the one there is, a free one, or the remembered one not used for longest. A
-// record that is new to the URL takes it over.
+// The record of a URL: the existing one, a free one, or the least recently used remembered one. A
+// newly assigned record takes over the URL.
 record *core::record_for(std::string &url) {
   if (auto const known = by_url_.find(url); known != by_url_.end())
     return &files_[known->second];
-  record *const taken = take_record();
-  if (taken == nullptr)
+  record *const file = take_record();
+  if (file == nullptr)
     return nullptr;
-  taken->url = std::move(url);
-  by_url_.emplace(taken->url, taken->index);
-  return taken;
+  file->url = std::move(url);
+  by_url_.emplace(file->url, file->index);
+  return file;
 }
 
-// A record that stands for no URL, or null.
+// A record without a URL, or null.
 record *core::take_record() {
   if (!unused_.empty()) {
     record &file = files_[unused_.back()];
@@ -39,11 +39,11 @@ record *core::take_record() {
     file.index = uint32_t(files_.size() - 1);
     return &file;
   }
-  while (!closed_.empty()) {
-    auto const [index, use] = closed_.front();
-    closed_.pop_front();
+  while (!remembered_.empty()) {
+    auto const [index, use] = remembered_.front();
+    remembered_.pop_front();
     record &file = files_[index];
-    if (file.now != record::state::remembered || file.last_use != use || !is_idle(file))
+    if (file.phase != record::state::remembered || file.last_use != use || !is_idle(file))
       continue;
     clear(file);
     return &file;
@@ -55,23 +55,24 @@ bool core::is_idle(const record &file) const {
   return !file.serial && file.queue.empty();
 }
 
-// Another URL may have the record of a closed file. Entries of files that were opened since are
-// left out now and then.
+// Make the record of a closed file available to other URLs. Stale entries, of files that were
+// opened since, are removed when the list has grown.
 void core::keep_idle(record &file) {
-  if (file.now != record::state::remembered || !is_idle(file))
+  if (file.phase != record::state::remembered || !is_idle(file))
     return;
   file.closed_use = ++uses_;
-  closed_.emplace_back(file.index, file.last_use);
+  remembered_.emplace_back(file.index, file.last_use);
   retry_count_++;
-  if (closed_.size() <= 2 * files_.size() + 64)
+  if (remembered_.size() <= 2 * files_.size() + 64)
     return;
-  std::erase_if(closed_, [&](auto const &entry) {
-    record const &other = files_[entry.first];
-    return other.now != record::state::remembered || other.last_use != entry.second;
+  std::erase_if(remembered_, [&](auto const &entry) {
+    record const &candidate = files_[entry.first];
+    return candidate.phase != record::state::remembered || candidate.last_use != entry.second;
   });
 }
 
-// Let go of a closed file, whose record stays the caller's; its cached pages are found no more.
+// Clear the record of a closed file; the record stays the caller's. Its cached pages are no longer
+// found.
 void core::clear(record &file) {
   if (orphan_error_ == status::ok)
     orphan_error_ = file.error;
@@ -88,7 +89,7 @@ void core::clear(record &file) {
   file = std::move(fresh);
 }
 
-// The same, and the record is free.
+// Clear the record and free it.
 void core::forget(record &file) {
   clear(file);
   unused_.push_back(file.index);
@@ -103,116 +104,117 @@ bool core::renew_key(record &file) {
   file.has_earlier_views |= file.opens > 0;
   for (stream &run : file.streams)
     run = stream{};
-  file.cut_logged = false;
+  file.truncation_logged = false;
   file.loaded_pages = 0;
   return true;
 }
 
-// Open and unlink, which name a file: its record is found or made, and they take their turn there.
-// So it is known which opens got a file that is deleted.
-void core::request_by_url(pending asked) {
-  result<port::store *> where = stores_.find_open(asked.url);
-  if (!where.ok())
-    return answer(asked.slot, where.error());
-  if (where.value() == nullptr)
-    return load_store(std::move(asked));
-  record *const file = record_for(asked.url);
+// Open and unlink name a file: find or create its record, and queue the request there. This order
+// decides which opens got a file that is deleted.
+void core::request_by_url(pending request) {
+  result<seams::store *> store = stores_.find_open(request.url);
+  if (!store.ok())
+    return answer(request.slot, store.error());
+  if (store.value() == nullptr)
+    return load_store(std::move(request));
+  record *const file = record_for(request.url);
   if (file == nullptr)
-    return wait_for_name(std::move(asked));
-  file->where = where.value();
-  file->held_by_store = &held_[file->where];
+    return defer_named_request(std::move(request));
+  file->store = store.value();
+  file->held_by_store = &held_by_store_[file->store];
   file->last_use = ++uses_;
-  asked.file = file->index;
-  run_serial(*file, std::move(asked));
+  request.file = file->index;
+  run_serial(*file, std::move(request));
 }
 
-// All records are of open files, or the process has no descriptor left: the request waits until a
-// file is closed. The kernel may stop waiting at any time.
-void core::wait_for_name(pending asked) {
-  if (asked.since_ns == 0)
-    asked.since_ns = clock_.now_ns();
-  names_.push_back(std::move(asked));
+// All records belong to open files, or the process has no descriptor left: the request waits until
+// a file is closed. Its kernel may stop waiting at any time.
+void core::defer_named_request(pending request) {
+  if (request.since_ns == 0)
+    request.since_ns = clock_.now_ns();
+  named_requests_.push_back(std::move(request));
 }
 
-void core::retry_names() {
-  size_t count = std::min(std::exchange(retry_count_, 0), names_.size());
-  while (count > 0 && !names_.empty()) {
-    pending asked = std::move(names_.front());
-    names_.pop_front();
-    if (server_.is_canceled(asked.slot)) {
-      answer(asked.slot, status::canceled);
+void core::retry_named_requests() {
+  size_t count = std::min(std::exchange(retry_count_, 0), named_requests_.size());
+  while (count > 0 && !named_requests_.empty()) {
+    pending request = std::move(named_requests_.front());
+    named_requests_.pop_front();
+    if (server_.is_canceled(request.slot)) {
+      answer(request.slot, status::canceled);
       continue;
     }
     count--;
-    request_by_url(std::move(asked));
+    request_by_url(std::move(request));
   }
 }
 
-// Whose kernel does not wait any more is left out. Who has waited for nearly the whole time limit
-// learns why.
-void core::drop_names() {
-  std::erase_if(names_, [&](const pending &asked) {
-    bool const canceled = server_.is_canceled(asked.slot);
-    bool const late =
-        now_ns_ > asked.since_ns && now_ns_ - asked.since_ns > options_.read_timeout_ns / 10 * 9;
+// Drop canceled requests. A request that has waited for nearly the whole timeout fails with
+// too_many_files, so that its caller learns the reason.
+void core::drop_named_requests() {
+  std::erase_if(named_requests_, [&](const pending &request) {
+    bool const canceled = server_.is_canceled(request.slot);
+    bool const late = now_ns_ > request.since_ns &&
+                      now_ns_ - request.since_ns > options_.read_timeout_ns / 10 * 9;
     if (canceled || late)
-      answer(asked.slot, canceled ? status::canceled : status::too_many_files);
+      answer(request.slot, canceled ? status::canceled : status::too_many_files);
     return canceled || late;
   });
-  retry_count_ = names_.size();  // a descriptor of the system may have come free elsewhere
+  retry_count_ = named_requests_.size();  // a descriptor of the system may have come free elsewhere
 }
 
-// Opening a store may load a plugin: that is done without the lock, and the request comes back when
-// it is done.
-void core::load_store(pending asked) {
-  if (is_change(asked))
+// Opening a store may load a plugin. That is done without the lock; the request continues when it
+// is done.
+void core::load_store(pending request) {
+  if (is_change(request))
     changes_loading_++;
-  auto made = std::make_unique<operation>();
-  made->what = operation::kind::load;
-  made->body.url = asked.url;
-  made->asked = std::move(asked);
-  post(std::move(made));
+  auto io = std::make_unique<operation>();
+  io->type = operation::kind::load;
+  io->body.url = request.url;
+  io->request = std::move(request);
+  post(std::move(io));
 }
 
 void core::finish_serial(record &file, status code, std::initializer_list<u64> words, u32 value) {
-  pending const asked = std::move(file.serial->asked);
-  bool const opened = asked.what == op::open && code == status::ok;
-  bool const publishes = asked.what == op::close || asked.what == op::sync;
-  if (asked.is_posted)
+  pending const request = std::move(file.serial->request);
+  bool const opened = request.operation == op::open && code == status::ok;
+  bool const publishes = request.operation == op::close || request.operation == op::sync;
+  if (request.is_posted)
     closing_count_--;
-  bool const lost = publishes && code != status::ok && code != status::bad_file;
+  bool const is_error_unreported = publishes && code != status::ok && code != status::bad_file;
   file.serial.reset();
-  // Lent, so that we hear of a kernel that did not wait for the answer: it must not leave the file
-  // open, nor may it take an error with it.
-  if (opened || (lost && asked.slot != rpc::no_slot)) {
-    grants_[asked.slot] = {.what = opened ? grant::kind::open : grant::kind::error,
-                           .file = file.index,
-                           .flags = asked.words[0],
-                           .code = code};
-    server_.reply(asked.slot, code, value, words.begin(), uint32_t(words.size()), true);
+  // Grant the answer, so that the core is notified if the kernel did not wait for it: the file must
+  // not stay open, and an error must not be lost.
+  if (opened || (is_error_unreported && request.slot != rpc::no_slot)) {
+    grants_[request.slot] = {.type = opened ? grant::kind::open : grant::kind::error,
+                             .file = file.index,
+                             .flags = request.words[0],
+                             .code = code};
+    server_.reply(request.slot, code, value, words.begin(), uint32_t(words.size()), true);
   } else {
-    if (lost && orphan_error_ == status::ok)
+    if (is_error_unreported && orphan_error_ == status::ok)
       orphan_error_ = code;
-    answer(asked.slot, code, words, value);
+    answer(request.slot, code, words, value);
   }
   keep_idle(file);
   if (file.held_writes.empty())
     return;
-  std::list<pending> held;
-  held.swap(file.held_writes);
-  for (pending &each : held)
-    dispatch(std::move(each));
+  std::list<pending> held_requests;
+  held_requests.swap(file.held_writes);
+  for (pending &held_request : held_requests)
+    dispatch(std::move(held_request));
 }
 
-// True once no kernel writes and nothing is dirty. Writes that come meanwhile are held.
-bool core::flushed(record &file) {
+// Write back all dirty pages. Returns true once no kernel writes and no page is dirty. Writes that
+// arrive meanwhile are held.
+bool core::try_flush(record &file) {
   if (file.write_grants > 0)
     return false;
-  for (auto at = file.dirty.begin(); at != file.dirty.end();) {
-    uint64_t const page = at->first;
-    if (may_write_back(at->second))
+  for (auto it = file.dirty.begin(); it != file.dirty.end();) {
+    uint64_t const page = it->first;
+    if (may_write_back(it->second))
       start_write_back(file, page, ~0u);
-    at = file.dirty.upper_bound(page);
+    it = file.dirty.upper_bound(page);
   }
   return file.dirty.empty();
 }
@@ -224,9 +226,9 @@ status core::take_error(record &file) {
 status core::take_error() {
   status first = std::exchange(orphan_error_, status::ok);
   for (record &file : files_) {
-    status const mine = take_error(file);
+    status const code = take_error(file);
     if (first == status::ok)
-      first = mine;
+      first = code;
   }
   return first;
 }
@@ -235,59 +237,60 @@ status core::take_error() {
 
 void core::advance_unlink(record &file) {
   serial_operation &serial = *file.serial;
-  if (serial.now == serial_operation::stage::flush) {
-    serial.now = serial_operation::stage::act;
-    auto made = make(operation::kind::unlink, file);
-    made->body.kind = port::store_op_kind::unlink;
-    made->body.url = file.url;
+  if (serial.phase == serial_operation::stage::flush) {
+    serial.phase = serial_operation::stage::act;
+    auto io = make(operation::kind::unlink, file);
+    io->body.kind = seams::store_op_kind::unlink;
+    io->body.url = file.url;
     serial.waiting = true;
-    return post(std::move(made));
+    return post(std::move(io));
   }
   status const code = serial.code;
   finish_serial(file, code);
   if (code == status::ok)
-    unlinked(file);
-  else if (file.now == record::state::unused && file.queue.empty())
+    on_unlinked(file);
+  else if (file.phase == record::state::unused && file.queue.empty())
     forget(file);
 }
 
-// The name is gone. Who has the file open keeps it; who opens the name from now on gets another.
-void core::unlinked(record &file) {
-  file.version_good = false;
-  if (file.now != record::state::open) {
+// The name is deleted. Descriptors that are open keep the file; later opens of the name get another
+// one.
+void core::on_unlinked(record &file) {
+  file.is_version_stable = false;
+  if (file.phase != record::state::open) {
     if (file.queue.empty())
       forget(file);
     return;
   }
   by_url_.erase(file.url);
   file.unlinked = true;
-  std::list<pending> rest;
-  rest.swap(file.queue);
-  for (pending &asked : rest) {
-    asked.url = file.url;
-    if (asked.what == op::open || asked.what == op::unlink)
-      request_by_url(std::move(asked));
+  std::list<pending> requests;
+  requests.swap(file.queue);
+  for (pending &request : requests) {
+    request.url = file.url;
+    if (request.operation == op::open || request.operation == op::unlink)
+      request_by_url(std::move(request));
     else
-      file.queue.push_back(std::move(asked));
+      file.queue.push_back(std::move(request));
   }
 }
 
 std::vector<unwritten_file> core::unwritten() const {
-  std::vector<unwritten_file> all;
+  std::vector<unwritten_file> files;
   for (record const &file : files_)
     if (file.write_opens > 0 || !file.dirty.empty() || file.error != status::ok)
-      all.push_back({file.url, file.dirty.size()});
-  return all;
+      files.push_back({file.url, file.dirty.size()});
+  return files;
 }
 
 void core::start_shutdown() {
   shutting_down_ = true;
-  for (pending &asked : names_)
-    answer(asked.slot, status::canceled);
-  names_.clear();
-  for (pending &asked : early_)
-    answer(asked.slot, status::canceled);
-  early_.clear();
+  for (pending &request : named_requests_)
+    answer(request.slot, status::canceled);
+  named_requests_.clear();
+  for (pending &request : early_requests_)
+    answer(request.slot, status::canceled);
+  early_requests_.clear();
   for (record &file : files_) {
     if (open_record(file.index) == nullptr || file.serial || !file.queue.empty())
       continue;

@@ -1,6 +1,6 @@
-// products/gfile/host/frame_set.hpp: frames that the host fills for kernels, and the table that
-// says what is in them. The host tier is one, in host memory, whose table kernels read too; the
-// direct window another, in device memory. Frames of all sets are numbered in one row.
+// products/gfile/host/frame_set.hpp: frames that the host fills for kernels, and the table of the
+// pages in them. The host tier is one set, in host memory; kernels read its table too. The direct
+// window is another, in device memory. Frames of all sets are numbered consecutively.
 #pragma once
 
 #include <tanada/device/detail/tier/table.hpp>
@@ -32,7 +32,7 @@ class frame_set {
   u32 ways() const {
     return table_.shape.ways;
   }
-  // The first of the ways() frames in which the page can lie.
+  // The first of the ways() frames in which the page can be.
   u32 first_of_set(u64 key) const {
     return first_ + table_.set_of(key) * table_.shape.ways;
   }
@@ -58,8 +58,8 @@ class frame_set {
   void abandon(u32 frame) const {
     table_.abandon(frame - first_);
   }
-  void change_state(u32 frame, tier::page_state from, tier::page_state to) const {
-    table_.change_state(frame - first_, from, to);
+  void change_state(u32 frame, tier::page_state old_state, tier::page_state new_state) const {
+    table_.change_state(frame - first_, old_state, new_state);
   }
   void invalidate(u64 key) const {
     table_.invalidate(key);
@@ -80,9 +80,9 @@ class frame_set {
       return tier::no_frame;
     u32 const first = table_.set_of(key) * table_.shape.ways;
     for (u32 frame = first; frame < first + table_.shape.ways; frame++) {
-      u64 const seen = table_.load_word(frame);
-      bool const empty = tier::word::state(seen) == tier::page_state::empty;
-      if (table_.load_key(frame) == key && !tier::word::is_doomed(seen) && !empty)
+      u64 const word = table_.load_word(frame);
+      bool const empty = tier::word::state(word) == tier::page_state::empty;
+      if (table_.load_key(frame) == key && !tier::word::is_doomed(word) && !empty)
         return first_ + frame;
     }
     return tier::no_frame;

@@ -1,4 +1,5 @@
-// products/gfile/host/mapper.hpp: who lets kernels read the pages of files where they are.
+// products/gfile/host/mapper.hpp: the interface that makes the pages of files readable for kernels
+// in place.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +12,28 @@ namespace tanada::gfile {
 
 struct map_request {
   u32 file;        // number of the record
-  u32 key;         // the view of the file that the mapping is for
-  int descriptor;  // the mapper's, who closes it; -1: the store has mapped the file
-  bool in_memory;  // its pages are memory, and nowhere else; false: the system caches it
-  bool sealed;     // the file cannot be cut
+  u32 key;         // of the view that the mapping is for
+  int descriptor;  // the mapper closes it; -1: the store has mapped the file
+  bool in_memory;  // true: its pages exist only in memory; false: the system caches it
+  bool sealed;     // the file cannot be truncated
   u64 size;        // bytes
-  port::store_memory
+  seams::store_memory
       memory;  // the store's mapping; the mapper keeps it as long as kernels may read it
 };
 
 struct map_outcome {
   u32 slot = 0;        // from 1; 0: the file could not be mapped
-  std::string reason;  // why, one line, or what is peculiar about the mapping
+  std::string reason;  // one line: why not, or a peculiarity of the mapping
 };
 
 class mapper {
  public:
-  // Begin; core::on_mapped() is told when it is done, from another thread. False: as many bytes or
-  // files are mapped as may be; nothing was begun and the descriptor stays the caller's.
-  virtual bool post_map(const map_request &asked) = 0;
+  // Start mapping a file. When it has ended, the mapper calls core::on_mapped() from another
+  // thread. Returns false, without effect, if the limit of mapped bytes or files is reached; the
+  // caller keeps the descriptor.
+  virtual bool post_map(const map_request &request) = 0;
 
-  // No new kernel finds the mapping. It goes once those that run now have ended.
+  // Hide the mapping from new kernels. It is removed once the kernels that now run have ended.
   virtual void retire(u32 slot) = 0;
 
  protected:

@@ -1,5 +1,5 @@
-// products/gfile/host/mappings.hpp: the mapper of an instance: files mapped and registered in a
-// thread of its own, since pinning the pages of a large one takes long.
+// products/gfile/host/mappings.hpp: the mapper of an instance. It maps and registers files in a
+// thread of its own, because pinning the pages of a large file takes long.
 #pragma once
 
 #include <deque>
@@ -15,56 +15,57 @@
 
 namespace tanada::gfile {
 
-// Lock: mutex_ guards the slots and the queue; it is held neither while pages are pinned nor while
+// Lock: mutex_ guards the slots and the queue. It is held neither while pages are pinned nor while
 // `done` is called.
 class mappings final : public mapper {
  public:
-  // Says whether the mapping is wanted; called by the thread.
+  // Returns whether the mapping is wanted; called by the thread.
   using done_function = std::function<bool(const map_request &, const map_outcome &)>;
 
-  // A mapping is lost: somebody cuts the file or opens it to write, and waits until this returns.
-  // Called by the thread.
+  // Called by the thread when a mapping is lost: another process truncates the file or opens it for
+  // writing, and is blocked until this returns.
   using lost_function = std::function<void(const map_request &, u32 slot)>;
 
-  // `ranges`: mapped_range_count entries in device memory; `nodes` likewise, one a file.
-  mappings(port::gpu &gpu, mapped_range *ranges, node *nodes, uint64_t size_max, done_function done,
-           lost_function lost);
-  // No kernel runs any more.
+  // `ranges`: mapped_range_count entries in device memory. `nodes`: one for each file, also in
+  // device memory.
+  mappings(seams::gpu &gpu, mapped_range *ranges, node *nodes, uint64_t size_max,
+           done_function done, lost_function lost);
+  // No kernel may be running.
   ~mappings();
 
-  bool post_map(const map_request &asked) override;
+  bool post_map(const map_request &request) override;
   void retire(u32 number) override;
 
-  // Slots retired so far: once every kernel launched before this call has ended, collect(that) lets
-  // them go.
-  std::vector<u32> retired();
+  // The slots retired so far. Once every kernel launched before this call has ended, collect()
+  // frees them.
+  std::vector<u32> retired_slots();
   void collect(const std::vector<u32> &slots);
 
  private:
   enum class state : uint8_t { free, making, used, retired };
   struct slot {
-    state now = state::free;
+    state phase = state::free;
     uint64_t size = 0;  // bytes
-    port::mapped_file file;
-    port::store_memory memory;  // of a file that its store has mapped
-    int descriptor = -1;        // of a file that is not mapped but read by system calls
-    int leased = -1;            // of a mapped file that could be cut: see watch_leases()
-    map_request asked{};        // of that file
-    const std::byte *registered = nullptr;  // memory that the GPU knows
+    backends::mapped_file file;
+    seams::store_memory memory;  // of a file that its store has mapped
+    int descriptor = -1;         // of a file that is not mapped but read by system calls
+    int lease_descriptor = -1;   // of a mapped file that could be truncated: see watch_leases()
+    map_request request{};       // the request for that file
+    const std::byte *registered = nullptr;  // memory registered with the GPU
   };
 
   void run();
-  bool started();
-  map_outcome make(map_request &asked, u32 index);
-  std::string map(map_request &asked, slot &to, mapped_range &range);
-  std::string read_by_calls(const map_request &asked, slot &to, mapped_range &range);
-  status publish(const map_request &asked, u32 index);
-  std::string lease(const map_request &asked, slot &to);
+  bool ensure_thread();
+  map_outcome make(map_request &request, u32 index);
+  std::string map(map_request &request, slot &entry, mapped_range &range);
+  std::string prepare_cached_reads(const map_request &request, slot &entry, mapped_range &range);
+  status publish(const map_request &request, u32 index);
+  std::string lease(const map_request &request, slot &entry);
   void watch_leases(unique_lock<mutex> &lock);
-  void give_up_lease(slot &of);
-  void let_go(slot &of);
+  void release_lease(slot &entry);
+  void release_slot(slot &entry);
 
-  port::gpu &gpu_;
+  seams::gpu &gpu_;
   mapped_range *ranges_;  // device memory
   node *nodes_;           // device memory
   uint64_t size_max_;

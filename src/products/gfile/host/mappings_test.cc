@@ -1,5 +1,5 @@
-// What a store has mapped itself: registered as whole pages, kept while kernels may read it, and
-// let go once.
+// Memory that a store has mapped is registered as whole pages, kept while kernels may read it, and
+// released once.
 #include "products/gfile/host/mappings.hpp"
 
 #include <fcntl.h>
@@ -15,12 +15,12 @@
 namespace tanada::gfile {
 namespace {
 
-using port::host_access;
+using seams::host_access;
 
-// The host executor's, which counts what is registered and can refuse it.
-class watched_gpu final : public port::gpu {
+// The host executor's GPU, which counts registrations and can refuse them.
+class watched_gpu final : public seams::gpu {
  public:
-  const port::gpu_info &info() const noexcept override {
+  const seams::gpu_info &info() const noexcept override {
     return info_;
   }
   result<void *> allocate_device(size_t size) override {
@@ -29,7 +29,7 @@ class watched_gpu final : public port::gpu {
   void free_device(void *addr) noexcept override {
     real_->free_device(addr);
   }
-  result<port::shared_block> allocate_shared(size_t size) override {
+  result<seams::shared_block> allocate_shared(size_t size) override {
     return real_->allocate_shared(size);
   }
   void free_shared(void *addr, size_t size_shared) noexcept override {
@@ -44,7 +44,7 @@ class watched_gpu final : public port::gpu {
   bool is_device_memory(const void *addr) const noexcept override {
     return real_->is_device_memory(addr);
   }
-  result<std::unique_ptr<port::device_queue>> queue_open(uint64_t timeout_ns) override {
+  result<std::unique_ptr<seams::device_queue>> queue_open(uint64_t timeout_ns) override {
     return real_->queue_open(timeout_ns);
   }
   result<void *> allocate_host(size_t size) override {
@@ -67,13 +67,13 @@ class watched_gpu final : public port::gpu {
   status store_word(void *target, uint64_t value) override {
     return real_->store_word(target, value);
   }
-  result<port::fabric_memory> fabric_view(const void *addr, size_t size_viewed) const override {
+  result<seams::fabric_memory> fabric_view(const void *addr, size_t size_viewed) const override {
     return real_->fabric_view(addr, size_viewed);
   }
-  status fabric_settle() override {
-    return real_->fabric_settle();
+  status flush_fabric_writes() override {
+    return real_->flush_fabric_writes();
   }
-  port::direct_files &direct_files() noexcept override {
+  seams::direct_files &direct_files() noexcept override {
     return real_->direct_files();
   }
   status copy_to_device(void *target, const void *source, size_t size) override {
@@ -89,7 +89,7 @@ class watched_gpu final : public port::gpu {
     return real_->synchronize(deadline_ns);
   }
 
-  // Files that could be cut are mapped for GPUs only.
+  // Files that could be truncated are mapped only for GPUs.
   void act_as_cuda() {
     info_.is_cuda = true;
   }
@@ -102,15 +102,15 @@ class watched_gpu final : public port::gpu {
   bool kept_until_unregistered = false;
 
  private:
-  std::unique_ptr<port::gpu> real_ = port::host_gpu_open();
-  port::gpu_info info_ = real_->info();
+  std::unique_ptr<seams::gpu> real_ = seams::host_gpu_open();
+  seams::gpu_info info_ = real_->info();
 };
 
 class mappings_test : public testing::Test {
  protected:
   static constexpr size_t page = 4096, skipped = 64, size = page + 100;
 
-  // Of a store: it begins within a page, as small objects of a pool do.
+  // Memory of a store that begins within a page, as small objects of a pool do.
   map_request request() {
     std::shared_ptr<void> const hold{std::aligned_alloc(page, 2 * page), std::free};
     gpu_.watched = hold;
@@ -119,14 +119,14 @@ class mappings_test : public testing::Test {
     return {0, 7, -1, true, true, size, {{bytes + skipped, size}, hold}};
   }
 
-  // Once its thread has nothing left to do.
-  void settle() {
+  // Wait until the mapper's thread is idle.
+  void wait_until_done() {
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
     while (done_count_ == 0 && std::chrono::steady_clock::now() < limit)
       std::this_thread::sleep_for(std::chrono::milliseconds{1});
     ASSERT_EQ(done_count_, 1);
   }
-  void wait_until_gone() {
+  void wait_until_released() {
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
     while (!gpu_.watched.expired() && std::chrono::steady_clock::now() < limit)
       std::this_thread::sleep_for(std::chrono::milliseconds{1});
@@ -145,20 +145,20 @@ class mappings_test : public testing::Test {
                      ranges_.data(),
                      nodes_.data(),
                      2 * size,
-                     [this](const map_request &, const map_outcome &made) {
-                       outcome_ = made;
+                     [this](const map_request &, const map_outcome &outcome) {
+                       outcome_ = outcome;
                        done_count_++;
-                       return wanted_ && made.slot != 0;
+                       return wanted_ && outcome.slot != 0;
                      },
-                     [this](const map_request &asked, u32 slot) {
-                       EXPECT_EQ(asked.key, 7u);
+                     [this](const map_request &lost, u32 slot) {
+                       EXPECT_EQ(lost.key, 7u);
                        lost_slot_ = slot;
                      }};
 };
 
 TEST_F(mappings_test, registers_whole_pages_and_keeps_them_until_they_are_collected) {
   ASSERT_TRUE(mappings_.post_map(request()));
-  settle();
+  wait_until_done();
   ASSERT_NE(outcome_.slot, 0u) << outcome_.reason;
   EXPECT_EQ(gpu_.begin, begin_);
   EXPECT_EQ(gpu_.registered_size, skipped + size);
@@ -167,7 +167,7 @@ TEST_F(mappings_test, registers_whole_pages_and_keeps_them_until_they_are_collec
   mappings_.retire(outcome_.slot);
   EXPECT_FALSE(gpu_.watched.expired());
   EXPECT_EQ(gpu_.unregistered, 0);
-  mappings_.collect(mappings_.retired());
+  mappings_.collect(mappings_.retired_slots());
   EXPECT_EQ(gpu_.unregistered, 1);
   EXPECT_TRUE(gpu_.kept_until_unregistered);
   EXPECT_TRUE(gpu_.watched.expired());
@@ -176,46 +176,46 @@ TEST_F(mappings_test, registers_whole_pages_and_keeps_them_until_they_are_collec
 TEST_F(mappings_test, lets_go_of_what_cannot_be_registered) {
   gpu_.refuses = true;
   ASSERT_TRUE(mappings_.post_map(request()));
-  settle();
+  wait_until_done();
   EXPECT_EQ(outcome_.slot, 0u);
   EXPECT_NE(outcome_.reason.find("registered"), std::string::npos) << outcome_.reason;
-  wait_until_gone();
+  wait_until_released();
   EXPECT_EQ(gpu_.unregistered, 0);
 }
 
 TEST_F(mappings_test, keeps_what_is_not_wanted_any_more_until_no_kernel_runs) {
   wanted_ = false;
   ASSERT_TRUE(mappings_.post_map(request()));
-  settle();
+  wait_until_done();
   auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
-  while (mappings_.retired().empty() && std::chrono::steady_clock::now() < limit)
+  while (mappings_.retired_slots().empty() && std::chrono::steady_clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
   EXPECT_FALSE(gpu_.watched.expired());
-  mappings_.collect(mappings_.retired());
+  mappings_.collect(mappings_.retired_slots());
   EXPECT_TRUE(gpu_.watched.expired());
   EXPECT_TRUE(gpu_.kept_until_unregistered);
 }
 
 TEST_F(mappings_test, refuses_bytes_that_are_not_the_whole_file) {
-  map_request asked = request();
-  asked.memory.bytes = asked.memory.bytes.first(size - 1);
-  ASSERT_TRUE(mappings_.post_map(asked));
-  asked.memory = {};
-  settle();
+  map_request truncated = request();
+  truncated.memory.bytes = truncated.memory.bytes.first(size - 1);
+  ASSERT_TRUE(mappings_.post_map(truncated));
+  truncated.memory = {};
+  wait_until_done();
   EXPECT_EQ(outcome_.slot, 0u);
   EXPECT_NE(outcome_.reason.find("another size"), std::string::npos) << outcome_.reason;
-  wait_until_gone();
+  wait_until_released();
   EXPECT_EQ(gpu_.begin, nullptr);
 }
 
-// A file that could be cut, two pages long.
+// A file of two pages that could be truncated.
 class cut_test : public mappings_test {
  protected:
   cut_test() {
     gpu_.act_as_cuda();
-    if (int const made = mkstemp(path_); made >= 0) {
-      EXPECT_EQ(ftruncate(made, size), 0);
-      close(made);
+    if (int const descriptor = mkstemp(path_); descriptor >= 0) {
+      EXPECT_EQ(ftruncate(descriptor, size), 0);
+      close(descriptor);
     }
   }
   ~cut_test() override {
@@ -233,29 +233,29 @@ class cut_test : public mappings_test {
 
 TEST_F(cut_test, a_cut_waits_until_no_new_kernel_finds_the_mapping) {
   ASSERT_TRUE(mappings_.post_map(request_for_file()));
-  settle();
+  wait_until_done();
   ASSERT_NE(outcome_.slot, 0u) << outcome_.reason;
   EXPECT_EQ(lost_slot_, 0u);
   ASSERT_EQ(truncate(path_, 100), 0);
-  // The cut has returned: kernels ask the host from here on.
+  // The truncate has returned: kernels request the view from the host from now on.
   EXPECT_EQ(lost_slot_, outcome_.slot);
   EXPECT_EQ(nodes_[0].mapping, mapping_word(7, mapping_lost));
 }
 
 TEST_F(cut_test, a_writer_waits_likewise_and_another_mapping_is_refused_while_it_has_the_file) {
   ASSERT_TRUE(mappings_.post_map(request_for_file()));
-  settle();
+  wait_until_done();
   ASSERT_NE(outcome_.slot, 0u) << outcome_.reason;
   int const writer = open(path_, O_RDWR | O_CLOEXEC);
   ASSERT_GE(writer, 0);
   EXPECT_EQ(lost_slot_, outcome_.slot);
   mappings_.retire(outcome_.slot);
-  mappings_.collect(mappings_.retired());
+  mappings_.collect(mappings_.retired_slots());
   done_count_ = 0;
   ASSERT_TRUE(mappings_.post_map(request_for_file()));
-  settle();
+  wait_until_done();
   EXPECT_EQ(outcome_.slot, 0u);
-  EXPECT_NE(outcome_.reason.find("open to write it"), std::string::npos) << outcome_.reason;
+  EXPECT_NE(outcome_.reason.find("open for writing"), std::string::npos) << outcome_.reason;
   close(writer);
 }
 

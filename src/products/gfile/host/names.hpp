@@ -1,4 +1,4 @@
-// products/gfile/host/names.hpp: what traces call the numbers of requests and operations.
+// products/gfile/host/names.hpp: names of requests and operations in traces.
 #pragma once
 
 #include "products/gfile/host/core.hpp"
@@ -15,8 +15,8 @@ inline constexpr const char *operation_names[] = {
     "store fill",    "store write", "store sync", "store truncate", "store unlink"};
 static_assert(std::size(operation_names) == size_t(operation::kind::unlink) + 1);
 
-inline const char *name_of(operation::kind what) {
-  return operation_names[size_t(what)];
+inline const char *name_of(operation::kind type) {
+  return operation_names[size_t(type)];
 }
 
 }  // namespace tanada::gfile

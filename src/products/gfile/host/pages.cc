@@ -1,4 +1,4 @@
-// products/gfile/host/pages.cc: pages on their way into the host tier.
+// products/gfile/host/pages.cc: reading pages into the host tier, and granting them to kernels.
 #include <cstring>
 #include <utility>
 
@@ -19,40 +19,40 @@ uint32_t core::locate(const record &file, uint64_t page) {
   return set_for(file).locate(tier::page_key(file.key, page));
 }
 
-// Whether one more frame may wait for the file's store: half of the tier for a file, three quarters
-// for a store. And in the page's set, the only place it can be: all ways but two for a file, all
-// but one for a store. Otherwise a few pages that never come fill a set, and every other page of
-// that set waits with them, whatever its store.
+// Whether one more frame may wait for the file's store. A file may hold half of the tier, a store
+// three quarters. Within the page's set, the only place it can be, a file may hold all ways but
+// two, a store all but one. Otherwise a few pages of a hung store could fill a set, and every other
+// page of that set would wait with them, whatever its store.
 bool core::may_hold(const record &file, const frame_set &frames, uint64_t key) const {
-  uint64_t const all = frames.count();
-  if (file.held >= all - all / 2 || *file.held_by_store >= all - all / 4)
+  uint64_t const total = frames.count();
+  if (file.held_frames >= total - total / 2 || *file.held_by_store >= total - total / 4)
     return false;
   uint32_t const ways = frames.ways(), first = frames.first_of_set(key);
   if (*file.held_by_store + 2 < ways)
-    return true;  // so few fill no set
+    return true;  // so few cannot fill a set
   uint32_t by_file = 0, by_store = 0;
   for (uint32_t frame = first; frame < first + ways; frame++) {
     page_state const state = word::state(frames.load_word(frame));
     if (state == page_state::empty || state == page_state::ready)
       continue;
-    by_file += infos_[frame].file == file.index;
-    by_store += files_[infos_[frame].file].where == file.where;
+    by_file += frame_infos_[frame].file == file.index;
+    by_store += files_[frame_infos_[frame].file].store == file.store;
   }
   return by_file < (ways > 2 ? ways - 2 : 1) && by_store < (ways > 1 ? ways - 1 : 1);
 }
 
-void core::hold(record &file) {
-  file.held++;
+void core::hold_frame(record &file) {
+  file.held_frames++;
   ++*file.held_by_store;
 }
 
-void core::let_go(record &file) {
-  TND_ASSERT(file.held > 0 && *file.held_by_store > 0);
-  file.held--;
+void core::unhold_frame(record &file) {
+  TND_ASSERT(file.held_frames > 0 && *file.held_by_store > 0);
+  file.held_frames--;
   --*file.held_by_store;
 }
 
-// A frame for the page, loading and pinned once, or no_frame.
+// Take a frame for the page, loading and pinned once, or return no_frame.
 uint32_t core::take_frame(record &file, frame_set &frames, uint64_t page) {
   u64 const key = tier::page_key(file.key, page);
   if (!may_hold(file, frames, key))
@@ -62,8 +62,8 @@ uint32_t core::take_frame(record &file, frame_set &frames, uint64_t page) {
     return tier::no_frame;
   if (begun.evicted_key != 0)
     statistics_.evictions++;
-  hold(file);
-  frame_info &info = infos_[begun.frame];
+  hold_frame(file);
+  frame_info &info = frame_infos_[begun.frame];
   TND_ASSERT(info.first_waiter == rpc::no_slot && info.dirty.empty() && info.write_pins == 0 &&
              info.writes_in_flight == 0);
   info.file = file.index;
@@ -75,59 +75,60 @@ uint32_t core::take_frame(record &file, frame_set &frames, uint64_t page) {
   return begun.frame;
 }
 
-// How many of `size` bytes at `offset` the store should have given: those it had all the time since
-// the read was posted, whether or not we have heard of a truncate.
+// How many of `size` bytes at `offset` the store should have returned: those that it had the whole
+// time since the read was posted, even if a truncate is in progress.
 uint64_t core::bytes_expected(const operation &done, uint64_t offset, uint64_t size) const {
   record const &file = files_[done.file];
-  uint64_t const had = std::min({done.store_size, file.store_size, file.cut_to});
-  if (offset >= had)
+  uint64_t const known_size = std::min({done.store_size, file.store_size, file.truncate_size});
+  if (offset >= known_size)
     return 0;
-  return size < had - offset ? size : had - offset;
+  return size < known_size - offset ? size : known_size - offset;
 }
 
-void core::wait_at(uint32_t frame, const waiter &who) {
-  frame_info &info = infos_[frame];
-  waits_[who.slot] = {frame, rpc::no_slot, who.writes, who.range};
+void core::add_waiter(uint32_t frame, const waiter &kernel) {
+  frame_info &info = frame_infos_[frame];
+  waits_[kernel.slot] = {frame, rpc::no_slot, kernel.writes, kernel.range};
   if (info.last_waiter == rpc::no_slot)
-    info.first_waiter = who.slot;
+    info.first_waiter = kernel.slot;
   else
-    waits_[info.last_waiter].next = who.slot;
-  info.last_waiter = who.slot;
+    waits_[info.last_waiter].next = kernel.slot;
+  info.last_waiter = kernel.slot;
 }
 
-// Answer a read, or let it wait at a frame. False: it needs a frame and none is free.
-bool core::read_page(const pending &asked) {
-  record &file = files_[asked.file];
-  uint64_t const page = asked.words[0], wanted = asked.words[1] == 0 ? 1 : asked.words[1];
+// Answer a read, or let it wait for a frame's data. Returns false if it needs a frame and none is
+// free.
+bool core::read_page(const pending &request) {
+  record &file = files_[request.file];
+  uint64_t const page = request.words[0], page_count = request.words[1] == 0 ? 1 : request.words[1];
   if (page > tier::page_index_max) {
-    answer(asked.slot, status::too_big);
+    answer(request.slot, status::too_big);
     return true;
   }
   uint32_t frame = locate(file, page);
   if (frame == tier::no_frame) {
-    uint32_t const got = start_read(file, page, wanted);
-    if (got == 0)
+    uint32_t const started_count = start_read(file, page, page_count);
+    if (started_count == 0)
       return false;
-    read_ahead(file, page, got);
+    read_ahead(file, page, started_count);
     frame = locate(file, page);
   }
-  if (word::readable(set_of(frame).load_word(frame))) {
-    grant_read(frame, asked.slot, true);
+  if (word::is_readable(set_of(frame).load_word(frame))) {
+    grant_read(frame, request.slot, true);
     return true;
   }
-  wait_at(frame, {asked.slot, false, {0, 0}});
+  add_waiter(frame, {request.slot, false, {0, 0}});
   if (word::state(set_of(frame).load_word(frame)) == page_state::partial)
     start_fill(frame);
   return true;
 }
 
-// Read up to `count` pages from `page` on in one operation: as far as they are neither there nor
+// Read up to `count` pages from `page` on in one operation, as long as they are not cached, not
 // past the end, and frames are free. Returns how many.
 uint32_t core::start_read(record &file, uint64_t page, uint64_t count) {
   uint64_t const limit = options_.run_size_max / options_.page_size == 0
                              ? 1
                              : options_.run_size_max / options_.page_size;
-  auto made = make(operation::kind::read, file);
+  auto io = make(operation::kind::read, file);
   for (uint64_t next = page; next - page < count && next - page < limit; next++) {
     bool const past_end = next << options_.page_shift >= file.store_size;
     if (next > page && (past_end || locate(file, next) != tier::no_frame))
@@ -135,100 +136,102 @@ uint32_t core::start_read(record &file, uint64_t page, uint64_t count) {
     uint32_t const frame = take_frame(file, set_for(file), next);
     if (frame == tier::no_frame)
       break;
-    made->frames.push_back(frame);
-    made->body.buffers.push_back(
+    io->frames.push_back(frame);
+    io->body.buffers.push_back(
         {reinterpret_cast<std::byte *>(set_of(frame).bytes(frame)), options_.page_size});
   }
-  if (made->frames.empty())
+  if (io->frames.empty())
     return 0;
-  uint32_t const got = uint32_t(made->frames.size());
-  made->first_page = page;
-  made->handle = file.handle.get();
-  made->body.kind = port::store_op_kind::read;
-  made->body.offset = page << options_.page_shift;
+  uint32_t const page_count = uint32_t(io->frames.size());
+  io->first_page = page;
+  io->handle = file.handle.get();
+  io->body.kind = seams::store_op_kind::read;
+  io->body.offset = page << options_.page_shift;
   statistics_.store_reads++;
-  post(std::move(made));
-  bool const was_read = maps_now(file);
-  file.loaded_pages += got;
-  bool const could =
-      file.mapping == 0 && !file.mapping_asked && file.write_opens == 0 && !file.serial;
-  if (could && !was_read && maps_now(file))
-    ask_for_mapping(file);
-  return got;
+  post(std::move(io));
+  bool const was_mappable = should_map(file);
+  file.loaded_pages += page_count;
+  bool const can_map =
+      file.mapping == 0 && !file.mapping_requested && file.write_opens == 0 && !file.serial;
+  if (can_map && !was_mappable && should_map(file))
+    request_mapping(file);
+  return page_count;
 }
 
-// After a miss: a run of misses that goes on doubles the window that is read beyond it.
-void core::read_ahead(record &file, uint64_t page, uint32_t got) {
+// After a miss: if it continues a run of misses, read ahead, and double the window of that run.
+void core::read_ahead(record &file, uint64_t page, uint32_t page_count) {
   uint32_t const window_max = std::min<uint64_t>(options_.readahead_size_max / options_.page_size,
                                                  set_for(file).count() / 4);
   for (stream &run : file.streams) {
     if (page < run.next_page || page > run.next_page + run.window)
       continue;
-    uint64_t const after = page + got;
+    uint64_t const after = page + page_count;
     prefetch(file, after, run.window);
     run.next_page = after + run.window;
     run.window = std::min(run.window * 2 + 1, window_max);
     return;
   }
-  file.streams[file.next_stream++ % std::size(file.streams)] = {page + got,
-                                                                std::min(got, window_max)};
+  file.streams[file.next_stream++ % std::size(file.streams)] = {page + page_count,
+                                                                std::min(page_count, window_max)};
 }
 
 void core::prefetch(record &file, uint64_t page, uint64_t count) {
   uint64_t const pages = (file.store_size + options_.page_size - 1) >> options_.page_shift;
-  uint64_t const room = set_for(file).count() / 2;  // never more than half of the tier at a time
-  if (count > room)
-    count = room;
+  uint64_t const count_max = set_for(file).count() / 2;  // at most half of the tier at a time
+  if (count > count_max)
+    count = count_max;
   uint64_t const end = page >= pages ? page : page + std::min(count, pages - page);
   while (page < end) {
     if (locate(file, page) != tier::no_frame) {
       page++;
       continue;
     }
-    uint32_t const got = start_read(file, page, end - page);
-    if (got == 0)
+    uint32_t const started_count = start_read(file, page, end - page);
+    if (started_count == 0)
       return;
-    page += got;
+    page += started_count;
   }
 }
 
-// Others have cut the file. Every page past its new end would have a line.
-void core::log_cut(record &file, const missing_bytes &missing) {
-  if (std::exchange(file.cut_logged, true) || !cut_lines_.admits(now_ns_))
+// Another process truncated the file. Without the limit, every page past its new end would log a
+// line.
+void core::log_truncation(record &file, const missing_bytes &missing) {
+  if (std::exchange(file.truncation_logged, true) || !truncation_log_limit_.admit(now_ns_))
     return;
   log(log_level::error,
-      "%s: only %llu bytes at offset %llu where there should be %llu (logged once a file): %llu "
-      "more such files",
+      "%s: read %llu bytes at offset %llu, expected %llu: another process truncated the file "
+      "(logged once for each file; %llu more files not logged)",
       file.url.c_str(), (unsigned long long)missing.size, (unsigned long long)missing.offset,
-      (unsigned long long)missing.expected_size, (unsigned long long)cut_lines_.take_left_out());
+      (unsigned long long)missing.expected_size,
+      (unsigned long long)truncation_log_limit_.take_suppressed_count());
 }
 
-void core::on_read(operation &done, const port::store_completion &result) {
+void core::on_read(operation &done, const seams::store_completion &result) {
   record &file = files_[done.file];
   statistics_.store_read_size += result.size;
   for (size_t i = 0; i < done.frames.size(); i++) {
     uint32_t const frame = done.frames[i];
-    let_go(file);
+    unhold_frame(file);
     uint64_t const begin = i << options_.page_shift;
     uint64_t const offset = (done.first_page + i) << options_.page_shift;
-    uint64_t const got =
+    uint64_t const read_size =
         result.size <= begin ? 0 : std::min<uint64_t>(result.size - begin, options_.page_size);
-    status code = got == options_.page_size ? status::ok : result.code;
-    if (code == status::ok && got < bytes_expected(done, offset, options_.page_size)) {
-      log_cut(file, {got, offset, bytes_expected(done, offset, options_.page_size)});
+    status code = read_size == options_.page_size ? status::ok : result.code;
+    if (code == status::ok && read_size < bytes_expected(done, offset, options_.page_size)) {
+      log_truncation(file, {read_size, offset, bytes_expected(done, offset, options_.page_size)});
       code = status::io;
     }
     if (code == status::ok) {
-      infos_[frame].valid_size = uint32_t(got);
-      // After the bytes that were read, a frame holds bytes of other files. The borrower of a
-      // window's frame learns how many were read. Of a host frame it copies what its view of the
-      // file has: where no kernel's view can be longer, has_tail leaves the zeros to the first
-      // writer.
+      frame_infos_[frame].valid_size = uint32_t(read_size);
+      // After the bytes that were read, a frame still holds bytes of other files. The reader of a
+      // window's frame learns how many bytes were read. The reader of a host frame copies as many
+      // bytes as its view of the file has. If no kernel's view can be longer, has_tail defers the
+      // zeros to the first writer.
       bool const is_unchanged = file.write_opens == 0 && !file.serial && !file.has_earlier_views;
-      infos_[frame].has_tail = offset + got == file.size && is_unchanged;
-      if (frames_.host.owns(frame) && !infos_[frame].has_tail)
-        zero_shared(set_of(frame).bytes(frame) + got, options_.page_size - got);
-      infos_[frame].whole = true;
+      frame_infos_[frame].has_tail = offset + read_size == file.size && is_unchanged;
+      if (frames_.host.owns(frame) && !frame_infos_[frame].has_tail)
+        zero_shared(set_of(frame).bytes(frame) + read_size, options_.page_size - read_size);
+      frame_infos_[frame].whole = true;
       set_of(frame).publish(frame, page_state::ready);
       serve_waiters(frame, status::ok);
       set_of(frame).release(frame);
@@ -244,106 +247,106 @@ void core::grant_read(uint32_t frame, u32 slot, bool at_once) {
     return answer(slot, status::canceled);
   set_of(frame).pin(frame);
   set_of(frame).touch(frame);
-  grants_[slot] = {.what = grant::kind::read, .frame = frame};
-  u64 const words[] = {infos_[frame].valid_size};
-  server_.reply(slot, status::ok, lent_frame(frame, at_once), words,
+  grants_[slot] = {.type = grant::kind::read, .frame = frame};
+  u64 const words[] = {frame_infos_[frame].valid_size};
+  server_.reply(slot, status::ok, granted_frame(frame, at_once), words,
                 frames_.host.owns(frame) ? 0 : 1, true);
 }
 
-// Lend a frame to a kernel that writes. False: it needs a frame and none is free.
-bool core::write_page(const pending &asked) {
-  record &file = files_[asked.file];
-  uint64_t const page = asked.words[0], begin = asked.words[1], end = asked.words[2];
+// Grant a frame to a kernel that writes. Returns false if it needs a frame and none is free.
+bool core::write_page(const pending &request) {
+  record &file = files_[request.file];
+  uint64_t const page = request.words[0], begin = request.words[1], end = request.words[2];
   if (page > tier::page_index_max || begin >= end || end > options_.page_size ||
       !file.handle->writable) {
-    answer(asked.slot, file.handle->writable ? status::invalid : status::bad_file);
+    answer(request.slot, file.handle->writable ? status::invalid : status::bad_file);
     return true;
   }
-  waiter const who{asked.slot, true, {uint32_t(begin), uint32_t(end)}};
+  waiter const kernel{request.slot, true, {uint32_t(begin), uint32_t(end)}};
   uint32_t frame = frames_.host.locate(tier::page_key(file.key, page));
   if (frame == tier::no_frame) {
     frame = take_frame(file, frames_.host, page);
     if (frame == tier::no_frame)
       return false;
-    // Nothing of the page is in the store: it starts as zeros. Otherwise only what is written is
+    // A page that is not in the store at all starts as zeros. Otherwise only the written bytes are
     // valid.
     bool const fresh = page << options_.page_shift >= file.store_size;
     if (fresh)
       zero_shared(set_of(frame).bytes(frame), options_.page_size);
-    infos_[frame].whole = fresh;
+    frame_infos_[frame].whole = fresh;
     set_of(frame).publish(frame, fresh ? page_state::dirty : page_state::partial);
     file.dirty[page] = frame;
-    grant_write(frame, who);
+    grant_write(frame, kernel);
     set_of(frame).release(frame);
     return true;
   }
-  if (infos_[frame].filling || word::state(set_of(frame).load_word(frame)) == page_state::loading)
-    wait_at(frame, who);
+  if (frame_infos_[frame].filling ||
+      word::state(set_of(frame).load_word(frame)) == page_state::loading)
+    add_waiter(frame, kernel);
   else
-    grant_write(frame, who);
+    grant_write(frame, kernel);
   return true;
 }
 
-// The file may grow: what lies behind its end in the page, if that is in the host tier, becomes
-// zeros.
+// The file may grow: clear the bytes after its end in the page, if the page is in the host tier.
 void core::zero_tail(record &file, uint64_t page) {
   uint32_t const frame = frames_.host.locate(tier::page_key(file.key, page));
-  if (frame == tier::no_frame || !infos_[frame].has_tail)
+  if (frame == tier::no_frame || !frame_infos_[frame].has_tail)
     return;
-  uint32_t const size = infos_[frame].valid_size;
+  uint32_t const size = frame_infos_[frame].valid_size;
   zero_shared(set_of(frame).bytes(frame) + size, options_.page_size - size);
-  infos_[frame].has_tail = false;
+  frame_infos_[frame].has_tail = false;
 }
 
-void core::grant_write(uint32_t frame, const waiter &who) {
-  frame_info &info = infos_[frame];
+void core::grant_write(uint32_t frame, const waiter &kernel) {
+  frame_info &info = frame_infos_[frame];
   record &file = files_[info.file];
   zero_tail(file, file.size >> options_.page_shift);
-  bool const canceled = server_.is_canceled(who.slot);
+  bool const canceled = server_.is_canceled(kernel.slot);
   if (!canceled) {
     set_of(frame).pin(frame);
     info.write_pins++;
     file.write_grants++;
-    grants_[who.slot] = {.what = grant::kind::write, .frame = frame, .range = who.range};
+    grants_[kernel.slot] = {.type = grant::kind::write, .frame = frame, .range = kernel.range};
   }
   if (word::state(set_of(frame).load_word(frame)) == page_state::ready) {
     set_of(frame).change_state(frame, page_state::ready, page_state::dirty);
     file.dirty[info.page] = frame;
-    hold(file);
+    hold_frame(file);
   }
   if (canceled) {
-    answer(who.slot, status::canceled);
-    settle(frame);
+    answer(kernel.slot, status::canceled);
+    check_clean(frame);
   } else {
-    // The view that the frame belongs to: a truncate may have overtaken the kernel's.
+    // The view that the frame belongs to: a truncate may have made the kernel's view obsolete.
     u64 const words[] = {file.epoch, file.key, file.size};
-    server_.reply(who.slot, status::ok, frame, words, 3, true);
+    server_.reply(kernel.slot, status::ok, frame, words, 3, true);
   }
 }
 
-// Read the rest of a page of which only some ranges are valid. Never while its ranges are on their
-// way to the store.
+// Read the rest of a page of which only some ranges are valid. Never while its ranges are being
+// written back.
 void core::start_fill(uint32_t frame) {
-  frame_info &info = infos_[frame];
+  frame_info &info = frame_infos_[frame];
   if (info.filling || info.writes_in_flight > 0)
     return;
   record &file = files_[info.file];
   info.filling = true;
   set_of(frame).pin(frame);
-  auto made = make(operation::kind::fill, file);
-  made->frames.push_back(frame);
-  made->bounce = std::make_unique<std::byte[]>(options_.page_size);
-  made->handle = file.handle.get();
-  made->body.kind = port::store_op_kind::read;
-  made->body.offset = info.page << options_.page_shift;
-  made->body.buffers.push_back({made->bounce.get(), options_.page_size});
+  auto io = make(operation::kind::fill, file);
+  io->frames.push_back(frame);
+  io->bounce = std::make_unique<std::byte[]>(options_.page_size);
+  io->handle = file.handle.get();
+  io->body.kind = seams::store_op_kind::read;
+  io->body.offset = info.page << options_.page_shift;
+  io->body.buffers.push_back({io->bounce.get(), options_.page_size});
   statistics_.store_reads++;
-  post(std::move(made));
+  post(std::move(io));
 }
 
-void core::on_fill(operation &done, const port::store_completion &result) {
+void core::on_fill(operation &done, const seams::store_completion &result) {
   uint32_t const frame = done.frames[0];
-  frame_info &info = infos_[frame];
+  frame_info &info = frame_infos_[frame];
   statistics_.store_read_size += result.size;
   status code = result.code;
   if (code == status::ok &&
@@ -353,7 +356,7 @@ void core::on_fill(operation &done, const port::store_completion &result) {
   if (code != status::ok) {
     info.filling = false;
     serve_waiters(frame, code);
-    return settle(frame);
+    return check_clean(frame);
   }
   std::memset(done.bounce.get() + result.size, 0, options_.page_size - result.size);
   info.fill = std::move(done.bounce);
@@ -361,17 +364,18 @@ void core::on_fill(operation &done, const port::store_completion &result) {
     merge_fill(frame);
 }
 
-// Nobody writes to the frame just now: put what the store has around the dirty ranges.
+// No kernel is writing to the frame: copy the store's bytes around the dirty ranges.
 void core::merge_fill(uint32_t frame) {
-  frame_info &info = infos_[frame];
-  uint32_t at = 0;
+  frame_info &info = frame_infos_[frame];
+  uint32_t position = 0;
   auto const fill_to = [&](uint32_t end) {
-    if (end > at)
-      copy_to_shared(set_of(frame).bytes(frame) + at, info.fill.get() + at, end - at);
+    if (end > position)
+      copy_to_shared(set_of(frame).bytes(frame) + position, info.fill.get() + position,
+                     end - position);
   };
   for (byte_range const &range : info.dirty.ranges()) {
     fill_to(range.begin);
-    at = range.end;
+    position = range.end;
   }
   fill_to(options_.page_size);
   info.fill.reset();
@@ -379,28 +383,31 @@ void core::merge_fill(uint32_t frame) {
   info.whole = true;
   set_of(frame).change_state(frame, page_state::partial, page_state::dirty);
   serve_waiters(frame, status::ok);
-  settle(frame);
+  check_clean(frame);
 }
 
 void core::serve_waiters(uint32_t frame, status code) {
-  frame_info &info = infos_[frame];
+  frame_info &info = frame_infos_[frame];
   u32 next = std::exchange(info.first_waiter, rpc::no_slot);
   info.last_waiter = rpc::no_slot;
   while (next != rpc::no_slot) {
-    wait const mine = std::exchange(waits_[next], wait{});
-    waiter const who{next, mine.writes, mine.range};
-    next = mine.next;
+    wait const entry = std::exchange(waits_[next], wait{});
+    waiter const kernel{next, entry.writes, entry.range};
+    next = entry.next;
     if (code == status::ok) {
-      if (who.writes)
-        grant_write(frame, who);
+      if (kernel.writes)
+        grant_write(frame, kernel);
       else
-        grant_read(frame, who.slot, false);
-    } else if (who.writes) {  // a write needs no byte of the store: it tries again
-      deferred_.push_back(
-          {who.slot, op::write, info.file, {info.page, who.range.begin, who.range.end}, {}});
+        grant_read(frame, kernel.slot, false);
+    } else if (kernel.writes) {  // a write needs no byte of the store: try it again
+      deferred_.push_back({kernel.slot,
+                           op::write,
+                           info.file,
+                           {info.page, kernel.range.begin, kernel.range.end},
+                           {}});
       progress_++;
     } else {
-      answer(who.slot, code);
+      answer(kernel.slot, code);
     }
   }
 }

@@ -1,3 +1,4 @@
+// products/gfile/host/publish.cc: periodically writes an instance's statistics page.
 #include "products/gfile/host/publish.hpp"
 
 #include <pthread.h>
@@ -20,44 +21,44 @@ namespace {
 
 constexpr std::chrono::nanoseconds interval_min = std::chrono::milliseconds(250);
 constexpr std::chrono::nanoseconds interval_max = std::chrono::seconds(2);
-constexpr int rest_per_work =
-    300;  // so that many files do not make it take more of a processor than 1 in 300
+constexpr int idle_per_work =
+    300;  // limits the thread to 1 in 300 of a processor, even with many files
 
-// The device's library is taken down by handlers of exit() that were registered before ours; after
-// ours has run no publisher asks it for anything. Never destroyed.
-struct end_of_process {
+// Handlers of exit() that were registered before ours shut down the device's library. After ours
+// has run, no publisher calls the device. Never destroyed.
+struct exit_state {
   tanada::mutex mutex;  // held while a publisher reads the device
-  std::atomic<bool> is_near = false;
+  std::atomic<bool> is_exiting = false;
 };
 
-end_of_process &ending() {
-  static end_of_process &instance = *new end_of_process;
+exit_state &process_exit() {
+  static exit_state &instance = *new exit_state;
   return instance;
 }
 
-void watch_for_the_end() {
+void register_exit_handler() {
   static int const once = std::atexit([] {
-    bool locked = ending().mutex.try_lock();
-    for (int i = 0; i < 1000 && !locked; i++) {  // a second: a hung device must not hold up exit()
+    bool locked = process_exit().mutex.try_lock();
+    for (int i = 0; i < 1000 && !locked; i++) {  // a second: a hung device must not block exit()
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      locked = ending().mutex.try_lock();
+      locked = process_exit().mutex.try_lock();
     }
-    ending().is_near = true;
+    process_exit().is_exiting = true;
     if (locked)
-      ending().mutex.unlock();
+      process_exit().mutex.unlock();
   });
   (void)once;
 }
 
 }  // namespace
 
-publisher::publisher(session &of, const tnd_gfile_config &settings,
-                     std::unique_ptr<port::page_file> page)
-    : session_{of},
+publisher::publisher(session &session, const tnd_gfile_config &settings,
+                     std::unique_ptr<seams::page_file> page)
+    : session_{session},
       settings_{settings},
       page_{std::move(page)},
-      created_ns_{port::monotonic_clock().now_ns()} {
-  port::signals_blocked const blocked;
+      created_ns_{seams::monotonic_clock().now_ns()} {
+  seams::signals_blocked const blocked;
   thread_ = std::thread{[this] {
     run();
   }};
@@ -72,22 +73,22 @@ publisher::~publisher() {
   thread_.join();
 }
 
-result<std::unique_ptr<publisher>> publisher::create(session &of,
+result<std::unique_ptr<publisher>> publisher::create(session &session,
                                                      const tnd_gfile_config &settings) {
   static constexpr std::string_view choices[] = {"off", "on"};
-  uint32_t wanted = 1;
-  if (status const code = environment_choice("TND_GFILE_PUBLISH", choices, wanted);
+  uint32_t choice = 1;
+  if (status const code = environment_choice("TND_GFILE_PUBLISH", choices, choice);
       code != status::ok)
     return code;
-  if (wanted == 0)
+  if (choice == 0)
     return std::unique_ptr<publisher>{};
-  auto page = port::page_file::create(port::page_folder_path(), stat_page_kind);
+  auto page = seams::page_file::create(seams::page_folder_path(), stat_page_kind);
   if (!page.ok()) {
     log(log_level::info, "counters are not published: %s", last_message().c_str());
     return std::unique_ptr<publisher>{};
   }
-  watch_for_the_end();
-  return std::unique_ptr<publisher>{new publisher{of, settings, std::move(page).value()}};
+  register_exit_handler();
+  return std::unique_ptr<publisher>{new publisher{session, settings, std::move(page).value()}};
 }
 
 void publisher::run() {
@@ -96,24 +97,25 @@ void publisher::run() {
   std::chrono::nanoseconds interval{0};
   do {
     lock.unlock();
-    uint64_t const begin_ns = port::monotonic_clock().now_ns();
-    bool const goes_on = publish();
+    uint64_t const begin_ns = seams::monotonic_clock().now_ns();
+    bool const continues = publish();
     interval =
-        std::chrono::nanoseconds{(port::monotonic_clock().now_ns() - begin_ns) * rest_per_work};
+        std::chrono::nanoseconds{(seams::monotonic_clock().now_ns() - begin_ns) * idle_per_work};
     interval = std::clamp(interval, interval_min, interval_max);
     lock.lock();
-    if (!goes_on)
+    if (!continues)
       return;
   } while (!changed_.wait_for(lock, interval, [this] { return stopping_; }));
 }
 
-// False: the device is lost, or the process ends. A full file system leaves the page as it is.
+// Returns false if the device is lost or the process ends. On a full file system the page stays as
+// it is.
 bool publisher::publish() {
   stat_page_header header{};
   std::vector<tnd_gfile_file> files;
   {
-    lock_guard const lock{ending().mutex};
-    if (ending().is_near)
+    lock_guard const lock{process_exit().mutex};
+    if (process_exit().is_exiting)
       return false;
     if (session_.get_statistics(header.statistics) != status::ok ||
         session_.get_files(files) != status::ok)
@@ -124,7 +126,7 @@ bool publisher::publish() {
   header.device_tier_size = settings_.device_tier_size;
   header.host_tier_size = settings_.host_tier_size;
   header.created_ns = created_ns_;
-  header.now_ns = port::monotonic_clock().now_ns();
+  header.now_ns = seams::monotonic_clock().now_ns();
   header.service_threads = settings_.service_threads;
   header.file_total = uint32_t(files.size());
   std::strncpy(header.program, program_invocation_short_name, sizeof header.program - 1);

@@ -1,5 +1,5 @@
-// products/gfile/host/publish.hpp: a thread that writes an instance's counters and files where
-// `tanada gfile stat` reads them.
+// products/gfile/host/publish.hpp: a thread that publishes an instance's counters and files for
+// `tanada gfile stat`.
 #pragma once
 
 #include <memory>
@@ -13,22 +13,24 @@ namespace tanada::gfile {
 
 class publisher {
  public:
-  // Null where TND_GFILE_PUBLISH=off, and where there is no place to publish at, which the log says
-  // at level info; an instance works without. invalid: the variable is neither on nor off. `of`
-  // outlives the publisher.
-  static result<std::unique_ptr<publisher>> create(session &of, const tnd_gfile_config &settings);
+  // Null if TND_GFILE_PUBLISH=off, or if there is no place to publish at; the reason is logged at
+  // level info, and the instance works without it. invalid: the variable is neither on nor off.
+  // `session` outlives the publisher.
+  static result<std::unique_ptr<publisher>> create(session &session,
+                                                   const tnd_gfile_config &settings);
   // Removes the page.
   ~publisher();
   publisher(const publisher &) = delete;
 
  private:
-  publisher(session &of, const tnd_gfile_config &settings, std::unique_ptr<port::page_file> page);
+  publisher(session &session, const tnd_gfile_config &settings,
+            std::unique_ptr<seams::page_file> page);
   void run();
   bool publish();
 
   session &session_;
   tnd_gfile_config const settings_;
-  std::unique_ptr<port::page_file> page_;
+  std::unique_ptr<seams::page_file> page_;
   uint64_t const created_ns_;
   mutex mutex_;  // guards stopping_
   condition_variable changed_;

@@ -1,5 +1,5 @@
-// products/gfile/host/range_set.hpp: which bytes of a page hold data that the store does not have
-// yet.
+// products/gfile/host/range_set.hpp: the bytes of a page that hold data which the store does not
+// have yet.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ struct byte_range {
   uint32_t begin, end;  // bytes; begin < end
 };
 
-// Disjoint, sorted, never touching: neighbours are merged.
+// Disjoint, sorted ranges; adjacent ones are merged.
 class range_set {
  public:
   void add(byte_range added) {
@@ -25,10 +25,10 @@ class range_set {
         added.end = old.end > added.end ? old.end : added.end;
       }
     }
-    auto at = merged.begin();
-    while (at != merged.end() && at->begin < added.begin)
-      ++at;
-    merged.insert(at, added);
+    auto it = merged.begin();
+    while (it != merged.end() && it->begin < added.begin)
+      ++it;
+    merged.insert(it, added);
     ranges_ = std::move(merged);
   }
 
@@ -45,9 +45,9 @@ class range_set {
     return ranges_;
   }
   std::vector<byte_range> take() {
-    std::vector<byte_range> taken;
-    taken.swap(ranges_);
-    return taken;
+    std::vector<byte_range> result;
+    result.swap(ranges_);
+    return result;
   }
 
  private:

@@ -1,3 +1,4 @@
+// products/gfile/host/session.cc: creates an instance's parts, waits for kernels, shuts down.
 #include "products/gfile/host/session.hpp"
 
 #include <algorithm>
@@ -48,13 +49,13 @@ result<std::unique_ptr<session>> session::create(const tnd_gfile_config &setting
   static constexpr std::string_view choices[] = {"on", "off"};
   uint32_t pinning = 0;
   TND_TRY(environment_choice("TND_GFILE_PINNING", choices, pinning));
-  std::unique_ptr<session> made{new session{settings, std::move(parts)}};
-  made->node_ = pinning == 0 ? made->parts_.gpu->info().numa_node : -1;
-  port::memory_near_node const near{made->node_};  // host tier and mailbox
-  if (status const code = made->allocate(); code != status::ok)
+  std::unique_ptr<session> created{new session{settings, std::move(parts)}};
+  created->node_ = pinning == 0 ? created->parts_.gpu->info().numa_node : -1;
+  seams::memory_node_preference const node_binding{created->node_};  // host tier and mailbox
+  if (status const code = created->allocate(); code != status::ok)
     return code;
-  made->start();
-  return made;
+  created->start();
+  return created;
 }
 
 void session::start() {
@@ -64,13 +65,13 @@ void session::start() {
   options.page_shift = uint32_t(std::countr_zero(settings_.page_size));
   options.file_count_max = settings_.file_count_max;
   options.read_timeout_ns = settings_.timeout_ns;
-  options.direct_min = compatible_too ? port::direct_kind::compatible : port::direct_kind::direct;
-  options.maps_at_once = !is_cuda();
+  options.direct_min = compatible_too ? seams::direct_kind::compatible : seams::direct_kind::direct;
+  options.maps_immediately = !is_cuda();
   options.unsent = unsent_;
   options.closes = closes_;
   options.open_read_size_max = open_read_size_max;
-  options.on_recycled = [this](uint32_t file, uint64_t closed, uint64_t now) {
-    counters_.rebase(file, closed, now);
+  options.on_recycled = [this](uint32_t file, uint64_t closed_use, uint64_t current_use) {
+    counters_.rebase(file, closed_use, current_use);
   };
   if (settings_.mapping == TND_GFILE_MAPPING_AUTO && settings_.service_threads > 0) {
     uint64_t const memory = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
@@ -78,11 +79,12 @@ void session::start() {
         settings_.mapping_size_max == 0 ? memory / 2 : settings_.mapping_size_max;
     mappings_ = std::make_unique<mappings>(
         *parts_.gpu, ranges_, nodes_, size_max,
-        [this](const map_request &asked, const map_outcome &made) {
-          return engine_->with_core([&](core &held) { return held.on_mapped(asked, made); });
+        [this](const map_request &request, const map_outcome &outcome) {
+          return engine_->with_core(
+              [&](core &locked) { return locked.on_mapped(request, outcome); });
         },
-        [this](const map_request &asked, u32 slot) {
-          engine_->with_core([&](core &held) { held.on_mapping_lost(asked, slot); });
+        [this](const map_request &request, u32 slot) {
+          engine_->with_core([&](core &locked) { locked.on_mapping_lost(request, slot); });
         });
   }
   core_frames frames;
@@ -100,28 +102,28 @@ void session::start() {
   server_ = std::make_unique<rpc::server>(*mail_);
   core_ = std::make_unique<core>(options, *server_, frames, *parts_.stores, *parts_.clock,
                                  mappings_.get());
-  port::signals_blocked const
-      blocked;  // a write past RLIMIT_FSIZE must be a status and not the end of the process
+  seams::signals_blocked const
+      blocked;  // a write past RLIMIT_FSIZE must return a status, not end the process
   engine_ = std::make_unique<engine>(*core_, *server_, *parts_.stores, *parts_.clock,
                                      engine_options{settings_.service_threads, node_});
 }
 
-status session::allocate_device(void *&addr, uint64_t size, const char *what, bool zero) {
-  auto made = parts_.gpu->allocate_device(size);
-  if (!made.ok())
-    return fail(made.error(), "no %llu bytes of device memory for the %s", (unsigned long long)size,
-                what);
-  addr = made.value();
+status session::allocate_device(void *&addr, uint64_t size, const char *purpose, bool zero) {
+  auto allocated = parts_.gpu->allocate_device(size);
+  if (!allocated.ok())
+    return fail(allocated.error(), "cannot allocate %llu bytes of device memory for the %s",
+                (unsigned long long)size, purpose);
+  addr = allocated.value();
   device_memory_.push_back(addr);
   return zero ? parts_.gpu->fill_device(addr, 0, size) : status::ok;
 }
 
-status session::allocate_host(void *&addr, uint64_t size, const char *what) {
-  auto made = parts_.gpu->allocate_host(size);
-  if (!made.ok())
-    return fail(made.error(), "no %llu bytes of host memory that kernels reach for the %s",
-                (unsigned long long)size, what);
-  addr = made.value();
+status session::allocate_host(void *&addr, uint64_t size, const char *purpose) {
+  auto allocated = parts_.gpu->allocate_host(size);
+  if (!allocated.ok())
+    return fail(allocated.error(), "cannot allocate %llu bytes of mapped host memory for the %s",
+                (unsigned long long)size, purpose);
+  addr = allocated.value();
   host_memory_.push_back(addr);
   return status::ok;
 }
@@ -151,7 +153,7 @@ status session::allocate() {
   TND_TRY(allocate_host(table, table_size(host_shape), "host tier's table"));
   TND_TRY(
       allocate_device(gmap_counts, sizeof(u32) * device_shape.frame_count(), "mapped pages", true));
-  TND_TRY(allocate_device(desk, sizeof(rpc::desk), "request slots", true));
+  TND_TRY(allocate_device(desk, sizeof(rpc::slot_table), "request slots", true));
   TND_TRY(allocate_device(descriptors, sizeof(descriptor) * settings_.file_count_max, "descriptors",
                           true));
   TND_TRY(allocate_device(buckets, sizeof(descriptor_bucket) * settings_.file_count_max,
@@ -170,7 +172,7 @@ status session::allocate() {
   fault_ = static_cast<fault_record *>(fault);
   unsent_ = static_cast<unsent_closes *>(unsent);
   closes_ = static_cast<close_list *>(closes);
-  counters_.place(static_cast<counters *>(counts), static_cast<latencies *>(waits));
+  counters_.set_arrays(static_cast<counters *>(counts), static_cast<latencies *>(waits));
   nodes_ = static_cast<node *>(nodes);
   ranges_ = static_cast<mapped_range *>(ranges);
   state_ = static_cast<device_state *>(state);
@@ -184,7 +186,7 @@ status session::allocate() {
   image.device_frames = static_cast<u8 *>(device_frames);
   image.gmap_counts = static_cast<u32 *>(gmap_counts);
   image.host_frames = host_frames_;
-  image.ring = {mail_, static_cast<rpc::desk *>(desk)};
+  image.ring = {mail_, static_cast<rpc::slot_table *>(desk)};
   image.descriptors = static_cast<descriptor *>(descriptors);
   image.buckets = static_cast<descriptor_bucket *>(buckets);
   image.nodes = nodes_;
@@ -195,16 +197,16 @@ status session::allocate() {
   image.counts = static_cast<counters *>(counts);
   image.waits = static_cast<latencies *>(waits);
   image.window_frames = window_frames_;
-  image.mapped = ranges_;
+  image.mapped_ranges = ranges_;
   return parts_.gpu->copy_to_device(state_, &image, sizeof image);
 }
 
-// The direct window, where there is anybody to fill it.
+// Allocate the direct window, if a store can fill it.
 status session::allocate_window() {
   if (settings_.direct == TND_GFILE_DIRECT_OFF)
     return status::ok;
   direct_offer_ = parts_.gpu->direct_files().prepare(settings_.direct == TND_GFILE_DIRECT_ON);
-  if (direct_offer_.kind == port::direct_kind::none)
+  if (direct_offer_.kind == seams::direct_kind::unavailable)
     return status::ok;
   window_shape_ = tier::geometry_of(
       uint32_t(std::max<uint64_t>(settings_.direct_window_size / settings_.page_size, 1)));
@@ -222,10 +224,11 @@ tnd_gfile_ref session::ref() const {
 }
 
 status session::wait(uint64_t timeout_ns) {
-  std::vector<u32> const retired = mappings_ == nullptr ? std::vector<u32>{} : mappings_->retired();
+  std::vector<u32> const retired =
+      mappings_ == nullptr ? std::vector<u32>{} : mappings_->retired_slots();
   uint64_t const limit_ns = std::min(timeout_ns, settings_.timeout_ns);
-  TND_TRY(
-      parts_.gpu->synchronize(port::deadline_after(port::monotonic_clock().now_ns(), timeout_ns)));
+  TND_TRY(parts_.gpu->synchronize(
+      seams::deadline_after(seams::monotonic_clock().now_ns(), timeout_ns)));
   engine_->finish_closes(limit_ns, limit_ns == settings_.timeout_ns);
   if (mappings_ != nullptr)
     mappings_->collect(retired);
@@ -235,7 +238,7 @@ status session::wait(uint64_t timeout_ns) {
   return code;
 }
 
-// Of a kernel that looks at no status nobody would learn that a call failed.
+// Report the first failed call, because a kernel may ignore its status.
 void session::report_fault() {
   static constexpr const char *calls[] = {"a call", "gopen",     "gread",   "gwrite",
                                           "gclose", "gfstat",    "gunlink", "gftruncate",
@@ -254,126 +257,128 @@ void session::report_fault() {
   log(log_level::info, "%s", text);
 }
 
-// The first write-back error that nobody was told of; the log had its file and offset when it
-// happened. Else `otherwise`, whose words are the last message: what timed out may still come, what
-// was not written is lost. A lost device stays one.
-status session::report_error(status otherwise) {
+// Return the first write-back error that no call has returned; the log already has its file and
+// offset. Otherwise return `fallback`, whose text is the last message. A write-back error comes
+// first: a timed-out operation may still complete, but unwritten data are lost. device_lost always
+// stays the status.
+status session::report_error(status fallback) {
   std::string const message =
-      otherwise == status::ok ? "; the log names the file" : "; besides, " + last_message();
-  status const code = engine_->with_core([](core &held) { return held.take_error(); });
+      fallback == status::ok ? "; the log names the file" : "; also: " + last_message();
+  status const code = engine_->with_core([](core &locked) { return locked.take_error(); });
   if (code == status::ok)
-    return otherwise;
-  set_last_message(std::string("not all that kernels wrote has reached its store: ") +
+    return fallback;
+  set_last_message(std::string("data that kernels wrote did not reach its store: ") +
                    tnd_status_name(tnd_status(code)) + message);
-  if (otherwise != status::ok)
+  if (fallback != status::ok)
     log(log_level::error, "%s", last_message().c_str());
-  return otherwise == status::device_lost ? otherwise : code;
+  return fallback == status::device_lost ? fallback : code;
 }
 
 status session::shut_down() {
-  uint64_t const deadline_ns = port::deadline_after(parts_.clock->now_ns(), settings_.timeout_ns);
+  uint64_t const deadline_ns = seams::deadline_after(parts_.clock->now_ns(), settings_.timeout_ns);
   status const kernels = parts_.gpu->synchronize(
-      port::deadline_after(port::monotonic_clock().now_ns(), settings_.timeout_ns));
-  left_behind_ = kernels == status::timed_out || kernels == status::device_lost;
+      seams::deadline_after(seams::monotonic_clock().now_ns(), settings_.timeout_ns));
+  must_leak_ = kernels == status::timed_out || kernels == status::device_lost;
   if (kernels == status::timed_out)
     return report_error(
-        fail(kernels, "kernels still run after %.1f s", double(settings_.timeout_ns) / 1e9));
+        fail(kernels, "kernels still running after %.1f s", double(settings_.timeout_ns) / 1e9));
   if (status const flushed = engine_->shut_down(deadline_ns); flushed != status::ok) {
-    left_behind_ = true;
+    must_leak_ = true;
     return report_error(
-        fail(flushed, "the stores did not take all that was written and close all files in time"));
+        fail(flushed, "write-back and close of all files did not finish within the timeout"));
   }
   return report_error(kernels);
 }
 
 void session::flush_at_exit() {
   auto const unwritten = [this] {
-    return engine_->with_core([](core &held) { return held.unwritten(); });
+    return engine_->with_core([](core &locked) { return locked.unwritten(); });
   };
-  std::vector<unwritten_file> const before = unwritten();
-  if (before.empty())
+  std::vector<unwritten_file> const unwritten_files = unwritten();
+  if (unwritten_files.empty())
     return;
   uint64_t const limit_ns = std::min(settings_.timeout_ns, exit_limit_ns);
-  uint64_t const deadline_ns = port::deadline_after(parts_.clock->now_ns(), limit_ns);
+  uint64_t const deadline_ns = seams::deadline_after(parts_.clock->now_ns(), limit_ns);
   status code =
-      parts_.gpu->synchronize(port::deadline_after(port::monotonic_clock().now_ns(), limit_ns));
+      parts_.gpu->synchronize(seams::deadline_after(seams::monotonic_clock().now_ns(), limit_ns));
   if (status const flushed = engine_->shut_down(deadline_ns); flushed != status::ok)
     code = flushed;
   uint64_t pages = 0;
   for (unwritten_file const &file : unwritten())
     pages += file.page_count;
-  status const lost = engine_->with_core([](core &held) { return held.take_error(); });
+  status const lost = engine_->with_core([](core &locked) { return locked.take_error(); });
   if (code == status::ok && lost == status::ok)
     return;
   log(log_level::error,
-      "the process ends without gfinalize, and not all that gwrite took is written (%s): of %zu "
-      "files, \"%s\" first; "
-      "%llu pages of %u bytes are left; call ghandle and gfinalize, and look at what they return",
-      tnd_status_name(tnd_status(lost != status::ok ? lost : code)), before.size(),
-      before.front().url.c_str(), (unsigned long long)pages, settings_.page_size);
+      "the process ends without gfinalize, and data of gwrite are lost (%s): %zu files, the first "
+      "is \"%s\"; "
+      "%llu pages of %u bytes were not written; call ghandle and gfinalize, and check their status",
+      tnd_status_name(tnd_status(lost != status::ok ? lost : code)), unwritten_files.size(),
+      unwritten_files.front().url.c_str(), (unsigned long long)pages, settings_.page_size);
 }
 
-status session::get_statistics(tnd_gfile_statistics &to) {
+status session::get_statistics(tnd_gfile_statistics &statistics) {
   uint32_t used_count = 0;
-  core_statistics const host = engine_->with_core([&](core &held) {
-    used_count = held.file_used_count();
-    return held.statistics();
+  core_statistics const host = engine_->with_core([&](core &locked) {
+    used_count = locked.file_used_count();
+    return locked.statistics();
   });
-  tnd_gfile_statistics all = TND_GFILE_STATISTICS_INIT;
-  TND_TRY(counters_.add_to(all, used_count));
-  all.is_cuda = is_cuda() ? 1 : 0;
-  all.store_reads = host.store_reads;
-  all.store_read_size = host.store_read_size;
-  all.store_writes = host.store_writes;
-  all.store_write_size = host.store_write_size;
-  all.requests = host.requests;
-  all.evictions = host.evictions;
-  all.write_errors = host.write_errors;
-  to = all;
+  tnd_gfile_statistics result = TND_GFILE_STATISTICS_INIT;
+  TND_TRY(counters_.add_to(result, used_count));
+  result.is_cuda = is_cuda() ? 1 : 0;
+  result.store_reads = host.store_reads;
+  result.store_read_size = host.store_read_size;
+  result.store_writes = host.store_writes;
+  result.store_write_size = host.store_write_size;
+  result.requests = host.requests;
+  result.evictions = host.evictions;
+  result.write_errors = host.write_errors;
+  statistics = result;
   return status::ok;
 }
 
-status session::get_files(std::vector<tnd_gfile_file> &to) {
+status session::get_files(std::vector<tnd_gfile_file> &listing) {
   std::vector<counters> counted;
   TND_TRY(counters_.read(counted,
                          engine_->with_core([](core &held) { return held.file_used_count(); })));
   std::vector<file_description> const files =
-      engine_->with_core([](core &held) { return held.describe(); });
-  for (file_description const &each : files) {
-    counters const seen = each.file < counted.size() ? counted[each.file] : counters{};
-    tnd_gfile_file one{};
-    one.struct_size = sizeof one;
-    one.path = each.path;
-    one.opens = each.opens;
-    one.write_opens = each.write_opens;
-    one.size = each.size;
-    one.device_hits = seen.device_hits;
-    one.host_hits = seen.host_hits;
-    one.mapped_copies = seen.mapped_copies;
-    one.direct_copies = seen.direct_copies;
-    one.misses = seen.misses;
-    one.read_size = seen.read_size;
-    one.write_size = seen.write_size;
-    each.url.copy(one.url, sizeof one.url - 1);
-    each.reason.copy(one.reason, sizeof one.reason - 1);
-    to.push_back(one);
+      engine_->with_core([](core &locked) { return locked.describe(); });
+  for (file_description const &description : files) {
+    counters const counts =
+        description.file < counted.size() ? counted[description.file] : counters{};
+    tnd_gfile_file entry{};
+    entry.struct_size = sizeof entry;
+    entry.path = description.path;
+    entry.opens = description.opens;
+    entry.write_opens = description.write_opens;
+    entry.size = description.size;
+    entry.device_hits = counts.device_hits;
+    entry.host_hits = counts.host_hits;
+    entry.mapped_copies = counts.mapped_copies;
+    entry.direct_copies = counts.direct_copies;
+    entry.misses = counts.misses;
+    entry.read_size = counts.read_size;
+    entry.write_size = counts.write_size;
+    description.url.copy(entry.url, sizeof entry.url - 1);
+    description.reason.copy(entry.reason, sizeof entry.reason - 1);
+    listing.push_back(entry);
   }
   return status::ok;
 }
 
-void session::get_fault(tnd_gfile_fault &to) const {
-  tnd_gfile_fault seen = TND_GFILE_FAULT_INIT;
+void session::get_fault(tnd_gfile_fault &fault) const {
+  tnd_gfile_fault recorded = TND_GFILE_FAULT_INIT;
   if (simt::system_atomic<u32>(fault_->filled).load_acquire() != 0) {
-    seen.status = simt::system_atomic<int>(fault_->code).load_relaxed();
-    seen.site = simt::system_atomic<u32>(fault_->site).load_relaxed();
-    seen.thread = simt::system_atomic<u32>(fault_->thread).load_relaxed();
-    seen.block = simt::system_atomic<u64>(fault_->block).load_relaxed();
+    recorded.status = simt::system_atomic<int>(fault_->code).load_relaxed();
+    recorded.site = simt::system_atomic<u32>(fault_->site).load_relaxed();
+    recorded.thread = simt::system_atomic<u32>(fault_->thread).load_relaxed();
+    recorded.block = simt::system_atomic<u64>(fault_->block).load_relaxed();
     for (int i = 0; i < 2; i++)
-      seen.words[i] = simt::system_atomic<u64>(fault_->words[i]).load_relaxed();
-    static_assert(sizeof seen.url == sizeof fault_->url);
-    std::memcpy(seen.url, fault_->url, sizeof seen.url - 1);
+      recorded.words[i] = simt::system_atomic<u64>(fault_->words[i]).load_relaxed();
+    static_assert(sizeof recorded.url == sizeof fault_->url);
+    std::memcpy(recorded.url, fault_->url, sizeof recorded.url - 1);
   }
-  to = seen;
+  fault = recorded;
 }
 
 }  // namespace tanada::gfile

@@ -15,17 +15,17 @@
 
 namespace tanada::gfile {
 
-// What a session stands on; simulations give their own.
+// The parts that a session is built on; simulations supply their own.
 struct session_parts {
-  std::unique_ptr<port::gpu> gpu;
-  std::unique_ptr<port::store_registry> stores;
-  port::clock *clock = nullptr;
+  std::unique_ptr<seams::gpu> gpu;
+  std::unique_ptr<backends::store_registry> stores;
+  seams::clock *clock = nullptr;
 };
 
 class session {
  public:
-  // `settings` is checked (see configure()); service_threads 0 makes a session without threads and
-  // mappings, for simulations, which call service().step(0).
+  // `settings` is checked (see configure()). With service_threads 0 the session has no threads and
+  // no mappings, for simulations, which call service().step(0).
   static result<std::unique_ptr<session>> create(const tnd_gfile_config &settings,
                                                  session_parts parts);
   ~session();
@@ -35,18 +35,19 @@ class session {
   uint64_t wait_timeout_ns() const {
     return settings_.wait_timeout_ns;
   }
-  // Before the process ends: write back what kernels have written, and log what could not be.
+  // Called before the process ends: write back what kernels have written, and log what could not be
+  // written.
   void flush_at_exit();
-  // Everything written back and closed. If left_behind() then, the session must be leaked: somebody
-  // may still touch it.
+  // Write back and close everything. If must_leak() is true afterwards, the session must be leaked,
+  // because a kernel or a store may still access it.
   status shut_down();
-  bool left_behind() const {
-    return left_behind_;
+  bool must_leak() const {
+    return must_leak_;
   }
-  status get_statistics(tnd_gfile_statistics &to);
-  // Of every file that is open or remembered.
-  status get_files(std::vector<tnd_gfile_file> &to);
-  void get_fault(tnd_gfile_fault &to) const;
+  status get_statistics(tnd_gfile_statistics &statistics);
+  // One entry for every file that is open or remembered.
+  status get_files(std::vector<tnd_gfile_file> &listing);
+  void get_fault(tnd_gfile_fault &fault) const;
   engine &service() {
     return *engine_;
   }
@@ -59,15 +60,15 @@ class session {
   status allocate();
   status allocate_window();
   void start();
-  status report_error(status otherwise);
+  status report_error(status fallback);
   void report_fault();
-  status allocate_device(void *&addr, uint64_t size, const char *what, bool zero);
-  status allocate_host(void *&addr, uint64_t size, const char *what);
+  status allocate_device(void *&addr, uint64_t size, const char *purpose, bool zero);
+  status allocate_host(void *&addr, uint64_t size, const char *purpose);
 
   tnd_gfile_config settings_;
   session_parts parts_;
-  int node_ = -1;  // memory node near the device, where threads and host tier are; -1: anywhere
-  bool left_behind_ = false;
+  int node_ = -1;  // memory node near the device, for threads and host tier; -1: any
+  bool must_leak_ = false;
   std::vector<void *> device_memory_, host_memory_;
   device_state *state_ = nullptr;  // device memory
   device_counters counters_;
@@ -76,7 +77,7 @@ class session {
   u8 *window_frames_ = nullptr;     // device memory
   tier::geometry window_shape_{0, 0};
   std::vector<u64> window_table_;
-  port::direct_offer direct_offer_;
+  seams::direct_offer direct_offer_;
   fault_record *fault_ = nullptr;
   std::atomic<bool> fault_reported_ = false;
   unsent_closes *unsent_ = nullptr;
@@ -90,7 +91,8 @@ class session {
   std::unique_ptr<mappings> mappings_;
 };
 
-// Defaults, the caller's fields and the environment, checked. `given` may be null.
-result<tnd_gfile_config> configure(const tnd_gfile_config *given);
+// Defaults, overridden by the caller's fields and by the environment, and checked. `config` may be
+// null.
+result<tnd_gfile_config> configure(const tnd_gfile_config *config);
 
 }  // namespace tanada::gfile

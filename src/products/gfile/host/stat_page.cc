@@ -1,3 +1,4 @@
+// products/gfile/host/stat_page.cc: writes and parses the published statistics page.
 #include "products/gfile/host/stat_page.hpp"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ std::vector<std::byte> make_stat_page(stat_page_header header,
   return bytes;
 }
 
-status parse_stat_page(std::span<const std::byte> bytes, stat_page &to) {
+status parse_stat_page(std::span<const std::byte> bytes, stat_page &page) {
   stat_page_header header;
   if (bytes.size() < offsetof(stat_page_header, process))
     return status::corrupt;
@@ -38,14 +39,14 @@ status parse_stat_page(std::span<const std::byte> bytes, stat_page &to) {
   if (bytes.size() - sizeof header < entries_size)
     return status::corrupt;
   auto const entries = bytes.subspan(sizeof header, entries_size);
-  to.header = header;
-  to.header.program[sizeof to.header.program - 1] = 0;
-  to.files.resize(header.file_count);
+  page.header = header;
+  page.header.program[sizeof page.header.program - 1] = 0;
+  page.files.resize(header.file_count);
   if (entries_size > 0)
-    std::memcpy(to.files.data(), entries.data(), entries_size);
-  for (tnd_gfile_file &each : to.files) {
-    each.url[sizeof each.url - 1] = 0;
-    each.reason[sizeof each.reason - 1] = 0;
+    std::memcpy(page.files.data(), entries.data(), entries_size);
+  for (tnd_gfile_file &file : page.files) {
+    file.url[sizeof file.url - 1] = 0;
+    file.reason[sizeof file.reason - 1] = 0;
   }
   return status::ok;
 }

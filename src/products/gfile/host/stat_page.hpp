@@ -1,9 +1,10 @@
-// products/gfile/host/stat_page.hpp: what an instance publishes of itself for `tanada gfile stat`:
-// the layout of its page.
+// products/gfile/host/stat_page.hpp: the layout of the page that an instance publishes for `tanada
+// gfile stat`.
 //
-// A header, and behind it `file_count` entries, in a page of the kind stat_page_kind
-// (seams/os/page_folder.hpp). Who writes and who reads are of one machine and one user, but not
-// of one version or good will: parse_stat_page() takes nothing on trust.
+// A header, followed by `file_count` entries, in a page of the kind stat_page_kind
+// (seams/os/page_folder.hpp). Writer and reader run on one machine as one user. They may be of
+// different versions, and the page may be malicious, so parse_stat_page() treats it as untrusted
+// input.
 #pragma once
 
 #include <tanada/gfile.h>
@@ -21,7 +22,7 @@ namespace tanada::gfile {
 inline constexpr std::string_view stat_page_kind = "gfile";
 inline constexpr uint64_t stat_page_magic = 0x544154535f444e54;  // "TND_STAT"
 inline constexpr uint32_t stat_page_version =
-    2;  // of this layout, the two structs of gfile.h included
+    2;  // of this layout, including the two structs of gfile.h
 inline constexpr uint32_t stat_page_file_count_max = 256;
 
 struct stat_page_header {
@@ -33,8 +34,9 @@ struct stat_page_header {
   uint64_t device_tier_size, host_tier_size;  // bytes
   uint64_t created_ns, now_ns;                // CLOCK_MONOTONIC
   uint32_t service_threads;
-  uint32_t file_total;  // files there are
-  uint32_t file_count;  // entries behind the header; fewer than file_total when those are too many
+  uint32_t file_total;  // number of all files
+  uint32_t file_count;  // entries after the header; fewer than file_total if there are too many
+                        // files
   uint32_t file_size;   // bytes of an entry
   char program[64];
   tnd_gfile_statistics statistics;
@@ -51,12 +53,12 @@ struct stat_page {
   std::vector<tnd_gfile_file> files;
 };
 
-// The bytes of a page; `files` are cut to stat_page_file_count_max.
+// Make the bytes of a page. At most stat_page_file_count_max of `files` are included.
 std::vector<std::byte> make_stat_page(stat_page_header header,
                                       std::span<const tnd_gfile_file> files);
 
-// protocol: of another version; corrupt: no page, or a damaged one. Texts
-// in `to` end with a zero.
-status parse_stat_page(std::span<const std::byte> bytes, stat_page &to);
+// protocol: another version. corrupt: not a page, or a damaged one. Texts in `page` are
+// zero-terminated.
+status parse_stat_page(std::span<const std::byte> bytes, stat_page &page);
 
 }  // namespace tanada::gfile

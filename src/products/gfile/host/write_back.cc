@@ -1,4 +1,4 @@
-// products/gfile/host/write_back.cc: what kernels wrote on its way to the stores.
+// products/gfile/host/write_back.cc: writing dirty pages back to the stores.
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "products/gfile/host/core.hpp"
@@ -10,9 +10,9 @@ namespace tanada::gfile {
 using tier::page_state;
 namespace word = tier::word;
 
-// A kernel has given its frame back.
+// A kernel has returned its frame.
 void core::finish_write(uint32_t frame, byte_range range, bool canceled) {
-  frame_info &info = infos_[frame];
+  frame_info &info = frame_infos_[frame];
   record &file = files_[info.file];
   info.write_pins--;
   file.write_grants--;
@@ -33,51 +33,51 @@ void core::finish_write(uint32_t frame, byte_range range, bool canceled) {
   }
   if (info.fill != nullptr && info.write_pins == 0)
     merge_fill(frame);
-  settle(frame);
+  check_clean(frame);
   advance(file);
 }
 
 bool core::may_write_back(uint32_t frame) const {
-  const frame_info &info = infos_[frame];
+  const frame_info &info = frame_infos_[frame];
   return !info.dirty.empty() && !info.filling && info.writes_in_flight == 0;
 }
 
-// Write back the page and up to pages_max - 1 dirty ones right behind it; ranges that touch travel
-// in one operation. Returns how many operations that took.
+// Write back the page and up to pages_max - 1 adjacent dirty pages after it. Contiguous ranges
+// share one operation. Returns the number of operations.
 uint32_t core::start_write_back(record &file, uint64_t page, uint32_t pages_max) {
-  std::unique_ptr<operation> made;
+  std::unique_ptr<operation> io;
   uint64_t size = 0;
   uint32_t posted = 0;
   auto const flush = [&] {
-    if (made == nullptr)
+    if (io == nullptr)
       return;
     statistics_.store_writes++;
-    post(std::move(made));
+    post(std::move(io));
     posted++;
   };
-  auto at = file.dirty.find(page);
-  for (uint32_t taken = 0; at != file.dirty.end() && taken < pages_max && at->first == page + taken;
-       ++at, taken++) {
-    uint32_t const frame = at->second;
+  auto it = file.dirty.find(page);
+  for (uint32_t count = 0; it != file.dirty.end() && count < pages_max && it->first == page + count;
+       ++it, count++) {
+    uint32_t const frame = it->second;
     if (!may_write_back(frame))
       break;
-    for (byte_range const &range : infos_[frame].dirty.take()) {
-      uint64_t const offset = (at->first << options_.page_shift) + range.begin;
+    for (byte_range const &range : frame_infos_[frame].dirty.take()) {
+      uint64_t const offset = (it->first << options_.page_shift) + range.begin;
       uint64_t const length = range.end - range.begin;
-      if (made != nullptr &&
-          (made->body.offset + size != offset || size + length > options_.run_size_max))
+      if (io != nullptr &&
+          (io->body.offset + size != offset || size + length > options_.run_size_max))
         flush();
-      if (made == nullptr) {
-        made = make(operation::kind::write, file);
-        made->handle = file.handle.get();
-        made->body.kind = port::store_op_kind::write;
-        made->body.offset = offset;
+      if (io == nullptr) {
+        io = make(operation::kind::write, file);
+        io->handle = file.handle.get();
+        io->body.kind = seams::store_op_kind::write;
+        io->body.offset = offset;
         size = 0;
       }
-      made->segments.push_back({frame, range});
-      made->body.buffers.push_back(
+      io->segments.push_back({frame, range});
+      io->body.buffers.push_back(
           {reinterpret_cast<std::byte *>(set_of(frame).bytes(frame)) + range.begin, length});
-      infos_[frame].writes_in_flight++;
+      frame_infos_[frame].writes_in_flight++;
       size += length;
     }
   }
@@ -85,13 +85,13 @@ uint32_t core::start_write_back(record &file, uint64_t page, uint32_t pages_max)
   return posted;
 }
 
-void core::on_write(operation &done, const port::store_completion &result) {
+void core::on_write(operation &done, const seams::store_completion &result) {
   record &file = files_[done.file];
-  uint64_t wanted = 0;
+  uint64_t expected_size = 0;
   for (segment const &part : done.segments)
-    wanted += part.range.end - part.range.begin;
+    expected_size += part.range.end - part.range.begin;
   status code = result.code;
-  if (code == status::ok && result.size < wanted)
+  if (code == status::ok && result.size < expected_size)
     code = status::io;
   statistics_.store_write_size += result.size;
   uint64_t const end = done.body.offset + result.size;
@@ -99,28 +99,28 @@ void core::on_write(operation &done, const port::store_completion &result) {
     file.store_size = end;
   if (code != status::ok) {
     statistics_.write_errors++;
-    // A full store refuses many: the first is said aloud, the rest until somebody is told of it are
-    // counted.
+    // A full store refuses many writes. Log the first at level error, and the others at level info
+    // until the error has been returned.
     log(file.error == status::ok ? log_level::error : log_level::info,
         "%s: %llu bytes at offset %llu were not written back: %s", file.url.c_str(),
-        (unsigned long long)(wanted - result.size), (unsigned long long)end,
+        (unsigned long long)(expected_size - result.size), (unsigned long long)end,
         tnd_status_name(tnd_status(code)));
     if (file.error == status::ok)
       file.error = code;
   }
   for (segment const &part : done.segments) {
-    frame_info &info = infos_[part.frame];
+    frame_info &info = frame_infos_[part.frame];
     info.writes_in_flight--;
     info.write_failed |= code != status::ok;
     if (info.writes_in_flight == 0)
-      settle(part.frame);
+      check_clean(part.frame);
   }
 }
 
-// A frame whose last grant or write-back may just have ended: is it clean now, and what becomes of
-// it?
-void core::settle(uint32_t frame) {
-  frame_info &info = infos_[frame];
+// Check whether the frame is clean, after its last grant or write-back may have ended. If so,
+// publish or discard it.
+void core::check_clean(uint32_t frame) {
+  frame_info &info = frame_infos_[frame];
   record &file = files_[info.file];
   if (!info.dirty.empty() || info.write_pins > 0 || info.writes_in_flight > 0 || info.filling)
     return;
@@ -130,27 +130,27 @@ void core::settle(uint32_t frame) {
   if (state == page_state::partial && info.first_waiter != rpc::no_slot)
     return start_fill(frame);
   file.dirty.erase(info.page);
-  let_go(file);
+  unhold_frame(file);
   progress_++;
   if (state == page_state::partial || info.write_failed)
-    return drop(frame);
+    return discard_frame(frame);
   set_of(frame).change_state(frame, page_state::dirty, page_state::ready);
 }
 
-// The frame's bytes are worth nothing: not whole, or the store refused them. Nobody finds them any
-// more.
-void core::drop(uint32_t frame) {
-  u64 const seen = set_of(frame).load_word(frame);
+// The frame's bytes are useless: the page is not whole, or the store refused them. It is no longer
+// found.
+void core::discard_frame(uint32_t frame) {
+  u64 const frame_word = set_of(frame).load_word(frame);
   set_of(frame).invalidate(set_of(frame).load_key(frame));
-  set_of(frame).change_state(frame, word::state(seen), page_state::ready);
+  set_of(frame).change_state(frame, word::state(frame_word), page_state::ready);
 }
 
-// Start the write-backs whose time has come; all of them when somebody waits for a frame.
+// Start the write-backs that are due; all of them while a request waits for a frame.
 void core::flush_due() {
   size_t budget = dirty_frames_.size();
   while (budget-- > 0 && !dirty_frames_.empty()) {
     uint32_t const frame = dirty_frames_.front();
-    frame_info &info = infos_[frame];
+    frame_info &info = frame_infos_[frame];
     if (!info.dirty.empty() && !pressure_ &&
         now_ns_ - info.dirty_since_ns < options_.write_delay_ns)
       return;

@@ -1,5 +1,5 @@
-// The page table against plain reference models: what is found, what is given up, under each
-// policy; and many threads.
+// The page table against plain reference models (lookups and evictions under each policy), and
+// under many threads.
 #include <tanada/device/detail/tier/table.hpp>
 
 #include <gtest/gtest.h>
@@ -30,12 +30,12 @@ class storage {
   std::vector<page_entry> memory_;
 };
 
-// Bring a page in as a cache does; its frame, unpinned.
+// Bring a page in as a cache does. Returns its frame, unpinned.
 u32 touch_page(const table &cache, u64 key, u64 *evicted = nullptr) {
-  find_result const found = cache.find(key);
-  if (found.outcome == find_outcome::hit) {
-    cache.release(found.frame);
-    return found.frame;
+  find_result const result = cache.find(key);
+  if (result.outcome == find_outcome::hit) {
+    cache.release(result.frame);
+    return result.frame;
   }
   begin_result const begun = cache.begin(key);
   EXPECT_EQ(begun.outcome, begin_outcome::owner);
@@ -64,8 +64,8 @@ TEST(tier_table, spreads_consecutive_pages_over_all_sets) {
   EXPECT_EQ(*std::max_element(load.begin(), load.end()), 4096u / cache.ref.shape.set_count);
 }
 
-// One set: the model keeps a stamp for each page, of insertion (fifo) or of use (lru); stamps are
-// taken from the count of insertions, so the order among pages used between two insertions is free.
+// One set: the model keeps a stamp for each page, of insertion (fifo) or of use (lru). Stamps are
+// the count of insertions, so the order of pages used between two insertions is free.
 class policy_model : public testing::TestWithParam<replacement> {};
 
 TEST_P(policy_model, gives_up_what_the_policy_says) {
@@ -89,7 +89,7 @@ TEST_P(policy_model, gives_up_what_the_policy_says) {
     insertions++;
     if (stamps.size() == frames) {
       ASSERT_EQ(stamps.count(evicted), 1u) << "gave up a page that was not there";
-      for (auto const &[other, stamp] : stamps)
+      for (auto const &[resident, stamp] : stamps)
         ASSERT_LE(stamps[evicted], stamp);
       stamps.erase(evicted);
     }
@@ -117,14 +117,14 @@ TEST(tier_table, clock_spares_what_was_used_since_the_hand_passed) {
 
 TEST(tier_table, pinned_and_loading_frames_are_never_given_up) {
   storage cache{2, replacement::fifo};
-  begin_result const one = cache.ref.begin(page_key(1, 1));
-  ASSERT_EQ(one.outcome, begin_outcome::owner);
+  begin_result const loading = cache.ref.begin(page_key(1, 1));
+  ASSERT_EQ(loading.outcome, begin_outcome::owner);
   touch_page(cache.ref, page_key(1, 2));
   find_result const pinned = cache.ref.find(page_key(1, 2));
   ASSERT_EQ(pinned.outcome, find_outcome::hit);
   EXPECT_EQ(cache.ref.begin(page_key(1, 3)).outcome, begin_outcome::full);
   EXPECT_EQ(cache.ref.find(page_key(1, 1)).outcome, find_outcome::loading);
-  cache.ref.abandon(one.frame);
+  cache.ref.abandon(loading.frame);
   EXPECT_EQ(cache.ref.find(page_key(1, 1)).outcome, find_outcome::absent);
   EXPECT_EQ(cache.ref.begin(page_key(1, 3)).outcome, begin_outcome::owner);
   cache.ref.release(pinned.frame);
@@ -143,11 +143,11 @@ TEST(tier_table, doomed_pages_are_not_found_and_their_pins_stay_good) {
 
 TEST(tier_table, a_page_doomed_while_loading_is_never_found) {
   storage cache{4, replacement::lru};
-  begin_result const mine = cache.ref.begin(page_key(1, 1));
+  begin_result const begun = cache.ref.begin(page_key(1, 1));
   cache.ref.invalidate(page_key(1, 1));
-  cache.ref.publish(mine.frame, page_state::ready);
+  cache.ref.publish(begun.frame, page_state::ready);
   EXPECT_NE(cache.ref.find(page_key(1, 1)).outcome, find_outcome::hit);
-  cache.ref.release(mine.frame);
+  cache.ref.release(begun.frame);
   EXPECT_EQ(cache.ref.begin(page_key(1, 1)).outcome, begin_outcome::owner);
 }
 
@@ -155,17 +155,17 @@ TEST(tier_table, a_look_without_a_pin_notices_that_the_frame_was_reused) {
   storage cache{1, replacement::lru};
   u64 const key = page_key(1, 1);
   touch_page(cache.ref, key);
-  peek_result const seen = cache.ref.peek(key);
-  ASSERT_EQ(seen.frame, 0u);
-  EXPECT_TRUE(cache.ref.unchanged(seen.frame, key, seen.version));
+  peek_result const peeked = cache.ref.peek(key);
+  ASSERT_EQ(peeked.frame, 0u);
+  EXPECT_TRUE(cache.ref.is_unchanged(peeked.frame, key, peeked.version));
   touch_page(cache.ref, page_key(1, 2));
-  EXPECT_FALSE(cache.ref.unchanged(seen.frame, key, seen.version));
-  touch_page(cache.ref, key);  // the same page again, in the same frame: still another version
-  EXPECT_FALSE(cache.ref.unchanged(seen.frame, key, seen.version));
+  EXPECT_FALSE(cache.ref.is_unchanged(peeked.frame, key, peeked.version));
+  touch_page(cache.ref, key);  // the same page again, in the same frame: yet another version
+  EXPECT_FALSE(cache.ref.is_unchanged(peeked.frame, key, peeked.version));
 }
 
-// Gives others time between a pin and a look. A yield lasts milliseconds where other programs want
-// the processor, so most of it is spinning.
+// Give other threads time between a pin and a lookup. A yield lasts milliseconds when other
+// programs use the processor, so most of the delay is spinning.
 void linger(u64 draw) {
   if (draw % 512 == 0)
     return std::this_thread::yield();
@@ -175,7 +175,7 @@ void linger(u64 draw) {
     std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
-// Threads bring pages in, check the frame's content under their pin, and doom pages now and then.
+// Threads bring pages in, check the frame's content under their pin, and doom pages occasionally.
 void hammer(replacement policy, u32 frame_count, bool drop_pin_early, std::vector<u64> &content,
             std::atomic<u32> &wrong) {
   storage cache{frame_count, policy};
@@ -184,24 +184,24 @@ void hammer(replacement policy, u32 frame_count, bool drop_pin_early, std::vecto
     std::mt19937_64 random{seed};
     for (int step = 0; step < 20000; step++) {
       u64 const key = page_key(1 + u32(random() % 2), random() % (2 * frame_count));
-      find_result found = cache.ref.find(key);
-      if (found.outcome == find_outcome::absent) {
+      find_result result = cache.ref.find(key);
+      if (result.outcome == find_outcome::absent) {
         begin_result const begun = cache.ref.begin(key);
         if (begun.outcome != begin_outcome::owner)
           continue;
         simt::device_atomic<u64>(content[begun.frame]).store_relaxed(key);
         cache.ref.publish(begun.frame, page_state::ready);
-        found = {find_outcome::hit, begun.frame};
+        result = {find_outcome::hit, begun.frame};
       }
-      if (found.outcome != find_outcome::hit)
+      if (result.outcome != find_outcome::hit)
         continue;
       if (drop_pin_early)
-        cache.ref.release(found.frame);
+        cache.ref.release(result.frame);
       linger(random());
-      if (simt::device_atomic<u64>(content[found.frame]).load_relaxed() != key)
+      if (simt::device_atomic<u64>(content[result.frame]).load_relaxed() != key)
         wrong++;
       if (!drop_pin_early)
-        cache.ref.release(found.frame);
+        cache.ref.release(result.frame);
       if (random() % 50 == 0)
         cache.ref.invalidate(key);
     }
@@ -231,10 +231,10 @@ TEST(tier_table, the_check_above_notices_a_pin_dropped_too_early) {
   EXPECT_GT(wrong, 0u);
 }
 
-// Pages at random fill some sets long before others: who must have a frame takes one elsewhere, and
-// everybody finds it there.
+// Random pages fill some sets long before others. begin_anywhere() then takes a frame of another
+// set, and every lookup finds it there.
 //
-// Pins pages until one finds no frame, and returns which frame each has.
+// Pin pages until one finds no frame. Returns the frame of each page.
 std::map<u64, u32> pin_pages_at_random(const table &cache, u64 seed) {
   std::mt19937_64 random{seed};
   std::map<u64, u32> pinned;
@@ -254,8 +254,8 @@ std::map<u64, u32> pin_pages_at_random(const table &cache, u64 seed) {
   return pinned;
 }
 
-// Not of some pages only: a page that has fewer sets to go to than others is refused long before
-// the table is full.
+// Not only for some pages: a page with fewer candidate sets than others would be refused long
+// before the table is full.
 TEST(tier_strays, nearly_all_frames_can_be_pinned_whichever_pages_come) {
   for (u32 frames : {64u, 100u, 264u, 1024u, 4096u, 4100u}) {
     for (u64 seed = 0; seed < 20; seed++) {
@@ -271,13 +271,13 @@ TEST(tier_strays, are_found_and_forgotten) {
     storage cache{frames, replacement::lru};
     std::map<u64, u32> const pinned = pin_pages_at_random(cache.ref, frames);
     for (auto const &[key, frame] : pinned) {
-      find_result const found = cache.ref.find(key);
-      ASSERT_EQ(found.outcome, find_outcome::hit);
-      EXPECT_EQ(found.frame, frame);
+      find_result const result = cache.ref.find(key);
+      ASSERT_EQ(result.outcome, find_outcome::hit);
+      EXPECT_EQ(result.frame, frame);
       cache.ref.release(frame);
       EXPECT_EQ(cache.ref.begin(key).outcome, begin_outcome::present);
     }
-    // Whatever happens to strays, their own sets forget them.
+    // Whatever happens to strays, the count of their own set returns to zero.
     u32 turn = 0;
     for (auto const &[key, frame] : pinned) {
       if (turn++ % 2 == 0)

@@ -1,4 +1,5 @@
-// products/o2g/calls/api.cc: tanada/o2g.h over the process's one receiver.
+// products/o2g/calls/api.cc: the C functions of tanada/o2g.h, which call the one receiver of the
+// process.
 #include <tanada/o2g.h>
 
 #include <atomic>
@@ -11,119 +12,126 @@
 #include "products/o2g/calls/receiver.hpp"
 
 using namespace tanada;
-using o2g::seed::receiver;
+using o2g::calls::receiver;
 
 namespace {
 
-mutex begin_mutex;
-std::atomic<receiver *> the_receiver = nullptr;
+mutex init_mutex;
+std::atomic<receiver *> process_receiver = nullptr;
 
 template <class Function>
-tnd_status fenced(Function function) noexcept {
+tnd_status catch_bad_alloc(Function function) noexcept {
   try {
     return tnd_status(function());
   } catch (const std::bad_alloc &) {
-    return tnd_status(fail(status::no_memory, "no memory"));
+    return tnd_status(fail(status::no_memory, "insufficient memory"));
   }
 }
 
 template <class Function>
-tnd_status on_receiver(Function function) noexcept {
-  return fenced([&] {
-    receiver *const at = the_receiver.load(std::memory_order_acquire);
-    return at == nullptr ? fail(status::bad_state, "o2g_init() was not called") : function(*at);
+tnd_status with_receiver(Function function) noexcept {
+  return catch_bad_alloc([&] {
+    receiver *const instance = process_receiver.load(std::memory_order_acquire);
+    return instance == nullptr ? fail(status::bad_state, "o2g_init() has not been called")
+                               : function(*instance);
   });
 }
 
 template <class Function>
-tnd_status on_entry(queue_entry *entry, Function function) noexcept {
-  return on_receiver([&](receiver &at) {
-    return entry == nullptr ? fail(status::invalid, "the entry is NULL") : function(at, *entry);
+tnd_status with_entry(queue_entry *entry, Function function) noexcept {
+  return with_receiver([&](receiver &instance) {
+    return entry == nullptr ? fail(status::invalid, "the entry is NULL")
+                            : function(instance, *entry);
   });
 }
 
 }  // namespace
 
 tnd_status o2g_init(int n_socks) noexcept {
-  return fenced([&] {
+  return catch_bad_alloc([&] {
     TND_TRY(settings_check());
     if (n_socks < 1 || n_socks > O2G_SOCKET_COUNT_MAX)
       return fail(status::invalid, "%d sockets", n_socks);
-    lock_guard lock{begin_mutex};
-    if (the_receiver.load() != nullptr)
-      return fail(status::busy, "o2g_init() was called before");
-    auto made = receiver::create(uint32_t(n_socks));
-    if (!made.ok())
-      return made.error();
-    the_receiver.store(std::move(made).value().release(), std::memory_order_release);
+    lock_guard lock{init_mutex};
+    if (process_receiver.load() != nullptr)
+      return fail(status::busy, "o2g_init() has already been called");
+    auto created = receiver::create(uint32_t(n_socks));
+    if (!created.ok())
+      return created.error();
+    process_receiver.store(std::move(created).value().release(), std::memory_order_release);
     return status::ok;
   });
 }
 
 tnd_status o2g_fini(void) noexcept {
-  lock_guard lock{begin_mutex};
-  receiver *const at = the_receiver.exchange(nullptr);
-  if (at == nullptr)
-    return tnd_status(fail(status::bad_state, "o2g_init() was not called"));
-  delete at;
+  lock_guard lock{init_mutex};
+  receiver *const instance = process_receiver.exchange(nullptr);
+  if (instance == nullptr)
+    return tnd_status(fail(status::bad_state, "o2g_init() has not been called"));
+  delete instance;
   return TND_OK;
 }
 
 tnd_status o2g_register_socket(int sock, int rank) noexcept {
-  return on_receiver([&](receiver &at) { return at.add_socket(sock, rank); });
+  return with_receiver([&](receiver &instance) { return instance.add_socket(sock, rank); });
 }
 
 tnd_status o2g_set_dump_area(void *area, size_t size) noexcept {
-  return on_receiver([&](receiver &at) {
+  return with_receiver([&](receiver &instance) {
     if (area == nullptr)
       return fail(status::invalid, "the area is NULL");
-    return at.set_dump_area({static_cast<std::byte *>(area), size});
+    return instance.set_dump_area({static_cast<std::byte *>(area), size});
   });
 }
 
 tnd_status o2g_start_dumper_thread(int n_thrds) noexcept {
-  return on_receiver([&](receiver &at) {
+  return with_receiver([&](receiver &instance) {
     if (n_thrds < 0 || n_thrds > O2G_THREAD_COUNT_MAX)
       return fail(status::invalid, "%d threads", n_thrds);
-    return at.start_threads(uint32_t(n_thrds));
+    return instance.start_threads(uint32_t(n_thrds));
   });
 }
 
 tnd_status o2g_put_entry(queue_entry *entry) noexcept {
-  return on_entry(entry, [](receiver &at, queue_entry &one) { return at.put(one); });
+  return with_entry(entry,
+                    [](receiver &instance, queue_entry &target) { return instance.put(target); });
 }
 
 tnd_status o2g_cancel_entry(queue_entry *entry) noexcept {
-  return on_entry(entry, [](receiver &at, queue_entry &one) { return at.cancel(one); });
+  return with_entry(
+      entry, [](receiver &instance, queue_entry &target) { return instance.cancel(target); });
 }
 
 tnd_status o2g_free_entry(queue_entry *entry) noexcept {
-  return on_entry(entry, [](receiver &at, queue_entry &one) { return at.free(one); });
+  return with_entry(entry,
+                    [](receiver &instance, queue_entry &target) { return instance.free(target); });
 }
 
 tnd_status o2g_poll(void) noexcept {
-  return on_receiver([](receiver &at) { return at.poll(nullptr, TND_NO_DEADLINE); });
+  return with_receiver([](receiver &instance) { return instance.poll(nullptr, TND_NO_DEADLINE); });
 }
 
 tnd_status o2g_poll_for(uint64_t *seen, uint64_t timeout_ns) noexcept {
-  return on_receiver([&](receiver &at) {
-    return seen == nullptr ? fail(status::invalid, "seen is NULL") : at.poll(seen, timeout_ns);
+  return with_receiver([&](receiver &instance) {
+    return seen == nullptr ? fail(status::invalid, "event_count is NULL")
+                           : instance.poll(seen, timeout_ns);
   });
 }
 
 uint64_t o2g_sequence(void) noexcept {
-  receiver *const at = the_receiver.load(std::memory_order_acquire);
-  return at == nullptr ? 0 : at->sequence();
+  receiver *const instance = process_receiver.load(std::memory_order_acquire);
+  return instance == nullptr ? 0 : instance->sequence();
 }
 
 queue_entry *o2g_next_entry(const queue_entry *after) noexcept {
-  receiver *const at = the_receiver.load(std::memory_order_acquire);
-  return at == nullptr ? nullptr : at->next(after);
+  receiver *const instance = process_receiver.load(std::memory_order_acquire);
+  return instance == nullptr ? nullptr : instance->next(after);
 }
 
 tnd_status o2g_find_entry(queue_entry *expected, queue_entry **found) noexcept {
-  return on_entry(expected, [&](receiver &at, queue_entry &one) {
-    return found == nullptr ? fail(status::invalid, "found is NULL") : at.find(one, *found);
+  return with_entry(expected, [&](receiver &instance, queue_entry &target) {
+    return found == nullptr ? fail(status::invalid, "match is NULL")
+                            : instance.find(target, *found);
   });
 }
 
@@ -134,14 +142,14 @@ uint32_t o2g_entry_flags(const queue_entry *entry) noexcept {
 }
 
 tnd_status o2g_rank_status(int rank) noexcept {
-  return on_receiver([&](receiver &at) { return at.rank_status(rank); });
+  return with_receiver([&](receiver &instance) { return instance.rank_status(rank); });
 }
 
 tnd_status o2g_get_statistics(o2g_statistics *statistics) noexcept {
-  return on_receiver([&](receiver &at) {
+  return with_receiver([&](receiver &instance) {
     if (statistics == nullptr || statistics->struct_size < sizeof *statistics)
       return fail(status::invalid, "struct_size is too small");
-    at.count(*statistics);
+    instance.count(*statistics);
     return status::ok;
   });
 }

@@ -1,8 +1,8 @@
-// products/o2g/calls/receiver.hpp: what is behind tanada/o2g.h: sockets that are read, the two
-// queues, and the dump area.
+// products/o2g/calls/receiver.hpp: the implementation of tanada/o2g.h: the sockets, the queues of
+// expected and unexpected messages, and the dump area.
 //
-// One lock covers all of it. Of those who wait, one waits in the stream_set and then drives; the
-// others wait for it.
+// One lock covers all of it. Of the waiting threads, one waits in the stream_set and then makes
+// progress; the others wait for that thread.
 #pragma once
 
 #include <tanada/o2g.h>
@@ -17,10 +17,10 @@
 
 #include "core/base/mutex.hpp"
 #include "products/o2g/match.hpp"
-#include "seams/os/area.hpp"
+#include "seams/os/arena.hpp"
 #include "seams/stream/stream_set.hpp"
 
-namespace tanada::o2g::seed {
+namespace tanada::o2g::calls {
 
 using message_header = ::o2g_header;
 static_assert(sizeof(message_header) == 32 && offsetof(message_header, context) == 12 &&
@@ -28,21 +28,21 @@ static_assert(sizeof(message_header) == 32 && offsetof(message_header, context) 
 static_assert(sizeof(queue_entry) == 168 && offsetof(queue_entry, data) == 24 &&
               offsetof(queue_entry, reserved) == 72);
 
-// What stands in the queue for an entry of the caller's; it lies in the entry.
+// The queue's node for an expected message. It is stored in the caller's entry.
 struct expected {
   posted_entry node;
   queue_entry *entry = nullptr;
 };
 static_assert(sizeof(expected) <= sizeof(queue_entry::reserved));
 
-// The front of a piece of the dump area. The message's bytes follow.
+// The header of an unexpected message in the dump area. The bytes of the message follow it.
 struct unexpected {
   arrived_entry node;
-  match_link all;  // claimed or not, oldest first
+  match_link all_link;  // all unexpected messages, claimed or not, oldest first
   queue_entry entry{};
 };
 
-class receiver final : public port::stream_handler {
+class receiver final : public seams::stream_handler {
  public:
   static result<std::unique_ptr<receiver>> create(uint32_t socket_count_max);
   ~receiver() override;
@@ -54,91 +54,91 @@ class receiver final : public port::stream_handler {
   status put(queue_entry &entry);
   status cancel(queue_entry &entry);
   status free(queue_entry &entry);
-  status find(queue_entry &wanted, queue_entry *&found);
+  status find(queue_entry &request, queue_entry *&match);
   queue_entry *next(const queue_entry *after);
   uint64_t sequence() const noexcept {
     return sequence_.load(std::memory_order_acquire);
   }
 
-  // Null: the process's own.
-  status poll(uint64_t *seen, uint64_t timeout_ns);
+  // `event_count`: the count that the caller has seen; null: use the one of o2g_poll().
+  status poll(uint64_t *event_count, uint64_t timeout_ns);
 
   status rank_status(int rank);
-  void count(o2g_statistics &into);
+  void count(o2g_statistics &statistics);
 
  private:
-  // head: of the next message. body: bytes land. blocked: a message that nobody expects does not
-  // fit.
+  // What the connection receives next. `head`: a header. `body`: the bytes of a message. `blocked`:
+  // nothing, because an unexpected message does not fit into the dump area.
   enum class stage : uint8_t { head, body, blocked, ended };
 
   struct connection {
-    port::stream_id id = port::no_stream;
+    seams::stream_id id = seams::no_stream;
     int32_t rank = 0;
-    stage at = stage::head;
-    status code = status::ok;  // ended: why
+    stage phase = stage::head;
+    status code = status::ok;  // `ended`: the reason
     message_header head{};
-    size_t head_size = 0;              // bytes of it that have come
-    queue_entry *into = nullptr;       // body
-    uint64_t landing_size = 0;         // bytes still to come into the entry
-    uint64_t lost_size = 0;            // bytes still to come that have no room there
-    std::vector<std::byte> backlog{};  // blocked: read already, behind the header
+    size_t head_size = 0;              // bytes of `head` received
+    queue_entry *entry = nullptr;      // body
+    uint64_t remaining_size = 0;       // bytes still to be received into the entry
+    uint64_t discard_size = 0;         // bytes still to be received that do not fit there
+    std::vector<std::byte> backlog{};  // `blocked`: bytes read after the header
   };
 
-  explicit receiver(uint32_t socket_count_max, std::unique_ptr<port::stream_set> set);
+  explicit receiver(uint32_t socket_count_max, std::unique_ptr<seams::stream_set> set);
 
-  // sockets.cc: bytes to messages. All with the lock held.
-  uint64_t accepted(port::stream_id) override {
+  // sockets.cc: turns bytes into messages. All are called with the lock held.
+  uint64_t on_accepted(seams::stream_id) override {
     return 0;
   }
-  void connected(uint64_t) override {}
-  void writable(uint64_t) override {}
-  std::span<std::byte> landing(uint64_t word) override;
-  void landed(uint64_t word, size_t size) override;
-  size_t shown(uint64_t word, std::span<const std::byte> bytes) override;
-  void ended(uint64_t word, status why) override;
-  bool wants_break() const noexcept override {
-    return wanted_count_.load(std::memory_order_relaxed) != 0;
+  void on_connected(uint64_t) override {}
+  void on_writable(uint64_t) override {}
+  std::span<std::byte> receive_target(uint64_t word) override;
+  void on_placed(uint64_t word, size_t size) override;
+  size_t on_received(uint64_t word, std::span<const std::byte> bytes) override;
+  void on_closed(uint64_t word, status reason) override;
+  bool should_stop() const noexcept override {
+    return lock_waiter_count_.load(std::memory_order_relaxed) != 0;
   }
 
-  void consume(connection &from, std::span<const std::byte> bytes);
-  bool begin_message(connection &from);  // false: the connection is blocked or has ended
-  void receive_into(connection &from, queue_entry &entry);
-  bool receive_unexpected(connection &from);
-  void advance(connection &from);
-  void end(connection &what, status why);
-  void unblock(connection &what);
-  bool unblock_for(expected &wanted);
-  void unblock_what_fits();
+  void consume(connection &sender, std::span<const std::byte> bytes);
+  bool begin_message(connection &sender);  // false: the connection is blocked or has ended
+  void receive_into(connection &sender, queue_entry &entry);
+  bool receive_unexpected(connection &sender);
+  void advance(connection &sender);
+  void end(connection &sender, status reason);
+  void unblock(connection &sender);
+  bool unblock_for(expected &posted);
+  void unblock_fitting();
 
   // receiver.cc
   bool is_raced(const queue_entry &entry, const match_pattern &pattern);
-  void settle(queue_entry &entry, uint32_t flags);
-  size_t drive_if_alone();
-  void step(unique_lock<mutex> &lock, uint64_t deadline_ns);
-  unique_lock<mutex> enter();
-  void make_way(unique_lock<mutex> &lock);
-  void tell(uint64_t event_count_before);
-  connection *of_rank(int32_t rank);
+  void complete_entry(queue_entry &entry, uint32_t flags);
+  size_t progress_if_unthreaded();
+  void receive_step(unique_lock<mutex> &lock, uint64_t deadline_ns);
+  unique_lock<mutex> lock_for_call();
+  void yield_lock(unique_lock<mutex> &lock);
+  void notify_waiters(uint64_t event_count_before);
+  connection *find_connection(int32_t rank);
 
   mutex mutex_;
-  std::atomic<uint32_t> wanted_count_ =
-      0;  // callers who do not wait for messages, only for the lock
+  std::atomic<uint32_t> lock_waiter_count_ =
+      0;  // callers that wait only for the lock, not for messages
   condition_variable changed_;
   bool has_leader_ = false, is_stopping_ = false;
   std::vector<std::thread> threads_;
 
   uint32_t const socket_count_max_;
-  std::unique_ptr<port::area> dump_;  // outlives what stands in the queues
+  std::unique_ptr<seams::arena> unexpected_buffer_;  // outlives the entries in the queues
   std::vector<connection> connections_;
   std::unordered_map<int32_t, uint32_t> by_rank_;
-  std::vector<uint32_t> blocked_;  // longest first
+  std::vector<uint32_t> blocked_;  // the connection blocked longest is first
   match_link unexpected_;
-  matcher queues_;  // claimed entries have left it
-  std::unique_ptr<port::stream_set> set_;
+  matcher queues_;  // without claimed entries
+  std::unique_ptr<seams::stream_set> set_;
 
   std::atomic<uint64_t> sequence_ = 0;
-  uint64_t event_count_ = 0;  // messages received, connections ended
-  uint64_t polled_ = 0;       // of these, when poll() last told
+  uint64_t event_count_ = 0;         // messages received, connections ended
+  uint64_t polled_event_count_ = 0;  // value of `event_count_` at the last return of o2g_poll()
   uint64_t received_count_ = 0, race_count_ = 0, unexpected_count_ = 0;
   uint32_t open_count_ = 0;
 };
@@ -148,4 +148,4 @@ match_pattern pattern_of(const queue_entry &entry);
 unexpected &unexpected_of(queue_entry &entry);
 void set_flags(queue_entry &entry, uint32_t add, uint32_t remove = 0);
 
-}  // namespace tanada::o2g::seed
+}  // namespace tanada::o2g::calls

@@ -1,4 +1,4 @@
-// Address vectors: a peer's number is its place in the order of insertion.
+// Address vectors: a peer's fi_addr_t is its index in the vector.
 
 #include <algorithm>
 #include <cstring>
@@ -13,10 +13,10 @@ namespace tanada::o2g::provider {
 
 namespace {
 
-using family_kind = port::socket_address::family_kind;
+using family_kind = seams::socket_address::family_kind;
 
 constexpr size_t system_size_ipv4 =
-    16;  // bytes of a sockaddr_in; a sockaddr_in6 is the largest there is
+    16;  // bytes of a sockaddr_in; a sockaddr_in6 is the largest supported address
 
 address_vector &of_id(fid_av *id) {
   return *reinterpret_cast<address_vector *>(id);
@@ -28,143 +28,146 @@ int av_close(fid *id) {
     return -FI_EBUSY;
   if (closed->events != nullptr)
     closed->events->users--;
-  closed->in->users--;
+  closed->parent->users--;
   delete closed;
   return 0;
 }
 
-int av_bind(fid *id, fid *to, uint64_t) {
-  if (to->fclass != FI_CLASS_EQ)
+int av_bind(fid *id, fid *target, uint64_t) {
+  if (target->fclass != FI_CLASS_EQ)
     return -FI_EINVAL;
   address_vector &bound = *reinterpret_cast<address_vector *>(id);
   if (bound.events != nullptr)
     return -FI_EINVAL;
-  bound.events = reinterpret_cast<event_queue *>(to);
+  bound.events = reinterpret_cast<event_queue *>(target);
   bound.events->users++;
   return 0;
 }
 
-// The number is free again, and no endpoint knows whose it was.
-void drop(address_vector &from, fi_addr_t number) {
-  from.by_address.erase(from.entries[number].address);
-  from.entries[number] = {};
-  from.free.push_back(number);
-  for (endpoint *const each : from.endpoints)
-    each->forget(number);
+// Free the number and remove the peer from every endpoint.
+void remove_entry(address_vector &vector, fi_addr_t number) {
+  vector.by_address.erase(vector.entries[number].address);
+  vector.entries[number] = {};
+  vector.free_numbers.push_back(number);
+  for (endpoint *const bound_endpoint : vector.endpoints)
+    bound_endpoint->remove_peer(number);
 }
 
-// The same address twice has the same number: a message's sender must have one. A number is free
-// again when it was removed as often as it was inserted.
-fi_addr_t insert_one(address_vector &into, const port::socket_address &address) {
-  if (auto const known = into.by_address.find(address); known != into.by_address.end()) {
-    into.entries[known->second].count++;
-    return known->second;
+// Inserting an address again returns the same number, because the source of a message must be
+// unique. A number is freed after as many removals as insertions.
+fi_addr_t insert_address(address_vector &vector, const seams::socket_address &address) {
+  if (auto const existing = vector.by_address.find(address); existing != vector.by_address.end()) {
+    vector.entries[existing->second].count++;
+    return existing->second;
   }
-  if (into.free.empty() && into.entries.size() == peer_count_max)
+  if (vector.free_numbers.empty() && vector.entries.size() == peer_count_max)
     return FI_ADDR_NOTAVAIL;
-  fi_addr_t number = into.entries.size();
-  if (into.free.empty()) {
-    into.entries.emplace_back();
+  fi_addr_t number = vector.entries.size();
+  if (vector.free_numbers.empty()) {
+    vector.entries.emplace_back();
   } else {
-    number = into.free.back();
-    into.free.pop_back();
+    number = vector.free_numbers.back();
+    vector.free_numbers.pop_back();
   }
-  into.entries[number] = {address, 1};
-  into.by_address.emplace(address, number);
-  for (endpoint *const each : into.endpoints)
-    if (each->know(number, address) != status::ok) {
-      drop(into, number);
+  vector.entries[number] = {address, 1};
+  vector.by_address.emplace(address, number);
+  for (endpoint *const bound_endpoint : vector.endpoints)
+    if (bound_endpoint->add_peer(number, address) != status::ok) {
+      remove_entry(vector, number);
       return FI_ADDR_NOTAVAIL;
     }
   return number;
 }
 
-// How many bytes the address at `at` has. 0: that cannot be told, because addresses of both
-// families are mixed in this domain and it is of neither.
-size_t size_at(const address_vector &of, const void *at) {
-  switch (of.in->address_format) {
+// The size in bytes of the address at `bytes`. 0: unknown, because the domain mixes both families
+// and the address has neither.
+size_t size_at(const address_vector &vector, const void *bytes) {
+  switch (vector.parent->address_format) {
     case FI_SOCKADDR_IN: return system_size_ipv4;
-    case FI_SOCKADDR_IN6: return port::system_size_max;
+    case FI_SOCKADDR_IN6: return seams::system_size_max;
     default: {
-      auto const address = port::socket_address_from(at, port::system_size_max);
-      return address.ok() ? port::system_size_of(result<port::socket_address>{address}.value()) : 0;
+      auto const address = seams::socket_address_from(bytes, seams::system_size_max);
+      return address.ok() ? seams::system_size_of(result<seams::socket_address>{address}.value())
+                          : 0;
     }
   }
 }
 
-// What became of one call, told as the program asked to hear of it.
+// The result of one call, reported in the form that the program requested.
 struct insertion {
-  address_vector &into;
+  address_vector &vector;
   void *context;
-  int *errors;  // of FI_SYNC_ERR; null: none
-  size_t good = 0;
+  int *errors;  // for FI_SYNC_ERR; otherwise null
+  size_t inserted_count = 0;
 
-  bool is_told_by_events() const {
-    return into.is_asynchronous && into.events != nullptr;
+  bool reports_by_event() const {
+    return vector.is_asynchronous && vector.events != nullptr;
   }
-  void bad(size_t index) {
+  void report_failure(size_t index) {
     if (errors != nullptr)
       errors[index] = FI_EINVAL;
-    if (!is_told_by_events())
+    if (!reports_by_event())
       return;
-    fi_eq_err_entry const event{&into.id.fid, context, index, FI_EINVAL, FI_EINVAL, nullptr, 0};
-    into.events->push(FI_AV_COMPLETE, FI_EINVAL, &event, sizeof event);
+    fi_eq_err_entry const event{&vector.id.fid, context, index, FI_EINVAL, FI_EINVAL, nullptr, 0};
+    vector.events->push(FI_AV_COMPLETE, FI_EINVAL, &event, sizeof event);
   }
   int finish() {
-    if (!is_told_by_events())
-      return int(good);
-    fi_eq_entry const event{&into.id.fid, context, good};
-    into.events->push(FI_AV_COMPLETE, 0, &event, sizeof event);
+    if (!reports_by_event())
+      return int(inserted_count);
+    fi_eq_entry const event{&vector.id.fid, context, inserted_count};
+    vector.events->push(FI_AV_COMPLETE, 0, &event, sizeof event);
     return 0;
   }
 };
 
 int av_insert(fid_av *id, const void *addresses, size_t count, fi_addr_t *numbers, uint64_t flags,
               void *context) {
-  address_vector &into = of_id(id);
-  if (into.is_asynchronous && into.events == nullptr)
+  address_vector &vector = of_id(id);
+  if (vector.is_asynchronous && vector.events == nullptr)
     return -FI_ENOEQ;
   if ((flags & ~(FI_MORE | FI_SYNC_ERR)) != 0)
     return -FI_ENOSYS;
-  insertion now{into, context, (flags & FI_SYNC_ERR) != 0 ? static_cast<int *>(context) : nullptr};
-  lock_guard const lock{into.mutex};
-  auto const *at = static_cast<const std::byte *>(addresses);
+  insertion insertion_report{vector, context,
+                             (flags & FI_SYNC_ERR) != 0 ? static_cast<int *>(context) : nullptr};
+  lock_guard const lock{vector.mutex};
+  auto const *position = static_cast<const std::byte *>(addresses);
   for (size_t i = 0; i < count; i++) {
-    size_t const size = at == nullptr ? 0 : size_at(into, at);
-    auto address = size == 0 ? result<port::socket_address>{status::invalid}
-                             : port::socket_address_from(at, size);
+    size_t const size = position == nullptr ? 0 : size_at(vector, position);
+    auto address = size == 0 ? result<seams::socket_address>{status::invalid}
+                             : seams::socket_address_from(position, size);
     fi_addr_t const number =
-        address.ok() ? insert_one(into, std::move(address).value()) : FI_ADDR_NOTAVAIL;
+        address.ok() ? insert_address(vector, std::move(address).value()) : FI_ADDR_NOTAVAIL;
     if (numbers != nullptr)
       numbers[i] = number;
-    if (now.errors != nullptr)
-      now.errors[i] = 0;
+    if (insertion_report.errors != nullptr)
+      insertion_report.errors[i] = 0;
     if (number == FI_ADDR_NOTAVAIL)
-      now.bad(i);
+      insertion_report.report_failure(i);
     else
-      now.good++;
-    at = size == 0 ? nullptr : at + size;  // where the next one begins cannot be told
+      insertion_report.inserted_count++;
+    position = size == 0 ? nullptr
+                         : position + size;  // otherwise the start of the next address is unknown
   }
-  return now.finish();
+  return insertion_report.finish();
 }
 
-// A host and a service as the system writes them; what cannot be resolved becomes an address of no
-// family.
-void append_resolved(std::vector<std::byte> &to, const address_vector &of, const char *node,
+// Append the address of a host and service in system format. An unresolvable name is appended as an
+// address without a family.
+void append_resolved(std::vector<std::byte> &bytes, const address_vector &vector, const char *node,
                      const char *service) {
-  uint32_t const format = of.in->address_format;
+  uint32_t const format = vector.parent->address_format;
   auto const wanted = format == FI_SOCKADDR_IN    ? family_kind::ipv4
                       : format == FI_SOCKADDR_IN6 ? family_kind::ipv6
-                                                  : family_kind::none;
-  auto found = port::socket_address_resolve(node, service, wanted, false);
-  port::socket_address const address =
-      found.ok() ? std::move(found).value() : port::socket_address{};
-  size_t const size = found.ok()                    ? port::system_size_of(address)
+                                                  : family_kind::unspecified;
+  auto resolved = seams::socket_address_resolve(node, service, wanted, false);
+  seams::socket_address const address =
+      resolved.ok() ? std::move(resolved).value() : seams::socket_address{};
+  size_t const size = resolved.ok()                 ? seams::system_size_of(address)
                       : wanted == family_kind::ipv4 ? system_size_ipv4
-                                                    : port::system_size_max;
-  size_t const begin = to.size();
-  to.resize(begin + size);
-  (void)port::socket_address_to(address, to.data() + begin, size);
+                                                    : seams::system_size_max;
+  size_t const begin = bytes.size();
+  bytes.resize(begin + size);
+  (void)seams::socket_address_to(address, bytes.data() + begin, size);
 }
 
 int av_insert_service(fid_av *id, const char *node, const char *service, fi_addr_t *number,
@@ -176,7 +179,7 @@ int av_insert_service(fid_av *id, const char *node, const char *service, fi_addr
   return av_insert(id, system.data(), 1, number, flags, context);
 }
 
-// Names and services that count up from the given ones: "node7", "4711".
+// Insert names and services that count up from the given ones, such as "node7" and "4711".
 int av_insert_symmetric(fid_av *id, const char *node, size_t node_count, const char *service,
                         size_t service_count, fi_addr_t *numbers, uint64_t flags, void *context) {
   if (node == nullptr || service == nullptr || node_count == 0 || service_count == 0)
@@ -193,36 +196,36 @@ int av_insert_symmetric(fid_av *id, const char *node, size_t node_count, const c
   std::vector<std::byte> system;
   for (size_t i = 0; i < node_count; i++)
     for (size_t k = 0; k < service_count; k++) {
-      uint64_t const named = result<uint64_t>{first}.value() + i,
-                     served = result<uint64_t>{first_service}.value() + k;
-      std::string const one =
-          node_count == 1 ? text : text.substr(0, begin) + std::to_string(named);
-      append_resolved(system, of_id(id), one.c_str(), std::to_string(served).c_str());
+      uint64_t const node_number = result<uint64_t>{first}.value() + i,
+                     service_number = result<uint64_t>{first_service}.value() + k;
+      std::string const node_name =
+          node_count == 1 ? text : text.substr(0, begin) + std::to_string(node_number);
+      append_resolved(system, of_id(id), node_name.c_str(), std::to_string(service_number).c_str());
     }
   return av_insert(id, system.data(), node_count * service_count, numbers, flags, context);
 }
 
 int av_remove(fid_av *id, fi_addr_t *numbers, size_t count, uint64_t) {
-  address_vector &from = of_id(id);
-  lock_guard const lock{from.mutex};
+  address_vector &vector = of_id(id);
+  lock_guard const lock{vector.mutex};
   for (size_t i = 0; i < count; i++) {
     fi_addr_t const number = numbers[i];
-    if (number >= from.entries.size() || from.entries[number].count == 0)
+    if (number >= vector.entries.size() || vector.entries[number].count == 0)
       return -FI_EINVAL;
-    if (--from.entries[number].count == 0)
-      drop(from, number);
+    if (--vector.entries[number].count == 0)
+      remove_entry(vector, number);
   }
   return 0;
 }
 
 int av_lookup(fid_av *id, fi_addr_t number, void *address, size_t *size) {
-  address_vector &in = of_id(id);
-  lock_guard const lock{in.mutex};
-  if (number >= in.entries.size() || in.entries[number].count == 0)
+  address_vector &vector = of_id(id);
+  lock_guard const lock{vector.mutex};
+  if (number >= vector.entries.size() || vector.entries[number].count == 0)
     return -FI_EINVAL;
-  std::array<std::byte, port::system_size_max> system{};
+  std::array<std::byte, seams::system_size_max> system{};
   size_t const needed =
-      port::socket_address_to(in.entries[number].address, system.data(), system.size());
+      seams::socket_address_to(vector.entries[number].address, system.data(), system.size());
   std::memcpy(address, system.data(), std::min(*size, needed));
   *size = needed;
   return 0;
@@ -230,12 +233,13 @@ int av_lookup(fid_av *id, fi_addr_t number, void *address, size_t *size) {
 
 const char *av_text(fid_av *id, const void *address, char *text, size_t *size) {
   size_t const size_given = size_at(of_id(id), address);
-  auto const given = port::socket_address_from(address, size_given);
+  auto const parsed = seams::socket_address_from(address, size_given);
   std::string full;
-  if (given.ok()) {
-    auto const known = result<port::socket_address>{given}.value();
-    full = (known.family == family_kind::ipv6 ? "fi_sockaddr_in6://" : "fi_sockaddr_in://") +
-           port::to_text(known);
+  if (parsed.ok()) {
+    auto const parsed_address = result<seams::socket_address>{parsed}.value();
+    full =
+        (parsed_address.family == family_kind::ipv6 ? "fi_sockaddr_in6://" : "fi_sockaddr_in://") +
+        seams::to_text(parsed_address);
   }
   if (*size > 0) {
     size_t const copied = std::min(full.size(), *size - 1);
@@ -246,28 +250,30 @@ const char *av_text(fid_av *id, const void *address, char *text, size_t *size) {
   return text;
 }
 
-fi_ops av_id_ops = {sizeof(fi_ops), fenced<av_close>, fenced<av_bind>, no_control,
-                    no_ops_open,    nullptr,          nullptr};
-fi_ops_av av_ops = {
-    sizeof(fi_ops_av), fenced<av_insert>, fenced<av_insert_service>, fenced<av_insert_symmetric>,
-    fenced<av_remove>, fenced<av_lookup>, fenced<av_text>,           nullptr};
+fi_ops av_id_ops = {sizeof(fi_ops), no_throw<av_close>, no_throw<av_bind>,
+                    no_control,     no_ops_open,        nullptr,
+                    nullptr};
+fi_ops_av av_ops = {sizeof(fi_ops_av),           no_throw<av_insert>,
+                    no_throw<av_insert_service>, no_throw<av_insert_symmetric>,
+                    no_throw<av_remove>,         no_throw<av_lookup>,
+                    no_throw<av_text>,           nullptr};
 
 }  // namespace
 
-int address_vector_open(fid_domain *in, fi_av_attr *attr, fid_av **made, void *context) {
+int address_vector_open(fid_domain *parent, fi_av_attr *attr, fid_av **handle, void *context) {
   if (attr != nullptr && (attr->name != nullptr || attr->rx_ctx_bits != 0))
     return -FI_ENOSYS;
   auto *const opened = new (std::nothrow) address_vector;
   if (opened == nullptr)
     return -FI_ENOMEM;
-  opened->in = reinterpret_cast<domain *>(in);
-  opened->in->users++;
+  opened->parent = reinterpret_cast<domain *>(parent);
+  opened->parent->users++;
   opened->id.fid = {FI_CLASS_AV, context, &av_id_ops};
   opened->id.ops = &av_ops;
   if (attr != nullptr && attr->type == FI_AV_UNSPEC)
     attr->type = FI_AV_TABLE;
   opened->is_asynchronous = attr != nullptr && (attr->flags & FI_EVENT) != 0;
-  *made = &opened->id;
+  *handle = &opened->id;
   return 0;
 }
 

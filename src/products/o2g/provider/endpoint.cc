@@ -1,3 +1,5 @@
+// Endpoints of the provider: setup, options, and completions from the engine to queues and
+// counters.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -15,96 +17,99 @@ namespace tanada::o2g::provider {
 namespace {
 
 endpoint &of_fid(fid *id) {
-  return endpoint::of(reinterpret_cast<fid_ep *>(id));
+  return endpoint::from_fid(reinterpret_cast<fid_ep *>(id));
 }
 
-// The queue, counter or address vector can be closed when nobody uses it any more.
+// Releases a queue, counter or address vector, which can be closed once it has no users.
 template <class T>
-void release(T *used, engine *speaker) {
-  if (used == nullptr)
+void release(T *object, engine *bound_engine) {
+  if (object == nullptr)
     return;
-  if (speaker != nullptr)
-    used->waiting.leave(speaker);
-  used->users--;
+  if (bound_engine != nullptr)
+    object->waiting.detach(bound_engine);
+  object->users--;
 }
 
 template <class T>
-void bind_one(T *&slot, T &what) {
+void bind_slot(T *&slot, T &object) {
   if (slot != nullptr)
     slot->users--;
-  slot = &what;
-  what.users++;
+  slot = &object;
+  object.users++;
 }
 
 int endpoint_close(fid *id) {
   endpoint *const closed = &of_fid(id);
-  closed->stage = endpoint::life::closed;
-  if (address_vector *const known = closed->addresses; known != nullptr) {
-    lock_guard const lock{known->mutex};
-    std::erase(known->endpoints, closed);
-    known->users--;
+  closed->stage = endpoint::lifecycle::closed;
+  if (address_vector *const address_table = closed->addresses; address_table != nullptr) {
+    lock_guard const lock{address_table->mutex};
+    std::erase(address_table->endpoints, closed);
+    address_table->users--;
   }
-  release(closed->tx_queue, closed->speaker.get());
-  release(closed->rx_queue, closed->speaker.get());
-  for (counter *const each : closed->counters())
-    release(each, closed->speaker.get());
-  closed->in->users--;
+  release(closed->tx_queue, closed->o2g_engine.get());
+  release(closed->rx_queue, closed->o2g_engine.get());
+  for (counter *const bound : closed->counters())
+    release(bound, closed->o2g_engine.get());
+  closed->parent->users--;
   delete closed;
   return 0;
 }
 
-int bind_queue(endpoint &to, completion_queue &queue, uint64_t flags) {
+int bind_queue(endpoint &target, completion_queue &queue, uint64_t flags) {
   bool const is_selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
   if ((flags & (FI_TRANSMIT | FI_RECV)) == 0)
     return -FI_EINVAL;
   if ((flags & FI_TRANSMIT) != 0) {
-    bind_one(to.tx_queue, queue);
-    to.tx_selective = is_selective;
+    bind_slot(target.tx_queue, queue);
+    target.tx_selective = is_selective;
   }
   if ((flags & FI_RECV) != 0) {
-    bind_one(to.rx_queue, queue);
-    to.rx_selective = is_selective;
+    bind_slot(target.rx_queue, queue);
+    target.rx_selective = is_selective;
   }
   return 0;
 }
 
-int bind_counter(endpoint &to, counter &which, uint64_t flags) {
+int bind_counter(endpoint &target, counter &bound, uint64_t flags) {
   if ((flags & FI_SEND) != 0)
-    bind_one(to.sends, which);
+    bind_slot(target.sends, bound);
   if ((flags & FI_RECV) != 0)
-    bind_one(to.receives, which);
+    bind_slot(target.receives, bound);
   if ((flags & FI_READ) != 0)
-    bind_one(to.reads, which);
+    bind_slot(target.reads, bound);
   if ((flags & FI_WRITE) != 0)
-    bind_one(to.writes, which);
+    bind_slot(target.writes, bound);
   if ((flags & FI_REMOTE_READ) != 0)
-    bind_one(to.remote_reads, which);
+    bind_slot(target.remote_reads, bound);
   if ((flags & FI_REMOTE_WRITE) != 0)
-    bind_one(to.remote_writes, which);
+    bind_slot(target.remote_writes, bound);
   return 0;
 }
 
-int endpoint_bind(fid *id, fid *what, uint64_t flags) {
-  endpoint &to = of_fid(id);
-  if (to.speaker != nullptr)
+int endpoint_bind(fid *id, fid *object, uint64_t flags) {
+  endpoint &target = of_fid(id);
+  if (target.o2g_engine != nullptr)
     return -FI_EOPBADSTATE;
-  switch (what->fclass) {
-    case FI_CLASS_CQ: return bind_queue(to, *reinterpret_cast<completion_queue *>(what), flags);
-    case FI_CLASS_CNTR: return bind_counter(to, *reinterpret_cast<counter *>(what), flags);
-    case FI_CLASS_EQ: return 0;  // endpoints without connections have no events
-    case FI_CLASS_AV: bind_one(to.addresses, *reinterpret_cast<address_vector *>(what)); return 0;
+  switch (object->fclass) {
+    case FI_CLASS_CQ:
+      return bind_queue(target, *reinterpret_cast<completion_queue *>(object), flags);
+    case FI_CLASS_CNTR: return bind_counter(target, *reinterpret_cast<counter *>(object), flags);
+    case FI_CLASS_EQ: return 0;  // connectionless endpoints report no events
+    case FI_CLASS_AV:
+      bind_slot(target.addresses, *reinterpret_cast<address_vector *>(object));
+      return 0;
     default: return -FI_EINVAL;
   }
 }
 
-// Settings of all endpoints, see docs/o2g.md.
-status read_settings(engine_options &options, port::stream_set_options &streams) {
+// Read the settings of all endpoints (docs/o2g.md).
+status read_settings(engine_options &options, seams::stream_set_options &streams) {
   TND_TRY(settings_check());
-  TND_TRY(environment_size("TND_O2G_DUMP_SOFT", options.dump_size_soft));
-  TND_TRY(environment_size("TND_O2G_DUMP_HARD", options.dump_size_hard));
+  TND_TRY(environment_size("TND_O2G_DUMP_SOFT", options.unexpected_size_soft));
+  TND_TRY(environment_size("TND_O2G_DUMP_HARD", options.unexpected_size_hard));
   TND_TRY(environment_size("TND_O2G_SEND_QUEUE", options.send_queue_size));
   TND_TRY(environment_duration_ns("TND_O2G_CONNECT_TIMEOUT", options.connect_timeout_ns));
-  TND_TRY(environment_duration_ns("TND_O2G_LOST_AFTER", streams.lost_after_ns));
+  TND_TRY(environment_duration_ns("TND_O2G_LOST_AFTER", streams.peer_timeout_ns));
   TND_TRY(environment_duration_ns("TND_O2G_TICK", options.tick_ns));
   TND_TRY(environment_duration_ns("TND_O2G_SLEEP_MAX", options.sleep_ns_max));
   if (const char *const cookie = std::getenv("TND_O2G_COOKIE"); cookie != nullptr)
@@ -112,97 +117,97 @@ status read_settings(engine_options &options, port::stream_set_options &streams)
   return status::ok;
 }
 
-// All addresses that its address vector has, and those that it will have.
-status know_all(endpoint &what) {
-  lock_guard const lock{what.addresses->mutex};
-  auto const &entries = what.addresses->entries;
+// Add the address vector's current addresses, and subscribe to those inserted later.
+status add_all_peers(endpoint &self) {
+  lock_guard const lock{self.addresses->mutex};
+  auto const &entries = self.addresses->entries;
   for (size_t i = 0; i < entries.size(); i++)
     if (entries[i].count != 0)
-      TND_TRY(what.know(i, entries[i].address));
-  what.addresses->endpoints.push_back(&what);
+      TND_TRY(self.add_peer(i, entries[i].address));
+  self.addresses->endpoints.push_back(&self);
   return status::ok;
 }
 
-// The line by which an operator sees that a program uses o2g, and with which settings.
-void log_opened(const endpoint &what, const engine_options &options,
+// Log that a program uses o2g, and with which settings.
+void log_opened(const endpoint &self, const engine_options &options,
                 const std::string &engine_name) {
   auto const number = [](uint64_t value) {
     return static_cast<unsigned long long>(value);
   };
   log(log_level::info,
-      "o2g: the endpoint %s is open, driven by %s; unexpected messages: announced above %llu "
-      "bytes, at most %llu; %s cookie; %s",
-      to_text(what.source).c_str(), engine_name.c_str(), number(options.dump_size_soft),
-      number(options.dump_size_hard), options.cookie.empty() ? "no" : "a",
+      "o2g: the endpoint %s is open, driven by %s; unexpected messages: rendezvous above %llu "
+      "bytes, limit %llu bytes; %s cookie; %s",
+      to_text(self.source).c_str(), engine_name.c_str(), number(options.unexpected_size_soft),
+      number(options.unexpected_size_hard), options.cookie.empty() ? "no" : "a",
       options.sleep_ns_max == 0 ? "polls do not sleep" : "polls may sleep");
 }
 
-int open_speaker(endpoint &what) {
+int open_engine(endpoint &self) {
   engine_options options;
-  options.at = what.source;
-  options.hears_remote = (what.caps & FI_RMA_EVENT) != 0 || what.remote_reads != nullptr ||
-                         what.remote_writes != nullptr;
-  port::stream_set_options streams;
-  streams.may_look_seldom = !what.has_automatic_progress;
+  options.listen_address = self.source;
+  options.reports_remote = (self.caps & FI_RMA_EVENT) != 0 || self.remote_reads != nullptr ||
+                           self.remote_writes != nullptr;
+  seams::stream_set_options streams;
+  streams.may_skip_idle = !self.has_automatic_progress;
   if (status const read = read_settings(options, streams); read != status::ok)
     return error_of(read);
-  auto created = port::stream_set_create(streams);
+  auto created = seams::stream_set_create(streams);
   if (!created.ok())
     return error_of(created.error());
-  std::unique_ptr<port::stream_set> set = std::move(created).value();
+  std::unique_ptr<seams::stream_set> set = std::move(created).value();
   std::string const engine_name = set->name();
-  auto made = engine::create(std::move(set), options, what, what.in->memory);
-  if (!made.ok())
-    return error_of(made.error());
-  what.speaker = std::move(made).value();
-  what.source = what.speaker->address();
-  what.stage = endpoint::life::heard;
-  what.stage.notify_all();
-  log_opened(what, options, engine_name);
-  if (status const known = know_all(what); known != status::ok) {
-    what.end_speaker();
-    return error_of(known);
+  auto new_engine = engine::create(std::move(set), options, self, self.parent->memory);
+  if (!new_engine.ok())
+    return error_of(new_engine.error());
+  self.o2g_engine = std::move(new_engine).value();
+  self.source = self.o2g_engine->address();
+  self.stage = endpoint::lifecycle::open;
+  self.stage.notify_all();
+  log_opened(self, options, engine_name);
+  if (status const peer_status = add_all_peers(self); peer_status != status::ok) {
+    self.destroy_engine();
+    return error_of(peer_status);
   }
-  for (completion_queue *const each : {what.tx_queue, what.rx_queue})
-    if (each != nullptr)
-      each->waiting.enter(what.speaker.get());
-  for (counter *const each : what.counters())
-    if (each != nullptr)
-      each->waiting.enter(what.speaker.get());
+  for (completion_queue *const queue : {self.tx_queue, self.rx_queue})
+    if (queue != nullptr)
+      queue->waiting.attach(self.o2g_engine.get());
+  for (counter *const bound : self.counters())
+    if (bound != nullptr)
+      bound->waiting.attach(self.o2g_engine.get());
   return 0;
 }
 
-int enable(endpoint &what) {
-  if (what.speaker != nullptr)
+int enable(endpoint &self) {
+  if (self.o2g_engine != nullptr)
     return 0;
-  if (what.addresses == nullptr)
+  if (self.addresses == nullptr)
     return -FI_ENOAV;
-  bool const can_hear =
-      what.tx_queue != nullptr || what.rx_queue != nullptr ||
-      std::ranges::any_of(what.counters(), [](const counter *each) { return each != nullptr; });
-  if (!can_hear)
+  bool const has_sink =
+      self.tx_queue != nullptr || self.rx_queue != nullptr ||
+      std::ranges::any_of(self.counters(), [](const counter *bound) { return bound != nullptr; });
+  if (!has_sink)
     return -FI_ENOCQ;
   set_last_message({});
-  int const code = open_speaker(what);
+  int const code = open_engine(self);
   if (code != 0)
     log(log_level::error, "o2g: fi_enable cannot open the endpoint at %s: %s%s%s",
-        to_text(what.source).c_str(), std::strerror(-code), last_message().empty() ? "" : ": ",
+        to_text(self.source).c_str(), std::strerror(-code), last_message().empty() ? "" : ": ",
         last_message().c_str());
   return code;
 }
 
 int endpoint_control(fid *id, int command, void *argument) {
-  endpoint &what = of_fid(id);
+  endpoint &self = of_fid(id);
   switch (command) {
-    case FI_ENABLE: return enable(what);
+    case FI_ENABLE: return enable(self);
     case FI_GETOPSFLAG: {
       auto *const flags = static_cast<uint64_t *>(argument);
       if ((*flags & FI_TRANSMIT) != 0) {
-        *flags = what.tx_flags;
+        *flags = self.tx_flags;
         return 0;
       }
       if ((*flags & FI_RECV) != 0) {
-        *flags = what.rx_flags;
+        *flags = self.rx_flags;
         return 0;
       }
       return -FI_EINVAL;
@@ -210,11 +215,11 @@ int endpoint_control(fid *id, int command, void *argument) {
     case FI_SETOPSFLAG: {
       uint64_t const flags = *static_cast<uint64_t *>(argument);
       if ((flags & FI_TRANSMIT) != 0) {
-        what.tx_flags = flags & ~FI_TRANSMIT;
+        self.tx_flags = flags & ~FI_TRANSMIT;
         return 0;
       }
       if ((flags & FI_RECV) != 0) {
-        what.rx_flags = flags & ~FI_RECV;
+        self.rx_flags = flags & ~FI_RECV;
         return 0;
       }
       return -FI_EINVAL;
@@ -224,10 +229,10 @@ int endpoint_control(fid *id, int command, void *argument) {
 }
 
 ssize_t cancel(fid *id, void *context) {
-  endpoint &what = of_fid(id);
-  if (what.speaker == nullptr)
+  endpoint &self = of_fid(id);
+  if (self.o2g_engine == nullptr)
     return -FI_EOPBADSTATE;
-  status const code = what.speaker->cancel(context);
+  status const code = self.o2g_engine->cancel(context);
   return code == status::no_entry ? -FI_ENOENT : error_of(code);
 }
 
@@ -236,7 +241,7 @@ int get_option(fid *id, int level, int option, void *value, size_t *size) {
     return -FI_ENOPROTOOPT;
   if (*size < sizeof(size_t))
     return -FI_ETOOSMALL;
-  std::memcpy(value, &of_fid(id).many_size_min, sizeof(size_t));
+  std::memcpy(value, &of_fid(id).multi_receive_size_min, sizeof(size_t));
   *size = sizeof(size_t);
   return 0;
 }
@@ -246,7 +251,7 @@ int set_option(fid *id, int level, int option, const void *value, size_t size) {
     return -FI_ENOPROTOOPT;
   if (size != sizeof(size_t))
     return -FI_EINVAL;
-  std::memcpy(&of_fid(id).many_size_min, value, size);
+  std::memcpy(&of_fid(id).multi_receive_size_min, value, size);
   return 0;
 }
 
@@ -261,24 +266,24 @@ ssize_t no_size_left(fid_ep *) {
 }
 
 int set_name(fid *id, void *address, size_t size) {
-  endpoint &what = of_fid(id);
-  if (what.speaker != nullptr)
+  endpoint &self = of_fid(id);
+  if (self.o2g_engine != nullptr)
     return -FI_EOPBADSTATE;
-  auto given = port::socket_address_from(address, size);
-  if (!given.ok())
+  auto parsed = seams::socket_address_from(address, size);
+  if (!parsed.ok())
     return -FI_EINVAL;
-  what.source = std::move(given).value();
+  self.source = std::move(parsed).value();
   return 0;
 }
 
 int get_name(fid *id, void *address, size_t *size) {
-  endpoint const &what = of_fid(id);
-  std::array<std::byte, port::system_size_max> system{};
-  size_t const needed = port::socket_address_to(what.source, system.data(), system.size());
-  size_t const room = *size;
-  std::memcpy(address, system.data(), std::min(room, needed));
+  endpoint const &self = of_fid(id);
+  std::array<std::byte, seams::system_size_max> system{};
+  size_t const needed = seams::socket_address_to(self.source, system.data(), system.size());
+  size_t const capacity = *size;
+  std::memcpy(address, system.data(), std::min(capacity, needed));
   *size = needed;
-  return room < needed ? -FI_ETOOSMALL : 0;
+  return capacity < needed ? -FI_ETOOSMALL : 0;
 }
 
 int no_peer(fid_ep *, void *, size_t *) {
@@ -304,23 +309,24 @@ int no_join(fid_ep *, const void *, uint64_t, fid_mc **, void *) {
 }
 
 fi_ops endpoint_id_ops = {sizeof(fi_ops),
-                          fenced<endpoint_close>,
-                          fenced<endpoint_bind>,
-                          fenced<endpoint_control>,
+                          no_throw<endpoint_close>,
+                          no_throw<endpoint_bind>,
+                          no_throw<endpoint_control>,
                           no_ops_open,
                           nullptr,
                           nullptr};
-fi_ops_ep endpoint_ops = {sizeof(fi_ops_ep), fenced<cancel>, fenced<get_option>, fenced<set_option>,
-                          no_context,        no_rx_context,  no_size_left,       no_size_left};
-fi_ops_cm connection_ops = {sizeof(fi_ops_cm), fenced<set_name>, fenced<get_name>, no_peer,
-                            no_connect,        no_listen,        no_accept,        no_reject,
-                            no_shutdown,       no_join};
+fi_ops_ep endpoint_ops = {sizeof(fi_ops_ep),    no_throw<cancel>, no_throw<get_option>,
+                          no_throw<set_option>, no_context,       no_rx_context,
+                          no_size_left,         no_size_left};
+fi_ops_cm connection_ops = {
+    sizeof(fi_ops_cm), no_throw<set_name>, no_throw<get_name>, no_peer,     no_connect,
+    no_listen,         no_accept,          no_reject,          no_shutdown, no_join};
 
-uint64_t flags_of(const completion &what) {
-  uint64_t const kind = what.tagged ? FI_TAGGED : FI_MSG;
-  switch (what.kind) {
+uint64_t flags_of(const completion &event) {
+  uint64_t const kind = event.tagged ? FI_TAGGED : FI_MSG;
+  switch (event.kind) {
     case completion_kind::send: return kind | FI_SEND;
-    case completion_kind::receive: return kind | FI_RECV | (what.has_data ? FI_REMOTE_CQ_DATA : 0);
+    case completion_kind::receive: return kind | FI_RECV | (event.has_data ? FI_REMOTE_CQ_DATA : 0);
     case completion_kind::buffer: return FI_MULTI_RECV;
     case completion_kind::put: return FI_RMA | FI_WRITE;
     case completion_kind::get: return FI_RMA | FI_READ;
@@ -335,50 +341,51 @@ uint64_t flags_of(const completion &what) {
 }  // namespace
 
 endpoint::~endpoint() {
-  end_speaker();
-  for (auto const &each : blocks)
-    delete each.load();
+  destroy_engine();
+  for (auto const &block_ptr : blocks)
+    delete block_ptr.load();
 }
 
-void endpoint::end_speaker() {
-  stage = life::closed;
-  delete speaker.get();  // not reset(): its thread may be in complete(), which uses the pointer
-  (void)speaker.release();
-  stage = life::made;  // where a failed FI_ENABLE leaves it
+void endpoint::destroy_engine() {
+  stage = lifecycle::closed;
+  // not reset(): the engine's thread may be in complete(), which uses the pointer
+  delete o2g_engine.get();
+  (void)o2g_engine.release();
+  stage = lifecycle::created;  // the state after a failed FI_ENABLE, which may be retried
 }
 
 peer_index endpoint::peer_of(fi_addr_t address) const noexcept {
   if (address >= peer_count_max)
     return any_peer;
-  block const *const found = blocks[address / block_size].load(std::memory_order_acquire);
-  return found == nullptr ? any_peer
-                          : (*found)[address % block_size].load(std::memory_order_acquire);
+  block const *const entries = blocks[address / block_size].load(std::memory_order_acquire);
+  return entries == nullptr ? any_peer
+                            : (*entries)[address % block_size].load(std::memory_order_acquire);
 }
 
-// Under the address vector's mutex.
-status endpoint::know(fi_addr_t address, const port::socket_address &at) {
-  auto const peer = speaker->peer_of(at);
+// The caller holds the address vector's mutex.
+status endpoint::add_peer(fi_addr_t address, const seams::socket_address &peer_address) {
+  auto const peer = o2g_engine->register_peer(peer_address);
   if (!peer.ok())
     return peer.error();
   peer_index const index = result<peer_index>{peer}.value();
-  speaker->set_peer_word(index, address);
+  o2g_engine->set_peer_user_data(index, address);
   auto &slot = blocks[address / block_size];
   if (slot.load() == nullptr) {
-    auto *const made = new (std::nothrow) block;
-    if (made == nullptr)
+    auto *const new_block = new (std::nothrow) block;
+    if (new_block == nullptr)
       return status::no_memory;
-    for (auto &each : *made)
-      each.store(any_peer);
-    slot.store(made);
+    for (auto &peer_slot : *new_block)
+      peer_slot.store(any_peer);
+    slot.store(new_block);
   }
   (*slot.load())[address % block_size].store(index, std::memory_order_release);
   return status::ok;
 }
 
-void endpoint::forget(fi_addr_t address) {
+void endpoint::remove_peer(fi_addr_t address) {
   if (peer_of(address) == any_peer)
     return;
-  speaker->set_peer_word(peer_of(address), FI_ADDR_NOTAVAIL);
+  o2g_engine->set_peer_user_data(peer_of(address), FI_ADDR_NOTAVAIL);
   (*blocks[address / block_size].load())[address % block_size].store(any_peer);
 }
 
@@ -386,7 +393,7 @@ counter *endpoint::counter_of(completion_kind kind) const {
   switch (kind) {
     case completion_kind::send: return sends;
     case completion_kind::receive: return receives;
-    case completion_kind::buffer: return nullptr;  // its messages were counted
+    case completion_kind::buffer: return nullptr;  // its messages have been counted
     case completion_kind::put:
     case completion_kind::atomic: return writes;
     case completion_kind::get:
@@ -397,63 +404,64 @@ counter *endpoint::counter_of(completion_kind kind) const {
   return nullptr;
 }
 
-void endpoint::complete(const completion &what) {
-  auto const owner = reinterpret_cast<uintptr_t>(what.owner);
-  stage.wait(life::made);
-  if (stage != life::heard || (owner & owner_is_part) != 0)
+void endpoint::complete(const completion &event) {
+  auto const owner = reinterpret_cast<uintptr_t>(event.owner);
+  stage.wait(lifecycle::created);
+  if (stage != lifecycle::open || (owner & owner_is_part) != 0)
     return;
   bool const is_remote =
-      what.kind == completion_kind::remote_put || what.kind == completion_kind::remote_get;
+      event.kind == completion_kind::remote_put || event.kind == completion_kind::remote_get;
   bool const is_receive =
-      what.kind == completion_kind::receive || what.kind == completion_kind::buffer || is_remote;
+      event.kind == completion_kind::receive || event.kind == completion_kind::buffer || is_remote;
   completion_queue *const queue = is_receive ? rx_queue : tx_queue;
-  counter *const counted = (owner & owner_is_peek) != 0 ? nullptr : counter_of(what.kind);
-  bool const is_good = what.code == status::ok;
-  bool const wants_entry = is_remote ? what.has_data
-                                     : what.kind == completion_kind::buffer || !is_good ||
+  counter *const bound_counter = (owner & owner_is_peek) != 0 ? nullptr : counter_of(event.kind);
+  bool const is_good = event.code == status::ok;
+  bool const wants_entry = is_remote ? event.has_data
+                                     : event.kind == completion_kind::buffer || !is_good ||
                                            (owner & owner_wants_entry) != 0;
-  bool is_told = true;
-  // The entry first: whoever sees the counter may look for it.
+  bool is_pushed = true;
+  // Write the entry first: a program that sees the counter may look for its entry.
   if (queue != nullptr && wants_entry) {
     queue_entry entry;
-    entry.context = what.context;
-    entry.flags = flags_of(what);
-    bool const was_for_many = (owner & owner_takes_many) != 0;
-    if (what.kind == completion_kind::receive && was_for_many && what.buffer_done)
+    entry.context = event.context;
+    entry.flags = flags_of(event);
+    bool const is_multi_receive = (owner & owner_is_multi_receive) != 0;
+    if (event.kind == completion_kind::receive && is_multi_receive && event.buffer_done)
       entry.flags |= FI_MULTI_RECV;
-    entry.size = what.size;
-    entry.buffer = what.buffer;
-    entry.data = what.data;
-    entry.tag = is_remote ? 0 : what.tag;
-    if (is_receive && what.source != any_peer && what.kind != completion_kind::buffer)
-      entry.source = speaker->peer_word(what.source);
-    entry.error = is_good ? 0 : completion_error_of(what.kind, what.code);
-    entry.lost = what.lost;
-    is_told = queue->push(entry, *speaker);
+    entry.size = event.size;
+    entry.buffer = event.buffer;
+    entry.data = event.data;
+    entry.tag = is_remote ? 0 : event.tag;
+    if (is_receive && event.source != any_peer && event.kind != completion_kind::buffer)
+      entry.source = o2g_engine->peer_user_data(event.source);
+    entry.error = is_good ? 0 : completion_error_of(event.kind, event.code);
+    entry.overflow_size = event.truncated_size;
+    is_pushed = queue->push(entry, *o2g_engine);
   }
-  if (counted != nullptr)
-    counted->count(is_good, *speaker);
+  if (bound_counter != nullptr)
+    bound_counter->count(is_good, *o2g_engine);
   if (is_remote)
-    in->counted.count(what.tag, what.kind == completion_kind::remote_get, *speaker);
-  if (!is_told)
-    throw std::bad_alloc{};  // ends the engine: an endpoint that loses completions is of no use
+    parent->region_counts.count(event.tag, event.kind == completion_kind::remote_get, *o2g_engine);
+  // makes the engine fail: an endpoint that loses completions is unusable
+  if (!is_pushed)
+    throw std::bad_alloc{};
 }
 
-int endpoint_open(fid_domain *in, fi_info *info, fid_ep **made, void *context) {
+int endpoint_open(fid_domain *parent, fi_info *info, fid_ep **handle, void *context) {
   bool const is_rdm = info->ep_attr == nullptr || info->ep_attr->type == FI_EP_RDM ||
                       info->ep_attr->type == FI_EP_UNSPEC;
   if (!is_rdm)
     return -FI_EINVAL;
-  auto given =
-      port::socket_address_from(info->src_addr, info->src_addr == nullptr ? 0 : info->src_addrlen);
-  if (!given.ok())
-    given = port::socket_address_parse("127.0.0.1", 0);
+  auto source_address =
+      seams::socket_address_from(info->src_addr, info->src_addr == nullptr ? 0 : info->src_addrlen);
+  if (!source_address.ok())
+    source_address = seams::socket_address_parse("127.0.0.1", 0);
   auto *const opened = new (std::nothrow) endpoint;
   if (opened == nullptr)
     return -FI_ENOMEM;
-  opened->source = std::move(given).value();
-  opened->in = reinterpret_cast<domain *>(in);
-  opened->in->users++;
+  opened->source = std::move(source_address).value();
+  opened->parent = reinterpret_cast<domain *>(parent);
+  opened->parent->users++;
   opened->caps = info->caps;
   if (info->domain_attr != nullptr)
     opened->has_automatic_progress = info->domain_attr->data_progress == FI_PROGRESS_AUTO ||
@@ -467,7 +475,7 @@ int endpoint_open(fid_domain *in, fi_info *info, fid_ep **made, void *context) {
   opened->handle.id.tagged = &tagged_ops;
   opened->handle.id.rma = &remote_ops;
   opened->handle.id.atomic = &atomic_ops;
-  *made = &opened->handle.id;
+  *handle = &opened->handle.id;
   return 0;
 }
 

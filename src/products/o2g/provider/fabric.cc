@@ -1,4 +1,4 @@
-// fi_prov_ini and what hangs directly off a fabric.
+// The provider's entry point fi_prov_ini, fabrics and event queues.
 
 #include <rdma/providers/fi_prov.h>
 
@@ -14,8 +14,7 @@ namespace tanada::o2g::provider {
 
 namespace {
 
-// Every program may ask for the API of the libfabric that it found; what a later version adds we do
-// without.
+// Accept the API version of any libfabric. The provider does not implement what later versions add.
 constexpr uint32_t api_version = FI_VERSION(2, 99);
 
 fabric &fabric_of(fid *id) {
@@ -30,22 +29,23 @@ int fabric_close(fid *id) {
   return 0;
 }
 
-// Whether there is something that the program has not seen: then it must not sleep.
-bool has_news(fid *id) {
+// Whether the object has an entry that the program has not read, so that the program must not
+// sleep.
+bool has_unread_entries(fid *id) {
   switch (id->fclass) {
     case FI_CLASS_CQ: {
       auto &queue = *reinterpret_cast<completion_queue *>(id);
-      queue.waiting.settle();
+      queue.waiting.prepare_sleep();
       return queue.count != 0;
     }
     case FI_CLASS_CNTR: {
       auto &counted = *reinterpret_cast<counter *>(id);
-      counted.waiting.settle();
-      return counted.total() != counted.seen;
+      counted.waiting.prepare_sleep();
+      return counted.total() != counted.last_read;
     }
     case FI_CLASS_EQ: {
       auto &queue = *reinterpret_cast<event_queue *>(id);
-      queue.waiting.settle();
+      queue.waiting.prepare_sleep();
       lock_guard const lock{queue.mutex};
       return !queue.events.empty();
     }
@@ -55,7 +55,7 @@ bool has_news(fid *id) {
 
 int trywait(fid_fabric *, fid **ids, int count) {
   for (int i = 0; i < count; i++)
-    if (has_news(ids[i]))
+    if (has_unread_entries(ids[i]))
       return -FI_EAGAIN;
   return 0;
 }
@@ -68,20 +68,20 @@ int no_wait(fid_fabric *, fi_wait_attr *, fid_wait **) {
 }
 
 fi_ops fabric_id_ops = {
-    sizeof(fi_ops), fenced<fabric_close>, no_bind, no_control, no_ops_open, nullptr, nullptr};
+    sizeof(fi_ops), no_throw<fabric_close>, no_bind, no_control, no_ops_open, nullptr, nullptr};
 fi_ops_fabric fabric_ops = {sizeof(fi_ops_fabric),
-                            fenced<domain_open>,
+                            no_throw<domain_open>,
                             no_passive,
-                            fenced<event_queue_open>,
+                            no_throw<event_queue_open>,
                             no_wait,
-                            fenced<trywait>,
+                            no_throw<trywait>,
                             nullptr};
 
 event_queue &event_queue_of(fid_eq *id) {
   return *reinterpret_cast<event_queue *>(id);
 }
 
-ssize_t event_read(fid_eq *id, uint32_t *what, void *into, size_t size, uint64_t flags) {
+ssize_t event_read(fid_eq *id, uint32_t *type, void *buffer, size_t size, uint64_t flags) {
   event_queue &queue = event_queue_of(id);
   lock_guard const lock{queue.mutex};
   if (queue.events.empty())
@@ -91,8 +91,8 @@ ssize_t event_read(fid_eq *id, uint32_t *what, void *into, size_t size, uint64_t
     return -FI_EAVAIL;
   if (size < event.body.size())
     return -FI_ETOOSMALL;
-  *what = event.what;
-  std::memcpy(into, event.body.data(), event.body.size());
+  *type = event.type;
+  std::memcpy(buffer, event.body.data(), event.body.size());
   auto const read = ssize_t(event.body.size());
   if ((flags & FI_PEEK) == 0)
     queue.events.pop_front();
@@ -101,63 +101,63 @@ ssize_t event_read(fid_eq *id, uint32_t *what, void *into, size_t size, uint64_t
   return read;
 }
 
-ssize_t event_read_error(fid_eq *id, fi_eq_err_entry *into, uint64_t flags) {
+ssize_t event_read_error(fid_eq *id, fi_eq_err_entry *entry, uint64_t flags) {
   event_queue &queue = event_queue_of(id);
   lock_guard const lock{queue.mutex};
   if (queue.events.empty() || queue.events.front().error == 0)
     return -FI_EAGAIN;
-  std::memcpy(into, queue.events.front().body.data(), sizeof *into);
+  std::memcpy(entry, queue.events.front().body.data(), sizeof *entry);
   if ((flags & FI_PEEK) == 0)
     queue.events.pop_front();
   if (queue.events.empty())
     queue.waiting.lower();
-  return sizeof *into;
+  return sizeof *entry;
 }
 
-ssize_t event_write(fid_eq *id, uint32_t what, const void *from, size_t size, uint64_t) {
-  event_queue_of(id).push(what, 0, from, size);
+ssize_t event_write(fid_eq *id, uint32_t type, const void *source, size_t size, uint64_t) {
+  event_queue_of(id).push(type, 0, source, size);
   return ssize_t(size);
 }
 
-// Events are made by calls of the program itself: nothing is to be driven for them.
-ssize_t event_sread(fid_eq *id, uint32_t *what, void *into, size_t size, int timeout_ms,
+// Only calls of the program itself create events, so there is nothing to make progress on.
+ssize_t event_sread(fid_eq *id, uint32_t *type, void *buffer, size_t size, int timeout_ms,
                     uint64_t flags) {
   event_queue &queue = event_queue_of(id);
   auto const is_ready = [](void *argument) {
-    auto &asked = *static_cast<event_queue *>(argument);
-    lock_guard const lock{asked.mutex};
-    return !asked.events.empty();
+    auto &awaited = *static_cast<event_queue *>(argument);
+    lock_guard const lock{awaited.mutex};
+    return !awaited.events.empty();
   };
   if (!queue.waiting.wait(deadline_of(timeout_ms), is_ready, &queue))
     return -FI_EAGAIN;
-  return event_read(id, what, into, size, flags);
+  return event_read(id, type, buffer, size, flags);
 }
 
 const char *event_error_text(fid_eq *, int error, const void *, char *text, size_t size) {
-  const char *const said = std::strerror(error < 256 ? error : EIO);
+  const char *const description = std::strerror(error < 256 ? error : EIO);
   if (text != nullptr && size > 0) {
-    std::strncpy(text, said, size - 1);
+    std::strncpy(text, description, size - 1);
     text[size - 1] = '\0';
   }
-  return said;
+  return description;
 }
 
 int event_control(fid *id, int command, void *argument) {
   return wait_control(reinterpret_cast<event_queue *>(id)->waiting, command, argument);
 }
 
-fi_ops event_id_ops = {sizeof(fi_ops), fenced<close_unused<event_queue>>,
-                       no_bind,        fenced<event_control>,
+fi_ops event_id_ops = {sizeof(fi_ops), no_throw<close_unused<event_queue>>,
+                       no_bind,        no_throw<event_control>,
                        no_ops_open,    nullptr,
                        nullptr};
-fi_ops_eq event_ops = {sizeof(fi_ops_eq),   fenced<event_read>,  fenced<event_read_error>,
-                       fenced<event_write>, fenced<event_sread>, event_error_text};
+fi_ops_eq event_ops = {sizeof(fi_ops_eq),     no_throw<event_read>,  no_throw<event_read_error>,
+                       no_throw<event_write>, no_throw<event_sread>, event_error_text};
 
 void cleanup() {}
 
 }  // namespace
 
-int fabric_open(fi_fabric_attr *attr, fid_fabric **made, void *context) {
+int fabric_open(fi_fabric_attr *attr, fid_fabric **handle, void *context) {
   if (attr->name != nullptr && std::strcmp(attr->name, name) != 0)
     return -FI_EINVAL;
   auto *const opened = new (std::nothrow) fabric;
@@ -166,20 +166,20 @@ int fabric_open(fi_fabric_attr *attr, fid_fabric **made, void *context) {
   opened->id.fid = {FI_CLASS_FABRIC, context, &fabric_id_ops};
   opened->id.ops = &fabric_ops;
   opened->id.api_version = attr->api_version;
-  *made = &opened->id;
+  *handle = &opened->id;
   return 0;
 }
 
-void event_queue::push(uint32_t what, int error, const void *body, size_t size) {
+void event_queue::push(uint32_t type, int error, const void *body, size_t size) {
   auto const *const bytes = static_cast<const std::byte *>(body);
   {
     lock_guard const lock{mutex};
-    events.push_back({what, error, {bytes, bytes + size}});
+    events.push_back({type, error, {bytes, bytes + size}});
   }
-  waiting.tell();
+  waiting.notify();
 }
 
-int event_queue_open(fid_fabric *in, fi_eq_attr *attr, fid_eq **made, void *context) {
+int event_queue_open(fid_fabric *parent, fi_eq_attr *attr, fid_eq **handle, void *context) {
   fi_wait_obj const wait = attr == nullptr ? FI_WAIT_NONE : attr->wait_obj;
   if (!can_wait(wait))
     return -FI_ENOSYS;
@@ -190,22 +190,25 @@ int event_queue_open(fid_fabric *in, fi_eq_attr *attr, fid_eq **made, void *cont
     delete opened;
     return -FI_EMFILE;
   }
-  opened->in = &fabric_of(&in->fid);
-  opened->in->users++;
+  opened->parent = &fabric_of(&parent->fid);
+  opened->parent->users++;
   opened->id.fid = {FI_CLASS_EQ, context, &event_id_ops};
   opened->id.ops = &event_ops;
-  *made = &opened->id;
+  *handle = &opened->id;
   return 0;
 }
 
 }  // namespace tanada::o2g::provider
 
-// libfabric finds the provider by this name.
+// libfabric looks the provider up by this symbol.
 extern "C" [[gnu::visibility("default")]] fi_provider *fi_prov_ini(void) {
-  namespace here = tanada::o2g::provider;
-  static fi_provider provider = {
-      here::version, here::api_version,           {},
-      here::name,    here::fenced<here::getinfo>, here::fenced<here::fabric_open>,
-      here::cleanup};
+  namespace o2g_provider = tanada::o2g::provider;
+  static fi_provider provider = {o2g_provider::version,
+                                 o2g_provider::api_version,
+                                 {},
+                                 o2g_provider::name,
+                                 o2g_provider::no_throw<o2g_provider::getinfo>,
+                                 o2g_provider::no_throw<o2g_provider::fabric_open>,
+                                 o2g_provider::cleanup};
   return &provider;
 }

@@ -1,4 +1,4 @@
-// fi_getinfo: what the provider can do, and from which of this node's addresses.
+// fi_getinfo: the provider's capabilities, and the addresses of this node that it can use.
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,7 +14,7 @@ namespace tanada::o2g::provider {
 
 namespace {
 
-using port::socket_address;
+using seams::socket_address;
 using family_kind = socket_address::family_kind;
 
 constexpr uint64_t primary_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV |
@@ -30,63 +30,67 @@ constexpr uint64_t rx_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECT
 constexpr uint64_t tx_op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
                                  FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
 constexpr uint64_t rx_op_flags = FI_COMPLETION | FI_MULTI_RECV;
-// What a connection says is handled in order. A large read is answered while later writes are
-// applied: see max_order_war_size.
+// The data of one connection is handled in order. The reply to a large read is sent while later
+// writes are applied, hence max_order_war_size.
 constexpr uint64_t orders = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAR |
                             FI_ORDER_WAW | FI_ORDER_WAS | FI_ORDER_SAR | FI_ORDER_SAW |
                             FI_ORDER_SAS | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAR |
                             FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |
                             FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
 constexpr size_t ordered_read_size =
-    16384;  // bytes; smaller answers are copied when the request is handled
+    16384;  // bytes; smaller replies are copied when the request is handled
 constexpr uint64_t generic_tag =
-    0xAAAA'AAAA'AAAA'AAAA;  // one field of all bits, as libfabric writes it
+    0xAAAA'AAAA'AAAA'AAAA;  // one field that uses all bits, in the notation of libfabric
 constexpr size_t queue_size = 65536;
-// As many as libfabric's rxm has. The engine takes more, but fi_ubertest makes vectors of 6 and of
-// 12 whose lengths do not add up.
+// The limit of libfabric's rxm. The engine accepts more, but fi_ubertest builds vectors of 6 and 12
+// parts whose lengths do not add up.
 constexpr size_t vector_count = 4;
 static_assert(vector_count <= part_count_max);
 constexpr size_t attributes_slack = 256;  // bytes: structures of later versions are longer
 
-// The bits of libfabric 2's tagged receives meant something else before.
+// The bits of libfabric 2 for tagged receives had another meaning in earlier versions.
 uint64_t all_caps(uint32_t api) {
   return primary_caps | secondary_caps | (FI_VERSION_GE(api, FI_VERSION(2, 0)) ? tagged_caps_2 : 0);
 }
 
-bool is_subset(uint64_t asked, uint64_t of) {
-  return (asked & ~of) == 0;
+bool is_subset(uint64_t requested, uint64_t available) {
+  return (requested & ~available) == 0;
 }
 
-bool tx_is_possible(const fi_tx_attr *asked, uint64_t possible) {
-  return asked == nullptr ||
-         (is_subset(asked->caps, possible & tx_caps) && asked->comp_order == FI_ORDER_NONE &&
-          is_subset(asked->op_flags, tx_op_flags) && is_subset(asked->msg_order, orders) &&
-          asked->inject_size <= inject_size_max && asked->iov_limit <= vector_count &&
-          asked->rma_iov_limit <= 1 && asked->size <= queue_size);
+bool tx_is_possible(const fi_tx_attr *requested, uint64_t possible) {
+  return requested == nullptr ||
+         (is_subset(requested->caps, possible & tx_caps) &&
+          requested->comp_order == FI_ORDER_NONE && is_subset(requested->op_flags, tx_op_flags) &&
+          is_subset(requested->msg_order, orders) && requested->inject_size <= inject_size_max &&
+          requested->iov_limit <= vector_count && requested->rma_iov_limit <= 1 &&
+          requested->size <= queue_size);
 }
 
-bool rx_is_possible(const fi_rx_attr *asked, uint64_t possible) {
-  return asked == nullptr ||
-         (is_subset(asked->caps, possible & rx_caps) && asked->comp_order == FI_ORDER_NONE &&
-          is_subset(asked->op_flags, rx_op_flags) && is_subset(asked->msg_order, orders) &&
-          asked->iov_limit <= vector_count && asked->size <= queue_size);
+bool rx_is_possible(const fi_rx_attr *requested, uint64_t possible) {
+  return requested == nullptr ||
+         (is_subset(requested->caps, possible & rx_caps) &&
+          requested->comp_order == FI_ORDER_NONE && is_subset(requested->op_flags, rx_op_flags) &&
+          is_subset(requested->msg_order, orders) && requested->iov_limit <= vector_count &&
+          requested->size <= queue_size);
 }
 
-bool endpoint_is_possible(const fi_ep_attr *asked) {
-  if (asked == nullptr)
+bool endpoint_is_possible(const fi_ep_attr *requested) {
+  if (requested == nullptr)
     return true;
-  bool const is_rdm = asked->type == FI_EP_UNSPEC || asked->type == FI_EP_RDM;
-  bool const is_ours = asked->protocol == FI_PROTO_UNSPEC || asked->protocol == protocol;
-  bool const is_plain = asked->tx_ctx_cnt <= 1 && asked->rx_ctx_cnt <= 1;
-  return is_rdm && is_ours && is_plain &&
-         asked->max_msg_size <= std::numeric_limits<ssize_t>::max() &&
-         asked->max_order_war_size <= ordered_read_size && asked->msg_prefix_size == 0 &&
-         asked->auth_key_size == 0;
+  bool const is_rdm = requested->type == FI_EP_UNSPEC || requested->type == FI_EP_RDM;
+  bool const is_own_protocol =
+      requested->protocol == FI_PROTO_UNSPEC || requested->protocol == protocol;
+  bool const is_plain = requested->tx_ctx_cnt <= 1 && requested->rx_ctx_cnt <= 1;
+  return is_rdm && is_own_protocol && is_plain &&
+         requested->max_msg_size <= std::numeric_limits<ssize_t>::max() &&
+         requested->max_order_war_size <= ordered_read_size && requested->msg_prefix_size == 0 &&
+         requested->auth_key_size == 0;
 }
 
-bool domain_is_possible(const fi_domain_attr *asked) {
-  return asked == nullptr || (asked->cq_data_size <= 8 && asked->mr_key_size <= 8 &&
-                              asked->mr_iov_limit <= 1 && is_subset(asked->caps, domain_caps));
+bool domain_is_possible(const fi_domain_attr *requested) {
+  return requested == nullptr ||
+         (requested->cq_data_size <= 8 && requested->mr_key_size <= 8 &&
+          requested->mr_iov_limit <= 1 && is_subset(requested->caps, domain_caps));
 }
 
 bool is_possible(const fi_info &hints, uint64_t possible) {
@@ -106,11 +110,11 @@ T *allocate() {
 }
 
 void *allocate_address(const socket_address &address, size_t &size) {
-  size = port::system_size_of(address);
-  void *const made = std::calloc(1, size);
-  if (made != nullptr)
-    port::socket_address_to(address, made, size);
-  return made;
+  size = seams::system_size_of(address);
+  void *const copy = std::calloc(1, size);
+  if (copy != nullptr)
+    seams::socket_address_to(address, copy, size);
+  return copy;
 }
 
 void release(fi_info *info) {
@@ -120,26 +124,26 @@ void release(fi_info *info) {
       std::free(info->domain_attr->name);
     if (info->fabric_attr != nullptr)
       std::free(info->fabric_attr->name);
-    for (void *each : {static_cast<void *>(info->src_addr), static_cast<void *>(info->dest_addr),
-                       static_cast<void *>(info->tx_attr), static_cast<void *>(info->rx_attr),
-                       static_cast<void *>(info->ep_attr), static_cast<void *>(info->domain_attr),
-                       static_cast<void *>(info->fabric_attr), static_cast<void *>(info)})
-      std::free(each);
+    for (void *block : {static_cast<void *>(info->src_addr), static_cast<void *>(info->dest_addr),
+                        static_cast<void *>(info->tx_attr), static_cast<void *>(info->rx_attr),
+                        static_cast<void *>(info->ep_attr), static_cast<void *>(info->domain_attr),
+                        static_cast<void *>(info->fabric_attr), static_cast<void *>(info)})
+      std::free(block);
     info = next;
   }
 }
 
 void fill_queues(fi_info &info, const fi_info *hints, uint64_t possible) {
-  bool const asks_caps = hints != nullptr && hints->caps != 0;
-  uint64_t const asked = asks_caps ? hints->caps : possible;
-  // A transfer without a direction is meant both ways.
-  bool const has_direction = (asked & (FI_SEND | FI_RECV)) != 0;
+  bool const has_caps = hints != nullptr && hints->caps != 0;
+  uint64_t const requested = has_caps ? hints->caps : possible;
+  // A capability without a direction includes both directions.
+  bool const has_direction = (requested & (FI_SEND | FI_RECV)) != 0;
   bool const has_rma_direction =
-      (asked & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)) != 0;
-  uint64_t caps = asked | FI_LOCAL_COMM | FI_REMOTE_COMM;
-  if ((asked & (FI_MSG | FI_TAGGED)) != 0 && !has_direction)
+      (requested & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)) != 0;
+  uint64_t caps = requested | FI_LOCAL_COMM | FI_REMOTE_COMM;
+  if ((requested & (FI_MSG | FI_TAGGED)) != 0 && !has_direction)
     caps |= FI_SEND | FI_RECV;
-  if ((asked & (FI_RMA | FI_ATOMIC)) != 0 && !has_rma_direction)
+  if ((requested & (FI_RMA | FI_ATOMIC)) != 0 && !has_rma_direction)
     caps |= FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
   info.caps = caps;
   const fi_tx_attr *const tx = hints == nullptr ? nullptr : hints->tx_attr;
@@ -160,28 +164,29 @@ void fill_queues(fi_info &info, const fi_info *hints, uint64_t possible) {
   info.rx_attr->iov_limit = vector_count;
 }
 
-int mr_mode_of(uint32_t api, const fi_domain_attr *asked) {
-  // The two words that libfabric had before 1.5, as numbers: later headers warn of them.
+int mr_mode_of(uint32_t api, const fi_domain_attr *requested) {
+  // FI_MR_BASIC and FI_MR_SCALABLE of libfabric before 1.5, as numbers: later headers deprecate the
+  // names.
   constexpr int basic = 1, scalable = 2;
-  int const mode = asked == nullptr ? 0 : asked->mr_mode;
+  int const mode = requested == nullptr ? 0 : requested->mr_mode;
   if (mode == basic || mode == scalable)
     return mode;
   return FI_VERSION_LT(api, FI_VERSION(1, 5)) ? scalable : 0;
 }
 
-void fill_domain(fi_domain_attr &domain, uint32_t api, const fi_domain_attr *asked) {
-  bool const is_asked = asked != nullptr;
-  domain.threading =
-      is_asked && asked->threading != FI_THREAD_UNSPEC ? asked->threading : FI_THREAD_SAFE;
-  domain.control_progress = is_asked && asked->control_progress != FI_PROGRESS_UNSPEC
-                                ? asked->control_progress
+void fill_domain(fi_domain_attr &domain, uint32_t api, const fi_domain_attr *requested) {
+  bool const is_requested = requested != nullptr;
+  domain.threading = is_requested && requested->threading != FI_THREAD_UNSPEC ? requested->threading
+                                                                              : FI_THREAD_SAFE;
+  domain.control_progress = is_requested && requested->control_progress != FI_PROGRESS_UNSPEC
+                                ? requested->control_progress
                                 : FI_PROGRESS_AUTO;
-  domain.data_progress = is_asked && asked->data_progress != FI_PROGRESS_UNSPEC
-                             ? asked->data_progress
+  domain.data_progress = is_requested && requested->data_progress != FI_PROGRESS_UNSPEC
+                             ? requested->data_progress
                              : FI_PROGRESS_AUTO;
   domain.resource_mgmt = FI_RM_ENABLED;
-  domain.av_type = is_asked ? asked->av_type : FI_AV_UNSPEC;
-  domain.mr_mode = mr_mode_of(api, asked);
+  domain.av_type = is_requested ? requested->av_type : FI_AV_UNSPEC;
+  domain.mr_mode = mr_mode_of(api, requested);
   domain.mr_key_size = sizeof(uint64_t);
   domain.cq_data_size = sizeof(uint64_t);
   domain.cq_cnt = 1024;
@@ -196,8 +201,8 @@ void fill_domain(fi_domain_attr &domain, uint32_t api, const fi_domain_attr *ask
   domain.mr_cnt = queue_size;
 }
 
-fi_info *make_info(uint32_t api, const port::interface_address &from, const socket_address &to,
-                   const fi_info *hints) {
+fi_info *make_info(uint32_t api, const seams::interface_address &source,
+                   const socket_address &destination, const fi_info *hints) {
   auto *const info = allocate<fi_info>();
   if (info == nullptr)
     return nullptr;
@@ -206,10 +211,10 @@ fi_info *make_info(uint32_t api, const port::interface_address &from, const sock
   info->ep_attr = allocate<fi_ep_attr>();
   info->domain_attr = allocate<fi_domain_attr>();
   info->fabric_attr = allocate<fi_fabric_attr>();
-  bool const is_whole = info->tx_attr != nullptr && info->rx_attr != nullptr &&
-                        info->ep_attr != nullptr && info->domain_attr != nullptr &&
-                        info->fabric_attr != nullptr;
-  if (!is_whole) {
+  bool const is_complete = info->tx_attr != nullptr && info->rx_attr != nullptr &&
+                           info->ep_attr != nullptr && info->domain_attr != nullptr &&
+                           info->fabric_attr != nullptr;
+  if (!is_complete) {
     release(info);
     return nullptr;
   }
@@ -228,19 +233,19 @@ fi_info *make_info(uint32_t api, const port::interface_address &from, const sock
           : generic_tag;
   info->ep_attr->tx_ctx_cnt = 1;
   info->ep_attr->rx_ctx_cnt = 1;
-  info->domain_attr->name = strdup(from.interface.c_str());
+  info->domain_attr->name = strdup(source.interface.c_str());
   info->fabric_attr->name = strdup(name);
   info->fabric_attr->prov_version = version;
   info->fabric_attr->api_version = api;
-  info->addr_format = from.address.family == family_kind::ipv4 ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
-  info->src_addr = allocate_address(from.address, info->src_addrlen);
-  if (to.family != family_kind::none)
-    info->dest_addr = allocate_address(to, info->dest_addrlen);
+  info->addr_format = source.address.family == family_kind::ipv4 ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
+  info->src_addr = allocate_address(source.address, info->src_addrlen);
+  if (destination.family != family_kind::unspecified)
+    info->dest_addr = allocate_address(destination, info->dest_addrlen);
   return info;
 }
 
-bool name_differs(const char *asked, const std::string &is) {
-  return asked != nullptr && is != asked;
+bool name_differs(const char *requested, const std::string &actual) {
+  return requested != nullptr && actual != requested;
 }
 
 }  // namespace
@@ -252,32 +257,32 @@ int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags,
     return -FI_ENODATA;
   uint32_t const format = hints == nullptr ? uint32_t(FI_FORMAT_UNSPEC) : hints->addr_format;
   bool const is_source = (flags & FI_SOURCE) != 0;
-  socket_address from, to;
+  socket_address source, destination;
   if (hints != nullptr && hints->src_addr != nullptr) {
-    auto given = port::socket_address_from(hints->src_addr, hints->src_addrlen);
-    if (!given.ok())
+    auto parsed = seams::socket_address_from(hints->src_addr, hints->src_addrlen);
+    if (!parsed.ok())
       return -FI_ENODATA;
-    from = std::move(given).value();
+    source = std::move(parsed).value();
   }
   if (hints != nullptr && hints->dest_addr != nullptr) {
-    auto given = port::socket_address_from(hints->dest_addr, hints->dest_addrlen);
-    if (!given.ok())
+    auto parsed = seams::socket_address_from(hints->dest_addr, hints->dest_addrlen);
+    if (!parsed.ok())
       return -FI_ENODATA;
-    to = std::move(given).value();
+    destination = std::move(parsed).value();
   }
   if (node != nullptr || service != nullptr) {
     auto const family = format == FI_SOCKADDR_IN    ? family_kind::ipv4
                         : format == FI_SOCKADDR_IN6 ? family_kind::ipv6
-                                                    : family_kind::none;
-    auto given = port::socket_address_resolve(node, service, family, is_source);
-    if (!given.ok())
+                                                    : family_kind::unspecified;
+    auto parsed = seams::socket_address_resolve(node, service, family, is_source);
+    if (!parsed.ok())
       return -FI_ENODATA;
-    (is_source ? from : to) = std::move(given).value();
+    (is_source ? source : destination) = std::move(parsed).value();
   }
-  bool const has_source = std::ranges::any_of(from.bytes, [](uint8_t each) { return each != 0; });
-  socket_address preferred = from;
-  if (!has_source && to.family != family_kind::none)
-    preferred = port::source_towards(to);
+  bool const has_source = std::ranges::any_of(source.bytes, [](uint8_t byte) { return byte != 0; });
+  socket_address preferred = source;
+  if (!has_source && destination.family != family_kind::unspecified)
+    preferred = seams::source_address_for(destination);
   fi_info *first = nullptr, **last = &first;
   const char *const domain_name =
       hints == nullptr || hints->domain_attr == nullptr ? nullptr : hints->domain_attr->name;
@@ -285,28 +290,31 @@ int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags,
       hints == nullptr || hints->fabric_attr == nullptr ? nullptr : hints->fabric_attr->name;
   if (name_differs(fabric_name, name))
     return -FI_ENODATA;
-  // Some programs take one of several by turns, and from loopback nobody else is reached.
-  bool const asks_loopback = has_source || domain_name != nullptr || preferred.bytes[0] == 127 ||
-                             preferred.family == family_kind::ipv6;
+  // Offer loopback only on request: some programs rotate through the offered addresses, and no
+  // other node can be reached from loopback.
+  bool const offers_loopback = has_source || domain_name != nullptr || preferred.bytes[0] == 127 ||
+                               preferred.family == family_kind::ipv6;
   const char *const interface = std::getenv("TND_O2G_INTERFACE");
-  auto locals = port::interface_addresses(interface, asks_loopback);
+  auto locals = seams::interface_addresses(interface, offers_loopback);
   if (interface != nullptr && locals.empty())
-    log(log_level::error,
-        "o2g: TND_O2G_INTERFACE=%s: no interface that is up has this name or address", interface);
-  std::ranges::stable_partition(locals, [&](const port::interface_address &each) {
-    return each.address.bytes == preferred.bytes;
+    log(log_level::error, "o2g: TND_O2G_INTERFACE=%s: no active interface has this name or address",
+        interface);
+  std::ranges::stable_partition(locals, [&](const seams::interface_address &candidate) {
+    return candidate.address.bytes == preferred.bytes;
   });
-  for (port::interface_address each : locals) {
-    bool const is_ipv4 = each.address.family == family_kind::ipv4;
+  for (seams::interface_address candidate : locals) {
+    bool const is_ipv4 = candidate.address.family == family_kind::ipv4;
     bool const fits =
-        (!has_source || (each.address.bytes == from.bytes && each.address.family == from.family)) &&
-        (to.family == family_kind::none || to.family == each.address.family) &&
+        (!has_source ||
+         (candidate.address.bytes == source.bytes && candidate.address.family == source.family)) &&
+        (destination.family == family_kind::unspecified ||
+         destination.family == candidate.address.family) &&
         (format != FI_SOCKADDR_IN || is_ipv4) && (format != FI_SOCKADDR_IN6 || !is_ipv4) &&
-        !name_differs(domain_name, each.interface);
+        !name_differs(domain_name, candidate.interface);
     if (!fits)
       continue;
-    each.address.port = from.port;
-    *last = make_info(api, each, to, hints);
+    candidate.address.port = source.port;
+    *last = make_info(api, candidate, destination, hints);
     if (*last == nullptr) {
       release(first);
       return -FI_ENOMEM;

@@ -1,5 +1,5 @@
-// Poll sets: which of several queues and counters have something to tell. libfabric 2 has none any
-// more.
+// Poll sets: report which of several queues and counters have unread entries. libfabric 2 has
+// removed them.
 
 #include <algorithm>
 #include <new>
@@ -14,7 +14,7 @@ namespace {
 
 struct poll_set {
   fid_poll id{};
-  domain *in = nullptr;
+  domain *parent = nullptr;
   tanada::mutex mutex;
   std::vector<fid *> members;
 };
@@ -23,7 +23,7 @@ poll_set &of_id(fid_poll *id) {
   return *reinterpret_cast<poll_set *>(id);
 }
 
-// Members count as used: they cannot be closed.
+// A member counts as used, so it cannot be closed.
 std::atomic<int> *users_of(fid *id) {
   switch (id->fclass) {
     case FI_CLASS_CQ: return &reinterpret_cast<completion_queue *>(id)->users;
@@ -33,16 +33,16 @@ std::atomic<int> *users_of(fid *id) {
   }
 }
 
-bool has_member_news(fid *id) {
+bool has_unread_entries(fid *id) {
   if (id->fclass == FI_CLASS_CQ) {
     auto &queue = *reinterpret_cast<completion_queue *>(id);
-    queue.waiting.drive(false);  // the set's mutex is held
+    queue.waiting.progress(false);  // no sleep: the set's mutex is held
     return queue.count != 0;
   }
   if (id->fclass == FI_CLASS_CNTR) {
     auto &counted = *reinterpret_cast<counter *>(id);
-    counted.waiting.drive(false);
-    return counted.total() != counted.seen;
+    counted.waiting.progress(false);
+    return counted.total() != counted.last_read;
   }
   auto &queue = *reinterpret_cast<event_queue *>(id);
   lock_guard const lock{queue.mutex};
@@ -51,9 +51,9 @@ bool has_member_news(fid *id) {
 
 int poll_set_close(fid *id) {
   auto *const closed = reinterpret_cast<poll_set *>(id);
-  for (fid *const each : closed->members)
-    users_of(each)->fetch_sub(1);
-  closed->in->users--;
+  for (fid *const member : closed->members)
+    users_of(member)->fetch_sub(1);
+  closed->parent->users--;
   delete closed;
   return 0;
 }
@@ -61,11 +61,11 @@ int poll_set_close(fid *id) {
 int poll_set_poll(fid_poll *id, void **contexts, int count) {
   poll_set &set = of_id(id);
   lock_guard const lock{set.mutex};
-  int found = 0;
-  for (fid *const each : set.members)
-    if (found < count && has_member_news(each))
-      contexts[found++] = each->context;
-  return found;
+  int ready_count = 0;
+  for (fid *const member : set.members)
+    if (ready_count < count && has_unread_entries(member))
+      contexts[ready_count++] = member->context;
+  return ready_count;
 }
 
 int poll_set_add(fid_poll *id, fid *member, uint64_t) {
@@ -91,23 +91,23 @@ int poll_set_remove(fid_poll *id, fid *member, uint64_t) {
 }
 
 fi_ops poll_set_id_ops = {
-    sizeof(fi_ops), fenced<poll_set_close>, no_bind, no_control, no_ops_open, nullptr, nullptr};
-fi_ops_poll poll_set_ops = {sizeof(fi_ops_poll), fenced<poll_set_poll>, fenced<poll_set_add>,
-                            fenced<poll_set_remove>};
+    sizeof(fi_ops), no_throw<poll_set_close>, no_bind, no_control, no_ops_open, nullptr, nullptr};
+fi_ops_poll poll_set_ops = {sizeof(fi_ops_poll), no_throw<poll_set_poll>, no_throw<poll_set_add>,
+                            no_throw<poll_set_remove>};
 
 }  // namespace
 
-int poll_set_open(fid_domain *in, fi_poll_attr *attr, fid_poll **made) {
+int poll_set_open(fid_domain *parent, fi_poll_attr *attr, fid_poll **handle) {
   if (attr != nullptr && attr->flags != 0)
     return -FI_EINVAL;
   auto *const opened = new (std::nothrow) poll_set;
   if (opened == nullptr)
     return -FI_ENOMEM;
-  opened->in = reinterpret_cast<domain *>(in);
-  opened->in->users++;
+  opened->parent = reinterpret_cast<domain *>(parent);
+  opened->parent->users++;
   opened->id.fid = {FI_CLASS_POLL, nullptr, &poll_set_id_ops};
   opened->id.ops = &poll_set_ops;
-  *made = &opened->id;
+  *handle = &opened->id;
   return 0;
 }
 

@@ -1,4 +1,4 @@
-// products/o2g/provider/provider_fixture.hpp: endpoints of the built provider, opened by
+// products/o2g/provider/provider_fixture.hpp: endpoints of the built provider, opened through
 // libfabric's own calls.
 #pragma once
 
@@ -29,35 +29,36 @@ struct info_deleter {
 };
 using info_pointer = std::unique_ptr<fi_info, info_deleter>;
 
-// What fi_getinfo says to these hints; null: it has nothing, or failed. `change` sees the hints
-// before the call.
-inline info_pointer ask(const std::function<void(fi_info &)> &change = {},
-                        const char *node = "127.0.0.1", const char *service = nullptr,
-                        uint64_t flags = FI_SOURCE) {
+// The result of fi_getinfo for these hints; null if it found nothing or failed. `change` edits the
+// hints before the call.
+inline info_pointer query_info(const std::function<void(fi_info &)> &change = {},
+                               const char *node = "127.0.0.1", const char *service = nullptr,
+                               uint64_t flags = FI_SOURCE) {
   info_pointer const hints{fi_allocinfo()};
   hints->fabric_attr->prov_name = strdup("o2g");
   hints->ep_attr->type = FI_EP_RDM;
   hints->mode = FI_CONTEXT;
   if (change)
     change(*hints);
-  fi_info *found = nullptr;
+  fi_info *info = nullptr;
   if (fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), node, service, flags, hints.get(),
-                 &found) != 0)
+                 &info) != 0)
     return nullptr;
-  return info_pointer{found};
+  return info_pointer{info};
 }
 
-struct side_options {
+struct test_endpoint_options {
   fi_wait_obj wait = FI_WAIT_NONE;
   uint64_t tx_binding = 0, rx_binding = 0;  // FI_SELECTIVE_COMPLETION
   fi_av_type table = FI_AV_TABLE;
   bool is_enabled = true;
 };
 
-// One endpoint with all that it needs, its own fabric included.
-struct side {
-  explicit side(const side_options &options = {}, info_pointer given = ask())
-      : info{std::move(given)} {
+// One endpoint with all the objects it needs, including its own fabric.
+struct test_endpoint {
+  explicit test_endpoint(const test_endpoint_options &options = {},
+                         info_pointer offered_info = query_info())
+      : info{std::move(offered_info)} {
     EXPECT_NE(info, nullptr);
     EXPECT_EQ(fi_fabric(info->fabric_attr, &fabric, nullptr), 0);
     EXPECT_EQ(fi_domain(fabric, info.get(), &domain, nullptr), 0);
@@ -70,8 +71,8 @@ struct side {
     EXPECT_EQ(fi_cq_open(domain, &cq_attr, &queue, nullptr), 0);
     fi_cntr_attr counter_attr{};
     counter_attr.wait_obj = options.wait;
-    for (fid_cntr **each : {&sends, &receives, &remote_writes})
-      EXPECT_EQ(fi_cntr_open(domain, &counter_attr, each, nullptr), 0);
+    for (fid_cntr **counter_slot : {&sends, &receives, &remote_writes})
+      EXPECT_EQ(fi_cntr_open(domain, &counter_attr, counter_slot, nullptr), 0);
     EXPECT_EQ(fi_endpoint(domain, info.get(), &ep, nullptr), 0);
     EXPECT_EQ(fi_ep_bind(ep, &peers->fid, 0), 0);
     EXPECT_EQ(fi_ep_bind(ep, &queue->fid, FI_TRANSMIT | options.tx_binding), 0);
@@ -83,15 +84,15 @@ struct side {
       EXPECT_EQ(fi_enable(ep), 0);
     }
   }
-  ~side() {
+  ~test_endpoint() {
     close_endpoint();
-    for (fid_cntr *each : {sends, receives, remote_writes})
-      EXPECT_EQ(fi_close(&each->fid), 0);
-    for (fid *each : {&queue->fid, &peers->fid, &domain->fid, &fabric->fid})
-      EXPECT_EQ(fi_close(each), 0);
+    for (fid_cntr *object : {sends, receives, remote_writes})
+      EXPECT_EQ(fi_close(&object->fid), 0);
+    for (fid *object : {&queue->fid, &peers->fid, &domain->fid, &fabric->fid})
+      EXPECT_EQ(fi_close(object), 0);
   }
-  side(const side &) = delete;
-  side &operator=(const side &) = delete;
+  test_endpoint(const test_endpoint &) = delete;
+  test_endpoint &operator=(const test_endpoint &) = delete;
 
   void close_endpoint() {
     if (ep == nullptr)
@@ -106,9 +107,9 @@ struct side {
     bytes.resize(size);
     return bytes;
   }
-  fi_addr_t number_of(const side &other) const {
+  fi_addr_t number_of(const test_endpoint &peer) const {
     fi_addr_t number = FI_ADDR_NOTAVAIL;
-    EXPECT_EQ(fi_av_insert(peers, other.name().data(), 1, &number, 0, nullptr), 1);
+    EXPECT_EQ(fi_av_insert(peers, peer.name().data(), 1, &number, 0, nullptr), 1);
     return number;
   }
 
@@ -121,31 +122,32 @@ struct side {
   fid_ep *ep = nullptr;
 };
 
-inline constexpr uint64_t patience_ns = 20'000'000'000;
+inline constexpr uint64_t test_timeout_ns = 20'000'000'000;
 
-// Reads one entry of `from`; others are driven meanwhile. The count that fi_cq_readfrom returned:
-// 1, or the error.
-inline ssize_t read_one(side &from, fi_cq_tagged_entry &entry,
-                        const std::vector<side *> &others = {}, fi_addr_t *source = nullptr) {
-  uint64_t const end_ns = port::monotonic_clock().now_ns() + patience_ns;
+// Reads one entry from `reader` while making progress on `others`. Returns the result of
+// fi_cq_readfrom: 1, or the error.
+inline ssize_t read_entry(test_endpoint &reader, fi_cq_tagged_entry &entry,
+                          const std::vector<test_endpoint *> &others = {},
+                          fi_addr_t *source = nullptr) {
+  uint64_t const end_ns = seams::monotonic_clock().now_ns() + test_timeout_ns;
   fi_addr_t ignored = 0;
-  while (port::monotonic_clock().now_ns() < end_ns) {
-    ssize_t const got =
-        fi_cq_readfrom(from.queue, &entry, 1, source == nullptr ? &ignored : source);
-    if (got != -FI_EAGAIN)
-      return got;
-    for (side *const each : others)
-      (void)fi_cq_read(each->queue, nullptr, 0);
+  while (seams::monotonic_clock().now_ns() < end_ns) {
+    ssize_t const count =
+        fi_cq_readfrom(reader.queue, &entry, 1, source == nullptr ? &ignored : source);
+    if (count != -FI_EAGAIN)
+      return count;
+    for (test_endpoint *const other : others)
+      (void)fi_cq_read(other->queue, nullptr, 0);
   }
   return -FI_ETIMEDOUT;
 }
 
-// The error that stands first in the queue.
-inline fi_cq_err_entry error_of(side &from) {
-  fi_cq_tagged_entry none{};
-  EXPECT_EQ(read_one(from, none), -FI_EAVAIL);
+// Reads the error entry at the front of the queue.
+inline fi_cq_err_entry error_of(test_endpoint &reader) {
+  fi_cq_tagged_entry unused{};
+  EXPECT_EQ(read_entry(reader, unused), -FI_EAVAIL);
   fi_cq_err_entry error{};
-  EXPECT_EQ(fi_cq_readerr(from.queue, &error, 0), 1);
+  EXPECT_EQ(fi_cq_readerr(reader.queue, &error, 0), 1);
   return error;
 }
 

@@ -1,3 +1,5 @@
+// Conversion of statuses and timeouts to those of libfabric, and table entries without an
+// implementation.
 #include "products/o2g/provider/objects.hpp"
 #include "seams/clock/clock.hpp"
 
@@ -9,8 +11,8 @@ int error_of(status code) noexcept {
     case status::bad_state: return -FI_EOPBADSTATE;
     case status::too_many_files: return -FI_EMFILE;
     default:
-      return int(code) > -256 ? int(code)
-                              : -FI_EOTHER;  // the rest are errno's numbers, as libfabric's
+      // other statuses are errno values, which libfabric shares
+      return int(code) > -256 ? int(code) : -FI_EOTHER;
   }
 }
 
@@ -18,27 +20,28 @@ int completion_error_of(completion_kind kind, status code) noexcept {
   switch (code) {
     case status::overflow: return FI_ETRUNC;
     case status::no_entry:
-      return kind == completion_kind::receive ? FI_ENOMSG
-                                              : FI_ENOENT;  // a peek's message; a region's key
+      // a peek found no message; or an unknown region key
+      return kind == completion_kind::receive ? FI_ENOMSG : FI_ENOENT;
     case status::peer_lost: return FI_ECONNRESET;
     default: return -error_of(code);
   }
 }
 
-bool can_wait(fi_wait_obj how) {
-  return how == FI_WAIT_NONE || how == FI_WAIT_UNSPEC || how == FI_WAIT_FD || how == FI_WAIT_YIELD;
+bool can_wait(fi_wait_obj wait_object) {
+  return wait_object == FI_WAIT_NONE || wait_object == FI_WAIT_UNSPEC ||
+         wait_object == FI_WAIT_FD || wait_object == FI_WAIT_YIELD;
 }
 
 uint64_t deadline_of(int timeout_ms) noexcept {
   if (timeout_ms < 0)
     return ~uint64_t{0};
-  return port::deadline_after(port::monotonic_clock().now_ns(), uint64_t(timeout_ms) * 1'000'000);
+  return seams::deadline_after(seams::monotonic_clock().now_ns(), uint64_t(timeout_ms) * 1'000'000);
 }
 
-int wait_control(const waiting_room &in, int command, void *argument) {
-  if (command != FI_GETWAIT || in.descriptor() < 0)
+int wait_control(const wait_set &waiting, int command, void *argument) {
+  if (command != FI_GETWAIT || waiting.descriptor() < 0)
     return -FI_ENOSYS;
-  *static_cast<int *>(argument) = in.descriptor();
+  *static_cast<int *>(argument) = waiting.descriptor();
   return 0;
 }
 

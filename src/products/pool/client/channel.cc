@@ -1,3 +1,4 @@
+// The client's protocol: the handshake, sending requests, and receiving replies.
 #include "products/pool/client/channel.hpp"
 
 #include <tanada/status.h>
@@ -20,18 +21,18 @@ static_assert(buffer_size > sizeof(frame) + body_size_max);
 constexpr size_t part_count_max = 64;  // of one send or receive
 
 std::string text_of(std::span<const std::byte> body) {
-  text_message in;
-  return decode(body, in) == status::ok ? in.text : std::string{};
+  text_message message;
+  return decode(body, message) == status::ok ? message.text : std::string{};
 }
 
-// Returns what of `size` lies behind the parts.
+// Returns the part of `size` that is past the end of the parts.
 size_t advance(std::vector<iovec> &parts, size_t &first, size_t size) {
   while (size > 0 && first < parts.size()) {
     iovec &part = parts[first];
-    size_t const taken = std::min(size, part.iov_len);
-    part.iov_base = static_cast<std::byte *>(part.iov_base) + taken;
-    part.iov_len -= taken;
-    size -= taken;
+    size_t const advanced = std::min(size, part.iov_len);
+    part.iov_base = static_cast<std::byte *>(part.iov_base) + advanced;
+    part.iov_len -= advanced;
+    size -= advanced;
     if (part.iov_len == 0)
       first++;
   }
@@ -40,170 +41,175 @@ size_t advance(std::vector<iovec> &parts, size_t &first, size_t size) {
 
 }  // namespace
 
-channel::channel(std::unique_ptr<port::stream> connection) : connection_{std::move(connection)} {
-  in_.resize(buffer_size);
+channel::channel(std::unique_ptr<seams::stream> connection) : connection_{std::move(connection)} {
+  input_.resize(buffer_size);
 }
 channel::~channel() = default;
 
-result<std::unique_ptr<channel>> channel::open(std::unique_ptr<port::stream> connection,
-                                               const std::string &space, const key *with,
+result<std::unique_ptr<channel>> channel::open(std::unique_ptr<seams::stream> connection,
+                                               const std::string &space, const key *client_key,
                                                uint64_t deadline_ns) {
-  std::unique_ptr<channel> made{new channel{std::move(connection)}};
-  status const code = made->shake_hands(space, with, deadline_ns);
+  std::unique_ptr<channel> created{new channel{std::move(connection)}};
+  status const code = created->handshake(space, client_key, deadline_ns);
   if (code != status::ok)
     return code;
-  return made;
+  return created;
 }
 
-// One message out, one in.
+// Sends one message and receives one.
 template <class Message>
-status channel::exchange(kind what, const Message &out, frame &head, std::vector<std::byte> &body,
-                         uint64_t deadline_ns) {
-  queue(frame_of({.what = uint16_t(what), .code = 0}, out), {}, {}, {});
+status channel::exchange(kind message_kind, const Message &request, frame &head,
+                         std::vector<std::byte> &body, uint64_t deadline_ns) {
+  queue(encode_frame({.kind = uint16_t(message_kind), .code = 0}, request), {}, {}, {});
   for (;;) {
     bool moved = false;
-    // A daemon that turns a client away says why and closes: what it sent is read also where
+    // A daemon that refuses a client sends the reason and closes. So its message is read even when
     // nothing can be sent any more.
     if (send(moved) != status::ok)
-      out_.clear();
-    if (in_end_ - in_begin_ >= sizeof(frame)) {
-      std::memcpy(&head, in_.data() + in_begin_, sizeof head);
+      send_queue_.clear();
+    if (input_end_ - input_begin_ >= sizeof(frame)) {
+      std::memcpy(&head, input_.data() + input_begin_, sizeof head);
       TND_TRY(frame_check(head));
       if (head.data_size != 0)
         return status::protocol;
-      if (in_end_ - in_begin_ >= sizeof head + head.body_size)
+      if (input_end_ - input_begin_ >= sizeof head + head.body_size)
         break;
     }
-    iovec const part{in_.data() + in_end_, in_.size() - in_end_};
+    iovec const part{input_.data() + input_end_, input_.size() - input_end_};
     auto size = connection_->receive({&part, 1});
     if (size.ok())
-      in_end_ += size.value();
+      input_end_ += size.value();
     else if (size.error() == status::again)
-      TND_TRY(connection_->wait(true, !out_.empty(), deadline_ns));
+      TND_TRY(connection_->wait(true, !send_queue_.empty(), deadline_ns));
     else
       return size.error();
   }
-  auto const *const begin = in_.data() + in_begin_ + sizeof head;
+  auto const *const begin = input_.data() + input_begin_ + sizeof head;
   body.assign(begin, begin + head.body_size);
-  in_begin_ += sizeof head + head.body_size;
+  input_begin_ += sizeof head + head.body_size;
   return status::ok;
 }
 
-status channel::refused(status code, const std::string &reason) const {
+status channel::connection_error(status code, const std::string &reason) const {
   return fail(code, "pool at %s: %s", connection_->peer().c_str(), reason.c_str());
 }
 
-// Of a handshake.
-status channel::unanswered(status code) const {
+// The error of a handshake that got no reply.
+status channel::handshake_error(status code) const {
   if (code == status::timed_out)
-    return refused(code, "no answer within the timeout");
+    return connection_error(code, "no answer within the timeout");
   if (code == status::protocol)
-    return refused(status::peer_lost, "it does not answer as a pool");
-  return refused(status::peer_lost, "it closed the connection before the handshake was done");
+    return connection_error(status::peer_lost, "the peer does not answer as a pool");
+  return connection_error(status::peer_lost,
+                          "the peer closed the connection before the handshake was done");
 }
 
-result<bytes32> channel::identify(std::unique_ptr<port::stream> &connection, uint64_t deadline_ns) {
-  channel asking{std::move(connection)};
+result<bytes32> channel::identify(std::unique_ptr<seams::stream> &connection,
+                                  uint64_t deadline_ns) {
+  channel probe{std::move(connection)};
   frame head;
   std::vector<std::byte> body;
-  identity_reply in;
-  status code = asking.exchange(kind::identify, empty_message{}, head, body, deadline_ns);
+  identity_reply message;
+  status code = probe.exchange(kind::identify, empty_message{}, head, body, deadline_ns);
   if (code != status::ok)
-    return asking.unanswered(code);
+    return probe.handshake_error(code);
   if (head.code != 0)
-    return asking.refused(status_of(head.code), text_of(body));
-  if (kind(head.what) != kind::identify || decode(body, in) != status::ok)
-    return asking.unanswered(status::protocol);
-  connection = std::move(asking.connection_);
-  return in.id;
+    return probe.connection_error(status_of(head.code), text_of(body));
+  if (kind(head.kind) != kind::identify || decode(body, message) != status::ok)
+    return probe.handshake_error(status::protocol);
+  connection = std::move(probe.connection_);
+  return message.id;
 }
 
-status channel::shake_hands(const std::string &space, const key *with, uint64_t deadline_ns) {
+status channel::handshake(const std::string &space, const key *client_key, uint64_t deadline_ns) {
   hello_message hello;
-  hello.space = space;
+  hello.namespace_name = space;
   hello.nonce = random_bytes();
-  if (with != nullptr)
-    hello.key_id = with->id;
+  if (client_key != nullptr)
+    hello.key_id = client_key->id;
   frame head;
   std::vector<std::byte> body;
   if (status const code = exchange(kind::hello, hello, head, body, deadline_ns); code != status::ok)
-    return unanswered(code);
+    return handshake_error(code);
   if (head.code != 0)
-    return refused(status_of(head.code), text_of(body));
+    return connection_error(status_of(head.code), text_of(body));
   challenge_message challenge;
-  if (kind(head.what) != kind::challenge || decode(body, challenge) != status::ok)
-    return unanswered(status::protocol);
-  proof_message mine;
-  if (with != nullptr) {
-    auto const expected = proof_of(*with, prover::server, hello.nonce, challenge.nonce, space);
+  if (kind(head.kind) != kind::challenge || decode(body, challenge) != status::ok)
+    return handshake_error(status::protocol);
+  proof_message own_proof;
+  if (client_key != nullptr) {
+    auto const expected =
+        proof_of(*client_key, prover::server, hello.nonce, challenge.nonce, space);
     if (!is_equal(challenge.proof, expected)) {
-      return refused(status::access, "authentication failed with key \"" + with->id +
-                                         "\": the daemon does not have this secret under this id");
+      return connection_error(status::access,
+                              "authentication failed with key \"" + client_key->id +
+                                  "\": the daemon does not have this secret under this id");
     }
-    mine.proof = proof_of(*with, prover::client, hello.nonce, challenge.nonce, space);
+    own_proof.proof = proof_of(*client_key, prover::client, hello.nonce, challenge.nonce, space);
   }
-  if (status const code = exchange(kind::proof, mine, head, body, deadline_ns); code != status::ok)
-    return unanswered(code);
+  if (status const code = exchange(kind::proof, own_proof, head, body, deadline_ns);
+      code != status::ok)
+    return handshake_error(code);
   if (head.code != 0)
-    return refused(status_of(head.code), text_of(body));
-  if (kind(head.what) != kind::welcome || decode(body, terms_) != status::ok)
-    return unanswered(status::protocol);
+    return connection_error(status_of(head.code), text_of(body));
+  if (kind(head.kind) != kind::welcome || decode(body, terms_) != status::ok)
+    return handshake_error(status::protocol);
   return status::ok;
 }
 
 uint64_t channel::queue(std::vector<std::byte> bytes, std::vector<iovec> sources,
-                        std::vector<iovec> targets, reply_taker taker) {
+                        std::vector<iovec> targets, reply_handler handler) {
   uint64_t const tag = next_tag_++;
-  if (broken_ != status::ok) {
-    if (taker)
-      taker({broken_});
+  if (end_status_ != status::ok) {
+    if (handler)
+      handler({end_status_});
     return tag;
   }
-  out_.push_back({tag, std::move(bytes), std::move(sources)});
-  if (taker)
-    pending_.emplace(tag, pending{std::move(targets), std::move(taker)});
+  send_queue_.push_back({tag, std::move(bytes), std::move(sources)});
+  if (handler)
+    pending_.emplace(tag, pending{std::move(targets), std::move(handler)});
   return tag;
 }
 
 status channel::send(bool &moved) {
   iovec parts[part_count_max];
-  while (!out_.empty()) {
+  while (!send_queue_.empty()) {
     size_t count = 0;
-    for (const outgoing &one : out_) {
+    for (const outgoing &entry : send_queue_) {
       if (count == part_count_max)
         break;
-      size_t const head = one.frame.size() - one.frame_sent;
+      size_t const head = entry.frame.size() - entry.frame_sent;
       if (head > 0)
-        parts[count++] = {const_cast<std::byte *>(one.frame.data()) + one.frame_sent, head};
-      for (size_t i = one.part; i < one.parts.size() && count < part_count_max; i++)
-        parts[count++] = one.parts[i];
+        parts[count++] = {const_cast<std::byte *>(entry.frame.data()) + entry.frame_sent, head};
+      for (size_t i = entry.part; i < entry.parts.size() && count < part_count_max; i++)
+        parts[count++] = entry.parts[i];
     }
     auto size = connection_->send({parts, count});
     if (!size.ok())
       return size.error() == status::again ? status::ok : size.error();
     moved = true;
-    for (size_t rest = size.value(); rest > 0;) {
-      outgoing &one = out_.front();
-      size_t const head = std::min(rest, one.frame.size() - one.frame_sent);
-      one.frame_sent += head;
-      rest -= head;
-      rest = advance(one.parts, one.part, rest);
-      if (one.frame_sent == one.frame.size() && one.part == one.parts.size())
-        out_.pop_front();
+    for (size_t sent_rest = size.value(); sent_rest > 0;) {
+      outgoing &entry = send_queue_.front();
+      size_t const head = std::min(sent_rest, entry.frame.size() - entry.frame_sent);
+      entry.frame_sent += head;
+      sent_rest -= head;
+      sent_rest = advance(entry.parts, entry.part, sent_rest);
+      if (entry.frame_sent == entry.frame.size() && entry.part == entry.parts.size())
+        send_queue_.pop_front();
     }
   }
   return status::ok;
 }
 
 status channel::receive(bool &moved) {
-  if (in_begin_ == in_end_) {
-    in_begin_ = 0;
-    in_end_ = 0;
+  if (input_begin_ == input_end_) {
+    input_begin_ = 0;
+    input_end_ = 0;
   }
-  if (in_begin_ > 0 && in_.size() - in_end_ < in_.size() / 2) {
-    std::memmove(in_.data(), in_.data() + in_begin_, in_end_ - in_begin_);
-    in_end_ -= in_begin_;
-    in_begin_ = 0;
+  if (input_begin_ > 0 && input_.size() - input_end_ < input_.size() / 2) {
+    std::memmove(input_.data(), input_.data() + input_begin_, input_end_ - input_begin_);
+    input_end_ -= input_begin_;
+    input_begin_ = 0;
   }
   iovec parts[part_count_max];
   size_t count = 0, wanted = 0;
@@ -214,13 +220,13 @@ status channel::receive(bool &moved) {
     wanted += size;
   }
   if (wanted == 0 || wanted == data_rest_)
-    parts[count++] = {in_.data() + in_end_, in_.size() - in_end_};
+    parts[count++] = {input_.data() + input_end_, input_.size() - input_end_};
   auto size = connection_->receive({parts, count});
   if (!size.ok())
     return size.error() == status::again ? status::ok : size.error();
   moved = true;
   size_t const to_target = std::min(size.value(), wanted);
-  in_end_ += size.value() - to_target;
+  input_end_ += size.value() - to_target;
   take_data(to_target);
   return status::ok;
 }
@@ -230,106 +236,107 @@ void channel::take_data(size_t size) {
   data_rest_ -= size;
 }
 
-// Everything that is in the buffer.
+// Parses all bytes in the buffer.
 status channel::parse() {
   for (;;) {
-    size_t const have = in_end_ - in_begin_;
+    size_t const available = input_end_ - input_begin_;
     if (has_head_) {
-      size_t const size = size_t(std::min<uint64_t>(have, data_rest_));
+      size_t const size = size_t(std::min<uint64_t>(available, data_rest_));
       size_t copied = 0;
       for (size_t i = target_; i < targets_.size() && copied < size; i++) {
         size_t const part = std::min(size - copied, targets_[i].iov_len);
-        std::memcpy(targets_[i].iov_base, in_.data() + in_begin_ + copied, part);
+        std::memcpy(targets_[i].iov_base, input_.data() + input_begin_ + copied, part);
         copied += part;
       }
-      in_begin_ += size;
+      input_begin_ += size;
       take_data(size);
       if (data_rest_ > 0)
         return status::ok;
       complete();
       continue;
     }
-    if (have < sizeof(frame))
+    if (available < sizeof(frame))
       return status::ok;
-    std::memcpy(&head_, in_.data() + in_begin_, sizeof head_);
+    std::memcpy(&head_, input_.data() + input_begin_, sizeof head_);
     TND_TRY(frame_check(head_));
-    if (have - sizeof head_ < head_.body_size)
+    if (available - sizeof head_ < head_.body_size)
       return status::ok;
-    auto const *const begin = in_.data() + in_begin_ + sizeof head_;
+    auto const *const begin = input_.data() + input_begin_ + sizeof head_;
     body_.assign(begin, begin + head_.body_size);
-    in_begin_ += sizeof head_ + head_.body_size;
+    input_begin_ += sizeof head_ + head_.body_size;
     has_head_ = true;
     data_rest_ = head_.data_size;
     target_ = 0;
     targets_.clear();
-    if (auto const found = pending_.find(head_.tag); found != pending_.end())
-      targets_ = std::move(found->second.targets);
+    if (auto const it = pending_.find(head_.tag); it != pending_.end())
+      targets_ = std::move(it->second.targets);
   }
 }
 
-// The daemon refused the request before all of its data was sent. It passes over as many bytes as
-// were announced, and the caller's memory is no longer ours to read: zeros are sent in its place.
+// The daemon refused the request before all of its data was sent. It skips as many bytes as were
+// announced. The caller's memory must not be read any more, so zeros are sent in its place.
 void channel::release_sources(uint64_t tag) {
   static constexpr std::byte zeros[64 << 10]{};
-  auto const is_request = [tag](const outgoing &each) {
-    return each.tag == tag;
+  auto const is_request = [tag](const outgoing &entry) {
+    return entry.tag == tag;
   };
-  auto const request = std::find_if(out_.begin(), out_.end(), is_request);
-  if (request == out_.end())
+  auto const request = std::find_if(send_queue_.begin(), send_queue_.end(), is_request);
+  if (request == send_queue_.end())
     return;
-  std::vector<iovec> rest;
+  std::vector<iovec> zero_parts;
   for (size_t i = request->part; i < request->parts.size(); i++) {
-    for (size_t left = request->parts[i].iov_len; left > 0; left -= rest.back().iov_len) {
-      rest.push_back({const_cast<std::byte *>(zeros), std::min(left, sizeof zeros)});
+    for (size_t remaining = request->parts[i].iov_len; remaining > 0;
+         remaining -= zero_parts.back().iov_len) {
+      zero_parts.push_back({const_cast<std::byte *>(zeros), std::min(remaining, sizeof zeros)});
     }
   }
-  request->parts = std::move(rest);
+  request->parts = std::move(zero_parts);
   request->part = 0;
 }
 
 void channel::complete() {
   has_head_ = false;
   targets_.clear();
-  auto const found = pending_.find(head_.tag);
-  if (found == pending_.end())
+  auto const it = pending_.find(head_.tag);
+  if (it == pending_.end())
     return;
-  reply_taker const taker = std::move(found->second.taker);
-  pending_.erase(found);
+  reply_handler const handler = std::move(it->second.handler);
+  pending_.erase(it);
   release_sources(head_.tag);
   status const code = status_of(head_.code);
   if (code != status::ok) {
     std::string text = text_of(body_);
     set_last_message(text.empty() ? tnd_status_text(tnd_status(code)) : std::move(text));
   }
-  if (taker)
-    taker({code, body_, head_.data_size});
+  if (handler)
+    handler({code, body_, head_.data_size});
 }
 
 status channel::progress(uint64_t deadline_ns) {
   for (;;) {
-    if (broken_ != status::ok)
-      return broken_;
+    if (end_status_ != status::ok)
+      return end_status_;
     bool sent = false, received = false;
     status code = send(sent);
-    // The answer to what has just been sent is not there yet.
+    // The reply to the request just sent cannot be there yet.
     if (code == status::ok && (!sent || deadline_ns == 0))
       code = receive(received);
     if (code == status::ok && received)
       code = parse();
     if (code != status::ok) {
       end(code == status::protocol ? status::protocol : status::peer_lost);
-      return broken_;
+      return end_status_;
     }
     if (received || deadline_ns == 0 || pending_.empty())
       return status::ok;
-    if (port::monotonic_clock().now_ns() >= deadline_ns)
+    if (seams::monotonic_clock().now_ns() >= deadline_ns)
       return status::timed_out;
-    TND_TRY(connection_->wait(true, !out_.empty(), deadline_ns));
+    TND_TRY(connection_->wait(true, !send_queue_.empty(), deadline_ns));
   }
 }
 
 status channel::check() {
-  for (bool received = true; received && broken_ == status::ok;) {
+  for (bool received = true; received && end_status_ == status::ok;) {
     received = false;
     status code = receive(received);
     if (code == status::ok && received)
@@ -337,38 +344,38 @@ status channel::check() {
     if (code != status::ok)
       end(code == status::protocol ? status::protocol : status::peer_lost);
   }
-  return broken_;
+  return end_status_;
 }
 
 bool channel::abandon(uint64_t tag) {
   pending_.erase(tag);
   if (has_head_ && head_.tag == tag)
     targets_.clear();
-  for (auto at = out_.begin(); at != out_.end(); ++at) {
-    if (at->tag != tag || (at->parts.empty() && at->frame_sent > 0))
+  for (auto it = send_queue_.begin(); it != send_queue_.end(); ++it) {
+    if (it->tag != tag || (it->parts.empty() && it->frame_sent > 0))
       continue;
-    if (at->frame_sent == 0) {
-      out_.erase(at);
+    if (it->frame_sent == 0) {
+      send_queue_.erase(it);
       return true;
     }
-    // Its beginning is on the way and its memory is no longer ours to send.
+    // The first part of the request is sent, and the rest of its memory must not be read any more.
     end(status::peer_lost);
     return false;
   }
   return true;
 }
 
-void channel::end(status why) {
-  if (broken_ != status::ok)
+void channel::end(status reason) {
+  if (end_status_ != status::ok)
     return;
-  broken_ = why;
-  out_.clear();
+  end_status_ = reason;
+  send_queue_.clear();
   has_head_ = false;
   targets_.clear();
   auto const unanswered = std::exchange(pending_, {});
   for (auto const &[tag, one] : unanswered)
-    if (one.taker)
-      one.taker({why});
+    if (one.handler)
+      one.handler({reason});
 }
 
 }  // namespace tanada::pool

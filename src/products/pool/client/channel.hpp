@@ -1,4 +1,5 @@
-// products/pool/client/channel.hpp: frames to a daemon and answers from it, over one stream.
+// products/pool/client/channel.hpp: requests to a daemon and replies from it, as frames over one
+// stream.
 #pragma once
 
 #include <deque>
@@ -15,81 +16,84 @@
 
 namespace tanada::pool {
 
-// An answer. `body` is gone after the call; `data_size` is what the daemon sent, of which no more
-// than the target holds was kept.
+// A reply. `body` is valid only during the call. `data_size` is the size that the daemon sent;
+// bytes beyond the targets were discarded.
 struct reply {
   status code = status::ok;
   std::span<const std::byte> body{};
   uint64_t data_size = 0;
 };
-using reply_taker = std::function<void(const reply &)>;
+using reply_handler = std::function<void(const reply &)>;
 
 // Used by one thread at a time.
 class channel {
  public:
-  // Shake hands over a connected stream. access: one side's proof is wrong, or the namespace is not
-  // the key's.
-  static result<std::unique_ptr<channel>> open(std::unique_ptr<port::stream> connection,
-                                               const std::string &space, const key *with,
+  // Carries out the handshake over a connected stream. `access`: one side's proof is wrong, or the
+  // key does not allow the namespace.
+  static result<std::unique_ptr<channel>> open(std::unique_ptr<seams::stream> connection,
+                                               const std::string &space, const key *client_key,
                                                uint64_t deadline_ns);
   ~channel();
 
-  // Which daemon is at the other end, before any handshake. The connection stays the caller's.
-  static result<wire::pool::bytes32> identify(std::unique_ptr<port::stream> &connection,
+  // Returns the identity of the daemon at the other end, before any handshake. The connection stays
+  // the caller's.
+  static result<wire::pool::bytes32> identify(std::unique_ptr<seams::stream> &connection,
                                               uint64_t deadline_ns);
 
   const wire::pool::welcome_message &terms() const noexcept {
     return terms_;
   }
-  const port::stream &connection() const noexcept {
+  const seams::stream &connection() const noexcept {
     return *connection_;
   }
 
-  // The next descriptor that came along; the caller's. -1: none.
+  // The next descriptor that was received; the caller owns it. -1: none.
   int take_descriptor() {
     return connection_->take_descriptor();
   }
 
-  // Queue a request. `sources` follow it as data, `targets` take the data of its answer; both are
-  // the caller's until `taker` was called, which happens once: with the answer, or with the status
-  // that ended the connection. Without a taker the request is one that has no answer. The tag is
-  // for abandon().
+  // Queues a request. `sources` follow it as data, and `targets` receive the data of its reply.
+  // Both stay in use until `handler` was called. That happens exactly once: with the reply, or with
+  // the status that ended the connection. A request without a handler has no reply. The tag is for
+  // abandon().
   template <class Message>
-  uint64_t post(wire::pool::kind what, const Message &message, std::vector<iovec> sources,
-                std::vector<iovec> targets, reply_taker taker) {
+  uint64_t post(wire::pool::kind message_kind, const Message &message, std::vector<iovec> sources,
+                std::vector<iovec> targets, reply_handler handler) {
     uint64_t data_size = 0;
-    for (const iovec &one : sources)
-      data_size += one.iov_len;
+    for (const iovec &source : sources)
+      data_size += source.iov_len;
     return queue(
-        wire::pool::frame_of(
-            {.what = uint16_t(what), .code = 0, .tag = next_tag_, .data_size = data_size}, message),
-        std::move(sources), std::move(targets), std::move(taker));
+        wire::pool::encode_frame(
+            {.kind = uint16_t(message_kind), .code = 0, .tag = next_tag_, .data_size = data_size},
+            message),
+        std::move(sources), std::move(targets), std::move(handler));
   }
 
-  // Send and receive what can be. With a deadline (absolute, monotonic_clock), wait until something
-  // moved. ok, timed_out, or what ended the connection: all takers were called with that.
+  // Sends and receives as much as possible. With a deadline (absolute, monotonic_clock), waits for
+  // a reply or other received bytes. Returns `ok`, `timed_out`, or the status that ended the
+  // connection. In the last case all handlers were called with it.
   status progress(uint64_t deadline_ns);
 
-  // Receive what has come, without waiting. ok: the daemon's end of the connection was open after
-  // that; or what ended the connection.
+  // Receives the bytes that have arrived, without waiting. `ok`: the daemon's end of the connection
+  // was open after that. Otherwise the status that ended the connection.
   status check();
 
-  // Nothing is to be sent and nothing is waited for: no memory of the caller's is in use.
+  // Nothing is queued to be sent, and no reply is outstanding: no memory of the caller is in use.
   bool is_idle() const {
-    return pending_.empty() && out_.empty();
+    return pending_.empty() && send_queue_.empty();
   }
 
-  // Give the request's memory back to the caller, who waits no longer; its taker is not called.
-  // False: the connection had to end for that.
+  // Ends the use of the request's memory for a caller that has stopped waiting. Its handler is not
+  // called. False: the connection had to be ended for that.
   bool abandon(uint64_t tag);
 
   size_t pending_count() const noexcept {
     return pending_.size();
   }
   bool is_broken() const noexcept {
-    return broken_ != status::ok;
+    return end_status_ != status::ok;
   }
-  void end(status why);
+  void end(status reason);
 
  private:
   struct outgoing {
@@ -100,18 +104,18 @@ class channel {
   };
   struct pending {
     std::vector<iovec> targets;
-    reply_taker taker;
+    reply_handler handler;
   };
 
-  explicit channel(std::unique_ptr<port::stream> connection);
-  status refused(status code, const std::string &reason) const;
-  status unanswered(status code) const;
-  status shake_hands(const std::string &space, const key *with, uint64_t deadline_ns);
+  explicit channel(std::unique_ptr<seams::stream> connection);
+  status connection_error(status code, const std::string &reason) const;
+  status handshake_error(status code) const;
+  status handshake(const std::string &space, const key *client_key, uint64_t deadline_ns);
   template <class Message>
-  status exchange(wire::pool::kind what, const Message &out, wire::pool::frame &head,
+  status exchange(wire::pool::kind message_kind, const Message &request, wire::pool::frame &head,
                   std::vector<std::byte> &body, uint64_t deadline_ns);
   uint64_t queue(std::vector<std::byte> frame, std::vector<iovec> sources,
-                 std::vector<iovec> targets, reply_taker taker);
+                 std::vector<iovec> targets, reply_handler handler);
   status send(bool &moved);
   status receive(bool &moved);
   status parse();
@@ -119,16 +123,16 @@ class channel {
   void complete();
   void release_sources(uint64_t tag);
 
-  std::unique_ptr<port::stream> connection_;
+  std::unique_ptr<seams::stream> connection_;
   wire::pool::welcome_message terms_;
-  status broken_ = status::ok;
+  status end_status_ = status::ok;
   uint64_t next_tag_ = 1;
-  std::deque<outgoing> out_;
+  std::deque<outgoing> send_queue_;
   std::unordered_map<uint64_t, pending> pending_;
 
-  std::vector<std::byte> in_;
-  size_t in_begin_ = 0, in_end_ = 0;
-  // The answer whose data is coming.
+  std::vector<std::byte> input_;
+  size_t input_begin_ = 0, input_end_ = 0;
+  // The reply whose data is being received.
   bool has_head_ = false;
   wire::pool::frame head_;
   std::vector<std::byte> body_;

@@ -1,6 +1,6 @@
-// Goal: a request's memory is the caller's again once its answer has come, also when the daemon
-// refuses the request before it has all of its data. Method: a daemon's end of a simulated
-// connection that keeps what it gets.
+// Tests that a request's memory is no longer in use once its reply was received, even if the daemon
+// refuses the request before it has all of its data. A daemon's end of a simulated connection keeps
+// the bytes that it receives.
 #include "products/pool/client/channel.hpp"
 
 #include <gtest/gtest.h>
@@ -19,10 +19,10 @@ namespace {
 using wire::pool::frame;
 using wire::pool::kind;
 
-// Shakes hands, and refuses each other request as soon as its frame is there.
+// Carries out the handshake, and refuses each other request as soon as its frame was received.
 class refusing_daemon {
  public:
-  void connect(std::unique_ptr<port::stream> connection) {
+  void connect(std::unique_ptr<seams::stream> connection) {
     connection_ = std::move(connection);
   }
 
@@ -31,59 +31,60 @@ class refusing_daemon {
     iovec const part{bytes.data(), bytes.size()};
     auto size = connection_->receive({&part, 1});
     if (size.ok())
-      in_.append(bytes.data(), size.value());
+      input_.append(bytes.data(), size.value());
     while (take_one())
       continue;
     return true;
   }
 
+  // The data of each request.
   const std::vector<std::string> &data() const {
     return data_;
-  }  // of each request
+  }
 
  private:
   bool take_one() {
     if (data_rest_ > 0) {
-      size_t const size = size_t(std::min<uint64_t>(data_rest_, in_.size()));
-      data_.back().append(in_, 0, size);
-      in_.erase(0, size);
+      size_t const size = size_t(std::min<uint64_t>(data_rest_, input_.size()));
+      data_.back().append(input_, 0, size);
+      input_.erase(0, size);
       data_rest_ -= size;
       return size > 0;
     }
     frame head;
-    if (in_.size() < sizeof head)
+    if (input_.size() < sizeof head)
       return false;
-    std::memcpy(&head, in_.data(), sizeof head);
+    std::memcpy(&head, input_.data(), sizeof head);
     EXPECT_EQ(wire::pool::frame_check(head), status::ok);
-    if (in_.size() < sizeof head + head.body_size)
+    if (input_.size() < sizeof head + head.body_size)
       return false;
-    in_.erase(0, sizeof head + head.body_size);
+    input_.erase(0, sizeof head + head.body_size);
     answer(head);
     return true;
   }
 
   void answer(const frame &head) {
-    if (kind(head.what) == kind::hello)
+    if (kind(head.kind) == kind::hello)
       return send(kind::challenge, head, 0, wire::pool::challenge_message{});
-    if (kind(head.what) == kind::proof)
+    if (kind(head.kind) == kind::proof)
       return send(kind::welcome, head, 0, wire::pool::welcome_message{});
     data_.emplace_back();
     data_rest_ = head.data_size;
-    send(kind(head.what), head, tnd_status(status::exists),
+    send(kind(head.kind), head, tnd_status(status::exists),
          wire::pool::text_message{"the name is taken"});
   }
 
   template <class Message>
-  void send(kind what, const frame &asked, int32_t code, const Message &message) {
-    auto const bytes =
-        wire::pool::frame_of({.what = uint16_t(what), .code = code, .tag = asked.tag}, message);
+  void send(kind message_kind, const frame &request_frame, int32_t code, const Message &message) {
+    auto const bytes = wire::pool::encode_frame(
+        {.kind = uint16_t(message_kind), .code = code, .tag = request_frame.tag}, message);
     iovec const part{const_cast<std::byte *>(bytes.data()), bytes.size()};
     auto size = connection_->send({&part, 1}, -1);
     ASSERT_TRUE(size.ok() && size.value() == bytes.size());
   }
 
-  std::unique_ptr<port::stream> connection_;
-  std::string in_;
+  std::unique_ptr<seams::stream> connection_;
+  std::string input_;
   std::vector<std::string> data_;
   uint64_t data_rest_ = 0;
 };
@@ -100,7 +101,7 @@ class pool_channel : public testing::Test {
   }
 
   static uint64_t deadline_ns() {
-    return port::monotonic_clock().now_ns() + 60'000'000'000;
+    return seams::monotonic_clock().now_ns() + 60'000'000'000;
   }
 
   status put_of(std::vector<iovec> sources) {
@@ -122,19 +123,19 @@ class pool_channel : public testing::Test {
 };
 
 TEST_F(pool_channel, nothing_of_a_source_is_sent_after_its_request_was_refused) {
-  std::string first(300'000, 'a'), second(1'000'000, 'b'), other(100, 'c');
+  std::string first(300'000, 'a'), second(1'000'000, 'b'), third(100, 'c');
   ASSERT_EQ(put_of({{first.data(), first.size()}, {second.data(), second.size()}}), status::exists);
   ASSERT_LT(daemon_.data()[0].size(), first.size()) << "not all of it was sent before the answer";
-  // The memory is the caller's.
+  // The caller may reuse the memory.
   std::fill(first.begin(), first.end(), 'x');
   std::fill(second.begin(), second.end(), 'x');
-  ASSERT_EQ(put_of({{other.data(), other.size()}}), status::exists);
+  ASSERT_EQ(put_of({{third.data(), third.size()}}), status::exists);
   ASSERT_EQ(daemon_.data().size(), 2u);
   std::string const &sent = daemon_.data()[0];
   EXPECT_EQ(sent.size(), first.size() + second.size())
       << "the daemon passes over as much as was announced";
   EXPECT_EQ(std::count(sent.begin(), sent.end(), 'x'), 0);
-  EXPECT_EQ(daemon_.data()[1], other);
+  EXPECT_EQ(daemon_.data()[1], third);
 }
 
 }  // namespace

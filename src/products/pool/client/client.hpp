@@ -1,4 +1,4 @@
-// products/pool/client/client.hpp: what tanada/pool.h promises, without its C.
+// products/pool/client/client.hpp: a client of the pool, which implements tanada/pool.h in C++.
 #pragma once
 
 #include <tanada/pool.h>
@@ -19,41 +19,43 @@
 #include "products/pool/client/fabric_link.hpp"
 #include "products/pool/client/segments.hpp"
 #include "products/pool/client/traffic.hpp"
-#include "products/pool/shared.hpp"
+#include "products/pool/name_counters.hpp"
 #include "seams/clock/clock.hpp"
 
 namespace tanada::pool {
 
 // Connects to the daemon, by the deadline (absolute, monotonic_clock).
-using dialer = std::function<result<std::unique_ptr<port::stream>>(uint64_t deadline_ns)>;
+using dialer = std::function<result<std::unique_ptr<seams::stream>>(uint64_t deadline_ns)>;
 
-// Copies of a GPU, which connections may share.
+// Opens the copies of a GPU, which connections may share.
 using device_opener = std::function<result<std::shared_ptr<device_copy>>(uint32_t device_index)>;
 
 struct client_settings {
   uint64_t timeout_ns = 30'000'000'000;
-  std::optional<key> with;
+  std::optional<key> client_key;
   bool shared_memory = true;
   uint32_t device_index = 0;
-  std::string fabric = {};  // libfabric provider; empty: none
+  std::string fabric = {};  // libfabric provider; empty: no fabric
   dialer dial = {};         // empty: sockets
-  device_opener open_device = device_copy::of_process;
-  // Whether the connecting thread is likely to send memory of the device.
+  device_opener open_device = device_copy::for_process;
+  // Returns whether the connecting thread is likely to send memory of the device.
   std::function<bool(uint32_t device_index)> uses_device = device_copy::is_used;
 };
 
-// An open object. Good for the connection it was opened on: `epoch` tells which that was.
+// An open object. It is valid only for the connection that it was opened on, which `epoch`
+// identifies.
 struct open_object {
   uint64_t epoch = 0, handle = 0;
   std::string name = {};
   bool is_writer = false, in_set = false;
   wire::pool::info about;
-  std::vector<wire::pool::piece> pieces;
-  std::vector<wire::pool::range> written;  // through the mapping, and not told yet
+  std::vector<wire::pool::pool_extent> pieces;
+  // Written through the mapping, and not reported to the daemon yet.
+  std::vector<wire::pool::range> written;
   uint64_t covered_size = 0;  // bytes from the beginning that were all written through the mapping
-  std::shared_ptr<void> hold = {};  // keeps the view's memory
-  void *view = nullptr;             // of tnd_pool_map
-  uint64_t view_size = 0;           // bytes to unmap; 0: the view is a segment's
+  std::shared_ptr<void> view_owner = {};  // keeps the view's memory alive
+  void *view = nullptr;                   // of tnd_pool_map
+  uint64_t view_size = 0;                 // bytes to unmap; 0: `view_owner` keeps it mapped
 };
 
 struct memory_range {
@@ -64,12 +66,12 @@ struct memory_range {
 // A connection to a namespace. Used by one thread at a time.
 class client {
  public:
-  static result<std::unique_ptr<client>> connect(const address &where, client_settings settings);
+  static result<std::unique_ptr<client>> connect(const address &daemon, client_settings settings);
   ~client();
 
   status create(const std::string &name, uint64_t size, uint32_t flags, const std::string &set,
-                open_object &made);
-  status open(const std::string &name, uint64_t version, open_object &made);
+                open_object &opened);
+  status open(const std::string &name, uint64_t version, open_object &opened);
   void close(open_object &object);
   status write(open_object &object, const tnd_pool_box &box, memory_range source);
   status resize(open_object &object, uint64_t size);
@@ -85,21 +87,21 @@ class client {
              bool verify);
   status stat(const std::string &name, uint64_t version, wire::pool::info &about);
   status list_some(const std::string &prefix, const std::string &after,
-                   wire::pool::list_reply &found);
+                   wire::pool::list_reply &listing);
   status rename(const std::string &name, const std::string &new_name, uint32_t flags);
   status remove(const std::string &name, uint32_t flags);
   status set_flags(const std::string &name, uint32_t flags);
-  status statistics(wire::pool::statistics_reply &found);
-  status spaces_some(const std::string &only, const std::string &after,
-                     wire::pool::spaces_reply &found);
+  status statistics(wire::pool::statistics_reply &counters);
+  status list_namespaces_some(const std::string &only, const std::string &after,
+                              wire::pool::namespaces_reply &listing);
 
-  // Asynchronous ones, as tnd_pool_post() and tnd_pool_poll().
+  // Asynchronous requests, as in tnd_pool_post() and tnd_pool_poll().
   status post(const tnd_pool_request &request, const std::shared_ptr<open_object> &object);
   void poll(std::span<tnd_pool_completion> completions, uint64_t timeout_ns, uint32_t &count);
 
-  // Memory that transfers need not register; no effect without a fabric.
-  status keep_registered(void *addr, uint64_t size, bool on_device);
-  status forget_registered(void *addr);
+  // Registers memory, so that transfers need not do so; a no-op without a fabric.
+  status register_memory(void *addr, uint64_t size, bool on_device);
+  status unregister_memory(void *addr);
 
   tnd_pool_path path() const;
   const wire::pool::welcome_message &terms() const {
@@ -108,7 +110,7 @@ class client {
   const std::string &reason() const {
     return reason_;
   }
-  const traffic &moved() const {
+  const traffic &transfers() const {
     return traffic_;
   }
 
@@ -124,72 +126,74 @@ class client {
     uint64_t posted_ns = 0;
   };
 
-  status post_move(const tnd_pool_request &request, open_object &object, posted &one,
-                   std::vector<iovec> memory, const reply_taker &taker);
-  client(address where, client_settings settings);
+  status post_move(const tnd_pool_request &request, open_object &object, posted &operation,
+                   std::vector<iovec> memory, const reply_handler &handler);
+  client(address daemon, client_settings settings);
   status connect_once(uint64_t deadline_ns);
-  result<std::unique_ptr<channel>> greet(uint64_t deadline_ns);
-  // `is_closed`: there was a connection, and it was closed.
-  result<std::unique_ptr<port::stream>> dial(uint64_t deadline_ns, bool &is_closed);
+  result<std::unique_ptr<channel>> connect_channel(uint64_t deadline_ns);
+  // `is_closed`: there was a connection, and the peer closed it.
+  result<std::unique_ptr<seams::stream>> dial(uint64_t deadline_ns, bool &is_closed);
 
  public:
-  // Connects again, once, when the connection has ended.
-  status ready();
-  // Ends the connection; what is open is closed at the daemon.
+  // Connects again, once, if the connection has ended.
+  status ensure_connected();
+  // Ends the connection; the daemon closes the open handles.
   void disconnect() {
     drop_connection();
   }
 
  private:
-  status usable(const open_object &object) const;
+  status check_usable(const open_object &object) const;
   uint64_t deadline() const;
 
-  // One request and its answer.
+  // Sends one request and waits for its reply.
   template <class Request, class Reply>
-  status call(wire::pool::kind what, const Request &request, Reply &answer,
+  status call(wire::pool::kind message_kind, const Request &request, Reply &answer,
               std::vector<iovec> sources = {}, std::vector<iovec> targets = {},
               uint64_t *data_size = nullptr);
 
   template <class Request>
-  status call_for_handle(wire::pool::kind what, const Request &request,
-                         wire::pool::object_reply &in);
+  status call_for_handle(wire::pool::kind message_kind, const Request &request,
+                         wire::pool::object_reply &answer);
 
-  // -ERANGE and why, without a line in the log: callers probe for sizes.
-  status does_not_fit(const std::string &name, uint64_t size, uint64_t capacity) const;
+  // Returns -ERANGE with a message, but logs nothing, because callers use the call to find the
+  // size.
+  status size_error(const std::string &name, uint64_t size, uint64_t capacity) const;
 
-  // Puts the URL of what was asked for before the daemon's words; no name: of the namespace.
-  status named(status code, const std::string &name) const;
-  result<lent_segment> borrow(uint32_t segment);
-  status tell_written(open_object &object);
-  // Of rows that lie in the object; `to_pool` is the direction. move() picks the way and counts.
+  // Puts the object's URL before the daemon's message; for an empty name, the namespace's URL.
+  status with_url(status code, const std::string &name) const;
+  result<received_segment> fetch_segment(uint32_t segment);
+  status report_written(open_object &object);
+  // Transfers of rows that lie in the object; `to_pool` is the direction. move() chooses the path
+  // and counts.
   uint64_t sum_of(uint32_t kind, const void *bytes, uint64_t size);
   void copy_parts(std::span<const iovec> parts, std::byte *memory, bool to_pool, checksum &sum);
   status move(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
   status move_shared(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
   status move_shared_device(open_object &object, const tnd_pool_box &box, std::byte *memory,
                             bool to_pool, bool &is_staged);
-  // Remembers that the range was written through the mapping.
+  // Records that the range was written through the mapping.
   status note_written(open_object &object, uint64_t offset, uint64_t size);
-  // The checksum that a commit asks for, where this process can compute it faster than the daemon.
+  // Computes the checksum that a commit requests, if this process can do so faster than the daemon.
   status sum_written(open_object &object, wire::pool::commit_terms &terms);
   status move_staged(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
   status move_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
-  bool goes_by_fabric(const tnd_pool_box &box, bool on_device) const;
+  bool uses_fabric(const tnd_pool_box &box, bool on_device) const;
   status move_fabric(open_object &object, const tnd_pool_box &box, memory_range memory,
                      bool to_pool);
   void join_fabric();
   status prove_endpoint(const wire::pool::bytes32 &tag);
   tnd_pool_path stream_path() const;
   tnd_pool_path fabric_path() const;
-  // Copies between memory and the mapping; staged: device memory whose bytes went through pinned
-  // memory.
+  // Path of copies between memory and the mapping. `is_staged`: device memory was copied through
+  // pinned memory.
   static transfer_path mapping_path(bool on_device, bool is_staged);
-  void count_mapped(transfer_path by, uint64_t size, bool to_pool);
-  // Tells the daemon of reads by the mapping, once a second at the most unless it is to be at once.
-  void tell_reads(bool at_once);
+  void count_mapped(transfer_path via, uint64_t size, bool to_pool);
+  // Reports reads through the mapping to the daemon, at most once a second unless `at_once` is set.
+  void report_reads(bool at_once);
   status move_rows(open_object &object, std::vector<wire::pool::range> ranges,
                    std::vector<iovec> memory, bool to_pool);
-  // By the connection's stream, in one request and without a handle.
+  // Transfers over the connection's stream, in one request and without a handle.
   status put_inline(const std::string &name, const void *source, uint64_t size,
                     wire::pool::commit_terms terms);
   status get_inline(const std::string &name, void *target, uint64_t capacity,
@@ -204,81 +208,83 @@ class client {
                     wire::pool::info &about, bool verify);
   status copy_out(open_object &object, void *target, bool verify);
   cached_object *find_cached(const std::string &name);
-  void forget(std::list<cached_object>::iterator which);
-  void keep(const std::string &name, open_object object, uint64_t counter);
+  void evict_cached(std::list<cached_object>::iterator entry);
+  void cache_object(const std::string &name, open_object object, uint64_t counter);
   void drop_connection();
   void clear_segments();
-  status device_ready();
+  status ensure_device();
   void prepare_device();
   using device_mappings = std::vector<std::shared_ptr<device_mapping>>;
-  device_mappings reserve_ahead();
-  device_mappings borrow_ahead(const std::vector<uint32_t> &wanted);
-  void note_ahead_used(const std::vector<wire::pool::piece> &pieces);
+  device_mappings reserve_segments();
+  device_mappings fetch_segments(const std::vector<uint32_t> &wanted);
+  void note_reserved_used(const std::vector<wire::pool::pool_extent> &pieces);
 
-  address const where_;
+  address const daemon_;
   client_settings const settings_;
   std::unique_ptr<channel> channel_;
   uint64_t epoch_ = 0;
   bool shared_ = false;
-  std::string reason_, dial_reason_;  // why memory is not shared; what dial() has to say about it
+  std::string reason_, dial_reason_;  // why memory is not shared; the reason found by dial()
   segments segments_;
-  port::team helpers_{bulk_helper_count_max};
+  seams::team helpers_{bulk_helper_count_max};
   const name_counters *counters_ = nullptr;
-  std::list<cached_object> cache_;  // the one used last comes first
+  std::list<cached_object> cache_;  // most recently used first
   std::unordered_map<std::string, std::list<cached_object>::iterator> cached_;
   uint64_t cached_size_ = 0;
   std::deque<std::shared_ptr<posted>> posted_;
   std::shared_ptr<device_copy> device_;
   std::unique_ptr<pinned_buffer> device_stage_;  // for streams
-  // Held by the one connection of the process that reserves memory of the namespace ahead.
+  // Held by the only connection of the process that reserves memory of the namespace in advance.
   std::shared_ptr<void> namespace_claim_;
-  std::unordered_set<uint32_t> ahead_;  // segments that were reserved and that no write has used
-  size_t ahead_used_ = 0;               // segments that writes have used since the last reservation
+  std::unordered_set<uint32_t> reserved_segments_;  // reserved segments that no write has used
+  size_t reserved_used_count_ =
+      0;  // reserved segments that writes have used since the last reservation
   std::unique_ptr<fabric_link> fabric_;
   traffic traffic_;
-  wire::pool::mapped_reads_note untold_;  // what the daemon does not know of yet
-  uint64_t untold_count_ = 0, told_ns_ = 0;
+  wire::pool::mapped_reads_note unreported_reads_;  // reads that the daemon does not know of yet
+  uint64_t unreported_count_ = 0, reported_ns_ = 0;
 };
 
 template <class Request, class Reply>
-status client::call(wire::pool::kind what, const Request &request, Reply &answer,
+status client::call(wire::pool::kind message_kind, const Request &request, Reply &answer,
                     std::vector<iovec> sources, std::vector<iovec> targets, uint64_t *data_size) {
-  TND_TRY(ready());
-  tell_reads(what == wire::pool::kind::statistics);
+  TND_TRY(ensure_connected());
+  report_reads(message_kind == wire::pool::kind::statistics);
   uint64_t const deadline_ns = deadline();
   status code = status::ok;
   bool done = false;
-  uint64_t const tag =
-      channel_->post(what, request, std::move(sources), std::move(targets), [&](const reply &come) {
-        code = come.code;
-        if (code == status::ok)
-          code = wire::decode(come.body, answer);
-        if (data_size != nullptr)
-          *data_size = come.data_size;
-        done = true;
-      });
+  uint64_t const tag = channel_->post(message_kind, request, std::move(sources), std::move(targets),
+                                      [&](const reply &received) {
+                                        code = received.code;
+                                        if (code == status::ok)
+                                          code = wire::decode(received.body, answer);
+                                        if (data_size != nullptr)
+                                          *data_size = received.data_size;
+                                        done = true;
+                                      });
   while (!done) {
-    bool const is_late = port::monotonic_clock().now_ns() >= deadline_ns;
-    status const moved = is_late ? status::timed_out : channel_->progress(deadline_ns);
-    if (done || moved == status::ok)
+    bool const is_late = seams::monotonic_clock().now_ns() >= deadline_ns;
+    status const progressed = is_late ? status::timed_out : channel_->progress(deadline_ns);
+    if (done || progressed == status::ok)
       continue;
     channel_->abandon(tag);
-    // What such an answer brings later, a handle or a descriptor, would be nobody's.
+    // A late reply would bring a handle or descriptor that nobody owns, so end the connection.
     using enum wire::pool::kind;
-    if (what == create || what == open || what == segment)
-      channel_->end(moved);
-    return fail(moved, "pool at %s: no answer in %.3f s", channel_->connection().peer().c_str(),
-                double(settings_.timeout_ns) / 1e9);
+    if (message_kind == create || message_kind == open || message_kind == segment)
+      channel_->end(progressed);
+    return fail(progressed, "pool at %s: no answer in %.3f s",
+                channel_->connection().peer().c_str(), double(settings_.timeout_ns) / 1e9);
   }
   if (code == status::peer_lost)
-    return fail(code, "pool at %s: the connection has ended", where_.host.c_str());
+    return fail(code, "pool at %s: the connection has ended", daemon_.host.c_str());
   if (code == status::protocol)
     channel_->end(code);
   if constexpr (requires { request.name; })
-    return named(code, request.name);
+    return with_url(code, request.name);
   else if constexpr (
-      requires { request.set; } || requires { request.prefix; } || requires { request.only; })
-    return named(code, {});
+      requires { request.set; } || requires { request.prefix; } ||
+      requires { request.name_filter; })
+    return with_url(code, {});
   else
     return code;
 }

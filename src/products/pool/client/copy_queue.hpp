@@ -1,5 +1,5 @@
-// products/pool/client/copy_queue.hpp: a transfer's pieces between device memory and the pool,
-// shared out to threads.
+// products/pool/client/copy_queue.hpp: distributes the pieces of a transfer between device memory
+// and the pool to threads.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace tanada::pool {
 
-// A range of a mapping and of device memory.
+// A range of a mapping, and a range of device memory of the same size.
 struct device_part {
   device_mapping *mapping;
   uint64_t offset;  // in the mapping
@@ -21,16 +21,16 @@ struct device_part {
   uint64_t size;
 };
 
-// Pieces that lie within one part of their mapping each. Threads that register memory take them
-// from the front, whole; threads that stage bytes take them from the back, in steps, so that both
-// end at the same time whichever is faster.
+// Pieces, each within one part of its mapping. Threads that register memory take whole pieces from
+// the front. Threads that stage bytes take them from the back, in steps. So both groups end at the
+// same time, whichever is faster.
 //
 // Thread-safe.
 class copy_queue {
  public:
   explicit copy_queue(std::vector<device_part> pieces) : pieces_{std::move(pieces)} {}
 
-  // False: nothing is left.
+  // False: the queue is empty.
   bool take_front(device_part &piece) {
     std::lock_guard const lock{mutex_};
     if (front_ == pieces_.size())
@@ -39,7 +39,7 @@ class copy_queue {
     return true;
   }
 
-  // At most `size_max` bytes. False: nothing is left that is worth staging.
+  // Takes at most `size_max` bytes. False: no rest is worth staging.
   bool take_back(device_part &piece, uint64_t size_max) {
     std::lock_guard const lock{mutex_};
     if (front_ == pieces_.size())
@@ -56,7 +56,7 @@ class copy_queue {
   }
 
  private:
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following members
   std::vector<device_part> pieces_;
   size_t front_ = 0;
 };

@@ -1,3 +1,4 @@
+// Copies between device memory and the pool: direct, staged and registering ones.
 #include "products/pool/client/device_copy.hpp"
 
 #include <unistd.h>
@@ -18,13 +19,13 @@
 namespace tanada::pool {
 namespace {
 
-// What the process has of each device. Never destroyed: connections may end while the process
-// exits.
+// The process's state of each device. Never destroyed, because connections may end while the
+// process exits.
 struct process_state {
   struct device {
     std::mutex mutex;
     std::shared_ptr<device_copy>
-        copies;  // guarded by the mutex, which is held while the device is opened
+        copies;  // Guarded by the mutex, which is held while the device is opened.
   };
 
   device &device_at(uint32_t index) {
@@ -35,32 +36,33 @@ struct process_state {
   int const owner = getpid();
   registrar registration;
   std::mutex mutex;
-  std::map<uint32_t, device> devices;  // guarded by mutex; entries stay
+  std::map<uint32_t, device> devices;  // guarded by mutex; entries are never removed
 };
 
 std::atomic<process_state *> current_state{nullptr};
 
-// Threads of ours must not be within the driver when its own exit handlers run. They were
-// registered before this one, so they run after it.
+// Ends our threads before the driver's exit handlers run, because none may be inside the driver
+// then. Those handlers were registered before this one, so they run after it.
 void end_threads() {
   process_state *const state = current_state.load(std::memory_order_acquire);
   if (state == nullptr || state->owner != getpid())
     return;
-  std::vector<std::shared_ptr<device_copy>> all;
+  std::vector<std::shared_ptr<device_copy>> opened;
   {
     std::lock_guard const lock{state->mutex};
     for (auto &[index, device] : state->devices) {
       std::lock_guard const device_lock{device.mutex};
       if (device.copies != nullptr)
-        all.push_back(device.copies);
+        opened.push_back(device.copies);
     }
   }
-  for (auto const &copies : all)
+  for (auto const &copies : opened)
     copies->finish_preparing();
   state->registration.stop();
 }
 
-// Another one in a forked process, where the parent's threads and its use of the GPU are gone.
+// A forked process gets a new state, because the parent's threads and its use of the GPU do not
+// exist there.
 process_state &state_of_process() {
   process_state *state = current_state.load(std::memory_order_acquire);
   while (state == nullptr || state->owner != getpid()) {
@@ -75,10 +77,10 @@ process_state &state_of_process() {
 }
 
 uint64_t now_ns() {
-  return port::monotonic_clock().now_ns();
+  return seams::monotonic_clock().now_ns();
 }
 
-// Adds what passes while it lives.
+// Adds the time of its life to a sum.
 class stopwatch {
  public:
   explicit stopwatch(std::atomic<uint64_t> &sum_ns) : sum_ns_{sum_ns}, start_ns_{now_ns()} {}
@@ -95,13 +97,13 @@ class stopwatch {
 
 }  // namespace
 
-result<std::shared_ptr<device_copy>> device_copy::of_process(uint32_t device_index) {
+result<std::shared_ptr<device_copy>> device_copy::for_process(uint32_t device_index) {
   process_state &state = state_of_process();
   auto &device = state.device_at(device_index);
   std::lock_guard const lock{device.mutex};
   if (device.copies != nullptr)
     return device.copies;
-  auto opened = port::gpu_open(port::gpu_choice::cuda, device_index);
+  auto opened = seams::gpu_open(seams::gpu_choice::cuda, device_index);
   if (!opened.ok())
     return opened.error();
   auto created = create(std::move(opened).value(), state.registration);
@@ -111,7 +113,7 @@ result<std::shared_ptr<device_copy>> device_copy::of_process(uint32_t device_ind
 }
 
 bool device_copy::is_used(uint32_t device_index) {
-  if (port::gpu_current() == int(device_index))
+  if (seams::gpu_current() == int(device_index))
     return true;
   process_state &state = state_of_process();
   std::lock_guard const lock{state.mutex};
@@ -136,7 +138,7 @@ class device_copy::failure_record {
     code_ = code;
     message_ = last_message();
   }
-  // When all threads are done; sets their message for this one.
+  // Called when all threads are done; sets the failed thread's message for the calling thread.
   status code() const {
     if (code_ != status::ok)
       set_last_message(message_);
@@ -146,14 +148,14 @@ class device_copy::failure_record {
  private:
   std::atomic<bool> is_set_{false};
   std::mutex mutex_;
-  status code_ = status::ok;  // guarded by mutex_ while threads add
-  std::string message_;       // likewise
+  status code_ = status::ok;  // guarded by mutex_ while threads add failures
+  std::string message_;       // guarded likewise
 };
 
-device_copy::device_copy(std::shared_ptr<port::gpu> gpu, registrar &registration)
+device_copy::device_copy(std::shared_ptr<seams::gpu> gpu, registrar &registration)
     : gpu_{std::move(gpu)}, registration_{registration}, owner_{getpid()} {}
 
-result<std::shared_ptr<device_copy>> device_copy::create(std::shared_ptr<port::gpu> gpu,
+result<std::shared_ptr<device_copy>> device_copy::create(std::shared_ptr<seams::gpu> gpu,
                                                          registrar &registration) {
   return std::shared_ptr<device_copy>{new device_copy{std::move(gpu), registration}};
 }
@@ -161,7 +163,7 @@ result<std::shared_ptr<device_copy>> device_copy::create(std::shared_ptr<port::g
 device_copy::~device_copy() {
   if (owner_ != getpid()) {
     if (preparing_.joinable())
-      preparing_.detach();  // the parent's
+      preparing_.detach();  // it is a thread of the parent
     return;
   }
   finish_preparing();
@@ -185,7 +187,7 @@ status device_copy::make_slots() {
   return slots_status_;
 }
 
-// A thread's first copy makes its stream, which takes longer than the copy.
+// A thread's first copy creates its stream, which takes longer than the copy.
 void device_copy::prepare_thread() {
   constexpr uint32_t size = 64;
   std::lock_guard const lock{probe_mutex_};
@@ -198,14 +200,14 @@ void device_copy::prepare_thread() {
     (void)gpu_->copy_to_host(probe_, probe_ + size, size);
 }
 
-// Background threads wait so long for the first transfer, which is likely to come right after the
-// connect.
-constexpr std::chrono::milliseconds leisure{50};
+// Background threads wait this long for the first transfer, which is likely to follow the connect
+// at once.
+constexpr std::chrono::milliseconds background_delay{50};
 
-void device_copy::prepare(urgency how) {
-  if (how == urgency::later) {
+void device_copy::prepare(urgency when) {
+  if (when == urgency::later) {
     std::unique_lock lock{mutex_};
-    hurried_.wait_for(lock, leisure, [this] { return is_hurried_; });
+    urgent_.wait_for(lock, background_delay, [this] { return is_urgent_; });
   }
   if (make_slots() == status::ok)
     warm_up();
@@ -216,26 +218,26 @@ void device_copy::prepare(urgency how) {
   prepared_.notify_all();
 }
 
-void device_copy::prepare_in_background(urgency how) {
+void device_copy::prepare_in_background(urgency when) {
   std::lock_guard const lock{mutex_};
   if (is_preparing_)
     return;
   is_preparing_ = true;
-  port::signals_blocked const blocked;
+  seams::signals_blocked const blocked;
   try {
-    preparing_ = std::thread{[this, how] {
-      prepare(how);
+    preparing_ = std::thread{[this, when] {
+      prepare(when);
     }};
   } catch (const std::system_error &error) {
-    log(log_level::debug, "pool: no thread to prepare copies of a GPU: %s", error.what());
+    log(log_level::debug, "pool: cannot start a thread to prepare GPU copies: %s", error.what());
     is_prepared_.store(true, std::memory_order_release);
   }
 }
 
 void device_copy::await_prepared() {
   std::unique_lock lock{mutex_};
-  is_hurried_ = true;
-  hurried_.notify_all();
+  is_urgent_ = true;
+  urgent_.notify_all();
   prepared_.wait(lock, [this] { return is_prepared(); });
 }
 
@@ -246,10 +248,10 @@ void device_copy::finish_preparing() {
     if (!is_preparing_)
       is_prepared_.store(true, std::memory_order_release);
     is_preparing_ = true;
-    is_hurried_ = true;
+    is_urgent_ = true;
     std::swap(ending, preparing_);
   }
-  hurried_.notify_all();
+  urgent_.notify_all();
   if (ending.joinable())
     ending.join();
 }
@@ -289,7 +291,7 @@ void device_copy::return_slot(std::byte *slot) {
   slot_returned_.notify_one();
 }
 
-// A piece larger than a slot goes slot by slot.
+// A piece larger than a slot is copied slot by slot.
 status device_copy::copy_staged(const part &piece, copy_direction direction, timing &times) {
   std::byte *slot = nullptr;
   {
@@ -332,43 +334,44 @@ status device_copy::copy_one(const part &piece, copy_direction direction, timing
                        : copy_staged(piece, direction, times);
 }
 
-// Memory that the GPU refuses is staged.
-status device_copy::copy_fresh(const part &piece, copy_direction direction, timing &times) {
-  if (registers(piece)) {
+// Memory that the GPU refuses to register is staged.
+status device_copy::copy_unregistered(const part &piece, copy_direction direction, timing &times) {
+  if (should_register(piece)) {
     stopwatch const watch{times.register_ns};
     (void)piece.mapping->register_part(piece.offset / device_mapping::part_size, gpu_);
   }
   return copy_one(piece, direction, times);
 }
 
-// Whether the transfer itself registers the memory, in place of staging the bytes.
-bool device_copy::registers(const part &piece) noexcept {
+// Whether the transfer itself registers the memory, instead of staging the bytes.
+bool device_copy::should_register(const part &piece) noexcept {
   return piece.mapping->has_huge_pages() && piece.size >= register_size_min &&
          piece.mapping->may_register(piece.offset) && !piece.mapping->is_registered(piece.offset);
 }
 
-// Into what one thread copies at a time, a piece of each part in turn: threads that work on
-// different segments do not wait for one another.
+// Splits the parts into pieces that one thread copies at a time, and takes pieces of the parts in
+// turn. Threads that work on different segments do not wait for one another.
 std::vector<device_copy::part> device_copy::split(std::span<const part> parts,
-                                                  unsigned &staged_count, unsigned &fresh_count) {
-  std::vector<part> rests{parts.begin(), parts.end()}, pieces;
-  while (!rests.empty()) {
-    for (part &rest : rests) {
-      part piece = rest;
-      piece.size = device_mapping::size_in_part(rest.offset, rest.size);
-      if (registers(piece)) {
-        fresh_count++;
-      } else if (!rest.mapping->is_registered(rest.offset)) {
+                                                  unsigned &staged_count,
+                                                  unsigned &unregistered_count) {
+  std::vector<part> remaining{parts.begin(), parts.end()}, pieces;
+  while (!remaining.empty()) {
+    for (part &part_left : remaining) {
+      part piece = part_left;
+      piece.size = device_mapping::size_in_part(part_left.offset, part_left.size);
+      if (should_register(piece)) {
+        unregistered_count++;
+      } else if (!part_left.mapping->is_registered(part_left.offset)) {
         piece.size = std::min<uint64_t>(piece.size, slot_size);
         staged_count++;
       }
       if (piece.size > 0)
         pieces.push_back(piece);
-      rest.offset += piece.size;
-      rest.device += piece.size;
-      rest.size -= piece.size;
+      part_left.offset += piece.size;
+      part_left.device += piece.size;
+      part_left.size -= piece.size;
     }
-    std::erase_if(rests, [](const part &rest) { return rest.size == 0; });
+    std::erase_if(remaining, [](const part &part_left) { return part_left.size == 0; });
   }
   return pieces;
 }
@@ -390,7 +393,7 @@ void device_copy::register_now(const std::shared_ptr<device_mapping> &mapping) {
 }
 
 status device_copy::copy_shared(std::vector<part> pieces, copy_direction direction,
-                                port::team &helpers, timing &times) {
+                                seams::team &helpers, timing &times) {
   failure_record failure;
   helpers.run(uint32_t(pieces.size()), [&](uint32_t i) {
     if (!failure.is_set())
@@ -399,10 +402,10 @@ status device_copy::copy_shared(std::vector<part> pieces, copy_direction directi
   return failure.code();
 }
 
-// Stagers are of use once slots are there, and where the transfer takes longer than they take to
-// begin.
+// Staging threads help once slots are available, if the transfer takes longer than they take to
+// start.
 status device_copy::copy_registering(std::vector<part> pieces, copy_direction direction,
-                                     port::team &helpers, timing &times) {
+                                     seams::team &helpers, timing &times) {
   uint64_t size = 0;
   for (const part &piece : pieces)
     size += piece.size;
@@ -413,7 +416,7 @@ status device_copy::copy_registering(std::vector<part> pieces, copy_direction di
     part piece{};
     if (i < register_thread_count) {
       while (!failure.is_set() && queue.take_front(piece))
-        failure.add(copy_fresh(piece, direction, times));
+        failure.add(copy_unregistered(piece, direction, times));
     } else {
       while (!failure.is_set() && queue.take_back(piece, slot_size))
         failure.add(copy_staged(piece, direction, times));
@@ -422,28 +425,28 @@ status device_copy::copy_registering(std::vector<part> pieces, copy_direction di
   return failure.code();
 }
 
-status device_copy::copy(std::span<const part> parts, copy_direction direction, port::team &helpers,
-                         bool &is_staged) {
+status device_copy::copy(std::span<const part> parts, copy_direction direction,
+                         seams::team &helpers, bool &is_staged) {
   if (owner_ != getpid())
     return fail(status::not_supported, "a forked process cannot use the GPU of its parent");
   registrar::transfer const transfer{registration_};
   timing times;
   uint64_t const start_ns = now_ns();
-  unsigned staged_count = 0, fresh_count = 0;
-  std::vector<part> pieces = split(parts, staged_count, fresh_count);
+  unsigned staged_count = 0, unregistered_count = 0;
+  std::vector<part> pieces = split(parts, staged_count, unregistered_count);
   status code = status::ok;
-  if (staged_count < 2 && fresh_count == 0) {
-    // One thread keeps the GPU's copy engine busy where memory is registered.
+  if (staged_count < 2 && unregistered_count == 0) {
+    // One thread keeps the GPU's copy engine busy if the memory is registered.
     for (size_t i = 0; i < pieces.size() && code == status::ok; i++)
       code = copy_one(pieces[i], direction, times);
   } else {
-    prepare_in_background(fresh_count == 0 ? urgency::at_once : urgency::later);
-    if (fresh_count == 0)
+    prepare_in_background(unregistered_count == 0 ? urgency::at_once : urgency::later);
+    if (unregistered_count == 0)
       await_prepared();
     bool const is_first = staging_count_.fetch_add(1, std::memory_order_relaxed) == 0;
-    port::team &crew = is_first && is_prepared() ? helpers_ : helpers;
-    code = fresh_count != 0 ? copy_registering(std::move(pieces), direction, crew, times)
-                            : copy_shared(std::move(pieces), direction, crew, times);
+    seams::team &team = is_first && is_prepared() ? helpers_ : helpers;
+    code = unregistered_count != 0 ? copy_registering(std::move(pieces), direction, team, times)
+                                   : copy_shared(std::move(pieces), direction, team, times);
     staging_count_.fetch_sub(1, std::memory_order_relaxed);
   }
   is_staged = times.staged_size.load() != 0;

@@ -1,3 +1,4 @@
+// Tests of copies between device memory and the pool, with a simulated GPU.
 #include "products/pool/client/device_copy.hpp"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ class segment {
   }
   segment(const segment &) = delete;
   segment &operator=(const segment &) = delete;
-  // Whether the pages are huge ones makes no difference to what is copied.
+  // Whether the pages are huge makes no difference to the copied bytes.
   std::shared_ptr<device_mapping> map(bool has_huge_pages = false) const {
     auto opened = device_mapping::open(descriptor_, {segment_size, 0, true, has_huge_pages});
     EXPECT_TRUE(opened.ok()) << last_message();
@@ -52,9 +53,9 @@ class segment {
 std::vector<std::byte> random_bytes(size_t size) {
   std::mt19937_64 random{size};
   std::vector<std::byte> bytes(size);
-  for (size_t at = 0; at < size; at += 8) {
+  for (size_t offset = 0; offset < size; offset += 8) {
     uint64_t const word = random();
-    std::memcpy(bytes.data() + at, &word, std::min<size_t>(8, size - at));
+    std::memcpy(bytes.data() + offset, &word, std::min<size_t>(8, size - offset));
   }
   return bytes;
 }
@@ -83,7 +84,7 @@ class device_copy_test : public testing::Test {
     gpu->free_host(slot.value());
   }
 
-  // Whether the copy was staged.
+  // Returns whether the copy was staged.
   bool copy(device_mapping &mapping, uint64_t offset, uint64_t size, copy_direction direction) {
     bool is_staged = false;
     device_copy::part const part{&mapping, offset, device, size};
@@ -103,14 +104,14 @@ class device_copy_test : public testing::Test {
     }
   }
 
-  std::shared_ptr<port::watched_gpu> gpu = std::make_shared<port::watched_gpu>();
+  std::shared_ptr<seams::watched_gpu> gpu = std::make_shared<seams::watched_gpu>();
   registrar registration;
-  port::team helpers{2};
+  seams::team helpers{2};
   std::shared_ptr<device_copy> copies;
   std::byte *device = nullptr;
 };
 
-// Sizes and places that end within slots and span parts.
+// Sizes and offsets that end within slots and cross parts.
 struct extent {
   uint64_t offset, size;
 };
@@ -133,13 +134,13 @@ TEST_F(device_copy_test, bytes_go_through_slots_until_their_pages_are_registered
       gpu->open_registration();
       await_registered(*mapping);
     }
-    for (extent const &each : extents) {
+    for (extent const &range : extents) {
       std::memset(from_daemon.memory(), 0, segment_size);
-      EXPECT_EQ(copy(*mapping, each.offset, each.size, copy_direction::to_host), !is_registered);
-      ASSERT_EQ(std::memcmp(from_daemon.memory() + each.offset, bytes.data(), each.size), 0)
-          << each.offset << ' ' << each.size;
-      uint64_t const end = each.offset + each.size;
-      EXPECT_TRUE(each.offset == 0 || from_daemon.memory()[each.offset - 1] == std::byte{0});
+      EXPECT_EQ(copy(*mapping, range.offset, range.size, copy_direction::to_host), !is_registered);
+      ASSERT_EQ(std::memcmp(from_daemon.memory() + range.offset, bytes.data(), range.size), 0)
+          << range.offset << ' ' << range.size;
+      uint64_t const end = range.offset + range.size;
+      EXPECT_TRUE(range.offset == 0 || from_daemon.memory()[range.offset - 1] == std::byte{0});
       EXPECT_TRUE(end == segment_size || from_daemon.memory()[end] == std::byte{0});
     }
   }
@@ -152,24 +153,24 @@ TEST_F(device_copy_test, the_device_gets_what_unregistered_and_registered_pages_
   auto const mapping = from_daemon.map();
   auto const bytes = random_bytes(segment_size);
   std::memcpy(from_daemon.memory(), bytes.data(), segment_size);
-  segment const other;
-  auto const back = other.map();
+  segment const second_segment;
+  auto const back = second_segment.map();
   EXPECT_TRUE(copy(*mapping, 0, segment_size, copy_direction::to_device));
   EXPECT_TRUE(copy(*back, 0, segment_size, copy_direction::to_host));
-  EXPECT_EQ(std::memcmp(other.memory(), bytes.data(), segment_size), 0);
+  EXPECT_EQ(std::memcmp(second_segment.memory(), bytes.data(), segment_size), 0);
   copies->add(mapping);
   await_registered(*mapping);
   fill_device(random_bytes(4096));
   EXPECT_FALSE(copy(*mapping, 0, segment_size, copy_direction::to_device));
   EXPECT_TRUE(copy(*back, 0, segment_size, copy_direction::to_host));
-  EXPECT_EQ(std::memcmp(other.memory(), bytes.data(), segment_size), 0);
+  EXPECT_EQ(std::memcmp(second_segment.memory(), bytes.data(), segment_size), 0);
 }
 
 TEST_F(device_copy_test, connections_of_a_process_share_what_is_registered) {
-  segment const from_daemon, other;
+  segment const from_daemon, second_segment;
   auto first = from_daemon.map(), second = from_daemon.map();
   EXPECT_EQ(first, second);
-  EXPECT_NE(first, other.map());
+  EXPECT_NE(first, second_segment.map());
   copies->add(first);
   copies->add(second);
   await_registered(*first);
@@ -177,7 +178,7 @@ TEST_F(device_copy_test, connections_of_a_process_share_what_is_registered) {
   first.reset();
   EXPECT_FALSE(copy(*second, 0, 3 * device_copy::slot_size, copy_direction::to_host));
   second.reset();
-  registration.stop();  // which has its reference for a moment longer
+  registration.stop();  // it holds a reference for a moment longer
   EXPECT_EQ(gpu->registered_range_count(), 0u);
 }
 
@@ -215,13 +216,13 @@ TEST_F(device_copy_test, huge_pages_are_registered_by_the_first_copy_that_is_lar
   EXPECT_TRUE(copy(*mapping, 4096, small_size, copy_direction::to_host));
   EXPECT_EQ(gpu->registration_count(), 0u);
   EXPECT_EQ(std::memcmp(from_daemon.memory() + 4096, bytes.data(), small_size), 0);
-  for (extent const &each : extents) {
+  for (extent const &range : extents) {
     std::memset(from_daemon.memory(), 0, segment_size);
-    (void)copy(*mapping, each.offset, each.size, copy_direction::to_host);
-    ASSERT_EQ(std::memcmp(from_daemon.memory() + each.offset, bytes.data(), each.size), 0)
-        << each.offset;
-    uint64_t const end = each.offset + each.size;
-    EXPECT_TRUE(each.offset == 0 || from_daemon.memory()[each.offset - 1] == std::byte{0});
+    (void)copy(*mapping, range.offset, range.size, copy_direction::to_host);
+    ASSERT_EQ(std::memcmp(from_daemon.memory() + range.offset, bytes.data(), range.size), 0)
+        << range.offset;
+    uint64_t const end = range.offset + range.size;
+    EXPECT_TRUE(range.offset == 0 || from_daemon.memory()[range.offset - 1] == std::byte{0});
     EXPECT_TRUE(end == segment_size || from_daemon.memory()[end] == std::byte{0});
   }
   EXPECT_EQ(gpu->registration_count(), mapping->part_count());
@@ -229,13 +230,13 @@ TEST_F(device_copy_test, huge_pages_are_registered_by_the_first_copy_that_is_lar
 }
 
 TEST_F(device_copy_test, the_device_gets_what_huge_pages_hold) {
-  segment const from_daemon, other;
-  auto const mapping = from_daemon.map(true), back = other.map();
+  segment const from_daemon, second_segment;
+  auto const mapping = from_daemon.map(true), back = second_segment.map();
   auto const bytes = random_bytes(segment_size);
   std::memcpy(from_daemon.memory(), bytes.data(), segment_size);
   EXPECT_FALSE(copy(*mapping, 0, segment_size, copy_direction::to_device));
   EXPECT_TRUE(copy(*back, 0, segment_size, copy_direction::to_host));
-  EXPECT_EQ(std::memcmp(other.memory(), bytes.data(), segment_size), 0);
+  EXPECT_EQ(std::memcmp(second_segment.memory(), bytes.data(), segment_size), 0);
 }
 
 TEST_F(device_copy_test, huge_pages_that_the_device_refuses_are_staged) {
@@ -252,7 +253,7 @@ TEST_F(device_copy_test, huge_pages_that_the_device_refuses_are_staged) {
 TEST_F(device_copy_test, a_failed_copy_of_huge_pages_is_reported) {
   segment const from_daemon;
   auto const mapping = from_daemon.map(true);
-  copies->finish_preparing();  // the copies that warm up must not take the planted failure
+  copies->finish_preparing();  // the copies that warm up must not get the planted failure
   gpu->fail_copy_after(0);
   bool is_staged = false;
   device_copy::part const part{mapping.get(), 0, device, segment_size};
@@ -261,7 +262,7 @@ TEST_F(device_copy_test, a_failed_copy_of_huge_pages_is_reported) {
   EXPECT_EQ(last_message(), "this copy fails");
 }
 
-// Each part is registered once, whoever comes first.
+// Each part is registered once, whichever thread comes first.
 TEST_F(device_copy_test, transfers_and_the_background_register_a_part_once) {
   segment const from_daemon;
   auto const mapping = from_daemon.map(true);
@@ -272,24 +273,26 @@ TEST_F(device_copy_test, transfers_and_the_background_register_a_part_once) {
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < 4; i++) {
     threads.emplace_back([&] {
-      port::team own{2};
+      seams::team caller_team{2};
       bool is_staged = false;
       device_copy::part const part{mapping.get(), 0, device, segment_size};
-      EXPECT_EQ(copies->copy({&part, 1}, copy_direction::to_host, own, is_staged), status::ok)
+      EXPECT_EQ(copies->copy({&part, 1}, copy_direction::to_host, caller_team, is_staged),
+                status::ok)
           << last_message();
     });
   }
   threads.emplace_back([&] { copies->register_now(mapping); });
   std::this_thread::sleep_for(std::chrono::milliseconds{50});
   gpu->open_registration();
-  for (std::thread &each : threads)
-    each.join();
+  for (std::thread &thread : threads)
+    thread.join();
   await_registered(*mapping);
   EXPECT_EQ(gpu->registration_count(), mapping->part_count());
   EXPECT_EQ(std::memcmp(from_daemon.memory(), bytes.data(), segment_size), 0);
 }
 
-// To unregister memory takes as long as to register it: a connection that ends does not wait.
+// Unregistering memory takes as long as registering it, so a connection that ends does not wait for
+// it.
 TEST_F(device_copy_test, released_mappings_are_unregistered_in_the_background) {
   segment const from_daemon;
   auto mapping = from_daemon.map();
@@ -318,7 +321,7 @@ TEST_F(device_copy_test, the_background_gives_up_what_no_connection_uses) {
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
   EXPECT_TRUE(watched.expired());
-  EXPECT_LE(gpu->registration_count(), 1u);  // the part that it was at
+  EXPECT_LE(gpu->registration_count(), 1u);  // the part that it was registering
 }
 
 TEST_F(device_copy_test, a_connection_that_comes_meanwhile_has_the_mapping_registered) {
@@ -335,7 +338,8 @@ TEST_F(device_copy_test, a_connection_that_comes_meanwhile_has_the_mapping_regis
   }
 }
 
-// Threads that stage take from the end while others take from the front: each byte once.
+// Threads that stage take pieces from the end while others take them from the front: each byte
+// once.
 TEST_F(device_copy_test, a_queue_of_pieces_gives_each_byte_to_one_thread) {
   segment const from_daemon;
   auto const mapping = from_daemon.map(true);
@@ -389,7 +393,7 @@ TEST_F(device_copy_test, copies_work_while_others_are_prepared) {
   EXPECT_TRUE(copy(*mapping, 0, segment_size, copy_direction::to_host));
   EXPECT_EQ(std::memcmp(from_daemon.memory(), bytes.data(), segment_size), 0);
   copies->finish_preparing();
-  copies->prepare_in_background();  // once is enough
+  copies->prepare_in_background();  // a second call is a no-op
   EXPECT_TRUE(copy(*mapping, 0, segment_size, copy_direction::to_host));
 }
 
@@ -410,8 +414,8 @@ TEST_F(device_copy_test, threads_share_slots) {
     });
   }
   copies->add(mapping);  // some of it is registered meanwhile
-  for (std::thread &each : threads)
-    each.join();
+  for (std::thread &thread : threads)
+    thread.join();
   EXPECT_EQ(std::memcmp(from_daemon.memory(), bytes.data(), share * thread_count), 0);
 }
 

@@ -1,3 +1,4 @@
+// Mappings of the pool's segments for a GPU: sharing, filling page tables, and registration.
 #include "products/pool/client/device_mapping.hpp"
 
 #include <fcntl.h>
@@ -19,13 +20,14 @@
 namespace tanada::pool {
 namespace {
 
-constexpr uint64_t populate_size = port::huge_page_size;
+constexpr uint64_t populate_size = seams::huge_page_size;
 
 uint64_t count_of(uint64_t size, uint64_t unit) {
   return (size + unit - 1) / unit;
 }
 
-// What makes two descriptors the same memory. Numbers of files come again, times of birth do not.
+// The identity of the memory behind a descriptor. Inode numbers are reused, so it includes the time
+// of birth.
 using identity = std::array<uint64_t, 8>;
 
 result<identity> identity_of(int descriptor, const segment_region &region) {
@@ -51,16 +53,16 @@ struct mapping_table {
   std::map<identity, std::weak_ptr<device_mapping>> mappings;  // guarded by mutex
 };
 
-// Another one in a forked process, where a thread that is gone may hold the parent's lock. Never
-// destroyed.
+// A forked process gets a new table, because a thread of the parent may hold the lock of the old
+// one. Never destroyed.
 mapping_table &table_of_process() {
   static std::atomic<mapping_table *> current{new mapping_table};
   mapping_table *table = current.load(std::memory_order_acquire);
   while (table->owner != getpid()) {
-    auto *const fresh = new mapping_table;
-    if (current.compare_exchange_strong(table, fresh, std::memory_order_acq_rel))
-      return *fresh;
-    delete fresh;
+    auto *const created = new mapping_table;
+    if (current.compare_exchange_strong(table, created, std::memory_order_acq_rel))
+      return *created;
+    delete created;
   }
   return *table;
 }
@@ -81,20 +83,21 @@ result<std::shared_ptr<device_mapping>> device_mapping::open(int descriptor,
   mapping_table &table = table_of_process();
   std::lock_guard const lock{table.mutex};
   auto &known = table.mappings[key.value()];
-  if (auto found = known.lock(); found != nullptr)
-    return found;
+  if (auto mapping = known.lock(); mapping != nullptr)
+    return mapping;
   std::erase_if(table.mappings, [&](const auto &entry) {
     return entry.first != key.value() && entry.second.expired();
   });
   std::shared_ptr<device_mapping> opened{new device_mapping{region}};
   int const protection = PROT_READ | (region.is_writable ? PROT_WRITE : 0);
-  void *const addr = port::map_file_part({descriptor, region.file_offset, region.size}, protection);
+  void *const addr =
+      seams::map_file_part({descriptor, region.file_offset, region.size}, protection);
   if (addr == nullptr) {
     return fail(status::no_memory, "mapping %llu bytes of the pool for a GPU: %s",
                 static_cast<unsigned long long>(region.size), std::strerror(errno));
   }
   opened->addr_ = static_cast<std::byte *>(addr);
-  // Without a descriptor all copies go by the mapping, which is quick where pages are huge.
+  // Without a descriptor, all copies use the mapping, which is fast if pages are huge.
   if (!region.has_huge_pages)
     opened->descriptor_ = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
   known = opened;
@@ -113,8 +116,9 @@ device_mapping::~device_mapping() {
 
 void device_mapping::unregister_parts() noexcept {
   for (uint64_t part = 0; part < part_count(); part++) {
-    bool const is_there = parts_[part].load(std::memory_order_acquire) == part_state::registered;
-    if (is_there)
+    bool const is_part_registered =
+        parts_[part].load(std::memory_order_acquire) == part_state::registered;
+    if (is_part_registered)
       gpu_->unregister_host(addr_ + part * part_size);
   }
 }
@@ -126,7 +130,7 @@ void device_mapping::populate(uint64_t offset, uint64_t size) noexcept {
       continue;
     uint64_t const begin = unit * populate_size;
     size_t const unit_size = std::min(populate_size, region_.size - begin);
-    port::populate_file_part(addr_ + begin, unit_size, region_.is_writable);
+    seams::populate_file_part(addr_ + begin, unit_size, region_.is_writable);
     populated_[unit].store(true, std::memory_order_relaxed);
   }
 }
@@ -140,7 +144,8 @@ bool device_mapping::is_populated(uint64_t offset, uint64_t size) const noexcept
   return true;
 }
 
-// The kernel lets one writer at a time into a file: others had better use the mapping than wait.
+// The kernel admits one writer at a time to a file. Other threads use the mapping instead of
+// waiting.
 bool device_mapping::store_by_file(uint64_t offset, const std::byte *source,
                                    uint64_t size) noexcept {
   if (descriptor_ < 0 || has_writer_.exchange(true, std::memory_order_acquire))
@@ -173,7 +178,7 @@ void device_mapping::store(uint64_t offset, const std::byte *source, uint64_t si
   if (size == 0 || (!is_populated(offset, size) && store_by_file(offset, source, size)))
     return;
   populate(offset, size);
-  port::copy_past_caches(addr_ + offset, source, size);
+  seams::copy_past_caches(addr_ + offset, source, size);
 }
 
 void device_mapping::load(uint64_t offset, std::byte *target, uint64_t size) noexcept {
@@ -195,23 +200,24 @@ bool device_mapping::may_register(uint64_t offset) const noexcept {
   return parts_[offset / part_size].load(std::memory_order_acquire) != part_state::refused;
 }
 
-status device_mapping::register_part(uint64_t part, const std::shared_ptr<port::gpu> &gpu) {
+status device_mapping::register_part(uint64_t part, const std::shared_ptr<seams::gpu> &gpu) {
   std::atomic<part_state> &state = parts_[part];
   auto before = part_state::unregistered;
   if (!state.compare_exchange_strong(before, part_state::registering, std::memory_order_acq_rel)) {
     state.wait(part_state::registering, std::memory_order_acquire);
-    bool const is_there = state.load(std::memory_order_acquire) == part_state::registered;
-    return is_there ? status::ok : status::not_supported;  // which the other thread has logged
+    bool const succeeded = state.load(std::memory_order_acquire) == part_state::registered;
+    // The other thread has logged the failure.
+    return succeeded ? status::ok : status::not_supported;
   }
   uint64_t const begin = part * part_size, size = std::min(part_size, region_.size - begin);
   std::call_once(gpu_once_, [&] { gpu_ = gpu; });
   populate(begin, size);
-  auto const access = region_.is_writable ? port::host_access::write : port::host_access::read;
+  auto const access = region_.is_writable ? seams::host_access::write : seams::host_access::read;
   status const code = gpu->register_host(addr_ + begin, size, access);
   state.store(code == status::ok ? part_state::registered : part_state::refused,
               std::memory_order_release);
   state.notify_all();
-  // What it refuses once it would refuse again, and log that for each part.
+  // The GPU would refuse the other parts, too, and log each refusal.
   for (uint64_t i = 0; code != status::ok && i < part_count(); i++) {
     before = part_state::unregistered;
     (void)parts_[i].compare_exchange_strong(before, part_state::refused);

@@ -1,3 +1,4 @@
+// The client's fabric endpoint: regions, and the proof that the endpoint is its own.
 #include "products/pool/client/fabric_link.hpp"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ constexpr uint64_t receive_id = 1;
 }  // namespace
 
 result<std::unique_ptr<fabric_link>> fabric_link::open(const std::string &provider) {
-  auto endpoint = port::fabric_open({.provider = provider, .cuda = true});
+  auto endpoint = seams::fabric_open({.provider = provider, .cuda = true});
   if (!endpoint.ok())
     return endpoint.error();
   return std::unique_ptr<fabric_link>{new fabric_link{std::move(endpoint).value()}};
@@ -24,74 +25,75 @@ std::string fabric_link::address() const {
   return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
 }
 
-result<fabric_link::loan> fabric_link::lend(std::byte *addr, uint64_t size, bool on_device,
-                                            bool to_be_read) {
-  auto after = kept_.upper_bound(addr);
-  if (after != kept_.begin()) {
+result<fabric_link::region_use> fabric_link::acquire_region(std::byte *addr, uint64_t size,
+                                                            bool on_device, bool to_be_read) {
+  auto after = registered_.upper_bound(addr);
+  if (after != registered_.begin()) {
     auto const &[begin, known] = *std::prev(after);
     uint64_t const offset = uint64_t(addr - begin);
     if (offset < known.size && size <= known.size - offset)
-      return loan{known.region.remote, offset};
+      return region_use{known.region.remote, offset};
   }
-  auto made =
+  auto registered =
       open_region(addr, size, on_device, {.remote_read = to_be_read, .remote_write = !to_be_read});
-  if (!made.ok())
-    return made.error();
-  return loan{made.value().remote, 0, made.value().id};
+  if (!registered.ok())
+    return registered.error();
+  return region_use{registered.value().remote, 0, registered.value().id};
 }
 
-result<port::fabric_region> fabric_link::open_region(std::byte *addr, uint64_t size, bool on_device,
-                                                     port::fabric_access access) {
-  port::fabric_memory const memory{
-      addr, size, on_device ? port::fabric_memory_kind::cuda : port::fabric_memory_kind::host};
-  auto made = endpoint_->region_register(memory, access);
-  if (!on_device || made.error() != status::not_supported)
-    return made;
+result<seams::fabric_region> fabric_link::open_region(std::byte *addr, uint64_t size,
+                                                      bool on_device, seams::fabric_access access) {
+  seams::fabric_memory const memory{
+      addr, size, on_device ? seams::fabric_memory_kind::cuda : seams::fabric_memory_kind::host};
+  auto registered = endpoint_->region_register(memory, access);
+  if (!on_device || registered.error() != status::not_supported)
+    return registered;
   refuses_devices_ = true;
-  return fail(status::not_supported, "provider %s takes no memory of this GPU: it is staged",
+  return fail(status::not_supported,
+              "provider %s cannot register memory of this GPU; its transfers are staged",
               endpoint_->properties().provider.c_str());
 }
 
-void fabric_link::let_go(const loan &which) {
-  if (which.id != port::no_fabric_region)
-    (void)endpoint_->region_release(which.id);
+void fabric_link::release_region(const region_use &region) {
+  if (region.id != seams::no_fabric_region)
+    (void)endpoint_->region_release(region.id);
 }
 
-status fabric_link::keep(std::byte *addr, uint64_t size, bool on_device) {
-  auto const after = kept_.lower_bound(addr);
-  bool const overlaps =
-      (after != kept_.end() && after->first < addr + size) ||
-      (after != kept_.begin() && std::prev(after)->first + std::prev(after)->second.size > addr);
+status fabric_link::register_memory(std::byte *addr, uint64_t size, bool on_device) {
+  auto const after = registered_.lower_bound(addr);
+  bool const overlaps = (after != registered_.end() && after->first < addr + size) ||
+                        (after != registered_.begin() &&
+                         std::prev(after)->first + std::prev(after)->second.size > addr);
   if (overlaps)
     return fail(status::exists, "a part of this memory is registered already");
-  auto made = open_region(addr, size, on_device, {.remote_read = true, .remote_write = true});
-  if (!made.ok())
-    return made.error();
-  kept_[addr] = {size, made.value()};
+  auto registered = open_region(addr, size, on_device, {.remote_read = true, .remote_write = true});
+  if (!registered.ok())
+    return registered.error();
+  registered_[addr] = {size, registered.value()};
   return status::ok;
 }
 
-status fabric_link::forget(std::byte *addr) {
-  auto const found = kept_.find(addr);
-  if (found == kept_.end())
+status fabric_link::unregister_memory(std::byte *addr) {
+  auto const it = registered_.find(addr);
+  if (it == registered_.end())
     return status::no_entry;
-  TND_TRY(endpoint_->region_release(found->second.region.id));
-  kept_.erase(found);
+  TND_TRY(endpoint_->region_release(it->second.region.id));
+  registered_.erase(it);
   return status::ok;
 }
 
-void fabric_link::forget_holding(std::byte *addr) {
-  auto after = kept_.upper_bound(addr);
-  if (after == kept_.begin())
+void fabric_link::unregister_containing(std::byte *addr) {
+  auto after = registered_.upper_bound(addr);
+  if (after == registered_.begin())
     return;
   auto const &[begin, known] = *std::prev(after);
   if (uint64_t(addr - begin) < known.size)
-    (void)forget(begin);
+    (void)unregister_memory(begin);
 }
 
 void fabric_link::receive() {
-  port::fabric_op op;
-  op.kind = port::fabric_op_kind::receive;
+  seams::fabric_op op;
+  op.kind = seams::fabric_op_kind::receive;
   op.op_id = receive_id;
   op.addr = message_.data();
   op.size = message_.size();
@@ -103,16 +105,16 @@ void fabric_link::serve(uint64_t deadline_ns) {
     receive();
   received_ = status::again;
   (void)endpoint_->wait(deadline_ns);
-  port::fabric_completion done[8];
+  seams::fabric_completion done[8];
   for (size_t count = endpoint_->poll(done); count > 0; count = endpoint_->poll(done)) {
     for (size_t i = 0; i < count; i++) {
       if (done[i].op_id != receive_id || !done[i].settled)
         continue;
       is_receiving_ = false;
       received_ = done[i].code;
-      std::span const come{message_.data(),
-                           size_t(std::min<uint64_t>(done[i].size, message_.size()))};
-      if (received_ == status::ok && wire::decode(come, challenge_) != status::ok)
+      std::span const bytes{message_.data(),
+                            size_t(std::min<uint64_t>(done[i].size, message_.size()))};
+      if (received_ == status::ok && wire::decode(bytes, challenge_) != status::ok)
         received_ = status::again;
     }
   }
@@ -125,10 +127,10 @@ result<wire::pool::bytes32> fabric_link::await_secret(const wire::pool::bytes32 
     if (received_ == status::ok && challenge_.tag == tag)
       return challenge_.secret;
     if (received_ != status::ok && received_ != status::again)
-      return fail(received_, "the fabric's endpoint receives nothing");
-    if (port::monotonic_clock().now_ns() >= deadline_ns) {
+      return fail(received_, "the fabric endpoint cannot receive");
+    if (seams::monotonic_clock().now_ns() >= deadline_ns) {
       return fail(status::timed_out,
-                  "the daemon's message over the fabric has not come to this endpoint");
+                  "the daemon's message over the fabric has not arrived at this endpoint");
     }
   }
 }

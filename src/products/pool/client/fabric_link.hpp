@@ -1,4 +1,5 @@
-// products/pool/client/fabric_link.hpp: this process's memory, open to the daemon over a fabric.
+// products/pool/client/fabric_link.hpp: gives the daemon access to this process's memory over a
+// fabric.
 #pragma once
 
 #include <array>
@@ -11,65 +12,69 @@
 
 namespace tanada::pool {
 
-// An endpoint and what is registered with it. Used by one thread at a time.
+// An endpoint, and the memory registered with it. Used by one thread at a time.
 class fabric_link {
  public:
-  // no_plugin, or what libfabric says.
+  // Returns `no_plugin` or libfabric's error.
   static result<std::unique_ptr<fabric_link>> open(const std::string &provider);
 
   std::string address() const;
-  port::fabric_path path() const {
+  seams::fabric_path path() const {
     return endpoint_->properties().path;
   }
-  // As far as is known: not_supported of lend() and keep() is the end of it, and bytes are to be
-  // staged.
+  // As far as is known: it becomes false after acquire_region() or register_memory() returned
+  // `not_supported`, and bytes must be staged from then on.
   bool reaches_devices() const {
     return endpoint_->properties().has_cuda && !refuses_devices_;
   }
 
-  // A region that holds this memory: one that was registered, or a new one, which the caller lets
-  // go.
-  struct loan {
-    port::fabric_remote remote;
-    uint64_t offset = 0;                                 // of the memory in it
-    port::fabric_region_id id = port::no_fabric_region;  // to let go; none: it stays
+  // A region that contains the given memory: a registered one, or a new one, which the caller
+  // releases.
+  struct region_use {
+    seams::fabric_remote remote;
+    uint64_t offset = 0;  // of the memory in the region
+    // The region to release; none: it stays registered.
+    seams::fabric_region_id id = seams::no_fabric_region;
   };
-  result<loan> lend(std::byte *addr, uint64_t size, bool on_device, bool to_be_read);
-  void let_go(const loan &which);
+  result<region_use> acquire_region(std::byte *addr, uint64_t size, bool on_device,
+                                    bool to_be_read);
+  void release_region(const region_use &region);
 
-  // Registered for all transfers until it is forgotten. exists: it overlaps with other memory.
-  status keep(std::byte *addr, uint64_t size, bool on_device);
-  status forget(std::byte *addr);
-  void forget_holding(std::byte *addr);  // what was kept and has this address in it, if anything
+  // Registers memory for all transfers until it is unregistered. `exists`: it overlaps other
+  // registered memory.
+  status register_memory(std::byte *addr, uint64_t size, bool on_device);
+  status unregister_memory(std::byte *addr);
+  // Unregisters the registered memory that contains this address, if any.
+  void unregister_containing(std::byte *addr);
 
-  // What the daemon has sent to this endpoint under the tag, to be handed back over the stream.
-  // timed_out: nothing came.
+  // Waits for the secret that the daemon sent to this endpoint under the tag. The caller returns it
+  // over the stream. `timed_out`: no message was received.
   result<wire::pool::bytes32> await_secret(const wire::pool::bytes32 &tag, uint64_t deadline_ns);
 
-  // Serve the daemon, which reads and writes here, for a while. Messages are dropped, so that none
-  // pile up.
+  // Makes progress until the deadline, while the daemon reads and writes this memory. Received
+  // messages are dropped, so that they do not accumulate.
   void serve(uint64_t deadline_ns);
 
  private:
-  struct kept {
+  struct registered_region {
     uint64_t size;
-    port::fabric_region region;
+    seams::fabric_region region;
   };
-  explicit fabric_link(std::unique_ptr<port::fabric_endpoint> endpoint)
+  explicit fabric_link(std::unique_ptr<seams::fabric_endpoint> endpoint)
       : endpoint_{std::move(endpoint)} {}
   void receive();
-  result<port::fabric_region> open_region(std::byte *addr, uint64_t size, bool on_device,
-                                          port::fabric_access access);
+  result<seams::fabric_region> open_region(std::byte *addr, uint64_t size, bool on_device,
+                                           seams::fabric_access access);
 
   bool refuses_devices_ = false;
 
   std::array<std::byte, wire::pool::fabric_challenge_size>
-      message_{};                           // the endpoint's while is_receiving_
-  wire::pool::fabric_challenge challenge_;  // that came last
-  status received_ = status::again;         // again: nothing came in the last serve()
+      message_{};                           // used by the endpoint while is_receiving_
+  wire::pool::fabric_challenge challenge_;  // the last one received
+  status received_ = status::again;         // `again`: no message was received in the last serve()
   bool is_receiving_ = false;
-  std::unique_ptr<port::fabric_endpoint> endpoint_;
-  std::map<std::byte *, kept> kept_;
+  std::unique_ptr<seams::fabric_endpoint> endpoint_;
+  std::map<std::byte *, registered_region> registered_;
 };
 
 }  // namespace tanada::pool

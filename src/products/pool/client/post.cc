@@ -16,102 +16,102 @@ constexpr size_t posted_count_max = 1024;
 status client::post(const tnd_pool_request &request, const std::shared_ptr<open_object> &object) {
   if (posted_.size() >= posted_count_max)
     return status::again;
-  TND_TRY(ready());
-  auto one = std::make_shared<posted>();
-  one->result = {.context = request.context,
-                 .status = TND_OK,
-                 .kind = request.kind,
-                 .size = request.size,
-                 .version = 0,
-                 .path = TND_POOL_PATH_NONE,
-                 .reserved = 0};
-  one->posted_ns = port::monotonic_clock().now_ns();
+  TND_TRY(ensure_connected());
+  auto operation = std::make_shared<posted>();
+  operation->result = {.context = request.context,
+                       .status = TND_OK,
+                       .kind = request.kind,
+                       .size = request.size,
+                       .version = 0,
+                       .path = TND_POOL_PATH_NONE,
+                       .reserved = 0};
+  operation->posted_ns = seams::monotonic_clock().now_ns();
   std::vector<iovec> memory;
   if (request.size > 0)
     memory.push_back({request.memory, request.size});
-  // Of a request whose bytes went by the stream.
-  auto const count = [this, one, by = stream_path()](bool to_pool) {
-    if (one->result.status != TND_OK || one->result.size == 0)
+  // Counts a request whose bytes were transferred over the stream.
+  auto const count_transfer = [this, operation, by = stream_path()](bool to_pool) {
+    if (operation->result.status != TND_OK || operation->result.size == 0)
       return;
-    traffic_.add({by}, one->result.size, to_pool);
-    one->result.path = by;
+    traffic_.add({by}, operation->result.size, to_pool);
+    operation->result.path = by;
   };
   std::string const name = request.kind == TND_POOL_REQUEST_GET ? request.name : "";
-  auto const with_info = [this, one, count, name](const reply &come) {
-    info_reply in;
-    status code = come.code == status::ok ? wire::decode(come.body, in) : come.code;
-    bool const is_get = one->result.kind == TND_POOL_REQUEST_GET;
-    if (code == status::ok && is_get && in.about.size > one->result.size) {
-      code = does_not_fit(name, in.about.size, one->result.size);
+  auto const on_info = [this, operation, count_transfer, name](const reply &received) {
+    info_reply info;
+    status code = received.code == status::ok ? wire::decode(received.body, info) : received.code;
+    bool const is_get = operation->result.kind == TND_POOL_REQUEST_GET;
+    if (code == status::ok && is_get && info.object_info.size > operation->result.size) {
+      code = size_error(name, info.object_info.size, operation->result.size);
     }
-    if (is_get || one->result.kind == TND_POOL_REQUEST_COMMIT)
-      one->result.size = in.about.size;
-    one->result.status = tnd_status(code);
-    one->result.version = in.about.version;
-    if (one->result.kind != TND_POOL_REQUEST_COMMIT)
-      count(!is_get);
-    one->done = true;
+    if (is_get || operation->result.kind == TND_POOL_REQUEST_COMMIT)
+      operation->result.size = info.object_info.size;
+    operation->result.status = tnd_status(code);
+    operation->result.version = info.object_info.version;
+    if (operation->result.kind != TND_POOL_REQUEST_COMMIT)
+      count_transfer(!is_get);
+    operation->done = true;
   };
-  auto const with_size = [one, count](const reply &come) {
-    one->result.status = tnd_status(come.code);
-    bool const is_read = one->result.kind == TND_POOL_REQUEST_READ;
+  auto const on_size = [operation, count_transfer](const reply &received) {
+    operation->result.status = tnd_status(received.code);
+    bool const is_read = operation->result.kind == TND_POOL_REQUEST_READ;
     if (is_read)
-      one->result.size = come.data_size;
-    count(!is_read);
-    one->done = true;
+      operation->result.size = received.data_size;
+    count_transfer(!is_read);
+    operation->done = true;
   };
   commit_terms terms;
   terms.flags = request.flags;
   terms.checksum_kind = request.checksum_kind;
   switch (tnd_pool_request_kind(request.kind)) {
     case TND_POOL_REQUEST_PUT: {
-      put_request out;
-      out.name = request.name;
-      out.terms = terms;
-      channel_->post(kind::put, out, std::move(memory), {}, with_info);
+      put_request message;
+      message.name = request.name;
+      message.terms = terms;
+      channel_->post(kind::put, message, std::move(memory), {}, on_info);
       break;
     }
     case TND_POOL_REQUEST_GET: {
-      get_request out;
-      out.name = request.name;
-      out.capacity = request.size;
-      channel_->post(kind::get, out, {}, std::move(memory), with_info);
+      get_request message;
+      message.name = request.name;
+      message.capacity = request.size;
+      channel_->post(kind::get, message, {}, std::move(memory), on_info);
       break;
     }
     case TND_POOL_REQUEST_WRITE:
     case TND_POOL_REQUEST_READ:
-      TND_TRY(post_move(request, *object, *one, std::move(memory), with_size));
+      TND_TRY(post_move(request, *object, *operation, std::move(memory), on_size));
       break;
     case TND_POOL_REQUEST_COMMIT:
-      TND_TRY(usable(*object));
+      TND_TRY(check_usable(*object));
       if (!object->is_writer)
         return status::bad_file;
-      TND_TRY(tell_written(*object));
+      TND_TRY(report_written(*object));
       object->is_writer = false;
       channel_->post(kind::commit, commit_request{object->handle, terms}, {}, {},
-                     [with_info, object](const reply &come) {
-                       with_info(come);
-                       info_reply in;
-                       bool const good =
-                           come.code == status::ok && wire::decode(come.body, in) == status::ok;
-                       if (good)
-                         object->about = in.about;
+                     [on_info, object](const reply &received) {
+                       on_info(received);
+                       info_reply info;
+                       bool const is_valid = received.code == status::ok &&
+                                             wire::decode(received.body, info) == status::ok;
+                       if (is_valid)
+                         object->about = info.object_info;
                        else
                          object->is_writer = true;
                      });
       break;
   }
-  posted_.push_back(std::move(one));
+  posted_.push_back(std::move(operation));
   if (posted_.size() % 16 == 1)
     (void)channel_->progress(0);
   return status::ok;
 }
 
-// Through shared memory at once, where the bytes are; else as a request.
-status client::post_move(const tnd_pool_request &request, open_object &object, posted &one,
-                         std::vector<iovec> memory, const reply_taker &taker) {
+// Carries out the transfer through shared memory at once, if possible; otherwise posts a request.
+status client::post_move(const tnd_pool_request &request, open_object &object, posted &operation,
+                         std::vector<iovec> memory, const reply_handler &handler) {
   bool const writes = request.kind == TND_POOL_REQUEST_WRITE;
-  TND_TRY(usable(object));
+  TND_TRY(check_usable(object));
   if (writes && !object.is_writer)
     return status::bad_file;
   if (!range_fits(request.offset, request.size, object_size_max))
@@ -121,43 +121,43 @@ status client::post_move(const tnd_pool_request &request, open_object &object, p
     tnd_pool_box const box{request.offset, request.size, {1, 1}, {0, 0}, {0, 0}};
     status const code =
         writes ? write(object, box, range)
-               : read_some(object, request.offset, request.size, range, one.result.size);
-    one.result.status = tnd_status(code);
-    if (code == status::ok && one.result.size > 0)
-      one.result.path = tnd_pool_path(traffic_.all().last_path);
-    one.done = true;
+               : read_some(object, request.offset, request.size, range, operation.result.size);
+    operation.result.status = tnd_status(code);
+    if (code == status::ok && operation.result.size > 0)
+      operation.result.path = tnd_pool_path(traffic_.counters().last_path);
+    operation.done = true;
     return status::ok;
   }
-  TND_TRY(tell_written(object));
-  ranges_request out{object.handle, {{request.offset, request.size}}};
+  TND_TRY(report_written(object));
+  ranges_request message{object.handle, {{request.offset, request.size}}};
   if (!writes) {
-    channel_->post(kind::read, out, {}, std::move(memory), taker);
+    channel_->post(kind::read, message, {}, std::move(memory), handler);
     return status::ok;
   }
   object.about.size = std::max(object.about.size, request.offset + request.size);
-  channel_->post(kind::write, out, std::move(memory), {}, taker);
+  channel_->post(kind::write, message, std::move(memory), {}, handler);
   return status::ok;
 }
 
 void client::poll(std::span<tnd_pool_completion> completions, uint64_t timeout_ns,
-                  uint32_t &count) {
-  count = 0;
-  uint64_t const deadline_ns = port::deadline_after(port::monotonic_clock().now_ns(), timeout_ns);
+                  uint32_t &count_transfer) {
+  count_transfer = 0;
+  uint64_t const deadline_ns = seams::deadline_after(seams::monotonic_clock().now_ns(), timeout_ns);
   auto const reap = [&] {
-    while (count < completions.size() && !posted_.empty() && posted_.front()->done) {
-      completions[count++] = posted_.front()->result;
+    while (count_transfer < completions.size() && !posted_.empty() && posted_.front()->done) {
+      completions[count_transfer++] = posted_.front()->result;
       posted_.pop_front();
     }
   };
   if (channel_ != nullptr)
     (void)channel_->progress(0);
-  for (reap(); count == 0 && !posted_.empty() && channel_ != nullptr; reap()) {
+  for (reap(); count_transfer == 0 && !posted_.empty() && channel_ != nullptr; reap()) {
     uint64_t const overdue_ns =
-        port::deadline_after(posted_.front()->posted_ns, settings_.timeout_ns);
-    uint64_t const until_ns = timeout_ns == 0 ? 0 : std::min(deadline_ns, overdue_ns);
-    status const code = channel_->progress(until_ns);
-    uint64_t const now_ns = port::monotonic_clock().now_ns();
-    // A daemon that does not answer in time is as good as gone: nothing may touch the callers'
+        seams::deadline_after(posted_.front()->posted_ns, settings_.timeout_ns);
+    uint64_t const wait_end_ns = timeout_ns == 0 ? 0 : std::min(deadline_ns, overdue_ns);
+    status const code = channel_->progress(wait_end_ns);
+    uint64_t const now_ns = seams::monotonic_clock().now_ns();
+    // A daemon that does not answer in time is treated as failed: nothing may access the callers'
     // memory from now on.
     if (code == status::timed_out && now_ns >= overdue_ns)
       channel_->end(status::timed_out);

@@ -1,3 +1,4 @@
+// The background thread that registers mappings with a GPU, and releases them.
 #include "products/pool/client/registrar.hpp"
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 
 namespace tanada::pool {
 
-void registrar::add(std::shared_ptr<device_mapping> mapping, std::shared_ptr<port::gpu> gpu) {
+void registrar::add(std::shared_ptr<device_mapping> mapping, std::shared_ptr<seams::gpu> gpu) {
   if (!mapping->claim_registration())
     return;
   std::lock_guard const lock{mutex_};
@@ -17,14 +18,15 @@ void registrar::add(std::shared_ptr<device_mapping> mapping, std::shared_ptr<por
     return;
   jobs_.push_back({std::move(mapping), std::move(gpu)});
   if (!thread_.joinable()) {
-    port::signals_blocked const blocked;
+    seams::signals_blocked const blocked;
     try {
       thread_ = std::thread{[this] {
-        serve();
+        run();
       }};
     } catch (const std::system_error &error) {
       log(log_level::warning,
-          "pool: no thread to register memory with the GPU, copies stay staged: %s", error.what());
+          "pool: cannot start a thread to register memory with the GPU; copies stay staged: %s",
+          error.what());
       jobs_.clear();
     }
   }
@@ -34,7 +36,7 @@ void registrar::add(std::shared_ptr<device_mapping> mapping, std::shared_ptr<por
 void registrar::release(std::vector<std::shared_ptr<device_mapping>> mappings) {
   std::lock_guard const lock{mutex_};
   if (is_stopping_ || !thread_.joinable())
-    return;  // they end with the caller's references
+    return;  // the mappings end with the caller's references
   for (auto &mapping : mappings)
     released_.push_back(std::move(mapping));
   changed_.notify_all();
@@ -67,7 +69,7 @@ void registrar::end_transfer() {
   changed_.notify_all();
 }
 
-void registrar::serve() {
+void registrar::run() {
   std::unique_lock lock{mutex_};
   for (;;) {
     changed_.wait(lock, [this] { return is_stopping_ || !jobs_.empty() || !released_.empty(); });
@@ -91,20 +93,21 @@ void registrar::serve() {
   }
 }
 
-// False: it ends.
+// False: the registrar is stopping.
 bool registrar::await_pause() {
   using clock = std::chrono::steady_clock;
   std::unique_lock lock{mutex_};
-  for (auto const limit = clock::now() + patience; !is_stopping_;) {
-    auto const now = clock::now();
-    if (now >= limit || (transfer_count_ == 0 && now >= last_end_ + pause))
+  for (auto const limit = clock::now() + wait_max; !is_stopping_;) {
+    auto const current = clock::now();
+    if (current >= limit || (transfer_count_ == 0 && current >= last_end_ + pause))
       return true;
     changed_.wait_until(lock, transfer_count_ == 0 ? std::min(limit, last_end_ + pause) : limit);
   }
   return false;
 }
 
-// A connection that comes meanwhile either finds the registration given up or has this one go on.
+// A connection that comes meanwhile either finds the registration given up, or has this call
+// continue it.
 bool registrar::is_abandoned(device_mapping &mapping) {
   if (mapping.is_used())
     return false;
@@ -120,7 +123,7 @@ void registrar::register_all(const job &next) {
       return;
     if (status const code = next.mapping->register_part(part, next.gpu); code != status::ok) {
       log(log_level::info,
-          "pool: the GPU does not register %llu bytes of the pool: copies stay staged: %s",
+          "pool: the GPU cannot register %llu bytes of the pool; copies stay staged: %s",
           static_cast<unsigned long long>(next.mapping->size()), last_message().c_str());
       return;
     }

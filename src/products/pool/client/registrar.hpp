@@ -15,14 +15,14 @@
 
 namespace tanada::pool {
 
-// One thread that registers mappings part by part. It lets transfers go first: registering takes
-// locks of the driver that their copies need. It waits until none has run for `pause`, but no
-// longer than `patience` for each part.
+// A thread that registers mappings part by part. Transfers have priority, because registering takes
+// locks of the driver that their copies need. Before each part, the thread waits until no transfer
+// has run for `pause`, but no longer than `wait_max`.
 //
 // Thread-safe.
 class registrar {
  public:
-  static constexpr std::chrono::milliseconds pause{2}, patience{100};
+  static constexpr std::chrono::milliseconds pause{2}, wait_max{100};
 
   registrar() = default;
   ~registrar() {
@@ -31,45 +31,45 @@ class registrar {
   registrar(const registrar &) = delete;
   registrar &operator=(const registrar &) = delete;
 
-  // Registers all of the mapping, unless somebody does so already. Returns at once.
-  void add(std::shared_ptr<device_mapping> mapping, std::shared_ptr<port::gpu> gpu);
+  // Registers all of the mapping, unless another caller has claimed that already. Returns at once.
+  void add(std::shared_ptr<device_mapping> mapping, std::shared_ptr<seams::gpu> gpu);
 
-  // Ends the mappings that nobody else uses, when no transfer is under way: to unregister memory
-  // takes the same locks.
+  // Releases the mappings that have no other users, while no transfer is running: unregistering
+  // memory takes the same locks.
   void release(std::vector<std::shared_ptr<device_mapping>> mappings);
 
-  // No part is registered after it returns, and what was released is unregistered.
+  // After it returns, no part is being registered, and all released mappings are unregistered.
   void stop();
 
-  // While it lives the registrar waits.
+  // The registrar pauses while such an object exists.
   class transfer {
    public:
-    explicit transfer(registrar &of) : of_{of} {
-      of_.begin_transfer();
+    explicit transfer(registrar &target) : registrar_{target} {
+      registrar_.begin_transfer();
     }
     ~transfer() {
-      of_.end_transfer();
+      registrar_.end_transfer();
     }
     transfer(const transfer &) = delete;
     transfer &operator=(const transfer &) = delete;
 
    private:
-    registrar &of_;
+    registrar &registrar_;
   };
 
  private:
   struct job {
     std::shared_ptr<device_mapping> mapping;
-    std::shared_ptr<port::gpu> gpu;
+    std::shared_ptr<seams::gpu> gpu;
   };
   void begin_transfer();
   void end_transfer();
-  void serve();
+  void run();
   bool await_pause();
   void register_all(const job &next);
   static bool is_abandoned(device_mapping &mapping);
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
   std::deque<job> jobs_;
   std::deque<std::shared_ptr<device_mapping>> released_;

@@ -1,3 +1,4 @@
+// Maps the pool's segments into this process.
 #include "products/pool/client/segments.hpp"
 
 #include <sys/mman.h>
@@ -16,7 +17,7 @@ namespace {
 
 constexpr uint64_t page_size = 4096;
 constexpr uint64_t segment_size_max = uint64_t{1} << 40;
-constexpr uint64_t segment_populate_size = port::huge_page_size;
+constexpr uint64_t segment_populate_size = seams::huge_page_size;
 
 }  // namespace
 
@@ -30,8 +31,9 @@ void segments::clear() {
   small_count_ = 0;
 }
 
-// Half of them, those used the longest time ago. They are mapped again when they are needed.
-void segments::forget_small() {
+// Unmaps half of the small segments, those that were used least recently. They are mapped again
+// when they are needed.
+void segments::unmap_small() {
   if (small_count_ <= small_count_max)
     return;
   std::vector<std::pair<uint64_t, uint32_t>> small;
@@ -47,14 +49,14 @@ void segments::forget_small() {
 }
 
 std::vector<std::shared_ptr<device_mapping>> segments::take_device_mappings() {
-  std::vector<std::shared_ptr<device_mapping>> taken;
+  std::vector<std::shared_ptr<device_mapping>> detached;
   for (auto &[number, home] : mapped_) {
     if (home->device_mapped == nullptr)
       continue;
     home->device_mapped->detach();
-    taken.push_back(std::exchange(home->device_mapped, nullptr));
+    detached.push_back(std::exchange(home->device_mapped, nullptr));
   }
-  return taken;
+  return detached;
 }
 
 segments::mapping::~mapping() {
@@ -65,44 +67,44 @@ segments::mapping::~mapping() {
 }
 
 result<segments::mapping *> segments::find(uint32_t segment) {
-  if (auto const found = mapped_.find(segment); found != mapped_.end()) {
-    found->second->used_tick = ++tick_;
-    return found->second.get();
+  if (auto const it = mapped_.find(segment); it != mapped_.end()) {
+    it->second->used_tick = ++tick_;
+    return it->second.get();
   }
-  auto lent = lend_(segment);
-  if (!lent.ok())
-    return lent.error();
-  return add(segment, std::move(lent).value());
+  auto received = fetch_(segment);
+  if (!received.ok())
+    return received.error();
+  return add(segment, std::move(received).value());
 }
 
-result<segments::mapping *> segments::add(uint32_t segment, lent_segment lent) {
-  auto const &about = lent.about;
+result<segments::mapping *> segments::add(uint32_t segment, received_segment received) {
+  auto const &about = received.about;
   if (about.size == 0 || about.size > segment_size_max || about.size % page_size != 0)
     return status::protocol;
   int const protection = PROT_READ | (about.writable ? PROT_WRITE : 0);
   void *const addr =
-      port::map_file_part({lent.file.get(), about.file_offset, about.size}, protection);
+      seams::map_file_part({received.file.get(), about.file_offset, about.size}, protection);
   if (addr == nullptr) {
     return fail(status::no_memory, "mapping %llu bytes of the pool: %s",
                 static_cast<unsigned long long>(about.size), std::strerror(errno));
   }
-  auto made = std::make_shared<mapping>();
-  made->file = std::move(lent.file);
-  made->addr = static_cast<std::byte *>(addr);
-  made->size = about.size;
-  made->file_offset = about.file_offset;
-  made->writable = about.writable != 0;
-  made->has_huge_pages = about.has_huge_pages != 0;
-  made->used_tick = ++tick_;
+  auto created = std::make_shared<mapping>();
+  created->file = std::move(received.file);
+  created->addr = static_cast<std::byte *>(addr);
+  created->size = about.size;
+  created->file_offset = about.file_offset;
+  created->writable = about.writable != 0;
+  created->has_huge_pages = about.has_huge_pages != 0;
+  created->used_tick = ++tick_;
   if (about.size < small_size)
     small_count_++;
-  made->populated.resize((about.size + segment_populate_size - 1) / segment_populate_size);
-  auto &kept = mapped_[segment];
-  kept = std::move(made);
-  return kept.get();
+  created->populated.resize((about.size + segment_populate_size - 1) / segment_populate_size);
+  auto &entry = mapped_[segment];
+  entry = std::move(created);
+  return entry.get();
 }
 
-// Ahead of a fault for each page.
+// Fills the page table in advance, instead of one fault for each page.
 void segments::mapping::populate(uint64_t offset, uint64_t length) {
   if (length == 0)
     return;
@@ -111,7 +113,8 @@ void segments::mapping::populate(uint64_t offset, uint64_t length) {
     if (populated[unit])
       continue;
     uint64_t const begin = unit * segment_populate_size;
-    port::populate_file_part(addr + begin, std::min(segment_populate_size, size - begin), writable);
+    seams::populate_file_part(addr + begin, std::min(segment_populate_size, size - begin),
+                              writable);
     populated[unit] = true;
   }
 }
@@ -128,102 +131,105 @@ status segments::mapping::map_for_device() {
 }
 
 result<std::shared_ptr<device_mapping>> segments::add_for_device(uint32_t segment,
-                                                                 lent_segment lent) {
-  auto home = add(segment, std::move(lent));
-  if (!home.ok())
-    return home.error();
-  TND_TRY(home.value()->map_for_device());
-  return home.value()->device_mapped;
+                                                                 received_segment received) {
+  auto base = add(segment, std::move(received));
+  if (!base.ok())
+    return base.error();
+  TND_TRY(base.value()->map_for_device());
+  return base.value()->device_mapped;
 }
 
 template <class Visit>
-status segments::visit_parts(const std::vector<wire::pool::piece> &pieces, uint64_t offset,
+status segments::visit_parts(const std::vector<wire::pool::pool_extent> &pieces, uint64_t offset,
                              uint64_t size, const Visit &visit) {
-  forget_small();
-  for (const wire::pool::piece &one : pieces) {
+  unmap_small();
+  for (const wire::pool::pool_extent &piece : pieces) {
     if (size == 0)
       break;
-    if (offset >= one.size) {
-      offset -= one.size;
+    if (offset >= piece.size) {
+      offset -= piece.size;
       continue;
     }
-    auto home = find(one.segment);
-    if (!home.ok())
-      return home.error();
-    if (!range_fits(one.offset, one.size, home.value()->size))
+    auto base = find(piece.segment);
+    if (!base.ok())
+      return base.error();
+    if (!range_fits(piece.offset, piece.size, base.value()->size))
       return status::protocol;
-    uint64_t const taken = std::min(size, one.size - offset);
-    TND_TRY(visit(*home.value(), one.offset + offset, taken));
-    size -= taken;
+    uint64_t const part_size = std::min(size, piece.size - offset);
+    TND_TRY(visit(*base.value(), piece.offset + offset, part_size));
+    size -= part_size;
     offset = 0;
   }
   return size == 0 ? status::ok : status::protocol;
 }
 
-status segments::parts_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset,
+status segments::parts_of(const std::vector<wire::pool::pool_extent> &pieces, uint64_t offset,
                           uint64_t size, std::vector<iovec> &parts) {
   return visit_parts(pieces, offset, size,
-                     [&parts](mapping &home, uint64_t begin, uint64_t length) {
-                       home.populate(begin, length);
-                       parts.push_back({home.addr + begin, length});
+                     [&parts](mapping &base, uint64_t begin, uint64_t length) {
+                       base.populate(begin, length);
+                       parts.push_back({base.addr + begin, length});
                        return status::ok;
                      });
 }
 
-status segments::device_ranges_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset,
-                                  uint64_t size, std::vector<device_range> &ranges) {
+status segments::device_ranges_of(const std::vector<wire::pool::pool_extent> &pieces,
+                                  uint64_t offset, uint64_t size,
+                                  std::vector<device_range> &ranges) {
   return visit_parts(pieces, offset, size,
-                     [&ranges](mapping &home, uint64_t begin, uint64_t length) {
-                       TND_TRY(home.map_for_device());
-                       ranges.push_back({home.device_mapped, begin, length});
+                     [&ranges](mapping &base, uint64_t begin, uint64_t length) {
+                       TND_TRY(base.map_for_device());
+                       ranges.push_back({base.device_mapped, begin, length});
                        return status::ok;
                      });
 }
 
-result<void *> segments::contiguous(const std::vector<wire::pool::piece> &pieces, uint64_t size,
-                                    bool &own, std::shared_ptr<void> &hold) {
+result<void *> segments::contiguous(const std::vector<wire::pool::pool_extent> &pieces,
+                                    uint64_t size, bool &caller_unmaps,
+                                    std::shared_ptr<void> &owner) {
   std::vector<iovec> parts;
   TND_TRY(visit_parts(pieces, 0, size, [&parts](mapping &home, uint64_t begin, uint64_t length) {
     parts.push_back({home.addr + begin, length});
     return status::ok;
   }));
-  own = false;
+  caller_unmaps = false;
   if (parts.empty())
     return static_cast<void *>(nullptr);
   if (parts.size() == 1) {
-    // A mapping for reading alone, of whole pages; on huge pages the segment's own must do.
-    auto const home = mapped_.at(pieces[0].segment);
+    // A separate read-only mapping must consist of whole pages. On huge pages, the segment's own
+    // mapping must do.
+    auto const base = mapped_.at(pieces[0].segment);
     uint64_t const skipped = pieces[0].offset % page_size, begin = pieces[0].offset - skipped;
-    void *const addr = port::map_file_part(
-        {home->file.get(), home->file_offset + begin, skipped + size}, PROT_READ);
+    void *const addr = seams::map_file_part(
+        {base->file.get(), base->file_offset + begin, skipped + size}, PROT_READ);
     if (addr == nullptr) {
-      hold = home;
+      owner = base;
       return parts[0].iov_base;
     }
-    hold = std::shared_ptr<void>{addr, [whole = skipped + size](void *mapped) {
-                                   munmap(mapped, whole);
-                                 }};
+    owner = std::shared_ptr<void>{addr, [whole = skipped + size](void *mapped) {
+                                    munmap(mapped, whole);
+                                  }};
     return static_cast<void *>(static_cast<std::byte *>(addr) + skipped);
   }
   uint64_t whole = 0;
-  for (const wire::pool::piece &one : pieces) {
+  for (const wire::pool::pool_extent &piece : pieces) {
     bool const is_paged =
-        one.offset % page_size == 0 && (one.size % page_size == 0 || &one == &pieces.back());
+        piece.offset % page_size == 0 && (piece.size % page_size == 0 || &piece == &pieces.back());
     if (!is_paged)
-      return fail(status::not_supported, "the object grew by pieces that are not whole pages");
-    if (!checked_add(whole, (one.size + page_size - 1) & ~(page_size - 1), whole))
+      return fail(status::not_supported, "the object has pieces that are not whole pages");
+    if (!checked_add(whole, (piece.size + page_size - 1) & ~(page_size - 1), whole))
       return status::protocol;
   }
   void *const addr =
       mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (addr == MAP_FAILED)
-    return fail(status::no_memory, "%llu bytes of addresses",
+    return fail(status::no_memory, "cannot reserve %llu bytes of addresses",
                 static_cast<unsigned long long>(whole));
-  auto *at = static_cast<std::byte *>(addr);
-  for (const wire::pool::piece &one : pieces) {
-    mapping const &home = *mapped_.at(one.segment);
-    if (mmap(at, one.size, PROT_READ, MAP_SHARED | MAP_FIXED, home.file.get(),
-             off_t(home.file_offset + one.offset)) == MAP_FAILED) {
+  auto *position = static_cast<std::byte *>(addr);
+  for (const wire::pool::pool_extent &piece : pieces) {
+    mapping const &base = *mapped_.at(piece.segment);
+    if (mmap(position, piece.size, PROT_READ, MAP_SHARED | MAP_FIXED, base.file.get(),
+             off_t(base.file_offset + piece.offset)) == MAP_FAILED) {
       bool const is_huge = errno == EINVAL;  // pieces do not begin at huge pages
       munmap(addr, whole);
       return fail(is_huge ? status::not_supported : status::no_memory,
@@ -231,9 +237,9 @@ result<void *> segments::contiguous(const std::vector<wire::pool::piece> &pieces
                           : "%zu pieces of the object cannot be mapped",
                   pieces.size());
     }
-    at += one.size;
+    position += piece.size;
   }
-  own = true;
+  caller_unmaps = true;
   return addr;
 }
 

@@ -1,4 +1,4 @@
-// products/pool/client/segments.hpp: the pool's memory as this process maps it.
+// products/pool/client/segments.hpp: the pool's memory, mapped by this process.
 #pragma once
 
 #include <sys/uio.h>
@@ -14,15 +14,15 @@
 
 namespace tanada::pool {
 
-// A descriptor of the daemon's, closed with its owner.
+// A file descriptor that the daemon sent, closed with its owner.
 class descriptor {
  public:
   explicit descriptor(int number = -1) : number_{number} {}
-  descriptor(descriptor &&other) noexcept : number_{other.number_} {
-    other.number_ = -1;
+  descriptor(descriptor &&source) noexcept : number_{source.number_} {
+    source.number_ = -1;
   }
-  descriptor &operator=(descriptor &&other) noexcept {
-    std::swap(number_, other.number_);
+  descriptor &operator=(descriptor &&source) noexcept {
+    std::swap(number_, source.number_);
     return *this;
   }
   ~descriptor();
@@ -34,52 +34,54 @@ class descriptor {
   int number_;
 };
 
-struct lent_segment {
+struct received_segment {
   descriptor file;
   wire::pool::segment_reply about;
 };
 
-// A range of a segment as GPUs of this process reach it.
+// A range of a segment as GPUs of this process access it.
 struct device_range {
   std::shared_ptr<device_mapping> mapping;
   uint64_t offset, size;
 };
 
-// Maps segments when they are first used and keeps them mapped. Small ones, of which a pool makes
-// many and gives them up again, are unmapped once there are many that were not used lately. What
-// parts_of returns is good until the next call.
+// Maps segments when they are first used, and keeps them mapped. A pool creates and frees many
+// small segments, so those that were not used lately are unmapped once there are many. Results of
+// parts_of() are valid until the next call.
 class segments {
  public:
-  using lender = std::function<result<lent_segment>(uint32_t)>;
+  using segment_fetcher = std::function<result<received_segment>(uint32_t)>;
 
-  explicit segments(lender lend) : lend_{std::move(lend)} {}
+  explicit segments(segment_fetcher fetch) : fetch_{std::move(fetch)} {}
 
-  // The memory of [offset, offset + size) of an object that lies in these pieces. protocol: it lies
-  // elsewhere.
-  status parts_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size,
-                  std::vector<iovec> &parts);
+  // The memory of [offset, offset + size) of an object that consists of these pieces. `protocol`: a
+  // piece is outside of its segment.
+  status parts_of(const std::vector<wire::pool::pool_extent> &pieces, uint64_t offset,
+                  uint64_t size, std::vector<iovec> &parts);
 
-  // As parts_of, for copies by a GPU.
-  status device_ranges_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset,
+  // As parts_of(), for copies by a GPU.
+  status device_ranges_of(const std::vector<wire::pool::pool_extent> &pieces, uint64_t offset,
                           uint64_t size, std::vector<device_range> &ranges);
 
-  // All of it in one run of addresses, read-only; unmap with munmap when it is not one of the
-  // segments' own. `own`: it is new. `hold` keeps the memory of what is a segment's own.
-  result<void *> contiguous(const std::vector<wire::pool::piece> &pieces, uint64_t size, bool &own,
-                            std::shared_ptr<void> &hold);
+  // All of the object in one range of addresses, read-only. `caller_unmaps`: the caller does so
+  // with munmap. Otherwise `owner` keeps it mapped: a separate mapping or the segment's.
+  result<void *> contiguous(const std::vector<wire::pool::pool_extent> &pieces, uint64_t size,
+                            bool &caller_unmaps, std::shared_ptr<void> &owner);
 
-  // A segment that was lent before an object of this client lies in it.
-  bool holds(uint32_t segment) const {
+  // Whether the segment is mapped. A segment may be lent before it contains an object of this
+  // client.
+  bool is_mapped(uint32_t segment) const {
     return mapped_.contains(segment);
   }
-  result<std::shared_ptr<device_mapping>> add_for_device(uint32_t segment, lent_segment lent);
+  result<std::shared_ptr<device_mapping>> add_for_device(uint32_t segment,
+                                                         received_segment received);
 
-  // The mappings for devices, which are detached: the last of their references ends slowly.
+  // Returns the mappings for devices, detached, because dropping the last reference to one is slow.
   std::vector<std::shared_ptr<device_mapping>> take_device_mappings();
 
   void clear();
 
-  static constexpr uint64_t small_size = uint64_t{2} << 20;  // below
+  static constexpr uint64_t small_size = uint64_t{2} << 20;  // segments below this size are small
   static constexpr size_t small_count_max = 128;
 
  private:
@@ -96,19 +98,19 @@ class segments {
     bool writable = false, has_huge_pages = false;
     uint64_t used_tick = 0;
     std::vector<bool> populated = {};                         // by populate_size
-    std::shared_ptr<device_mapping> device_mapped = nullptr;  // once a GPU has used it
+    std::shared_ptr<device_mapping> device_mapped = nullptr;  // set once a GPU has used it
   };
   result<mapping *> find(uint32_t segment);
-  result<mapping *> add(uint32_t segment, lent_segment lent);
-  void forget_small();
+  result<mapping *> add(uint32_t segment, received_segment received);
+  void unmap_small();
 
-  // visit(mapping, offset, size) for each part of a range of an object. protocol: it lies
-  // elsewhere.
+  // Calls visit(mapping, offset, size) for each part of a range of an object. `protocol`: a piece
+  // is outside of its segment.
   template <class Visit>
-  status visit_parts(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size,
-                     const Visit &visit);
+  status visit_parts(const std::vector<wire::pool::pool_extent> &pieces, uint64_t offset,
+                     uint64_t size, const Visit &visit);
 
-  lender lend_;
+  segment_fetcher fetch_;
   std::unordered_map<uint32_t, std::shared_ptr<mapping>> mapped_;
   size_t small_count_ = 0;
   uint64_t tick_ = 0;

@@ -1,4 +1,4 @@
-// Segments as a client maps them: how many, and for how long.
+// Tests of a client's segments: how many are mapped, and for how long.
 #include "products/pool/client/segments.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace tanada::pool {
 namespace {
 
-using wire::pool::piece;
+using wire::pool::pool_extent;
 
 constexpr uint64_t small = 64 << 10, large = segments::small_size;
 
@@ -21,12 +21,12 @@ size_t descriptor_count() {
   return size_t(std::distance(begin(open), end(open)));
 }
 
-// Lends a segment of its own for each number, with the number in it.
+// Lends a separate segment for each number, which contains the number.
 class segments_of_client : public testing::Test {
  protected:
-  result<lent_segment> lend(uint32_t number) {
+  result<received_segment> lend(uint32_t number) {
     lent_count_++;
-    lent_segment lent;
+    received_segment lent;
     uint64_t const size = number < first_large ? small : large;
     lent.file = descriptor{memfd_create("segment", MFD_CLOEXEC)};
     EXPECT_EQ(ftruncate(lent.file.get(), off_t(size)), 0);
@@ -36,7 +36,7 @@ class segments_of_client : public testing::Test {
   }
   void use(uint32_t number) {
     std::vector<iovec> parts;
-    ASSERT_EQ(mapped_.parts_of({piece{number, 0, 4096}}, 0, 4096, parts), status::ok);
+    ASSERT_EQ(mapped_.parts_of({pool_extent{number, 0, 4096}}, 0, 4096, parts), status::ok);
     EXPECT_EQ(*static_cast<uint32_t *>(parts.at(0).iov_base), number);
   }
 
@@ -67,7 +67,7 @@ TEST_F(segments_of_client, large_ones_stay) {
 }
 
 TEST_F(segments_of_client, an_object_of_many_small_ones_is_mapped_whole) {
-  std::vector<piece> pieces;
+  std::vector<pool_extent> pieces;
   uint32_t const count = 3 * segments::small_count_max;
   for (uint32_t number = 0; number < count; number++)
     pieces.push_back({number, 0, small});

@@ -1,11 +1,11 @@
-// products/pool/client/traffic.hpp: what a client moved, by path.
+// products/pool/client/traffic.hpp: counts a client's transfers, by path.
 #pragma once
 
 #include <tanada/pool.h>
 
 namespace tanada::pool {
 
-// How the bytes of one transfer go.
+// The path of one transfer's bytes.
 struct transfer_path {
   tnd_pool_path path = TND_POOL_PATH_NONE;
   bool is_staged = false;
@@ -13,25 +13,25 @@ struct transfer_path {
 
 class traffic {
  public:
-  // A transfer that succeeded; one without bytes is none.
-  void add(transfer_path by, uint64_t size, bool to_pool) {
+  // Counts a transfer that succeeded; one without bytes does not count.
+  void add(transfer_path via, uint64_t size, bool to_pool) {
     if (size == 0)
       return;
-    tnd_pool_path_traffic &of = all_.by_path[by.path];
-    (to_pool ? of.writes : of.reads)++;
-    (to_pool ? of.written_size : of.read_size) += size;
-    if (by.is_staged)
-      all_.staged_size += size;
-    all_.last_path = by.path;
-    all_.last_is_staged = by.is_staged;
+    tnd_pool_path_traffic &counters = counters_.by_path[via.path];
+    (to_pool ? counters.writes : counters.reads)++;
+    (to_pool ? counters.written_size : counters.read_size) += size;
+    if (via.is_staged)
+      counters_.staged_size += size;
+    counters_.last_path = via.path;
+    counters_.last_is_staged = via.is_staged;
   }
   void add_map(uint64_t size) {
-    all_.maps++;
-    all_.mapped_size += size;
+    counters_.maps++;
+    counters_.mapped_size += size;
   }
 
-  const tnd_pool_traffic &all() const noexcept {
-    return all_;
+  const tnd_pool_traffic &counters() const noexcept {
+    return counters_;
   }
   uint64_t written_size() const noexcept {
     return sum(&tnd_pool_path_traffic::written_size);
@@ -41,21 +41,21 @@ class traffic {
   }
 
  private:
-  uint64_t sum(uint64_t tnd_pool_path_traffic::*what) const noexcept {
-    uint64_t all = 0;
-    for (const tnd_pool_path_traffic &each : all_.by_path)
-      all += each.*what;
-    return all;
+  uint64_t sum(uint64_t tnd_pool_path_traffic::*field) const noexcept {
+    uint64_t total = 0;
+    for (const tnd_pool_path_traffic &path : counters_.by_path)
+      total += path.*field;
+    return total;
   }
 
-  tnd_pool_traffic all_{.struct_size = sizeof(tnd_pool_traffic),
-                        .last_path = TND_POOL_PATH_NONE,
-                        .last_is_staged = 0,
-                        .reserved = 0,
-                        .by_path = {},
-                        .staged_size = 0,
-                        .maps = 0,
-                        .mapped_size = 0};
+  tnd_pool_traffic counters_{.struct_size = sizeof(tnd_pool_traffic),
+                             .last_path = TND_POOL_PATH_NONE,
+                             .last_is_staged = 0,
+                             .reserved = 0,
+                             .by_path = {},
+                             .staged_size = 0,
+                             .maps = 0,
+                             .mapped_size = 0};
 };
 
 }  // namespace tanada::pool

@@ -14,14 +14,14 @@ using namespace wire::pool;
 namespace {
 
 constexpr uint64_t inline_size_max =
-    64 << 10;  // larger objects are worth a round trip to share their memory
+    64 << 10;  // For larger objects a round trip to share their memory is worthwhile.
 constexpr uint64_t cached_object_size_max = 1 << 20;
 constexpr uint64_t cached_size_max = 64 << 20;
 constexpr size_t cached_count_max = 1024;
 constexpr size_t device_row_count_max = 1024;
 constexpr size_t device_stage_size = size_t{8} << 20;
 constexpr uint64_t serve_ns =
-    200'000;  // between two looks at the stream while the fabric is at work
+    200'000;  // between two polls of the stream while a fabric transfer is in progress
 
 constexpr uint32_t create_flags = TND_POOL_EVICTABLE | TND_POOL_PINNED | TND_POOL_EXCLUSIVE;
 
@@ -29,7 +29,7 @@ tnd_pool_box whole(uint64_t size) {
   return {.offset = 0, .size = size, .count = {1, 1}, .object_stride = {}, .memory_stride = {}};
 }
 
-// The end of a box in the object; overflow.
+// The end of a box in the object, or `overflow`.
 result<uint64_t> end_of(const tnd_pool_box &box) {
   if (box.count[0] == 0 || box.count[1] == 0 || box.size == 0)
     return uint64_t{0};
@@ -44,7 +44,7 @@ result<uint64_t> end_of(const tnd_pool_box &box) {
   return end;
 }
 
-// Rows that follow each other on both sides are one.
+// Merges rows that are adjacent on both sides.
 tnd_pool_box joined(tnd_pool_box box) {
   if (box.count[0] > 1 && box.object_stride[0] == box.size && box.memory_stride[0] == box.size) {
     box.size *= box.count[0];
@@ -59,7 +59,7 @@ tnd_pool_box joined(tnd_pool_box box) {
   return box;
 }
 
-// For each row its offset in the object and in memory, until `row` fails.
+// Calls `row` with each row's offset in the object and in memory, until it fails.
 template <class Row>
 status each_row(const tnd_pool_box &box, Row row) {
   for (uint64_t outer = 0; outer < box.count[1]; outer++) {
@@ -73,51 +73,51 @@ status each_row(const tnd_pool_box &box, Row row) {
 
 }  // namespace
 
-status client::write(open_object &object, const tnd_pool_box &asked, memory_range source) {
-  TND_TRY(usable(object));
+status client::write(open_object &object, const tnd_pool_box &requested, memory_range source) {
+  TND_TRY(check_usable(object));
   if (!object.is_writer)
     return status::bad_file;
-  auto end = end_of(asked);
+  auto end = end_of(requested);
   if (!end.ok())
     return end.error();
   if (end.value() == 0)
     return status::ok;
-  tnd_pool_box const box = joined(asked);
+  tnd_pool_box const box = joined(requested);
   if (end.value() > object.about.size && shared_)
     TND_TRY(resize(object, end.value()));
   object.about.size = std::max(object.about.size, end.value());
   return move(object, box, source, true);
 }
 
-status client::read(open_object &object, const tnd_pool_box &asked, memory_range target) {
-  TND_TRY(usable(object));
-  TND_TRY(tell_written(object));
-  auto end = end_of(asked);
+status client::read(open_object &object, const tnd_pool_box &requested, memory_range target) {
+  TND_TRY(check_usable(object));
+  TND_TRY(report_written(object));
+  auto end = end_of(requested);
   if (!end.ok())
     return end.error();
   if (end.value() > object.about.size) {
-    set_last_message(space_url(where_) + "/" + object.name + ": the object has " +
+    set_last_message(space_url(daemon_) + "/" + object.name + ": the object has " +
                      std::to_string(object.about.size) + " bytes, the read ends at " +
                      std::to_string(end.value()));
     return status::range;
   }
   if (end.value() == 0)
     return status::ok;
-  tnd_pool_box const box = joined(asked);
+  tnd_pool_box const box = joined(requested);
   return move(object, box, target, false);
 }
 
 status client::move(open_object &object, const tnd_pool_box &box, memory_range memory,
                     bool to_pool) {
-  // What nobody has written yet is for the daemon to show.
+  // The daemon must provide bytes that nobody has written yet.
   bool const is_plain = to_pool || !object.is_writer;
-  if (is_plain && goes_by_fabric(box, memory.on_device)) {
+  if (is_plain && uses_fabric(box, memory.on_device)) {
     status const code = move_fabric(object, box, memory, to_pool);
     if (code != status::not_supported || !memory.on_device)
       return code;
   }
   if (memory.on_device)
-    TND_TRY(device_ready());
+    TND_TRY(ensure_device());
   uint64_t const size = box.size * box.count[0] * box.count[1];
   auto *const addr = static_cast<std::byte *>(memory.addr);
   if (is_plain && shared_) {
@@ -150,19 +150,21 @@ uint64_t client::sum_of(uint32_t kind, const void *bytes, uint64_t size) {
   if (checksum_kind(kind) == checksum_kind::xxh3)
     return checksum_of(checksum_kind::xxh3, bytes, size);
   checksum sum{checksum_kind(kind)};
-  iovec const all{const_cast<void *>(bytes), size};
-  add_bulk(helpers_, {&all, 1}, sum);
+  iovec const range{const_cast<void *>(bytes), size};
+  add_bulk(helpers_, {&range, 1}, sum);
   return sum.value();
 }
 
-// Between the pool's parts, one after the other, and memory; `sum` is of what arrived.
+// Copies between the pool's parts, one after the other, and memory. `sum` is of the copied bytes.
 void client::copy_parts(std::span<const iovec> parts, std::byte *memory, bool to_pool,
                         checksum &sum) {
   auto const copy_of = [to_pool, &memory](const iovec &part) {
-    auto *const shared = static_cast<std::byte *>(part.iov_base), *const own = std::exchange(
-                                                                      memory,
-                                                                      memory + part.iov_len);
-    return to_pool ? copy_part{shared, own, part.iov_len} : copy_part{own, shared, part.iov_len};
+    auto *const shared = static_cast<std::byte *>(part.iov_base), *const private_part =
+                                                                      std::exchange(
+                                                                          memory,
+                                                                          memory + part.iov_len);
+    return to_pool ? copy_part{shared, private_part, part.iov_len}
+                   : copy_part{private_part, shared, part.iov_len};
   };
   first_reader const reader = to_pool ? first_reader::others : first_reader::caller;
   if (parts.size() == 1) {
@@ -183,13 +185,13 @@ status client::move_shared(open_object &object, const tnd_pool_box &box, std::by
   return each_row(box, [&](uint64_t offset, uint64_t memory_offset) {
     parts.clear();
     TND_TRY(segments_.parts_of(object.pieces, offset, box.size, parts));
-    checksum none{checksum_kind::none};
-    copy_parts(parts, memory + memory_offset, to_pool, none);
+    checksum no_sum{checksum_kind::none};
+    copy_parts(parts, memory + memory_offset, to_pool, no_sum);
     return to_pool ? note_written(object, offset, box.size) : status::ok;
   });
 }
 
-// By the GPU: as many rows at a time as keep its copies going.
+// Copies by the GPU, with enough rows at a time to keep its copy engines busy.
 status client::move_shared_device(open_object &object, const tnd_pool_box &box, std::byte *memory,
                                   bool to_pool, bool &is_staged) {
   std::vector<device_range> ranges;
@@ -212,17 +214,17 @@ status client::move_shared_device(open_object &object, const tnd_pool_box &box, 
     ranges.clear();
     TND_TRY(segments_.device_ranges_of(object.pieces, offset, box.size, ranges));
     std::byte *device = memory + memory_offset;
-    for (const device_range &each : ranges) {
-      device_->add(each.mapping);
-      parts.push_back({each.mapping.get(), each.offset, device, each.size});
-      device += each.size;
+    for (const device_range &range : ranges) {
+      device_->add(range.mapping);
+      parts.push_back({range.mapping.get(), range.offset, device, range.size});
+      device += range.size;
     }
     rows.push_back({offset, box.size});
     return rows.size() < device_row_count_max ? status::ok : flush();
   });
   TND_TRY(code == status::ok ? flush() : code);
   if (to_pool)
-    note_ahead_used(object.pieces);
+    note_reserved_used(object.pieces);
   return status::ok;
 }
 
@@ -234,24 +236,24 @@ status client::note_written(open_object &object, uint64_t offset, uint64_t size)
     written.push_back({offset, size});
   if (offset <= object.covered_size)
     object.covered_size = std::max(object.covered_size, offset + size);
-  return written.size() < range_count_max ? status::ok : tell_written(object);
+  return written.size() < range_count_max ? status::ok : report_written(object);
 }
 
-// The daemon sums with one thread, in turns with its other work. What was not written here it has
-// to clear first.
+// The daemon computes checksums in one thread, between other work. Bytes that were not written here
+// must be cleared by the daemon first.
 status client::sum_written(open_object &object, commit_terms &terms) {
-  bool const is_asked =
+  bool const is_requested =
       terms.checksum_kind == uint32_t(checksum_kind::crc32c) && terms.has_checksum == 0;
   uint64_t const size = object.about.size;
-  if (!is_asked || !shared_ || size <= inline_size_max || object.covered_size < size)
+  if (!is_requested || !shared_ || size <= inline_size_max || object.covered_size < size)
     return status::ok;
   checksum sum{checksum_kind::crc32c};
   std::vector<iovec> parts;
   if (device_ != nullptr) {
     std::vector<device_range> ranges;
     TND_TRY(segments_.device_ranges_of(object.pieces, 0, size, ranges));
-    for (const device_range &each : ranges)
-      parts.push_back({each.mapping->addr() + each.offset, each.size});
+    for (const device_range &range : ranges)
+      parts.push_back({range.mapping->addr() + range.offset, range.size});
   } else {
     TND_TRY(segments_.parts_of(object.pieces, 0, size, parts));
   }
@@ -263,14 +265,14 @@ status client::sum_written(open_object &object, commit_terms &terms) {
 
 status client::move_rows(open_object &object, std::vector<range> ranges, std::vector<iovec> memory,
                          bool to_pool) {
-  empty_message in;
-  ranges_request out{object.handle, std::move(ranges)};
+  empty_message answer;
+  ranges_request request{object.handle, std::move(ranges)};
   if (to_pool)
-    return named(call(kind::write, out, in, std::move(memory)), object.name);
+    return with_url(call(kind::write, request, answer, std::move(memory)), object.name);
   uint64_t size = 0, wanted = 0;
-  for (const range &one : out.ranges)
-    wanted += one.size;
-  TND_TRY(named(call(kind::read, out, in, {}, std::move(memory), &size), object.name));
+  for (const range &row : request.ranges)
+    wanted += row.size;
+  TND_TRY(with_url(call(kind::read, request, answer, {}, std::move(memory), &size), object.name));
   return size == wanted ? status::ok : status::protocol;
 }
 
@@ -290,53 +292,53 @@ status client::move_staged(open_object &object, const tnd_pool_box &box, std::by
              : move_rows(object, std::move(ranges), std::move(parts), to_pool);
 }
 
-bool client::goes_by_fabric(const tnd_pool_box &box, bool on_device) const {
+bool client::uses_fabric(const tnd_pool_box &box, bool on_device) const {
   bool const large = box.count[0] == 1 && box.count[1] == 1 && box.size > inline_size_max;
   return fabric_ != nullptr && large && (!on_device || fabric_->reaches_devices());
 }
 
-// The daemon moves the bytes; this side lets it, and waits for its word.
+// The daemon moves the bytes. This side drives the fabric and waits for the reply.
 status client::move_fabric(open_object &object, const tnd_pool_box &box, memory_range memory,
                            bool to_pool) {
-  auto lent =
-      fabric_->lend(static_cast<std::byte *>(memory.addr), box.size, memory.on_device, to_pool);
-  if (!lent.ok())
-    return lent.error();
-  auto const &region = lent.value();
-  rma_request const out{object.handle,     box.offset,         box.size,     region.remote.base,
-                        region.remote.key, region.remote.size, region.offset};
+  auto acquired = fabric_->acquire_region(static_cast<std::byte *>(memory.addr), box.size,
+                                          memory.on_device, to_pool);
+  if (!acquired.ok())
+    return acquired.error();
+  auto const &region = acquired.value();
+  rma_request const request{object.handle,     box.offset,         box.size,     region.remote.base,
+                            region.remote.key, region.remote.size, region.offset};
   status code = status::ok;
   bool done = false;
   uint64_t const deadline_ns = deadline();
-  uint64_t const tag = channel_->post(to_pool ? kind::rma_write : kind::rma_read, out, {}, {},
-                                      [&](const reply &come) {
-                                        code = come.code;
+  uint64_t const tag = channel_->post(to_pool ? kind::rma_write : kind::rma_read, request, {}, {},
+                                      [&](const reply &received) {
+                                        code = received.code;
                                         done = true;
                                       });
   while (!done) {
-    uint64_t const now_ns = port::monotonic_clock().now_ns();
+    uint64_t const now_ns = seams::monotonic_clock().now_ns();
     if (channel_->progress(0) != status::ok || done)
       continue;
     if (now_ns >= deadline_ns) {
-      // The daemon may still be at it: with the region gone it cannot touch the caller's memory any
-      // more.
+      // The daemon may still be transferring. Once the region is closed, it cannot access the
+      // caller's memory any more.
       channel_->abandon(tag);
       channel_->end(status::timed_out);
-      fabric_->forget_holding(static_cast<std::byte *>(memory.addr));
+      fabric_->unregister_containing(static_cast<std::byte *>(memory.addr));
       code = fail(status::timed_out, "a transfer of %llu bytes over the fabric",
                   static_cast<unsigned long long>(box.size));
       break;
     }
     fabric_->serve(now_ns + serve_ns);
   }
-  fabric_->let_go(region);
+  fabric_->release_region(region);
   bool const is_direct = memory.on_device && fabric_path() == TND_POOL_PATH_RDMA;
   if (code == status::ok)
     traffic_.add({is_direct ? TND_POOL_PATH_GPU_DIRECT : fabric_path()}, box.size, to_pool);
   return code;
 }
 
-// Through pinned memory, rows packed.
+// Copies through pinned memory, with packed rows.
 status client::move_device(open_object &object, const tnd_pool_box &box, std::byte *memory,
                            bool to_pool) {
   if (device_stage_ == nullptr) {
@@ -347,18 +349,18 @@ status client::move_device(open_object &object, const tnd_pool_box &box, std::by
   }
   std::byte *const stage = device_stage_->data();
   std::vector<range> ranges;
-  std::vector<std::byte *> places;
+  std::vector<std::byte *> addresses;
   uint64_t filled = 0;
   auto const flush = [&] {
     if (ranges.empty())
       return status::ok;
-    auto const moved = ranges;
+    auto const flushed = ranges;
     TND_TRY(move_rows(object, std::exchange(ranges, {}), {{stage, filled}}, to_pool));
-    uint64_t at = 0;
-    for (size_t i = 0; !to_pool && i < moved.size(); at += moved[i++].size) {
-      TND_TRY(device_->gpu().copy_to_device(places[i], stage + at, moved[i].size));
+    uint64_t stage_offset = 0;
+    for (size_t i = 0; !to_pool && i < flushed.size(); stage_offset += flushed[i++].size) {
+      TND_TRY(device_->gpu().copy_to_device(addresses[i], stage + stage_offset, flushed[i].size));
     }
-    places.clear();
+    addresses.clear();
     filled = 0;
     return status::ok;
   };
@@ -368,7 +370,7 @@ status client::move_device(open_object &object, const tnd_pool_box &box, std::by
       if (to_pool)
         TND_TRY(device_->gpu().copy_to_host(stage + filled, memory + memory_offset + done, size));
       ranges.push_back({offset + done, size});
-      places.push_back(memory + memory_offset + done);
+      addresses.push_back(memory + memory_offset + done);
       filled += size;
       done += size;
       if (filled == device_stage_size || ranges.size() == range_count_max)
@@ -380,13 +382,14 @@ status client::move_device(open_object &object, const tnd_pool_box &box, std::by
 }
 
 status client::put(const std::string &name, const void *source, uint64_t size, commit_terms terms) {
-  TND_TRY(ready());
+  TND_TRY(ensure_connected());
   bool const is_large = size > inline_size_max && (shared_ || fabric_ != nullptr);
   if (!is_large)
     return put_inline(name, source, size, terms);
   status const code =
       shared_ ? put_shared(name, source, size, terms) : put_fabric(name, source, size, terms);
-  // The caller's open objects are all that the connection may have: one request needs no handle.
+  // The caller's open objects may use all handles of the connection. An inline request needs no
+  // handle.
   return code == status::too_many_files ? put_inline(name, source, size, terms) : code;
 }
 
@@ -396,25 +399,25 @@ status client::put_inline(const std::string &name, const void *source, uint64_t 
     terms.checksum = sum_of(terms.checksum_kind, source, size);
     terms.has_checksum = 1;
   }
-  info_reply in;
+  info_reply answer;
   std::vector<iovec> data;
   if (size > 0)
     data.push_back({const_cast<void *>(source), size});
-  put_request out;
-  out.name = name;
-  out.terms = terms;
-  TND_TRY(call(kind::put, out, in, std::move(data)));
+  put_request request;
+  request.name = name;
+  request.terms = terms;
+  TND_TRY(call(kind::put, request, answer, std::move(data)));
   traffic_.add({stream_path()}, size, true);
   return status::ok;
 }
 
 status client::put_shared(const std::string &name, const void *source, uint64_t size,
                           commit_terms &terms) {
-  open_object made;
-  TND_TRY(create(name, size, terms.flags & create_flags, {}, made));
+  open_object created;
+  TND_TRY(create(name, size, terms.flags & create_flags, {}, created));
   terms.flags &= ~create_flags;
   std::vector<iovec> parts;
-  status code = segments_.parts_of(made.pieces, 0, size, parts);
+  status code = segments_.parts_of(created.pieces, 0, size, parts);
   bool const sums = terms.checksum_kind != 0 && !terms.has_checksum;
   checksum sum{sums ? checksum_kind(terms.checksum_kind) : checksum_kind::none};
   if (code == status::ok)
@@ -423,19 +426,19 @@ status client::put_shared(const std::string &name, const void *source, uint64_t 
     terms.checksum = sum.value();
     terms.has_checksum = 1;
   }
-  made.written.push_back({0, size});
+  created.written.push_back({0, size});
   uint64_t version = 0;
   if (code == status::ok)
-    code = commit(made, terms, version);
+    code = commit(created, terms, version);
   if (code == status::ok)
     count_mapped(mapping_path(false, false), size, true);
-  close(made);
+  close(created);
   return code;
 }
 
 status client::get(const std::string &name, void *target, uint64_t capacity, info &about,
                    bool verify) {
-  TND_TRY(ready());
+  TND_TRY(ensure_connected());
   bool const is_large = shared_ || (fabric_ != nullptr && capacity > inline_size_max);
   if (!is_large)
     return get_inline(name, target, capacity, about, verify);
@@ -444,48 +447,48 @@ status client::get(const std::string &name, void *target, uint64_t capacity, inf
   return code == status::too_many_files ? get_inline(name, target, capacity, about, verify) : code;
 }
 
-status client::does_not_fit(const std::string &name, uint64_t size, uint64_t capacity) const {
-  set_last_message(space_url(where_) + "/" + name + ": the object has " + std::to_string(size) +
+status client::size_error(const std::string &name, uint64_t size, uint64_t capacity) const {
+  set_last_message(space_url(daemon_) + "/" + name + ": the object has " + std::to_string(size) +
                    " bytes, the buffer " + std::to_string(capacity));
   return status::range;
 }
 
 status client::get_inline(const std::string &name, void *target, uint64_t capacity, info &about,
                           bool verify) {
-  info_reply in;
-  get_request out;
-  out.name = name;
-  out.capacity = capacity;
+  info_reply answer;
+  get_request request;
+  request.name = name;
+  request.capacity = capacity;
   uint64_t size = 0;
-  std::vector<iovec> room;
+  std::vector<iovec> targets;
   if (capacity > 0)
-    room.push_back({target, capacity});
-  TND_TRY(call(kind::get, out, in, {}, std::move(room), &size));
-  about = in.about;
+    targets.push_back({target, capacity});
+  TND_TRY(call(kind::get, request, answer, {}, std::move(targets), &size));
+  about = answer.object_info;
   if (about.size > capacity)
-    return does_not_fit(name, about.size, capacity);
+    return size_error(name, about.size, capacity);
   if (size != about.size)
     return status::protocol;
   traffic_.add({stream_path()}, size, false);
-  bool const good = !verify || sum_of(about.checksum_kind, target, size) == about.checksum;
-  return good ? status::ok
-              : fail(status::corrupt, "%s: the bytes do not have their checksum", name.c_str());
+  bool const is_match = !verify || sum_of(about.checksum_kind, target, size) == about.checksum;
+  return is_match ? status::ok
+                  : fail(status::corrupt, "%s: the bytes do not have their checksum", name.c_str());
 }
 
 status client::put_fabric(const std::string &name, const void *source, uint64_t size,
                           commit_terms &terms) {
-  open_object made;
-  TND_TRY(create(name, size, terms.flags & create_flags, {}, made));
+  open_object created;
+  TND_TRY(create(name, size, terms.flags & create_flags, {}, created));
   terms.flags &= ~create_flags;
   if (terms.checksum_kind != 0 && !terms.has_checksum) {
     terms.checksum = sum_of(terms.checksum_kind, source, size);
     terms.has_checksum = 1;
   }
   uint64_t version = 0;
-  status code = move_fabric(made, whole(size), {const_cast<void *>(source), false}, true);
+  status code = move_fabric(created, whole(size), {const_cast<void *>(source), false}, true);
   if (code == status::ok)
-    code = commit(made, terms, version);
-  close(made);
+    code = commit(created, terms, version);
+  close(created);
   return code;
 }
 
@@ -498,7 +501,7 @@ status client::get_fabric(const std::string &name, void *target, uint64_t capaci
   if (about.size <= capacity)
     code = read(opened, whole(about.size), {target, false});
   else
-    code = does_not_fit(name, about.size, capacity);
+    code = size_error(name, about.size, capacity);
   bool const sums = code == status::ok && verify;
   if (sums && sum_of(about.checksum_kind, target, about.size) != about.checksum) {
     code = fail(status::corrupt, "%s: the bytes do not have their checksum", name.c_str());
@@ -508,31 +511,32 @@ status client::get_fabric(const std::string &name, void *target, uint64_t capaci
 }
 
 client::cached_object *client::find_cached(const std::string &name) {
-  auto const found = cached_.find(name);
-  if (found == cached_.end())
+  auto const it = cached_.find(name);
+  if (it == cached_.end())
     return nullptr;
-  auto const which = found->second;
-  if (counters_->of[name_counters::index(name)].load(std::memory_order_acquire) == which->counter) {
-    cache_.splice(cache_.begin(), cache_, which);
-    return &*which;
+  auto const entry = it->second;
+  if (counters_->values[name_counters::index(name)].load(std::memory_order_acquire) ==
+      entry->counter) {
+    cache_.splice(cache_.begin(), cache_, entry);
+    return &*entry;
   }
-  forget(which);
+  evict_cached(entry);
   return nullptr;
 }
 
-void client::forget(std::list<cached_object>::iterator which) {
-  close(which->object);
-  cached_size_ -= which->object.about.size;
-  cached_.erase(which->name);
-  cache_.erase(which);
+void client::evict_cached(std::list<cached_object>::iterator entry) {
+  close(entry->object);
+  cached_size_ -= entry->object.about.size;
+  cached_.erase(entry->name);
+  cache_.erase(entry);
 }
 
-void client::keep(const std::string &name, open_object object, uint64_t counter) {
+void client::cache_object(const std::string &name, open_object object, uint64_t counter) {
   cached_size_ += object.about.size;
   cache_.push_front({name, std::move(object), counter});
   cached_[name] = cache_.begin();
   while (cache_.size() > cached_count_max || cached_size_ > cached_size_max)
-    forget(std::prev(cache_.end()));
+    evict_cached(std::prev(cache_.end()));
 }
 
 status client::copy_out(open_object &object, void *target, bool verify) {
@@ -547,29 +551,30 @@ status client::copy_out(open_object &object, void *target, bool verify) {
   return status::ok;
 }
 
-// An object that was read before, and whose name has not got another one since, is copied without
-// asking. The counters are in the daemon's memory and stand still once it has ended; its end of the
-// connection, which the system closes with it, shows that they counted when they were read.
+// Copies an object that was read before without a request, if its name still refers to the same
+// object. The counters are in the daemon's memory and do not change after it has ended. The system
+// closes the daemon's end of the connection with the process. So an open connection shows that the
+// counters were current when they were read.
 status client::get_shared(const std::string &name, void *target, uint64_t capacity, info &about,
                           bool verify) {
-  if (cached_object *const known = find_cached(name)) {
+  if (cached_object *const cached = find_cached(name)) {
     if (status const code = channel_->check(); code != status::ok) {
-      return fail(code, "pool at %s: the connection has ended", where_.host.c_str());
+      return fail(code, "pool at %s: the connection has ended", daemon_.host.c_str());
     }
-    about = known->object.about;
+    about = cached->object.about;
     if (about.size > capacity)
-      return does_not_fit(name, about.size, capacity);
-    return copy_out(known->object, target, verify);
+      return size_error(name, about.size, capacity);
+    return copy_out(cached->object, target, verify);
   }
   uint64_t const counter =
-      counters_->of[name_counters::index(name)].load(std::memory_order_acquire);
+      counters_->values[name_counters::index(name)].load(std::memory_order_acquire);
   open_object opened;
   TND_TRY(open(name, 0, opened));
   about = opened.about;
   status const code = about.size <= capacity ? copy_out(opened, target, verify)
-                                             : does_not_fit(name, about.size, capacity);
+                                             : size_error(name, about.size, capacity);
   if (code == status::ok && about.size <= cached_object_size_max)
-    keep(name, std::move(opened), counter);
+    cache_object(name, std::move(opened), counter);
   else
     close(opened);
   return code;

@@ -1,3 +1,4 @@
+// The pool as a store: URLs are mapped to connections and files.
 #include "products/pool/store/pool_engine.hpp"
 
 #include <tanada/pool.h>
@@ -6,9 +7,9 @@
 
 namespace tanada::pool {
 
-using port::store_buffer;
-using port::store_file;
-using port::store_stat;
+using seams::store_buffer;
+using seams::store_file;
+using seams::store_stat;
 
 namespace {
 
@@ -16,7 +17,7 @@ constexpr size_t prefix_size = 7;  // of "pool://"
 
 }  // namespace
 
-// The object's name may be empty; whoever needs one says so.
+// The object's name may be empty; callers that need one check it.
 status pool_engine::target_of(const std::string &url, std::shared_ptr<pool_target> &target,
                               std::string &name) {
   size_t const host_end = url.find('/', prefix_size);
@@ -28,23 +29,23 @@ status pool_engine::target_of(const std::string &url, std::shared_ptr<pool_targe
   std::string const base = url.substr(0, space_end);
   name = url.substr(space_end + 1);
   std::lock_guard lock{mutex_};
-  auto &found = targets_[base];
-  if (found == nullptr)
-    found = std::make_shared<pool_target>(base);
-  target = found;
+  auto &entry = targets_[base];
+  if (entry == nullptr)
+    entry = std::make_shared<pool_target>(base);
+  target = entry;
   return status::ok;
 }
 
-status pool_engine::open(const std::string &url, port::store_open_flags flags, store_file &file,
+status pool_engine::open(const std::string &url, seams::store_open_flags flags, store_file &file,
                          store_stat &stat) {
   std::shared_ptr<pool_target> target;
   std::string name;
   TND_TRY(target_of(url, target, name));
   if (name.empty())
     return status::is_directory;
-  auto made = std::make_shared<pool_file>(std::move(target), std::move(name), flags);
-  TND_TRY(made->open(stat));
-  file = files_.insert(std::move(made));
+  auto opened = std::make_shared<pool_file>(std::move(target), std::move(name), flags);
+  TND_TRY(opened->open(stat));
+  file = files_.insert(std::move(opened));
   return status::ok;
 }
 
@@ -55,34 +56,34 @@ status pool_engine::close(store_file file, store_stat &stat) {
 
 status pool_engine::read(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
                          uint64_t &size) {
-  auto const found = files_.find(file);
-  return found != nullptr ? found->read(offset, buffers, size) : status::bad_file;
+  auto const opened = files_.find(file);
+  return opened != nullptr ? opened->read(offset, buffers, size) : status::bad_file;
 }
 
 status pool_engine::write(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
                           uint64_t &size) {
-  auto const found = files_.find(file);
-  return found != nullptr ? found->write(offset, buffers, size) : status::bad_file;
+  auto const opened = files_.find(file);
+  return opened != nullptr ? opened->write(offset, buffers, size) : status::bad_file;
 }
 
 status pool_engine::stat(store_file file, store_stat &stat) {
-  auto const found = files_.find(file);
-  return found != nullptr ? found->stat(stat) : status::bad_file;
+  auto const opened = files_.find(file);
+  return opened != nullptr ? opened->stat(stat) : status::bad_file;
 }
 
 status pool_engine::truncate(store_file file, uint64_t size) {
-  auto const found = files_.find(file);
-  return found != nullptr ? found->truncate(size) : status::bad_file;
+  auto const opened = files_.find(file);
+  return opened != nullptr ? opened->truncate(size) : status::bad_file;
 }
 
 status pool_engine::sync(store_file file) {
-  auto const found = files_.find(file);
-  return found != nullptr ? found->sync() : status::bad_file;
+  auto const opened = files_.find(file);
+  return opened != nullptr ? opened->sync() : status::bad_file;
 }
 
-port::store_memory pool_engine::memory(store_file file, std::string &reason) {
-  auto const found = files_.find(file);
-  return found != nullptr ? found->memory(reason) : port::store_memory{};
+seams::store_memory pool_engine::memory(store_file file, std::string &reason) {
+  auto const opened = files_.find(file);
+  return opened != nullptr ? opened->memory(reason) : seams::store_memory{};
 }
 
 status pool_engine::unlink(const std::string &url) {
@@ -90,34 +91,34 @@ status pool_engine::unlink(const std::string &url) {
   std::string name;
   TND_TRY(target_of(url, target, name));
   tnd_pool *pool = nullptr;
-  TND_TRY(target->connection(pool_target::changing, pool));
+  TND_TRY(target->connection(pool_target::write_connection, pool));
   return status(tnd_pool_remove(pool, name.c_str(), 0));
 }
 
-// One level: what lies below a further '/' is one name.
+// One level: all names below a further '/' are listed as one.
 status pool_engine::list(const std::string &prefix, std::vector<std::string> &names) {
   std::shared_ptr<pool_target> target;
   std::string name;
   TND_TRY(target_of(prefix, target, name));
   tnd_pool *pool = nullptr;
-  TND_TRY(target->connection(pool_target::changing, pool));
-  struct gathering {
+  TND_TRY(target->connection(pool_target::write_connection, pool));
+  struct list_context {
     std::string base;
     size_t folder_size;  // bytes of the prefix up to its last '/'
     std::vector<std::string> &names;
-  } into{prefix.substr(0, prefix.size() - name.size()), name.size(), names};
-  auto const take = [](void *context, const char *found, const tnd_pool_info *) {
-    auto &to = *static_cast<gathering *>(context);
-    std::string text = found;
-    size_t const slash = text.find('/', to.folder_size);
+  } listing{prefix.substr(0, prefix.size() - name.size()), name.size(), names};
+  auto const add_entry = [](void *context, const char *object_name, const tnd_pool_info *) {
+    auto &result = *static_cast<list_context *>(context);
+    std::string text = object_name;
+    size_t const slash = text.find('/', result.folder_size);
     if (slash != std::string::npos)
       text.resize(slash + 1);
-    std::string url = to.base + text;
-    if (to.names.empty() || to.names.back() != url)
-      to.names.push_back(std::move(url));
+    std::string url = result.base + text;
+    if (result.names.empty() || result.names.back() != url)
+      result.names.push_back(std::move(url));
     return 0;
   };
-  TND_TRY(status(tnd_pool_list(pool, name.c_str(), take, &into)));
+  TND_TRY(status(tnd_pool_list(pool, name.c_str(), add_entry, &listing)));
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return status::ok;

@@ -1,3 +1,4 @@
+// An object of the pool as a file: reading versions, and writing new ones.
 #include <tanada/pool.h>
 
 #include <algorithm>
@@ -8,21 +9,21 @@
 
 namespace tanada::pool {
 
-using port::store_buffer;
-using port::store_stat;
+using seams::store_buffer;
+using seams::store_stat;
 
 namespace {
 
-// A pool in memory that begins anew counts its versions anew.
+// A pool in memory that is created anew counts its versions from the beginning.
 uint64_t identity_of(const tnd_pool_info &info) {
-  return port::version_hash({info.version, info.created_ns, info.size});
+  return seams::version_hash({info.version, info.created_ns, info.size});
 }
 
 }  // namespace
 
 pool_target::~pool_target() {
-  for (tnd_pool *const one : pools_)
-    tnd_pool_disconnect(one);
+  for (tnd_pool *const pool : pools_)
+    tnd_pool_disconnect(pool);
 }
 
 status pool_target::connection(size_t index, tnd_pool *&pool) {
@@ -39,20 +40,20 @@ pool_file::~pool_file() {
 }
 
 void pool_file::close_readers() {
-  for (reader &one : readers_)
-    one.object.reset();
+  for (reader &reader_entry : readers_)
+    reader_entry.object.reset();
 }
 
-pool_file::object_hold pool_file::held(tnd_pool_object *object) const {
-  return {object, [target = target_](tnd_pool_object *gone) {
-            tnd_pool_close(gone);
+pool_file::object_ptr pool_file::make_object_ptr(tnd_pool_object *object) const {
+  return {object, [target = target_](tnd_pool_object *closed) {
+            tnd_pool_close(closed);
           }};
 }
 
-// Of a reader. Without `write` the first is on the connection that nothing can break but the
-// daemon's end.
+// The connection of a reader. Without `write`, the first reader uses the connection that only the
+// daemon's end can break.
 size_t pool_file::connection_of(size_t index) const {
-  return index == 0 && !flags_.write && !flags_.create ? pool_target::reading : index;
+  return index == 0 && !flags_.write && !flags_.create ? pool_target::read_connection : index;
 }
 
 status pool_file::open_reader(size_t index) {
@@ -60,11 +61,11 @@ status pool_file::open_reader(size_t index) {
   TND_TRY(target_->connection(connection_of(index), pool));
   tnd_pool_object *opened = nullptr;
   status code = status(tnd_pool_open(pool, name_.c_str(), version_, &opened));
-  // A daemon that came back is reached by the second call.
+  // The second call reconnects to a daemon that was restarted.
   if (code == status::peer_lost)
     code = status(tnd_pool_open(pool, name_.c_str(), version_, &opened));
   TND_TRY(code);
-  object_hold object = held(opened);
+  object_ptr object = make_object_ptr(opened);
   tnd_pool_info info;
   TND_TRY(status(tnd_pool_get_info(opened, &info)));
   if (version_ != 0 && identity_of(info) != identity_)
@@ -78,13 +79,14 @@ status pool_file::open_reader(size_t index) {
 
 status pool_file::open(store_stat &stat) {
   tnd_pool *pool = nullptr;
-  TND_TRY(target_->connection(pool_target::changing, pool));
+  TND_TRY(target_->connection(pool_target::write_connection, pool));
   bool const exclusive = flags_.create && flags_.exclusive;
   if (exclusive)
     TND_TRY(status(tnd_pool_put(pool, name_.c_str(), nullptr, 0, TND_POOL_EXCLUSIVE, nullptr)));
   status code = open_reader(0);
   if (code == status::no_entry && flags_.create) {
-    // The name is there from now on, as a file's is; whoever made it first is as good.
+    // As with a file, the name exists from now on. It does not matter if another process created it
+    // first.
     code = status(tnd_pool_put(pool, name_.c_str(), nullptr, 0, TND_POOL_EXCLUSIVE, nullptr));
     if (code == status::ok || code == status::exists)
       code = open_reader(0);
@@ -96,26 +98,26 @@ status pool_file::open(store_stat &stat) {
   return code;
 }
 
-// From here on this file's bytes are those of a new version.
-status pool_file::begin_writing(bool keeps) {
+// From here on, this file's bytes are those of a new version.
+status pool_file::begin_writing(bool keeps_bytes) {
   if (writer_ != nullptr)
     return status::ok;
   tnd_pool *pool = nullptr;
-  TND_TRY(target_->connection(pool_target::changing, pool));
+  TND_TRY(target_->connection(pool_target::write_connection, pool));
   TND_TRY(status(
-      tnd_pool_create(pool, name_.c_str(), 0, keeps ? TND_POOL_KEEP : 0, nullptr, &writer_)));
+      tnd_pool_create(pool, name_.c_str(), 0, keeps_bytes ? TND_POOL_KEEP : 0, nullptr, &writer_)));
   tnd_pool_info info{};
   TND_TRY(status(tnd_pool_get_info(writer_, &info)));
   size_ = info.size;
   return status::ok;
 }
 
-// Durable where the pool is.
-status pool_file::publish() {
+// Durable if the pool is.
+status pool_file::commit() {
   if (writer_ == nullptr)
     return status::ok;
   tnd_pool *pool = nullptr;
-  TND_TRY(target_->connection(pool_target::changing, pool));
+  TND_TRY(target_->connection(pool_target::write_connection, pool));
   tnd_pool_connection about{};
   about.struct_size = sizeof about;
   TND_TRY(status(tnd_pool_get_connection(pool, &about)));
@@ -123,7 +125,8 @@ status pool_file::publish() {
   options.flags = about.is_durable ? uint32_t(TND_POOL_DURABLE) : 0u;
   TND_TRY(status(tnd_pool_commit(writer_, &options, &version_)));
   close_readers();
-  readers_[0].object = held(std::exchange(writer_, nullptr));  // it is a reader's handle now
+  // After the commit it is a reader's handle.
+  readers_[0].object = make_object_ptr(std::exchange(writer_, nullptr));
   tnd_pool_info info;
   TND_TRY(status(tnd_pool_get_info(readers_[0].object.get(), &info)));
   identity_ = identity_of(info);
@@ -132,7 +135,7 @@ status pool_file::publish() {
 
 status pool_file::close(store_stat &stat) {
   std::unique_lock lock{mutex_};
-  status const code = publish();
+  status const code = commit();
   stat = {size_, identity_, true};
   return code;
 }
@@ -140,12 +143,12 @@ status pool_file::close(store_stat &stat) {
 status pool_file::sync() {
   std::unique_lock lock{mutex_};
   free_.wait(lock, [&] {
-    return std::none_of(readers_.begin(), readers_.end(), [](auto &one) { return one.busy; });
+    return std::none_of(readers_.begin(), readers_.end(), [](auto &entry) { return entry.busy; });
   });
-  return publish();
+  return commit();
 }
 
-port::store_memory pool_file::memory(std::string &reason) {
+seams::store_memory pool_file::memory(std::string &reason) {
   std::lock_guard lock{mutex_};
   if (writer_ != nullptr || readers_[0].object == nullptr)
     return {};
@@ -180,10 +183,10 @@ status pool_file::write(uint64_t offset, std::span<const store_buffer> buffers, 
     return status::bad_file;
   std::lock_guard lock{mutex_};
   TND_TRY(begin_writing(true));
-  for (const store_buffer &one : buffers) {
-    TND_TRY(
-        status(tnd_pool_write(writer_, offset + size, one.addr, one.size, TND_POOL_MEMORY_HOST)));
-    size += one.size;
+  for (const store_buffer &buffer : buffers) {
+    TND_TRY(status(
+        tnd_pool_write(writer_, offset + size, buffer.addr, buffer.size, TND_POOL_MEMORY_HOST)));
+    size += buffer.size;
     size_ = std::max(size_, offset + size);
   }
   return status::ok;
@@ -191,12 +194,12 @@ status pool_file::write(uint64_t offset, std::span<const store_buffer> buffers, 
 
 status pool_file::read_from(tnd_pool_object *object, uint64_t offset,
                             std::span<const store_buffer> buffers, uint64_t &size) {
-  for (const store_buffer &one : buffers) {
-    uint64_t got = 0;
-    TND_TRY(status(
-        tnd_pool_read(object, offset + size, one.addr, one.size, TND_POOL_MEMORY_HOST, &got)));
-    size += got;
-    if (got < one.size)
+  for (const store_buffer &buffer : buffers) {
+    uint64_t part_size = 0;
+    TND_TRY(status(tnd_pool_read(object, offset + size, buffer.addr, buffer.size,
+                                 TND_POOL_MEMORY_HOST, &part_size)));
+    size += part_size;
+    if (part_size < buffer.size)
       break;
   }
   return status::ok;
@@ -217,26 +220,26 @@ status pool_file::read(uint64_t offset, std::span<const store_buffer> buffers, u
     return false;
   });
   status code = readers_[index].object != nullptr ? status::ok : open_reader(index);
-  // Without another connection, one must do for all.
+  // Without another connection, all readers share one.
   if (code != status::ok && index > 0 && readers_[0].object != nullptr) {
     free_.wait(lock, [&] { return !readers_[0].busy; });
     index = 0;
     code = status::ok;
   }
   for (int tries = 0; code == status::ok; tries++) {
-    reader &mine = readers_[index];
-    mine.busy = true;
+    reader &active = readers_[index];
+    active.busy = true;
     lock.unlock();
     size = 0;
-    code = read_from(mine.object.get(), offset, buffers, size);
+    code = read_from(active.object.get(), offset, buffers, size);
     lock.lock();
-    mine.busy = false;
+    active.busy = false;
     free_.notify_one();
-    bool const lost = code == status::stale || code == status::peer_lost;
-    if (!lost || tries > 0)
+    bool const is_lost = code == status::stale || code == status::peer_lost;
+    if (!is_lost || tries > 0)
       return code;
-    // A daemon that came back with the object has the version still.
-    mine.object.reset();
+    // A restarted daemon that kept the object still has the version.
+    active.object.reset();
     code = open_reader(index);
   }
   return code == status::no_entry ? status::stale : code;

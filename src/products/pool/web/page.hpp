@@ -1,4 +1,4 @@
-// products/pool/web/page.hpp: page.html as a string; the build makes page.cc of it.
+// products/pool/web/page.hpp: page.html as a string. The build generates page.cc from it.
 #pragma once
 
 #include <string_view>

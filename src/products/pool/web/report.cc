@@ -1,3 +1,4 @@
+// The daemon's report as JSON, for its page.
 #include "products/pool/web/report.hpp"
 
 #include <tanada/version.h>
@@ -12,38 +13,38 @@ constexpr size_t client_count_max = 200;
 }  // namespace
 
 uint64_t pool_report::written_size() const noexcept {
-  uint64_t all = 0;
-  for (transfer const &each : transfers)
-    all += each.written_size;
-  return all;
+  uint64_t total = 0;
+  for (transfer const &entry : transfers)
+    total += entry.written_size;
+  return total;
 }
 
 uint64_t pool_report::read_size() const noexcept {
-  uint64_t all = 0;
-  for (transfer const &each : transfers)
-    all += each.read_size;
-  return all;
+  uint64_t total = 0;
+  for (transfer const &entry : transfers)
+    total += entry.read_size;
+  return total;
 }
 
 std::string report_json(const pool_report &report) {
   using nlohmann::json;
   json spaces = json::array(), clients = json::array(), paths = json::object();
-  for (pool_report::space const &each : report.spaces)
-    spaces.push_back({{"name", each.name},
-                      {"used", each.used},
-                      {"object_count", each.object_count},
-                      {"quota", each.quota},
-                      {"owned", each.owned},
-                      {"segment_count", each.segment_count}});
-  for (pool_report::client const &each : report.clients) {
+  for (pool_report::space const &space : report.spaces)
+    spaces.push_back({{"name", space.name},
+                      {"used", space.used},
+                      {"object_count", space.object_count},
+                      {"quota", space.quota},
+                      {"owned", space.owned},
+                      {"segment_count", space.segment_count}});
+  for (pool_report::client const &client : report.clients) {
     if (clients.size() == client_count_max)
       break;
-    clients.push_back({{"peer", each.peer},
-                       {"namespace", each.space},
-                       {"path", path_name(each.path)},
-                       {"written_size", each.written_size},
-                       {"read_size", each.read_size},
-                       {"connected_s", double(each.connected_ns) / 1e9}});
+    clients.push_back({{"peer", client.peer},
+                       {"namespace", client.space},
+                       {"path", path_name(client.path)},
+                       {"written_size", client.written_size},
+                       {"read_size", client.read_size},
+                       {"connected_s", double(client.connected_ns) / 1e9}});
   }
   for (size_t i = 0; i < report_path_count; i++)
     paths[path_name(uint32_t(i))] = {{"written_size", report.transfers[i].written_size},
@@ -52,27 +53,27 @@ std::string report_json(const pool_report &report) {
   for (auto const &[name, count] : report.errors_by_status)
     if (count != 0)
       errors[name] = count;
-  json const all = {{"version", TND_VERSION_STRING},
-                    {"backing", report.backing},
-                    {"uptime_s", double(report.uptime_ns) / 1e9},
-                    {"capacity", report.capacity},
-                    {"used", report.used},
-                    {"owned", report.owned},
-                    {"object_count", report.object_count},
-                    {"written_size", report.written_size()},
-                    {"read_size", report.read_size()},
-                    {"committed_size", report.committed_size},
-                    {"commits", report.commits},
-                    {"opens", report.opens},
-                    {"evictions", report.evictions},
-                    {"errors", report.errors},
-                    {"errors_by_status", errors},
-                    {"refused", report.refused},
-                    {"paths", paths},
-                    {"namespaces", spaces},
-                    {"clients", clients},
-                    {"client_count", report.clients.size()}};
-  return all.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  json const document = {{"version", TND_VERSION_STRING},
+                         {"backing", report.backing},
+                         {"uptime_s", double(report.uptime_ns) / 1e9},
+                         {"capacity", report.capacity},
+                         {"used", report.used},
+                         {"owned", report.owned},
+                         {"object_count", report.object_count},
+                         {"written_size", report.written_size()},
+                         {"read_size", report.read_size()},
+                         {"committed_size", report.committed_size},
+                         {"commits", report.commits},
+                         {"opens", report.opens},
+                         {"evictions", report.evictions},
+                         {"errors", report.errors},
+                         {"errors_by_status", errors},
+                         {"refused", report.refused},
+                         {"paths", paths},
+                         {"namespaces", spaces},
+                         {"clients", clients},
+                         {"client_count", report.clients.size()}};
+  return document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace tanada::pool

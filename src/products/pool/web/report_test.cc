@@ -1,3 +1,4 @@
+// Tests of the metrics and of the page's JSON.
 #include "products/pool/web/report.hpp"
 
 #include <gtest/gtest.h>

@@ -12,8 +12,8 @@ namespace tanada::pool {
  * Serve /metrics, /stats.json and / at 127.0.0.1 until the server is destroyed.
  *
  * @param port 0: any that is free.
- * @return as port::http_server::start().
+ * @return as backends::http_server::start().
  */
-result<std::unique_ptr<port::http_server>> web_start(uint16_t port, pool_reporter reporter);
+result<std::unique_ptr<backends::http_server>> web_start(uint16_t port, pool_reporter reporter);
 
 }  // namespace tanada::pool

@@ -1,5 +1,5 @@
-// products/poold/log/block_buffer.hpp: memory that devices take without a copy: whole blocks,
-// aligned.
+// products/poold/log/block_buffer.hpp: memory of whole, aligned blocks, which devices can transfer
+// without a copy.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@
 namespace tanada::pool {
 
 inline constexpr uint64_t block_size =
-    4096;  // bytes; records, data and files begin at multiples of it
+    4096;  // bytes; records and their data start at multiples of it
 
-// `size` is below 2^63.
+// Round up to whole blocks. `size` must be below 2^63.
 constexpr uint64_t whole_blocks(uint64_t size) noexcept {
   return (size + block_size - 1) & ~(block_size - 1);
 }

@@ -1,65 +1,65 @@
-// products/poold/log/compactor.hpp: makes room: files that nothing needs go, and what lives in the
-// emptiest is moved.
+// products/poold/log/compactor.hpp: frees space by removing files that are not needed any more, and
+// by copying the live objects of the emptiest ones.
 #pragma once
 
 #include "products/poold/log/writer.hpp"
 
 namespace tanada::pool {
 
-// One file at a time: copy what it is still needed for to the log's end, batch by batch, until
-// nothing is left; make sure that a synced record says that all the file held was synced; unlink
-// it, and wait until that holds.
+// Compacts one file at a time. Copies the changes that are still needed to the log's end, in
+// batches. Then ensures that a synced record marks all records of the file as synced. Finally
+// unlinks the file, and waits until that is durable.
 class compactor {
  public:
-  compactor(log_state &state, writer &writer, port::clock &clock)
+  compactor(log_state &state, writer &writer, seams::clock &clock)
       : state_{state}, writer_{writer}, clock_{clock} {}
 
   void advance();
 
-  bool idle() const noexcept {
+  bool is_idle() const noexcept {
     return phase_ == phase::idle;
   }
-  // Whether it is making room or could do so now.
+  // Whether it is freeing space, or could start to.
   bool can_gain() const;
-  // When to look again after a failure, in the clock's time.
+  // When to try again after a failure, a time of the clock.
   uint64_t retry_ns() const noexcept;
 
  private:
   enum class phase { idle, ready, copying, removing };
   struct batch {
-    std::vector<fact> facts;
+    std::vector<log_entry> entries;
     block_buffer buffer;
-    std::vector<uint64_t> offsets;  // of the puts' data in the buffer
-    uint32_t reads_left = 0, records_left = 0;
+    std::vector<uint64_t> offsets;  // of each entry's data in the buffer, and the end
+    uint32_t pending_read_count = 0, pending_record_count = 0;
     status code = status::ok;
   };
 
-  void begin();
-  std::shared_ptr<log_file> choose() const;
-  bool worth_it(const log_file &file, uint64_t room) const;
-  void copy(std::vector<fact> facts);
-  void read(const std::shared_ptr<batch> &what);
-  void drop_damaged(batch &what);
-  void write(const std::shared_ptr<batch> &what);
-  void submit(const std::shared_ptr<batch> &what, size_t begin, size_t end);
+  void choose_victim();
+  std::shared_ptr<log_file> find_victim() const;
+  bool is_worthwhile(const log_file &file, uint64_t free_size) const;
+  void copy(std::vector<log_entry> entries);
+  void read(const std::shared_ptr<batch> &work);
+  void drop_damaged(batch &work);
+  void write(const std::shared_ptr<batch> &work);
+  void submit(const std::shared_ptr<batch> &work, size_t begin, size_t end);
   void mark();
   void remove();
-  void note_gain();
-  void fail(status code, const char *what);
+  void record_gain();
+  void fail(status code, const char *action);
 
   log_state &state_;
   writer &writer_;
-  port::clock &clock_;
+  seams::clock &clock_;
   phase phase_ = phase::idle;
   std::shared_ptr<log_file> victim_;
   uint64_t retry_ns_ = 0;
-  uint64_t urgent_retry_ns_ = 0;  // where the store is full: removals use up the reserve meanwhile
-  uint64_t looked_sequence_ = ~uint64_t{0},
-           looked_size_ = 0;  // of the log when nothing was worth it
-  // As the log's content_count: with which lowest_size_ was the log's after a compaction, and with
-  // which another one did not come below that.
-  uint64_t compared_content_ = ~uint64_t{0}, barren_content_ = ~uint64_t{0};
-  uint64_t lowest_size_ = ~uint64_t{0};  // bytes
+  uint64_t urgent_retry_ns_ = 0;  // in a full store, whose reserve removals use up meanwhile
+  uint64_t checked_sequence_ = ~uint64_t{0},
+           checked_size_ = 0;  // of the log at the last choice of a file
+  // Values of the log's content_count: when lowest_size_ was last reset, and when a compaction last
+  // failed to get below it.
+  uint64_t compared_count_ = ~uint64_t{0}, fruitless_count_ = ~uint64_t{0};
+  uint64_t lowest_size_ = ~uint64_t{0};  // bytes of the log after a compaction
 };
 
 }  // namespace tanada::pool

@@ -1,3 +1,4 @@
+// Encoding and decoding of log files, also with flipped bits.
 #include "products/poold/log/format.hpp"
 
 #include <gtest/gtest.h>
@@ -12,101 +13,101 @@ struct encoded {
   block_buffer head;
 };
 
-encoded encode(std::vector<fact> facts, bool with_data) {
-  encoded made;
-  made.header.file = {.pool = {1, 2, 3}, .file_sequence = 4, .file_id = 5};
-  made.header.offset = 8192;
-  made.header.sequence = 7;
-  made.header.durable_sequence = 6;
-  uint64_t const head_size = record_head_size(facts).value();
-  uint64_t const size = record_layout(head_size, with_data, facts);
-  made.head = block_buffer{head_size};
-  encode_record(made.header, size, facts, made.head.span());
-  return made;
+encoded encode(std::vector<log_entry> entries, bool with_data) {
+  encoded record;
+  record.header.file = {.pool = {1, 2, 3}, .file_sequence = 4, .file_id = 5};
+  record.header.offset = 8192;
+  record.header.sequence = 7;
+  record.header.durable_sequence = 6;
+  uint64_t const head_size = record_head_size(entries).value();
+  uint64_t const size = record_layout(head_size, with_data, entries);
+  record.head = block_buffer{head_size};
+  encode_record(record.header, size, entries, record.head.span());
+  return record;
 }
 
-std::vector<fact> some_facts() {
-  std::vector<fact> facts(3);
-  facts[0].meta = {.space = "space",
-                   .name = "name",
-                   .version = 9,
-                   .size = 5'000,
-                   .created_ns = 3,
-                   .flags = 4,
-                   .kind = checksum_kind::crc32c,
-                   .checksum = 77};
-  facts[0].superseded = 8;
-  facts[1].kind = fact_kind::remove;
-  facts[1].meta.version = 5;
-  facts[2].kind = fact_kind::amend;
-  facts[2].has_name = true;
-  facts[2].has_flags = true;
-  facts[2].order = 3;
-  facts[2].meta.version = 6;
-  facts[2].meta.name = "other";
-  facts[2].meta.flags = 8;
-  return facts;
+std::vector<log_entry> some_facts() {
+  std::vector<log_entry> entries(3);
+  entries[0].meta = {.namespace_name = "space",
+                     .name = "name",
+                     .version = 9,
+                     .size = 5'000,
+                     .created_ns = 3,
+                     .flags = 4,
+                     .kind = checksum_kind::crc32c,
+                     .checksum = 77};
+  entries[0].superseded_version = 8;
+  entries[1].kind = entry_kind::remove;
+  entries[1].meta.version = 5;
+  entries[2].kind = entry_kind::amend;
+  entries[2].has_name = true;
+  entries[2].has_flags = true;
+  entries[2].order = 3;
+  entries[2].meta.version = 6;
+  entries[2].meta.name = "other";
+  entries[2].meta.flags = 8;
+  return entries;
 }
 
 TEST(pool_log_format, a_record_comes_back) {
-  auto const made = encode(some_facts(), true);
-  auto const header = decode_record_header(made.head.span());
+  auto const record = encode(some_facts(), true);
+  auto const header = decode_record_header(record.head.span());
   ASSERT_TRUE(header);
-  EXPECT_EQ(header->file, made.header.file);
+  EXPECT_EQ(header->file, record.header.file);
   EXPECT_EQ(header->offset, 8192u);
   EXPECT_EQ(header->sequence, 7u);
   EXPECT_EQ(header->durable_sequence, 6u);
   EXPECT_EQ(header->size, 4096u + 8192u);
-  auto const facts =
-      decode_facts(*header, made.head.span().subspan(record_header_size, header->metadata_size));
-  ASSERT_EQ(facts.error(), status::ok);
+  auto const entries = decode_entries(
+      *header, record.head.span().subspan(record_header_size, header->metadata_size));
+  ASSERT_EQ(entries.error(), status::ok);
   auto const wanted = some_facts();
-  auto decoded = facts;
+  auto decoded = entries;
   for (size_t i = 0; i < wanted.size(); i++) {
-    const auto &each = decoded.value()[i];
-    EXPECT_EQ(each.kind, wanted[i].kind);
-    EXPECT_EQ(each.meta, wanted[i].meta);
-    EXPECT_EQ(each.superseded, wanted[i].superseded);
-    EXPECT_EQ(each.has_name, wanted[i].has_name);
-    EXPECT_EQ(each.order, wanted[i].order != 0 ? wanted[i].order : order_of(7, i));
+    const auto &entry = decoded.value()[i];
+    EXPECT_EQ(entry.kind, wanted[i].kind);
+    EXPECT_EQ(entry.meta, wanted[i].meta);
+    EXPECT_EQ(entry.superseded_version, wanted[i].superseded_version);
+    EXPECT_EQ(entry.has_name, wanted[i].has_name);
+    EXPECT_EQ(entry.order, wanted[i].order != 0 ? wanted[i].order : make_order(7, i));
   }
   EXPECT_EQ(decoded.value()[0].data_offset, 4096u);
 }
 
 TEST(pool_log_format, extents_come_back) {
-  std::vector<fact> facts(1);
-  facts[0].meta = {.space = "",
-                   .name = "n",
-                   .version = 1,
-                   .size = 30,
-                   .created_ns = 0,
-                   .flags = 0,
-                   .kind = checksum_kind::none,
-                   .checksum = 0};
-  facts[0].extents = {{4096, 10}, {1u << 30, 20}};
-  auto const made = encode(facts, false);
-  auto decoded = decode_facts(
-      made.header, made.head.span().subspan(record_header_size, made.header.metadata_size));
+  std::vector<log_entry> entries(1);
+  entries[0].meta = {.namespace_name = "",
+                     .name = "n",
+                     .version = 1,
+                     .size = 30,
+                     .created_ns = 0,
+                     .flags = 0,
+                     .kind = checksum_kind::none,
+                     .checksum = 0};
+  entries[0].extents = {{4096, 10}, {1u << 30, 20}};
+  auto const record = encode(entries, false);
+  auto decoded = decode_entries(
+      record.header, record.head.span().subspan(record_header_size, record.header.metadata_size));
   ASSERT_TRUE(decoded.ok());
-  EXPECT_EQ(decoded.value()[0].extents, facts[0].extents);
+  EXPECT_EQ(decoded.value()[0].extents, entries[0].extents);
 }
 
 TEST(pool_log_format, no_flipped_bit_is_taken) {
-  auto const made = encode(some_facts(), true);
-  size_t const used = record_header_size + made.header.metadata_size;
+  auto const record = encode(some_facts(), true);
+  size_t const used = record_header_size + record.header.metadata_size;
   for (size_t bit = 0; bit < used * 8; bit++) {
-    made.head.data()[bit / 8] ^= std::byte(1 << bit % 8);
-    auto const header = decode_record_header(made.head.span());
+    record.head.data()[bit / 8] ^= std::byte(1 << bit % 8);
+    auto const header = decode_record_header(record.head.span());
     EXPECT_EQ(header.has_value(), bit / 8 >= record_header_size) << bit;
     if (header) {
-      EXPECT_FALSE(
-          decode_facts(*header, made.head.span().subspan(record_header_size, header->metadata_size))
-              .ok())
+      EXPECT_FALSE(decode_entries(*header, record.head.span().subspan(record_header_size,
+                                                                      header->metadata_size))
+                       .ok())
           << bit;
     }
-    made.head.data()[bit / 8] ^= std::byte(1 << bit % 8);
+    record.head.data()[bit / 8] ^= std::byte(1 << bit % 8);
   }
-  EXPECT_TRUE(decode_record_header(made.head.span()));
+  EXPECT_TRUE(decode_record_header(record.head.span()));
 }
 
 TEST(pool_log_format, a_file_header_comes_back_or_not_at_all) {
@@ -126,11 +127,11 @@ TEST(pool_log_format, a_file_header_comes_back_or_not_at_all) {
 }
 
 TEST(pool_log_format, too_much_is_refused) {
-  std::vector<fact> facts(change_count_max + 1);
-  EXPECT_EQ(record_head_size(facts).error(), status::too_big);
-  facts.resize(1);
-  facts[0].extents.resize(metadata_size_max / sizeof(extent));
-  EXPECT_EQ(record_head_size(facts).error(), status::too_big);
+  std::vector<log_entry> entries(change_count_max + 1);
+  EXPECT_EQ(record_head_size(entries).error(), status::too_big);
+  entries.resize(1);
+  entries[0].extents.resize(metadata_size_max / sizeof(extent));
+  EXPECT_EQ(record_head_size(entries).error(), status::too_big);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// The pool's log: validation of transactions, and the interplay of writer and compactor.
 #include "products/poold/log/log.hpp"
 
 #include <tanada/status.h>
@@ -12,8 +13,8 @@
 namespace tanada::pool {
 namespace {
 
-constexpr uint32_t queue_depth = 64;  // operations of the store
-constexpr uint64_t nap_ns = 20'000;   // of drain
+constexpr uint32_t queue_depth = 64;        // store operations in flight
+constexpr uint64_t idle_pause_ns = 20'000;  // between two polls of drain()
 constexpr uint64_t size_limit = uint64_t{1}
                                 << 60;  // bytes of an object, so that sums do not overflow
 
@@ -21,82 +22,82 @@ bool text_fits(const std::string &text, size_t size_max) {
   return text.size() <= size_max && text.find('\0') == std::string::npos;
 }
 
-status check_put(const change &each, bool with_data) {
-  const auto &meta = each.meta;
+status check_put(const change &update, bool with_data) {
+  const auto &meta = update.meta;
   if (meta.name.empty() || meta.size > size_limit || meta.kind > checksum_kind::xxh3)
     return status::invalid;
-  if (!text_fits(meta.space, space_size_max) || !text_fits(meta.name, name_size_max))
+  if (!text_fits(meta.namespace_name, space_size_max) || !text_fits(meta.name, name_size_max))
     return status::too_big;
   uint64_t size = 0;
-  for (const auto &part : each.data) {
+  for (const auto &part : update.data) {
     if (!checked_add<uint64_t>(size, part.size(), size))
       return status::invalid;
   }
-  for (const auto &part : each.extents) {
+  for (const auto &part : update.extents) {
     if (!checked_add(size, part.size, size))
       return status::invalid;
   }
-  // Whether data is whole after a crash is told by its checksum alone.
+  // After a crash, only a checksum can show whether data is intact.
   bool const fitting =
-      with_data ? each.extents.empty() && meta.kind != checksum_kind::none : each.data.empty();
+      with_data ? update.extents.empty() && meta.kind != checksum_kind::none : update.data.empty();
   return fitting && size == meta.size ? status::ok : status::invalid;
 }
 
-status check(const change &each, bool with_data) {
-  if (each.meta.version == 0)
+status check_change(const change &update, bool with_data) {
+  if (update.meta.version == 0)
     return status::invalid;
-  switch (each.kind) {
-    case change_kind::put: return check_put(each, with_data);
+  switch (update.kind) {
+    case change_kind::put: return check_put(update, with_data);
     case change_kind::rename:
-      if (each.new_name.empty())
+      if (update.new_name.empty())
         return status::invalid;
-      return text_fits(each.new_name, name_size_max) ? status::ok : status::too_big;
+      return text_fits(update.new_name, name_size_max) ? status::ok : status::too_big;
     case change_kind::remove:
     case change_kind::flags: return status::ok;
   }
   return status::invalid;
 }
 
-fact fact_of(const change &each) {
-  fact made;
-  made.meta.version = each.meta.version;
-  switch (each.kind) {
+log_entry make_entry(const change &update) {
+  log_entry entry;
+  entry.meta.version = update.meta.version;
+  switch (update.kind) {
     case change_kind::put:
-      made.meta = each.meta;
-      made.extents = each.extents;
+      entry.meta = update.meta;
+      entry.extents = update.extents;
       break;
-    case change_kind::remove: made.kind = fact_kind::remove; break;
+    case change_kind::remove: entry.kind = entry_kind::remove; break;
     case change_kind::rename:
-      made.kind = fact_kind::amend;
-      made.has_name = true;
-      made.meta.name = each.new_name;
+      entry.kind = entry_kind::amend;
+      entry.has_name = true;
+      entry.meta.name = update.new_name;
       break;
     case change_kind::flags:
-      made.kind = fact_kind::amend;
-      made.has_flags = true;
-      made.meta.flags = each.meta.flags;
+      entry.kind = entry_kind::amend;
+      entry.has_flags = true;
+      entry.meta.flags = update.meta.flags;
       break;
   }
-  return made;
+  return entry;
 }
 
 }  // namespace
 
 struct durable_log::parts {
-  parts(log_options options_, std::unique_ptr<port::store_queue> queue, port::clock &clock_)
+  parts(log_options options_, std::unique_ptr<seams::store_queue> queue, seams::clock &clock_)
       : options{std::move(options_)},
         clock{clock_},
         io{std::move(queue), clock_, options.io_timeout_ns} {}
 
-  // After recovery.
+  // Called after recovery.
   void start(recovered_log recovered) {
     state.emplace(options, io, std::move(recovered));
-    take_reserve();
-    writing.emplace(*state, clock);
-    compacting.emplace(*state, *writing, clock);
+    acquire_first_reserve();
+    log_writer.emplace(*state, clock);
+    log_compactor.emplace(*state, *log_writer, clock);
   }
 
-  void take_reserve() {
+  void acquire_first_reserve() {
     if (options.reserve == nullptr)
       return;
     auto const code = options.reserve->acquire();
@@ -106,94 +107,96 @@ struct durable_log::parts {
     log(log_level::warning, "%s: %llu bytes cannot be reserved for removals (%s)%s",
         options.url.c_str(), static_cast<unsigned long long>(options.reserve->size()),
         tnd_status_name(tnd_status(code)),
-        state->is_full ? ": puts are refused until there is room; remove objects" : "");
+        state->is_full ? ": puts are refused until there is space; remove objects" : "");
     if (!state->is_full)
       options.reserve = nullptr;
   }
 
   bool needs_mark() const {
-    return writing->idle() && state->content_sequence > state->marked_sequence;
+    return log_writer->is_idle() && state->content_sequence > state->marked_sequence;
   }
-  uint64_t mark_at_ns() const {
+  uint64_t mark_due_ns() const {
     return std::max(mark_retry_ns,
-                    port::deadline_after(writing->last_durable_ns(), options.mark_delay_ns));
+                    seams::deadline_after(log_writer->last_durable_ns(), options.mark_delay_ns));
   }
 
   log_options options;
-  port::clock &clock;
+  seams::clock &clock;
   std::optional<log_state> state;
-  std::optional<writer> writing;
-  std::optional<compactor> compacting;
+  std::optional<writer> log_writer;
+  std::optional<compactor> log_compactor;
   uint64_t mark_retry_ns = 0;
-  store_io io;  // goes first: no operation may touch what is gone
+  store_io io;  // destroyed first, so that no operation uses destroyed members
 };
 
-durable_log::durable_log(std::unique_ptr<parts> made) : parts_{std::move(made)} {}
+durable_log::durable_log(std::unique_ptr<parts> new_parts) : parts_{std::move(new_parts)} {}
 
-// With operations on their way nothing is awaited.
+// Does not wait for operations in flight: files then stay open in the store.
 durable_log::~durable_log() {
-  if (!parts_ || !parts_->io.idle())
+  if (!parts_ || !parts_->io.is_idle())
     return;
   for (const auto &[file_sequence, file] : parts_->state->files) {
-    if (file->handle != port::no_store_file)
-      (void)parts_->io.perform(on_file(port::store_op_kind::close, file->handle)).code;
+    if (file->handle != seams::no_store_file)
+      (void)parts_->io.perform(make_file_op(seams::store_op_kind::close, file->handle)).code;
   }
 }
 
-result<std::unique_ptr<durable_log>> durable_log::open(port::store &store, port::clock &clock,
+result<std::unique_ptr<durable_log>> durable_log::open(seams::store &store, seams::clock &clock,
                                                        log_options options) {
   if (!options.url.ends_with('/'))
     return fail(status::invalid, "%s: the URL of a folder ends in '/'", options.url.c_str());
   if (options.file_size < 2 * block_size || options.group_size_max == 0 ||
       options.queue_count_max == 0) {
-    return fail(status::invalid, "%s: limits of the log that let nothing through",
-                options.url.c_str());
+    return fail(
+        status::invalid,
+        "%s: file_size must be at least two blocks, group_size_max and queue_count_max positive",
+        options.url.c_str());
   }
   auto queue = store.queue_create(queue_depth);
   if (!queue.ok())
     return queue.error();
-  auto made = std::make_unique<parts>(std::move(options), std::move(queue).value(), clock);
+  auto new_parts = std::make_unique<parts>(std::move(options), std::move(queue).value(), clock);
   recovered_log recovered;
-  if (auto const code = recover(made->io, made->options, recovered); code != status::ok)
+  if (auto const code = recover(new_parts->io, new_parts->options, recovered); code != status::ok)
     return code;
-  made->start(std::move(recovered));
-  return std::unique_ptr<durable_log>{new durable_log{std::move(made)}};
+  new_parts->start(std::move(recovered));
+  return std::unique_ptr<durable_log>{new durable_log{std::move(new_parts)}};
 }
 
 status durable_log::append(const transaction &changes, status_function done) {
-  auto &own = *parts_;
-  const auto &options = own.options;
+  auto &self = *parts_;
+  const auto &options = self.options;
   if (changes.empty())
     return status::invalid;
-  if (own.writing->queue_count() >= options.queue_count_max)
+  if (self.log_writer->queue_count() >= options.queue_count_max)
     return status::again;
-  std::vector<fact> facts;
+  std::vector<log_entry> entries;
   byte_spans data;
-  for (const auto &each : changes) {
-    TND_TRY(check(each, options.with_data));
-    if (each.kind == change_kind::put && own.state->live.knows(each.meta.version))
+  for (const auto &update : changes) {
+    TND_TRY(check_change(update, options.with_data));
+    if (update.kind == change_kind::put && self.state->live.contains(update.meta.version))
       return status::exists;
-    facts.push_back(fact_of(each));
-    data.insert(data.end(), each.data.begin(), each.data.end());
+    entries.push_back(make_entry(update));
+    data.insert(data.end(), update.data.begin(), update.data.end());
   }
-  auto made = make_record(std::move(facts), options.with_data);
-  if (!made.ok())
-    return made.error();
-  auto record = std::move(made).value();
+  auto new_record = make_record(std::move(entries), options.with_data);
+  if (!new_record.ok())
+    return new_record.error();
+  auto record = std::move(new_record).value();
   if (record->size > options.size_max)
     return status::too_big;
-  uint64_t const waiting = own.writing->queue_size();
+  uint64_t const waiting = self.log_writer->queue_size();
   if (waiting != 0 && waiting + record->size > options.queue_size_max)
     return status::again;
   std::erase_if(data, [](const auto &part) { return part.empty(); });
   record->data = std::move(data);
-  record->done = std::move(done);
-  own.writing->submit(std::move(record));
+  record->callback = std::move(done);
+  self.log_writer->submit(std::move(record));
   return status::ok;
 }
 
-status durable_log::read(uint64_t version, uint64_t offset, std::vector<port::store_buffer> buffers,
-                         status_function done) {
+status durable_log::read(uint64_t version, uint64_t offset,
+                         std::vector<seams::store_buffer> buffers, status_function done) {
   auto &state = *parts_->state;
   auto const *const object = state.live.find(version);
   if (object == nullptr || object->offset == 0)
@@ -207,8 +210,8 @@ status durable_log::read(uint64_t version, uint64_t offset, std::vector<port::st
     return status::range;
   auto const file = state.files.at(object->file_sequence);
   file->user_count++;
-  state.io.post(transfer(port::store_op_kind::read, file->handle, object->offset + offset,
-                         std::move(buffers)),
+  state.io.post(make_transfer_op(seams::store_op_kind::read, file->handle, object->offset + offset,
+                                 std::move(buffers)),
                 [&state, file, size, done = std::move(done)](const auto &read) {
                   file->user_count--;
                   close_unused(state, *file);
@@ -219,20 +222,20 @@ status durable_log::read(uint64_t version, uint64_t offset, std::vector<port::st
 }
 
 bool durable_log::poll() {
-  auto &own = *parts_;
-  size_t count = own.io.poll();
-  own.writing->advance([&own] { return own.compacting->can_gain(); });
-  own.compacting->advance();
-  if (own.needs_mark() && own.clock.now_ns() >= own.mark_at_ns()) {
-    own.mark_retry_ns = port::deadline_after(own.clock.now_ns(), own.options.retry_delay_ns);
-    auto record = make_record({}, own.options.with_data);
-    record.value()->internal = true;
-    record.value()->done = [](status) {
+  auto &self = *parts_;
+  size_t count = self.io.poll();
+  self.log_writer->advance([&self] { return self.log_compactor->can_gain(); });
+  self.log_compactor->advance();
+  if (self.needs_mark() && self.clock.now_ns() >= self.mark_due_ns()) {
+    self.mark_retry_ns = seams::deadline_after(self.clock.now_ns(), self.options.retry_delay_ns);
+    auto record = make_record({}, self.options.with_data);
+    record.value()->is_internal = true;
+    record.value()->callback = [](status) {
     };
-    own.writing->submit(std::move(record).value());
-    own.writing->advance([] { return false; });
+    self.log_writer->submit(std::move(record).value());
+    self.log_writer->advance([] { return false; });
   }
-  auto callbacks = std::exchange(own.state->callbacks, {});
+  auto callbacks = std::exchange(self.state->callbacks, {});
   count += callbacks.size();
   for (auto &call : callbacks)
     call();
@@ -240,36 +243,36 @@ bool durable_log::poll() {
 }
 
 uint64_t durable_log::next_wake_ns() const {
-  const auto &own = *parts_;
-  if (!own.io.idle() || !own.writing->idle() || !own.compacting->idle() ||
-      !own.state->callbacks.empty())
+  const auto &self = *parts_;
+  if (!self.io.is_idle() || !self.log_writer->is_idle() || !self.log_compactor->is_idle() ||
+      !self.state->callbacks.empty())
     return 0;
-  uint64_t const mark_ns = own.needs_mark() ? own.mark_at_ns() : ~uint64_t{0};
-  uint64_t const now_ns = own.clock.now_ns();
+  uint64_t const mark_ns = self.needs_mark() ? self.mark_due_ns() : ~uint64_t{0};
+  uint64_t const now_ns = self.clock.now_ns();
   uint64_t const retry_ns =
-      own.compacting->retry_ns() > now_ns ? own.compacting->retry_ns() : ~uint64_t{0};
+      self.log_compactor->retry_ns() > now_ns ? self.log_compactor->retry_ns() : ~uint64_t{0};
   return std::min(mark_ns, retry_ns);
 }
 
 status durable_log::drain(uint64_t deadline_ns) {
-  auto &own = *parts_;
-  uint64_t const mark_delay_ns = std::exchange(own.options.mark_delay_ns, 0);
-  own.mark_retry_ns = 0;
+  auto &self = *parts_;
+  uint64_t const mark_delay_ns = std::exchange(self.options.mark_delay_ns, 0);
+  self.mark_retry_ns = 0;
   status code = status::ok;
   for (bool marked = false;;) {
     bool const moved = poll();
-    bool const waits = !own.writing->idle() || !own.state->callbacks.empty();
-    if (!waits && (marked || !own.needs_mark()))
+    bool const waits = !self.log_writer->is_idle() || !self.state->callbacks.empty();
+    if (!waits && (marked || !self.needs_mark()))
       break;
-    marked = marked || !own.needs_mark() || own.mark_retry_ns != 0;
-    if (own.clock.now_ns() >= deadline_ns) {
+    marked = marked || !self.needs_mark() || self.mark_retry_ns != 0;
+    if (self.clock.now_ns() >= deadline_ns) {
       code = status::timed_out;
       break;
     }
     if (!moved)
-      own.clock.sleep_ns(nap_ns);
+      self.clock.sleep_ns(idle_pause_ns);
   }
-  own.options.mark_delay_ns = mark_delay_ns;
+  self.options.mark_delay_ns = mark_delay_ns;
   return code;
 }
 
@@ -287,14 +290,14 @@ const pool_identity &durable_log::identity() const {
 }
 
 log_counters durable_log::counters() const {
-  const auto &own = *parts_;
-  return {.stored_size = own.state->stored_size,
-          .file_count = own.state->files.size(),
-          .object_count = own.state->live.count(),
-          .moved_size = own.state->moved_size,
-          .sync_count = own.writing->sync_count(),
-          .waiting_count = own.writing->queue_count(),
-          .waiting_size = own.writing->queue_size()};
+  const auto &self = *parts_;
+  return {.stored_size = self.state->stored_size,
+          .file_count = self.state->files.size(),
+          .object_count = self.state->live.count(),
+          .moved_size = self.state->moved_size,
+          .sync_count = self.log_writer->sync_count(),
+          .queued_count = self.log_writer->queue_count(),
+          .queued_size = self.log_writer->queue_size()};
 }
 
 }  // namespace tanada::pool

@@ -1,3 +1,4 @@
+// Names of log files.
 #include "products/poold/log/log_file.hpp"
 
 #include <charconv>

@@ -13,16 +13,16 @@ namespace tanada::pool {
 struct log_file {
   file_identity identity;
   std::string url;
-  port::store_file handle = port::no_store_file;
+  seams::store_file handle = seams::no_store_file;
   uint64_t first_sequence = 0;
-  uint64_t last_sequence = 0;  // of its last record; first_sequence - 1: it has none
-  uint64_t size = 0;           // bytes, up to which it holds what counts
-  // Behind `size` there may be records that were given up. A later file says so, and must not go
-  // before this one.
-  bool void_tail = false;
-  bool unreadable = false;  // compaction keeps off
-  uint32_t user_count = 0;  // reads under way; the handle stays open for them
-  bool gone = false;        // unlinked
+  uint64_t last_sequence = 0;  // of its last record; first_sequence - 1: the file is empty
+  uint64_t size = 0;           // bytes up to the end of its last valid record
+  // Past `size` there may be abandoned records. A later file's header marks them, so that file must
+  // not be removed before this one.
+  bool has_invalid_tail = false;
+  bool is_unreadable = false;  // compaction skips it
+  uint32_t user_count = 0;     // reads in flight, for which the handle stays open
+  bool is_unlinked = false;    // unlinked
 };
 
 using file_map = std::map<uint64_t, std::shared_ptr<log_file>>;  // by file_sequence

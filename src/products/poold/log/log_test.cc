@@ -1,5 +1,5 @@
-// The log on real files: what it takes and gives back, cut at every byte of its last record, and on
-// a full file system.
+// The log on real files: round trips, files cut at every byte of the last record, and full file
+// systems.
 #include "products/poold/log/log.hpp"
 
 #include <gtest/gtest.h>
@@ -26,10 +26,10 @@ class pool_log : public testing::Test {
     std::string pattern =
         std::string{memory ? "/dev/shm" : testing::TempDir()} + "/tanada-log-XXXXXX";
     folder_ = mkdtemp(pattern.data());
-    auto opened = port::file_store_open();
+    auto opened = backends::file_store_open();
     ASSERT_TRUE(opened.ok());
     store_ = std::move(opened).value();
-    user_.emplace(*store_, port::monotonic_clock());
+    user_.emplace(*store_, seams::monotonic_clock());
   }
   void TearDown() override {
     user_.reset();
@@ -40,25 +40,25 @@ class pool_log : public testing::Test {
   }
 
   log_options options() const {
-    log_options made;
-    made.url = "file://" + folder_ + "/";
-    made.identity[3] = 7;
-    made.mark_delay_ns = ~uint64_t{0};
-    return made;
+    log_options settings;
+    settings.url = "file://" + folder_ + "/";
+    settings.identity[3] = 7;
+    settings.mark_delay_ns = ~uint64_t{0};
+    return settings;
   }
   log_user &user() {
     return *user_;
   }
   std::vector<std::string> files() const {
-    std::vector<std::string> found;
-    for (const auto &each : std::filesystem::directory_iterator{folder_})
-      found.push_back(each.path());
-    std::sort(found.begin(), found.end());
-    return found;
+    std::vector<std::string> paths;
+    for (const auto &entry : std::filesystem::directory_iterator{folder_})
+      paths.push_back(entry.path());
+    std::sort(paths.begin(), paths.end());
+    return paths;
   }
   static std::string contents(const std::string &path) {
-    std::ifstream in{path, std::ios::binary};
-    return {std::istreambuf_iterator<char>{in}, {}};
+    std::ifstream file{path, std::ios::binary};
+    return {std::istreambuf_iterator<char>{file}, {}};
   }
   static void contents_set(const std::string &path, const std::string &bytes) {
     std::ofstream{path, std::ios::binary | std::ios::trunc} << bytes;
@@ -66,7 +66,7 @@ class pool_log : public testing::Test {
 
   std::string folder_;
   bool mounted_ = false;
-  std::unique_ptr<port::store> store_;
+  std::unique_ptr<seams::store> store_;
   std::optional<log_user> user_;
 };
 
@@ -111,16 +111,16 @@ TEST_F(pool_log, parts_of_objects_are_read) {
   ASSERT_EQ(user().open(options()), status::ok);
   ASSERT_EQ(user().commit({user().put("a", 1, a)}), status::ok);
   std::string first(100, '?'), second(500, '?');
-  std::optional<status> told;
+  std::optional<status> outcome;
   auto const view = [](std::string &text) {
-    return port::store_buffer{reinterpret_cast<std::byte *>(text.data()), text.size()};
+    return seams::store_buffer{reinterpret_cast<std::byte *>(text.data()), text.size()};
   };
   ASSERT_EQ(
-      user().log->read(1, 4'000, {view(first), view(second)}, [&](status code) { told = code; }),
+      user().log->read(1, 4'000, {view(first), view(second)}, [&](status code) { outcome = code; }),
       status::ok);
-  while (!told)
+  while (!outcome)
     user().log->poll();
-  EXPECT_EQ(*told, status::ok);
+  EXPECT_EQ(*outcome, status::ok);
   EXPECT_EQ(first + second, a.substr(4'000, 600));
   EXPECT_EQ(user().log->read(1, 9'600, {view(second)}, {}), status::range);
   EXPECT_EQ(user().log->read(1, ~uint64_t{0}, {view(second)}, {}), status::range);
@@ -158,18 +158,18 @@ TEST_F(pool_log, refuses_what_cannot_be) {
   EXPECT_EQ(user().wait(first), status::ok);
   EXPECT_EQ(user().wait(second), status::ok);
   EXPECT_EQ(refused({user().put("c", 1, bytes)}), status::exists);
-  EXPECT_EQ(user().commit({user().rename(9, "x"), user().remove(10)}), status::ok);  // nobody's
+  EXPECT_EQ(user().commit({user().rename(9, "x"), user().remove(10)}), status::ok);  // unknown ones
   EXPECT_EQ(user().names(), (names_map{{"a", 1}, {"b", 2}}));
 }
 
 TEST_F(pool_log, another_pools_files_are_left_alone) {
   ASSERT_EQ(user().open(options()), status::ok);
   ASSERT_EQ(user().commit({user().put("a", 1, "x")}), status::ok);
-  auto other = options();
-  other.identity[3]++;
-  EXPECT_EQ(user().open(other), status::invalid);
-  other.identity = {};
-  EXPECT_EQ(user().open(other), status::ok);
+  auto other_options = options();
+  other_options.identity[3]++;
+  EXPECT_EQ(user().open(other_options), status::invalid);
+  other_options.identity = {};
+  EXPECT_EQ(user().open(other_options), status::ok);
   EXPECT_EQ(user().log->identity()[3], 7);
   EXPECT_EQ(user().names(), (names_map{{"a", 1}}));
 }
@@ -186,8 +186,8 @@ TEST_F(pool_log, a_pool_without_an_identity_draws_one) {
   EXPECT_EQ(user().names(), (names_map{{"a", 1}}));
 }
 
-// The records of a and b, then the last one; nothing says that it was synced. The simulation does
-// this with zeros behind the cut and with more objects.
+// The last record follows those of a and b, and no record marks it as synced. The simulation does
+// this with zeros after the cut and with more objects.
 TEST_F(pool_log, cut_at_every_byte_of_the_last_record) {
   std::string const a = some_bytes(5'000, 1), b = some_bytes(3'000, 2), c = some_bytes(2'000, 3);
   ASSERT_EQ(user().open(options()), status::ok);
@@ -210,14 +210,14 @@ TEST_F(pool_log, cut_at_every_byte_of_the_last_record) {
     ASSERT_EQ(user().open(options()), status::ok);
     ASSERT_EQ(user().names(), (names_map{{"b", version}, {"e", 9}})) << size;
     user().log.reset();
-    for (const auto &each : files())
-      std::filesystem::remove(each);
+    for (const auto &file : files())
+      std::filesystem::remove(file);
   }
 }
 
 TEST_F(pool_log, a_torn_tail_is_said_in_one_line) {
   if (std::getenv("TND_LOG") != nullptr)
-    GTEST_SKIP() << "TND_LOG decides what is said";
+    GTEST_SKIP() << "TND_LOG decides what is logged";
   ASSERT_EQ(user().open(options()), status::ok);
   ASSERT_EQ(user().commit({user().put("a", 1, some_bytes(100, 1))}), status::ok);
   ASSERT_EQ(user().commit({user().put("b", 2, some_bytes(100, 1))}), status::ok);
@@ -226,13 +226,13 @@ TEST_F(pool_log, a_torn_tail_is_said_in_one_line) {
   contents_set(path, whole.substr(0, whole.size() - 4'096));
   testing::internal::CaptureStderr();
   auto const code = user().open(options());
-  std::string const said = testing::internal::GetCapturedStderr();
+  std::string const output = testing::internal::GetCapturedStderr();
   ASSERT_EQ(code, status::ok);
-  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
   for (const std::string &part :
        {std::string{"log-0000000000000001.tnd"}, std::string{"offset 12288"},
         std::string{"the file ends in its data"}}) {
-    EXPECT_NE(said.find(part), std::string::npos) << said;
+    EXPECT_NE(output.find(part), std::string::npos) << output;
   }
 }
 
@@ -257,12 +257,12 @@ TEST_F(pool_log, a_full_file_system_gives_no_space_and_goes_on_when_there_is_roo
   EXPECT_EQ(user().commit({user().put("more", 201, bytes)}), status::ok);
   ASSERT_EQ(user().open(small), status::ok);
   EXPECT_EQ(user().names().size(), held.size() + 1);
-  for (const auto &[name, each] : user().names())
-    EXPECT_EQ(user().read(each), bytes);
+  for (const auto &[name, object_version] : user().names())
+    EXPECT_EQ(user().read(object_version), bytes);
 }
 
-// Each object has a file to itself and is small enough for that to look worth a copy, which takes
-// as many blocks.
+// Each object has its own file and is so small that a copy looks worthwhile, although it takes as
+// many blocks.
 TEST_F(pool_log, a_full_log_whose_copies_gain_no_room_refuses) {
   auto limited = options();
   limited.file_size = 32 << 10;
@@ -270,19 +270,19 @@ TEST_F(pool_log, a_full_log_whose_copies_gain_no_room_refuses) {
   limited.size_max = 200 << 10;
   std::string const bytes = some_bytes(20'000, 1);
   ASSERT_EQ(user().open(limited), status::ok);
-  std::shared_ptr<std::optional<status>> told;
+  std::shared_ptr<std::optional<status>> outcome;
   uint64_t version = 0;
   do {
     version++;
-    told = user().begin({user().put("n" + std::to_string(version), version, bytes)});
-    while (!*told && user().log->counters().moved_size < 10 * limited.size_max) {
+    outcome = user().begin({user().put("n" + std::to_string(version), version, bytes)});
+    while (!*outcome && user().log->counters().moved_size < 10 * limited.size_max) {
       if (!user().log->poll())
         usleep(10);
     }
-    ASSERT_TRUE(*told) << version << ": " << user().log->counters().moved_size
-                       << " bytes were moved";
-  } while (**told == status::ok && version < 20);
-  EXPECT_EQ(**told, status::no_space);
+    ASSERT_TRUE(*outcome) << version << ": " << user().log->counters().moved_size
+                          << " bytes were moved";
+  } while (**outcome == status::ok && version < 20);
+  EXPECT_EQ(**outcome, status::no_space);
   EXPECT_GE(version, 5u);
   EXPECT_EQ(user().commit({user().remove(1), user().remove(2)}), status::ok);
   EXPECT_EQ(user().commit({user().put("again", 100, bytes)}), status::ok);
@@ -307,7 +307,7 @@ class full_log : public pool_log {
     pool_log::TearDown();
   }
 
-  // Puts objects of that size until the file system is full. Returns their versions.
+  // Put objects of this size until the file system is full. Returns their versions.
   std::vector<uint64_t> fill(size_t object_size) {
     bytes_ = some_bytes(object_size, 1);
     std::vector<uint64_t> versions;
@@ -382,7 +382,7 @@ TEST_F(full_log, a_log_that_is_opened_on_a_full_file_system_takes_removals) {
 TEST_F(full_log, renames_and_flags_are_kept_while_the_file_system_is_full) {
   ASSERT_EQ(user().open(settings_), status::ok);
   auto const versions = fill(20'000);
-  size_t late_count = 0;  // compaction may make room for it
+  size_t late_count = 0;  // 1 if compaction makes space for this put
   auto const change = [&](uint64_t version) {
     auto const put = user().begin({user().put("late", ++last_version_, bytes_)});
     auto const renamed = user().begin({user().rename(version, "renamed")});
@@ -400,7 +400,7 @@ TEST_F(full_log, renames_and_flags_are_kept_while_the_file_system_is_full) {
   EXPECT_EQ(user().log->find(versions[1])->meta.flags, 5u);
 }
 
-// 43 blocks of 4 KiB are left to puts.
+// A log with 43 blocks of 4 KiB for puts.
 class small_log : public pool_log {
  protected:
   void SetUp() override {
@@ -410,16 +410,16 @@ class small_log : public pool_log {
     limited_.size_max = 200 << 10;
     ASSERT_EQ(user().open(limited_), status::ok);
   }
-  // Of an object whose record takes so many blocks. Nullopt: the log wrote and wrote, and did not
-  // answer.
+  // Put an object whose record takes `block_count` blocks. Empty: the log kept writing without a
+  // reply.
   std::optional<status> put(uint64_t version, uint64_t block_count) {
     std::string const bytes = some_bytes((block_count - 1) << 12, uint32_t(version));
-    auto const told = user().begin({user().put("n" + std::to_string(version), version, bytes)});
-    while (!*told && user().log->counters().sync_count < 200) {
+    auto const outcome = user().begin({user().put("n" + std::to_string(version), version, bytes)});
+    while (!*outcome && user().log->counters().sync_count < 200) {
       if (!user().log->poll())
         usleep(10);
     }
-    return *told;
+    return *outcome;
   }
   log_options limited_;
 };
@@ -431,8 +431,8 @@ TEST_F(small_log, a_put_that_fits_with_the_header_of_its_file_is_taken) {
   EXPECT_EQ(put(3, 30), status::ok);
 }
 
-// A file that only tells a removal goes once a mark is written, which may take the file that the
-// put would have had.
+// A file that contains only a removal is unlinked once a mark is written. The mark may take the
+// file that the put would have used.
 TEST_F(small_log, a_put_is_answered_while_files_go_for_marks_in_files_of_their_own) {
   ASSERT_EQ(put(1, 11), status::ok);
   ASSERT_EQ(user().commit({user().remove(1)}), status::ok);
@@ -442,12 +442,13 @@ TEST_F(small_log, a_put_is_answered_while_files_go_for_marks_in_files_of_their_o
 TEST_F(pool_log, groups_share_a_sync) {
   ASSERT_EQ(user().open(options()), status::ok);
   std::string const bytes = some_bytes(100, 1);
-  std::vector<std::shared_ptr<std::optional<status>>> all;
+  std::vector<std::shared_ptr<std::optional<status>>> outcomes;
   for (uint64_t version = 1; version <= 500; version++) {
-    all.push_back(user().begin({user().put("name" + std::to_string(version), version, bytes)}));
+    outcomes.push_back(
+        user().begin({user().put("name" + std::to_string(version), version, bytes)}));
   }
-  for (const auto &each : all)
-    ASSERT_EQ(user().wait(each), status::ok);
+  for (const auto &object_version : outcomes)
+    ASSERT_EQ(user().wait(object_version), status::ok);
   auto const counters = user().log->counters();
   EXPECT_EQ(counters.object_count, 500u);
   EXPECT_LE(counters.sync_count, 5u);

@@ -1,3 +1,4 @@
+// Recovery of a log: scan, find the end, cut off the rest, sync, and replay.
 #include "products/poold/log/recovery.hpp"
 
 #include <algorithm>
@@ -20,29 +21,29 @@ class recovery {
   status run() {
     TND_TRY(scan_all());
     TND_TRY(identify());
-    drop_given_up();
+    drop_abandoned();
     find_durable();
     TND_TRY(find_end());
     report_damage();
-    TND_TRY(cut());
+    TND_TRY(truncate_tail());
     TND_TRY(sync());
     replay();
     if (options_.verify_all)
       TND_TRY(verify());
-    settle_names();
+    resolve_names();
     return status::ok;
   }
 
   void close_all() {
-    for (const auto &each : scanned_) {
-      if (each.file->handle != port::no_store_file)
-        (void)io_.perform(on_file(port::store_op_kind::close, each.file->handle)).code;
+    for (const auto &scanned : scanned_) {
+      if (scanned.file->handle != seams::no_store_file)
+        (void)io_.perform(make_file_op(seams::store_op_kind::close, scanned.file->handle)).code;
     }
   }
 
  private:
   status scan_all() {
-    auto const listed = io_.perform(on_url(port::store_op_kind::list, options_.url));
+    auto const listed = io_.perform(make_url_op(seams::store_op_kind::list, options_.url));
     if (listed.code != status::ok)
       return fail(listed.code, "%s: the log's folder cannot be listed", options_.url.c_str());
     for (const auto &url : listed.names) {
@@ -55,33 +56,34 @@ class recovery {
     return status::ok;
   }
 
-  // All files must be of one pool; those without any sound header are nobody's.
+  // Check that all files belong to one pool, except those without any valid header.
   status identify() {
     target_.identity = options_.identity;
-    for (const auto &each : scanned_) {
-      if (!each.header_ok && each.records.empty())
+    for (const auto &scanned : scanned_) {
+      if (!scanned.is_header_valid && scanned.records.empty())
         continue;
-      const auto &found = each.file->identity.pool;
+      const auto &pool = scanned.file->identity.pool;
       if (target_.identity == pool_identity{})
-        target_.identity = found;
-      if (each.other_kind) {
-        return fail(status::invalid, "%s: a log %s data", each.file->url.c_str(),
+        target_.identity = pool;
+      if (scanned.is_other_kind) {
+        return fail(status::invalid, "%s: this is a log %s data", scanned.file->url.c_str(),
                     options_.with_data ? "without" : "with");
       }
-      if (found != target_.identity)
-        return fail(status::invalid, "%s: of another pool", each.file->url.c_str());
+      if (pool != target_.identity)
+        return fail(status::invalid, "%s: the file belongs to another pool",
+                    scanned.file->url.c_str());
     }
     if (scanned_.empty() && target_.identity == pool_identity{}) {
       std::random_device random;
-      for (auto &each : target_.identity)
-        each = uint8_t(random());
+      for (auto &byte : target_.identity)
+        byte = uint8_t(random());
     }
     return status::ok;
   }
 
-  // What a file has from the first record of a later one on. The next one's need not be the lowest:
-  // it may have been begun before a write failed, and given up with it.
-  void drop_given_up() {
+  // Drop the records of a file from the first record of any later file on. The next file's need not
+  // be the lowest: it may have been created before a write failed, and abandoned with it.
+  void drop_abandoned() {
     uint64_t lowest = ~uint64_t{0};
     for (size_t i = scanned_.size(); i-- > 0;) {
       drop_from(scanned_[i], lowest);
@@ -90,87 +92,87 @@ class recovery {
     }
   }
 
-  static void drop_from(scanned_file &each, uint64_t sequence) {
-    std::erase_if(each.records,
+  static void drop_from(scanned_file &scanned, uint64_t sequence) {
+    std::erase_if(scanned.records,
                   [&](const auto &record) { return record.header.sequence >= sequence; });
   }
 
   void find_durable() {
-    for (const auto &each : scanned_) {
-      for (const auto &record : each.records)
+    for (const auto &scanned : scanned_) {
+      for (const auto &record : scanned.records)
         durable_ = std::max(durable_, record.header.durable_sequence);
     }
     target_.durable_sequence = durable_;
     end_ = durable_ + 1;
   }
 
-  // end_: the first record that does not count.
+  // Set end_ to the first record that is not part of the log.
   status find_end() {
-    for (const auto &each : scanned_) {
-      for (const auto &record : each.records) {
+    for (const auto &scanned : scanned_) {
+      for (const auto &record : scanned.records) {
         if (record.header.sequence <= durable_)
           continue;
         if (record.header.sequence != end_)
-          return end_with("it is missing");
-        if (!record.whole)
-          return end_with(record.reason);
+          return set_end_reason("it is missing");
+        if (!record.is_complete)
+          return set_end_reason(record.reason);
         bool matches = true;
-        TND_TRY(check_data(*each.file, record, matches));
+        TND_TRY(check_data(*scanned.file, record, matches));
         if (!matches)
-          return end_with("its data does not match the checksum");
+          return set_end_reason("its data does not match the checksum");
         end_++;
       }
     }
     return status::ok;
   }
 
-  status end_with(const char *reason) {
+  status set_end_reason(const char *reason) {
     end_reason_ = reason;
     return status::ok;
   }
 
   status check_data(const log_file &file, const scanned_record &record, bool &matches) {
-    for (const auto &each : record.facts) {
-      if (each.kind != fact_kind::put || each.data_offset == 0 ||
-          each.meta.kind == checksum_kind::none)
+    for (const auto &entry : record.entries) {
+      if (entry.kind != entry_kind::put || entry.data_offset == 0 ||
+          entry.meta.kind == checksum_kind::none)
         continue;
-      TND_TRY(verify_data(io_, file, record.header.offset + each.data_offset, each.meta, matches));
+      TND_TRY(
+          verify_data(io_, file, record.header.offset + entry.data_offset, entry.meta, matches));
       if (!matches)
         return status::ok;
     }
     return status::ok;
   }
 
-  // Records that should be there and are not, or are not whole.
+  // Log records that are missing or damaged.
   void report_damage() {
     for (size_t i = 0; i < scanned_.size(); i++) {
-      auto &each = scanned_[i];
-      drop_from(each, end_);
-      if (!each.header_ok) {
+      auto &scanned = scanned_[i];
+      drop_from(scanned, end_);
+      if (!scanned.is_header_valid) {
         log(log_level::warning, "%s: offset 0: the file's header is damaged",
-            each.file->url.c_str());
+            scanned.file->url.c_str());
       }
-      uint64_t expected = each.file->first_sequence;
+      uint64_t expected = scanned.file->first_sequence;
       uint64_t offset = block_size;
-      for (const auto &record : each.records) {
-        report_gap(*each.file, offset, expected, record.header.sequence);
-        if (!record.whole) {
+      for (const auto &record : scanned.records) {
+        report_gap(*scanned.file, offset, expected, record.header.sequence);
+        if (!record.is_complete) {
           log(log_level::warning, "%s: offset %llu: record %llu is lost: %s",
-              each.file->url.c_str(), ull(record.header.offset), ull(record.header.sequence),
+              scanned.file->url.c_str(), ull(record.header.offset), ull(record.header.sequence),
               record.reason);
         }
         expected = record.header.sequence + 1;
         offset = record.header.offset + record.header.size;
       }
-      if (each.file->first_sequence != 0)
-        report_gap(*each.file, offset, expected, first_after(i));
-      std::erase_if(each.records, [](const auto &record) { return !record.whole; });
+      if (scanned.file->first_sequence != 0)
+        report_gap(*scanned.file, offset, expected, first_record_after(i));
+      std::erase_if(scanned.records, [](const auto &record) { return !record.is_complete; });
     }
   }
 
-  // The first record that no later file than this one's next can hold back; 0 when that file is
-  // gone.
-  uint64_t first_after(size_t index) const {
+  // The first record that belongs to the next file; 0: that file is missing.
+  uint64_t first_record_after(size_t index) const {
     if (index + 1 == scanned_.size())
       return std::min(end_, durable_ + 1);
     const auto &next = *scanned_[index + 1].file;
@@ -179,135 +181,140 @@ class recovery {
     return adjacent ? std::min(next.first_sequence, end_) : 0;
   }
 
-  static void report_gap(const log_file &file, uint64_t offset, uint64_t expected, uint64_t found) {
-    if (expected >= found || expected == 0)
+  static void report_gap(const log_file &file, uint64_t offset, uint64_t expected,
+                         uint64_t actual) {
+    if (expected >= actual || expected == 0)
       return;
     log(log_level::warning,
         "%s: offset %llu: records %llu to %llu are lost: damaged or never written",
-        file.url.c_str(), ull(offset), ull(expected), ull(found - 1));
+        file.url.c_str(), ull(offset), ull(expected), ull(actual - 1));
   }
 
-  status cut() {
+  status truncate_tail() {
     bool later_counts = false;
     for (size_t i = scanned_.size(); i-- > 0;) {
-      auto &each = scanned_[i];
-      auto &file = *each.file;
+      auto &scanned = scanned_[i];
+      auto &file = *scanned.file;
       bool const counts =
-          !each.records.empty() || (file.first_sequence != 0 && file.first_sequence < end_);
-      file.last_sequence = each.records.empty() ? std::max<uint64_t>(file.first_sequence, 1) - 1
-                                                : each.records.back().header.sequence;
-      file.size = each.records.empty()
+          !scanned.records.empty() || (file.first_sequence != 0 && file.first_sequence < end_);
+      file.last_sequence = scanned.records.empty() ? std::max<uint64_t>(file.first_sequence, 1) - 1
+                                                   : scanned.records.back().header.sequence;
+      file.size = scanned.records.empty()
                       ? block_size
-                      : each.records.back().header.offset + each.records.back().header.size;
+                      : scanned.records.back().header.offset + scanned.records.back().header.size;
       if (later_counts) {
-        file.void_tail = each.stored_size > file.size;
-        file.size = std::max(file.size, each.stored_size);
+        file.has_invalid_tail = scanned.stored_size > file.size;
+        file.size = std::max(file.size, scanned.stored_size);
       } else if (!counts) {
-        TND_TRY(remove(each));
+        TND_TRY(remove(scanned));
         continue;
-      } else if (each.stored_size != file.size) {
-        TND_TRY(truncate(each));
+      } else if (scanned.stored_size != file.size) {
+        TND_TRY(truncate(scanned));
       }
       later_counts = true;
-      target_.files[file.identity.file_sequence] = each.file;
+      target_.files[file.identity.file_sequence] = scanned.file;
     }
     return status::ok;
   }
 
-  void say_cut(const scanned_file &each, uint64_t offset) const {
+  void log_truncation(const scanned_file &scanned, uint64_t offset) const {
     log(log_level::warning,
         "%s: offset %llu: the log ends before record %llu, %llu bytes are cut off: %s",
-        each.file->url.c_str(), ull(offset), ull(end_),
-        ull(each.stored_size - std::min(offset, each.stored_size)), end_reason_);
+        scanned.file->url.c_str(), ull(offset), ull(end_),
+        ull(scanned.stored_size - std::min(offset, scanned.stored_size)), end_reason_);
   }
 
-  status remove(scanned_file &each) {
-    if (each.stored_size > block_size)
-      say_cut(each, 0);  // else it was just begun
-    auto const handle = std::exchange(each.file->handle, port::no_store_file);
-    (void)io_.perform(on_file(port::store_op_kind::close, handle)).code;
-    auto const done = io_.perform(on_url(port::store_op_kind::unlink, each.file->url));
+  status remove(scanned_file &scanned) {
+    if (scanned.stored_size > block_size)
+      log_truncation(scanned, 0);  // otherwise it has only a header
+    auto const handle = std::exchange(scanned.file->handle, seams::no_store_file);
+    (void)io_.perform(make_file_op(seams::store_op_kind::close, handle)).code;
+    auto const done = io_.perform(make_url_op(seams::store_op_kind::unlink, scanned.file->url));
     return done.code == status::ok
                ? status::ok
-               : fail(done.code, "%s: cannot be unlinked", each.file->url.c_str());
+               : fail(done.code, "%s: cannot be unlinked", scanned.file->url.c_str());
   }
 
-  status truncate(scanned_file &each) {
-    say_cut(each, each.file->size);
-    changed_ = true;
-    auto const done =
-        io_.perform(on_file(port::store_op_kind::truncate, each.file->handle, each.file->size));
-    return done.code == status::ok ? status::ok
-                                   : fail(done.code, "%s: cannot be cut", each.file->url.c_str());
+  status truncate(scanned_file &scanned) {
+    log_truncation(scanned, scanned.file->size);
+    has_truncated_ = true;
+    auto const done = io_.perform(
+        make_file_op(seams::store_op_kind::truncate, scanned.file->handle, scanned.file->size));
+    return done.code == status::ok
+               ? status::ok
+               : fail(done.code, "%s: cannot be cut", scanned.file->url.c_str());
   }
 
-  // A process that was killed leaves what the kernel has not written yet: that must not be lost
-  // later. Where a sync had failed before, the kernel takes its pages for written and would say ok
-  // without a write: so there is one.
-  status rewrite(const scanned_file &each) {
+  // Rewrite records that are not known to be synced, because a killed process may have left them
+  // only in the kernel's page cache. A sync is not enough: after an earlier failed sync the kernel
+  // takes the pages for written, and would report ok without a write.
+  status rewrite(const scanned_file &scanned) {
     auto const first =
-        std::find_if(each.records.begin(), each.records.end(),
+        std::find_if(scanned.records.begin(), scanned.records.end(),
                      [&](const auto &record) { return record.header.sequence > durable_; });
-    if (first == each.records.end())
+    if (first == scanned.records.end())
       return status::ok;
-    uint64_t const begin = first == each.records.begin() ? 0 : first->header.offset;
-    const auto &last = each.records.back().header;
-    auto const code = write_again(io_, *each.file, begin, last.offset + last.size);
-    return code == status::ok ? code
-                              : fail(code, "%s: cannot be written again", each.file->url.c_str());
+    uint64_t const begin = first == scanned.records.begin() ? 0 : first->header.offset;
+    const auto &last = scanned.records.back().header;
+    auto const code = rewrite_range(io_, *scanned.file, begin, last.offset + last.size);
+    return code == status::ok
+               ? code
+               : fail(code, "%s: cannot be written again", scanned.file->url.c_str());
   }
 
   status sync() {
-    for (const auto &each : scanned_)
-      TND_TRY(rewrite(each));
+    for (const auto &scanned : scanned_)
+      TND_TRY(rewrite(scanned));
     for (const auto &[file_sequence, file] : target_.files) {
       bool const last = file == target_.files.rbegin()->second;
-      if (file->last_sequence <= durable_ && !(last && changed_))
+      if (file->last_sequence <= durable_ && !(last && has_truncated_))
         continue;
-      auto const done = io_.perform(on_file(port::store_op_kind::sync, file->handle));
+      auto const done = io_.perform(make_file_op(seams::store_op_kind::sync, file->handle));
       if (done.code != status::ok)
         return fail(done.code, "%s: cannot be synced", file->url.c_str());
     }
     if (scanned_.empty())
       return status::ok;
-    auto const done = io_.perform(on_url(port::store_op_kind::sync_names, options_.url));
+    auto const done = io_.perform(make_url_op(seams::store_op_kind::sync_names, options_.url));
     return done.code == status::ok ? status::ok
                                    : fail(done.code, "%s: cannot be synced", options_.url.c_str());
   }
 
   void replay() {
-    struct told {
-      const fact *what;
+    struct replayed_entry {
+      const log_entry *entry;
       const record_header *record;
     };
-    std::vector<told> line;
-    for (const auto &each : scanned_) {
-      for (const auto &record : each.records) {
-        if (!record.facts.empty())
+    std::vector<replayed_entry> replayed;
+    for (const auto &scanned : scanned_) {
+      for (const auto &record : scanned.records) {
+        if (!record.entries.empty())
           target_.content_sequence = record.header.sequence;
-        for (const auto &what : record.facts)
-          line.push_back({&what, &record.header});
+        for (const auto &entry : record.entries)
+          replayed.push_back({&entry, &record.header});
       }
     }
-    std::stable_sort(line.begin(), line.end(), [](const told &left, const told &right) {
-      return std::tie(left.what->order, left.record->sequence) <
-             std::tie(right.what->order, right.record->sequence);
-    });
-    for (const auto &[what, record] : line)
-      target_.live.apply(*what, record->file.file_sequence, record->offset);
+    std::stable_sort(replayed.begin(), replayed.end(),
+                     [](const replayed_entry &lhs, const replayed_entry &rhs) {
+                       return std::tie(lhs.entry->order, lhs.record->sequence) <
+                              std::tie(rhs.entry->order, rhs.record->sequence);
+                     });
+    for (const auto &[entry, record] : replayed)
+      target_.live.apply(*entry, record->file.file_sequence, record->offset);
     target_.next_sequence = end_;
   }
 
-  // Where what superseded an object is damaged, the object is back, maybe under a name that another
-  // has now.
-  void settle_names() {
-    std::vector<std::pair<fact, uint64_t>> lost;
+  // If the record that superseded an object is damaged, the object reappears, possibly under a name
+  // that another object has now.
+  void resolve_names() {
+    std::vector<std::pair<log_entry, uint64_t>> lost;
     target_.names.build(target_.live, [&](const live_object &loser, const live_object &winner) {
       log(log_level::warning,
-          "version %llu of %s in %s is superseded by version %llu: what said so is lost",
-          ull(loser.meta.version), loser.meta.name.c_str(), loser.meta.space.c_str(),
+          "version %llu of %s in %s is superseded by version %llu, although the record of that is "
+          "lost",
+          ull(loser.meta.version), loser.meta.name.c_str(), loser.meta.namespace_name.c_str(),
           ull(winner.meta.version));
-      lost.emplace_back().first.kind = fact_kind::remove;
+      lost.emplace_back().first.kind = entry_kind::remove;
       lost.back().first.meta.version = loser.meta.version;
       lost.back().second = winner.name_file != 0 ? winner.name_file : winner.file_sequence;
     });
@@ -318,11 +325,10 @@ class recovery {
   status verify() {
     std::vector<const live_object *> objects;
     target_.live.visit([&](const live_object &object) { objects.push_back(&object); });
-    std::sort(objects.begin(), objects.end(), [](const auto *left, const auto *right) {
-      return std::tie(left->file_sequence, left->offset) <
-             std::tie(right->file_sequence, right->offset);
+    std::sort(objects.begin(), objects.end(), [](const auto *lhs, const auto *rhs) {
+      return std::tie(lhs->file_sequence, lhs->offset) < std::tie(rhs->file_sequence, rhs->offset);
     });
-    std::vector<fact> damaged;
+    std::vector<log_entry> damaged;
     std::vector<uint64_t> places;
     for (const auto *object : objects) {
       if (object->offset == 0 || object->meta.kind == checksum_kind::none)
@@ -335,8 +341,8 @@ class recovery {
       log(log_level::warning,
           "%s: offset %llu: the data of %s in %s does not match its checksum: it is lost",
           file.url.c_str(), ull(object->offset), object->meta.name.c_str(),
-          object->meta.space.c_str());
-      damaged.emplace_back().kind = fact_kind::remove;
+          object->meta.namespace_name.c_str());
+      damaged.emplace_back().kind = entry_kind::remove;
       damaged.back().meta.version = object->meta.version;
       places.push_back(object->file_sequence);
     }
@@ -351,7 +357,7 @@ class recovery {
   std::vector<scanned_file> scanned_;
   uint64_t durable_ = 0, end_ = 1;
   const char *end_reason_ = "no record begins there";
-  bool changed_ = false;
+  bool has_truncated_ = false;
 };
 
 }  // namespace

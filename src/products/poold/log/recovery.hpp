@@ -1,4 +1,4 @@
-// products/poold/log/recovery.hpp: from log files to live objects.
+// products/poold/log/recovery.hpp: recovery of live objects from log files.
 #pragma once
 
 #include "products/poold/log/live_set.hpp"
@@ -13,18 +13,17 @@ struct recovered_log {
   name_index names;
   pool_identity identity{};
   uint64_t next_sequence = 1, next_file_sequence = 1;
-  uint64_t durable_sequence = 0;  // that some record tells
+  uint64_t durable_sequence = 0;  // the highest durable_sequence of all records
   uint64_t content_sequence = 0;  // of the last record that is not empty
 };
 
-// Reads all files. The log ends before the first record that is missing or torn among those that
-// nobody says were synced: the rest is cut off, on the store too, with one line. A damaged record
-// before that is left out, with one line; its transaction is lost, and what it removed or
-// superseded may be back. Everything that counts is synced.
+// Reads all files. The log ends before the first missing or torn record that no other record marks
+// as synced. The rest is cut off, also in the store, and one line is logged. A damaged record
+// before that is skipped, and one line is logged: its transaction is lost, and objects that it
+// removed or superseded may reappear. All recovered records are synced.
 //
-// Returns the store's status when it fails (nothing is cut on the word of a store that does not
-// answer), invalid when files of another pool are there, or of a journal where a log with data is
-// expected, or the other way round.
+// Returns the store's status if it fails; nothing is cut off after a failed read. invalid: the
+// folder has files of another pool, or a journal instead of a log with data, or vice versa.
 status recover(store_io &io, const log_options &options, recovered_log &recovered);
 
 }  // namespace tanada::pool

@@ -1,4 +1,4 @@
-// products/poold/log/reserve.hpp: room in a log's store that is released when the store is full.
+// products/poold/log/reserve.hpp: space of a log's store that is released when the store is full.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +7,20 @@
 
 namespace tanada::pool {
 
-// Without a reserve a full store could not be emptied: the record of a removal needs room, too. The
-// reserve is room that the log holds. Once it is released, removals and compaction use it, and no
-// put is taken until it could be acquired again. Used by the thread that drives the log; calls take
-// no longer than those of a file system that writes no data.
-class room_reserve {
+// Without a reserve a full store could not be emptied, because the record of a removal also needs
+// space. The log holds the reserve. Once it is released, removals and compaction use its space, and
+// puts are refused until it can be acquired again. Used by the thread that drives the log. Calls
+// take no longer than file system calls that write no data.
+class space_reserve {
  public:
-  virtual ~room_reserve() = default;
+  virtual ~space_reserve() = default;
 
-  // Returns: ok: held, also when it was held before; no_space; others: the store's.
+  // ok: the reserve is held, whether or not it was before. no_space: it does not fit. Otherwise the
+  // store's status.
   virtual status acquire() = 0;
   virtual status release() = 0;
   virtual uint64_t size() const = 0;       // bytes
-  virtual uint64_t free_size() const = 0;  // bytes that the store has room for now; 0: not known
+  virtual uint64_t free_size() const = 0;  // free bytes of the store; 0: unknown
 };
 
 }  // namespace tanada::pool

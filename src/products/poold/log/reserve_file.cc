@@ -1,3 +1,4 @@
+// The reserve as a file whose blocks are allocated.
 #include "products/poold/log/reserve_file.hpp"
 
 #include <fcntl.h>
@@ -13,7 +14,7 @@ namespace tanada::pool {
 status reserve_file::acquire() {
   int const fd = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0)
-    return port::errno_status(errno);
+    return seams::errno_status(errno);
   int error = 0;
   do {
     error = posix_fallocate(fd, 0, off_t(size_));
@@ -23,13 +24,13 @@ status reserve_file::acquire() {
   close(fd);
   if (error == 0)
     return status::ok;
-  (void)unlink(path_.c_str());  // a part of the room is of no use, and others may need it
-  return port::errno_status(error);
+  (void)unlink(path_.c_str());  // a partial reserve is useless, and others may need the space
+  return seams::errno_status(error);
 }
 
 status reserve_file::release() {
   bool const is_gone = unlink(path_.c_str()) == 0 || errno == ENOENT;
-  return is_gone ? status::ok : port::errno_status(errno);
+  return is_gone ? status::ok : seams::errno_status(errno);
 }
 
 uint64_t reserve_file::free_size() const {

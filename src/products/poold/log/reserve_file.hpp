@@ -1,5 +1,5 @@
-// products/poold/log/reserve_file.hpp: a reserve that is an allocated file beside the files of a
-// log.
+// products/poold/log/reserve_file.hpp: a reserve in the form of an allocated file beside the log
+// files.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace tanada::pool {
 
-class reserve_file final : public room_reserve {
+class reserve_file final : public space_reserve {
  public:
-  // `folder` exists.
+  // `folder` must exist.
   reserve_file(std::string folder, uint64_t size)
       : folder_{std::move(folder)}, path_{folder_ + "/reserve"}, size_{size} {}
 
@@ -26,7 +26,7 @@ class reserve_file final : public room_reserve {
   uint64_t const size_;
 };
 
-// Bytes of the whole file system that holds the folder; ~0: not known.
+// The size of the file system that holds the folder, in bytes; ~0: unknown.
 uint64_t file_system_size(const std::string &folder);
 
 }  // namespace tanada::pool

@@ -1,4 +1,4 @@
-// products/poold/log/scan.hpp: which records a log file holds.
+// products/poold/log/scan.hpp: the search for the records of a log file.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@ namespace tanada::pool {
 
 struct scanned_record {
   record_header header;
-  std::vector<fact> facts;
-  bool whole = false;       // facts hold, and the file is long enough for the data
-  const char *reason = "";  // why not
+  std::vector<log_entry> entries;
+  bool is_complete = false;  // the changes are valid, and the file is long enough for the data
+  const char *reason = "";   // why it is not complete
 };
 
-// Bytes that are no record though they lie where one should.
+// Bytes that should be a record and are not.
 struct damaged_range {
   uint64_t begin = 0, end = 0;
 };
@@ -25,22 +25,24 @@ struct damaged_range {
 struct scanned_file {
   std::shared_ptr<log_file> file;
   uint64_t stored_size = 0;  // bytes
-  bool header_ok = false;
-  bool other_kind = false;  // a log with data where a journal is expected, or the other way round
-  std::vector<scanned_record> records;  // in the order of their offsets; sequences rise
-  std::vector<damaged_range> damaged;
+  bool is_header_valid = false;
+  bool is_other_kind = false;  // a log with data where a journal is expected, or vice versa
+  std::vector<scanned_record> records;  // by ascending offset and sequence
+  std::vector<damaged_range> damaged_ranges;
 };
 
-// Opens the file and reads what is not data. Where a record's header is damaged it looks for the
-// next one block by block. Fails when the store fails: no conclusion is drawn from bytes that it
-// did not give. Of a file without any sound header the identity is that of the name alone.
+// Opens the file and reads everything except data. After a damaged record header it searches for
+// the next one block by block. Returns the store's status if it fails; no conclusion is drawn from
+// bytes that could not be read. In a file without any valid header, only the file sequence is
+// known.
 status scan_file(store_io &io, const std::string &url, bool with_data, uint64_t file_sequence,
                  scanned_file &scanned);
 
-// Writes [begin, end) of a file as it is; corrupt: it is shorter. Fails when the store fails.
-status write_again(store_io &io, const log_file &file, uint64_t begin, uint64_t end);
+// Rewrites [begin, end) of a file unchanged. corrupt: the file is shorter. Otherwise the store's
+// status.
+status rewrite_range(store_io &io, const log_file &file, uint64_t begin, uint64_t end);
 
-// Whether the bytes match the checksum; sets `matches`. Fails when the store fails.
+// Sets `matches` to whether the bytes match the checksum. Returns the store's status if it fails.
 status verify_data(store_io &io, const log_file &file, uint64_t offset, const object_meta &meta,
                    bool &matches);
 

@@ -1,3 +1,4 @@
+// Writing of records: groups, space checks, syncs and acknowledgements.
 #include "products/poold/log/writer.hpp"
 
 #include <algorithm>
@@ -9,33 +10,33 @@
 namespace tanada::pool {
 namespace {
 
-constexpr size_t group_count_max = 2;                 // one is synced while the next is written
-constexpr size_t buffer_count_max = 512;              // of one write
-constexpr uint64_t write_size_max = 4u << 20;         // bytes
-constexpr size_t record_count_max = 1024;             // of a group
-constexpr uint64_t compaction_room = 8 * block_size;  // bytes that removals leave in a full store
+constexpr size_t group_count_max = 2;                     // one is synced while another is written
+constexpr size_t buffer_count_max = 512;                  // in one write
+constexpr uint64_t write_size_max = 4u << 20;             // bytes of one write
+constexpr size_t record_count_max = 1024;                 // in a group
+constexpr uint64_t compaction_size_min = 8 * block_size;  // kept free by removals in a full store
 
 alignas(block_size) constexpr std::array<std::byte, block_size> zeros{};
 
-port::store_buffer buffer_of(std::span<const std::byte> bytes) {
-  return {const_cast<std::byte *>(bytes.data()), bytes.size()};  // a write reads it
+seams::store_buffer make_buffer(std::span<const std::byte> bytes) {
+  return {const_cast<std::byte *>(bytes.data()), bytes.size()};  // a write does not change it
 }
 
-std::vector<port::store_buffer> buffers_of(const outgoing_record &record) {
-  std::vector<port::store_buffer> buffers{{record.head.data(), record.head_size}};
-  auto at = record.data.begin();
-  for (const auto &each : record.facts) {
-    if (each.data_offset == 0)
+std::vector<seams::store_buffer> make_buffers(const outgoing_record &record) {
+  std::vector<seams::store_buffer> buffers{{record.head.data(), record.head_size}};
+  auto it = record.data.begin();
+  for (const auto &entry : record.entries) {
+    if (entry.data_offset == 0)
       continue;
-    for (uint64_t left = each.meta.size; left != 0; ++at) {
-      TND_ASSERT(at != record.data.end() && at->size() <= left);
-      left -= at->size();
-      if (!at->empty())
-        buffers.push_back(buffer_of(*at));
+    for (uint64_t remaining = entry.meta.size; remaining != 0; ++it) {
+      TND_ASSERT(it != record.data.end() && it->size() <= remaining);
+      remaining -= it->size();
+      if (!it->empty())
+        buffers.push_back(make_buffer(*it));
     }
-    uint64_t const padding = whole_blocks(each.meta.size) - each.meta.size;
+    uint64_t const padding = whole_blocks(entry.meta.size) - entry.meta.size;
     if (padding != 0)
-      buffers.push_back(buffer_of(std::span{zeros}.first(padding)));
+      buffers.push_back(make_buffer(std::span{zeros}.first(padding)));
   }
   return buffers;
 }
@@ -62,17 +63,19 @@ void log_state::queue_callback(std::function<void(status)> done, status code) {
   callbacks.push_back([done = std::move(done), code] { done(code); });
 }
 
-result<std::unique_ptr<outgoing_record>> make_record(std::vector<fact> facts, bool with_data) {
-  auto head_size = record_head_size(facts);
+result<std::unique_ptr<outgoing_record>> make_record(std::vector<log_entry> entries,
+                                                     bool with_data) {
+  auto head_size = record_head_size(entries);
   if (!head_size.ok())
     return head_size.error();
-  auto made = std::make_unique<outgoing_record>();
-  made->facts = std::move(facts);
-  made->head_size = head_size.value();
-  made->size = record_layout(made->head_size, with_data, made->facts);
-  made->grows = std::any_of(made->facts.begin(), made->facts.end(),
-                            [](const fact &each) { return each.kind == fact_kind::put; });
-  return made;
+  auto record = std::make_unique<outgoing_record>();
+  record->entries = std::move(entries);
+  record->head_size = head_size.value();
+  record->size = record_layout(record->head_size, with_data, record->entries);
+  record->has_puts =
+      std::any_of(record->entries.begin(), record->entries.end(),
+                  [](const log_entry &entry) { return entry.kind == entry_kind::put; });
+  return record;
 }
 
 void writer::submit(std::unique_ptr<outgoing_record> record) {
@@ -80,151 +83,153 @@ void writer::submit(std::unique_ptr<outgoing_record> record) {
   queue_.push_back(std::move(record));
 }
 
-void writer::submit_first(std::unique_ptr<outgoing_record> record) {
+void writer::submit_front(std::unique_ptr<outgoing_record> record) {
   queue_size_ += record->size;
   queue_.push_front(std::move(record));
 }
 
 bool writer::writes_to(const log_file &file) const {
-  return head_.get() == &file || std::any_of(groups_.begin(), groups_.end(), [&](const auto &each) {
-           return each->file.get() == &file;
-         });
+  return head_.get() == &file ||
+         std::any_of(groups_.begin(), groups_.end(),
+                     [&](const auto &pending) { return pending->file.get() == &file; });
 }
 
-void writer::advance(const std::function<bool()> &may_wait) {
-  if (failed_) {
-    if (operations_left_ == 0)
+void writer::advance(const std::function<bool()> &can_free_space) {
+  if (has_failed_) {
+    if (in_flight_count_ == 0)
       clean_up();
     return;
   }
-  while (!groups_.empty() && groups_.front()->synced)
+  while (!groups_.empty() && groups_.front()->is_synced)
     acknowledge();
-  if (!groups_.empty() && groups_.front()->writes_left == 0 && !groups_.front()->syncing)
+  if (!groups_.empty() && groups_.front()->pending_write_count == 0 && !groups_.front()->is_syncing)
     sync(groups_.front());
-  form(may_wait);
+  form_group(can_free_space);
 }
 
-// Whether the record has a place in the file that is written to.
+// Whether the record fits into the current file.
 bool writer::fits_head(const outgoing_record &record) const {
   if (head_state_ != head::ready)
     return false;
   return head_offset_ == block_size || head_offset_ + record.size <= state_.options.file_size;
 }
 
-// Room is what compaction does not need for itself. Removals and the like may use half of that.
-bool writer::has_room(const outgoing_record &record, const std::function<bool()> &may_wait) {
+// Whether there is space for the record besides what is kept for compaction. Records without puts
+// may use half of the latter.
+bool writer::has_space(const outgoing_record &record, const std::function<bool()> &can_free_space) {
   const auto &options = state_.options;
-  if (record.internal)
+  if (record.is_internal)
     return true;
-  if (record.grows && !acquire_reserve(state_, clock_.now_ns()))
-    return wait_or_refuse(may_wait);
-  if (!record.grows && !leaves_room(record))
-    return wait_or_refuse(may_wait);
+  if (record.has_puts && !acquire_reserve(state_, clock_.now_ns()))
+    return wait_or_reject(can_free_space);
+  if (!record.has_puts && !leaves_space(record))
+    return wait_or_reject(can_free_space);
   if (options.size_max == ~uint64_t{0})
     return true;
-  uint64_t kept = std::min(options.size_max / 8, options.file_size);
-  if (!record.grows)
-    kept /= 2;
+  uint64_t reserved_size = std::min(options.size_max / 8, options.file_size);
+  if (!record.has_puts)
+    reserved_size /= 2;
   uint64_t planned = state_.stored_size + record.size +
-                     (fits_head(record) ? 0 : block_size);  // of another file's header
-  for (const auto &each : groups_) {
-    for (const auto &other : each->records)
-      planned += other->size;
+                     (fits_head(record) ? 0 : block_size);  // for a new file's header
+  for (const auto &pending : groups_) {
+    for (const auto &other_record : pending->records)
+      planned += other_record->size;
   }
-  if (planned <= options.size_max - kept)
+  if (planned <= options.size_max - reserved_size)
     return true;
-  return wait_or_refuse(may_wait);
+  return wait_or_reject(can_free_space);
 }
 
-// Whether a full store still has room for compaction after this record: without that it stays full.
-bool writer::leaves_room(const outgoing_record &record) const {
+// Whether a full store still has space for compaction after this record. Without compaction it
+// would stay full.
+bool writer::leaves_space(const outgoing_record &record) const {
   if (!state_.is_full)
     return true;
-  uint64_t needed = record.size + compaction_room;
-  for (const auto &each : groups_) {
-    for (const auto &other : each->records)
-      needed += other->size;
+  uint64_t needed = record.size + compaction_size_min;
+  for (const auto &pending : groups_) {
+    for (const auto &other_record : pending->records)
+      needed += other_record->size;
   }
   return needed <= state_.options.reserve->free_size();
 }
 
-// Returns false: the first record of the queue is not placed now.
-bool writer::wait_or_refuse(const std::function<bool()> &may_wait) {
+// Leave the first record queued if compaction can free space, else refuse it. Always returns false.
+bool writer::wait_or_reject(const std::function<bool()> &can_free_space) {
   const auto &options = state_.options;
-  short_of_room_ = true;
-  if (may_wait())
+  lacks_space_ = true;
+  if (can_free_space())
     return false;
   auto refused = std::move(queue_.front());
   queue_.pop_front();
   queue_size_ -= refused->size;
-  // That the store is full was logged when it happened.
+  // A full store was logged when it happened.
   if (!state_.is_full) {
-    log(log_level::warning, "%s: no room for %llu bytes: %llu of %llu are in use",
+    log(log_level::warning, "%s: no space for %llu bytes: %llu of %llu bytes are in use",
         options.url.c_str(), static_cast<unsigned long long>(refused->size),
         static_cast<unsigned long long>(state_.stored_size),
         static_cast<unsigned long long>(options.size_max));
   }
-  state_.queue_callback(std::move(refused->done), status::no_space);
+  state_.queue_callback(std::move(refused->callback), status::no_space);
   return false;
 }
 
-void writer::form(const std::function<bool()> &may_wait) {
-  short_of_room_ = false;
+void writer::form_group(const std::function<bool()> &can_free_space) {
+  lacks_space_ = false;
   if (groups_.size() >= group_count_max || queue_.empty() || head_state_ == head::opening)
     return;
   uint64_t size = 0;
-  auto made = std::make_shared<group>();
-  // In a full store the room is looked at before each record.
+  auto new_group = std::make_shared<group>();
+  // In a full store the free space is checked before each record.
   size_t const count_max = state_.is_full ? 1 : record_count_max;
-  while (!queue_.empty() && made->records.size() < count_max) {
+  while (!queue_.empty() && new_group->records.size() < count_max) {
     auto &next = queue_.front();
-    if (!has_room(*next, may_wait))
+    if (!has_space(*next, can_free_space))
       break;
     if (head_state_ == head::ready && !fits_head(*next)) {
       head_.reset();
-      head_state_ = head::none;
+      head_state_ = head::closed;
     }
-    if (head_state_ == head::none) {
-      // Its header names the next sequence, which must not rise before that is said.
-      if (made->records.empty())
+    if (head_state_ == head::closed) {
+      // The new file's header names the next sequence, so no record may be placed before.
+      if (new_group->records.empty())
         open_head();
       break;
     }
-    if (!made->records.empty() && size + next->size > state_.options.group_size_max)
+    if (!new_group->records.empty() && size + next->size > state_.options.group_size_max)
       break;
     size += next->size;
     queue_size_ -= next->size;
-    place(*made, std::exchange(next, nullptr));
+    place_record(*new_group, std::exchange(next, nullptr));
     queue_.pop_front();
   }
-  if (made->records.empty())
+  if (new_group->records.empty())
     return;
-  groups_.push_back(made);
-  write(made);
+  groups_.push_back(new_group);
+  write(new_group);
 }
 
-void writer::place(group &target, std::unique_ptr<outgoing_record> record) {
+void writer::place_record(group &target, std::unique_ptr<outgoing_record> record) {
   target.file = head_;
   auto &header = record->header;
   header.file = head_->identity;
   header.offset = head_offset_;
   header.sequence = state_.next_sequence++;
   header.durable_sequence = state_.durable_sequence;
-  for (auto &each : record->facts) {
-    // Compaction says again what the names know already, but for objects that it drops.
-    if (!record->internal || each.kind == fact_kind::remove)
-      state_.names.place(each);
+  for (auto &entry : record->entries) {
+    // Copies made by compaction change no names, except for objects that it drops.
+    if (!record->is_internal || entry.kind == entry_kind::remove)
+      state_.names.apply(entry);
   }
   record->head = block_buffer{record->head_size};
-  encode_record(header, record->size, record->facts, record->head.span());
+  encode_record(header, record->size, record->entries, record->head.span());
   head_offset_ += record->size;
   target.records.push_back(std::move(record));
 }
 
-// The group's bytes lie in a row; they go in parts of a bounded size.
+// Write the group's contiguous bytes in parts of a bounded size.
 void writer::write(const std::shared_ptr<group> &target) {
   uint64_t offset = target->records.front()->header.offset, size = 0;
-  std::vector<port::store_buffer> part;
+  std::vector<seams::store_buffer> part;
   auto const flush = [&] {
     if (part.empty())
       return;
@@ -233,12 +238,12 @@ void writer::write(const std::shared_ptr<group> &target) {
     offset += std::exchange(size, 0);
   };
   for (const auto &record : target->records) {
-    for (auto buffer : buffers_of(*record)) {
+    for (auto buffer : make_buffers(*record)) {
       while (buffer.size != 0) {
-        size_t const taken = std::min<uint64_t>(buffer.size, write_size_max - size);
-        part.push_back({buffer.addr, taken});
-        size += taken;
-        buffer = {buffer.addr + taken, buffer.size - taken};
+        size_t const part_size = std::min<uint64_t>(buffer.size, write_size_max - size);
+        part.push_back({buffer.addr, part_size});
+        size += part_size;
+        buffer = {buffer.addr + part_size, buffer.size - part_size};
         if (size == write_size_max || part.size() == buffer_count_max)
           flush();
       }
@@ -248,60 +253,60 @@ void writer::write(const std::shared_ptr<group> &target) {
 }
 
 void writer::write_part(const std::shared_ptr<group> &target, uint64_t offset,
-                        std::vector<port::store_buffer> buffers) {
-  target->writes_left++;
-  operations_left_++;
-  state_.io.post(
-      transfer(port::store_op_kind::write, target->file->handle, offset, std::move(buffers)),
-      [this, target](const auto &done) {
-        target->writes_left--;
-        operations_left_--;
-        if (done.code != status::ok)
-          fail_all(done.code, *target->file, "a write");
-      });
+                        std::vector<seams::store_buffer> buffers) {
+  target->pending_write_count++;
+  in_flight_count_++;
+  state_.io.post(make_transfer_op(seams::store_op_kind::write, target->file->handle, offset,
+                                  std::move(buffers)),
+                 [this, target](const auto &done) {
+                   target->pending_write_count--;
+                   in_flight_count_--;
+                   if (done.code != status::ok)
+                     fail_all(done.code, *target->file, "a write");
+                 });
 }
 
 void writer::sync(const std::shared_ptr<group> &target) {
-  target->syncing = true;
-  operations_left_++;
-  state_.io.post(on_file(port::store_op_kind::sync, target->file->handle),
+  target->is_syncing = true;
+  in_flight_count_++;
+  state_.io.post(make_file_op(seams::store_op_kind::sync, target->file->handle),
                  [this, target](const auto &done) {
-                   operations_left_--;
+                   in_flight_count_--;
                    if (done.code != status::ok)
                      return fail_all(done.code, *target->file, "a sync");
-                   target->synced = true;
+                   target->is_synced = true;
                  });
 }
 
 void writer::acknowledge() {
   auto const target = std::move(groups_.front());
   groups_.pop_front();
-  finish(*target);
+  apply_group(*target);
   sync_count_++;
   last_durable_ns_ = clock_.now_ns();
 }
 
-void writer::finish(const group &target) {
+void writer::apply_group(const group &target) {
   auto &file = *target.file;
   for (const auto &record : target.records) {
     const auto &header = record->header;
     TND_ASSERT(header.sequence == state_.durable_sequence + 1);
     state_.durable_sequence = header.sequence;
     state_.marked_sequence = std::max(state_.marked_sequence, header.durable_sequence);
-    if (!record->facts.empty())
+    if (!record->entries.empty())
       state_.content_sequence = header.sequence;
-    if (!record->internal)
+    if (!record->is_internal)
       state_.content_count++;
-    for (size_t i = 0; i < record->facts.size(); i++) {
-      auto &each = record->facts[i];
-      if (each.order == 0)
-        each.order = order_of(header.sequence, i);
-      state_.live.apply(each, file.identity.file_sequence, header.offset);
+    for (size_t i = 0; i < record->entries.size(); i++) {
+      auto &entry = record->entries[i];
+      if (entry.order == 0)
+        entry.order = make_order(header.sequence, i);
+      state_.live.apply(entry, file.identity.file_sequence, header.offset);
     }
     state_.stored_size += record->size;
     file.size = header.offset + record->size;
     file.last_sequence = header.sequence;
-    state_.queue_callback(std::move(record->done), status::ok);
+    state_.queue_callback(std::move(record->callback), status::ok);
   }
 }
 

@@ -1,28 +1,29 @@
-// products/shmem/collectives/active_set.hpp: deprecated collective operations: of PEs that are no
-// team, by words of the program's own.
+// products/shmem/collectives/active_set.hpp: deprecated collective operations on active sets of
+// PEs, which signal through words of the program.
 #pragma once
 
-#include "products/shmem/collectives/far.hpp"
+#include "products/shmem/collectives/fabric_group.hpp"
 
 namespace tanada::shmem {
 
-// PE numbers from `start` on, 2^log_stride apart.
+// The PEs `start`, `start` + 2^log_stride, and so on.
 struct active_set {
   int start, log_stride, size;
 
-  // Nobody, for one that names PEs which the job does not have or to which this PE does not belong.
-  group members(const pgas::job &job) const;
-  bool is_everybody(const pgas::job &job) const noexcept {
+  // Returns an empty group if the set names PEs that the job does not have, or if this PE is not in
+  // it.
+  group members(const onesided::job &job) const;
+  bool is_whole_job(const onesided::job &job) const noexcept {
     return start == 0 && size == job.count() && (log_stride == 0 || size == 1);
   }
 };
 
-// Longs of the program's array that are used: zeros before and after each operation.
+// Elements of the program's array that are used; they are zero before and after each operation.
 inline constexpr size_t sync_words = round_count_max + 3;
 
-// Signals go to `sync`, an array of at least sync_words, symmetric and zero in all members. The
-// same array serves sets that overlap, in turn: whoever uses it anew knows, as the specification
-// asks, that the others have left.
-far_words words_of(long *sync);
+// Returns the signal words in `sync`: an array of at least sync_words, symmetric and zero in all
+// members. Overlapping sets may use the same array in turn. As the specification requires, a caller
+// reuses it only after the other members have finished.
+fabric_signals signals_in_array(long *sync);
 
 }  // namespace tanada::shmem

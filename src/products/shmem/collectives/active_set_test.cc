@@ -1,3 +1,4 @@
+// Tests of the deprecated collectives on active sets, with PEs as threads.
 #include "products/shmem/collectives/active_set.hpp"
 
 #include <cstring>
@@ -7,12 +8,15 @@
 namespace tanada::shmem {
 namespace {
 
-// A program as the specification has it: several arrays for signals in turn, and a barrier before
-// one is used again.
+// Acts as the specification demands of a program: it uses several signal arrays in turn, with a
+// barrier before one is reused.
 class set_check {
  public:
   set_check(test_pe &self, const active_set &set, long *sync)
-      : self_{self}, members_{set.members(self.job)}, sync_{sync}, by_{&self.job, &self.context} {}
+      : self_{self},
+        members_{set.members(self.job)},
+        sync_{sync},
+        channel_{&self.job, &self.context} {}
 
   bool is_member() const {
     return members_.count() != 0;
@@ -39,17 +43,17 @@ class set_check {
     for (size_t i = 0; i < size * size_t(members_.count()); i++)
       ASSERT_EQ(int(target[i]), 1 + members_.me);
     ASSERT_EQ(group_of(0).sync(), status::ok);
-    // The first array is that of the meetings, in which others may be already.
+    // The first array is that of the syncs; other members may already be in the next one.
     for (size_t i = sync_words; i < array_count * sync_words; i++)
-      ASSERT_EQ(sync_[i], 0) << "the arrays are left as they were";
+      ASSERT_EQ(sync_[i], 0) << "the arrays must be zero again";
     ASSERT_EQ(group_of(0).sync(), status::ok);
   }
 
  private:
   static constexpr size_t array_count = 6;
 
-  far_group group_of(size_t array) const {
-    return far_group{by_, members_, words_of(sync_ + array * sync_words)};
+  fabric_group group_of(size_t array) const {
+    return fabric_group{channel_, members_, signals_in_array(sync_ + array * sync_words)};
   }
 
   void expect_blocks(const std::byte *target, size_t size) {
@@ -90,7 +94,7 @@ class set_check {
   test_pe &self_;
   group members_;
   long *sync_;
-  wires by_;
+  channel_ref channel_;
 };
 
 TEST(active_set, sets_that_overlap_take_turns_with_the_same_arrays) {

@@ -1,5 +1,5 @@
-// Collective calls on teams but reductions (section 9.10).
-#include "products/shmem/collectives/kept.hpp"
+// The collective calls on teams, except reductions (section 9.10).
+#include "products/shmem/collectives/collective_state.hpp"
 #include "products/shmem/define.hpp"
 
 namespace tanada::shmem {
@@ -11,84 +11,93 @@ struct block {
   size_t count, size;  // elements, and bytes of one
 };
 
-// Debug mode: the argument is the same in all members.
+// Debug mode: requires that the argument is equal in all members.
 inline void check_equal(const char *call, shmem_team_t handle, const char *argument,
                         uint64_t value) {
   auto &current = require_running(call);
   if (!current.options.is_debug) [[likely]]
     return;
-  if (auto *const of = team_of_call(current, handle, call); of != nullptr)
-    require_equal(current, of, call, argument, value);
+  if (auto *const team_ptr = team_of_call(current, handle, call); team_ptr != nullptr)
+    require_equal(current, team_ptr, call, argument, value);
 }
 
-// `operation(collective, bytes)`; the whole target and source are so many blocks in this PE.
+// Calls `operation(collective, bytes)`. `counts` returns the sizes of the whole target and source
+// in this PE, in blocks.
 struct block_counts {
   size_t target, source;
 };
 template <class Operation>
-inline int move(const char *call, shmem_team_t handle, const block &what,
+inline int move(const char *call, shmem_team_t handle, const block &elements,
                 block_counts (*counts)(size_t members), Operation operation) {
   auto &current = require_running(call);
-  auto *const of = team_of_call(current, handle, call);
-  if (of == nullptr) [[unlikely]]
+  auto *const team_ptr = team_of_call(current, handle, call);
+  if (team_ptr == nullptr) [[unlikely]]
     return 1;
-  size_t const members = size_t(of->count()),
-               size = checked_size(call, what.count, what.size, members);
+  size_t const members = size_t(team_ptr->count()),
+               size = checked_size(call, elements.count, elements.size, members);
   auto const [targets, sources] = counts(members);
-  collective_call const named{call, what.target, size * targets, what.source, size * sources};
+  collective_call const named{call, elements.target, size * targets, elements.source,
+                              size * sources};
   if (current.options.is_debug) [[unlikely]]
     check_addresses(current, named);
-  return told(operation(collective{*of}, size), named);
+  return return_code(operation(collective{*team_ptr}, size), named);
 }
 
-int broadcast(const char *call, shmem_team_t handle, const block &what, int root) {
+int broadcast(const char *call, shmem_team_t handle, const block &elements, int root) {
   check_equal(call, handle, "PE_root", uint64_t(root));
-  check_equal(call, handle, "nelems", what.count);
+  check_equal(call, handle, "nelems", elements.count);
   return move(
-      call, handle, what, [](size_t) { return block_counts{1, 1}; },
-      [&](collective all, size_t size) {
-        return all.broadcast(what.target, what.source, size, root);
+      call, handle, elements, [](size_t) { return block_counts{1, 1}; },
+      [&](collective coll, size_t size) {
+        return coll.broadcast(elements.target, elements.source, size, root);
       });
 }
 
-int alltoall(const char *call, shmem_team_t handle, const block &what) {
-  check_equal(call, handle, "nelems", what.count);
+int alltoall(const char *call, shmem_team_t handle, const block &elements) {
+  check_equal(call, handle, "nelems", elements.count);
   return move(
-      call, handle, what, [](size_t members) { return block_counts{members, members}; },
-      [&](collective all, size_t size) { return all.alltoall(what.target, what.source, size); });
+      call, handle, elements, [](size_t members) { return block_counts{members, members}; },
+      [&](collective coll, size_t size) {
+        return coll.alltoall(elements.target, elements.source, size);
+      });
 }
 
-int alltoalls(const char *call, shmem_team_t handle, const block &what, ptrdiff_t target_stride,
+int alltoalls(const char *call, shmem_team_t handle, const block &elements, ptrdiff_t target_stride,
               ptrdiff_t source_stride) {
-  check_equal(call, handle, "nelems", what.count);
+  check_equal(call, handle, "nelems", elements.count);
   check_equal(call, handle, "dst", uint64_t(target_stride));
   check_equal(call, handle, "sst", uint64_t(source_stride));
   if (target_stride < 1 || source_stride < 1)
     return 1;
   auto &current = require_running(call);
-  auto *const of = team_of_call(current, handle, call);
-  if (of == nullptr) [[unlikely]]
+  auto *const team_ptr = team_of_call(current, handle, call);
+  if (team_ptr == nullptr) [[unlikely]]
     return 1;
-  far_group::strides const shape{what.size, what.count, target_stride, source_stride};
+  fabric_group::strides const shape{elements.size, elements.count, target_stride, source_stride};
   collective_call const named{
-      call, what.target, checked_extent(call, shape, target_stride, size_t(of->count())),
-      what.source, checked_extent(call, shape, source_stride, size_t(of->count()))};
+      call, elements.target, checked_extent(call, shape, target_stride, size_t(team_ptr->count())),
+      elements.source, checked_extent(call, shape, source_stride, size_t(team_ptr->count()))};
   if (current.options.is_debug) [[unlikely]]
     check_addresses(current, named);
-  return told(collective{*of}.alltoall_strided(what.target, what.source, shape), named);
+  return return_code(
+      collective{*team_ptr}.alltoall_strided(elements.target, elements.source, shape), named);
 }
 
-int fcollect(const char *call, shmem_team_t handle, const block &what) {
-  check_equal(call, handle, "nelems", what.count);
+int fcollect(const char *call, shmem_team_t handle, const block &elements) {
+  check_equal(call, handle, "nelems", elements.count);
   return move(
-      call, handle, what, [](size_t members) { return block_counts{members, 1}; },
-      [&](collective all, size_t size) { return all.fcollect(what.target, what.source, size); });
+      call, handle, elements, [](size_t members) { return block_counts{members, 1}; },
+      [&](collective coll, size_t size) {
+        return coll.fcollect(elements.target, elements.source, size);
+      });
 }
 
-int collect(const char *call, shmem_team_t handle, const block &what) {
+int collect(const char *call, shmem_team_t handle, const block &elements) {
   return move(
-      call, handle, what, [](size_t) { return block_counts{1, 1}; },
-      [&](collective all, size_t size) { return all.collect(what.target, what.source, size); });
+      call, handle, elements, [](size_t) { return block_counts{1, 1}; },
+      [&](collective coll, size_t size) {
+        return coll.collect(elements.target, elements.source, size);
+      });
 }
 
 }  // namespace
@@ -96,18 +105,19 @@ int collect(const char *call, shmem_team_t handle, const block &what) {
 
 using namespace tanada::shmem;
 
-SHMEM_DEFINE(void, shmem_sync_all, (void),
-             { static_cast<void>(told(collective{*require_running(call).world}.sync(), {call})); })
+SHMEM_DEFINE(void, shmem_sync_all, (void), {
+  static_cast<void>(return_code(collective{*require_running(call).world}.sync(), {call}));
+})
 
 SHMEM_DEFINE(void, shmem_barrier_all, (void), {
   auto &current = require_running(call);
   complete(current, call);
-  static_cast<void>(told(collective{*current.world}.sync(), {call}));
+  static_cast<void>(return_code(collective{*current.world}.sync(), {call}));
 })
 
 SHMEM_DEFINE(int, shmem_team_sync, (shmem_team_t handle), {
-  auto *const of = team_of_call(require_running(call), handle, call);
-  return of == nullptr ? 1 : told(collective{*of}.sync(), {call});
+  auto *const team_ptr = team_of_call(require_running(call), handle, call);
+  return team_ptr == nullptr ? 1 : return_code(collective{*team_ptr}.sync(), {call});
 })
 
 #define SHMEM_DEFINE_MOVES_(BROADCAST, ALLTOALL, ALLTOALLS, COLLECT, FCOLLECT, TYPE, SIZE)         \

@@ -1,6 +1,6 @@
-// Deprecated collective calls on active sets (section 9.10).
+// The deprecated collective calls on active sets (section 9.10).
 #include "products/shmem/collectives/active_set.hpp"
-#include "products/shmem/collectives/kept.hpp"
+#include "products/shmem/collectives/collective_state.hpp"
 #include "products/shmem/define.hpp"
 
 namespace tanada::shmem {
@@ -8,44 +8,48 @@ namespace {
 
 static_assert(sync_words <= SHMEM_SYNC_SIZE && SHMEM_SYNC_VALUE == 0);
 
-// `operation` is called with what has the operations' names: a far_group, or all PEs as a team.
+// Calls `operation` with a fabric_group; if the set is all PEs, with a `collective` of them, which
+// has the same operations.
 template <class Operation>
 inline void on_set(const collective_call &call, const active_set &set, long *sync,
                    Operation operation) {
   auto &current = require_running(call.name);
   if (current.options.is_debug) [[unlikely]]
     check_addresses(current, call);
-  if (set.is_everybody(*current.job)) {
-    static_cast<void>(told(operation(collective{current.coordination->teams.everybody()}), call));
+  if (set.is_whole_job(*current.job)) {
+    static_cast<void>(
+        return_code(operation(collective{current.coordination->teams.legacy_world()}), call));
     return;
   }
   auto const members = set.members(*current.job);
   if (members.count() == 0) {
-    fatal(
-        call.name,
-        "%d PEs from %d on, 2^%d apart, are not among the job's %d, or this one is not among them",
-        set.size, set.start, set.log_stride, int(current.job->count()));
+    fatal(call.name,
+          "invalid active set of %d PEs from %d on, 2^%d apart: the job has %d PEs, and this PE "
+          "must be in it",
+          set.size, set.start, set.log_stride, int(current.job->count()));
   }
-  auto &kept = *current.coordination;
-  wires const by{current.job.get(), &kept.context, &kept.context, &kept.teams.desertion(call.name)};
-  if (by.job->map().locate(sync, sync_words * sizeof(long), by.job->me()).where == nullptr) {
-    fatal(status::range, {call.name, sync, sync_words * sizeof(long), int(by.job->me())});
+  auto &state = *current.coordination;
+  channel_ref const channel{current.job.get(), &state.context, &state.context,
+                            &state.teams.guard_for(call.name)};
+  if (channel.job->map().locate(sync, sync_words * sizeof(long), channel.job->me()).segment_ptr ==
+      nullptr) {
+    fatal(status::range, {call.name, sync, sync_words * sizeof(long), int(channel.job->me())});
   }
   if (is_device_memory(current, sync)) {
-    fatal(call.name, "pSync at address %p is memory of the device: it is in memory of the host",
+    fatal(call.name, "pSync at address %p is device memory: it must be in host memory",
           static_cast<void *>(sync));
   }
-  far_group all{by, members, words_of(sync)};
-  static_cast<void>(told(operation(all), call));
+  fabric_group fabric{channel, members, signals_in_array(sync)};
+  static_cast<void>(return_code(operation(fabric), call));
 }
 
-void reduce_set(const char *call, const active_set &set, long *sync, const reduction &what,
+void reduce_set(const char *call, const active_set &set, long *sync, const reduction &op,
                 void *target, const void *source, int count) {
   if (count < 0)
-    fatal(call, "%d elements", count);
-  size_t const size = checked_size(call, size_t(count), what.size);
+    fatal(call, "the number of elements is %d: it must not be negative", count);
+  size_t const size = checked_size(call, size_t(count), op.size);
   on_set({call, target, size, source, size}, set, sync,
-         [&](auto &&all) { return all.reduce(what, target, source, size_t(count)); });
+         [&](auto &&coll) { return coll.reduce(op, target, source, size_t(count)); });
 }
 
 }  // namespace
@@ -54,12 +58,12 @@ void reduce_set(const char *call, const active_set &set, long *sync, const reduc
 using namespace tanada::shmem;
 
 SHMEM_DEFINE(void, shmem_sync, (int PE_start, int logPE_stride, int PE_size, long *pSync), {
-  on_set({call}, {PE_start, logPE_stride, PE_size}, pSync, [](auto &&all) { return all.sync(); });
+  on_set({call}, {PE_start, logPE_stride, PE_size}, pSync, [](auto &&coll) { return coll.sync(); });
 })
 
 SHMEM_DEFINE(void, shmem_barrier, (int PE_start, int logPE_stride, int PE_size, long *pSync), {
   complete(require_running(call), call);
-  on_set({call}, {PE_start, logPE_stride, PE_size}, pSync, [](auto &&all) { return all.sync(); });
+  on_set({call}, {PE_start, logPE_stride, PE_size}, pSync, [](auto &&coll) { return coll.sync(); });
 })
 
 #define SHMEM_DEFINE_OLD_MOVES_(BITS)                                                              \
@@ -70,9 +74,9 @@ SHMEM_DEFINE(void, shmem_barrier, (int PE_start, int logPE_stride, int PE_size, 
       {                                                                                            \
         size_t const size = checked_size(call, nelems, BITS / 8);                                  \
         if (PE_root < 0 || PE_root >= PE_size)                                                     \
-          fatal(call, "the root %d of %d PEs", PE_root, PE_size);                                  \
+          fatal(call, "PE_root %d is not in an active set of %d PEs", PE_root, PE_size);           \
         on_set({call, dest, size, source, size}, {PE_start, logPE_stride, PE_size}, pSync,         \
-               [&](auto &&all) { return all.broadcast(dest, source, size, PE_root, false); });     \
+               [&](auto &&coll) { return coll.broadcast(dest, source, size, PE_root, false); });   \
       })                                                                                           \
   SHMEM_DEFINE(void, shmem_collect##BITS,                                                          \
                (void *dest, const void *source, size_t nelems, int PE_start, int logPE_stride,     \
@@ -80,7 +84,7 @@ SHMEM_DEFINE(void, shmem_barrier, (int PE_start, int logPE_stride, int PE_size, 
                {                                                                                   \
                  size_t const size = checked_size(call, nelems, BITS / 8);                         \
                  on_set({call, dest, size, source, size}, {PE_start, logPE_stride, PE_size},       \
-                        pSync, [&](auto &&all) { return all.collect(dest, source, size); });       \
+                        pSync, [&](auto &&coll) { return coll.collect(dest, source, size); });     \
                })                                                                                  \
   SHMEM_DEFINE(void, shmem_fcollect##BITS,                                                         \
                (void *dest, const void *source, size_t nelems, int PE_start, int logPE_stride,     \
@@ -89,7 +93,7 @@ SHMEM_DEFINE(void, shmem_barrier, (int PE_start, int logPE_stride, int PE_size, 
                  size_t const size = checked_size(call, nelems, BITS / 8, size_t(PE_size));        \
                  on_set({call, dest, size * size_t(PE_size), source, size},                        \
                         {PE_start, logPE_stride, PE_size}, pSync,                                  \
-                        [&](auto &&all) { return all.fcollect(dest, source, size); });             \
+                        [&](auto &&coll) { return coll.fcollect(dest, source, size); });           \
                })                                                                                  \
   SHMEM_DEFINE(void, shmem_alltoall##BITS,                                                         \
                (void *dest, const void *source, size_t nelems, int PE_start, int logPE_stride,     \
@@ -99,20 +103,20 @@ SHMEM_DEFINE(void, shmem_barrier, (int PE_start, int logPE_stride, int PE_size, 
                               all_size = size * size_t(PE_size);                                   \
                  on_set({call, dest, all_size, source, all_size},                                  \
                         {PE_start, logPE_stride, PE_size}, pSync,                                  \
-                        [&](auto &&all) { return all.alltoall(dest, source, size); });             \
+                        [&](auto &&coll) { return coll.alltoall(dest, source, size); });           \
                })                                                                                  \
   SHMEM_DEFINE(void, shmem_alltoalls##BITS,                                                        \
                (void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems,       \
                 int PE_start, int logPE_stride, int PE_size, long *pSync),                         \
                {                                                                                   \
                  if (dst < 1 || sst < 1)                                                           \
-                   fatal(call, "elements are %td and %td apart", dst, sst);                        \
-                 far_group::strides const shape{BITS / 8, nelems, dst, sst};                       \
+                   fatal(call, "strides are %td and %td: both must be at least 1", dst, sst);      \
+                 fabric_group::strides const shape{BITS / 8, nelems, dst, sst};                    \
                  size_t const members = size_t(PE_size);                                           \
                  on_set({call, dest, checked_extent(call, shape, dst, members), source,            \
                          checked_extent(call, shape, sst, members)},                               \
                         {PE_start, logPE_stride, PE_size}, pSync,                                  \
-                        [&](auto &&all) { return all.alltoall_strided(dest, source, shape); });    \
+                        [&](auto &&coll) { return coll.alltoall_strided(dest, source, shape); });  \
                })
 
 SHMEM_DEFINE_OLD_MOVES_(32)

@@ -1,5 +1,5 @@
-// Reductions and scans on teams (section 9.10).
-#include "products/shmem/collectives/kept.hpp"
+// The reduction and scan calls on teams (section 9.10).
+#include "products/shmem/collectives/collective_state.hpp"
 #include "products/shmem/define.hpp"
 
 namespace tanada::shmem {
@@ -12,31 +12,31 @@ struct arrays {
 };
 
 template <class Operation>
-inline int combine_arrays(const char *call, shmem_team_t handle, const reduction &what,
-                          const arrays &of, Operation operation) {
+inline int combine_arrays(const char *call, shmem_team_t handle, const reduction &op,
+                          const arrays &data, Operation operation) {
   auto &current = require_running(call);
   auto *const members = team_of_call(current, handle, call);
   if (members == nullptr) [[unlikely]]
     return 1;
-  size_t const size = checked_size(call, of.count, what.size);
-  collective_call const named{call, of.target, size, of.source, size};
+  size_t const size = checked_size(call, data.count, op.size);
+  collective_call const named{call, data.target, size, data.source, size};
   if (current.options.is_debug) [[unlikely]] {
     check_addresses(current, named);
-    require_equal(current, members, call, "the number of elements", of.count);
+    require_equal(current, members, call, "the number of elements", data.count);
   }
-  return told(operation(collective{*members}), named);
+  return return_code(operation(collective{*members}), named);
 }
 
-int reduce(const char *call, shmem_team_t handle, const reduction &what, const arrays &of) {
-  return combine_arrays(call, handle, what, of, [&](collective all) {
-    return all.reduce(what, of.target, of.source, of.count);
+int reduce(const char *call, shmem_team_t handle, const reduction &op, const arrays &data) {
+  return combine_arrays(call, handle, op, data, [&](collective coll) {
+    return coll.reduce(op, data.target, data.source, data.count);
   });
 }
 
-int scan(const char *call, shmem_team_t handle, scan_kind kind, const reduction &what,
-         const arrays &of) {
-  return combine_arrays(call, handle, what, of, [&](collective all) {
-    return all.scan(what, kind, of.target, of.source, of.count);
+int scan(const char *call, shmem_team_t handle, scan_kind kind, const reduction &op,
+         const arrays &data) {
+  return combine_arrays(call, handle, op, data, [&](collective coll) {
+    return coll.scan(op, kind, data.target, data.source, data.count);
   });
 }
 

@@ -1,108 +1,110 @@
+// Dispatch of a team's collective operations to its mapped group or its fabric group.
 #include "products/shmem/collectives/collectives.hpp"
 
 namespace tanada::shmem {
 
-// Where processors reach all memory of an operation: members' stores. Memory of devices goes by
-// contexts.
-bool collective::is_near(const void *target, const void *source) const noexcept {
-  auto const &by = *of_.by_.context;
-  return of_.near_ && !by.is_device_memory(target) && !by.is_device_memory(source);
+// True if processors map all memory of an operation, so that members' stores can carry it out.
+// Device memory needs contexts.
+bool collective::is_mapped(const void *target, const void *source) const noexcept {
+  auto const &context = *team_.channel_.context;
+  return team_.mapped_ && !context.is_device_memory(target) && !context.is_device_memory(source);
 }
 
 status collective::copy(void *target, const void *source, size_t size) {
-  return of_.by_.context->copy(target, source, size);
+  return team_.channel_.context->copy(target, source, size);
 }
 
 status collective::sync() {
-  of_.enter();
-  if (of_.count() == 1)
+  team_.enter();
+  if (team_.count() == 1)
     return status::ok;
-  return of_.near_ ? of_.near_->sync() : of_.far_->sync();
+  return team_.mapped_ ? team_.mapped_->sync() : team_.fabric_->sync();
 }
 
 status collective::broadcast(void *target, const void *source, size_t size, int32_t root,
                              bool to_itself) {
-  of_.enter();
-  if (of_.pe_of(root) < 0)
+  team_.enter();
+  if (team_.pe_of(root) < 0)
     return status::invalid;
   if (size == 0)
     return status::ok;
-  if (of_.count() == 1) {
+  if (team_.count() == 1) {
     return to_itself ? copy(target, source, size) : status::ok;
   }
-  return is_near(target, source) ? of_.near_->broadcast(target, source, size, root, to_itself)
-                                 : of_.far_->broadcast(target, source, size, root, to_itself);
+  return is_mapped(target, source)
+             ? team_.mapped_->broadcast(target, source, size, root, to_itself)
+             : team_.fabric_->broadcast(target, source, size, root, to_itself);
 }
 
 status collective::alltoall(void *target, const void *source, size_t size) {
-  of_.enter();
+  team_.enter();
   if (size == 0)
     return status::ok;
-  if (of_.count() == 1)
+  if (team_.count() == 1)
     return copy(target, source, size);
-  return is_near(target, source) ? of_.near_->alltoall(target, source, size)
-                                 : of_.far_->alltoall(target, source, size);
+  return is_mapped(target, source) ? team_.mapped_->alltoall(target, source, size)
+                                   : team_.fabric_->alltoall(target, source, size);
 }
 
 status collective::alltoall_strided(void *target, const void *source,
-                                    const far_group::strides &shape) {
-  of_.enter();
+                                    const fabric_group::strides &shape) {
+  team_.enter();
   if (shape.count == 0)
     return status::ok;
-  return is_near(target, source) ? of_.near_->alltoall_strided(target, source, shape)
-                                 : of_.far_->alltoall_strided(target, source, shape);
+  return is_mapped(target, source) ? team_.mapped_->alltoall_strided(target, source, shape)
+                                   : team_.fabric_->alltoall_strided(target, source, shape);
 }
 
 status collective::fcollect(void *target, const void *source, size_t size) {
-  of_.enter();
+  team_.enter();
   if (size == 0)
     return status::ok;
-  if (of_.count() == 1)
+  if (team_.count() == 1)
     return copy(target, source, size);
-  return is_near(target, source) ? of_.near_->fcollect(target, source, size)
-                                 : of_.far_->fcollect(target, source, size);
+  return is_mapped(target, source) ? team_.mapped_->fcollect(target, source, size)
+                                   : team_.fabric_->fcollect(target, source, size);
 }
 
 status collective::collect(void *target, const void *source, size_t size) {
-  of_.enter();
-  if (of_.count() == 1)
+  team_.enter();
+  if (team_.count() == 1)
     return copy(target, source, size);
-  // Who has nothing to give may name any source: where there are devices all take the way that any
-  // memory can.
-  bool const is_by_stores = of_.near_ && of_.by_.job->map().device() == nullptr;
-  return is_by_stores ? of_.near_->collect(target, source, size)
-                      : of_.far_->collect(target, source, size);
+  // A member with an empty block may pass any source. In jobs with devices all members use the
+  // path that works for any memory.
+  bool const is_by_stores = team_.mapped_ && team_.channel_.job->map().device() == nullptr;
+  return is_by_stores ? team_.mapped_->collect(target, source, size)
+                      : team_.fabric_->collect(target, source, size);
 }
 
-status collective::reduce(const reduction &what, void *target, const void *source, size_t count) {
-  of_.enter();
+status collective::reduce(const reduction &op, void *target, const void *source, size_t count) {
+  team_.enter();
   if (count == 0)
     return status::ok;
-  if (of_.count() == 1)
-    return copy(target, source, count * what.size);
-  return is_near(target, source) ? of_.near_->reduce(what, target, source, count)
-                                 : of_.far_->reduce(what, target, source, count);
+  if (team_.count() == 1)
+    return copy(target, source, count * op.size);
+  return is_mapped(target, source) ? team_.mapped_->reduce(op, target, source, count)
+                                   : team_.fabric_->reduce(op, target, source, count);
 }
 
-status collective::scan(const reduction &what, scan_kind kind, void *target, const void *source,
+status collective::scan(const reduction &op, scan_kind kind, void *target, const void *source,
                         size_t count) {
-  of_.enter();
+  team_.enter();
   if (count == 0)
     return status::ok;
-  if (of_.count() == 1) {
+  if (team_.count() == 1) {
     if (kind == scan_kind::inclusive)
-      return copy(target, source, count * what.size);
-    std::vector<std::byte> const zeros(count * what.size);
+      return copy(target, source, count * op.size);
+    std::vector<std::byte> const zeros(count * op.size);
     return copy(target, zeros.data(), zeros.size());
   }
-  return is_near(target, source) ? of_.near_->scan(what, kind, target, source, count)
-                                 : of_.far_->scan(what, kind, target, source, count);
+  return is_mapped(target, source) ? team_.mapped_->scan(op, kind, target, source, count)
+                                   : team_.fabric_->scan(op, kind, target, source, count);
 }
 
-status collective::agree(const reduction &what, void *target, const void *source) {
-  static_assert(near_board::data_size_max >= 16);
-  TND_ASSERT(what.size <= 16);
-  return reduce(what, target, source, 1);  // small: its data go through the boards
+status collective::agree(const reduction &op, void *target, const void *source) {
+  static_assert(mapped_exchange_area::data_size_max >= 16);
+  TND_ASSERT(op.size <= 16);
+  return reduce(op, target, source, 1);  // small enough for the entries
 }
 
 }  // namespace tanada::shmem

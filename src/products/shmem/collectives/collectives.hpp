@@ -1,56 +1,55 @@
-// products/shmem/collectives/collectives.hpp: what the members of a team do together.
+// products/shmem/collectives/collectives.hpp: the collective operations of a team.
 #pragma once
 
 #include "products/shmem/teams.hpp"
 
 namespace tanada::shmem {
 
-// Operations on a team, of one call: a view. Each is called by all members, in the same order, with
-// equal sizes (but collect's), roots and reductions. Targets and sources are symmetric; they do not
-// overlap, but in reductions and scans they may be equal.
+// A view of a team for one collective call. All members call each operation in the same order, with
+// equal sizes (except in collect), roots and reductions. Targets and sources are symmetric. They do
+// not overlap, except that they may be equal in reductions and scans.
 //
-// Memory order: what a member has stored in its own memory before it is seen by those who know by
-// it that the member has come; of operations of contexts, which it does not complete, nothing is
-// said.
+// Memory order: what a member stored in its own memory before the call is visible to members that
+// know by the operation that it has entered. Operations of contexts are neither completed nor
+// ordered.
 //
-// Returns, all: ok; invalid for a root that is no member; range for an address that is not
-// symmetric, where the operation looked; peer_lost, timed_out, access, after which the team is of
-// no more use.
+// Returns, all: ok; invalid: the root is not a member; range: an address that the operation
+// resolved is not symmetric; peer_lost, timed_out, access: after these the team is unusable.
 class collective {
  public:
-  explicit collective(team &of) : of_{of} {}
+  explicit collective(team &team_ref) : team_{team_ref} {}
 
-  // Nobody leaves before all have come.
+  // No member returns before all have entered.
   status sync();
 
-  // `source` of the root, a number in the team, becomes `target` of all others, and the root's own
-  // if it says so.
+  // Copies the root's `source` to `target` of all other members, and to the root's own if
+  // `to_itself`. `root` is a member number.
   status broadcast(void *target, const void *source, size_t size, int32_t root,
                    bool to_itself = true);
 
-  // Blocks of `size` bytes: the source's i-th becomes the one of this member's number in member i's
-  // target.
+  // Exchanges blocks of `size` bytes: block i of this member's source becomes block me() of member
+  // i's target.
   status alltoall(void *target, const void *source, size_t size);
-  status alltoall_strided(void *target, const void *source, const far_group::strides &shape);
+  status alltoall_strided(void *target, const void *source, const fabric_group::strides &shape);
 
-  // `size` bytes of each, in the order of the members: the same size in all, or each member's own.
+  // Concatenates the members' blocks in the order of the members. fcollect: `size` is equal in all
+  // members. collect: `size` is this member's own.
   status fcollect(void *target, const void *source, size_t size);
   status collect(void *target, const void *source, size_t size);
 
-  // Elements of all, combined in the order of the members: all get the same bits. scan: those of
-  // the members up to this one, or before it (zeros in the first).
-  status reduce(const reduction &what, void *target, const void *source, size_t count);
-  status scan(const reduction &what, scan_kind kind, void *target, const void *source,
-              size_t count);
+  // Combines the elements of all members in the order of the members: all get the same bits. scan:
+  // only the elements of the members up to this one, or before it (zeros in the first).
+  status reduce(const reduction &op, void *target, const void *source, size_t count);
+  status scan(const reduction &op, scan_kind kind, void *target, const void *source, size_t count);
 
-  // One element, at addresses that need not be symmetric. Of 16 bytes at most.
-  status agree(const reduction &what, void *target, const void *source);
+  // Reduces one element of at most 16 bytes, at addresses that need not be symmetric.
+  status agree(const reduction &op, void *target, const void *source);
 
  private:
-  bool is_near(const void *target, const void *source) const noexcept;
+  bool is_mapped(const void *target, const void *source) const noexcept;
   status copy(void *target, const void *source, size_t size);
 
-  team &of_;
+  team &team_;
 };
 
 }  // namespace tanada::shmem

@@ -1,3 +1,4 @@
+// Tests of the collectives of teams, with PEs as threads.
 #include "products/shmem/collectives/collectives.hpp"
 
 #include <complex>
@@ -8,22 +9,22 @@
 namespace tanada::shmem {
 namespace {
 
-// Operations between two meetings each have buffers of their own, as members may be an operation
-// ahead of one another.
+// Operations between two syncs have separate buffers, because members may be an operation ahead of
+// one another.
 constexpr size_t buffer_size = size_t{1} << 20, buffer_count = 4;
 constexpr size_t sizes[] = {0, 1, 8, 100, 2032, 2040, 5000, 16384, 70001};
 
-uint8_t pattern(uint64_t operation, int32_t from, int32_t to, size_t index) {
+uint8_t pattern(uint64_t operation, int32_t source, int32_t target, size_t index) {
   uint64_t const mixed =
-      (operation * 1000003 + uint64_t(from) * 8191 + uint64_t(to) * 131 + index) *
+      (operation * 1000003 + uint64_t(source) * 8191 + uint64_t(target) * 131 + index) *
       0x9e3779b97f4a7c15u;
   return uint8_t(mixed >> 56);
 }
 
-// All collectives of bytes on one team, against what they must give.
+// Runs all collectives of bytes on one team and compares the results with the expected ones.
 class bytes_check {
  public:
-  bytes_check(test_pe &self, team &of) : self_{self}, team_{of}, all_{of} {}
+  bytes_check(test_pe &self, team &team_ref) : self_{self}, team_{team_ref}, coll_{team_ref} {}
 
   void run() {
     for (size_t const size : sizes) {
@@ -36,7 +37,7 @@ class bytes_check {
   }
 
  private:
-  // Fresh buffers for an operation; a meeting when all are used.
+  // Takes fresh buffers for an operation; syncs when all are used.
   void begin() {
     if (++operation_ % buffer_count == 0)
       meet();
@@ -46,20 +47,21 @@ class bytes_check {
     self_.dawdle();
   }
   void meet() {
-    ASSERT_EQ(all_.sync(), status::ok);
+    ASSERT_EQ(coll_.sync(), status::ok);
   }
-  void fill(size_t size, int32_t to, size_t offset = 0) {
+  void fill(size_t size, int32_t target, size_t offset = 0) {
     for (size_t i = 0; i < size; i++)
-      source_[offset + i] = pattern(operation_, team_.me(), to, i);
+      source_[offset + i] = pattern(operation_, team_.me(), target, i);
   }
-  void expect(size_t offset, size_t size, int32_t from, int32_t to, const char *what) {
+  void expect(size_t offset, size_t size, int32_t source, int32_t target,
+              const char *operation_name) {
     for (size_t i = 0; i < size; i++) {
-      ASSERT_EQ(target_[offset + i], pattern(operation_, from, to, i))
-          << what << " of " << size << " bytes, from " << from << " at " << team_.me() << " of "
-          << team_.count() << ", byte " << i;
+      ASSERT_EQ(target_[offset + i], pattern(operation_, source, target, i))
+          << operation_name << " of " << size << " bytes, from " << source << " at " << team_.me()
+          << " of " << team_.count() << ", byte " << i;
     }
   }
-  // The source is the caller's again.
+  // Overwrites the source, which the caller may reuse.
   void spoil(size_t size) {
     std::memset(source_, 0xee, size);
   }
@@ -72,13 +74,13 @@ class bytes_check {
         fill(size, 0);
         std::memset(target_, 0x11, size);
       }
-      ASSERT_EQ(all_.broadcast(target_, source_, size, root, to_itself), status::ok);
+      ASSERT_EQ(coll_.broadcast(target_, source_, size, root, to_itself), status::ok);
       spoil(size);
       if (team_.me() != root || to_itself) {
         expect(0, size, root, 0, "broadcast");
       } else {
         for (size_t i = 0; i < size; i++)
-          ASSERT_EQ(target_[i], 0x11) << "the root's target is left alone";
+          ASSERT_EQ(target_[i], 0x11) << "the root's target must not change";
       }
     }
   }
@@ -88,14 +90,14 @@ class bytes_check {
     begin();
     for (size_t i = 0; i < members; i++)
       fill(size, int32_t(i), i * size);
-    ASSERT_EQ(all_.alltoall(target_, source_, size), status::ok);
+    ASSERT_EQ(coll_.alltoall(target_, source_, size), status::ok);
     spoil(size * members);
     for (size_t i = 0; i < members; i++)
       expect(i * size, size, int32_t(i), team_.me(), "alltoall");
 
     begin();
     fill(size, 0);
-    ASSERT_EQ(all_.fcollect(target_, source_, size), status::ok);
+    ASSERT_EQ(coll_.fcollect(target_, source_, size), status::ok);
     spoil(size);
     for (size_t i = 0; i < members; i++)
       expect(i * size, size, int32_t(i), 0, "fcollect");
@@ -105,26 +107,27 @@ class bytes_check {
       return size * (member % 3) / 2;
     };
     fill(size_of(size_t(team_.me())), 0);
-    ASSERT_EQ(all_.collect(target_, source_, size_of(size_t(team_.me()))), status::ok);
+    ASSERT_EQ(coll_.collect(target_, source_, size_of(size_t(team_.me()))), status::ok);
     spoil(size);
     for (size_t i = 0, offset = 0; i < members; offset += size_of(i++))
       expect(offset, size_of(i), int32_t(i), 0, "collect");
 
     begin();
     size_t const count =
-        std::min<size_t>(size / 64, 500);  // elements of 3 bytes, 2 apart here, 4 apart there
+        std::min<size_t>(size / 64, 500);  // elements of 3 bytes; strides: source 2, target 4
     for (size_t i = 0; i < members * count * 2 * 3; i++)
       source_[i] = pattern(operation_, team_.me(), 9, i);
     std::memset(target_, 0x22, members * count * 4 * 3);
-    meet();  // others may write as soon as they have come
-    far_group::strides const shape{
+    meet();  // others may write as soon as they have entered
+    fabric_group::strides const shape{
         .size = 3, .count = count, .target_stride = 4, .source_stride = 2};
-    ASSERT_EQ(all_.alltoall_strided(target_, source_, shape), status::ok);
+    ASSERT_EQ(coll_.alltoall_strided(target_, source_, shape), status::ok);
     for (size_t i = 0; i < members * count; i++) {
-      size_t const from = i / count, there = (size_t(team_.me()) * count + i % count) * 2 * 3;
+      size_t const source_member = i / count,
+                   source_offset = (size_t(team_.me()) * count + i % count) * 2 * 3;
       for (size_t byte = 0; byte < 12; byte++) {
         uint8_t const wanted =
-            byte < 3 ? pattern(operation_, int32_t(from), 9, there + byte) : 0x22;
+            byte < 3 ? pattern(operation_, int32_t(source_member), 9, source_offset + byte) : 0x22;
         ASSERT_EQ(target_[i * 12 + byte], wanted) << "alltoalls, element " << i << " byte " << byte;
       }
     }
@@ -132,7 +135,7 @@ class bytes_check {
 
   test_pe &self_;
   team &team_;
-  collective all_;
+  collective coll_;
   uint64_t operation_ = 0;
   uint8_t *source_ = nullptr, *target_ = nullptr;
 };
@@ -147,67 +150,68 @@ T element(int32_t member, size_t index) {
 }
 
 template <class T, class Operation>
-void check_reduce(test_pe &self, team &of, size_t count, bool in_place) {
-  collective all{of};
+void check_reduce(test_pe &self, team &team_ref, size_t count, bool in_place) {
+  collective coll{team_ref};
   auto *const source = reinterpret_cast<T *>(self.heap(0));
   auto *const target = in_place ? source : reinterpret_cast<T *>(self.heap(buffer_size));
   auto const prepare = [&] {
-    ASSERT_EQ(all.sync(), status::ok);
+    ASSERT_EQ(coll.sync(), status::ok);
     for (size_t i = 0; i < count; i++)
-      source[i] = element<T>(of.me(), i);
+      source[i] = element<T>(team_ref.me(), i);
     self.dawdle();
   };
   auto const wanted = [&](int32_t members, size_t i) {
     T value = members == 0 ? T{} : element<T>(0, i);
     for (int32_t member = 1; member < members; member++)
-      value = Operation::of(value, element<T>(member, i));
+      value = Operation::apply(value, element<T>(member, i));
     return value;
   };
   prepare();
-  ASSERT_EQ(all.reduce(reduction_of<T, Operation>, target, source, count), status::ok);
+  ASSERT_EQ(coll.reduce(reduction_of<T, Operation>, target, source, count), status::ok);
   for (size_t i = 0; i < count; i++)
-    ASSERT_EQ(target[i], wanted(of.count(), i)) << "reduce, element " << i << " of " << count;
+    ASSERT_EQ(target[i], wanted(team_ref.count(), i)) << "reduce, element " << i << " of " << count;
   prepare();
-  ASSERT_EQ(all.scan(reduction_of<T, Operation>, scan_kind::inclusive, target, source, count),
+  ASSERT_EQ(coll.scan(reduction_of<T, Operation>, scan_kind::inclusive, target, source, count),
             status::ok);
   for (size_t i = 0; i < count; i++)
-    ASSERT_EQ(target[i], wanted(of.me() + 1, i)) << "inscan, element " << i << " of " << count;
+    ASSERT_EQ(target[i], wanted(team_ref.me() + 1, i))
+        << "inscan, element " << i << " of " << count;
   prepare();
-  ASSERT_EQ(all.scan(reduction_of<T, Operation>, scan_kind::exclusive, target, source, count),
+  ASSERT_EQ(coll.scan(reduction_of<T, Operation>, scan_kind::exclusive, target, source, count),
             status::ok);
   for (size_t i = 0; i < count; i++)
-    ASSERT_EQ(target[i], wanted(of.me(), i)) << "exscan, element " << i << " of " << count;
+    ASSERT_EQ(target[i], wanted(team_ref.me(), i)) << "exscan, element " << i << " of " << count;
 }
 
-void check_reductions(test_pe &self, team &of) {
+void check_reductions(test_pe &self, team &team_ref) {
   for (size_t const count : {1, 3, 60, 253, 254, 255, 700, 3001, 20000}) {
     for (bool const in_place : {false, true}) {
-      check_reduce<int64_t, sum>(self, of, count, in_place);
-      check_reduce<int8_t, maximum>(self, of, count, in_place);
-      check_reduce<double, product>(self, of, count, in_place);
-      check_reduce<long double, sum>(self, of, count, in_place);
-      check_reduce<std::complex<float>, product>(self, of, count, in_place);
-      check_reduce<uint16_t, product>(self, of, count, in_place);
-      check_reduce<uint32_t, bit_xor>(self, of, count, in_place);
-      check_reduce<float, minimum>(self, of, count, in_place);
+      check_reduce<int64_t, sum>(self, team_ref, count, in_place);
+      check_reduce<int8_t, maximum>(self, team_ref, count, in_place);
+      check_reduce<double, product>(self, team_ref, count, in_place);
+      check_reduce<long double, sum>(self, team_ref, count, in_place);
+      check_reduce<std::complex<float>, product>(self, team_ref, count, in_place);
+      check_reduce<uint16_t, product>(self, team_ref, count, in_place);
+      check_reduce<uint32_t, bit_xor>(self, team_ref, count, in_place);
+      check_reduce<float, minimum>(self, team_ref, count, in_place);
     }
   }
 }
 
-void check_team(test_pe &self, team &of) {
-  bytes_check{self, of}.run();
-  check_reductions(self, of);
+void check_team(test_pe &self, team &team_ref) {
+  bytes_check{self, team_ref}.run();
+  check_reductions(self, team_ref);
 }
 
 struct shape {
   int32_t count;
-  team_set::means near;
+  team_set::group_mode mode;
 };
 
 class collectives_on : public testing::TestWithParam<shape> {
  protected:
   test_world world() const {
-    return {.count = GetParam().count, .near = GetParam().near};
+    return {.count = GetParam().count, .mode = GetParam().mode};
   }
 };
 
@@ -218,7 +222,7 @@ TEST_P(collectives_on, the_world_give_what_they_should) {
 TEST_P(collectives_on, teams_of_teams_give_what_they_should) {
   with_teams(world(), [](test_pe &self) {
     auto &world = self.teams.world();
-    // Every other PE, backwards.
+    // Every other PE, in reverse order.
     int const half = (world.count() + 1) / 2;
     auto odd = self.teams.split(world, {.start = (half - 1) * 2, .step = -2, .count = half}, 0);
     ASSERT_TRUE(odd.ok());
@@ -248,28 +252,28 @@ TEST_P(collectives_on, teams_of_teams_give_what_they_should) {
   });
 }
 
-// Slots that are used again by others go on where their words are.
+// A reused slot continues with the numbers in its words.
 TEST_P(collectives_on, slots_are_used_again) {
   with_teams(world(), [](test_pe &self) {
     auto &world = self.teams.world();
     auto *const value = reinterpret_cast<uint64_t *>(self.heap(0));
     for (int turn = 0; turn < 150; turn++) {
       int const first = turn % world.count();
-      auto made =
+      auto subteam =
           self.teams.split(world, {.start = first, .step = 1, .count = world.count() - first}, 0);
-      ASSERT_TRUE(made.ok()) << turn;
-      if (made.value() == nullptr)
+      ASSERT_TRUE(subteam.ok()) << turn;
+      if (subteam.value() == nullptr)
         continue;
-      collective all{*made.value()};
+      collective coll{*subteam.value()};
       for (int i = 0; i < turn % 7; i++) {
         value[0] = uint64_t(i + turn);
-        ASSERT_EQ(all.reduce(reduction_of<uint64_t, sum>, value + 1, value, 1), status::ok);
-        ASSERT_EQ(value[1], value[0] * uint64_t(made.value()->count()));
-        ASSERT_EQ(all.sync(), status::ok);
-        ASSERT_EQ(all.broadcast(value + 2, value, 8, i % made.value()->count()), status::ok);
+        ASSERT_EQ(coll.reduce(reduction_of<uint64_t, sum>, value + 1, value, 1), status::ok);
+        ASSERT_EQ(value[1], value[0] * uint64_t(subteam.value()->count()));
+        ASSERT_EQ(coll.sync(), status::ok);
+        ASSERT_EQ(coll.broadcast(value + 2, value, 8, i % subteam.value()->count()), status::ok);
         ASSERT_EQ(value[2], value[0]);
       }
-      ASSERT_EQ(self.teams.destroy(made.value()), status::ok);
+      ASSERT_EQ(self.teams.destroy(subteam.value()), status::ok);
     }
   });
 }
@@ -277,18 +281,18 @@ TEST_P(collectives_on, slots_are_used_again) {
 TEST_P(collectives_on, who_is_in_too_many_teams_is_told) {
   with_teams(world(), [](test_pe &self) {
     auto &world = self.teams.world();
-    std::vector<team *> made;
+    std::vector<team *> teams;
     for (;;) {
       auto next = self.teams.split(world, {.start = 0, .step = 1, .count = world.count()}, 0);
       if (!next.ok()) {
         ASSERT_EQ(next.error(), status::no_space);
         break;
       }
-      made.push_back(next.value());
+      teams.push_back(next.value());
     }
-    EXPECT_EQ(made.size(), team_count_max - 3);
-    ASSERT_EQ(self.teams.destroy(made.back()), status::ok);
-    made.pop_back();
+    EXPECT_EQ(teams.size(), team_count_max - 3);
+    ASSERT_EQ(self.teams.destroy(teams.back()), status::ok);
+    teams.pop_back();
     auto again = self.teams.split(world, {.start = 0, .step = 1, .count = world.count()}, 0);
     ASSERT_TRUE(again.ok());
     EXPECT_EQ(
@@ -304,14 +308,13 @@ TEST_P(collectives_on, who_is_in_too_many_teams_is_told) {
   });
 }
 
-// Whether all PEs see that `code` is that of an operation which a PE that has left will never
-// enter.
-void expect_departed(test_pe &self, status code, pgas::pe_index pe, departure_kind kind) {
+// Expects the status of an operation that a departed PE will never enter.
+void expect_departed(test_pe &self, status code, onesided::pe_index pe, departure_kind kind) {
   EXPECT_EQ(code, status::peer_lost);
-  auto const gone = self.teams.departed();
-  ASSERT_TRUE(gone);
-  EXPECT_EQ(gone->pe, pe);
-  EXPECT_EQ(gone->kind, kind);
+  auto const departed = self.teams.departed();
+  ASSERT_TRUE(departed);
+  EXPECT_EQ(departed->pe, pe);
+  EXPECT_EQ(departed->kind, kind);
 }
 
 TEST_P(collectives_on, a_pe_that_leaves_pairs_with_no_operation_and_ends_those_that_wait_for_it) {
@@ -326,7 +329,7 @@ TEST_P(collectives_on, a_pe_that_leaves_pairs_with_no_operation_and_ends_those_t
       EXPECT_EQ(self.teams.leave(departure_kind::finalize), status::ok);
       return;
     }
-    pgas::pe_index const quitter = 1;
+    onesided::pe_index const quitter = 1;
     if (self.job.me() == quitter) {
       EXPECT_EQ(self.teams.leave(departure_kind::exit), status::ok);
       return;
@@ -345,8 +348,8 @@ TEST_P(collectives_on, a_pe_that_leaves_late_for_others_has_done_its_part) {
     auto *const word = reinterpret_cast<uint64_t *>(self.heap(0));
     word[0] = uint64_t(self.job.me()) + 1;
     int32_t const root = world.count() - 1;
-    // The root leaves at once, and is announced to have left while the others have yet to read what
-    // it has put.
+    // The root departs at once. Its departure is announced while the others have not yet read what
+    // it put.
     if (self.job.me() != root)
       std::this_thread::sleep_for(std::chrono::milliseconds(60 + 10 * self.job.me()));
     ASSERT_EQ(collective{world}.broadcast(word + 1, word, 8, root), status::ok);
@@ -356,12 +359,12 @@ TEST_P(collectives_on, a_pe_that_leaves_late_for_others_has_done_its_part) {
   });
 }
 
-// A root that broadcasts is not held up by others, and others by nobody but the root, up to what
-// the boards hold.
+// A broadcasting root does not wait for others, and the others wait only for the root, up to the
+// capacity of the entries.
 TEST_P(collectives_on, many_roots_in_turn_without_meeting) {
   with_teams(world(), [](test_pe &self) {
     auto &world = self.teams.world();
-    collective all{world};
+    collective coll{world};
     constexpr size_t turns = 400;
     auto *const source = reinterpret_cast<uint64_t *>(self.heap(0));
     auto *const target = reinterpret_cast<uint64_t *>(self.heap(buffer_size));
@@ -370,32 +373,32 @@ TEST_P(collectives_on, many_roots_in_turn_without_meeting) {
       source[turn] = turn * 1000 + uint64_t(self.job.me());
       if (turn % 16 == 0)
         self.dawdle();
-      ASSERT_EQ(all.broadcast(target + turn, source + turn, 8, root), status::ok);
+      ASSERT_EQ(coll.broadcast(target + turn, source + turn, 8, root), status::ok);
       ASSERT_EQ(target[turn], turn * 1000 + uint64_t(root));
     }
   });
 }
 
 std::vector<shape> shapes() {
-  std::vector<shape> all;
+  std::vector<shape> list;
   for (int32_t const count : {1, 2, 3, 4, 7, 16}) {
-    for (auto const near : {team_set::means::stores_crowded, team_set::means::stores_roomy,
-                            team_set::means::contexts}) {
-      if (count > 7 && near == team_set::means::stores_roomy)
-        continue;  // in which each needs a processor
-      all.push_back({count, near});
+    for (auto const mode : {team_set::group_mode::mapped_oversubscribed,
+                            team_set::group_mode::mapped_dedicated, team_set::group_mode::fabric}) {
+      if (count > 7 && mode == team_set::group_mode::mapped_dedicated)
+        continue;  // each PE would need a processor
+      list.push_back({count, mode});
     }
   }
-  return all;
+  return list;
 }
 
-std::string name_of(const testing::TestParamInfo<shape> &each) {
-  constexpr const char *names[] = {"_pes_by_stores", "_pes_crowded", "_pes_roomy",
-                                   "_pes_by_contexts"};
-  return std::to_string(each.param.count) + names[size_t(each.param.near)];
+std::string name_of(const testing::TestParamInfo<shape> &info) {
+  constexpr const char *names[] = {"_pes_mapped", "_pes_oversubscribed", "_pes_dedicated",
+                                   "_pes_by_fabric"};
+  return std::to_string(info.param.count) + names[size_t(info.param.mode)];
 }
 
-// One PE is in code of its own for longer than all others are seen to wait.
+// One PE runs its own code for longer than it takes the others to be seen waiting.
 void expect_stall(const test_world &world) {
   with_teams(world, [](test_pe &self) {
     self.teams.stalls().start([] { return true; });
@@ -404,7 +407,7 @@ void expect_stall(const test_world &world) {
       EXPECT_EQ(self.teams.leave(departure_kind::exit), status::ok);
       return;
     }
-    auto &guard = self.teams.desertion("this test");
+    auto &guard = self.teams.guard_for("this test");
     auto *const word = reinterpret_cast<uint64_t *>(self.heap(0));
     bool const is_late = self.job.me() == 1;
     if (is_late)

@@ -1,5 +1,5 @@
-// products/shmem/collectives/departures.hpp: PEs that have left the job, and waits that cannot end
-// because of it.
+// products/shmem/collectives/departures.hpp: PEs that have left the job, and waits that therefore
+// cannot end.
 #pragma once
 
 #include <atomic>
@@ -11,100 +11,103 @@
 namespace tanada::shmem {
 
 enum class departure_kind : uint32_t {
-  finalize,  // shmem_finalize was called
+  finalize,  // the PE called shmem_finalize
   exit,      // the program ended without it
 };
 
 struct departure {
-  pgas::pe_index pe;
+  onesided::pe_index pe;
   departure_kind kind;
 };
 
-// What this PE knows of others that have left, and how it announces that it leaves itself. A PE
-// that leaves writes for each team how many operations of the team it has entered: a member that is
-// in a later one waits for it in vain.
+// Records the departed PEs known to this PE, and announces its own departure. A departing PE
+// writes, for each team, how many operations of the team it has entered. A member in a later
+// operation would wait for it without end.
 //
-// The words are in the job's control memory, written by contexts before the PE's count of
-// departures is raised.
+// The words are in the job's control memory. A departing PE writes them by contexts before it
+// raises the departure count.
 //
-// Thread safety: any thread, but announce: once.
+// Thread safety: any thread, but announce() is called once.
 class departures {
  public:
-  departures(const wires &by, const control_layout &layout) : by_{by}, layout_{layout} {}
+  departures(const channel_ref &channel, const control_layout &layout)
+      : channel_{channel}, layout_{layout} {}
 
   struct membership {
     const group *members;
     size_t slot;
     uint64_t entered;  // operations of the team that this PE has entered
   };
-  // Not collective. All that this PE has put before is complete. Peers that cannot be reached are
-  // left out.
+  // Not collective. All earlier puts of this PE are complete. Unreachable peers are skipped.
   void announce(departure_kind kind, const std::vector<membership> &teams);
 
-  // PEs that have announced their departure to this one.
+  // Returns how many PEs have announced their departure to this one.
   uint64_t count() const noexcept {
     return __atomic_load_n(count_word(), __ATOMIC_ACQUIRE);
   }
 
-  // A member that has left before it entered this many operations of the team in `slot`.
+  // Returns a member that departed before it entered this many operations of the team in `slot`.
   std::optional<departure> find_absent(const group &members, size_t slot,
                                        uint64_t entered) const noexcept;
 
-  // Of one PE that has left.
-  std::optional<departure> departure_of(pgas::pe_index pe, size_t slot) const noexcept;
+  // Returns the departure of one PE; nullopt if it has not departed.
+  std::optional<departure> departure_of(onesided::pe_index pe, size_t slot) const noexcept;
 
-  // Why a wait failed with peer_lost: kept for the message that ends the job. none: not because of
-  // a departure.
+  // The departure that made a wait fail with peer_lost, kept for the message that ends the job.
+  // nullopt: the wait failed for another reason.
   void report(const departure &reason) noexcept;
   std::optional<departure> reported() const noexcept;
 
  private:
   uint64_t *count_word() const noexcept {
-    return layout_.departure_count(by_.job->control());
+    return layout_.departure_count(channel_.job->control());
   }
 
-  wires by_;
+  channel_ref channel_;
   const control_layout &layout_;
-  std::atomic<uint64_t> reported_{0};  // as a word of a team whose count of operations is the PE
+  std::atomic<uint64_t> reported_{
+      0};  // encoded as a departure word, with the PE in place of the count
 };
 
 class stall_detector;  // stalls.hpp
 
-// For waits in operations of a team.
+// The guard of waits in operations of a team.
 class team_guard final : public wait_guard {
  public:
-  struct source {
-    departures &all;
+  struct detector_refs {
+    departures &departed;
     stall_detector &stalls;
   };
-  team_guard(source from, const group &members, size_t slot, const std::atomic<uint64_t> &entered)
-      : from_{from}, members_{members}, slot_{slot}, entered_{entered} {}
+  team_guard(detector_refs detectors, const group &members, size_t slot,
+             const std::atomic<uint64_t> &entered)
+      : detectors_{detectors}, members_{members}, slot_{slot}, entered_{entered} {}
   status check() override;
   void end() override;
 
  private:
-  source from_;
+  detector_refs detectors_;
   const group &members_;
   size_t slot_;
   const std::atomic<uint64_t> &entered_;
 };
 
-// For waits for whatever other PEs may do: in vain when all of them have left, or wait as well.
-class desertion_guard final : public wait_guard {
+// The guard of waits that any other PE may satisfy. They cannot end when all others have departed
+// or wait, too.
+class departure_guard final : public wait_guard {
  public:
   // `members`: all PEs, the team in `slot`.
-  desertion_guard(team_guard::source from, const group &members, size_t slot)
-      : from_{from}, members_{members}, slot_{slot} {}
+  departure_guard(team_guard::detector_refs detectors, const group &members, size_t slot)
+      : detectors_{detectors}, members_{members}, slot_{slot} {}
   status check() override;
   void end() override;
 
-  // Which call waits next, for messages; outlives the guard.
+  // Sets the name of the next waiting call, for messages; the string outlives the guard.
   void set_call(const char *call) noexcept {
     call_.store(call, std::memory_order_relaxed);
   }
 
  private:
-  team_guard::source from_;
+  team_guard::detector_refs detectors_;
   const group &members_;
   size_t slot_;
   std::atomic<const char *> call_{""};

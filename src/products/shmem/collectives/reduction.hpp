@@ -1,5 +1,5 @@
-// products/shmem/collectives/reduction.hpp: what two elements become one by, for each type.
-// Algorithms see untyped elements and a function.
+// products/shmem/collectives/reduction.hpp: functions that combine two elements, for each type. The
+// algorithms see untyped elements and such a function.
 #pragma once
 
 #include <complex>
@@ -7,47 +7,47 @@
 
 namespace tanada::shmem {
 
-// into[i] = into[i] op with[i]. The two are the same array or do not overlap; both aligned to the
-// element.
+// Computes target[i] = target[i] op source[i]. The arrays are the same or do not overlap, and are
+// aligned to the element.
 struct reduction {
   size_t size;  // bytes of an element
-  void (*combine)(void *into, const void *with, size_t count);
+  void (*combine)(void *target, const void *source, size_t count);
 };
 
 enum class scan_kind { inclusive, exclusive };
 
 struct bit_and {
   template <class T>
-  static T of(T one, T other) {
-    return T(one & other);
+  static T apply(T lhs, T rhs) {
+    return T(lhs & rhs);
   }
 };
 struct bit_or {
   template <class T>
-  static T of(T one, T other) {
-    return T(one | other);
+  static T apply(T lhs, T rhs) {
+    return T(lhs | rhs);
   }
 };
 struct bit_xor {
   template <class T>
-  static T of(T one, T other) {
-    return T(one ^ other);
+  static T apply(T lhs, T rhs) {
+    return T(lhs ^ rhs);
   }
 };
 struct maximum {
   template <class T>
-  static T of(T one, T other) {
-    return one < other ? other : one;
+  static T apply(T lhs, T rhs) {
+    return lhs < rhs ? rhs : lhs;
   }
 };
 struct minimum {
   template <class T>
-  static T of(T one, T other) {
-    return other < one ? other : one;
+  static T apply(T lhs, T rhs) {
+    return rhs < lhs ? rhs : lhs;
   }
 };
 
-// Integers wrap around, signed ones too.
+// The type in which integers, including signed ones, wrap around.
 template <class T>
 using wrapping =
     std::conditional_t<std::is_integral_v<T>,
@@ -55,28 +55,28 @@ using wrapping =
                        std::type_identity<T>>::type;
 struct sum {
   template <class T>
-  static T of(T one, T other) {
-    return T(wrapping<T>(one) + wrapping<T>(other));
+  static T apply(T lhs, T rhs) {
+    return T(wrapping<T>(lhs) + wrapping<T>(rhs));
   }
 };
 struct product {
-  // The factors of small integers are widened to unsigned, as those of int would overflow.
+  // Small integers are widened to unsigned, because products of promoted ints would overflow.
   template <class T>
-  static T of(T one, T other) {
+  static T apply(T lhs, T rhs) {
     if constexpr (std::is_integral_v<T>) {
-      return T(1u * wrapping<T>(one) * wrapping<T>(other));
+      return T(1u * wrapping<T>(lhs) * wrapping<T>(rhs));
     } else {
-      return one * other;
+      return lhs * rhs;
     }
   }
 };
 
 template <class T, class Operation>
-void combine(void *into, const void *with, size_t count) {
-  auto *const target = static_cast<T *>(into);
-  auto const *const source = static_cast<const T *>(with);
+void combine(void *target_array, const void *source_array, size_t count) {
+  auto *const target = static_cast<T *>(target_array);
+  auto const *const source = static_cast<const T *>(source_array);
   for (size_t i = 0; i < count; i++)
-    target[i] = Operation::of(target[i], source[i]);
+    target[i] = Operation::apply(target[i], source[i]);
 }
 
 template <class T, class Operation>

@@ -1,4 +1,4 @@
-// Finding a job whose PEs all wait after one has left.
+// Detecting a job whose PEs all wait after one has left.
 #include "products/shmem/collectives/stalls.hpp"
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 namespace tanada::shmem {
 namespace {
 
-// How long all must be seen waiting. The proof needs no time, but assumes that networks deliver.
+// Minimum time for which all PEs must be seen waiting. The proof needs no time, but assumes that
+// networks deliver.
 constexpr uint64_t stall_patience_ns = 2'000'000'000;
 constexpr size_t described_count_max = 8;
 
@@ -18,59 +19,59 @@ bool is_waiting(uint64_t number) noexcept {
 }  // namespace
 
 void stall_detector::publish(const char *call) {
-  auto &board = *layout_.wait_board_of(by_.job->control());
-  if (!is_waiting(board.number)) {
-    std::strncpy(board.call, call, sizeof board.call - 1);
-    board.call[sizeof board.call - 1] = '\0';
-    __atomic_store_n(&board.number, board.number + 1, __ATOMIC_SEQ_CST);
+  auto &published = *layout_.published_wait_of(channel_.job->control());
+  if (!is_waiting(published.number)) {
+    std::strncpy(published.call, call, sizeof published.call - 1);
+    published.call[sizeof published.call - 1] = '\0';
+    __atomic_store_n(&published.number, published.number + 1, __ATOMIC_SEQ_CST);
   }
-  __atomic_store_n(&board.looks, board.looks + 1, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&published.poll_count, published.poll_count + 1, __ATOMIC_SEQ_CST);
 }
 
-// Writes nothing where nothing was published: several threads may wait then.
+// Writes nothing if nothing was published, since several threads may wait then.
 void stall_detector::end() {
   if (!is_settled_)
     return;
-  auto &board = *layout_.wait_board_of(by_.job->control());
-  if (!is_waiting(board.number))
+  auto &published = *layout_.published_wait_of(channel_.job->control());
+  if (!is_waiting(published.number))
     return;
-  __atomic_store_n(&board.number, board.number + 1, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&published.number, published.number + 1, __ATOMIC_SEQ_CST);
   first_.clear();
 }
 
-// False: a PE that has not left does not wait, or cannot be read; or none has left.
-bool stall_detector::observe(std::vector<observation> &into) {
+// Returns false if a remaining PE does not wait or cannot be read, or if none has left.
+bool stall_detector::observe(std::vector<observation> &samples) {
   std::optional<departure> first;
-  auto *const board = layout_.wait_board_of(by_.job->control());
-  auto const read = [this](uint64_t *word, uint64_t &value, pgas::pe_index pe) {
-    return by_.context->update<uint64_t>(port::fabric_atomic::fetch, word, 0, 0, &value, pe) ==
-           status::ok;
+  auto *const published = layout_.published_wait_of(channel_.job->control());
+  auto const read = [this](uint64_t *word, uint64_t &value, onesided::pe_index pe) {
+    return channel_.context->update<uint64_t>(seams::fabric_atomic::fetch, word, 0, 0, &value,
+                                              pe) == status::ok;
   };
-  for (pgas::pe_index pe = 0; pe < by_.job->count(); pe++) {
-    if (auto const gone = departures_.departure_of(pe, world_slot_)) {
+  for (onesided::pe_index pe = 0; pe < channel_.job->count(); pe++) {
+    if (auto const departed = departures_.departure_of(pe, world_slot_)) {
       if (!first)
-        first = gone;
+        first = departed;
       continue;
     }
-    observation now{pe, 0, 0};
-    // In this order: a number that is still the same says that the looks read before it are of the
-    // same wait.
-    if (!read(&board->looks, now.looks, pe))
+    observation sample{pe, 0, 0};
+    // The poll count is read first: if the number is still the same afterwards, the poll count
+    // belongs to the same wait.
+    if (!read(&published->poll_count, sample.poll_count, pe))
       return false;
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (!read(&board->number, now.number, pe))
+    if (!read(&published->number, sample.number, pe))
       return false;
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (!is_waiting(now.number))
+    if (!is_waiting(sample.number))
       return false;
-    into.push_back(now);
+    samples.push_back(sample);
   }
   if (first)
     cause_ = *first;
   return first.has_value();
 }
 
-bool stall_detector::look(const char *call) {
+bool stall_detector::check(const char *call) {
   if (!is_settled_)
     return false;
   if (!is_settled_()) {
@@ -78,46 +79,46 @@ bool stall_detector::look(const char *call) {
     return false;
   }
   publish(call);
-  std::vector<observation> now;
-  if (departures_.count() == 0 || !observe(now)) {
+  std::vector<observation> samples;
+  if (departures_.count() == 0 || !observe(samples)) {
     first_.clear();
     return false;
   }
-  return is_proof(std::move(now));
+  return is_proof(std::move(samples));
 }
 
-bool stall_detector::is_proof(std::vector<observation> now) {
-  auto const is_same_wait = [](const observation &one, const observation &other) {
-    return one.pe == other.pe && one.number == other.number;
+bool stall_detector::is_proof(std::vector<observation> samples) {
+  auto const is_same_wait = [](const observation &lhs, const observation &rhs) {
+    return lhs.pe == rhs.pe && lhs.number == rhs.number;
   };
-  if (!std::ranges::equal(now, first_, is_same_wait)) {
-    first_ = std::move(now);
+  if (!std::ranges::equal(samples, first_, is_same_wait)) {
+    first_ = std::move(samples);
     is_confirmed_ = false;
-    since_ns_ = by_.job->time().now_ns();
+    since_ns_ = channel_.job->time().now_ns();
     return false;
   }
   if (!is_confirmed_) {
-    first_ = std::move(now);
+    first_ = std::move(samples);
     is_confirmed_ = true;
     return false;
   }
   auto const has_looked = [](const observation &later, const observation &before) {
-    return later.looks >= before.looks + 2;
+    return later.poll_count >= before.poll_count + 2;
   };
-  if (!std::ranges::equal(now, first_, has_looked))
+  if (!std::ranges::equal(samples, first_, has_looked))
     return false;
-  if (by_.job->time().now_ns() - since_ns_ < stall_patience_ns)
+  if (channel_.job->time().now_ns() - since_ns_ < stall_patience_ns)
     return false;
-  note_stall(now);
+  note_stall(samples);
   return true;
 }
 
 void stall_detector::note_stall(const std::vector<observation> &waiting) {
-  auto *const board = layout_.wait_board_of(by_.job->control());
+  auto *const published = layout_.published_wait_of(channel_.job->control());
   description_.clear();
   for (size_t i = 0; i < std::min(waiting.size(), described_count_max); i++) {
-    decltype(board->call) call{};
-    if (by_.context->get(call, board->call, sizeof call, waiting[i].pe) != status::ok)
+    decltype(published->call) call{};
+    if (channel_.context->get(call, published->call, sizeof call, waiting[i].pe) != status::ok)
       call[0] = '\0';
     call[sizeof call - 1] = '\0';
     if (i > 0)

@@ -14,8 +14,8 @@ namespace tanada::shmem {
 
 // One PE of a test.
 struct test_pe {
-  pgas::job &job;
-  pgas::context &context;
+  onesided::job &job;
+  onesided::context &context;
   team_set &teams;
   std::mt19937_64 random;
 
@@ -23,7 +23,7 @@ struct test_pe {
     return job.heap().data() + offset;
   }
 
-  // Now and then, so that PEs come in all orders.
+  // Sleeps at random, so that PEs arrive in all orders.
   void dawdle() {
     if (random() % 8 == 0)
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
@@ -32,34 +32,34 @@ struct test_pe {
 
 struct test_world {
   int32_t count;
-  team_set::means near = team_set::means::stores;
+  team_set::group_mode mode = team_set::group_mode::mapped;
   int32_t node_count = 1;
   size_t heap_size = size_t{16} << 20;
 };
 
 template <class Part>
 void with_teams(const test_world &world, Part part) {
-  auto launchers = port::bootstrap_local(world.count, world.node_count);
+  auto launchers = backends::bootstrap_local(world.count, world.node_count);
   std::vector<std::thread> threads;
   for (auto &launcher : launchers) {
     threads.emplace_back([&] {
-      pgas::job_options options;
+      onesided::job_options options;
       options.heap_size = world.heap_size;
       options.control_size = team_set::control_size(world.count);
       options.shares_program_data = false;
       options.timeout_ns = 20'000'000'000;
       if (world.node_count > 1)
         options.node = "node " + std::to_string(launcher->node_ranks().front());
-      auto made = pgas::job::start(*launcher, options);
-      ASSERT_TRUE(made.ok()) << int(made.error());
-      auto &job = *made.value();
+      auto started = onesided::job::start(*launcher, options);
+      ASSERT_TRUE(started.ok()) << int(started.error());
+      auto &job = *started.value();
       auto lane = job.lane_acquire(true);
       ASSERT_TRUE(lane.ok()) << int(lane.error());
       {
-        pgas::context context{job.map(), lane.value()},
+        onesided::context context{job.map(), lane.value()},
             signals{job.map(), lane.value(), nullptr, true};
         bool const is_ordered = lane.value() != nullptr && lane.value()->is_ordered();
-        team_set teams{{&job, &context, is_ordered ? &signals : &context}, world.near};
+        team_set teams{{&job, &context, is_ordered ? &signals : &context}, world.mode};
         test_pe self{job, context, teams, std::mt19937_64(uint64_t(job.me()) * 77 + 5)};
         part(self);
         EXPECT_EQ(context.quiet(), status::ok);
@@ -69,8 +69,8 @@ void with_teams(const test_world &world, Part part) {
       job.lane_release(lane.value());
     });
   }
-  for (auto &each : threads)
-    each.join();
+  for (auto &thread : threads)
+    thread.join();
 }
 
 }  // namespace tanada::shmem

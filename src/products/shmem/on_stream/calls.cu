@@ -1,8 +1,8 @@
-// products/shmem/on_stream/calls.cu: shmemx_*_on_stream for those that compile no kernels, Python
-// first: a library for the host executor and one for CUDA, loaded once the job has a device of that
-// kind. Streams are their handles, a null one the default stream; what is said of each call in
-// shmemx_on_stream.cuh holds. Returns 0, or the number of CUDA's error; no text, since it is the
-// driver's.
+// products/shmem/on_stream/calls.cu: the calls shmemx_*_on_stream for callers that compile no
+// kernels, mainly Python. There is one library for the host executor and one for CUDA, loaded when
+// the job has a device of that kind. A stream is passed as its handle; null is the default stream.
+// The contracts are those of shmemx_on_stream.cuh. Each call returns 0 or CUDA's error number,
+// without a text, since the text is the driver's.
 #include <shmemx_on_stream.cuh>
 
 #include <tanada/device/detail/simt/stream.hpp>
@@ -52,7 +52,8 @@ TND_EXPORTED int tnd_shmem_barrier_on_stream(void *stream) {
   shmemx_barrier_all_on_stream(stream_at(stream));
   return launch_error();
 }
-// Wait for a stream; on the host executor, which has one, for `timeout_ns` at most: 1 then.
+// Waits for a stream. The host executor's only stream is waited for at most `timeout_ns`; returns 1
+// after that.
 TND_EXPORTED int tnd_shmem_wait_for_stream(void *stream, uint64_t timeout_ns) {
   return tanada::simt::wait_for(stream_at(stream), timeout_ns);
 }

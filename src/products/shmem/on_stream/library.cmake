@@ -1,4 +1,5 @@
-# calls.cu for the host executor and, with CUDA, for GPUs: modules, so that they are installed as plugins, by the name of a device.
+# Builds calls.cu for the host executor and, with CUDA, for GPUs. The libraries are modules, so that
+# they are installed as plugins, named by the device.
 set(calls ${CMAKE_CURRENT_LIST_DIR}/calls.cu)
 set(wrapper ${PROJECT_BINARY_DIR}/shmem_on_stream_host.cc)
 file(CONFIGURE OUTPUT ${wrapper} CONTENT "#include \"${calls}\"\n")

@@ -1,8 +1,7 @@
-/* Memory of the program that leaves DRAM after the library's last call and after MPI's, until each
- * rank ends: never more of it there than TND_COMEX_MEMORY, and none of it lost. Words: megabytes of
- * a rank; whether ranks end one after the other, in which order; whether comex_init is called
- * again.
- */
+/* Memory of the program that is swapped out after the last library call and after MPI_Finalize,
+ * until each rank ends. At no time is more than TND_COMEX_MEMORY resident, and no data are lost.
+ * Arguments: megabytes of a rank; whether and in which order ranks end one after another; whether
+ * comex_init is called again. */
 #include <comex.h>
 #include <dirent.h>
 #include <stdint.h>
@@ -16,9 +15,9 @@
 
 static uint64_t *words;
 static size_t size;
-static int filled; /* how often */
+static int filled; /* number of fills */
 
-/* Bytes that the system keeps of all ranks' heaps: the lowest rank has their descriptors. */
+/* Resident bytes of all ranks' heaps. The lowest rank has their descriptors. */
 static double used(void) {
   double sum = 0;
   DIR *const all = opendir("/proc/self/fd");
@@ -52,7 +51,7 @@ static void check(const char *when) {
   }
 }
 
-/* The last that a rank does. */
+/* The last action of a rank. */
 static void at_the_end(void) {
   check("at the end");
   if (me == 0)

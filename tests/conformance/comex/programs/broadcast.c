@@ -1,4 +1,4 @@
-/* Every call that broadcasts, from every rank, of sizes from none to more than 1 MiB. */
+/* All broadcast calls, from every rank, with sizes from 0 to more than 1 MiB. */
 #include "check.h"
 
 enum { LARGE = (1 << 20) + 3, SIZES = 4 };
@@ -23,7 +23,7 @@ static void verify(int root, int size, int line) {
   CHECK(buffer[size] == 0xee, "line %d: behind %d bytes", line, size);
 }
 
-/* `root` in the world's numbers. */
+/* `root` as a rank of the world. */
 #define TRY(ROOT, SIZE, CALL)         \
   do {                                \
     prepare((ROOT), (SIZE));          \

@@ -1,4 +1,4 @@
-/* check.h: what the programs of this folder share. Included by one file of each. */
+/* check.h: shared parts of the programs of this folder. One file of each program includes it. */
 #ifndef ARMCI_CHECK_H
 #define ARMCI_CHECK_H
 
@@ -12,7 +12,8 @@
 
 static int me, count;
 
-/* A condition that every rank must find true; the rest is printed where one does not. */
+/* A condition that must be true on every rank; the other arguments are printed where it is false.
+ */
 #define CHECK(CONDITION, ...)                                                            \
   do {                                                                                   \
     if (CONDITION)                                                                       \
@@ -23,8 +24,8 @@ static int me, count;
     MPI_Abort(MPI_COMM_WORLD, 3);                                                        \
   } while (0)
 
-/* Pretended nodes: TEST_NODES="0 1 0" says that ranks 0 and 2 were started on one and rank 1 on
- * another. ARMCI's nodes are ranks that follow one another, so these are three. */
+/* Simulated nodes. TEST_NODES="0 1 0" means that ranks 0 and 2 were started on one node and rank 1
+ * on another. ARMCI's nodes are sets of consecutive ranks, so these are three. */
 static inline int node_of(int rank) {
   const char *nodes = getenv("TEST_NODES");
   int node = 0;
@@ -51,7 +52,7 @@ static inline int end(void) {
   return 0;
 }
 
-/* Ranks in the order in which they take part. */
+/* Ranks in the order of the participants. */
 typedef struct {
   int ranks[64];
   int count;
@@ -100,7 +101,7 @@ static inline members on_this_node(const members *group) {
   return found;
 }
 
-/* The group of the even ranks, for them alone. */
+/* The group of the even ranks; only those call. */
 static inline ARMCI_Group make_even_group(void) {
   members even = even_members();
   ARMCI_Group group = -1;

@@ -1,10 +1,10 @@
-/* Broadcasts, sums, selections and barriers in random order, the same in all ranks, which are not
- * in time with one another. What comes is checked. */
+/* Broadcasts, sums, selections and barriers in the same random order on all ranks, which are not in
+ * step with one another. Results are checked. */
 #include <unistd.h>
 
 #include "check.h"
 
-enum { CALLS = 3000, LARGEST = 300000 }; /* doubles are an eighth of it */
+enum { CALLS = 3000, LARGEST = 300000 }; /* doubles: an eighth of it */
 
 static unsigned char *bytes;
 

@@ -1,5 +1,5 @@
-// A C++ compiler in each rank, libclang, whose trees leave memory while its rank waits: what they
-// hold is what it is in core. Rank 0 prints a sum of it. usage: compiler ROUNDS
+// A C++ compiler, libclang, in each rank. Its trees are swapped out while the rank waits, and must
+// hold the same as without swapping. Rank 0 prints a checksum. Usage: compiler ROUNDS
 #include <clang-c/Index.h>
 #include <mpi.h>
 
@@ -15,7 +15,7 @@ extern "C" {
 
 namespace {
 
-// Large headers, and templates that differ from rank to rank.
+// Large headers, and templates that differ between ranks.
 std::string source_of(int rank, int round) {
   return "#include <algorithm>\n#include <filesystem>\n#include <functional>\n#include "
          "<future>\n#include <iostream>\n#include <map>\n"
@@ -73,7 +73,7 @@ CXTranslationUnit parse(CXIndex index, const std::string &source) {
 int main(int argc, char **argv) {
   if (argc != 2)
     return 2;
-  // What threads other than the one that waits allocate stays in memory.
+  // Allocations of threads other than the waiting one stay resident.
   setenv("LIBCLANG_NOTHREADS", "1", 1);
   MPI_Init(&argc, &argv);
   ARMCI_Init();

@@ -1,5 +1,5 @@
-// C++ containers whose memory leaves while their process waits: what they hold is what it is in
-// core. Rank 0 prints a sum of it. usage: containers SEED ROUNDS
+// C++ containers whose memory is swapped out while their process waits. They must hold the same as
+// without swapping. Rank 0 prints a checksum. Usage: containers SEED ROUNDS
 #include <mpi.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct alignas(4096) page {
   uint64_t numbers[512];
 };
 
-// A rank's, for some rounds: they grow, move and shrink as containers do.
+// The containers of one rank, for some rounds: they grow, move and shrink.
 struct everything {
   std::mt19937_64 random;
   words sorted;
@@ -43,7 +43,7 @@ struct everything {
   std::unordered_map<uint64_t, std::string> texts;
   std::deque<words> queue;
   std::vector<std::unique_ptr<page[]>> pages;
-  words left;  // what is gone
+  words left;  // removed values
 
   explicit everything(uint64_t seed) : random{seed} {}
 
@@ -120,7 +120,7 @@ int main(int argc, char **argv) {
   for (int round = 0; round < std::atoi(argv[2]); round++) {
     mine->change();
     armci_msg_barrier();
-    // More than there is: tried, refused, and gone on without.
+    // More memory than there is: the allocation is refused, and the program continues.
     auto *const too_much = new (std::nothrow) char[size_t{1} << 40];
     delete[] too_much;
     if (too_much != nullptr)
@@ -130,7 +130,7 @@ int main(int argc, char **argv) {
   long sum = long(mine->sum() >> 8);
   armci_msg_lgop(&sum, 1, const_cast<char *>("+"));
   ARMCI_Finalize();
-  long const after = long(mine->sum() >> 8);  // it is there still
+  long const after = long(mine->sum() >> 8);  // the data must still be valid
   long total = 0;
   MPI_Allreduce(&after, &total, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
   if (total != sum)

@@ -1,5 +1,5 @@
-/* Fortran's names of MPI's calls, in a program that is not linked with MPI's Fortran library:
- * libcomex has them, and what is behind them. */
+/* Fortran names of MPI calls, in a program that is not linked with MPI's Fortran library. libcomex
+ * provides them and the library. */
 #include "check.h"
 
 void mpi_barrier_(MPI_Fint *, MPI_Fint *);

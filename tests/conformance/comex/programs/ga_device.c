@@ -1,5 +1,5 @@
-/* Global Arrays on memory of GPUs: put, get, accumulate and counters, whose results are those of
- * the same array on the host. Built with any Global Arrays of 5.8 on. */
+/* Global Arrays in GPU memory: put, get, accumulate and counters must give the same results as on
+ * the host. Can be built with Global Arrays 5.8 and later. */
 #include <ga.h>
 #include <macdecls.h>
 #include <mpi.h>
@@ -8,7 +8,7 @@
 
 enum { ROWS = 61, COLUMNS = 47 };
 
-static char gpu[] = "gpu"; /* Global Arrays writes there */
+static char gpu[] = "gpu"; /* Global Arrays writes to it */
 
 static int check(int is_so, const char *what) {
   if (!is_so)
@@ -27,7 +27,7 @@ static int array_on(char *device) {
   return made;
 }
 
-/* A patch that lies on several ranks, from each in turn. */
+/* A patch that lies on several ranks, used by each rank in turn. */
 static void put_patches(int array, double factor) {
   for (int rank = 0; rank < GA_Nnodes(); rank++) {
     int lo[2] = {rank % 7, 3}, hi[2] = {ROWS - 1 - rank % 5, COLUMNS - 4}, ld = hi[1] - lo[1] + 1;

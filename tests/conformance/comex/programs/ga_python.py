@@ -1,4 +1,6 @@
-"""Arrays of Global Arrays from Python: put, get, accumulate, product, sums and broadcasts against numpy. Prints a line that tells the ranks."""
+"""Compares Global Arrays in Python with numpy: put, get, accumulate, product, sums, broadcasts.
+
+Prints a line with the number of ranks."""
 
 from mpi4py import MPI  # noqa: F401, I001 (starts MPI before ga)
 import numpy as np
@@ -6,7 +8,7 @@ import numpy as np
 import ga
 
 me, count = ga.nodeid(), ga.nnodes()
-N = 61  # which ranks do not divide
+N = 61  # no multiple of the rank count
 numbers = np.random.default_rng(7)
 left, right = numbers.random((N, N)), numbers.random((N, N))
 a, b, c = (ga.create(ga.C_DBL, (N, N)) for _ in range(3))

@@ -1,4 +1,4 @@
-/* Groups, the default one, memory of groups, and nodes. */
+/* Groups, the default group, memory of groups, and nodes. */
 #include "check.h"
 
 static void even_ones(void) {
@@ -44,7 +44,7 @@ static void even_ones(void) {
   armci_msg_barrier();
 }
 
-/* Who is not in a group may make it with the others, ask about it and free it. */
+/* A rank outside of a group may create it with the others, query it and free it. */
 static void seen_from_outside(void) {
   int first = 0, rank = 77, size = 0;
   ARMCI_Group group;
@@ -68,7 +68,7 @@ static void many(void) {
   }
 }
 
-/* Memory of different sizes, none among them, over the default group. */
+/* Memory of different sizes, including 0, over the default group. */
 static void memory_of_any_size(void) {
   void *places[64];
   long value = 0;

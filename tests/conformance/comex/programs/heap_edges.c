@@ -1,5 +1,5 @@
-/* What the program's malloc and its kin give with TND_COMEX_MEMORY where they are asked for
- * something odd, or by another thread. */
+/* Unusual arguments of malloc and related functions with TND_COMEX_MEMORY, and calls by another
+ * thread. */
 #include <comex.h>
 #include <errno.h>
 #include <malloc.h>

@@ -1,6 +1,6 @@
-/* Large messages of two ranks between buffers that may leave memory, by each of MPI's ways to send,
- * to receive and to end a request. Words: mebibytes of a buffer; of what a rank has beside two.
- */
+/* Large messages between two ranks whose buffers may be swapped out, with each of MPI's ways to
+ * send, to receive and to complete a request. Arguments: mebibytes of a buffer; mebibytes of the
+ * rank's other memory. */
 #include <comex.h>
 #include <stdint.h>
 
@@ -26,7 +26,7 @@ static void begin_round(void) {
   comex_barrier(COMEX_GROUP_WORLD);
 }
 
-/* The first `number` words came, the others are those of begin_round(). */
+/* The first `number` words were received; the others are those of begin_round(). */
 static void check_round(size_t number) {
   for (size_t i = 0; i < words; i++) {
     CHECK(received[i] == (i < number ? word_of(other, i) : ~word_of(me, i)), "round %d, word %zu",
@@ -89,7 +89,7 @@ static void by_blocking_calls(void) {
   check_round(words);
 }
 
-/* A message shorter than its buffer leaves the rest of it as it was. */
+/* A message shorter than its buffer leaves the rest unchanged. */
 static void short_messages(void) {
   size_t const few = words / 3;
   MPI_Request requests[2];
@@ -105,7 +105,7 @@ static void short_messages(void) {
   check_round(few);
 }
 
-/* What a program writes after it knows that a message has come stays. */
+/* Data that a program writes after it knows that a message has arrived must survive. */
 static void looks_at_requests(void) {
   MPI_Request requests[2];
   begin_round();
@@ -118,7 +118,7 @@ static void looks_at_requests(void) {
   CHECK(received[1] == 5, "%llu", (unsigned long long)received[1]);
 }
 
-/* A request that is freed is over some time, without a call that names it. */
+/* A freed request completes at some time, without a call that names it. */
 static void frees_requests(void) {
   MPI_Request requests[2];
   begin_round();

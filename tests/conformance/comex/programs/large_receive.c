@@ -1,7 +1,6 @@
-/* A large message whose buffers may leave memory, and what a rank has beside it. Words: mebibytes
- * of the message; of what each rank has beside it; how it is received (blocking, started, derived:
- * by a datatype of the program's, or armci: by a call of message.h).
- */
+/* A large message whose buffers may be swapped out. Arguments: mebibytes of the message; mebibytes
+ * of each rank's other memory; how it is received (blocking; started; derived: with a derived
+ * datatype; armci: through a call of message.h). */
 #include <comex.h>
 #include <stdint.h>
 

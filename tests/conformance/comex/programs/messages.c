@@ -1,4 +1,4 @@
-/* Messages between two ranks, notifications, addresses exchanged, and trees. */
+/* Messages between two ranks, notifications, exchanged addresses, and trees. */
 #include "check.h"
 
 enum { LARGE = 3 << 20, SIZES = 4 };
@@ -11,7 +11,7 @@ static void around_a_ring(void) {
     int received = -1;
     memset(out, 'a' + me + i, (size_t)sizes[i]);
     memset(in, 0, LARGE);
-    /* The large ones need a receiver: even ranks send first. */
+    /* Large messages need a receiver, so even ranks send first. */
     if (me % 2 == 0)
       armci_msg_snd(10 + i, out, sizes[i], next);
     armci_msg_rcv(10 + i, in, LARGE, i == 1 ? NULL : &received, previous);
@@ -31,7 +31,7 @@ static void to_itself(void) {
   armci_msg_snd(5, &first, sizeof first, me);
   armci_msg_snd(5, &second, sizeof second, me);
   first = 0;
-  second = 0; /* they are kept */
+  second = 0; /* the messages were copied */
   armci_msg_rcv(5, &in, sizeof in, &size, me);
   CHECK(in == 100 + me && size == sizeof in, "%d", in);
   CHECK(armci_msg_rcvany(5, &in, sizeof in, &size) == me && in == 200 + me, "%d", in);
@@ -74,7 +74,7 @@ static void in_order_of_tags(void) {
   }
 }
 
-/* Each rank puts at the next one and tells it so, again and again. */
+/* Each rank puts to the next rank and notifies it, repeatedly. */
 static void notifications(void) {
   enum { LENGTH = 1000, ROUNDS = 50 };
   void *places[64];

@@ -1,6 +1,6 @@
-/* What is called wrongly, by name: by all ranks where the call is collective, else by the last one.
- * The job must end with a line that tells what was wrong; in the cases that begin with `returns`
- * the call says so and returns. */
+/* Invalid calls, selected by name. All ranks make a collective call; the last rank makes any other.
+ * The job must end with a line that describes the error. In the cases that begin with `returns` the
+ * call prints the line and returns. */
 #include <comex.h>
 
 #include "check.h"
@@ -58,7 +58,7 @@ static void run(const char *what) {
   CASE("returns_no_device", void *places[64]; refused(ARMCI_Malloc_memdev(places, 8, "gpu"));
        MPI_Abort(MPI_COMM_WORLD, 1))
   if (me != count - 1) {
-    armci_msg_barrier(); /* never left */
+    armci_msg_barrier(); /* never completes */
     return;
   }
   CASE("receiver", armci_msg_snd(1, bytes, 1, count))

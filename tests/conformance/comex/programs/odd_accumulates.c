@@ -1,5 +1,5 @@
-/* Accumulates of sizes that are no multiples of the element: whole elements are added, and the
- * bytes behind them stay. */
+/* Accumulates whose size is no multiple of the element size: whole elements are added, and the
+ * bytes after them stay unchanged. */
 #include <comex.h>
 
 #include "check.h"
@@ -8,8 +8,8 @@ enum { PIECE = 4, PIECES = 3, WORDS = PIECE * PIECES };
 
 static double **arrays;
 
-/* Of rank 0, who has 1000 + i in each word; all add 1 to 4 * PIECES words by `add`, of whose pieces
- * the last word is not whole. */
+/* On memory of rank 0, which has 1000 + i in each word. All ranks add 1 to 4 * PIECES words with
+ * `add`; the last word of each piece is incomplete. */
 static void check(const char *call, void (*add)(double *source, double *target)) {
   double source[WORDS];
   for (int i = 0; i < WORDS; i++)
@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
   check("comex_acc", add_blocks);
   check("comex_accs", add_strided);
   check("comex_accv", add_vector);
-  /* Less than one element, as the first sizes of Global Arrays' comex/testing/shift. */
+  /* Less than one element, as in the first sizes of Global Arrays' comex/testing/shift. */
   if (me == 0)
     arrays[0][0] = 5;
   comex_barrier(COMEX_GROUP_WORLD);

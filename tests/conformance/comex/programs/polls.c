@@ -1,14 +1,13 @@
-/* Ranks that poll by one-sided calls for one that works on its own memory: with memory for fewer
- * than all, it has to get its own back. Words: megabytes of each rank; rounds; "counter" (all but
- * one read a counter until it changes) or "tasks" (all fetch task after task, and the last rank
- * holds the lock that ends the round).
- */
+/* Ranks that poll with one-sided calls for a rank that works on its own memory. Memory suffices for
+ * fewer than all ranks, so that rank must get its own memory back. Arguments: megabytes of each
+ * rank; rounds; "counter" (all but one read a counter until it changes) or "tasks" (all fetch
+ * tasks, and the last rank holds the lock that ends the round). */
 #include <stdint.h>
 #include <unistd.h>
 
 #include "check.h"
 
-static int **counters; /* by rank: two a round, of which those of one rank are used */
+static int **counters; /* by rank: two a round; those of one rank are used */
 static uint64_t *words;
 static size_t word_count;
 
@@ -26,7 +25,7 @@ static void work(int round) {
 }
 
 static void poll_counter(int round) {
-  int const home = (count - 1 + round) % count; /* first the rank that is waited for */
+  int const home = (count - 1 + round) % count; /* the awaited rank first */
   if (me == count - 1) {
     usleep(100000);
     work(round);
@@ -37,10 +36,9 @@ static void poll_counter(int round) {
   while (fetch_and_add(&counters[home][2 * round], home, 0) == 0) {}
 }
 
-/* A task is over in less than a millisecond, and there are some as long as one rank has not worked.
- */
+/* A task takes less than a millisecond. New tasks appear until all ranks have worked. */
 static void run_tasks(int round) {
-  int const home = (count - 1 + round) % count; /* first the rank that is waited for */
+  int const home = (count - 1 + round) % count; /* the awaited rank first */
   work(round);
   if (me == count - 1) {
     fetch_and_add(&counters[home][2 * round], home, 1);

@@ -1,4 +1,4 @@
-/* A program that stands between ARMCI_x and PARMCI_x, as libraries that profile do. */
+/* Interposes between ARMCI_x and PARMCI_x, as profiling libraries do. */
 #include "check.h"
 #include "parmci.h"
 

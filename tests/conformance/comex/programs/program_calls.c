@@ -1,6 +1,6 @@
-/* What programs do with MPI beside this library, while memory leaves: MPI writes nothing where
-   memory is away, and calls that wait for others let them run. The first word is the part to run.
-   Two processes; each has memory that leaves no room for the other's. */
+/* MPI calls that programs make besides comex while memory is swapped. MPI must not write to
+ * swapped-out memory, and waiting calls must let others run. The first argument is the test to run.
+ * There are two processes, and the memory of one leaves no space for the other's. */
 #include <comex.h>
 
 #include "check.h"
@@ -10,9 +10,9 @@
 enum { SIZE = 24 << 20, COUNT = 1000, AT = 8 << 20 };
 static const char *part;
 static char *memory;
-static char *factors; /* factors, in memory */
+static char *factors; /* in swappable memory */
 
-/* Until the other has asked for what takes all memory there is. */
+/* Notifies the other rank, which then uses all memory of the budget. */
 static void say(void) {
   int word = 0;
   MPI_Send(&word, 1, MPI_INT, 1 - me, 1, MPI_COMM_WORLD);
@@ -38,7 +38,7 @@ static int wrong(const int *values) {
   return found;
 }
 
-/* A type that has the address. */
+/* A datatype that contains the address. */
 static void bottom(void) {
   int *const into = (int *)(memory + AT);
   if (me == 0) {
@@ -60,7 +60,7 @@ static void bottom(void) {
   }
 }
 
-/* Results that are no messages. */
+/* Results other than messages. */
 static void results(void) {
   int *const index = (int *)(memory + AT);
   MPI_Status *const about = (MPI_Status *)(memory + AT / 2);
@@ -79,7 +79,7 @@ static void results(void) {
   }
 }
 
-/* A function of the program's that MPI calls. */
+/* A function of the program that MPI calls. */
 static void add(void *in, void *out, int *count, MPI_Datatype *type) {
   (void)type;
   for (int i = 0; i < *count; i++)
@@ -104,7 +104,7 @@ static void function(void) {
   MPI_Op_free(&op);
 }
 
-/* No collective waits for more than it needs. */
+/* No collective waits for more ranks than it needs. */
 static void order(void) {
   int word = me == 0 ? 4 : 0;
   if (me == 0) {
@@ -145,7 +145,7 @@ static void collectives(void) {
   MPI_Comm_free(&ring);
 }
 
-/* Memory that MPI has until a call ends that does not name it. */
+/* Memory that MPI uses until a call that does not name it completes. */
 static void windows(void) {
   int *base, *const mine = (int *)(memory + AT);
   MPI_Win window;
@@ -205,7 +205,7 @@ static void files(const char *name) {
   MPI_File_close(&file);
 }
 
-/* What MPI has had comes back: both can leave afterwards. */
+/* After MPI has ended its use, both ranks can be swapped out again. */
 static void returned(void) {
   MPI_Request request;
   int size;
@@ -229,7 +229,7 @@ int main(int argc, char **argv) {
   comex_init();
   MPI_Comm_rank(MPI_COMM_WORLD, &me);
   part = argc > 1 ? argv[1] : "";
-  /* One after the other: there is no room for both. */
+  /* One after another, because memory does not suffice for both. */
   for (int turn = 0; turn < 2; turn++) {
     if (turn == me) {
       memory = malloc(SIZE);

@@ -1,9 +1,9 @@
-/* Random operations of all ranks on the memory of all, against a model that each keeps of its own.
- * What the ranks do at a time commutes, so that the result is one for a seed and a rank count,
- * wherever memory is and in whichever order they run: rank 0 prints a sum of it. usage:
- * random_operations SEED MEGABYTES PHASES TEST_DIES="1 9": rank 1 gets signal 9 after a second,
- * whatever it does then. TEST_LAUNCHER_DIES: the launcher is told to end then. TEST_FILE_SIZE:
- * files may have so many bytes from the start on. */
+/* Random operations of all ranks on the memory of all, compared with a model of each rank's own
+ * memory. Operations of a phase commute. So the result depends only on the seed and the rank count,
+ * wherever memory is and in whichever order ranks run. Rank 0 prints a checksum. Usage:
+ * random_operations SEED MEGABYTES PHASES. TEST_DIES="1 9": rank 1 gets signal 9 after a second.
+ * TEST_LAUNCHER_DIES: the launcher gets a signal at that time. TEST_FILE_SIZE: limits the size of
+ * files from the start on. */
 #include <signal.h>
 #include <stdint.h>
 #include <sys/resource.h>
@@ -15,8 +15,8 @@ enum { OPERATIONS = 40, BLOCK_MAX = 3000, MUTEXES = 5, LOCAL_PAGE = 512, PIECES 
 
 static uint64_t seed;
 static long words;       /* of each rank's memory, in five regions */
-static int64_t **places; /* of each rank */
-static int64_t *model;   /* of our own */
+static int64_t **places; /* by rank */
+static int64_t *model;   /* of this rank's memory */
 
 typedef struct {
   uint64_t state;
@@ -39,8 +39,8 @@ static long below(stream *from, long limit) {
   return (long)(next(from) % (uint64_t)limit);
 }
 
-/* Regions, in words: puts, sums of integers, sums of doubles, what is under mutexes and counted,
- * what owners write alone. */
+/* Regions, in words: puts, sums of integers, sums of doubles, values under mutexes and counters,
+ * values that only owners write. */
 static long begin_of(int region) {
   return words / 8 * (region == 0 ? 0 : region + 3);
 }
@@ -48,8 +48,8 @@ static long size_of(int region) {
   return words / 8 * (region == 0 ? 4 : 1);
 }
 
-/* What one rank does in a phase, drawn of its stream: the same for who does it, and for whom it is
- * done to. */
+/* What one rank does in a phase, drawn from its stream. The same for the rank itself and for its
+ * target. */
 typedef struct {
   int kind, target, mutex, is_later;
   long place, stride, block, count; /* words: `count` blocks of `block`, `stride` apart */
@@ -69,7 +69,7 @@ static operation draw(stream *from, int phase, int origin) {
   made.count = 1 + below(from, 12);
   made.stride = made.block + below(from, 700);
   long room = size_of(made.kind < COUNT ? made.kind : 3), first = 0;
-  if (made.kind == PUT) { /* a stripe of each rank's own */
+  if (made.kind == PUT) { /* each rank has its own stripe */
     room /= count;
     first = room * ((origin + phase) % count);
   } else if (made.kind == COUNT || made.kind == GUARDED) {
@@ -168,8 +168,8 @@ static void replay(const operation *what) {
   }
 }
 
-/* Puts of a rank that overlap are in their order: those of one batch that are waited for later go
- * to parts of the stripe of their own. */
+/* Overlapping puts of a rank are in order. Nonblocking puts of one batch go to separate parts of
+ * the stripe. */
 static void operate(int phase) {
   static int64_t buffers[4][2 * 12 * BLOCK_MAX];
   stream mine = stream_of((uint64_t)phase, (uint64_t)me);
@@ -209,8 +209,8 @@ static void operate(int phase) {
     ARMCI_Wait(&handles[j]);
 }
 
-/* Owners write some of their last region's pages themselves; the last phase in which a page was
- * written tells what is in it. */
+/* Owners write some pages of their last region themselves. The last phase in which a page was
+ * written determines its content. */
 static int is_written(int rank, int phase, long page) {
   return mix(seed + (uint64_t)page * 64 + (uint64_t)rank + ((uint64_t)phase << 40)) % 3 == 0;
 }
@@ -250,7 +250,7 @@ static void check_model(int phase) {
   }
 }
 
-/* The program's own memory, which comes and goes. */
+/* Memory that the program allocates and frees itself. */
 static struct {
   unsigned char *memory;
   size_t size;
@@ -281,7 +281,7 @@ static void change_pieces(stream *mine) {
   }
 }
 
-/* Messages of all sizes, with memory of all kinds. */
+/* Messages of all sizes, in all kinds of memory. */
 static void exchange(int phase, long *large, long large_count) {
   long sums[3] = {me, phase, 1};
   armci_msg_lgop(sums, 3, "+");
@@ -307,7 +307,7 @@ static void exchange(int phase, long *large, long large_count) {
   long *other = malloc((size_t)large_count * 8);
   MPI_Irecv(other, (int)large_count, MPI_LONG, from, 5, MPI_COMM_WORLD, &request);
   if (phase % 2)
-    armci_msg_barrier(); /* while MPI has our memory */
+    armci_msg_barrier(); /* while MPI uses our memory */
   MPI_Send(large, (int)large_count, MPI_LONG, to, 5, MPI_COMM_WORLD);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   for (long i = 0; i < large_count; i++)

@@ -1,11 +1,10 @@
-/* Every operation on every type, by every call that reduces, of sizes from none to more than 1 MiB.
- */
+/* All reductions with all operations and types, with sizes from 0 to more than 1 MiB. */
 #include "check.h"
 
 enum { LARGE = (1 << 18) + 1, SIZES = 5 };
 static const int sizes[SIZES] = {0, 1, 3, 1000, LARGE};
 
-/* Small numbers of both signs: sums and products of a few are exact in all types. */
+/* Small numbers of both signs; sums and products of a few are exact in all types. */
 static int value_of(int rank, int index, const char *op) {
   if (strcmp(op, "*") == 0)
     return (index + rank) % 5 - 2;
@@ -45,7 +44,7 @@ static long long expected(const members *group, int index, const char *op) {
       each = each != 0;
     result = i == 0 ? each : combine(result, each, op);
   }
-  /* One alone has nothing to be combined with, and MPI may leave its truth value as it is. */
+  /* A single rank has nothing to combine with, so MPI may leave its truth value unchanged. */
   return result;
 }
 
@@ -99,7 +98,7 @@ static members members_of(int form) {
     ELEMENT *x;                                                                                    \
     if (!is_member(&group, me))                                                                    \
       return;                                                                                      \
-    snprintf(op, sizeof op, "%s  ", name); /* as Fortran leaves it */                              \
+    snprintf(op, sizeof op, "%s  ", name); /* padded, as in Fortran */                             \
     x = malloc(((size_t)n + 1) * sizeof *x);                                                       \
     for (int i = 0; i < n; i++)                                                                    \
       x[i] = (ELEMENT)value_of(me, i, name);                                                       \

@@ -1,5 +1,5 @@
-/* Selection by the least and greatest value, of those that contribute, with equals and with what is
- * not a number. */
+/* Selection by the least and greatest value among contributing ranks, with equal values and NaNs.
+ */
 #include <math.h>
 
 #include "check.h"
@@ -24,7 +24,7 @@ enum { TYPES = 5, PATTERNS = 4 };
 static double value_of(int rank, int pattern) {
   static const double offsets[PATTERNS] = {0, -3, 5, 0};
   if (pattern == 3)
-    return 4.0;                                     /* equals */
+    return 4.0;                                     /* equal values */
   return (rank * 5 + 3) % 7 - 3 + offsets[pattern]; /* of both signs */
 }
 

@@ -1,5 +1,5 @@
-/* Strided transfers of random shapes against plain loops, vectors, values, flags, atomic
- * operations, mutexes. */
+/* Strided transfers of random shapes compared with plain loops; vectors, values, flags, atomics and
+ * mutexes. */
 #include <sched.h>
 
 #include "check.h"
@@ -18,7 +18,7 @@ typedef struct {
   int source[3], target[3], count[4], levels;
 } shape;
 
-/* Of up to three strides; often without gaps, with a dimension of 1, or empty. */
+/* Up to three strides; often without gaps, with a dimension of 1, or empty. */
 static shape random_shape(void) {
   shape made;
   int source = 8 * (1 + random_below(12)), target = source;
@@ -38,7 +38,7 @@ static shape random_shape(void) {
 
 enum { PUT, GET, ADD };
 
-/* What a transfer does, in plain loops. */
+/* The effect of a transfer, in plain loops. */
 static void reference(int kind, const shape *what, const char *source, char *target, double scale) {
   int counts[4] = {1, 1, 1, 1};
   for (int i = 0; i <= what->levels; i++)
@@ -183,7 +183,7 @@ static void values(void) {
   armci_msg_barrier();
 }
 
-/* Who sees the flag sees the data. The first int of each rank's memory is its flag. */
+/* A rank that sees the flag must see the data. The first int of each rank's memory is its flag. */
 static void flags(void) {
   int rank = (me + 1) % count, lines[32][32], stride = sizeof lines[0],
       counts[2] = {16 * sizeof(int), 32};
@@ -202,7 +202,7 @@ static void flags(void) {
                                   rank);
     CHECK(status == 0, "round %d", round);
     while (*flag != round)
-      sched_yield(); /* no call of the library: it comes by itself */
+      sched_yield(); /* the flag must arrive without library calls */
     volatile int *data = (volatile int *)places[me] + 1;
     for (int i = 0; i < 16; i++)
       CHECK(data[31 * 32 + i] == round, "%d in round %d", data[31 * 32 + i], round);
@@ -292,7 +292,7 @@ static void own_memory(void) {
   CHECK(local != NULL && ARMCI_Free_local(local) == 0, "local");
 }
 
-/* Memory of a group's devices: whose contents are never looked at here. */
+/* Device memory of a group; its content is not accessed here. */
 static int on_devices(void) {
   int ranks[2] = {0, count - 1}, is_member = me == 0 || me == count - 1;
   ARMCI_Group group;
@@ -321,7 +321,7 @@ static int on_devices(void) {
   return end();
 }
 
-/* With "gpu": on memory of devices. */
+/* With "gpu": in device memory. */
 int main(int argc, char **argv) {
   begin(&argc, &argv);
   seed = (unsigned)me + 1;

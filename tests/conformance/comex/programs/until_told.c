@@ -1,4 +1,4 @@
-/* Ranks with memory that leaves meet until the file that the first word names is there. */
+/* Ranks with swappable memory repeat barriers until the file in the first argument exists. */
 #include <unistd.h>
 
 #include "check.h"

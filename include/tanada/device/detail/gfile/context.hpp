@@ -1,5 +1,5 @@
-// tanada/device/detail/gfile/context.hpp: what every device call does first and last: deadline,
-// descriptor, fault, counters.
+// tanada/device/detail/gfile/context.hpp: steps that all device calls share: deadlines, descriptor
+// lookup, the fault record and counters.
 #pragma once
 
 #include "../simt/copy.hpp"
@@ -12,25 +12,25 @@ namespace tanada::gfile::device {
 enum class site : u32 { open = 1, read, write, close, stat, unlink, truncate, sync, prefetch, map };
 
 TND_DEVICE inline u64 deadline_of(u64 timeout_ns) {
-  u64 const now = simt::now_ns();
-  return timeout_ns > ~u64{0} - now ? ~u64{0} : now + timeout_ns;
+  u64 const now_ns = simt::now_ns();
+  return timeout_ns > ~u64{0} - now_ns ? ~u64{0} : now_ns + timeout_ns;
 }
 
 // A call that failed, for the fault record.
 struct failed_call {
-  site where;
+  site call_site;
   u64 first, second;  // fd and offset, where the call has them
   const char *url;    // may be null
 };
 
-// Leader only. The first fault of the instance is kept for the host.
+// Leader only. Keep the first fault of the instance for the host.
 TND_DEVICE_CALL inline void record_fault(device_state &state, status code,
                                          const failed_call &call) {
   if (simt::device_atomic<u32>(state.fault_claimed).fetch_or_acq_rel(1) != 0)
     return;
   fault_record &record = *state.fault;
   simt::system_atomic<int>(record.code).store_relaxed(int(code));
-  simt::system_atomic<u32>(record.site).store_relaxed(u32(call.where));
+  simt::system_atomic<u32>(record.site).store_relaxed(u32(call.call_site));
   simt::system_atomic<u32>(record.thread).store_relaxed(simt::thread_rank_in_block());
   simt::system_atomic<u64>(record.block).store_relaxed(simt::block_rank());
   simt::system_atomic<u64>(record.words[0]).store_relaxed(call.first);
@@ -42,14 +42,15 @@ TND_DEVICE_CALL inline void record_fault(device_state &state, status code,
   simt::system_atomic<u32>(record.filled).store_release(1);
 }
 
-TND_DEVICE inline void count(u64 counters::*which, device_state &state, u32 node, u64 amount = 1) {
+TND_DEVICE inline void count(u64 counters::*counter, device_state &state, u32 node,
+                             u64 amount = 1) {
   u32 const stripe = node * counter_stripes + u32(simt::block_rank() % counter_stripes);
-  (void)simt::device_atomic<u64>(simt::constant(state.counts)[stripe].*which)
+  (void)simt::device_atomic<u64>(simt::constant(state.counts)[stripe].*counter)
       .fetch_add_relaxed(amount);
 }
 
-TND_DEVICE inline void count_wait(device_state &state, u64 took_ns) {
-  u32 const bucket = simt::last_bit(took_ns | 1);
+TND_DEVICE inline void count_wait(device_state &state, u64 duration_ns) {
+  u32 const bucket = simt::last_bit(duration_ns | 1);
   latencies &stripe = simt::constant(state.waits)[simt::block_rank() % latency_stripes];
   (void)simt::device_atomic<u64>(
       stripe.buckets[bucket < latency_buckets ? bucket : latency_buckets - 1])
@@ -71,8 +72,8 @@ TND_DEVICE inline descriptor_state state(u64 w) {
 TND_DEVICE inline u32 generation(u64 w) {
   return u32(w >> 32);
 }
-TND_DEVICE inline u64 with_state(u64 w, descriptor_state to) {
-  return (w & ~(u64{15} << 24)) | u64(to) << 24;
+TND_DEVICE inline u64 with_state(u64 w, descriptor_state new_state) {
+  return (w & ~(u64{15} << 24)) | u64(new_state) << 24;
 }
 }  // namespace descriptor_word
 
@@ -106,16 +107,16 @@ TND_DEVICE inline bool may_write(const descriptor &file) {
   return (file.flags & access_mask) != 0;
 }
 
-// A later view has its own size, which the host knows.
-TND_DEVICE inline void grow(node &of, u32 epoch, u64 size) {
-  simt::device_atomic<u64> const current(of.size);
+// A later view has a size of its own, which the host reports.
+TND_DEVICE inline void grow(node &file_node, u32 epoch, u64 size) {
+  simt::device_atomic<u64> const current(file_node.size);
   u64 const grown = size_word(epoch, size);
-  for (u64 seen = current.load_relaxed(); is_size_of(seen, epoch) && seen < grown;)
-    if (current.compare_exchange_relaxed(seen, grown))
+  for (u64 observed = current.load_relaxed(); is_size_of(observed, epoch) && observed < grown;)
+    if (current.compare_exchange_relaxed(observed, grown))
       return;
 }
 
-// Up to the 0 at its end, which is copied too.
+// Copy the text including its terminating zero.
 TND_DEVICE inline void copy_text(char *target, const char *text) {
   for (u32 i = 0;; i++) {
     char const letter = text[i];
@@ -125,45 +126,46 @@ TND_DEVICE inline void copy_text(char *target, const char *text) {
   }
 }
 
-// Ask the host and wait; leader only. Words of the answer go to `words`.
+// Send a request to the host and wait; leader only. Words of the answer go to `words`.
 struct simple_request {
-  op what;
+  op operation;
   u32 file;
   u64 words[3];
   bool is_change = false;  // see changes_word()
 };
-TND_DEVICE_CALL inline status call(device_state &state, const simple_request &asked,
+TND_DEVICE_CALL inline status call(device_state &state, const simple_request &request,
                                    const char *text, u64 deadline_ns, rpc::reply &reply, u64 *words,
                                    u32 word_count) {
-  rpc::ticket const mine = state.ring.claim(deadline_ns);
-  if (mine.slot == rpc::no_slot)
+  rpc::ticket const ticket = state.ring.claim(deadline_ns);
+  if (ticket.slot == rpc::no_slot)
     return status::timed_out;
-  rpc::request &body = state.ring.body(mine);
-  body.op = u32(asked.what);
-  body.file = asked.file;
+  rpc::request &body = state.ring.body(ticket);
+  body.op = u32(request.operation);
+  body.file = request.file;
   for (u32 i = 0; i < 3; i++)
-    body.words[i] = asked.words[i];
+    body.words[i] = request.words[i];
   if (text != nullptr)
-    copy_text(state.ring.text(mine), text);
-  if (asked.is_change)
+    copy_text(state.ring.text(ticket), text);
+  if (request.is_change)
     (void)simt::device_atomic<u32>(state.changes_posted).fetch_add_relaxed(1);
-  state.ring.post(mine);
-  reply = state.ring.wait(mine, deadline_ns);
-  // A timed_out from the store has left the slot ours; one of our own has not. The tag tells them
-  // apart.
+  state.ring.post(ticket);
+  reply = state.ring.wait(ticket, deadline_ns);
+  // If the store returned timed_out, this call still owns the slot. If the wait here timed out, it
+  // no longer does. The reply's tag distinguishes the two cases.
   if (reply.code == status::timed_out && reply.value == rpc::no_answer)
     return status::timed_out;
   for (u32 i = 0; i < word_count; i++)
     words[i] =
-        simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(mine)[i])).load_relaxed();
-  state.ring.finish(mine, false);
+        simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(ticket)[i])).load_relaxed();
+  state.ring.finish(ticket, false);
   return reply.code;
 }
 
-// The locks of buckets and nodes. Their holders wait for nothing, so this ends.
+// Locks of buckets and nodes. Their holders wait for nothing, so acquiring one always succeeds
+// soon.
 TND_DEVICE inline void lock(u32 &word) {
-  simt::device_atomic<u32> const held(word);
-  for (u32 unlocked = 0; !held.compare_exchange_acq_rel(unlocked, 1u); unlocked = 0)
+  simt::device_atomic<u32> const lock_word(word);
+  for (u32 unlocked = 0; !lock_word.compare_exchange_acq_rel(unlocked, 1u); unlocked = 0)
     simt::pause(200);
 }
 
@@ -171,34 +173,35 @@ TND_DEVICE inline void unlock(u32 &word) {
   simt::device_atomic<u32>(word).store_release(0);
 }
 
-// A view of a file, as kernels have it or the host reports it.
+// A view of a file, as kernels see it or as the host reports it.
 struct file_view {
   u32 epoch, file_key;
   u64 size;
 };
 
-// Relaxed loads, asked for together. They differ while another kernel is in adopt(), which waits
-// for nothing.
-TND_DEVICE inline file_view load_view(node &of) {
+// Relaxed loads, issued together. They disagree while another kernel is in `adopt_view()`, which
+// waits for nothing.
+TND_DEVICE inline file_view load_view(node &file_node) {
   for (;;) {
-    u64 const size = simt::device_atomic<u64>(of.size).load_relaxed();
-    u64 const view = simt::device_atomic<u64>(of.view).load_relaxed();
+    u64 const size = simt::device_atomic<u64>(file_node.size).load_relaxed();
+    u64 const view = simt::device_atomic<u64>(file_node.view).load_relaxed();
     if (is_size_of(size, u32(view)))
       return {u32(view), u32(view >> 32), size_of_word(size)};
     simt::pause(50);
   }
 }
 
-// Take it over unless something newer is there: answers are handled in any order, and what kernels
-// wrote in the same epoch has made the size larger and stays.
-TND_DEVICE_CALL inline void adopt(node &of, const file_view &said) {
-  lock(of.lock);
-  simt::device_atomic<u64> const view(of.view);
-  if (int(said.epoch - u32(view.load_relaxed())) > 0) {
-    simt::device_atomic<u64>(of.size).store_relaxed(size_word(said.epoch, said.size));
-    view.store_release(view_word(said.epoch, said.file_key));
+// Adopt the reported view unless kernels already have a newer one. Answers are handled in any
+// order. Writes by kernels in the same epoch have made the size larger, and that size stays.
+TND_DEVICE_CALL inline void adopt_view(node &file_node, const file_view &new_view) {
+  lock(file_node.lock);
+  simt::device_atomic<u64> const view(file_node.view);
+  if (int(new_view.epoch - u32(view.load_relaxed())) > 0) {
+    simt::device_atomic<u64>(file_node.size)
+        .store_relaxed(size_word(new_view.epoch, new_view.size));
+    view.store_release(view_word(new_view.epoch, new_view.file_key));
   }
-  unlock(of.lock);
+  unlock(file_node.lock);
 }
 
 }  // namespace tanada::gfile::device

@@ -1,4 +1,4 @@
-// tanada/device/detail/gfile/gfile.hpp: bodies of tanada/device/gfile.cuh: collective calls over
+// tanada/device/detail/gfile/gfile.hpp: bodies of tanada/device/gfile.cuh: collective calls around
 // the leader's work, and their four forms. Not for direct inclusion.
 #pragma once
 
@@ -14,19 +14,20 @@ TND_DEVICE inline device_state &state_of(gfile_ref files) {
   return *static_cast<device_state *>(files.state);
 }
 
-// The URL of an open descriptor, or null.
+// The URL of an open descriptor, or nullptr.
 TND_DEVICE inline const char *url_of(device_state &state, int fd) {
   descriptor *const file = find_descriptor(state, fd);
   return file == nullptr ? nullptr : file->url;
 }
 
-// A call on `fd` failed; leader only.
-TND_DEVICE inline void record_fault(device_state &state, status code, site where, int fd,
+// Record the failure of a call on `fd`; leader only.
+TND_DEVICE inline void record_fault(device_state &state, status code, site call_site, int fd,
                                     u64 offset) {
-  record_fault(state, code, {where, u64(fd), offset, url_of(state, fd)});
+  record_fault(state, code, {call_site, u64(fd), offset, url_of(state, fd)});
 }
 
-// The leader acts, the others of its group take its status; the first failure is recorded.
+// The leader runs `action`, and the other threads of its group receive its status. `record` stores
+// the first failure.
 template <class Group, class Action, class Record>
 TND_DEVICE inline status leader_does(Group group, gfile_ref files, Action action, Record record) {
   if (files.state == nullptr)
@@ -44,54 +45,54 @@ TND_DEVICE inline status leader_does(Group group, gfile_ref files, Action action
 struct range_call {
   int fd;
   u64 offset, size;
-  direction way;
-  site where;
+  direction dir;
+  site call_site;
 };
 
-// Leader only. Check the range, with the host's view of the file where ours is in doubt. A gwrite
-// learns it anyway.
+// Leader only. Check the range, with the host's view of the file where the local one is in doubt. A
+// gwrite gets the host's view with its frame anyway.
 TND_DEVICE_CALL inline range_check check_view(device_state &state, const range_call &call,
                                               u64 timeout_ns) {
-  range_check const seen = check_range(state, call.fd, call.offset, call.size, call.way);
-  if (!seen.is_doubtful || seen.status != status::ok || call.way == direction::write)
-    return seen;
-  status const code = renew_view(state, seen.node, deadline_of(timeout_ns));
+  range_check const result = check_range(state, call.fd, call.offset, call.size, call.dir);
+  if (!result.is_doubtful || result.status != status::ok || call.dir == direction::write)
+    return result;
+  status const code = refresh_view(state, result.node, deadline_of(timeout_ns));
   if (code != status::ok)
     return {code, 0, 0, 0, 0};
-  return check_range(state, call.fd, call.offset, call.size, call.way);
+  return check_range(state, call.fd, call.offset, call.size, call.dir);
 }
 
-// Check the range in the leader and share what it found.
+// Check the range in the leader and broadcast the result.
 template <class Group>
 TND_DEVICE inline range_check begin_range(Group group, gfile_ref files, const range_call &call,
                                           const void *buffer) {
   if (files.state == nullptr)
     return {status::bad_state, 0, 0, 0, 0};
-  range_check mine{status::fault, 0, 0, 0, 0};
+  range_check result{status::fault, 0, 0, 0, 0};
   if (group.rank() == 0 && (buffer != nullptr || call.size == 0))
-    mine = check_view(state_of(files), call, files.timeout_ns);
-  return share(group, mine);
+    result = check_view(state_of(files), call, files.timeout_ns);
+  return share(group, result);
 }
 
 template <class Group>
 TND_DEVICE inline void end_range(Group group, gfile_ref files, const range_call &call,
                                  status code) {
   if (code != status::ok && code != status::bad_state && group.rank() == 0)
-    record_fault(state_of(files), code, call.where, call.fd, call.offset);
+    record_fault(state_of(files), code, call.call_site, call.fd, call.offset);
 }
 
 // A call that names a file by its descriptor.
 template <class Group, class Action>
-TND_DEVICE inline status leader_does(Group group, gfile_ref files, site where, int fd,
+TND_DEVICE inline status leader_does(Group group, gfile_ref files, site call_site, int fd,
                                      Action action) {
   return leader_does(group, files, action, [=](device_state &state, status code) {
-    record_fault(state, code, where, fd, 0);
+    record_fault(state, code, call_site, fd, 0);
   });
 }
 
 // A call that names a file by its URL.
 struct named_call {
-  site where;
+  site call_site;
   u64 flags;
   const char *url;
 };
@@ -99,7 +100,7 @@ template <class Group, class Action>
 TND_DEVICE inline status leader_does(Group group, gfile_ref files, const named_call &call,
                                      Action action) {
   return leader_does(group, files, action, [=](device_state &state, status code) {
-    record_fault(state, code, {call.where, call.flags, 0, call.url});
+    record_fault(state, code, {call.call_site, call.flags, 0, call.url});
   });
 }
 
@@ -126,7 +127,7 @@ TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, 
   namespace d = gfile::device;
   d::range_call const call{fd, offset, size, d::direction::read, d::site::read};
   d::range_check const file = d::begin_range(group, files, call, buffer);
-  d::moved result{file.status, 0};
+  d::transfer_result result{file.status, 0};
   if (file.status == status::ok)
     result = d::read(group, d::state_of(files), file, buffer, offset, size,
                      group.rank() == 0 ? d::deadline_of(files.timeout_ns) : 0);
@@ -148,7 +149,7 @@ TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *b
   namespace d = gfile::device;
   d::range_call const call{fd, offset, size, d::direction::write, d::site::write};
   d::range_check const file = d::begin_range(group, files, call, buffer);
-  d::moved result{file.status, 0};
+  d::transfer_result result{file.status, 0};
   if (file.status == status::ok)
     result = d::write(group, d::state_of(files), file, buffer, offset, size,
                       group.rank() == 0 ? d::deadline_of(files.timeout_ns) : 0);
@@ -182,7 +183,7 @@ TND_DEVICE gstat_result gfstat(Group group, gfile_ref files, int fd) {
         gfile::descriptor *const file = d::find_descriptor(state, fd);
         if (file == nullptr)
           return status::bad_file;
-        TND_TRY(d::renew_view(state, file->node, deadline_ns));
+        TND_TRY(d::refresh_view(state, file->node, deadline_ns));
         size = gfile::size_of_word(
             simt::device_atomic<u64>(state.nodes[file->node].size).load_acquire());
         return status::ok;

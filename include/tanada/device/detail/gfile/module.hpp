@@ -1,5 +1,5 @@
-// tanada/device/detail/gfile/module.hpp: the instance of ginitialize(), as the device code of this
-// translation unit sees it. Not for direct inclusion.
+// tanada/device/detail/gfile/module.hpp: the instance of ginitialize(), as visible to the device
+// code of this translation unit. Not for direct inclusion.
 #pragma once
 
 #include "../simt/config.hpp"
@@ -10,9 +10,9 @@
 
 #if TND_SIMT_CUDA
 
-// Each module (a translation unit of nvcc, a module of NVRTC) has its own variable. nvcc's are kept
-// up to date by the registration below; users of NVRTC set it through cuModuleGetGlobal, or pass a
-// gfile_ref.
+// Each module (a translation unit of nvcc, a module of NVRTC) has its own variable. The
+// registration below keeps nvcc's variables up to date. Users of NVRTC set the variable through
+// cuModuleGetGlobal, or pass a gfile_ref.
 #  if TND_SIMT_RTC
 extern "C" {
 __device__ tanada::gfile_ref tnd_gfile_module_ref;
@@ -35,7 +35,7 @@ inline tnd_status update_cuda_module(const tnd_gfile_ref *ref, gfile_ref &symbol
   return cudaMemcpyToSymbol(symbol, &value, sizeof value) == cudaSuccess ? 0 : -TND_EDEVICE;
 }
 
-// One a translation unit, as the variable is.
+// One for each translation unit, like the variable.
 static const tnd_status module_registered =
     tnd_gfile_register_module(1, [](const tnd_gfile_ref *ref) noexcept -> tnd_status {
       return update_cuda_module(ref, tnd_gfile_module_ref);
@@ -48,7 +48,7 @@ static const tnd_status module_registered =
 
 namespace tanada {
 
-// The host executor runs kernels in the process: there is one reference for all of them.
+// The host executor runs kernels in the process, so all of them share one reference.
 inline gfile_ref gfile_module_ref() noexcept {
   tnd_gfile_ref const ref = tnd_gfile_get_ref(tnd_gfile_default());
   return {ref.state, ref.timeout_ns};

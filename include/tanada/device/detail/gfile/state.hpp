@@ -1,5 +1,5 @@
-// tanada/device/detail/gfile/state.hpp: what kernels and the host share of a gfile instance: the
-// layout of its device state and the requests that cross the ring.
+// tanada/device/detail/gfile/state.hpp: state of a gfile instance that kernels and the host share:
+// the layout of its device state, and the requests that cross the ring.
 #pragma once
 
 #include "../base/status.hpp"
@@ -8,14 +8,14 @@
 
 namespace tanada::gfile {
 
-// What a kernel can ask. `file` and words of the request; value and words of the answer. Offsets
-// and sizes: bytes.
+// Requests from kernels to the host: `file` and words of the request -> value and words of the
+// answer. Offsets and sizes are in bytes.
 enum class op : u32 {
   open = 1,  // text url; words: flags, 0, closes -> node; words: epoch, file key, size, changes
   close,     // file; words: access              ->
-  read,  // file; words: page, pages wanted  -> lent_frame(); words, of a window's frame: bytes that
-         // it has
-  write,     // file; words: page, begin, end    -> frame, lent; words: epoch, file key, size
+  read,   // file; words: page, pages wanted  -> granted_frame(); words, for a window's frame: its
+          // valid bytes
+  write,  // file; words: page, begin, end    -> frame, granted; words: epoch, file key, size
   prefetch,  // file; words: page, pages         ->
   sync,      // file                             ->
   truncate,  // file; words: size                -> words: epoch, file key
@@ -23,23 +23,26 @@ enum class op : u32 {
   view,      // file                             -> words: epoch, file key, size, changes
 };
 
-// What answers a read: a frame, and whether it held the page when the request came.
-inline constexpr u32 lent_at_once = 1u << 31;
-TND_HD inline u32 lent_frame(u32 frame, bool at_once) {
-  return frame | (at_once ? lent_at_once : 0);
+// The value of the answer to a read: a frame, and whether it held the page when the request
+// arrived.
+inline constexpr u32 granted_at_once = 1u << 31;
+TND_HD inline u32 granted_frame(u32 frame, bool at_once) {
+  return frame | (at_once ? granted_at_once : 0);
 }
 
-// `changes` of an answer. Changes are truncates, unlinks and opens that truncate; `seen_count` of
-// them, of all files, had reached the host, and the host has `to_come` some of them for this file.
-TND_HD inline u64 changes_word(u32 seen_count, bool to_come) {
-  return u64(seen_count) << 1 | (to_come ? 1 : 0);
+// `changes` of an answer. Changes are truncates, unlinks and opens that truncate. `seen_count`:
+// changes of all files that had reached the host. `is_pending`: the host has a change for this file
+// that it has not finished.
+TND_HD inline u64 changes_word(u32 seen_count, bool is_pending) {
+  return u64(seen_count) << 1 | (is_pending ? 1 : 0);
 }
 
-// A view of a file: its size and its file key, the first part of its pages' keys, which changes
-// when what is cached no longer holds. Views are numbered by the epoch of the host's record. A
-// view is two words, which a kernel loads one after the other. The size carries the low bits of its
-// epoch, so that it is never taken for the size of another view: the frame of a page that ends
-// before such a size holds bytes of other files there.
+// A view of a file: its size and its file key. The file key is the first part of its pages' keys,
+// and changes when the cached pages become invalid. Views are numbered by the epoch of the host's
+// record. A view is two words, which a kernel loads one after the other. The size word carries the
+// low bits of its epoch, so that it is never taken for the size of another view. Otherwise a kernel
+// could use a size beyond the page's valid bytes, and the rest of the frame holds bytes of other
+// files.
 inline constexpr u32 view_size_bits = 52;
 inline constexpr u64 file_size_max = (u64{1} << view_size_bits) - 1;
 TND_HD inline u64 view_word(u32 epoch, u32 file_key) {
@@ -51,27 +54,27 @@ TND_HD inline u64 size_word(u32 epoch, u64 size) {
 TND_HD inline u64 size_of_word(u64 word) {
   return word & file_size_max;
 }
-// Of an epoch only the low bits count.
+// Only the low bits of an epoch are compared.
 TND_HD inline bool is_size_of(u64 word, u32 epoch) {
   return word >> view_size_bits == (u64(epoch) << view_size_bits) >> view_size_bits;
 }
 
-// An open file as the host numbers them: one node a URL, whatever the number of descriptors.
+// An open file as the host numbers them: one node for each URL, whatever the number of descriptors.
 struct alignas(64) node {
   u64 view;     // view_word(); the first descriptor of an epoch sets key and size
-  u64 size;     // size_word(): bytes, with what this instance wrote
-  u64 mapping;  // mapping_word(); holds for the file key in it only
-  u64 doubt;    // see device/doubt.hpp
-  u32 missing;  // 1: the last page looked for was not in the host tier: whoever misses asks the
-                // host without a look
-  u32 lock;     // kernels': held to take over an answer and to count an unsent close, never while
+  u64 size;     // size_word(): bytes, including what this instance wrote
+  u64 mapping;  // mapping_word(); valid only for the file key in it
+  u64 doubt;    // see doubt.hpp
+  u32 missing;  // 1: the last page looked up was not in the host tier; a miss then goes to the host
+                // without a lookup
+  u32 lock;     // taken by kernels to adopt an answer and to count an unsent close, never while
                 // waiting
   u32 reserved[4];
 };
 static_assert(sizeof(node) == 64);
 
-// A mapped file, device memory. An entry changes only while no kernel runs that was launched when
-// it was in use.
+// A mapped file; device memory. An entry changes only while no kernel runs that was launched when
+// the entry was in use.
 struct mapped_range {
   u64 addr;  // host memory, as kernels reach it; 0: none, the host executor uses the descriptor
   u64 size;  // bytes
@@ -80,11 +83,11 @@ struct mapped_range {
 };
 inline constexpr u32 mapped_range_count = 64;
 
-// Instead of a slot: the file was cut or opened to write by others. Whoever reads it asks the host
-// for its view first.
+// In place of a slot: another process truncated the file or opened it for writing. Readers must
+// refresh the view from the host first.
 inline constexpr u32 mapping_lost = 0xffff;
 
-// `slot` from 1; entry slot - 1 of the ranges.
+// `slot` starts at 1 and denotes entry slot - 1 of the ranges.
 TND_HD inline u64 mapping_word(u32 file_key, u32 slot) {
   return u64(file_key) << 32 | slot;
 }
@@ -99,16 +102,16 @@ struct descriptor {
   u32 flags;
   u32 node;
   int code;       // why the open failed
-  u32 next;       // in its bucket's list, 0: the last one; else its number + 1; changed under the
+  u32 next;       // next in its bucket's list: its number + 1, 0 for the last; changed under the
                   // bucket's lock
-  u32 next_free;  // in the list of free descriptors, likewise
+  u32 next_free;  // next in the list of free descriptors, in the same form
   u32 reserved;
   char url[rpc::text_size];
 };
 
-// Descriptors that are not free are found by their URL's hash. The lists are also followed without
-// the lock: a descriptor may then lead into another list, and whoever finds nothing looks again
-// with the lock.
+// Descriptors in use are found by their URL's hash. The lists are also followed without the lock. A
+// descriptor may then lead into another list, so a search that finds nothing is repeated with the
+// lock.
 struct descriptor_bucket {
   u32 lock;   // held to change the list, never while waiting
   u32 first;  // a descriptor's number + 1; 0: none
@@ -124,21 +127,24 @@ struct fault_record {  // host memory
   u32 thread;
   u64 block;
   u64 words[2];
-  char url[rpc::text_size];  // empty: the call named no file that was open
+  char url[rpc::text_size];  // empty: the call named no open file
 };
 
-// Host memory, one a file: how many closes of its writers found no request slot and are left to the
-// host. Kernels add to them, under the lock of the file's node.
+// Host memory, one for each file: how many closes of its writers found no request slot, and are
+// left for the host to take. Kernels increment the count under the lock of the file's node.
 struct unsent_closes {
-  u32 of_writers;
+  u32 writer_count;
 };
 
-// Closes of descriptors that only read: kernels post them and wait for nothing. Host memory, a
-// circular list. A close has a ticket, counted in device memory. Its entry is turn:32 | node:32,
-// with the turn ticket / close_list_size + 1. An open or unlink carries the number of tickets given
-// before it, and the host serves it after those closes. So the list is large enough: closes that
-// the host has not taken are of descriptors that were open when it took the last ones, or that a
-// request slot has brought since.
+// Closes of read-only descriptors, which kernels post without waiting. Host memory, a circular
+// list.
+//
+// A close has a ticket, counted in device memory. Its entry is turn:32 | node:32, with the turn
+// ticket / close_list_size + 1. An open or unlink carries the number of tickets issued before it,
+// and the host serves it after those closes.
+//
+// The list cannot overflow: each close that the host has not taken belongs to a descriptor that was
+// open when the host last took closes, or that was opened through a request slot since then.
 inline constexpr u32 close_list_size = 2 * file_count_limit;
 static_assert(close_list_size > file_count_limit + 2 * rpc::slot_count);
 struct close_list {
@@ -151,31 +157,33 @@ TND_HD inline u64 close_entry(u64 ticket, u32 node) {
 
 inline constexpr u32 counter_stripes = 8, latency_stripes = 16, latency_buckets = 32;
 
-struct alignas(128) counters {  // device memory, counter_stripes a file; pages, sizes in bytes
+struct alignas(128) counters {  // device memory, counter_stripes for each file; pages, sizes in
+                                // bytes
   u64 device_hits, host_hits, mapped_copies, direct_copies, misses, uncached_transfers,
       device_evictions;
   u64 read_size, write_size;
 };
 static_assert(sizeof(counters) == 128);
 
-struct alignas(128) latencies {  // device memory, one a stripe
+struct alignas(128) latencies {  // device memory, one for each stripe
   u64 buckets[latency_buckets];  // [i]: from 2^i to 2^(i+1) ns
 };
 
-// Device memory; constant while kernels run but for what the pointers lead to and the last part.
+// Device memory. Constant while kernels run, except the memory that the pointers address and the
+// last part.
 struct device_state {
   u32 page_size;
   u32 page_shift;
   tier::table_ref<simt::scope::device> device_table;
-  tier::table_ref<simt::scope::system> host_table;  // kernels peek
+  tier::table_ref<simt::scope::system> host_table;  // kernels only peek
   u8 *device_frames;
-  u32 *gmap_counts;  // one a frame of the device tier: so many of its pins are gmap's
+  u32 *gmap_counts;  // for each frame of the device tier: how many of its pins belong to gmap
   u8 *host_frames;
-  u8 *window_frames;  // frame numbers from host_table.shape.frame_count() on; device memory
-  mapped_range *mapped;
+  u8 *window_frames;  // device memory; their frame numbers start at host_table.shape.frame_count()
+  mapped_range *mapped_ranges;
   rpc::ring_ref ring;
   descriptor *descriptors;
-  descriptor_bucket *buckets;  // file_count
+  descriptor_bucket *buckets;  // file_count entries
   node *nodes;
   u32 file_count;
   u32 reserved;
@@ -185,14 +193,14 @@ struct device_state {
   counters *counts;
   latencies *waits;  // of misses
 
-  // Free descriptors: count of changes:32 | number + 1 of the first; 0: none but those that were
-  // never used.
+  // Free descriptors: count of changes:32 | number + 1 of the first. 0: only descriptors that were
+  // never used are free.
   alignas(64) u64 free_descriptors;
-  u32 used_count;  // descriptors that were ever used: the first ones
+  u32 used_count;  // descriptors that were ever used: numbers below this one
   u32 fault_claimed;
-  u32 changes_posted;  // so many changes have been asked of the host
-  u64 names_doubt;     // see device/doubt.hpp
-  u64 closes_posted;   // tickets of the close list that were given
+  u32 changes_posted;  // how many changes have been posted to the host
+  u64 names_doubt;     // see doubt.hpp
+  u64 closes_posted;   // tickets of the close list that were issued
 };
 
 }  // namespace tanada::gfile

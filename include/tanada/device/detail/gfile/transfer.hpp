@@ -1,4 +1,4 @@
-// tanada/device/detail/gfile/transfer.hpp: gread, gwrite, gprefetch, gmap: ranges of bytes, page by
+// tanada/device/detail/gfile/transfer.hpp: gread, gwrite, gprefetch, gmap: byte ranges, page by
 // page.
 #pragma once
 
@@ -7,28 +7,28 @@
 
 namespace tanada::gfile::device {
 
-// What the leader found out about a call's file and range.
+// The leader's result of checking a call's file and range.
 struct range_check {
   tanada::status status;
   u32 node;
   u32 file_key;
   u32 mapping;  // slot, 0: none
   u64 file_size;
-  u32 epoch = 0;             // of key and size: the low bits at least
-  bool is_doubtful = false;  // leader only: see renew_view()
+  u32 epoch = 0;             // of key and size: at least the low bits
+  bool is_doubtful = false;  // leader only: see refresh_view()
 };
 
-struct moved {
+struct transfer_result {
   tanada::status status;
   u64 size;
 };
 
 enum class direction : u32 { read, write };
 
-// Relaxed loads, asked for together: whoever may use the descriptor has it from a gopen that
-// happened before, and what kernels wrote before is there for whom it is ordered.
+// Relaxed loads, issued together. The descriptor comes from a gopen that happened before this call.
+// Earlier writes by kernels are visible to any call that is ordered after them.
 TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 offset, u64 size,
-                                               direction way) {
+                                               direction dir) {
   u32 const index = u32(fd) & (file_count_limit - 1);
   if (fd < 0 || index >= simt::constant(state.file_count))
     return {status::bad_file, 0, 0, 0, 0};
@@ -36,24 +36,24 @@ TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 
   u64 const word = simt::device_atomic<u64>(file.word).load_relaxed();
   u32 const flags = simt::device_atomic<u32>(file.flags).load_relaxed();
   u32 const number = simt::device_atomic<u32>(file.node).load_relaxed();
-  bool const allowed = (flags & access_mask) != (way == direction::read ? 1 : 0);
+  bool const allowed = (flags & access_mask) != (dir == direction::read ? 1 : 0);
   if (!is_open_as(word, fd) || !allowed)
     return {status::bad_file, 0, 0, 0, 0};
-  node &of = simt::constant(state.nodes)[number];
-  u64 mapping = simt::device_atomic<u64>(of.mapping).load_relaxed();
-  u64 const doubt = simt::device_atomic<u64>(of.doubt).load_relaxed();
-  file_view view = load_view(of);
+  node &file_node = simt::constant(state.nodes)[number];
+  u64 mapping = simt::device_atomic<u64>(file_node.mapping).load_relaxed();
+  u64 const doubt = simt::device_atomic<u64>(file_node.doubt).load_relaxed();
+  file_view view = load_view(file_node);
   u64 const pages = (tier::page_index_max + 1) << simt::constant(state.page_shift);
   u64 const limit = pages < file_size_max ? pages : file_size_max;
   bool const fits = offset <= limit && size <= limit - offset;
-  // A read past the end is short, however large it is; a write past the limit is not possible.
-  if (!fits && (way == direction::write || offset > limit))
+  // A read past the end returns fewer bytes, whatever its size. A write past the limit fails.
+  if (!fits && (dir == direction::write || offset > limit))
     return {status::too_big, 0, 0, 0, 0};
   if (u32(mapping >> 32) == view.file_key && u32(mapping) != 0) {
-    // Zeros follow the end where a mapped page is copied, for others too: the size must not be of
-    // before the mapping.
-    mapping = simt::device_atomic<u64>(of.mapping).load_acquire();
-    view = load_view(of);
+    // Where a mapped page is copied, zeros are stored after the end of the file, and other groups
+    // see them. So the size must not be older than the mapping.
+    mapping = simt::device_atomic<u64>(file_node.mapping).load_acquire();
+    view = load_view(file_node);
   }
   bool const is_lost = mapping == mapping_word(view.file_key, mapping_lost);
   u32 const slot = u32(mapping >> 32) == view.file_key && !is_lost ? u32(mapping) : 0;
@@ -62,22 +62,22 @@ TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 
 }
 
 template <class Group>
-TND_DEVICE inline range_check share(Group group, range_check mine) {
+TND_DEVICE inline range_check share(Group group, range_check check) {
   static_assert(file_count_limit <= 1u << 16 && mapped_range_count < 1u << 16);
   u64 const first =
-      group.broadcast(u64(u32(int(mine.status))) << 32 | mine.mapping << 16 | mine.node);
-  u32 const key = group.broadcast(mine.file_key);
-  u64 const size = group.broadcast(size_word(mine.epoch, mine.file_size));
+      group.broadcast(u64(u32(int(check.status))) << 32 | check.mapping << 16 | check.node);
+  u32 const key = group.broadcast(check.file_key);
+  u64 const size = group.broadcast(size_word(check.epoch, check.file_size));
   return {
       status(int(u32(first >> 32))), u32(first) & 0xffff, key, u32(first) >> 16, size_of_word(size),
       u32(size >> view_size_bits)};
 }
 
-// A mapping that is no memory, on the host executor alone: its descriptor, or -1.
+// On the host executor only: the descriptor of a mapping that is not memory, or -1.
 TND_DEVICE inline int cached_descriptor(device_state &state, u32 mapping) {
   if (!simt::reads_cached_files || mapping == 0)
     return -1;
-  const mapped_range &range = simt::constant(state.mapped)[mapping - 1];
+  const mapped_range &range = simt::constant(state.mapped_ranges)[mapping - 1];
   return range.addr == 0 ? range.descriptor : -1;
 }
 
@@ -85,23 +85,24 @@ TND_DEVICE inline u32 memory_mapping(device_state &state, const range_check &fil
   return cached_descriptor(state, file.mapping) < 0 ? file.mapping : 0;
 }
 
-// What the system has in memory of such a file goes to the caller by one copy, and not to the
-// tiers, which are no nearer. The size is less than asked for where something is not in memory.
+// Copy the bytes of such a file that the page cache holds directly to the caller. They do not go
+// through the tiers, which are no faster. Returns fewer bytes than requested where some are not in
+// memory.
 template <class Group>
 TND_DEVICE inline u64 read_cached(Group group, device_state &state, const range_check &file,
                                   int descriptor, u8 *target, u64 offset, u64 size) {
-  u64 got = 0;
+  u64 copied_size = 0;
   if (group.rank() == 0) {
-    got = simt::read_cached(descriptor, target, size, offset);
-    if (got > 0)
+    copied_size = simt::read_cached(descriptor, target, size, offset);
+    if (copied_size > 0)
       count(&counters::mapped_copies, state, file.node);
   }
-  return group.broadcast(got);
+  return group.broadcast(copied_size);
 }
 
 template <class Group>
-TND_DEVICE inline moved read(Group group, device_state &state, const range_check &file,
-                             void *buffer, u64 offset, u64 size, u64 deadline_ns) {
+TND_DEVICE inline transfer_result read(Group group, device_state &state, const range_check &file,
+                                       void *buffer, u64 offset, u64 size, u64 deadline_ns) {
   if (offset >= file.file_size)
     return {status::ok, 0};
   u64 const end = offset + (size < file.file_size - offset ? size : file.file_size - offset);
@@ -120,21 +121,22 @@ TND_DEVICE inline moved read(Group group, device_state &state, const range_check
               in_page = position & (page_size - 1);
     u64 const step = page_size - in_page < end - position ? page_size - in_page : end - position;
     u64 const pages_left = ((end - 1) >> simt::constant(state.page_shift)) - page + 1;
-    page_request const wanted{file.node,
-                              memory_mapping(state, file),
-                              tier::page_key(file.file_key, page),
-                              page,
-                              pages_left,
-                              file.file_size,
-                              file.epoch,
-                              deadline_ns};
+    page_request const request{file.node,
+                               memory_mapping(state, file),
+                               tier::page_key(file.file_key, page),
+                               page,
+                               pages_left,
+                               file.file_size,
+                               file.epoch,
+                               deadline_ns};
     u8 *const target = static_cast<u8 *>(buffer) + (position - offset);
-    page_view const view = acquire_page(group, state, wanted, step == page_size ? target : nullptr);
+    page_view const view =
+        acquire_page(group, state, request, step == page_size ? target : nullptr);
     status code = view.status;
     if (code == status::ok && view.delivered) {
       group.sync();
     } else if (code == status::ok && view.frame == tier::no_frame) {
-      code = read_past_device(group, state, wanted, {target, in_page, step, nullptr});
+      code = read_bypassing_tier(group, state, request, {target, in_page, step, nullptr});
     } else if (code == status::ok) {
       group.sync();
       simt::copy(group, target, view.bytes + in_page, step);
@@ -150,49 +152,50 @@ TND_DEVICE inline moved read(Group group, device_state &state, const range_check
   return {status::ok, end - offset};
 }
 
-// Leader only: the file reaches to `size` now. The answer of `lent` names the view of the file that
-// the bytes belong to, which may be newer than ours; whoever reads after us must see that one. Its
-// file key.
-TND_DEVICE inline u32 grow_by_write(device_state &state, const page_request &wanted,
-                                    rpc::ticket lent, u64 size) {
+// Leader only: the file now extends to `size` at least. The answer of `ticket` holds the view that
+// the bytes belong to, which may be newer than the caller's. Reads ordered after this call must see
+// that view. Returns its file key.
+TND_DEVICE inline u32 grow_by_write(device_state &state, const page_request &request,
+                                    rpc::ticket ticket, u64 size) {
   u64 words[3];
   for (u32 i = 0; i < 3; i++)
     words[i] =
-        simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(lent)[i])).load_relaxed();
+        simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(ticket)[i])).load_relaxed();
   file_view const view{u32(words[0]), u32(words[1]), words[2]};
-  node &of = simt::constant(state.nodes)[wanted.node];
-  if (u32(simt::device_atomic<u64>(of.view).load_acquire()) != view.epoch)
-    adopt(of, view);
-  grow(of, view.epoch, size);
+  node &file_node = simt::constant(state.nodes)[request.node];
+  if (u32(simt::device_atomic<u64>(file_node.view).load_acquire()) != view.epoch)
+    adopt_view(file_node, view);
+  grow(file_node, view.epoch, size);
   return view.file_key;
 }
 
-// Leader only: the bytes of a page of the view with `file_key` have changed.
-TND_DEVICE inline void announce_write(device_state &state, const page_request &wanted,
+// Leader only: invalidate the cached page, because its bytes in the view with `file_key` have
+// changed.
+TND_DEVICE inline void announce_write(device_state &state, const page_request &request,
                                       u32 file_key) {
-  u64 const key = tier::page_key(file_key, wanted.page_index);
+  u64 const key = tier::page_key(file_key, request.page_index);
   state.device_table.invalidate(key);
-  if (key != wanted.key)
-    state.device_table.invalidate(wanted.key);
+  if (key != request.key)
+    state.device_table.invalidate(request.key);
 }
 
-// One page's part of a write: into a host frame that the host pins for us.
+// Write one page's part into a host frame that the host pins for this request.
 template <class Group>
-TND_DEVICE inline status write_page(Group group, device_state &state, const page_request &wanted,
+TND_DEVICE inline status write_page(Group group, device_state &state, const page_request &request,
                                     const u8 *source, u64 begin, u64 end) {
-  rpc::ticket lent{rpc::no_slot, 0};
+  rpc::ticket ticket{rpc::no_slot, 0};
   rpc::reply reply{status::timed_out, rpc::no_answer};
   if (group.rank() == 0) {
-    lent = state.ring.claim(wanted.deadline_ns);
-    if (lent.slot != rpc::no_slot) {
-      rpc::request &body = state.ring.body(lent);
+    ticket = state.ring.claim(request.deadline_ns);
+    if (ticket.slot != rpc::no_slot) {
+      rpc::request &body = state.ring.body(ticket);
       body.op = u32(op::write);
-      body.file = wanted.node;
-      body.words[0] = wanted.page_index;
+      body.file = request.node;
+      body.words[0] = request.page_index;
       body.words[1] = begin;
       body.words[2] = end;
-      state.ring.post(lent);
-      reply = state.ring.wait(lent, wanted.deadline_ns);
+      state.ring.post(ticket);
+      reply = state.ring.wait(ticket, request.deadline_ns);
     }
   }
   u64 const packed = group.broadcast(u64(reply.value) << 32 | u32(int(reply.code)));
@@ -203,37 +206,37 @@ TND_DEVICE inline status write_page(Group group, device_state &state, const page
                        simt::constant(state.host_frames) +
                            (u64(frame) << simt::constant(state.page_shift)) + begin,
                        source, end - begin);
-    // Who places the page in the device tier and does not see the size that it has now is seen by
-    // announce_write().
-    u64 const size = (wanted.page_index << simt::constant(state.page_shift)) + end;
+    // A reader that places the page in the device tier and does not see the new size is found by
+    // `announce_write()`.
+    u64 const size = (request.page_index << simt::constant(state.page_shift)) + end;
     u32 file_key = 0;
     if (group.rank() == 0)
-      file_key = grow_by_write(state, wanted, lent, size);
+      file_key = grow_by_write(state, request, ticket, size);
     simt::fence_system();
     group.sync();
     if (group.rank() == 0)
-      announce_write(state, wanted, file_key);
+      announce_write(state, request, file_key);
   }
   if (group.rank() == 0 && frame != rpc::no_answer)
-    state.ring.finish(lent, false);
+    state.ring.finish(ticket, false);
   return code;
 }
 
 template <class Group>
-TND_DEVICE inline moved write(Group group, device_state &state, const range_check &file,
-                              const void *buffer, u64 offset, u64 size, u64 deadline_ns) {
+TND_DEVICE inline transfer_result write(Group group, device_state &state, const range_check &file,
+                                        const void *buffer, u64 offset, u64 size, u64 deadline_ns) {
   u64 const page_size = simt::constant(state.page_size), end = offset + size;
   u64 position = offset;
   status code = status::ok;
-  group.sync();  // what other threads of the group put in the buffer is there
+  group.sync();  // the buffer's contents from other threads of the group are visible now
   while (position < end && code == status::ok) {
     u64 const page = position >> simt::constant(state.page_shift),
               in_page = position & (page_size - 1);
     u64 const step = page_size - in_page < end - position ? page_size - in_page : end - position;
-    page_request const wanted{file.node,  0,          tier::page_key(file.file_key, page),
-                              page,       1,          file.file_size,
-                              file.epoch, deadline_ns};
-    code = write_page(group, state, wanted, static_cast<const u8 *>(buffer) + (position - offset),
+    page_request const request{file.node,  0,          tier::page_key(file.file_key, page),
+                               page,       1,          file.file_size,
+                               file.epoch, deadline_ns};
+    code = write_page(group, state, request, static_cast<const u8 *>(buffer) + (position - offset),
                       in_page, in_page + step);
     if (code == status::ok)
       position += step;
@@ -244,7 +247,7 @@ TND_DEVICE inline moved write(Group group, device_state &state, const range_chec
   return {code, position - offset};
 }
 
-// Leader only. Posted and forgotten.
+// Leader only. Post the request and do not wait.
 TND_DEVICE_CALL inline status prefetch(device_state &state, const range_check &file, u64 offset,
                                        u64 size) {
   if (offset >= file.file_size || size == 0 || memory_mapping(state, file) != 0)
@@ -252,16 +255,16 @@ TND_DEVICE_CALL inline status prefetch(device_state &state, const range_check &f
   u64 const end = size < file.file_size - offset ? offset + size : file.file_size;
   u64 const first = offset >> simt::constant(state.page_shift),
             last = (end - 1) >> simt::constant(state.page_shift);
-  rpc::ticket const mine = state.ring.claim(simt::now_ns());
-  if (mine.slot == rpc::no_slot)
+  rpc::ticket const ticket = state.ring.claim(simt::now_ns());
+  if (ticket.slot == rpc::no_slot)
     return status::ok;
-  rpc::request &body = state.ring.body(mine);
+  rpc::request &body = state.ring.body(ticket);
   body.op = u32(op::prefetch);
   body.file = file.node;
   body.words[0] = first;
   body.words[1] = last - first + 1;
-  state.ring.post(mine);
-  state.ring.detach(mine, false);
+  state.ring.post(ticket);
+  state.ring.detach(ticket, false);
   return status::ok;
 }
 
@@ -299,15 +302,15 @@ TND_DEVICE_CALL inline status unmap(device_state &state, const u8 *bytes) {
   u64 const size = u64(table.shape.frame_count()) << simt::constant(state.page_shift);
   if (bytes < state.device_frames || bytes >= state.device_frames + size)
     return status::invalid;
-  u64 const at = u64(bytes - state.device_frames);
-  if ((at & (state.page_size - 1)) != 0)
+  u64 const offset = u64(bytes - state.device_frames);
+  if ((offset & (state.page_size - 1)) != 0)
     return status::invalid;
-  u32 const frame = u32(at >> simt::constant(state.page_shift));
-  // Other pins belong to calls that are at the page just now.
-  simt::device_atomic<u32> const maps(state.gmap_counts[frame]);
-  u32 seen = maps.load_relaxed();
-  while (seen != 0 && !maps.compare_exchange_relaxed(seen, seen - 1)) {}
-  if (seen == 0)
+  u32 const frame = u32(offset >> simt::constant(state.page_shift));
+  // Other pins belong to calls that are using the page at the moment.
+  simt::device_atomic<u32> const counter(state.gmap_counts[frame]);
+  u32 map_count = counter.load_relaxed();
+  while (map_count != 0 && !counter.compare_exchange_relaxed(map_count, map_count - 1)) {}
+  if (map_count == 0)
     return status::invalid;
   table.release(frame);
   return status::ok;

@@ -2,20 +2,20 @@
 // kernels' side.
 //
 // A slot carries one request at a time. Each word has one writer, since a GPU's read-modify-writes
-// on host memory are not atomic with the host's:
-//   posted    kernel: sequence << 1 | is short, of the request now in the slot
-//   answer    host:   the sequence, then the answer
-//   finished  kernel: sequence << 1 | canceled: what the answer lent (a pinned frame) is given
-//   back; also said, with
-//             canceled, by a kernel that no longer waits. Two words, by the sequence's parity: the
-//             host reads the one of a request before it answers the next, so a third cannot
-//             overwrite it unread
-// A slot is used again once its request is answered and finished. Which slots are in use is kept in
-// device memory, where atomics are fast. A kernel that stops waiting leaves its slot detached: the
+// on host memory are not atomic with respect to the host's:
+//   posted    written by the kernel: sequence << 1 | is_short of the request now in the slot
+//   answer    written by the host: the sequence, then the answer
+//   finished  written by the kernel: sequence << 1 | canceled. The kernel returns what the answer
+//             lent (a pinned frame), or no longer waits (with canceled set).
+// There are two finished words, selected by the sequence's parity. The host reads a request's word
+// before it answers the next request, so a third request cannot overwrite it unread.
+//
+// A slot is reused once its request is answered and finished. Device memory, where atomics are
+// fast, records which slots are in use. A kernel that stops waiting leaves its slot detached; the
 // next claim that finds it answered takes it. So a stalled request holds one slot and nothing else.
 //
-// Sequences have 31 bits. A short request is two words that carry the sequence themselves: it needs
-// no fence between itself and `posted`, for the host sees by the words whether they have come.
+// Sequences have 31 bits. A short request is two words that carry the sequence themselves. It needs
+// no fence before `posted`, because the host sees from the words whether they have arrived.
 #pragma once
 
 #include "../base/status.hpp"
@@ -24,7 +24,7 @@
 namespace tanada::rpc {
 
 inline constexpr u32 slot_count = 1024;
-inline constexpr u32 text_size = 1024;  // bytes a slot, with the terminating zero
+inline constexpr u32 text_size = 1024;  // bytes of a slot, including the terminating zero
 
 struct alignas(64) request {
   u32 op;
@@ -34,15 +34,15 @@ struct alignas(64) request {
 };
 static_assert(sizeof(request) == 64);
 
-// sequence:32 | op:8 | file:24, then sequence:12 | second:12 | first:40, of a request with two
-// small words.
+// sequence:32 | op:8 | file:24, then sequence:12 | second:12 | first:40: a request with two small
+// words.
 struct alignas(16) short_request {
   u64 words[2];
 };
 inline constexpr u64 short_first_max = (u64{1} << 40) - 1, short_second_max = (u64{1} << 12) - 1;
 
-// Both tagged words carry the sequence in the high half, so that whoever sees it in both has the
-// whole answer.
+// Both tagged words carry the sequence in the high half, so that a reader that sees it in both has
+// the whole answer.
 struct alignas(64) answer {
   u64 head[2];  // sequence:32 | status, then sequence:32 | a frame, a file
   u64 words[4];
@@ -50,7 +50,7 @@ struct alignas(64) answer {
 };
 static_assert(sizeof(answer) == 64);
 
-// Host memory that kernels reach.
+// Host memory that kernels access.
 struct mailbox {
   alignas(64) u32 posted[slot_count];
   alignas(64) u32 finished[slot_count][2];
@@ -60,9 +60,9 @@ struct mailbox {
   char texts[slot_count][text_size];
 };
 
-// Device memory. A word a slot: sequence:32 | detached | claimed. Whoever claimed the slot owns its
-// word.
-struct desk {
+// Device memory, one word for each slot: sequence:32 | detached | claimed. The thread that claimed
+// the slot owns its word.
+struct slot_table {
   u64 slots[slot_count];
 };
 
@@ -73,7 +73,7 @@ TND_HD inline u32 sequence(u64 w) {
 }
 }  // namespace slot_word
 
-// A slot and the sequence of the request that it is claimed for.
+// A slot, and the sequence of the request for which it is claimed.
 struct ticket {
   u32 slot;
   u32 sequence;
@@ -85,26 +85,25 @@ struct reply {
 };
 
 inline constexpr u32 no_slot = 0xffffffffu;
-inline constexpr u32 no_answer = 0xffffffffu;  // value of a reply that the host did not give
+inline constexpr u32 no_answer = 0xffffffffu;  // value of a reply that did not come from the host
 
 struct ring_ref {
   mailbox *mail;
-  desk *slots;
+  slot_table *slots;
 
-  // A slot for one request, or no_slot if none came free before the deadline. Called by one thread
-  // of a group.
+  // Claim a slot for one request. Returns no_slot if none came free before the deadline. Called by
+  // one thread of a group.
   TND_DEVICE ticket claim(u64 deadline_ns) const {
-    // Warps next to one another have slots of their own next to one another, as long as there are
-    // enough.
+    // Neighboring warps start at neighboring slots, each at its own, as long as there are enough.
     u32 const warps_a_block = (simt::block_thread_count() + simt::warp_size - 1) / simt::warp_size;
     u32 const thread = simt::thread_rank_in_block();
     u32 const home = u32(simt::block_rank()) * warps_a_block + thread / simt::warp_size +
                      thread % simt::warp_size * 32;
     for (;;) {
       for (u32 i = 0; i < slot_count; i++) {
-        ticket const mine = try_claim((home + i) % slot_count);
-        if (mine.slot != no_slot)
-          return mine;
+        ticket const claimed = try_claim((home + i) % slot_count);
+        if (claimed.slot != no_slot)
+          return claimed;
         if (i % 32 == 31)
           simt::pause(200);
       }
@@ -113,66 +112,67 @@ struct ring_ref {
     }
   }
 
-  TND_DEVICE request &body(ticket mine) const {
-    return mail->requests[mine.slot];
+  TND_DEVICE request &body(ticket claimed) const {
+    return mail->requests[claimed.slot];
   }
-  TND_DEVICE char *text(ticket mine) const {
-    return mail->texts[mine.slot];
+  TND_DEVICE char *text(ticket claimed) const {
+    return mail->texts[claimed.slot];
   }
 
-  // Hand over body() and text(), which the caller has filled. Also a simt::fence_system(): what the
-  // caller stored before is seen by whoever stores first and looks then.
-  TND_DEVICE void post(ticket mine) const {
+  // Publish body() and text(), which the caller has filled. This is also a simt::fence_system():
+  // the caller's earlier stores are visible to any thread that stores first and then loads.
+  TND_DEVICE void post(ticket claimed) const {
     simt::fence_system();
-    simt::system_atomic<u32>(mail->posted[mine.slot]).store_release_after_fence(mine.sequence << 1);
+    simt::system_atomic<u32>(mail->posted[claimed.slot])
+        .store_release_after_fence(claimed.sequence << 1);
   }
 
-  // Hand over a request whose words are at most short_first_max and short_second_max. No fence.
-  TND_DEVICE void post_short(ticket mine, u32 op, u32 file, u64 first, u64 second) const {
-    u64 const tag = u64(mine.sequence);
-    simt::store_pair(mail->shorts[mine.slot].words,
+  // Publish a request whose words are at most short_first_max and short_second_max. No fence.
+  TND_DEVICE void post_short(ticket claimed, u32 op, u32 file, u64 first, u64 second) const {
+    u64 const tag = u64(claimed.sequence);
+    simt::store_pair(mail->shorts[claimed.slot].words,
                      {tag << 32 | u64(op) << 24 | file, tag << 52 | second << 40 | first});
-    simt::system_atomic<u32>(mail->posted[mine.slot]).store_relaxed(mine.sequence << 1 | 1);
+    simt::system_atomic<u32>(mail->posted[claimed.slot]).store_relaxed(claimed.sequence << 1 | 1);
   }
 
-  // Wait for the answer. timed_out and value no_answer at the deadline: the request is canceled and
-  // the slot no longer the caller's. Otherwise the caller owes finish(), and may read words() until
-  // then.
-  TND_DEVICE reply wait(ticket mine, u64 deadline_ns) const {
+  // Wait for the answer. At the deadline, return timed_out with value no_answer: the request is
+  // canceled and the caller no longer owns the slot. Otherwise the caller must call finish(), and
+  // may read words() until then.
+  TND_DEVICE reply wait(ticket claimed, u64 deadline_ns) const {
     for (u32 round = 0;; round++) {
-      simt::word_pair const head = simt::load_pair_acquire(mail->answers[mine.slot].head);
-      if (u32(head.first >> 32) == mine.sequence && u32(head.second >> 32) == mine.sequence)
+      simt::word_pair const head = simt::load_pair_acquire(mail->answers[claimed.slot].head);
+      if (u32(head.first >> 32) == claimed.sequence && u32(head.second >> 32) == claimed.sequence)
         return {tanada::status(int(u32(head.first))), u32(head.second)};
       if ((round & 15) == 15 && simt::now_ns() >= deadline_ns) {
-        detach(mine, true);
+        detach(claimed, true);
         return {tanada::status::timed_out, no_answer};
       }
       simt::pause(round < 64 ? 0 : 500);
     }
   }
 
-  TND_DEVICE const u64 *words(ticket mine) const {
-    return mail->answers[mine.slot].words;
+  TND_DEVICE const u64 *words(ticket claimed) const {
+    return mail->answers[claimed.slot].words;
   }
 
-  // Give back what the answer lent, and the slot. `canceled`: the lent frame was not written.
-  TND_DEVICE void finish(ticket mine, bool canceled) const {
+  // Return what the answer lent, and release the slot. `canceled`: the lent frame was not written.
+  TND_DEVICE void finish(ticket claimed, bool canceled) const {
     simt::fence_system();
-    finish_after_fence(mine, canceled);
+    finish_after_fence(claimed, canceled);
   }
-  TND_DEVICE void finish_after_fence(ticket mine, bool canceled) const {
-    simt::system_atomic<u32>(mail->finished[mine.slot][mine.sequence & 1])
-        .store_release_after_fence(mine.sequence << 1 | (canceled ? 1 : 0));
-    simt::device_atomic<u64>(slots->slots[mine.slot])
-        .store_release_after_fence(u64(mine.sequence) << 32);
+  TND_DEVICE void finish_after_fence(ticket claimed, bool canceled) const {
+    simt::system_atomic<u32>(mail->finished[claimed.slot][claimed.sequence & 1])
+        .store_release_after_fence(claimed.sequence << 1 | (canceled ? 1 : 0));
+    simt::device_atomic<u64>(slots->slots[claimed.slot])
+        .store_release_after_fence(u64(claimed.sequence) << 32);
   }
 
-  // Do not wait for the answer: the slot comes back by itself once the host has answered.
-  TND_DEVICE void detach(ticket mine, bool canceled) const {
-    simt::system_atomic<u32>(mail->finished[mine.slot][mine.sequence & 1])
-        .store_release(mine.sequence << 1 | (canceled ? 1 : 0));
-    simt::device_atomic<u64>(slots->slots[mine.slot])
-        .store_release(u64(mine.sequence) << 32 | slot_word::detached | slot_word::claimed);
+  // Do not wait for the answer. The slot becomes free once the host has answered.
+  TND_DEVICE void detach(ticket claimed, bool canceled) const {
+    simt::system_atomic<u32>(mail->finished[claimed.slot][claimed.sequence & 1])
+        .store_release(claimed.sequence << 1 | (canceled ? 1 : 0));
+    simt::device_atomic<u64>(slots->slots[claimed.slot])
+        .store_release(u64(claimed.sequence) << 32 | slot_word::detached | slot_word::claimed);
   }
 
  private:
@@ -182,19 +182,19 @@ struct ring_ref {
 
   TND_DEVICE ticket try_claim(u32 slot) const {
     simt::device_atomic<u64> const word(slots->slots[slot]);
-    u64 seen = word.load_relaxed();
-    if ((seen & slot_word::claimed) != 0) {
-      // A detached slot whose answer has come is the first taker's.
-      if ((seen & slot_word::detached) == 0)
+    u64 observed = word.load_relaxed();
+    if ((observed & slot_word::claimed) != 0) {
+      // A detached slot whose answer has arrived goes to the first thread that claims it.
+      if ((observed & slot_word::detached) == 0)
         return {no_slot, 0};
       u64 const code = simt::system_atomic<u64>(mail->answers[slot].head[0]).load_acquire();
-      if (u32(code >> 32) != slot_word::sequence(seen))
+      if (u32(code >> 32) != slot_word::sequence(observed))
         return {no_slot, 0};
     }
-    u64 const taken = (seen & ~slot_word::detached) | slot_word::claimed;
-    if (!word.compare_exchange_acq_rel(seen, taken))
+    u64 const desired = (observed & ~slot_word::detached) | slot_word::claimed;
+    if (!word.compare_exchange_acq_rel(observed, desired))
       return {no_slot, 0};
-    return next_of(slot, seen);
+    return next_of(slot, observed);
   }
 };
 

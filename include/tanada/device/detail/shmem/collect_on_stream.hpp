@@ -1,18 +1,18 @@
 // tanada/device/detail/shmem/collect_on_stream.hpp: collectives in the order of a stream. Not for
 // direct inclusion.
 //
-// What one block moves as fast as many is the kernels' collective by one block. Of more, each block
-// of the kernel has a share; the last of them to end meets the other PEs. No block waits for
-// another of its kernel, so they need not run at once.
+// If one block is as fast as many, the kernel runs the collective in one block. For more data, each
+// block of the kernel has a share, and the last block to end synchronizes with the other PEs. No
+// block waits for another of its kernel, so the blocks need not run at the same time.
 #pragma once
 
 #include "on_stream.hpp"
 
 namespace tanada::shmem::device {
 
-// A kernel of a stream begins when all that those before it have stored is performed, at other
-// devices, too: a GPU ends none before. So the first thing that a kernel says needs no fence. The
-// host executor's kernels hand on less.
+// A kernel of a stream begins when all stores of earlier kernels are performed, also at other
+// devices: a GPU ends no kernel before that. So a kernel's first arrival needs no fence. The host
+// executor's kernels guarantee less.
 inline constexpr bool kernels_begin_settled = TND_SIMT_CUDA != 0;
 
 inline constexpr u32 collective_blocks_max = TND_SIMT_CUDA ? 128 : 3;
@@ -21,20 +21,21 @@ TND_DEVICE inline u64 number_of(shmem_team_t team) {
   return reinterpret_cast<u64>(team);
 }
 
-// True in all threads of the block that comes last; then what any block did before is done before
-// what this one does next. It owes a clear(): not at once, for a fence would wait for it.
+// Returns true in all threads of the last block to arrive. Everything that the other blocks did
+// before happens before what this block does next. The block must call clear() later; doing it here
+// would require a fence.
 TND_DEVICE inline bool is_last_block(u32 &ended) {
   this_block const block;
   block.sync();
   u32 is_last = 0;
   if (block.rank() == 0) {
-    simt::device_atomic<u32> const all(ended);
+    simt::device_atomic<u32> const counter(ended);
     simt::fence_stores();
     u32 before = 0;
     if constexpr (TND_SIMT_CUDA != 0)
-      before = all.fetch_add_relaxed(1);  // the fences make it release and acquire
+      before = counter.fetch_add_relaxed(1);  // the fences make it an acquire and release
     else
-      before = all.fetch_add_acq_rel(1);
+      before = counter.fetch_add_acq_rel(1);
     is_last = before + 1 == simt::grid_size_x() ? 1 : 0;
     if (is_last != 0)
       simt::fence_stores();
@@ -45,195 +46,200 @@ TND_DEVICE inline void clear(u32 &ended) {
   if (this_block{}.rank() == 0)
     simt::device_atomic<u32>(ended).store_relaxed(0);
 }
-TND_DEVICE inline block_progress &blocks_of(const member_view &in) {
-  return here().live->blocks[in.index];
+TND_DEVICE inline block_progress &blocks_of(const member_view &self) {
+  return job_view().live->blocks[self.index];
 }
 
-// After this block's share: the last one ends the collective. in.epoch: its last one, which all
+// After this block's share: the last block ends the collective. in.epoch: its last epoch, which all
 // blocks have known since they began.
-TND_DEVICE inline status end_blocks(const member_view &in, site where) {
+TND_DEVICE inline status end_blocks(const member_view &self, site call_site) {
   this_block const block;
-  u32 &ended = blocks_of(in).last;
+  u32 &ended = blocks_of(self).last;
   if (!is_last_block(ended))
     return status::ok;
-  status code = end_puts(block, in);
+  status code = end_puts(block, self);
   if (code == status::ok)
-    code = tell_all(block, in);
-  note(block, in, true);
+    code = send_arrivals(block, self);
+  record_epoch(block, self, true);
   clear(ended);
-  return await_all(block, in, where, code);
+  return await_arrivals(block, self, call_site, code);
 }
 
-// A block's share of each of `piece_count` pieces of `size` bytes: calls put(piece, offset in it,
-// size), blocks by turns for one each, so that all links are in use.
+// Put a block's share of each of `piece_count` pieces of `size` bytes: calls put(piece, offset in
+// it, size). Blocks start with different pieces, so that all links are in use.
 template <class Put>
 TND_DEVICE inline status put_share(u64 size, int piece_count, Put put) {
-  byte_share const mine = share_of_block(size);
-  if (mine.size == 0)
+  byte_share const share = share_of_block(size);
+  if (share.size == 0)
     return status::ok;
   int const first = piece_count == 0 ? 0 : int(simt::block_index_x() % u32(piece_count));
   for (int i = 0; i < piece_count; i++)
-    TND_TRY(put((first + i) % piece_count, mine.offset, mine.size));
+    TND_TRY(put((first + i) % piece_count, share.offset, share.size));
   return status::ok;
 }
 
 TND_DEVICE inline void fcollect_share(shmem_team_t team, u8 *target, const u8 *source, u64 size) {
   this_block const block;
-  member_view in;
-  if (find_collect(block, number_of(team), target, size, site::fcollect, in) != status::ok)
+  member_view self;
+  if (find_collect(block, number_of(team), target, size, site::fcollect, self) != status::ok)
     return;
-  in.epoch = next_epoch(in);
-  u8 *const to = target + u64(in.team.me) * size;
-  (void)put_share(size, in.team.count, [&](int step, u64 at, u64 part) {
-    return put_to(block, in, to + at, source + at, part, member_after(in, step));
+  self.epoch = next_epoch(self);
+  u8 *const output = target + u64(self.team.me) * size;
+  (void)put_share(size, self.team.count, [&](int step, u64 offset, u64 part) {
+    return put_to(block, self, output + offset, source + offset, part, member_after(self, step));
   });
-  (void)end_blocks(in, site::fcollect);
+  (void)end_blocks(self, site::fcollect);
 }
 
 TND_DEVICE inline void alltoall_share(shmem_team_t team, u8 *target, const u8 *source, u64 size) {
   this_block const block;
-  member_view in;
-  if (find_collect(block, number_of(team), target, size, site::alltoall, in) != status::ok)
+  member_view self;
+  if (find_collect(block, number_of(team), target, size, site::alltoall, self) != status::ok)
     return;
-  in.epoch = next_epoch(in);
-  u8 *const to = target + u64(in.team.me) * size;
-  (void)put_share(size, in.team.count, [&](int step, u64 at, u64 part) {
-    int const member = member_after(in, step);
-    return put_to(block, in, to + at, source + u64(member) * size + at, part, member);
+  self.epoch = next_epoch(self);
+  u8 *const output = target + u64(self.team.me) * size;
+  (void)put_share(size, self.team.count, [&](int step, u64 offset, u64 part) {
+    int const member = member_after(self, step);
+    return put_to(block, self, output + offset, source + u64(member) * size + offset, part, member);
   });
-  (void)end_blocks(in, site::alltoall);
+  (void)end_blocks(self, site::alltoall);
 }
 
 // ---- broadcasts
 
 struct broadcast_data {
-  u8 *to;
-  const u8 *from;
+  u8 *target;
+  const u8 *source;
   u64 size;
   int root;
 
   bool TND_DEVICE is_in_place() const {
-    return to == from;
+    return target == source;
   }
 };
 
-// The root puts all of it to the other member, and to itself.
-TND_DEVICE inline void broadcast_whole_share(member_view &in, const broadcast_data &of) {
+// The root puts all bytes to the other member, and to itself.
+TND_DEVICE inline void broadcast_whole_share(member_view &self, const broadcast_data &data) {
   this_block const block;
-  in.epoch = next_epoch(in);
-  if (in.team.me == of.root) {
-    int const first = of.is_in_place() ? 1 : 0;
-    (void)put_share(of.size, in.team.count - first, [&](int piece, u64 at, u64 part) {
-      return put_to(block, in, of.to + at, of.from + at, part, member_after(in, piece + first));
+  self.epoch = next_epoch(self);
+  if (self.team.me == data.root) {
+    int const first = data.is_in_place() ? 1 : 0;
+    (void)put_share(data.size, self.team.count - first, [&](int piece, u64 offset, u64 part) {
+      return put_to(block, self, data.target + offset, data.source + offset, part,
+                    member_after(self, piece + first));
     });
-    u32 &ended = blocks_of(in).last;
+    u32 &ended = blocks_of(self).last;
     if (!is_last_block(ended))
       return;
-    status code = end_puts(block, in);
+    status code = end_puts(block, self);
     if (code == status::ok)
-      code = tell_all(block, in);
-    note(block, in, false);
+      code = send_arrivals(block, self);
+    record_epoch(block, self, false);
     clear(ended);
     (void)agree(block, code, site::broadcast);
   } else if (simt::block_index_x() == 0) {
-    status const code = block.rank() == 0 ? await_arrival(in, of.root) : status::ok;
-    note(block, in, false);
+    status const code = block.rank() == 0 ? await_arrival(self, data.root) : status::ok;
+    record_epoch(block, self, false);
     (void)agree(block, code, site::broadcast);
   }
 }
 
-// As broadcast_split(). Its first epoch, in which the root tells that parts are there, is over when
-// the kernel is.
-TND_DEVICE inline void broadcast_split_share(member_view &in, const broadcast_data &of) {
+// As broadcast_split(). The first epoch, in which the root announces the parts, ends with the
+// kernel.
+TND_DEVICE inline void broadcast_split_share(member_view &self, const broadcast_data &data) {
   this_block const block;
-  int const count = in.team.count, me = in.team.me;
-  u64 const part = broadcast_part(of.size, count);
+  int const count = self.team.count, me = self.team.me;
+  u64 const part = broadcast_part(data.size, count);
   auto const size_of = [&](u64 begin, u64 size_max) {
-    return begin >= of.size ? 0 : size_max < of.size - begin ? size_max : of.size - begin;
+    return begin >= data.size ? 0 : size_max < data.size - begin ? size_max : data.size - begin;
   };
   status code = status::ok;
-  in.epoch = next_epoch(in);
-  if (me == of.root) {
-    code = put_share(part, count - 1, [&](int piece, u64 at, u64 size_max) {
-      int const member = member_after(in, piece + 1);
-      u64 const begin = part * u64(member) + at, size = size_of(begin, size_max);
-      return size == 0 ? status::ok
-                       : put_to(block, in, of.to + begin, of.from + begin, size, member);
+  self.epoch = next_epoch(self);
+  if (me == data.root) {
+    code = put_share(part, count - 1, [&](int piece, u64 offset, u64 size_max) {
+      int const member = member_after(self, piece + 1);
+      u64 const begin = part * u64(member) + offset, size = size_of(begin, size_max);
+      return size == 0
+                 ? status::ok
+                 : put_to(block, self, data.target + begin, data.source + begin, size, member);
     });
-    if (u32 &ended = blocks_of(in).first; is_last_block(ended)) {
+    if (u32 &ended = blocks_of(self).first; is_last_block(ended)) {
       if (code == status::ok)
-        code = end_puts(block, in);
+        code = end_puts(block, self);
       if (code == status::ok)
-        code = tell_all(block, in);
+        code = send_arrivals(block, self);
       clear(ended);
       code = agree(block, code, site::broadcast);
     }
-    if (!of.is_in_place()) {
-      byte_share const mine = share_of_block(of.size);
-      simt::copy(block, of.to + mine.offset, of.from + mine.offset, mine.size);
+    if (!data.is_in_place()) {
+      byte_share const share = share_of_block(data.size);
+      simt::copy(block, data.target + share.offset, data.source + share.offset, share.size);
     }
   } else {
     if (block.rank() == 0)
-      code = await_arrival(in, of.root);
+      code = await_arrival(self, data.root);
     code = agree(block, code, site::broadcast);
   }
-  u64 const mine = part * u64(me), mine_size = size_of(mine, part);
-  if (code == status::ok && mine_size != 0) {
-    int const steps_to_root = me == of.root ? count : (of.root - me + count) % count;  // who has it
+  u64 const own_offset = part * u64(me), own_size = size_of(own_offset, part);
+  if (code == status::ok && own_size != 0) {
+    // which has the data
+    int const steps_to_root = me == data.root ? count : (data.root - me + count) % count;
     (void)put_share(
-        mine_size, me == of.root ? count - 1 : count - 2, [&](int piece, u64 at, u64 size) {
+        own_size, me == data.root ? count - 1 : count - 2, [&](int piece, u64 offset, u64 size) {
           int const step = piece + 1 < steps_to_root ? piece + 1 : piece + 2;
-          return put_to(block, in, of.to + mine + at, (me == of.root ? of.from : of.to) + mine + at,
-                        size, member_after(in, step));
+          return put_to(block, self, data.target + own_offset + offset,
+                        (me == data.root ? data.source : data.target) + own_offset + offset, size,
+                        member_after(self, step));
         });
   }
-  in.epoch++;
-  (void)end_blocks(in, site::broadcast);
+  self.epoch++;
+  (void)end_blocks(self, site::broadcast);
 }
 
-TND_DEVICE inline void broadcast_share(shmem_team_t team, const broadcast_data &of) {
-  member_view in;
-  if (find_broadcast(this_block{}, number_of(team), of.to, of.size, of.root, in) != status::ok)
+TND_DEVICE inline void broadcast_share(shmem_team_t team, const broadcast_data &data) {
+  member_view self;
+  if (find_broadcast(this_block{}, number_of(team), data.target, data.size, data.root, self) !=
+      status::ok)
     return;
-  if (in.team.count > 2)
-    broadcast_split_share(in, of);
+  if (self.team.count > 2)
+    broadcast_split_share(self, data);
   else
-    broadcast_whole_share(in, of);
+    broadcast_whole_share(self, data);
 }
 
-// ---- reductions. In the first epoch all sources are ready: every block tells and waits, which is
-// the same as one that does.
+// ---- reductions. In the first epoch all sources are ready. Every block sends arrivals and waits,
+// which has the same effect as if one block did.
 
 template <reduction Op, class T>
 TND_DEVICE inline void reduce_share(shmem_team_t team, T *target, const T *source,
                                     u64 element_count) {
   this_block const block;
-  member_view in;
-  if (find_reduce(block, number_of(team), target, source, element_count, in) != status::ok)
+  member_view self;
+  if (find_reduce(block, number_of(team), target, source, element_count, self) != status::ok)
     return;
-  if (in.team.has_far != 0) {
+  if (self.team.has_unmapped != 0) {
     if (simt::block_index_x() == 0)
-      (void)reduce_far<Op>(block, in, target, source, element_count);
+      (void)reduce_unmapped<Op>(block, self, target, source, element_count);
     return;
   }
   block.sync();
-  in.epoch = next_epoch(in);
-  in.is_settled = kernels_begin_settled;
-  if (meet(block, in, site::reduce) == status::ok) {
-    element_range const all = elements_of_member<T>(in, element_count);
-    u64 const packs = (all.end - all.begin + pack_count<T> - 1) / pack_count<T>,
+  self.epoch = next_epoch(self);
+  self.is_settled = kernels_begin_settled;
+  if (meet(block, self, site::reduce) == status::ok) {
+    element_range const range = elements_of_member<T>(self, element_count);
+    u64 const packs = (range.end - range.begin + pack_count<T> - 1) / pack_count<T>,
               blocks = simt::grid_size_x();
-    u64 const each = (packs + blocks - 1) / blocks * pack_count<T>,
-              skipped = each * simt::block_index_x();
-    if (skipped < all.end - all.begin) {
-      u64 const begin = all.begin + skipped;
-      reduce_range<Op>(block, in, target, source,
-                       {begin, all.end - begin < each ? all.end : begin + each});
+    u64 const per_block = (packs + blocks - 1) / blocks * pack_count<T>,
+              skipped = per_block * simt::block_index_x();
+    if (skipped < range.end - range.begin) {
+      u64 const begin = range.begin + skipped;
+      reduce_range<Op>(block, self, target, source,
+                       {begin, range.end - begin < per_block ? range.end : begin + per_block});
     }
   }
-  in.epoch++;
-  in.is_settled = false;
-  (void)end_blocks(in, site::reduce);
+  self.epoch++;
+  self.is_settled = false;
+  (void)end_blocks(self, site::reduce);
 }
 
 // ---- kernels: by one block, and by shares
@@ -264,11 +270,11 @@ static TND_KERNEL TND_LAUNCH_BOUNDS(copy_block_size) void alltoall_kernel(shmem_
     alltoall_share(team, target, source, size);
 }
 static TND_KERNEL TND_LAUNCH_BOUNDS(copy_block_size) void broadcast_kernel(shmem_team_t team,
-                                                                           broadcast_data of) {
+                                                                           broadcast_data data) {
   if (simt::grid_size_x() == 1)
-    (void)broadcast(this_block{}, number_of(team), of.to, of.from, of.size, of.root);
+    (void)broadcast(this_block{}, number_of(team), data.target, data.source, data.size, data.root);
   else
-    broadcast_share(team, of);
+    broadcast_share(team, data);
 }
 template <reduction Op, class T>
 static TND_KERNEL TND_LAUNCH_BOUNDS(copy_block_size) void reduce_kernel(shmem_team_t team,
@@ -281,22 +287,22 @@ static TND_KERNEL TND_LAUNCH_BOUNDS(copy_block_size) void reduce_kernel(shmem_te
     reduce_share<Op>(team, target, source, element_count);
 }
 
-// ---- the host's side. What is wrong with the arguments the kernel keeps for the host's next call;
-// who calls is told what is known already.
+// ---- the host's side. The kernel keeps argument errors for the host's next call; the caller gets
+// a status for those that are already known.
 
 struct launch_shape {
   u32 blocks, threads;
   bool is_team;
 };
 
-// Bytes of as many elements; more than there can be, where they are.
+// Bytes of that many elements; the largest number if there cannot be so many.
 template <class T>
 inline u64 size_of_elements(const T *, u64 element_count) {
   return element_count < ~u64{0} / sizeof(T) ? element_count * sizeof(T) : ~u64{0};
 }
 
-// The same in all members. `size`: bytes of a member's part, all of which one block moves where
-// they fit boxes.
+// The same in all members. `size`: bytes of a member's part. One block moves all of them where they
+// fit boxes.
 inline launch_shape shape_for(shmem_team_t team, u64 size) {
   bool const is_device_team = reinterpret_cast<u64>(team) - team_first < team_count_max;
   int const count = is_device_team ? shmem_team_n_pes(team) : 0;
@@ -309,17 +315,17 @@ inline launch_shape shape_for(shmem_team_t team, u64 size) {
                : wanted < collective_blocks_max ? u32(wanted)
                                                 : collective_blocks_max;
   if (size <= one_block_size_max)
-    blocks = 1;  // what many gain in time they lose by meeting
+    blocks = 1;  // several blocks gain less time than their synchronization costs
   return {blocks, size <= 128 ? 32u : copy_block_size, true};
 }
 
 template <class... Parameters, class... Arguments>
-inline int launch_collective(stream on, const launch_shape &by, void (*kernel)(Parameters...),
+inline int launch_collective(stream on, const launch_shape &shape, void (*kernel)(Parameters...),
                              Arguments... arguments) {
   keep_pace(on);
-  if (!simt::try_launch_on(on, {by.blocks}, {by.threads}, kernel, arguments...))
+  if (!simt::try_launch_on(on, {shape.blocks}, {shape.threads}, kernel, arguments...))
     return int(status::io);
-  return int(by.is_team ? status::ok : status::invalid);
+  return int(shape.is_team ? status::ok : status::invalid);
 }
 
 inline int sync_on_stream(shmem_team_t team, stream on) {
@@ -341,17 +347,17 @@ inline int alltoall_on_stream(shmem_team_t team, void *target, const void *sourc
 }
 inline int broadcast_on_stream(shmem_team_t team, void *target, const void *source, u64 size,
                                int root, stream on) {
-  launch_shape by = shape_for(team, size);
-  if (by.is_team && (root < 0 || root >= shmem_team_n_pes(team)))
-    by = {1, 32, false};
-  broadcast_data const of{static_cast<u8 *>(target), static_cast<const u8 *>(source), size, root};
-  return launch_collective(on, by, broadcast_kernel, team, of);
+  launch_shape shape = shape_for(team, size);
+  if (shape.is_team && (root < 0 || root >= shmem_team_n_pes(team)))
+    shape = {1, 32, false};
+  broadcast_data const data{static_cast<u8 *>(target), static_cast<const u8 *>(source), size, root};
+  return launch_collective(on, shape, broadcast_kernel, team, data);
 }
 template <reduction Op, class T>
 inline int reduce_on_stream(shmem_team_t team, T *target, const T *source, u64 element_count,
                             stream on) {
-  launch_shape const by = shape_for(team, size_of_elements(target, element_count));
-  return launch_collective(on, by, reduce_kernel<Op, T>, team, target, source, element_count);
+  launch_shape const shape = shape_for(team, size_of_elements(target, element_count));
+  return launch_collective(on, shape, reduce_kernel<Op, T>, team, target, source, element_count);
 }
 
 }  // namespace tanada::shmem::device

@@ -1,5 +1,5 @@
-// tanada/device/detail/shmem/on_stream.hpp: calls in the order of a stream, as kernels of a few
-// lines over those of shmemg.h. Not for direct inclusion.
+// tanada/device/detail/shmem/on_stream.hpp: calls in the order of a stream, as small kernels that
+// call the functions of shmemg.h. Not for direct inclusion.
 #pragma once
 
 #include "../simt/pace.hpp"
@@ -8,9 +8,9 @@ namespace tanada::shmem::device {
 
 using simt::stream;
 
-// Where the host does what kernels ask, calls do not run far ahead of it.
+// Where the host carries out kernels' requests, calls must not run far ahead of it.
 inline void keep_pace(stream on) {
-  if (asks_host())
+  if (calls_host())
     simt::pace(on);
 }
 
@@ -25,54 +25,54 @@ inline constexpr u32 copy_block_size = TND_SIMT_CUDA ? 512 : 32,
                      copy_blocks_max = TND_SIMT_CUDA ? 64 : 2;
 
 struct signal_update {
-  uint64_t *at;
+  uint64_t *offset;
   uint64_t value;
   int op;
 };
 
-// A block's part of some bytes: whole cache lines, but for the end.
+// A block's part of a range of bytes: whole cache lines, except at the end.
 struct byte_share {
   u64 offset, size;
 };
 TND_DEVICE inline byte_share share_of_block(u64 size) {
   u64 const lines = (size + 127) / 128,
-            each = (lines + simt::grid_size_x() - 1) / simt::grid_size_x() * 128;
-  u64 const begin = simt::block_index_x() * each;
+            share_size = (lines + simt::grid_size_x() - 1) / simt::grid_size_x() * 128;
+  u64 const begin = simt::block_index_x() * share_size;
   if (begin >= size)
     return {0, 0};
-  return {begin, size - begin < each ? size - begin : each};
+  return {begin, size - begin < share_size ? size - begin : share_size};
 }
 
 static TND_KERNEL void put_kernel(u8 *target, const u8 *source, u64 size, int pe) {
-  byte_share const mine = share_of_block(size);
-  if (mine.size != 0)
-    shmemg_putmem_tg(target + mine.offset, source + mine.offset, mine.size, pe);
+  byte_share const share = share_of_block(size);
+  if (share.size != 0)
+    shmemg_putmem_tg(target + share.offset, source + share.offset, share.size, pe);
 }
 static TND_KERNEL void get_kernel(u8 *target, const u8 *source, u64 size, int pe) {
-  byte_share const mine = share_of_block(size);
-  if (mine.size != 0)
-    shmemg_getmem_tg(target + mine.offset, source + mine.offset, mine.size, pe);
+  byte_share const share = share_of_block(size);
+  if (share.size != 0)
+    shmemg_getmem_tg(target + share.offset, source + share.offset, share.size, pe);
 }
-static TND_KERNEL void put_signal_kernel(u8 *target, const u8 *source, u64 size, signal_update then,
-                                         int pe) {
-  shmemg_putmem_signal_tg(target, source, size, then.at, then.value, then.op, pe);
+static TND_KERNEL void put_signal_kernel(u8 *target, const u8 *source, u64 size,
+                                         signal_update signal, int pe) {
+  shmemg_putmem_signal_tg(target, source, size, signal.offset, signal.value, signal.op, pe);
 }
-// What other kernels of the stream have put comes first.
-static TND_KERNEL void signal_kernel(signal_update then, int pe) {
+// Puts by earlier kernels of the stream complete first.
+static TND_KERNEL void signal_kernel(signal_update signal, int pe) {
   shmemg_quiet();
-  if (then.op == SHMEM_SIGNAL_ADD)
-    shmemg_uint64_atomic_add(then.at, then.value, pe);
+  if (signal.op == SHMEM_SIGNAL_ADD)
+    shmemg_uint64_atomic_add(signal.offset, signal.value, pe);
   else
-    shmemg_uint64_atomic_set(then.at, then.value, pe);
+    shmemg_uint64_atomic_set(signal.offset, signal.value, pe);
 }
-static TND_KERNEL void wait_kernel(uint64_t *at, int cmp, uint64_t value) {
-  (void)shmemg_signal_wait_until(at, cmp, value);
+static TND_KERNEL void wait_kernel(uint64_t *offset, int cmp, uint64_t value) {
+  (void)shmemg_signal_wait_until(offset, cmp, value);
 }
 static TND_KERNEL void quiet_kernel() {
   shmemg_quiet();
 }
 
-// One block fills a link up to here.
+// One block saturates a link up to this size.
 inline constexpr u64 one_block_size_max = 32 << 10;
 
 inline u32 blocks_for(u64 size) {
@@ -90,21 +90,21 @@ inline void get_on_stream(void *target, const void *source, size_t size, int pe,
     queue(on, blocks_for(size), copy_block_size, get_kernel, static_cast<u8 *>(target),
           static_cast<const u8 *>(source), size, pe);
 }
-inline void signal_on_stream(const signal_update &then, int pe, stream on) {
-  queue(on, 1, 1, signal_kernel, then, pe);
+inline void signal_on_stream(const signal_update &signal, int pe, stream on) {
+  queue(on, 1, 1, signal_kernel, signal, pe);
 }
 inline void put_signal_on_stream(void *target, const void *source, size_t size,
-                                 const signal_update &then, int pe, stream on) {
+                                 const signal_update &signal, int pe, stream on) {
   if (size > one_block_size_max) {
     put_on_stream(target, source, size, pe, on);
-    signal_on_stream(then, pe, on);
+    signal_on_stream(signal, pe, on);
   } else {
     queue(on, 1, size > 256 ? copy_block_size : 32u, put_signal_kernel, static_cast<u8 *>(target),
-          static_cast<const u8 *>(source), size, then, pe);
+          static_cast<const u8 *>(source), size, signal, pe);
   }
 }
-inline void wait_on_stream(uint64_t *at, int cmp, uint64_t value, stream on) {
-  queue(on, 1, 1, wait_kernel, at, cmp, value);
+inline void wait_on_stream(uint64_t *offset, int cmp, uint64_t value, stream on) {
+  queue(on, 1, 1, wait_kernel, offset, cmp, value);
 }
 inline void quiet_on_stream(stream on) {
   queue(on, 1, 1, quiet_kernel);

@@ -1,9 +1,9 @@
-// tanada/device/detail/shmem/view.hpp: the job as kernels see it, and what kernels and the host
-// share of it.
+// tanada/device/detail/shmem/view.hpp: the job as kernels see it, and the state that kernels and
+// the host share.
 //
-// The memory of a device that a PE gives to the job is one piece: [control][heap]. So an address of
-// this PE's, and what is to be added to it for a PE, is the address of the same place there, in the
-// heap and in the control memory.
+// The device memory that a PE gives to the job is one block: [control][heap]. An address of this PE
+// plus a PE's distance is the same position in that PE's memory, in the heap and in the control
+// memory.
 #pragma once
 
 #include "../base/status.hpp"
@@ -11,7 +11,7 @@
 
 namespace tanada::shmem::device {
 
-inline constexpr u32 near_pe_count = 64;  // PEs whose distances are part of the view
+inline constexpr u32 view_pe_count = 64;  // PEs whose distances are part of the view
 inline constexpr u32 team_count_max =
     66;  // SHMEM_DEVICE_TEAM_WORLD, _SHARED and device_team_slots more
 inline constexpr u32 context_count = 256;
@@ -19,9 +19,9 @@ inline constexpr u32 first_team_count = 2;  // whose entries are part of the vie
 inline constexpr u64 team_first = 3,
                      context_first = 2;  // numbers that stand for the first team, the first context
 inline constexpr u64 unreached =
-    1;  // in place of a distance, which is a multiple of the machine's pages
+    1;  // in place of a distance; distances are multiples of the page size
 
-// Who said what went wrong: see fault_record. Their names: device_side.cc.
+// The call that reports a fault: see fault_record. Their names are in device_side.cc.
 enum class site : u32 {
   put = 1,
   get,
@@ -45,80 +45,81 @@ enum class site : u32 {
   count
 };
 
-// What a kernel asks of the host where a PE is not reached. `file` of the request: the PE, and in
-// the upper byte a size.
+// Requests from kernels to the host, for PEs whose memory is not mapped. `file` of the request: the
+// PE, and a size in the upper byte.
 enum class op : u32 {
-  put = 1,   // words: target, source, size
-  get,       // words: target, source, size
-  get_word,  // words: source; unit: bytes of it             -> words: the value
-  iput,      // words: target, source, count, strides; unit: bytes of an element
-  iget,      // the same
-  update,    // words: target, operand, compare, kind; unit: bytes of it   -> words: what was there
+  put = 1,     // words: target, source, size
+  get,         // words: target, source, size
+  get_word,    // words: source; unit: its bytes             -> words: the value
+  iput,        // words: target, source, count, strides; unit: bytes of an element
+  iget,        // the same
+  update,      // words: target, operand, compare, kind; unit: its bytes   -> words: the old value
   put_signal,  // words: target, source, size, signal, value; unit: 1: the value is added
   quiet,
   fence,
 };
 
-// With a request's op: what is the kernel's own, a put's source or a get's target, is the slot's
-// text, of rpc::text_size at most. Its word is not looked at, and rows lie there without gaps.
+// Flag in a request's op: the kernel's private data (a put's source or a get's target) are in the
+// slot's text, at most rpc::text_size bytes. The word with their address is ignored, and rows are
+// stored there without gaps.
 inline constexpr u32 in_text = 0x80;
 
-// Kinds of updates, in the order of port::fabric_atomic.
+// Kinds of updates, in the order of seams::fabric_atomic.
 enum class update_kind : u32 { add, bit_and, bit_or, bit_xor, swap, compare_swap, fetch };
 
 struct fault_record {  // host memory
   u32 filled;          // written last
   int code;
-  u32 where;  // a site
+  u32 call_site;  // a site
   u32 thread;
   u64 block;
-  u64 words[2];  // an address and a PE, where there are
+  u64 words[2];  // an address and a PE, if any
 };
 
-// Device memory. Changes only while no kernel uses the team, or the context.
+// Device memory. Changes only while no kernel uses the team or the context.
 struct team_entry {
-  const int *world_pes;  // by member; null: the PE's number is the member's
-  int count;             // 0: there is none
+  const int *world_pes;  // by member; null: the member's number is the PE's number
+  int count;             // 0: no such team
   int me;
-  u32 has_far;  // a member's memory is not reached
+  u32 has_unmapped;  // a member's memory is not mapped
   u32 reserved;
 };
 
 struct context_entry {
-  const int *world_pes;  // by number in the context's team; null: as in the job
-  int count;             // 0: there is none
+  const int *world_pes;  // by number in the context's team; null: the number in the job
+  int count;             // 0: no such context
   u32 reserved;
 };
 
-// Of one team in one PE; device memory, its own.
+// Progress of one team in one PE, in that PE's device memory.
 struct team_progress {
   u64 epoch;  // collectives that this PE has begun
-  u64 safe;   // all members have ended the collectives up to this one
+  u64 safe;   // all members have ended every collective up to this one
 };
 
-// Of one team in one PE: blocks of the kernel that have done their parts of a collective; 0 between
-// kernels.
+// For one team in one PE: how many blocks of the kernel have finished their part of a collective. 0
+// between kernels.
 struct block_progress {
-  u32 first, last;  // of what others wait for in its midst, and of all
+  u32 first, last;  // of the first phase, for which other members wait; of the whole collective
 };
 
 // Device memory; changes while kernels run.
 struct live_state {
-  u64 lost;  // a PE has died, 1 + its number; written by the host
+  u64 failed_pe;  // 1 + the number of a PE that has failed; written by the host
   u32 fault_claimed;
   u32 reserved;
   team_progress teams[team_count_max];
   block_progress blocks[team_count_max];
 };
 
-// Control memory of each PE, at its beginning: a word a team and member, then the boxes.
+// Control memory of each PE, at its beginning: a word for each team and member, then the boxes.
 //
-// A box is for what a member sends to another in one collective: `box_size` bytes of message in
-// words of which each carries half message and half epoch, so twice as many. box_parity boxes a
-// team and member.
+// A box holds what a member sends to another in one collective: `box_size` bytes of message. Half
+// of each word is message and half is epoch, so the box has twice as many bytes. There are
+// box_parity boxes for each team and member.
 inline constexpr u32 box_parity = 4;
 struct control_shape {
-  u32 count;     // of PEs
+  u32 count;     // number of PEs
   u32 box_size;  // bytes of message, a power of 2
 
   TND_HD static u32 box_size_for(u32 count) {
@@ -148,16 +149,16 @@ struct view {
   int me, count;
   u8 *control;  // of this PE
   u32 box_size;
-  u32 has_far;     // memory of a PE is not reached
-  u64 timeout_ns;  // of each wait; ~0: none
+  u32 has_unmapped;  // some PE's memory is not mapped
+  u64 timeout_ns;    // of each wait; ~0: none
   live_state *live;
   const team_entry *teams;
   const context_entry *contexts;
-  const u64 *far_distances;  // by PE, all of them
+  const u64 *all_distances;  // by PE, all PEs
   fault_record *fault;
   rpc::ring_ref ring;
   team_entry first_teams[first_team_count];
-  u64 distances[near_pe_count];  // by PE
+  u64 distances[view_pe_count];  // by PE
 };
 
 }  // namespace tanada::shmem::device

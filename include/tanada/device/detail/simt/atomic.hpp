@@ -1,8 +1,8 @@
 // tanada/device/detail/simt/atomic.hpp: atomics that compile to scoped PTX under nvcc and NVRTC
-// (12.8 or newer) and to
-// __atomic_* under gcc and clang, where TSan sees them. One function per memory order: nvcc's
-// builtins want literal orders. No fences but fence_system(): GCC's TSan does not model them, so
-// orders are on the accesses.
+// (12.8 or newer), and to __atomic_* under gcc and clang, where TSan sees them.
+//
+// There is one function for each memory order, because nvcc's builtins require literal orders. The
+// only fence is fence_system(): GCC's TSan does not model fences, so orders are on the accesses.
 #pragma once
 
 #include "config.hpp"
@@ -14,7 +14,7 @@ extern TND_HOST_API __thread const lane_ids *current_ids [[gnu::tls_model("initi
 TND_HOST_API void pause() noexcept;
 TND_HOST_API void preemption_point() noexcept;
 }  // namespace tanada::simt::host
-// Outside a kernel, where host code uses atomics on its fastest way, it is one load.
+// Outside a kernel, where host code uses atomics on its fast path, this is one load.
 #  define TND_PREEMPTION_POINT()                                                             \
     (::tanada::simt::host::current_ids != nullptr ? ::tanada::simt::host::preemption_point() \
                                                   : (void)0)
@@ -24,7 +24,7 @@ TND_HOST_API void preemption_point() noexcept;
 
 namespace tanada::simt {
 
-// Who takes part: the threads of the device, or those of the host too.
+// The accessing threads: only those of the device, or also those of the host.
 enum class scope { device, system };
 
 #if TND_ON_DEVICE
@@ -78,7 +78,7 @@ struct atomic_ref {
   TND_HD T load_relaxed() const TND_LOAD(RELAXED) TND_HD T load_acquire() const
       TND_LOAD(ACQUIRE) TND_HD void store_relaxed(T value) const TND_STORE(RELAXED) TND_HD
       void store_release(T value) const TND_STORE(RELEASE)
-  // A release whose fence the caller has just made with fence_system().
+  // A release store whose fence the caller has just issued with fence_system().
 #if TND_ON_DEVICE
           TND_HD void store_release_after_fence(T value) const {
     store_relaxed(value);
@@ -110,16 +110,17 @@ struct atomic_ref {
       fetch_and_acq_rel(T value) const TND_RMW(fetch_and, ACQ_REL) TND_HD T
       fetch_and_release(T value) const TND_RMW(fetch_and, RELEASE) TND_HD T
       fetch_xor_relaxed(T value) const TND_RMW(fetch_xor, RELAXED)
-      // True if `expected` was there and `desired` is now; else `expected` takes what is there.
+      // Returns true if `expected` was replaced by `desired`. Otherwise `expected` receives the
+      // current value.
       TND_HD bool compare_exchange_acq_rel(T &expected, T desired) const
       TND_CAS(ACQ_REL, ACQUIRE) TND_HD bool compare_exchange_relaxed(T &expected, T desired) const
       TND_CAS(RELAXED, RELAXED) TND_HD bool compare_exchange_acquire(T &expected, T desired) const
       TND_CAS(ACQUIRE, ACQUIRE)
 };
 
-// Of a word that the caller knows to be in global memory; relaxed, of the system's scope. What is
-// not known to be there may be shared memory: such an atomic is waited for at once, to see whether
-// it was performed, and one that nobody asks the value of is no sooner.
+// Add to a word that the caller knows to be in global memory; relaxed, system scope. A word with an
+// unknown address space may be in shared memory. The hardware then waits for each atomic to learn
+// whether it was performed, even if its result is unused.
 template <class T>
 TND_HD inline T fetch_add_global(T *addr, T value) {
 #if TND_ON_DEVICE
@@ -155,9 +156,9 @@ TND_HD inline void add_global(T *addr, T value) {
 #endif
 }
 
-// For loops that wait for a word that the caller knows to be in global memory. acquire_watched()
-// after the load that saw what it waited for makes that one an acquire; each look an acquire would
-// empty the multiprocessor's cache each time.
+// For loops that wait for a word that the caller knows to be in global memory. After the load that
+// ends the wait, acquire_watched() makes it an acquire. An acquire for each load would empty the
+// multiprocessor's cache each time.
 template <class T>
 TND_HD inline T watch_global(const T *addr) {
 #if TND_ON_DEVICE
@@ -189,9 +190,9 @@ struct word_pair {
   u64 first, second;
 };
 
-// Two words at a boundary of 16 bytes, asked for together; relaxed. Among threads of the device
-// both are of one moment. Where the host writes them (scope::system) each is whole, but one may be
-// older than the other.
+// Load two words at a 16-byte boundary together; relaxed. Among threads of the device, both are of
+// one moment. Where the host writes them (scope::system), each word is whole, but one may be older
+// than the other.
 template <scope Scope>
 TND_HD inline word_pair load_pair(u64 (&words)[2]) {
 #if TND_ON_DEVICE
@@ -219,7 +220,8 @@ TND_HD inline word_pair load_pair(u64 (&words)[2]) {
 #endif
 }
 
-// The same of words that the host writes, and what the host wrote before them is seen after it.
+// As load_pair(), for words that the host writes, with acquire: what the host wrote before them is
+// visible afterwards.
 TND_HD inline word_pair load_pair_acquire(u64 (&words)[2]) {
 #if TND_ON_DEVICE
   word_pair pair;
@@ -235,7 +237,7 @@ TND_HD inline word_pair load_pair_acquire(u64 (&words)[2]) {
 #endif
 }
 
-// Two words for the host, each whole; relaxed.
+// Store two words for the host, each whole; relaxed.
 TND_HD inline void store_pair(u64 (&words)[2], word_pair value) {
 #if TND_ON_DEVICE
   asm volatile("st.relaxed.sys.v2.u64 [%0], {%1, %2};" ::"l"(&words[0]), "l"(value.first),
@@ -258,7 +260,7 @@ using device_atomic = atomic_ref<T, scope::device>;
 template <class T>
 using system_atomic = atomic_ref<T, scope::system>;
 
-// In every spin loop, on either side.
+// Called in every spin loop, on the device and on the host.
 TND_HD inline void pause(u32 duration_ns = 64) {
 #if TND_ON_DEVICE
   __nanosleep(duration_ns);
@@ -275,8 +277,8 @@ TND_HD inline void pause(u32 duration_ns = 64) {
 #endif
 }
 
-// In loops that wait for another device, whose answer takes a microsecond: no pause at first.
-// `round`: from 0.
+// For loops that wait for another device, whose answer takes a microsecond: no pause at first.
+// `round` starts at 0.
 TND_HD inline void pause_late(u32 round) {
 #if TND_ON_DEVICE
   if (round >= 4096)

@@ -1,4 +1,4 @@
-// tanada/device/detail/simt/config.hpp: what differs between nvcc, NVRTC and a plain C++ compiler.
+// tanada/device/detail/simt/config.hpp: differences between nvcc, NVRTC and a plain C++ compiler.
 // No host std headers: this must compile under all three, as C++17.
 #pragma once
 
@@ -7,10 +7,9 @@
 #  define TND_HD __host__ __device__
 #  define TND_DEVICE __device__
 #  define TND_KERNEL __global__
-// For what one thread of a group does now and then: called, not inlined, so that kernels stay
-// small.
+// For rare work of one thread of a group: called, not inlined, so that kernels stay small.
 #  define TND_DEVICE_CALL __device__ __noinline__
-// After TND_KERNEL: blocks of at most so many threads, for which registers must suffice.
+// After TND_KERNEL: the largest number of threads in a block, for which registers must suffice.
 #  define TND_LAUNCH_BOUNDS(...) __launch_bounds__(__VA_ARGS__)
 #else
 #  define TND_SIMT_CUDA 0
@@ -23,8 +22,8 @@
 
 #if defined(__CUDA_ARCH__)
 #  define TND_ON_DEVICE 1
-// Before a loop whose body addresses an array that must stay in registers. Compilers of host code
-// warn of a pragma they do not know.
+// Before a loop whose body addresses an array that must stay in registers. Host compilers warn
+// about an unknown pragma.
 #  define TND_UNROLL _Pragma("unroll")
 #  define TND_NO_UNROLL _Pragma("unroll 1")
 #else
@@ -39,7 +38,7 @@
 #  define TND_SIMT_RTC 0
 #endif
 
-// memcpy of a small constant size. NVRTC has the plain name only.
+// memcpy of a small constant size. NVRTC has only the plain name.
 #if TND_SIMT_RTC
 #  define TND_COPY_BYTES(target, source, size) memcpy(target, source, size)
 #else
@@ -56,10 +55,10 @@ static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8);
 
 }  // namespace tanada
 
-// What code outside the library calls of simt's host half, in inline bodies.
+// Visibility of the functions of simt's host half that inline code outside the library calls.
 #define TND_HOST_API __attribute__((visibility("default")))
 
-// TND_SHARED(type, name): a variable shared by the threads of a block, not initialised. For arrays
+// TND_SHARED(type, name): a variable shared by the threads of a block, uninitialized. For arrays,
 // name the array type first: using row = int[32]; TND_SHARED(row, values);
 #if TND_SIMT_CUDA
 #  define TND_SHARED(type, name) __shared__ type name
@@ -69,7 +68,7 @@ static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8);
     type &name = *static_cast<type *>( \
         ::tanada::simt::host::block_storage(&tnd_shared_key_##name, sizeof(type), alignof(type)))
 namespace tanada::simt::host {
-// The running block's storage for one TND_SHARED variable; filled with 0xA5 when first asked for.
+// The running block's storage for one TND_SHARED variable, filled with 0xA5 at its first use.
 TND_HOST_API void *block_storage(const void *key, u64 size, u64 alignment) noexcept;
 }  // namespace tanada::simt::host
 #endif

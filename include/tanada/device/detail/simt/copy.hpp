@@ -1,8 +1,9 @@
-// tanada/device/detail/simt/copy.hpp: a group copies bytes. Three kinds, by who else may touch the
-// bytes meanwhile:
-//   copy           nobody
-//   copy_from_host source is host memory that others may be changing; the caller checks a version
-//   afterwards copy_to_host   target is host memory that others may be reading under such a check
+// tanada/device/detail/simt/copy.hpp: copies of bytes by a group. The three kinds differ in which
+// other threads may access the bytes meanwhile:
+//   copy           none
+//   copy_from_host the source is host memory that others may be changing; the caller checks a
+//                  version afterwards
+//   copy_to_host   the target is host memory that others may be reading under such a check
 // The shared side is accessed with relaxed atomics (on the device and under TSan), never cached in
 // L1.
 #pragma once
@@ -11,8 +12,8 @@
 
 namespace tanada::simt {
 
-// Order everything before against everything after, for every observer. Where two sides each store
-// and then look at what the other stored.
+// Order all accesses before the fence against all accesses after it, for every observer. Used where
+// two sides each store and then load what the other stored.
 TND_DEVICE inline void fence_system() {
 #if TND_ON_DEVICE
   __threadfence_system();
@@ -26,7 +27,7 @@ TND_DEVICE inline void fence_system() {
 #endif
 }
 
-// A value that does not change while kernels run: loads may be merged, moved and cached.
+// Load a value that does not change while kernels run: the loads may be merged, moved and cached.
 template <class T>
 TND_DEVICE inline T constant(const T &object) {
 #if TND_ON_DEVICE
@@ -46,7 +47,7 @@ TND_DEVICE inline T constant(const T &object) {
 #endif
 }
 
-// Loads before it are done before loads and stores after it.
+// Loads before the fence are performed before loads and stores after it.
 TND_DEVICE inline void fence_loads() {
 #if TND_ON_DEVICE
   __nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_SYSTEM);
@@ -55,7 +56,7 @@ TND_DEVICE inline void fence_loads() {
 #endif
 }
 
-// What is before it is performed before stores after it.
+// Accesses before the fence are performed before stores after it.
 TND_DEVICE inline void fence_stores() {
 #if TND_ON_DEVICE
   __nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_SYSTEM);
@@ -66,8 +67,8 @@ TND_DEVICE inline void fence_stores() {
 #endif
 }
 
-// Bytes that the system has of a file in memory, put to `target` by one thread: see
-// host::read_cached(). On the host executor alone; elsewhere none.
+// One thread copies bytes of a file from the page cache to `target`: see host::read_cached(). Only
+// on the host executor; elsewhere it returns 0.
 #if TND_SIMT_CUDA
 inline constexpr bool reads_cached_files = false;
 TND_DEVICE inline u64 read_cached(int, void *, u64, u64) {
@@ -86,7 +87,7 @@ namespace detail {
 
 template <u32 Width>
 struct word_of;
-// In halves of 8 bytes, each of which is whole.
+// Two halves of 8 bytes, each of which is whole.
 template <>
 struct word_of<16> {
   using type = ulonglong2;
@@ -144,8 +145,8 @@ enum class side { neither, source, target };
 template <u32 Width, side Shared>
 __device__ inline void copy_words(u32 rank, u32 count, u8 *target, const u8 *source, u64 words) {
   using word = typename word_of<Width>::type;
-  word *to = reinterpret_cast<word *>(target);
-  const word *from = reinterpret_cast<const word *>(source);
+  word *output = reinterpret_cast<word *>(target);
+  const word *input = reinterpret_cast<const word *>(source);
   auto load = [](const word *addr) {
     if constexpr (Shared == side::source)
       return word_of<Width>::load(addr);
@@ -159,23 +160,23 @@ __device__ inline void copy_words(u32 rank, u32 count, u8 *target, const u8 *sou
       *addr = value;
   };
   u64 i = rank;
-  // Loads in flight before the first store waits; host memory is far.
+  // This many loads are in flight before the first store waits; host memory has a high latency.
   constexpr u32 unroll = Shared == side::source ? 8 : 4;
   for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
     word values[unroll];
 #  pragma unroll
     for (u32 k = 0; k < unroll; k++)
-      values[k] = load(from + i + u64(k) * count);
+      values[k] = load(input + i + u64(k) * count);
 #  pragma unroll
     for (u32 k = 0; k < unroll; k++)
-      store(to + i + u64(k) * count, values[k]);
+      store(output + i + u64(k) * count, values[k]);
   }
   for (; i < words; i += count)
-    store(to + i, load(from + i));
+    store(output + i, load(input + i));
 }
 
-// Any alignment: a head and a tail of bytes around words as wide as both sides allow. So a word of
-// 8 bytes at an aligned place of both is never torn by who changes it meanwhile.
+// Any alignment: a head and a tail of bytes around words as wide as both sides allow. So an aligned
+// word of 8 bytes is never torn by a concurrent writer.
 template <side Shared>
 __device__ __noinline__ void copy_ragged(u32 rank, u32 count, u8 *target, const u8 *source,
                                          u64 size) {
@@ -185,7 +186,7 @@ __device__ __noinline__ void copy_ragged(u32 rank, u32 count, u8 *target, const 
     u64 head = (width - (reinterpret_cast<u64>(target) & (width - 1))) & (width - 1);
     if (head > size)
       head = size;
-    // The head may be all there is, and then it says nothing of where it begins.
+    // The head may be the whole copy; its end is then not aligned.
     if (width >= 8 && ((head | reinterpret_cast<u64>(target)) & 7) == 0)
       copy_words<8, Shared>(rank, count, target, source, head / 8);
     else
@@ -220,61 +221,61 @@ __device__ __noinline__ void copy_bytes(u32 rank, u32 count, u8 *target, const u
     copy_ragged<Shared>(rank, count, target, source, size);
 }
 
-// Stores that pass the caches by: the target is global memory, mostly another device's.
+// Streaming stores: the target is global memory, usually another device's.
 __device__ __noinline__ void copy_out(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
   u64 const mixed = reinterpret_cast<u64>(target) | reinterpret_cast<u64>(source) | size;
   if ((mixed & 15) != 0)
     return copy_ragged<side::neither>(rank, count, target, source, size);
   u64 const words = size / 16;
-  ulonglong2 *const to = reinterpret_cast<ulonglong2 *>(target);
-  const ulonglong2 *const from = reinterpret_cast<const ulonglong2 *>(source);
+  ulonglong2 *const output = reinterpret_cast<ulonglong2 *>(target);
+  const ulonglong2 *const input = reinterpret_cast<const ulonglong2 *>(source);
   u64 i = rank;
   constexpr u32 unroll = 8;
   for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
     ulonglong2 values[unroll];
 #  pragma unroll
     for (u32 k = 0; k < unroll; k++)
-      values[k] = from[i + u64(k) * count];
+      values[k] = input[i + u64(k) * count];
 #  pragma unroll
     for (u32 k = 0; k < unroll; k++)
-      __stcs(to + i + u64(k) * count, values[k]);
+      __stcs(output + i + u64(k) * count, values[k]);
   }
   for (; i < words; i += count)
-    __stcs(to + i, from[i]);
+    __stcs(output + i, input[i]);
 }
 
 struct two_targets {
   u8 *first, *second;
 };
 
-__device__ __noinline__ void copy_bytes_twice(u32 rank, u32 count, two_targets to, const u8 *source,
-                                              u64 size) {
-  u64 const mixed = reinterpret_cast<u64>(to.first) | reinterpret_cast<u64>(to.second) |
+__device__ __noinline__ void copy_bytes_twice(u32 rank, u32 count, two_targets targets,
+                                              const u8 *source, u64 size) {
+  u64 const mixed = reinterpret_cast<u64>(targets.first) | reinterpret_cast<u64>(targets.second) |
                     reinterpret_cast<u64>(source) | size;
   if ((mixed & 15) != 0) {
-    copy_ragged<side::source>(rank, count, to.first, source, size);
-    copy_ragged<side::source>(rank, count, to.second, source, size);
+    copy_ragged<side::source>(rank, count, targets.first, source, size);
+    copy_ragged<side::source>(rank, count, targets.second, source, size);
     return;
   }
   u64 const words = size / 16;
-  const ulonglong2 *const from = reinterpret_cast<const ulonglong2 *>(source);
+  const ulonglong2 *const input = reinterpret_cast<const ulonglong2 *>(source);
   u64 i = rank;
   constexpr u32 unroll = 8;
   for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
     ulonglong2 values[unroll];
 #  pragma unroll
     for (u32 k = 0; k < unroll; k++)
-      values[k] = word_of<16>::load(from + i + u64(k) * count);
+      values[k] = word_of<16>::load(input + i + u64(k) * count);
 #  pragma unroll
     for (u32 k = 0; k < unroll; k++) {
-      reinterpret_cast<ulonglong2 *>(to.first)[i + u64(k) * count] = values[k];
-      reinterpret_cast<ulonglong2 *>(to.second)[i + u64(k) * count] = values[k];
+      reinterpret_cast<ulonglong2 *>(targets.first)[i + u64(k) * count] = values[k];
+      reinterpret_cast<ulonglong2 *>(targets.second)[i + u64(k) * count] = values[k];
     }
   }
   for (; i < words; i += count) {
-    ulonglong2 const value = word_of<16>::load(from + i);
-    reinterpret_cast<ulonglong2 *>(to.first)[i] = value;
-    reinterpret_cast<ulonglong2 *>(to.second)[i] = value;
+    ulonglong2 const value = word_of<16>::load(input + i);
+    reinterpret_cast<ulonglong2 *>(targets.first)[i] = value;
+    reinterpret_cast<ulonglong2 *>(targets.second)[i] = value;
   }
 }
 
@@ -294,9 +295,9 @@ __device__ __noinline__ void fill_zero(u32 rank, u32 count, u8 *target, u64 size
 
 enum class side { neither, source, target };
 
-// A contiguous part for each lane; preempted on the way, so that simulations see torn copies. With
-// steps that may be long compilers call memcpy: what they put in its place when all are short
-// copies half as fast.
+// Copy a contiguous part in each lane, with preemption points, so that simulations see torn copies.
+// Short steps are used because compilers call memcpy for steps of unknown length, and its
+// replacement for short ones is half as fast.
 template <side Shared>
 TND_DEVICE inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
   u64 const part = (size / count + 63) / 64 * 64 + 64, step_max = part >= 65536 ? 16384 : 1024;
@@ -338,10 +339,10 @@ struct two_targets {
   u8 *first, *second;
 };
 
-TND_DEVICE inline void copy_bytes_twice(u32 rank, u32 count, two_targets to, const u8 *source,
+TND_DEVICE inline void copy_bytes_twice(u32 rank, u32 count, two_targets targets, const u8 *source,
                                         u64 size) {
-  copy_bytes<side::source>(rank, count, to.first, source, size);
-  copy_bytes<side::source>(rank, count, to.second, source, size);
+  copy_bytes<side::source>(rank, count, targets.first, source, size);
+  copy_bytes<side::source>(rank, count, targets.second, source, size);
 }
 
 TND_DEVICE inline void fill_zero(u32 rank, u32 count, u8 *target, u64 size) {
@@ -353,14 +354,14 @@ TND_DEVICE inline void fill_zero(u32 rank, u32 count, u8 *target, u64 size) {
 
 }  // namespace detail
 
-// The bytes are complete for the group only after group.sync(), which the caller does.
+// The bytes are complete for the group only after group.sync(), which the caller issues.
 template <class Group>
 TND_DEVICE inline void copy(Group group, void *target, const void *source, u64 size) {
   detail::copy_bytes<detail::side::neither>(group.rank(), group.size(), static_cast<u8 *>(target),
                                             static_cast<const u8 *>(source), size);
 }
 
-// As copy(), to memory of another device or that nobody here reads soon; global memory.
+// As copy(), to global memory of another device, or that no thread of this device reads soon.
 template <class Group>
 TND_DEVICE inline void copy_out(Group group, void *target, const void *source, u64 size) {
   detail::copy_out(group.rank(), group.size(), static_cast<u8 *>(target),
@@ -378,7 +379,7 @@ TND_DEVICE inline void fill_zero(Group group, void *target, u64 size) {
   detail::fill_zero(group.rank(), group.size(), static_cast<u8 *>(target), size);
 }
 
-// The same bytes to two targets, read once.
+// Copy the same bytes to two targets, reading them once.
 template <class Group>
 TND_DEVICE inline void copy_from_host_twice(Group group, void *target, void *second_target,
                                             const void *source, u64 size) {

@@ -21,7 +21,8 @@ struct this_thread {
   }
 };
 
-/// The 32 lanes of a warp (fewer in a block's last warp). All of them call, in converged flow.
+/// The 32 lanes of a warp (fewer in a block's last warp). All of them call, in converged control
+/// flow.
 struct this_warp {
   TND_DEVICE u32 rank() const {
     return simt::lane_index();
@@ -45,8 +46,8 @@ struct this_warp {
   }
 };
 
-/// Every thread of a block. All of them call, in converged flow. broadcast uses 8 bytes of shared
-/// memory.
+/// Every thread of a block. All of them call, in converged control flow. broadcast uses 8 bytes of
+/// shared memory.
 struct this_block {
   TND_DEVICE u32 rank() const {
     return simt::thread_rank_in_block();

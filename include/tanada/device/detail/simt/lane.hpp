@@ -1,12 +1,12 @@
-// tanada/device/detail/simt/lane.hpp: the lane, as the device says it.
+// tanada/device/detail/simt/lane.hpp: the lane index as read from the device's register.
 #pragma once
 
 #include "thread.hpp"
 
 namespace tanada::simt {
 
-// lane_index(), from the register: compilers do not work out what comes of it, but for that it may
-// differ from lane to lane.
+// As lane_index(), but opaque to the compiler: it cannot derive anything from the value, except
+// that it may differ between lanes.
 TND_DEVICE inline u32 lane_register() {
 #if TND_ON_DEVICE
   u32 lane;

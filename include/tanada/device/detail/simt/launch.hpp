@@ -1,5 +1,5 @@
-// tanada/device/detail/simt/launch.hpp: start a kernel, on CUDA's default stream or on the host
-// executor. Asynchronous on both: wait with ghandle() or tnd_gfile_wait(); without gfile, with
+// tanada/device/detail/simt/launch.hpp: start a kernel on CUDA's default stream or on the host
+// executor. Asynchronous on both. Wait with ghandle() or tnd_gfile_wait(); without gfile, with
 // simt::wait_for() of tanada/device/detail/simt/stream.hpp.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace tanada::simt {
 
-// What became of a launch; may be ignored, since the next wait returns a refusal, too.
+// The result of a launch. It may be ignored, since the next wait also reports a refusal.
 struct launch_result {
   tanada::status status;  // ok: the kernel was queued. Otherwise it will not run.
 };
@@ -20,13 +20,12 @@ struct launch_result {
 using dim3 = ::dim3;
 
 namespace host {
-// Log the driver's reason for refusing a launch and keep it until somebody waits for the kernels.
-// The first reason stays.
+// Log the driver's reason for refusing a launch, and keep it until a caller waits for the kernels.
+// Only the first reason is kept.
 TND_HOST_API void refuse_launch(const char *why) noexcept;
 }  // namespace host
 
-// No device, or a driver that cannot be used, is distinguished from a launch that this device
-// cannot take.
+// Distinguish a missing device or unusable driver from a launch that this device cannot take.
 inline status refusal_status(cudaError_t refused) {
   switch (refused) {
     case cudaErrorNoDevice:
@@ -40,10 +39,11 @@ inline status refusal_status(cudaError_t refused) {
   }
 }
 
-// What orders kernels. {} is the default one.
+// A stream orders kernels. {} is the default stream.
 using stream = cudaStream_t;
 
-// A launch that the driver refuses shows in cudaGetLastError(), as the program's own do.
+// A launch that the driver refuses is visible in cudaGetLastError(), like the program's own
+// launches.
 
 template <class... Parameters, class... Arguments>
 void launch_on(stream on, dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...),
@@ -51,7 +51,7 @@ void launch_on(stream on, dim3 grid_size, dim3 block_size, void (*kernel)(Parame
   kernel<<<grid_size, block_size, 0, on>>>(static_cast<Parameters>(arguments)...);
 }
 
-// The same; false: the driver refuses.
+// As launch_on(); returns false if the driver refuses.
 template <class... Parameters, class... Arguments>
 bool try_launch_on(stream on, dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...),
                    Arguments... arguments) {
@@ -63,9 +63,9 @@ bool try_launch_on(stream on, dim3 grid_size, dim3 block_size, void (*kernel)(Pa
 }
 
 // If the driver refuses, the status is no_device (no GPU, or no driver for it) or invalid (too many
-// threads for the kernel's registers, no code for the GPU). tnd_last_message() then has the
-// driver's words, they are logged, and the next tnd_gfile_wait() or ghandle() returns -EINVAL with
-// them.
+// threads for the kernel's registers, no code for the GPU). The driver's text is logged and stored
+// for tnd_last_message(). The next tnd_gfile_wait() or ghandle() returns -EINVAL with the same
+// text.
 template <class... Parameters, class... Arguments>
 launch_result launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...),
                      Arguments... arguments) {
@@ -79,7 +79,7 @@ launch_result launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters.
 
 #  else
 
-// The status is invalid for sizes that no GPU takes.
+// The status is invalid for sizes that no GPU accepts.
 template <class... Parameters, class... Arguments>
 launch_result launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...),
                      Arguments... arguments) {
@@ -88,7 +88,7 @@ launch_result launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters.
   return {is_queued ? status::ok : status::invalid};
 }
 
-// There is one.
+// The host executor has one stream.
 struct stream {};
 
 template <class... Parameters, class... Arguments>

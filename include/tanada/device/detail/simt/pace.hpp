@@ -1,10 +1,11 @@
-// tanada/device/detail/simt/pace.hpp: how far launches run ahead of kernels that wait for the host.
+// tanada/device/detail/simt/pace.hpp: limits how far launches run ahead of kernels that wait for
+// the host.
 //
-// CUDA takes 1024 kernels of a stream ahead. Whoever launches another one stays in the driver until
-// the first of them has ended, and keeps all other threads out of it meanwhile: also the one that
-// answers that kernel. So nobody gets so far: every batch of launches waits for the end of the one
-// before the last, in a way that others can pass. Programs launch kernels of their own in between,
-// which is why a batch is short.
+// CUDA queues up to 1024 kernels of a stream. A thread that launches one more blocks in the driver
+// until the first of them has ended, and blocks all other threads out of the driver meanwhile. This
+// includes the thread that would answer that kernel. So the limit must never be reached: every
+// batch of launches waits for the end of the batch before the last, in a way that does not block
+// other threads. A batch is short because programs launch kernels of their own in between.
 #pragma once
 
 #include "launch.hpp"
@@ -15,7 +16,7 @@ namespace tanada::simt {
 
 #  if TND_SIMT_CUDA
 
-// One thread's.
+// The state of one thread.
 class pacer {
  public:
   static constexpr u32 batch = 64;  // launches
@@ -23,29 +24,29 @@ class pacer {
   pacer() = default;
   pacer(const pacer &) = delete;
   ~pacer() {
-    for (track &each : tracks_)
-      for (cudaEvent_t const mark : each.marks)
+    for (track &entry : tracks_)
+      for (cudaEvent_t const mark : entry.marks)
         if (mark != nullptr)
           (void)cudaEventDestroy(mark);
   }
 
-  // What the driver refuses leaves things as they are.
+  // If the driver refuses a step, the state does not change.
   void step(stream on) {
-    track &mine = track_of(on);
-    if (++mine.count % batch != 0)
+    track &entry = track_of(on);
+    if (++entry.count % batch != 0)
       return;
     cudaStreamCaptureStatus captures{};
     if (cudaStreamIsCapturing(on, &captures) != cudaSuccess ||
         captures != cudaStreamCaptureStatusNone)
       return;
-    u32 const turn = mine.count / batch % 2;
-    cudaEvent_t &now = mine.marks[turn];
-    if (now == nullptr && cudaEventCreateWithFlags(&now, cudaEventDisableTiming) != cudaSuccess)
+    u32 const turn = entry.count / batch % 2;
+    cudaEvent_t &event = entry.marks[turn];
+    if (event == nullptr && cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess)
       return;
-    if (cudaEventRecord(now, on) != cudaSuccess)
+    if (cudaEventRecord(event, on) != cudaSuccess)
       return;
-    if (cudaEvent_t const before = mine.marks[1 - turn]; before != nullptr)
-      (void)cudaEventSynchronize(before);
+    if (cudaEvent_t const previous = entry.marks[1 - turn]; previous != nullptr)
+      (void)cudaEventSynchronize(previous);
   }
 
  private:
@@ -55,16 +56,16 @@ class pacer {
     u32 count;
     cudaEvent_t marks[2];  // null: not recorded yet
   };
-  static constexpr u32 track_count = 8;  // streams; more of them share
+  static constexpr u32 track_count = 8;  // streams; further ones share the last entry
 
   track &track_of(stream on) {
-    for (track &each : tracks_) {
-      if (!each.is_used) {
-        each.on = on;
-        each.is_used = true;
+    for (track &entry : tracks_) {
+      if (!entry.is_used) {
+        entry.on = on;
+        entry.is_used = true;
       }
-      if (each.on == on)
-        return each;
+      if (entry.on == on)
+        return entry;
     }
     return tracks_[track_count - 1];
   }
@@ -72,10 +73,10 @@ class pacer {
   track tracks_[track_count] = {};
 };
 
-// Before a launch on `on` of a kernel that may wait for the host.
+// Call before launching on `on` a kernel that may wait for the host.
 inline void pace(stream on) {
-  static thread_local pacer mine;
-  mine.step(on);
+  static thread_local pacer thread_pacer;
+  thread_pacer.step(on);
 }
 
 #  else

@@ -1,5 +1,5 @@
-// tanada/device/detail/simt/stream.hpp: streams for those that compile no kernels: by the pointer
-// that CUDA's driver and every language know them by.
+// tanada/device/detail/simt/stream.hpp: streams for code that compiles no kernels, named by the
+// pointer that CUDA's driver and every language use.
 #pragma once
 
 #include "launch.hpp"
@@ -13,12 +13,12 @@ namespace tanada::simt {
 inline stream stream_at(void *handle) {
   return static_cast<stream>(handle);
 }
-// Of this thread's launches since it was last asked: 0, or the driver's number of why one was
-// refused.
+// The error of this thread's launches since the last call: 0, or the driver's number for the
+// refusal.
 inline int launch_error() {
   return int(cudaGetLastError());
 }
-// 0, or the driver's number. It waits as long as it takes.
+// Returns 0, or the driver's error number. There is no timeout.
 inline int wait_for(stream on, u64) {
   return int(cudaStreamSynchronize(on));
 }
@@ -31,10 +31,10 @@ inline stream stream_at(void *) {
 inline int launch_error() {
   return 0;
 }
-// 0; 1: kernels are still at work when the time is over. The largest number is no limit.
+// Returns 0, or 1 if kernels still run at the timeout. The largest number means no timeout.
 inline int wait_for(stream, u64 timeout_ns) {
-  u64 const now = host::now_ns();
-  return host::synchronize(timeout_ns < ~u64{0} - now ? now + timeout_ns : ~u64{0}) ? 0 : 1;
+  u64 const now_ns = host::now_ns();
+  return host::synchronize(timeout_ns < ~u64{0} - now_ns ? now_ns + timeout_ns : ~u64{0}) ? 0 : 1;
 }
 
 #  endif

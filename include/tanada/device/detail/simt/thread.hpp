@@ -1,5 +1,5 @@
-// tanada/device/detail/simt/thread.hpp: who am I, warp collectives, barriers, time. The same
-// spelling on every compiler.
+// tanada/device/detail/simt/thread.hpp: thread indices, warp collectives, barriers and time,
+// spelled the same on every compiler.
 #pragma once
 
 #include "atomic.hpp"
@@ -13,7 +13,7 @@ namespace tanada::simt {
 inline constexpr u32 warp_size = 32;
 inline constexpr u32 full_mask = 0xffffffffu;
 
-// A small trivially copyable object as a number, and back; the bytes beyond it are 0.
+// Convert a small trivially copyable object to a number and back; the remaining bytes are 0.
 template <class Word, class T>
 TND_DEVICE inline Word to_word(const T &object) {
   static_assert(sizeof(T) <= sizeof(Word));
@@ -71,8 +71,8 @@ TND_DEVICE inline u32 grid_size_z() {
 TND_DEVICE inline void block_barrier() {
   __syncthreads();
 }
-// For collectives of this_block and this_warp. The host executor finds out whether a thread of the
-// group is missing.
+// For collectives of this_block and this_warp. The host executor detects a missing thread of the
+// group.
 TND_DEVICE inline void block_group_barrier() {
   __syncthreads();
 }
@@ -80,14 +80,14 @@ TND_DEVICE inline void expect_whole_warp() {}
 TND_DEVICE inline void warp_barrier(u32 mask) {
   __syncwarp(mask);
 }
-// A block_barrier() that tells all threads whether any of them voted so.
+// A block_barrier() that returns to all threads whether any of them voted true.
 TND_DEVICE inline bool block_any(bool vote) {
   return __syncthreads_or(vote ? 1 : 0) != 0;
 }
 TND_DEVICE inline u32 ballot(u32 mask, bool vote) {
   return __ballot_sync(mask, vote);
 }
-// The value of `source_lane`, which must be of `mask`; any trivially copyable type of at most 8
+// The value of `source_lane`, which must be in `mask`; any trivially copyable type of at most 8
 // bytes.
 template <class T>
 TND_DEVICE inline T shuffle(u32 mask, T value, u32 source_lane) {
@@ -112,15 +112,15 @@ TND_DEVICE inline u32 last_bit(u64 bits) {
   return 63 - u32(__clzll((long long)bits));
 }
 
-// Nanoseconds on the device's clock; for time limits, not for ordering.
+// Nanoseconds on the device's clock; for timeouts, not for ordering.
 TND_DEVICE inline u64 now_ns() {
-  u64 now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  return now;
+  u64 time_ns;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time_ns));
+  return time_ns;
 }
 
-// Memory of this thread or of this block alone: a stack, shared memory. Copy engines, the host and
-// other blocks do not reach it.
+// True for memory private to this thread or block: a stack, shared memory. Copy engines, the host
+// and other blocks cannot access it.
 TND_DEVICE inline bool is_private(const void *addr) {
   return !__isGlobal(addr);
 }
@@ -178,15 +178,15 @@ inline void warp_barrier(u32 mask) {
 }
 inline bool block_any(bool vote) {
   TND_SHARED(u32, votes);
-  atomic_ref<u32, scope::device> const all(votes);
+  atomic_ref<u32, scope::device> const vote_count(votes);
   host::block_barrier();
   if (host::ids().linear == 0)
-    all.store_relaxed(0);
+    vote_count.store_relaxed(0);
   host::block_barrier();
   if (vote)
-    (void)all.fetch_add_relaxed(1);
+    (void)vote_count.fetch_add_relaxed(1);
   host::block_barrier();
-  return all.load_relaxed() != 0;
+  return vote_count.load_relaxed() != 0;
 }
 
 inline u32 ballot(u32 mask, bool vote) {
@@ -216,7 +216,7 @@ inline u32 match_any(u32 mask, u64 value) {
   return bits;
 }
 
-// Lanes that happen to run together: on the host executor a lane runs alone.
+// Lanes that happen to run together. On the host executor that is only the calling lane.
 inline u32 active_mask() {
   return 1u << (host::ids().linear % warp_size);
 }

@@ -1,5 +1,5 @@
-// A plugin that is slow to load and then none of ours: for the test that nobody waits for it who
-// does not need it.
+// A library that loads slowly and is no plugin of Tanada: for the test that only requests that need
+// a plugin wait for it.
 #include <unistd.h>
 
 namespace {

@@ -1,6 +1,6 @@
-// A daemon's page with nothing behind it: `pool_web_served FILE` reads FILE, JSON as of
-// /stats.json, for each request, prints its port and serves until its standard input ends. What
-// FILE lacks is 0.
+// Serves a daemon's page from a file: `pool_web_served FILE` reads FILE for each request, prints
+// its port, and serves until its standard input ends. FILE is JSON in the format of /stats.json.
+// Values that are missing in FILE are 0.
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -13,31 +13,32 @@ using tanada::pool::pool_report;
 
 pool_report read(const char *path) {
   std::ifstream file{path};
-  nlohmann::json const from = nlohmann::json::parse(file);
-  auto const number = [](const nlohmann::json &of, const char *name) {
-    return of.value(name, uint64_t{0});
+  nlohmann::json const document = nlohmann::json::parse(file);
+  auto const number = [](const nlohmann::json &object, const char *name) {
+    return object.value(name, uint64_t{0});
   };
   pool_report report;
-  report.backing = from.value("backing", "dram");
-  report.capacity = number(from, "capacity");
-  report.used = number(from, "used");
-  report.owned = number(from, "owned");
-  report.object_count = number(from, "object_count");
-  report.committed_size = number(from, "committed_size");
-  report.commits = number(from, "commits");
-  report.opens = number(from, "opens");
-  report.evictions = number(from, "evictions");
-  report.errors = number(from, "errors");
-  report.uptime_ns = uint64_t(from.value("uptime_s", 0.0) * 1e9);
-  report.transfers[TND_POOL_PATH_TCP] = {number(from, "written_size"), number(from, "read_size")};
-  for (auto const &each : from.value("namespaces", nlohmann::json::array()))
-    report.spaces.push_back({each.at("name"), number(each, "used"), number(each, "object_count"),
-                             number(each, "quota"), number(each, "owned"),
-                             number(each, "segment_count")});
-  for (auto const &each : from.value("clients", nlohmann::json::array()))
-    report.clients.push_back({each.at("peer"), each.at("namespace"), TND_POOL_PATH_TCP,
-                              number(each, "written_size"), number(each, "read_size"),
-                              uint64_t(each.value("connected_s", 0.0) * 1e9)});
+  report.backing = document.value("backing", "dram");
+  report.capacity = number(document, "capacity");
+  report.used = number(document, "used");
+  report.owned = number(document, "owned");
+  report.object_count = number(document, "object_count");
+  report.committed_size = number(document, "committed_size");
+  report.commits = number(document, "commits");
+  report.opens = number(document, "opens");
+  report.evictions = number(document, "evictions");
+  report.errors = number(document, "errors");
+  report.uptime_ns = uint64_t(document.value("uptime_s", 0.0) * 1e9);
+  report.transfers[TND_POOL_PATH_TCP] = {number(document, "written_size"),
+                                         number(document, "read_size")};
+  for (auto const &space : document.value("namespaces", nlohmann::json::array()))
+    report.spaces.push_back({space.at("name"), number(space, "used"), number(space, "object_count"),
+                             number(space, "quota"), number(space, "owned"),
+                             number(space, "segment_count")});
+  for (auto const &client : document.value("clients", nlohmann::json::array()))
+    report.clients.push_back({client.at("peer"), client.at("namespace"), TND_POOL_PATH_TCP,
+                              number(client, "written_size"), number(client, "read_size"),
+                              uint64_t(client.value("connected_s", 0.0) * 1e9)});
   return report;
 }
 

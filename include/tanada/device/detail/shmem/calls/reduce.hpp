@@ -1,5 +1,5 @@
-// tanada/device/detail/shmem/calls/reduce.hpp: reductions. In the order of the members' numbers, so
-// that all PEs have the same. Not for direct inclusion.
+// tanada/device/detail/shmem/calls/reduce.hpp: reductions, in the order of the members' numbers, so
+// that all PEs get the same result. Not for direct inclusion.
 #pragma once
 
 #include "collect.hpp"
@@ -9,21 +9,21 @@ namespace tanada::shmem::device {
 enum class reduction : u32 { sum, prod, min, max, bit_and, bit_or, bit_xor };
 
 template <reduction Op, class T>
-TND_DEVICE inline T combine(T one, T other) {
+TND_DEVICE inline T combine(T first, T second) {
   if constexpr (Op == reduction::sum)
-    return T(one + other);
+    return T(first + second);
   else if constexpr (Op == reduction::prod)
-    return T(one * other);
+    return T(first * second);
   else if constexpr (Op == reduction::min)
-    return other < one ? other : one;
+    return second < first ? second : first;
   else if constexpr (Op == reduction::max)
-    return one < other ? other : one;
+    return first < second ? second : first;
   else if constexpr (Op == reduction::bit_and)
-    return T(one & other);
+    return T(first & second);
   else if constexpr (Op == reduction::bit_or)
-    return T(one | other);
+    return T(first | second);
   else
-    return T(one ^ other);
+    return T(first ^ second);
 }
 
 // An element takes whole words of a box.
@@ -47,20 +47,20 @@ TND_DEVICE inline status receive_element(u64 *box, u64 index, u64 epoch, T &valu
 }
 
 template <reduction Op, class Group, class T>
-TND_DEVICE inline status reduce_boxed(Group group, const member_view &in, T *target,
+TND_DEVICE inline status reduce_boxed(Group group, const member_view &self, T *target,
                                       const T *source, u64 element_count) {
-  int const count = in.team.count, me = in.team.me;
+  int const count = self.team.count, me = self.team.me;
   for (int step = 1; step < count; step++) {
-    u64 *const box = own_box_at(in, member_after(in, step));
+    u64 *const box = own_box_at(self, member_after(self, step));
     for (u64 i = group.rank(); i < element_count; i += group.size())
-      send_element(box, i, in.epoch, source[i]);
+      send_element(box, i, self.epoch, source[i]);
   }
   for (u64 i = group.rank(); i < element_count; i += group.size()) {
     T total{};
     for (int member = 0; member < count; member++) {
       T value = source[i];
       if (member != me)
-        TND_TRY(receive_element(box_of(in, member), i, in.epoch, value));
+        TND_TRY(receive_element(box_of(self, member), i, self.epoch, value));
       total = member == 0 ? value : combine<Op>(total, value);
     }
     target[i] = total;
@@ -73,24 +73,24 @@ struct alignas(16) pack {
   T values[16 / sizeof(T)];
 };
 
-// Elements of type E, a T or a pack of them: those of all sources, to all targets.
+// Reduce elements of type E, a T or a pack of them, from all sources to all targets.
 template <reduction Op, class E, class T, class Group>
-TND_DEVICE inline void reduce_elements(Group group, const member_view &in, T *target,
+TND_DEVICE inline void reduce_elements(Group group, const member_view &self, T *target,
                                        const T *source, u64 begin, u64 end) {
-  int const count = in.team.count;
+  int const count = self.team.count;
   constexpr u32 width = sizeof(E) / sizeof(T);
-  auto const at = [&](const T *addr, int member) {
-    return reinterpret_cast<E *>(word_of(addr) + distance_to(in.world(member)));
+  auto const address_at = [&](const T *addr, int member) {
+    return reinterpret_cast<E *>(word_of(addr) + distance_to(self.world(member)));
   };
   constexpr u32 unroll = 4;
   for (u64 i = begin + group.rank(); i < end; i += u64(group.size()) * unroll) {
     E totals[unroll] = {};
     for (int member = 0; member < count; member++) {
-      const E *const from = at(source, member);
+      const E *const input = address_at(source, member);
       E values[unroll] = {};
       for (u32 k = 0; k < unroll; k++)
         if (i + u64(k) * group.size() < end)
-          values[k] = from[i + u64(k) * group.size()];
+          values[k] = input[i + u64(k) * group.size()];
       for (u32 k = 0; k < unroll; k++) {
         T *const total = reinterpret_cast<T *>(&totals[k]);
         const T *const value = reinterpret_cast<const T *>(&values[k]);
@@ -99,75 +99,78 @@ TND_DEVICE inline void reduce_elements(Group group, const member_view &in, T *ta
       }
     }
     for (int member = 0; member < count; member++) {
-      E *const to = at(target, member);
+      E *const output = address_at(target, member);
       for (u32 k = 0; k < unroll; k++)
         if (i + u64(k) * group.size() < end)
-          to[i + u64(k) * group.size()] = totals[k];
+          output[i + u64(k) * group.size()] = totals[k];
     }
   }
 }
 
-// Elements from `begin`, which is a multiple of a pack's, to `end`: packs of them where they lie
-// so.
+// Elements from `begin`, which is a multiple of a pack, to `end`. They are reduced in packs if they
+// are aligned.
 struct element_range {
   u64 begin, end;
 };
 template <class T>
 inline constexpr u64 pack_count = 16 / sizeof(T);
 
-// What a member reduces of `element_count`: whole packs, but for the end.
+// A member's share of `element_count`: whole packs, except at the end.
 template <class T>
-TND_DEVICE inline element_range elements_of_member(const member_view &in, u64 element_count) {
+TND_DEVICE inline element_range elements_of_member(const member_view &self, u64 element_count) {
   u64 const part =
-      (element_count / u64(in.team.count) + pack_count<T>) / pack_count<T> * pack_count<T>;
-  u64 const begin = part * u64(in.team.me) < element_count ? part * u64(in.team.me) : element_count;
+      (element_count / u64(self.team.count) + pack_count<T>) / pack_count<T> * pack_count<T>;
+  u64 const begin =
+      part * u64(self.team.me) < element_count ? part * u64(self.team.me) : element_count;
   return {begin, element_count - begin < part ? element_count : begin + part};
 }
 
 template <reduction Op, class Group, class T>
-TND_DEVICE inline void reduce_range(Group group, const member_view &in, T *target, const T *source,
-                                    element_range of) {
+TND_DEVICE inline void reduce_range(Group group, const member_view &self, T *target,
+                                    const T *source, element_range range) {
   constexpr u64 width = pack_count<T>;
   bool const is_aligned = ((word_of(target) | word_of(source)) & 15) == 0;
-  u64 const packed_end = is_aligned && of.end > of.begin ? of.end / width * width : of.begin;
+  u64 const packed_end =
+      is_aligned && range.end > range.begin ? range.end / width * width : range.begin;
   if (is_aligned)
-    reduce_elements<Op, pack<T>>(group, in, target, source, of.begin / width, packed_end / width);
-  reduce_elements<Op, T>(group, in, target, source, packed_end, of.end);
+    reduce_elements<Op, pack<T>>(group, self, target, source, range.begin / width,
+                                 packed_end / width);
+  reduce_elements<Op, T>(group, self, target, source, packed_end, range.end);
 }
 
-// Each member reduces a part of what all have, and gives it to all.
+// Each member reduces a share of all members' elements, and puts the result to all.
 template <reduction Op, class Group, class T>
-TND_DEVICE inline status reduce_parts(Group group, member_view &in, T *target, const T *source,
+TND_DEVICE inline status reduce_parts(Group group, member_view &self, T *target, const T *source,
                                       u64 element_count) {
-  in.epoch = next_epoch(in);
+  self.epoch = next_epoch(self);
   group.sync();
-  status const code = meet(group, in, site::reduce);  // the sources are ready
-  in.epoch++;
-  in.is_settled = false;
+  status const code = meet(group, self, site::reduce);  // the sources are ready
+  self.epoch++;
+  self.is_settled = false;
   if (code == status::ok)
-    reduce_range<Op>(group, in, target, source, elements_of_member<T>(in, element_count));
-  return end_puts_and_meet(group, in, code, site::reduce);
+    reduce_range<Op>(group, self, target, source, elements_of_member<T>(self, element_count));
+  return end_puts_and_meet(group, self, code, site::reduce);
 }
 
-// Where a member is not reached: as much at a time as a box takes, as it is.
+// For teams with an unmapped member: send as many elements at a time as a box holds, unreduced.
 template <reduction Op, class Group, class T>
-TND_DEVICE inline status reduce_far(Group group, member_view &in, T *target, const T *source,
-                                    u64 element_count) {
-  in.is_settled = false;  // it stores for near members before it tells them
-  u64 const step_max = u64(here().box_size) * 2 / sizeof(T);
+TND_DEVICE inline status reduce_unmapped(Group group, member_view &self, T *target, const T *source,
+                                         u64 element_count) {
+  self.is_settled = false;  // stores to mapped members precede their arrivals
+  u64 const step_max = u64(job_view().box_size) * 2 / sizeof(T);
   for (u64 done = 0; done < element_count;) {
     u64 const step = element_count - done < step_max ? element_count - done : step_max;
-    begin(group, in, true);
-    u8 *const own = reinterpret_cast<u8 *>(box_of(in, in.team.me));
-    for (int i = 0; i < in.team.count; i++)
-      TND_TRY(put_to(group, in, own, reinterpret_cast<const u8 *>(source + done), step * sizeof(T),
-                     member_after(in, i)));
-    TND_TRY(end_puts(group, in));
-    TND_TRY(meet(group, in, site::reduce));
+    begin(group, self, true);
+    u8 *const own_box = reinterpret_cast<u8 *>(box_of(self, self.team.me));
+    for (int i = 0; i < self.team.count; i++)
+      TND_TRY(put_to(group, self, own_box, reinterpret_cast<const u8 *>(source + done),
+                     step * sizeof(T), member_after(self, i)));
+    TND_TRY(end_puts(group, self));
+    TND_TRY(meet(group, self, site::reduce));
     for (u64 i = group.rank(); i < step; i += group.size()) {
-      T total = reinterpret_cast<const T *>(box_of(in, 0))[i];
-      for (int member = 1; member < in.team.count; member++)
-        total = combine<Op>(total, reinterpret_cast<const T *>(box_of(in, member))[i]);
+      T total = reinterpret_cast<const T *>(box_of(self, 0))[i];
+      for (int member = 1; member < self.team.count; member++)
+        total = combine<Op>(total, reinterpret_cast<const T *>(box_of(self, member))[i]);
       target[done + i] = total;
     }
     group.sync();
@@ -178,31 +181,31 @@ TND_DEVICE inline status reduce_far(Group group, member_view &in, T *target, con
 
 template <class Group, class T>
 TND_DEVICE inline status find_reduce(Group group, u64 team, const T *target, const T *source,
-                                     u64 element_count, member_view &in) {
-  if (!find_team(team, in))
-    return failed(group, status::invalid, site::reduce, nullptr, here().me);
+                                     u64 element_count, member_view &self) {
+  if (!find_team(team, self))
+    return failed(group, status::invalid, site::reduce, nullptr, job_view().me);
   u64 const size = element_count * sizeof(T);
-  if (element_count > here().heap_size || !is_symmetric(target, size) ||
+  if (element_count > job_view().heap_size || !is_symmetric(target, size) ||
       !is_symmetric(source, size))
-    return failed(group, status::range, site::reduce, target, here().me);
+    return failed(group, status::range, site::reduce, target, job_view().me);
   return status::ok;
 }
 
-// Element by element of all members' sources, in all members. Target and source may be the same.
-// `is_settled`: the source is not of this kernel.
+// Reduce all members' sources element by element, in all members. Target and source may be the
+// same. `is_settled`: the source was not written by this kernel.
 template <reduction Op, class Group, class T>
 TND_DEVICE inline status reduce(Group group, u64 team, T *target, const T *source,
                                 u64 element_count, bool is_settled = false) {
-  member_view in;
-  TND_TRY(find_reduce(group, team, target, source, element_count, in));
-  in.is_settled = is_settled;
+  member_view self;
+  TND_TRY(find_reduce(group, team, target, source, element_count, self));
+  self.is_settled = is_settled;
   group.sync();
-  if (in.team.has_far != 0)
-    return reduce_far<Op>(group, in, target, source, element_count);
-  if (element_count * parts_of<T> * 4 > here().box_size)
-    return reduce_parts<Op>(group, in, target, source, element_count);
-  TND_TRY(begin_boxed(group, in, true, site::reduce));
-  status const code = reduce_boxed<Op>(group, in, target, source, element_count);
+  if (self.team.has_unmapped != 0)
+    return reduce_unmapped<Op>(group, self, target, source, element_count);
+  if (element_count * parts_of<T> * 4 > job_view().box_size)
+    return reduce_parts<Op>(group, self, target, source, element_count);
+  TND_TRY(begin_boxed(group, self, true, site::reduce));
+  status const code = reduce_boxed<Op>(group, self, target, source, element_count);
   return agree(group, code, site::reduce);
 }
 

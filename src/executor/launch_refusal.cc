@@ -1,0 +1,38 @@
+// Keeps the reason of a refused launch.
+#include "executor/launch_refusal.hpp"
+
+#include <utility>
+
+#include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
+
+namespace tanada::simt::host {
+namespace {
+
+struct refusal {
+  tanada::mutex mutex;
+  std::string reason;  // guarded by mutex
+};
+refusal &first() {
+  // never destroyed: programs launch kernels until they exit
+  static refusal &instance = *new refusal;
+  return instance;
+}
+
+}  // namespace
+
+void refuse_launch(const char *reason) noexcept {
+  set_last_message(std::string{"a launch was refused: "} + reason);
+  lock_guard const lock{first().mutex};
+  if (!first().reason.empty())
+    return;
+  first().reason = reason;
+  log(log_level::error, "a kernel was not launched: %s", reason);
+}
+
+std::string take_refused_launch() {
+  lock_guard const lock{first().mutex};
+  return std::exchange(first().reason, {});
+}
+
+}  // namespace tanada::simt::host

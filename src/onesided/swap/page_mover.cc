@@ -1,0 +1,492 @@
+// The page mover's moves: swapping processes out and in, and the buffers and store operations for
+// it.
+#include "onesided/swap/page_mover.hpp"
+
+#include <sys/mman.h>
+#include <tanada/status.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/log.hpp"
+#include "onesided/swap/page_mover_state.hpp"
+#include "seams/clock/clock.hpp"
+
+namespace tanada::onesided::swap {
+namespace {
+
+constexpr uint32_t reserved_for_requests = 2;  // buffers that moves leave for requests
+// So few clean pages between others are moved along, because one operation is faster than two.
+constexpr uint32_t bridge_pages = 16;
+constexpr uint32_t drop_pages_max = 1024;  // at a time
+constexpr uint32_t grow_pages = 1024;
+constexpr uint32_t rounds_max = 8;  // until completions are polled again
+constexpr uint64_t drain_timeout_ns = 5'000'000'000;
+
+}  // namespace
+
+page_mover::page_mover(seams::store_queue &queue, std::vector<swappable_memory> ranks,
+                       const page_mover_options &options, std::span<std::byte> copies)
+    : queue_{queue}, options_{options}, copies_{copies} {
+  TND_ASSERT(options.depth > reserved_for_requests &&
+             options.chunk_pages >= page_request::page_count_max);
+  // Use large pages where the system provides them, so that a device needs few descriptors for an
+  // operation.
+  constexpr size_t large_page = size_t{2} << 20;
+  size_t const chunk_size = options.chunk_pages * page_size, size = buffer_size(options);
+  void *const mapping = mmap(nullptr, size + large_page, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  TND_ASSERT(mapping != MAP_FAILED);
+  memory_ = {static_cast<std::byte *>(mapping), size + large_page};
+  // The kernel writes to it whenever a read completes.
+  (void)madvise(mapping, memory_.size(), MADV_DONTFORK);
+  (void)madvise(mapping, memory_.size(), MADV_HUGEPAGE);
+  auto *const buffers =
+      memory_.data() +
+      (large_page - reinterpret_cast<uintptr_t>(mapping) % large_page) % large_page;
+  // Touch the buffers now, so that the memory of this process measured at the start includes them.
+  for (size_t offset = 0; offset < size; offset += page_size)
+    buffers[offset] = std::byte{0};
+  auto const copy_count = uint32_t(copies.size() / node_table::copy_size);
+  chunks_.resize(options.depth + (copy_count == 0 ? 0 : copy_depth));
+  for (uint32_t i = 0; i < options.depth; i++)
+    chunks_[i].buffer = buffers + i * chunk_size;
+  for (uint32_t i = copy_count; i > 0; i--)
+    free_copies_.push_back(i - 1);
+  for (auto &rank : ranks) {
+    uint32_t const page_count = rank.memory.page_count();
+    ranks_.push_back(
+        std::make_unique<rank_space>(uint32_t(ranks_.size()), std::move(rank), page_count));
+  }
+}
+
+page_mover::~page_mover() {
+  auto &time = seams::monotonic_clock();
+  std::array<seams::store_completion, 16> completions;
+  for (uint64_t const deadline_ns = time.now_ns() + drain_timeout_ns;
+       busy_count_ != 0 && time.now_ns() < deadline_ns;) {
+    size_t const count = queue_.poll(completions);
+    busy_count_ -= uint32_t(count);
+    if (count == 0)
+      time.sleep_ns(50'000);
+  }
+  // A store may still write to memory of operations in flight, so that memory stays mapped.
+  if (busy_count_ == 0)
+    munmap(memory_.data(), memory_.size());
+  else
+    for (auto &rank : ranks_)
+      (void)rank->window.release();
+}
+
+void page_mover::begin(const move_order &order) {
+  auto &rank = *ranks_[order.rank];
+  TND_ASSERT(!rank.move && rank.current_phase == (order.dir == move_order::direction::swap_out
+                                                      ? phase::resident
+                                                      : phase::swapped_out));
+  rank.move = order;
+  rank.has_begun = false;
+  rank.cursor = 0;
+  rank.moved_pages = 0;
+  move_count_++;
+  if (order.dir == move_order::direction::swap_out) {
+    moves_out_++;
+    return;
+  }
+  moves_in_++;
+  rank.current_phase = phase::swapping_in;
+  rank.has_begun = true;
+  rank.epoch++;  // the cached pages belong to the process again
+  cached_pages_ -= rank.resident_count;
+}
+
+bool page_mover::poll(page_mover_events &events) {
+  if (!failure_.empty())
+    return false;
+  bool const has_reaped = reap();
+  bool has_moved = false;
+  uint32_t const count = uint32_t(ranks_.size());
+  if (request_count_ != 0) {
+    for (auto &rank : ranks_)
+      has_moved |= advance_requests(*rank, events);
+  }
+  bool may_advance = move_count_ != 0;
+  for (uint32_t round = 0; may_advance && round < rounds_max && failure_.empty(); round++) {
+    may_advance = false;
+    for (uint32_t i = 0; i < count; i++) {
+      auto &rank = *ranks_[(next_rank_ + i) % count];
+      if (rank.move)
+        may_advance |= advance(rank);
+    }
+    has_moved |= may_advance;
+  }
+  if (count != 0)
+    next_rank_ = (next_rank_ + 1) % count;
+  for (uint32_t i = 0; move_count_ != 0 && i < count; i++) {
+    if (ranks_[i]->move)
+      has_moved |= finish_move(*ranks_[i], events);
+  }
+  return has_reaped || has_moved;
+}
+
+bool page_mover::reap() {
+  if (busy_count_ == 0)
+    return false;
+  std::array<seams::store_completion, 4> completions;
+  size_t const count = queue_.poll(completions);
+  for (size_t i = 0; i < count; i++)
+    complete(chunks_[completions[i].op_id], completions[i]);
+  return count != 0;
+}
+
+void page_mover::complete(chunk &transfer, const seams::store_completion &completion) {
+  auto &rank = *ranks_[transfer.rank];
+  bool const is_read = reads(transfer.kind);
+  status code = completion.code;
+  if (code == status::ok && transfer.kind != purpose::grow &&
+      completion.size != transfer.pages.size())
+    code = status::io;
+  if (code != status::ok) {
+    record_failure(code, is_read ? "reading" : "writing", rank, transfer.pages);
+  } else if (transfer.kind == purpose::grow) {
+    rank.object_end = transfer.pages.end();
+    rank.is_growing = false;
+  } else if (transfer.kind == purpose::swap_out) {
+    complete_swap_out(rank, transfer);
+  } else if (transfer.kind == purpose::write_back) {
+    complete_write_back(rank, transfer);
+  } else if (transfer.kind == purpose::copy) {
+    complete_copy(rank, transfer);
+  } else {
+    complete_read(rank, transfer);
+  }
+  release(transfer);
+}
+
+void page_mover::complete_swap_out(rank_space &rank, chunk &transfer) {
+  rank.stored.set(transfer.pages);
+  rank.moved_pages += transfer.pages.count;
+  if (!transfer.is_direct)
+    drop(rank, transfer.pages);
+}
+
+// Take only the pages that were to be read: other pages may be newer in memory.
+void page_mover::complete_read(rank_space &rank, chunk &transfer) {
+  rank.in_flight->for_each_run(true, transfer.pages, [&](page_run pages) {
+    if (transfer.is_direct)
+      mark_resident(rank, pages);
+    else
+      install_pages(rank, pages, transfer.buffer + (pages.offset() - transfer.pages.offset()));
+    rank.in_flight->clear(pages);
+    if (transfer.kind == purpose::swap_in)
+      rank.moved_pages += pages.count;
+    if (transfer.kind == purpose::serve)
+      served_pages_ += pages.count;
+  });
+}
+
+void page_mover::install_pages(rank_space &rank, page_run pages, const std::byte *source) {
+  if (status const code = rank.memory.write(pages, source); code != status::ok)
+    return record_failure(code, "copying in", rank, pages);
+  mark_resident(rank, pages);
+}
+
+// From now on the pages are in DRAM.
+void page_mover::mark_resident(rank_space &rank, page_run pages) {
+  rank.resident->set(pages);
+  rank.resident_count += pages.count;
+  if (rank.current_phase != phase::swapped_out)
+    return;
+  cached_pages_ += pages.count;
+  rank.recently_used->set(pages);
+  cache_.push_back({rank.index, rank.epoch, pages});
+}
+
+void page_mover::drop(rank_space &rank, page_run pages) {
+  if (status const code = rank.memory.drop(pages); code != status::ok)
+    return record_failure(code, "dropping", rank, pages);
+  rank.resident->clear(pages);
+  rank.resident_count -= pages.count;
+  if (rank.window != nullptr)
+    rank.window->forget(pages);
+}
+
+bool page_mover::advance(rank_space &rank) {
+  if (rank.move->dir == move_order::direction::swap_in)
+    return advance_swap_in(rank);
+  if (!rank.has_begun && !begin_swap_out(rank))
+    return false;
+  return advance_swap_out(rank);
+}
+
+// False: origins may still access its pages.
+bool page_mover::begin_swap_out(rank_space &rank) {
+  if (std::any_of(rank.requests.begin(), rank.requests.end(),
+                  [](auto &active) { return active.is_served && !active.is_copied(); }))
+    return false;
+  rank.has_begun = true;
+  rank.current_phase = phase::swapping_out;
+  rank.resident->clear(rank.all_pages());
+  rank.resident_count = 0;
+  status const code = rank.memory.for_each_present([&](page_run pages) {
+    rank.resident->set(pages);
+    rank.resident_count += pages.count;
+    rank.extent = std::max(rank.extent, pages.end());
+  });
+  if (code != status::ok)
+    record_failure(code, "scanning", rank, rank.all_pages());
+  // Stored pages were read back before the process ran. A stored page that is not in memory was
+  // dropped by its owner.
+  rank.resident->for_each_run(false, rank.all_pages(),
+                              [&](page_run pages) { rank.stored.clear(pages); });
+  if (rank.object_end < rank.extent)
+    grow(rank);
+  return true;
+}
+
+// File systems serialize writes beyond the end of a file, so extend the object first.
+void page_mover::grow(rank_space &rank) {
+  chunk *const transfer = acquire(purpose::grow);
+  if (transfer == nullptr)
+    return;  // the writes extend the object, too
+  transfer->rank = rank.index;
+  transfer->epoch = rank.epoch;
+  transfer->pages = {0, std::min((rank.extent + grow_pages - 1) / grow_pages * grow_pages,
+                                 rank.memory.page_count())};
+  rank.is_growing = true;
+  rank.busy_count++;
+  post(*transfer);
+}
+
+bool page_mover::advance_swap_out(rank_space &rank) {
+  if (rank.is_growing)
+    return false;
+  uint32_t const first = rank.resident->find(true, rank.cursor, rank.extent);
+  rank.cursor = first;
+  if (first == rank.extent)
+    return false;
+  if (rank.stored.test(first)) {
+    uint32_t const limit = std::min(rank.extent, first + drop_pages_max);
+    uint32_t const end = rank.stored.find(
+        false, first, rank.resident->find(false, first, rank.end_in_block(first, limit)));
+    if (!rank.is_large(first))
+      drop(rank, {first, end - first});
+    rank.cursor = end;
+    return true;
+  }
+  if (!has_free_chunk(purpose::swap_out))
+    return false;
+  bool const is_direct = rank.is_large(first);
+  uint32_t const pages_max = is_direct ? memory_window::block_pages : options_.chunk_pages;
+  uint32_t const limit = rank.resident->find(
+      false, first, rank.end_in_block(first, std::min(rank.extent, first + pages_max)));
+  uint32_t end = rank.stored.find(true, first, limit);
+  while (end < limit) {
+    uint32_t const next = rank.stored.find(false, end, limit);
+    if (next == limit || next - end > bridge_pages)
+      break;
+    end = rank.stored.find(true, next, limit);
+  }
+  rank.cursor = end;
+  return write(rank, {first, end - first}, purpose::swap_out, is_direct);
+}
+
+bool page_mover::advance_swap_in(rank_space &rank) {
+  if (!has_free_chunk(purpose::swap_in))
+    return false;
+  // The next page to read, and the end of the pages to read.
+  auto const find = [&](uint32_t position, uint32_t end) {
+    for (;;) {
+      uint32_t const stored = rank.stored.find(true, position, end);
+      if (stored == end)
+        return end;
+      position = rank.resident->find(false, stored, end);
+      if (position == end)
+        return end;
+      if (rank.stored.test(position) && !rank.in_flight->test(position))
+        return position;
+      if (rank.stored.test(position))
+        position++;
+    }
+  };
+  auto const find_end = [&](uint32_t position, uint32_t end) {
+    return std::min({rank.stored.find(false, position, end),
+                     rank.resident->find(true, position, end),
+                     rank.in_flight->find(true, position, end)});
+  };
+  uint32_t const first = find(rank.cursor, rank.extent);
+  rank.cursor = first;
+  if (first == rank.extent)
+    return false;
+  if (read_large(rank, first))
+    return true;
+  uint32_t const limit =
+      rank.end_in_block(first, std::min(rank.extent, first + options_.chunk_pages));
+  uint32_t end = find_end(first, limit);
+  rank.in_flight->set({first, end - first});
+  while (end < limit) {
+    uint32_t const next = find(end, limit);
+    if (next == limit || next - end > bridge_pages)
+      break;
+    end = find_end(next, limit);
+    rank.in_flight->set({next, end - next});
+  }
+  rank.cursor = end;
+  return read(rank, {first, end - first}, purpose::swap_in);
+}
+
+// False: the page does not begin a block that can be read as a whole, or no large page is
+// available.
+bool page_mover::read_large(rank_space &rank, uint32_t first) {
+  page_run const block{first, memory_window::block_pages};
+  if (rank.window == nullptr || block.end() > rank.extent || !rank.window->is_block(block))
+    return false;
+  bool const is_whole = rank.stored.find(false, first, block.end()) == block.end() &&
+                        rank.resident->find(true, first, block.end()) == block.end() &&
+                        rank.in_flight->find(true, first, block.end()) == block.end();
+  if (!is_whole || !rank.window->make_large(block))
+    return false;
+  rank.in_flight->set(block);
+  rank.cursor = block.end();
+  large_blocks_++;
+  return read(rank, block, purpose::swap_in, true);
+}
+
+void page_mover::drop_large(rank_space &rank) {
+  if (rank.window == nullptr)
+    return;
+  rank.resident->for_each_run(true, rank.all_pages(), [&](page_run pages) { drop(rank, pages); });
+}
+
+bool page_mover::finish_move(rank_space &rank, page_mover_events &events) {
+  if (!rank.has_begun || rank.cursor < rank.extent || rank.busy_count != 0 || !failure_.empty())
+    return false;
+  bool const is_out = rank.move->dir == move_order::direction::swap_out;
+  if (is_out)
+    drop_large(rank);
+  if (!failure_.empty())
+    return false;
+  TND_ASSERT(!is_out || rank.resident_count == 0);
+  rank.current_phase = is_out ? phase::swapped_out : phase::resident;
+  node_table::move_result result{.moved_size = rank.moved_pages * page_size};
+  (is_out ? result.swapped_size : result.resident_size) =
+      uint64_t(is_out ? rank.stored.count_set(rank.all_pages()) : rank.resident_count) * page_size;
+  events.moves.push_back({*rank.move, result});
+  rank.move.reset();
+  rank.epoch++;
+  if (is_out)
+    rank.recently_used->clear(rank.all_pages());
+  move_count_--;
+  (is_out ? moves_out_ : moves_in_)--;
+  return true;
+}
+
+// Moves in both directions share the buffers.
+bool page_mover::has_free_chunk(purpose kind) const noexcept {
+  if (kind == purpose::copy)
+    return busy_copies_ < chunks_.size() - options_.depth;
+  uint32_t const depth = options_.depth, busy = busy_count_ - busy_copies_;
+  if (kind == purpose::serve)
+    return busy < depth;
+  if (busy + reserved_for_requests >= depth)
+    return false;
+  bool const is_shared = moves_out_ != 0 && moves_in_ != 0;
+  uint32_t const count_max = is_shared ? (depth - reserved_for_requests + 1) / 2 : depth;
+  return (kind == purpose::swap_in ? busy_in_ : busy_out_) < count_max;
+}
+
+page_mover::chunk *page_mover::acquire(purpose kind) noexcept {
+  if (!has_free_chunk(kind))
+    return nullptr;
+  auto const first = chunks_.begin() + (kind == purpose::copy ? options_.depth : 0);
+  auto const it = std::find_if(first, chunks_.end(),
+                               [](auto &candidate) { return candidate.kind == purpose::unused; });
+  it->kind = kind;
+  it->is_direct = false;
+  busy_count_++;
+  if (kind == purpose::swap_in)
+    busy_in_++;
+  if (kind == purpose::swap_out)
+    busy_out_++;
+  if (kind == purpose::copy)
+    busy_copies_++;
+  return &*it;
+}
+
+void page_mover::release(chunk &transfer) noexcept {
+  ranks_[transfer.rank]->busy_count--;
+  busy_count_--;
+  if (transfer.kind == purpose::swap_in)
+    busy_in_--;
+  if (transfer.kind == purpose::swap_out)
+    busy_out_--;
+  if (transfer.kind == purpose::copy)
+    busy_copies_--;
+  transfer.kind = purpose::unused;
+}
+
+bool page_mover::write(rank_space &rank, page_run pages, purpose kind, bool is_direct) {
+  chunk *const transfer = acquire(kind);
+  if (transfer == nullptr)
+    return false;
+  transfer->rank = rank.index;
+  transfer->epoch = rank.epoch;
+  transfer->pages = pages;
+  transfer->is_direct = is_direct;
+  rank.busy_count++;
+  if (status const code = is_direct ? status::ok : rank.memory.read(pages, transfer->buffer);
+      code != status::ok) {
+    record_failure(code, "copying", rank, pages);
+    release(*transfer);
+    return false;
+  }
+  post(*transfer);
+  return true;
+}
+
+bool page_mover::read(rank_space &rank, page_run pages, purpose kind, bool is_direct) {
+  chunk *const transfer = acquire(kind);
+  if (transfer == nullptr)
+    return false;
+  transfer->rank = rank.index;
+  transfer->epoch = rank.epoch;
+  transfer->pages = pages;
+  transfer->is_direct = is_direct;
+  rank.busy_count++;
+  post(*transfer);
+  return true;
+}
+
+void page_mover::post(chunk &transfer) {
+  bool const is_read = reads(transfer.kind);
+  seams::store_op op;
+  op.kind = transfer.kind == purpose::grow ? seams::store_op_kind::truncate
+            : is_read                      ? seams::store_op_kind::read
+                                           : seams::store_op_kind::write;
+  op.op_id = uint64_t(&transfer - chunks_.data());
+  op.file = ranks_[transfer.rank]->object;
+  op.offset = transfer.pages.offset();
+  op.size = transfer.pages.size();
+  auto *const address =
+      transfer.is_direct ? ranks_[transfer.rank]->window->address(transfer.pages) : transfer.buffer;
+  if (transfer.kind != purpose::grow)
+    op.buffers = {{address, transfer.pages.size()}};
+  status const code = queue_.post(std::move(op));
+  if (code == status::ok)
+    return;
+  record_failure(code, is_read ? "reading" : "writing", *ranks_[transfer.rank], transfer.pages);
+  release(transfer);
+}
+
+void page_mover::record_failure(status code, const char *action, const rank_space &rank,
+                                page_run pages) {
+  if (!failure_.empty())
+    return;
+  char text[256];
+  std::snprintf(text, sizeof text, "%s %llu bytes at %llu of rank %u's swappable memory: %s",
+                action, static_cast<unsigned long long>(pages.size()),
+                static_cast<unsigned long long>(pages.offset()), rank.index,
+                tnd_status_text(tnd_status(code)));
+  failure_ = text;
+}
+
+}  // namespace tanada::onesided::swap

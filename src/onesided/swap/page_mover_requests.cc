@@ -1,0 +1,236 @@
+// The page mover's requests: pages of swapped-out processes for others, and the cache of these
+// pages.
+#include <algorithm>
+
+#include "onesided/swap/page_mover_state.hpp"
+
+namespace tanada::onesided::swap {
+namespace {
+
+bool overlaps(page_run a, page_run b) noexcept {
+  return a.first < b.end() && b.first < a.end();
+}
+
+}  // namespace
+
+void page_mover::serve(page_request &request) {
+  // Another process wrote the request: do not trust it.
+  bool is_sound =
+      request.target < ranks_.size() && request.run_count <= page_request::run_count_max;
+  uint64_t page_count = 0;
+  for (uint32_t i = 0; is_sound && i < request.run_count; i++) {
+    uint64_t const end = uint64_t(request.runs[i].first) + request.runs[i].count;
+    is_sound = end <= ranks_[request.target]->memory.page_count();
+    page_count += request.runs[i].count;
+  }
+  if (!is_sound || page_count > page_request::page_count_max) {
+    failure_ = "a page request names pages that do not exist: the node's shared memory is damaged";
+    return;
+  }
+  auto &rank = *ranks_[request.target];
+  rank.requests.push_back({.request = &request});
+  request_count_++;
+  if (rank.current_phase == phase::resident)
+    return;
+  for (auto const &pages : request.pages())
+    rank.extent = std::max(rank.extent, pages.end());
+}
+
+bool page_mover::are_resident(const rank_space &rank, page_run pages) const {
+  for (uint32_t page = pages.first; page < pages.end(); page++) {
+    if (rank.in_flight->test(page) || (rank.stored.test(page) && !rank.resident->test(page)))
+      return false;
+  }
+  return true;
+}
+
+// Posts reads of pages that are not in DRAM and not being read. False: some reads could not be
+// posted yet.
+bool page_mover::post_reads(rank_space &rank, page_run pages) {
+  for (uint32_t position = pages.first; position < pages.end();) {
+    uint32_t const first = rank.stored.find(true, position, pages.end());
+    if (first == pages.end())
+      return true;
+    uint32_t const end = std::min({rank.stored.find(false, first, pages.end()),
+                                   rank.resident->find(true, first, pages.end()),
+                                   rank.in_flight->find(true, first, pages.end())});
+    if (end == first) {
+      position = first + 1;
+      continue;
+    }
+    if (!read(rank, {first, end - first}, purpose::serve))
+      return false;
+    rank.in_flight->set({first, end - first});
+    position = end;
+  }
+  return true;
+}
+
+// False: the request uses pages of the process's memory, or no copy is available.
+bool page_mover::begin_copy(rank_space &rank, active_request &active) {
+  if (active.request->is_reading == 0 || rank.current_phase != phase::swapped_out ||
+      free_copies_.empty())
+    return false;
+  for (auto const &pages : active.request->pages()) {
+    bool const is_stored_only =
+        rank.stored.find(false, pages.first, pages.end()) == pages.end() &&
+        rank.resident->find(true, pages.first, pages.end()) == pages.end() &&
+        rank.in_flight->find(true, pages.first, pages.end()) == pages.end();
+    if (!is_stored_only)
+      return false;
+  }
+  active.copy = free_copies_.back();
+  free_copies_.pop_back();
+  return true;
+}
+
+// The copy gets the bytes that the object has now. Meanwhile the process and others may write to
+// these pages of its memory.
+bool page_mover::advance_copy(rank_space &rank, active_request &active) {
+  auto const runs = active.request->pages();
+  uint64_t position = uint64_t{active.copy} * node_table::copy_size;
+  for (uint32_t i = 0; i < active.next_run; i++)
+    position += runs[i].size();
+  bool has_posted = false;
+  for (; active.next_run < runs.size(); active.next_run++) {
+    chunk *const transfer = acquire(purpose::copy);
+    if (transfer == nullptr)
+      return has_posted;
+    transfer->rank = rank.index;
+    transfer->epoch = rank.epoch;
+    transfer->pages = runs[active.next_run];
+    transfer->buffer = copies_.subspan(position).data();
+    transfer->copy_request = active.request;
+    rank.busy_count++;
+    active.in_flight++;
+    position += runs[active.next_run].size();
+    has_posted = true;
+    post(*transfer);
+  }
+  active.are_reads_posted = true;
+  return has_posted;
+}
+
+void page_mover::complete_copy(rank_space &rank, chunk &transfer) {
+  auto const it = std::find_if(rank.requests.begin(), rank.requests.end(), [&](auto &active) {
+    return active.request == transfer.copy_request;
+  });
+  it->in_flight--;
+  served_pages_ += transfer.pages.count;
+  copied_pages_ += transfer.pages.count;
+}
+
+bool page_mover::advance_requests(rank_space &rank, page_mover_events &events) {
+  bool has_changed = false;
+  for (size_t i = 0; i < rank.requests.size() && failure_.empty();) {
+    auto &active = rank.requests[i];
+    if (active.is_served && active.request->current_stage.load(std::memory_order_acquire) ==
+                                page_request::stage::completed) {
+      events.released.push_back(active.request);
+      if (active.is_copied())
+        free_copies_.push_back(active.copy);
+      rank.requests.erase(rank.requests.begin() + ptrdiff_t(i));
+      request_count_--;
+      has_changed = true;
+      continue;
+    }
+    i++;
+    if (active.is_served || rank.current_phase == phase::swapping_out)
+      continue;
+    if (active.is_copied() || (!active.are_reads_posted && begin_copy(rank, active))) {
+      has_changed |= !active.are_reads_posted && advance_copy(rank, active);
+      if (!active.are_reads_posted || active.in_flight != 0 || !failure_.empty())
+        continue;
+      active.is_served = true;
+      active.request->copy = active.copy;
+      events.served.push_back(active.request);
+      has_changed = true;
+      continue;
+    }
+    auto const runs = active.request->pages();
+    if (rank.current_phase != phase::resident) {
+      if (!active.are_reads_posted) {
+        active.are_reads_posted = std::all_of(
+            runs.begin(), runs.end(), [&](page_run pages) { return post_reads(rank, pages); });
+        has_changed |= active.are_reads_posted;
+      }
+      if (!std::all_of(runs.begin(), runs.end(),
+                       [&](page_run pages) { return are_resident(rank, pages); }))
+        continue;
+      for (auto const &pages : runs) {
+        rank.recently_used->set(pages);
+        // Pages that were never touched will be now.
+        rank.resident->for_each_run(false, pages,
+                                    [&](page_run new_pages) { mark_resident(rank, new_pages); });
+      }
+    }
+    active.is_served = true;
+    events.served.push_back(active.request);
+    has_changed = true;
+  }
+  return has_changed;
+}
+
+bool page_mover::is_needed(const rank_space &rank, page_run pages) const {
+  return std::any_of(rank.requests.begin(), rank.requests.end(), [&](auto &active) {
+    if (active.is_copied())
+      return false;
+    auto const runs = active.request->pages();
+    return std::any_of(runs.begin(), runs.end(),
+                       [&](page_run run) { return overlaps(run, pages); });
+  });
+}
+
+bool page_mover::trim(uint64_t size) {
+  bool has_changed = false;
+  for (size_t remaining = cache_.size(); remaining != 0 && failure_.empty(); remaining--) {
+    if (cached_pages_ * page_size <= size + pages_in_write_back_ * page_size)
+      break;
+    cached_run const oldest = cache_.front();
+    cache_.pop_front();
+    eviction const outcome = evict(oldest);
+    if (outcome != eviction::begun)
+      cache_.push_back(oldest);
+    has_changed |= outcome != eviction::refused;
+  }
+  return has_changed;
+}
+
+// Pages that a request has used since the last trim are spared once.
+page_mover::eviction page_mover::evict(const cached_run &run) {
+  auto &rank = *ranks_[run.rank];
+  if (rank.epoch != run.epoch)
+    return eviction::begun;  // it does not belong to the cache any more
+  if (is_needed(rank, run.pages))
+    return eviction::refused;
+  if (rank.recently_used->count_set(run.pages) != 0) {
+    rank.recently_used->clear(run.pages);
+    return eviction::spared;
+  }
+  if (rank.stored.count_set(run.pages) == run.pages.count) {
+    cached_pages_ -= run.pages.count;
+    drop(rank, run.pages);
+    return eviction::begun;
+  }
+  if (!write(rank, run.pages, purpose::write_back))
+    return eviction::refused;
+  pages_in_write_back_ += run.pages.count;
+  return eviction::begun;
+}
+
+// A request that came meanwhile may have written the pages again.
+void page_mover::complete_write_back(rank_space &rank, chunk &transfer) {
+  pages_in_write_back_ -= transfer.pages.count;
+  written_back_pages_ += transfer.pages.count;
+  if (rank.epoch != transfer.epoch)
+    return;
+  if (rank.recently_used->count_set(transfer.pages) != 0 || is_needed(rank, transfer.pages)) {
+    cache_.push_back({rank.index, rank.epoch, transfer.pages});
+    return;
+  }
+  rank.stored.set(transfer.pages);
+  cached_pages_ -= transfer.pages.count;
+  drop(rank, transfer.pages);
+}
+
+}  // namespace tanada::onesided::swap

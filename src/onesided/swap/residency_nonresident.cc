@@ -1,0 +1,146 @@
+// Non-resident execution: a process runs while it is swapped out, and reads pages on demand.
+#include <algorithm>
+
+#include "core/base/log.hpp"
+#include "onesided/swap/residency.hpp"
+
+namespace tanada::onesided::swap {
+namespace {
+
+constexpr uint32_t group_pages = 8;  // pages that are read together with the touched one
+constexpr size_t loan_count_max =
+    8;  // groups that are read on demand before all pages are swapped in
+// Bytes that a working process touches in a nanosecond. A process that ran for less time than its
+// memory needs may not have touched most of it.
+constexpr uint64_t touched_per_ns = 8;
+static_assert(loan_count_max < node_table::requests_per_origin);
+
+}  // namespace
+
+// A move out that has begun is completed first; otherwise the memory would have to be swapped in
+// again.
+bool residency::begin_nonresident() {
+  std::lock_guard const lock{nonresident_mutex_};
+  if (!may_be_nonresident_ || predictor_.expects_full_use())
+    return false;
+  while (table_.state(rank_) == rank_state::swap_out && table_.failure() == nullptr)
+    table_.sleep(rank_, sleep_ns);
+  if (table_.state(rank_) != rank_state::swapped || table_.failure() != nullptr ||
+      !memory_.pager->watch())
+    return false;
+  is_nonresident_.store(true, std::memory_order_release);
+  return true;
+}
+
+// False: faults of another thread have caused all pages to be swapped in.
+bool residency::end_nonresident() {
+  std::lock_guard const lock{nonresident_mutex_};
+  if (!is_nonresident())
+    return false;
+  depth_++;
+  is_nonresident_.store(false, std::memory_order_release);
+  predictor_.learn(false);
+  return_loaned_pages();
+  return true;
+}
+
+// Called before a wait of a process that has all of its pages in DRAM: `resident_size` bytes.
+void residency::learn(uint64_t resident_size) {
+  if (memory_.pager == nullptr)
+    return;
+  std::lock_guard const lock{nonresident_mutex_};
+  bool const has_worked =
+      table_.time().now_ns() - running_since_ns_ >= resident_size / touched_per_ns;
+  predictor_.learn(std::exchange(was_restored_, false) ||
+                   needs_all_pages_.load(std::memory_order_relaxed) || has_worked);
+  needs_all_pages_.store(false, std::memory_order_relaxed);
+}
+
+// A loaned page may have been written. It is not accessible after this.
+void residency::return_loaned_pages() {
+  for (auto const &loan : loaned_pages_) {
+    for (uint32_t const page : loan.pages) {
+      memory_.pager->revoke(page);
+      stored_[rank_].clear({page, 1});
+    }
+    table_.complete_request(*loan.request);
+  }
+  loaned_pages_.clear();
+}
+
+status residency::restore() {
+  std::lock_guard const lock{nonresident_mutex_};
+  return is_nonresident() ? restore_locked() : status::ok;
+}
+
+// Return loaned pages first. Pages that are needed stay in the cache, and the process may wait for
+// DRAM.
+status residency::restore_locked() {
+  return_loaned_pages();
+  for (;;) {
+    if (table_.failure() != nullptr)
+      return table_.report_failure();
+    if (table_.try_resume(rank_))
+      break;
+    if (table_.is_swapped_in(rank_)) {
+      memory_.pager->arm();
+      table_.complete_swap_in(rank_);
+      continue;
+    }
+    table_.sleep(rank_, queue_sleep_ns);
+  }
+  is_nonresident_.store(false, std::memory_order_release);
+  memory_.pager->grant_all();
+  was_restored_ = true;
+  return status::ok;
+}
+
+void residency::disable_nonresident() {
+  if (memory_.pager == nullptr)
+    return;
+  std::lock_guard const lock{nonresident_mutex_};
+  may_be_nonresident_ = false;
+  if (is_nonresident())
+    (void)restore_locked();  // the node table has failed, which the next wait reports
+}
+
+// A page that a thread touches during a wait, against the contract, is granted when the process
+// runs next.
+status residency::handle_fault(uint32_t page) {
+  std::lock_guard const lock{nonresident_mutex_};
+  if (!is_nonresident())
+    return status::ok;
+  auto const contains_page = [&](const page_loan &loan) {
+    auto const &run = loan.request->runs[0];
+    return page >= run.first && page < run.end();
+  };
+  auto it = std::find_if(loaned_pages_.begin(), loaned_pages_.end(), contains_page);
+  if (it == loaned_pages_.end()) {
+    uint32_t const first = page / group_pages * group_pages;
+    page_run const group{first, std::min(group_pages, stored_[rank_].page_count() - first)};
+    // A process that touches one group after the other will touch many pages.
+    bool const is_stream = !loaned_pages_.empty() &&
+                           loaned_pages_.back().request->runs[0].end() == first &&
+                           loaned_pages_.back().pages.size() > group_pages / 2;
+    page_request *const request = loaned_pages_.size() < loan_count_max && !is_stream
+                                      ? table_.post(rank_, rank_, {&group, 1})
+                                      : nullptr;
+    if (request == nullptr)
+      return restore_locked();
+    while (!node_table::is_granted(*request)) {
+      if (table_.failure() != nullptr)
+        return table_.report_failure();
+      table_.sleep(rank_, sleep_ns);
+    }
+    loaned_pages_.push_back({request, {}});
+    it = loaned_pages_.end() - 1;
+  }
+  if (std::find(it->pages.begin(), it->pages.end(), page) == it->pages.end())
+    it->pages.push_back(page);
+  if (memory_.pager->grant(page) == status::ok)
+    return status::ok;
+  table_.fail(last_message().c_str());
+  return table_.report_failure();
+}
+
+}  // namespace tanada::onesided::swap

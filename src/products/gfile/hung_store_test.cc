@@ -1,0 +1,206 @@
+// Goal: pages of a hung store leave space in every set of the host tier for pages of other files
+// and stores. Method: only the core; the test takes the outbox and completes selected operations.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "products/gfile/host/core.hpp"
+
+namespace tanada::gfile {
+namespace {
+
+constexpr uint32_t stalled_page_size = 4096;
+constexpr uint32_t frame_count = 64;
+constexpr uint64_t stalled_page_count = 100'000;  // of each file
+
+// The core uses a store only to distinguish it from others.
+class named_store final : public seams::store {
+ public:
+  explicit named_store(std::string scheme) : scheme_{std::move(scheme)} {}
+  std::string_view scheme() const noexcept override {
+    return scheme_;
+  }
+  result<std::unique_ptr<seams::store_queue>> queue_create(uint32_t) override {
+    return status::not_supported;
+  }
+
+ private:
+  std::string const scheme_;
+};
+
+// Stops until the test advances it.
+class still_clock final : public seams::clock {
+ public:
+  uint64_t now_ns() noexcept override {
+    return now_ns_;
+  }
+  void sleep_ns(uint64_t duration_ns) noexcept override {
+    now_ns_ += duration_ns;
+  }
+
+ private:
+  uint64_t now_ns_ = 1'000'000'000;
+};
+
+class stalled_store : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char *scheme : {"slow", "quick"})
+      stores_.add(std::make_unique<named_store>(scheme));
+  }
+
+  uint32_t open(const std::string &url) {
+    uint32_t const file = opened_++;
+    send_request(op::open, 0, {}, url);
+    for (auto &io : outbox()) {
+      seams::store_completion done;
+      done.file = file + 1;
+      done.stat = {
+          .size = stalled_page_count * stalled_page_size, .version = 1, .is_version_stable = true};
+      core_.on_completion(std::move(io), std::move(done));
+    }
+    return file;
+  }
+
+  // Returns true if the page was requested from its store.
+  bool request_page(uint32_t file, uint64_t page) {
+    send_request(op::read, file, page, "");
+    auto operations = outbox();
+    for (auto &io : operations)
+      unfinished_.push_back(std::move(io));
+    return !operations.empty();
+  }
+
+  // Post an open that waits for another file's close, or for its store. Returns its slot.
+  uint32_t request_open(const std::string &url) {
+    send_request(op::open, 0, {}, url);
+    return slot_ - 1;
+  }
+
+  // Cancel the request of the kernel that waits at the slot.
+  void cancel(uint32_t slot) {
+    mail_->finished[slot][1] = 1 << 1 | 1;
+  }
+
+  void request_close(uint32_t file) {
+    send_request(op::close, file, 0, "");
+  }
+
+  void tick() {
+    core_.tick();
+  }
+
+  // Complete all operations posted since the last call. Returns the URLs of the opens.
+  std::vector<std::string> complete_all() {
+    std::vector<std::string> opened;
+    for (auto operations = outbox(); !operations.empty(); operations = outbox()) {
+      for (auto &io : operations) {
+        if (io->body.kind == seams::store_op_kind::open)
+          opened.push_back(io->body.url);
+        seams::store_completion done;
+        done.file = 100 + opened.size();
+        done.stat = {.size = stalled_page_size, .version = 1, .is_version_stable = true};
+        core_.on_completion(std::move(io), std::move(done));
+      }
+    }
+    return opened;
+  }
+
+  status code_of(uint32_t slot) const {
+    return status(int32_t(mail_->answers[slot].head[0] & 0xffffffff));
+  }
+
+  // Pages of a file that belong to the set of the host tier.
+  std::vector<uint64_t> pages_of_set(uint32_t file, uint32_t set, size_t count) const {
+    std::vector<uint64_t> pages;
+    for (uint64_t page = 0; pages.size() < count && page < stalled_page_count;
+         page += 64)  // not sequential, so nothing is read ahead
+      if (table_.set_of(tier::page_key(file + 1, page)) == set)
+        pages.push_back(page);  // keys are assigned in order
+    return pages;
+  }
+
+  uint32_t ways() const {
+    return table_.shape.ways;
+  }
+
+ private:
+  std::vector<std::unique_ptr<operation>> outbox() {
+    std::vector<std::unique_ptr<operation>> operations;
+    core_.empty_outbox([&](std::unique_ptr<operation> io) { operations.push_back(std::move(io)); });
+    return operations;
+  }
+
+  void send_request(op operation, uint32_t file, uint64_t page, const std::string &url) {
+    uint32_t const slot = slot_++;
+    rpc::request &request = mail_->requests[slot];
+    request.op = u32(operation);
+    request.file = file;
+    request.words[0] = page;
+    request.words[1] = 1;
+    std::memcpy(mail_->texts[slot], url.c_str(), url.size() + 1);
+    mail_->posted[slot] = 1 << 1;
+    for (uint32_t share = 0; share < rpc::share_count; share++)
+      server_.poll(share, core_);
+  }
+
+  backends::store_registry stores_;
+  std::unique_ptr<rpc::mailbox> mail_ = std::make_unique<rpc::mailbox>();
+  rpc::server server_{*mail_};
+  tier::geometry const shape_ = tier::geometry_of(frame_count);
+  std::unique_ptr<std::byte[]> memory_ = std::make_unique<std::byte[]>(65536);
+  host_table const table_ =
+      tier::table_over<simt::scope::system>(memory_.get(), shape_, tier::replacement::lru);
+  std::vector<u8> frames_ = std::vector<u8>(size_t(frame_count) * stalled_page_size);
+  static core_options options() {
+    core_options result;
+    result.page_size = stalled_page_size;
+    result.page_shift = 12;
+    result.file_count_max = 8;
+    return result;
+  }
+  still_clock clock_;
+  core core_{options(), server_, {.host = {table_, frames_.data(), 12, 0}, .window = {}},
+             stores_,   clock_,  nullptr};
+  std::vector<std::unique_ptr<operation>> unfinished_;  // never completed
+  uint32_t slot_ = 0, opened_ = 0;
+};
+
+TEST_F(stalled_store, a_file_leaves_room_in_each_set_for_others_of_its_store_and_of_other_stores) {
+  uint32_t const first = open("slow://first"), second = open("slow://second"),
+                 quick = open("quick://other");
+  ASSERT_EQ(ways(), 8u);
+  uint32_t held_count = 0;
+  for (uint64_t page : pages_of_set(first, 3, 12))
+    held_count += request_page(first, page);
+  EXPECT_EQ(held_count, ways() - 2);
+  EXPECT_TRUE(request_page(second, pages_of_set(second, 3, 1)[0]));
+  EXPECT_FALSE(request_page(second, pages_of_set(second, 3, 2)[1]))
+      << "the store has all it may hold of the set";
+  EXPECT_TRUE(request_page(quick, pages_of_set(quick, 3, 1)[0]));
+  EXPECT_TRUE(request_page(second, pages_of_set(second, 4, 1)[0])) << "another set";
+}
+
+// Otherwise it could truncate or create a file whose caller received a failure.
+TEST_F(stalled_store, an_open_that_its_caller_gave_up_is_not_carried_out_once_a_record_is_free) {
+  for (int i = 0; i < 8; i++)
+    (void)open("quick://" + std::to_string(i));
+  tick();
+  uint32_t const canceled = request_open("quick://given-up"),
+                 waiting = request_open("quick://patient");
+  EXPECT_TRUE(complete_all().empty());
+  cancel(canceled);
+  request_close(0);
+  (void)complete_all();
+  tick();
+  EXPECT_EQ(complete_all(), std::vector<std::string>{"quick://patient"});
+  EXPECT_EQ(code_of(canceled), status::canceled);
+  EXPECT_EQ(code_of(waiting), status::ok);
+}
+
+}  // namespace
+}  // namespace tanada::gfile

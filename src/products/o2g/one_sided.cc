@@ -1,0 +1,388 @@
+// One-sided operations: local requests, and those of peers on local memory.
+
+#include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
+#include "products/o2g/engine_core.hpp"
+
+namespace tanada::o2g {
+
+using wire::o2g::envelope;
+using wire::o2g::kind;
+
+namespace {
+
+constexpr uint64_t copied_answer_size_max = 16384;          // bytes
+constexpr uint64_t answers_size_max = uint64_t{256} << 20;  // bytes of one peer
+
+uint8_t flags_of(bool delivery_complete, bool has_data) {
+  return uint8_t((delivery_complete ? wire::o2g::wants_ack : 0) |
+                 (has_data ? wire::o2g::has_data : 0));
+}
+
+}  // namespace
+
+status engine_core::post_put(const remote_request &request) {
+  return post(&engine_core::put, completion_kind::put, request);
+}
+
+status engine_core::put(const remote_request &request) {
+  uint64_t const size = size_of(request.parts);
+  if (request.parts.size() > part_count_max || size != request.remote.size ||
+      size > wire::o2g::message_size_max || (request.inject && size > inject_size_max))
+    return status::invalid;
+  if (has_null_part(request.parts))
+    return status::invalid;
+  auto const link_result = link_for_peer(request.target);
+  if (!link_result.ok())
+    return link_result.error();
+  link &peer_link = *result<link *>{link_result}.value();
+  if (is_full(peer_link))
+    return status::again;
+  envelope head;
+  head.kind = uint8_t(kind::put);
+  head.flags = flags_of(request.delivery_complete, request.has_data);
+  head.size = size;
+  head.tag = request.remote.key;
+  head.data = request.data;
+  head.address = request.remote.address;
+  operation *const op =
+      make_request(head, request.parts, request.inject, request.delivery_complete);
+  if (op == nullptr)
+    return status::no_memory;
+  op->done = {.kind = completion_kind::put,
+              .context = request.context,
+              .owner = request.owner,
+              .size = size};
+  op->errors_only = request.errors_only;
+  ack_batcher_.record_send(clock_.now_ns());
+  send_operation(peer_link, op, request.more);
+  return status::ok;
+}
+
+status engine_core::post_get(const remote_request &request) {
+  return post(&engine_core::get, completion_kind::get, request);
+}
+
+status engine_core::get(const remote_request &request) {
+  uint64_t const size = size_of(request.parts);
+  if (request.parts.size() > part_count_max || size != request.remote.size ||
+      size > wire::o2g::message_size_max)
+    return status::invalid;
+  if (has_null_part(request.parts))
+    return status::invalid;
+  auto const link_result = link_for_peer(request.target);
+  if (!link_result.ok())
+    return link_result.error();
+  link &peer_link = *result<link *>{link_result}.value();
+  if (is_full(peer_link))
+    return status::again;
+  envelope head;
+  head.kind = uint8_t(kind::get);
+  head.size = size;
+  head.tag = request.remote.key;
+  head.address = request.remote.address;
+  operation *const op = make_request(head, {}, false, true);
+  if (op == nullptr)
+    return status::no_memory;
+  op->reply_parts = scatter{request.parts};
+  op->done = {.kind = completion_kind::get,
+              .context = request.context,
+              .owner = request.owner,
+              .size = size};
+  op->errors_only = request.errors_only;
+  ack_batcher_.record_send(clock_.now_ns());
+  send_operation(peer_link, op);
+  return status::ok;
+}
+
+status engine_core::post_atomic(const atomic_request &request) {
+  bool const fetches = !request.fetched.empty();
+  return post(&engine_core::apply, fetches ? completion_kind::fetch : completion_kind::atomic,
+              request);
+}
+
+status engine_core::apply(const atomic_request &request) {
+  bool const fetches = !request.fetched.empty();
+  uint64_t const element_size = size_of(request.type);
+  bool const is_read = request.operation == atomic_operation::read;
+  bool const compares = needs_compared(request.operation);
+  uint64_t const size = request.remote.size;
+  bool const fits = size != 0 && size <= atomic_size_max && size % element_size == 0 &&
+                    request.operands.size() == (is_read ? 0 : size) &&
+                    request.compared.size() == (compares ? size : 0) &&
+                    (!fetches || request.fetched.size() == size) && (fetches || !is_read);
+  if (!fits || !is_supported(request.type, request.operation))
+    return status::invalid;
+  std::array<iovec, 2> const body{
+      iovec{const_cast<std::byte *>(request.operands.data()), request.operands.size()},
+      iovec{const_cast<std::byte *>(request.compared.data()), request.compared.size()}};
+  iovec const fetched{request.fetched.data(), request.fetched.size()};
+  if (has_null_part(body) || has_null_part({&fetched, 1}))
+    return status::invalid;
+  auto const link_result = link_for_peer(request.target);
+  if (!link_result.ok())
+    return link_result.error();
+  link &peer_link = *result<link *>{link_result}.value();
+  if (!request.is_continuation && is_full(peer_link))
+    return status::again;
+  envelope head;
+  head.kind = uint8_t(kind::atomic);
+  bool const can_delay_ack = request.can_delay_ack && request.delivery_complete && !fetches;
+  head.flags =
+      uint8_t(flags_of(request.delivery_complete && !fetches, false) |
+              (fetches ? wire::o2g::fetches : 0) | (can_delay_ack ? wire::o2g::can_batch : 0));
+  head.type = uint8_t(request.type);
+  head.operation = uint8_t(request.operation);
+  head.data = size;
+  head.size = request.operands.size() + request.compared.size();
+  head.tag = request.remote.key;
+  head.address = request.remote.address;
+  operation *const op =
+      make_request(head, body, request.inject, fetches || request.delivery_complete);
+  if (op == nullptr)
+    return status::no_memory;
+  op->done = {.kind = fetches ? completion_kind::fetch : completion_kind::atomic,
+              .context = request.context,
+              .owner = request.owner,
+              .size = size};
+  op->errors_only = request.errors_only;
+  if (fetches)
+    op->reply_parts = scatter{request.fetched.data(), request.fetched.size()};
+  ack_batcher_.record_send(clock_.now_ns());
+  send_operation(peer_link, op);
+  return status::ok;
+}
+
+void engine_core::acknowledge(link &peer_link, uint64_t id, status code, bool can_delay) noexcept {
+  envelope head;
+  head.kind = uint8_t(kind::ack);
+  head.id = id;
+  head.data = uint64_t(uint32_t(int(code)));
+  operation *const op = make_operation(head, {});
+  if (op == nullptr)
+    return set_out_of_memory();
+  op->is_internal = true;
+  if (!can_delay || !delay_ack(peer_link, op))
+    queue_reply(peer_link, op);
+}
+
+void engine_core::count_reply(link &peer_link, operation *op) noexcept {
+  op->reply_size = sizeof *op + (op->copy != nullptr ? op->body_size : 0);
+  peer_link.replies_size += op->reply_size;
+}
+
+// Queues a reply. A peer that sends requests without reading the replies is dropped.
+void engine_core::queue_reply(link &peer_link, operation *op) noexcept {
+  count_reply(peer_link, op);
+  if (op->body_size != 0)
+    has_reply_data_ = true;
+  send_operation(peer_link, op, is_driving_);
+  if (peer_link.replies_size > answers_size_max)
+    drop_on_violation(peer_link, "sends requests without reading their replies");
+}
+
+// Refuses a peer's access to local memory.
+void engine_core::deny(link &peer_link, status code) {
+  peer_link.access_status = code;
+  log_peer_error([&] {
+    log(log_level::warning, "o2g: denied %s access to %llu bytes at %#llx with key %#llx: %s",
+        to_text(peers_[peer_link.peer].address).c_str(),
+        static_cast<unsigned long long>(peer_link.head.size),
+        static_cast<unsigned long long>(peer_link.head.address),
+        static_cast<unsigned long long>(peer_link.head.tag),
+        code == status::no_entry ? "no region has this key"
+        : code == status::access ? "the region does not permit it"
+                                 : "the range is not within the region");
+  });
+}
+
+void engine_core::begin_put(link &peer_link) {
+  peer_link.access_status = status::ok;
+  auto range = memory_.resolve(peer_link.head.tag, peer_link.head.address, peer_link.head.size,
+                               {.remote_write = true});
+  if (!range.ok())
+    return deny(peer_link, range.error());
+  peer_link.range = std::move(range).value();
+  peer_link.destination = link::body_destination::region;
+  peer_link.body_parts = scatter{peer_link.range.addr, peer_link.head.size};
+}
+
+// Reports a peer's access to local memory.
+void engine_core::report_remote(const link &peer_link, completion_kind event_kind, uint64_t size) {
+  bool const has_data =
+      kind(peer_link.head.kind) == kind::put && (peer_link.head.flags & wire::o2g::has_data) != 0;
+  if (!has_data && !options_.reports_remote)
+    return;
+  completion done;
+  done.kind = event_kind;
+  done.size = size;
+  done.tag = peer_link.head.tag;
+  done.has_data = has_data;
+  if (has_data)
+    done.data = peer_link.head.data;
+  done.source = peer_link.peer;
+  complete(done);
+}
+
+void engine_core::end_put(link &peer_link) {
+  peer_link.range = {};
+  peer_link.destination = link::body_destination::none;
+  if (peer_link.access_status == status::ok)
+    report_remote(peer_link, completion_kind::remote_put, peer_link.head.size);
+  if ((peer_link.head.flags & wire::o2g::wants_ack) != 0)
+    acknowledge(peer_link, peer_link.head.id, peer_link.access_status,
+                (peer_link.head.flags & wire::o2g::can_batch) != 0);
+}
+
+// Replies to a get. Small replies are copied; large ones hold a use of the region until sent.
+void engine_core::begin_get(link &peer_link) {
+  peer_link.access_status = status::ok;
+  auto range = memory_.resolve(peer_link.head.tag, peer_link.head.address, peer_link.head.size,
+                               {.remote_read = true});
+  if (!range.ok()) {
+    deny(peer_link, range.error());
+    return acknowledge(peer_link, peer_link.head.id, peer_link.access_status);
+  }
+  region_range const source = std::move(range).value();
+  envelope head;
+  head.kind = uint8_t(kind::get_reply);
+  head.id = peer_link.head.id;
+  head.size = peer_link.head.size;
+  iovec const body{source.addr, peer_link.head.size};
+  operation *const op = make_operation(head, {&body, 1});
+  if (op == nullptr)
+    return set_out_of_memory();
+  op->is_internal = true;
+  op->source_use = region_use{source.parent};
+  bool const is_open = bool(op->source_use);
+  bool const is_ready = is_open && (head.size > copied_answer_size_max || copy_body(*op));
+  if (!is_ready) {
+    operations_.release(op);
+    return acknowledge(peer_link, peer_link.head.id, is_open ? status::no_memory : status::fault);
+  }
+  if (op->copy != nullptr)
+    op->source_use = {};
+  report_remote(peer_link, completion_kind::remote_get, peer_link.head.size);
+  queue_reply(peer_link, op);
+}
+
+// Drops the connections that use closed regions: a put that does not complete, or a reply that the
+// peer does not read.
+void engine_core::drop_closed() {
+  lock_guard const lock{mutex_};
+  for (size_t i = 0; i < links_.size(); i++) {
+    link &peer_link = *links_[i];
+    bool uses_closed = peer_link.region_in_use && peer_link.range.parent->is_closed();
+    for (operation *op = peer_link.first; op != nullptr && !uses_closed; op = op->next)
+      uses_closed = op->source_use.is_closed();
+    if (!uses_closed)
+      continue;
+    log_peer_error([&] {
+      log(log_level::warning,
+          "o2g: %s still accesses memory that is being unregistered; dropping the connection",
+          to_text(set_->peer(peer_link.stream)).c_str());
+    });
+    drop_link(peer_link, status::fault);
+  }
+  fail_if_out_of_memory();
+}
+
+void engine_core::begin_reply(link &peer_link) {
+  operation *const op = awaiting_reply_.find(peer_link.head.id);
+  bool const is_got = kind(peer_link.head.kind) == kind::get_reply;
+  bool const fits = op != nullptr && op->peer_link == &peer_link && !op->is_queued &&
+                    op->reply_parts.remaining_size() == peer_link.head.size &&
+                    op->head.kind == uint8_t(is_got ? kind::get : kind::atomic);
+  if (!fits)
+    return drop_on_violation(peer_link, "sent a reply that was not requested");
+  awaiting_reply_.remove(peer_link.head.id);
+  op->id = 0;
+  peer_link.replied_operation = op;
+  peer_link.destination = link::body_destination::reply;
+  peer_link.body_parts = op->reply_parts;
+}
+
+void engine_core::end_reply(link &peer_link) {
+  operation *const op = peer_link.replied_operation;
+  peer_link.replied_operation = nullptr;
+  peer_link.destination = link::body_destination::none;
+  if (op != nullptr)
+    finish(op, status::ok);
+}
+
+void engine_core::begin_atomic(link &peer_link) {
+  peer_link.access_status = status::ok;
+  auto const type = atomic_type(peer_link.head.type);
+  auto const operation = atomic_operation(peer_link.head.operation);
+  uint64_t const size = peer_link.head.data;
+  bool const known = peer_link.head.type < atomic_type_count &&
+                     peer_link.head.operation < atomic_operation_count &&
+                     is_supported(type, operation);
+  uint64_t const operand_size = operation == atomic_operation::read ? 0
+                                : needs_compared(operation)         ? 2 * size
+                                                                    : size;
+  if (!known || size == 0 || size > atomic_size_max || size % size_of(type) != 0 ||
+      peer_link.head.size != operand_size)
+    return drop_on_violation(peer_link, "sent an invalid atomic");
+  peer_link.control_body.resize(peer_link.head.size);
+  peer_link.body_parts = scatter{peer_link.control_body.data(), peer_link.control_body.size()};
+  peer_link.destination = link::body_destination::control;
+}
+
+void engine_core::end_atomic(link &peer_link) {
+  uint64_t const size = peer_link.head.data;
+  bool const fetches = (peer_link.head.flags & wire::o2g::fetches) != 0;
+  auto const operation = atomic_operation(peer_link.head.operation);
+  bool const is_read = operation == atomic_operation::read;
+  peer_link.destination = link::body_destination::none;
+  std::span<const std::byte> const operands{peer_link.control_body.data(), is_read ? 0 : size};
+  std::span<const std::byte> const compared{peer_link.control_body.data() + operands.size(),
+                                            needs_compared(operation) ? size : 0};
+  auto range = memory_.resolve(peer_link.head.tag, peer_link.head.address, size,
+                               {.remote_read = fetches, .remote_write = !is_read});
+  envelope head;
+  head.kind = uint8_t(kind::fetch_reply);
+  head.id = peer_link.head.id;
+  head.size = size;
+  o2g::operation *reply = nullptr;
+  if (fetches) {
+    reply = make_operation(head, {});
+    if (reply == nullptr)
+      return set_out_of_memory();
+    reply->is_internal = true;
+    reply->copy.reset(new (std::nothrow) std::byte[size]);
+    if (reply->copy == nullptr) {
+      operations_.release(reply);
+      return set_out_of_memory();
+    }
+    reply->parts[0] = {reply->copy.get(), size};
+    reply->part_count = 1;
+    reply->body_size = size;
+  }
+  if (!range.ok()) {
+    deny(peer_link, range.error());
+  } else {
+    region_range const target = std::move(range).value();
+    atomic_arguments const arguments{
+        atomic_type(peer_link.head.type), operation, operands, compared,
+        fetches ? std::span{reply->copy.get(), size} : std::span<std::byte>{}};
+    bool const is_open = target.parent->begin_use();
+    peer_link.access_status =
+        is_open ? atomic_apply(arguments, target.addr, size / size_of(arguments.type))
+                : status::fault;
+    if (is_open)
+      target.parent->end_use();
+  }
+  if (peer_link.access_status == status::ok)
+    report_remote(peer_link, fetches ? completion_kind::remote_get : completion_kind::remote_put,
+                  size);
+  if (fetches && peer_link.access_status == status::ok)
+    return queue_reply(peer_link, reply);
+  if (reply != nullptr)
+    operations_.release(reply);
+  if (fetches || (peer_link.head.flags & wire::o2g::wants_ack) != 0)
+    acknowledge(peer_link, peer_link.head.id, peer_link.access_status,
+                (peer_link.head.flags & wire::o2g::can_batch) != 0);
+}
+
+}  // namespace tanada::o2g

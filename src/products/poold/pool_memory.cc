@@ -1,0 +1,464 @@
+// The pool's memory: allocation from segments, and the backing file with its losses.
+#include "products/poold/pool_memory.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/checked.hpp"
+#include "core/base/log.hpp"
+
+namespace tanada::poold {
+namespace {
+
+using printed_size = unsigned long long;
+
+// Small objects are aligned to cache lines, larger ones to pages, which a client can map
+// contiguously.
+constexpr uint64_t small_alignment = 64, page_size = 4096;
+constexpr uint64_t large_size = 16 * page_size;
+
+uint64_t aligned_up(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) & ~(alignment - 1);
+}
+
+}  // namespace
+
+std::byte *pool_memory::addr(const pool_extent &part) const {
+  std::lock_guard lock{mutex_};
+  return segments_.at(part.segment).addr + part.offset;
+}
+
+uint64_t pool_memory::used() const {
+  std::lock_guard lock{mutex_};
+  return used_;
+}
+
+memory_usage pool_memory::usage() const {
+  std::lock_guard lock{mutex_};
+  memory_usage current{.capacity = capacity(), .used = used_, .quarantined = quarantine_size_};
+  if (!is_exportable())
+    current.owned = used_;
+  else
+    current.owned = capacity_ - unowned_size_ - quarantine_size_ - spare_size_;
+  return current;
+}
+
+owner_usage pool_memory::usage_of(uint64_t owner) const {
+  if (!is_exportable())
+    return {};
+  std::lock_guard lock{mutex_};
+  auto const it = owned_.find(owner);
+  if (it == owned_.end())
+    return {};
+  return {it->second.size, it->second.segment_count};
+}
+
+// Adjacent free extents are always merged, so a wholly free segment of a file has exactly one.
+bool pool_memory::is_free(const segment &seg) const {
+  if (is_exportable())
+    return seg.used == 0;
+  return seg.free.size() == 1 && seg.free.begin()->second == seg.size;  // no lost bytes
+}
+
+void pool_memory::add_free(uint32_t number, uint64_t offset, uint64_t size) {
+  segment &seg = segments_.at(number);
+  auto &sizes = owned_.at(seg.owner).free;
+  auto following = seg.free.lower_bound(offset);
+  if (following != seg.free.end() && offset + size == following->first) {
+    size += following->second;
+    sizes.erase({following->second, number, following->first});
+    following = seg.free.erase(following);
+  }
+  if (following != seg.free.begin()) {
+    auto previous = std::prev(following);
+    if (previous->first + previous->second == offset) {
+      offset = previous->first;
+      size += previous->second;
+      sizes.erase({previous->second, number, previous->first});
+      seg.free.erase(previous);
+    }
+  }
+  seg.free[offset] = size;
+  sizes.insert({size, number, offset});
+}
+
+// Lost bytes are never allocated again, so they are left out.
+void pool_memory::add_free_intact(uint32_t number, uint64_t offset, uint64_t size) {
+  if (file_ == nullptr || file_->lost_size() == 0)
+    return add_free(number, offset, size);
+  uint64_t const base = number * options_.segment_size;  // segments of a file keep their numbers
+  file_->visit_intact(base + offset, size, [&](uint64_t intact_offset, uint64_t part) {
+    uint64_t const begin = aligned_up(intact_offset - base, small_alignment);
+    uint64_t const end = (intact_offset - base + part) & ~(small_alignment - 1);
+    if (begin < end)
+      add_free(number, begin, end - begin);
+  });
+}
+
+// Remove lost bytes from the free extents. The mutex must be held.
+void pool_memory::remove_lost() {
+  for (auto const &[number, seg] : segments_) {
+    uint64_t const base = number * options_.segment_size;
+    if (unowned_.contains({seg.size, number})) {
+      if (file_->is_lost(base, seg.size))
+        erase_unowned(number);
+      continue;
+    }
+    auto const free = seg.free;  // a copy, because the loop changes the original
+    for (auto const &[offset, size] : free) {
+      if (!file_->is_lost(base + offset, size))
+        continue;
+      use_front({size, number, offset}, size);
+      add_free_intact(number, offset, size);
+    }
+  }
+}
+
+// Mark the first `used_size` bytes of a free extent as used.
+void pool_memory::use_front(const free_extent &place, uint64_t used_size) {
+  segment &seg = segments_.at(place.segment);
+  auto &sizes = owned_.at(seg.owner).free;
+  sizes.erase(place);
+  seg.free.erase(place.offset);
+  if (used_size == place.size)
+    return;
+  seg.free[place.offset + used_size] = place.size - used_size;
+  sizes.insert({place.size - used_size, place.segment, place.offset + used_size});
+}
+
+// Allocate up to `size` bytes of a free extent. False: no aligned byte of it is usable.
+bool pool_memory::allocate_from(const free_extent &place, uint64_t size, uint64_t alignment,
+                                pool_extent &allocated) {
+  uint64_t const begin = aligned_up(place.offset, alignment), end = place.offset + place.size;
+  if (begin >= end)
+    return false;
+  uint64_t part_size = std::min(size, end - begin);
+  if (part_size < size)
+    part_size &= ~(alignment - 1);
+  if (part_size == 0)
+    return false;
+  use_front(place, begin - place.offset + part_size);
+  if (begin > place.offset)
+    add_free(place.segment, place.offset, begin - place.offset);
+  segments_.at(place.segment).used += part_size;
+  allocated = {place.segment, begin, part_size};
+  return true;
+}
+
+// Allocate from the smallest extent that holds all `size` bytes.
+bool pool_memory::allocate_best_fit(uint64_t owner, uint64_t size, uint64_t alignment,
+                                    pool_extent &allocated) {
+  auto const it = owned_.find(owner);
+  if (it == owned_.end())
+    return false;
+  auto const &sizes = it->second.free;
+  auto best = sizes.lower_bound({size, 0, 0});
+  // Extents that small objects left may be unaligned; one extra page makes up for that.
+  bool const is_aligned = best != sizes.end() && best->offset % alignment == 0;
+  if (!is_aligned)
+    best = sizes.lower_bound({size + alignment, 0, 0});
+  return best != sizes.end() && allocate_from(free_extent{*best}, size, alignment, allocated);
+}
+
+bool pool_memory::allocate_largest(uint64_t owner, uint64_t size, uint64_t alignment,
+                                   pool_extent &allocated) {
+  auto const it = owned_.find(owner);
+  if (it == owned_.end() || it->second.free.empty())
+    return false;
+  return allocate_from(free_extent{*it->second.free.rbegin()}, size, alignment, allocated);
+}
+
+// A new segment is preferred to fragments of the owner's segments.
+bool pool_memory::allocate_piece(uint64_t owner, uint64_t size, uint64_t alignment,
+                                 pool_extent &allocated) {
+  if (allocate_best_fit(owner, size, alignment, allocated))
+    return true;
+  uint32_t number = 0;
+  if (add_segment(owner, size, number) == status::ok) {
+    return allocate_from({segments_.at(number).size, number, 0}, size, alignment, allocated);
+  }
+  return allocate_largest(owner, size, alignment, allocated);
+}
+
+uint64_t pool_memory::allocated_size(uint64_t size) {
+  return aligned_up(size, size >= large_size ? page_size : small_alignment);
+}
+
+result<std::vector<pool_extent>> pool_memory::allocate(uint64_t requesting_owner, uint64_t size) {
+  uint64_t const owner = segment_owner(requesting_owner);
+  std::vector<pool_extent> pieces;
+  if (size == 0)
+    return pieces;
+  uint64_t const alignment = size >= large_size ? page_size : small_alignment;
+  uint64_t rest = 0;
+  if (!checked_align_up(size, alignment, rest))
+    return status::no_space;
+  std::unique_lock lock{mutex_};
+  while (rest > 0) {
+    pool_extent allocated;
+    uint64_t const wanted = std::min(rest, options_.segment_size);
+    if (pieces.size() == wire::pool::extent_count_max)
+      break;
+    if (!allocate_piece(owner, wanted, alignment, allocated))
+      break;
+    rest -= allocated.size;
+    used_ += allocated.size;
+    pieces.push_back(allocated);
+  }
+  if (rest == 0)
+    return pieces;
+  lock.unlock();
+  release(pieces);
+  return status::no_space;
+}
+
+void pool_memory::release(std::span<const pool_extent> pieces) {
+  std::lock_guard lock{mutex_};
+  for (const pool_extent &part : pieces) {
+    segment &seg = segments_.at(part.segment);
+    add_free_intact(part.segment, part.offset, part.size);
+    seg.used -= part.size;
+    used_ -= part.size;
+    if (is_free(seg))
+      unassign_segment(part.segment);
+  }
+}
+
+status pool_memory::claim(uint64_t owner, std::span<const pool_extent> pieces) {
+  std::unique_lock lock{mutex_};
+  size_t done = 0;
+  status code = status::ok;
+  for (const pool_extent &part : pieces) {
+    code = claim_piece(segment_owner(owner), part);
+    if (code != status::ok)
+      break;
+    used_ += part.size;
+    done++;
+  }
+  lock.unlock();
+  if (code != status::ok)
+    release(pieces.first(done));
+  return code;
+}
+
+status pool_memory::claim_piece(uint64_t owner, const pool_extent &part) {
+  bool const is_aligned = part.offset % small_alignment == 0 && part.size % small_alignment == 0;
+  auto const it = segments_.find(part.segment);
+  bool const fits = it != segments_.end() && range_fits(part.offset, part.size, it->second.size);
+  if (part.size == 0 || !is_aligned || !fits)
+    return status::invalid;
+  segment &seg = it->second;
+  if (unowned_.contains({seg.size, part.segment})) {
+    erase_unowned(part.segment);
+    assign_segment(part.segment, owner);
+  }
+  auto extent_it = seg.free.upper_bound(part.offset);
+  if (extent_it == seg.free.begin())
+    return status::busy;
+  --extent_it;
+  uint64_t const offset = extent_it->first, size = extent_it->second;
+  if (part.offset + part.size > offset + size)
+    return status::busy;
+  if (seg.owner != owner)
+    return status::invalid;
+  use_front({size, part.segment, offset}, part.offset + part.size - offset);
+  seg.used += part.size;
+  if (part.offset > offset)
+    add_free(part.segment, offset, part.offset - offset);
+  return status::ok;
+}
+
+void pool_memory::add_pieces_at(uint64_t offset, uint64_t size,
+                                std::vector<pool_extent> &pieces) const {
+  uint64_t rest = aligned_up(size, small_alignment);
+  while (rest > 0) {
+    uint64_t const start = offset % options_.segment_size;
+    uint64_t const part_size = std::min(rest, options_.segment_size - start);
+    pieces.push_back({uint32_t(offset / options_.segment_size), start, part_size});
+    offset += part_size;
+    rest -= part_size;
+  }
+}
+
+status pool_memory::sync(std::span<const pool_extent> pieces) {
+  uint64_t size = 0;
+  for (const pool_extent &part : pieces) {
+    TND_TRY(file_->sync(file_offset(part), part.size));
+    size += part.size;
+  }
+  // msync() reports no error for lost pages.
+  check_losses();
+  return is_lost(pieces, size) ? fail(status::io, "%s has lost bytes", options_.file.c_str())
+                               : status::ok;
+}
+
+void pool_memory::check_losses() {
+  if (file_ == nullptr || !file_->check_losses())
+    return;
+  std::lock_guard lock{mutex_};
+  remove_lost();
+  loss_count_++;
+}
+
+bool pool_memory::is_lost(std::span<const pool_extent> pieces, uint64_t size) const {
+  if (file_ == nullptr || file_->lost_size() == 0)
+    return false;
+  for (const pool_extent &tested : pieces) {
+    uint64_t const part = std::min(size, tested.size);
+    if (file_->is_lost(file_offset(tested), part))
+      return true;
+    size -= part;
+  }
+  return false;
+}
+
+result<std::unique_ptr<backing_file>> backing_file::open(const std::string &path, uint64_t size) {
+  std::unique_ptr<backing_file> file{new backing_file{path, size}};
+  TND_TRY(file->prepare());
+  return file;
+}
+
+backing_file::~backing_file() {
+  guard_.reset();
+  if (addr_ != nullptr)
+    munmap(addr_, size_);
+  if (file_ >= 0)
+    close(file_);
+}
+
+status backing_file::prepare() {
+  const char *const path = path_.c_str();
+  file_ = ::open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file_ < 0)
+    return fail(status(-errno), "%s: %s", path, std::strerror(errno));
+  // Lock the file itself: the lock of the journal's folder does not cover a second path to the same
+  // file, which has another folder.
+  if (flock(file_, LOCK_EX | LOCK_NB) != 0)
+    return fail(status::busy, "%s belongs to another daemon", path);
+  struct stat file_status{};
+  if (fstat(file_, &file_status) != 0)
+    return fail(status::io, "%s: %s", path, std::strerror(errno));
+  is_device_ = !S_ISREG(file_status.st_mode);
+  // Allocate all blocks now, so that a full disk is reported here and not by a later write.
+  if (int const error = is_device_ ? 0 : posix_fallocate(file_, 0, off_t(size_)); error != 0) {
+    return fail(status::no_space, "%s of %llu bytes: %s", path, printed_size(size_),
+                std::strerror(error));
+  }
+  file_size_ = size_;
+  // Reserve one range of addresses for the whole file, so that there is one range to guard.
+  void *const addr =
+      mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (addr == MAP_FAILED)
+    return fail(status::no_memory, "%llu bytes of addresses: %s", printed_size(size_),
+                std::strerror(errno));
+  addr_ = static_cast<std::byte *>(addr);
+  auto guard = seams::guarded_memory::guard(addr_, size_);
+  if (!guard.ok())
+    return guard.error();
+  guard_ = std::move(guard).value();
+  return status::ok;
+}
+
+result<std::byte *> backing_file::map(uint64_t offset, uint64_t size, bool populate) {
+  int const flags = MAP_SHARED | MAP_FIXED | (populate ? MAP_POPULATE : 0);
+  void *const addr =
+      mmap(addr_ + offset, size, PROT_READ | PROT_WRITE, flags, file_, off_t(offset));
+  if (addr != MAP_FAILED)
+    return static_cast<std::byte *>(addr);
+  return fail(status::no_memory, "%s: mapping %llu bytes: %s", path_.c_str(), printed_size(size),
+              std::strerror(errno));
+}
+
+// The mutex must be held.
+void backing_file::mark_lost(uint64_t begin, uint64_t end) {
+  auto it = lost_.upper_bound(begin);
+  if (it != lost_.begin() && std::prev(it)->second >= begin)
+    --it;
+  while (it != lost_.end() && it->first <= end) {
+    begin = std::min(begin, it->first);
+    end = std::max(end, it->second);
+    lost_size_ -= it->second - it->first;
+    it = lost_.erase(it);
+  }
+  lost_[begin] = end;
+  lost_size_ += end - begin;
+}
+
+bool backing_file::check_losses() {
+  struct stat file_status{};
+  bool const known = !is_device_ && fstat(file_, &file_status) == 0;
+  if (known && file_status.st_nlink == 0 && !is_removed_.exchange(true)) {
+    log(log_level::error, "pool: %s was removed from its directory: nothing is durable any more",
+        path_.c_str());
+  }
+  uint64_t const size = known ? std::min(uint64_t(file_status.st_size), size_) : size_;
+  size_t const pages = guard_->replaced_count();
+  std::lock_guard lock{mutex_};
+  uint64_t const lost_before = lost_size_;
+  if (size < file_size_) {
+    mark_lost(size, size_);
+    file_size_ = size;
+  }
+  if (pages != lost_page_count_) {
+    lost_page_count_ = pages;
+    uint64_t const page_size = guard_->page_size();
+    for (uint64_t i = 0; i < size_ / page_size; i++)
+      if (guard_->is_replaced(i))
+        mark_lost(i * page_size, (i + 1) * page_size);
+  }
+  if (lost_size_ == lost_before)
+    return false;
+  log(log_level::error,
+      "pool: %llu of %llu bytes of %s are lost: the file was truncated, or it cannot be read",
+      printed_size(lost_size_), printed_size(size_), path_.c_str());
+  return true;
+}
+
+bool backing_file::is_lost(uint64_t offset, uint64_t size) const {
+  if (lost_size() == 0 || size == 0)
+    return false;
+  std::lock_guard lock{mutex_};
+  auto const it = lost_.lower_bound(offset + size);
+  return it != lost_.begin() && std::prev(it)->second > offset;
+}
+
+void backing_file::visit_intact(
+    uint64_t offset, uint64_t size,
+    const std::function<void(uint64_t offset, uint64_t size)> &visitor) const {
+  uint64_t const end = offset + size;
+  std::lock_guard lock{mutex_};
+  auto it = lost_.upper_bound(offset);
+  if (it != lost_.begin())
+    offset = std::max(offset, std::prev(it)->second);
+  for (; offset < end; ++it) {
+    uint64_t const intact_end = it == lost_.end() ? end : std::min(end, it->first);
+    visitor(offset, intact_end - offset);
+    if (it == lost_.end())
+      return;
+    offset = it->second;
+  }
+}
+
+status backing_file::sync(uint64_t offset, uint64_t size) {
+  auto const page_size = uint64_t(guard_->page_size());
+  uint64_t const begin = offset & ~(page_size - 1);
+  if (msync(addr_ + begin, offset + size - begin, MS_SYNC) != 0) {
+    return fail(status::io, "%s: syncing %llu bytes: %s", path_.c_str(), printed_size(size),
+                std::strerror(errno));
+  }
+  if (is_removed_)
+    return fail(
+        status::io,
+        "%s was removed from its directory: bytes written to it are lost at the next restart",
+        path_.c_str());
+  return status::ok;
+}
+
+}  // namespace tanada::poold

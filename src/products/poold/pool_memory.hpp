@@ -1,0 +1,310 @@
+// products/poold/pool_memory.hpp: the pool's memory, in segments.
+//
+// A segment belongs to one namespace at a time (its owner), or to none. Clients on this node map
+// the segments of their namespaces, and a descriptor gives access to a whole segment. Memory that
+// moves from one namespace to another is therefore recreated or cleared first: no client can see
+// bytes of another namespace.
+//
+// Segments are created in the size that their owner needs. A small namespace has a small segment,
+// and each further one is as large as all that the namespace has (segment_owners.cc), up to
+// segment_size. The pool starts with segments of the full size. Smaller ones are cut off their
+// ends, or replace unowned segments. The sizes of all segments and the spare memory add up to the
+// pool's capacity.
+//
+// The segments of a file are parts of it, all of one size. Clients do not map them, and all
+// namespaces share them.
+#pragma once
+
+#include <atomic>
+#include <compare>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/wire/pool.hpp"
+#include "seams/os/guarded_memory.hpp"
+
+namespace tanada::poold {
+
+using wire::pool::pool_extent;
+
+// The file that the pool's memory is mapped from, and the record of its lost ranges. Another
+// process may truncate a mapped file, and no lock of an ordinary file prevents that. A truncated
+// range is lost for good: if the file grows again, it reads as zeros. Accessing a lost range does
+// not end the process (seams/os/guarded_memory.hpp). Thread-safe.
+class backing_file {
+ public:
+  // Open the file, or create it, and allocate all its blocks. `size` (bytes) is a multiple of the
+  // page size. busy: another daemon has locked it. Other errors, with a message: no_space,
+  // no_memory, io, or the error of the system's open().
+  static result<std::unique_ptr<backing_file>> open(const std::string &path, uint64_t size);
+  ~backing_file();
+
+  // Map `size` bytes from `offset` on and return their address. `populate`: fault in all pages.
+  result<std::byte *> map(uint64_t offset, uint64_t size, bool populate);
+
+  // Check for lost bytes, with one system call. True: more is lost than at the last check.
+  bool check_losses();
+
+  // Whether the last check found any of this range lost.
+  bool is_lost(uint64_t offset, uint64_t size) const;
+
+  // Call `visitor` with the parts of a range that are not lost, in order.
+  void visit_intact(uint64_t offset, uint64_t size,
+                    const std::function<void(uint64_t offset, uint64_t size)> &visitor) const;
+
+  uint64_t lost_size() const noexcept {
+    return lost_size_.load(std::memory_order_relaxed);
+  }
+
+  // io: the range could not be written, or the file was removed from its directory. Syncing a lost
+  // range succeeds, so check for losses afterwards.
+  status sync(uint64_t offset, uint64_t size);
+
+ private:
+  backing_file(std::string path, uint64_t size) : path_{std::move(path)}, size_{size} {}
+  status prepare();
+  void mark_lost(uint64_t begin, uint64_t end);
+
+  std::string const path_;
+  uint64_t const size_;
+  int file_ = -1;
+  std::byte *addr_ = nullptr;
+  bool is_device_ = false;  // a block or character device, whose size is fixed
+  std::unique_ptr<seams::guarded_memory> guard_;
+  std::atomic<uint64_t> lost_size_{0};
+  std::atomic<bool> is_removed_{false};
+  mutable std::mutex mutex_;
+  std::map<uint64_t, uint64_t> lost_;  // begin -> end in the file; adjacent ranges are merged
+  uint64_t file_size_ = 0;             // the smallest size observed
+  size_t lost_page_count_ = 0;         // reported by the guard at the last check
+};
+
+struct memory_options {
+  uint64_t capacity = uint64_t{1} << 30;       // bytes; rounded up to whole segments
+  uint64_t segment_size = uint64_t{64} << 20;  // maximum bytes; a power of two, at least 2 MiB
+  std::string file = {};        // the segments are parts of this file; empty: anonymous memory
+  bool prefault = true;         // populate all pages at the start
+  uint64_t available_size = 0;  // bytes of memory that may be populated; 0: ask the kernel
+  // Each segment takes a descriptor and a mapping; 0: derived from the kernel's limits.
+  uint32_t segment_count_max = 0;
+};
+
+// The bytes of a pool, by ownership and use.
+struct memory_usage {
+  uint64_t capacity = 0;
+  uint64_t used = 0;         // allocated to objects
+  uint64_t owned = 0;        // in segments that have an owner, used or not
+  uint64_t quarantined = 0;  // in quarantine: a transfer may still access them
+
+  // The capacity of a file with losses may be less than what is in use.
+  uint64_t free() const noexcept {
+    return capacity > owned + quarantined ? capacity - owned - quarantined : 0;
+  }
+};
+
+// The memory of one namespace.
+struct owner_usage {
+  uint64_t owned = 0;  // bytes of its segments
+  uint64_t segment_count = 0;
+};
+
+// A segment's memory for a client to map. The caller closes the descriptor.
+struct segment_view {
+  int descriptor = -1;
+  uint64_t size = 0, file_offset = 0;
+  bool is_huge = false;  // all of its pages are huge pages
+};
+
+// Thread-safe.
+class pool_memory {
+ public:
+  // invalid: bad sizes. no_memory, no_space, or an error of backing_file::open, with a message.
+  static result<std::unique_ptr<pool_memory>> create(const memory_options &options);
+  ~pool_memory();
+
+  // Allocate `size` bytes in few pieces, with undefined contents. Where clients can map segments,
+  // the contents are never another owner's bytes. no_space: not enough memory is free, or only in
+  // more pieces than an object may have.
+  result<std::vector<pool_extent>> allocate(uint64_t owner, uint64_t size);
+  void release(std::span<const pool_extent> pieces);
+
+  // Reserve `size` bytes in all before the owner's objects are restored, so that they fit in any
+  // order. end_reservations() frees the segments that no object uses. No effect where owners share
+  // segments, or where less than `size` is free.
+  void reserve(uint64_t owner, uint64_t size);
+  void end_reservations();
+
+  // The memory that an object of `size` bytes takes.
+  static uint64_t allocated_size(uint64_t size);
+
+  // Allocate exactly these pieces, for the recovery of a file. All or none of them. busy: some of
+  // their bytes are in use. invalid: a piece is empty, misaligned, out of bounds, or in a segment
+  // of another owner.
+  status claim(uint64_t owner, std::span<const pool_extent> pieces);
+
+  std::byte *addr(const pool_extent &part) const;
+
+  // A descriptor of a segment for a client of `owner`, read-only unless `writable`. no_entry: the
+  // segment is not the owner's. not_supported: the segments are parts of a file. io: the segment
+  // cannot be sealed. too_many_files: the process has no free descriptor.
+  result<segment_view> export_segment(uint64_t owner, uint32_t segment, bool writable);
+
+  // Numbers of segments that the owner's next large allocations take first, in that order, for
+  // clients that map memory ahead of its use. Together they have `size` free bytes, or all that
+  // are free. Unowned segments are reserved for the owner, up to half of the wholly free ones.
+  // They stay unowned: other owners take them when no other memory is left.
+  static constexpr size_t reserve_count_max = 256;
+  std::vector<uint32_t> reserve_segments(uint64_t owner, uint64_t size);
+
+  // The offset of a piece in the file.
+  uint64_t file_offset(const pool_extent &part) const noexcept {
+    return part.segment * options_.segment_size + part.offset;
+  }
+
+  // Append the pieces that hold a range of the file. All pieces are multiples of small_alignment,
+  // so only the last range of an object can be shorter than its piece. Rounding up to
+  // small_alignment therefore includes no other object's bytes and changes no other range. A range
+  // that crosses segments was written with another segment size, and is split.
+  void add_pieces_at(uint64_t offset, uint64_t size, std::vector<pool_extent> &pieces) const;
+
+  // Make the bytes of these pieces durable in the file. io: they could not be written, or are lost.
+  status sync(std::span<const pool_extent> pieces);
+
+  // Check the backing file for lost bytes and stop allocating them. At most one system call.
+  void check_losses();
+
+  // The number of checks that found new losses.
+  uint64_t loss_count() const noexcept {
+    return loss_count_.load(std::memory_order_relaxed);
+  }
+
+  // Whether the last check found any of the first `size` bytes of these pieces lost.
+  bool is_lost(std::span<const pool_extent> pieces, uint64_t size) const;
+
+  // Called before memory is returned to the system. False, after `timeout_ns`: a transfer may still
+  // access it; the segment is then quarantined, unchanged and unused, and the hook is called again
+  // later. Set before the first use.
+  using drop_hook = std::function<bool(const std::byte *addr, size_t size, uint64_t timeout_ns)>;
+  void set_drop_hook(drop_hook hook) {
+    drop_hook_ = std::move(hook);
+  }
+
+  uint64_t capacity() const noexcept {
+    return capacity_ - (file_ != nullptr ? file_->lost_size() : 0);
+  }
+  uint64_t used() const;
+  memory_usage usage() const;
+  // Zeros where owners share segments.
+  owner_usage usage_of(uint64_t owner) const;
+  bool is_exportable() const noexcept {
+    return options_.file.empty();
+  }
+
+  // The smallest segment: 64 KiB, or a huge page where the memory consists of huge pages.
+  static constexpr uint64_t granule_min = uint64_t{64} << 10;
+
+ private:
+  static constexpr uint64_t no_owner = ~uint64_t{0}, common_owner = 0;
+  struct segment {
+    std::byte *addr = nullptr;
+    uint64_t size = 0;
+    int descriptor = -1;
+    uint64_t owner = no_owner;  // of an unowned segment: the owner of the bytes in it
+    bool is_huge = false;       // made of reserved huge pages (MFD_HUGETLB)
+    bool has_huge_pages = false;
+    bool is_exported = false;  // a client may map it, so its size is fixed
+    uint64_t used = 0;
+    std::map<uint64_t, uint64_t> free = {};  // offset -> size
+  };
+  // By number. New memory gets a new number.
+  using segments = std::map<uint32_t, segment>;
+  struct free_extent {
+    uint64_t size;
+    uint32_t segment;
+    uint64_t offset;
+    auto operator<=>(const free_extent &) const = default;
+  };
+  struct owned_memory {
+    uint64_t size = 0, segment_count = 0;
+    std::set<free_extent> free;
+  };
+  struct unowned_segment {
+    uint64_t last_owner;  // the previous owner
+    uint64_t size;
+    uint32_t number;
+    auto operator<=>(const unowned_segment &) const = default;
+  };
+
+  explicit pool_memory(const memory_options &options) : options_{options} {}
+
+  // Memory (segment_memory.cc). The mutex must be held in all functions from here on, except in
+  // `make_memory()` and `create_segments()`.
+  status make_memory(segment &target, uint64_t file_offset);
+  status create_segments(uint64_t count);
+  void drop_memory(segment &old);
+  bool may_drop(const segment &old, uint64_t timeout_ns);
+  bool shrink(segment &target, uint64_t size);
+
+  // Assignment of segments to owners (segment_owners.cc).
+  uint64_t segment_owner(uint64_t owner) const noexcept {
+    return is_exportable() ? owner : common_owner;
+  }
+  uint64_t segment_size_for(uint64_t owner, uint64_t needed) const;
+  status add_segment(uint64_t owner, uint64_t needed, uint32_t &number);
+  status take_unowned(uint64_t owner, uint64_t size_min, uint64_t size_max, uint32_t &number);
+  bool find_unowned(uint64_t owner, uint64_t size_min, uint64_t size_max, uint32_t &number) const;
+  status clear_for_owner(uint64_t owner, uint32_t &number);
+  status bind_segment(uint64_t owner, uint64_t size, uint32_t &number);
+  status make_segment(uint64_t owner, uint64_t size, uint32_t &number);
+  status insert_segment(uint64_t size, uint32_t &number);
+  status collect_spare(uint64_t size);
+  void make_spare(uint32_t number, uint64_t size);
+  void reclaim(uint64_t size);
+  void convert_spare();
+  void release_quarantine();
+  void quarantine_segment(uint32_t number);
+  void drop_segment(uint32_t number);
+  void assign_segment(uint32_t number, uint64_t owner);
+  void unassign_segment(uint32_t number);
+  void insert_unowned(uint32_t number);
+  void erase_unowned(uint32_t number);
+
+  // Free extents of the segments (pool_memory.cc).
+  void add_free(uint32_t number, uint64_t offset, uint64_t size);
+  void add_free_intact(uint32_t number, uint64_t offset, uint64_t size);
+  bool is_free(const segment &seg) const;
+  void remove_lost();
+  void use_front(const free_extent &place, uint64_t used_size);
+  status claim_piece(uint64_t owner, const pool_extent &part);
+  bool allocate_from(const free_extent &place, uint64_t size, uint64_t alignment,
+                     pool_extent &allocated);
+  bool allocate_best_fit(uint64_t owner, uint64_t size, uint64_t alignment, pool_extent &allocated);
+  bool allocate_largest(uint64_t owner, uint64_t size, uint64_t alignment, pool_extent &allocated);
+  bool allocate_piece(uint64_t owner, uint64_t size, uint64_t alignment, pool_extent &allocated);
+
+  memory_options options_;
+  drop_hook drop_hook_;
+  std::unique_ptr<backing_file> file_;
+  std::atomic<uint64_t> loss_count_{0};
+  uint64_t capacity_ = 0, granule_ = granule_min;
+  mutable std::mutex mutex_;
+  segments segments_;
+  std::map<uint64_t, owned_memory> owned_;  // by owner
+  // Wholly free segments.
+  std::set<std::pair<uint64_t, uint32_t>> unowned_;  // size, number
+  std::set<unowned_segment> unowned_by_owner_;
+  std::set<uint32_t> quarantine_;  // segments that a transfer may still access, not allocated
+  uint64_t unowned_size_ = 0, quarantine_size_ = 0;
+  uint64_t spare_size_ = 0;  // bytes of the pool that are in no segment
+  uint32_t next_number_ = 0;
+  uint64_t used_ = 0;
+};
+
+}  // namespace tanada::poold

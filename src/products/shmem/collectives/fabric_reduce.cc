@@ -1,0 +1,150 @@
+// Reductions and scans through contexts.
+#include "products/shmem/collectives/fabric_group.hpp"
+
+namespace tanada::shmem {
+namespace {
+
+constexpr size_t block_size = size_t{8} << 20;  // bytes that all members together work on at a time
+
+}  // namespace
+
+status fabric_group::reduce(const reduction &op, void *target, const void *source, size_t count) {
+  size_t const size = count * op.size;
+  if (can_gather(size)) {
+    // Aligned as elements are: long double is the largest.
+    std::unique_ptr<std::byte[]> const gathered{new std::byte[size * size_t(members_.count())]};
+    TND_TRY(gather(gathered.get(), source, size));
+    for (int32_t member = 1; member < members_.count(); member++) {
+      op.combine(gathered.get(), gathered.get() + size_t(member) * size, count);
+    }
+    return channel_.context->copy(target, gathered.get(), size);
+  }
+  size_t const block = std::max<size_t>(block_size / op.size, 1);
+  slice_work work{op, std::nullopt, static_cast<std::byte *>(target),
+                  static_cast<const std::byte *>(source)};
+  if (fits_slices(size))
+    return reduce_slices(work, count);
+  for (size_t done = 0; done < count; done += block) {
+    TND_TRY(slices_of_block(work, std::min(block, count - done)));
+    work.target += block * op.size;
+    work.source += block * op.size;
+  }
+  return status::ok;
+}
+
+// Slices differ in size by at most a cache line, or an element.
+bool fabric_group::fits_slices(size_t size) const noexcept {
+  size_t const rounding = size_t(members_.count()) * 2 * cache_line;
+  return words_.slices_area != nullptr && size + rounding <= control_layout::slices_size;
+}
+
+// Each member gets its slice of all sources, and sends the result to all targets. No sync precedes
+// the sends:
+//
+// - A slice of a target is written after its member has that slice of all sources. Nothing reads
+//   the slice of the source any more, so source and target may be equal.
+// - A member that sends slices of the next operation has all results of this one. Each member sends
+//   its result only after it has read its whole area. So one area and one word are enough. The
+//   result is sent from the target, because the area may be overwritten while others still wait for
+//   it.
+status fabric_group::reduce_slices(const slice_work &work, size_t count) {
+  auto const members = members_.count();
+  size_t const element = work.op.size, unit = std::max<size_t>(cache_line / element, 1);
+  auto const slice_of = [&](int32_t member) {
+    return part::for_member(count, unit, member, members);
+  };
+  for (int32_t distance = 1; distance < members; distance++) {
+    int32_t const member = members_.next(distance);
+    auto const peer_part = slice_of(member);
+    size_t const size = peer_part.count * element;
+    TND_TRY(put_signal(words_.slices_area + size_t(members_.me) * size,
+                       work.source + peer_part.first * element, size, words_.slices, member));
+  }
+  auto const own_part = slice_of(members_.me);
+  size_t const size = own_part.count * element;
+  std::byte *const area = words_.slices_area;
+  TND_TRY(channel_.context->copy(area + size_t(members_.me) * size,
+                                 work.source + own_part.first * element, size));
+  TND_TRY(release_source(size));
+  TND_TRY(await(words_.slices, uint64_t(members - 1)));
+  for (int32_t member = 1; member < members; member++)
+    work.op.combine(area, area + size_t(member) * size, own_part.count);
+  std::byte *const result = work.target + own_part.first * element;
+  TND_TRY(channel_.context->copy(result, area, size));
+  return spread_block(result, result, size);
+}
+
+status fabric_group::scan(const reduction &op, scan_kind kind, void *target, const void *source,
+                          size_t count) {
+  size_t const block = std::max<size_t>(block_size / op.size, 1);
+  slice_work work{op, kind, static_cast<std::byte *>(target),
+                  static_cast<const std::byte *>(source)};
+  for (size_t done = 0; done < count; done += block) {
+    TND_TRY(slices_of_block(work, std::min(block, count - done)));
+    work.target += block * op.size;
+    work.source += block * op.size;
+  }
+  return status::ok;
+}
+
+// Each member works on its slice of the block. Only it reads that slice of the sources and writes
+// it in the targets, so source and target may be equal. When all results have arrived, all members
+// have read this one's source.
+status fabric_group::slices_of_block(const slice_work &work, size_t count) {
+  TND_TRY(sync());
+  auto const own_part = part::for_member(count, std::max<size_t>(cache_line / work.op.size, 1),
+                                         members_.me, members_.count());
+  TND_TRY(fetch_slices(work, own_part));
+  return work.scan ? spread_prefixes(work, own_part) : spread_reduced(work, own_part);
+}
+
+status fabric_group::fetch_slices(const slice_work &work, part own_part) {
+  size_t const size = own_part.count * work.op.size;
+  if (size_t const total_size = size * size_t(members_.count()); total_size > slices_size_) {
+    slices_.reset(new std::byte[total_size]);
+    slices_size_ = total_size;
+  }
+  auto const *const src = work.source + own_part.first * work.op.size;
+  for (int32_t distance = 0; distance < members_.count(); distance++) {
+    int32_t const member = members_.next(distance);
+    TND_TRY(channel_.context->get_nbi(slices_.get() + size_t(member) * size, src, size,
+                                      members_.pe(member)));
+  }
+  return channel_.context->quiet();
+}
+
+status fabric_group::spread_reduced(const slice_work &work, part own_part) {
+  size_t const size = own_part.count * work.op.size;
+  for (int32_t member = 1; member < members_.count(); member++) {
+    work.op.combine(slices_.get(), slices_.get() + size_t(member) * size, own_part.count);
+  }
+  return spread_block(work.target + own_part.first * work.op.size, slices_.get(), size);
+}
+
+status fabric_group::spread_prefixes(const slice_work &work, part own_part) {
+  size_t const size = own_part.count * work.op.size;
+  auto *const target = work.target + own_part.first * work.op.size;
+  for (int32_t member = 1; member < members_.count(); member++) {
+    work.op.combine(slices_.get() + size_t(member) * size,
+                    slices_.get() + size_t(member - 1) * size, own_part.count);
+  }
+  std::unique_ptr<std::byte[]> zeros;
+  if (work.scan == scan_kind::exclusive)
+    zeros.reset(new std::byte[size]());
+  auto const &word = next_bulk();
+  for (int32_t distance = 0; distance < members_.count(); distance++) {
+    int32_t const member = members_.next(distance);
+    int32_t const last = work.scan == scan_kind::exclusive ? member - 1 : member;
+    auto const *const prefix = last < 0 ? zeros.get() : slices_.get() + size_t(last) * size;
+    if (member == members_.me) {
+      TND_TRY(channel_.context->copy(target, prefix, size));
+    } else {
+      TND_TRY(put_signal(target, prefix, size, word, member));
+    }
+  }
+  if (size > copied_size_max)
+    TND_TRY(channel_.context->quiet());
+  return await(word, uint64_t(members_.count() - 1));
+}
+
+}  // namespace tanada::shmem
