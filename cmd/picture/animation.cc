@@ -11,7 +11,10 @@
 namespace tanada::picture {
 namespace {
 
-constexpr int grey_count = 16, nearest_bits = 6;
+constexpr int grey_count = 16;
+constexpr int nearest_bits = 6;
+static_assert(grey_count > 1 && grey_count + 1 < gdMaxColors);
+static_assert(nearest_bits > 0 && nearest_bits <= 8);
 
 // Allocates color_of() in equal steps, then greys for the background, text and lines.
 void allocate_colors(gdImageStruct &target) {

@@ -20,6 +20,7 @@ color color_of(float value) {
       {0.07f, 0.19f, 0.45f}, {0.04f, 0.05f, 0.09f}, {0.42f, 0.10f, 0.13f},
       {0.80f, 0.25f, 0.13f}, {0.98f, 0.60f, 0.22f}, {1.00f, 0.95f, 0.72f}};
   constexpr int last = int(sizeof stops / sizeof stops[0]) - 1;
+  static_assert(last > 0 && last % 2 == 0);  // the middle one is the color of zero
   float const position = (std::clamp(value, -1.0f, 1.0f) + 1) * 0.5f * last;
   int const low = std::min(int(position), last - 1);
   float const fraction = position - float(low);

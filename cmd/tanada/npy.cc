@@ -9,6 +9,8 @@ namespace tanada::command {
 namespace {
 
 constexpr std::size_t dimension_count_max = 4;
+static_assert(npy_prefix_size >= 12);  // as npy_header_size() reads
+static_assert(npy_prefix_size < npy_header_size_max);
 constexpr uint64_t extent_max = 1 << 24;  // elements in one dimension
 
 // The text after `key` and its colon in a Python dictionary, without leading blanks. Empty if the

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "products/pool/checksum.hpp"
 
 namespace tanada::command {
@@ -17,7 +18,9 @@ class object_source : public byte_source {
         object_{std::move(object)},
         info_{info},
         report_{report},
-        sum_{pool::checksum_kind(info.checksum_kind)} {}
+        sum_{pool::checksum_kind(info.checksum_kind)} {
+    TND_ASSERT(pool_ != nullptr && object_ != nullptr);
+  }
 
   bool read(void *target, size_t size, size_t &got) override {
     uint64_t read_size = 0;
@@ -27,6 +30,7 @@ class object_source : public byte_source {
       report_.fail(name_, code);
       return false;
     }
+    TND_ASSERT(read_size <= size);
     if (read_size > 0)
       path_ = last_path_name(pool_);
     sum_.add(target, read_size);
@@ -75,7 +79,9 @@ class object_target : public byte_target {
         pool_{pool},
         object_{std::move(object)},
         commit_flags_{commit_flags},
-        report_{report} {}
+        report_{report} {
+    TND_ASSERT(pool_ != nullptr && object_ != nullptr);
+  }
 
   bool write(const void *source, size_t size) override {
     tnd_status const code =
@@ -179,6 +185,7 @@ bool copy_item_bytes(const copy_item &item, const copy_options &settings, pool_s
     size_t got = 0;
     if (!source->read(chunk.data(), chunk.size(), got))
       return false;
+    TND_ASSERT(got <= chunk.size());
     if (got == 0)
       break;
     if (!target->write(chunk.data(), got))

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/base/assert.hpp"
 #include "interruption.hpp"
 #include "pool_copy.hpp"
 
@@ -92,6 +93,7 @@ class file_target : public byte_target {
   }
 
   bool open() {
+    TND_ASSERT(!file_ && new_path_.empty());
     struct stat about{};
     bool const exists = ::stat(path_.c_str(), &about) == 0;
     if (exists && !replace_) {
@@ -117,6 +119,7 @@ class file_target : public byte_target {
   }
 
   bool write(const void *source, size_t size) override {
+    TND_ASSERT(file_ && file_->get() >= 0);
     for (auto position = static_cast<const char *>(source); size > 0;) {
       ssize_t const count = ::write(file_->get(), position, size);
       if (count < 0 && errno == EINTR)
@@ -130,6 +133,7 @@ class file_target : public byte_target {
   }
 
   bool finish(copy_outcome &) override {
+    TND_ASSERT(file_);
     if (!file_->close())
       return fail_errno(report_, path_);
     if (new_path_.empty())

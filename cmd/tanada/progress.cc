@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "core/base/assert.hpp"
 #include "text.hpp"
 
 namespace tanada::command {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr auto draw_period = std::chrono::milliseconds(100);
 constexpr auto rate_period = std::chrono::seconds(3);
+static_assert(draw_period < rate_period);
 constexpr unsigned width_unknown = 80;
 
 unsigned terminal_width() {
@@ -23,6 +25,7 @@ unsigned terminal_width() {
 }
 
 std::string bar(double share, unsigned width) {
+  TND_ASSERT(share >= 0 && share <= 1);
   auto const full = unsigned(share * width);
   return "[" + std::string(full, '#') + std::string(width - full, '.') + "]";
 }
@@ -88,6 +91,7 @@ void progress::add(uint64_t size) {
   state_.done += size;
   if (!is_shown_)
     return;
+  TND_ASSERT(!marks_.empty());
   auto const time = clock::now();
   if (time - marks_.back().time >= draw_period)
     draw(time);

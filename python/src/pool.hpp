@@ -25,9 +25,8 @@ struct connection {
   ~connection();
   void end_if_unused();  // call with the mutex held
 
-  pid_t process =
-      0;  // the process that connected; a forked child must not use the connection
-  std::mutex mutex;  // guards the members below
+  pid_t process = 0;  // the process that connected; a forked child must not use the connection
+  std::mutex mutex;   // guards the members below
   tnd_pool *handle = nullptr;
   bool closed = false;       // closed for Python; the connection ends with the last mapping
   size_t mapping_count = 0;  // of all objects

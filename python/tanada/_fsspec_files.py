@@ -258,7 +258,7 @@ class TextFile(io.TextIOWrapper):
         if kind is not None and isinstance(self.buffer, WriteFile):
             self.buffer.discard()
             with contextlib.suppress(ValueError):  # it may hold text that cannot be written any
-                                                   # more
+                # more
                 self.close()
         else:
             self.close()

@@ -215,7 +215,7 @@ def buffer(a: Any) -> Array:
     stream = told.get("stream")
     if stream is None and kind() is Kind.CUDA:
         stream = 1  # copies from pageable memory may still be in progress after their return, and
-                    # Numba's name no stream
+        # Numba's name no stream
     if stream is not None:
         _cuda.synchronize(stream, -1)
     address, is_read_only = told["data"]

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <cstring>
 #include <ctime>
 
 #include "core/base/assert.hpp"
@@ -77,9 +76,8 @@ void block_runner::release_stacks() noexcept {
   stacks_.clear();
 }
 
-void block_runner::start(const grid_shape &shape, u64 block_rank,
-                         const std::function<void()> &kernel) {
-  TND_ASSERT(finished());
+// Sizes and numbers the lanes, unless the previous block had the same shape.
+void block_runner::load_shape(const grid_shape &shape) {
   dim3 const size = shape.block_size, grid = shape.grid_size;
   bool const same_shape = lanes_.size() != 0 &&
                           memcmp(&size, &shape_.block_size, sizeof size) == 0 &&
@@ -87,18 +85,18 @@ void block_runner::start(const grid_shape &shape, u64 block_rank,
   if (shape.stack_size != shape_.stack_size)
     release_stacks();
   shape_ = shape;
-  kernel_ = &kernel;
-  block_rank_ = block_rank;
-  block_index_ = {u32(block_rank % grid.x), u32(block_rank / grid.x % grid.y),
-                  u32(block_rank / grid.x / grid.y)};
-  if (!same_shape) {
-    thread_count_ = size.x * size.y * size.z;
-    warp_count_ = (thread_count_ + 31) / 32;
-    lanes_.resize(thread_count_);
-    warps_.resize(warp_count_);
-    for (u32 i = 0; i < thread_count_; i++)
-      lanes_[i].ids = {{i % size.x, i / size.x % size.y, i / size.x / size.y}, {}, size, grid, i};
-  }
+  if (same_shape)
+    return;
+  thread_count_ = size.x * size.y * size.z;
+  TND_ASSERT(thread_count_ != 0 && thread_count_ <= block_thread_count_max);
+  warp_count_ = (thread_count_ + 31) / 32;
+  lanes_.resize(thread_count_);
+  warps_.resize(warp_count_);
+  for (u32 i = 0; i < thread_count_; i++)
+    lanes_[i].ids = {{i % size.x, i / size.x % size.y, i / size.x / size.y}, {}, size, grid, i};
+}
+
+void block_runner::reset_warps() noexcept {
   for (u32 w = 0; w < warp_count_; w++) {
     u32 const rest = thread_count_ - w * 32;
     warp &warp_state = warps_[w];
@@ -110,6 +108,18 @@ void block_runner::start(const grid_shape &shape, u64 block_rank,
     warp_state.at_barrier = 0;
     warp_state.at_collective = 0;
   }
+}
+
+void block_runner::start(const grid_shape &shape, u64 block_rank,
+                         const std::function<void()> &kernel) {
+  TND_ASSERT(finished() && block_rank < shape.block_count());
+  dim3 const grid = shape.grid_size;
+  load_shape(shape);
+  kernel_ = &kernel;
+  block_rank_ = block_rank;
+  block_index_ = {u32(block_rank % grid.x), u32(block_rank / grid.x % grid.y),
+                  u32(block_rank / grid.x / grid.y)};
+  reset_warps();
   live_count_ = thread_count_;
   barrier_count_ = 0;
   shared_.clear();
@@ -120,6 +130,7 @@ void block_runner::start(const grid_shape &shape, u64 block_rank,
 }
 
 fiber *block_runner::stack_for(u32 linear) {
+  TND_ASSERT(linear < thread_count_);
   if (one_fiber_per_lane) {
     if (stacks_.size() <= linear)
       stacks_.resize(linear + 1);
@@ -147,6 +158,7 @@ TND_NO_ASAN void block_runner::lane_main(void *runner) {
 TND_NO_ASAN void block_runner::finish_lane() noexcept {
   u32 const warp_index = running_ / 32, bit = 1u << running_ % 32;
   warp &w = warps_[warp_index];
+  TND_ASSERT(live_count_ != 0 && (w.live & w.ready & bit) != 0);
   w.live &= ~bit;
   w.ready &= ~bit;
   live_count_--;
@@ -167,6 +179,7 @@ bool block_runner::turn(u32 warp_index, u32 lane_index) {
   warp &w = warps_[warp_index];
   u32 const bit = 1u << lane_index, linear = warp_index * 32 + lane_index;
   lane &l = lanes_[linear];
+  TND_ASSERT((w.live & w.ready & bit) != 0 && current_runner == nullptr);
   bool const was_spinning = (w.spinning & bit) != 0;
   w.spinning &= ~bit;
   if ((w.started & bit) == 0) {
@@ -209,6 +222,7 @@ bool block_runner::warp_turns(u32 warp_index) {
 }
 
 bool block_runner::round() {
+  TND_ASSERT(warp_count_ != 0 && !finished());
   u32 const first = rules_.preempt_permille != 0 ? u32(rules_.random->next() % warp_count_) : 0;
   bool progress = false, can_run = false;
   for (u32 i = 0; i < warp_count_; i++) {
@@ -228,6 +242,7 @@ bool block_runner::round() {
 }
 
 void block_runner::switch_out() noexcept {
+  TND_ASSERT(current_runner == this);
   fiber_switch(*lanes_[running_].stack, home_);
 }
 
@@ -242,6 +257,7 @@ void block_runner::preempt() noexcept {
 }
 
 void block_runner::release_barrier() noexcept {
+  TND_ASSERT(barrier_count_ == live_count_);
   for (warp &w : warps_) {
     w.ready |= w.at_barrier;
     w.at_barrier = 0;
@@ -257,6 +273,7 @@ void block_runner::arrive(barrier_kind kind) noexcept {
     report_divergence("this_block", "waits at a barrier outside it");
   if (kind == barrier_kind::group && live_count_ != thread_count_)
     report_divergence("this_block", "has returned");
+  TND_ASSERT((w.ready & bit) != 0 && barrier_count_ < live_count_);
   barrier_kind_ = kind;
   void *const key = &barrier_keys_[barrier_phase_];
   release_edge(key);
@@ -285,6 +302,7 @@ void block_runner::report_divergence(const char *group, const char *others) cons
 }
 
 void block_runner::complete_collective(warp &w, u32 warp_index, u32 mask) noexcept {
+  TND_ASSERT((mask & ~w.at_collective) == 0);
   u64 result[32];
   for (u32 i = 0; i < 32; i++)
     result[i] = (mask >> i & 1) != 0 ? w.slots[i] : 0xa5a5a5a5a5a5a5a5ull;
@@ -324,6 +342,7 @@ u32 block_runner::exchange(u32 mask, u64 value, u64 *values) noexcept {
         linear, block_rank_, mask);
     std::abort();
   }
+  TND_ASSERT((w.ready & bit) != 0);
   mask &= w.existing;
   lane &first = lanes_[warp_index * 32 + lowest_bit(mask)];
   void *const key = &first.keys[first.phase];
@@ -346,6 +365,7 @@ void *block_runner::storage(const void *key, u64 size, u64 alignment) noexcept {
     acquire_edge(variable.addr);
     return variable.addr;
   }
+  TND_ASSERT(alignment != 0);
   size = size == 0 ? 1 : size;
   storage_chunk *target = nullptr;
   for (storage_chunk &chunk : chunks_)
@@ -359,6 +379,7 @@ void *block_runner::storage(const void *key, u64 size, u64 alignment) noexcept {
   auto const base = reinterpret_cast<unsigned long>(target->bytes.get());
   u64 const offset = (base + target->used + alignment - 1) / alignment * alignment - base;
   target->used = offset + size;
+  TND_ASSERT(target->used <= target->size);
   char *const addr = target->bytes.get() + offset;
   memset(addr, 0xa5, size);
   shared_.push_back({key, addr});
@@ -367,8 +388,9 @@ void *block_runner::storage(const void *key, u64 size, u64 alignment) noexcept {
 }
 
 bool block_runner::is_private(const void *addr) const noexcept {
-  auto const is_within = [at = reinterpret_cast<unsigned long>(addr)](const char *begin, u64 size) {
-    return at - reinterpret_cast<unsigned long>(begin) < size;
+  auto const is_within = [position = reinterpret_cast<unsigned long>(addr)](const char *begin,
+                                                                            u64 size) {
+    return position - reinterpret_cast<unsigned long>(begin) < size;
   };
   const fiber &own_fiber = *lanes_[running_].stack;
   if (is_within(own_fiber.stack_low, own_fiber.stack_size))

@@ -13,6 +13,7 @@
 namespace tanada::simt::host {
 
 inline constexpr u32 block_thread_count_max = 1024;
+static_assert(block_thread_count_max % 32 == 0);
 
 struct grid_shape {
   dim3 grid_size, block_size;
@@ -119,6 +120,8 @@ class block_runner {
   void finish_lane() noexcept;
   bool turn(u32 warp_index, u32 lane_index);
   bool warp_turns(u32 warp_index);
+  void load_shape(const grid_shape &shape);
+  void reset_warps() noexcept;
   fiber *stack_for(u32 linear);
   void switch_out() noexcept;
   void release_barrier() noexcept;

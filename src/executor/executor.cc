@@ -14,25 +14,82 @@
 #include "executor/launch_refusal.hpp"
 
 namespace tanada::simt::host {
+namespace {
+
+// The block whose lane calls. Only kernels make these calls.
+block_runner &running_block() noexcept {
+  block_runner *const runner = block_runner::current();
+  TND_ASSERT(runner != nullptr);
+  return *runner;
+}
+
+// The resident blocks of run_inline(), which take turns in the calling thread.
+class inline_grid {
+ public:
+  inline_grid(const grid_shape &shape, const schedule &rules, const std::function<void()> &kernel)
+      : shape_{shape}, rules_{rules}, kernel_{kernel}, block_count_{shape.block_count()} {}
+
+  void start(u64 resident) {
+    for (; next_block_ < block_count_ && next_block_ < resident; running_count_++) {
+      runners_.push_back(std::make_unique<block_runner>(rules_));
+      runners_.back()->start(shape_, next_block_++, kernel_);
+    }
+  }
+  bool is_running() const noexcept {
+    return running_count_ != 0;
+  }
+
+  // Gives each block a round. A block that has finished makes room for the next one.
+  void round() {
+    u64 const count = runners_.size();
+    u64 const first = rules_.preempt_permille != 0 ? rules_.random->next() % count : 0;
+    for (u64 i = 0; i < count; i++) {
+      block_runner &runner = *runners_[(first + i) % count];
+      if (runner.finished())
+        continue;
+      (void)runner.round();
+      if (runner.finished())
+        replace(runner);
+    }
+  }
+
+ private:
+  void replace(block_runner &runner) {
+    TND_ASSERT(running_count_ != 0);
+    if (next_block_ < block_count_)
+      runner.start(shape_, next_block_++, kernel_);
+    else
+      running_count_--;
+  }
+
+  grid_shape const shape_;
+  schedule const rules_;
+  const std::function<void()> &kernel_;
+  u64 const block_count_;
+  u64 next_block_ = 0, running_count_ = 0;
+  std::vector<std::unique_ptr<block_runner>> runners_;
+};
+
+}  // namespace
 
 void block_barrier() noexcept {
-  block_runner::current()->barrier();
+  running_block().barrier();
 }
 
 void block_group_barrier() noexcept {
-  block_runner::current()->group_barrier();
+  running_block().group_barrier();
 }
 
 void expect_whole_warp() noexcept {
-  block_runner::current()->expect_whole_warp();
+  running_block().expect_whole_warp();
 }
 
 void warp_barrier(u32 mask) noexcept {
-  (void)block_runner::current()->exchange(mask, 0, nullptr);
+  (void)running_block().exchange(mask, 0, nullptr);
 }
 
 u32 warp_exchange(u32 mask, u64 value, u64 values[32]) noexcept {
-  return block_runner::current()->exchange(mask, value, values);
+  return running_block().exchange(mask, value, values);
 }
 
 bool is_private(const void *addr) noexcept {
@@ -41,7 +98,7 @@ bool is_private(const void *addr) noexcept {
 }
 
 void *block_storage(const void *key, u64 size, u64 alignment) noexcept {
-  return block_runner::current()->storage(key, size, alignment);
+  return running_block().storage(key, size, alignment);
 }
 
 u64 now_ns() noexcept {
@@ -97,28 +154,10 @@ void run_inline(dim3 grid_size, dim3 block_size, const std::function<void()> &ke
   if (options.clock_ns)
     rules.clock = &options.clock_ns;
 
-  u64 const block_count = shape.block_count();
-  u64 const resident = options.resident_blocks != 0 ? options.resident_blocks : 1;
-  std::vector<std::unique_ptr<block_runner>> runners;
-  u64 next_block = 0, running = 0;
-  for (; next_block < block_count && next_block < resident; next_block++, running++) {
-    runners.push_back(std::make_unique<block_runner>(rules));
-    runners.back()->start(shape, next_block, kernel);
-  }
-  while (running != 0) {
-    u64 const first = options.preempt_permille != 0 ? random.next() % runners.size() : 0;
-    for (u64 i = 0; i < runners.size(); i++) {
-      block_runner &runner = *runners[(first + i) % runners.size()];
-      if (runner.finished())
-        continue;
-      (void)runner.round();
-      if (!runner.finished())
-        continue;
-      if (next_block < block_count)
-        runner.start(shape, next_block++, kernel);
-      else
-        running--;
-    }
+  inline_grid grid{shape, rules, kernel};
+  grid.start(options.resident_blocks != 0 ? options.resident_blocks : 1);
+  while (grid.is_running()) {
+    grid.round();
     if (options.between_turns)
       options.between_turns();
   }

@@ -141,7 +141,7 @@ namespace {
 
 // Constant-initialized and never destroyed: worker threads outlive static objects.
 constinit mutex pool_mutex;
-constinit fiber *pool_first = nullptr;  // guarded by pool_mutex
+constinit fiber *pool_first TND_GUARDED_BY(pool_mutex) = nullptr;
 
 fiber *fiber_create(u64 stack_size) {
   u64 const page_size = u64(sysconf(_SC_PAGESIZE));
@@ -159,7 +159,7 @@ fiber *fiber_create(u64 stack_size) {
   created->stack_low = static_cast<char *>(addr) + page_size;
   created->stack_size = mapped_size - page_size;
 #if defined(TND_TSAN)
-  made->tsan_handle = __tsan_create_fiber(0);
+  created->tsan_handle = __tsan_create_fiber(0);
 #endif
   return created;
 }
@@ -182,12 +182,14 @@ fiber *fiber_acquire(u64 stack_size) {
 }
 
 void fiber_release(fiber *instance) noexcept {
+  TND_ASSERT(instance != nullptr && instance->stack_low != nullptr);
   lock_guard const lock{pool_mutex};
   instance->next = pool_first;
   pool_first = instance;
 }
 
 void fiber_prepare(fiber &instance, void (*entry)(void *), void *argument) noexcept {
+  TND_ASSERT(instance.stack_low != nullptr && entry != nullptr);
   instance.stack_pointer =
       initial_stack_pointer(instance.stack_low + instance.stack_size, entry, argument);
   instance.asan_fake_stack = nullptr;
@@ -202,18 +204,19 @@ void fiber_adopt_thread(fiber &home) noexcept {
 }
 
 void fiber_switch(fiber &source, fiber &target, bool source_is_done) noexcept {
+  TND_ASSERT(&source != &target && target.stack_pointer != nullptr);
 #if defined(TND_SIMT_ASAN)
-  __sanitizer_start_switch_fiber(from_is_done ? nullptr : &from.asan_fake_stack, to.stack_low,
-                                 to.stack_size);
+  __sanitizer_start_switch_fiber(source_is_done ? nullptr : &source.asan_fake_stack,
+                                 target.stack_low, target.stack_size);
 #else
   (void)source_is_done;
 #endif
 #if defined(TND_TSAN)
-  __tsan_switch_to_fiber(to.tsan_handle, 1);
+  __tsan_switch_to_fiber(target.tsan_handle, 1);
 #endif
   tnd_simt_context_switch(&source.stack_pointer, target.stack_pointer);
 #if defined(TND_SIMT_ASAN)
-  __sanitizer_finish_switch_fiber(from.asan_fake_stack, nullptr, nullptr);
+  __sanitizer_finish_switch_fiber(source.asan_fake_stack, nullptr, nullptr);
 #endif
 }
 

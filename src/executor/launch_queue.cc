@@ -19,16 +19,18 @@ namespace tanada::simt::host {
 namespace {
 
 constexpr u32 resident_blocks_max = 1024;
+// TSan counts fibers as threads and supports 8128 of them.
+constexpr u32 fiber_count_max = 6000;
+static_assert(fiber_count_max >= block_thread_count_max);  // one block is resident at least
 
 u32 resident_blocks_default() {
   u32 const processors = std::thread::hardware_concurrency();
   return processors > 4 ? processors : 4;
 }
 
-// TSan counts fibers as threads and supports 8128 of them.
 u32 resident_blocks_limit(u32 requested, const grid_shape &shape) {
   u32 const threads = shape.block_size.x * shape.block_size.y * shape.block_size.z;
-  u32 const limit = one_fiber_per_lane ? 6000 / threads : resident_blocks_max;
+  u32 const limit = one_fiber_per_lane ? fiber_count_max / threads : resident_blocks_max;
   return requested < limit ? requested : limit;
 }
 
@@ -98,6 +100,7 @@ launch_queue &launch_queue::instance() {
 }
 
 void launch_queue::add_workers(u32 count) {
+  TND_ASSERT(mutex_.is_held());
   for (; worker_count_ < count; worker_count_++)
     std::thread([this] { worker_main(); }).detach();
 }
@@ -110,6 +113,7 @@ void launch_queue::post(const grid_shape &shape, std::function<void()> kernel,
   launch->block_count = shape.block_count();
   u32 const limit = resident_blocks_limit(resident_blocks, shape);
   launch->worker_count_max = launch->block_count < limit ? u32(launch->block_count) : limit;
+  TND_ASSERT(launch->worker_count_max != 0);
   lock_guard const lock{mutex_};
   add_workers(launch->worker_count_max);
   launch->rank = posted_count_++;
@@ -125,6 +129,7 @@ bool launch_queue::wait(u64 deadline_ns) noexcept {
   unique_lock lock{mutex_};
   u64 const goal = posted_count_;
   auto const reached = [&] {
+    mutex_.assert_held();
     return finished_count_ >= goal;
   };
   if (deadline_ns > u64(INT64_MAX)) {
@@ -136,6 +141,7 @@ bool launch_queue::wait(u64 deadline_ns) noexcept {
 }
 
 launch_queue::launch_record *launch_queue::find_work() noexcept {
+  TND_ASSERT(mutex_.is_held());
   if (launches_.empty())
     return nullptr;
   launch_record &first = *launches_.front();
@@ -187,6 +193,7 @@ void launch_queue::worker_main() {
     if (one_fiber_per_lane)
       runner.release_stacks();
     lock.lock();
+    TND_ASSERT(launch->worker_count != 0 && launches_.front().get() == launch);
     if (--launch->worker_count != 0)
       continue;
     // This is the last worker of the launch. No other worker joins it, since no block is left.

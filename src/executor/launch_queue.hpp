@@ -40,20 +40,23 @@ class launch_queue {
     u64 rank;  // index of the launch in the process
     u32 worker_count_max;
     std::atomic<u64> next_block{0};
-    u32 worker_count = 0;  // guarded by mutex_
+    u32 worker_count = 0;  // guarded by the queue's mutex_
   };
 
   void worker_main();
   void run_blocks(launch_record &launch, block_runner &runner, random_source &random,
                   backoff &idle);
-  launch_record *find_work() noexcept;  // with mutex_ held
-  void add_workers(u32 count);          // with mutex_ held
+  launch_record *find_work() noexcept TND_REQUIRES(mutex_);
+  void add_workers(u32 count) TND_REQUIRES(mutex_);
 
-  mutex mutex_;  // guards all members below
+  mutex mutex_;
   condition_variable work_, done_;
-  std::deque<std::unique_ptr<launch_record>> launches_;  // the first one is running
-  u64 posted_count_ = 0, finished_count_ = 0;
-  u32 worker_count_ = 0, idle_count_ = 0;
+  // The first one is running.
+  std::deque<std::unique_ptr<launch_record>> launches_ TND_GUARDED_BY(mutex_);
+  u64 posted_count_ TND_GUARDED_BY(mutex_) = 0;
+  u64 finished_count_ TND_GUARDED_BY(mutex_) = 0;
+  u32 worker_count_ TND_GUARDED_BY(mutex_) = 0;
+  u32 idle_count_ TND_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tanada::simt::host

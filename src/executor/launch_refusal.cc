@@ -11,7 +11,7 @@ namespace {
 
 struct refusal {
   tanada::mutex mutex;
-  std::string reason;  // guarded by mutex
+  std::string reason TND_GUARDED_BY(mutex);
 };
 refusal &first() {
   // never destroyed: programs launch kernels until they exit
@@ -23,16 +23,18 @@ refusal &first() {
 
 void refuse_launch(const char *reason) noexcept {
   set_last_message(std::string{"a launch was refused: "} + reason);
-  lock_guard const lock{first().mutex};
-  if (!first().reason.empty())
+  refusal &stored = first();
+  lock_guard const lock{stored.mutex};
+  if (!stored.reason.empty())
     return;
-  first().reason = reason;
+  stored.reason = reason;
   log(log_level::error, "a kernel was not launched: %s", reason);
 }
 
 std::string take_refused_launch() {
-  lock_guard const lock{first().mutex};
-  return std::exchange(first().reason, {});
+  refusal &stored = first();
+  lock_guard const lock{stored.mutex};
+  return std::exchange(stored.reason, {});
 }
 
 }  // namespace tanada::simt::host

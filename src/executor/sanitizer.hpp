@@ -45,7 +45,7 @@ void __sanitizer_finish_switch_fiber(void *fake_stack, const void **bottom_old,
 namespace tanada::simt::host {
 
 #if defined(TND_TSAN)
-inline constexpr bool one_fiber_a_lane = true;  // lanes that share a fiber would appear ordered
+inline constexpr bool one_fiber_per_lane = true;  // lanes that share a fiber would appear ordered
 inline void acquire_edge(void *key) noexcept {
   __tsan_acquire(key);
 }
@@ -73,15 +73,15 @@ inline void copy_untraced(u64 *target, const u64 *source, u32 count) noexcept {
 class tsan_fiber_scope {
  public:
 #if defined(TND_TSAN)
-  explicit seen_as(void *fiber) noexcept : before_{__tsan_get_current_fiber()} {
+  explicit tsan_fiber_scope(void *fiber) noexcept : outer_{__tsan_get_current_fiber()} {
     __tsan_switch_to_fiber(fiber, 1);
   }
-  ~seen_as() {
-    __tsan_switch_to_fiber(before_, 1);
+  ~tsan_fiber_scope() {
+    __tsan_switch_to_fiber(outer_, 1);
   }
 
  private:
-  void *before_;
+  void *outer_;
 #else
   explicit tsan_fiber_scope(void *) noexcept {}
   ~tsan_fiber_scope() {}

@@ -24,8 +24,8 @@ u64 load_pair(const uint32_t *pair) {
 // Compare two slots at a time with a single branch for each share, because usually nothing has
 // changed.
 template <size_t... Pair>
-bool differ(const uint32_t *left, const uint32_t *right, std::index_sequence<Pair...>) {
-  return ((load_pair(left + 2 * Pair) ^ load_pair(right + 2 * Pair)) | ...) != 0;
+bool differ(const uint32_t *first, const uint32_t *second, std::index_sequence<Pair...>) {
+  return ((load_pair(first + 2 * Pair) ^ load_pair(second + 2 * Pair)) | ...) != 0;
 }
 
 constexpr u32 sequence_of(u32 posted) {
@@ -146,9 +146,11 @@ uint32_t server::poll_loans(uint32_t share, handler &target) {
 
 void server::reply(u32 slot, status code, u32 value, const u64 *words, uint32_t word_count,
                    bool has_loan) {
+  TND_ASSERT(slot < slot_count);
   answer &target = mail_.answers[slot];
   uint32_t const share = slot / slots_per_share;
   TND_ASSERT(word_count <= 4 && (pending_[share] & slot_bit(slot)) != 0);
+  TND_ASSERT((loaned_[share].load(std::memory_order_relaxed) & slot_bit(slot)) == 0);
   traced_.answered(slot, code);
   for (uint32_t i = 0; i < word_count; i++)
     system_atomic<u64>(target.words[i]).store_relaxed(words[i]);
@@ -162,6 +164,7 @@ void server::reply(u32 slot, status code, u32 value, const u64 *words, uint32_t 
 }
 
 bool server::is_canceled(u32 slot) const {
+  TND_ASSERT(slot < slot_count);
   uint32_t const sequence = sequence_of(dispatched_[slot]);
   return system_atomic<u32>(mail_.finished[slot][sequence & 1]).load_acquire() ==
          (sequence << 1 | 1);

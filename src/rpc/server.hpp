@@ -19,6 +19,9 @@ namespace tanada::rpc {
 
 inline constexpr u32 slots_per_share = 16;
 inline constexpr u32 share_count = slot_count / slots_per_share;
+static_assert(slot_count % slots_per_share == 0);
+// has_work() compares two slots at a time, and a share has one bit for each slot in a word.
+static_assert(slots_per_share % 2 == 0 && slots_per_share <= 32);
 
 class server {
  public:

@@ -5,6 +5,7 @@
 #include <list>
 #include <utility>
 
+#include "core/base/assert.hpp"
 #include "seams/alarm/alarm.hpp"
 
 namespace tanada::sim {
@@ -23,7 +24,10 @@ struct program_switch {
 class alarm final : public seams::alarm {
  public:
   explicit alarm(program_switch programs, bool loses_wakeups = false)
-      : programs_{std::move(programs)}, loses_wakeups_{loses_wakeups} {}
+      : programs_{std::move(programs)}, loses_wakeups_{loses_wakeups} {
+    TND_ASSERT(programs_.running && programs_.yield);
+    TND_ASSERT(programs_.resume && programs_.schedule_after);
+  }
 
   bool wait(std::atomic<uint32_t> &word, uint32_t expected, uint64_t timeout_ns) noexcept override {
     if (word.load() != expected)

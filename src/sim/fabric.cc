@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "core/base/assert.hpp"
 #include "sim/fabric_network.hpp"
 
 namespace tanada::sim {
@@ -67,9 +68,32 @@ uint64_t atomic_perform(const seams::fabric_op &op, const std::byte *source, std
   return 0;
 }
 
+// The memory that an operation accesses at its target. Null: no region has the key, the range is
+// outside the region, or the region does not grant the access.
+std::byte *target_memory(fabric_node &target, const seams::fabric_op &op) {
+  auto const it = std::find_if(target.regions.begin(), target.regions.end(), [&](auto &entry) {
+    return entry.second.key != 0 && entry.second.key == op.remote.key;
+  });
+  if (it == target.regions.end())
+    return nullptr;
+  auto const &region = it->second;
+  auto const needed = seams::fabric_needed_access(op);
+  uint64_t const offset = op.remote.base + op.offset;
+  bool const is_inside =
+      offset <= region.memory.size && region.memory.size - offset >= seams::fabric_remote_size(op);
+  bool const is_granted = (!needed.remote_read || region.access.remote_read) &&
+                          (!needed.remote_write || region.access.remote_write);
+  return is_inside && is_granted ? region.memory.addr + offset : nullptr;
+}
+
+bool is_aligned(const std::byte *address, seams::fabric_element element) {
+  return reinterpret_cast<uintptr_t>(address) % seams::fabric_element_alignment(element) == 0;
+}
+
 }  // namespace
 
 bool fabric_flight::is_current() const {
+  TND_ASSERT(slot < origin->ops.depth());
   auto const &entry = origin->ops[slot];
   return origin->is_alive && entry.generation == generation &&
          entry.state != fabric_slot_state::free;
@@ -79,8 +103,10 @@ void fabric_node::complete_op(uint32_t slot, status code, uint64_t size, seams::
                               uint64_t value) {
   auto const &op = ops[slot].op;
   if (auto const region = regions.find(op.region);
-      region != regions.end() && fabric_holds_region(op))
+      region != regions.end() && fabric_holds_region(op)) {
+    TND_ASSERT(region->second.users != 0);
     region->second.users--;
+  }
   ops.settle(slot, code, size, sender, value);
 }
 
@@ -210,6 +236,7 @@ void fabric::network::match(fabric_node &target) {
   while (!target.messages.empty() && !target.receives.empty()) {
     auto const message = std::move(target.messages.front());
     uint32_t const slot = target.receives.front();
+    TND_ASSERT(target.ops[slot].op.kind == fabric_op_kind::receive);
     target.messages.pop_front();
     target.receives.pop_front();
     auto const &op = target.ops[slot].op;
@@ -224,40 +251,37 @@ void fabric::network::match(fabric_node &target) {
 
 void fabric::network::perform(const fabric_flight &flight, fabric_node &target) {
   auto const &op = flight.op;
+  auto *const address = target_memory(target, op);
+  if (address == nullptr)
+    return reply(flight, status::access, 0, 0);
+  bool const is_lost =
+      seams::fabric_needed_access(op).remote_write && owner.random.chance(faults.loss_percent);
+  if (op.kind == fabric_op_kind::atomic && !is_aligned(address, op.element))
+    return reply(flight, status::access, 0, 0);
+  uint64_t const value = access(flight, address, is_lost);
+  reply(flight, status::ok, seams::fabric_remote_size(op), seams::fabric_fetches(op) ? value : 0);
+}
+
+// Reads, writes or updates the memory of the target. Returns the previous value of a fetching
+// atomic.
+uint64_t fabric::network::access(const fabric_flight &flight, std::byte *address, bool is_lost) {
+  auto const &op = flight.op;
+  TND_ASSERT(op.kind != fabric_op_kind::send && op.kind != fabric_op_kind::receive);
   uint64_t const size = seams::fabric_remote_size(op);
-  uint64_t const offset = op.remote.base + op.offset;
-  auto const needed = seams::fabric_needed_access(op);
-  auto const it = std::find_if(target.regions.begin(), target.regions.end(), [&](auto &entry) {
-    return entry.second.key != 0 && entry.second.key == op.remote.key;
-  });
-  if (it == target.regions.end() || offset > it->second.memory.size ||
-      it->second.memory.size - offset < size ||
-      (needed.remote_read && !it->second.access.remote_read) ||
-      (needed.remote_write && !it->second.access.remote_write)) {
-    reply(flight, status::access, 0, 0);
-    return;
-  }
-  auto *const address = it->second.memory.addr + offset;
-  bool const is_lost = needed.remote_write && owner.random.chance(faults.loss_percent);
-  uint64_t value = 0;
   if (op.kind == fabric_op_kind::read) {
     std::memcpy(op.addr, address, size);
     if (owner.random.chance(faults.corrupt_percent))
       corrupt(op.addr, size);
-  } else if (op.kind == fabric_op_kind::write) {
-    auto const *const source = flight.copy ? flight.copy->data() : op.addr;
-    if (!is_lost)
-      std::memcpy(address, source, size);
-    if (owner.random.chance(faults.corrupt_percent))
-      corrupt(address, size);
-  } else if (reinterpret_cast<uintptr_t>(address) % seams::fabric_element_alignment(op.element) !=
-             0) {
-    reply(flight, status::access, 0, 0);
-    return;
-  } else if (!is_lost) {
-    value = atomic_perform(op, flight.copy ? flight.copy->data() : op.addr, address);
+    return 0;
   }
-  reply(flight, status::ok, size, seams::fabric_fetches(op) ? value : 0);
+  auto const *const source = flight.copy ? flight.copy->data() : op.addr;
+  if (op.kind == fabric_op_kind::atomic)
+    return is_lost ? 0 : atomic_perform(op, source, address);
+  if (!is_lost)
+    std::memcpy(address, source, size);
+  if (owner.random.chance(faults.corrupt_percent))
+    corrupt(address, size);
+  return 0;
 }
 
 void fabric::network::reply(const fabric_flight &flight, status code, uint64_t size,

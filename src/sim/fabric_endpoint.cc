@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "sim/fabric_network.hpp"
 
@@ -38,6 +39,7 @@ fabric::endpoint::endpoint(std::shared_ptr<network> owner, std::shared_ptr<fabri
                  .has_cuda = node_->options.has_cuda,
                  .waits_on_descriptor = true};
   std::string const text = std::string{prefix} + node_->name;
+  TND_ASSERT(text.size() < address_.bytes.size());
   std::memcpy(address_.bytes.data(), text.data(), text.size() + 1);
   address_.size = text.size() + 1;
 }
@@ -142,23 +144,43 @@ status fabric::endpoint::check_region(const seams::fabric_op &op) const {
   return inside ? status::ok : status::range;
 }
 
+// Whether a fault refuses this post, as a full network does.
+bool fabric::endpoint::is_refused() {
+  auto &random = network_->owner.random;
+  auto const &faults = network_->faults;
+  if (node_->again_remaining == 0 && random.chance(faults.again_percent))
+    node_->again_remaining = uint32_t(1 + random.below(faults.again_burst_max));
+  if (node_->again_remaining == 0)
+    return false;
+  node_->again_remaining--;
+  node_->ops.counters().again++;
+  return true;
+}
+
+// Sends the operation of a slot, or queues it if it is a receive.
+void fabric::endpoint::start(uint32_t slot) {
+  auto &entry = node_->ops[slot];
+  auto const &op = entry.op;
+  TND_ASSERT(entry.state == fabric_slot_state::posted);
+  if (op.kind == fabric_op_kind::receive) {
+    node_->receives.push_back(slot);
+    return;
+  }
+  fabric_flight flight{node_, slot, entry.generation, op, node_->peers.at(op.peer)};
+  if (seams::fabric_is_copied(op) &&
+      !network_->owner.random.chance(network_->faults.uncopied_percent))
+    flight.copy = std::make_shared<std::vector<std::byte>>(op.addr, op.addr + op.size);
+  network_->dispatch(flight);
+}
+
 status fabric::endpoint::post(const seams::fabric_op &op) {
   std::lock_guard lock{network_->owner.mutex()};
   TND_TRY(seams::fabric_op_check(op, properties_));
-  bool const receives = op.kind == fabric_op_kind::receive;
-  if (!receives && !node_->peers.contains(op.peer))
+  if (op.kind != fabric_op_kind::receive && !node_->peers.contains(op.peer))
     return status::no_entry;
   TND_TRY(check_region(op));
-  auto &random = network_->owner.random;
-  auto const &faults = network_->faults;
-  if (node_->again_remaining == 0 && random.chance(faults.again_percent)) {
-    node_->again_remaining = uint32_t(1 + random.below(faults.again_burst_max));
-  }
-  if (node_->again_remaining != 0) {
-    node_->again_remaining--;
-    node_->ops.counters().again++;
+  if (is_refused())
     return status::again;
-  }
   uint32_t const slot = node_->ops.insert(op);
   if (slot == seams::fabric_op_table::no_slot)
     return status::again;
@@ -172,15 +194,7 @@ status fabric::endpoint::post(const seams::fabric_op &op) {
                                self->expire(node, slot, generation);
                              });
   }
-  if (receives) {
-    node_->receives.push_back(slot);
-  } else {
-    fabric_flight flight{node_, slot, entry.generation, op, node_->peers.at(op.peer)};
-    if (seams::fabric_is_copied(op) && !random.chance(faults.uncopied_percent)) {
-      flight.copy = std::make_shared<std::vector<std::byte>>(op.addr, op.addr + op.size);
-    }
-    network_->dispatch(flight);
-  }
+  start(slot);
   return status::ok;
 }
 

@@ -100,6 +100,7 @@ struct fabric::network : std::enable_shared_from_this<fabric::network> {
   void handle_requests(fabric_node &target);
   void handle_transfers(fabric_node &target);
   void perform(const fabric_flight &flight, fabric_node &target);
+  uint64_t access(const fabric_flight &flight, std::byte *address, bool is_lost);
   void reply(const fabric_flight &flight, status code, uint64_t size, uint64_t value);
   void match(fabric_node &target);
   void expire(const std::shared_ptr<fabric_node> &node, uint32_t slot, uint32_t generation);
@@ -132,6 +133,8 @@ class fabric::endpoint final : public seams::fabric_endpoint {
 
  private:
   status check_region(const seams::fabric_op &op) const;
+  bool is_refused();
+  void start(uint32_t slot);
 
   std::shared_ptr<network> network_;
   std::shared_ptr<fabric_node> node_;

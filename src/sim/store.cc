@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 
+#include "core/base/assert.hpp"
 #include "seams/store/handle_table.hpp"
 #include "seams/store/store_op_check.hpp"
 #include "sim/store_object.hpp"
@@ -74,6 +75,7 @@ struct store::state {
 };
 
 status store::state::resize(object &target, uint64_t size) {
+  TND_ASSERT(used >= target.bytes().size());
   uint64_t const others = used - target.bytes().size();
   if (size > target.bytes().size() && (size > faults.capacity || others > faults.capacity - size))
     return status::no_space;
@@ -262,6 +264,7 @@ void store::state::crash() {
 }
 
 void store::state::complete(operation &pending, store_completion completion) {
+  TND_ASSERT(!pending.complete && pending.target->pending > pending.target->completions.size());
   pending.complete = true;
   completion.op_id = pending.op.op_id;
   owner.note(completion.op_id ^ uint64_t(uint32_t(int(completion.code))) << 32 ^ completion.size);
@@ -351,6 +354,7 @@ class store::queue final : public seams::store_queue {
       completions[count] = std::move(inbox_->completions.front());
       inbox_->completions.pop_front();
     }
+    TND_ASSERT(inbox_->pending >= count);
     inbox_->pending -= count;
     return count;
   }

@@ -10,11 +10,11 @@ void store_object::record_old(uint64_t offset, uint64_t size) {
     return;
   for (uint64_t sector = offset / sector_size; sector <= (offset + size - 1) / sector_size;
        sector++) {
-    auto const [at, fresh] = old_sectors_.try_emplace(sector);
-    at->second.is_abandoned = false;
+    auto const [position, fresh] = old_sectors_.try_emplace(sector);
+    position->second.is_abandoned = false;
     uint64_t const begin = sector * sector_size;
     if (fresh && begin < bytes_.size())
-      at->second.bytes = bytes_.substr(begin, sector_size);
+      position->second.bytes = bytes_.substr(begin, sector_size);
   }
 }
 
@@ -24,11 +24,13 @@ void store_object::resize(uint64_t size, bool keep_old) {
                    high = std::max<uint64_t>(size, bytes_.size());
     record_old(low, high - low);
   }
+  TND_ASSERT(used_ >= bytes_.size());
   used_ = used_ - bytes_.size() + size;
   bytes_.resize(size);
 }
 
 void store_object::write(uint64_t offset, const char *source, uint64_t size, bool keep_old) {
+  TND_ASSERT(offset <= bytes_.size() && size <= bytes_.size() - offset);
   if (keep_old)
     record_old(offset, size);
   std::copy_n(source, size, bytes_.begin() + std::ptrdiff_t(offset));
@@ -48,6 +50,7 @@ void store_object::mark_sync_failed() {
 void store_object::crash(prng &random) {
   uint32_t const kept_percent = uint32_t(random.below(3)) * 50;
   uint64_t const size = random.chance(kept_percent) ? bytes_.size() : safe_size_;
+  TND_ASSERT(used_ >= bytes_.size());
   used_ -= bytes_.size();
   for (const auto &[sector, old] : old_sectors_) {
     if (random.chance(kept_percent))

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "core/base/assert.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::sim {
@@ -17,6 +18,7 @@ class store_object {
 
   store_object(uint64_t id, uint64_t &used) : id_{id}, used_{used} {}
   ~store_object() {
+    TND_ASSERT(used_ >= bytes_.size());
     used_ -= bytes_.size();
   }
   store_object(const store_object &) = delete;
@@ -31,7 +33,7 @@ class store_object {
 
   // `keep_old`: record the old contents, which a crash may restore.
   void resize(uint64_t size, bool keep_old);
-  // must lie within bytes()
+  // The range must lie within bytes().
   void write(uint64_t offset, const char *source, uint64_t size, bool keep_old);
 
   void mark_synced();

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "core/base/assert.hpp"
+
 namespace tanada::sim {
 namespace {
 
@@ -26,7 +28,9 @@ struct connection {
 class simulated_stream final : public seams::stream {
  public:
   simulated_stream(std::shared_ptr<connection> shared, int end)
-      : connection_{std::move(shared)}, end_{end} {}
+      : connection_{std::move(shared)}, end_{end} {
+    TND_ASSERT(end_ == 0 || end_ == 1);
+  }
   ~simulated_stream() override {
     connection_->closed[end_] = true;
   }
@@ -34,6 +38,7 @@ class simulated_stream final : public seams::stream {
   result<size_t> receive(std::span<const iovec> parts) override {
     if (connection_->is_cut())
       return status::peer_lost;
+    TND_ASSERT(!connection_->closed[end_]);
     std::string &incoming = connection_->in_flight[end_];
     if (incoming.empty())
       return connection_->closed[1 - end_] ? status::peer_lost : status::again;
@@ -47,6 +52,7 @@ class simulated_stream final : public seams::stream {
         std::memcpy(part.iov_base, incoming.data() + done, copied_size);
       done += copied_size;
     }
+    TND_ASSERT(done == size);
     incoming.erase(0, size);
     return size;
   }

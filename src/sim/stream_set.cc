@@ -90,19 +90,8 @@ class simulated_stream_set final : public seams::stream_set {
       return id;
     uint64_t const more_ns = network_.owner.random.below(network_.faults.connect_delay_ns_max + 1);
     auto &network = network_;
-    schedule(network_.delay_ns() + more_ns, [&network, created] {
-      auto const it = network.listeners.find(created->ends[1].address);
-      bool const is_refused = it == network.listeners.end() ||
-                              network.owner.random.chance(network.faults.refuse_percent);
-      if (!is_refused)
-        it->second->pending_accepts_.push_back(created);
-      created->ends[is_refused ? 0 : 1].has_ended |= is_refused;
-      network.owner.schedule(network.owner.now_ns() + network.delay_ns(), [created] {
-        created->ends[0].is_connected = !created->ends[0].has_ended;
-        created->ends[0].is_writable = false;
-        mark_ready(created, 0);
-      });
-    });
+    schedule(network_.delay_ns() + more_ns,
+             [&network, created] { arrive_at_listener(network, created); });
     return id;
   }
 
@@ -120,34 +109,13 @@ class simulated_stream_set final : public seams::stream_set {
       return status::peer_lost;
     if (local_end.is_connecting)
       return size_t{0};
-    auto &random = network_.owner.random;
     uint64_t size = 0;
     for (iovec const &part : parts)
       size += part.iov_len;
     uint64_t const used = remote_end.in_flight_size + remote_end.arrived.size();
-    uint64_t free_size =
-        used < network_.faults.window_size ? network_.faults.window_size - used : 0;
-    bool const is_first = !std::exchange(
-        entry->has_sent, true);  // a new connection has free space, like the smallest socket buffer
-    if (!is_first && random.chance(network_.faults.again_percent))
-      free_size = 0;
-    if (!is_first && free_size != 0 && size != 0 && random.chance(network_.faults.partial_percent))
-      free_size = random.between(1, size);
-    uint64_t const accepted_size = std::min({size, free_size, network_.faults.window_size});
-    bytes accepted;
-    accepted.reserve(accepted_size);
-    for (iovec const &part : parts) {
-      auto const *const begin = static_cast<const std::byte *>(part.iov_base);
-      accepted.insert(accepted.end(), begin,
-                      begin + std::min<uint64_t>(part.iov_len, accepted_size - accepted.size()));
-    }
-    for (uint64_t done = 0; done < accepted_size;) {
-      uint64_t const segment =
-          std::min(accepted_size - done, random.between(1, network_.faults.segment_size_max));
-      dispatch(entry->shared, 1 - entry->side,
-               {accepted.begin() + int64_t(done), accepted.begin() + int64_t(done + segment)});
-      done += segment;
-    }
+    uint64_t const accepted_size = choose_accepted_size(*entry, size, used);
+    TND_ASSERT(accepted_size <= size);
+    dispatch_segments(entry->shared, 1 - entry->side, first_bytes(parts, accepted_size));
     if (accepted_size == size)
       return accepted_size;
     remote_end.waits_for_space = true;
@@ -174,8 +142,9 @@ class simulated_stream_set final : public seams::stream_set {
     // Connections have no order among each other, so serve them in random order.
     std::vector<seams::stream_id> order;
     order.swap(ready_);
-    for (size_t i = order.size(); i > 1; i--)
+    for (size_t i = order.size(); i > 1; i--) {
       std::swap(order[i - 1], order[network_.owner.random.below(i)]);
+    }
     for (auto const id : order) {
       connection *const entry = find(id);
       if (entry == nullptr)
@@ -246,6 +215,7 @@ class simulated_stream_set final : public seams::stream_set {
     }
     uint32_t const index = free_.back();
     free_.pop_back();
+    TND_ASSERT(!connections_[index].shared && shared->ends[side].set == nullptr);
     connection &entry = connections_[index];
     seams::stream_id const id = uint64_t{entry.generation} << 32 | index;
     shared->ends[side].set = this;
@@ -254,8 +224,65 @@ class simulated_stream_set final : public seams::stream_set {
     return id;
   }
 
+  // A connection request arrives where its listener is, or was. The answer arrives later.
+  static void arrive_at_listener(stream_network &network,
+                                 const std::shared_ptr<stream_connection> &created) {
+    auto const it = network.listeners.find(created->ends[1].address);
+    bool const is_refused =
+        it == network.listeners.end() || network.owner.random.chance(network.faults.refuse_percent);
+    if (!is_refused)
+      it->second->pending_accepts_.push_back(created);
+    created->ends[is_refused ? 0 : 1].has_ended |= is_refused;
+    network.owner.schedule(network.owner.now_ns() + network.delay_ns(), [created] {
+      TND_ASSERT(created->ends[0].is_connecting);
+      created->ends[0].is_connected = !created->ends[0].has_ended;
+      created->ends[0].is_writable = false;
+      mark_ready(created, 0);
+    });
+  }
+
+  // How many of `size` bytes a send takes while `used` bytes fill the window. A new connection has
+  // free space, like the smallest socket buffer.
+  uint64_t choose_accepted_size(connection &entry, uint64_t size, uint64_t used) {
+    auto &random = network_.owner.random;
+    auto const &faults = network_.faults;
+    uint64_t free_size = used < faults.window_size ? faults.window_size - used : 0;
+    bool const is_first = !std::exchange(entry.has_sent, true);
+    if (!is_first && random.chance(faults.again_percent))
+      free_size = 0;
+    if (!is_first && free_size != 0 && size != 0 && random.chance(faults.partial_percent))
+      free_size = random.between(1, size);
+    return std::min({size, free_size, faults.window_size});
+  }
+
+  static bytes first_bytes(std::span<const iovec> parts, uint64_t size) {
+    bytes content;
+    content.reserve(size);
+    for (iovec const &part : parts) {
+      auto const *const begin = static_cast<const std::byte *>(part.iov_base);
+      content.insert(content.end(), begin,
+                     begin + std::min<uint64_t>(part.iov_len, size - content.size()));
+    }
+    TND_ASSERT(content.size() == size);
+    return content;
+  }
+
+  // Sends bytes to `side` in segments of random sizes.
+  void dispatch_segments(const std::shared_ptr<stream_connection> &shared, int side,
+                         const bytes &content) {
+    for (uint64_t done = 0; done < content.size();) {
+      uint64_t const segment =
+          std::min(content.size() - done,
+                   network_.owner.random.between(1, network_.faults.segment_size_max));
+      dispatch(shared, side,
+               {content.begin() + int64_t(done), content.begin() + int64_t(done + segment)});
+      done += segment;
+    }
+  }
+
   // Close the connection. The other end receives what is in flight, and then the end.
   void release(uint32_t index) {
+    TND_ASSERT(index < connections_.size() && connections_[index].shared);
     connection &entry = connections_[index];
     auto const shared = std::move(entry.shared);
     entry.shared = nullptr;
@@ -285,32 +312,42 @@ class simulated_stream_set final : public seams::stream_set {
     receiving_end.last_arrival_ns =
         std::max(receiving_end.last_arrival_ns, network_.owner.now_ns() + network_.delay_ns());
     auto &network = network_;
-    network_.owner.schedule(receiving_end.last_arrival_ns, [&network, shared, side,
-                                                            segment = std::move(segment)] {
-      auto &target_end = shared->ends[side];
-      auto &random = network.owner.random;
-      target_end.in_flight_size -= segment.size();
-      bool const is_cut = random.below(10'000) < network.faults.cut_permyriad;
-      if (target_end.is_closed)
-        network.report_loss(*shared, false);
-      if (network.owner.now_ns() > target_end.cut_ns || target_end.has_ended)
-        return;
-      if (random.below(10'000) < network.faults.lose_permyriad)
-        return;
-      auto const end =
-          segment.begin() + int64_t(is_cut ? random.below(segment.size()) : segment.size());
-      target_end.arrived.insert(target_end.arrived.end(), segment.begin(), end);
-      if (!target_end.arrived.empty() && random.below(10'000) < network.faults.corrupt_permyriad)
-        target_end.arrived.back() ^= std::byte{1};
-      if (is_cut) {
-        for (int end_index : {0, 1}) {
-          shared->ends[end_index].has_ended = true;
-          mark_ready(shared, end_index);
-        }
-        network.report_loss(*shared, true);
-      }
+    network_.owner.schedule(receiving_end.last_arrival_ns,
+                            [&network, shared, side, segment = std::move(segment)] {
+                              arrive(network, shared, side, segment);
+                            });
+  }
+
+  // A segment arrives at `side`, unless a fault loses it or ends the connection.
+  static void arrive(stream_network &network, const std::shared_ptr<stream_connection> &shared,
+                     int side, const bytes &segment) {
+    auto &target_end = shared->ends[side];
+    auto &random = network.owner.random;
+    TND_ASSERT(target_end.in_flight_size >= segment.size());
+    target_end.in_flight_size -= segment.size();
+    bool const is_cut = random.below(10'000) < network.faults.cut_permyriad;
+    if (target_end.is_closed)
+      network.report_loss(*shared, false);
+    if (network.owner.now_ns() > target_end.cut_ns || target_end.has_ended)
+      return;
+    if (random.below(10'000) < network.faults.lose_permyriad)
+      return;
+    auto const end =
+        segment.begin() + int64_t(is_cut ? random.below(segment.size()) : segment.size());
+    target_end.arrived.insert(target_end.arrived.end(), segment.begin(), end);
+    if (!target_end.arrived.empty() && random.below(10'000) < network.faults.corrupt_permyriad)
+      target_end.arrived.back() ^= std::byte{1};
+    if (is_cut)
+      end_both(network, shared);
+    mark_ready(shared, side);
+  }
+
+  static void end_both(stream_network &network, const std::shared_ptr<stream_connection> &shared) {
+    for (int side : {0, 1}) {
+      shared->ends[side].has_ended = true;
       mark_ready(shared, side);
-    });
+    }
+    network.report_loss(*shared, true);
   }
 
   void cut(const std::shared_ptr<stream_connection> &shared, int side, uint64_t delay_ns) {
@@ -372,6 +409,7 @@ class simulated_stream_set final : public seams::stream_set {
 
   size_t serve(seams::stream_id id) {
     connection *entry = find(id);
+    TND_ASSERT(entry != nullptr && handler_ != nullptr);
     auto const shared = entry->shared;
     int const side = entry->side;
     auto &local_end = shared->ends[side];
@@ -401,6 +439,29 @@ class simulated_stream_set final : public seams::stream_set {
     return count;
   }
 
+  // Copies the first of the arrived bytes to where the handler wants them.
+  size_t place_chunk(const connection &entry, std::span<std::byte> target, bytes &arrived,
+                     const bytes &chunk) {
+    size_t const placed_size = std::min(target.size(), chunk.size());
+    TND_ASSERT(placed_size != 0 && placed_size <= arrived.size());
+    arrived.erase(arrived.begin(), arrived.begin() + int64_t(placed_size));
+    std::copy_n(chunk.begin(), placed_size, target.begin());
+    handler_->on_placed(entry.word, placed_size);
+    return placed_size;
+  }
+
+  // Passes a chunk of the arrived bytes to the handler, which may accept only a part of it and may
+  // close the connection.
+  size_t deliver_chunk(const connection &entry, seams::stream_id id, bytes &arrived,
+                       const bytes &chunk) {
+    arrived.erase(arrived.begin(), arrived.begin() + int64_t(chunk.size()));
+    size_t const accepted_size = handler_->on_received(entry.word, chunk);
+    TND_ASSERT(accepted_size != 0 && accepted_size <= chunk.size());
+    if (find(id) != nullptr && !network_.faults.loses_unaccepted)
+      arrived.insert(arrived.begin(), chunk.begin() + int64_t(accepted_size), chunk.end());
+    return accepted_size;
+  }
+
   size_t hand_over(seams::stream_id id, const std::shared_ptr<stream_connection> &shared,
                    int side) {
     auto &local_end = shared->ends[side];
@@ -414,22 +475,10 @@ class simulated_stream_set final : public seams::stream_set {
           local_end.arrived.begin(),
           local_end.arrived.begin() + int64_t(network_.owner.random.between(1, chunk_max))};
       auto const target = handler_->receive_target(entry->word);
-      size_t taken_size = std::min(target.size(), chunk.size());
-      local_end.arrived.erase(
-          local_end.arrived.begin(),
-          local_end.arrived.begin() + int64_t(target.empty() ? chunk.size() : taken_size));
-      if (taken_size != 0) {
-        std::copy_n(chunk.begin(), taken_size, target.begin());
-        handler_->on_placed(entry->word, taken_size);
-      } else {
-        taken_size = handler_->on_received(entry->word, chunk);
-        TND_ASSERT(taken_size != 0 && taken_size <= chunk.size());
-        bool const keeps_rest = find(id) != nullptr && !network_.faults.loses_unaccepted;
-        if (keeps_rest)
-          local_end.arrived.insert(local_end.arrived.begin(), chunk.begin() + int64_t(taken_size),
-                                   chunk.end());
-      }
-      handed += taken_size;
+      if (target.empty())
+        handed += deliver_chunk(*entry, id, local_end.arrived, chunk);
+      else
+        handed += place_chunk(*entry, target, local_end.arrived, chunk);
       count++;
     }
     if (handed != 0)

@@ -7,6 +7,8 @@
 #include <queue>
 #include <vector>
 
+#include "core/base/assert.hpp"
+
 namespace tanada::sim {
 
 // splitmix64: small and fast, and every seed is equally good.
@@ -21,8 +23,9 @@ class prng {
     return z ^ (z >> 31);
   }
   uint64_t below(uint64_t bound) noexcept {
+    TND_ASSERT(bound != 0);
     return next() % bound;
-  }  // bound > 0
+  }
   uint64_t between(uint64_t low, uint64_t high) noexcept {
     return low + below(high - low + 1);
   }

@@ -113,12 +113,12 @@ SHMEMG_DEVICE inline uint64_t shmemg_signal_fetch(const uint64_t *sig_addr) {
 SHMEMG_DEVICE inline void shmemgx_signal_set(uint64_t *sig_addr, uint64_t signal, int pe) {
   using namespace tanada;
   (void)shmem::device::put_signal_only(shmemg::default_context, reinterpret_cast<u64 *>(sig_addr),
-                                        signal, false, pe);
+                                       signal, false, pe);
 }
 SHMEMG_DEVICE inline void shmemgx_signal_add(uint64_t *sig_addr, uint64_t signal, int pe) {
   using namespace tanada;
   (void)shmem::device::put_signal_only(shmemg::default_context, reinterpret_cast<u64 *>(sig_addr),
-                                        signal, true, pe);
+                                       signal, true, pe);
 }
 
 // ---- by type

@@ -16,6 +16,7 @@
 namespace tanada::backends::cuda {
 
 inline constexpr uint32_t slot_count = 64;  // commands in flight
+static_assert((slot_count & (slot_count - 1)) == 0, "sequences wrap around");
 inline constexpr uint32_t word_count = 16;  // in a command or an answer
 inline constexpr uint32_t annex_size =
     16384;  // bytes, for data too long for a command or an answer
@@ -34,9 +35,12 @@ struct rows_words {
   uint64_t count;
 };
 
+static_assert(sizeof(rows_words) == 32 && offsetof(rows_words, count) == 24);
+
 struct update_words {
   uint64_t operand, compare;
 };
+static_assert(sizeof(update_words) == 16);
 
 struct alignas(8) command {
   command_kind kind;
@@ -51,11 +55,15 @@ struct alignas(8) command {
     update_words update;
   };
 };
+static_assert(inline_size_max >= sizeof(rows_words) && inline_size_max >= sizeof(update_words));
 static_assert(sizeof(command) == word_count * sizeof(uint32_t) && offsetof(command, bytes) == 16);
 
 struct alignas(128) tagged_words {
   uint64_t words[word_count];  // sequence:32 | 32 bits of content
 };
+static_assert(sizeof(tagged_words) == word_count * sizeof(uint64_t));
+static_assert(answer_size_max == word_count * sizeof(uint32_t));
+static_assert(inline_size_max < answer_size_max && answer_size_max < annex_size);
 
 struct ring_memory {
   // Written by the host; all views have the same commands.
@@ -74,6 +82,8 @@ struct ring_memory {
   // Written by the host for a command, and by the device for a read.
   alignas(4096) unsigned char annexes[slot_count][annex_size];
 };
+static_assert(offsetof(ring_memory, annexes) % 4096 == 0 &&
+              offsetof(ring_memory, canceled) / 128 != offsetof(ring_memory, done) / 128);
 
 // Returns true if a sequence or generation is not after another. They wrap around.
 TND_HD constexpr bool is_reached(uint32_t sequence, uint32_t reference) {

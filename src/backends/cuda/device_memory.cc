@@ -22,6 +22,7 @@ std::atomic<uint32_t> memory_version{0};
 
 tnd_status report_driver_error(const driver &call, CUresult result, tnd_status code,
                                const char *action, size_t size) {
+  TND_ASSERT(result != CUDA_SUCCESS && code != TND_OK);
   const char *words = "?", *name = "?";
   (void)call.error_string(result, &words);
   (void)call.error_name(result, &name);
@@ -70,12 +71,60 @@ CUresult map_handle(const driver &call, CUmemGenericAllocationHandle handle, uin
   return result;
 }
 
+// Rounds a size up to what the driver can share.
+tnd_status round_shared_size(const driver &call, const CUmemAllocationProp &properties,
+                             size_t requested_size, size_t &rounded) {
+  size_t unit = 0;
+  CUresult const result =
+      call.granularity(&unit, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+  if (result != CUDA_SUCCESS)
+    return report_driver_error(call, result, status_of(result),
+                               "cannot share device memory, bytes:", requested_size);
+  unit = unit < alignment ? alignment : unit;
+  rounded = (requested_size + unit - 1) / unit * unit;
+  if (rounded < requested_size)
+    return set_error(-ENOMEM, "cannot share device memory, bytes: %zu", requested_size);
+  return TND_OK;
+}
+
+// Creates memory that network cards may access, or memory without such access if the driver refuses
+// the former.
+CUresult create_handle(const driver &call, CUmemAllocationProp properties, size_t size,
+                       CUmemGenericAllocationHandle &handle) {
+  CUresult const result = call.create(&handle, size, &properties, 0);
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY ||
+      properties.allocFlags.gpuDirectRDMACapable == 0)
+    return result;
+  properties.allocFlags.gpuDirectRDMACapable = 0;
+  return call.create(&handle, size, &properties, 0);
+}
+
+struct shared_memory {
+  int fd = -1;
+  CUdeviceptr addr = 0;
+};
+
+// Exports and maps the memory of a handle and releases the handle; the mapping keeps the memory
+// alive. On failure nothing is left open.
+CUresult export_and_map(const driver &call, CUmemGenericAllocationHandle handle,
+                        uint32_t device_index, size_t size, shared_memory &shared) {
+  CUresult result =
+      call.export_handle(&shared.fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  if (result == CUDA_SUCCESS)
+    result = map_handle(call, handle, device_index, size, shared.addr);
+  (void)call.release(handle);
+  if (result != CUDA_SUCCESS && shared.fd >= 0)
+    close(shared.fd);
+  return result;
+}
+
 // Memory shared from or to this process; searched without a lock.
 class range_table {
  public:
   void add(const void *addr, size_t size) {
     lock_guard const lock{mutex_};
     size_t const used = used_.load(std::memory_order_relaxed);
+    TND_ASSERT(addr != nullptr && used <= range_count_max);
     size_t index = 0;
     while (index < used && ranges_[index].begin.load(std::memory_order_relaxed) != 0)
       index++;
@@ -127,6 +176,7 @@ struct unknown_page {
 constexpr size_t unknown_page_count = 8;
 constexpr uint32_t uses_max = 256;
 constexpr int page_bits = 12;
+static_assert(alignment % (size_t{1} << page_bits) == 0);
 thread_local unknown_page unknown_pages[unknown_page_count];
 
 struct pointer_info {
@@ -160,46 +210,29 @@ tnd_status allocate_shared(uint32_t device_index, size_t *size, void **addr, int
   if (call == nullptr)
     return -TND_EDEVICE;
   size_t const requested_size = *size == 0 ? 1 : *size;
-  auto wanted = properties_of(*call, device_index);
-  size_t unit = 0;
-  CUresult result = call->granularity(&unit, &wanted, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
-  if (result != CUDA_SUCCESS)
-    return report_driver_error(*call, result, status_of(result),
-                               "cannot share device memory, bytes:", requested_size);
-  unit = unit < alignment ? alignment : unit;
-  size_t const rounded = (requested_size + unit - 1) / unit * unit;
-  if (rounded < requested_size)
-    return set_error(-ENOMEM, "cannot share device memory, bytes: %zu", requested_size);
+  auto const properties = properties_of(*call, device_index);
+  size_t rounded = 0;
+  if (tnd_status const code = round_shared_size(*call, properties, requested_size, rounded);
+      code != TND_OK)
+    return code;
   CUmemGenericAllocationHandle handle = 0;
-  result = call->create(&handle, rounded, &wanted, 0);
-  if (result != CUDA_SUCCESS && wanted.allocFlags.gpuDirectRDMACapable != 0 &&
-      result != CUDA_ERROR_OUT_OF_MEMORY) {
-    wanted.allocFlags.gpuDirectRDMACapable = 0;
-    result = call->create(&handle, rounded, &wanted, 0);
-  }
+  CUresult result = create_handle(*call, properties, rounded, handle);
   if (result != CUDA_SUCCESS) {
     // For impossibly large sizes the driver returns another error.
     tnd_status const code = result == CUDA_ERROR_INVALID_VALUE ? -ENOMEM : status_of(result);
     return report_driver_error(*call, result, code,
                                "cannot allocate device memory to share, bytes:", requested_size);
   }
-  int exported_fd = -1;
-  CUdeviceptr mapped_addr = 0;
-  result = call->export_handle(&exported_fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-  if (result == CUDA_SUCCESS)
-    result = map_handle(*call, handle, device_index, rounded, mapped_addr);
-  (void)call->release(handle);  // the mapping keeps it alive
-  if (result != CUDA_SUCCESS) {
-    if (exported_fd >= 0)
-      close(exported_fd);
+  shared_memory shared;
+  result = export_and_map(*call, handle, device_index, rounded, shared);
+  if (result != CUDA_SUCCESS)
     return report_driver_error(*call, result, status_of(result),
                                "cannot share device memory, bytes:", rounded);
-  }
   memory_version.fetch_add(1, std::memory_order_release);
   *size = rounded;
-  *addr = reinterpret_cast<void *>(mapped_addr);
+  *addr = reinterpret_cast<void *>(shared.addr);
   shared_ranges.add(*addr, rounded);
-  *descriptor = exported_fd;
+  *descriptor = shared.fd;
   return TND_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backends/cuda/device_memory.hpp"
+#include "core/base/assert.hpp"
 #include "seams/fabric/update_word.hpp"
 
 namespace cuda = tanada::backends::cuda;
@@ -34,11 +35,23 @@ tnd_status with_message(tnd_status code) {
              : code;
 }
 
+tanada::backends::cuda::command update_command(void *target, const tnd_gpu_update &request) {
+  cuda::command wanted{};
+  wanted.kind = command_kind::update;
+  wanted.size = request.size;
+  wanted.target = to_integer(target);
+  wanted.update = {request.operand, request.compare};
+  wanted.atomic = uint8_t(request.kind);
+  return wanted;
+}
+
 }  // namespace
 
 tnd_gpu_queue::~tnd_gpu_queue() {
-  for (auto const &entry : events_)
+  for (auto const &entry : events_) {
+    TND_ASSERT(entry->waiters == 0);
     (void)cudaEventDestroy(entry->event);
+  }
 }
 
 uint64_t tnd_gpu_queue::call_deadline() const {
@@ -73,6 +86,7 @@ cudaError_t tnd_gpu_queue::mark_copies() {
 tnd_gpu_queue::pending_copies tnd_gpu_queue::watch_copies() noexcept {
   if (copied_.load(std::memory_order_acquire) >= copies_)
     return {};
+  TND_ASSERT(last_event_ != nullptr);  // mark_copies() records one for each copy
   last_event_->waiters++;
   return {last_event_, copies_};
 }
@@ -89,7 +103,8 @@ tnd_status tnd_gpu_queue::wait_pending(const pending_copies &pending, uint64_t d
     code = checked(error, "copies failed on GPU", service_.device_index()) == TND_OK ? TND_OK
                                                                                      : -TND_EDEVICE;
   } while (code == -ETIMEDOUT && now_ns() < deadline_ns);
-  pending.event->waiters--;
+  uint32_t const waiters = pending.event->waiters.fetch_sub(1);
+  TND_ASSERT(waiters != 0);
   for (uint64_t known = copied_; code == TND_OK && known < pending.copies &&
                                  !copied_.compare_exchange_weak(known, pending.copies);)
     continue;
@@ -100,6 +115,7 @@ tnd_status tnd_gpu_queue::wait_copies(queue_lock &lock) {
   auto const pending = watch_copies();
   if (pending.event == nullptr)
     return TND_OK;
+  TND_ASSERT(lock.owns_lock());
   lock.unlock();
   tnd_status const code = wait_pending(pending, call_deadline());
   lock.lock();
@@ -132,6 +148,7 @@ tnd_status tnd_gpu_queue::await_commands(queue_lock &lock) {
   if (!must_follow_)
     return TND_OK;
   uint32_t const sequence = follow_sequence_;
+  TND_ASSERT(lock.owns_lock());
   lock.unlock();
   tnd_status const code = service_.wait_done(sequence, call_deadline());
   lock.lock();
@@ -142,6 +159,7 @@ tnd_status tnd_gpu_queue::await_commands(queue_lock &lock) {
 
 tnd_status tnd_gpu_queue::post(queue_lock &lock, command &request, service::post_options options,
                                service::posted &outcome) {
+  TND_ASSERT(lock.owns_lock() && options.annex_size <= annex_size);
   if (must_follow_copies()) {
     if (options.may_decline) {
       outcome.is_declined = true;
@@ -223,43 +241,46 @@ tnd_status tnd_gpu_queue::await_preceding(queue_lock &lock) {
 // ---- moving bytes
 
 // finish::immediate: the caller needs the operation performed, or reuses the source at once.
-tnd_status tnd_gpu_queue::move_to_device(const transfer_args &transfer, finish when) {
-  bool const is_from_device = is_device_memory(transfer.source) != 0;
+tnd_status tnd_gpu_queue::move_between_devices(const transfer_args &transfer, finish when) {
   queue_lock lock{mutex_};
+  if (transfer.size > device_size_max)
+    return enqueue_copy(lock, transfer, when);
+  command request{};
+  request.kind = command_kind::copy;
+  request.size = uint32_t(transfer.size);
+  request.target = to_integer(transfer.target);
+  request.rows.source = to_integer(transfer.source);
   service::posted outcome;
-  command wanted{};
-  wanted.size = uint32_t(transfer.size);
-  wanted.target = to_integer(transfer.target);
-  if (is_from_device) {
-    if (transfer.size > device_size_max)
-      return enqueue_copy(lock, transfer, when);
-    wanted.kind = command_kind::copy;
-    wanted.rows.source = to_integer(transfer.source);
-    tnd_status const code = post(lock, wanted, {.may_decline = true}, outcome);
-    if (code != TND_OK)
-      return code;
-    if (outcome.is_declined)
-      return enqueue_bounce(lock, transfer, when);
-    lock.unlock();
-    return when == finish::immediate
-               ? with_message(service_.wait_done(outcome.sequence, call_deadline()))
-               : TND_OK;
-  }
+  tnd_status const code = post(lock, request, {.may_decline = true}, outcome);
+  if (code != TND_OK)
+    return code;
+  if (outcome.is_declined)
+    return enqueue_bounce(lock, transfer, when);
+  lock.unlock();
+  return when == finish::immediate
+             ? with_message(service_.wait_done(outcome.sequence, call_deadline()))
+             : TND_OK;
+}
+
+tnd_status tnd_gpu_queue::move_from_host(const transfer_args &transfer, finish when) {
+  queue_lock lock{mutex_};
+  if (transfer.size > put_size_max)
+    return enqueue_copy(lock, transfer, when);
   // The command holds the bytes, so the source may be reused without a wait.
-  if (transfer.size <= put_size_max) {
-    bool const is_inline = transfer.size <= inline_size_max;
-    wanted.kind = is_inline ? command_kind::write : command_kind::copy;
-    if (is_inline)
-      std::memcpy(wanted.bytes, transfer.source, transfer.size);
-    tnd_status const code = post(lock, wanted,
-                                 {.annex = is_inline ? nullptr : transfer.source,
-                                  .annex_size = transfer.size,
-                                  .may_decline = true},
-                                 outcome);
-    if (code != TND_OK || !outcome.is_declined)
-      return code;
-  }
-  return enqueue_copy(lock, transfer, when);
+  bool const is_inline = transfer.size <= inline_size_max;
+  command request{};
+  request.kind = is_inline ? command_kind::write : command_kind::copy;
+  request.size = uint32_t(transfer.size);
+  request.target = to_integer(transfer.target);
+  if (is_inline)
+    std::memcpy(request.bytes, transfer.source, transfer.size);
+  service::posted outcome;
+  tnd_status const code = post(lock, request,
+                               {.annex = is_inline ? nullptr : transfer.source,
+                                .annex_size = transfer.size,
+                                .may_decline = true},
+                               outcome);
+  return code == TND_OK && outcome.is_declined ? enqueue_copy(lock, transfer, when) : code;
 }
 
 tnd_status tnd_gpu_queue::read(const transfer_args &transfer) {
@@ -295,7 +316,8 @@ tnd_status tnd_gpu_queue::move(const transfer_args &transfer, finish when) {
   if (transfer.size == 0)
     return TND_OK;
   if (is_device_memory(transfer.target) != 0)
-    return move_to_device(transfer, when);
+    return is_device_memory(transfer.source) != 0 ? move_between_devices(transfer, when)
+                                                  : move_from_host(transfer, when);
   if (is_device_memory(transfer.source) != 0)
     return read(transfer);
   queue_lock lock{mutex_};
@@ -325,8 +347,8 @@ tnd_status tnd_gpu_queue::copy(void *target, const void *source, size_t size) {
 
 // ---- updates
 
-tnd_status tnd_gpu_queue::update_here(queue_lock &lock, void *target, const tnd_gpu_update &request,
-                                      uint64_t *before) {
+tnd_status tnd_gpu_queue::update_host_word(queue_lock &lock, void *target,
+                                           const tnd_gpu_update &request, uint64_t *before) {
   if (tnd_status const code = await_preceding(lock); code != TND_OK)
     return code;
   auto const kind = tanada::seams::fabric_atomic(request.kind);
@@ -347,32 +369,15 @@ tnd_status tnd_gpu_queue::update(void *target, const tnd_gpu_update &request, ui
                      request.size, target);
   queue_lock lock{mutex_};
   if (is_device_memory(target) == 0)
-    return update_here(lock, target, request, before);
-  auto const kind = tanada::seams::fabric_atomic(request.kind);
-  bool const is_set = kind == tanada::seams::fabric_atomic::swap && before == nullptr;
-  command wanted{};
-  wanted.kind = command_kind::update;
-  wanted.size = request.size;
-  wanted.target = to_integer(target);
-  wanted.update = {request.operand, request.compare};
-  wanted.atomic = uint8_t(request.kind);
-  wanted.wants_value = before != nullptr;
-  // After copies in flight, a separate kernel in their stream performs the update.
-  bool const follows_copies = before == nullptr && must_follow_copies();
-  if (follows_copies && !is_set)
-    return enqueue(
-        lock, [&](cudaStream_t stream) { return cuda::launch_update(stream, wanted, nullptr); },
-        finish::deferred);
+    return update_host_word(lock, target, request, before);
+  command wanted = update_command(target, request);
+  if (before == nullptr)
+    return update_silently(lock, wanted, request);
+  wanted.wants_value = true;
   service::posted outcome;
-  tnd_status code =
-      post(lock, wanted, {.is_answered = before != nullptr, .may_decline = is_set}, outcome);
+  tnd_status code = post(lock, wanted, {.is_answered = true}, outcome);
   if (code != TND_OK)
     return code;
-  if (outcome.is_declined)
-    return enqueue_copy(lock, {target, &request.operand, request.size},
-                        finish::deferred);  // so small a source is read at once
-  if (before == nullptr)
-    return TND_OK;
   lock.unlock();
   uint64_t old_value = 0;
   code = service_.wait_answer(outcome.sequence, &old_value, sizeof old_value, call_deadline());
@@ -382,10 +387,31 @@ tnd_status tnd_gpu_queue::update(void *target, const tnd_gpu_update &request, ui
   return with_message(code);
 }
 
+// An update of device memory without a result.
+tnd_status tnd_gpu_queue::update_silently(queue_lock &lock, command &wanted,
+                                          const tnd_gpu_update &request) {
+  bool const is_set =
+      tanada::seams::fabric_atomic(request.kind) == tanada::seams::fabric_atomic::swap;
+  // After copies in flight, a separate kernel in their stream performs the update.
+  if (must_follow_copies() && !is_set)
+    return enqueue(
+        lock, [&](cudaStream_t stream) { return cuda::launch_update(stream, wanted, nullptr); },
+        finish::deferred);
+  service::posted outcome;
+  tnd_status const code = post(lock, wanted, {.may_decline = is_set}, outcome);
+  if (code != TND_OK || !outcome.is_declined)
+    return code;
+  // So small a source is read at once.
+  return enqueue_copy(lock,
+                      {reinterpret_cast<void *>(wanted.target), &request.operand, request.size},
+                      finish::deferred);
+}
+
 // ---- order and completion
 
 tnd_status tnd_gpu_queue::order() {
   queue_lock const lock{mutex_};
+  TND_ASSERT(follows_copies_ <= copies_);
   if (has_posted_ && !service_.is_done(last_)) {
     is_ordered_ = true;
     must_follow_ = true;

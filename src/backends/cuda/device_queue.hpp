@@ -2,8 +2,7 @@
 // (seams/gpu/device_queue.hpp). Each takes one of two paths:
 //
 //   service kernel  up to 64 KiB between devices, 8 KiB from host memory and 16 KiB to host memory:
-//   a
-//                   round trip across the bus
+//                   a round trip across the bus
 //   copy engines    longer operations, and those for which the kernel has no space while the
 //                   program's blocks fill the GPU
 //
@@ -28,6 +27,7 @@ namespace tanada::backends::cuda {
 // engines are faster.
 inline constexpr size_t device_size_max = 65536, put_size_max = 8192;
 static_assert(device_size_max <= bounce_size && put_size_max <= annex_size);
+static_assert(inline_size_max <= put_size_max && answer_size_max <= annex_size);
 
 }  // namespace tanada::backends::cuda
 
@@ -63,14 +63,20 @@ struct tnd_gpu_queue {
     size_t size;  // bytes
   };
   tnd_status move(const transfer_args &transfer, finish when);
-  tnd_status move_to_device(const transfer_args &transfer, finish when);
+  tnd_status move_between_devices(const transfer_args &transfer, finish when);
+  tnd_status move_from_host(const transfer_args &transfer, finish when);
   tnd_status read(const transfer_args &transfer);
   tnd_status rows_from_host(void *target, const void *source, const tnd_gpu_rows &shape);
   tnd_status rows_to_host(void *target, const void *source, const tnd_gpu_rows &shape);
   tnd_status rows_between_devices(void *target, const void *source, const tnd_gpu_rows &shape);
   tnd_status rows_one_by_one(void *target, const void *source, const tnd_gpu_rows &shape);
-  tnd_status update_here(queue_lock &lock, void *target, const tnd_gpu_update &request,
-                         uint64_t *before);
+  tnd_status remaining_rows(void *target, const void *source, const tnd_gpu_rows &shape,
+                            size_t first);
+  tnd_status unpack_rows(uint32_t sequence, unsigned char *target, const tnd_gpu_rows &shape,
+                         size_t count);
+  tnd_status update_host_word(queue_lock &lock, void *target, const tnd_gpu_update &request,
+                              uint64_t *before);
+  tnd_status update_silently(queue_lock &lock, command &wanted, const tnd_gpu_update &request);
 
   // These release the mutex while they wait. post() uses the service kernel, or declines if it may
   // and the kernel must not or cannot run.

@@ -23,29 +23,42 @@ __device__ inline uint64_t poll(const ring_memory *ring, uint32_t view, uint32_t
   return word;
 }
 
-// Polls for many commands at once: each load reads four.
-__device__ uint32_t poll_batch(const performer &self) {
-  constexpr uint32_t lanes = word_count / 2, at_once = simt::warp_size / lanes,
-                     load_count = batch_size / at_once;
-  uint32_t const group = lane() / lanes, first = lane() % lanes * 2;
-  u64 words[load_count][2];
+constexpr uint32_t command_lanes = word_count / 2;  // lanes that load one command
+constexpr uint32_t commands_at_once = simt::warp_size / command_lanes;
+constexpr uint32_t load_count = batch_size / commands_at_once;
+static_assert(command_lanes == 8 && load_count * commands_at_once == batch_size);
+
+// Loads this lane's words of the next commands: each load reads four commands.
+__device__ inline void load_batch(const performer &self, u64 (&words)[load_count][2]) {
+  uint32_t const group = lane() / command_lanes;
+  uint32_t const first = lane() % command_lanes * 2;
 #pragma unroll
   for (uint32_t k = 0; k < load_count; k++) {
-    uint32_t const slot = (self.next + k * at_once + group) % slot_count;
+    uint32_t const slot = (self.next + k * commands_at_once + group) % slot_count;
     asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
                  : "=l"(words[k][0]), "=l"(words[k][1])
                  : "l"(__cvta_generic_to_global(&self.run.ring->commands[0][slot].words[first]))
                  : "memory");
   }
+}
+
+// Polls for many commands at once.
+__device__ uint32_t poll_batch(const performer &self) {
+  uint32_t const group = lane() / command_lanes;
+  uint32_t const first = lane() % command_lanes * 2;
+  u64 words[load_count][2];
+  load_batch(self, words);
   uint32_t count = 0;
 #pragma unroll
   for (uint32_t i = 0; i < batch_size; i++) {
-    uint32_t const k = i / at_once, wanted = self.next + count;
+    uint32_t const k = i / commands_at_once;
+    uint32_t const expected = self.next + count;
     bool const is_next =
-        uint32_t(words[k][0] >> 32) == wanted && uint32_t(words[k][1] >> 32) == wanted;
-    if ((__ballot_sync(simt::full_mask, is_next) >> i % at_once * lanes & 0xffu) != 0xffu)
+        uint32_t(words[k][0] >> 32) == expected && uint32_t(words[k][1] >> 32) == expected;
+    uint32_t const shift = i % commands_at_once * command_lanes;
+    if ((__ballot_sync(simt::full_mask, is_next) >> shift & 0xffu) != 0xffu)
       return count;
-    if (group == i % at_once) {
+    if (group == i % commands_at_once) {
       auto *const destination = reinterpret_cast<volatile uint32_t *>(&self.shared.batch[i]);
       destination[first] = uint32_t(words[k][0]);
       destination[first + 1] = uint32_t(words[k][1]);

@@ -14,6 +14,7 @@ struct service_run {
   uint32_t first;    // sequence
   uint32_t idle_ns;  // the run ends after this time without a command
 };
+static_assert(sizeof(service_run) == 24);
 
 // Loads the kernels' code onto the current device. Later, loading might have to wait for kernels of
 // the program.

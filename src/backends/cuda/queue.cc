@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "backends/cuda/device_queue.hpp"
+#include "core/base/assert.hpp"
 
 namespace tanada::backends::cuda {
 namespace {
@@ -16,6 +17,7 @@ std::atomic<uint32_t> queue_count{0};
 }  // namespace
 
 tnd_status queue_open(uint32_t device_index, uint64_t timeout_ns, tnd_gpu_queue **queue) {
+  TND_ASSERT(queue != nullptr);
   service *kernel_service = nullptr;
   uint32_t const index = queue_count.fetch_add(1, std::memory_order_relaxed) % service_count;
   if (tnd_status const code = service::get(device_index, index, kernel_service); code != TND_OK)

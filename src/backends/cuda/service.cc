@@ -19,12 +19,13 @@ namespace tanada::backends::cuda {
 namespace {
 
 constexpr uint64_t stop_timeout_ns = 1'000'000'000;  // for a kernel that is closing to end
+static_assert(stop_timeout_ns > idle_ns && stop_timeout_ns > start_ns);
 constexpr uint64_t fault_period_ns = 1'000'000;  // a wait queries the driver for faults this often
 
 struct all_services {
   tanada::mutex mutex;
-  std::map<std::pair<uint32_t, uint32_t>, service *>
-      instances;  // by device and index; guarded by mutex
+  std::map<std::pair<uint32_t, uint32_t>, service *> instances
+      TND_GUARDED_BY(mutex);  // by device and index
 };
 // Never destroyed, because kernels may run during exit.
 all_services &services() {
@@ -109,8 +110,9 @@ void service::fill(uint32_t sequence, const command &request) noexcept {
   std::memcpy(content, &request, sizeof content);
   for (auto &view : ring_->commands) {
     uint64_t *const words = view[sequence % slot_count].words;
-    for (uint32_t i = 0; i < word_count; i++)
+    for (uint32_t i = 0; i < word_count; i++) {
       __atomic_store_n(words + i, uint64_t(sequence) << 32 | content[i], __ATOMIC_RELEASE);
+    }
   }
 }
 
@@ -141,14 +143,17 @@ tnd_status service::spin(Condition &&condition, uint64_t deadline_ns, bool is_he
     if (time_ns - checked_at_ns < fault_period_ns)
       continue;
     checked_at_ns = time_ns;
-    if (tnd_status const code = is_held ? check_for_fault_locked() : check_for_fault();
-        code != TND_OK)
+    if (tnd_status const code = check_for_fault(is_held); code != TND_OK)
       return code;
   }
 }
 
 // A thread that holds the mutex for long checks for faults itself.
-tnd_status service::check_for_fault() {
+tnd_status service::check_for_fault(bool is_held) {
+  if (is_held) {
+    mutex_.assert_held();
+    return check_for_fault_locked();
+  }
   if (!mutex_.try_lock())
     return TND_OK;
   lock_guard const lock{mutex_, std::adopt_lock};
@@ -157,6 +162,7 @@ tnd_status service::check_for_fault() {
 
 // Keeps the last message for later calls.
 tnd_status service::fail_for_good() {
+  TND_ASSERT(mutex_.is_held() && failed_ == TND_OK);
   failure_text_[std::string_view{last_message()}.copy(failure_text_, sizeof failure_text_ - 1)] =
       '\0';
   failed_ = -TND_EDEVICE;
@@ -175,6 +181,7 @@ tnd_status service::check_for_fault_locked() {
 }
 
 tnd_status service::launch(uint32_t first) {
+  TND_ASSERT(mutex_.is_held() && has_ended() && failed_ == TND_OK);
   current_device const device{device_index_};
   cudaError_t const error = launch_service(stream_, {ring_, ++generation_, first, idle_ns});
   launched_at_ns_ = now_ns();
@@ -185,7 +192,11 @@ tnd_status service::launch(uint32_t first) {
 }
 
 tnd_status service::wait_ended(uint64_t timeout_ns) {
-  return spin([&] { return has_ended(); }, after(timeout_ns), true);
+  auto const is_over = [&] {
+    mutex_.assert_held();
+    return has_ended();
+  };
+  return spin(is_over, after(timeout_ns), true);
 }
 
 // Starts the kernel, if the device has space for it soon.
@@ -201,9 +212,33 @@ tnd_status service::start(uint64_t timeout_ns) {
         code != TND_OK)
       return code;
   }
-  tnd_status const code = spin([&] { return load(ring_->serving) == generation_ || has_ended(); },
-                               launched_at_ns_ + start_ns, true);
+  auto const has_begun = [&] {
+    mutex_.assert_held();
+    return load(ring_->serving) == generation_ || has_ended();
+  };
+  tnd_status const code = spin(has_begun, launched_at_ns_ + start_ns, true);
   return code == -ETIMEDOUT ? TND_OK : code;
+}
+
+// Posts a command to the next slot, which is free.
+tnd_status service::post_next(command &request, const post_options &options, posted &outcome) {
+  TND_ASSERT(mutex_.is_held() && options.annex_size <= annex_size);
+  outcome.sequence = next_++;
+  unsigned char *const slot_annex = annex(outcome.sequence);
+  if (options.annex != nullptr) {
+    std::memcpy(slot_annex, options.annex, options.annex_size);
+    request.rows.source = reinterpret_cast<uintptr_t>(slot_annex);
+  }
+  if (options.targets_annex)
+    request.target = reinterpret_cast<uintptr_t>(slot_annex);
+  if (options.is_answered)
+    held_[outcome.sequence % slot_count].store(true, std::memory_order_relaxed);
+  TND_SERVICE_STEP();
+  fill(outcome.sequence, request);
+  tnd_status const code = post_filled(options, outcome);
+  if (code != TND_OK && options.is_answered)
+    release(outcome.sequence);
+  return code;
 }
 
 tnd_status service::post(command request, const post_options &options, posted &outcome) {
@@ -221,24 +256,8 @@ tnd_status service::post(command request, const post_options &options, posted &o
           return TND_OK;
         }
       }
-      if (is_free(next_)) {
-        outcome.sequence = next_++;
-        unsigned char *const slot_annex = annex(outcome.sequence);
-        if (options.annex != nullptr)
-          std::memcpy(slot_annex, options.annex, options.annex_size);
-        if (options.annex != nullptr)
-          request.rows.source = reinterpret_cast<uintptr_t>(slot_annex);
-        if (options.targets_annex)
-          request.target = reinterpret_cast<uintptr_t>(slot_annex);
-        if (options.is_answered)
-          held_[outcome.sequence % slot_count].store(true, std::memory_order_relaxed);
-        TND_SERVICE_STEP();
-        fill(outcome.sequence, request);
-        tnd_status const code = post_filled(options, outcome);
-        if (code != TND_OK && options.is_answered)
-          release(outcome.sequence);
-        return code;
-      }
+      if (is_free(next_))
+        return post_next(request, options, outcome);
       if (limit_ns == 0)
         limit_ns = after(options.timeout_ns);
       if (round % 4096 == 4095) {
@@ -256,6 +275,7 @@ tnd_status service::post(command request, const post_options &options, posted &o
 // The command is in the ring. It stays there if a running kernel was not closing before, if one
 // starts soon, or if it may not be declined.
 tnd_status service::post_filled(const post_options &options, posted &outcome) {
+  TND_ASSERT(generation_ != 0);  // start() has launched a run
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (load(ring_->closing) != generation_)
     return TND_OK;
@@ -280,6 +300,7 @@ tnd_status service::post_filled(const post_options &options, posted &outcome) {
 // Retracts the last command from a kernel that was launched but does not start. If the kernel has
 // started meanwhile, it serves or ends at once.
 tnd_status service::retract(posted &outcome, uint64_t timeout_ns) {
+  TND_ASSERT(mutex_.is_held() && outcome.sequence + 1 == next_);
   auto const set_canceled = [&](uint32_t generation) {
     __atomic_store_n(&ring_->canceled, generation, __ATOMIC_RELEASE);
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -297,6 +318,7 @@ tnd_status service::retract(posted &outcome, uint64_t timeout_ns) {
   if (load(ring_->started) != generation_)
     return TND_OK;  // it will see that it is no longer canceled
   auto const has_decided = [&] {
+    mutex_.assert_held();
     return load(ring_->serving) == generation_ || has_ended();
   };
   if (tnd_status const code = spin(has_decided, after(timeout_ns), true); code != TND_OK)
@@ -316,6 +338,7 @@ tnd_status service::wait_answer(uint32_t sequence, void *target, size_t size,
   uint64_t const *const words = ring_->answers[sequence % slot_count].words;
   uint32_t content[word_count];
   uint32_t const count = uint32_t((size + 3) / 4);
+  TND_ASSERT(count <= word_count);
   uint32_t have = 0;
   auto const is_there = [&] {
     for (; have < count; have++) {

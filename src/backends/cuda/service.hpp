@@ -26,6 +26,7 @@ namespace tanada::backends::cuda {
 inline constexpr uint32_t idle_ns = 100'000, start_ns = 50'000;
 static_assert(idle_ns > 255);                 // performer::prove()
 inline constexpr size_t bounce_size = 65536;  // bytes
+static_assert(sizeof(ring_memory) % 4096 == 0, "the bounce buffer follows the ring");
 
 uint64_t now_ns();  // CLOCK_MONOTONIC
 inline uint64_t after(uint64_t timeout_ns) {
@@ -90,20 +91,22 @@ class service {
   explicit service(uint32_t device_index) : device_index_{device_index} {}
   tnd_status create();
 
-  // Called with mutex_ held.
-  bool is_free(uint32_t sequence) const noexcept;
-  bool is_serving() const noexcept;
-  void fill(uint32_t sequence, const command &request) noexcept;
-  void erase(uint32_t sequence) noexcept;
-  tnd_status launch(uint32_t first);
-  tnd_status start(uint64_t timeout_ns);
-  tnd_status wait_ended(uint64_t timeout_ns);
-  tnd_status post_filled(const post_options &options, posted &outcome);
-  tnd_status retract(posted &outcome, uint64_t timeout_ns);
-  tnd_status check_for_fault_locked();
-  tnd_status fail_for_good();
+  bool is_free(uint32_t sequence) const noexcept TND_REQUIRES(mutex_);
+  bool is_serving() const noexcept TND_REQUIRES(mutex_);
+  void fill(uint32_t sequence, const command &request) noexcept TND_REQUIRES(mutex_);
+  void erase(uint32_t sequence) noexcept TND_REQUIRES(mutex_);
+  tnd_status launch(uint32_t first) TND_REQUIRES(mutex_);
+  tnd_status start(uint64_t timeout_ns) TND_REQUIRES(mutex_);
+  tnd_status wait_ended(uint64_t timeout_ns) TND_REQUIRES(mutex_);
+  tnd_status post_next(command &request, const post_options &options, posted &outcome)
+      TND_REQUIRES(mutex_);
+  tnd_status post_filled(const post_options &options, posted &outcome) TND_REQUIRES(mutex_);
+  tnd_status retract(posted &outcome, uint64_t timeout_ns) TND_REQUIRES(mutex_);
+  tnd_status check_for_fault_locked() TND_REQUIRES(mutex_);
+  tnd_status fail_for_good() TND_REQUIRES(mutex_);
 
-  tnd_status check_for_fault();
+  // `is_held`: the caller holds the mutex.
+  tnd_status check_for_fault(bool is_held);
   template <class Condition>
   tnd_status spin(Condition &&condition, uint64_t deadline_ns, bool is_held);
 
@@ -113,7 +116,7 @@ class service {
   uint64_t ended() const noexcept {
     return __atomic_load_n(&ring_->ended, __ATOMIC_ACQUIRE);
   }
-  bool has_ended() const noexcept {
+  bool has_ended() const noexcept TND_REQUIRES(mutex_) {
     return generation_ == 0 || uint32_t(ended() >> 32) == generation_;
   }
 
@@ -123,12 +126,12 @@ class service {
   mutex bounce_mutex_;
   cudaStream_t stream_ = nullptr, copies_ = nullptr;
   std::atomic<bool> held_[slot_count] = {};
-  mutex mutex_;              // guards the members below
-  uint32_t next_ = 1;        // next sequence
-  uint32_t generation_ = 0;  // of the last run launched
-  uint64_t launched_at_ns_ = 0;
-  tnd_status failed_ = TND_OK;
-  char failure_text_[256] = "";
+  mutex mutex_;
+  uint32_t next_ TND_GUARDED_BY(mutex_) = 1;        // next sequence
+  uint32_t generation_ TND_GUARDED_BY(mutex_) = 0;  // of the last run launched
+  uint64_t launched_at_ns_ TND_GUARDED_BY(mutex_) = 0;
+  tnd_status failed_ TND_GUARDED_BY(mutex_) = TND_OK;
+  char failure_text_[256] TND_GUARDED_BY(mutex_) = "";
 };
 
 // Makes the kernels of all services of a device end soon.

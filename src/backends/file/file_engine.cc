@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "backends/file/io_vectors.hpp"
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/store/errno_status.hpp"
 #include "seams/store/store_op_check.hpp"
@@ -130,6 +131,7 @@ status file_engine::open(const std::string &url, seams::store_open_flags flags,
 // Takes ownership of a descriptor and closes it on failure.
 status file_engine::adopt(int fd, seams::store_open_flags flags, const char *path,
                           seams::store_completion &opened) {
+  TND_ASSERT(fd >= 0);
   auto handle = std::make_shared<local_file>(fd, flags.write, flags.direct);
   struct stat file_stat{};
   TND_TRY(check_regular(fd, path, file_stat));
@@ -205,6 +207,7 @@ status file_engine::close_reader(seams::store_file file) {
 // The last user closes the file here, where the error of a network file system can still be
 // reported.
 status file_engine::close_last(std::shared_ptr<local_file> handle) {
+  TND_ASSERT(handle != nullptr);
   bool const is_last_user = handle.use_count() == 1;
   bool const failed = is_last_user && ::close(std::exchange(handle->fd, -1)) != 0 && errno != EINTR;
   return failed ? seams::errno_status(errno) : status::ok;
@@ -265,6 +268,31 @@ status file_engine::sync_names(const std::string &url) {
   return code;
 }
 
+namespace {
+
+bool is_folder_entry(DIR *folder, const dirent &entry) {
+  if (entry.d_type != DT_UNKNOWN)
+    return entry.d_type == DT_DIR;
+  struct stat file_stat{};
+  return fstatat(dirfd(folder), entry.d_name, &file_stat, 0) == 0 && S_ISDIR(file_stat.st_mode);
+}
+
+// Appends the names in a folder that begin with `start`, each after `url_prefix`.
+status append_names(DIR *folder, std::string_view start, const std::string &url_prefix,
+                    std::vector<std::string> &names) {
+  for (errno = 0; const dirent *entry = readdir(folder); errno = 0) {
+    std::string_view const name = entry->d_name;
+    if (name == "." || name == ".." || !name.starts_with(start))
+      continue;
+    if (names.size() == list_count_max)
+      return status::overflow;
+    names.push_back(url_prefix + entry->d_name + (is_folder_entry(folder, *entry) ? "/" : ""));
+  }
+  return errno == 0 ? status::ok : seams::errno_status(errno);
+}
+
+}  // namespace
+
 status file_engine::list(const std::string &prefix, std::vector<std::string> &names) {
   auto path = file_path(prefix);
   if (!path.ok())
@@ -276,23 +304,11 @@ status file_engine::list(const std::string &prefix, std::vector<std::string> &na
   std::unique_ptr<DIR, int (*)(DIR *)> const open{opendir(folder.c_str()), closedir};
   if (!open)
     return errno == ENOENT || errno == ENOTDIR ? status::ok : seams::errno_status(errno);
-  for (errno = 0; const dirent *entry = readdir(open.get()); errno = 0) {
-    std::string_view const name = entry->d_name;
-    if (name == "." || name == ".." || !name.starts_with(start))
-      continue;
-    if (names.size() == list_count_max) {
-      return fail(status::overflow, "%s: more than %zu names", prefix.c_str(), list_count_max);
-    }
-    bool is_folder = entry->d_type == DT_DIR;
-    struct stat file_stat{};
-    if (entry->d_type == DT_UNKNOWN &&
-        fstatat(dirfd(open.get()), entry->d_name, &file_stat, 0) == 0) {
-      is_folder = S_ISDIR(file_stat.st_mode);
-    }
-    names.push_back(url_prefix + entry->d_name + (is_folder ? "/" : ""));
-  }
-  if (errno != 0)
-    return seams::errno_status(errno);
+  status const code = append_names(open.get(), start, url_prefix, names);
+  if (code == status::overflow && names.size() == list_count_max)
+    return fail(code, "%s: more than %zu names", prefix.c_str(), list_count_max);
+  if (code != status::ok)
+    return code;
   std::sort(names.begin(), names.end());
   return status::ok;
 }

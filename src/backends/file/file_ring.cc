@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "backends/file/io_vectors.hpp"
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 #include "seams/clock/clock.hpp"
@@ -20,6 +21,7 @@ namespace {
 constexpr uint32_t ring_entries_max = 256;  // in the kernel at a time; deeper queues keep the rest
                                             // in a backlog
 constexpr uint32_t unsent_count_max = 16;
+static_assert(std::has_single_bit(ring_entries_max) && unsent_count_max <= ring_entries_max);
 constexpr uint64_t cached_read_size_max = 64u << 10;
 constexpr uint64_t abandon_ns = 2'000'000'000;
 constexpr uint64_t no_deadline_ns = ~uint64_t{0};
@@ -69,6 +71,7 @@ class file_ring_queue final : public seams::store_queue {
   std::shared_ptr<local_file> find_file(const seams::store_op &op) const;
   bool try_read_cached(const local_file &file, const seams::store_op &op,
                        seams::store_completion &completion);
+  bool is_direct(const transfer &request) const;
   transfer &acquire();
   bool prepare(transfer &request);
   void send() noexcept;
@@ -101,6 +104,7 @@ transfer &file_ring_queue::acquire() {
   }
   auto &request = *free_.back();
   free_.pop_back();
+  TND_ASSERT(request.file == nullptr && active_ <= transfers_.size());
   return request;
 }
 
@@ -116,6 +120,19 @@ std::shared_ptr<local_file> file_ring_queue::find_file(const seams::store_op &op
   return file && (reads || file->writable) ? file : nullptr;
 }
 
+// Whether a transfer bypasses the page cache.
+bool file_ring_queue::is_direct(const transfer &request) const {
+  auto const &op = request.op;
+  auto const &reader = engine_->reader();
+  switch (op.kind) {
+    case seams::store_op_kind::read:
+      return reader.reads_direct(*request.file, op.offset, op.buffers);
+    case seams::store_op_kind::write:
+      return reader.writes_direct(*request.file, op.offset, op.buffers);
+    default: return false;
+  }
+}
+
 status file_ring_queue::post(seams::store_op op) {
   if (pending_count() >= depth_)
     return status::again;
@@ -128,18 +145,14 @@ status file_ring_queue::post(seams::store_op op) {
   bool const moves = request.op.kind != seams::store_op_kind::sync;
   request.size = moves ? seams::buffers_size(request.op.buffers) : 0;
   request.file = std::move(file);
-  bool const late = request.op.deadline_ns != no_deadline_ns &&
-                    seams::monotonic_clock().now_ns() >= request.op.deadline_ns;
-  if (late || (moves && request.size == 0)) {
-    finish(request, late ? status::timed_out : status::ok);
+  bool const is_late = request.op.deadline_ns != no_deadline_ns &&
+                       seams::monotonic_clock().now_ns() >= request.op.deadline_ns;
+  if (is_late || (moves && request.size == 0)) {
+    finish(request, is_late ? status::timed_out : status::ok);
     return status::ok;
   }
   request.remaining = moves ? io_vectors{request.op.buffers} : io_vectors{};
-  auto const &reader = engine_->reader();
-  request.direct =
-      request.op.kind == seams::store_op_kind::read
-          ? reader.reads_direct(*request.file, request.op.offset, request.op.buffers)
-          : moves && reader.writes_direct(*request.file, request.op.offset, request.op.buffers);
+  request.direct = is_direct(request);
   expire_at_ns_ = std::min(expire_at_ns_, request.op.deadline_ns);
   if (!backlog_.empty() || !prepare(request))
     backlog_.push_back(&request);
@@ -200,6 +213,7 @@ bool file_ring_queue::try_read_cached(const local_file &file, const seams::store
 
 // Returns false if the ring is full.
 bool file_ring_queue::prepare(transfer &request) {
+  TND_ASSERT(request.file != nullptr && request.moved <= request.size);
   if (ring_count_ >= ring_count_max_)
     return false;
   io_uring_sqe *const entry = io_uring_get_sqe(ring_.get());
@@ -245,6 +259,7 @@ void file_ring_queue::reap() {
       auto *const request = static_cast<transfer *>(io_uring_cqe_get_data(entries[i]));
       if (request == nullptr)
         continue;  // the completion of a cancel
+      TND_ASSERT(ring_count_ != 0 && request->file != nullptr);
       ring_count_--;
       int const moved = entries[i]->res;
       if (moved < 0)
@@ -263,6 +278,7 @@ void file_ring_queue::handle_result(transfer &request, int moved) {
     return finish(request, request.op.kind == seams::store_op_kind::read ? status::ok : status::io);
   request.remaining.advance(size_t(moved));
   request.moved += uint64_t(moved);
+  TND_ASSERT(request.moved <= request.size);
   if (request.moved == request.size)
     return finish(request, status::ok);
   if (request.cancelled)
@@ -287,6 +303,7 @@ void file_ring_queue::handle_error(transfer &request, int number) {
 }
 
 void file_ring_queue::finish(transfer &request, status code) {
+  TND_ASSERT(active_ != 0 && request.file != nullptr);
   seams::store_completion completion;
   completion.op_id = request.op.op_id;
   completion.code = code;
@@ -356,6 +373,7 @@ file_ring_queue::~file_ring_queue() {
       seams::monotonic_clock().sleep_ns(100'000);
   }
   if (active_ == 0) {
+    TND_ASSERT(ring_count_ == 0 && backlog_.empty());
     ring_destroy(*ring_);
     return;
   }

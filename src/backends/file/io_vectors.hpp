@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "seams/store/store.hpp"
 
 namespace tanada::backends {
@@ -38,6 +39,7 @@ class io_vectors {
 
   void advance(size_t size) noexcept {
     while (size > 0) {
+      TND_ASSERT(!done());
       auto &vector = vectors_[first_];
       size_t const part = std::min(size, vector.iov_len);
       vector.iov_base = static_cast<std::byte *>(vector.iov_base) + part;

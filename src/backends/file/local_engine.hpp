@@ -59,9 +59,9 @@ class local_engine final : public ring_engine {
   };
 
   std::shared_ptr<seams::blocking_engine> plugin_;
-  mutable shared_mutex mutex_;                              // guards files_
-  std::unordered_map<seams::store_file, open_file> files_;  // files open for reading, by the
-                                                            // plugin's file numbers
+  mutable shared_mutex mutex_;
+  // Files open for reading, by the plugin's file numbers.
+  std::unordered_map<seams::store_file, open_file> files_ TND_GUARDED_BY(mutex_);
 };
 
 }  // namespace tanada::backends

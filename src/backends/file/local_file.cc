@@ -11,6 +11,7 @@
 #include <string>
 
 #include "backends/file/io_vectors.hpp"
+#include "core/base/assert.hpp"
 #include "seams/store/errno_status.hpp"
 
 namespace tanada::backends {
@@ -53,6 +54,7 @@ struct move_kind {
 
 status move(local_file &file, move_kind method, uint64_t offset,
             std::span<const seams::store_buffer> buffers, uint64_t &size) {
+  TND_ASSERT(!method.direct || file.direct_fd >= 0);
   io_vectors remaining{buffers};
   while (!remaining.done()) {
     int const fd = method.direct ? file.direct_fd : file.fd;

@@ -341,6 +341,28 @@ status gfarm_engine::unlink(const std::string &url) {
       gfarm_calls::process_instance().by_name(url, [&] { return gfs_unlink(url.c_str()); }));
 }
 
+namespace {
+
+// Appends the names in a folder that begin with `start`, each after `folder`.
+status append_names(GFS_Dir directory, const std::string &folder, std::string_view start,
+                    std::vector<std::string> &names) {
+  auto &calls = gfarm_calls::process_instance();
+  for (;;) {
+    gfs_dirent *entry = nullptr;
+    TND_TRY(gfarm_status(calls.once([&] { return gfs_readdir(directory, &entry); })));
+    if (entry == nullptr)
+      return status::ok;
+    std::string_view const name{entry->d_name, entry->d_namlen};
+    if (name == "." || name == ".." || !name.starts_with(start))
+      continue;
+    if (names.size() == list_count_max)
+      return status::overflow;
+    names.push_back(folder + std::string{name} + (entry->d_type == GFS_DT_DIR ? "/" : ""));
+  }
+}
+
+}  // namespace
+
 status gfarm_engine::list(const std::string &prefix, std::vector<std::string> &names) {
   TND_TRY(connect(prefix));
   size_t const cut = prefix.rfind('/') + 1;
@@ -352,21 +374,7 @@ status gfarm_engine::list(const std::string &prefix, std::vector<std::string> &n
       gfarm_status(calls.by_name(folder, [&] { return gfs_opendir(folder.c_str(), &directory); }));
   if (opened != status::ok)
     return opened == status::no_entry || opened == status(-ENOTDIR) ? status::ok : opened;
-  gfs_dirent *entry = nullptr;
-  status code = status::ok;
-  for (;;) {
-    code = gfarm_status(calls.once([&] { return gfs_readdir(directory, &entry); }));
-    if (code != status::ok || entry == nullptr)
-      break;
-    std::string_view const name{entry->d_name, entry->d_namlen};
-    if (name == "." || name == ".." || !name.starts_with(start))
-      continue;
-    if (names.size() == list_count_max) {
-      code = status::overflow;
-      break;
-    }
-    names.push_back(folder + std::string{name} + (entry->d_type == GFS_DT_DIR ? "/" : ""));
-  }
+  status const code = append_names(directory, folder, start, names);
   (void)calls.once([&] { return gfs_closedir(directory); });
   std::sort(names.begin(), names.end());
   return code;

@@ -227,6 +227,28 @@ status gluster_engine::unlink(const std::string &url) {
   return glfs_unlink(volume, parts.path.c_str()) == 0 ? status::ok : seams::errno_status(errno);
 }
 
+namespace {
+
+// Appends the names in a folder that begin with `start`, each after `url_prefix`.
+status append_names(glfs_fd_t *folder, std::string_view start, const std::string &url_prefix,
+                    std::vector<std::string> &names) {
+  for (;;) {
+    errno = 0;
+    struct stat file_stat{};
+    const dirent *const entry = glfs_readdirplus(folder, &file_stat);
+    if (entry == nullptr)
+      return errno == 0 ? status::ok : seams::errno_status(errno);
+    std::string_view const name = entry->d_name;
+    if (name == "." || name == ".." || !name.starts_with(start))
+      continue;
+    if (names.size() == list_count_max)
+      return status::overflow;
+    names.push_back(url_prefix + entry->d_name + (S_ISDIR(file_stat.st_mode) ? "/" : ""));
+  }
+}
+
+}  // namespace
+
 status gluster_engine::list(const std::string &prefix, std::vector<std::string> &names) {
   gluster_url parts;
   TND_TRY(gluster_url::parse(prefix, parts));
@@ -238,23 +260,7 @@ status gluster_engine::list(const std::string &prefix, std::vector<std::string> 
   glfs_fd_t *const open = glfs_opendir(volume, folder.c_str());
   if (open == nullptr)
     return errno == ENOENT || errno == ENOTDIR ? status::ok : seams::errno_status(errno);
-  status code = status::ok;
-  struct stat file_stat{};
-  while (code == status::ok) {
-    errno = 0;
-    const dirent *const entry = glfs_readdirplus(open, &file_stat);
-    if (entry == nullptr)
-      break;
-    std::string_view const name = entry->d_name;
-    if (name == "." || name == ".." || !name.starts_with(start))
-      continue;
-    if (names.size() == list_count_max)
-      code = status::overflow;
-    else
-      names.push_back(url_prefix + entry->d_name + (S_ISDIR(file_stat.st_mode) ? "/" : ""));
-  }
-  if (code == status::ok && errno != 0)
-    code = seams::errno_status(errno);
+  status const code = append_names(open, start, url_prefix, names);
   (void)glfs_closedir(open);
   std::sort(names.begin(), names.end());
   return code;

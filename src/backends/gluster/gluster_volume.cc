@@ -12,6 +12,21 @@ namespace tanada::backends {
 namespace {
 constexpr size_t volume_count_max = 64;
 constexpr std::string_view prefix = "gluster://";
+
+// Splits HOST[:PORT]. Without a port, `port` stays unchanged.
+status parse_server(std::string_view server, std::string &host, int &port) {
+  if (size_t const colon = server.rfind(':'); colon != std::string_view::npos) {
+    std::string_view const digits = server.substr(colon + 1);
+    auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+    bool const whole = error == std::errc{} && end == digits.data() + digits.size();
+    if (!whole || port < 1 || port > 65535)
+      return status::invalid;
+    server = server.substr(0, colon);
+  }
+  host = server;
+  return server.empty() ? status::invalid : status::ok;
+}
+
 }  // namespace
 
 status gluster_url::parse(const std::string &url, gluster_url &parts) {
@@ -22,21 +37,11 @@ status gluster_url::parse(const std::string &url, gluster_url &parts) {
   size_t const host_end = rest.find('/');
   if (host_end == std::string_view::npos)
     return status::invalid;
-  std::string_view server = rest.substr(0, host_end);
+  TND_TRY(parse_server(rest.substr(0, host_end), parts.host, parts.port));
   rest.remove_prefix(host_end + 1);
-  if (size_t const colon = server.rfind(':'); colon != std::string_view::npos) {
-    std::string_view const digits = server.substr(colon + 1);
-    auto const [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), parts.port);
-    bool const whole = error == std::errc{} && end == digits.data() + digits.size();
-    if (!whole || parts.port < 1 || parts.port > 65535)
-      return status::invalid;
-    server = server.substr(0, colon);
-  }
   size_t const volume_end = rest.find('/');
-  if (server.empty() || volume_end == std::string_view::npos || volume_end == 0)
+  if (volume_end == std::string_view::npos || volume_end == 0)
     return status::invalid;
-  parts.host = server;
   parts.volume = rest.substr(0, volume_end);
   parts.path = rest.substr(volume_end);
   return status::ok;

@@ -3,6 +3,8 @@
 
 #include <sys/mman.h>
 
+#include <vector>
+
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 
@@ -17,8 +19,9 @@ result<void *> guard(size_t size) {
   if (whole == MAP_FAILED)
     return fail(status::no_memory,
                 "cannot reserve %zu bytes of addresses for guarded device memory", size);
-  auto const begin = reinterpret_cast<uintptr_t>(whole),
-             start = (begin + alignment - 1) / alignment * alignment;
+  auto const begin = reinterpret_cast<uintptr_t>(whole);
+  auto const start = (begin + alignment - 1) / alignment * alignment;
+  TND_ASSERT(start % alignment == 0 && start - begin < alignment);
   if (start != begin)
     munmap(whole, start - begin);
   munmap(reinterpret_cast<void *>(start + size), begin + alignment - start);
@@ -33,8 +36,14 @@ bool is_within(const void *addr, const void *start, size_t size) {
 }  // namespace
 
 host_blocks::~host_blocks() {
-  while (!blocks_.empty())
-    unmap(blocks_.begin()->first);
+  std::vector<void *> addrs;
+  {
+    lock_guard const lock{mutex_};
+    for (auto const &[addr, mapping] : blocks_)
+      addrs.push_back(addr);
+  }
+  for (void *const addr : addrs)
+    unmap(addr);
 }
 
 result<void *> host_blocks::map(int descriptor, size_t size) {

@@ -39,7 +39,7 @@ class host_blocks {
 
   bool const is_guarded_;
   mutable mutex mutex_;
-  std::unordered_map<void *, seams::shared_mapping> blocks_;  // guarded by mutex_
+  std::unordered_map<void *, seams::shared_mapping> blocks_ TND_GUARDED_BY(mutex_);
 };
 
 }  // namespace tanada::backends

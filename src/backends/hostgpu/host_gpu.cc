@@ -26,8 +26,10 @@ constexpr size_t device_alignment = 256, host_alignment = 4096;
 
 // Larger blocks are mapped: the kernel provides zeroed pages on first touch.
 constexpr size_t mapped_size_min = 1 << 20;
+static_assert(mapped_size_min % host_alignment == 0);
 
 size_t round_up(size_t size, size_t alignment) {
+  TND_ASSERT(alignment != 0 && (alignment & (alignment - 1)) == 0);
   size_t const wanted = size == 0 ? 1 : size;
   return (wanted + alignment - 1) / alignment * alignment;
 }

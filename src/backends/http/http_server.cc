@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "backends/http/bounded_stream.hpp"
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/os/signals_blocked.hpp"
 
@@ -33,19 +34,25 @@ class bounded_queue : public httplib::ThreadPool {
 
   enqueued enqueue(std::function<void()> job) override {
     if (waiting_.fetch_add(1) >= waiting_count_max_) {
-      waiting_--;
+      leave_queue();
+      TND_ASSERT(!is_refusing);
       is_refusing = true;
       job();
       is_refusing = false;
       return static_cast<enqueued>(true);
     }
     return ThreadPool::enqueue([this, job = std::move(job)] {
-      waiting_--;
+      leave_queue();
       job();
     });
   }
 
  private:
+  void leave_queue() {
+    uint32_t const waiting_count = waiting_.fetch_sub(1);
+    TND_ASSERT(waiting_count != 0);
+  }
+
   uint32_t const waiting_count_max_;
   std::atomic<uint32_t> waiting_ = 0;
 };
@@ -112,6 +119,7 @@ class http_server::state : private httplib::Server {
 };
 
 status http_server::state::start() {
+  TND_ASSERT(stop_file_ < 0 && !listener_.joinable());
   stop_file_ = ::eventfd(0, EFD_CLOEXEC);
   if (stop_file_ < 0)
     return fail(status::io, "cannot create an eventfd: %s", std::strerror(errno));
@@ -125,6 +133,7 @@ status http_server::state::start() {
                 "cannot listen at 127.0.0.1:%u for HTTP: %s", unsigned(options_.port),
                 error != 0 ? std::strerror(error) : "no reason given");
   }
+  TND_ASSERT(bound <= UINT16_MAX);
   port_ = uint16_t(bound);
   seams::signals_blocked const signal_guard;
   listener_ = std::thread([this] {

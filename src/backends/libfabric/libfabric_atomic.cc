@@ -7,6 +7,7 @@
 
 #include "backends/libfabric/libfabric_queue.hpp"
 #include "backends/libfabric/libfabric_status.hpp"
+#include "core/base/assert.hpp"
 
 namespace tanada::backends {
 namespace {
@@ -42,6 +43,37 @@ void element_store(std::byte *target, seams::fabric_element element, uint64_t va
     std::memcpy(target, &narrow, sizeof narrow);
   else
     std::memcpy(target, &value, sizeof value);
+}
+
+// The message of an atomic; `operands`, `descriptor` and `remote` must outlive it.
+struct atomic_message {
+  fi_ioc operands;
+  void *descriptor;
+  fi_rma_ioc remote;
+  fi_msg_atomic message{};
+
+  atomic_message(const fi_ioc &operands_, void *descriptor_, const fi_rma_ioc &remote_)
+      : operands{operands_}, descriptor{descriptor_}, remote{remote_} {
+    TND_ASSERT(operands.count == remote.count);
+    message.msg_iov = &operands;
+    message.desc = &descriptor;
+    message.iov_count = 1;
+    message.rma_iov = &remote;
+    message.rma_iov_count = 1;
+  }
+  atomic_message(const atomic_message &) = delete;
+  atomic_message &operator=(const atomic_message &) = delete;
+};
+
+void operands_store(libfabric_context &context, const seams::fabric_op &op) {
+  element_store(context.operand, op.element, op.operand);
+  element_store(context.compare, op.element, op.compare);
+}
+
+// Only o2g makes use of FI_TRANSMIT_COMPLETE.
+uint64_t element_flags(const libfabric_domain &domain, const seams::fabric_op &op) {
+  bool const can_wait = op.may_delay && domain.queue_wait() != nullptr;
+  return can_wait ? uint64_t(FI_TRANSMIT_COMPLETE) : domain.write_flags();
 }
 
 // libfabric has three calls, each with its own limits.
@@ -87,21 +119,19 @@ ssize_t libfabric_endpoint::post_atomic(fid_ep *endpoint, uint32_t index, libfab
 
 ssize_t libfabric_endpoint::post_element(fid_ep *endpoint, uint32_t index, libfabric_peer &peer) {
   auto const &op = ops_[index].op;
+  TND_ASSERT(seams::fabric_is_element(op));
   auto &context = context_of(index);
-  element_store(context.operand, op.element, op.operand);
-  element_store(context.compare, op.element, op.compare);
+  operands_store(context, op);
   void *descriptor = contexts_region_ ? fi_mr_desc(contexts_region_.get()) : nullptr;
-  fi_ioc operand{context.operand, 1}, compare{context.compare, 1}, result{context.result, 1};
-  fi_rma_ioc remote{op.remote.base + op.offset, 1, op.remote.key};
-  fi_msg_atomic message{};
-  message.msg_iov = &operand;
-  message.desc = &descriptor;
-  message.iov_count = op.atomic == seams::fabric_atomic::fetch
-                          ? 0
-                          : 1;  // rxm 1.17 copies the operand of a fetch, too, from any address
+  fi_ioc compare{context.compare, 1};
+  fi_ioc result{context.result, 1};
+  atomic_message request{
+      {context.operand, 1}, descriptor, {op.remote.base + op.offset, 1, op.remote.key}};
+  auto &message = request.message;
+  // rxm 1.17 copies the operand of a fetch, too, from any address.
+  if (op.atomic == seams::fabric_atomic::fetch)
+    message.iov_count = 0;
   message.addr = peer.address;
-  message.rma_iov = &remote;
-  message.rma_iov_count = 1;
   message.datatype = type_of(op.element);
   message.op = operation_of(op.atomic);
   message.context = &context;
@@ -111,11 +141,7 @@ ssize_t libfabric_endpoint::post_element(fid_ep *endpoint, uint32_t index, libfa
   }
   if (seams::fabric_fetches(op) || domain_->atomics_must_fetch())
     return fi_fetch_atomicmsg(endpoint, &message, &result, &descriptor, 1, FI_COMPLETION);
-  // Only o2g makes use of this flag.
-  bool const can_wait = op.may_delay && domain_->queue_wait() != nullptr;
-  return fi_atomicmsg(
-      endpoint, &message,
-      FI_COMPLETION | (can_wait ? uint64_t(FI_TRANSMIT_COMPLETE) : domain_->write_flags()));
+  return fi_atomicmsg(endpoint, &message, FI_COMPLETION | element_flags(*domain_, op));
 }
 
 // The value before the operation, after the operation has succeeded.
@@ -145,15 +171,13 @@ ssize_t libfabric_endpoint::post_vector(fid_ep *endpoint, uint32_t index, libfab
     if (part == nullptr)
       return -FI_EAGAIN;
     size_t const size = std::min(op.size - state.posted_size, vector_size_max_);
-    fi_ioc operands{op.addr + state.posted_size, size / unit};
-    fi_rma_ioc remote{op.remote.base + op.offset + state.posted_size, size / unit, op.remote.key};
-    fi_msg_atomic message{};
-    message.msg_iov = &operands;
-    message.desc = &state.held.descriptor;
-    message.iov_count = 1;
+    TND_ASSERT(size != 0 && size % unit == 0);
+    uint64_t const remote_addr = op.remote.base + op.offset + state.posted_size;
+    atomic_message request{{op.addr + state.posted_size, size / unit},
+                           state.held.descriptor,
+                           {remote_addr, size / unit, op.remote.key}};
+    auto &message = request.message;
     message.addr = peer.address;
-    message.rma_iov = &remote;
-    message.rma_iov_count = 1;
     message.datatype = type_of(op.element);
     message.op = FI_SUM;
     message.context = part;
@@ -175,6 +199,7 @@ ssize_t libfabric_endpoint::post_vector(fid_ep *endpoint, uint32_t index, libfab
 bool libfabric_endpoint::submit_vector(uint32_t index, libfabric_peer &peer) {
   auto &slot = ops_[index];
   auto &state = flights_[index];
+  TND_ASSERT(seams::fabric_is_vector(slot.op));
   ssize_t const code = post_transfer(index, peer);
   if (state.posted_size != 0 && slot.state == seams::fabric_slot_state::queued) {
     slot.state = seams::fabric_slot_state::posted;
@@ -197,6 +222,7 @@ void libfabric_endpoint::part_settle(libfabric_part &part, status code) {
   if (index == seams::fabric_op_table::no_slot)
     return;
   auto &state = flights_[index];
+  TND_ASSERT(state.parts_in_flight != 0);
   state.parts_in_flight--;
   if (code != status::ok)
     (void)vector_stop(index, code);

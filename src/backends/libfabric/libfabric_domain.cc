@@ -9,6 +9,7 @@
 #include "backends/libfabric/libfabric_setup.hpp"
 #include "backends/libfabric/libfabric_status.hpp"
 #include "backends/libfabric/shm_name.hpp"
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/fabric/fabric_op_check.hpp"
 #include "seams/stream/interfaces.hpp"
@@ -95,6 +96,35 @@ status open_object(libfabric_handle<Object> &target, const char *call_name, Open
   return status::ok;
 }
 
+// The queues are small, since shm allocates them in /dev/shm, and this backend enforces the depth
+// itself. rxm 1.17 leaks the queue space of each atomic in flight when a connection ends, so
+// connected providers keep their larger size.
+void limit_queues(fi_info &info, uint32_t depth, bool is_connected) {
+  size_t const size_max = std::max<uint32_t>(depth, 64);
+  if (!is_connected)
+    info.tx_attr->size = std::min<size_t>(info.tx_attr->size, size_max);
+  info.rx_attr->size = std::min<size_t>(info.rx_attr->size, size_max);
+}
+
+// Reports why no provider was chosen.
+status fail_choice(const std::string &provider, const std::string &node) {
+  const char *const place = node.empty() ? "any address" : node.c_str();
+  auto const known = libfabric_providers();
+  if (std::find(known.begin(), known.end(), provider) != known.end()) {
+    return fail(
+        status::not_supported,
+        "libfabric: provider %s does not support the messages and RMA that Tanada needs at %s",
+        provider.c_str(), place);
+  }
+  return fail(
+      status::no_plugin,
+      "libfabric: there is no provider %s for %s here (fi_info -t FI_EP_RDM lists them)%s",
+      provider.c_str(), place,
+      provider == "o2g"
+          ? "; libo2g-fi.so is not in a plugin folder, or libfabric was initialized without it"
+          : "");
+}
+
 }  // namespace
 
 status libfabric_domain::choose(const libfabric_options &options) {
@@ -123,43 +153,25 @@ status libfabric_domain::choose(const libfabric_options &options) {
       }
     }
   }
-  auto const known = libfabric_providers();
-  if (std::find(known.begin(), known.end(), options.provider) == known.end()) {
-    return fail(
-        status::no_plugin,
-        "libfabric: there is no provider %s for %s here (fi_info -t FI_EP_RDM lists them)%s",
-        options.provider.c_str(), node.empty() ? "any address" : node.c_str(),
-        is_o2g_
-            ? "; libo2g-fi.so is not in a plugin folder, or libfabric was initialized without it"
-            : "");
-  }
-  return fail(
-      status::not_supported,
-      "libfabric: provider %s does not support the messages and RMA that Tanada needs at %s",
-      options.provider.c_str(), node.empty() ? "any address" : node.c_str());
+  return fail_choice(options.provider, node);
 }
 
 status libfabric_domain::open_objects(const libfabric_options &options) {
+  TND_ASSERT(info_ != nullptr);
   auto *info = info_.get();
-  // The queues are small, since shm allocates them in /dev/shm, and this backend enforces the depth
-  // itself. rxm 1.17 leaks the queue space of each atomic in flight when a connection ends, so
-  // connected providers keep their larger size.
-  if (!is_connected_)
-    info->tx_attr->size =
-        std::min<size_t>(info->tx_attr->size, std::max<uint32_t>(options.depth, 64));
-  info->rx_attr->size =
-      std::min<size_t>(info->rx_attr->size, std::max<uint32_t>(options.depth, 64));
+  limit_queues(*info, options.depth, is_connected_);
   info->tx_attr->op_flags = 0;
   info->rx_attr->op_flags = 0;
-  TND_TRY(open_object(fabric_, "fi_fabric", [&](fid_fabric **made) {
-    return fi_fabric(info->fabric_attr, made, nullptr);
+  TND_TRY(open_object(fabric_, "fi_fabric", [&](fid_fabric **opened) {
+    return fi_fabric(info->fabric_attr, opened, nullptr);
   }));
-  TND_TRY(open_object(domain_, "fi_domain",
-                      [&](fid_domain **made) { return fi_domain(fabric(), info, made, nullptr); }));
+  TND_TRY(open_object(domain_, "fi_domain", [&](fid_domain **opened) {
+    return fi_domain(fabric(), info, opened, nullptr);
+  }));
   fi_av_attr addresses{};
   addresses.type = FI_AV_TABLE;
-  TND_TRY(open_object(addresses_, "fi_av_open", [&](fid_av **made) {
-    return fi_av_open(domain(), &addresses, made, nullptr);
+  TND_TRY(open_object(addresses_, "fi_av_open", [&](fid_av **opened) {
+    return fi_av_open(domain(), &addresses, opened, nullptr);
   }));
   TND_TRY(open_queue(options.depth));
   if (queue_wait_ == nullptr)
@@ -204,6 +216,7 @@ status libfabric_domain::open_queue(uint32_t depth) {
 // a provider that has it anyway reports it, and one that would need a thread for it does not.
 void libfabric_domain::describe(const libfabric_options &options) {
   const std::string &provider = options.provider;
+  TND_ASSERT(info_ != nullptr);
   is_connected_ = contains(provider, "ofi_rxm");
   auto const &queue = *info_->tx_attr;
   auto const &endpoint = *info_->ep_attr;
@@ -239,6 +252,7 @@ result<std::unique_ptr<libfabric_domain>> libfabric_domain::open(const libfabric
 }
 
 result<libfabric_handle<fid_ep>> libfabric_domain::endpoint_open(const std::string &name) const {
+  TND_ASSERT(info_ != nullptr && queue_ != nullptr && addresses_ != nullptr);
   libfabric_handle<fi_info> own_info{fi_dupinfo(info_.get())};
   if (!own_info)
     return status::no_memory;

@@ -9,6 +9,7 @@
 #include "backends/libfabric/libfabric_queue.hpp"
 #include "backends/libfabric/libfabric_status.hpp"
 #include "backends/libfabric/shm_name.hpp"
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 
 namespace tanada::backends {
@@ -17,7 +18,9 @@ namespace {
 constexpr uint64_t slice_ns_max =
     100'000'000;  // longest wait on a descriptor: bounds the delay of a missed wake-up
 // between polls of a queue that has no descriptor
-constexpr uint64_t poll_interval_ns_min = 20'000, poll_interval_ns_max = 1'000'000;
+constexpr uint64_t poll_interval_ns_min = 20'000;
+constexpr uint64_t poll_interval_ns_max = 1'000'000;
+static_assert(poll_interval_ns_min <= poll_interval_ns_max && poll_interval_ns_max <= slice_ns_max);
 
 }  // namespace
 
@@ -49,6 +52,7 @@ libfabric_endpoint::~libfabric_endpoint() {
 }
 
 status libfabric_endpoint::open() {
+  TND_ASSERT(!endpoint_ && wake_descriptor_ == -1);
   wake_descriptor_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (wake_descriptor_ == -1)
     return fail(status::too_many_files, "libfabric: cannot create an eventfd");
@@ -80,6 +84,7 @@ status libfabric_endpoint::open() {
 
 status libfabric_endpoint::register_internal(libfabric_handle<fid_mr> &target, std::byte *addr,
                                              size_t size) {
+  TND_ASSERT(regions_ != nullptr && !target);
   auto region = regions_->open({.addr = addr, .size = size}, FI_READ | FI_WRITE);
   if (!region.ok())
     return region.error();
@@ -164,6 +169,7 @@ status libfabric_endpoint::wait_for_change(uint64_t deadline_ns) {
     progress();
     return status::ok;
   }
+  TND_ASSERT(domain_->queue_wait() != nullptr);
   uint64_t const slice_end_ns =
       std::min({deadline_ns, ops_.next_deadline_ns(), now_ns + slice_ns_max});
   bool const has_changed = domain_->queue_wait()->wait_for_count(domain_->queue(), changes,

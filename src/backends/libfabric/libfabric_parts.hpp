@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "seams/fabric/op_table.hpp"
 
 namespace tanada::backends {
@@ -46,6 +47,8 @@ class libfabric_parts {
   }
   // Marks the next part as posted for the operation in that slot.
   void take(uint32_t index) noexcept {
+    TND_ASSERT(!free_.empty());
+    TND_ASSERT(free_.front()->held_by == libfabric_part::owner::no_owner);
     free_.front()->index = index;
     free_.front()->held_by = libfabric_part::owner::operation;
     free_.pop_front();
@@ -69,18 +72,22 @@ class libfabric_parts {
     auto const previous_owner = std::exchange(part.held_by, libfabric_part::owner::no_owner);
     if (previous_owner == libfabric_part::owner::no_owner)
       return seams::fabric_op_table::no_slot;
-    if (previous_owner == libfabric_part::owner::libfabric)
+    if (previous_owner == libfabric_part::owner::libfabric) {
+      TND_ASSERT(orphan_count_ != 0);
       orphan_count_--;
+    }
     free_.push_back(&part);
     return std::exchange(part.index, seams::fabric_op_table::no_slot);
   }
 
   // Orphans the parts of an operation that ends before their completions arrive.
   void orphan(uint32_t index) {
+    TND_ASSERT(index != seams::fabric_op_table::no_slot);
     for (auto const &chunk : chunks_) {
       for (size_t i = 0; i < chunk_count; i++) {
         if (chunk[i].index != index)
           continue;
+        TND_ASSERT(chunk[i].held_by == libfabric_part::owner::operation);
         chunk[i].index = seams::fabric_op_table::no_slot;
         chunk[i].held_by = libfabric_part::owner::libfabric;
         orphan_count_++;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backends/libfabric/shm_name.hpp"
+#include "core/base/assert.hpp"
 
 namespace tanada::backends {
 namespace {
@@ -72,6 +73,7 @@ result<seams::fabric_peer> libfabric_peers::add(std::span<const std::byte> addre
 }
 
 void libfabric_peers::detach(libfabric_peer &peer) {
+  TND_ASSERT(!peer.removed);
   peer.removed = true;
   if (!domain_.ends_on_remove())
     return;

@@ -9,6 +9,7 @@
 #include "backends/libfabric/libfabric_queue.hpp"
 #include "backends/libfabric/libfabric_status.hpp"
 #include "backends/libfabric/shm_name.hpp"
+#include "core/base/assert.hpp"
 
 namespace tanada::backends {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 // to connect with each post.
 constexpr uint32_t refusals_quick = 64;
 constexpr uint64_t retry_ns_step = 100'000, retry_ns_max = 10'000'000;
+static_assert(retry_ns_step <= retry_ns_max);
 
 }  // namespace
 
@@ -53,6 +55,7 @@ status libfabric_endpoint::post(const seams::fabric_op &op) {
 void libfabric_endpoint::copy_source(uint32_t index) {
   auto &op = ops_[index].op;
   auto &state = flights_[index];
+  TND_ASSERT(op.size <= properties().copied_size_max && copies_ != nullptr);
   std::byte *const copy = copies_.get() + size_t(index) * properties().copied_size_max;
   std::memcpy(copy, op.addr, op.size);
   op.addr = copy;
@@ -65,12 +68,15 @@ void libfabric_endpoint::copy_source(uint32_t index) {
 std::deque<uint32_t> &libfabric_endpoint::waiting_queue(const seams::fabric_op &op) {
   if (op.kind == seams::fabric_op_kind::receive)
     return receives_waiting_;
-  return peers_.find_any(op.peer)->waiting;
+  auto *const peer = peers_.find_any(op.peer);
+  TND_ASSERT(peer != nullptr);
+  return peer->waiting;
 }
 
 // Returns false if the network does not accept the operation now.
 bool libfabric_endpoint::submit(uint32_t index) {
   auto &slot = ops_[index];
+  TND_ASSERT(slot.state == seams::fabric_slot_state::queued || flights_[index].is_partial);
   auto *const peer =
       slot.op.kind == seams::fabric_op_kind::receive ? nullptr : peers_.find_any(slot.op.peer);
   if (peer != nullptr && peer->is_dead) {
@@ -113,20 +119,28 @@ ssize_t libfabric_endpoint::post_operation(uint32_t index, libfabric_peer *peer)
   }
 }
 
+// shm: assigns the peer's lane to a transfer, and returns its endpoint.
+ssize_t libfabric_endpoint::choose_lane(uint32_t index, libfabric_peer &peer, fid_ep *&endpoint) {
+  if (!peer.lane) {
+    if (peer.lanes_made == shm_lanes_max)
+      return -FI_ECONNABORTED;
+    if (lane_open(peer) != status::ok)
+      return -FI_ENOMEM;
+  }
+  auto &lane = flights_[index].lane;
+  if (!flights_[index].is_partial)
+    lane = peer.lane;
+  TND_ASSERT(lane != nullptr);
+  endpoint = lane->endpoint.get();
+  return 0;
+}
+
 ssize_t libfabric_endpoint::post_transfer(uint32_t index, libfabric_peer &peer) {
   auto const &op = ops_[index].op;
   auto *endpoint = endpoint_.get();
   if (domain_->is_shm()) {
-    if (!peer.lane) {
-      if (peer.lanes_made == shm_lanes_max)
-        return -FI_ECONNABORTED;
-      if (lane_open(peer) != status::ok)
-        return -FI_ENOMEM;
-    }
-    auto &lane = flights_[index].lane;
-    if (!flights_[index].is_partial)
-      lane = peer.lane;
-    endpoint = lane->endpoint.get();
+    if (ssize_t const code = choose_lane(index, peer, endpoint); code != 0)
+      return code;
   }
   if (op.kind == seams::fabric_op_kind::atomic)
     return post_atomic(endpoint, index, peer);
@@ -156,6 +170,7 @@ status libfabric_endpoint::lane_open(libfabric_peer &peer) {
   if (!opened.ok())
     return opened.error();
   peer.lane = std::make_shared<shm_lane>(shm_lane{std::move(opened).value()});
+  TND_ASSERT(peer.lanes_made < shm_lanes_max);
   peer.lanes_made++;
   return status::ok;
 }
@@ -167,7 +182,9 @@ void libfabric_endpoint::submit_waiting() {
     return;
   uint64_t const now_ns = time_.now_ns();
   for (auto it = backlog_.begin(); it != backlog_.end();) {
-    auto &peer = *peers_.find_any(*it);
+    auto *const entry = peers_.find_any(*it);
+    TND_ASSERT(entry != nullptr);
+    auto &peer = *entry;
     bool const idle = peer.in_flight == 0 && now_ns < peer.retry_ns;
     while (!idle && !peer.waiting.empty() && submit(peer.waiting.front())) {
       peer.waiting.pop_front();

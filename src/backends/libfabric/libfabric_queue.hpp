@@ -3,11 +3,13 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <set>
 
 #include "backends/libfabric/libfabric_parts.hpp"
 #include "backends/libfabric/libfabric_peers.hpp"
 #include "backends/libfabric/libfabric_regions.hpp"
+#include "core/base/assert.hpp"
 #include "seams/fabric/op_table.hpp"
 
 namespace tanada::backends {
@@ -20,6 +22,7 @@ struct libfabric_context {
   // requires it.
   std::byte operand[8], compare[8], result[8];
 };
+static_assert(offsetof(libfabric_context, provider) == 0);
 
 // The bytes of a vector that the provider accepts at once. 0: it lacks an atomic that a fabric
 // needs.
@@ -76,6 +79,7 @@ class libfabric_endpoint final : public seams::fabric_endpoint {
   bool submit(uint32_t index);
   ssize_t post_operation(uint32_t index, libfabric_peer *peer);
   ssize_t post_transfer(uint32_t index, libfabric_peer &peer);
+  ssize_t choose_lane(uint32_t index, libfabric_peer &peer, fid_ep *&endpoint);
   status lane_open(libfabric_peer &peer);
   void submit_waiting();
   void copy_source(uint32_t index);
@@ -96,7 +100,10 @@ class libfabric_endpoint final : public seams::fabric_endpoint {
   void reap_error();
   uint32_t index_of(const void *context);
   void settle(uint32_t index, status code, uint64_t size = 0, fi_addr_t source = FI_ADDR_NOTAVAIL);
+  status status_of_error(const fi_cq_err_entry &error, const seams::fabric_op &op);
   void expire();
+  std::vector<uint32_t> take_expired(uint64_t now_ns);
+  void abandon(uint32_t index);
   void check_processes();
   void fail_dead_peer(libfabric_peer &peer);
   void mark_broken(libfabric_peer &peer);
@@ -106,6 +113,7 @@ class libfabric_endpoint final : public seams::fabric_endpoint {
   void erase_removed();
 
   libfabric_context &context_of(uint32_t index) {
+    TND_ASSERT(index < ops_.depth());
     return contexts_[2 * index + ops_[index].generation % 2];
   }
 

@@ -8,6 +8,7 @@
 #include "backends/libfabric/libfabric_queue.hpp"
 #include "backends/libfabric/libfabric_status.hpp"
 #include "backends/libfabric/shm_name.hpp"
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 
 namespace tanada::backends {
@@ -74,6 +75,21 @@ void libfabric_endpoint::reap_queue() {
   }
 }
 
+// The status of an operation that libfabric completed with an error.
+status libfabric_endpoint::status_of_error(const fi_cq_err_entry &error,
+                                           const seams::fabric_op &op) {
+  auto const code = libfabric_completion_status(error.err, error.prov_errno, domain_->is_verbs());
+  bool const is_receive = op.kind == seams::fabric_op_kind::receive;
+  // Only receives are canceled, at their deadline. Other canceled operations were flushed from a
+  // connection that has ended.
+  if (code == status::canceled && is_receive)
+    return status::timed_out;
+  if (code == status::canceled)
+    return peers_.find(op.peer) == nullptr ? status::canceled : status::peer_lost;
+  // A receive that fails here was too short; shm reports EIO.
+  return domain_->is_shm() && code == status::io && is_receive ? status::overflow : code;
+}
+
 void libfabric_endpoint::reap_error() {
   fi_cq_err_entry error{};
   if (fi_cq_readerr(domain_->queue(), &error, 0) <= 0)
@@ -87,18 +103,8 @@ void libfabric_endpoint::reap_error() {
       (void)parts_.settle(*part);
     return;
   }
-  auto code = libfabric_completion_status(error.err, error.prov_errno, domain_->is_verbs());
   auto const &slot = ops_[index];
-  if (code == status::canceled) {
-    // Only receives are canceled, at their deadline. Other canceled operations were flushed from a
-    // connection that has ended.
-    bool const receives = slot.op.kind == seams::fabric_op_kind::receive;
-    bool const removed = !receives && peers_.find(slot.op.peer) == nullptr;
-    code = receives ? status::timed_out : removed ? status::canceled : status::peer_lost;
-  }
-  // A receive that fails here was too short; shm reports EIO.
-  if (domain_->is_shm() && code == status::io && slot.op.kind == seams::fabric_op_kind::receive)
-    code = status::overflow;
+  auto const code = status_of_error(error, slot.op);
   bool const is_refused = code == status::access || code == status::io;
   bool const ends_connection =
       code == status::peer_lost || (is_refused && domain_->ends_on_refusal());
@@ -130,12 +136,16 @@ uint32_t libfabric_endpoint::index_of(const void *context) {
 }
 
 void libfabric_endpoint::settle(uint32_t index, status code, uint64_t size, fi_addr_t source) {
+  TND_ASSERT(index < ops_.depth());
   auto &slot = ops_[index];
   if (slot.state == seams::fabric_slot_state::free)
     return;
   auto &state = flights_[index];
-  if (is_in_flight(slot) && slot.op.kind != seams::fabric_op_kind::receive)
-    peers_.find_any(slot.op.peer)->in_flight--;
+  if (is_in_flight(slot) && slot.op.kind != seams::fabric_op_kind::receive) {
+    auto *const peer = peers_.find_any(slot.op.peer);
+    TND_ASSERT(peer != nullptr && peer->in_flight != 0);
+    peer->in_flight--;
+  }
   if (state.lane && is_in_flight(slot))
     state.lane->answered = true;
   regions_->release(state.held);
@@ -156,6 +166,23 @@ void libfabric_endpoint::expire() {
   uint64_t const now_ns = time_.now_ns();
   if (next_ns > now_ns)
     return;
+  auto const expired = take_expired(now_ns);
+  if (expired.empty())
+    return;
+  std::vector<uint32_t> generations;
+  generations.reserve(expired.size());
+  for (auto const index : expired)
+    generations.push_back(ops_[index].generation);
+  reap_queue();
+  for (size_t i = 0; i < expired.size(); i++) {
+    auto const &slot = ops_[expired[i]];
+    if (slot.generation == generations[i] && slot.state == seams::fabric_slot_state::posted)
+      abandon(expired[i]);
+  }
+}
+
+// Settles the expired operations that the network has not accepted, and returns the others.
+std::vector<uint32_t> libfabric_endpoint::take_expired(uint64_t now_ns) {
   std::vector<uint32_t> expired;
   for (uint32_t index = ops_.take_expired(now_ns); index != seams::fabric_op_table::no_slot;
        index = ops_.take_expired(now_ns)) {
@@ -173,25 +200,20 @@ void libfabric_endpoint::expire() {
     }
     expired.push_back(index);
   }
-  if (expired.empty())
+  return expired;
+}
+
+// Reports an operation that remains in flight as timed out. Later transfers would wait for its
+// lane, so they get another one.
+void libfabric_endpoint::abandon(uint32_t index) {
+  ops_.abandon(index);
+  auto const &lane = flights_[index].lane;
+  if (!lane)
     return;
-  std::vector<uint32_t> generations;
-  generations.reserve(expired.size());
-  for (auto const index : expired)
-    generations.push_back(ops_[index].generation);
-  reap_queue();
-  for (size_t i = 0; i < expired.size(); i++) {
-    auto const &slot = ops_[expired[i]];
-    if (slot.generation != generations[i] || slot.state != seams::fabric_slot_state::posted)
-      continue;
-    ops_.abandon(expired[i]);
-    auto const &lane = flights_[expired[i]].lane;
-    if (lane) {
-      auto *const peer = peers_.find_any(slot.op.peer);
-      if (peer->lane == lane)
-        peers_.lane_drop(std::move(peer->lane));  // later transfers would wait for it
-    }
-  }
+  auto *const peer = peers_.find_any(ops_[index].op.peer);
+  TND_ASSERT(peer != nullptr);
+  if (peer->lane == lane)
+    peers_.lane_drop(std::move(peer->lane));
 }
 
 void libfabric_endpoint::check_processes() {
@@ -212,6 +234,7 @@ void libfabric_endpoint::check_processes() {
 void libfabric_endpoint::fail_dead_peer(libfabric_peer &peer) {
   log(log_level::info, "fabric: peer %u has died with %u operations in flight", peer.id,
       peer.in_flight);
+  TND_ASSERT(!peer.is_dead);
   peer.is_dead = true;
   reap_queue();
   drop_waiting(peer, status::peer_lost);
@@ -260,7 +283,9 @@ void libfabric_endpoint::drop_waiting(libfabric_peer &peer, status code) {
 
 void libfabric_endpoint::erase_removed() {
   std::erase_if(removed_, [this](seams::fabric_peer id) {
-    if (peers_.find_any(id)->in_flight != 0)
+    auto const *const peer = peers_.find_any(id);
+    TND_ASSERT(peer != nullptr && peer->removed);
+    if (peer->in_flight != 0)
       return false;
     peers_.erase(id);
     return true;

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "backends/libfabric/libfabric_status.hpp"
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/fabric/fabric_op_check.hpp"
 
@@ -49,6 +50,34 @@ libfabric_regions::~libfabric_regions() {
   }
 }
 
+namespace {
+
+// Binds a registration to the endpoint, for providers that register memory with endpoints.
+int bind_registration(fid_mr *registration, fid_ep *endpoint) {
+  int const code = fi_mr_bind(registration, &endpoint->fid, 0);
+  return code == 0 ? fi_mr_enable(registration) : code;
+}
+
+bool is_within(const seams::fabric_op &op, const seams::fabric_memory &memory) {
+  return op.addr >= memory.addr && op.size <= memory.size &&
+         size_t(op.addr - memory.addr) <= memory.size - op.size;
+}
+
+status fail_registration(const libfabric_domain &domain, const seams::fabric_memory &memory,
+                         int code) {
+  const char *const provider = domain.properties().provider.c_str();
+  if (memory.kind == seams::fabric_memory_kind::cuda) {
+    // A provider may support GPUs while this libfabric was built without CUDA, as in Debian.
+    return fail(status::not_supported,
+                "libfabric: provider %s cannot reach this memory of GPU %d: %s", provider,
+                memory.device, fi_strerror(-code));
+  }
+  return fail(libfabric_status(-code), "libfabric: provider %s: %zu bytes cannot be registered: %s",
+              provider, memory.size, fi_strerror(-code));
+}
+
+}  // namespace
+
 result<fid_mr *> libfabric_regions::open(const seams::fabric_memory &memory, uint64_t access) {
   if (memory.kind == seams::fabric_memory_kind::cuda && !domain_.properties().has_cuda) {
     return fail(status::not_supported,
@@ -76,22 +105,10 @@ result<fid_mr *> libfabric_regions::open(const seams::fabric_memory &memory, uin
     if (code == -FI_ENOKEY && attempt < 8)
       continue;
     libfabric_handle<fid_mr> owner{registration};
-    if (code == 0 && domain_.has_mode(FI_MR_ENDPOINT)) {
-      code = fi_mr_bind(registration, &endpoint_->fid, 0);
-      if (code == 0)
-        code = fi_mr_enable(registration);
-    }
-    if (code != 0 && memory.kind == seams::fabric_memory_kind::cuda) {
-      // A provider may support GPUs while this libfabric was built without CUDA, as in Debian.
-      return fail(status::not_supported,
-                  "libfabric: provider %s cannot reach this memory of GPU %d: %s",
-                  domain_.properties().provider.c_str(), memory.device, fi_strerror(-code));
-    }
-    if (code != 0) {
-      return fail(libfabric_status(-code),
-                  "libfabric: provider %s: %zu bytes cannot be registered: %s",
-                  domain_.properties().provider.c_str(), memory.size, fi_strerror(-code));
-    }
+    if (code == 0 && domain_.has_mode(FI_MR_ENDPOINT))
+      code = bind_registration(registration, endpoint_);
+    if (code != 0)
+      return fail_registration(domain_, memory, code);
     return owner.release();
   }
 }
@@ -139,11 +156,10 @@ result<libfabric_regions::hold> libfabric_regions::acquire(const seams::fabric_o
     if (it == regions_.end())
       return status::no_entry;
     auto &entry = it->second;
-    if (op.addr < entry.memory.addr || op.size > entry.memory.size ||
-        size_t(op.addr - entry.memory.addr) > entry.memory.size - op.size) {
+    if (!is_within(op, entry.memory))
       return status::range;
-    }
     entry.users++;
+    TND_ASSERT(entry.remote_registration || entry.cached != nullptr);
     auto *const registered = entry.remote_registration
                                  ? entry.remote_registration.get()
                                  : static_cast<fid_mr *>(entry.cached->handle);

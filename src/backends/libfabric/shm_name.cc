@@ -27,8 +27,9 @@ std::optional<uint64_t> start_time(uint64_t pid) {
   if (position == std::string::npos || position + 2 >= text.size() || text[position + 2] == 'Z' ||
       text[position + 2] == 'X')
     return {};
-  for (int field = 2; field < 22 && position != std::string::npos; field++)
+  for (int field = 2; field < 22 && position != std::string::npos; field++) {
     position = text.find(' ', position + 1);
+  }
   if (position == std::string::npos)
     return {};
   uint64_t value = 0;

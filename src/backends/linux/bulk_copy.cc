@@ -14,14 +14,18 @@ namespace tanada::seams {
 
 namespace {
 
-constexpr size_t line_size = 64, copied_page_size = 4096, copied_page_count = 4;
+constexpr size_t line_size = 64;
+constexpr size_t copied_page_size = 4096;
+constexpr size_t copied_page_count = 4;
+static_assert(copied_page_size % line_size == 0 && line_size % sizeof(__m128i) == 0);
 
 inline void copy_line(char *target, const char *source) noexcept {
   __m128i parts[4];
   for (int i = 0; i < 4; i++)
     parts[i] = _mm_loadu_si128(reinterpret_cast<const __m128i *>(source) + i);
-  for (int i = 0; i < 4; i++)
+  for (int i = 0; i < 4; i++) {
     _mm_stream_si128(reinterpret_cast<__m128i *>(target) + i, parts[i]);
+  }
 }
 
 size_t bytes_before_line(const char *address) {
@@ -46,9 +50,10 @@ void copy_past_caches(void *target, const void *source, size_t size) noexcept {
   for (; size >= copied_page_count * copied_page_size;
        size -= copied_page_count * copied_page_size) {
     for (size_t offset = 0; offset < copied_page_size; offset += line_size)
-      for (size_t page = 0; page < copied_page_count; page++)
+      for (size_t page = 0; page < copied_page_count; page++) {
         copy_line(target_bytes + page * copied_page_size + offset,
                   source_bytes + page * copied_page_size + offset);
+      }
     target_bytes += copied_page_count * copied_page_size;
     source_bytes += copied_page_count * copied_page_size;
   }
@@ -69,8 +74,12 @@ void copy_to_other_processor(void *target, const void *source, size_t size) noex
   target_bytes += before_line;
   source_bytes += before_line;
   size -= before_line;
-  for (; size >= line_size; size -= line_size, target_bytes += line_size, source_bytes += line_size)
+  while (size >= line_size) {
     copy_line(target_bytes, source_bytes);
+    size -= line_size;
+    target_bytes += line_size;
+    source_bytes += line_size;
+  }
   std::memcpy(target_bytes, source_bytes, size);
   _mm_sfence();
 }

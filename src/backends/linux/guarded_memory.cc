@@ -21,7 +21,7 @@ struct entry {
   std::atomic<uintptr_t> begin{0};
   std::atomic<size_t> size{0}, lost_count{0};
   std::atomic<std::atomic<uint64_t> *> bits{nullptr};  // one for each page
-  bool is_used = false;                                // guarded by the mutex
+  bool is_used = false;                                // guarded by the mutex of the table
 };
 
 struct table {
@@ -111,6 +111,7 @@ result<std::unique_ptr<guarded_memory>> guarded_memory::guard(std::byte *addr, s
   if (free == guarded_memory_count_max)
     return fail(status::no_space, "all %zu guarded ranges are in use", free);
   entry &range = registry.entries[free];
+  TND_ASSERT(range.begin == 0 && range.bits == nullptr);
   size_t const words = (size / registry.page_size + 63) / 64;
   range.bits = new std::atomic<uint64_t>[words]();
   range.size = size;
@@ -123,7 +124,9 @@ result<std::unique_ptr<guarded_memory>> guarded_memory::guard(std::byte *addr, s
 guarded_memory::~guarded_memory() {
   table &registry = guard_table();
   lock_guard lock{registry.mutex};
+  TND_ASSERT(entry_ < guarded_memory_count_max);
   entry &action = registry.entries[entry_];
+  TND_ASSERT(action.is_used);
   action.begin = 0;
   action.is_used = false;
   delete[] action.bits.exchange(nullptr);
@@ -138,6 +141,7 @@ bool guarded_memory::is_replaced(size_t index) const noexcept {
 }
 
 size_t guarded_memory::page_size() const noexcept {
+  TND_ASSERT(guard_table().page_size != 0);
   return guard_table().page_size;
 }
 

@@ -17,6 +17,7 @@
 #include <ctime>
 #include <thread>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 
 namespace tanada::seams {
@@ -24,6 +25,7 @@ namespace {
 
 constexpr time_t dead_page_age_s =
     2;  // a page is locked only after its creation: a new one without a lock is not dead
+constexpr int create_tries = 1000;
 constexpr int read_tries = 100;  // at intervals of 1 ms; writing a page takes less than one
 constexpr uint64_t page_magic = 0x454741505f444e54;  // "TND_PAGE"
 
@@ -58,6 +60,7 @@ struct descriptor {
   }
   descriptor(const descriptor &) = delete;
   int release() {
+    TND_ASSERT(number >= 0);
     return std::exchange(number, -1);
   }
 };
@@ -159,6 +162,20 @@ void remove_dead_pages(int folder) {
   });
 }
 
+// Creates a page with a new name. PIDs are reused, so a dead process may have used a name.
+int create_page(int folder, std::string_view kind, std::string &name) {
+  static std::atomic<uint32_t> next{0};
+  int created = -1;
+  for (int tries = 0; created < 0 && tries < create_tries; tries++) {
+    name = std::to_string(getpid()) + "-" + std::to_string(next++) + "." + std::string{kind};
+    created =
+        openat(folder, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (created < 0 && errno != EEXIST)
+      break;
+  }
+  return created;
+}
+
 }  // namespace
 
 std::string page_folder_path() {
@@ -181,20 +198,10 @@ result<std::unique_ptr<page_file>> page_file::create(const std::string &folder,
     return opened_folder.error();
   descriptor folder_fd{opened_folder.value()};
   remove_dead_pages(folder_fd.number);
-  static std::atomic<uint32_t> next{0};
   std::string name;
-  int created = -1;
-  for (int tries = 0; created < 0 && tries < 1000;
-       tries++) {  // PIDs are reused, so a dead process may have used the name
-    name = std::to_string(getpid()) + "-" + std::to_string(next++) + "." + std::string{kind};
-    created = openat(folder_fd.number, name.c_str(),
-                     O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (created < 0 && errno != EEXIST)
-      break;
-  }
-  if (created < 0)
+  descriptor page{create_page(folder_fd.number, kind, name)};
+  if (page.number < 0)
     return system_status("cannot create a page in", folder);
-  descriptor page{created};
   struct flock lock = whole_file_lock(F_WRLCK);
   if (fcntl(page.number, F_SETLK, &lock) != 0) {
     status const code = system_status("cannot lock a page in", folder);
@@ -213,6 +220,7 @@ page_file::~page_file() {
 }
 
 status page_file::reserve(size_t size) {
+  TND_ASSERT(descriptor_ >= 0);
   if (size <= reserved_)
     return status::ok;
   if (int const error = posix_fallocate(descriptor_, 0, off_t(size)); error != 0)
@@ -236,6 +244,7 @@ status page_file::write(size_t offset, std::span<const std::byte> bytes) {
 
 // Readers read only the first words while the sequence is odd.
 status page_file::publish(std::span<const std::byte> bytes) {
+  TND_ASSERT(sequence_ % 2 == 0);
   page_header head{.magic = page_magic,
                    .sequence = sequence_ + 1,
                    .checksum = checksum_of(bytes),

@@ -98,6 +98,7 @@ extent next_written(size_t offset, size_t size) {
 // copy of those that are not zeros.
 void become_private() {
   auto const data = program_data();
+  TND_ASSERT(!data.empty());
   void *const copy =
       mmap(nullptr, data.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy == MAP_FAILED)
@@ -137,6 +138,7 @@ bool write_all(int descriptor, std::span<const std::byte> bytes, size_t offset) 
 // Skips pages of zeros, so that large untouched arrays take no memory.
 bool write_used_pages(int descriptor, std::span<const std::byte> bytes, size_t offset) {
   size_t const page = page_size();
+  TND_ASSERT(bytes.size() % page == 0);
   auto const is_used = [&](size_t position) {
     auto const part = bytes.subspan(position, page);
     return std::ranges::any_of(part, [](std::byte byte) { return byte != std::byte{0}; });

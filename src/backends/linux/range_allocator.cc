@@ -55,12 +55,14 @@ void range_allocator::metadata::add_free(size_t offset, size_t size) {
   free_size += size;
   auto &offset_index = free.get<by_offset>();
   auto next = offset_index.lower_bound(offset);
+  TND_ASSERT(size != 0 && (next == offset_index.end() || next->offset >= offset + size));
   if (next != offset_index.end() && next->offset == offset + size) {
     size += next->size;
     next = offset_index.erase(next);
   }
   if (next != offset_index.begin()) {
     auto const previous = std::prev(next);
+    TND_ASSERT(previous->offset + previous->size <= offset);
     if (previous->offset + previous->size == offset) {
       offset = previous->offset;
       size += previous->size;
@@ -76,6 +78,7 @@ void range_allocator::metadata::cut(free_range_set::index<by_offset>::type::iter
   free_range const full_range = *range;
   TND_ASSERT(full_range.offset <= offset && offset + size <= full_range.offset + full_range.size);
   free.get<by_offset>().erase(range);
+  TND_ASSERT(free_size >= size);
   free_size -= size;
   if (offset != full_range.offset)
     free.insert({full_range.offset, offset - full_range.offset});
@@ -86,6 +89,7 @@ void range_allocator::metadata::cut(free_range_set::index<by_offset>::type::iter
 
 range_allocator::range_allocator(size_t size, size_t granule)
     : metadata_{std::make_unique<metadata>()} {
+  TND_ASSERT(granule != 0 && (granule & (granule - 1)) == 0);
   metadata_->granule = granule;
   size &= ~(granule - 1);
   if (size != 0)

@@ -21,7 +21,7 @@ namespace tanada::seams {
 namespace {
 
 #if defined(TND_TSAN)
-// The mappings made by map_beside().
+// The mappings made by map_shared().
 struct joint_mapping {
   dev_t device;
   ino_t file;
@@ -100,6 +100,7 @@ void *map_anywhere(int descriptor, size_t size, const aligned_part &part) {
   auto const first = reinterpret_cast<uintptr_t>(reserved);
   uintptr_t const begin =
       (first + part.offset + alignment - 1) / alignment * alignment - part.offset;
+  TND_ASSERT(begin >= first && (begin + part.offset) % alignment == 0);
   size_t const end = pages_size(size);
   if (begin != first)
     munmap(reserved, begin - first);

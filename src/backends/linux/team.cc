@@ -56,11 +56,12 @@ struct team::helper_set {
   std::atomic<uint32_t> next{0};
   uint32_t count = 0;  // iterations of the current loop; written while no helper is in it
 
-  tanada::mutex mutex;  // guards the members below; never held while a body runs
+  tanada::mutex mutex;  // never held while a body runs
   condition_variable work, done;
-  const body *loop = nullptr;
-  unsigned invited_count = 0, busy_count = 0;  // helpers that may join the loop, and helpers in it
-  bool stopping = false;
+  const body *loop TND_GUARDED_BY(mutex) = nullptr;
+  unsigned invited_count TND_GUARDED_BY(mutex) = 0;  // helpers that may join the loop
+  unsigned busy_count TND_GUARDED_BY(mutex) = 0;     // helpers in the loop
+  bool stopping TND_GUARDED_BY(mutex) = false;
 };
 
 team::helper_set::~helper_set() {
@@ -88,6 +89,7 @@ bool team::helper_set::grow(unsigned helper_count) {
 void team::helper_set::share(uint32_t loop_count, const body &loop_body, unsigned helper_count) {
   {
     lock_guard lock{mutex};
+    TND_ASSERT(loop == nullptr && busy_count == 0 && !stopping);
     loop = &loop_body;
     count = loop_count;
     invited_count = helper_count;
@@ -98,7 +100,10 @@ void team::helper_set::share(uint32_t loop_count, const body &loop_body, unsigne
   take_part(loop_body);
   unique_lock lock{mutex};
   invited_count = 0;
-  done.wait(lock, [this] { return busy_count == 0; });
+  done.wait(lock, [this] {
+    mutex.assert_held();
+    return busy_count == 0;
+  });
   loop = nullptr;
 }
 
@@ -120,22 +125,29 @@ void team::helper_set::help() {
   pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
   unique_lock lock{mutex};
   for (;;) {
-    work.wait(lock, [this] { return stopping || invited_count > 0; });
+    work.wait(lock, [this] {
+      mutex.assert_held();
+      return stopping || invited_count > 0;
+    });
     if (stopping)
       return;
+    TND_ASSERT(loop != nullptr);
     invited_count--;
     busy_count++;
     const body &loop_body = *loop;
     lock.unlock();
     take_part(loop_body);
     lock.lock();
+    TND_ASSERT(busy_count != 0);
     if (--busy_count == 0)
       done.notify_one();
   }
 }
 
 team::team(unsigned helper_count_max, std::function<unsigned()> idle)
-    : helper_count_max_{helper_count_max}, idle_{std::move(idle)} {}
+    : helper_count_max_{helper_count_max}, idle_{std::move(idle)} {
+  TND_ASSERT(idle_ != nullptr);
+}
 
 team::~team() {
   // A forked process has no helper threads to join, and the condition variables that they wait at

@@ -28,8 +28,10 @@ bool parse_processors(const std::string &text, cpu_set_t &set) {
     unsigned long last = first;
     if (*end == '-')
       last = std::strtoul(end + 1, &end, 10);
-    for (unsigned long processor = first; processor <= last && processor < CPU_SETSIZE; processor++)
+    for (unsigned long processor = first; processor <= last && processor < CPU_SETSIZE;
+         processor++) {
       CPU_SET(processor, &set);
+    }
     position = *end == ',' ? end + 1 : end;
   }
   return CPU_COUNT(&set) > 0;

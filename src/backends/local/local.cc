@@ -32,6 +32,7 @@ struct local_job {
     unique_lock lock{mutex};
     if (status const code = state(killed); code != status::ok)
       return code;
+    TND_ASSERT(arrived < values.size());
     uint64_t const round = rounds;
     if (++arrived == values.size()) {
       on_all_arrived();
@@ -78,6 +79,7 @@ struct local_job {
 class local_rank final : public local_bootstrap {
  public:
   local_rank(std::shared_ptr<local_job> job, int32_t rank) : job_{std::move(job)}, rank_{rank} {
+    TND_ASSERT(rank >= 0 && size_t(rank) < job_->nodes.size());
     for (size_t i = 0; i < job_->nodes.size(); i++) {
       if (job_->nodes[i] == job_->nodes[size_t(rank)])
         node_ranks_.push_back(int32_t(i));

@@ -37,6 +37,7 @@ uint64_t mem_object::read(uint64_t offset, std::span<const seams::store_buffer> 
       uint64_t const in_chunk = position % chunk_size;
       size_t const part =
           std::min({buffer.size - filled, size_t(chunk_size - in_chunk), size_t(size_ - position)});
+      TND_ASSERT(position / chunk_size < chunks_.size());
       const auto &bytes = chunks_[position / chunk_size];
       if (bytes) {
         seams::racy_copy(buffer.addr + filled, bytes.get() + in_chunk, part);
@@ -99,6 +100,7 @@ seams::store_stat mem_object::stat() const {
 }
 
 bool mem_object::is_allocated(uint64_t offset, uint64_t size) const noexcept {
+  TND_ASSERT(size != 0 && size_ <= chunks_.size() * chunk_size);
   if (offset + size > size_)
     return false;
   for (uint64_t index = offset / chunk_size; index <= (offset + size - 1) / chunk_size; index++) {
@@ -109,7 +111,9 @@ bool mem_object::is_allocated(uint64_t offset, uint64_t size) const noexcept {
 }
 
 status mem_object::extend(uint64_t offset, uint64_t size) {
-  size_t const first = size_t(offset / chunk_size), last = size_t((offset + size - 1) / chunk_size);
+  TND_ASSERT(size != 0 && offset <= size_max && size <= size_max - offset);
+  size_t const first = size_t(offset / chunk_size);
+  size_t const last = size_t((offset + size - 1) / chunk_size);
   std::vector<chunk> added;
   for (size_t index = first; index <= last; index++) {
     if (index < chunks_.size() && chunks_[index])
@@ -133,6 +137,7 @@ status mem_object::extend(uint64_t offset, uint64_t size) {
     if (!chunks_[index])
       chunks_[index] = std::move(*next++);
   }
+  TND_ASSERT(next == added.end());
   return status::ok;
 }
 
@@ -142,7 +147,9 @@ void mem_object::copy_in(uint64_t offset, std::span<const seams::store_buffer> b
     for (size_t done = 0; done < buffer.size;) {
       uint64_t const in_chunk = position % chunk_size;
       size_t const part = std::min(buffer.size - done, size_t(chunk_size - in_chunk));
-      seams::racy_copy(chunks_[position / chunk_size].get() + in_chunk, buffer.addr + done, part);
+      auto const &bytes = chunks_[position / chunk_size];
+      TND_ASSERT(bytes != nullptr);
+      seams::racy_copy(bytes.get() + in_chunk, buffer.addr + done, part);
       done += part;
       position += part;
     }

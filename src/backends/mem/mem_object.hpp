@@ -21,7 +21,8 @@ class mem_budget {
   }
   bool acquire(uint64_t size) noexcept;
   void release(uint64_t size) noexcept {
-    used_.fetch_sub(size, std::memory_order_relaxed);
+    uint64_t const used = used_.fetch_sub(size, std::memory_order_relaxed);
+    TND_ASSERT(used >= size);
   }
 
  private:
@@ -38,6 +39,7 @@ class mem_object {
  public:
   static constexpr uint64_t chunk_size = 256 * 1024;
   static constexpr uint64_t size_max = uint64_t{1} << 40;
+  static_assert(size_max % chunk_size == 0);
 
   mem_object(mem_budget &budget, uint64_t id) : budget_{budget}, version_{id << 40} {}
   ~mem_object();
@@ -85,8 +87,8 @@ class mem_names {
  private:
   mem_budget budget_;
   mutable mutex mutex_;
-  std::map<std::string, std::shared_ptr<mem_object>, std::less<>> objects_;
-  uint64_t next_id_ = 1;
+  std::map<std::string, std::shared_ptr<mem_object>, std::less<>> objects_ TND_GUARDED_BY(mutex_);
+  uint64_t next_id_ TND_GUARDED_BY(mutex_) = 1;
 };
 
 }  // namespace tanada::backends

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "backends/node/descriptor_socket.hpp"
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"
 
@@ -144,8 +145,10 @@ status take_answer(const descriptor_task &task, const descriptor_message &answer
 
 result<std::vector<seams::descriptor_list>> descriptor_exchange_as_member(
     const descriptor_task &task) {
+  TND_ASSERT(task.index != 0 && task.index < task.group.size());
   owned_socket leader;
   TND_TRY(send_hello(task, leader));
+  TND_ASSERT(leader.get() >= 0);
   std::vector<seams::descriptor_list> lists;
   while (lists.size() < task.group.size()) {
     TND_TRY(wait_readable(task, leader.get()));

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backends/node/descriptor_socket.hpp"
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"
 
@@ -19,7 +20,9 @@ constexpr size_t unidentified_max = 32;
 class leader {
  public:
   explicit leader(const descriptor_task &task)
-      : task_{task}, members_(task.group.size()), lists_(task.group.size()) {}
+      : task_{task}, members_(task.group.size()), lists_(task.group.size()) {
+    TND_ASSERT(task.index == 0 && task.group.size() >= 2);
+  }
 
   result<std::vector<seams::descriptor_list>> run() {
     status code = listen_for_all();
@@ -81,6 +84,7 @@ class leader {
   }
 
   status report_missing(size_t arrived_count) const {
+    TND_ASSERT(arrived_count < members_.size());
     size_t first = 1;
     while (members_[first].socket.get() >= 0)
       first++;
@@ -123,6 +127,11 @@ class leader {
     return status::ok;
   }
 
+  bool is_of_new_member(const descriptor_message &hello) const {
+    return hello.secret == task_.leader.secret && hello.index >= 1 &&
+           size_t(hello.index) < members_.size() && members_[size_t(hello.index)].socket.get() < 0;
+  }
+
   // Connections without a message stay; those with an invalid one are closed.
   status receive_hellos(size_t &arrived_count) {
     std::vector<owned_socket> silent;
@@ -136,12 +145,10 @@ class leader {
       }
       if (code == status::too_many_files)
         return code;
-      if (code != status::ok || hello.secret != task_.leader.secret)
-        continue;
-      if (hello.index < 1 || size_t(hello.index) >= members_.size() ||
-          members_[size_t(hello.index)].socket.get() >= 0)
+      if (code != status::ok || !is_of_new_member(hello))
         continue;
       auto const index = size_t(hello.index);
+      TND_ASSERT(lists_[index].size() == 0 && arrived_count < members_.size());
       members_[index].socket = std::move(connection);
       if (hello.count_per_member != task_.descriptors.size() ||
           descriptors.size() != hello.count_per_member) {
@@ -164,10 +171,12 @@ class leader {
     size_t const per_member = task_.descriptors.size();
     size_t const members_max =
         per_member == 0 ? members_.size() : descriptors_in_message_max / per_member;
-    size_t const first = recipient.sent_count,
-                 count = std::min(members_max, members_.size() - first);
+    size_t const first = recipient.sent_count;
+    TND_ASSERT(first < members_.size() && members_max != 0);
+    size_t const count = std::min(members_max, members_.size() - first);
     std::vector<int> carried;
     for (size_t i = first; i < first + count; i++) {
+      TND_ASSERT(lists_[i].size() == per_member);
       for (size_t k = 0; k < per_member; k++)
         carried.push_back(lists_[i][k]);
     }

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 
 #include <cinttypes>
+#include <cstddef>
+#include <type_traits>
 
 #include "seams/bootstrap/card.hpp"
 #include "seams/bootstrap/descriptor_exchange.hpp"
@@ -24,9 +26,13 @@ struct descriptor_message {
 
   static constexpr uint64_t descriptor_magic = 0x31646e6174;
 };
-static_assert(sizeof(descriptor_message) == 40);
+static_assert(sizeof(descriptor_message) == 40 && offsetof(descriptor_message, secret) == 8);
+static_assert(offsetof(descriptor_message, index) == 24 &&
+              offsetof(descriptor_message, count_per_member) == 36);
+static_assert(std::is_trivially_copyable_v<descriptor_message>);
 
 inline constexpr size_t descriptors_in_message_max = 253;  // SCM_MAX_FD
+static_assert(seams::descriptor_count_max <= descriptors_in_message_max);
 
 class owned_socket {
  public:

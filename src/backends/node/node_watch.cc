@@ -49,7 +49,9 @@ bool is_ending(int64_t process) {
 }  // namespace
 
 void node_watch::start(std::vector<watched_process> watched, node_watch_calls calls) {
+  TND_ASSERT(!thread_.joinable() && watched_.empty());
   calls_ = std::move(calls);
+  TND_ASSERT(calls_.has_departed && calls_.on_failure);
   for (auto &entry : watched) {
     // pidfd_open sets close-on-exec.
     entry.descriptor = int(syscall(SYS_pidfd_open, pid_t(entry.process), 0u));
@@ -108,6 +110,7 @@ void node_watch::run() {
 void node_watch::check() {
   lock_guard const lock{mutex_};
   for (size_t i = watched_.size(); i-- > 0;) {
+    TND_ASSERT(watched_[i].descriptor >= 0);
     pollfd polled{watched_[i].descriptor, POLLIN, 0};
     if (poll(&polled, 1, is_ending(watched_[i].process) ? ending_ms_max : 0) <= 0)
       continue;

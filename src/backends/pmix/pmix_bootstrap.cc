@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "backends/pmix/pmix_wait.hpp"
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/bootstrap/card.hpp"
 
@@ -35,10 +36,7 @@ pmix_proc_t all_ranks(const pmix_proc_t &self) {
   return wildcard;
 }
 
-struct wanted_value {
-  pmix_proc_t process;
-  std::string key;
-};
+using wanted_value = pmix_bootstrap::wanted_value;
 
 // Reads all values by one thread, since PMIx_Get blocks. timed_out: not all were read. Otherwise
 // each answer has its own code.
@@ -142,6 +140,7 @@ std::string pmix_bootstrap::round_key(uint32_t round) const {
 }
 
 status pmix_bootstrap::exchange(uint64_t timeout_ns) {
+  TND_ASSERT(has_joined_);
   TND_TRY(check_usable());
   // The leading byte keeps the value from being empty.
   std::vector<std::byte> bytes{std::byte{1}};
@@ -229,6 +228,26 @@ status pmix_bootstrap::fence(const char *operation, bool with_values, uint64_t t
 // Reads the values of a rank and of some that follow it, which are likely to be looked up next, as
 // far as they have been published and not yet read.
 status pmix_bootstrap::read_from(int32_t first) {
+  auto const wanted = unread_values(first);
+  std::vector<pmix_answer> answers;
+  TND_TRY(get_all(wanted, answer_timeout_ns, answers));
+  TND_ASSERT(answers.size() == wanted.size());
+  for (size_t i = 0; i < wanted.size(); i++) {
+    auto const answer_rank = int32_t(wanted[i].process.rank);
+    status const code = merge_answer(answer_rank, answers[i]);
+    if (code == status::ok)
+      continue;
+    // Only the requested rank's failure counts; others fail when they are looked up.
+    if (answer_rank != first)
+      return status::ok;
+    return fail(code, "cannot read what rank %" PRId32 " published as %s: %s", answer_rank,
+                wanted[i].key.c_str(), PMIx_Error_string(answers[i].code));
+  }
+  return status::ok;
+}
+
+std::vector<pmix_bootstrap::wanted_value> pmix_bootstrap::unread_values(int32_t first) const {
+  TND_ASSERT(first >= 0 && rounds_read_.size() == values_.size());
   std::vector<wanted_value> wanted;
   for (int32_t peer_rank = first; peer_rank < count() && wanted.size() < read_count_max;
        peer_rank++) {
@@ -239,29 +258,22 @@ status pmix_bootstrap::read_from(int32_t first) {
       wanted.push_back({process, round_key(round)});
     }
   }
-  std::vector<pmix_answer> answers;
-  TND_TRY(get_all(wanted, answer_timeout_ns, answers));
-  for (size_t i = 0; i < wanted.size(); i++) {
-    auto const answer_rank = int32_t(wanted[i].process.rank);
-    auto const &answer = answers[i];
-    status code = pmix_status_of(answer.code);
-    if (code == status::ok && answer.bytes.empty())
-      code = status::protocol;
-    if (code == status::ok)
-      code = values_[size_t(answer_rank)].merge(std::span{answer.bytes}.subspan(1));
-    if (code == status::no_entry)
-      code = status::io;  // every rank put a value before the exchange ended
-    if (code == status::ok) {
-      rounds_read_[size_t(answer_rank)]++;
-      continue;
-    }
-    // Only the requested rank's failure counts; others fail when they are looked up.
-    if (answer_rank != first)
-      return status::ok;
-    return fail(code, "cannot read what rank %" PRId32 " published as %s: %s", answer_rank,
-                wanted[i].key.c_str(), PMIx_Error_string(answer.code));
-  }
-  return status::ok;
+  return wanted;
+}
+
+// Adds what a rank published in its next round to its values.
+status pmix_bootstrap::merge_answer(int32_t rank, const pmix_answer &answer) {
+  TND_ASSERT(rounds_read_[size_t(rank)] < rounds_);
+  status code = pmix_status_of(answer.code);
+  if (code == status::ok && answer.bytes.empty())
+    code = status::protocol;
+  if (code == status::ok)
+    code = values_[size_t(rank)].merge(std::span{answer.bytes}.subspan(1));
+  if (code == status::no_entry)
+    code = status::io;  // every rank put a value before the exchange ended
+  if (code == status::ok)
+    rounds_read_[size_t(rank)]++;
+  return code;
 }
 
 result<std::vector<std::byte>> pmix_bootstrap::lookup(int32_t rank, std::string_view key) {

@@ -7,12 +7,19 @@
 
 namespace tanada::backends {
 
+struct pmix_answer;
+
 // A rank's values go to PMIx as one value for each exchange. So a missing key is detected in this
 // process, without a query for which PMIx would wait.
 class pmix_bootstrap final : public seams::bootstrap {
  public:
   pmix_bootstrap() = default;
   ~pmix_bootstrap() override;
+
+  struct wanted_value {
+    pmix_proc_t process;
+    std::string key;
+  };
 
   // On failure `message` has the reason.
   status open(std::string &message);
@@ -47,6 +54,8 @@ class pmix_bootstrap final : public seams::bootstrap {
   status check_usable();
   void watch_node();
   status read_from(int32_t first);
+  std::vector<wanted_value> unread_values(int32_t first) const;
+  status merge_answer(int32_t rank, const pmix_answer &answer);
   std::string round_key(uint32_t round) const;
 
   pmix_session &session_ = pmix_session::process_session();

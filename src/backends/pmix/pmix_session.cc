@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <span>
 
 #include "backends/pmix/pmix_wait.hpp"
 #include "core/base/log.hpp"
@@ -16,7 +17,8 @@
 namespace tanada::backends {
 namespace {
 
-constexpr uint64_t join_timeout_ns = 30'000'000'000, leave_timeout_ns = 10'000'000'000;
+constexpr uint64_t join_timeout_ns = 30'000'000'000;
+constexpr uint64_t leave_timeout_ns = 10'000'000'000;
 
 pmix_status_t watched_codes[] = {
     PMIX_ERR_LOST_CONNECTION,      PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_TERM_WO_SYNC,
@@ -30,27 +32,25 @@ pmix_status_t watched_codes[] = {
 #endif
 };
 
-// Called by a thread of PMIx. `source` is the process that reports the event; `info` may name the
-// process affected.
-void on_event(size_t, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[],
-              size_t info_count, pmix_info_t[], size_t, pmix_event_notification_cbfunc_fn_t done,
-              void *data) {
-  if (std::find(std::begin(watched_codes), std::end(watched_codes), code) ==
-      std::end(watched_codes)) {
-    if (done != nullptr)
-      done(PMIX_EVENT_NO_ACTION_TAKEN, nullptr, 0, nullptr, nullptr, data);
-    return;
+bool is_watched(pmix_status_t code) {
+  return std::find(std::begin(watched_codes), std::end(watched_codes), code) !=
+         std::end(watched_codes);
+}
+
+// The process that the event affects, which is `source` unless `info` names another one.
+pmix_proc_t affected_process(const pmix_proc_t *source, std::span<const pmix_info_t> info) {
+  pmix_proc_t affected = source == nullptr ? pmix_proc_t{} : *source;
+  for (auto const &entry : info) {
+    bool const is_named = std::strncmp(entry.key, PMIX_EVENT_AFFECTED_PROC, sizeof entry.key) == 0;
+    if (is_named && entry.value.type == PMIX_PROC && entry.value.data.proc != nullptr)
+      affected = *entry.value.data.proc;
   }
-  auto const &self = pmix_session::process_session().self();
-  pmix_proc_t failed{};
-  if (source != nullptr)
-    failed = *source;
-  for (size_t i = 0; i < info_count; i++) {
-    bool const is_named =
-        std::strncmp(info[i].key, PMIX_EVENT_AFFECTED_PROC, sizeof info[i].key) == 0;
-    if (is_named && info[i].value.type == PMIX_PROC && info[i].value.data.proc != nullptr)
-      failed = *info[i].value.data.proc;
-  }
+  return affected;
+}
+
+void handle_failure(pmix_status_t code, const pmix_proc_t &failed) {
+  auto &session = pmix_session::process_session();
+  auto const &self = session.self();
   log(log_level::debug, "PMIx reported %s: rank %" PRIu32 " of %s", PMIx_Error_string(code),
       failed.rank, failed.nspace);
   // If it is not a rank of this job, the launcher or a node has failed: this process's part of the
@@ -59,7 +59,16 @@ void on_event(size_t, pmix_status_t code, const pmix_proc_t *source, pmix_info_t
       failed.rank <= INT32_MAX && std::strncmp(failed.nspace, self.nspace, sizeof self.nspace) == 0;
   pmix_set_failed(int32_t(is_rank ? failed.rank : self.rank));
   if (code == PMIX_ERR_LOST_CONNECTION && !is_rank)
-    pmix_session::process_session().notify_launcher_lost();
+    session.notify_launcher_lost();
+}
+
+// Called by a thread of PMIx. `source` is the process that reports the event; `info` may name the
+// process affected.
+void on_event(size_t, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[],
+              size_t info_count, pmix_info_t[], size_t, pmix_event_notification_cbfunc_fn_t done,
+              void *data) {
+  if (is_watched(code))
+    handle_failure(code, affected_process(source, {info, info_count}));
   if (done != nullptr)
     done(PMIX_EVENT_NO_ACTION_TAKEN, nullptr, 0, nullptr, nullptr, data);
 }
@@ -109,6 +118,7 @@ void pmix_session::notify_launcher_lost() {
 
 void pmix_session::leave() {
   lock_guard const lock{mutex_};
+  TND_ASSERT(users_ != 0);
   users_--;
   if (is_exiting_ && users_ == 0)
     end();
@@ -123,6 +133,7 @@ void pmix_session::at_exit() {
 }
 
 status pmix_session::connect(std::string &message) {
+  TND_ASSERT(mutex_.is_held() && !is_connected_);
   auto const self = std::make_shared<pmix_proc_t>();  // outlives this call if PMIx does not return
   pmix_status_t code = PMIX_ERROR;
   status const bounded =
@@ -150,6 +161,7 @@ status pmix_session::connect(std::string &message) {
 // SLURM accepts no event registrations by code. The events it sends by default, such as the loss of
 // the launcher, must suffice. Processes of this node are watched in any case.
 void pmix_session::watch() {
+  TND_ASSERT(mutex_.is_held() && is_connected_ && !is_watching_);
   for (size_t count : {std::size(watched_codes), size_t{0}}) {
     pmix_wait wait;
     pmix_answer answer;
@@ -167,6 +179,7 @@ void pmix_session::watch() {
 }
 
 void pmix_session::end() {
+  TND_ASSERT(mutex_.is_held() && users_ == 0);
   if (!is_connected_ || process_ != getpid())
     return;
   is_connected_ = false;

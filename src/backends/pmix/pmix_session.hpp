@@ -42,23 +42,25 @@ class pmix_session {
   std::atomic<bool> has_failed{false};
 
  private:
-  status connect(std::string &message);
-  void watch();
-  void end();
+  status connect(std::string &message) TND_REQUIRES(mutex_);
+  void watch() TND_REQUIRES(mutex_);
+  void end() TND_REQUIRES(mutex_);
   static void at_exit();
 
-  mutex
-      mutex_;  // guards the members below, except self_, which does not change after the first join
-  bool is_connected_ = false, is_watching_ = false, is_exiting_ = false;
-  int32_t process_ = 0;  // the process that connected; a forked child has no connection
-  uint32_t users_ = 0;
-  size_t handler_ = 0;
-  pmix_proc_t self_{};
+  mutex mutex_;
+  bool is_connected_ TND_GUARDED_BY(mutex_) = false;
+  bool is_watching_ TND_GUARDED_BY(mutex_) = false;
+  bool is_exiting_ TND_GUARDED_BY(mutex_) = false;
+  // The process that connected; a forked child has no connection.
+  int32_t process_ TND_GUARDED_BY(mutex_) = 0;
+  uint32_t users_ TND_GUARDED_BY(mutex_) = 0;
+  size_t handler_ TND_GUARDED_BY(mutex_) = 0;
+  pmix_proc_t self_{};  // does not change after the first join
   std::atomic<uint32_t> instances_{0};
 
-  mutex launcher_mutex_;  // guards the next two
-  bool has_lost_launcher_ = false;
-  std::function<void()> on_launcher_lost_;
+  mutex launcher_mutex_;
+  bool has_lost_launcher_ TND_GUARDED_BY(launcher_mutex_) = false;
+  std::function<void()> on_launcher_lost_ TND_GUARDED_BY(launcher_mutex_);
 };
 
 }  // namespace tanada::backends

@@ -51,6 +51,7 @@ void pmix_wait::on_done(pmix_status_t code, void *data) {
 void pmix_wait::on_registered(pmix_status_t code, size_t reference, void *data) {
   std::unique_ptr<std::shared_ptr<shared>> const held{static_cast<std::shared_ptr<shared> *>(data)};
   lock_guard const lock{state().mutex};
+  TND_ASSERT(held != nullptr && !(*held)->is_done);
   (*held)->answer.code = code;
   (*held)->answer.reference = reference;
   (*held)->is_done = true;
@@ -125,6 +126,7 @@ int32_t pmix_failed_rank() noexcept {
 }
 
 void pmix_set_failed(int32_t rank) {
+  TND_ASSERT(rank >= 0);
   lock_guard const lock{state().mutex};
   if (state().lost < 0)
     state().lost = rank;

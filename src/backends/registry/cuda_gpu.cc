@@ -43,7 +43,11 @@ class bounded_synchronizer {
     s.wanted.notify_all();
     auto const deadline = std::chrono::steady_clock::time_point{std::chrono::nanoseconds(
         deadline_ns < uint64_t(INT64_MAX) ? int64_t(deadline_ns) : INT64_MAX)};
-    if (!s.done.wait_until(lock, deadline, [&] { return s.finished_count >= request; }))
+    auto const is_finished = [&] {
+      s.mutex.assert_held();
+      return s.finished_count >= request;
+    };
+    if (!s.done.wait_until(lock, deadline, is_finished))
       return status::timed_out;
     message = s.message;
     return s.outcome;
@@ -55,18 +59,23 @@ class bounded_synchronizer {
         : table{plugin_table}, device_index{index} {}
     const tnd_gpu_plugin &table;
     uint32_t const device_index;
-    tanada::mutex mutex;  // guards the members below
+    tanada::mutex mutex;
     condition_variable wanted, done;
-    uint64_t requested_count = 0, finished_count = 0;
-    status outcome = status::ok;
-    std::string message;
-    bool started = false, stop = false;
+    uint64_t requested_count TND_GUARDED_BY(mutex) = 0;
+    uint64_t finished_count TND_GUARDED_BY(mutex) = 0;
+    status outcome TND_GUARDED_BY(mutex) = status::ok;
+    std::string message TND_GUARDED_BY(mutex);
+    bool started TND_GUARDED_BY(mutex) = false;
+    bool stop TND_GUARDED_BY(mutex) = false;
   };
 
   static void serve(state &s) {
     unique_lock lock{s.mutex};
     for (;;) {
-      s.wanted.wait(lock, [&] { return s.stop || s.requested_count != s.finished_count; });
+      s.wanted.wait(lock, [&] {
+        s.mutex.assert_held();
+        return s.stop || s.requested_count != s.finished_count;
+      });
       if (s.stop)
         return;
       uint64_t const covered_count =
@@ -77,6 +86,7 @@ class bounded_synchronizer {
       lock.lock();
       s.outcome = outcome;
       s.message = std::move(message);
+      TND_ASSERT(s.finished_count < covered_count && covered_count <= s.requested_count);
       s.finished_count = covered_count;
       s.done.notify_all();
     }

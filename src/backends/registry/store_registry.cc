@@ -53,17 +53,25 @@ constexpr std::array<known_store, 5> known_stores = {{{"file", file_store_open},
                                                       {"gluster", gluster_open},
                                                       {"pool", pool_open}}};
 
+std::string known_schemes() {
+  std::string list;
+  for (const auto &known : known_stores)
+    list += (list.empty() ? "" : ", ") + std::string{known.scheme};
+  return list;
+}
+
 }  // namespace
 
 struct store_registry::state {
   std::array<tanada::mutex, known_stores.size()>
       opening;          // one for each store, held while it opens, so that it opens once
-  tanada::mutex mutex;  // guards the members below, briefly; taken last
-  std::vector<std::unique_ptr<seams::store>> stores;
-  std::vector<std::unique_ptr<seams::store>> replaced;  // callers may still use them
-  std::optional<seams::device_window> window;
-  bool compatible_too = false;
-  std::set<std::string, std::less<>> unknown_urls;  // logged once
+  tanada::mutex mutex;  // held briefly; taken last
+  std::vector<std::unique_ptr<seams::store>> stores TND_GUARDED_BY(mutex);
+  // Callers may still use them.
+  std::vector<std::unique_ptr<seams::store>> replaced TND_GUARDED_BY(mutex);
+  std::optional<seams::device_window> window TND_GUARDED_BY(mutex);
+  bool compatible_too TND_GUARDED_BY(mutex) = false;
+  std::set<std::string, std::less<>> unknown_urls TND_GUARDED_BY(mutex);  // logged once
 
   // Returns true if the URL should be logged.
   bool record_unknown_url(std::string_view url) {
@@ -141,16 +149,14 @@ result<seams::store *> store_registry::find_or_open(std::string_view url) {
     auto opened = known_stores[i].open();
     if (!opened.ok())
       return opened.error();
+    TND_ASSERT(opened.value() != nullptr);
     state_->attach_to(*opened.value());
     lock_guard const lock{state_->mutex};
     state_->stores.push_back(std::move(opened).value());
     return state_->stores.back().get();
   }
-  std::string list;
-  for (const auto &known : known_stores)
-    list += (list.empty() ? "" : ", ") + std::string{known.scheme};
   return fail(status::invalid, "%.*s: no store has the scheme %s; known schemes: %s",
-              int(url.size()), url.data(), scheme.value().c_str(), list.c_str());
+              int(url.size()), url.data(), scheme.value().c_str(), known_schemes().c_str());
 }
 
 void store_registry::attach(const seams::device_window &window, bool compatible_too) {
@@ -162,6 +168,7 @@ void store_registry::attach(const seams::device_window &window, bool compatible_
 }
 
 void store_registry::add(std::unique_ptr<seams::store> instance) {
+  TND_ASSERT(instance != nullptr);
   state_->attach_to(*instance);
   lock_guard const lock{state_->mutex};
   for (auto &open_store : state_->stores) {

@@ -13,6 +13,7 @@
 
 #include "backends/sockets/socket_options.hpp"
 #include "backends/sockets/socket_stream_set.hpp"
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 
@@ -21,10 +22,13 @@ namespace tanada::seams {
 namespace {
 
 constexpr uint64_t listener_word = ~uint64_t{0} - 1, waker_word = ~uint64_t{0} - 2;
+static_assert(listener_word != no_stream && waker_word != no_stream);
 constexpr size_t event_count_max = 64;
 // The number of progress() calls that may poll only the busiest connection: while it receives data,
 // and after empty polls.
-constexpr uint32_t full_poll_interval = 16, full_poll_interval_idle = 4;
+constexpr uint32_t full_poll_interval = 16;
+constexpr uint32_t full_poll_interval_idle = 4;
+static_assert(full_poll_interval_idle <= full_poll_interval);
 // After this many successive receives, the busiest connection is removed from the kernel's set.
 constexpr uint32_t streak_min = 64;
 
@@ -44,7 +48,9 @@ ssize_t receive_parts(int socket, std::span<std::byte> first, std::span<std::byt
 // If a large body is placed directly, the bytes after it are probably the head of another one, and
 // bytes received with that head into the buffer are copied once more. So receive at most
 // `bulk_buffer_size` bytes into the buffer, until a receive of that size needs no placement.
-constexpr size_t bulk_size_min = 32 << 10, bulk_buffer_size = 4 << 10;
+constexpr size_t bulk_size_min = 32 << 10;
+constexpr size_t bulk_buffer_size = 4 << 10;
+static_assert(bulk_buffer_size < bulk_size_min);
 
 class epoll_stream_set final : public backends::socket_stream_set {
  public:
@@ -88,18 +94,10 @@ class epoll_stream_set final : public backends::socket_stream_set {
         is_busiest_repeated_ && writable_watch_count_ == 0 ? find(busiest_) : nullptr;
     bool const is_direct = busiest != nullptr && !busiest->is_paused;
     if (is_direct && (++skipped_poll_count_ < full_poll_interval || is_unwatched(busiest_))) {
-      count = receive(*busiest, busiest_);
-      if (count != 0) {
-        empty_poll_count_ = 0;
-        streak_++;
-      }
-      if (count != 0 && streak_ >= streak_min)
-        unwatch_busiest(busiest_);
-      if (count != 0 && skipped_poll_count_ < full_poll_interval)
+      bool may_skip_others = false;
+      count = receive_busiest(*busiest, may_skip_others);
+      if (may_skip_others)
         return count;
-      if (count == 0 && options_.may_skip_idle &&
-          ++empty_poll_count_ % full_poll_interval_idle != 0)
-        return 0;
     } else if (!is_direct) {
       watch_all();
       if (connection *const unwatched = find(unwatched_); unwatched != nullptr)
@@ -138,6 +136,7 @@ class epoll_stream_set final : public backends::socket_stream_set {
   }
 
   void unwatch(connection &entry, stream_id id) override {
+    TND_ASSERT(!entry.wants_writable || writable_watch_count_ != 0);
     writable_watch_count_ -= std::exchange(entry.wants_writable, false);
     stop_reporting(entry, id);
   }
@@ -157,6 +156,7 @@ class epoll_stream_set final : public backends::socket_stream_set {
     return unwatched_.load(std::memory_order_relaxed) == id;
   }
   void unwatch_busiest(stream_id id) {
+    TND_ASSERT(id == busiest_);
     streak_ = 0;
     connection const *const entry = find(id);
     if (!options_.may_skip_idle || entry == nullptr || entry->is_paused || entry->wants_writable ||
@@ -191,6 +191,7 @@ class epoll_stream_set final : public backends::socket_stream_set {
   void change(connection &entry, stream_id id, bool wants_writable) {
     if (is_unwatched(id))
       watch_all();
+    TND_ASSERT(!entry.wants_writable || writable_watch_count_ != 0);
     writable_watch_count_ += uint32_t(wants_writable) - uint32_t(entry.wants_writable);
     entry.wants_writable = wants_writable;
     if (!entry.is_paused)
@@ -200,6 +201,7 @@ class epoll_stream_set final : public backends::socket_stream_set {
   // The kernel reports connections in the same order each time. After a break, connections that
   // were not served come first. At least one is served.
   size_t serve_all(std::span<const epoll_event> events) {
+    TND_ASSERT(!events.empty());
     size_t const first = next_turn_ % events.size();
     size_t served_count = 0;
     size_t i = 0;
@@ -249,21 +251,61 @@ class epoll_stream_set final : public backends::socket_stream_set {
     return 1;
   }
 
+  // Receives from the busiest connection. `may_skip_others`: no full poll is due.
+  size_t receive_busiest(connection &entry, bool &may_skip_others) {
+    stream_id const id = busiest_;
+    size_t const count = receive(entry, id);
+    if (count == 0) {
+      may_skip_others =
+          options_.may_skip_idle && ++empty_poll_count_ % full_poll_interval_idle != 0;
+      return 0;
+    }
+    empty_poll_count_ = 0;
+    streak_++;
+    if (streak_ >= streak_min)
+      unwatch_busiest(id);
+    may_skip_others = skipped_poll_count_ < full_poll_interval;
+    return count;
+  }
+
+  // Where the next bytes of a connection go: first to the handler's memory, then to the buffer.
+  struct receive_plan {
+    std::span<std::byte> target, buffer;
+
+    size_t size() const {
+      return target.size() + buffer.size();
+    }
+  };
+  receive_plan plan_receive(connection &entry) {
+    auto const full_target = handler_->receive_target(entry.word);
+    auto const target = full_target.first(std::min(full_target.size(), piece_size));
+    if (target.size() >= bulk_size_min)
+      entry.is_bulky = true;
+    // The bytes after a piece are placed directly, too.
+    bool const is_piece = target.size() < full_target.size();
+    size_t const buffer_size =
+        entry.is_bulky ? std::min(buffer_.size(), bulk_buffer_size) : buffer_.size();
+    return {target, {buffer_.data(), is_piece ? 0 : buffer_size}};
+  }
+
+  // Hands received bytes to the handler, which may close the connection.
+  void hand_over(const connection &entry, stream_id id, const receive_plan &plan, size_t size) {
+    TND_ASSERT(size <= plan.size());
+    size_t const placed_size = std::min(size, plan.target.size());
+    size_t const rest = size - placed_size;
+    if (placed_size != 0)
+      handler_->on_placed(entry.word, placed_size);
+    if (rest != 0)
+      deliver(id, plan.buffer.first(rest));
+  }
+
   // Returns the number of handler calls.
   size_t receive(connection &first_entry, stream_id id) {
     size_t count = 0;
     connection *entry = &first_entry;
     for (uint64_t received = 0; received < share_size;) {
-      auto const full_target = handler_->receive_target(entry->word);
-      auto const target = full_target.first(std::min(full_target.size(), piece_size));
-      if (target.size() >= bulk_size_min)
-        entry->is_bulky = true;
-      bool const is_piece = target.size() < full_target.size();  // the bytes after it are placed
-                                                                 // directly, too
-      size_t const buffer_size =
-          entry->is_bulky ? std::min(buffer_.size(), bulk_buffer_size) : buffer_.size();
-      std::span const buffer{buffer_.data(), is_piece ? 0 : buffer_size};
-      ssize_t const size = receive_parts(entry->socket, target, buffer);
+      receive_plan const plan = plan_receive(*entry);
+      ssize_t const size = receive_parts(entry->socket, plan.target, plan.buffer);
       if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return count;
       if (size <= 0) {
@@ -271,18 +313,12 @@ class epoll_stream_set final : public backends::socket_stream_set {
         return count + 1;
       }
       received += uint64_t(size);
-      size_t const placed_size = std::min(size_t(size), target.size());
-      size_t const rest = size_t(size) - placed_size;
-      if (placed_size != 0)
-        handler_->on_placed(entry->word, placed_size);
-      if (rest != 0)
-        deliver(id, buffer.first(rest));
+      hand_over(*entry, id, plan, size_t(size));
       count++;
       entry = find(id);
       if (entry == nullptr || entry->is_paused)
         return count;
-      bool const is_full = size_t(size) == target.size() + buffer.size();
-      if (!is_full)
+      if (size_t(size) != plan.size())
         return count;  // the socket had fewer bytes than requested
       if (handler_->should_stop())
         return count;
@@ -301,7 +337,7 @@ class epoll_stream_set final : public backends::socket_stream_set {
   mutable mutex unwatched_mutex_;
   mutable std::atomic<stream_id> unwatched_ =
       no_stream;  // set by the thread in progress() to `busiest_`; cleared by any thread
-  int unwatched_socket_ = -1;  // valid while `unwatched_` is set
+  int unwatched_socket_ TND_GUARDED_BY(unwatched_mutex_) = -1;  // valid while `unwatched_` is set
 };
 
 }  // namespace

@@ -87,6 +87,7 @@ result<seams::stream_id> socket_stream_set::add(int socket, uint64_t word, bool 
   }
   uint32_t const index = free_.back();
   connection &entry = connections_[index];
+  TND_ASSERT(socket >= 0 && entry.socket < 0);
   entry = {.socket = socket,
            .generation = entry.generation,
            .word = word,
@@ -132,6 +133,7 @@ void socket_stream_set::close(seams::stream_id id) {
 }
 
 void socket_stream_set::forget(connection &entry, seams::stream_id id) {
+  TND_ASSERT(find(id) == &entry);
   unwatch(entry, id);
   ::close(std::exchange(entry.socket, -1));
   entry.generation = (entry.generation + 1) & generation_mask;
@@ -139,6 +141,7 @@ void socket_stream_set::forget(connection &entry, seams::stream_id id) {
 }
 
 void socket_stream_set::end(connection &entry, seams::stream_id id, status code) {
+  TND_ASSERT(handler_ != nullptr);
   uint64_t const word = entry.word;
   forget(entry, id);
   handler_->on_closed(word, code);
@@ -155,6 +158,7 @@ seams::socket_address socket_stream_set::peer(seams::stream_id id) const {
 }
 
 size_t socket_stream_set::accept_some() {
+  TND_ASSERT(listener_ >= 0 && handler_ != nullptr);
   size_t count = 0;
   while (count < accept_count_max) {
     int const socket = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -192,6 +196,7 @@ size_t socket_stream_set::add_accepted(int socket) {
 }
 
 bool socket_stream_set::has_connected(connection &entry, seams::stream_id id, bool has_hung_up) {
+  TND_ASSERT(entry.is_connecting);
   status const code = socket_error(entry.socket);
   if (code != status::ok || has_hung_up) {
     end(entry, id, code == status::ok ? status::peer_lost : code);

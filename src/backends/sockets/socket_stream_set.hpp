@@ -44,6 +44,7 @@ class socket_stream_set : public seams::stream_set {
   static constexpr uint64_t share_size = 1 << 20;
   // Bytes of one system call, which bounds the time until a thread that requests a break gets it.
   static constexpr size_t piece_size = 256 << 10;
+  static_assert(piece_size <= share_size);
 
   struct connection {
     // How the connection's bytes are received. Only io_uring uses this; each state except `nothing`
@@ -118,6 +119,7 @@ class socket_stream_set : public seams::stream_set {
  private:
   // Four bits of an id are reserved for io_uring's requests.
   static constexpr uint32_t generation_mask = (1u << 28) - 1;
+  static_assert((generation_mask & (generation_mask + 1)) == 0, "generations wrap around");
 
   result<seams::stream_id> add(int socket, uint64_t word, bool is_connecting);
   void forget(connection &entry, seams::stream_id id);

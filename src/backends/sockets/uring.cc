@@ -6,13 +6,17 @@
 #include <cerrno>
 
 #include "backends/sockets/socket_options.hpp"
+#include "core/base/assert.hpp"
 
 namespace tanada::backends {
 
 namespace {
 
-constexpr unsigned submission_count = 1024, completion_count = 16384;
-constexpr unsigned buffer_count = 256;  // a power of two
+constexpr unsigned submission_count = 1024;
+constexpr unsigned completion_count = 16384;
+static_assert(submission_count <= completion_count);
+constexpr unsigned buffer_count = 256;
+static_assert((buffer_count & (buffer_count - 1)) == 0 && buffer_count <= UINT16_MAX);
 constexpr long cancel_wait_ns = 100'000;
 constexpr int cancel_count_max = 10'000;
 
@@ -44,6 +48,7 @@ status uring::start(size_t buffer_size) {
 }
 
 status uring::provide_buffers() {
+  TND_ASSERT(has_ring_ && buffer_ring_ == nullptr && buffer_size_ != 0);
   buffer_ring_ = static_cast<io_uring_buf_ring *>(map(buffer_count * sizeof(io_uring_buf)));
   buffers_ = static_cast<std::byte *>(map(buffer_count * buffer_size_));
   if (buffer_ring_ == nullptr || buffers_ == nullptr)
@@ -55,9 +60,10 @@ status uring::provide_buffers() {
   if (io_uring_register_buf_ring(&ring_, &registration, 0) != 0)
     return status::not_supported;  // before Linux 5.19
   io_uring_buf_ring_init(buffer_ring_);
-  for (unsigned i = 0; i < buffer_count; i++)
+  for (unsigned i = 0; i < buffer_count; i++) {
     io_uring_buf_ring_add(buffer_ring_, buffer_at(i), unsigned(buffer_size_), uint16_t(i),
                           buffer_count - 1, int(i));
+  }
   io_uring_buf_ring_advance(buffer_ring_, buffer_count);
   return status::ok;
 }
@@ -72,6 +78,7 @@ uring::~uring() {
 }
 
 io_uring_sqe *uring::entry() {
+  TND_ASSERT(has_ring_);
   io_uring_sqe *entry_ptr = io_uring_get_sqe(&ring_);
   while (entry_ptr == nullptr) {
     io_uring_submit(&ring_);
@@ -93,6 +100,7 @@ void uring::cancel_now(uint64_t number, unsigned flags) {
 }
 
 void uring::return_buffer(unsigned buffer) {
+  TND_ASSERT(buffer < buffer_count);
   io_uring_buf_ring_add(buffer_ring_, buffer_at(buffer), unsigned(buffer_size_), uint16_t(buffer),
                         buffer_count - 1, 0);
   io_uring_buf_ring_advance(buffer_ring_, 1);

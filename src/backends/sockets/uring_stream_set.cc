@@ -21,6 +21,7 @@
 #include "backends/sockets/socket_options.hpp"
 #include "backends/sockets/socket_stream_set.hpp"
 #include "backends/sockets/uring.hpp"
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "executor/sanitizer.hpp"
 
@@ -36,8 +37,11 @@ constexpr size_t batch_count_max = 256;    // completions in one progress() call
 // The kind of a request, in the upper bits of its number; the lower bits are the connection's id.
 enum class request : uint64_t { ignored, accept, shared, direct, writable };
 constexpr unsigned request_shift = 60;
+static_assert(uint64_t(request::writable) < uint64_t{1} << (64 - request_shift));
+static_assert(direct_size_min > buffer_size_max);
 
 uint64_t number_of(request kind, stream_id id) {
+  TND_ASSERT(id >> request_shift == 0);
   return uint64_t(kind) << request_shift | id;
 }
 
@@ -136,6 +140,7 @@ void uring_stream_set::arm_accept() {
 }
 
 void uring_stream_set::arm_writable(connection &entry, stream_id id) {
+  TND_ASSERT(!entry.wants_writable);
   auto *const sqe = ring_.entry();
   io_uring_prep_poll_add(sqe, entry.socket, POLLOUT);
   io_uring_sqe_set_data64(sqe, number_of(request::writable, id));
@@ -143,6 +148,7 @@ void uring_stream_set::arm_writable(connection &entry, stream_id id) {
 }
 
 void uring_stream_set::arm_shared(connection &entry, stream_id id) {
+  TND_ASSERT(entry.receive_state == receiving::nothing);
   auto *const sqe = ring_.entry();
   io_uring_prep_recv_multishot(sqe, entry.socket, nullptr, 0, 0);
   sqe->flags |= IOSQE_BUFFER_SELECT;
@@ -152,6 +158,7 @@ void uring_stream_set::arm_shared(connection &entry, stream_id id) {
 }
 
 void uring_stream_set::arm_direct(connection &entry, stream_id id, std::span<std::byte> target) {
+  TND_ASSERT(entry.receive_state == receiving::nothing && !target.empty());
   auto *const sqe = ring_.entry();
   io_uring_prep_recv(sqe, entry.socket, target.data(), target.size(), 0);
   io_uring_sqe_set_data64(sqe, number_of(request::direct, id));
@@ -161,6 +168,7 @@ void uring_stream_set::arm_direct(connection &entry, stream_id id, std::span<std
 // Bytes that are already in the buffers precede those received directly, because their completions
 // come first.
 void uring_stream_set::stop_shared(connection &entry, stream_id id) {
+  TND_ASSERT(entry.receive_state == receiving::shared);
   auto *const sqe = ring_.entry();
   io_uring_prep_cancel64(sqe, number_of(request::shared, id), 0);
   io_uring_sqe_set_data64(sqe, number_of(request::ignored, 0));

@@ -11,9 +11,9 @@ int main() {
     simt::block_barrier();
     if (simt::thread_rank_in_block() == 63)
       value = 1;
-    u32 const seen = value;
+    u32 const observed = value;
     simt::block_barrier();
-    if (seen == 2)
+    if (observed == 2)
       simt::pause();
   });
   return simt::host::synchronize(TND_NO_DEADLINE) ? 0 : 1;

@@ -11,8 +11,8 @@ int main() {
     u32 const lane = simt::lane_index();
     values[lane] = lane;
     simt::warp_barrier(simt::full_mask);
-    u32 const left = values[(lane + 31) % 32];  // a barrier is missing after this line
-    values[lane] = left + 1;
+    u32 const neighbour = values[(lane + 31) % 32];  // a barrier is missing after this line
+    values[lane] = neighbour + 1;
     simt::warp_barrier(simt::full_mask);
     sums[lane] = values[(lane + 1) % 32];
   });

@@ -8,7 +8,7 @@
 
 int main() {
   using namespace tanada;
-  u32 flag = 0, data = 0, seen = 0;
+  u32 flag = 0, data = 0, observed = 0;
   simt::host::launch(1, 1, [&] {
     data = 42;
     simt::system_atomic<u32>(flag).store_relaxed(1);
@@ -16,8 +16,8 @@ int main() {
   std::thread service([&] {
     while (simt::system_atomic<u32>(flag).load_acquire() == 0)
       simt::pause();
-    seen = data;
+    observed = data;
   });
   service.join();
-  return simt::host::synchronize(TND_NO_DEADLINE) && seen == 42 ? 0 : 1;
+  return simt::host::synchronize(TND_NO_DEADLINE) && observed == 42 ? 0 : 1;
 }

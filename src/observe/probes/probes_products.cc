@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/base/assert.hpp"
 #include "observe/probes/probes.hpp"
 #include "seams/os/plugin_paths.hpp"
 
@@ -35,6 +36,28 @@ std::vector<std::string> words_of(const char *list, char separator) {
   return words;
 }
 
+// Loads the library and writes the reason why it is not usable; ends the calling process.
+[[noreturn]] void load_in_child(const std::string &library, const char *symbol, int output) {
+  void *const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  bool const is_usable =
+      handle != nullptr && (symbol == nullptr || dlsym(handle, symbol) != nullptr);
+  const char *const reason = is_usable ? "" : dlerror();
+  (void)!write(output, reason, std::strlen(reason));
+  _exit(is_usable ? 0 : 1);
+}
+
+std::string read_all(int input) {
+  std::string text;
+  std::array<char, 512> chunk{};
+  ssize_t size = read(input, chunk.data(), chunk.size());
+  while (size > 0) {
+    TND_ASSERT(size_t(size) <= chunk.size());
+    text.append(chunk.data(), size_t(size));
+    size = read(input, chunk.data(), chunk.size());
+  }
+  return text;
+}
+
 // Why the library does not load or lacks the symbol; "" if it is usable. It is loaded in a child
 // process, because libraries have constructors and some replace malloc.
 std::string load_error(const std::string &library, const char *symbol) {
@@ -47,22 +70,10 @@ std::string load_error(const std::string &library, const char *symbol) {
     close(ends[1]);
     return std::string("fork: ") + std::strerror(errno);
   }
-  if (child == 0) {
-    void *const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    bool const is_usable =
-        handle != nullptr && (symbol == nullptr || dlsym(handle, symbol) != nullptr);
-    const char *const reason = is_usable ? "" : dlerror();
-    (void)!write(ends[1], reason, std::strlen(reason));
-    _exit(is_usable ? 0 : 1);
-  }
+  if (child == 0)
+    load_in_child(library, symbol, ends[1]);
   close(ends[1]);
-  std::string reason;
-  std::array<char, 512> chunk{};
-  ssize_t size = read(ends[0], chunk.data(), chunk.size());
-  while (size > 0) {
-    reason.append(chunk.data(), size_t(size));
-    size = read(ends[0], chunk.data(), chunk.size());
-  }
+  std::string const reason = read_all(ends[0]);
   close(ends[0]);
   int outcome = 0;
   waitpid(child, &outcome, 0);

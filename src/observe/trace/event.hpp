@@ -2,11 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include <tanada/device/detail/base/status.hpp>
 
 namespace tanada::observe::trace {
@@ -24,13 +27,15 @@ struct event {
   uint32_t label;  // operation: see intern(); request: its file
   uint32_t depth;  // operation
 };
-static_assert(sizeof(event) == 64);
+static_assert(sizeof(event) == 64 && offsetof(event, begin_ns) == 16);
+static_assert(std::is_trivially_copyable_v<event>);
 
 // The events of one thread: a ring with one producer, the thread, and one consumer, the writer
 // thread. Neither waits.
 class ring {
  public:
   static constexpr uint32_t capacity = 1u << 14;  // 1 MiB for each thread
+  static_assert(capacity * sizeof(event) == 1u << 20 && (capacity & (capacity - 1)) == 0);
   explicit ring(uint32_t thread_id) : events_(capacity), thread_id_{thread_id} {}
 
   void push(const event &record) {
@@ -46,6 +51,7 @@ class ring {
   template <class Function>
   void drain(Function function) {
     uint64_t const head = head_.load(std::memory_order_acquire);
+    TND_ASSERT(head - tail_.load(std::memory_order_relaxed) <= capacity);
     for (uint64_t position = tail_.load(std::memory_order_relaxed); position != head; position++) {
       function(events_[position % capacity]);
       tail_.store(position + 1, std::memory_order_release);

@@ -17,14 +17,13 @@ namespace {
 
 constexpr size_t text_count_max = 1u << 16;
 
-// Never destroyed: service threads of an instance that was not closed outlive main. `mutex` guards
-// all of it.
+// Never destroyed: service threads of an instance that was not closed outlive main.
 struct shared_state {
   tanada::mutex mutex;
-  std::vector<std::shared_ptr<ring>> rings;
-  uint64_t dropped_by_ended = 0;
-  std::unordered_map<std::string, uint32_t> labels;
-  std::deque<std::string> texts;
+  std::vector<std::shared_ptr<ring>> rings TND_GUARDED_BY(mutex);
+  uint64_t dropped_by_ended TND_GUARDED_BY(mutex) = 0;
+  std::unordered_map<std::string, uint32_t> labels TND_GUARDED_BY(mutex);
+  std::deque<std::string> texts TND_GUARDED_BY(mutex);
 };
 
 shared_state &shared() {
@@ -86,6 +85,7 @@ std::vector<std::shared_ptr<ring>> all_rings() {
 }
 
 void forget_ring(const std::shared_ptr<ring> &target) {
+  TND_ASSERT(target->has_thread_ended);
   lock_guard const lock{shared().mutex};
   shared().dropped_by_ended += target->dropped();
   std::erase(shared().rings, target);
@@ -106,6 +106,7 @@ uint32_t intern(std::string_view text) {
   auto const it = shared().labels.find(std::string{text});
   if (it != shared().labels.end())
     return it->second;
+  TND_ASSERT(shared().labels.size() == shared().texts.size());
   if (shared().texts.size() == text_count_max)
     return 0;
   shared().texts.emplace_back(text);
@@ -131,11 +132,13 @@ void round::begin() {
 }
 
 void round::start() {
+  TND_ASSERT(begin_ns_ != 0 && !worked_);
   worked_ = true;
   range_ = start_range("gfile round");
 }
 
 void round::finish() {
+  TND_ASSERT(begin_ns_ != 0);
   end_range(range_);
   push({event_kind::round, status::ok, "round", begin_ns_, now_ns(), {}, 0, 0, 0});
 }
@@ -149,7 +152,8 @@ void operation_mark::begin(const char *name, uint64_t at_offset, uint64_t of_siz
 }
 
 void operation_mark::forget() {
-  outstanding_count.fetch_sub(1, std::memory_order_relaxed);
+  uint32_t const count = outstanding_count.fetch_sub(1, std::memory_order_relaxed);
+  TND_ASSERT(count != 0);
   end_range(range);
   begin_ns = 0;
   range = 0;
@@ -163,10 +167,12 @@ void operation_mark::finish(const char *name, status code, uint64_t moved) {
 
 void requests::begin(uint32_t slot, uint32_t op, uint32_t file,
                      const std::array<uint64_t, 2> &words) {
+  TND_ASSERT(slot < open_requests_.size());
   open_requests_[slot] = {now_ns(), op, file, {words[0], words[1]}};
 }
 
 void requests::finish(uint32_t slot, status code) {
+  TND_ASSERT(slot < open_requests_.size() && open_requests_[slot].begin_ns != 0);
   open_request const finished = std::exchange(open_requests_[slot], open_request{});
   bool const named = finished.op < request_name_count.load();
   const char *const name = named ? request_names.load()[finished.op] : "unknown";

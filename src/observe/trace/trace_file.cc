@@ -29,13 +29,16 @@ constexpr size_t text_size_max = 256;
 // cross a page boundary, and blanks fill the rest of a page.
 class line_file {
  public:
-  explicit line_file(int descriptor) : descriptor_{descriptor} {}
+  explicit line_file(int descriptor) : descriptor_{descriptor} {
+    TND_ASSERT(descriptor >= 0);
+  }
   ~line_file() {
     ::close(descriptor_);
   }
   line_file(const line_file &) = delete;
 
   void append(std::string_view line) {
+    TND_ASSERT(line.size() <= block_size);
     size_t const free_size = block_size - (written_ + block_.size()) % block_size;
     if (line.size() > free_size) {
       block_.append(free_size, ' ');
@@ -95,6 +98,7 @@ class writer {
   bool finish() {
     {
       lock_guard const lock{mutex_};
+      TND_ASSERT(!stopping_ && thread_.joinable());
       stopping_ = true;
     }
     changed_.notify_all();
@@ -108,7 +112,11 @@ class writer {
  private:
   void run() {
     unique_lock lock{mutex_};
-    while (!changed_.wait_for(lock, drain_interval, [this] { return stopping_; }))
+    auto const is_stopping = [this] {
+      mutex_.assert_held();
+      return stopping_;
+    };
+    while (!changed_.wait_for(lock, drain_interval, is_stopping))
       drain();
   }
 
@@ -200,15 +208,15 @@ class writer {
   uint64_t next_id_ = 1, dropped_ = 0, last_ns_ = 0;
   tanada::mutex mutex_;
   condition_variable changed_;
-  bool stopping_ = false;
+  bool stopping_ TND_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 
-// Never destroyed, because the exit handler may run after destructors. `mutex` guards all of it.
+// Never destroyed, because the exit handler may run after destructors.
 struct current_trace {
   tanada::mutex mutex;
-  std::unique_ptr<writer> writing;
-  pid_t owner = 0;
+  std::unique_ptr<writer> writing TND_GUARDED_BY(mutex);
+  pid_t owner TND_GUARDED_BY(mutex) = 0;
 };
 
 current_trace &current() {
@@ -218,9 +226,11 @@ current_trace &current() {
 
 std::string with_process_id(std::string_view path) {
   std::string expanded{path};
-  for (size_t position = expanded.find("%p"); position != std::string::npos;
-       position = expanded.find("%p", position))
+  size_t position = expanded.find("%p");
+  while (position != std::string::npos) {
     expanded.replace(position, 2, std::to_string(getpid()));
+    position = expanded.find("%p", position);
+  }
   return expanded;
 }
 

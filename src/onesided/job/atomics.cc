@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "core/base/assert.hpp"
+
 namespace tanada::onesided {
 namespace {
 
@@ -35,6 +37,7 @@ void add_floats(std::byte *target, const std::byte *source, size_t size) noexcep
 
 void accumulate_local(fabric_element element, std::byte *target, const std::byte *source,
                       size_t size) noexcept {
+  TND_ASSERT(size % element_alignment(element) == 0);
   switch (element) {
     case fabric_element::u32: add_words<uint32_t>(target, source, size); break;
     case fabric_element::u64: add_words<uint64_t>(target, source, size); break;

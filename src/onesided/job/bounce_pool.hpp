@@ -35,6 +35,7 @@ class bounce_pool {
     free_.push_back(index);
   }
   std::byte *buffer_at(uint32_t index) const noexcept {
+    TND_ASSERT(index < buffer_count && memory_ != nullptr);
     return memory_.get() + index * buffer_size;
   }
   // Null until the first take().
@@ -44,6 +45,7 @@ class bounce_pool {
 
  private:
   void fill() {
+    TND_ASSERT(free_.empty());
     memory_ = std::make_unique_for_overwrite<std::byte[]>(buffer_count * buffer_size);
     for (uint32_t i = buffer_count; i > 0; i--)
       free_.push_back(i - 1);

@@ -32,6 +32,14 @@ bool is_contiguous(const strided_shape &shape) {
   return shape.count == 1 || (shape.target_stride == size && shape.source_stride == size);
 }
 
+// Data written before are visible to a PE that sees the signal.
+void update_signal(uint64_t *word, signal_kind kind, uint64_t value) {
+  if (kind == signal_kind::set)
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+  else
+    __atomic_fetch_add(word, value, __ATOMIC_SEQ_CST);
+}
+
 // Elements of common sizes are copied without a call for each.
 template <class T>
 void copy_elements(std::byte *target, const std::byte *source, const strided_shape &shape) {
@@ -85,10 +93,17 @@ status context::put_strided(void *target, const void *source, const strided_shap
     return status::ok;
   }
   location.offset -= size_t(extent.begin);
+  return put_blocks(location, source_bytes, shape, pe);
+}
+
+// `target` is the first block, in unmapped memory.
+status context::put_blocks(symmetric_address target, const std::byte *source,
+                           const strided_shape &shape, pe_index pe) {
+  TND_ASSERT(target.mapped == nullptr && remote_.has_value());
   for (size_t i = 0; i < shape.count; i++) {
-    TND_TRY(remote_->put(pe, location, source_bytes, shape.block_size));
-    location.offset += size_t(shape.target_stride);
-    source_bytes += shape.source_stride;
+    TND_TRY(remote_->put(pe, target, source, shape.block_size));
+    target.offset += size_t(shape.target_stride);
+    source += shape.source_stride;
   }
   return status::ok;
 }
@@ -117,10 +132,17 @@ status context::get_strided(void *target, const void *source, const strided_shap
     return status::ok;
   }
   location.offset -= size_t(extent.begin);
+  return get_blocks(target_bytes, location, shape, pe);
+}
+
+// `source` is the first block, in unmapped memory.
+status context::get_blocks(std::byte *target, symmetric_address source, const strided_shape &shape,
+                           pe_index pe) {
+  TND_ASSERT(source.mapped == nullptr && remote_.has_value());
   for (size_t i = 0; i < shape.count; i++) {
-    TND_TRY(remote_->get_nbi(pe, target_bytes, location, shape.block_size));
-    location.offset += size_t(shape.source_stride);
-    target_bytes += shape.target_stride;
+    TND_TRY(remote_->get_nbi(pe, target, source, shape.block_size));
+    source.offset += size_t(shape.source_stride);
+    target += shape.target_stride;
   }
   return remote_->quiet();
 }
@@ -173,22 +195,17 @@ status context::put_signal_by(remote_put_signal call, void *target, const void *
   auto const location = size == 0 ? signal_location : map_.locate(target, size, pe);
   if (signal_location.segment_ptr == nullptr || location.segment_ptr == nullptr)
     return status::range;
+  remote_context::signal const signal_update{
+      .location = signal_location, .kind = kind, .value = value};
   if (map_.device() != nullptr &&
       (signal_location.is_device() || (size != 0 && involves_device(location, source)))) {
-    return put_signal_device(call, location, source, size,
-                             {.location = signal_location, .kind = kind, .value = value}, pe);
+    return put_signal_device(call, location, source, size, signal_update, pe);
   }
   if (signal_location.mapped == nullptr)
-    return ((*remote_).*call)(pe, location, source, size,
-                              {.location = signal_location, .kind = kind, .value = value});
+    return ((*remote_).*call)(pe, location, source, size, signal_update);
   if (size != 0)
     std::memcpy(location.mapped, source, size);
-  auto *const word = reinterpret_cast<uint64_t *>(signal_location.mapped);
-  if (kind == signal_kind::set) {
-    __atomic_store_n(word, value, __ATOMIC_RELEASE);
-  } else {
-    __atomic_fetch_add(word, value, __ATOMIC_SEQ_CST);
-  }
+  update_signal(reinterpret_cast<uint64_t *>(signal_location.mapped), kind, value);
   map_.wake(pe, signal_location, sizeof *signal);
   if (size != 0)
     map_.wake(pe, location, size);

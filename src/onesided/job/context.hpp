@@ -151,6 +151,18 @@ class context {
   status copy(void *target, const void *source, size_t size);
 
  private:
+  // Whether the operation needs the context's queue or the stager.
+  [[gnu::always_inline]] bool needs_device(const symmetric_address &location,
+                                           const void *local) const noexcept {
+    return map_.device() != nullptr && location.segment_ptr != nullptr &&
+           involves_device(location, local);
+  }
+
+  status put_blocks(symmetric_address target, const std::byte *source, const strided_shape &shape,
+                    pe_index pe);
+  status get_blocks(std::byte *target, symmetric_address source, const strided_shape &shape,
+                    pe_index pe);
+
   using remote_put = status (remote_context::*)(pe_index, symmetric_address, const void *, size_t);
   using remote_get = status (remote_context::*)(pe_index, void *, symmetric_address, size_t);
 
@@ -160,8 +172,7 @@ class context {
     if (size == 0) [[unlikely]]
       return status::ok;
     auto const location = map_.locate(target, size, pe);
-    if (map_.device() != nullptr && location.segment_ptr != nullptr &&
-        (location.is_device() || map_.is_device_memory(source))) [[unlikely]] {
+    if (needs_device(location, source)) [[unlikely]] {
       return call == &remote_context::put ? put_device(location, source, size, pe)
                                           : put_device_nbi(location, source, size, pe);
     }
@@ -179,8 +190,7 @@ class context {
     if (size == 0) [[unlikely]]
       return status::ok;
     auto const location = map_.locate(source, size, pe);
-    if (map_.device() != nullptr && location.segment_ptr != nullptr &&
-        (location.is_device() || map_.is_device_memory(target))) [[unlikely]] {
+    if (needs_device(location, target)) [[unlikely]] {
       return call == &remote_context::get ? get_device(target, location, size, pe)
                                           : get_device_nbi(target, location, size, pe);
     }
@@ -202,8 +212,7 @@ class context {
     if (reinterpret_cast<uintptr_t>(target) % sizeof(T) != 0) [[unlikely]]
       return status::fault;
     auto const location = map_.locate(target, sizeof(T), pe);
-    if (map_.device() != nullptr && location.segment_ptr != nullptr &&
-        (location.is_device() || map_.is_device_memory(before))) [[unlikely]] {
+    if (needs_device(location, before)) [[unlikely]] {
       return update_device(call, kind, location, {operand, compare, sizeof(T)}, before, pe);
     }
     if (location.mapped != nullptr) [[likely]] {
@@ -245,9 +254,14 @@ class context {
   };
   status update_device(remote_update call, seams::fabric_atomic kind, symmetric_address target,
                        const word_operands &operands, void *before, pe_index pe);
+  status store_previous(void *target, uint64_t value, size_t size);
+  status put_data_device(symmetric_address target, const void *source, size_t size, pe_index pe);
   status put_signal_device(remote_put_signal call, symmetric_address target, const void *source,
                            size_t size, const remote_context::signal &signal_update, pe_index pe);
-  bool involves_device(const symmetric_address &location, const void *local) const noexcept {
+  status update_signal_device(const remote_context::signal &signal_update, bool is_data_on_device,
+                              pe_index pe);
+  [[gnu::always_inline]] bool involves_device(const symmetric_address &location,
+                                              const void *local) const noexcept {
     return location.is_device() || map_.is_device_memory(local);
   }
   void fence_devices() noexcept;

@@ -13,6 +13,20 @@ namespace {
 // Bytes that go through memory of this process at a time.
 constexpr size_t bounce_size_max = size_t{256} << 10;
 
+seams::fabric_atomic signal_atomic(signal_kind kind) {
+  return kind == signal_kind::set ? seams::fabric_atomic::swap : seams::fabric_atomic::add;
+}
+
+// Returns the previous value.
+uint64_t update_mapped(const remote_context::atomic &operation, std::byte *word) {
+  if (operation.element == seams::fabric_element::u32) {
+    return update_word(operation.kind, reinterpret_cast<uint32_t *>(word),
+                       uint32_t(operation.operand), uint32_t(operation.compare));
+  }
+  return update_word(operation.kind, reinterpret_cast<uint64_t *>(word), operation.operand,
+                     operation.compare);
+}
+
 }  // namespace
 
 status context::put_device(symmetric_address target, const void *source, size_t size, pe_index pe) {
@@ -139,89 +153,91 @@ status context::get_rows_device(void *target, symmetric_address source, ptrdiff_
 status context::update_device(remote_update call, seams::fabric_atomic kind,
                               symmetric_address target, const word_operands &operands, void *before,
                               pe_index pe) {
-  auto const element = operands.size == 4 ? seams::fabric_element::u32 : seams::fabric_element::u64;
+  TND_ASSERT(operands.size == 4 || operands.size == 8);
+  remote_context::atomic const operation{
+      .kind = kind,
+      .element = operands.size == 4 ? seams::fabric_element::u32 : seams::fabric_element::u64,
+      .operand = operands.operand,
+      .compare = operands.compare};
   uint64_t old_value = 0;
   if (target.is_device()) {
     auto *const word = target.device_addr(pe);
     if (word == nullptr) {
-      remote_context::atomic const operation{.kind = kind,
-                                             .element = element,
-                                             .operand = operands.operand,
-                                             .compare = operands.compare};
       return call == &remote_context::update_nbi
                  ? staged_->update_nbi(pe, target, operation, before)
                  : staged_->update(pe, target, operation, before);
     }
-    TND_TRY(device_queue_->update(word, {kind, element, operands.operand, operands.compare},
+    TND_TRY(device_queue_->update(word,
+                                  {kind, operation.element, operation.operand, operation.compare},
                                   before == nullptr ? nullptr : &old_value));
     map_.wake(pe, target, operands.size);
   } else if (target.mapped != nullptr) {
-    old_value = operands.size == 4
-                    ? update_word(kind, reinterpret_cast<uint32_t *>(target.mapped),
-                                  uint32_t(operands.operand), uint32_t(operands.compare))
-                    : update_word(kind, reinterpret_cast<uint64_t *>(target.mapped),
-                                  operands.operand, operands.compare);
+    old_value = update_mapped(operation, target.mapped);
     map_.wake(pe, target, operands.size);
   } else {
     // The result goes to device memory, so wait for it here, even in the _nbi form.
-    TND_TRY(remote_->update(pe, target,
-                            {.kind = kind,
-                             .element = element,
-                             .operand = operands.operand,
-                             .compare = operands.compare},
-                            &old_value));
+    TND_TRY(remote_->update(pe, target, operation, &old_value));
   }
-  if (before == nullptr)
-    return status::ok;
-  if (!map_.is_device_memory(before)) {
-    std::memcpy(before, &old_value, operands.size);
-    return status::ok;
-  }
-  return device_queue_->put(before, &old_value, operands.size);
+  return before == nullptr ? status::ok : store_previous(before, old_value, operands.size);
+}
+
+// `target` is memory of this process, of either kind.
+status context::store_previous(void *target, uint64_t value, size_t size) {
+  TND_ASSERT(target != nullptr && size <= sizeof value);
+  if (map_.is_device_memory(target))
+    return device_queue_->put(target, &value, size);
+  std::memcpy(target, &value, size);
+  return status::ok;
 }
 
 status context::put_signal_device(remote_put_signal call, symmetric_address target,
                                   const void *source, size_t size,
                                   const remote_context::signal &signal_update, pe_index pe) {
-  bool const is_staged =
-      signal_update.location.is_device() && signal_update.location.device_addr(pe) == nullptr;
+  auto const &location = signal_update.location;
+  TND_ASSERT(map_.device() != nullptr && location.segment_ptr != nullptr);
+  bool const is_staged = location.is_device() && location.device_addr(pe) == nullptr;
   if (is_staged && (size == 0 || target.is_device())) {
     bool const is_blocking = call == &remote_context::put_signal;
     return is_blocking ? staged_->put_signal(pe, target, source, size, signal_update)
                        : staged_->put_signal_nbi(pe, target, source, size, signal_update);
   }
-  if (size != 0) {
-    if (involves_device(target, source)) {
-      TND_TRY(put_device(target, source, size, pe));
-    } else if (target.mapped != nullptr) {
-      std::memmove(target.mapped, source, size);
-      map_.wake(pe, target, size);
-    } else {
-      TND_TRY(remote_->put(pe, target, source, size));
-    }
-  }
-  auto const kind = signal_update.kind == signal_kind::set ? seams::fabric_atomic::swap
-                                                           : seams::fabric_atomic::add;
-  if (signal_update.location.is_device()) {
-    // The data may be in host memory, or travel through the fabric. Complete them before the signal
-    // is started.
-    if (size != 0 && target.is_device()) {
-      TND_TRY(device_queue_->order());
-    } else if (remote_) {
-      TND_TRY(remote_->quiet());
-    }
-    return update_device(nullptr, kind, signal_update.location,
-                         {signal_update.value, 0, sizeof signal_update.value}, nullptr, pe);
-  }
+  if (size != 0)
+    TND_TRY(put_data_device(target, source, size, pe));
+  if (location.is_device())
+    return update_signal_device(signal_update, size != 0 && target.is_device(), pe);
   TND_TRY(quiet_devices());
   if (staged_)
     TND_TRY(staged_->quiet());
-  if (signal_update.location.mapped == nullptr)
-    return remote_->put_signal(pe, signal_update.location, nullptr, 0, signal_update);
-  update_word(kind, reinterpret_cast<uint64_t *>(signal_update.location.mapped),
+  if (location.mapped == nullptr)
+    return remote_->put_signal(pe, location, nullptr, 0, signal_update);
+  update_word(signal_atomic(signal_update.kind), reinterpret_cast<uint64_t *>(location.mapped),
               signal_update.value, uint64_t{0});
-  map_.wake(pe, signal_update.location, sizeof signal_update.value);
+  map_.wake(pe, location, sizeof signal_update.value);
   return status::ok;
+}
+
+// The data of a signal. Either of them is in device memory, perhaps only the signal.
+status context::put_data_device(symmetric_address target, const void *source, size_t size,
+                                pe_index pe) {
+  if (involves_device(target, source))
+    return put_device(target, source, size, pe);
+  if (target.mapped == nullptr)
+    return remote_->put(pe, target, source, size);
+  std::memmove(target.mapped, source, size);
+  map_.wake(pe, target, size);
+  return status::ok;
+}
+
+status context::update_signal_device(const remote_context::signal &signal_update,
+                                     bool is_data_on_device, pe_index pe) {
+  // The data may be in host memory, or travel through the fabric. Complete them before the signal
+  // is started.
+  if (is_data_on_device)
+    TND_TRY(device_queue_->order());
+  else if (remote_)
+    TND_TRY(remote_->quiet());
+  return update_device(nullptr, signal_atomic(signal_update.kind), signal_update.location,
+                       {signal_update.value, 0, sizeof signal_update.value}, nullptr, pe);
 }
 
 status context::copy(void *target, const void *source, size_t size) {
@@ -239,12 +255,14 @@ status context::copy(void *target, const void *source, size_t size) {
 
 // The next quiet returns a failure of the queue.
 void context::fence_devices() noexcept {
+  TND_ASSERT(device_queue_ != nullptr);
   static_cast<void>(device_queue_->order());
   if (staged_)
     staged_->fence();
 }
 
 status context::quiet_devices() {
+  TND_ASSERT(device_queue_ != nullptr);
   return device_queue_->wait(
       seams::deadline_after(seams::monotonic_clock().now_ns(), map_.timeout_ns()));
 }

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "core/base/assert.hpp"
+
 namespace tanada::onesided {
 
 // An operation belongs to the epoch in which it was started. An epoch ends when a quiet waits and
@@ -25,6 +27,7 @@ class epochs {
   }
   // A thread that sees no outstanding operation also sees the results of those that ended.
   void end_operation(uint8_t epoch) noexcept {
+    TND_ASSERT(epoch < outstanding_.size() && outstanding_[epoch] != 0);
     outstanding_[epoch]--;
     total_.fetch_sub(1, std::memory_order_release);
   }

@@ -104,40 +104,52 @@ status job::start_node() {
   auto own_card = make_card(options_, me());
   if (!own_card.ok())
     return own_card.error();
-  auto &cards = impl_->cards;
-  cards.resize(size_t(count()));
-  cards[size_t(me())] = own_card.value();
-  if (count() > 1) {
-    TND_TRY(launcher_.publish("pgas.card", std::as_bytes(std::span{&own_card.value(), 1})));
-    TND_TRY(launcher_.exchange(options_.timeout_ns));
-    for (pe_index pe = 0; pe < count(); pe++) {
-      auto card = launcher_.lookup(pe, "pgas.card");
-      if (!card.ok())
-        return card.error();
-      if (card.value().size() != sizeof(pe_card))
-        return fail(status::protocol, "PE %d runs another version of the library", pe);
-      std::memcpy(&cards[size_t(pe)], card.value().data(), sizeof(pe_card));
-      TND_TRY(check_card(own_card.value(), cards[size_t(pe)], pe));
-    }
-  }
-  seams::processor_set processors;
-  size_t local_pe_count = 0;
-  for (pe_index pe = 0; pe < count(); pe++) {
-    auto const &card = cards[size_t(pe)];
-    if (card.kernel == own_card.value().kernel) {
-      processors |= seams::processor_set{card.processors};
-      local_pe_count++;
-    }
-    if (card.node == own_card.value().node)
-      node_pes_.push_back(pe);
-  }
-  is_oversubscribed_ = local_pe_count > processors.count();
-  spin_count_ = is_oversubscribed_ ? spin_count_oversubscribed : spin_count_default;
-  std::string const warning = shared_gpu_warning(cards, me());
+  impl_->cards.resize(size_t(count()));
+  impl_->cards[size_t(me())] = own_card.value();
+  if (count() > 1)
+    TND_TRY(exchange_cards());
+  find_node_pes();
+  std::string const warning = shared_gpu_warning(impl_->cards, me());
   if (!warning.empty())
     log(log_level::warning, "%s", warning.c_str());
   TND_TRY(map_node());
   return options_.device == nullptr ? status::ok : map_devices();
+}
+
+status job::exchange_cards() {
+  auto &cards = impl_->cards;
+  auto const own_card = cards[size_t(me())];
+  TND_TRY(launcher_.publish("pgas.card", std::as_bytes(std::span{&own_card, 1})));
+  TND_TRY(launcher_.exchange(options_.timeout_ns));
+  for (pe_index pe = 0; pe < count(); pe++) {
+    auto card = launcher_.lookup(pe, "pgas.card");
+    if (!card.ok())
+      return card.error();
+    if (card.value().size() != sizeof(pe_card))
+      return fail(status::protocol, "PE %d runs another version of the library", pe);
+    std::memcpy(&cards[size_t(pe)], card.value().data(), sizeof(pe_card));
+    TND_TRY(check_card(own_card, cards[size_t(pe)], pe));
+  }
+  return status::ok;
+}
+
+// Which PEs share memory with this one, and whether those that share processors have enough.
+void job::find_node_pes() {
+  TND_ASSERT(node_pes_.empty() && impl_->cards.size() == size_t(count()));
+  auto const &own_card = impl_->cards[size_t(me())];
+  seams::processor_set processors;
+  size_t local_pe_count = 0;
+  for (pe_index pe = 0; pe < count(); pe++) {
+    auto const &card = impl_->cards[size_t(pe)];
+    if (card.kernel == own_card.kernel) {
+      processors |= seams::processor_set{card.processors};
+      local_pe_count++;
+    }
+    if (card.node == own_card.node)
+      node_pes_.push_back(pe);
+  }
+  is_oversubscribed_ = local_pe_count > processors.count();
+  spin_count_ = is_oversubscribed_ ? spin_count_oversubscribed : spin_count_default;
 }
 
 status job::finish() {

@@ -14,6 +14,10 @@
 #include "seams/clock/clock.hpp"
 #include "seams/os/thread.hpp"
 
+namespace tanada::seams {
+class shared_memory;
+}
+
 namespace tanada::onesided {
 
 class active_message_server;
@@ -28,6 +32,7 @@ inline constexpr uint32_t lane_count_cap = 64;
 // Memory that the fabric refuses is staged. See docs/pgas.md.
 enum class device_path : uint32_t { automatic, direct, staged };
 inline constexpr std::string_view device_path_names[] = {"auto", "direct", "staged"};
+static_assert(std::size(device_path_names) == size_t(device_path::staged) + 1);
 
 struct job_options {
   size_t heap_size = size_t{64} << 20;  // bytes of each PE's symmetric heap; equal in all PEs
@@ -193,21 +198,38 @@ class job {
   job(seams::bootstrap &launcher, const job_options &options);
 
   status start_node();
+  status exchange_cards();
+  void find_node_pes();
+  // What the PEs map before their segments are known.
+  struct node_segments;
   status map_node();
+  status map_own_memory(const seams::shared_memory &memory, node_segments &segments);
+  status map_peers(int descriptor, node_segments &segments);
+  std::byte *node_address(pe_index pe) const noexcept;
   status map_devices();
+  status map_peer_devices();
   void unmap_devices() noexcept;
   status start_staging();
   result<std::byte *> allocate_staging(size_t size);
   status open_staging();
+  result<std::unique_ptr<stager>> create_stager(std::unique_ptr<seams::fabric_endpoint> endpoint,
+                                                std::unique_ptr<seams::device_queue> queue,
+                                                std::span<std::byte> buffer);
+  std::span<std::byte> device_segment() const noexcept;
+  status join_stagers(stager &added);
   seams::fabric_memory heap_view(const seams::fabric_endpoint &endpoint) const;
   void close_staging() noexcept;
   status start_fabric();
+  void start_responder(std::unique_ptr<seams::fabric_endpoint> endpoint);
+  status exchange_contacts(const pe_contact &own_contact);
+  status adopt_contact(pe_index pe, const pe_contact &contact, const pe_contact &own_contact);
   status register_segments(seams::fabric_endpoint &endpoint, pe_contact &contact) const;
   result<std::unique_ptr<seams::fabric_endpoint>> open_endpoint(bool needs_cuda = false);
   lane *add_lane(std::unique_ptr<seams::fabric_endpoint> endpoint, bool serves_remote);
   // Checks without a pause, which takes as long as a store by another PE of the node.
   static constexpr uint32_t spin_count_unpaused = 64;
 
+  pe_index launcher_failed_pe() const noexcept;
   status wait_long(const std::function<bool()> &ready, std::span<const std::byte> memory,
                    uint64_t deadline_ns, uint64_t poll_interval_ns) const;
   bool sleep(const std::function<bool()> &ready, const seams::alarm_range &watched,

@@ -31,44 +31,52 @@ std::string shared_gpu_warning(std::span<const pe_card> cards, pe_index me) {
 // The layout behind one descriptor: [control memory][heap].
 status job::map_devices() {
   auto &device = *options_.device;
-  size_t const control = options_.device_control_size, size = control + options_.device_heap_size;
+  size_t const control_size = options_.device_control_size;
+  size_t const size = control_size + options_.device_heap_size;
   auto allocated = device.allocate_shared(size);
   if (!allocated.ok())
     return allocated.error();
+  TND_ASSERT(impl_->own_device_block.addr == nullptr && allocated.value().size >= size);
   impl_->own_device_block = allocated.value();
-  auto const &block = impl_->own_device_block;
-  auto *const base = static_cast<std::byte *>(block.addr);
-  TND_TRY(device.fill_device(base, 0, control));
+  auto *const base = static_cast<std::byte *>(impl_->own_device_block.addr);
+  TND_TRY(device.fill_device(base, 0, control_size));
   auto &devices = impl_->device_addrs;
   devices.assign(size_t(count()), nullptr);
   devices[size_t(me())] = base;
-  if (node_pes_.size() > 1) {
-    int const own_descriptors[] = {block.descriptor};
-    auto descriptors = seams::descriptor_exchange(launcher_, node_pes_, "pgas device",
-                                                  own_descriptors, options_.timeout_ns);
-    if (!descriptors.ok())
-      return descriptors.error();
-    for (size_t i = 0; i < node_pes_.size(); i++) {
-      if (node_pes_[i] == me())
-        continue;
-      auto mapped = device.map_shared(descriptors.value()[i][0], block.size);
-      if (mapped.ok()) {
-        devices[size_t(node_pes_[i])] = static_cast<std::byte *>(mapped.value());
-      } else if (mapped.error() == status::not_supported) {
-        log(log_level::info,
-            "device memory of PE %d is not reachable from the device of this PE: %s",
-            int(node_pes_[i]), last_message().c_str());
-      } else {
-        return mapped.error();
-      }
-    }
-  }
+  if (node_pes_.size() > 1)
+    TND_TRY(map_peer_devices());
   // Kernels also coordinate by operations, where they do not reach the control memory of a PE.
   segment heap{.name = "device heap", .base = base, .size = size, .kind = memory_kind::device};
   heap.mapped.assign(size_t(count()), nullptr);
   heap.device_addrs.assign(devices.begin(), devices.end());
   map_.add(std::move(heap));
   map_.device_set(&device, options_.timeout_ns);
+  return status::ok;
+}
+
+// A device that this one does not reach is left out.
+status job::map_peer_devices() {
+  auto const &block = impl_->own_device_block;
+  int const own_descriptors[] = {block.descriptor};
+  auto descriptors = seams::descriptor_exchange(launcher_, node_pes_, "pgas device",
+                                                own_descriptors, options_.timeout_ns);
+  if (!descriptors.ok())
+    return descriptors.error();
+  TND_ASSERT(descriptors.value().size() == node_pes_.size());
+  for (size_t i = 0; i < node_pes_.size(); i++) {
+    pe_index const pe = node_pes_[i];
+    if (pe == me())
+      continue;
+    auto mapped = options_.device->map_shared(descriptors.value()[i][0], block.size);
+    if (mapped.ok()) {
+      impl_->device_addrs[size_t(pe)] = static_cast<std::byte *>(mapped.value());
+    } else if (mapped.error() == status::not_supported) {
+      log(log_level::info, "device memory of PE %d is not reachable from the device of this PE: %s",
+          int(pe), last_message().c_str());
+    } else {
+      return mapped.error();
+    }
+  }
   return status::ok;
 }
 

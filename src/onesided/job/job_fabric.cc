@@ -93,12 +93,25 @@ status job::start_fabric() {
   own_contact.address = endpoint->address().bytes;
   // A fabric without automatic progress is driven from now on: other PEs may be ahead.
   bool const has_auto_progress = endpoint->properties().has_auto_progress;
-  if (!has_auto_progress) {
-    impl_->serving_responder = std::make_unique<responder>(std::move(endpoint), *time_);
-    impl_->serving_responder->set_extra_progress(
-        [inner = impl_.get()] { return inner->progress_lanes(); });
-    impl_->serving_responder->start();
-  }
+  if (!has_auto_progress)
+    start_responder(std::move(endpoint));
+  TND_TRY(exchange_contacts(own_contact));
+  if (has_auto_progress)
+    impl_->serving_lane = add_lane(std::move(endpoint), true);
+  serves_remote_ = true;
+  has_both_wake_sources_ = node_pes_.size() > 1;
+  return status::ok;
+}
+
+void job::start_responder(std::unique_ptr<seams::fabric_endpoint> endpoint) {
+  TND_ASSERT(impl_->serving_responder == nullptr);
+  impl_->serving_responder = std::make_unique<responder>(std::move(endpoint), *time_);
+  impl_->serving_responder->set_extra_progress(
+      [inner = impl_.get()] { return inner->progress_lanes(); });
+  impl_->serving_responder->start();
+}
+
+status job::exchange_contacts(const pe_contact &own_contact) {
   TND_TRY(launcher_.publish("pgas.contact", std::as_bytes(std::span{&own_contact, 1})));
   TND_TRY(launcher_.exchange(options_.timeout_ns));
   for (size_t i = 0; i < map_.segment_count(); i++)
@@ -112,21 +125,23 @@ status job::start_fabric() {
     if (published.value().size() != sizeof contact)
       return fail(status::protocol, "PE %d runs another version of the library", pe);
     std::memcpy(&contact, published.value().data(), sizeof contact);
-    if (std::strncmp(contact.provider.data(), own_contact.provider.data(),
-                     contact.provider.size()) != 0) {
-      return fail(status::invalid,
-                  "PE %d has chosen the fabric %.*s, this one %s: set TND_PGAS_FABRIC", pe,
-                  int(contact.provider.size()), contact.provider.data(), impl_->provider.c_str());
-    }
-    impl_->addresses[size_t(pe)] = {contact.address,
-                                    std::min<size_t>(contact.address_size, contact.address.size())};
-    for (size_t i = 0; i < map_.segment_count(); i++)
-      map_.remotes(i)[size_t(pe)] = contact.segments[i];
+    TND_TRY(adopt_contact(pe, contact, own_contact));
   }
-  if (has_auto_progress)
-    impl_->serving_lane = add_lane(std::move(endpoint), true);
-  serves_remote_ = true;
-  has_both_wake_sources_ = node_pes_.size() > 1;
+  return status::ok;
+}
+
+status job::adopt_contact(pe_index pe, const pe_contact &contact, const pe_contact &own_contact) {
+  TND_ASSERT(map_.is_pe(pe) && impl_->addresses.size() == size_t(count()));
+  if (std::strncmp(contact.provider.data(), own_contact.provider.data(), contact.provider.size()) !=
+      0) {
+    return fail(status::invalid,
+                "PE %d has chosen the fabric %.*s, this one %s: set TND_PGAS_FABRIC", pe,
+                int(contact.provider.size()), contact.provider.data(), impl_->provider.c_str());
+  }
+  impl_->addresses[size_t(pe)] = {contact.address,
+                                  std::min<size_t>(contact.address_size, contact.address.size())};
+  for (size_t i = 0; i < map_.segment_count(); i++)
+    map_.remotes(i)[size_t(pe)] = contact.segments[i];
   return status::ok;
 }
 
@@ -139,14 +154,10 @@ lane *job::add_lane(std::unique_ptr<seams::fabric_endpoint> endpoint, bool serve
       .on_first_outstanding = serves_remote || !impl_->serving_responder
                                   ? std::function<void()>{}
                                   : [this] { impl_->serving_responder->wake_thread(); },
-      .failed_pe =
-          [this] {
-            return impl_->is_finishing.load(std::memory_order_relaxed)
-                       ? pe_index{-1}
-                       : launcher_.find_failed_rank();
-          },
+      .failed_pe = [this] { return launcher_failed_pe(); },
       .is_oversubscribed = is_oversubscribed_};
   auto &lanes = impl_->lanes;
+  TND_ASSERT(endpoint != nullptr && lanes.size() < lane_count_cap);
   lanes.push_back({std::make_unique<lane>(std::move(endpoint), impl_->addresses, chosen), 0});
   lane *const added = lanes.back().lane_ptr.get();
   impl_->active_lanes[lanes.size() - 1].store(added, std::memory_order_release);
@@ -188,8 +199,10 @@ void job::lane_release(lane *released) {
     return;
   lock_guard lock{impl_->lanes_mutex};
   for (auto &leased : impl_->lanes) {
-    if (leased.lane_ptr.get() == released)
-      leased.users--;
+    if (leased.lane_ptr.get() != released)
+      continue;
+    TND_ASSERT(leased.users != 0);
+    leased.users--;
   }
 }
 

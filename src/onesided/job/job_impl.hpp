@@ -29,7 +29,8 @@ struct pe_card {
   std::array<char, 192> node{};   // PEs with equal words share memory; ends with a zero
   std::array<char, 16> gpu{};     // gpu_info::bus_id, for PEs with equal `kernel`; ends with a zero
 };
-static_assert(sizeof(pe_card) == 440);
+static_assert(sizeof(pe_card) == 440 && std::is_trivially_copyable_v<pe_card>);
+static_assert(offsetof(pe_card, version) == 0);  // also of other versions
 
 // Returns a warning if `me` is the lowest PE whose GPU another PE also uses, otherwise an empty
 // text.
@@ -42,6 +43,7 @@ struct pe_contact {
   std::array<std::byte, seams::fabric_address_size_max> address{};
   std::array<seams::fabric_remote, symmetric_map::segment_count_max> segments{};
 };
+static_assert(std::is_trivially_copyable_v<pe_contact>);  // sent as bytes
 
 struct job::impl {
   std::vector<pe_card> cards;                        // by PE

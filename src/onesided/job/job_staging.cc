@@ -18,6 +18,8 @@ struct staging_contact {
   std::array<char, 64> provider{};
   stager::contact stager_contact{};
 };
+static_assert(std::is_trivially_copyable_v<staging_contact>);  // sent as bytes
+static_assert(slot_size % large_page == 0 || large_page % slot_size == 0);
 
 }  // namespace
 
@@ -96,49 +98,73 @@ status job::open_staging() {
   auto queue = device_queue_open();
   if (!queue.ok())
     return queue.error();
+  TND_ASSERT(impl_->staging_buffer == nullptr);
   size_t const size = std::max(options_.staging_size, 2 * slot_size);
   auto buffer = allocate_staging(size);
   if (!buffer.ok())
     return buffer.error();
   impl_->staging_buffer = buffer.value();
-  auto const view = heap_view(*opened.value());
-  // The segment: the control memory, in which kernels signal, and the heap.
-  std::span<std::byte> const memory{
-      static_cast<std::byte *>(impl_->own_device_block.addr),
-      device == nullptr ? 0 : options_.device_control_size + options_.device_heap_size};
-  stager::options const chosen{
-      .timeout_ns = options_.timeout_ns,
-      .time = time_,
-      .make_progress = [this] { progress(); },
-      .is_device_memory =
-          [device](const void *addr) {
-            return device != nullptr && device->is_device_memory(addr);
-          },
-      .failed_pe =
-          [this] {
-            return impl_->is_finishing.load() ? pe_index{-1} : launcher_.find_failed_rank();
-          },
-      .on_heap_changed = [this, memory](
-                             size_t offset,
-                             size_t length) { wake(me(), memory.data() + offset, length); },
-      .is_oversubscribed = is_oversubscribed_,
-      .heap = memory,
-      .staging_buffer = {buffer.value(), size},
-      .slot_size = slot_size,
-      .message_server = options_.message_server,
-      .heap_view = view,
-      .flush_fabric_writes =
-          [device] {
-            return device->flush_fabric_writes();
-          }};
-  auto created = stager::create(std::move(opened).value(), std::move(queue).value(), me(), chosen);
+  auto created =
+      create_stager(std::move(opened).value(), std::move(queue).value(), {buffer.value(), size});
   if (!created.ok())
     return created.error();
-  if (view.addr != nullptr && !created.value()->is_direct()) {
+  TND_TRY(join_stagers(*created.value()));
+  impl_->staging = std::move(created).value();
+  impl_->staging->start();
+  serves_remote_ = true;
+  if (device != nullptr)
+    has_both_wake_sources_ = true;  // the stager's thread also wakes waits
+  // No PE sends to a stager that does not know it yet.
+  return launcher_.barrier(options_.timeout_ns);
+}
+
+result<std::unique_ptr<stager>> job::create_stager(std::unique_ptr<seams::fabric_endpoint> endpoint,
+                                                   std::unique_ptr<seams::device_queue> queue,
+                                                   std::span<std::byte> buffer) {
+  auto *const device = options_.device;
+  auto const view = heap_view(*endpoint);
+  auto const memory = device_segment();
+  stager::options const chosen{.timeout_ns = options_.timeout_ns,
+                               .time = time_,
+                               .make_progress = [this] { progress(); },
+                               .is_device_memory =
+                                   [device](const void *addr) {
+                                     return device != nullptr && device->is_device_memory(addr);
+                                   },
+                               .failed_pe = [this] { return launcher_failed_pe(); },
+                               .on_heap_changed =
+                                   [this, memory](size_t offset, size_t length) {
+                                     wake(me(), memory.data() + offset, length);
+                                   },
+                               .is_oversubscribed = is_oversubscribed_,
+                               .heap = memory,
+                               .staging_buffer = buffer,
+                               .slot_size = slot_size,
+                               .message_server = options_.message_server,
+                               .heap_view = view,
+                               .flush_fabric_writes =
+                                   [device] {
+                                     return device->flush_fabric_writes();
+                                   }};
+  auto created = stager::create(std::move(endpoint), std::move(queue), me(), chosen);
+  if (created.ok() && view.addr != nullptr && !created.value()->is_direct()) {
     log(log_level::warning, "pgas: staging the device memory of PE %d: the fabric refused it",
         me());
   }
-  staging_contact own_contact{.provider = {}, .stager_contact = created.value()->own_contact()};
+  return created;
+}
+
+// The control memory, in which kernels signal, and the heap. Empty without a device.
+std::span<std::byte> job::device_segment() const noexcept {
+  if (options_.device == nullptr)
+    return {};
+  return {static_cast<std::byte *>(impl_->own_device_block.addr),
+          options_.device_control_size + options_.device_heap_size};
+}
+
+// Gives the stager the contacts of the other PEs.
+status job::join_stagers(stager &added) {
+  staging_contact own_contact{.provider = {}, .stager_contact = added.own_contact()};
   impl_->provider.copy(own_contact.provider.data(), own_contact.provider.size() - 1);
   TND_TRY(launcher_.publish("pgas.staging", std::as_bytes(std::span{&own_contact, 1})));
   TND_TRY(launcher_.exchange(options_.timeout_ns));
@@ -151,22 +177,15 @@ status job::open_staging() {
     if (published.value().size() != sizeof contact)
       return fail(status::protocol, "PE %d runs another version of the library", pe);
     std::memcpy(&contact, published.value().data(), sizeof contact);
-    contact.stager_contact.address.size =
-        std::min(contact.stager_contact.address.size, contact.stager_contact.address.bytes.size());
+    auto &address = contact.stager_contact.address;
+    address.size = std::min(address.size, address.bytes.size());
     if (contact.provider != own_contact.provider) {
       return fail(status::invalid, "PE %d has chosen another fabric than %s: set TND_PGAS_FABRIC",
                   pe, impl_->provider.c_str());
     }
     contacts.push_back(contact.stager_contact);
   }
-  TND_TRY(created.value()->join(contacts));
-  impl_->staging = std::move(created).value();
-  impl_->staging->start();
-  serves_remote_ = true;
-  if (device != nullptr)
-    has_both_wake_sources_ = true;  // the stager's thread also wakes waits
-  // No PE sends to a stager that does not know it yet.
-  return launcher_.barrier(options_.timeout_ns);
+  return added.join(contacts);
 }
 
 void job::close_staging() noexcept {

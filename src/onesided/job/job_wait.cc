@@ -40,6 +40,7 @@ bool job::impl::progress_lanes() noexcept {
 
 status job::wait_long(const std::function<bool()> &ready, std::span<const std::byte> memory,
                       uint64_t deadline_ns, uint64_t poll_interval_ns) const {
+  TND_ASSERT(ready != nullptr);
   uint64_t last_event_ns = time_->now_ns();  // the last event
   // A caller that polls so rarely delays no other, and sleeps at once.
   bool const sleeps_at_once = poll_interval_ns > sleep_ns_last;
@@ -77,12 +78,18 @@ status job::wait_long(const std::function<bool()> &ready, std::span<const std::b
 // find it awake.
 bool job::sleep(const std::function<bool()> &ready, const seams::alarm_range &watched,
                 uint64_t timeout_ns) const {
+  TND_ASSERT(alarm_ != nullptr);
   bool const sleeps_in_endpoint = serves_remote_ && !has_both_wake_sources_;
   status const code =
       sleeps_in_endpoint ? impl_->wait_for_access(time_->now_ns() + timeout_ns) : status::busy;
   if (code == status::busy)
     alarm_->sleep(ready, timeout_ns, watched);
   return code == status::ok;
+}
+
+// A PE that the launcher reports as failed, or -1. At the end PEs leave in any order.
+pe_index job::launcher_failed_pe() const noexcept {
+  return impl_->is_finishing.load() ? pe_index{-1} : launcher_.find_failed_rank();
 }
 
 pe_index job::failed_pe() const noexcept {

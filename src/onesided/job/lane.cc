@@ -51,6 +51,7 @@ lane::state::state(std::unique_ptr<seams::fabric_endpoint> endpoint,
 lane::state::~state() = default;
 
 result<seams::fabric_peer> lane::state::find_or_add_peer(pe_index pe) {
+  TND_ASSERT(size_t(pe) < peers_.size());
   auto &known = peers_[size_t(pe)];
   if (has_failed_[size_t(pe)]) [[unlikely]]
     return status::peer_lost;
@@ -69,6 +70,7 @@ uint32_t lane::state::record_take(remote_context &owner, pe_index pe,
   if (index == no_index)
     return no_index;
   auto &entry = records_[index];
+  TND_ASSERT(entry.owner == nullptr);
   first_free_ = entry.next_free;
   record_count_.store(record_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   entry = {.owner = &owner, .action = action, .pe = pe, .is_chained = action.chained_op != nullptr};
@@ -76,23 +78,53 @@ uint32_t lane::state::record_take(remote_context &owner, pe_index pe,
 }
 
 void lane::state::record_free(uint32_t index) {
+  TND_ASSERT(index < records_.size() && record_count_.load(std::memory_order_relaxed) != 0);
   records_[index].owner = nullptr;
   records_[index].next_free = first_free_;
   first_free_ = index;
   record_count_.store(record_count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 
+// A fence requires that earlier operations are complete, unless the fabric orders them.
+void lane::state::enforce_fence(guard &lock, remote_context &owner, const seams::fabric_op &op) {
+  uint32_t const fences = owner.fence_count_.load(std::memory_order_relaxed);
+  if (is_ordered_ || op.kind == seams::fabric_op_kind::read || fences == owner.fences_enforced_)
+    return;
+  drain(lock, owner);
+  if (int32_t(fences - owner.fences_enforced_) > 0)
+    owner.fences_enforced_ = fences;
+}
+
+// again: no record is free, or the fabric does not accept it now.
+status lane::state::try_start(remote_context &owner, pe_index pe, seams::fabric_op &op,
+                              const completion_action &action) {
+  uint32_t const index = record_take(owner, pe, action);
+  if (index == no_index)
+    return status::again;
+  if (action.chained_op != nullptr) {
+    TND_ASSERT(!is_ordered_);
+    chained_[index] = *action.chained_op;
+    chained_[index].op_id = index;
+    chained_[index].peer = op.peer;
+    chained_[index].deadline_ns = op.deadline_ns;
+  }
+  op.op_id = index;
+  status const code = endpoint_->post(op);
+  if (code != status::ok) [[unlikely]] {
+    record_free(index);
+    return code;
+  }
+  if (needs_progress_ && options_.on_first_outstanding &&
+      record_count_.load(std::memory_order_relaxed) == 1)
+    options_.on_first_outstanding();
+  records_[index].epoch = owner.epochs_.start_operation();
+  return code;
+}
+
 status lane::state::start(guard &lock, remote_context &owner, pe_index pe, seams::fabric_op &op,
                           const completion_action &action) {
-  bool const is_fenced =
-      !is_ordered_ && op.kind != seams::fabric_op_kind::read &&
-      owner.fence_count_.load(std::memory_order_relaxed) != owner.fences_enforced_;
-  if (is_fenced) {
-    uint32_t const fences = owner.fence_count_.load(std::memory_order_relaxed);
-    drain(lock, owner);
-    if (int32_t(fences - owner.fences_enforced_) > 0)
-      owner.fences_enforced_ = fences;
-  }
+  TND_ASSERT(lock.owns_lock());
+  enforce_fence(lock, owner, op);
   progress_lock_.claim_endpoint(lock);
   auto peer = find_or_add_peer(pe);
   if (!peer.ok())
@@ -106,27 +138,9 @@ status lane::state::start(guard &lock, remote_context &owner, pe_index pe, seams
     // operations into one packet, instead of one for each that has ended.
     bool const has_space = backoff.total_rounds == 0 ||
                            record_count_.load(std::memory_order_relaxed) <= records_.size() / 4 * 3;
-    uint32_t const index = has_space ? record_take(owner, pe, action) : no_index;
-    if (index != no_index) {
-      if (action.chained_op != nullptr) {
-        chained_[index] = *action.chained_op;
-        chained_[index].op_id = index;
-        chained_[index].peer = op.peer;
-        chained_[index].deadline_ns = op.deadline_ns;
-      }
-      op.op_id = index;
-      status const code = endpoint_->post(op);
-      if (code == status::ok) [[likely]] {
-        if (needs_progress_ && options_.on_first_outstanding &&
-            record_count_.load(std::memory_order_relaxed) == 1)
-          options_.on_first_outstanding();
-        records_[index].epoch = owner.epochs_.start_operation();
-        return code;
-      }
-      record_free(index);
-      if (code != status::again)
-        return code;
-    }
+    status const code = has_space ? try_start(owner, pe, op, action) : status::again;
+    if (code != status::again) [[likely]]
+      return code;
     if (progress_lock::is_check_due(backoff))
       fail_dead_peers();
     if (progress_lock_.is_past(backoff, op.deadline_ns))
@@ -175,6 +189,7 @@ status lane::state::start_early(guard &lock, remote_context &owner, pe_index pe,
 
 // Polls once. Returns the number of completions.
 size_t lane::state::progress() {
+  TND_ASSERT(!progress_lock_.has_sleeper());
   std::array<seams::fabric_completion, 16> done;
   size_t const count = endpoint_->poll(done);
   for (size_t i = 0; i < count; i++)
@@ -188,6 +203,7 @@ size_t lane::state::progress() {
 
 void lane::state::dispatch(const seams::fabric_completion &done) {
   auto const index = uint32_t(done.op_id);
+  TND_ASSERT(index < records_.size());
   auto &entry = records_[index];
   if (!done.settled) {
     // The memory is still in use. The fabric releases it once the peer is removed.
@@ -235,6 +251,7 @@ void lane::state::release(record &entry, status code) {
 
 // Operations that the fabric does not accept now stay in the backlog.
 void lane::state::post_chained() {
+  TND_ASSERT(!is_ordered_);
   while (!backlog_.empty()) {
     uint32_t const index = backlog_.front();
     auto &entry = records_[index];
@@ -268,6 +285,7 @@ void lane::state::fail_dead_peers() {
 
 // The next progress() takes the PE's operations from the endpoint.
 void lane::state::mark_failed(pe_index pe) {
+  TND_ASSERT(size_t(pe) < has_failed_.size() && !has_failed_[size_t(pe)]);
   has_failed_[size_t(pe)] = true;
   peers_to_remove_.push_back(pe);
 }
@@ -279,6 +297,7 @@ void lane::state::remove_failed_peers() {
 
 // The fabric has not released some memory, and the lane stops waiting for it.
 void lane::state::abandon(remote_context &owner) {
+  TND_ASSERT(progress_lock_.is_held());
   for (auto &entry : records_) {
     if (entry.owner != &owner)
       continue;

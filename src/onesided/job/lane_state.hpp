@@ -56,9 +56,10 @@ struct lane::state {
   size_t copied_size_max() const noexcept {
     return copied_size_max_;
   }
-  // Under the mutex. Whether enough records are free that delayed completions do not block new
+  // Whether enough records are free that delayed completions do not block new
   // operations.
   bool has_spare_records() const noexcept {
+    TND_ASSERT(progress_lock_.is_held());
     return record_count_.load(std::memory_order_relaxed) < records_.size() / 2;
   }
 
@@ -98,6 +99,9 @@ struct lane::state {
 
   // lane.cc
   result<seams::fabric_peer> find_or_add_peer(pe_index pe);
+  void enforce_fence(guard &lock, remote_context &owner, const seams::fabric_op &op);
+  status try_start(remote_context &owner, pe_index pe, seams::fabric_op &op,
+                   const completion_action &action);
   uint32_t record_take(remote_context &owner, pe_index pe, const completion_action &action);
   void record_free(uint32_t index);
   size_t progress();

@@ -46,6 +46,7 @@ void lane::state::step(guard &lock, backoff_state &backoff) {
 
 template <class Done>
 void lane::state::wait_until(guard &lock, remote_context &owner, Done &&is_done) {
+  TND_ASSERT(lock.owns_lock());
   if (is_done())
     return;
   if (!progress_lock_.has_sleeper())
@@ -70,7 +71,7 @@ void lane::state::wait(guard &lock, remote_context &owner, blocking_wait &waiter
 
 void lane::state::drain(guard &lock, remote_context &owner) {
   wait_until(lock, owner,
-             [&, mine = owner.epochs_.current()] { return owner.epochs_.is_complete(mine); });
+             [&, epoch = owner.epochs_.current()] { return owner.epochs_.is_complete(epoch); });
 }
 
 }  // namespace tanada::onesided

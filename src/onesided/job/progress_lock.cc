@@ -22,6 +22,7 @@ progress_lock::guard progress_lock::acquire() {
     lock.lock();
   claim_endpoint(lock);
   waiter_count_.fetch_sub(1, std::memory_order_relaxed);
+  TND_ASSERT(lock.owns_lock() && !has_sleeper_);
   return lock;
 }
 
@@ -33,6 +34,7 @@ progress_lock::guard progress_lock::try_acquire() {
 }
 
 void progress_lock::wake_sleeper(guard &lock) {
+  TND_ASSERT(lock.owns_lock());
   waiter_count_.fetch_add(1, std::memory_order_relaxed);
   while (has_sleeper_) {
     endpoint_.wake();
@@ -43,6 +45,7 @@ void progress_lock::wake_sleeper(guard &lock) {
 
 void progress_lock::pause(guard &lock, backoff_state &backoff,
                           const std::function<void()> &make_progress) {
+  TND_ASSERT(lock.owns_lock());
   bool const is_fresh =
       backoff.idle_rounds < (is_oversubscribed_ ? spin_rounds_oversubscribed : spin_rounds_default);
   lock.unlock();

@@ -35,6 +35,7 @@ class progress_lock {
   static constexpr uint32_t clock_check_rounds = 64;  // of a wait, between two checks of the clock
   // Lengths of a sleep. Between sleeps this PE serves others, until its serving thread takes over.
   static constexpr uint64_t sleep_ns_first = 50'000, sleep_ns_last = 1'000'000;
+  static_assert(sleep_ns_first <= sleep_ns_last);
 
   // Both outlive it. `is_oversubscribed`: threads compete for processors, and the peer may need
   // this one.
@@ -48,12 +49,17 @@ class progress_lock {
     return guard{mutex_};
   }
   void claim_endpoint(guard &lock) {  // also takes the endpoint
+    TND_ASSERT(lock.owns_lock());
     if (has_sleeper_) [[unlikely]]
       wake_sleeper(lock);
   }
 
-  // Under the mutex.
+  // Whether the calling thread holds the mutex.
+  bool is_held() const noexcept {
+    return mutex_.is_held();
+  }
   bool has_sleeper() const noexcept {
+    TND_ASSERT(is_held());
     return has_sleeper_;
   }
   bool is_contended() const noexcept {
@@ -68,6 +74,7 @@ class progress_lock {
   // sleeps once the backoff requires it.
   template <class Progress>
   void poll_or_sleep(guard &lock, backoff_state &backoff, Progress &&progress) {
+    TND_ASSERT(lock.owns_lock() && !has_sleeper_);
     if (progress() != 0)
       return backoff.reset();
     if (backoff.sleep_ns == 0 || is_contended())
@@ -81,6 +88,7 @@ class progress_lock {
   // endpoint.
   template <class Wait>
   status sleep(guard &lock, Wait &&wait) {
+    TND_ASSERT(lock.owns_lock() && !has_sleeper_);
     has_sleeper_ = true;
     lock.unlock();
     status const code = wait();
@@ -92,6 +100,7 @@ class progress_lock {
 
   // Waits until the sleeper is awake, wake_waiters() is called, or the duration has passed.
   void wait_for_change(guard &lock, uint64_t duration_ns) {
+    TND_ASSERT(lock.owns_lock());
     changed_.wait_for(lock, std::chrono::nanoseconds(duration_ns));
   }
   void wake_waiters() noexcept {

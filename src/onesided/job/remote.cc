@@ -17,10 +17,17 @@ seams::fabric_op op_at(seams::fabric_op_kind kind, pe_index pe, const symmetric_
 
 seams::fabric_op transfer_at(seams::fabric_op_kind kind, pe_index pe,
                              const symmetric_address &location, const void *memory, size_t size) {
+  TND_ASSERT(size != 0);
   auto op = op_at(kind, pe, location);
   op.addr = static_cast<std::byte *>(const_cast<void *>(memory));
   op.size = size;
   return op;
+}
+
+// Whether the next operation to the PE follows at once, and reports the outcome of both.
+void set_followed(seams::fabric_op &op, bool is_followed) {
+  op.more = is_followed;
+  op.is_reported_by_next = is_followed;
 }
 
 seams::fabric_op signal_at(pe_index pe, const remote_context::signal &signal_update) {
@@ -144,22 +151,22 @@ status remote_context::put_with_signal(pe_index pe, symmetric_address target, co
   TND_TRY(take_failure());
   if (signal_update.location.offset % sizeof(uint64_t) != 0)
     return status::invalid;
-  auto signal_op = signal_at(pe, signal_update);
   auto &impl = lane_.impl();
   auto lock = impl.enter();
+  auto signal_op = signal_at(pe, signal_update);
   signal_op.may_delay = may_delay_ && impl.has_spare_records();
   if (size == 0)
     return impl.start(lock, *this, pe, signal_op, {});
-  auto op = transfer_at(write, pe, target, source, size);
   bool const is_chained = !impl.is_ordered();
-  op.more = !is_chained;
-  op.is_reported_by_next = !is_chained;
+  auto op = transfer_at(write, pe, target, source, size);
+  set_followed(op, !is_chained);
+  auto const *const chained_op = is_chained ? &signal_op : nullptr;
   lane::state::blocking_wait data_wait{.is_done = true};
   if (is_blocking) {
-    TND_TRY(impl.start_early(lock, *this, pe, op, is_chained ? &signal_op : nullptr, data_wait));
+    TND_TRY(impl.start_early(lock, *this, pe, op, chained_op, data_wait));
   } else {
     op.is_copied = size <= impl.copied_size_max();
-    TND_TRY(impl.start(lock, *this, pe, op, {.chained_op = is_chained ? &signal_op : nullptr}));
+    TND_TRY(impl.start(lock, *this, pe, op, {.chained_op = chained_op}));
   }
   status const code = is_chained ? status::ok : impl.start(lock, *this, pe, signal_op, {});
   impl.wait(lock, *this, data_wait);

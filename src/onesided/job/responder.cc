@@ -32,6 +32,7 @@ responder::~responder() {
 void responder::start() {
   if (has_auto_progress_ || thread_.joinable())
     return;
+  TND_ASSERT(is_stopped_);
   is_stopped_ = false;
   seams::signals_blocked const blocked;
   thread_ = std::thread{[this] {
@@ -95,6 +96,7 @@ status responder::wait_for_access(uint64_t deadline_ns) noexcept {
   if (!mutex_.try_lock())
     return status::busy;
   lock_guard const lock{mutex_, std::adopt_lock};
+  TND_ASSERT(mutex_.is_held());
   status const code = endpoint_->wait_for_change(deadline_ns);
   drain(*endpoint_);
   last_progress_ns_.store(time_.now_ns(), std::memory_order_relaxed);

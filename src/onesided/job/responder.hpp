@@ -43,6 +43,7 @@ class responder {
   // To be called before start(). The thread also calls `callback`. While that returns true, the
   // next call follows after at most `busy_ns`.
   void set_extra_progress(std::function<bool()> callback) {
+    TND_ASSERT(!thread_.joinable());
     extra_progress_ = std::move(callback);
   }
   // Wakes the thread: the callback has work, and perhaps no caller makes progress.

@@ -90,25 +90,36 @@ status stager::state::open() {
   uint32_t const depth = endpoint_->properties().depth;
   if (depth < 4)
     return fail(status::invalid, "the fabric accepts only %u operations; staging needs 4", depth);
-  auto shared = endpoint_->region_register(
-      {.addr = options_.staging_buffer.data(), .size = options_.staging_buffer.size()},
-      {.remote_read = true});
+  TND_TRY(register_memory());
+  fill_free_lists();
+  return status::ok;
+}
+
+status stager::state::register_memory() {
+  seams::fabric_memory const buffer{.addr = options_.staging_buffer.data(),
+                                    .size = options_.staging_buffer.size()};
+  auto shared = endpoint_->region_register(buffer, {.remote_read = true});
   if (!shared.ok())
     return shared.error();
-  auto local = endpoint_->region_register(
-      {.addr = options_.staging_buffer.data(), .size = options_.staging_buffer.size()}, {});
+  auto local = endpoint_->region_register(buffer, {});
   if (!local.ok())
     return local.error();
   staging_region_ = local.value().id;
   own_contact_ = {endpoint_->address(), shared.value().remote, {}};
-  if (options_.heap_view.addr != nullptr && !options_.heap.empty()) {
-    // One region for local and remote access: the GPU memory that network cards can map is scarce.
-    auto heap = endpoint_->region_register(options_.heap_view, {.remote_read = true});
-    if (heap.ok()) {
-      heap_region_ = heap.value().id;
-      own_contact_.heap = heap.value().remote;
-    }
+  if (options_.heap_view.addr == nullptr || options_.heap.empty())
+    return status::ok;
+  // One region for local and remote access: the GPU memory that network cards can map is scarce.
+  auto heap = endpoint_->region_register(options_.heap_view, {.remote_read = true});
+  if (heap.ok()) {
+    heap_region_ = heap.value().id;
+    own_contact_.heap = heap.value().remote;
   }
+  return status::ok;
+}
+
+// Nothing is in use yet.
+void stager::state::fill_free_lists() {
+  TND_ASSERT(slots_free_.empty() && services_free_.empty() && first_free_ == no_index);
   services_.resize(slot_count_);
   for (uint32_t i = slot_count_; i > 0; i--) {
     slots_free_.push_back(i - 1);
@@ -121,10 +132,10 @@ status stager::state::open() {
   receives_.assign(receive_count_, std::vector<std::byte>(frame_size_));
   for (uint32_t i = 0; i < receive_count_; i++)
     receives_due_.push_back(i);
-  return status::ok;
 }
 
 status stager::state::join(std::span<const contact> contacts) {
+  TND_ASSERT(peers_.empty() && size_t(me_) < contacts.size());
   peers_.resize(contacts.size());
   for (pe_index pe = 0; pe < pe_index(contacts.size()); pe++) {
     auto const &peer_contact = contacts[size_t(pe)];
@@ -154,6 +165,7 @@ staging::limits stager::state::limits_for(pe_index pe) const noexcept {
 // Polls, and handles what has completed. Returns the number of completions, and of device
 // operations that will complete soon. `is_idle`: no more records will follow soon.
 size_t stager::state::progress(bool is_idle) noexcept {
+  TND_ASSERT(progress_lock_.is_held());
   std::array<seams::fabric_completion, completions_max> done;
   size_t total = 0;
   for (size_t count = done.size(); count == done.size() && total < rounds_max * done.size();
@@ -190,39 +202,54 @@ bool stager::state::advance() noexcept {
 }
 
 void stager::state::dispatch(const seams::fabric_completion &done) {
-  auto const use = op_use(done.op_id >> 56);
   auto const index = uint32_t(done.op_id);
-  if (use == op_use::receive) {
-    status const before = queue_status_;
-    if (done.code == status::ok)
-      handle_frame(std::span{receives_[index]}.first(done.size), done.peer);
-    if (queue_status_ != before && done.settled)
-      quarantine(receives_[index]);
-    if (done.settled)
-      receives_due_.push_back(index);
-    return;
+  switch (op_use(done.op_id >> 56)) {
+    case op_use::receive: return handle_received(index, done);
+    case op_use::send: return handle_sent(index, done);
+    case op_use::request_read:
+      return handle_read(requests_[index].pe, done, &state::handle_read_done);
+    case op_use::service_read:
+      return handle_read(services_[index].pe, done, &state::handle_put_data);
   }
-  pe_index const pe = use == op_use::send           ? frames_[index]->pe
-                      : use == op_use::request_read ? requests_[index].pe
-                                                    : services_[index].pe;
+}
+
+void stager::state::handle_received(uint32_t index, const seams::fabric_completion &done) {
+  TND_ASSERT(index < receive_count_);
+  status const before = queue_status_;
+  if (done.code == status::ok) {
+    std::span<const std::byte> const buffer{receives_[index]};
+    handle_frame(buffer.first(done.size), done.peer);
+  }
+  if (queue_status_ != before && done.settled)
+    quarantine(receives_[index]);
+  if (done.settled)
+    receives_due_.push_back(index);
+}
+
+void stager::state::handle_sent(uint32_t index, const seams::fabric_completion &done) {
+  TND_ASSERT(index < frames_.size());
+  pe_index const pe = frames_[index]->pe;
   // The fabric releases memory that it still uses once the peer is removed.
   if (!done.settled)
     return fail_peer(pe, status::timed_out);
-  if (use == op_use::send) {
-    sends_in_flight_--;
-    peers_[size_t(pe)].frames_in_flight--;
-    frame_free(frames_[index].get());
-    list_unsent(pe);
-    if (done.code != status::ok)
-      fail_peer(pe, status::peer_lost);
-    return;
-  }
+  TND_ASSERT(sends_in_flight_ != 0 && peers_[size_t(pe)].frames_in_flight != 0);
+  sends_in_flight_--;
+  peers_[size_t(pe)].frames_in_flight--;
+  frame_free(frames_[index].get());
+  list_unsent(pe);
+  if (done.code != status::ok)
+    fail_peer(pe, status::peer_lost);
+}
+
+void stager::state::handle_read(pe_index pe, const seams::fabric_completion &done,
+                                void (state::*handle_end)(uint32_t, status)) {
+  // The fabric releases memory that it still uses once the peer is removed.
+  if (!done.settled)
+    return fail_peer(pe, status::timed_out);
+  TND_ASSERT(reads_in_flight_ != 0);
   reads_in_flight_--;
   status const code = done.code == status::canceled ? status::peer_lost : done.code;
-  if (use == op_use::request_read)
-    handle_read_done(index, code);
-  else
-    handle_put_data(index, code);
+  (this->*handle_end)(uint32_t(done.op_id), code);
   if (code == status::peer_lost || code == status::timed_out)
     fail_peer(pe, code);
 }
@@ -268,6 +295,7 @@ stager::state::frame *stager::state::frame_take() {
   if (!frames_free_.empty()) {
     frame *const reused = frames_free_.back();
     frames_free_.pop_back();
+    TND_ASSERT(reused->count == 0 && reused->size == sizeof(staging::frame_header));
     return reused;
   }
   auto added = std::make_unique<frame>();
@@ -278,6 +306,7 @@ stager::state::frame *stager::state::frame_take() {
 }
 
 void stager::state::frame_free(frame *released) {
+  TND_ASSERT(released != nullptr && frames_free_.size() < frames_.size());
   released->size = sizeof(staging::frame_header);
   released->count = 0;
   frames_free_.push_back(released);
@@ -291,11 +320,11 @@ void stager::state::list_unsent(pe_index pe) {
   unsent_.push_back(pe);
 }
 
-// Appends a record to the peer's stream. Returns where its data go, valid until the next call. The
-// peer has not failed.
+// Appends a record to the peer's stream. Returns where its data go, valid until the next call.
 std::byte *stager::state::append_record(pe_index pe, record record) {
   auto &destination = peers_[size_t(pe)];
   size_t const size = staging::record_size(record.data_size);
+  TND_ASSERT(!destination.has_failed && size <= frame_size_ - sizeof(staging::frame_header));
   if (destination.outgoing.empty() || frame_size_ - destination.outgoing.back()->size < size) {
     destination.outgoing.push_back(frame_take());
     destination.outgoing.back()->pe = pe;
@@ -324,6 +353,7 @@ void stager::state::send_frames_to(pe_index pe, bool is_idle) {
   while (!destination.outgoing.empty() && sends_in_flight_ < send_count_max_ &&
          destination.frames_in_flight < frames_sent_max_) {
     auto &next = *destination.outgoing.front();
+    TND_ASSERT(next.count != 0 && next.pe == pe);
     if (destination.outgoing.size() == 1 && !is_full(next) &&
         destination.frames_in_flight > (is_idle ? frames_sent_max_ / 2 : 0))
       return;
@@ -352,50 +382,72 @@ void stager::state::post_reads() {
     reads_due_.pop_front();
 }
 
+seams::fabric_op stager::state::read_op(op_use use, uint32_t index, pe_index pe,
+                                        bool is_direct) const {
+  auto const &source = peers_[size_t(pe)];
+  return {.kind = fabric_op_kind::read,
+          .op_id = op_id(use, index),
+          .deadline_ns = deadline_ns(),
+          .peer = source.fabric_id,
+          .remote = is_direct ? source.heap : source.staging_buffer};
+}
+
+// Reads the data of an own request.
+seams::fabric_op stager::state::request_read_op(uint32_t index) const {
+  TND_ASSERT(index < request_count_max && requests_[index].is_used);
+  auto const &entry = requests_[index];
+  auto op = read_op(op_use::request_read, index, entry.pe, entry.is_direct);
+  op.size = entry.size;
+  op.offset = entry.remote_offset;
+  if (entry.reply_to.is_to_heap) {
+    op.addr = options_.heap_view.addr + size_t(entry.reply_to.target - options_.heap.data());
+    op.region = heap_region_;
+  } else if (entry.reply_to.slot == no_index) {
+    op.addr = entry.reply_to.target;
+  } else {
+    op.addr = slot_at(entry.reply_to.slot);
+    op.region = staging_region_;
+  }
+  return op;
+}
+
+// Reads the data that a peer's request brings.
+seams::fabric_op stager::state::service_read_op(uint32_t index) const {
+  TND_ASSERT(index < slot_count_ && services_[index].current_stage == service::stage::reading);
+  auto const &entry = services_[index];
+  auto op = read_op(op_use::service_read, index, entry.pe, entry.is_direct);
+  op.size = entry.size;
+  op.offset = entry.remote_offset;
+  op.addr =
+      entry.is_to_heap ? options_.heap_view.addr + entry.offset : slot_at(slot_count_ + index);
+  op.region = entry.is_to_heap ? heap_region_ : staging_region_;
+  return op;
+}
+
 // False: the fabric does not accept the read now.
 bool stager::state::post_read(uint64_t id) {
   auto const index = uint32_t(id);
   bool const is_own_read = op_use(id >> 56) == op_use::request_read;
-  auto &own_request = requests_[is_own_read ? index : 0];
-  auto &peer_service = services_[is_own_read ? 0 : index];
-  pe_index const pe = is_own_read ? own_request.pe : peer_service.pe;
-  seams::fabric_op op{.kind = fabric_op_kind::read,
-                      .op_id = id,
-                      .deadline_ns = deadline_ns(),
-                      .peer = peers_[size_t(pe)].fabric_id};
-  op.remote = (is_own_read ? own_request.is_direct : peer_service.is_direct)
-                  ? peers_[size_t(pe)].heap
-                  : peers_[size_t(pe)].staging_buffer;
-  op.size = is_own_read ? own_request.size : peer_service.size;
-  op.offset = is_own_read ? own_request.remote_offset : peer_service.remote_offset;
-  bool const is_to_caller =
-      is_own_read && own_request.reply_to.slot == no_index;  // directly to the caller's target
-  if (is_own_read ? own_request.reply_to.is_to_heap : peer_service.is_to_heap) {
-    op.addr = options_.heap_view.addr +
-              (is_own_read ? size_t(own_request.reply_to.target - options_.heap.data())
-                           : peer_service.offset);
-    op.region = heap_region_;
-  } else {
-    op.addr = is_to_caller ? own_request.reply_to.target
-                           : slot_at(is_own_read ? own_request.reply_to.slot : slot_count_ + index);
-    if (!is_to_caller)
-      op.region = staging_region_;
-  }
+  auto const op = is_own_read ? request_read_op(index) : service_read_op(index);
   status const code = endpoint_->post(op);
   if (code == status::again)
     return false;
-  if (code == status::ok) {
-    reads_in_flight_++;
-    (is_own_read ? own_request.is_fabric_reading : peer_service.is_posted) = true;
-    if (is_own_read && own_request.is_direct)
-      own_request.deadline_ns = op.deadline_ns;
-    read_posted_ns_ = options_.time->now_ns();
+  if (code != status::ok) {
+    if (is_own_read)
+      handle_read_done(index, code);
+    else
+      handle_put_data(index, code);
     return true;
   }
-  if (is_own_read)
-    handle_read_done(index, code);
-  else
-    handle_put_data(index, code);
+  reads_in_flight_++;
+  if (is_own_read) {
+    requests_[index].is_fabric_reading = true;
+    if (requests_[index].is_direct)
+      requests_[index].deadline_ns = op.deadline_ns;
+  } else {
+    services_[index].is_posted = true;
+  }
+  read_posted_ns_ = options_.time->now_ns();
   return true;
 }
 
@@ -418,6 +470,13 @@ void stager::state::sweep(uint64_t now_ns) {
     try_resume_queue(seams::monotonic_clock().now_ns());
   if (pe_index const dead = options_.failed_pe ? options_.failed_pe() : -1; dead >= 0)
     fail_peer(dead, status::peer_lost);
+  end_overdue_requests(now_ns);
+  for (auto &entry : peers_)
+    entry.direct_ended_since_sweep = unset;
+  end_unread_services(now_ns);
+}
+
+void stager::state::end_overdue_requests(uint64_t now_ns) {
   for (uint32_t i = 0; request_count_ != 0 && i < request_count_max; i++) {
     auto &entry = requests_[i];
     if (!entry.is_used || entry.is_device_copying || !is_overdue(entry, now_ns))
@@ -430,19 +489,22 @@ void stager::state::sweep(uint64_t now_ns) {
     }
     fail_peer(entry.pe, status::timed_out);
   }
-  for (auto &entry : peers_)
-    entry.direct_ended_since_sweep = unset;
+}
+
+// Their peers do not wait for them any longer, since the peers' time began earlier.
+void stager::state::end_unread_services(uint64_t now_ns) {
   for (uint32_t i = 0; services_free_.size() != slot_count_ && i < slot_count_; i++) {
-    // Its peer does not wait for it any longer, since the peer's time began earlier.
     auto &entry = services_[i];
     if (entry.current_stage != service::stage::announced || now_ns < entry.deadline_ns)
       continue;
+    TND_ASSERT(peers_[size_t(entry.pe)].pending_count != 0);
     peers_[size_t(entry.pe)].pending_count--;
     service_free(i);
   }
 }
 
 void stager::state::fail_peer(pe_index pe, status code) {
+  TND_ASSERT(size_t(pe) < peers_.size());
   auto &failed = peers_[size_t(pe)];
   if (failed.has_failed || pe == me_)
     return;

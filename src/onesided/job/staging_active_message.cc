@@ -103,18 +103,13 @@ status stager::state::fetch(guard &lock, staged_context &owner, pe_index pe,
 // False: it has to wait for a slot.
 bool stager::state::serve_active_message(pe_index pe, const record &record,
                                          std::span<const std::byte> data) {
+  TND_ASSERT(staging::is_active_message(record.kind));
   if (options_.message_server == nullptr) {
     reply(pe, record.id, status::not_supported);
     return true;
   }
   if (record.kind == record_kind::active_message) {
-    status const code = options_.message_server->serve(pe, data, {});
-    if (code != status::again) {
-      reply(pe, record.id, code);
-      return true;
-    }
-    defer(std::make_unique<deferred_call>(
-        deferred_call{.pe = pe, .record = record, .request = {data.begin(), data.end()}}));
+    serve_eager_message(pe, record, data);
     return true;
   }
   if (record.kind == record_kind::fetch) {
@@ -124,25 +119,38 @@ bool stager::state::serve_active_message(pe_index pe, const record &record,
   uint32_t const index = service_take(pe, record);
   if (index == no_index)
     return false;
-  if (record.kind == record_kind::active_message_staged)
-    return true;
+  if (record.kind == record_kind::fetch_staged)
+    serve_staged_fetch(index, record, data);
+  return true;
+}
+
+void stager::state::serve_eager_message(pe_index pe, const record &record,
+                                        std::span<const std::byte> data) {
+  status const code = options_.message_server->serve(pe, data, {});
+  if (code != status::again)
+    return reply(pe, record.id, code);
+  defer(std::make_unique<deferred_call>(
+      deferred_call{.pe = pe, .record = record, .request = {data.begin(), data.end()}}));
+}
+
+// The reply goes to the slot of the service.
+void stager::state::serve_staged_fetch(uint32_t index, const record &record,
+                                       std::span<const std::byte> data) {
+  TND_ASSERT(index < slot_count_);
   auto &entry = services_[index];
+  pe_index const pe = entry.pe;
   entry.current_stage = service::stage::performed;
   status const code =
       options_.message_server->serve(pe, data, {slot_at(slot_count_ + index), size_t(record.size)});
-  if (code == status::ok) {
-    announce(index);
-    return true;
-  }
+  if (code == status::ok)
+    return announce(index);
   if (code == status::again) {
     auto deferred = deferred_call{
         .pe = pe, .record = record, .request = {data.begin(), data.end()}, .service = index};
-    defer(std::make_unique<deferred_call>(std::move(deferred)));
-    return true;
+    return defer(std::make_unique<deferred_call>(std::move(deferred)));
   }
   service_free(index);
   reply(pe, record.id, code);
-  return true;
 }
 
 // The data of a peer's active message have been read.
@@ -191,10 +199,12 @@ void stager::state::send_fetch_data(pe_index pe, const record &record,
                                                    .first = staging::status_encode(status::ok)});
     std::memcpy(position, bytes.data() + done, part);
   }
+  TND_ASSERT(peers_[size_t(pe)].pending_count != 0);
   peers_[size_t(pe)].pending_count--;
 }
 
 void stager::state::defer(std::unique_ptr<deferred_call> deferred) {
+  TND_ASSERT(options_.message_server != nullptr && deferred->operation == nullptr);
   bool const is_staged = deferred->service != no_index;
   std::span<const std::byte> request_bytes{deferred->request};
   std::span<std::byte> reply_bytes{deferred->reply};
@@ -234,6 +244,7 @@ bool stager::state::step_deferred() {
 
 void stager::state::finish_deferred(deferred_call &deferred, status code) {
   auto &client = peers_[size_t(deferred.pe)];
+  TND_ASSERT(client.unfinished_count != 0);
   client.unfinished_count--;
   bool const is_announced =
       !client.has_failed && deferred.record.kind == record_kind::fetch_staged && code == status::ok;
@@ -250,6 +261,7 @@ void stager::state::finish_deferred(deferred_call &deferred, status code) {
 
 // Requests that take longer are polled less often.
 uint64_t stager::state::deferred_poll_ns() const {
+  TND_ASSERT(!deferred_.empty());
   constexpr uint64_t first_ns = 30'000, last_ns = 1'000'000;
   return std::clamp((options_.time->now_ns() - deferred_progress_ns_) / 8, first_ns, last_ns);
 }

@@ -35,6 +35,7 @@ status stager::state::record_queue_status(status code) {
 status stager::state::queue_wait() {
   if (queue_status_ != status::ok)
     return queue_status_;
+  TND_ASSERT(queue_ != nullptr);
   status const code =
       queue_->wait(seams::deadline_after(seams::monotonic_clock().now_ns(), options_.timeout_ns));
   return record_queue_status(code == status::ok || code == status::timed_out ? code
@@ -53,6 +54,7 @@ status stager::state::queue_wait_serving() {
 
 // Whether the queue is done by the deadline.
 void stager::state::try_resume_queue(uint64_t deadline_ns) noexcept {
+  TND_ASSERT(queue_ != nullptr && queue_status_ == status::timed_out);
   status const code = queue_->wait(deadline_ns);
   if (code == status::timed_out)
     return;
@@ -75,6 +77,7 @@ void stager::state::try_resume_queue(uint64_t deadline_ns) noexcept {
 void stager::state::slot_retire(pe_index pe, uint32_t slot) {
   if (queue_status_ == status::ok)
     return slot_free(pe, slot);
+  TND_ASSERT(slot < slot_count_ && peers_[size_t(pe)].slot_count != 0);
   peers_[size_t(pe)].slot_count--;
   quarantined_slots_.push_back(slot);
   quarantined_slot_count_.fetch_add(1, std::memory_order_relaxed);
@@ -83,6 +86,7 @@ void stager::state::slot_retire(pe_index pe, uint32_t slot) {
 void stager::state::service_retire(uint32_t index) {
   if (queue_status_ == status::ok)
     return service_free(index);
+  TND_ASSERT(peers_[size_t(services_[index].pe)].service_count != 0);
   peers_[size_t(services_[index].pe)].service_count--;
   quarantined_services_.push_back(index);
   quarantined_slot_count_.fetch_add(1, std::memory_order_relaxed);
@@ -90,6 +94,7 @@ void stager::state::service_retire(uint32_t index) {
 
 // Other memory takes its place.
 void stager::state::quarantine(std::vector<std::byte> &memory) {
+  TND_ASSERT(queue_status_ != status::ok);
   size_t const size = memory.size();
   quarantined_memory_.push_back(std::exchange(memory, std::vector<std::byte>(size)));
 }
@@ -98,6 +103,7 @@ void stager::state::quarantine(std::vector<std::byte> &memory) {
 status stager::state::queue_put(void *target, std::span<const std::byte> source) {
   if (queue_status_ != status::ok)
     return queue_status_;
+  TND_ASSERT(queue_ != nullptr);
   return record_queue_status(queue_->put(target, source.data(), source.size()));
 }
 
@@ -105,6 +111,7 @@ status stager::state::queue_put(void *target, std::span<const std::byte> source)
 status stager::state::queue_get(const std::byte *source, size_t size) {
   if (queue_status_ != status::ok)
     return queue_status_;
+  TND_ASSERT(queue_ != nullptr && size <= scratch_.size());
   status const code = record_queue_status(queue_->get(scratch_.data(), source, size));
   if (queue_status_ != status::ok)
     quarantine(scratch_);
@@ -149,6 +156,7 @@ void stager::state::complete_operation(const device_operation &operation, status
     return;
   }
   if (operation.action == device_operation::completion_action::copied_to_target) {
+    TND_ASSERT(requests_[operation.index].is_device_copying);
     status const parts = std::exchange(requests_[operation.index].parts_status, status::ok);
     return finish_request(operation.index, parts == status::ok ? code : parts);
   }

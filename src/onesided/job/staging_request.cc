@@ -10,8 +10,6 @@ namespace {
 using staging::record;
 using staging::record_kind;
 
-constexpr size_t batch_max = 4;  // slots that the device fills before the first of them is sent
-
 }  // namespace
 
 staged_context::staged_context(stager &owner)
@@ -220,103 +218,128 @@ status stager::state::put_direct(guard &lock, staged_context &owner, pe_index pe
 
 status stager::state::put_staged(guard &lock, staged_context &owner, pe_index pe, uint64_t offset,
                                  const std::byte *source, size_t size) {
-  bool const is_device = options_.is_device_memory(source);
+  staged_source const data{source, size, options_.is_device_memory(source)};
   for (size_t done = 0; done < size;) {
-    struct piece {
-      uint32_t slot;
-      size_t offset, size;
-    };
-    std::array<piece, batch_max> pieces;
-    size_t count = 0;
-    status code = status::ok;
-    for (; code == status::ok && done < size && count < (is_device ? batch_max : 1); count++) {
-      auto slot = count != 0 && !has_slot(pe) ? result<uint32_t>{no_index} : slot_take(lock, pe);
-      if (!slot.ok())
-        code = slot.error();
-      if (!slot.ok() || slot.value() == no_index)
-        break;
-      if (is_device && queue_status_ != status::ok) {
-        slot_free(pe, slot.value());
-        code = queue_status_;
-        break;
-      }
-      pieces[count] = {slot.value(), done, std::min(size - done, options_.slot_size)};
-      if (is_device)
-        code = record_queue_status(
-            queue_->copy(slot_at(slot.value()), source + done, pieces[count].size));
-      else
-        std::memcpy(slot_at(slot.value()), source + done, pieces[count].size);
-      done += pieces[count].size;
-    }
-    status const copied = is_device && count != 0 ? queue_wait_serving() : status::ok;
-    if (code == status::ok)
-      code = copied;
-    for (size_t i = 0; i < count; i++) {
-      if (code == status::ok)
-        code = wait_for_request(lock, pe);
-      if (code != status::ok) {
-        if (copied == status::ok)
-          slot_free(pe, pieces[i].slot);
-        else
-          slot_retire(pe, pieces[i].slot);
-        continue;
-      }
-      send_request(owner, pe,
-                   {.kind = record_kind::put_staged,
-                    .offset = offset + pieces[i].offset,
-                    .size = pieces[i].size,
-                    .first = pieces[i].slot * options_.slot_size},
-                   {.slot = pieces[i].slot}, nullptr);
-    }
-    if (code != status::ok)
-      return code;
+    staged_batch batch{.end = done};
+    batch.code = fill_batch(lock, pe, data, batch);
+    if (data.is_device && batch.count != 0)
+      batch.copied = queue_wait_serving();
+    if (batch.code == status::ok)
+      batch.code = batch.copied;
+    TND_TRY(send_batch(lock, owner, pe, offset, batch));
+    TND_ASSERT(batch.end > done);
+    done = batch.end;
     (void)progress(done < size);
   }
   return status::ok;
 }
 
+// Copies the next bytes to slots: to one, or to several by the device. After a failure the batch
+// keeps what it has.
+status stager::state::fill_batch(guard &lock, pe_index pe, const staged_source &source,
+                                 staged_batch &batch) {
+  size_t const count_max = source.is_device ? batch.pieces.size() : 1;
+  while (batch.end < source.size && batch.count < count_max) {
+    if (batch.count != 0 && !has_slot(pe))
+      return status::ok;
+    auto acquired = slot_take(lock, pe);
+    if (!acquired.ok())
+      return acquired.error();
+    uint32_t const slot = acquired.value();
+    if (source.is_device && queue_status_ != status::ok) {
+      slot_free(pe, slot);
+      return queue_status_;
+    }
+    size_t const size = std::min(source.size - batch.end, options_.slot_size);
+    auto const *const piece = source.addr + batch.end;
+    batch.pieces[batch.count++] = {slot, batch.end, size};
+    batch.end += size;
+    if (source.is_device)
+      TND_TRY(record_queue_status(queue_->copy(slot_at(slot), piece, size)));
+    else
+      std::memcpy(slot_at(slot), piece, size);
+  }
+  return status::ok;
+}
+
+// Requests the peer to read the pieces. Slots of those that it does not request are given back.
+status stager::state::send_batch(guard &lock, staged_context &owner, pe_index pe, uint64_t offset,
+                                 const staged_batch &batch) {
+  status code = batch.code;
+  for (auto const &piece : std::span{batch.pieces}.first(batch.count)) {
+    if (code == status::ok)
+      code = wait_for_request(lock, pe);
+    if (code == status::ok) {
+      send_request(owner, pe,
+                   {.kind = record_kind::put_staged,
+                    .offset = offset + piece.offset,
+                    .size = piece.size,
+                    .first = piece.slot * options_.slot_size},
+                   {.slot = piece.slot}, nullptr);
+    } else if (batch.copied == status::ok) {
+      slot_free(pe, piece.slot);
+    } else {
+      slot_retire(pe, piece.slot);
+    }
+  }
+  return code;
+}
+
+stager::state::get_plan stager::state::plan_get(pe_index pe, const std::byte *target,
+                                                size_t size) const {
+  get_plan plan{.is_to_device = options_.is_device_memory(target),
+                .is_staged = size > inline_size_max()};
+  plan.is_to_heap = plan.is_staged && is_direct() && is_in_heap(target, size);
+  plan.needs_slot = plan.is_staged && plan.is_to_device && !plan.is_to_heap;
+  plan.is_read = plan.is_staged && peers_[size_t(pe)].heap.size != 0;
+  if (!plan.is_staged)
+    plan.piece_size_max = inline_size_max();
+  else
+    plan.piece_size_max = plan.is_read && !plan.needs_slot ? direct_size_max : options_.slot_size;
+  return plan;
+}
+
 status stager::state::get(guard &lock, staged_context &owner, pe_index pe, std::byte *target,
                           uint64_t offset, size_t size, blocking_wait *waiter) {
-  bool const is_device = options_.is_device_memory(target);
-  bool const is_staged = size > inline_size_max();
-  bool const is_to_heap = is_staged && is_direct() && is_in_heap(target, size);
-  bool const needs_slot = is_staged && is_device && !is_to_heap;
-  bool const reads = is_staged && peers_[size_t(pe)].heap.size != 0;
-  size_t const piece_size_max = !is_staged             ? inline_size_max()
-                                : reads && !needs_slot ? direct_size_max
-                                                       : options_.slot_size;
+  get_plan const plan = plan_get(pe, target, size);
+  TND_ASSERT(plan.piece_size_max != 0);
   for (size_t done = 0; done < size;) {
-    if (is_device && queue_status_ != status::ok)
-      return queue_status_;
-    size_t const piece = std::min(size - done, piece_size_max);
-    uint32_t slot = no_index;
-    if (needs_slot) {
-      auto acquired = slot_take(lock, pe);
-      if (!acquired.ok())
-        return acquired.error();
-      slot = acquired.value();
-    }
-    if (status const code = wait_for_request(lock, pe); code != status::ok) {
-      if (slot != no_index)
-        slot_free(pe, slot);
-      return code;
-    }
-    record const request_record{.kind = is_staged ? record_kind::get_staged : record_kind::get,
+    size_t const piece = std::min(size - done, plan.piece_size_max);
+    record const request_record{.kind = plan.is_staged ? record_kind::get_staged : record_kind::get,
                                 .offset = offset + done,
                                 .size = piece};
-    reply_target const reply_to{.waiter = waiter,
-                                .target = target + done,
-                                .is_to_device = is_device,
-                                .is_to_heap = is_to_heap,
-                                .slot = slot};
-    if (reads)
-      start_read(owner, pe, request_record, reply_to);
-    else
-      send_request(owner, pe, request_record, reply_to, nullptr);
+    TND_TRY(get_piece(lock, owner, pe, plan, request_record,
+                      {.waiter = waiter,
+                       .target = target + done,
+                       .is_to_device = plan.is_to_device,
+                       .is_to_heap = plan.is_to_heap}));
     done += piece;
-    if (is_staged && done < size)
+    if (plan.is_staged && done < size)
       (void)progress();
   }
+  return status::ok;
+}
+
+status stager::state::get_piece(guard &lock, staged_context &owner, pe_index pe,
+                                const get_plan &plan, const record &request_record,
+                                reply_target reply_to) {
+  if (plan.is_to_device && queue_status_ != status::ok)
+    return queue_status_;
+  if (plan.needs_slot) {
+    auto acquired = slot_take(lock, pe);
+    if (!acquired.ok())
+      return acquired.error();
+    reply_to.slot = acquired.value();
+  }
+  if (status const code = wait_for_request(lock, pe); code != status::ok) {
+    if (plan.needs_slot)
+      slot_free(pe, reply_to.slot);
+    return code;
+  }
+  if (plan.is_read)
+    start_read(owner, pe, request_record, reply_to);
+  else
+    send_request(owner, pe, request_record, reply_to, nullptr);
   return status::ok;
 }
 
@@ -327,10 +350,10 @@ status stager::state::update(guard &lock, staged_context &owner, pe_index pe, co
   return status::ok;
 }
 
-// A request must be free.
 uint32_t stager::state::request_take(staged_context &owner, pe_index pe, const record &record,
                                      const reply_target &reply_to) {
   uint32_t const index = first_free_;
+  TND_ASSERT(index != no_index && !requests_[index].is_used);
   auto &entry = requests_[index];
   first_free_ = entry.next_free;
   request_count_++;
@@ -356,12 +379,13 @@ void stager::state::start_read(staged_context &owner, pe_index pe, const record 
                                const reply_target &reply_to) {
   uint32_t const index = request_take(owner, pe, record, reply_to);
   auto &entry = requests_[index];
+  TND_ASSERT(peers_[size_t(pe)].heap.size != 0);
   entry.is_direct = true;
   entry.remote_offset = record.offset;
   reads_due_.push_back(op_id(op_use::request_read, index));
 }
 
-// A request must be free. `data` receives the address of the record's data.
+// `data` receives the address of the record's data.
 void stager::state::send_request(staged_context &owner, pe_index pe, record record,
                                  const reply_target &reply_to, std::byte **data) {
   uint32_t const index = request_take(owner, pe, record, reply_to);
@@ -468,24 +492,38 @@ void stager::state::handle_ready(const record &record, pe_index pe) {
 
 void stager::state::handle_read_done(uint32_t index, status code) {
   auto &entry = requests_[index];
+  TND_ASSERT(entry.is_used && !entry.is_device_copying);
   entry.is_fabric_reading = false;
   if (!entry.is_direct && !peers_[size_t(entry.pe)].has_failed)
     (void)append_record(entry.pe, {.kind = record_kind::done, .id = entry.service_id});
   // Past the deadline the peer may have used its slot again.
   if (code == status::ok && options_.time->now_ns() >= entry.deadline_ns)
     code = status::timed_out;
-  if (entry.reply_to.sink != nullptr) {
-    if (code == status::ok && entry.owner != nullptr)
-      entry.reply_to.sink->write(entry.reply_to.sink_offset,
-                                 {slot_at(entry.reply_to.slot), entry.size});
-    return finish_request(index, code);
-  }
+  if (entry.reply_to.sink != nullptr)
+    return finish_fetch(index, code);
   if (code == status::ok && entry.reply_to.slot != no_index)
     code = queue_status_;
   if (code == status::ok && entry.reply_to.is_to_heap)
     code = flush_heap_writes();
   if (code != status::ok || entry.reply_to.slot == no_index || entry.owner == nullptr)
     return finish_request(index, code);
+  copy_to_target(index);
+}
+
+// Gives the data in the slot to the sink.
+void stager::state::finish_fetch(uint32_t index, status code) {
+  auto &entry = requests_[index];
+  TND_ASSERT(entry.kind == record_kind::fetch_staged && entry.reply_to.slot < slot_count_);
+  if (code == status::ok && entry.owner != nullptr)
+    entry.reply_to.sink->write(entry.reply_to.sink_offset,
+                               {slot_at(entry.reply_to.slot), entry.size});
+  finish_request(index, code);
+}
+
+// The device moves the data from the slot to the caller's target.
+void stager::state::copy_to_target(uint32_t index) {
+  auto &entry = requests_[index];
+  TND_ASSERT(queue_ != nullptr && !entry.is_device_copying);
   entry.is_device_copying = true;
   status const copied = record_queue_status(
       queue_->copy(entry.reply_to.target, slot_at(entry.reply_to.slot), entry.size));
@@ -502,6 +540,7 @@ void stager::state::report_to_owner(request &entry, status code) {
   if (entry.reply_to.waiter != nullptr) {
     if (entry.reply_to.waiter->code == status::ok)
       entry.reply_to.waiter->code = code;
+    TND_ASSERT(entry.reply_to.waiter->remaining != 0);
     entry.reply_to.waiter->remaining--;
   } else if (code != status::ok) {
     int32_t no_failure = 0;
@@ -513,6 +552,7 @@ void stager::state::report_to_owner(request &entry, status code) {
 
 void stager::state::finish_request(uint32_t index, status code) {
   auto &entry = requests_[index];
+  TND_ASSERT(entry.is_used && request_count_ != 0);
   report_to_owner(entry, code);
   if (entry.reply_to.slot != no_index) {
     if (entry.is_device_copying)
@@ -521,6 +561,7 @@ void stager::state::finish_request(uint32_t index, status code) {
       slot_free(entry.pe, entry.reply_to.slot);
   }
   auto &peer_entry = peers_[size_t(entry.pe)];
+  TND_ASSERT(peer_entry.outstanding_count != 0);
   peer_entry.outstanding_count--;
   if (entry.is_direct || entry.kind == record_kind::put_direct)
     peer_entry.direct_ended_since_sweep =
@@ -556,6 +597,7 @@ result<uint32_t> stager::state::slot_take(guard &lock, pe_index pe) {
     if (progress_lock_.is_past(backoff, until_ns))
       return status::timed_out;
   }
+  TND_ASSERT(lock.owns_lock() && !slots_free_.empty());
   uint32_t const slot = slots_free_.back();
   slots_free_.pop_back();
   peers_[size_t(pe)].slot_count++;
@@ -563,6 +605,7 @@ result<uint32_t> stager::state::slot_take(guard &lock, pe_index pe) {
 }
 
 void stager::state::slot_free(pe_index pe, uint32_t slot) {
+  TND_ASSERT(slot < slot_count_ && peers_[size_t(pe)].slot_count != 0);
   slots_free_.push_back(slot);
   peers_[size_t(pe)].slot_count--;
 }
@@ -570,6 +613,7 @@ void stager::state::slot_free(pe_index pe, uint32_t slot) {
 // Waits until one more request may start.
 status stager::state::wait_for_request(guard &lock, pe_index pe) {
   auto const &target = peers_[size_t(pe)];
+  TND_ASSERT(lock.owns_lock());
   static_assert(window <= request_count_max / 2);  // a peer that does not answer may hold so many
   uint64_t const until_ns = deadline_ns();
   for (backoff_state backoff; target.outstanding_count >= window || first_free_ == no_index;

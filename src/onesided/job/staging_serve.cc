@@ -141,6 +141,7 @@ uint32_t stager::state::service_take(pe_index pe, const record &record) {
   services_free_.pop_back();
   client.service_count++;
   auto &entry = services_[index];
+  TND_ASSERT(entry.current_stage == service::stage::free);
   entry = {.current_stage = service::stage::reading,
            .pe = pe,
            .generation = entry.generation + 1,
@@ -180,6 +181,7 @@ bool stager::state::serve_staged(pe_index pe, const record &record) {
 void stager::state::handle_put_data(uint32_t index, status code) {
   auto &entry = services_[index];
   auto &client = peers_[size_t(entry.pe)];
+  TND_ASSERT(entry.current_stage == service::stage::reading && client.unfinished_count != 0);
   client.unfinished_count--;
   entry.is_posted = false;
   entry.current_stage = service::stage::performed;
@@ -220,6 +222,7 @@ status stager::state::flush_heap_writes() {
 // The requested data are in the slot.
 void stager::state::announce(uint32_t index) {
   auto &entry = services_[index];
+  TND_ASSERT(entry.current_stage == service::stage::performed);
   entry.current_stage = service::stage::announced;
   entry.deadline_ns = deadline_ns();
   (void)append_record(entry.pe, {.kind = record_kind::ready,
@@ -238,12 +241,15 @@ void stager::state::handle_done(const record &record, pe_index pe) {
   if (entry.current_stage != service::stage::announced || entry.pe != pe ||
       entry.generation != uint32_t(record.id >> 32))
     return;
+  TND_ASSERT(peers_[size_t(pe)].pending_count != 0);
   peers_[size_t(pe)].pending_count--;
   service_free(index);
 }
 
 void stager::state::service_free(uint32_t index) {
   auto &entry = services_[index];
+  TND_ASSERT(entry.current_stage != service::stage::free);
+  TND_ASSERT(peers_[size_t(entry.pe)].service_count != 0);
   entry.current_stage = service::stage::free;
   peers_[size_t(entry.pe)].service_count--;
   services_free_.push_back(index);
@@ -253,6 +259,7 @@ void stager::state::reply(pe_index pe, uint64_t id, status code, uint64_t value)
   auto &client = peers_[size_t(pe)];
   if (client.has_failed)
     return;
+  TND_ASSERT(client.pending_count != 0);
   client.pending_count--;
   (void)append_record(pe, {.kind = record_kind::reply,
                            .id = id,

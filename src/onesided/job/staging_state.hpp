@@ -233,9 +233,15 @@ struct stager::state {
   }
 
   // staging.cc: frames, reads and progress.
+  status register_memory();
+  void fill_free_lists();
   size_t progress(bool is_idle = true) noexcept;
   bool advance() noexcept;
   void dispatch(const seams::fabric_completion &done);
+  void handle_received(uint32_t index, const seams::fabric_completion &done);
+  void handle_sent(uint32_t index, const seams::fabric_completion &done);
+  void handle_read(pe_index pe, const seams::fabric_completion &done,
+                   void (state::*handle_end)(uint32_t, status));
   void post_receives();
   void handle_frame(std::span<const std::byte> bytes, seams::fabric_peer source);
   std::byte *append_record(pe_index pe, staging::record record);
@@ -248,8 +254,13 @@ struct stager::state {
     return frame_size_ - item.size < 2 * sizeof(staging::record);
   }
   void post_reads();
+  seams::fabric_op read_op(op_use use, uint32_t index, pe_index pe, bool is_direct) const;
+  seams::fabric_op request_read_op(uint32_t index) const;
+  seams::fabric_op service_read_op(uint32_t index) const;
   bool post_read(uint64_t id);
   void sweep(uint64_t now_ns);
+  void end_overdue_requests(uint64_t now_ns);
+  void end_unread_services(uint64_t now_ns);
   bool is_overdue(request &entry, uint64_t now_ns) const;
   void fail_peer(pe_index pe, status code);
   void fail_requests(pe_index pe, status code);
@@ -260,6 +271,38 @@ struct stager::state {
   staging::limits limits_for(pe_index pe) const noexcept;
 
   // staging_request.cc: requests of this PE.
+  struct staged_source {
+    const std::byte *addr;
+    size_t size;
+    bool is_device;
+  };
+  struct staged_piece {
+    uint32_t slot;
+    size_t offset, size;  // of the source
+  };
+  // Slots that the device fills before the first of them is sent.
+  struct staged_batch {
+    std::array<staged_piece, 4> pieces{};
+    size_t count = 0, end = 0;  // of the pieces; of the bytes that they hold
+    status code = status::ok;
+    status copied = status::ok;  // not ok: the device may still access the slots
+  };
+  status fill_batch(guard &lock, pe_index pe, const staged_source &source, staged_batch &batch);
+  status send_batch(guard &lock, staged_context &owner, pe_index pe, uint64_t offset,
+                    const staged_batch &batch);
+  // How the data of a get reach their target.
+  struct get_plan {
+    bool is_to_device, is_staged;
+    bool is_to_heap = false;  // the fabric writes to the heap
+    bool needs_slot = false;  // the device copies from a slot
+    bool is_read = false;     // from the peer's heap, without a request to it
+    size_t piece_size_max = 0;
+  };
+  get_plan plan_get(pe_index pe, const std::byte *target, size_t size) const;
+  status get_piece(guard &lock, staged_context &owner, pe_index pe, const get_plan &plan,
+                   const staging::record &request_record, reply_target reply_to);
+  void finish_fetch(uint32_t index, status code);
+  void copy_to_target(uint32_t index);
   status wait_for_request(guard &lock, pe_index pe);
   size_t next_piece_size(pe_index pe, size_t size) const noexcept;
   bool has_slot(pe_index pe) const noexcept;
@@ -305,6 +348,10 @@ struct stager::state {
   // staging_active_message.cc: active messages of peers.
   bool serve_active_message(pe_index pe, const staging::record &record,
                             std::span<const std::byte> data);
+  void serve_eager_message(pe_index pe, const staging::record &record,
+                           std::span<const std::byte> data);
+  void serve_staged_fetch(uint32_t index, const staging::record &record,
+                          std::span<const std::byte> data);
   void serve_fetch(pe_index pe, const staging::record &record, std::span<const std::byte> body);
   void send_fetch_data(pe_index pe, const staging::record &record,
                        std::span<const std::byte> bytes);

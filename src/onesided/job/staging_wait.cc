@@ -49,6 +49,7 @@ void stager::state::try_progress() noexcept {
 
 // Releases the mutex for a while, then polls. On return this thread has the endpoint.
 void stager::state::step(guard &lock, backoff_state &backoff) {
+  TND_ASSERT(lock.owns_lock());
   last_progress_ns_ = options_.time->now_ns();
   progress_lock_.pause(lock, backoff, options_.make_progress);
   if (progress_lock_.has_sleeper() && backoff.sleep_ns != 0)
@@ -105,6 +106,7 @@ void staged_context::abandon() {
 
 // Later replies find no owner.
 void stager::state::abandon(staged_context &owner) noexcept {
+  TND_ASSERT(progress_lock_.is_held());
   for (auto &entry : requests_) {
     if (!entry.is_used || entry.owner != &owner)
       continue;
@@ -116,6 +118,7 @@ void stager::state::abandon(staged_context &owner) noexcept {
 }
 
 bool stager::state::has_capacity(pe_index pe, size_t size) const noexcept {
+  TND_ASSERT(progress_lock_.is_held());
   auto const &target = peers_[size_t(pe)];
   if (target.has_failed)
     return true;  // the call then returns the failure
@@ -124,6 +127,7 @@ bool stager::state::has_capacity(pe_index pe, size_t size) const noexcept {
 }
 
 void stager::state::start() {
+  TND_ASSERT(is_stopped_ && !thread_.joinable());
   is_stopped_ = false;
   seams::signals_blocked const blocked;
   thread_ = std::thread{[this] {

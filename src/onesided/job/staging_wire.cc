@@ -59,6 +59,34 @@ status active_message_check(const record &record, const limits &limits) noexcept
              : status::range;
 }
 
+uint64_t update_size(const record &record) noexcept {
+  return record.element == uint8_t(seams::fabric_element::u32) ? 4 : 8;
+}
+
+status update_check(const record &record) noexcept {
+  if (record.atomic >= seams::fabric_atomic_count)
+    return status::invalid;
+  if (record.element != uint8_t(seams::fabric_element::u32) &&
+      record.element != uint8_t(seams::fabric_element::u64))
+    return status::invalid;
+  return record.offset % update_size(record) == 0 ? status::ok : status::fault;
+}
+
+// The limits of each kind: its size, and the bytes of the sender at `first`.
+bool is_transfer_within(const record &record, const limits &limits) noexcept {
+  uint64_t const size = record.size;
+  switch (record.kind) {
+    case record_kind::put: return size <= limits.data_size_max;
+    case record_kind::get: return size <= 2 * limits.data_size_max;
+    case record_kind::get_staged: return size <= limits.slot_size;
+    case record_kind::put_staged:
+      return size <= limits.slot_size && is_inside(record.first, size, limits.staging_size);
+    case record_kind::put_direct:
+      return size <= limits.direct_size && is_inside(record.first, size, limits.shared_size);
+    default: return true;
+  }
+}
+
 }  // namespace
 
 status request_check(const record &record, const limits &limits) noexcept {
@@ -69,36 +97,17 @@ status request_check(const record &record, const limits &limits) noexcept {
     return status::invalid;
   if (record.data_size != (has_data ? record.size : 0))
     return status::invalid;
-  uint64_t size = record.size;
-  if (record.kind == record_kind::update) {
-    if (record.atomic >= seams::fabric_atomic_count)
-      return status::invalid;
-    bool const is_small = record.element == uint8_t(seams::fabric_element::u32);
-    if (!is_small && record.element != uint8_t(seams::fabric_element::u64))
-      return status::invalid;
-    size = is_small ? 4 : 8;
-    if (record.offset % size != 0)
-      return status::fault;
+  bool const is_update = record.kind == record_kind::update;
+  if (is_update) {
+    if (status const code = update_check(record); code != status::ok)
+      return code;
   }
+  uint64_t const size = is_update ? update_size(record) : record.size;
   if (size == 0)
     return status::invalid;
   if (!is_inside(record.offset, size, limits.heap_size))
     return status::range;
-  bool const is_staged =
-      record.kind == record_kind::put_staged || record.kind == record_kind::get_staged;
-  if (is_staged && size > limits.slot_size)
-    return status::range;
-  if (record.kind == record_kind::put && size > limits.data_size_max)
-    return status::range;
-  if (record.kind == record_kind::get && size > 2 * limits.data_size_max)
-    return status::range;
-  if (record.kind == record_kind::put_staged && !is_inside(record.first, size, limits.staging_size))
-    return status::range;
-  if (record.kind != record_kind::put_direct)
-    return status::ok;
-  return size <= limits.direct_size && is_inside(record.first, size, limits.shared_size)
-             ? status::ok
-             : status::range;
+  return is_transfer_within(record, limits) ? status::ok : status::range;
 }
 
 status ready_check(const record &record, uint64_t size, const limits &limits) noexcept {

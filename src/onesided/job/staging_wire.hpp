@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 
+#include "core/base/assert.hpp"
 #include <tanada/device/detail/base/status.hpp>
 
 namespace tanada::onesided::staging {
@@ -22,7 +23,9 @@ struct frame_header {
   uint32_t size = 0;   // bytes of the whole frame
   uint32_t count = 0;  // records
 };
-static_assert(sizeof(frame_header) == 16);
+static_assert(sizeof(frame_header) == 16 && offsetof(frame_header, pe) == 4);
+static_assert(offsetof(frame_header, size) == 8 && offsetof(frame_header, count) == 12);
+static_assert(sizeof(frame_header) % record_alignment == 0);
 
 // put to fetch_staged are requests. Each has one reply, except that the data of a get or fetch come
 // in several. A get_staged or fetch_staged that is not refused is answered by `ready`.
@@ -57,7 +60,10 @@ struct record {
   uint64_t size = 0;                // bytes
   uint64_t first = 0, second = 0;
 };
-static_assert(sizeof(record) == 48);
+static_assert(sizeof(record) == 48 && sizeof(record) % record_alignment == 0);
+static_assert(offsetof(record, element) == 3 && offsetof(record, data_size) == 4);
+static_assert(offsetof(record, id) == 8 && offsetof(record, offset) == 16);
+static_assert(offsetof(record, size) == 24 && offsetof(record, second) == 40);
 
 constexpr size_t padded_size(size_t size) noexcept {
   return (size + record_alignment - 1) / record_alignment * record_alignment;
@@ -82,6 +88,7 @@ class frame_reader {
   explicit frame_reader(std::span<const std::byte> frame) noexcept
       : remaining_bytes_{frame.subspan(sizeof(frame_header))} {
     frame_header head;
+    TND_ASSERT(frame.size() >= sizeof head);
     std::memcpy(&head, frame.data(), sizeof head);
     remaining_count_ = head.count;
   }
@@ -89,7 +96,9 @@ class frame_reader {
     if (remaining_count_ == 0)
       return false;
     remaining_count_--;
+    TND_ASSERT(remaining_bytes_.size() >= sizeof entry);
     std::memcpy(&entry, remaining_bytes_.data(), sizeof entry);
+    TND_ASSERT(remaining_bytes_.size() >= record_size(entry.data_size));
     data = remaining_bytes_.subspan(sizeof entry, entry.data_size);
     remaining_bytes_ = remaining_bytes_.subspan(record_size(entry.data_size));
     return true;

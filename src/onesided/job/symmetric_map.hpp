@@ -60,6 +60,7 @@ struct symmetric_address {
 class symmetric_map {
  public:
   static constexpr size_t segment_count_max = 4;
+  static_assert(segment_count_max <= 256);  // watched_range() has 8 bits for the segment
 
   symmetric_map(pe_index me, pe_index count) : me_{me}, count_{count} {}
 
@@ -82,6 +83,7 @@ class symmetric_map {
     return segment_count_;
   }
   const segment &segment_at(size_t index) const noexcept {
+    TND_ASSERT(index < segment_count_);
     return segments_[index];
   }
   // Wakes a PE that may wait for this change of mapped memory.
@@ -95,6 +97,7 @@ class symmetric_map {
   }
   // The range by which alarms identify symmetric memory.
   seams::alarm_range watched_range(const symmetric_address &location, size_t size) const noexcept {
+    TND_ASSERT(location.segment_ptr != nullptr);
     uint64_t const begin =
         (uint64_t(location.segment_ptr - segments_.data()) << 56) + location.offset;
     return {begin, begin + size};
@@ -118,10 +121,12 @@ class symmetric_map {
 
   // By PE; null where not mapped.
   void alarms_set(std::vector<seams::shared_alarm *> alarms) {
+    TND_ASSERT(alarms.size() == size_t(count_));
     alarms_ = std::move(alarms);
   }
 
   std::vector<seams::fabric_remote> &remotes(size_t index) noexcept {
+    TND_ASSERT(index < segment_count_);
     return segments_[index].remote;
   }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/os/signals_blocked.hpp"
 #include "seams/os/thread.hpp"
@@ -26,12 +27,14 @@ page_mover_options mover_options_for(uint64_t budget) noexcept {
   options.chunk_pages =
       uint32_t(std::clamp<uint64_t>(pages / options.depth, chunk_pages_min, options.chunk_pages));
   options.depth = uint32_t(std::clamp<uint64_t>(pages / options.chunk_pages, 6, options.depth));
+  TND_ASSERT(options.chunk_pages >= chunk_pages_min);
   return options;
 }
 
 result<std::unique_ptr<agent>> agent::create(node_table &table, seams::store &store,
                                              std::vector<rank_memory> ranks,
                                              agent_options options) {
+  TND_ASSERT(ranks.size() <= table.rank_count());
   std::unique_ptr<agent> created{new agent{table, std::move(options)}};
   auto const &settings = created->options_;
   // Enough operations for moves, and for extending objects.
@@ -122,6 +125,8 @@ void agent::update_counters(uint64_t now_ns) {
   if (mover_->has_moves())
     counters.move_ns.fetch_add(now_ns - counted_ns_, relaxed);
   counted_ns_ = now_ns;
+  TND_ASSERT(mover_->served_size() >= served_ && mover_->copied_size() >= copied_);
+  TND_ASSERT(mover_->written_back_size() >= written_back_);
   counters.bytes_served.fetch_add(mover_->served_size() - served_, relaxed);
   counters.bytes_copied.fetch_add(mover_->copied_size() - copied_, relaxed);
   counters.bytes_written_back.fetch_add(mover_->written_back_size() - written_back_, relaxed);
@@ -142,6 +147,7 @@ agent_thread::agent_thread(node_table &table, std::unique_ptr<agent> worker,
       agent_{std::move(worker)},
       on_begin_{std::move(on_begin)},
       on_end_{std::move(on_end)} {
+  TND_ASSERT(agent_ != nullptr);
   seams::signals_blocked const blocked;
   thread_ = std::thread{[this] {
     run();

@@ -120,8 +120,9 @@ struct agent_test : testing::Test {
   template <class Part>
   void run_all(Part part) {
     std::vector<std::thread> threads;
-    for (uint32_t i = 0; i < members.size(); i++)
+    for (uint32_t i = 0; i < members.size(); i++) {
       threads.emplace_back([&, i] { part(*members[i], i); });
+    }
     for (auto &thread : threads)
       thread.join();
   }
@@ -199,8 +200,9 @@ TEST_F(agent_test, memory_of_four_in_the_room_of_one) {
       }
       barrier(self);
       uint32_t const source = (rank + count - 1) % count;
-      for (uint32_t page = 0; page < agent_page_count; page += 50 * step)
+      for (uint32_t page = 0; page < agent_page_count; page += 50 * step) {
         ASSERT_EQ(process.word(page, 8), round * 10 + source);
+      }
     }
     self.finish();
   });

@@ -38,6 +38,7 @@ status move_all(const char *operation, page_run pages, Move &&move) {
 }  // namespace
 
 status memory_file::read(page_run pages, std::byte *target) const {
+  TND_ASSERT(pages.end() <= count_);
   return move_all("reading", pages, [&](uint64_t done) {
     return pread(descriptor_, target + done, pages.size() - done,
                  off_t(offset_ + pages.offset() + done));
@@ -45,6 +46,7 @@ status memory_file::read(page_run pages, std::byte *target) const {
 }
 
 status memory_file::write(page_run pages, const std::byte *source) const {
+  TND_ASSERT(pages.end() <= count_);
   return move_all("writing", pages, [&](uint64_t done) {
     return pwrite(descriptor_, source + done, pages.size() - done,
                   off_t(offset_ + pages.offset() + done));
@@ -52,6 +54,7 @@ status memory_file::write(page_run pages, const std::byte *source) const {
 }
 
 status memory_file::drop(page_run pages) const {
+  TND_ASSERT(pages.end() <= count_);
   while (fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                    off_t(offset_ + pages.offset()), off_t(pages.size())) != 0) {
     if (errno != EINTR)

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "core/base/assert.hpp"
 #include "core/base/result.hpp"
 #include "onesided/swap/pages.hpp"
 
@@ -20,7 +21,9 @@ class memory_file {
  public:
   // The pages begin at byte `offset` of the file, a multiple of the page size.
   memory_file(int descriptor, uint64_t offset, uint32_t page_count)
-      : descriptor_{descriptor}, offset_{offset}, count_{page_count} {}
+      : descriptor_{descriptor}, offset_{offset}, count_{page_count} {
+    TND_ASSERT(offset % page_size == 0);
+  }
 
   int descriptor() const noexcept {
     return descriptor_;

@@ -87,6 +87,7 @@ memory_meter::memory_meter(node_table &table, std::vector<int> descriptors, cons
       options_{chosen},
       private_sizes_(descriptors_.size()),
       is_known_(descriptors_.size()) {
+  TND_ASSERT(descriptors_.size() <= table.rank_count());
   for (int const descriptor : descriptors_)
     initial_sizes_.push_back(used_size_of(descriptor));
 }

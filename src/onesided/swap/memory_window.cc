@@ -18,6 +18,7 @@ constexpr int collapse = 25;        // MADV_COLLAPSE, from Linux 6.1; older syst
 constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, from Linux 5.14
 constexpr uint32_t refused_blocks = 64;  // blocks that are not tried after a failed attempt
 constexpr size_t block_size = memory_window::block_pages * page_size;
+static_assert(block_size == size_t{2} << 20, "the size of a large page");
 
 }  // namespace
 

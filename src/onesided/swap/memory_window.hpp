@@ -31,6 +31,7 @@ class memory_window {
   memory_window &operator=(const memory_window &) = delete;
 
   std::byte *address(page_run pages) const noexcept {
+    TND_ASSERT(memory_ != nullptr && pages.end() <= file_.page_count());
     return memory_ + pages.offset();
   }
 

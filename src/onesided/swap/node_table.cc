@@ -14,6 +14,38 @@ namespace tanada::onesided::swap {
 
 using enum rank_state;
 
+namespace {
+
+status check_options(const node_table_options &options, size_t size) {
+  if (options.rank_count == 0 || options.rank_count > node_view::rank_count_max) {
+    return tanada::fail(status::invalid, "%u processes of a node: swapping supports 1 to %u",
+                        options.rank_count, node_view::rank_count_max);
+  }
+  size_t const needed_size =
+      node_table::memory_size(options.rank_count, options.has_remote_origins, options.copies_size);
+  if (size >= needed_size && options.slots != 0 && options.moves_max != 0)
+    return status::ok;
+  return tanada::fail(status::invalid, "invalid node table: %zu bytes, %u slots, %u moves", size,
+                      options.slots, options.moves_max);
+}
+
+// Processes share the lock. If one dies while it holds the lock, the next owner can still take the
+// lock, and fails the table (see guard).
+status init_shared_lock(pthread_mutex_t &lock) {
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  int const code = pthread_mutex_init(&lock, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+  if (code == 0)
+    return status::ok;
+  return tanada::fail(status::not_supported, "processes cannot share a lock: %s",
+                      std::strerror(code));
+}
+
+}  // namespace
+
 node_table::guard::guard(node_table &table) noexcept : lock_{&table.layout_->lock} {
   int const code = pthread_mutex_lock(lock_);
   if (code == 0)
@@ -38,31 +70,15 @@ size_t node_table::memory_size(uint32_t rank_count, bool has_remote_origins,
 }
 
 status node_table::create(std::span<std::byte> bytes, const node_table_options &options) {
-  if (options.rank_count == 0 || options.rank_count > node_view::rank_count_max) {
-    return tanada::fail(status::invalid, "%u processes of a node: swapping supports 1 to %u",
-                        options.rank_count, node_view::rank_count_max);
-  }
-  if (bytes.size() <
-          memory_size(options.rank_count, options.has_remote_origins, options.copies_size) ||
-      options.slots == 0 || options.moves_max == 0) {
-    return tanada::fail(status::invalid, "invalid node table: %zu bytes, %u slots, %u moves",
-                        bytes.size(), options.slots, options.moves_max);
-  }
+  TND_TRY(check_options(options, bytes.size()));
   auto *const table = reinterpret_cast<layout *>(bytes.data());
   table->options = options;
   table->reserved.store(options.reserved, relaxed);
   size_t const end = memory_size(options.rank_count, options.has_remote_origins),
                remainder = (reinterpret_cast<uintptr_t>(table) + end) % layout::large_page;
   table->copies_offset = end + (remainder == 0 ? 0 : layout::large_page - remainder);
-  pthread_mutexattr_t attributes;
-  pthread_mutexattr_init(&attributes);
-  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  int const code = pthread_mutex_init(&table->lock, &attributes);
-  pthread_mutexattr_destroy(&attributes);
-  if (code != 0)
-    return tanada::fail(status::not_supported, "processes cannot share a lock: %s",
-                        std::strerror(code));
+  TND_ASSERT(table->copies_offset >= end);
+  TND_TRY(init_shared_lock(table->lock));
   node_table const view{bytes};
   for (uint32_t i = 0; i < options.rank_count; i++) {
     view.entry_for(i).state.store(inactive, relaxed);
@@ -72,7 +88,9 @@ status node_table::create(std::span<std::byte> bytes, const node_table_options &
 }
 
 node_table::node_table(std::span<std::byte> bytes, seams::clock &time, seams::alarm &alarm) noexcept
-    : layout_{reinterpret_cast<layout *>(bytes.data())}, time_{&time}, alarm_{&alarm} {}
+    : layout_{reinterpret_cast<layout *>(bytes.data())}, time_{&time}, alarm_{&alarm} {
+  TND_ASSERT(reinterpret_cast<uintptr_t>(layout_) % alignof(layout) == 0);
+}
 
 const node_table_options &node_table::options() const noexcept {
   return layout_->options;
@@ -90,6 +108,7 @@ uint64_t node_table::budget_for_ranks() const noexcept {
 }
 
 node_table::rank_entry &node_table::entry_for(uint32_t rank) const noexcept {
+  TND_ASSERT(rank < layout_->options.rank_count);
   return layout_->object_at<rank_entry>(layout::entries_offset())[rank];
 }
 
@@ -175,6 +194,11 @@ bool node_table::apply_once(caller requester) noexcept {
     return false;
   if (plan.is_beyond_budget)
     warn_beyond_budget();
+  apply_states(plan);
+  return true;
+}
+
+void node_table::apply_states(const decision &plan) noexcept {
   for (uint32_t const i : plan.admit) {
     grant_reservation(i);
     entry_for(i).wants_to_run.store(false, relaxed);
@@ -200,7 +224,6 @@ bool node_table::apply_once(caller requester) noexcept {
     entry_for(i).is_swapped_in.store(false, relaxed);
     set_state(i, swap_in);
   }
-  return true;
 }
 
 void node_table::start(uint32_t rank, int32_t process_id) {
@@ -274,6 +297,7 @@ void node_table::complete_swap_in(uint32_t rank) {
   guard const locked{*this};
   auto &entry = entry_for(rank);
   TND_ASSERT(is_swapped_in(rank));
+  TND_ASSERT((entry.gate.load(relaxed) & rank_entry::closed) != 0);
   entry.gate.fetch_and(~rank_entry::closed);
   entry.wants_to_run.store(false, relaxed);
   entry.admitted_ns.store(time_->now_ns(), relaxed);
@@ -349,12 +373,14 @@ bool node_table::pin(uint32_t target) noexcept {
 }
 
 void node_table::unpin(uint32_t target) noexcept {
-  if (entry_for(target).gate.fetch_sub(1, std::memory_order_release) == (rank_entry::closed | 1))
-      [[unlikely]]
+  uint32_t const gate = entry_for(target).gate.fetch_sub(1, std::memory_order_release);
+  TND_ASSERT((gate & ~rank_entry::closed) != 0);
+  if (gate == (rank_entry::closed | 1)) [[unlikely]]
     wake_agent();
 }
 
 page_request *node_table::requests_from(uint32_t origin) const noexcept {
+  TND_ASSERT(origin < origin_count());
   return layout_->object_at<page_request>(layout::requests_offset(layout_->options.rank_count)) +
          size_t{origin} * requests_per_origin;
 }
@@ -380,6 +406,7 @@ const std::byte *node_table::copy_address(const page_request &request,
 page_request *node_table::post(uint32_t origin, uint32_t target, std::span<const page_run> pages,
                                bool is_reading) noexcept {
   TND_ASSERT(!pages.empty() && pages.size() <= page_request::run_count_max);
+  TND_ASSERT(target < rank_count());
   auto *const requests = requests_from(origin);
   auto *const slot =
       std::find_if(requests, requests + requests_per_origin, [](const page_request &request) {
@@ -407,6 +434,7 @@ page_request *node_table::post(uint32_t origin, uint32_t target, std::span<const
 }
 
 void node_table::complete_request(page_request &request) noexcept {
+  TND_ASSERT(is_granted(request));
   uint32_t const target = request.target;
   bool const is_agent_granted = request.is_agent_granted != 0,
              is_copy = request.copy != page_request::no_copy;

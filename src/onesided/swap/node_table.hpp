@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "onesided/swap/pages.hpp"
 #include "onesided/swap/scheduler.hpp"
 #include "seams/alarm/alarm.hpp"
@@ -89,7 +90,9 @@ struct alignas(64) page_request {
     return {runs, run_count};
   }
 };
-static_assert(sizeof(page_request) % 64 == 0);
+static_assert(sizeof(page_request) % 64 == 0 && alignof(page_request) == 64);
+static_assert(std::atomic<page_request::stage>::is_always_lock_free);
+static_assert(page_request::run_count_max <= page_request::page_count_max);
 
 // A move of a rank's memory, which the agent carries out.
 struct move_order {
@@ -182,6 +185,7 @@ class node_table {
     return rank_count() * (options().has_remote_origins ? 2 : 1);
   }
   uint32_t remote_origin_for(uint32_t rank) const noexcept {
+    TND_ASSERT(options().has_remote_origins && rank < rank_count());
     return rank_count() + rank;
   }
   // Posts a request of at most `page_request::run_count_max` runs and `page_count_max` pages. Null:
@@ -274,6 +278,7 @@ class node_table {
   enum class caller { rank, agent };
   void apply_decisions(caller requester = caller::rank) noexcept;
   bool apply_once(caller requester) noexcept;
+  void apply_states(const decision &plan) noexcept;
   void grant_reservation(uint32_t rank) noexcept;
   uint64_t residency_slice_ns() const noexcept;
   void warn_beyond_budget() noexcept;

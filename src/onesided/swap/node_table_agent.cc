@@ -87,6 +87,8 @@ std::optional<move_order> node_table::next_move() {
 void node_table::complete_move(const move_order &order, const move_result &result) {
   guard const locked{*this};
   auto &entry = entry_for(order.rank);
+  TND_ASSERT(entry.is_move_taken.load(relaxed));
+  TND_ASSERT((entry.gate.load(relaxed) & rank_entry::closed) != 0);
   auto &counters = layout_->counters;
   entry.resident_size.store(result.resident_size, relaxed);
   entry.swapped_size.store(result.swapped_size, relaxed);
@@ -129,6 +131,7 @@ size_t node_table::take_events(std::span<state_event> events) {
   guard const locked{*this};
   auto &taken_count = layout_->events_taken;
   uint64_t const written_count = layout_->events_written;
+  TND_ASSERT(taken_count <= written_count);
   if (written_count - taken_count > layout::event_capacity) {
     layout_->counters.events_lost.fetch_add(written_count - layout::event_capacity - taken_count,
                                             relaxed);

@@ -52,6 +52,12 @@ struct node_table::layout {
   // Of the pages that copies lie in, where the creator of the table has large pages.
   static constexpr size_t large_page = size_t{2} << 20;
 
+  static_assert(sizeof(rank_entry) % 64 == 0, "requests follow the entries, and are aligned");
+  static_assert(alignof(rank_view) <= alignof(page_request), "the views follow the requests");
+  static_assert(std::atomic<rank_state>::is_always_lock_free &&
+                std::atomic<wait_kind>::is_always_lock_free &&
+                std::atomic<uint64_t>::is_always_lock_free);
+
   static constexpr size_t align(size_t size) noexcept {
     return (size + 63) / 64 * 64;
   }

@@ -41,16 +41,16 @@ struct fake_clock final : seams::clock {
 };
 
 // A node table in memory that child processes share.
-class board_test : public testing::Test {
+class node_table_test : public testing::Test {
  protected:
-  board_test() {
+  node_table_test() {
     make({.rank_count = 3,
           .budget = 100,
           .slots = 2,
           .copies_size = 2 * node_table::copy_size,
           .swap_out_delay_ns = 0});
   }
-  ~board_test() override {
+  ~node_table_test() override {
     munmap(memory_.data(), memory_.size());
   }
 
@@ -68,8 +68,9 @@ class board_test : public testing::Test {
   }
 
   void start_all() {
-    for (uint32_t i = 0; i < table_->rank_count(); i++)
+    for (uint32_t i = 0; i < table_->rank_count(); i++) {
       table_->start(i, int32_t(100 + i));
+    }
   }
   // Reserves memory, and reports it as touched.
   void touch(uint32_t rank, uint64_t bytes) {
@@ -81,7 +82,7 @@ class board_test : public testing::Test {
   std::optional<node_table> table_;
 };
 
-TEST_F(board_test, runs_as_many_as_there_are_slots) {
+TEST_F(node_table_test, runs_as_many_as_there_are_slots) {
   start_all();
   EXPECT_EQ(table_->state(0), running);
   EXPECT_EQ(table_->state(1), running);
@@ -97,7 +98,7 @@ TEST_F(board_test, runs_as_many_as_there_are_slots) {
   EXPECT_TRUE(table_->try_resume(0));
 }
 
-TEST_F(board_test, moves_who_waits_out_for_who_needs_room_and_back) {
+TEST_F(node_table_test, moves_who_waits_out_for_who_needs_room_and_back) {
   table_->start(0, 1);
   table_->start(1, 2);
   touch(0, 60);
@@ -146,7 +147,7 @@ TEST_F(board_test, moves_who_waits_out_for_who_needs_room_and_back) {
   EXPECT_EQ(table_->counters().swaps_in, 1u);
 }
 
-TEST_F(board_test, keeps_who_is_back_before_it_left) {
+TEST_F(node_table_test, keeps_who_is_back_before_it_left) {
   table_->start(0, 1);
   table_->start(1, 2);
   touch(0, 60);
@@ -160,7 +161,7 @@ TEST_F(board_test, keeps_who_is_back_before_it_left) {
   EXPECT_EQ(table_->state(0), running);
 }
 
-TEST_F(board_test, gives_changes_of_states_once) {
+TEST_F(node_table_test, gives_changes_of_states_once) {
   start_all();
   state_event events[4];
   ASSERT_EQ(table_->take_events(events), 4u);
@@ -173,9 +174,9 @@ TEST_F(board_test, gives_changes_of_states_once) {
 }
 
 // Rank 0 is swapped out.
-class away_test : public board_test {
+class swapped_out_test : public node_table_test {
  protected:
-  away_test() {
+  swapped_out_test() {
     table_->start(0, 1);
     table_->start(1, 2);
     touch(0, 60);
@@ -195,7 +196,7 @@ class away_test : public board_test {
   }
 };
 
-TEST_F(away_test, serves_pages_of_who_is_away) {
+TEST_F(swapped_out_test, serves_pages_of_who_is_away) {
   page_run const pages[] = {{3, 2}, {9, 1}};
   auto *const request = table_->post(1, 0, pages);
   ASSERT_NE(request, nullptr);
@@ -213,7 +214,7 @@ TEST_F(away_test, serves_pages_of_who_is_away) {
   table_->recycle(*request);
 }
 
-TEST_F(away_test, holds_nothing_of_whose_pages_are_copied) {
+TEST_F(swapped_out_test, holds_nothing_of_whose_pages_are_copied) {
   page_run const pages[] = {{3, 2}, {9, 1}};
   auto *const request = table_->post(1, 0, pages, true);
   ASSERT_EQ(table_->next_request(), request);
@@ -234,7 +235,7 @@ TEST_F(away_test, holds_nothing_of_whose_pages_are_copied) {
 }
 
 // A writing request must not take pages that nobody requested.
-TEST_F(away_test, who_reads_has_the_few_pages_between_too) {
+TEST_F(swapped_out_test, who_reads_has_the_few_pages_between_too) {
   std::vector<page_bits::word> words(page_bits::word_count(16) + 1);
   page_bits stored[] = {{words.data(), 16}};
   auto const requested_runs = [&](bool is_writing) {
@@ -244,8 +245,9 @@ TEST_F(away_test, who_reads_has_the_few_pages_between_too) {
                        .extents = {},
                        .on_piece = [](size_t, uint64_t, uint64_t, const std::byte *) {
                        }};
-    for (page_run const run : {page_run{0, 1}, page_run{3, 2}, page_run{7, 1}, page_run{9, 1}})
+    for (page_run const run : {page_run{0, 1}, page_run{3, 2}, page_run{7, 1}, page_run{9, 1}}) {
       access.extents.push_back({run.offset(), run.size()});
+    }
     EXPECT_FALSE(queue.begin(std::move(access)));
     auto *const request = table_->next_request();
     std::vector<page_run> const runs{request->pages().begin(), request->pages().end()};
@@ -260,10 +262,11 @@ TEST_F(away_test, who_reads_has_the_few_pages_between_too) {
   EXPECT_EQ(requested_runs(true), (std::vector<page_run>{{0, 1}, {3, 2}, {7, 1}, {9, 1}}));
 }
 
-TEST_F(away_test, bounds_what_a_rank_asks_for) {
+TEST_F(swapped_out_test, bounds_what_a_rank_asks_for) {
   page_run const page[] = {{0, 1}};
-  for (uint32_t i = 0; i < node_table::requests_per_origin; i++)
+  for (uint32_t i = 0; i < node_table::requests_per_origin; i++) {
     EXPECT_NE(table_->post(1, 0, page), nullptr);
+  }
   EXPECT_EQ(table_->post(1, 0, page), nullptr);
   auto *const first = table_->next_request();
   table_->grant(*first);
@@ -273,7 +276,7 @@ TEST_F(away_test, bounds_what_a_rank_asks_for) {
   EXPECT_EQ(table_->post(1, 0, page), first);
 }
 
-TEST_F(away_test, grants_pages_of_who_came_back) {
+TEST_F(swapped_out_test, grants_pages_of_who_came_back) {
   page_run const page[] = {{0, 1}};
   auto *const request = table_->post(1, 0, page);
   table_->begin_wait(1, wait_kind::for_pages);
@@ -292,14 +295,14 @@ TEST_F(away_test, grants_pages_of_who_came_back) {
   EXPECT_NE(table_->post(1, 0, page), nullptr);
 }
 
-TEST_F(away_test, has_room_for_the_cache_while_nobody_needs_it) {
+TEST_F(swapped_out_test, has_room_for_the_cache_while_nobody_needs_it) {
   EXPECT_EQ(table_->update_cache_size(10), 40u);
   EXPECT_FALSE(table_->try_resume(0));
   EXPECT_EQ(table_->update_cache_size(40), 0u);
 }
 
 // While pages in use cannot leave the cache, each round of the agent finds the same surplus.
-TEST_F(away_test, only_a_rank_rings_the_agent_for_a_surplus) {
+TEST_F(swapped_out_test, only_a_rank_rings_the_agent_for_a_surplus) {
   EXPECT_EQ(table_->update_cache_size(40), 40u);
   (void)node_table_testing::take_agent_wakeup(*table_);
   EXPECT_FALSE(table_->try_resume(0));
@@ -310,7 +313,7 @@ TEST_F(away_test, only_a_rank_rings_the_agent_for_a_surplus) {
   EXPECT_FALSE(node_table_testing::take_agent_wakeup(*table_)) << "the agent never sleeps";
 }
 
-TEST_F(board_test, fails_when_a_process_dies_with_the_lock) {
+TEST_F(node_table_test, fails_when_a_process_dies_with_the_lock) {
   start_all();
   pid_t const child = fork();
   ASSERT_GE(child, 0);
@@ -323,16 +326,17 @@ TEST_F(board_test, fails_when_a_process_dies_with_the_lock) {
   EXPECT_EQ(table_->failure(), nullptr);
   table_->begin_wait(0, wait_kind::swappable);
   ASSERT_NE(table_->failure(), nullptr);
-  EXPECT_NE(std::string{table_->failure()}.find("died"), std::string::npos);
+  std::string const text = table_->failure();
+  EXPECT_NE(text.find("died"), std::string::npos);
 }
 
-TEST_F(board_test, keeps_the_first_failure) {
+TEST_F(node_table_test, keeps_the_first_failure) {
   table_->fail("the store is full");
   table_->fail("something else");
   EXPECT_STREQ(table_->failure(), "the store is full");
 }
 
-TEST_F(board_test, refuses_what_cannot_be) {
+TEST_F(node_table_test, refuses_what_cannot_be) {
   EXPECT_EQ(node_table::create(memory_, {.rank_count = 0}), status::invalid);
   EXPECT_EQ(node_table::create(memory_, {.rank_count = 2000}), status::invalid);
   EXPECT_EQ(node_table::create(memory_.first(100), {.rank_count = 1}), status::invalid);

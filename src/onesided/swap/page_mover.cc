@@ -22,6 +22,31 @@ constexpr uint32_t drop_pages_max = 1024;  // at a time
 constexpr uint32_t grow_pages = 1024;
 constexpr uint32_t rounds_max = 8;  // until completions are polled again
 constexpr uint64_t drain_timeout_ns = 5'000'000'000;
+constexpr size_t buffer_alignment = size_t{2} << 20;  // a large page
+static_assert(buffer_alignment % page_size == 0);
+
+// Maps memory for `size` bytes of buffers and their alignment. Large pages are used where the
+// system provides them, so that a device needs few descriptors for an operation.
+std::span<std::byte> map_buffers(size_t size) {
+  size_t const mapped_size = size + buffer_alignment;
+  void *const mapping = mmap(nullptr, mapped_size, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  TND_ASSERT(mapping != MAP_FAILED);
+  // The kernel writes to it whenever a read completes.
+  (void)madvise(mapping, mapped_size, MADV_DONTFORK);
+  (void)madvise(mapping, mapped_size, MADV_HUGEPAGE);
+  return {static_cast<std::byte *>(mapping), mapped_size};
+}
+
+// The `size` aligned bytes of the memory. Touches them now, so that the memory of this process
+// measured at the start includes them.
+std::byte *prepare_buffers(std::span<std::byte> memory, size_t size) {
+  size_t const excess = reinterpret_cast<uintptr_t>(memory.data()) % buffer_alignment;
+  auto *const buffers = memory.data() + (buffer_alignment - excess) % buffer_alignment;
+  for (size_t offset = 0; offset < size; offset += page_size)
+    buffers[offset] = std::byte{0};
+  return buffers;
+}
 
 }  // namespace
 
@@ -30,23 +55,9 @@ page_mover::page_mover(seams::store_queue &queue, std::vector<swappable_memory> 
     : queue_{queue}, options_{options}, copies_{copies} {
   TND_ASSERT(options.depth > reserved_for_requests &&
              options.chunk_pages >= page_request::page_count_max);
-  // Use large pages where the system provides them, so that a device needs few descriptors for an
-  // operation.
-  constexpr size_t large_page = size_t{2} << 20;
   size_t const chunk_size = options.chunk_pages * page_size, size = buffer_size(options);
-  void *const mapping = mmap(nullptr, size + large_page, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  TND_ASSERT(mapping != MAP_FAILED);
-  memory_ = {static_cast<std::byte *>(mapping), size + large_page};
-  // The kernel writes to it whenever a read completes.
-  (void)madvise(mapping, memory_.size(), MADV_DONTFORK);
-  (void)madvise(mapping, memory_.size(), MADV_HUGEPAGE);
-  auto *const buffers =
-      memory_.data() +
-      (large_page - reinterpret_cast<uintptr_t>(mapping) % large_page) % large_page;
-  // Touch the buffers now, so that the memory of this process measured at the start includes them.
-  for (size_t offset = 0; offset < size; offset += page_size)
-    buffers[offset] = std::byte{0};
+  memory_ = map_buffers(size);
+  auto *const buffers = prepare_buffers(memory_, size);
   auto const copy_count = uint32_t(copies.size() / node_table::copy_size);
   chunks_.resize(options.depth + (copy_count == 0 ? 0 : copy_depth));
   for (uint32_t i = 0; i < options.depth; i++)
@@ -79,6 +90,7 @@ page_mover::~page_mover() {
 }
 
 void page_mover::begin(const move_order &order) {
+  TND_ASSERT(order.rank < ranks_.size());
   auto &rank = *ranks_[order.rank];
   TND_ASSERT(!rank.move && rank.current_phase == (order.dir == move_order::direction::swap_out
                                                       ? phase::resident
@@ -96,6 +108,7 @@ void page_mover::begin(const move_order &order) {
   rank.current_phase = phase::swapping_in;
   rank.has_begun = true;
   rank.epoch++;  // the cached pages belong to the process again
+  TND_ASSERT(!failure_.empty() || cached_pages_ >= rank.resident_count);
   cached_pages_ -= rank.resident_count;
 }
 
@@ -133,12 +146,15 @@ bool page_mover::reap() {
     return false;
   std::array<seams::store_completion, 4> completions;
   size_t const count = queue_.poll(completions);
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; i++) {
+    TND_ASSERT(completions[i].op_id < chunks_.size());
     complete(chunks_[completions[i].op_id], completions[i]);
+  }
   return count != 0;
 }
 
 void page_mover::complete(chunk &transfer, const seams::store_completion &completion) {
+  TND_ASSERT(transfer.kind != purpose::unused);
   auto &rank = *ranks_[transfer.rank];
   bool const is_read = reads(transfer.kind);
   status code = completion.code;
@@ -204,6 +220,7 @@ void page_mover::mark_resident(rank_space &rank, page_run pages) {
 void page_mover::drop(rank_space &rank, page_run pages) {
   if (status const code = rank.memory.drop(pages); code != status::ok)
     return record_failure(code, "dropping", rank, pages);
+  TND_ASSERT(rank.resident_count >= pages.count);
   rank.resident->clear(pages);
   rank.resident_count -= pages.count;
   if (rank.window != nullptr)
@@ -211,6 +228,7 @@ void page_mover::drop(rank_space &rank, page_run pages) {
 }
 
 bool page_mover::advance(rank_space &rank) {
+  TND_ASSERT(rank.move.has_value());
   if (rank.move->dir == move_order::direction::swap_in)
     return advance_swap_in(rank);
   if (!rank.has_begun && !begin_swap_out(rank))
@@ -257,7 +275,39 @@ void page_mover::grow(rank_space &rank) {
   post(*transfer);
 }
 
+uint32_t page_mover::rank_space::find_unread(uint32_t position, uint32_t end) const noexcept {
+  for (;;) {
+    uint32_t const next = stored.find(true, position, end);
+    if (next == end)
+      return end;
+    position = resident->find(false, next, end);
+    if (position == end)
+      return end;
+    if (stored.test(position) && !in_flight->test(position))
+      return position;
+    if (stored.test(position))
+      position++;
+  }
+}
+
+uint32_t page_mover::rank_space::find_unread_end(uint32_t first, uint32_t end) const noexcept {
+  return std::min({stored.find(false, first, end), resident->find(true, first, end),
+                   in_flight->find(true, first, end)});
+}
+
+uint32_t page_mover::rank_space::find_unstored_end(uint32_t first, uint32_t end) const noexcept {
+  uint32_t run_end = stored.find(true, first, end);
+  while (run_end < end) {
+    uint32_t const next = stored.find(false, run_end, end);
+    if (next == end || next - run_end > bridge_pages)
+      break;
+    run_end = stored.find(true, next, end);
+  }
+  return run_end;
+}
+
 bool page_mover::advance_swap_out(rank_space &rank) {
+  TND_ASSERT(rank.current_phase == phase::swapping_out);
   if (rank.is_growing)
     return false;
   uint32_t const first = rank.resident->find(true, rank.cursor, rank.extent);
@@ -279,41 +329,16 @@ bool page_mover::advance_swap_out(rank_space &rank) {
   uint32_t const pages_max = is_direct ? memory_window::block_pages : options_.chunk_pages;
   uint32_t const limit = rank.resident->find(
       false, first, rank.end_in_block(first, std::min(rank.extent, first + pages_max)));
-  uint32_t end = rank.stored.find(true, first, limit);
-  while (end < limit) {
-    uint32_t const next = rank.stored.find(false, end, limit);
-    if (next == limit || next - end > bridge_pages)
-      break;
-    end = rank.stored.find(true, next, limit);
-  }
+  uint32_t const end = rank.find_unstored_end(first, limit);
   rank.cursor = end;
   return write(rank, {first, end - first}, purpose::swap_out, is_direct);
 }
 
 bool page_mover::advance_swap_in(rank_space &rank) {
+  TND_ASSERT(rank.current_phase == phase::swapping_in);
   if (!has_free_chunk(purpose::swap_in))
     return false;
-  // The next page to read, and the end of the pages to read.
-  auto const find = [&](uint32_t position, uint32_t end) {
-    for (;;) {
-      uint32_t const stored = rank.stored.find(true, position, end);
-      if (stored == end)
-        return end;
-      position = rank.resident->find(false, stored, end);
-      if (position == end)
-        return end;
-      if (rank.stored.test(position) && !rank.in_flight->test(position))
-        return position;
-      if (rank.stored.test(position))
-        position++;
-    }
-  };
-  auto const find_end = [&](uint32_t position, uint32_t end) {
-    return std::min({rank.stored.find(false, position, end),
-                     rank.resident->find(true, position, end),
-                     rank.in_flight->find(true, position, end)});
-  };
-  uint32_t const first = find(rank.cursor, rank.extent);
+  uint32_t const first = rank.find_unread(rank.cursor, rank.extent);
   rank.cursor = first;
   if (first == rank.extent)
     return false;
@@ -321,13 +346,13 @@ bool page_mover::advance_swap_in(rank_space &rank) {
     return true;
   uint32_t const limit =
       rank.end_in_block(first, std::min(rank.extent, first + options_.chunk_pages));
-  uint32_t end = find_end(first, limit);
+  uint32_t end = rank.find_unread_end(first, limit);
   rank.in_flight->set({first, end - first});
   while (end < limit) {
-    uint32_t const next = find(end, limit);
+    uint32_t const next = rank.find_unread(end, limit);
     if (next == limit || next - end > bridge_pages)
       break;
-    end = find_end(next, limit);
+    end = rank.find_unread_end(next, limit);
     rank.in_flight->set({next, end - next});
   }
   rank.cursor = end;
@@ -400,6 +425,7 @@ page_mover::chunk *page_mover::acquire(purpose kind) noexcept {
   auto const first = chunks_.begin() + (kind == purpose::copy ? options_.depth : 0);
   auto const it = std::find_if(first, chunks_.end(),
                                [](auto &candidate) { return candidate.kind == purpose::unused; });
+  TND_ASSERT(it != chunks_.end());
   it->kind = kind;
   it->is_direct = false;
   busy_count_++;
@@ -413,6 +439,7 @@ page_mover::chunk *page_mover::acquire(purpose kind) noexcept {
 }
 
 void page_mover::release(chunk &transfer) noexcept {
+  TND_ASSERT(ranks_[transfer.rank]->busy_count != 0 && busy_count_ != 0);
   ranks_[transfer.rank]->busy_count--;
   busy_count_--;
   if (transfer.kind == purpose::swap_in)

@@ -158,6 +158,11 @@ class page_mover {
   void drop_large(rank_space &rank);
   bool finish_move(rank_space &rank, page_mover_events &events);
   bool advance_requests(rank_space &rank, page_mover_events &events);
+  void release_request(rank_space &rank, size_t index, page_mover_events &events);
+  bool advance_request(rank_space &rank, active_request &active, page_mover_events &events);
+  bool serve_copied(rank_space &rank, active_request &active, page_mover_events &events);
+  bool serve_in_memory(rank_space &rank, active_request &active, page_mover_events &events);
+  static void mark_served(active_request &active, page_mover_events &events);
   bool begin_copy(rank_space &rank, active_request &active);
   bool advance_copy(rank_space &rank, active_request &active);
   void complete_copy(rank_space &rank, chunk &transfer);

@@ -87,6 +87,7 @@ bool page_mover::begin_copy(rank_space &rank, active_request &active) {
 // The copy gets the bytes that the object has now. Meanwhile the process and others may write to
 // these pages of its memory.
 bool page_mover::advance_copy(rank_space &rank, active_request &active) {
+  TND_ASSERT(active.is_copied() && active.copy < copies_.size() / node_table::copy_size);
   auto const runs = active.request->pages();
   uint64_t position = uint64_t{active.copy} * node_table::copy_size;
   for (uint32_t i = 0; i < active.next_run; i++)
@@ -115,6 +116,7 @@ void page_mover::complete_copy(rank_space &rank, chunk &transfer) {
   auto const it = std::find_if(rank.requests.begin(), rank.requests.end(), [&](auto &active) {
     return active.request == transfer.copy_request;
   });
+  TND_ASSERT(it != rank.requests.end() && it->in_flight != 0);
   it->in_flight--;
   served_pages_ += transfer.pages.count;
   copied_pages_ += transfer.pages.count;
@@ -124,51 +126,72 @@ bool page_mover::advance_requests(rank_space &rank, page_mover_events &events) {
   bool has_changed = false;
   for (size_t i = 0; i < rank.requests.size() && failure_.empty();) {
     auto &active = rank.requests[i];
-    if (active.is_served && active.request->current_stage.load(std::memory_order_acquire) ==
-                                page_request::stage::completed) {
-      events.released.push_back(active.request);
-      if (active.is_copied())
-        free_copies_.push_back(active.copy);
-      rank.requests.erase(rank.requests.begin() + ptrdiff_t(i));
-      request_count_--;
+    if (active.is_released()) {
+      release_request(rank, i, events);
       has_changed = true;
       continue;
     }
     i++;
-    if (active.is_served || rank.current_phase == phase::swapping_out)
-      continue;
-    if (active.is_copied() || (!active.are_reads_posted && begin_copy(rank, active))) {
-      has_changed |= !active.are_reads_posted && advance_copy(rank, active);
-      if (!active.are_reads_posted || active.in_flight != 0 || !failure_.empty())
-        continue;
-      active.is_served = true;
-      active.request->copy = active.copy;
-      events.served.push_back(active.request);
-      has_changed = true;
-      continue;
-    }
-    auto const runs = active.request->pages();
-    if (rank.current_phase != phase::resident) {
-      if (!active.are_reads_posted) {
-        active.are_reads_posted = std::all_of(
-            runs.begin(), runs.end(), [&](page_run pages) { return post_reads(rank, pages); });
-        has_changed |= active.are_reads_posted;
-      }
-      if (!std::all_of(runs.begin(), runs.end(),
-                       [&](page_run pages) { return are_resident(rank, pages); }))
-        continue;
-      for (auto const &pages : runs) {
-        rank.recently_used->set(pages);
-        // Pages that were never touched will be now.
-        rank.resident->for_each_run(false, pages,
-                                    [&](page_run new_pages) { mark_resident(rank, new_pages); });
-      }
-    }
-    active.is_served = true;
-    events.served.push_back(active.request);
-    has_changed = true;
+    if (!active.is_served && rank.current_phase != phase::swapping_out)
+      has_changed |= advance_request(rank, active, events);
   }
   return has_changed;
+}
+
+void page_mover::release_request(rank_space &rank, size_t index, page_mover_events &events) {
+  TND_ASSERT(index < rank.requests.size() && request_count_ != 0);
+  auto const &active = rank.requests[index];
+  events.released.push_back(active.request);
+  if (active.is_copied())
+    free_copies_.push_back(active.copy);
+  rank.requests.erase(rank.requests.begin() + ptrdiff_t(index));
+  request_count_--;
+}
+
+bool page_mover::advance_request(rank_space &rank, active_request &active,
+                                 page_mover_events &events) {
+  TND_ASSERT(!active.is_served);
+  if (active.is_copied() || (!active.are_reads_posted && begin_copy(rank, active)))
+    return serve_copied(rank, active, events);
+  return serve_in_memory(rank, active, events);
+}
+
+bool page_mover::serve_copied(rank_space &rank, active_request &active, page_mover_events &events) {
+  bool const has_posted = !active.are_reads_posted && advance_copy(rank, active);
+  if (!active.are_reads_posted || active.in_flight != 0 || !failure_.empty())
+    return has_posted;
+  active.request->copy = active.copy;
+  mark_served(active, events);
+  return true;
+}
+
+bool page_mover::serve_in_memory(rank_space &rank, active_request &active,
+                                 page_mover_events &events) {
+  bool has_posted = false;
+  auto const runs = active.request->pages();
+  if (rank.current_phase != phase::resident) {
+    if (!active.are_reads_posted) {
+      active.are_reads_posted = std::all_of(
+          runs.begin(), runs.end(), [&](page_run pages) { return post_reads(rank, pages); });
+      has_posted = active.are_reads_posted;
+    }
+    if (!std::all_of(runs.begin(), runs.end(),
+                     [&](page_run pages) { return are_resident(rank, pages); }))
+      return has_posted;
+    for (auto const &pages : runs) {
+      rank.recently_used->set(pages);
+      // Pages that were never touched will be now.
+      rank.resident->for_each_run(false, pages,
+                                  [&](page_run new_pages) { mark_resident(rank, new_pages); });
+    }
+  }
+  mark_served(active, events);
+  return true;
+}
+
+void page_mover::mark_served(active_request &active, page_mover_events &events) {
+  active.is_served = true;
+  events.served.push_back(active.request);
 }
 
 bool page_mover::is_needed(const rank_space &rank, page_run pages) const {
@@ -208,6 +231,7 @@ page_mover::eviction page_mover::evict(const cached_run &run) {
     return eviction::spared;
   }
   if (rank.stored.count_set(run.pages) == run.pages.count) {
+    TND_ASSERT(cached_pages_ >= run.pages.count);
     cached_pages_ -= run.pages.count;
     drop(rank, run.pages);
     return eviction::begun;
@@ -220,6 +244,7 @@ page_mover::eviction page_mover::evict(const cached_run &run) {
 
 // A request that came meanwhile may have written the pages again.
 void page_mover::complete_write_back(rank_space &rank, chunk &transfer) {
+  TND_ASSERT(pages_in_write_back_ >= transfer.pages.count);
   pages_in_write_back_ -= transfer.pages.count;
   written_back_pages_ += transfer.pages.count;
   if (rank.epoch != transfer.epoch)
@@ -229,6 +254,7 @@ void page_mover::complete_write_back(rank_space &rank, chunk &transfer) {
     return;
   }
   rank.stored.set(transfer.pages);
+  TND_ASSERT(cached_pages_ >= transfer.pages.count);
   cached_pages_ -= transfer.pages.count;
   drop(rank, transfer.pages);
 }

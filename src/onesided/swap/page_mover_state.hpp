@@ -48,6 +48,11 @@ struct page_mover::active_request {
   bool is_copied() const noexcept {
     return copy != page_request::no_copy;
   }
+  // The origin has completed the request.
+  bool is_released() const noexcept {
+    return is_served &&
+           request->current_stage.load(std::memory_order_acquire) == page_request::stage::completed;
+  }
 };
 
 struct page_mover::rank_space {
@@ -95,6 +100,12 @@ struct page_mover::rank_space {
   uint32_t end_in_block(uint32_t first, uint32_t end) const noexcept {
     return window == nullptr ? end : std::min(end, window->block_end(first));
   }
+  // The first page in [position, end) to read from the object; `end`: none is left.
+  uint32_t find_unread(uint32_t position, uint32_t end) const noexcept;
+  // The end of the pages to read that begin with `first`.
+  uint32_t find_unread_end(uint32_t first, uint32_t end) const noexcept;
+  // The end of the pages to write that begin with `first`, with few clean pages between them.
+  uint32_t find_unstored_end(uint32_t first, uint32_t end) const noexcept;
 };
 
 struct page_mover::cached_run {

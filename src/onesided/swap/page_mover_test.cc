@@ -136,8 +136,9 @@ struct mover_test : testing::Test {
     ASSERT_FALSE(ranks[index]->is_moving && tested->failure().empty());
   }
   void check(uint32_t index) {
-    for (uint32_t page = 0; page < page_count; page++)
+    for (uint32_t page = 0; page < page_count; page++) {
       ASSERT_EQ(ranks[index]->read(page), ranks[index]->model[page]) << page;
+    }
   }
 
   uint64_t copied(const page_request &request, uint32_t page) const {
@@ -171,8 +172,9 @@ void fill_request(page_request &request, uint32_t target, std::initializer_list<
 
 TEST_F(mover_test, all_of_it_leaves_and_comes_back) {
   start(1);
-  for (uint32_t page = 0; page < page_count; page++)
+  for (uint32_t page = 0; page < page_count; page++) {
     ranks[0]->write(page, page + 1);
+  }
   move(0, move_order::direction::swap_out);
   EXPECT_EQ(ranks[0]->present(), 0u);
   EXPECT_EQ(last.moved_size, page_count * page_size);
@@ -186,8 +188,9 @@ TEST_F(mover_test, all_of_it_leaves_and_comes_back) {
 
 TEST_F(mover_test, only_what_was_written_is_written) {
   start(1);
-  for (uint32_t page = 0; page < 600; page++)
+  for (uint32_t page = 0; page < 600; page++) {
     ranks[0]->write(page, page + 1);
+  }
   move(0, move_order::direction::swap_out);
   move(0, move_order::direction::swap_in);
   queue->written = 0;
@@ -214,8 +217,9 @@ TEST_F(mover_test, pages_that_were_never_touched_stay_nowhere) {
 
 TEST_F(mover_test, what_its_owner_dropped_does_not_come_back) {
   start(1);
-  for (uint32_t page = 0; page < 100; page++)
+  for (uint32_t page = 0; page < 100; page++) {
     ranks[0]->write(page, page + 1);
+  }
   move(0, move_order::direction::swap_out);
   move(0, move_order::direction::swap_in);
   ASSERT_EQ(memory_file(ranks[0]->memory.descriptor(), page_size, page_count).drop({20, 30}),
@@ -230,8 +234,9 @@ TEST_F(mover_test, what_its_owner_dropped_does_not_come_back) {
 
 TEST_F(mover_test, requests_bring_their_pages_and_no_others) {
   start(2);
-  for (uint32_t page = 0; page < page_count; page++)
+  for (uint32_t page = 0; page < page_count; page++) {
     ranks[1]->write(page, page + 1);
+  }
   move(1, move_order::direction::swap_out);
   page_request wanted{};
   fill_request(wanted, 1, {{10, 3}, {400, 5}});
@@ -265,8 +270,9 @@ TEST_F(mover_test, requests_bring_their_pages_and_no_others) {
 
 TEST_F(mover_test, readers_have_copies_of_what_is_in_the_store_alone) {
   start(1, 1, false, 1);
-  for (uint32_t page = 0; page < 900; page++)
+  for (uint32_t page = 0; page < 900; page++) {
     ranks[0]->write(page, page + 1);
+  }
   move(0, move_order::direction::swap_out);
   auto const serve = [&](page_request &request) {
     tested->serve(request);
@@ -287,8 +293,9 @@ TEST_F(mover_test, readers_have_copies_of_what_is_in_the_store_alone) {
   fill_request(first, 0, {{3, 2}, {800, 5}});
   serve(first);
   EXPECT_EQ(first.copy, 0u);
-  for (uint32_t page : {3, 4, 800, 804})
+  for (uint32_t page : {3, 4, 800, 804}) {
     EXPECT_EQ(copied(first, page), page + 1);
+  }
   EXPECT_EQ(ranks[0]->present(), 0u);
   EXPECT_EQ(tested->copied_size(), 7 * page_size);
 
@@ -317,8 +324,9 @@ TEST_F(mover_test, readers_have_copies_of_what_is_in_the_store_alone) {
 
 TEST_F(mover_test, blocks_that_come_as_a_whole_come_into_large_pages) {
   start(1, 1, true);
-  for (uint32_t page = 0; page < page_count; page++)
+  for (uint32_t page = 0; page < page_count; page++) {
     ranks[0]->write(page, page + 1);
+  }
   move(0, move_order::direction::swap_out);
   EXPECT_EQ(ranks[0]->present(), 0u);
   move(0, move_order::direction::swap_in);
@@ -359,8 +367,9 @@ TEST_F(mover_test, blocks_that_come_as_a_whole_come_into_large_pages) {
 
 TEST_F(mover_test, a_store_that_is_full_is_said) {
   start(1);
-  for (uint32_t page = 0; page < page_count; page++)
+  for (uint32_t page = 0; page < page_count; page++) {
     ranks[0]->write(page, page + 1);
+  }
   queue->writes_left = 1;
   move(0, move_order::direction::swap_out);
   EXPECT_NE(tested->failure().find("rank 0"), std::string::npos) << tested->failure();
@@ -384,8 +393,9 @@ TEST_P(mover_random, memory_is_what_was_written) {
   auto const [seed, has_windows] = GetParam();
   start(count, seed, has_windows, 3);
   std::mt19937 random{seed * 7919};
-  for (uint32_t page = 0; has_windows && page < page_count; page++)
+  for (uint32_t page = 0; has_windows && page < page_count; page++) {
     ranks[0]->write(page, page + 1);
+  }
   struct issued_request {
     page_request request{};
     bool is_served = false;
@@ -414,8 +424,9 @@ TEST_P(mover_random, memory_is_what_was_written) {
         if (!owner.is_moving && owner.is_resident) {
           uint32_t const first = random() % page_count,
                          size = std::min<uint32_t>(random() % 300, page_count - first);
-          for (uint32_t page = first; page < first + size; page++)
+          for (uint32_t page = first; page < first + size; page++) {
             owner.write(page, value++);
+          }
         }
         break;
       case 1:

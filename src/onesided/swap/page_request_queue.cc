@@ -45,20 +45,16 @@ struct run_list {
   uint32_t page_count = 0;
 
   bool add(page_run added) {
-    for (auto const &run : runs) {
-      if (added.first >= run.first && added.end() <= run.end())
-        return true;
-    }
+    if (contains(added))
+      return true;
     // A run that follows the last one extends it. Any other overlapping run is left for another
     // request.
     auto const last = runs.empty() ? page_run{} : runs.back();
     bool const follows = !runs.empty() && added.first >= last.first;
     bool const extends = follows && (added.first <= last.end() || bridges(added));
     page_run const new_pages = extends ? page_run{last.end(), added.end() - last.end()} : added;
-    for (auto const &run : runs) {
-      if (new_pages.first < run.end() && run.first < new_pages.end())
-        return false;
-    }
+    if (overlaps_any(new_pages))
+      return false;
     if (page_count + new_pages.count > page_count_max ||
         (!extends && runs.size() == page_request::run_count_max))
       return false;
@@ -70,9 +66,22 @@ struct run_list {
     return true;
   }
 
+  bool contains(page_run added) const noexcept {
+    return std::any_of(runs.begin(), runs.end(), [added](page_run run) {
+      return added.first >= run.first && added.end() <= run.end();
+    });
+  }
+
+  bool overlaps_any(page_run added) const noexcept {
+    return std::any_of(runs.begin(), runs.end(), [added](page_run run) {
+      return added.first < run.end() && run.first < added.end();
+    });
+  }
+
   // A read request includes the few pages between two runs, because one store operation takes the
   // time of several pages. It adds at most as many pages as are requested.
   bool bridges(page_run next) const noexcept {
+    TND_ASSERT(!runs.empty());
     constexpr uint32_t bridge_max = 8;
     uint32_t const gap = next.first - runs.back().end();
     return is_reading && gap <= std::min(bridge_max, next.count) &&
@@ -93,6 +102,7 @@ uint64_t fitting_size(uint64_t begin, uint64_t size, uint32_t pages, uint32_t un
 page_request_queue::page_request_queue(node_table &table, uint32_t origin,
                                        std::span<page_bits> stored)
     : table_{table}, origin_{origin}, stored_{stored} {
+  TND_ASSERT(origin < table.origin_count());
   auto const &options = table.options();
   uint64_t const running = std::min(table.rank_count(), options.slots + 2),
                  share = options.cache_size / page_size / running /
@@ -104,14 +114,19 @@ page_request_queue::page_request_queue(node_table &table, uint32_t origin,
 page_request_queue::~page_request_queue() = default;
 
 void page_request_queue::mark_written(uint32_t target, std::span<const extent> extents) noexcept {
-  for (auto const &range : extents)
+  TND_ASSERT(target < stored_.size());
+  for (auto const &range : extents) {
     stored_[target].clear(pages_of(range.offset, range.size));
+  }
 }
 
 bool page_request_queue::begin(page_access access, bool may_be_direct) {
+  TND_ASSERT(access.on_piece != nullptr);
+  TND_ASSERT(access.unit != 0);
   auto const run = [&] {
-    for (size_t i = 0; i < access.extents.size(); i++)
+    for (size_t i = 0; i < access.extents.size(); i++) {
       access.on_piece(i, 0, access.extents[i].size, nullptr);
+    }
   };
   if (may_be_direct && try_direct(access.target, access.is_writing, access.extents, run))
     return true;
@@ -121,43 +136,60 @@ bool page_request_queue::begin(page_access access, bool may_be_direct) {
   return false;
 }
 
-// False: the maximum number of pages or requests is outstanding.
-bool page_request_queue::post_next(pending_access &pending) {
+// The pieces of one request, and the piece that follows them.
+struct page_request_queue::request_plan {
+  run_list runs;
+  std::vector<pending_access::piece> pieces = {};
+  size_t index;
+  uint64_t skip;
+};
+
+page_request_queue::request_plan page_request_queue::plan_next(
+    const pending_access &pending) const {
   auto const &extents = pending.access.extents;
   // Use several requests at a time: while one is being carried out, another is in transit.
-  run_list runs{std::clamp(window_pages_ / 4, window_pages_min, page_request::page_count_max),
-                !pending.access.is_writing};
-  std::vector<pending_access::piece> pieces;
-  size_t index = pending.index;
-  uint64_t skip = pending.skip;
-  while (index < extents.size()) {
-    auto const &range = extents[index];
-    uint64_t const begin = range.offset + skip, rest = range.size - skip;
+  request_plan plan{
+      .runs = {std::clamp(window_pages_ / 4, window_pages_min, page_request::page_count_max),
+               !pending.access.is_writing},
+      .index = pending.index,
+      .skip = pending.skip};
+  auto &runs = plan.runs;
+  while (plan.index < extents.size()) {
+    auto const &range = extents[plan.index];
+    TND_ASSERT(plan.skip <= range.size);
+    uint64_t const begin = range.offset + plan.skip, rest = range.size - plan.skip;
     if (rest > 0) {
       uint64_t const size =
           fitting_size(begin, rest, runs.page_count_max - runs.page_count, pending.access.unit);
       if (size == 0 || !runs.add(pages_of(begin, size)))
         break;
-      pieces.push_back({index, skip, size});
-      skip += size;
+      plan.pieces.push_back({plan.index, plan.skip, size});
+      plan.skip += size;
     }
-    if (skip == range.size) {
-      index++;
-      skip = 0;
+    if (plan.skip == range.size) {
+      plan.index++;
+      plan.skip = 0;
     }
   }
-  if (!pieces.empty()) {
-    if (!has_window(runs.page_count))
+  return plan;
+}
+
+// False: the maximum number of pages or requests is outstanding.
+bool page_request_queue::post_next(pending_access &pending) {
+  TND_ASSERT(!pending.is_posted());
+  auto plan = plan_next(pending);
+  if (!plan.pieces.empty()) {
+    if (!has_window(plan.runs.page_count))
       return false;
     auto *const request =
-        table_.post(origin_, pending.access.target, runs.runs, !pending.access.is_writing);
+        table_.post(origin_, pending.access.target, plan.runs.runs, !pending.access.is_writing);
     if (request == nullptr)
       return false;
-    pages_outstanding_ += runs.page_count;
-    pending.flights.push_back({request, std::move(pieces)});
+    pages_outstanding_ += plan.runs.page_count;
+    pending.flights.push_back({request, std::move(plan.pieces)});
   }
-  pending.index = index;
-  pending.skip = skip;
+  pending.index = plan.index;
+  pending.skip = plan.skip;
   return true;
 }
 
@@ -174,6 +206,7 @@ void page_request_queue::reap(pending_access &pending) {
       for (auto const &run : flight.request->pages())
         stored_[pending.access.target].clear(run);
     }
+    TND_ASSERT(pages_outstanding_ >= flight.request->page_count);
     pages_outstanding_ -= flight.request->page_count;
     table_.complete_request(*flight.request);
     return true;

@@ -65,8 +65,10 @@ class page_request_queue {
 
  private:
   struct pending_access;
+  struct request_plan;
 
   void mark_written(uint32_t target, std::span<const extent> extents) noexcept;
+  request_plan plan_next(const pending_access &pending) const;
   bool post_next(pending_access &pending);
   void reap(pending_access &pending);
   bool has_window(uint32_t pages) const noexcept {

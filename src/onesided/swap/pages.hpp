@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "core/base/assert.hpp"
+
 namespace tanada::onesided::swap {
 
 inline constexpr size_t page_size =
@@ -111,6 +113,7 @@ class page_bits {
 
   template <bool value>
   void change(page_run pages) noexcept {
+    TND_ASSERT(pages.end() <= count_);
     for (uint32_t i = pages.first / word_bits; uint64_t{i} * word_bits < pages.end(); i++) {
       uint64_t const bits = mask(i, pages.first, pages.end());
       uint64_t const current = words_[i].load(std::memory_order_relaxed);

@@ -68,8 +68,9 @@ TEST(page_bits, runs_are_those_of_a_model) {
       }
       ASSERT_EQ(uint32_t(std::count(visited.begin(), visited.end(), true)), range.count);
       ASSERT_EQ(tested.bits.count_set(range), set);
-      for (uint32_t page = 0; page < count; page++)
+      for (uint32_t page = 0; page < count; page++) {
         ASSERT_EQ(tested.bits.test(page), model[page]);
+      }
     }
   }
 }

@@ -20,7 +20,11 @@ residency::residency(node_table &table, uint32_t rank, std::span<page_bits> stor
       rank_{rank},
       stored_{stored},
       memory_{std::move(memory)},
-      page_requests_{table, rank, stored} {}
+      page_requests_{table, rank, stored} {
+  TND_ASSERT(rank < stored.size());
+  TND_ASSERT(memory_.collect != nullptr && memory_.arm != nullptr);
+  TND_ASSERT(memory_.resident_size != nullptr);
+}
 
 status residency::start(int32_t process_id) {
   depth_ = 1;
@@ -49,6 +53,7 @@ void residency::begin_wait(wait_kind kind) {
   if (kind == wait_kind::swappable)
     learn(resident_size);
   table_.set_resident_size(rank_, resident_size);
+  TND_ASSERT(!is_nonresident());
   table_.begin_wait(rank_, kind);
 }
 
@@ -133,7 +138,7 @@ status residency::reserve(uint64_t bytes, wait_kind kind) {
   }
   begin_wait(kind);
   TND_TRY(end_wait());
-  return make_resident();  // the reservation is granted together with residency
+  return make_resident();  // whoever made this process resident granted the pending reservation
 }
 
 bool residency::begin(page_access access) {
@@ -141,8 +146,9 @@ bool residency::begin(page_access access) {
     // If it cannot be made resident, the node table has failed. complete() reports that.
     return page_requests_.begin(std::move(access), make_resident() == status::ok);
   }
-  for (size_t i = 0; i < access.extents.size(); i++)
+  for (size_t i = 0; i < access.extents.size(); i++) {
     access.on_piece(i, 0, access.extents[i].size, nullptr);
+  }
   return true;
 }
 

@@ -4,11 +4,11 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "core/base/assert.hpp"
+#include "core/base/mutex.hpp"
 #include "onesided/swap/page_request_queue.hpp"
 #include "onesided/swap/residency_predictor.hpp"
 
@@ -132,10 +132,15 @@ class residency {
   status yield();
   bool begin_nonresident();
   status restore();
-  status restore_locked();
+  status restore_locked() TND_REQUIRES(nonresident_mutex_);
   bool end_nonresident();
-  void return_loaned_pages();
+  void return_loaned_pages() TND_REQUIRES(nonresident_mutex_);
   void learn(uint64_t resident_size);
+  struct page_loan;
+  page_loan *find_loan(uint32_t page) TND_REQUIRES(nonresident_mutex_);
+  // Null: all pages should be swapped in instead.
+  page_request *request_group(uint32_t page) TND_REQUIRES(nonresident_mutex_);
+  status await_grant(const page_request &request);
 
   node_table &table_;
   uint32_t const rank_;
@@ -149,14 +154,13 @@ class residency {
     page_request *request;
     std::vector<uint32_t> pages;
   };
-  std::atomic<bool> is_nonresident_{
-      false};  // changes under the mutex, which guards the following members
-  std::mutex nonresident_mutex_;
-  bool may_be_nonresident_ = true;
+  std::atomic<bool> is_nonresident_{false};  // changes under the mutex
+  mutex nonresident_mutex_;
+  bool may_be_nonresident_ TND_GUARDED_BY(nonresident_mutex_) = true;
   // Predicts full use, because swapping in all pages uses larger transfers than reading on demand.
-  residency_predictor predictor_;
-  bool was_restored_ = false;
-  std::vector<page_loan> loaned_pages_;
+  residency_predictor predictor_ TND_GUARDED_BY(nonresident_mutex_);
+  bool was_restored_ TND_GUARDED_BY(nonresident_mutex_) = false;
+  std::vector<page_loan> loaned_pages_ TND_GUARDED_BY(nonresident_mutex_);
 
   // All pages were needed since they were swapped in; set by any thread.
   std::atomic<bool> needs_all_pages_{false};

@@ -20,7 +20,7 @@ static_assert(loan_count_max < node_table::requests_per_origin);
 // A move out that has begun is completed first; otherwise the memory would have to be swapped in
 // again.
 bool residency::begin_nonresident() {
-  std::lock_guard const lock{nonresident_mutex_};
+  lock_guard const lock{nonresident_mutex_};
   if (!may_be_nonresident_ || predictor_.expects_full_use())
     return false;
   while (table_.state(rank_) == rank_state::swap_out && table_.failure() == nullptr)
@@ -34,9 +34,10 @@ bool residency::begin_nonresident() {
 
 // False: faults of another thread have caused all pages to be swapped in.
 bool residency::end_nonresident() {
-  std::lock_guard const lock{nonresident_mutex_};
+  lock_guard const lock{nonresident_mutex_};
   if (!is_nonresident())
     return false;
+  TND_ASSERT(depth_ == 0);
   depth_++;
   is_nonresident_.store(false, std::memory_order_release);
   predictor_.learn(false);
@@ -48,7 +49,7 @@ bool residency::end_nonresident() {
 void residency::learn(uint64_t resident_size) {
   if (memory_.pager == nullptr)
     return;
-  std::lock_guard const lock{nonresident_mutex_};
+  lock_guard const lock{nonresident_mutex_};
   bool const has_worked =
       table_.time().now_ns() - running_since_ns_ >= resident_size / touched_per_ns;
   predictor_.learn(std::exchange(was_restored_, false) ||
@@ -58,6 +59,7 @@ void residency::learn(uint64_t resident_size) {
 
 // A loaned page may have been written. It is not accessible after this.
 void residency::return_loaned_pages() {
+  TND_ASSERT(nonresident_mutex_.is_held());
   for (auto const &loan : loaned_pages_) {
     for (uint32_t const page : loan.pages) {
       memory_.pager->revoke(page);
@@ -69,13 +71,14 @@ void residency::return_loaned_pages() {
 }
 
 status residency::restore() {
-  std::lock_guard const lock{nonresident_mutex_};
+  lock_guard const lock{nonresident_mutex_};
   return is_nonresident() ? restore_locked() : status::ok;
 }
 
 // Return loaned pages first. Pages that are needed stay in the cache, and the process may wait for
 // DRAM.
 status residency::restore_locked() {
+  TND_ASSERT(nonresident_mutex_.is_held() && is_nonresident());
   return_loaned_pages();
   for (;;) {
     if (table_.failure() != nullptr)
@@ -98,45 +101,61 @@ status residency::restore_locked() {
 void residency::disable_nonresident() {
   if (memory_.pager == nullptr)
     return;
-  std::lock_guard const lock{nonresident_mutex_};
+  lock_guard const lock{nonresident_mutex_};
   may_be_nonresident_ = false;
   if (is_nonresident())
     (void)restore_locked();  // the node table has failed, which the next wait reports
 }
 
+residency::page_loan *residency::find_loan(uint32_t page) {
+  TND_ASSERT(nonresident_mutex_.is_held());
+  for (auto &loan : loaned_pages_) {
+    auto const &run = loan.request->runs[0];
+    if (page >= run.first && page < run.end())
+      return &loan;
+  }
+  return nullptr;
+}
+
+page_request *residency::request_group(uint32_t page) {
+  TND_ASSERT(nonresident_mutex_.is_held() && page < stored_[rank_].page_count());
+  uint32_t const first = page / group_pages * group_pages;
+  page_run const group{first, std::min(group_pages, stored_[rank_].page_count() - first)};
+  // A process that touches one group after the other will touch many pages.
+  bool const is_stream = !loaned_pages_.empty() &&
+                         loaned_pages_.back().request->runs[0].end() == first &&
+                         loaned_pages_.back().pages.size() > group_pages / 2;
+  if (is_stream || loaned_pages_.size() >= loan_count_max)
+    return nullptr;
+  return table_.post(rank_, rank_, {&group, 1});
+}
+
+status residency::await_grant(const page_request &request) {
+  while (!node_table::is_granted(request)) {
+    if (table_.failure() != nullptr)
+      return table_.report_failure();
+    table_.sleep(rank_, sleep_ns);
+  }
+  return status::ok;
+}
+
 // A page that a thread touches during a wait, against the contract, is granted when the process
 // runs next.
 status residency::handle_fault(uint32_t page) {
-  std::lock_guard const lock{nonresident_mutex_};
+  lock_guard const lock{nonresident_mutex_};
   if (!is_nonresident())
     return status::ok;
-  auto const contains_page = [&](const page_loan &loan) {
-    auto const &run = loan.request->runs[0];
-    return page >= run.first && page < run.end();
-  };
-  auto it = std::find_if(loaned_pages_.begin(), loaned_pages_.end(), contains_page);
-  if (it == loaned_pages_.end()) {
-    uint32_t const first = page / group_pages * group_pages;
-    page_run const group{first, std::min(group_pages, stored_[rank_].page_count() - first)};
-    // A process that touches one group after the other will touch many pages.
-    bool const is_stream = !loaned_pages_.empty() &&
-                           loaned_pages_.back().request->runs[0].end() == first &&
-                           loaned_pages_.back().pages.size() > group_pages / 2;
-    page_request *const request = loaned_pages_.size() < loan_count_max && !is_stream
-                                      ? table_.post(rank_, rank_, {&group, 1})
-                                      : nullptr;
+  page_loan *loan = find_loan(page);
+  if (loan == nullptr) {
+    page_request *const request = request_group(page);
     if (request == nullptr)
       return restore_locked();
-    while (!node_table::is_granted(*request)) {
-      if (table_.failure() != nullptr)
-        return table_.report_failure();
-      table_.sleep(rank_, sleep_ns);
-    }
+    TND_TRY(await_grant(*request));
     loaned_pages_.push_back({request, {}});
-    it = loaned_pages_.end() - 1;
+    loan = &loaned_pages_.back();
   }
-  if (std::find(it->pages.begin(), it->pages.end(), page) == it->pages.end())
-    it->pages.push_back(page);
+  if (std::find(loan->pages.begin(), loan->pages.end(), page) == loan->pages.end())
+    loan->pages.push_back(page);
   if (memory_.pager->grant(page) == status::ok)
     return status::ok;
   table_.fail(last_message().c_str());

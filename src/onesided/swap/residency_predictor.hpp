@@ -32,6 +32,8 @@ class residency_predictor {
 
  private:
   static constexpr int history_length = 6, threshold = 2, counter_max = 3;
+  static_assert(history_length < 8, "the results fit into a byte");
+  static_assert(threshold <= counter_max);
 
   uint8_t recent_ = 0;  // one bit for each wait
   std::array<uint8_t, 1 << history_length> counters_{};

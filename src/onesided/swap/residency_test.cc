@@ -366,32 +366,32 @@ uint64_t run_processes(uint64_t budget, uint32_t slots, uint32_t rounds,
   return nonresident_rounds;
 }
 
-TEST(residence, stays_where_there_is_room) {
+TEST(residency, stays_where_there_is_room) {
   run_processes(rank_count * heap_size, 2, 20);
 }
-TEST(residence, swaps_where_there_is_room_for_half) {
+TEST(residency, swaps_where_there_is_room_for_half) {
   run_processes(rank_count * heap_size / 2, 2, 20);
 }
-TEST(residence, swaps_where_there_is_room_for_one) {
+TEST(residency, swaps_where_there_is_room_for_one) {
   run_processes(heap_size, 2, 10);
 }
-TEST(residence, strangers_find_what_is_away) {
+TEST(residency, strangers_find_what_is_away) {
   run_processes(heap_size, 2, 10, false, true);
 }
-TEST(residence, strangers_find_what_who_runs_goes_without) {
+TEST(residency, strangers_find_what_who_runs_goes_without) {
   run_processes(heap_size, 2, 10, true, true);
 }
-TEST(residence, swaps_with_a_slot_for_each) {
+TEST(residency, swaps_with_a_slot_for_each) {
   run_processes(2 * heap_size, rank_count, 10);
 }
 
-TEST(residence, goes_on_without_its_memory_where_it_touches_little) {
+TEST(residency, goes_on_without_its_memory_where_it_touches_little) {
   EXPECT_GT(run_processes(heap_size, 2, 30, true), 0u);
   EXPECT_GT(run_processes(rank_count * heap_size / 2, 2, 30, true), 0u);
   EXPECT_EQ(run_processes(rank_count * heap_size, 2, 10, true), 0u);
 }
 
-TEST(residence, refuses_more_than_the_budget) {
+TEST(residency, refuses_more_than_the_budget) {
   node shared_node{{.rank_count = 1, .budget = 1000, .slots = 1}};
   residency tested{*shared_node.shared,
                    0,
@@ -409,7 +409,7 @@ TEST(residence, refuses_more_than_the_budget) {
   EXPECT_EQ(tested.reserve(600), status::ok);
 }
 
-TEST(residence, waits_no_longer_than_the_board_is_whole) {
+TEST(residency, a_wait_ends_when_the_node_table_fails) {
   node shared_node{{.rank_count = 2, .budget = 1000, .slots = 1}};
   memory_hooks const hooks{.collect = [] {},
                            .arm = [] {},

@@ -59,6 +59,7 @@ class planner {
 
  private:
   static constexpr uint32_t no_rank = ~0u;
+  static_assert(node_view::rank_count_max <= UINT16_MAX, "`order_` holds indices of ranks");
 
   uint64_t elapsed_ns(const rank_view &rank) const noexcept {
     return node_.now_ns - std::min(node_.now_ns, rank.since_ns);
@@ -104,10 +105,10 @@ class planner {
         order_[count++] = uint16_t(i);
     }
     std::sort(order_.begin(), order_.begin() + count, [&](uint16_t a, uint16_t b) {
-      auto const &left = node_.ranks[a], &right = node_.ranks[b];
-      if (bool const first = comes_first(left), second = comes_first(right); first != second)
+      auto const &rank_a = node_.ranks[a], &rank_b = node_.ranks[b];
+      if (bool const first = comes_first(rank_a), second = comes_first(rank_b); first != second)
         return first;
-      return left.since_ns != right.since_ns ? left.since_ns < right.since_ns : a < b;
+      return rank_a.since_ns != rank_b.since_ns ? rank_a.since_ns < rank_b.since_ns : a < b;
     });
     return {order_.data(), count};
   }
@@ -173,12 +174,14 @@ class planner {
   }
 
   void mark_admitted(uint16_t i) noexcept {
+    TND_ASSERT(!is_admitted_[i]);
     decision_.admit.add(i);
     is_admitted_.set(i);
   }
 
   // The rank was counted as chosen for swapping out.
   void uncount_chosen(const rank_view &rank) noexcept {
+    TND_ASSERT(rank.state == swap_out_wait && chosen_ != 0);
     chosen_--;
     chosen_size_ -= charge_of(rank, node_.budget);
   }
@@ -191,27 +194,47 @@ class planner {
     uint64_t const wanted =
         used_ + wanted_size_ > node_.budget ? used_ + wanted_size_ - node_.budget : 0;
     decision_.cache_surplus = std::min(node_.cached_size, wanted);
-    bool const is_quiet = running_ + ready_ + moving_in_ + moving_out_ == 0;
-    uint64_t freed = moving_out_size_ + chosen_size_;
-    auto const choose = [&](uint16_t i) {
-      if (i == head_ || is_admitted_[i] || freed >= wanted ||
-          chosen_ + moving_out_ > node_.moves_max)
-        return;
-      decision_.prepare.add(i);
-      chosen_++;
-      freed += charge_of(node_.ranks[i], node_.budget);
-    };
-    auto const is_victim = [&](const rank_view &r) {
-      if (r.state != wait || r.wants_to_run || !may_swap_out(r))
-        return false;
-      return is_quiet || is_overdue(r) || node_.now_ns - r.since_ns >= node_.swap_out_delay_ns;
-    };
-    for (auto const i : sorted_ranks(is_victim))
-      choose(i);
+    freed_size_ = moving_out_size_ + chosen_size_;
+    choose_victims(wanted);
+    begin_moves(wanted);
+    lacks_memory_ = freed_size_ < wanted;
+    resume_yielding(wanted);
+  }
+
+  // No rank runs or is about to.
+  bool is_quiet() const noexcept {
+    return running_ + ready_ + moving_in_ + moving_out_ == 0;
+  }
+
+  // Its wait is long enough for its memory to be swapped out.
+  bool is_victim(const rank_view &rank) const noexcept {
+    if (rank.state != wait || rank.wants_to_run || !may_swap_out(rank))
+      return false;
+    return is_quiet() || is_overdue(rank) ||
+           node_.now_ns - rank.since_ns >= node_.swap_out_delay_ns;
+  }
+
+  void choose_victims(uint64_t wanted) noexcept {
+    for (auto const i : sorted_ranks([this](const rank_view &r) { return is_victim(r); })) {
+      choose(i, wanted);
+    }
     auto const yielding =
-        sorted_ranks([&](const rank_view &r) { return r.state == wait && should_yield(r); });
-    for (auto i = yielding.rbegin(); i != yielding.rend(); ++i)
-      choose(*i);
+        sorted_ranks([this](const rank_view &r) { return r.state == wait && should_yield(r); });
+    for (auto i = yielding.rbegin(); i != yielding.rend(); ++i) {
+      choose(*i, wanted);
+    }
+  }
+
+  void choose(uint16_t i, uint64_t wanted) noexcept {
+    if (i == head_ || is_admitted_[i] || freed_size_ >= wanted ||
+        chosen_ + moving_out_ > node_.moves_max)
+      return;
+    decision_.prepare.add(i);
+    chosen_++;
+    freed_size_ += charge_of(node_.ranks[i], node_.budget);
+  }
+
+  void begin_moves(uint64_t wanted) noexcept {
     auto const may_move = [&](const rank_view &r) {
       return r.state == swap_out_wait && (!r.wants_to_run || should_yield(r)) && r.is_prepared &&
              may_swap_out(r);
@@ -227,8 +250,6 @@ class planner {
       moving_out_size_ += charge_of(node_.ranks[i], node_.budget);
       chosen_size_ -= charge_of(node_.ranks[i], node_.budget);
     }
-    lacks_memory_ = freed < wanted;
-    resume_yielding(wanted);
   }
 
   // Ranks that would yield continue meanwhile, if their DRAM is not needed any more or cannot be
@@ -256,6 +277,7 @@ class planner {
   // Pins, and pages in the cache, last as long as others use them. These users may wait for others
   // in turn, so the wait for them is bounded.
   bool is_stalled() const noexcept {
+    TND_ASSERT(head_ != no_rank);
     constexpr uint64_t use_stall_max = 100;  // in units of stall_timeout_ns
     if (running_ + ready_ + moving_in_ + moving_out_ + chosen_ + waiting_for_pages_ +
             decision_.admit.count !=
@@ -263,23 +285,19 @@ class planner {
       return false;
     if (pinned_ == 0 && decision_.cache_surplus == 0)
       return true;
-    return node_.now_ns - std::min(node_.now_ns, node_.ranks[head_].since_ns) >=
-           use_stall_max * node_.stall_timeout_ns;
+    return elapsed_ns(node_.ranks[head_]) >= use_stall_max * node_.stall_timeout_ns;
   }
 
-  // All ranks that could make progress wait for DRAM, or have waited for long while fewer ranks run
-  // than there are slots. The last to arrive gives its DRAM up. If there is no such rank, and no
-  // rank runs, only exceeding the budget helps.
-  void resolve_stall() noexcept {
+  // The head has waited for long while fewer ranks run than there are slots.
+  bool is_waiting_long() const noexcept {
     constexpr uint64_t long_wait = 5;  // in units of stall_timeout_ns
-    bool const has_stalled = is_stalled();
-    if (!has_stalled) {
-      bool const is_long = node_.now_ns - std::min(node_.now_ns, node_.ranks[head_].since_ns) >=
-                           long_wait * node_.stall_timeout_ns;
-      if (!is_long || running_ + ready_ >= node_.slots ||
-          chosen_ + moving_out_ + moving_in_ + decision_.admit.count != 0)
-        return;
-    }
+    return elapsed_ns(node_.ranks[head_]) >= long_wait * node_.stall_timeout_ns &&
+           running_ + ready_ < node_.slots &&
+           chosen_ + moving_out_ + moving_in_ + decision_.admit.count == 0;
+  }
+
+  // The last rank to arrive gives its DRAM up. False: there is no such rank.
+  bool give_up_last() noexcept {
     uint32_t victim = no_rank;
     for (uint32_t i = 0; i < node_.ranks.size(); i++) {
       auto const &rank = node_.ranks[i];
@@ -288,15 +306,23 @@ class planner {
       if (rank.state == swap_out_wait) {
         if (rank.is_prepared)
           decision_.move_out.add(i);
-        return;
+        return true;
       }
       if (victim == no_rank || rank.since_ns >= node_.ranks[victim].since_ns)
         victim = i;
     }
-    if (victim != no_rank) {
-      decision_.prepare.add(victim);
+    if (victim == no_rank)
+      return false;
+    decision_.prepare.add(victim);
+    return true;
+  }
+
+  // All ranks that could make progress wait for DRAM, or the head has waited for long. If no rank
+  // can give its DRAM up, and no rank runs, only exceeding the budget helps.
+  void resolve_stall() noexcept {
+    bool const has_stalled = is_stalled();
+    if ((!has_stalled && !is_waiting_long()) || give_up_last())
       return;
-    }
     auto const &head = node_.ranks[head_];
     if (!has_stalled || node_.now_ns - head.since_ns < node_.stall_timeout_ns)
       return;
@@ -324,6 +350,7 @@ class planner {
   // Bytes: charged, and needed by ranks that cannot be admitted yet.
   uint64_t used_ = 0, wanted_size_ = 0;
   uint64_t moving_out_size_ = 0, chosen_size_ = 0;  // bytes that are being given up
+  uint64_t freed_size_ = 0;  // these bytes, and those of the ranks that are chosen now
   uint32_t running_ = 0, in_slots_ = 0, ready_ = 0, moving_in_ = 0, moving_out_ = 0, chosen_ = 0,
            waiting_for_pages_ = 0, pinned_ = 0;
   uint32_t head_ = no_rank;  // the rank to be admitted next, which cannot be

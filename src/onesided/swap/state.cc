@@ -8,6 +8,8 @@ namespace tanada::onesided::swap {
 
 using enum rank_state;
 
+static_assert(uint32_t(inactive) + 1 == rank_state_count);
+
 namespace {
 
 constexpr uint32_t bit(rank_state state) {
@@ -33,6 +35,7 @@ constexpr auto legal_successors = [] {
   successors_of(inactive) = bit(ready);
   return table;
 }();
+static_assert(rank_state_count <= 32, "a state is a bit of a word");
 
 }  // namespace
 

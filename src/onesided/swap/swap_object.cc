@@ -79,6 +79,7 @@ store_completion swap_objects::perform(store_op op) {
   // A deadline would end only operations that have not begun. One that has begun may take any time,
   // so bound the wait here.
   uint64_t const deadline_ns = time.now_ns() + timeout_ns_;
+  TND_ASSERT(queue_ != nullptr);
   store_completion completions[1];
   completions[0].code = queue_->post(std::move(op));
   if (completions[0].code != status::ok)
@@ -96,6 +97,7 @@ store_completion swap_objects::perform(store_op op) {
 
 // A pool commits an object when it is closed. It is empty then, and its name is removed again.
 void swap_objects::close(uint32_t index) {
+  TND_ASSERT(files_.size() == names_.size() && index < files_.size());
   store_op op;
   op.file = files_[index];
   for (auto const kind : {store_op_kind::truncate, store_op_kind::close, store_op_kind::unlink}) {

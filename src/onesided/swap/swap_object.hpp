@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "core/base/result.hpp"
 #include "seams/store/store.hpp"
 
@@ -32,6 +33,7 @@ class swap_objects {
     return *queue_;
   }
   seams::store_file file(uint32_t index) const noexcept {
+    TND_ASSERT(index < files_.size());
     return files_[index];
   }
   uint32_t count() const noexcept {

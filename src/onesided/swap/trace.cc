@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 
 namespace tanada::onesided::swap {
@@ -45,6 +46,7 @@ trace_writer::~trace_writer() {
 }
 
 void trace_writer::write_bar(uint32_t rank, uint64_t end_ns) {
+  TND_ASSERT(file_ != nullptr && rank < rows_.size());
   auto const &row = rows_[rank];
   if (row.state == rank_state::inactive)
     return;

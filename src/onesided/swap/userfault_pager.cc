@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/os/signals_blocked.hpp"
 
@@ -32,7 +33,10 @@ userfault_pager::userfault_pager(written_pages &written, std::span<std::byte> me
       memory_{memory},
       stored_{stored},
       handle_fault_{std::move(handle_fault)},
-      on_failure_{std::move(on_failure)} {}
+      on_failure_{std::move(on_failure)} {
+  TND_ASSERT(faults_ >= 0);
+  TND_ASSERT(stored.page_count() <= memory.size() / page_size);
+}
 
 userfault_pager::~userfault_pager() {
   is_stopping_.store(true);
@@ -43,6 +47,7 @@ userfault_pager::~userfault_pager() {
 }
 
 void userfault_pager::wake(page_run pages) {
+  TND_ASSERT(pages.end() <= stored_.page_count());
   uffdio_range range{reinterpret_cast<uintptr_t>(memory_.data()) + pages.offset(), pages.size()};
   (void)ioctl(faults_, UFFDIO_WAKE, &range);
 }
@@ -112,7 +117,9 @@ status userfault_pager::grant(uint32_t page) {
 }
 
 void userfault_pager::revoke(uint32_t page) {
-  (void)madvise(memory_.data() + page_run{page, 1}.offset(), page_size, MADV_DONTNEED);
+  TND_ASSERT(page < stored_.page_count());
+  page_run const pages{page, 1};
+  (void)madvise(memory_.data() + pages.offset(), pages.size(), MADV_DONTNEED);
 }
 
 void userfault_pager::arm() {

@@ -16,7 +16,7 @@ namespace tanada::onesided::swap {
 namespace {
 
 // Memory in which each page that is touched is brought in with its number as content.
-struct own_faults_test : testing::Test {
+struct userfault_pager_test : testing::Test {
   static constexpr uint32_t count = 256;
 
   void SetUp() override {
@@ -75,7 +75,7 @@ struct own_faults_test : testing::Test {
   std::optional<userfault_pager> faults;
 };
 
-TEST_F(own_faults_test, pages_come_when_they_are_touched) {
+TEST_F(userfault_pager_test, pages_come_when_they_are_touched) {
   ASSERT_TRUE(faults->watch());
   EXPECT_EQ(word(7), 7u);
   EXPECT_EQ(word(7), 7u);
@@ -84,7 +84,7 @@ TEST_F(own_faults_test, pages_come_when_they_are_touched) {
   EXPECT_EQ(touches(), (std::multiset<uint32_t>{7, 9, 201}));
 }
 
-TEST_F(own_faults_test, pages_in_memory_are_touched_too_when_they_were_taken) {
+TEST_F(userfault_pager_test, pages_in_memory_are_touched_too_when_they_were_taken) {
   ASSERT_TRUE(faults->watch());
   bring(3);  // for others
   is_present = true;
@@ -95,7 +95,7 @@ TEST_F(own_faults_test, pages_in_memory_are_touched_too_when_they_were_taken) {
   EXPECT_EQ(touches().count(3), 2u);
 }
 
-TEST_F(own_faults_test, calls_of_the_system_touch) {
+TEST_F(userfault_pager_test, calls_of_the_system_touch) {
   ASSERT_TRUE(faults->watch());
   int const zeros = open("/dev/zero", O_RDWR);
   EXPECT_EQ(read(zeros, mapped + 5 * page_size, 4), 4);
@@ -111,7 +111,7 @@ TEST_F(own_faults_test, calls_of_the_system_touch) {
     close(descriptor);
 }
 
-TEST_F(own_faults_test, when_all_came_back_nobody_waits_and_writes_are_known) {
+TEST_F(userfault_pager_test, when_all_came_back_nobody_waits_and_writes_are_known) {
   ASSERT_TRUE(faults->watch());
   EXPECT_EQ(word(1), 1u);
   for (uint32_t page = 2; page < 100; page++)
@@ -132,7 +132,7 @@ TEST_F(own_faults_test, when_all_came_back_nobody_waits_and_writes_are_known) {
 
 // Another thread's fault swaps in all pages while a thread runs on, between the end of one watch
 // and the start of the other.
-TEST_F(own_faults_test, what_is_in_the_page_table_before_it_is_protected_counts_as_written) {
+TEST_F(userfault_pager_test, what_is_in_the_page_table_before_it_is_protected_counts_as_written) {
   for (uint32_t page = 0; page < 10; page++)
     bring(page);
   stored.set({0, 10});
@@ -147,7 +147,7 @@ TEST_F(own_faults_test, what_is_in_the_page_table_before_it_is_protected_counts_
 
 // Blocks that are always written are not in a watched range. Faults in them are still reported
 // while the process is swapped out.
-TEST_F(own_faults_test, blocks_that_are_always_written_come_when_they_are_touched) {
+TEST_F(userfault_pager_test, blocks_that_are_always_written_come_when_they_are_touched) {
   constexpr uint32_t more = 3 * 512;
   auto created = seams::shared_memory::create("test", more * page_size);
   ASSERT_TRUE(created.ok());

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/os/shared_memory.hpp"
 
@@ -35,7 +36,7 @@ struct scan_request {
   uint64_t size, flags, begin, end, walk_end, regions, region_count, pages_max;
   uint64_t category_inverted, category_mask, category_anyof, return_mask;
 };
-static_assert(sizeof(scan_request) == 96);
+static_assert(sizeof(scan_region) == 24 && sizeof(scan_request) == 96);
 constexpr unsigned long scan_call = _IOWR('f', 16, scan_request);
 constexpr uint64_t category_written = 1 << 1, category_present = 1 << 3;
 
@@ -168,11 +169,13 @@ bool written_pages::is_full(const write_history &history) const noexcept {
 
 page_run written_pages::pages_in(page_run blocks, uint32_t page_count) noexcept {
   uint32_t const first = blocks.first * block_pages;
+  TND_ASSERT(first <= page_count);
   return {first, std::min(blocks.count * block_pages, page_count - first)};
 }
 
 // If the kernel refuses, it maps the blocks page by page.
 void written_pages::stop_watching(page_run blocks) {
+  TND_ASSERT(blocks.end() <= histories_.size());
   page_run const pages = pages_in(blocks, uint32_t(memory_.size() / page_size));
   uffdio_range range{reinterpret_cast<uintptr_t>(memory_.data()) + pages.offset(), pages.size()};
   if (ioctl(faults_, UFFDIO_UNREGISTER, &range) != 0)
@@ -183,6 +186,7 @@ void written_pages::stop_watching(page_run blocks) {
 }
 
 void written_pages::watch_again(page_run blocks) {
+  TND_ASSERT(blocks.end() <= histories_.size() && faults_ >= 0);
   page_run const pages = pages_in(blocks, uint32_t(memory_.size() / page_size));
   (void)madvise(memory_.data() + pages.offset(), pages.size(), MADV_NOHUGEPAGE);
   uffdio_register range{};
@@ -195,6 +199,7 @@ void written_pages::watch_again(page_run blocks) {
 }
 
 status written_pages::protect(page_run pages) {
+  TND_ASSERT(faults_ >= 0);
   uffdio_writeprotect range{};
   range.range = {reinterpret_cast<uintptr_t>(memory_.data()) + pages.offset(), pages.size()};
   range.mode = UFFDIO_WRITEPROTECT_MODE_WP;
@@ -206,29 +211,41 @@ status written_pages::protect(page_run pages) {
 }
 
 void written_pages::arm(page_bits stored, uint32_t page_count) {
+  TND_ASSERT(page_count <= stored.page_count() && page_count <= memory_.size() / page_size);
   if (!is_exact())
     return stored.clear({0, page_count});
   size_t const block_count = (size_t(page_count) + block_pages - 1) / block_pages;
   if (histories_.size() < block_count)
     histories_.resize(block_count);
-  for_each_run(
-      block_count,
-      [&](size_t i) {
-        return is_full(histories_[i]) && histories_[i].skipped_count++ >= histories_[i].skip_count;
-      },
-      [&](page_run blocks) {
-        if (is_exact())
-          watch_again(blocks);
-        for (uint32_t i = blocks.first; i < blocks.end(); i++) {
-          histories_[i].full_count = 0;
-          histories_[i].skipped_count = 0;
-        }
-      });
+  retry_unwatched(block_count);
   if (!is_exact())
     return stored.clear({0, page_count});
   for_each_run(
       block_count, [&](size_t i) { return is_full(histories_[i]); },
       [&](page_run blocks) { stored.clear(pages_in(blocks, page_count)); });
+  protect_stored(stored, page_count);
+  if (!is_exact())
+    stored.clear({0, page_count});
+}
+
+// Watches blocks again that were not watched for long enough.
+void written_pages::retry_unwatched(size_t block_count) {
+  TND_ASSERT(block_count <= histories_.size());
+  auto const is_due = [&](size_t i) {
+    return is_full(histories_[i]) && histories_[i].skipped_count++ >= histories_[i].skip_count;
+  };
+  for_each_run(block_count, is_due, [&](page_run blocks) {
+    if (is_exact())
+      watch_again(blocks);
+    for (uint32_t i = blocks.first; i < blocks.end(); i++) {
+      histories_[i].full_count = 0;
+      histories_[i].skipped_count = 0;
+    }
+  });
+}
+
+void written_pages::protect_stored(page_bits stored, uint32_t page_count) {
+  TND_ASSERT(is_exact());
   if (armed_.size() < page_bits::word_count(page_count))
     armed_ = std::vector<page_bits::word>(page_bits::word_count(page_count));
   page_bits armed{armed_.data(), page_count};
@@ -240,8 +257,6 @@ void written_pages::arm(page_bits stored, uint32_t page_count) {
     if (status const code = protect(pages); code != status::ok)
       disable(code, "write protection");
   });
-  if (!is_exact())
-    stored.clear({0, page_count});
 }
 
 // A page that was written before it was protected is still in the page table.
@@ -252,6 +267,7 @@ void written_pages::arm_among_others(page_bits stored, uint32_t page_count) {
 }
 
 void written_pages::collect(page_bits stored, uint32_t page_count) {
+  TND_ASSERT(page_count <= stored.page_count() && page_count <= memory_.size() / page_size);
   if (!is_exact())
     return stored.clear({0, page_count});
   scan(category_written, stored, page_count);
@@ -263,6 +279,7 @@ void written_pages::collect(page_bits stored, uint32_t page_count) {
 
 // Clears the bits of pages in the category.
 void written_pages::scan(uint64_t category, page_bits stored, uint32_t page_count) {
+  TND_ASSERT(is_exact() && pagemap_ >= 0);
   std::array<scan_region, 512> regions;
   auto const address = reinterpret_cast<uintptr_t>(memory_.data());
   scan_request request{};
@@ -292,32 +309,39 @@ void written_pages::scan(uint64_t category, page_bits stored, uint32_t page_coun
 
 // A block counts as full when nearly all of its watched pages were written, and these are most of
 // the block.
+bool written_pages::learn_block(write_history &history, uint32_t watched,
+                                uint32_t clean) const noexcept {
+  TND_ASSERT(watched <= block_pages && clean <= block_pages);
+  if (is_full(history) || watched == 0)
+    return false;
+  bool const was_written = watched >= block_pages / 2 && clean <= watched / 8;
+  history.full_count = was_written ? uint8_t(history.full_count + 1) : uint8_t{0};
+  if (!was_written)
+    history.skip_count = 0;
+  if (!is_full(history))
+    return false;
+  history.skip_count =
+      uint8_t(std::clamp(2 * history.skip_count, int{skip_count_min}, int{skip_count_max}));
+  return true;
+}
+
+uint32_t written_pages::count_unwatched_runs() const {
+  uint32_t count = 0;
+  for_each_run(
+      histories_.size(), [&](size_t i) { return histories_[i].is_unwatched; },
+      [&](page_run) { count++; });
+  return count;
+}
+
 void written_pages::learn(page_bits armed, page_bits stored, uint32_t page_count) {
   size_t const count =
       std::min({histories_.size(), (size_t(page_count) + block_pages - 1) / block_pages,
                 armed.page_count() / size_t{block_pages}});
   auto const becomes_full = [&](size_t i) {
-    auto &history = histories_[i];
-    if (is_full(history))
-      return false;
     page_run const block = pages_in({uint32_t(i), 1}, page_count);
-    uint32_t const watched = armed.count_set(block), clean = stored.count_set(block);
-    if (watched == 0)
-      return false;
-    bool const was_written = watched >= block_pages / 2 && clean <= watched / 8;
-    history.full_count = was_written ? uint8_t(history.full_count + 1) : uint8_t{0};
-    if (!was_written)
-      history.skip_count = 0;
-    if (!is_full(history))
-      return false;
-    history.skip_count =
-        uint8_t(std::clamp(2 * history.skip_count, int{skip_count_min}, int{skip_count_max}));
-    return true;
+    return learn_block(histories_[i], armed.count_set(block), stored.count_set(block));
   };
-  uint32_t unwatched_runs = 0;
-  for_each_run(
-      histories_.size(), [&](size_t i) { return histories_[i].is_unwatched; },
-      [&](page_run) { unwatched_runs++; });
+  uint32_t unwatched_runs = count_unwatched_runs();
   for_each_run(count, becomes_full, [&](page_run blocks) {
     // The few pages that were not written are not watched any more either.
     stored.clear(pages_in(blocks, page_count));

@@ -83,9 +83,14 @@ class written_pages {
   status open();
   int open_faults();
   status protect(page_run pages);
+  void retry_unwatched(size_t block_count);
+  void protect_stored(page_bits stored, uint32_t page_count);
   void scan(uint64_t category, page_bits stored, uint32_t page_count);
   void disable(status code, const char *feature);
   void learn(page_bits armed, page_bits stored, uint32_t page_count);
+  // Records whether the block was written as a whole. True: it need not be watched for a while.
+  bool learn_block(write_history &history, uint32_t watched, uint32_t clean) const noexcept;
+  uint32_t count_unwatched_runs() const;
   bool is_full(const write_history &history) const noexcept;
   void stop_watching(page_run blocks);
   void watch_again(page_run blocks);

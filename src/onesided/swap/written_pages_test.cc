@@ -60,8 +60,9 @@ TEST_F(written_pages_test, are_those_that_were_written) {
   volatile std::byte const read = page(50);
   (void)read;
   watch->collect(stored, count);
-  for (uint32_t i = 0; i < count; i++)
+  for (uint32_t i = 0; i < count; i++) {
     ASSERT_EQ(stored.test(i), i != 3 && (i < 100 || i >= 130)) << i;
+  }
   page(200) = std::byte{7};
   watch->collect(stored, count);
   EXPECT_FALSE(stored.test(200));
@@ -126,18 +127,22 @@ TEST_F(written_pages_test, blocks_that_are_always_written_are_spared) {
   EXPECT_EQ(live(false), count);  // not always
   EXPECT_EQ(live(true), count);
   EXPECT_EQ(live(true), count);
-  for (int i = 0; i < 4; i++)
+  for (int i = 0; i < 4; i++) {
     EXPECT_EQ(live(true), count / 2) << i;
+  }
   EXPECT_EQ(live(false), count);  // watched again
   EXPECT_EQ(stored.count_set(), count);
   // Blocks that are full again are spared for longer.
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < 2; i++) {
     EXPECT_EQ(live(true), count) << i;
-  for (int i = 0; i < 4; i++)
+  }
+  for (int i = 0; i < 4; i++) {
     EXPECT_EQ(live(true), count / 2) << i;
+  }
   EXPECT_EQ(live(true), count);
-  for (int i = 0; i < 8; i++)
+  for (int i = 0; i < 8; i++) {
     EXPECT_EQ(live(true), count / 2) << i;
+  }
   EXPECT_EQ(live(true), count);
   // A page written while nobody watches never counts as stored.
   rearm();

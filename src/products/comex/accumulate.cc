@@ -7,6 +7,7 @@
 #include <complex>
 #include <cstring>
 
+#include "core/base/assert.hpp"
 #include "products/comex/deferred_error.hpp"
 #include "seams/os/wide_vectors.hpp"
 
@@ -147,12 +148,15 @@ status heap_locks::guard::acquire(lock_word *target_lock) noexcept {
                          lost_pe);
     }
   }
+  TND_ASSERT(held_ == nullptr);
   held_ = target_lock;
   return status::ok;
 }
 
 status add_under_locks(heap_locks::guard &guard, const heap_view &heap, size_t offset,
                        const addend &operands, const std::byte *source, size_t size) {
+  TND_ASSERT(heap.begin != nullptr && heap.locks != nullptr);
+  TND_ASSERT(size % element_size(operands.type) == 0);
   for (size_t done = 0; done < size;) {
     size_t const position = offset + done, piece = heap_locks::piece_size,
                  element = element_size(operands.type);

@@ -33,10 +33,12 @@ void add_atomically(element type, const void *scale, std::byte *target, const st
 class heap_locks {
  public:
   static constexpr size_t count = 64, piece_size = size_t{32} << 10;  // bytes of the heap
+  static_assert(piece_size % 16 == 0);                                // of whole elements
 
   struct alignas(64) lock_word {
     uint32_t is_held;
   };
+  static_assert(sizeof(lock_word) == 64);
 
   // Holds at most one lock at a time.
   class guard {

@@ -24,16 +24,18 @@ void with_constant_size(size_t size, Copy &&copy) {
 inline std::byte *gather_run(std::byte *packed, const std::byte *blocks, size_t stride,
                              const block_run &run) {
   with_constant_size(run.size, [&](auto size) {
-    for (size_t i = 0; i < run.count; i++)
+    for (size_t i = 0; i < run.count; i++) {
       std::memcpy(packed + i * size, blocks + i * stride, size);
+    }
   });
   return packed + run.size * run.count;
 }
 inline const std::byte *scatter_run(std::byte *blocks, size_t stride, const std::byte *packed,
                                     const block_run &run) {
   with_constant_size(run.size, [&](auto size) {
-    for (size_t i = 0; i < run.count; i++)
+    for (size_t i = 0; i < run.count; i++) {
       std::memcpy(blocks + i * stride, packed + i * size, size);
+    }
   });
   return packed + run.size * run.count;
 }

@@ -40,6 +40,7 @@ status call_mismatch(pe_index pe) {
 status engine::broadcast(std::span<std::byte> bytes, pe_index root) {
   if (count() == 1)
     return status::ok;
+  TND_ASSERT(is_one_node() && swapper_ == nullptr);
   size_t done = 0;
   do {
     auto const part = bytes.subspan(done, std::min(bytes.size() - done, chunk_size));
@@ -50,6 +51,7 @@ status engine::broadcast(std::span<std::byte> bytes, pe_index root) {
 }
 
 status engine::publish_part(std::span<const std::byte> part, size_t whole) {
+  TND_ASSERT(part.size() <= chunk_size && part.size() <= whole);
   uint64_t const number = ++parts_;
   auto &head = control_->heads[number % head_count];
   bool const is_small = part.size() <= sizeof head.bytes;
@@ -74,14 +76,16 @@ status engine::publish_part(std::span<const std::byte> part, size_t whole) {
   head.chunk = chunk;
   store_release(head.part, number);
   store_release(control_->progress.read, number);
-  for (pe_index pe = 0; pe < count(); pe++)
+  for (pe_index pe = 0; pe < count(); pe++) {
     job_->wake(pe, &head.part, sizeof head.part);
+  }
   return status::ok;
 }
 
-// Waits until all others have read the part. Readers ring only the root, so it must be a part of
+// Waits until all others have read the part. Readers wake only the root, so it must be a part of
 // ours.
 status engine::wait_for_readers(uint64_t part) {
+  TND_ASSERT(part < parts_);
   uint64_t const middle =
       part +
       // waits for several parts at once, because each check reads the others' memory
@@ -102,13 +106,14 @@ status engine::wait_for_readers(uint64_t part) {
     }
     least = std::min(least, load_acquire(remote.read));
   }
+  TND_ASSERT(least >= part && least >= parts_read_by_all_);
   parts_read_by_all_ = least;
   return status::ok;
 }
 
-status engine::read_part(std::span<std::byte> part, size_t whole, pe_index root) {
-  uint64_t const number = ++parts_;
-  auto &root_control = *peers_[size_t(root)].shared;
+// Returns when the root has published the part, or makes another call.
+status engine::wait_for_part(uint64_t number, pe_index root) {
+  auto const &root_control = *peers_[size_t(root)].shared;
   auto const &head = root_control.heads[number % head_count];
   auto const is_published = [&] {
     return load_acquire(head.part) >= number;
@@ -118,14 +123,22 @@ status engine::read_part(std::span<std::byte> part, size_t whole, pe_index root)
     seams::spin_pause();
     is_ready = is_published();
   }
-  if (!is_ready) {
-    store_release(control_->progress.awaited_part, number);
-    auto const is_over = [&] {
-      return is_published() || load_acquire(root_control.progress.awaited_part) >= number ||
-             load_acquire(root_control.progress.barriers) > barriers_;
-    };
-    TND_TRY(wait(is_over, std::as_bytes(std::span{&control_->heads[number % head_count].part, 1})));
-  }
+  if (is_ready)
+    return status::ok;
+  store_release(control_->progress.awaited_part, number);
+  auto const is_over = [&] {
+    return is_published() || load_acquire(root_control.progress.awaited_part) >= number ||
+           load_acquire(root_control.progress.barriers) > barriers_;
+  };
+  return wait(is_over, std::as_bytes(std::span{&control_->heads[number % head_count].part, 1}));
+}
+
+status engine::read_part(std::span<std::byte> part, size_t whole, pe_index root) {
+  TND_ASSERT(part.size() <= chunk_size && part.size() <= whole);
+  uint64_t const number = ++parts_;
+  TND_TRY(wait_for_part(number, root));
+  auto const &root_control = *peers_[size_t(root)].shared;
+  auto const &head = root_control.heads[number % head_count];
   if (load_acquire(head.part) != number || head.barriers != uint32_t(barriers_))
     return call_mismatch(root);
   if (head.whole != whole)

@@ -28,8 +28,9 @@ void try_once(engine &self, std::vector<std::byte> &bytes, size_t size, pe_index
     bytes[i] = self.me() == root ? value_at(i, salt) : std::byte{0xaa};
   bytes[size] = std::byte{0xbb};
   ASSERT_EQ(self.broadcast({bytes.data(), size}, root), status::ok) << last_message();
-  for (size_t i = 0; i < size; i++)
+  for (size_t i = 0; i < size; i++) {
     ASSERT_EQ(bytes[i], value_at(i, salt)) << "byte " << i << " of " << size << " from " << root;
+  }
   ASSERT_EQ(bytes[size], std::byte{0xbb});
 }
 
@@ -78,8 +79,9 @@ TEST(broadcast, a_root_goes_on_before_others_have_read) {
       while (!has_published)
         std::this_thread::yield();
     }
-    for (uint64_t i = 0; i < 40; i++)
+    for (uint64_t i = 0; i < 40; i++) {
       try_once(self, bytes, i < 7 ? 10'000 : 8, 1, i);
+    }
     has_published = true;
     EXPECT_EQ(self.node_barrier(), status::ok);
   });
@@ -93,8 +95,9 @@ TEST(broadcast, a_root_goes_on_behind_another) {
     std::vector<std::byte> bytes(9);
     while (self.me() == 2 && published_count != 2)
       std::this_thread::yield();
-    for (uint64_t i = 0; i < 2 * calls_per_root; i++)
+    for (uint64_t i = 0; i < 2 * calls_per_root; i++) {
       try_once(self, bytes, 8, i < calls_per_root ? 0 : 1, i);
+    }
     published_count++;
     EXPECT_EQ(self.node_barrier(), status::ok);
   });

@@ -28,6 +28,7 @@ struct engine::control {
     uint32_t chunk;     // index of the chunk that holds the bytes, unless they are in this header
     std::byte bytes[40];
   };
+  static_assert(sizeof(broadcast_head) == 64);
   // What this process has done so far.
   struct alignas(64) broadcast_progress {
     uint64_t read;  // parts published, or read completely
@@ -49,6 +50,10 @@ struct engine::control {
   // bits of addresses mistake the load for one of a recent store (4K aliasing).
   std::byte padding[2048];
   std::byte chunks[chunk_count][chunk_size];
+
+  static_assert(sizeof(mutex_node) == 64 && sizeof(heap_locks::lock_word) == 64);
+  static_assert(chunk_count <= head_count);  // chunks are reused sooner than headers
+  static_assert(collective_size % 4096 == 0);
 };
 
 }  // namespace tanada::comex

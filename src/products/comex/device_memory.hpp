@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "onesided/job/symmetric_map.hpp"
 #include "seams/os/range_allocator.hpp"
 
@@ -19,7 +20,9 @@ class device_memory {
   // `heap` is this process's device heap; its contents are never accessed here. `begins` has the
   // owner's start address of each process's device heap.
   device_memory(std::span<std::byte> heap, std::vector<uintptr_t> begins)
-      : heap_{heap}, begins_{std::move(begins)}, ledger_{heap.size(), granule} {}
+      : heap_{heap}, begins_{std::move(begins)}, ledger_{heap.size(), granule} {
+    TND_ASSERT(!begins_.empty());
+  }
 
   void *allocate(size_t size);  // null: no free range is large enough, or `size` is 0
   bool release(void *piece);    // false: it is no allocation of this heap
@@ -44,6 +47,7 @@ class device_memory {
 
  private:
   size_t offset_of(const void *addr, onesided::pe_index pe) const noexcept {
+    TND_ASSERT(size_t(pe) < begins_.size());
     return reinterpret_cast<uintptr_t>(addr) - begins_[size_t(pe)];
   }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <set>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "onesided/job/open_device.hpp"
 #include "onesided/swap/memory_meter.hpp"
@@ -122,23 +123,26 @@ result<std::byte *> choose_base(seams::bootstrap &launcher, size_t size) {
   return reinterpret_cast<std::byte *>(candidate_bases[std::countr_zero(common_candidates)]);
 }
 
-}  // namespace
+// Collective: bytes of each heap where the settings name none. Allocations beyond the budget are
+// refused.
+result<size_t> choose_heap_size(seams::bootstrap &launcher, const swap_settings &swap) {
+  size_t const memory = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
+  size_t const heap_max =
+      swap.is_on() ? std::min<size_t>({memory, 2 * swap.budget, size_t{1} << 40}) : memory;
+  return smallest_of(launcher, default_heap_size(heap_max, size_t(launcher.count())));
+}
 
-result<std::unique_ptr<engine>> engine::start(seams::bootstrap &launcher, const settings &chosen,
-                                              std::function<void()> idle) {
-  settings options = chosen;
+// Collective. Sizes and places the heaps and the control memory, of which the engine itself needs
+// `control_size` bytes.
+status place_memory(seams::bootstrap &launcher, settings &options, size_t control_size) {
   if (options.heap_size == 0) {
-    size_t const memory = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
-    size_t const heap_max =
-        options.swap.is_on() ? std::min<size_t>({memory, 2 * options.swap.budget, size_t{1} << 40})
-                             : memory;  // allocations beyond the budget are refused
-    auto const size = smallest_of(launcher, default_heap_size(heap_max, size_t(launcher.count())));
+    auto size = choose_heap_size(launcher, options.swap);
     if (!size.ok())
       return size.error();
-    options.heap_size = result{size}.value();
+    options.heap_size = size.value();
   }
   options.job.heap_size = options.heap_size;
-  options.job.control_size = sizeof(control) + alignof(control);
+  options.job.control_size = control_size;
   if (options.swap.is_on()) {
     options.job.control_exposed_size = options.job.control_size;
     options.job.control_size += process_swapper::control_size(options.heap_size, launcher.count());
@@ -147,49 +151,93 @@ result<std::unique_ptr<engine>> engine::start(seams::bootstrap &launcher, const 
     options.job.exposes_heap = false;
   }
   options.job.shares_program_data = false;
-  if (chosen.has_common_addresses) {
-    options.job.heap_stride = options.heap_size + control_size_max;
-    auto place = choose_base(launcher, options.job.heap_stride * size_t(launcher.count()));
-    if (!place.ok())
-      return place.error();
-    options.job.heap_base = place.value();
-  }
+  if (!options.has_common_addresses)
+    return status::ok;
+  options.job.heap_stride = options.heap_size + control_size_max;
+  auto base = choose_base(launcher, options.job.heap_stride * size_t(launcher.count()));
+  if (!base.ok())
+    return base.error();
+  options.job.heap_base = base.value();
+  return status::ok;
+}
+
+// Collective. Sets what the settings leave to the node: its slots, its index and its unswappable
+// bytes.
+status complete_swap_settings(const onesided::job &job, swap_settings &chosen) {
+  auto processors = count_processors(job);
+  auto node = node_index(job);
+  if (!processors.ok())
+    return processors.error();
+  if (!node.ok())
+    return node.error();
+  if (chosen.slots == 0)
+    chosen.slots = processors.value();
+  chosen.node = node.value();
+  auto fixed = measure_unswappable(job);
+  if (!fixed.ok())
+    return fixed.error();
+  chosen.private_size = fixed.value().private_size;
+  chosen.shared_size = fixed.value().shared_size;
+  return status::ok;
+}
+
+}  // namespace
+
+result<std::unique_ptr<engine>> engine::start(seams::bootstrap &launcher, const settings &chosen,
+                                              std::function<void()> idle) {
+  settings options = chosen;
+  static_assert(sizeof(control) + alignof(control) <= control_size_max);
+  TND_TRY(place_memory(launcher, options, sizeof(control) + alignof(control)));
   std::unique_ptr<engine> created{new engine};
   created->idle_ = std::move(idle);
   options.job.message_server = &created->server_;
   TND_TRY(created->open_device(launcher, options));
-  auto job = onesided::job::start(launcher, options.job);
-  if (!job.ok())
-    return job.error();
-  created->job_ = std::move(job).value();
-  auto const lane = created->job_->lane_acquire(true);
-  if (!lane.ok())
-    return lane.error();
-  created->lane_ = result{lane}.value();
-  auto queue = created->job_->device_queue_open();
-  if (!queue.ok())
-    return queue.error();
-  created->context_.emplace(created->job_->map(), created->lane_, std::move(queue).value(), false,
-                            created->gpu_ ? created->job_->staging() : nullptr);
-  auto const begin = reinterpret_cast<uintptr_t>(created->job_->control().data());
-  created->control_ = reinterpret_cast<control *>((begin + alignof(control) - 1) /
-                                                  alignof(control) * alignof(control));
-  if (!options.swap.is_on())
-    created->server_.open(*created->job_, created->control_->locks);
-  if (auto *const staging = created->job_->staging(); staging != nullptr)
-    created->staged_.emplace(*staging);
-  created->allocator_ = std::make_unique<heap::allocator>(created->job_->heap());
-  created->mutex_slots_.resize(control::mutex_node_count);
-  // Shift the first allocation by the rank. All heaps begin at the same offset in a page, and equal
-  // allocation orders would give equal addresses modulo the page size. Caches, and processors that
-  // compare the low bits of addresses, would then see conflicts.
-  constexpr size_t shift = 4 * 4096 + 3 * 64, shift_count = 61;  // bytes
-  if (size_t const pad = size_t(created->me()) % shift_count * shift; pad != 0)
-    (void)created->allocator_->allocate(pad);
+  TND_TRY(created->start_job(launcher, options.job));
+  created->open_memory(!options.swap.is_on());
   TND_TRY(created->exchange_heap_bases(launcher));
   if (options.swap.is_on())
     TND_TRY(created->start_swapping(options.swap));
   return created;
+}
+
+// Starts the job and opens the context of this process's operations.
+status engine::start_job(seams::bootstrap &launcher, const onesided::job_options &options) {
+  auto job = onesided::job::start(launcher, options);
+  if (!job.ok())
+    return job.error();
+  job_ = std::move(job).value();
+  auto lane = job_->lane_acquire(true);
+  if (!lane.ok())
+    return lane.error();
+  lane_ = lane.value();
+  auto queue = job_->device_queue_open();
+  if (!queue.ok())
+    return queue.error();
+  context_.emplace(job_->map(), lane_, std::move(queue).value(), false,
+                   gpu_ ? job_->staging() : nullptr);
+  return status::ok;
+}
+
+// With `is_served` false, start_swapping() opens the server later.
+void engine::open_memory(bool is_served) {
+  auto const memory = job_->control();
+  auto const begin = reinterpret_cast<uintptr_t>(memory.data());
+  control_ = reinterpret_cast<control *>((begin + alignof(control) - 1) / alignof(control) *
+                                         alignof(control));
+  TND_ASSERT(reinterpret_cast<uintptr_t>(control_ + 1) <= begin + memory.size());
+  if (is_served)
+    server_.open(*job_, control_->locks);
+  if (auto *const staging = job_->staging(); staging != nullptr)
+    staged_.emplace(*staging);
+  allocator_ = std::make_unique<heap::allocator>(job_->heap());
+  mutex_slots_.resize(control::mutex_node_count);
+  // Shift the first allocation by the rank. All heaps begin at the same offset in a page, and equal
+  // allocation orders would give equal addresses modulo the page size. Caches, and processors that
+  // compare the low bits of addresses, would then see conflicts.
+  constexpr size_t shift = 4 * 4096 + 3 * 64, shift_count = 61;  // bytes
+  static_assert(shift % heap::allocator::granule == 0);
+  if (size_t const pad = size_t(me()) % shift_count * shift; pad != 0)
+    (void)allocator_->allocate(pad);
 }
 
 status engine::open_device(seams::bootstrap &launcher, settings &options) {
@@ -208,35 +256,28 @@ status engine::open_device(seams::bootstrap &launcher, settings &options) {
 // unprepared. No process waits for a reply before that: addresses are only exchanged by processes
 // that run.
 status engine::start_swapping(swap_settings chosen) {
-  auto const processors = count_processors(*job_), node = node_index(*job_);
-  if (!processors.ok())
-    return processors.error();
-  if (!node.ok())
-    return node.error();
-  if (chosen.slots == 0)
-    chosen.slots = result{processors}.value();
-  chosen.node = result{node}.value();
-  auto const fixed = measure_unswappable(*job_);
-  if (!fixed.ok())
-    return fixed.error();
-  chosen.private_size = result{fixed}.value().private_size;
-  chosen.shared_size = result{fixed}.value().shared_size;
+  TND_ASSERT(chosen.is_on() && swapper_ == nullptr);
+  TND_TRY(complete_swap_settings(*job_, chosen));
   auto swapper = process_swapper::start(*job_, chosen, *allocator_,
                                         reinterpret_cast<std::byte *>(control_ + 1));
   if (!swapper.ok())
     return swapper.error();
   swapper_ = std::move(swapper).value();
-  if (staged_) {
-    auto const window = swapper_->open_window();
-    if (!window.ok())
-      return window.error();
-    server_.open(*job_, control_->locks,
-                 {&swapper_->node_table(), swapper_->rank_of(me()), swapper_->stored(),
-                  result{window}.value()});
-    swapper_->set_remote_operations([this] { return !staged_->is_busy(); },
-                                    [this] { return finish_packed(); });
-  }
+  if (staged_)
+    TND_TRY(serve_swappable_memory());
   return swapper_->begin_running(!chosen.always_resident);
+}
+
+status engine::serve_swappable_memory() {
+  auto window = swapper_->open_window();
+  if (!window.ok())
+    return window.error();
+  server_.open(
+      *job_, control_->locks,
+      {&swapper_->node_table(), swapper_->rank_of(me()), swapper_->stored(), window.value()});
+  swapper_->set_remote_operations([this] { return !staged_->is_busy(); },
+                                  [this] { return finish_packed(); });
+  return status::ok;
 }
 
 // Destroy the threads that serve other processes first: they use the swapper's state.
@@ -272,11 +313,13 @@ status engine::exchange_heap_bases(seams::bootstrap &launcher) {
   for (size_t i = 0; i < begins.value().size(); i++) {
     auto *const remote_begins = reinterpret_cast<control *>(
         job_->map().locate(control_, sizeof *control_, pe_index(i)).mapped);
+    TND_ASSERT(remote_begins != nullptr || pe_index(i) != me());
     peers_.push_back({.begin = begins.value()[i],
                       .mapped = job_->map().segment_at(0).mapped[i],
                       .shared = remote_begins,
                       .locks = remote_begins == nullptr ? nullptr : remote_begins->locks});
   }
+  TND_ASSERT(peers_.size() == size_t(count()));
   return status::ok;
 }
 
@@ -291,6 +334,7 @@ status engine::stop() {
 }
 
 status engine::retire() {
+  TND_ASSERT(swapper_ != nullptr);
   TND_TRY(finish());
   release_allocations();
   swapper_->set_remote_operations({}, {});
@@ -322,6 +366,7 @@ bool engine::release(void *piece) {
 // wait(deadline) returns whether the wait is over. Replies of other nodes are stored to this
 // process's memory, which stays resident meanwhile.
 status engine::wait_served(const std::function<bool(uint64_t)> &wait) {
+  TND_ASSERT(swapper_ != nullptr && staged_.has_value());
   auto &time = job_->time();
   if (wait(time.now_ns() + spin_ns))
     return status::ok;
@@ -349,6 +394,7 @@ status engine::wait_served(const std::function<bool(uint64_t)> &wait) {
 
 // Most waits are short: poll for a moment before other processes may use the slot.
 status engine::wait_swappable(const std::function<bool()> &ready, std::span<const std::byte> on) {
+  TND_ASSERT(swapper_ != nullptr);
   TND_TRY(swapper_->yield_if_requested());  // programs may wait a hundred thousand times a second,
                                             // and never for long
   status code = job_->wait(ready, on, job_->time().now_ns() + spin_ns);
@@ -377,11 +423,13 @@ status engine::wait_swappable(const std::function<bool()> &ready, std::span<cons
 std::span<std::byte> engine::collective_memory(pe_index pe) const noexcept {
   if (!is_one_node() || swapper_ != nullptr)
     return {};
+  TND_ASSERT(size_t(pe) < peers_.size() && peers_[size_t(pe)].shared != nullptr);
   return peers_[size_t(pe)].shared->collective;
 }
 
 // Each process counts its arrival at process 0. The last one releases all.
 status engine::node_barrier() {
+  TND_ASSERT(is_one_node());
   TND_TRY(finish());
   if (count() == 1)
     return status::ok;

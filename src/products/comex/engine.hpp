@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "onesided/job/context.hpp"
 #include "products/comex/accumulate.hpp"
 #include "products/comex/device_memory.hpp"
@@ -208,7 +209,10 @@ class engine {
   }
   status wait_swappable(const std::function<bool()> &ready, std::span<const std::byte> on);
   status open_device(seams::bootstrap &launcher, settings &options);
+  status start_job(seams::bootstrap &launcher, const onesided::job_options &options);
+  void open_memory(bool is_served);
   status start_swapping(swap_settings config);
+  status serve_swappable_memory();
   status wait_served(const std::function<bool(uint64_t)> &wait);
   // The address in our heap that corresponds to an owner's address.
   std::byte *symmetric_address(const void *addr, pe_index pe) const noexcept {
@@ -243,11 +247,13 @@ class engine {
     const void *local;  // the local side; only get writes it
     addend sum = {};
   };
+  class swapped_out_pieces;
   bool may_be_swapped_out(pe_index pe) const noexcept {
     return swapper_ != nullptr && pe != me();
   }
   status transfer_swapped_out(const swapped_out_access &access, const strided_shape &shape,
                               completion_mode mode);
+  void transfer_resident(const swapped_out_access &access, const strided_shape &shape);
   status update_swapped_out(pe_index pe, const std::byte *remote, uint32_t size,
                             const std::function<status()> &act);  // of a word
   status finish_swapped_out();
@@ -301,6 +307,7 @@ class engine {
   template <class T>
   result<T> update_packed(seams::fabric_atomic kind, uint64_t offset, T operand, pe_index pe);
   uint64_t offset_of(const std::byte *symmetric) const noexcept {
+    TND_ASSERT(symmetric >= job_->heap().data());
     return uint64_t(symmetric - job_->heap().data());
   }
   status put_unmapped(std::byte *symmetric, const std::byte *source, const strided_shape &shape,
@@ -314,6 +321,11 @@ class engine {
   status finish_packed();
   template <class T>
   result<T> update(seams::fabric_atomic kind, void *remote, T operand, pe_index pe);
+  template <class T>
+  result<T> update_mapped(seams::fabric_atomic kind, void *remote, std::byte *mapped, T operand,
+                          pe_index pe);
+  status accumulate_on_node(const addend &operands, const transfer &sides, std::byte *mapped,
+                            const strided_shape &shape);
 
   packed_server server_;             // destroyed after the job, which calls it
   std::unique_ptr<seams::gpu> gpu_;  // null: there is no device heap
@@ -342,6 +354,7 @@ class engine {
   static constexpr size_t head_count = 64;  // parts in flight at most
   status publish_part(std::span<const std::byte> part, size_t whole);
   status read_part(std::span<std::byte> part, size_t whole, pe_index root);
+  status wait_for_part(uint64_t number, pe_index root);
   status wait_for_readers(uint64_t part);
   uint64_t parts_ = 0;  // of all roots so far
   uint64_t parts_read_by_all_ =
@@ -360,6 +373,9 @@ class engine {
       // programs cannot name.
       mutex_slots_;
   status acquire_mutex(const mutex &id, std::span<mutex_slot> slots);
+  uint32_t mutex_tag(uint32_t slot_index) const noexcept;
+  status await_mutex(uint32_t predecessor_tag, uint32_t slot_index);
+  result<uint32_t> leave_mutex_queue(const mutex &id, uint32_t slot_index);
 };
 
 }  // namespace tanada::comex

@@ -94,16 +94,18 @@ void everybody_adds(const std::string &node, element type, T scale) {
       std::memset(static_cast<void *>(buffer), 0, number_count * sizeof(T));
     }
     barrier();
-    for (int round = 0; round < 10; round++)
+    for (int round = 0; round < 10; round++) {
       adds(self, type, scale, buffer, 0, number_count);
+    }
     EXPECT_EQ(self.finish(), status::ok);
     barrier();
     std::vector<T> actual(number_count);
     EXPECT_EQ(self.get({buffer, actual.data(), 0}, block(number_count * sizeof(T)),
                        completion_mode::local),
               status::ok);
-    for (size_t i = 0; i < number_count; i++)
+    for (size_t i = 0; i < number_count; i++) {
       ASSERT_EQ(actual[i], T(30) * scale * T(i % 7)) << i;
+    }
     barrier();
   });
 }
@@ -131,8 +133,9 @@ TEST_P(engines, sums_and_words_of_one_place_do_not_lose_one_another) {
     int64_t const unit = 1;
     int64_t before = 0;
     if (self.me() == 0) {
-      for (; !is_over; updates++)
+      for (; !is_over; updates++) {
         ASSERT_EQ(self.fetch_and_add(word_kind::i64, &before, buffer, 1, 0), status::ok);
+      }
     } else {
       status code = status::ok;
       for (int64_t i = 0; i < rounds && code == status::ok; i++) {

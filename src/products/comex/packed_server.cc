@@ -1,6 +1,7 @@
 // packed_server.cc: carries out packed requests on the heap, at once or page by page.
 #include "products/comex/packed_server.hpp"
 
+#include "core/base/assert.hpp"
 #include "products/comex/block_copy.hpp"
 #include "seams/fabric/update_word.hpp"
 
@@ -30,11 +31,13 @@ void for_each_extent(const packed::request &request, Function &&f) {
 
 void packed_server::open(const onesided::job &job, heap_locks::lock_word *locks,
                          const swap_view &view) {
+  TND_ASSERT(!is_open_.load(std::memory_order_relaxed) && locks != nullptr);
   job_ = &job;
   heap_ = {.begin = job.heap().data(), .locks = locks, .has_atomics = !job.is_one_node()};
   swap_ = view;
   if (view.table == nullptr)
     return is_open_.store(true, std::memory_order_release);
+  TND_ASSERT(view.memory != nullptr && view.rank < view.stored.size());
   heap_.begin = view.memory;
   page_requests_.emplace(*view.table, view.table->remote_origin_for(view.rank), view.stored);
   is_open_.store(true, std::memory_order_release);
@@ -69,6 +72,7 @@ class packed_server::swapped_out_message final : public onesided::deferred_messa
                       std::span<std::byte> reply)
       : owner_{owner}, request_{request}, reply_{reply} {
     auto const &header = request_.header;
+    TND_ASSERT(owner_.page_requests_.has_value());
     onesided::swap::page_access access{.target = owner_.swap_.rank,
                                        .is_writing = header.op != action::get,
                                        .extents = {},
@@ -85,6 +89,7 @@ class packed_server::swapped_out_message final : public onesided::deferred_messa
       data_offset += extent.size;
     });
     access.on_piece = [this](size_t index, uint64_t skip, uint64_t size, const std::byte *copy) {
+      TND_ASSERT(index < offsets_.size());
       part(offsets_[index] + skip, data_offsets_[index] + skip, size, copy);
     };
     access.on_complete = [this] {
@@ -111,6 +116,7 @@ class packed_server::swapped_out_message final : public onesided::deferred_messa
 
  private:
   void part(uint64_t offset, uint64_t data_offset, uint64_t size, const std::byte *copy) {
+    TND_ASSERT(!is_done_);
     std::byte *const remote_bytes = owner_.heap_.begin + offset;
     switch (request_.header.op) {
       case action::put: std::memcpy(remote_bytes, request_.data.data() + data_offset, size); return;
@@ -150,41 +156,58 @@ void packed_server::begin_round() noexcept {
     page_requests_->poll();
 }
 
+namespace {
+
+// Carries out a put or a get of strided blocks.
+void copy_strided(std::byte *heap, const packed::request &request, std::span<std::byte> reply) {
+  bool const is_get = request.header.op == action::get;
+  std::byte *output = reply.data();
+  const std::byte *input = request.data.data();
+  std::byte *const blocks = heap + request.header.offset;
+  request.shape.for_each_run(request.header.begin, request.header.size, [&](const block_run &run) {
+    if (is_get)
+      output = gather_run(output, blocks + run.source, run.source_stride, run);
+    else
+      input = scatter_run(blocks + run.target, run.target_stride, input, run);
+  });
+}
+
+// Carries out a put or a get of a list of blocks.
+void copy_list(std::byte *heap, const packed::request &request, std::span<std::byte> reply) {
+  bool const is_get = request.header.op == action::get;
+  std::byte *output = reply.data();
+  const std::byte *input = request.data.data();
+  block_run const block_shape{.size = request.header.block_size};
+  for (size_t i = 0; i < request.header.count; i++) {
+    std::byte *const block = heap + request.offset_at(i);
+    if (is_get)
+      output = gather_run(output, block, 0, block_shape);
+    else
+      input = scatter_run(block, 0, input, block_shape);
+  }
+}
+
+}  // namespace
+
 status packed_server::execute(const packed::request &request, std::span<std::byte> reply) const {
+  TND_ASSERT(reply.size() == (request.has_reply() ? request.header.size : 0));
   if (request.header.op == action::add)
     return add(request);
   if (request.header.op == action::update) {
     update(request, reply.data());
     return status::ok;
   }
-  bool const is_get = request.header.op == action::get;
-  std::byte *output = reply.data();
-  const std::byte *input = request.data.data();
-  if (request.header.layout == block_layout::strided) {
-    std::byte *const heap = heap_.begin + request.header.offset;
-    request.shape.for_each_run(
-        request.header.begin, request.header.size, [&](const block_run &run) {
-          if (is_get)
-            output = gather_run(output, heap + run.source, run.source_stride, run);
-          else
-            input = scatter_run(heap + run.target, run.target_stride, input, run);
-        });
-    return status::ok;
-  }
-  block_run const block_shape{.size = request.header.block_size};
-  for (size_t i = 0; i < request.header.count; i++) {
-    std::byte *const block = heap_.begin + request.offset_at(i);
-    if (is_get)
-      output = gather_run(output, block, 0, block_shape);
-    else
-      input = scatter_run(block, 0, input, block_shape);
-  }
+  if (request.header.layout == block_layout::strided)
+    copy_strided(heap_.begin, request, reply);
+  else
+    copy_list(heap_.begin, request, reply);
   return status::ok;
 }
 
 // Like an update by a local process, which takes no locks in a job of several nodes.
 void packed_server::update(const packed::request &request, std::byte *before) const {
   auto const &header = request.header;
+  TND_ASSERT(header.offset % header.block_size == 0);
   auto const kind = header.kind == uint8_t(packed::word_update::exchange)
                         ? seams::fabric_atomic::swap
                         : seams::fabric_atomic::add;
@@ -211,13 +234,15 @@ status packed_server::add(const packed::request &request) const {
     input += size;
   };
   if (request.header.layout == block_layout::list) {
-    for (size_t i = 0; i < request.header.count; i++)
+    for (size_t i = 0; i < request.header.count; i++) {
       add_block(request.offset_at(i), request.header.block_size);
+    }
     return code;
   }
   request.shape.for_each_run(request.header.begin, request.header.size, [&](const block_run &run) {
-    for (size_t i = 0; i < run.count; i++)
+    for (size_t i = 0; i < run.count; i++) {
       add_block(request.header.offset + run.target + i * run.target_stride, run.size);
+    }
   });
   return code;
 }

@@ -1,6 +1,7 @@
 // packed_wire.cc: encodes and checks packed requests.
 #include "products/comex/packed_wire.hpp"
 
+#include "core/base/assert.hpp"
 #include "core/base/checked.hpp"
 
 namespace tanada::comex::packed {
@@ -50,6 +51,35 @@ status parse_list(request &parsed, std::span<const std::byte> &rest, size_t heap
   return status::ok;
 }
 
+status check_update(const head &header) {
+  bool const is_word =
+      header.block_size == sizeof(uint32_t) || header.block_size == sizeof(uint64_t);
+  bool const is_known =
+      header.kind == uint8_t(word_update::exchange) || header.kind == uint8_t(word_update::add);
+  if (!is_word || !is_known || header.layout != block_layout::strided || header.level_count != 0 ||
+      header.size != header.block_size)
+    return status::protocol;
+  return header.offset % header.block_size == 0 ? status::ok : status::fault;
+}
+
+status check_add(const head &header) {
+  if (header.kind > uint8_t(element::c128))
+    return status::protocol;
+  size_t const size = element_size(element(header.kind));
+  bool const is_whole =
+      header.block_size % size == 0 && header.begin % size == 0 && header.size % size == 0;
+  return is_whole ? status::ok : status::protocol;
+}
+
+// Checks what needs neither the levels nor the offsets.
+status check_head(const head &header) {
+  if (header.magic != magic_number || header.op < action::put || header.op > action::update)
+    return status::protocol;
+  if (header.layout != block_layout::strided && header.layout != block_layout::list)
+    return status::protocol;
+  return header.block_size == 0 || header.size == 0 ? status::protocol : status::ok;
+}
+
 }  // namespace
 
 result<request> parse(std::span<const std::byte> bytes, size_t reply_size, size_t heap_size) {
@@ -58,32 +88,13 @@ result<request> parse(std::span<const std::byte> bytes, size_t reply_size, size_
   if (bytes.size() < sizeof header)
     return status::protocol;
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.magic != magic_number || header.op < action::put || header.op > action::update)
-    return status::protocol;
-  if (header.layout != block_layout::strided && header.layout != block_layout::list)
-    return status::protocol;
-  if (header.block_size == 0 || header.size == 0)
-    return status::protocol;
+  TND_TRY(check_head(header));
   if (reply_size != (parsed.has_reply() ? header.size : 0))
     return status::protocol;
-  if (header.op == action::update) {
-    bool const is_word =
-        header.block_size == sizeof(uint32_t) || header.block_size == sizeof(uint64_t);
-    bool const is_known =
-        header.kind == uint8_t(word_update::exchange) || header.kind == uint8_t(word_update::add);
-    if (!is_word || !is_known || header.layout != block_layout::strided ||
-        header.level_count != 0 || header.size != header.block_size)
-      return status::protocol;
-    if (header.offset % header.block_size != 0)
-      return status::fault;
-  }
-  if (header.op == action::add) {
-    if (header.kind > uint8_t(element::c128))
-      return status::protocol;
-    size_t const size = element_size(element(header.kind));
-    if (header.block_size % size != 0 || header.begin % size != 0 || header.size % size != 0)
-      return status::protocol;
-  }
+  if (header.op == action::update)
+    TND_TRY(check_update(header));
+  if (header.op == action::add)
+    TND_TRY(check_add(header));
   auto rest = bytes.subspan(sizeof header);
   TND_TRY(header.layout == block_layout::strided ? parse_levels(parsed, rest, heap_size)
                                                  : parse_list(parsed, rest, heap_size));
@@ -95,6 +106,7 @@ result<request> parse(std::span<const std::byte> bytes, size_t reply_size, size_
 
 std::byte *write_head(std::byte *output, head header, const strided_shape &shape,
                       side heap) noexcept {
+  TND_ASSERT(shape.levels() <= size_t{stride_level_max});
   header.level_count = uint8_t(shape.levels());
   header.block_size = shape.block_size();
   std::memcpy(output, &header, sizeof header);

@@ -48,6 +48,7 @@ struct level {
   uint64_t count, stride;  // blocks or lower levels; bytes
 };
 static_assert(sizeof(level) == 16);
+static_assert(sizeof(head::scale) >= 16 && stride_level_max <= UINT8_MAX);
 
 // A checked request. Its spans refer to the bytes that it was parsed from.
 struct request {

@@ -60,8 +60,9 @@ TEST(packed_wire, requests_come_out_as_they_went_in) {
                              {}, offsets);
   auto pieces = parse(list, 0, heap_size);
   ASSERT_TRUE(pieces.ok());
-  for (size_t i = 0; i < 3; i++)
+  for (size_t i = 0; i < 3; i++) {
     EXPECT_EQ(pieces.value().offset_at(i), offsets[i]);
+  }
 }
 
 TEST(packed_wire, a_head_is_that_of_its_shape) {
@@ -227,8 +228,9 @@ TEST(packed_wire, damaged_requests_stay_in_the_heap) {
     auto const &request_seen = parsed.value();
     ASSERT_EQ(request_seen.data.size(), request_seen.header.size);
     if (request_seen.header.layout == block_layout::list) {
-      for (size_t i = 0; i < request_seen.header.count; i++)
+      for (size_t i = 0; i < request_seen.header.count; i++) {
         ASSERT_LE(request_seen.offset_at(i), heap_size - request_seen.header.block_size);
+      }
       continue;
     }
     uint64_t size = 0;

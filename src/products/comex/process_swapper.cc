@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "onesided/swap/memory_meter.hpp"
 #include "products/comex/deferred_error.hpp"
@@ -21,6 +22,7 @@ using onesided::pe_index;
 
 constexpr size_t line_size = 64;  // bytes: alignment of data that processes share
 constexpr uint64_t slice_ns = 1'000'000;
+static_assert(sizeof(std::atomic<shutdown_phase>) <= line_size);
 
 std::atomic<process_swapper *> exiting_swapper{nullptr};  // the process whose exit ends the agent
 
@@ -62,6 +64,17 @@ uint64_t reserved_at_start(const swap_settings &config,
          options.cache_size;
 }
 
+onesided::swap::node_table_options table_options(const swap_settings &config, uint32_t rank_count,
+                                                 uint64_t copies_size) {
+  onesided::swap::node_table_options options{.rank_count = rank_count, .budget = config.budget};
+  options.slots = config.slots;
+  options.copies_size = copies_size;
+  options.cache_size = std::max<uint64_t>(config.budget / 16,
+                                          std::min<uint64_t>(config.budget / 2, uint64_t{8} << 20));
+  options.reserved = reserved_at_start(config, options);
+  return options;
+}
+
 status check_budget(const swap_settings &config,
                     const onesided::swap::node_table_options &options) {
   constexpr uint64_t smallest = 1 << 20;
@@ -79,6 +92,14 @@ status check_budget(const swap_settings &config,
       number(options.reserved - config.private_size - config.shared_size -
              options.rank_count * kernel_size),
       number(options.reserved));
+}
+
+void warn_of_missing_faults() {
+  log(log_level::warning,
+      "swapping: this user may not use userfaultfd(2) for page faults of the kernel, so each "
+      "rank is swapped in completely at the end of each wait: set "
+      "vm.unprivileged_userfaultfd=1 (sysctl), let the user open /dev/userfaultfd, or grant "
+      "CAP_SYS_PTRACE; TND_COMEX_WHOLE=1 silences this line");
 }
 
 }  // namespace
@@ -115,6 +136,7 @@ result<std::unique_ptr<process_swapper>> process_swapper::start(onesided::job &j
 // The lowest process creates the table before any other uses it, and starts the agent.
 status process_swapper::open_node_table(const swap_settings &config, std::byte *position) {
   auto const rank_count = uint32_t(job_.node_pes().size());
+  TND_ASSERT(rank_count > 0 && stored_.size() == rank_count);
   uint64_t const copies_size =
       std::min(copies_size_for(config.budget), copies_size_max(job_.heap().size(), job_.count()));
   size_t const size =
@@ -123,47 +145,44 @@ status process_swapper::open_node_table(const swap_settings &config, std::byte *
   std::span<std::byte> const memory{job_.map().locate(position, size, lowest).mapped, size};
   status code = status::ok;
   if (job_.me() == lowest) {
-    onesided::swap::node_table_options options{.rank_count = rank_count, .budget = config.budget};
-    options.slots = config.slots;
+    auto options = table_options(config, rank_count, copies_size);
     options.has_remote_origins = !job_.is_one_node();
-    options.copies_size = copies_size;
-    options.cache_size = std::max<uint64_t>(
-        config.budget / 16, std::min<uint64_t>(config.budget / 2, uint64_t{8} << 20));
-    options.reserved = reserved_at_start(config, options);
-    code = onesided::swap::node_table::create(memory, options);
-    if (code == status::ok) {
-      node_table_ = std::make_unique<onesided::swap::node_table>(memory);
-      onesided::swap::populate(node_table_->copies());
-      base_used_size_ = onesided::swap::used_size_of(job_.heap_file(job_.me()).descriptor);
-      for (uint32_t rank = 0; rank < rank_count; rank++)
-        node_table_->set_job_rank(rank, job_.node_pes()[rank]);
-      open_shutdown(position - line_size);
-      code = check_budget(config, options);
-      if (code != status::ok) {
-        node_table_->fail(last_message().c_str());
-        code = node_table_->report_failure();
-      }
-    }
-    if (code == status::ok) {
-      auto agent =
-          swap_agent::start(job_, config, *node_table_, stored_, [this] { shutdown_->poll(); });
-      code = agent.error();
-      if (agent.ok())
-        agent_ = std::move(agent).value();
-      else {
-        node_table_->fail(last_message().c_str());
-        code = node_table_->report_failure();
-      }
-    }
+    code = create_node_table(config, options, memory, position);
   }
   TND_TRY(job_.launcher().barrier(TND_NO_DEADLINE));
-  if (code != status::ok)
-    return code;
+  TND_TRY(code);
   if (job_.me() != lowest) {
     node_table_ = std::make_unique<onesided::swap::node_table>(memory);
     open_shutdown(position - line_size);
   }
   return status::ok;
+}
+
+status process_swapper::create_node_table(const swap_settings &config,
+                                          const onesided::swap::node_table_options &options,
+                                          std::span<std::byte> memory, std::byte *position) {
+  TND_TRY(onesided::swap::node_table::create(memory, options));
+  node_table_ = std::make_unique<onesided::swap::node_table>(memory);
+  onesided::swap::populate(node_table_->copies());
+  base_used_size_ = onesided::swap::used_size_of(job_.heap_file(job_.me()).descriptor);
+  for (uint32_t rank = 0; rank < options.rank_count; rank++) {
+    node_table_->set_job_rank(rank, job_.node_pes()[rank]);
+  }
+  open_shutdown(position - line_size);
+  if (check_budget(config, options) != status::ok)
+    return fail_node_table();
+  auto agent =
+      swap_agent::start(job_, config, *node_table_, stored_, [this] { shutdown_->poll(); });
+  if (!agent.ok())
+    return fail_node_table();
+  agent_ = std::move(agent).value();
+  return status::ok;
+}
+
+// Reports the last message to all processes of the node.
+status process_swapper::fail_node_table() {
+  node_table_->fail(last_message().c_str());
+  return node_table_->report_failure();
 }
 
 void process_swapper::open_shutdown(std::byte *word) {
@@ -178,37 +197,38 @@ void process_swapper::open_shutdown(std::byte *word) {
     (void)onesided::swap::memory_file{file.descriptor, file.offset, page_count}.drop(
         {0, page_count});
   };
+  TND_ASSERT(node_table_ != nullptr && words.size() == stored_.size());
   shutdown_ =
       std::make_unique<swap_shutdown>(*node_table_, rank_of(job_.me()), std::move(words), drop);
 }
 
+onesided::swap::memory_hooks process_swapper::memory_hooks(onesided::swap::page_bits &stored) {
+  uint32_t const page_count = page_count_of(job_.heap().size());
+  TND_ASSERT(stored.page_count() == page_count);
+  return {.collect = [this, &stored, page_count] { written_->collect(stored, page_count); },
+          .arm = [this, &stored, page_count] { written_->arm(stored, page_count); },
+          .resident_size =
+              [this] {
+                uint64_t const used =
+                    onesided::swap::used_size_of(job_.heap_file(job_.me()).descriptor);
+                return used - std::min(used, base_used_size_);
+              }};
+}
+
 status process_swapper::begin_running(bool may_be_nonresident) {
+  TND_ASSERT(residency_ == nullptr && is_own_thread());
   written_ = onesided::swap::written_pages::create(job_.heap());
   if (!written_->is_exact() && agent_) {
     log(log_level::warning, "swapping: all resident pages are treated as written: %s",
         written_->reason().c_str());
   }
-  uint32_t const page_count = page_count_of(job_.heap().size());
   auto &stored = stored_[rank_of(job_.me())];
-  onesided::swap::memory_hooks own_pages{
-      .collect = [this, &stored, page_count] { written_->collect(stored, page_count); },
-      .arm = [this, &stored, page_count] { written_->arm(stored, page_count); },
-      .resident_size =
-          [this] {
-            uint64_t const used =
-                onesided::swap::used_size_of(job_.heap_file(job_.me()).descriptor);
-            return used - std::min(used, base_used_size_);
-          }};
+  auto own_pages = memory_hooks(stored);
   bool const sees_touches = written_->fault_descriptor() >= 0;
   if (agent_)
     agent_->set_demand_paging(may_be_nonresident && sees_touches);
-  if (may_be_nonresident && !sees_touches && agent_) {
-    log(log_level::warning,
-        "swapping: this user may not use userfaultfd(2) for page faults of the kernel, so each "
-        "rank is swapped in completely at the end of each wait: set "
-        "vm.unprivileged_userfaultfd=1 (sysctl), let the user open /dev/userfaultfd, or grant "
-        "CAP_SYS_PTRACE; TND_COMEX_WHOLE=1 silences this line");
-  }
+  if (may_be_nonresident && !sees_touches && agent_)
+    warn_of_missing_faults();
   if (may_be_nonresident && sees_touches) {
     auto const end = [this] {
       end_job();
@@ -245,7 +265,7 @@ process_swapper::~process_swapper() {
 
 void process_swapper::stop_progress_thread() {
   {
-    std::lock_guard const lock{attendant_mutex_};
+    lock_guard const lock{attendant_mutex_};
     is_stopping_ = true;
   }
   attendant_wake_.notify_all();
@@ -278,6 +298,7 @@ status process_swapper::stop() {
 void process_swapper::retire() {
   if (std::exchange(is_retired_, true))
     return;
+  TND_ASSERT(residency_ != nullptr && shutdown_ != nullptr);
   residency_->disable_nonresident();
   shutdown_->set_phase(shutdown_phase::finalized);
   shutdown_->watch();
@@ -369,24 +390,28 @@ void process_swapper::begin_unattended_wait() {
     }};
   }
   {
-    std::lock_guard const lock{attendant_mutex_};
+    lock_guard const lock{attendant_mutex_};
     is_wait_unattended_ = true;
   }
   attendant_wake_.notify_all();
 }
 
 status process_swapper::end_unattended_wait() {
+  TND_ASSERT(unattended_depth_ > 0);
   if (--unattended_depth_ == 0) {
-    std::lock_guard const lock{attendant_mutex_};
+    lock_guard const lock{attendant_mutex_};
     is_wait_unattended_ = false;
   }
   return end_wait();
 }
 
 void process_swapper::run_progress_thread() {
-  std::unique_lock lock{attendant_mutex_};
+  unique_lock lock{attendant_mutex_};
   for (;;) {
-    attendant_wake_.wait(lock, [&] { return is_wait_unattended_ || is_stopping_; });
+    attendant_wake_.wait(lock, [&] {
+      attendant_mutex_.assert_held();
+      return is_wait_unattended_ || is_stopping_;
+    });
     if (is_stopping_)
       return;
     progress();

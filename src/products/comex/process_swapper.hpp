@@ -3,13 +3,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "products/comex/heap/allocator.hpp"
 #include "products/comex/settings.hpp"
 #include "onesided/swap/userfault_pager.hpp"
@@ -111,13 +110,16 @@ class process_swapper final : public heap::memory_account {
   }
 
   onesided::swap::residency &residency() noexcept {
+    TND_ASSERT(residency_ != nullptr);
     return *residency_;
   }
   // The node-table rank of a process of this node.
   uint32_t rank_of(onesided::pe_index pe) const noexcept {
+    TND_ASSERT(size_t(pe) < ranks_.size() && ranks_[size_t(pe)] < stored_.size());
     return ranks_[size_t(pe)];
   }
   onesided::swap::node_table &node_table() noexcept {
+    TND_ASSERT(node_table_ != nullptr);
     return *node_table_;
   }
   std::span<onesided::swap::page_bits> stored() noexcept {
@@ -154,6 +156,11 @@ class process_swapper final : public heap::memory_account {
   process_swapper(onesided::job &job, heap::allocator &owned) : job_{job}, allocator_{owned} {}
 
   status open_node_table(const swap_settings &config, std::byte *position);
+  status create_node_table(const swap_settings &config,
+                           const onesided::swap::node_table_options &options,
+                           std::span<std::byte> memory, std::byte *position);
+  status fail_node_table();
+  onesided::swap::memory_hooks memory_hooks(onesided::swap::page_bits &stored);
   void open_shutdown(std::byte *word);
   [[noreturn]] void end_job();
   bool is_complete() const {
@@ -191,10 +198,11 @@ class process_swapper final : public heap::memory_account {
   std::atomic<uint32_t> pin_count_{0};
   std::atomic<int64_t> uncharged_{0};  // bytes allocated by other threads and not charged yet
 
-  std::mutex attendant_mutex_;
-  std::condition_variable attendant_wake_;
-  bool is_wait_unattended_ = false, is_stopping_ = false;  // guarded by `attendant_mutex_`
-  uint32_t unattended_depth_ = 0;                          // nesting depth of unattended waits
+  mutex attendant_mutex_;
+  condition_variable attendant_wake_;
+  bool is_wait_unattended_ TND_GUARDED_BY(attendant_mutex_) = false;
+  bool is_stopping_ TND_GUARDED_BY(attendant_mutex_) = false;
+  uint32_t unattended_depth_ = 0;  // nesting depth of unattended waits
   std::thread progress_thread_;
 };
 

@@ -62,6 +62,7 @@ status settings::read_environment() {
   TND_TRY(environment_size("TND_COMEX_HEAP", requested));
   constexpr uint64_t heap_size_cap = uint64_t{1} << 45, swapped_cap = uint64_t{1} << 40,
                      step = 2 << 20;
+  static_assert(swapped_cap <= heap_size_cap && heap_size_cap % step == 0);
   if (requested > heap_size_cap) {
     return set_error(status::invalid,
                      "TND_COMEX_HEAP: %llu bytes are more than the maximum, %llu bytes a process",
@@ -97,6 +98,7 @@ status settings::read_environment() {
 size_t default_heap_size(size_t memory_size, size_t node_count) noexcept {
   constexpr size_t addresses = size_t{1} << 44, smallest = size_t{64} << 20,
                    step = size_t{2} << 20;  // bytes
+  static_assert(smallest % step == 0 && addresses % step == 0);
   size_t const size = std::clamp(memory_size, smallest,
                                  std::max(smallest, addresses / std::max<size_t>(node_count, 1)));
   return size / step * step;

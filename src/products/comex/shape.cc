@@ -3,10 +3,30 @@
 
 #include <cstring>
 
+#include "core/base/assert.hpp"
 #include "core/base/checked.hpp"
 #include "products/comex/deferred_error.hpp"
 
 namespace tanada::comex {
+
+void strided_shape::append_level(size_t count, size_t source_stride,
+                                 size_t target_stride) noexcept {
+  if (levels_ == 0 && source_stride == block_size_ && target_stride == block_size_) {
+    block_size_ *= count;
+    return;
+  }
+  auto const top = size_t(levels_);
+  if (levels_ > 0 && source_stride == source_strides_[top - 1] * counts_[top - 1] &&
+      target_stride == target_strides_[top - 1] * counts_[top - 1]) {
+    counts_[top - 1] *= count;
+    return;
+  }
+  TND_ASSERT(levels_ < stride_level_max);
+  counts_[top] = count;
+  source_strides_[top] = source_stride;
+  target_strides_[top] = target_stride;
+  levels_++;
+}
 
 result<strided_shape> strided_shape::from_arguments(std::span<const int> counts,
                                                     const int *source_strides,
@@ -28,22 +48,8 @@ result<strided_shape> strided_shape::from_arguments(std::span<const int> counts,
           "level %d: the count is %d, the strides are %d and %d: negative numbers are invalid",
           i + 1, counts[index + 1], source_strides[i], target_strides[i]);
     }
-    auto const count = size_t(counts[index + 1]), source = size_t(source_strides[i]),
-               target = size_t(target_strides[i]);
-    if (shape.levels_ == 0 && source == shape.block_size_ && target == shape.block_size_) {
-      shape.block_size_ *= count;
-      continue;
-    }
-    auto const top = size_t(shape.levels_);
-    if (shape.levels_ > 0 && source == shape.source_strides_[top - 1] * shape.counts_[top - 1] &&
-        target == shape.target_strides_[top - 1] * shape.counts_[top - 1]) {
-      shape.counts_[top - 1] *= count;
-      continue;
-    }
-    shape.counts_[top] = count;
-    shape.source_strides_[top] = source;
-    shape.target_strides_[top] = target;
-    shape.levels_++;
+    shape.append_level(size_t(counts[index + 1]), size_t(source_strides[i]),
+                       size_t(target_strides[i]));
   }
   if (shape.measure())
     return shape;
@@ -55,6 +61,7 @@ result<strided_shape> strided_shape::from_arguments(std::span<const int> counts,
 std::optional<strided_shape> strided_shape::regular(size_t block_size,
                                                     std::span<const size_t> counts,
                                                     const numbers &strides) {
+  TND_ASSERT(counts.size() <= size_t{stride_level_max});
   strided_shape shape{block_size};
   shape.levels_ = int(counts.size());
   std::copy(counts.begin(), counts.end(), shape.counts_.begin());

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "core/base/assert.hpp"
 #include "core/base/result.hpp"
 
 namespace tanada::comex {
@@ -85,34 +86,25 @@ class strided_shape {
   // empty.
   template <class Each>
   void for_each_run(size_t begin, size_t size, Each &&visit) const {
-    numbers indices{};
+    TND_ASSERT(!is_empty() && begin <= this->size() && size <= this->size() - begin);
     size_t const source_stride = levels_ == 0 ? 0 : source_strides_[0],
                  target_stride = levels_ == 0 ? 0 : target_strides_[0];
-    size_t source = 0, target = 0, inside = begin % block_size_;
-    for (size_t l = 0, block = begin / block_size_; l < levels(); block /= counts_[l++]) {
-      indices[l] = block % counts_[l];
-      source += indices[l] * source_strides_[l];
-      target += indices[l] * target_strides_[l];
-    }
+    size_t inside = begin % block_size_;
+    block_position position = position_of(begin / block_size_);
     while (size > 0) {
       size_t const piece = std::min(size, block_size_ - inside),
-                   remaining = levels_ == 0 ? 1 : counts_[0] - indices[0];
+                   remaining = levels_ == 0 ? 1 : counts_[0] - position.indices[0];
       size_t const count = piece == block_size_ ? std::min(remaining, size / piece) : 1;
-      visit(
-          block_run{source + inside, target + inside, piece, count, source_stride, target_stride});
+      visit(block_run{position.source + inside, position.target + inside, piece, count,
+                      source_stride, target_stride});
       size -= piece * count;
       inside = 0;
       if (size == 0)
         return;
-      indices[0] += count;
-      source += count * source_stride;
-      target += count * target_stride;
-      for (size_t l = 0; l + 1 < levels() && indices[l] == counts_[l]; l++) {
-        indices[l] = 0;
-        indices[l + 1]++;
-        source += source_strides_[l + 1] - source_strides_[l] * counts_[l];
-        target += target_strides_[l + 1] - target_strides_[l] * counts_[l];
-      }
+      position.indices[0] += count;
+      position.source += count * source_stride;
+      position.target += count * target_stride;
+      carry(position);
     }
   }
 
@@ -145,6 +137,35 @@ class strided_shape {
   }
 
  private:
+  // A block: its index on each level, and its byte offset on each side.
+  struct block_position {
+    numbers indices{};
+    size_t source = 0, target = 0;
+  };
+
+  block_position position_of(size_t block) const noexcept {
+    block_position position;
+    for (size_t l = 0; l < levels(); l++) {
+      position.indices[l] = block % counts_[l];
+      position.source += position.indices[l] * source_strides_[l];
+      position.target += position.indices[l] * target_strides_[l];
+      block /= counts_[l];
+    }
+    return position;
+  }
+  // Where the index of a level has reached its count, continues at the next index of the level
+  // above.
+  void carry(block_position &position) const noexcept {
+    for (size_t l = 0; l + 1 < levels() && position.indices[l] == counts_[l]; l++) {
+      position.indices[l] = 0;
+      position.indices[l + 1]++;
+      position.source += source_strides_[l + 1] - source_strides_[l] * counts_[l];
+      position.target += target_strides_[l + 1] - target_strides_[l] * counts_[l];
+    }
+  }
+
+  // Adds a level outside of the others, or merges it with them.
+  void append_level(size_t count, size_t source_stride, size_t target_stride) noexcept;
   bool measure();  // false: more bytes than there are addresses
 
   size_t block_size_ = 0, block_count_ = 1, source_extent_ = 0, target_extent_ = 0;

@@ -92,14 +92,16 @@ TEST(shape, random_shapes_pair_the_bytes_of_the_definition) {
     }
     blocks expected_bytes, actual;
     for (auto const &[s, t] : expected) {
-      for (int k = 0; k < counts[0]; k++)
+      for (int k = 0; k < counts[0]; k++) {
         expected_bytes.emplace_back(s + size_t(k), t + size_t(k));
+      }
     }
     auto const shape =
         strided_shape::from_arguments(counts, source.data(), target.data(), levels).value();
     for (auto const &[s, t] : blocks_of(shape)) {
-      for (size_t k = 0; k < shape.block_size(); k++)
+      for (size_t k = 0; k < shape.block_size(); k++) {
         actual.emplace_back(s + k, t + k);
+      }
     }
     EXPECT_EQ(actual, expected_bytes) << "round " << round;
     EXPECT_EQ(shape.size(), expected_bytes.size());
@@ -128,15 +130,17 @@ TEST(shape, runs_of_any_part_are_the_bytes_of_its_blocks) {
         strided_shape::from_arguments(counts, near.data(), far.data(), int(far.size())).value();
     blocks wanted, actual;
     shape.for_each([&](size_t s, size_t t) {
-      for (size_t i = 0; i < shape.block_size(); i++)
+      for (size_t i = 0; i < shape.block_size(); i++) {
         wanted.emplace_back(s + i, t + i);
+      }
     });
     size_t const begin = below(shape.size()), size = 1 + below(shape.size() - begin);
     shape.for_each_run(begin, size, [&](const block_run &run) {
       for (size_t k = 0; k < run.count; k++) {
-        for (size_t i = 0; i < run.size; i++)
+        for (size_t i = 0; i < run.size; i++) {
           actual.emplace_back(run.source + k * run.source_stride + i,
                               run.target + k * run.target_stride + i);
+        }
       }
     });
     ASSERT_EQ(actual,

@@ -9,21 +9,20 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "onesided/swap/viewer.hpp"
 #include "seams/os/record_file.hpp"
 
 namespace tanada::comex {
 
-result<std::unique_ptr<swap_agent>> swap_agent::start(
-    onesided::job &job, const swap_settings &config, onesided::swap::node_table &table,
-    std::span<const onesided::swap::page_bits> stored, std::function<void()> on_poll) {
-  std::unique_ptr<swap_agent> created{new swap_agent{config, table}};
-  auto const store = created->stores_.find(config.store);
-  if (!store.ok())
-    return store.error();
+namespace {
+
+// The memory of each process of the node, by rank.
+std::vector<onesided::swap::rank_memory> open_memory_of_ranks(
+    onesided::job &job, std::span<const onesided::swap::page_bits> stored) {
+  TND_ASSERT(stored.size() == job.node_pes().size());
   std::vector<onesided::swap::rank_memory> ranks;
-  std::vector<int> descriptors;
   for (size_t rank = 0; rank < stored.size(); rank++) {
     auto const file = job.heap_file(job.node_pes()[rank]);
     auto const &bits = stored[rank];
@@ -31,44 +30,49 @@ result<std::unique_ptr<swap_agent>> swap_agent::start(
     auto window = onesided::swap::memory_window::open(memory);
     if (!window.ok())
       log(log_level::info, "swapping uses small pages: %s", last_message().c_str());
-    descriptors.push_back(file.descriptor);
     ranks.push_back({memory, bits, window.ok() ? std::move(window).value() : nullptr});
   }
-  onesided::swap::memory_meter::options constants{.reserves =
-                                                      config.reserve == swap_settings::measured};
-  constants.constant_size = config.shared_size + table.options().copies_size +
-                            table.rank_count() * onesided::swap::memory_meter::kernel_size;
-  created->meter_ =
-      std::make_unique<onesided::swap::memory_meter>(table, std::move(descriptors), constants);
+  return ranks;
+}
+
+std::vector<int> heap_descriptors(const onesided::job &job) {
+  std::vector<int> descriptors;
+  for (auto const pe : job.node_pes())
+    descriptors.push_back(job.heap_file(pe).descriptor);
+  return descriptors;
+}
+
+template <class... Values>
+void append_text(std::string &text, const char *format, Values... values) {
+  char line[128];
+  int const size = std::snprintf(line, sizeof line, format, values...);
+  TND_ASSERT(size >= 0 && size_t(size) < sizeof line);
+  text += line;
+}
+
+}  // namespace
+
+result<std::unique_ptr<swap_agent>> swap_agent::start(
+    onesided::job &job, const swap_settings &config, onesided::swap::node_table &table,
+    std::span<const onesided::swap::page_bits> stored, std::function<void()> on_poll) {
+  std::unique_ptr<swap_agent> created{new swap_agent{config, table}};
+  auto store = created->stores_.find(config.store);
+  if (!store.ok())
+    return store.error();
+  auto ranks = open_memory_of_ranks(job, stored);
+  created->open_meter(heap_descriptors(job));
+  TND_TRY(created->open_trace());
+  created->open_status_page();
   onesided::swap::agent_options options{.url = config.store,
                                         .mover = onesided::swap::mover_options_for(config.budget)};
-  if (!config.trace.empty()) {
-    auto trace =
-        onesided::swap::trace_writer::open(config.node_path(config.trace), config.node, table);
-    if (!trace.ok())
-      return trace.error();
-    created->trace_ = std::move(trace).value();
-  }
-  if (auto page =
-          seams::page_file::create(seams::page_folder_path(), onesided::swap::viewer_page_kind);
-      page.ok())
-    created->status_page_ = std::move(page).value();
-  else
-    log(log_level::info, "swapping: the status page of this node is not published: %s",
-        last_message().c_str());
   options.on_tick = [self = created.get(),
                      beside = std::move(on_poll)](onesided::swap::node_table &observed) {
     if (beside)
       beside();
-    self->meter_->update();
-    self->report_periodically();
-    if (self->trace_)
-      self->trace_->write(observed);
-    if (self->status_page_)
-      self->publish();
+    self->observe(observed);
   };
-  auto agent = onesided::swap::agent::create(table, *result{store}.value(), std::move(ranks),
-                                             std::move(options));
+  auto agent =
+      onesided::swap::agent::create(table, *store.value(), std::move(ranks), std::move(options));
   if (!agent.ok())
     return agent.error();
   created->thread_ =
@@ -76,9 +80,50 @@ result<std::unique_ptr<swap_agent>> swap_agent::start(
   return created;
 }
 
+void swap_agent::open_meter(std::vector<int> descriptors) {
+  onesided::swap::memory_meter::options constants{.reserves =
+                                                      config_.reserve == swap_settings::measured};
+  constants.constant_size = config_.shared_size + table_.options().copies_size +
+                            table_.rank_count() * onesided::swap::memory_meter::kernel_size;
+  meter_ =
+      std::make_unique<onesided::swap::memory_meter>(table_, std::move(descriptors), constants);
+}
+
+status swap_agent::open_trace() {
+  if (config_.trace.empty())
+    return status::ok;
+  auto trace =
+      onesided::swap::trace_writer::open(config_.node_path(config_.trace), config_.node, table_);
+  if (!trace.ok())
+    return trace.error();
+  trace_ = std::move(trace).value();
+  return status::ok;
+}
+
+void swap_agent::open_status_page() {
+  auto page = seams::page_file::create(seams::page_folder_path(), onesided::swap::viewer_page_kind);
+  if (page.ok())
+    status_page_ = std::move(page).value();
+  else
+    log(log_level::info, "swapping: the status page of this node is not published: %s",
+        last_message().c_str());
+}
+
+// Called by the agent's thread every few milliseconds.
+void swap_agent::observe(onesided::swap::node_table &observed) {
+  TND_ASSERT(meter_ != nullptr && !is_stopped_);
+  meter_->update();
+  report_periodically();
+  if (trace_)
+    trace_->write(observed);
+  if (status_page_)
+    publish();
+}
+
 swap_agent::~swap_agent() = default;
 
 status swap_agent::stop() {
+  TND_ASSERT(!is_stopped_);
   thread_.reset();
   status_page_.reset();
   status code = status::ok;
@@ -104,6 +149,7 @@ void swap_agent::report_periodically() {
 
 // If the file system is full, the status page keeps its old content.
 void swap_agent::publish() {
+  TND_ASSERT(status_page_ != nullptr);
   constexpr uint64_t period_ns = 250'000'000;
   uint64_t const now_ns = table_.time().now_ns();
   if (published_ns_ != 0 && now_ns - published_ns_ < period_ns)
@@ -122,18 +168,8 @@ bool swap_agent::is_budget_kept() const noexcept {
          (!is_measured || counters.peak_size <= budget + budget / 20);
 }
 
-// All numbers have a constant width, so that a report has the same size as the one that it
-// replaces.
-std::string swap_agent::report_text() const {
+std::string swap_agent::counters_text() const {
   auto const &counters = table_.counters();
-  std::string text;
-  auto const add = [&text](const char *format, auto... values) {
-    char line[128];
-    std::snprintf(line, sizeof line, format, values...);
-    text += line;
-  };
-  add("{\"nodes\": [{\"node\": %u, \"ranks\": %u", config_.node, table_.rank_count());
-  add(", \"slots\": %u", table_.options().slots);
   std::pair<const char *, uint64_t> const numbers[] = {
       {"budget", table_.options().budget},
       {"reserved", table_.reserved()},
@@ -147,15 +183,27 @@ std::string swap_agent::report_text() const {
       {"swaps_in", counters.swaps_in},
       {"requests", counters.requests},
       {"beyond_budget", counters.beyond_budget}};
+  std::string text;
   for (auto const &[name, number] : numbers)
-    add(", \"%s\": %20" PRIu64, name, number);
+    append_text(text, ", \"%s\": %20" PRIu64, name, number);
+  return text;
+}
+
+// All numbers have a constant width, so that a report has the same size as the one that it
+// replaces.
+std::string swap_agent::report_text() const {
+  std::string text;
+  append_text(text, "{\"nodes\": [{\"node\": %u, \"ranks\": %u", config_.node, table_.rank_count());
+  append_text(text, ", \"slots\": %u", table_.options().slots);
+  text += counters_text();
   std::pair<const char *, bool> const flags[] = {{"budget_held", is_budget_kept()},
                                                  {"by_pages", uses_demand_paging_},
                                                  {"is_over", is_stopped_}};
   for (auto const &[name, answer] : flags)
-    add(", \"%s\": %5s", name, answer ? "true" : "false");
+    append_text(text, ", \"%s\": %5s", name, answer ? "true" : "false");
   constexpr double second_ns = 1e9;
-  add(", \"move_seconds\": %20.6f}]}\n", double(counters.move_ns) / second_ns);
+  append_text(text, ", \"move_seconds\": %20.6f}]}\n",
+              double(table_.counters().move_ns) / second_ns);
   return text;
 }
 

@@ -43,6 +43,11 @@ class swap_agent {
   }
 
  private:
+  void open_meter(std::vector<int> descriptors);
+  status open_trace();
+  void open_status_page();
+  void observe(onesided::swap::node_table &observed);
+  std::string counters_text() const;
   std::string report_text() const;
   status write_report();
   void log_summary() const;

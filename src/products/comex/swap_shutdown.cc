@@ -26,13 +26,14 @@ void swap_shutdown::watch() {
 }
 
 void swap_shutdown::on_process_end(uint32_t rank) {
+  TND_ASSERT(rank < phases_.size() && rank != me_);
   if (me_ != 0) {
     if (phases_[me_]->load() != shutdown_phase::exiting)
       table_.fail("the process with the node's swap agent ended before the others");
     return;
   }
   {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     auto const state = table_.state(rank);
     if (state == running)
       table_.finish(rank);
@@ -45,6 +46,7 @@ void swap_shutdown::on_process_end(uint32_t rank) {
 void swap_shutdown::poll() {
   if (!is_watching_.load(std::memory_order_relaxed))
     return;
+  TND_ASSERT(me_ == 0);
   bool is_awaited = false;
   for (uint32_t rank = 0; rank < phases_.size(); rank++) {
     auto const view = table_.snapshot(rank);
@@ -55,7 +57,7 @@ void swap_shutdown::poll() {
     return;
   uint64_t const now_ns = table_.time().now_ns();
   for (uint32_t rank = 0; rank < phases_.size(); rank++) {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     auto const view = table_.snapshot(rank);
     if (phases_[rank]->load() != shutdown_phase::exiting || view.state != running ||
         now_ns - std::min(now_ns, view.since_ns) < grace_ns)
@@ -71,7 +73,7 @@ void swap_shutdown::poll() {
 }
 
 bool swap_shutdown::begin_linger() {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   if (phases_[me_]->load() != shutdown_phase::exiting || table_.state(me_) != running)
     return false;
   phases_[me_]->store(shutdown_phase::lingering);
@@ -79,12 +81,14 @@ bool swap_shutdown::begin_linger() {
 }
 
 bool swap_shutdown::is_finished(uint32_t rank) const {
+  TND_ASSERT(rank < phases_.size());
   auto const state = table_.state(rank);
   return state == inactive ||
          (state == running && phases_[rank]->load() == shutdown_phase::exiting);
 }
 
 void swap_shutdown::wait_for_others(const std::function<void()> &progress) {
+  TND_ASSERT(me_ == 0);
   constexpr uint64_t poll_interval_ns = 1'000'000;
   // The launcher ends processes that exit without MPI_Finalize.
   uint64_t const stall_limit_ns =

@@ -4,9 +4,9 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "onesided/swap/node_table.hpp"
 #include "seams/bootstrap/node_watch.hpp"
 
@@ -35,7 +35,9 @@ class swap_shutdown {
   swap_shutdown(onesided::swap::node_table &table, uint32_t me,
                 std::vector<std::atomic<shutdown_phase> *> phases,
                 std::function<void(uint32_t)> drop)
-      : table_{table}, me_{me}, phases_{std::move(phases)}, drop_{std::move(drop)} {}
+      : table_{table}, me_{me}, phases_{std::move(phases)}, drop_{std::move(drop)} {
+    TND_ASSERT(me_ < phases_.size());
+  }
 
   // Starts watching; called once. The lowest process watches the ends of all others. The others
   // watch the lowest: if it ends while their memory is swapped out, the node table fails.
@@ -47,6 +49,7 @@ class swap_shutdown {
 
   // Sets this process's phase, while its state is running.
   void set_phase(shutdown_phase next) {
+    TND_ASSERT(next == shutdown_phase::finalized || next == shutdown_phase::exiting);
     phases_[me_]->store(next);
   }
   bool begin_linger();  // true: it may begin one more wait
@@ -65,8 +68,8 @@ class swap_shutdown {
   std::vector<std::atomic<shutdown_phase> *> const phases_;
   std::function<void(uint32_t)> const drop_;
   std::atomic<bool> is_watching_{false};
-  std::mutex mutex_;  // serializes reports that a process has ended
-  bool has_warned_ = false;
+  mutex mutex_;  // serializes reports that a process has ended
+  bool has_warned_ TND_GUARDED_BY(mutex_) = false;
   seams::node_watch watch_;
 };
 

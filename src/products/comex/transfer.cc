@@ -61,6 +61,7 @@ status engine::get(const transfer &sides, const strided_shape &shape, completion
 
 // A get may overtake operations that this process has given to the fabric.
 status engine::finish_before_get(pe_index pe) {
+  TND_ASSERT(size_t(pe) < peers_.size());
   auto const &target_peer = peers_[size_t(pe)];
   return target_peer.has_puts || target_peer.has_packed || target_peer.has_accumulates ? finish()
                                                                                        : status::ok;
@@ -86,19 +87,27 @@ status engine::accumulate(element type, const void *scale, const transfer &sides
   addend const sum{type, scale};
   if (address.mapped == nullptr)
     return accumulate_unmapped(sum, address.symmetric, as_bytes(sides.source), shape, sides.pe);
+  return accumulate_on_node(sum, sides, address.mapped, shape);
+}
+
+// The target is memory of a process of this node, at `mapped`.
+status engine::accumulate_on_node(const addend &operands, const transfer &sides, std::byte *mapped,
+                                  const strided_shape &shape) {
   size_t const offset = reinterpret_cast<uintptr_t>(sides.target) - peers_[size_t(sides.pe)].begin;
-  bool const is_given = offset < heap_size();
-  if (is_given && may_be_swapped_out(sides.pe)) [[unlikely]] {
-    return transfer_swapped_out({transfer_kind::add, sides.pe, address.mapped, sides.source, sum},
+  bool const is_in_heap = offset < heap_size();
+  if (is_in_heap && may_be_swapped_out(sides.pe)) [[unlikely]] {
+    return transfer_swapped_out({transfer_kind::add, sides.pe, mapped, sides.source, operands},
                                 shape, completion_mode::local);
   }
-  if (is_given && swapper_)
+  if (is_in_heap && swapper_)
     TND_TRY(swapper_->make_resident());  // others wait for the locks
-  if (is_given)
-    return accumulate_mapped(sum, offset, as_bytes(sides.source), shape, sides.pe);
+  if (is_in_heap)
+    return accumulate_mapped(operands, offset, as_bytes(sides.source), shape, sides.pe);
+  TND_ASSERT(sides.pe == me());
   // This process's own memory outside of the heap: nobody else accesses it.
   shape.for_each([&](size_t s, size_t t) {
-    add_scaled(type, scale, address.mapped + t, as_bytes(sides.source) + s, shape.block_size());
+    add_scaled(operands.type, operands.scale, mapped + t, as_bytes(sides.source) + s,
+               shape.block_size());
   });
   return status::ok;
 }
@@ -106,6 +115,7 @@ status engine::accumulate(element type, const void *scale, const transfer &sides
 status engine::accumulate_mapped(const addend &operands, size_t offset, const std::byte *source,
                                  const strided_shape &shape, pe_index pe) {
   auto const &target_peer = peers_[size_t(pe)];
+  TND_ASSERT(target_peer.mapped != nullptr && target_peer.locks != nullptr);
   heap_view const heap{
       .begin = target_peer.mapped, .locks = target_peer.locks, .has_atomics = !is_one_node()};
   heap_locks::guard guard{*job_};
@@ -115,6 +125,28 @@ status engine::accumulate_mapped(const addend &operands, size_t offset, const st
       code = add_under_locks(guard, heap, offset + t, operands, source + s, shape.block_size());
   });
   return code;
+}
+
+// The word is memory of a process of this node, at `mapped`.
+template <class T>
+result<T> engine::update_mapped(seams::fabric_atomic kind, void *remote, std::byte *mapped,
+                                T operand, pe_index pe) {
+  TND_ASSERT(mapped != nullptr);
+  T before{};
+  auto const act = [&, word = reinterpret_cast<T *>(mapped)]() -> status {
+    heap_locks::guard guard{*job_};
+    // Accumulates may change the same word. With one node their locks exclude that. Otherwise
+    // peers may update the word through the fabric, and accumulates add integers atomically.
+    size_t const offset = reinterpret_cast<uintptr_t>(remote) - peers_[size_t(pe)].begin;
+    if (is_one_node() && offset < heap_size())
+      TND_TRY(guard.lock(peers_[size_t(pe)].locks, offset));
+    before = seams::update_word(kind, word, operand, T{0});
+    return status::ok;
+  };
+  if (swapper_)
+    TND_TRY(swapper_->make_resident());  // others wait for the lock
+  TND_TRY(may_be_swapped_out(pe) ? update_swapped_out(pe, mapped, sizeof(T), act) : act());
+  return before;
 }
 
 template <class T>
@@ -129,23 +161,8 @@ result<T> engine::update(seams::fabric_atomic kind, void *remote, T operand, pe_
   }
   if (is_device) [[unlikely]]
     return update_device(kind, remote, operand, pe);
-  if (mapped != nullptr) {
-    T before{};
-    auto const act = [&, word = reinterpret_cast<T *>(mapped)]() -> status {
-      heap_locks::guard guard{*job_};
-      // Accumulates may change the same word. With one node their locks exclude that. Otherwise
-      // peers may update the word through the fabric, and accumulates add integers atomically.
-      size_t const offset = reinterpret_cast<uintptr_t>(remote) - peers_[size_t(pe)].begin;
-      if (is_one_node() && offset < heap_size())
-        TND_TRY(guard.lock(peers_[size_t(pe)].locks, offset));
-      before = seams::update_word(kind, word, operand, T{0});
-      return status::ok;
-    };
-    if (swapper_)
-      TND_TRY(swapper_->make_resident());  // others wait for the lock
-    TND_TRY(may_be_swapped_out(pe) ? update_swapped_out(pe, mapped, sizeof(T), act) : act());
-    return before;
-  }
+  if (mapped != nullptr)
+    return update_mapped(kind, remote, mapped, operand, pe);
   if (swapper_)
     return update_packed(kind, offset_of(symmetric), operand, pe);
   TND_TRY(finish_before_get(pe));
@@ -230,6 +247,7 @@ status engine::finish() {
   TND_TRY(finish_packed());
   if (swapper_)
     TND_TRY(finish_swapped_out());
+  TND_ASSERT(sinks_.empty());
   has_pending_ = false;
   return status::ok;
 }

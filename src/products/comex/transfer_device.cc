@@ -10,10 +10,12 @@ namespace {
 
 constexpr size_t sum_size = size_t{1}
                             << 20;  // bytes added at a time; a multiple of every element size
+static_assert(sum_size % 16 == 0);
 
 }  // namespace
 
 bool engine::involves_device(const void *remote, const void *local, pe_index pe) const noexcept {
+  TND_ASSERT(device_.has_value());
   auto const &map = job_->map();
   return device_->has(remote, pe) || map.is_device_memory(local) ||
          (pe == me() && map.is_device_memory(remote));
@@ -113,10 +115,14 @@ status engine::gather_part(std::byte *packed, const std::byte *source, const str
   bool const is_device = job_->map().is_device_memory(source);
   status code = status::ok;
   shape.for_each_run(part.begin, part.size, [&](const block_run &run) {
-    if (!is_device)
-      return void(packed = gather_run(packed, source + run.source, run.source_stride, run));
-    for (size_t i = 0; i < run.count && code == status::ok; i++, packed += run.size)
+    if (!is_device) {
+      packed = gather_run(packed, source + run.source, run.source_stride, run);
+      return;
+    }
+    for (size_t i = 0; i < run.count && code == status::ok; i++) {
       code = context_->copy(packed, source + run.source + i * run.source_stride, run.size);
+      packed += run.size;
+    }
   });
   return code;
 }
@@ -191,6 +197,7 @@ status engine::accumulate_with_device(const addend &operands, const transfer &si
 // Processes that read and then write a device's memory do so one after another.
 template <class Act>
 status engine::with_device_mutex(pe_index pe, Act &&act) {
+  TND_ASSERT(size_t(pe) < peers_.size());
   mutex const whole{mutex_count_max, pe};
   TND_TRY(finish());
   TND_TRY(acquire_mutex(whole, mutex_slots_));

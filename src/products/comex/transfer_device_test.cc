@@ -195,8 +195,9 @@ TEST_P(device_transfers, sums_of_any_size_lose_nothing) {
       std::vector<double> actual(number_count);
       ASSERT_EQ(self.get({source, actual.data(), 0}, block(size), completion_mode::local),
                 status::ok);
-      for (size_t i = 0; i < number_count; i++)
+      for (size_t i = 0; i < number_count; i++) {
         ASSERT_EQ(actual[i], double(i % 1000) * count) << i;
+      }
     }
     barrier();
   });
@@ -265,8 +266,9 @@ TEST_P(device_transfers, lists_may_lie_in_both) {
     ASSERT_EQ(self.get(piece_list{targets, backs, count, 8}, peer, completion_mode::local),
               status::ok)
         << last_message();
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
       EXPECT_EQ(back[i], 3 * values[i]);
+    }
     barrier();
   });
 }

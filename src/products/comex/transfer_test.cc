@@ -131,9 +131,10 @@ TEST_P(transfers, lists_of_pieces_arrive_as_in_a_model) {
               below(2) == 0 ? completion_mode::deferred : completion_mode::local;
           int64_t const scale = -2;
           auto const for_each_piece = [&](auto &&run) {
-            for (size_t i = 0; i < count; i++)
+            for (size_t i = 0; i < count; i++) {
               run(&model[size_t(static_cast<std::byte *>(remote[i]) - buffers[peer])],
                   &local[i * piece]);
+            }
           };
           switch (below(3)) {
             case 0:
@@ -221,9 +222,10 @@ TEST_P(transfers, a_get_sees_what_was_sent_before_it_in_any_way) {
                     status::ok);
           size_t const step = round % 2 == 0 ? 1 : 2;
           ASSERT_EQ(actual[0], is_covered ? -round : round);
-          for (size_t i = 1; i < 1000; i++)
+          for (size_t i = 1; i < 1000; i++) {
             ASSERT_EQ(actual[i * step], is_covered ? -round : -2 * round)
                 << i << " in round " << round;
+          }
           int64_t before = 0;
           ASSERT_EQ(self.fetch_and_add(word_kind::i64, &before, buffers[peer] + 16, 1, peer),
                     status::ok);

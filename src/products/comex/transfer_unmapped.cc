@@ -1,6 +1,7 @@
 // transfer_unmapped.cc: transfers with processes of other nodes. Contiguous data and large blocks
 // are moved by the fabric. Small blocks are packed into requests; the target's processor unpacks
 // them, and performs all accumulates.
+#include "core/base/assert.hpp"
 #include "products/comex/block_copy.hpp"
 #include "products/comex/engine.hpp"
 #include "products/comex/packed_wire.hpp"
@@ -20,6 +21,7 @@ constexpr size_t direct_size_min = size_t{16} << 10;  // bytes
 constexpr size_t messages_max = 4;
 constexpr size_t step = 16;  // bytes: a multiple of every element size
 constexpr size_t sink_max = 1024;
+static_assert(step % sizeof(packed::head::scale) == 0);
 
 class strided_sink final : public onesided::fetch_sink {
  public:
@@ -58,6 +60,7 @@ class list_sink final : public onesided::fetch_sink {
 // Bytes of packed data in each request of a transfer of `total` bytes. `head_size` bytes precede
 // them.
 size_t part_size(const onesided::staged_context &context, size_t total, size_t head_size) {
+  TND_ASSERT(head_size + step <= context.eager_size_max());
   size_t const message = (context.eager_size_max() - head_size) / step * step,
                slot = (context.active_message_size_max() - head_size) / step * step;
   return total <= messages_max * message ? message : slot;
@@ -83,6 +86,7 @@ bool engine::is_packed(const strided_shape &shape, pe_index pe) const noexcept {
 // With swapping, this process's memory is made resident first. The thread that has the stager must
 // not wait for its own pages, and replies are stored to memory that stays resident.
 status engine::order_packed(pe_index pe, bool is_sum) {
+  TND_ASSERT(staged_.has_value() && size_t(pe) < peers_.size());
   if (swapper_) {
     TND_TRY(swapper_->yield_if_requested());
     TND_TRY(swapper_->make_resident());
@@ -97,6 +101,7 @@ status engine::order_packed(pe_index pe, bool is_sum) {
 
 status engine::put_unmapped(std::byte *symmetric, const std::byte *source,
                             const strided_shape &shape, pe_index pe, completion_mode mode) {
+  TND_ASSERT(pe != me());
   auto &target_peer = peers_[size_t(pe)];
   if (is_packed(shape, pe)) {
     TND_TRY(order_packed(pe, false));
@@ -124,6 +129,7 @@ status engine::put_unmapped(std::byte *symmetric, const std::byte *source,
 
 status engine::get_unmapped(std::byte *target, std::byte *symmetric, const strided_shape &shape,
                             pe_index pe, completion_mode mode) {
+  TND_ASSERT(pe != me());
   if (is_packed(shape, pe)) {
     TND_TRY(order_packed(pe, false));
     has_pending_ = true;
@@ -174,9 +180,10 @@ status engine::send_packed(packed::head header, const std::byte *source, const s
     header.size = std::min(part, total - done);
     TND_TRY(wait_for_space(pe, head_size + header.size));
     TND_TRY(staged_->active_message(pe, head_size + header.size, [&](std::span<std::byte> into) {
-      std::byte *to = packed::write_head(into.data(), header, shape, side::target);
+      TND_ASSERT(into.size() >= head_size + header.size);
+      std::byte *data = packed::write_head(into.data(), header, shape, side::target);
       shape.for_each_run(header.begin, header.size, [&](const block_run &run) {
-        to = gather_run(to, source + run.source, run.source_stride, run);
+        data = gather_run(data, source + run.source, run.source_stride, run);
       });
     }));
   }
@@ -203,6 +210,7 @@ status engine::fetch_packed(uint64_t offset, std::byte *target, const strided_sh
 
 // Keeps the sink until its replies have arrived. Waits if there are too many.
 status engine::keep_sink(std::unique_ptr<onesided::fetch_sink> sink) {
+  TND_ASSERT(sink != nullptr && sinks_.size() <= sink_max);
   if (sinks_.size() >= sink_max)
     TND_TRY(finish_packed());
   sinks_.push_back(std::move(sink));
@@ -222,9 +230,12 @@ status engine::send_list(packed::head header, const piece_list &pieces, pe_index
     TND_TRY(wait_for_space(pe, sizeof header + header.count * entry_size));
     TND_TRY(staged_->active_message(
         pe, sizeof header + header.count * entry_size, [&](std::span<std::byte> into) {
-          std::byte *to = write_list(into.data(), header, pieces.targets + done, pe);
-          for (size_t i = done; i < done + header.count; i++, to += pieces.size)
-            std::memcpy(to, pieces.sources[i], pieces.size);
+          TND_ASSERT(into.size() >= sizeof header + header.count * entry_size);
+          std::byte *data = write_list(into.data(), header, pieces.targets + done, pe);
+          for (size_t i = done; i < done + header.count; i++) {
+            std::memcpy(data, pieces.sources[i], pieces.size);
+            data += pieces.size;
+          }
         }));
   }
   return status::ok;
@@ -239,12 +250,14 @@ status engine::fetch_list(const piece_list &pieces, pe_index pe) {
   std::vector<std::byte> request(staged_->eager_size_max());
   size_t const count_max = std::min((request.size() - sizeof header) / sizeof(uint64_t),
                                     staged_->active_message_size_max() / pieces.size);
+  TND_ASSERT(count_max > 0);
   for (size_t done = 0; done < pieces.count; done += header.count) {
     header.count = std::min(count_max, pieces.count - done);
     header.size = header.count * pieces.size;
-    std::byte *const mode = write_list(request.data(), header, pieces.sources + done, pe);
+    std::byte *const end = write_list(request.data(), header, pieces.sources + done, pe);
+    TND_ASSERT(size_t(end - request.data()) <= request.size());
     TND_TRY(wait_for_space(pe, header.size));
-    TND_TRY(staged_->fetch(pe, {request.data(), mode}, header.size, sink, done * pieces.size));
+    TND_TRY(staged_->fetch(pe, {request.data(), end}, header.size, sink, done * pieces.size));
   }
   return status::ok;
 }
@@ -344,6 +357,7 @@ result<T> engine::update_packed(seams::fabric_atomic kind, uint64_t offset, T op
                                 pe_index pe) {
   TND_TRY(order_packed(pe, false));
   has_pending_ = true;
+  TND_ASSERT(offset % sizeof(T) == 0);
   T before{};
   strided_shape const word{sizeof(T)};
   TND_TRY(keep_sink(std::make_unique<strided_sink>(reinterpret_cast<std::byte *>(&before), word)));
@@ -351,6 +365,7 @@ result<T> engine::update_packed(seams::fabric_atomic kind, uint64_t offset, T op
       kind == seams::fabric_atomic::swap ? packed::word_update::exchange : packed::word_update::add;
   packed::head header{
       .op = action::update, .kind = uint8_t(word_op), .offset = offset, .size = sizeof(T)};
+  static_assert(sizeof operand <= sizeof header.scale);
   std::memcpy(header.scale, &operand, sizeof operand);
   std::array<std::byte, sizeof header> request;
   (void)packed::write_head(request.data(), header, word, side::target);

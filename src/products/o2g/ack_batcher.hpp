@@ -46,6 +46,7 @@ class ack_batcher {
 
  private:
   static constexpr int32_t score_needed = 4, score_max = 8, score_min = -64;
+  static_assert(score_min < 0 && 0 < score_needed && score_needed <= score_max);
   static constexpr uint64_t prompt_ns = 20'000;
 
   uint64_t acked_ns_ = 0;

@@ -24,6 +24,50 @@ using wide = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
 template <class T>
 concept ordered = std::is_arithmetic_v<T>;
 
+// The numbers of types and operations are checked against the counts before they are converted.
+static_assert(size_t(atomic_type::f_long_complex) + 1 == atomic_type_count);
+static_assert(size_t(atomic_operation::masked_swap) + 1 == atomic_operation_count);
+// All operations from compare_swap on have a second operand (needs_compared()).
+static_assert(atomic_operation::compare_swap > atomic_operation::write);
+static_assert(atomic_size_max % sizeof(std::complex<long double>) == 0);
+
+template <class T>
+T swap_if(bool condition, T old, T operand) {
+  return condition ? operand : old;
+}
+
+// The result of the operations that compare by order.
+template <ordered T>
+T ordered_result_of(atomic_operation operation, T old, T operand, T compared) {
+  switch (operation) {
+    case atomic_operation::min: return swap_if(operand < old, old, operand);
+    case atomic_operation::max: return swap_if(operand > old, old, operand);
+    case atomic_operation::compare_swap_less_equal: return swap_if(compared <= old, old, operand);
+    case atomic_operation::compare_swap_less: return swap_if(compared < old, old, operand);
+    case atomic_operation::compare_swap_greater_equal:
+      return swap_if(compared >= old, old, operand);
+    case atomic_operation::compare_swap_greater: return swap_if(compared > old, old, operand);
+    default: return old;
+  }
+}
+
+// The result of the operations on bits.
+template <std::integral T>
+T bitwise_result_of(atomic_operation operation, T old, T operand, T compared) {
+  switch (operation) {
+    case atomic_operation::bit_or: return T(old | operand);
+    case atomic_operation::bit_and: return T(old & operand);
+    case atomic_operation::bit_xor: return T(old ^ operand);
+    case atomic_operation::masked_swap: return T((operand & compared) | (old & T(~compared)));
+    default: return old;
+  }
+}
+
+bool needs_bits(atomic_operation operation) {
+  return operation == atomic_operation::bit_or || operation == atomic_operation::bit_and ||
+         operation == atomic_operation::bit_xor || operation == atomic_operation::masked_swap;
+}
+
 // Returns the value after the operation, which is `old` if the operation stores nothing.
 template <class T>
 T result_of(atomic_operation operation, T old, T operand, T compared) {
@@ -35,31 +79,17 @@ T result_of(atomic_operation operation, T old, T operand, T compared) {
     case atomic_operation::logical_xor: return T((old != T{}) != (operand != T{}));
     case atomic_operation::read: return old;
     case atomic_operation::write: return operand;
-    case atomic_operation::compare_swap: return compared == old ? operand : old;
-    case atomic_operation::compare_swap_unequal: return compared != old ? operand : old;
+    case atomic_operation::compare_swap: return swap_if(compared == old, old, operand);
+    case atomic_operation::compare_swap_unequal: return swap_if(compared != old, old, operand);
     default: break;
   }
-  if constexpr (ordered<T>) {
-    switch (operation) {
-      case atomic_operation::min: return operand < old ? operand : old;
-      case atomic_operation::max: return operand > old ? operand : old;
-      case atomic_operation::compare_swap_less_equal: return compared <= old ? operand : old;
-      case atomic_operation::compare_swap_less: return compared < old ? operand : old;
-      case atomic_operation::compare_swap_greater_equal: return compared >= old ? operand : old;
-      case atomic_operation::compare_swap_greater: return compared > old ? operand : old;
-      default: break;
-    }
-  }
-  if constexpr (std::integral<T>) {
-    switch (operation) {
-      case atomic_operation::bit_or: return T(old | operand);
-      case atomic_operation::bit_and: return T(old & operand);
-      case atomic_operation::bit_xor: return T(old ^ operand);
-      case atomic_operation::masked_swap: return T((operand & compared) | (old & T(~compared)));
-      default: break;
-    }
-  }
-  return old;
+  if constexpr (std::integral<T>)
+    if (needs_bits(operation))
+      return bitwise_result_of(operation, old, operand, compared);
+  if constexpr (ordered<T>)
+    return ordered_result_of(operation, old, operand, compared);
+  else
+    return old;
 }
 
 template <class T>
@@ -73,7 +103,8 @@ T load(std::span<const std::byte> values, size_t index) {
 template <class T>
 void apply(const atomic_arguments &arguments, T *target, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    T const operand = load<T>(arguments.operands, i), compared = load<T>(arguments.compared, i);
+    T const operand = load<T>(arguments.operands, i);
+    T const compared = load<T>(arguments.compared, i);
     T old;
     if constexpr (sizeof(T) <= 8 && !is_complex<T>::value) {
       // A compare-and-swap loop makes every operation atomic also with respect to the target's
@@ -133,11 +164,8 @@ bool is_supported(atomic_type type, atomic_operation operation) noexcept {
                            operation == atomic_operation::max ||
                            (operation >= atomic_operation::compare_swap_less_equal &&
                             operation <= atomic_operation::compare_swap_greater);
-  bool const needs_bits =
-      operation == atomic_operation::bit_or || operation == atomic_operation::bit_and ||
-      operation == atomic_operation::bit_xor || operation == atomic_operation::masked_swap;
   return with_type(type, [&]<class T>() {
-    return (!needs_order || ordered<T>) && (!needs_bits || std::integral<T>);
+    return (!needs_order || ordered<T>) && (!needs_bits(operation) || std::integral<T>);
   });
 }
 

@@ -21,6 +21,8 @@ class backoff {
   // check is expensive.
   static constexpr uint64_t system_pause_ns = 5'000, checked_pause_ns = 50'000;
 
+  static_assert(spin_ns < spin_ns_uncontended && system_pause_ns < checked_pause_ns);
+
   void record_work() noexcept {
     wait_start_ns_.store(0, std::memory_order_relaxed);
     work_count_.fetch_add(1, std::memory_order_relaxed);

@@ -4,6 +4,7 @@
 // set_out_of_memory(). From then on nothing is sent and received bytes are ignored, and the call or
 // drive in progress makes the engine fail when it ends.
 
+#include "core/base/assert.hpp"
 #include "products/o2g/engine_core.hpp"
 
 namespace tanada::o2g {
@@ -15,11 +16,13 @@ namespace {
 
 constexpr uint64_t batch_size_max = 16384;  // bytes written at once
 constexpr uint32_t corked_count_max = 31;   // operations: as many as one write accepts
+static_assert(batch_size_max >= sizeof(envelope) + inject_size_max);
 
 }  // namespace
 
 // Returns null if there is no memory.
 operation *engine_core::make_operation(const envelope &head, std::span<const iovec> body) noexcept {
+  TND_ASSERT(body.size() <= part_count_max);
   operation *const op = operations_.acquire();
   if (op == nullptr)
     return nullptr;
@@ -32,6 +35,7 @@ operation *engine_core::make_operation(const envelope &head, std::span<const iov
 
 // Copies the body, so that the caller may reuse its memory. False: no memory.
 bool engine_core::copy_body(operation &op) noexcept {
+  TND_ASSERT(op.copy == nullptr && !op.is_queued);
   if (op.body_size == 0)
     return true;
   op.copy.reset(new (std::nothrow) std::byte[op.body_size]);
@@ -73,6 +77,7 @@ void engine_core::send_operation(link &peer_link, operation *op, bool can_delay)
 }
 
 void engine_core::enqueue(link &peer_link, operation *op, bool can_delay) noexcept {
+  TND_ASSERT(mutex_.is_locked());
   bool const was_empty = peer_link.first == nullptr;
   peer_link.push(op);
   if (can_delay && cork(peer_link, *op, was_empty))
@@ -157,6 +162,7 @@ void engine_core::add_to_batch(link &peer_link, const envelope &head, std::span<
     if (progress_thread_.is_driving() || progress_thread_.has_sleepers())
       set_->wake();
   }
+  TND_ASSERT(peer_link.batch.size() + sizeof head + head.size <= peer_link.batch.capacity());
   auto const append = [&](const void *source, size_t size) {
     auto const *const bytes = static_cast<const std::byte *>(source);
     peer_link.batch.insert(peer_link.batch.end(), bytes, bytes + size);
@@ -195,8 +201,9 @@ void engine_core::flush_all_batches() noexcept {
     flush_batch(*batched_links_.back());
 }
 
-// Frees an operation that is in no queue and waits for no reply, and completes it.
+// Frees an operation that waits for no reply, and completes it.
 void engine_core::finish(operation *op, status code) noexcept {
+  TND_ASSERT(op != nullptr && !op->is_queued);
   completion done = op->done;
   bool const is_wanted = !op->is_internal && (!op->errors_only || code != status::ok);
   operations_.release(op);

@@ -1,7 +1,9 @@
 // Connections: opened on first use, their handshake, and their end.
 
 #include <algorithm>
+#include <cstring>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "products/o2g/engine_core.hpp"
 
@@ -13,7 +15,19 @@ using wire::o2g::envelope;
 using wire::o2g::hello_message;
 using wire::o2g::kind;
 
+namespace {
+
+// The version is the first field. The rest of a message of another version cannot be decoded.
+status decode_hello(const std::vector<std::byte> &body, hello_message &hello) {
+  if (body.size() >= sizeof hello.version)
+    std::memcpy(&hello.version, body.data(), sizeof hello.version);
+  return hello.version == wire::o2g::protocol_version ? wire::decode(body, hello) : status::ok;
+}
+
+}  // namespace
+
 link &engine_core::make_link(link::phase phase) {
+  TND_ASSERT(mutex_.is_locked());
   auto new_link = std::make_unique<link>();
   new_link->serial = ++serial_;
   new_link->current_phase = phase;
@@ -31,6 +45,7 @@ link &engine_core::make_link(link::phase phase) {
 }
 
 status engine_core::open_connection(peer_index index) {
+  TND_ASSERT(index < peers_.size() && peers_[index].current == nullptr);
   peer &peer_entry = peers_[index];
   bool const is_self = peer_entry.address == options_.listen_address;
   link &new_link = make_link(is_self ? link::phase::established : link::phase::connecting);
@@ -49,6 +64,7 @@ status engine_core::open_connection(peer_index index) {
       close_link(new_link);  // the stream set may refer to it
       return stream.error();
     }
+    TND_ASSERT(links_.back().get() == &new_link && handshaking_link_count_ != 0);
     handshaking_link_count_--;
     links_.pop_back();
     return stream.error();
@@ -83,6 +99,7 @@ void engine_core::on_connected(uint64_t word) {
   link &peer_link = *reinterpret_cast<link *>(word);
   if (peer_link.current_phase == link::phase::closed)
     return;
+  TND_ASSERT(peer_link.is_outgoing && peer_link.current_phase == link::phase::connecting);
   peer_link.current_phase = link::phase::handshake;
   handle_event([&] { send_handshake(peer_link, kind::hello, {}); });
 }
@@ -124,6 +141,7 @@ void engine_core::reject(link &peer_link, const std::string &reason) {
 }
 
 void engine_core::handle_handshake(link &peer_link, kind message_kind) {
+  TND_ASSERT(peer_link.current_phase == link::phase::handshake);
   if (peer_link.is_outgoing == (message_kind == kind::hello))
     return drop_on_violation(peer_link, "sent the wrong kind of handshake message");
   if (message_kind == kind::refuse) {
@@ -135,24 +153,29 @@ void engine_core::handle_handshake(link &peer_link, kind message_kind) {
     return drop_link(peer_link, status::access);
   }
   hello_message hello;
-  // The version is the first field. The rest of a message of another version cannot be decoded.
-  if (peer_link.control_body.size() >= sizeof hello.version)
-    std::memcpy(&hello.version, peer_link.control_body.data(), sizeof hello.version);
-  bool const is_same_version = hello.version == wire::o2g::protocol_version;
-  if (is_same_version && wire::decode(peer_link.control_body, hello) != status::ok)
+  if (decode_hello(peer_link.control_body, hello) != status::ok)
     return drop_on_violation(peer_link, "sent a malformed handshake message");
-  if (hello.version != wire::o2g::protocol_version)
-    return reject(peer_link, "it uses version " + std::to_string(hello.version) +
-                                 " of the protocol, this endpoint uses " +
-                                 std::to_string(wire::o2g::protocol_version));
-  if (hello.cookie != options_.cookie)
-    return reject(peer_link, "it belongs to another job (TND_O2G_COOKIE)");
-  if (failure_ != status::ok)
-    return reject(peer_link, std::string{"this endpoint has failed: "} +
-                                 tnd_status_text(tnd_status(failure_)));
+  if (std::string const reason = rejection_reason(hello); !reason.empty())
+    return reject(peer_link, reason);
   if (message_kind == kind::welcome)
     return establish(peer_link, peer_link.peer, hello);
+  handle_hello(peer_link, hello);
+}
 
+// Why this endpoint does not accept the sender of a hello or welcome message; empty: it does.
+std::string engine_core::rejection_reason(const hello_message &hello) const {
+  if (hello.version != wire::o2g::protocol_version)
+    return "it uses version " + std::to_string(hello.version) +
+           " of the protocol, this endpoint uses " + std::to_string(wire::o2g::protocol_version);
+  if (hello.cookie != options_.cookie)
+    return "it belongs to another job (TND_O2G_COOKIE)";
+  if (failure_ != status::ok)
+    return std::string{"this endpoint has failed: "} + tnd_status_text(tnd_status(failure_));
+  return {};
+}
+
+// A peer has opened a connection.
+void engine_core::handle_hello(link &peer_link, const hello_message &hello) {
   seams::socket_address const address{seams::socket_address::family_kind(hello.family), hello.bytes,
                                       hello.port, 0};
   bool const is_address = hello.family == 4 || hello.family == 6;
@@ -167,36 +190,49 @@ void engine_core::handle_handshake(link &peer_link, kind message_kind) {
     return reject(peer_link,
                   "there are too many peers, or there is insufficient memory for another");
   auto const index = result<peer_index>{index_result}.value();
-  link *const existing = peers_[index].current;
-  // The peer was restarted before this endpoint noticed; or the connection that it had opened is
-  // broken, for it would not open another otherwise.
-  bool const is_reconnect = existing != nullptr &&
-                            existing->current_phase == link::phase::established &&
-                            (peers_[index].endpoint_id != hello.endpoint || !existing->is_outgoing);
-  if (is_reconnect) {
-    drop_link(*existing, status::peer_lost);
-  } else if (existing != nullptr) {
-    // Both connected at the same time: the connection opened by the lower address wins.
-    bool const keeps_existing =
-        existing->current_phase == link::phase::established || options_.listen_address < address;
-    if (keeps_existing) {
-      peer_link.current_phase = link::phase::duplicate;
-      peer_link.peer = index;
-      peer_link.peer_hello = hello;
-      return;
-    }
-    while (existing->first != nullptr)
-      peer_link.push(existing->pop());
-    close_link(*existing);
-    peer_link.peer = index;
-    peers_[index].current = &peer_link;
-  }
+  // Both connected at the same time: the connection opened by the lower address wins.
+  bool const keeps_handshaking = options_.listen_address < address;
+  if (!replace_existing(peer_link, index, hello, keeps_handshaking))
+    return;
   send_handshake(peer_link, kind::welcome, {});
   if (peer_link.current_phase == link::phase::handshake)
     establish(peer_link, index, hello);
 }
 
+// Ends the existing connection of a peer that has opened another. False: the existing one is kept,
+// and `peer_link` becomes a duplicate. `keeps_handshaking`: keep it if its handshake is in
+// progress.
+bool engine_core::replace_existing(link &peer_link, peer_index index, const hello_message &hello,
+                                   bool keeps_handshaking) {
+  link *const existing = peers_[index].current;
+  TND_ASSERT(existing != &peer_link);
+  if (existing == nullptr)
+    return true;
+  bool const is_established = existing->current_phase == link::phase::established;
+  // The peer was restarted before this endpoint noticed; or the connection that it had opened is
+  // broken, for it would not open another otherwise.
+  if (is_established && (peers_[index].endpoint_id != hello.endpoint || !existing->is_outgoing)) {
+    drop_link(*existing, status::peer_lost);
+    return true;
+  }
+  if (is_established || keeps_handshaking) {
+    peer_link.current_phase = link::phase::duplicate;
+    peer_link.peer = index;
+    peer_link.peer_hello = hello;
+    return false;
+  }
+  while (existing->first != nullptr)
+    peer_link.push(existing->pop());
+  close_link(*existing);
+  peer_link.peer = index;
+  peers_[index].current = &peer_link;
+  return true;
+}
+
 void engine_core::establish(link &peer_link, peer_index index, const hello_message &hello) {
+  TND_ASSERT(index < peers_.size());
+  TND_ASSERT(peer_link.current_phase == link::phase::handshake && !peer_link.is_self);
+  TND_ASSERT(handshaking_link_count_ != 0);
   peer &peer_entry = peers_[index];
   peer_entry.current = &peer_link;
   peer_entry.has_failed = false;
@@ -240,8 +276,11 @@ void engine_core::on_closed(uint64_t word, status cause) {
 
 // Closes the connection. drive() frees the link later, when no caller up the stack can be using it.
 void engine_core::close_link(link &peer_link) noexcept {
-  if (peer_link.current_phase != link::phase::established)
+  TND_ASSERT(peer_link.current_phase != link::phase::closed);
+  if (peer_link.current_phase != link::phase::established) {
+    TND_ASSERT(handshaking_link_count_ != 0);
     handshaking_link_count_--;
+  }
   peer_link.current_phase = link::phase::closed;
   has_closed_links_ = true;
   std::erase(batched_links_, &peer_link);
@@ -251,6 +290,7 @@ void engine_core::close_link(link &peer_link) noexcept {
 }
 
 void engine_core::close(seams::stream_id id) noexcept try {
+  TND_ASSERT(id != seams::no_stream);
   set_->close(id);
 } catch (const std::bad_alloc &) {
   set_out_of_memory();
@@ -270,6 +310,17 @@ void engine_core::drop_link(link &peer_link, status cause) noexcept {
       handle_event([&] { promote_duplicate(peer_link, was_established); });
   }
   drop_incoming(peer_link, cause);
+  fail_operations(peer_link, cause);
+  bool const is_replaced =
+      was_current && !was_established &&
+      peers_[peer_link.peer].current != nullptr;  // no message was received on it, so none is lost
+  if (was_current && !peer_link.received_goodbye && !is_replaced)
+    fail_receives_from(peer_link.peer, cause);
+}
+
+// Ends the operations of a closed link: those that wait for a reply or a body, and its queue.
+void engine_core::fail_operations(link &peer_link, status cause) noexcept {
+  TND_ASSERT(peer_link.current_phase == link::phase::closed);
   pulled_bodies_.remove_if([&](pulled_message &pulled) { return pulled.peer_link == &peer_link; },
                            [&](pulled_message *pulled) {
                              finish_receive(pulled->receiver, pulled->info, pulled->buffer, cause);
@@ -284,14 +335,13 @@ void engine_core::drop_link(link &peer_link, status cause) noexcept {
       awaiting_reply_.remove(op->id);
     finish(op, cause);
   }
-  bool const is_replaced =
-      was_current && !was_established &&
-      peers_[peer_link.peer].current != nullptr;  // no message was received on it, so none is lost
-  if (!was_current || peer_link.received_goodbye || is_replaced)
-    return;
+}
+
+// Fails the posted receives that name the peer.
+void engine_core::fail_receives_from(peer_index index, status cause) noexcept {
   for (matcher *queue : {&tagged_matcher_, &untagged_matcher_})
     queue->find_posted_if([&](posted_entry &entry) {
-      if (entry.pattern.source != peer_link.peer)
+      if (entry.pattern.source != index)
         return false;
       queue->remove(entry);
       fail_receive(static_cast<receive *>(&entry), cause);
@@ -306,8 +356,11 @@ void engine_core::promote_duplicate(link &failed, bool was_established) {
     link &duplicate = *links_[i];
     if (duplicate.current_phase != link::phase::duplicate || duplicate.peer != failed.peer)
       continue;
+    if (duplicate.remaining_size != 0)
+      continue;  // the peer sends before the handshake, and the start of that message was ignored
     while (!was_established && failed.first != nullptr)
       duplicate.push(failed.pop());
+    TND_ASSERT(!duplicate.is_outgoing && &duplicate != &failed);
     duplicate.current_phase = link::phase::handshake;
     send_handshake(duplicate, kind::welcome, {});
     if (duplicate.current_phase == link::phase::handshake)
@@ -321,13 +374,25 @@ void engine_core::drop_incoming(link &peer_link, status cause) noexcept {
   if (peer_link.region_in_use)
     peer_link.range.parent->end_use();
   peer_link.region_in_use = false;
-  auto const destination = std::exchange(peer_link.destination, link::body_destination::none);
+  auto const destination = std::exchange(peer_link.destination, link::body_destination::discard);
   peer_link.remaining_size = 0;
   peer_link.body_parts = {};
   if (destination == link::body_destination::receive)
     finish_receive(peer_link.receive, peer_link.info, peer_link.receive_buffer, cause);
   if (destination == link::body_destination::reply)
     finish(std::exchange(peer_link.replied_operation, nullptr), cause);
+  drop_unexpected(peer_link);
+  message *const partial =
+      std::exchange(peer_link.message, nullptr);  // matched or discarded while it arrived
+  if (destination != link::body_destination::unexpected || partial == nullptr)
+    return;
+  if (partial->receiver != nullptr)
+    finish_receive(partial->receiver, partial->info, partial->receive_buffer, cause);
+  free_unexpected(partial);
+}
+
+// Ends the unexpected messages of a link that are queued or claimed and cannot be received.
+void engine_core::drop_unexpected(link &peer_link) noexcept {
   auto const belongs_to_link = [&](message &unexpected) {
     return unexpected.peer_link == &peer_link;
   };
@@ -349,16 +414,10 @@ void engine_core::drop_incoming(link &peer_link, status cause) noexcept {
     claimed->current_state = message::state::failed;
     claimed->peer_link = nullptr;
   }
-  message *const partial =
-      std::exchange(peer_link.message, nullptr);  // matched or discarded while it arrived
-  if (destination != link::body_destination::unexpected || partial == nullptr)
-    return;
-  if (partial->receiver != nullptr)
-    finish_receive(partial->receiver, partial->info, partial->receive_buffer, cause);
-  free_unexpected(partial);
 }
 
 void engine_core::check_deadlines() noexcept {
+  TND_ASSERT(handshaking_link_count_ <= links_.size());
   uint64_t const now_ns = clock_.now_ns();
   if (now_ns < next_deadline_ns_)
     return;

@@ -7,6 +7,7 @@
 
 #include "products/o2g/engine_core.hpp"
 
+#include "core/base/assert.hpp"
 #include "core/base/mutex.hpp"
 
 namespace tanada::o2g {
@@ -127,6 +128,7 @@ class engine_core::deferred_request final : public handover_lock::job {
   }
 
   void run() noexcept override {
+    TND_ASSERT(core_.mutex_.is_locked() && !core_.is_running_deferred_);
     core_.is_running_deferred_ = true;
     status const code = core_.begin_request(method_, request_);
     core_.is_running_deferred_ = false;
@@ -182,6 +184,7 @@ class engine_core::deferred_flush final : public handover_lock::job {
  public:
   explicit deferred_flush(engine_core &core) : core_{core} {}
   void run() noexcept override {
+    TND_ASSERT(core_.mutex_.is_locked());
     core_.has_deferred_flush_.store(false);  // later batches need another deferred_flush
     core_.flush_batches_and_acks();
   }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 #include "seams/os/contention.hpp"
@@ -163,6 +164,7 @@ void engine_core::complete(const completion &done) noexcept {
 }
 
 size_t engine_core::drive() noexcept {
+  TND_ASSERT(mutex_.is_locked() && !is_driving_);
   if (progress_thread_.is_driving())
     ack_batcher_.record_absence();
   else
@@ -259,9 +261,11 @@ engine_statistics engine_core::statistics() const {
 
 // Drops every connection and message, and fails every posted receive.
 void engine_core::fail_all(status cause) noexcept {
-  for (size_t i = 0; i < links_.size(); i++)
+  TND_ASSERT(mutex_.is_locked() && cause != status::ok);
+  for (size_t i = 0; i < links_.size(); i++) {
     if (links_[i]->current_phase != link::phase::closed)
       drop_link(*links_[i], cause);
+  }
   for (matcher *queue : {&tagged_matcher_, &untagged_matcher_}) {
     queue->find_posted_if([&](posted_entry &entry) {
       queue->remove(entry);
@@ -274,13 +278,14 @@ void engine_core::fail_all(status cause) noexcept {
       return false;
     });
   }
-  for (auto const &[context, kept] : claims_)
-    free_unexpected(kept);
+  for (auto const &[context, claimed] : claims_)
+    free_unexpected(claimed);
   claims_.clear();
 }
 
 void engine_core::fail_engine(status cause, const char *reason,
                               const wire::o2g::envelope &notice) noexcept {
+  TND_ASSERT(cause != status::ok);
   if (failure_ != status::ok)
     return;
   log(log_level::error, "o2g: the endpoint %s failed: %s", name_.c_str(), reason);

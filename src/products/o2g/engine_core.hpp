@@ -21,6 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "core/base/log_limit.hpp"
 #include "core/base/mutex.hpp"
 #include "products/o2g/progress_thread.hpp"
@@ -56,6 +57,10 @@ inline constexpr uint64_t ack_delay_ns = 1'000'000;
 // How long the destructor waits until the peers have received the last bytes, and its poll
 // interval.
 inline constexpr uint64_t shutdown_timeout_ns = 2'000'000'000, shutdown_poll_ns = 1'000'000;
+
+static_assert(small_body_size_max < direct_size_min);
+static_assert(ack_delay_ns < handshake_check_ns && handshake_check_ns < sleep_ns_limit);
+static_assert(shutdown_poll_ns < shutdown_timeout_ns);
 
 struct peer {
   seams::socket_address address{};
@@ -162,9 +167,9 @@ class engine_core final : public engine, public seams::stream_handler, public re
     }
     return defer_request(method, kind, request);
   }
-  // The lock is held.
   template <class Request>
   status begin_request(request_method<Request> method, const Request &request) noexcept {
+    TND_ASSERT(mutex_.is_locked());
     TND_TRY(failure_);
     status code = status::no_memory;
     try {
@@ -221,12 +226,19 @@ class engine_core final : public engine, public seams::stream_handler, public re
   link &make_link(link::phase phase);
   void send_handshake(link &peer_link, wire::o2g::kind message_kind, const std::string &reason);
   void handle_handshake(link &peer_link, wire::o2g::kind message_kind);
+  std::string rejection_reason(const wire::o2g::hello_message &hello) const;
+  void handle_hello(link &peer_link, const wire::o2g::hello_message &hello);
+  bool replace_existing(link &peer_link, peer_index index, const wire::o2g::hello_message &hello,
+                        bool keeps_handshaking);
   void reject(link &peer_link, const std::string &reason);
   void establish(link &peer_link, peer_index index, const wire::o2g::hello_message &hello);
   void close_link(link &peer_link) noexcept;
   void drop_link(link &peer_link, status cause) noexcept;
+  void fail_operations(link &peer_link, status cause) noexcept;
+  void fail_receives_from(peer_index index, status cause) noexcept;
   void promote_duplicate(link &failed, bool was_established);
   void drop_incoming(link &peer_link, status cause) noexcept;
+  void drop_unexpected(link &peer_link) noexcept;
   void check_deadlines() noexcept;
   void send_limit_updates() noexcept;
   uint64_t eager_limit() const noexcept;
@@ -251,11 +263,17 @@ class engine_core final : public engine, public seams::stream_handler, public re
 
   // post.cc
   bool is_full(const link &peer_link);
+  result<link *> link_for_request(peer_index target, bool is_continuation = false);
   bool should_batch(link &peer_link, uint64_t size);
+  bool can_send_at_once(const link &peer_link, const send_request &request, uint64_t size) const;
   uint64_t send_now(const link &peer_link, const wire::o2g::envelope &head,
                     std::span<const iovec> body) noexcept;
   status send(const send_request &request);
+  status send_on(link &peer_link, const send_request &request, uint64_t size);
+  status queue_send(link &peer_link, const send_request &request, const wire::o2g::envelope &head,
+                    uint64_t written_size);
   status start_receive(const receive_request &request);
+  bool receive_arrived(receive &receiver);
   status peek(const peek_request &request);
   status receive_claimed(const receive_request &request);
   status discard_claimed_message(const discard_request &request);
@@ -286,6 +304,7 @@ class engine_core final : public engine, public seams::stream_handler, public re
   void dispatch_envelope(link &peer_link);
   void end_body(link &peer_link);
   void begin_message(link &peer_link, bool is_rendezvous);
+  void begin_unexpected(link &peer_link, bool is_rendezvous);
   bool reserve_space(receive &receiver, incoming &info, std::byte *&buffer);
   void end_multi_receive(receive &receiver);
   static scatter receive_parts(const receive &receiver, const incoming &info, std::byte *buffer);
@@ -313,6 +332,9 @@ class engine_core final : public engine, public seams::stream_handler, public re
   void report_remote(const link &peer_link, completion_kind event_kind, uint64_t size);
   void end_put(link &peer_link);
   void begin_get(link &peer_link);
+  operation *make_get_reply(const link &peer_link, const region_range &source) noexcept;
+  operation *make_fetch_reply(const link &peer_link) noexcept;
+  status apply_atomic(link &peer_link, std::span<std::byte> fetched);
   void begin_reply(link &peer_link);
   void end_reply(link &peer_link);
   void begin_atomic(link &peer_link);
@@ -357,8 +379,8 @@ class engine_core final : public engine, public seams::stream_handler, public re
   std::vector<link *> delayed_ack_links_;  // links whose queues hold only ACKs that are not urgent
   uint64_t acks_delayed_since_ns_ = 0;
   std::atomic<bool> has_deferred_flush_ = false;  // a deferred_flush has not run yet
-  bool is_running_deferred_ =
-      false;  // a deferred request begins, which was already accepted and must not be refused
+  // A deferred request begins, which was already accepted and must not be refused.
+  bool is_running_deferred_ = false;
   bool is_driving_ = false;      // replies are sent at the end of the drive
   bool has_reply_data_ = false;  // this drive has queued replies with data, which are urgent
   ack_batcher ack_batcher_;

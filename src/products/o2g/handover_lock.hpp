@@ -16,7 +16,7 @@ namespace tanada::o2g {
 //
 // A caller that defers work and then finds the lock held relies on the holder, which checks for
 // work after it has released the lock. For this reason accesses to `state_`, `waiting_count_` and
-// `newest_` are sequentially consistent, except the check in run_jobs().
+// `newest_` are sequentially consistent, except the checks in run_jobs() and is_locked().
 //
 // A holder that has run job_count_max jobs accepts no more. Otherwise callers that defer work
 // faster than it runs would occupy the holder without end.
@@ -35,6 +35,7 @@ class handover_lock {
 
   handover_lock() = default;
   ~handover_lock() {
+    TND_ASSERT(!is_locked() && waiting_count_.load() == 0);
     delete_all(newest_.load());
   }
   handover_lock(const handover_lock &) = delete;
@@ -61,6 +62,7 @@ class handover_lock {
   }
 
   void unlock() noexcept {
+    TND_ASSERT(is_locked());
     uint32_t run_count = 0;
     do {
       run_jobs(run_count);
@@ -90,6 +92,11 @@ class handover_lock {
     return true;
   }
 
+  // Whether a thread holds the lock, for assertions in the code that it protects.
+  bool is_locked() const noexcept {
+    return state_.load(std::memory_order_relaxed) != state::free;
+  }
+
   // Whether other threads wait for the lock or have deferred work: the holder should release it
   // soon.
   bool is_contended() const noexcept {
@@ -115,8 +122,9 @@ class handover_lock {
       state_.store(state::held);
   }
 
-  // The lock is held. `run_count`: the number of jobs that this call of the holder has run.
+  // `run_count`: the number of jobs that this call of the holder has run.
   void run_jobs(uint32_t &run_count) noexcept {
+    TND_ASSERT(is_locked());
     while (newest_.load(std::memory_order_relaxed) != nullptr) {
       job *next = reversed(newest_.exchange(nullptr));
       while (next != nullptr) {
@@ -124,7 +132,8 @@ class handover_lock {
           state_.store(state::held_closed);
         std::unique_ptr<job> const current{std::exchange(next, next->older_)};
         current->run();
-        job_count_.fetch_sub(1);
+        uint32_t const count_before = job_count_.fetch_sub(1);
+        TND_ASSERT(count_before != 0);
       }
     }
   }

@@ -7,6 +7,8 @@
 #include <new>
 #include <vector>
 
+#include "core/base/assert.hpp"
+
 namespace tanada::o2g {
 
 template <class T>
@@ -19,6 +21,8 @@ class id_table {
     if (free_.empty() && !grow())
       return 0;
     uint32_t const index = free_.back();
+    TND_ASSERT(object != nullptr && entries_[index].object == nullptr);
+    TND_ASSERT(entries_[index].generation != 0);
     free_.pop_back();
     entries_[index].object = object;
     return uint64_t{entries_[index].generation} << 32 | index;
@@ -68,6 +72,7 @@ class id_table {
     return false;
   }
   void release(uint32_t index) noexcept {
+    TND_ASSERT(entries_[index].object != nullptr && free_.size() < free_.capacity());
     entries_[index].object = nullptr;
     if (++entries_[index].generation == 0)
       entries_[index].generation = 1;  // so that no ID is 0

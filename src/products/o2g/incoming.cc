@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <new>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "products/o2g/engine_core.hpp"
 
@@ -13,6 +14,25 @@ namespace tanada::o2g {
 
 using wire::o2g::envelope;
 using wire::o2g::kind;
+
+namespace {
+
+completion receive_completion(const receive &receiver, const incoming &info, status code) {
+  TND_ASSERT(info.accepted_size <= info.size);
+  completion done = receiver.done;
+  done.kind = completion_kind::receive;
+  done.tagged = receiver.tagged;
+  done.size = info.accepted_size;
+  done.truncated_size = info.size - info.accepted_size;
+  done.code = code == status::ok && done.truncated_size != 0 ? status::overflow : code;
+  done.tag = info.tag;
+  done.data = info.data;
+  done.has_data = (info.flags & wire::o2g::has_data) != 0;
+  done.source = info.source;
+  return done;
+}
+
+}  // namespace
 
 void engine_core::dispatch_envelope(link &peer_link) {
   switch (kind(peer_link.head.kind)) {
@@ -53,7 +73,7 @@ void engine_core::end_body(link &peer_link) {
         return finish_unexpected(peer_link);
       if (peer_link.destination != link::body_destination::receive)
         return;
-      peer_link.destination = link::body_destination::none;
+      peer_link.destination = link::body_destination::discard;
       return finish_receive(peer_link.receive, peer_link.info, peer_link.receive_buffer,
                             status::ok);
     case kind::put: return end_put(peer_link);
@@ -88,6 +108,7 @@ void engine_core::log_peer_failure(const link &peer_link) noexcept {
 }
 
 void engine_core::begin_message(link &peer_link, bool is_rendezvous) {
+  TND_ASSERT(peer_link.peer < peers_.size() && peer_link.message == nullptr);
   envelope const &head = peer_link.head;
   if (!is_rendezvous &&
       head.size > std::max<uint64_t>(peer_link.advertised_limit_max, inject_size_max))
@@ -95,11 +116,9 @@ void engine_core::begin_message(link &peer_link, bool is_rendezvous) {
   if (is_rendezvous && head.size <= eager_size_min)
     return drop_on_violation(peer_link,
                              "used rendezvous for a message below the minimal eager limit");
-  peer_link.info = {head.tag, head.data,  head.size,      head.id,
-                    0,        head.flags, peer_link.peer, peer_link.serial};
   bool const is_tagged = (head.flags & wire::o2g::tagged) != 0;
-  if (!is_tagged)
-    peer_link.info.tag = 0;
+  peer_link.info = {is_tagged ? head.tag : 0, head.data,       head.size, head.id, 0, head.flags,
+                    peer_link.peer,           peer_link.serial};
   counters_.received_count++;
   for (;;) {
     posted_entry *const entry =
@@ -116,9 +135,15 @@ void engine_core::begin_message(link &peer_link, bool is_rendezvous) {
     peer_link.body_parts = receive_parts(*receiver, peer_link.info, peer_link.receive_buffer);
     return;
   }
+  begin_unexpected(peer_link, is_rendezvous);
+}
+
+// No posted receive matches the message: it is received into the unexpected buffer.
+void engine_core::begin_unexpected(link &peer_link, bool is_rendezvous) {
   message *const unexpected = buffer_unexpected(peer_link, is_rendezvous);
   if (unexpected == nullptr)
     return;
+  bool const is_tagged = (peer_link.head.flags & wire::o2g::tagged) != 0;
   matcher_for(is_tagged).add(*unexpected);
   if (is_rendezvous)
     return;
@@ -130,6 +155,7 @@ void engine_core::begin_message(link &peer_link, bool is_rendezvous) {
 // Reserves the receive's memory for a message, and removes the receive from its queue unless it
 // accepts more. False: the message does not fit in a multi-receive, which has ended.
 bool engine_core::reserve_space(receive &receiver, incoming &info, std::byte *&buffer) {
+  TND_ASSERT(receiver.used_size <= receiver.capacity && !receiver.is_closed);
   buffer = receiver.part_count == 0
                ? nullptr
                : static_cast<std::byte *>(receiver.parts[0].iov_base) + receiver.used_size;
@@ -156,6 +182,7 @@ bool engine_core::reserve_space(receive &receiver, incoming &info, std::byte *&b
 
 // Ends a multi-receive: it accepts no more messages.
 void engine_core::end_multi_receive(receive &receiver) {
+  TND_ASSERT(receiver.multi_receive_min != 0 && !receiver.is_closed);
   receiver.is_closed = true;
   if (receiver.is_queued)
     matcher_for(receiver.tagged).remove(receiver);
@@ -176,19 +203,11 @@ scatter engine_core::receive_parts(const receive &receiver, const incoming &info
 
 void engine_core::finish_receive(receive *receiver, const incoming &info, std::byte *buffer,
                                  status code) noexcept {
-  completion done = receiver->done;
-  done.kind = completion_kind::receive;
-  done.tagged = receiver->tagged;
-  done.size = info.accepted_size;
-  done.truncated_size = info.size - info.accepted_size;
-  done.code = code == status::ok && done.truncated_size != 0 ? status::overflow : code;
-  done.tag = info.tag;
-  done.data = info.data;
-  done.has_data = (info.flags & wire::o2g::has_data) != 0;
-  done.source = info.source;
+  completion done = receive_completion(*receiver, info, code);
   done.buffer = buffer;
   bool is_done = true;
   if (receiver->multi_receive_min != 0) {
+    TND_ASSERT(receiver->arriving_count != 0);
     receiver->arriving_count--;
     is_done = receiver->is_closed && receiver->arriving_count == 0;
   }
@@ -261,9 +280,11 @@ message *engine_core::buffer_unexpected(link &peer_link, bool is_rendezvous) {
   return unexpected;
 }
 
-// Frees an unexpected message, which is in no queue.
 void engine_core::free_unexpected(message *unexpected) noexcept {
   uint64_t const size = unexpected->allocated_size;
+  TND_ASSERT(!unexpected->is_queued);
+  TND_ASSERT(peers_[unexpected->info.source].unexpected_count != 0);
+  TND_ASSERT(counters_.unexpected_size >= size);
   peers_[unexpected->info.source].unexpected_count--;
   counters_.unexpected_size -= size;
   unexpected_size_changed_ = true;
@@ -277,6 +298,7 @@ void engine_core::redirect_unexpected(link &peer_link) {
   if (peer_link.destination != link::body_destination::unexpected)
     return;
   message *const unexpected = peer_link.message;
+  TND_ASSERT(unexpected != nullptr && unexpected->current_state == message::state::arriving);
   if (unexpected->receiver == nullptr)
     return;
   peer_link.message = nullptr;
@@ -293,13 +315,14 @@ void engine_core::redirect_unexpected(link &peer_link) {
 void engine_core::finish_unexpected(link &peer_link) {
   redirect_unexpected(peer_link);
   if (peer_link.destination == link::body_destination::receive) {
-    peer_link.destination = link::body_destination::none;
+    peer_link.destination = link::body_destination::discard;
     return finish_receive(peer_link.receive, peer_link.info, peer_link.receive_buffer, status::ok);
   }
   if (peer_link.destination != link::body_destination::unexpected)
     return;
   message *const unexpected = std::exchange(peer_link.message, nullptr);
-  peer_link.destination = link::body_destination::none;
+  peer_link.destination = link::body_destination::discard;
+  TND_ASSERT(unexpected->received_size == unexpected->info.size);
   unexpected->current_state = message::state::complete;
   unexpected->peer_link = nullptr;
   if (unexpected->is_discarded)
@@ -308,6 +331,7 @@ void engine_core::finish_unexpected(link &peer_link) {
 
 // A receive has matched a rendezvous message: requests its body.
 void engine_core::request_body(const pulled_message &pulled) noexcept {
+  TND_ASSERT(pulled.receiver != nullptr && pulled.peer_link != nullptr);
   std::unique_ptr<pulled_message> record{new (std::nothrow) pulled_message{pulled}};
   envelope head;
   head.kind = uint8_t(kind::pull);

@@ -16,6 +16,7 @@ namespace {
 constexpr size_t write_part_count_max = 64;  // parts of one write
 constexpr uint64_t write_size_max = 1 << 20;
 constexpr uint64_t joined_size_max = 4096;  // bytes
+static_assert(part_count_max + 1 <= write_part_count_max && joined_size_max <= write_size_max);
 
 // Stores the unsent parts of an operation and returns their number.
 size_t unsent_parts(const operation &op, std::span<iovec> parts) {
@@ -31,6 +32,7 @@ size_t unsent_parts(const operation &op, std::span<iovec> parts) {
   };
   if (!op.is_batch)
     add(&op.head, sizeof op.head);
+  TND_ASSERT(op.written_size <= op.size() && op.part_count + 1 <= parts.size());
   uint64_t body = op.body_size;
   for (iovec const &part : op.body()) {
     uint64_t const size = std::min<uint64_t>(part.iov_len, body);
@@ -49,6 +51,7 @@ bool engine_core::begin_send(link &peer_link, operation &op) noexcept {
                         op.head.size > std::max(peer_link.eager_limit, eager_size_min);
   if (!is_large)
     return true;
+  TND_ASSERT(op.written_size == 0 && op.copy == nullptr);
   if (op.id == 0)
     op.id = awaiting_reply_.add(&op);
   if (op.id == 0) {
@@ -95,7 +98,7 @@ void engine_core::flush(link &peer_link) noexcept {
 }
 
 // Writes parts to the socket and returns the number of bytes accepted. If the write fails, the
-// stream set calls ended() later.
+// stream set calls on_closed() later.
 uint64_t engine_core::write_parts(const link &peer_link, std::span<const iovec> parts) noexcept
     try {
   auto const sent = set_->send(peer_link.stream, parts);
@@ -109,6 +112,7 @@ uint64_t engine_core::write_parts(const link &peer_link, std::span<const iovec> 
 uint64_t engine_core::write_joined(const link &peer_link, std::span<const iovec> parts) noexcept {
   std::array<std::byte, joined_size_max> joined;
   size_t size = 0;
+  TND_ASSERT(size_of(parts) <= joined.size());
   for (iovec const &part : parts) {
     std::memcpy(joined.data() + size, part.iov_base, part.iov_len);
     size += part.iov_len;
@@ -120,6 +124,7 @@ uint64_t engine_core::write_joined(const link &peer_link, std::span<const iovec>
 // All bytes of the operation have been written. An operation that waits for a reply is found by its
 // ID later.
 void engine_core::finish_write(operation *op) noexcept {
+  TND_ASSERT(!op->is_queued && op->peer_link->replies_size >= op->reply_size);
   op->peer_link->replies_size -= op->reply_size;
   op->copy = nullptr;  // an operation with a copy is sent only once
   if (op->id == 0)
@@ -156,8 +161,9 @@ std::span<std::byte> engine_core::receive_target(uint64_t word) {
   link &peer_link = *reinterpret_cast<link *>(word);
   // Reading from the socket takes a while. Prefetching now loads the other cache lines that a
   // message accesses by then.
-  for (size_t line = 1; line < link::hot_line_count; line++)
+  for (size_t line = 1; line < link::hot_line_count; line++) {
     __builtin_prefetch(reinterpret_cast<const std::byte *>(&peer_link) + line * link::line_size, 1);
+  }
   if (peer_link.remaining_size < direct_size_min ||
       peer_link.destination == link::body_destination::control ||
       peer_link.current_phase != link::phase::established)
@@ -239,13 +245,14 @@ bool engine_core::begin_region_use(link &peer_link) {
   peer_link.region_in_use = peer_link.range.parent->begin_use();
   if (peer_link.region_in_use)
     return true;
-  peer_link.destination = link::body_destination::none;
+  peer_link.destination = link::body_destination::discard;
   peer_link.body_parts = {};
   peer_link.access_status = status::fault;
   return false;
 }
 
 void engine_core::receive_envelope(link &peer_link) {
+  TND_ASSERT(peer_link.remaining_size == 0 && !peer_link.region_in_use);
   peer_link.partial_size = 0;
   if (wire::o2g::envelope_check(peer_link.head) != status::ok)
     return drop_on_violation(peer_link, "sent an invalid envelope");
@@ -257,7 +264,7 @@ void engine_core::receive_envelope(link &peer_link) {
     return drop_on_violation(peer_link, is_handshake ? "sent a second handshake message"
                                                      : "sent a message before the handshake");
   peer_link.remaining_size = wire::o2g::following_size(peer_link.head);
-  peer_link.destination = link::body_destination::none;
+  peer_link.destination = link::body_destination::discard;
   peer_link.body_parts = {};
   if (peer_link.current_phase != link::phase::duplicate)
     dispatch_envelope(peer_link);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "products/o2g/operation.hpp"
 
 namespace tanada::o2g {
@@ -20,17 +21,17 @@ struct full_peers {
 
 // One connection. The members that every message accesses come first, in four cache lines: with
 // thousands of links, the link of the next message is usually not cached.
-struct alignas(64) link {
+struct link {
   static constexpr size_t line_size = 64, hot_line_count = 4;
 
   // connecting and handshake end at a deadline. duplicate: both sides connected at the same time,
   // and this is the losing connection; the other side closes it. closed: no further events.
   enum class phase : uint8_t { connecting, handshake, established, duplicate, closed };
   // Destination of the body being received.
-  enum class body_destination : uint8_t { none, control, receive, unexpected, region, reply };
+  enum class body_destination : uint8_t { discard, control, receive, unexpected, region, reply };
 
-  phase current_phase = phase::handshake;
-  body_destination destination = body_destination::none;
+  alignas(line_size) phase current_phase = phase::handshake;
+  body_destination destination = body_destination::discard;
   bool is_outgoing = false;
   bool is_self = false;  // to the engine itself: no connection, messages are delivered at once
   bool received_goodbye = false;  // the peer has sent a goodbye
@@ -67,8 +68,7 @@ struct alignas(64) link {
   uint64_t eager_limit = 0;               // bytes: the peer's eager limit
   uint64_t advertised_limit = 0;
   operation *limit_update = nullptr;  // in the send queue; carries advertised_limit
-  uint64_t replies_size =
-      0;  // bytes of memory of queued replies, which grow if the peer does not read
+  uint64_t replies_size = 0;  // bytes of queued replies, which grow if the peer does not read
   std::vector<std::byte> control_body;  // body of a handshake message or atomic
   struct message *message = nullptr;
   operation *replied_operation = nullptr;  // got, fetched: the operation that the reply belongs to
@@ -88,6 +88,8 @@ struct alignas(64) link {
   }
 
   void push(operation *op) noexcept {
+    TND_ASSERT(op != nullptr && !op->is_queued);
+    TND_ASSERT((first == nullptr) == (last == nullptr));
     op->next = nullptr;
     op->peer_link = this;
     op->is_queued = true;
@@ -100,6 +102,7 @@ struct alignas(64) link {
   }
   operation *pop() noexcept {
     operation *const op = first;
+    TND_ASSERT(op != nullptr && op->is_queued && op->peer_link == this);
     first = op->next;
     if (first == nullptr)
       last = nullptr;
@@ -107,6 +110,7 @@ struct alignas(64) link {
       limit_update = nullptr;
     op->is_queued = false;
     bool const was_full = is_full();
+    TND_ASSERT(queued_size >= op->held_size());
     queued_size -= op->held_size();
     if (was_full && !is_full())
       full->count--;
@@ -115,6 +119,7 @@ struct alignas(64) link {
 };
 
 // Most messages access no member after the first part of `body_parts`.
+static_assert(alignof(link) == link::line_size && offsetof(link, current_phase) == 0);
 static_assert(offsetof(link, body_parts) + sizeof(iovec) + 16 <=
               link::hot_line_count * link::line_size);
 

@@ -54,6 +54,7 @@ matcher::~matcher() {
     remove(entry);
     return false;
   });
+  TND_ASSERT(posted_count_ == 0 && arrived_count_ == 0 && unclassed_count_ == 0);
 }
 
 // Finds or creates the class of a pattern. Returns match_class_count_max if there are too many
@@ -67,6 +68,7 @@ size_t matcher::class_for(const match_pattern &pattern) noexcept {
 }
 
 size_t matcher::make_class(const match_pattern &pattern) noexcept try {
+  TND_ASSERT(classes_.size() < match_class_count_max);
   auto new_class = std::make_unique<match_class>();
   new_class->ignore = pattern.ignore;
   new_class->any_source = pattern.source == any_peer;
@@ -176,20 +178,23 @@ void matcher::add(arrived_entry &entry) {
 }
 
 void matcher::remove(posted_entry &entry) {
-  TND_ASSERT(entry.is_queued);
+  TND_ASSERT(entry.is_queued && posted_count_ != 0);
   entry.is_queued = false;
   entry.order.unlink();
   entry.bucket.unlink();
   posted_count_--;
   if (entry.class_index == match_class_count_max) {
+    TND_ASSERT(unclassed_count_ != 0);
     unclassed_count_--;
   } else {
+    TND_ASSERT(entry.class_index < classes_.size());
+    TND_ASSERT(classes_[entry.class_index]->posted_count != 0);
     classes_[entry.class_index]->posted_count--;
   }
 }
 
 void matcher::remove(arrived_entry &entry) {
-  TND_ASSERT(entry.is_queued);
+  TND_ASSERT(entry.is_queued && arrived_count_ != 0);
   entry.is_queued = false;
   entry.order.unlink();
   for (size_t i = 0; i < classes_.size(); i++)

@@ -20,6 +20,8 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/assert.hpp"
+
 namespace tanada::o2g {
 
 // The index of a peer within one endpoint.
@@ -55,6 +57,7 @@ struct match_link {
     return next == this;
   }
   void insert_before(match_link &head) noexcept {
+    TND_ASSERT(is_unlinked());
     prev = head.prev;
     next = &head;
     prev->next = this;
@@ -85,6 +88,8 @@ struct arrived_entry {
   uint64_t sequence = 0;
   bool is_queued = false;
 };
+
+static_assert(match_class_count_max <= 255);  // posted_entry::class_index
 
 class matcher {
  public:

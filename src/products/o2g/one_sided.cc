@@ -1,5 +1,6 @@
 // One-sided operations: local requests, and those of peers on local memory.
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 #include "products/o2g/engine_core.hpp"
@@ -14,9 +15,43 @@ namespace {
 constexpr uint64_t copied_answer_size_max = 16384;          // bytes
 constexpr uint64_t answers_size_max = uint64_t{256} << 20;  // bytes of one peer
 
+static_assert(copied_answer_size_max < answers_size_max);
+
 uint8_t flags_of(bool delivery_complete, bool has_data) {
   return uint8_t((delivery_complete ? wire::o2g::wants_ack : 0) |
                  (has_data ? wire::o2g::has_data : 0));
+}
+
+iovec part_from(std::span<const std::byte> bytes) {
+  return {const_cast<std::byte *>(bytes.data()), bytes.size()};
+}
+
+// Whether the sizes of the memory agree, and the operation is defined for the type.
+bool is_valid_atomic(const atomic_request &request) {
+  bool const fetches = !request.fetched.empty();
+  bool const is_read = request.operation == atomic_operation::read;
+  uint64_t const size = request.remote.size;
+  bool const is_whole = size != 0 && size <= atomic_size_max && size % size_of(request.type) == 0;
+  bool const fits = request.operands.size() == (is_read ? 0 : size) &&
+                    request.compared.size() == (needs_compared(request.operation) ? size : 0) &&
+                    (!fetches || request.fetched.size() == size) && (fetches || !is_read);
+  return is_whole && fits && is_supported(request.type, request.operation);
+}
+
+envelope atomic_head(const atomic_request &request) {
+  bool const fetches = !request.fetched.empty();
+  bool const is_acked = request.delivery_complete && !fetches;
+  envelope head;
+  head.kind = uint8_t(kind::atomic);
+  head.flags = uint8_t(flags_of(is_acked, false) | (fetches ? wire::o2g::fetches : 0) |
+                       (request.can_delay_ack && is_acked ? wire::o2g::can_batch : 0));
+  head.type = uint8_t(request.type);
+  head.operation = uint8_t(request.operation);
+  head.data = request.remote.size;
+  head.size = request.operands.size() + request.compared.size();
+  head.tag = request.remote.key;
+  head.address = request.remote.address;
+  return head;
 }
 
 }  // namespace
@@ -32,12 +67,10 @@ status engine_core::put(const remote_request &request) {
     return status::invalid;
   if (has_null_part(request.parts))
     return status::invalid;
-  auto const link_result = link_for_peer(request.target);
+  auto const link_result = link_for_request(request.target);
   if (!link_result.ok())
     return link_result.error();
   link &peer_link = *result<link *>{link_result}.value();
-  if (is_full(peer_link))
-    return status::again;
   envelope head;
   head.kind = uint8_t(kind::put);
   head.flags = flags_of(request.delivery_complete, request.has_data);
@@ -70,12 +103,10 @@ status engine_core::get(const remote_request &request) {
     return status::invalid;
   if (has_null_part(request.parts))
     return status::invalid;
-  auto const link_result = link_for_peer(request.target);
+  auto const link_result = link_for_request(request.target);
   if (!link_result.ok())
     return link_result.error();
   link &peer_link = *result<link *>{link_result}.value();
-  if (is_full(peer_link))
-    return status::again;
   envelope head;
   head.kind = uint8_t(kind::get);
   head.size = size;
@@ -102,49 +133,24 @@ status engine_core::post_atomic(const atomic_request &request) {
 }
 
 status engine_core::apply(const atomic_request &request) {
-  bool const fetches = !request.fetched.empty();
-  uint64_t const element_size = size_of(request.type);
-  bool const is_read = request.operation == atomic_operation::read;
-  bool const compares = needs_compared(request.operation);
-  uint64_t const size = request.remote.size;
-  bool const fits = size != 0 && size <= atomic_size_max && size % element_size == 0 &&
-                    request.operands.size() == (is_read ? 0 : size) &&
-                    request.compared.size() == (compares ? size : 0) &&
-                    (!fetches || request.fetched.size() == size) && (fetches || !is_read);
-  if (!fits || !is_supported(request.type, request.operation))
+  std::array<iovec, 3> const memory{part_from(request.operands), part_from(request.compared),
+                                    part_from(request.fetched)};
+  if (!is_valid_atomic(request) || has_null_part(memory))
     return status::invalid;
-  std::array<iovec, 2> const body{
-      iovec{const_cast<std::byte *>(request.operands.data()), request.operands.size()},
-      iovec{const_cast<std::byte *>(request.compared.data()), request.compared.size()}};
-  iovec const fetched{request.fetched.data(), request.fetched.size()};
-  if (has_null_part(body) || has_null_part({&fetched, 1}))
-    return status::invalid;
-  auto const link_result = link_for_peer(request.target);
+  auto const link_result = link_for_request(request.target, request.is_continuation);
   if (!link_result.ok())
     return link_result.error();
   link &peer_link = *result<link *>{link_result}.value();
-  if (!request.is_continuation && is_full(peer_link))
-    return status::again;
-  envelope head;
-  head.kind = uint8_t(kind::atomic);
-  bool const can_delay_ack = request.can_delay_ack && request.delivery_complete && !fetches;
-  head.flags =
-      uint8_t(flags_of(request.delivery_complete && !fetches, false) |
-              (fetches ? wire::o2g::fetches : 0) | (can_delay_ack ? wire::o2g::can_batch : 0));
-  head.type = uint8_t(request.type);
-  head.operation = uint8_t(request.operation);
-  head.data = size;
-  head.size = request.operands.size() + request.compared.size();
-  head.tag = request.remote.key;
-  head.address = request.remote.address;
-  operation *const op =
-      make_request(head, body, request.inject, fetches || request.delivery_complete);
+  bool const fetches = !request.fetched.empty();
+  auto const body = std::span{memory}.first(2);
+  operation *const op = make_request(atomic_head(request), body, request.inject,
+                                     fetches || request.delivery_complete);
   if (op == nullptr)
     return status::no_memory;
   op->done = {.kind = fetches ? completion_kind::fetch : completion_kind::atomic,
               .context = request.context,
               .owner = request.owner,
-              .size = size};
+              .size = request.remote.size};
   op->errors_only = request.errors_only;
   if (fetches)
     op->reply_parts = scatter{request.fetched.data(), request.fetched.size()};
@@ -167,6 +173,7 @@ void engine_core::acknowledge(link &peer_link, uint64_t id, status code, bool ca
 }
 
 void engine_core::count_reply(link &peer_link, operation *op) noexcept {
+  TND_ASSERT(op->is_internal && !op->is_queued && op->reply_size == 0);
   op->reply_size = sizeof *op + (op->copy != nullptr ? op->body_size : 0);
   peer_link.replies_size += op->reply_size;
 }
@@ -226,7 +233,7 @@ void engine_core::report_remote(const link &peer_link, completion_kind event_kin
 
 void engine_core::end_put(link &peer_link) {
   peer_link.range = {};
-  peer_link.destination = link::body_destination::none;
+  peer_link.destination = link::body_destination::discard;
   if (peer_link.access_status == status::ok)
     report_remote(peer_link, completion_kind::remote_put, peer_link.head.size);
   if ((peer_link.head.flags & wire::o2g::wants_ack) != 0)
@@ -243,19 +250,11 @@ void engine_core::begin_get(link &peer_link) {
     deny(peer_link, range.error());
     return acknowledge(peer_link, peer_link.head.id, peer_link.access_status);
   }
-  region_range const source = std::move(range).value();
-  envelope head;
-  head.kind = uint8_t(kind::get_reply);
-  head.id = peer_link.head.id;
-  head.size = peer_link.head.size;
-  iovec const body{source.addr, peer_link.head.size};
-  operation *const op = make_operation(head, {&body, 1});
+  operation *const op = make_get_reply(peer_link, std::move(range).value());
   if (op == nullptr)
     return set_out_of_memory();
-  op->is_internal = true;
-  op->source_use = region_use{source.parent};
   bool const is_open = bool(op->source_use);
-  bool const is_ready = is_open && (head.size > copied_answer_size_max || copy_body(*op));
+  bool const is_ready = is_open && (op->body_size > copied_answer_size_max || copy_body(*op));
   if (!is_ready) {
     operations_.release(op);
     return acknowledge(peer_link, peer_link.head.id, is_open ? status::no_memory : status::fault);
@@ -264,6 +263,22 @@ void engine_core::begin_get(link &peer_link) {
     op->source_use = {};
   report_remote(peer_link, completion_kind::remote_get, peer_link.head.size);
   queue_reply(peer_link, op);
+}
+
+// Creates the reply to a get, which holds a use of its region if the region is open. Null: no
+// memory.
+operation *engine_core::make_get_reply(const link &peer_link, const region_range &source) noexcept {
+  envelope head;
+  head.kind = uint8_t(kind::get_reply);
+  head.id = peer_link.head.id;
+  head.size = peer_link.head.size;
+  iovec const body{source.addr, peer_link.head.size};
+  operation *const op = make_operation(head, {&body, 1});
+  if (op == nullptr)
+    return nullptr;
+  op->is_internal = true;
+  op->source_use = region_use{source.parent};
+  return op;
 }
 
 // Drops the connections that use closed regions: a put that does not complete, or a reply that the
@@ -295,6 +310,7 @@ void engine_core::begin_reply(link &peer_link) {
                     op->head.kind == uint8_t(is_got ? kind::get : kind::atomic);
   if (!fits)
     return drop_on_violation(peer_link, "sent a reply that was not requested");
+  TND_ASSERT(peer_link.replied_operation == nullptr);
   awaiting_reply_.remove(peer_link.head.id);
   op->id = 0;
   peer_link.replied_operation = op;
@@ -305,7 +321,7 @@ void engine_core::begin_reply(link &peer_link) {
 void engine_core::end_reply(link &peer_link) {
   operation *const op = peer_link.replied_operation;
   peer_link.replied_operation = nullptr;
-  peer_link.destination = link::body_destination::none;
+  peer_link.destination = link::body_destination::discard;
   if (op != nullptr)
     finish(op, status::ok);
 }
@@ -330,59 +346,74 @@ void engine_core::begin_atomic(link &peer_link) {
 }
 
 void engine_core::end_atomic(link &peer_link) {
-  uint64_t const size = peer_link.head.data;
   bool const fetches = (peer_link.head.flags & wire::o2g::fetches) != 0;
-  auto const operation = atomic_operation(peer_link.head.operation);
-  bool const is_read = operation == atomic_operation::read;
-  peer_link.destination = link::body_destination::none;
-  std::span<const std::byte> const operands{peer_link.control_body.data(), is_read ? 0 : size};
-  std::span<const std::byte> const compared{peer_link.control_body.data() + operands.size(),
-                                            needs_compared(operation) ? size : 0};
-  auto range = memory_.resolve(peer_link.head.tag, peer_link.head.address, size,
-                               {.remote_read = fetches, .remote_write = !is_read});
-  envelope head;
-  head.kind = uint8_t(kind::fetch_reply);
-  head.id = peer_link.head.id;
-  head.size = size;
-  o2g::operation *reply = nullptr;
-  if (fetches) {
-    reply = make_operation(head, {});
-    if (reply == nullptr)
-      return set_out_of_memory();
-    reply->is_internal = true;
-    reply->copy.reset(new (std::nothrow) std::byte[size]);
-    if (reply->copy == nullptr) {
-      operations_.release(reply);
-      return set_out_of_memory();
-    }
-    reply->parts[0] = {reply->copy.get(), size};
-    reply->part_count = 1;
-    reply->body_size = size;
-  }
-  if (!range.ok()) {
-    deny(peer_link, range.error());
-  } else {
-    region_range const target = std::move(range).value();
-    atomic_arguments const arguments{
-        atomic_type(peer_link.head.type), operation, operands, compared,
-        fetches ? std::span{reply->copy.get(), size} : std::span<std::byte>{}};
-    bool const is_open = target.parent->begin_use();
-    peer_link.access_status =
-        is_open ? atomic_apply(arguments, target.addr, size / size_of(arguments.type))
-                : status::fault;
-    if (is_open)
-      target.parent->end_use();
-  }
-  if (peer_link.access_status == status::ok)
+  peer_link.destination = link::body_destination::discard;
+  operation *const reply = fetches ? make_fetch_reply(peer_link) : nullptr;
+  if (fetches && reply == nullptr)
+    return set_out_of_memory();
+  uint64_t const size = peer_link.head.data;
+  status const code = apply_atomic(
+      peer_link, fetches ? std::span{reply->copy.get(), size} : std::span<std::byte>{});
+  if (code == status::ok)
     report_remote(peer_link, fetches ? completion_kind::remote_get : completion_kind::remote_put,
                   size);
-  if (fetches && peer_link.access_status == status::ok)
+  if (fetches && code == status::ok)
     return queue_reply(peer_link, reply);
   if (reply != nullptr)
     operations_.release(reply);
   if (fetches || (peer_link.head.flags & wire::o2g::wants_ack) != 0)
-    acknowledge(peer_link, peer_link.head.id, peer_link.access_status,
+    acknowledge(peer_link, peer_link.head.id, code,
                 (peer_link.head.flags & wire::o2g::can_batch) != 0);
+}
+
+// Creates the reply to a fetching atomic, with memory for the previous values. Null: no memory.
+operation *engine_core::make_fetch_reply(const link &peer_link) noexcept {
+  uint64_t const size = peer_link.head.data;
+  envelope head;
+  head.kind = uint8_t(kind::fetch_reply);
+  head.id = peer_link.head.id;
+  head.size = size;
+  operation *const reply = make_operation(head, {});
+  if (reply == nullptr)
+    return nullptr;
+  reply->is_internal = true;
+  reply->copy.reset(new (std::nothrow) std::byte[size]);
+  if (reply->copy == nullptr) {
+    operations_.release(reply);
+    return nullptr;
+  }
+  reply->parts[0] = {reply->copy.get(), size};
+  reply->part_count = 1;
+  reply->body_size = size;
+  return reply;
+}
+
+// Carries out a peer's atomic, whose operands have been received. `fetched`: memory for the
+// previous values; empty: not fetching.
+status engine_core::apply_atomic(link &peer_link, std::span<std::byte> fetched) {
+  auto const operation = atomic_operation(peer_link.head.operation);
+  bool const is_read = operation == atomic_operation::read;
+  uint64_t const size = peer_link.head.data;
+  auto range = memory_.resolve(peer_link.head.tag, peer_link.head.address, size,
+                               {.remote_read = !fetched.empty(), .remote_write = !is_read});
+  if (!range.ok()) {
+    deny(peer_link, range.error());
+    return peer_link.access_status;
+  }
+  region_range const target = std::move(range).value();
+  std::span<const std::byte> const body{peer_link.control_body};
+  size_t const operand_size = is_read ? 0 : size;
+  size_t const compared_size = needs_compared(operation) ? size : 0;
+  TND_ASSERT(body.size() == operand_size + compared_size);
+  atomic_arguments const arguments{atomic_type(peer_link.head.type), operation,
+                                   body.first(operand_size), body.subspan(operand_size), fetched};
+  bool const is_open = target.parent->begin_use();
+  peer_link.access_status =
+      is_open ? atomic_apply(arguments, target.addr, size / size_of(arguments.type))
+              : status::fault;
+  if (is_open)
+    target.parent->end_use();
+  return peer_link.access_status;
 }
 
 }  // namespace tanada::o2g

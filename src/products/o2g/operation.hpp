@@ -2,10 +2,12 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <memory>
 #include <new>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "core/wire/o2g.hpp"
 #include "products/o2g/engine.hpp"
 #include "products/o2g/scatter.hpp"
@@ -96,6 +98,10 @@ struct message : arrived_entry {
   }
 };
 
+// The bytes of a message follow it, in memory from unexpected_buffer.
+static_assert(alignof(message) <= alignof(std::max_align_t));
+static_assert(part_count_max <= 255 && sizeof(wire::o2g::envelope) % 8 == 0);
+
 // A cache of objects that are created and freed for every message.
 template <class T>
 class free_list {
@@ -113,6 +119,7 @@ class free_list {
     return object;
   }
   void release(T *object) noexcept {
+    TND_ASSERT(object != nullptr && cached_.size() <= cached_count_max);
     if (cached_.size() == cached_count_max) {
       delete object;
       return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 #include "products/o2g/engine_core.hpp"
@@ -14,6 +15,7 @@ using wire::o2g::kind;
 
 result<peer_index> engine_core::register_peer(const seams::socket_address &address) {
   lock_guard const lock{mutex_};
+  TND_ASSERT(unregistered_peers_.size() <= peers_.size());
   auto const known = by_address_.find(address);
   bool const adds_registration = known == by_address_.end() || !peers_[known->second].is_registered;
   if (adds_registration && peers_.size() - unregistered_peers_.size() >= options_.peer_count_max)
@@ -31,6 +33,7 @@ result<peer_index> engine_core::register_peer(const seams::socket_address &addre
 }
 
 result<peer_index> engine_core::add_peer(const seams::socket_address &address) try {
+  TND_ASSERT(by_address_.size() == peers_.size());
   auto const index = peer_index(peers_.size());
   by_address_.emplace(address, index);
   peers_.emplace_back().address = address;
@@ -58,6 +61,7 @@ result<peer_index> engine_core::find_or_add_unregistered(const seams::socket_add
     last_replaced_ = (last_replaced_ + 1) % unregistered_peers_.size();
     peer_index const index = unregistered_peers_[last_replaced_];
     peer &replaced = peers_[index];
+    TND_ASSERT(!replaced.is_registered);
     if (replaced.current != nullptr || replaced.unexpected_count != 0)
       continue;
     by_address_.emplace(address, index);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "products/o2g/engine_core.hpp"
 
@@ -25,6 +26,29 @@ completion describe(const message &unexpected) {
   done.data = unexpected.info.data;
   done.has_data = (unexpected.info.flags & wire::o2g::has_data) != 0;
   done.source = unexpected.info.source;
+  return done;
+}
+
+envelope message_head(const send_request &request, uint64_t size) {
+  envelope head;
+  head.kind = uint8_t(kind::message);
+  head.flags = uint8_t((request.tagged ? wire::o2g::tagged : 0) |
+                       (request.has_data ? wire::o2g::has_data : 0) |
+                       (request.delivery_complete ? wire::o2g::wants_ack : 0));
+  head.size = size;
+  head.tag = request.tag;
+  head.data = request.data;
+  return head;
+}
+
+completion send_completion(const send_request &request, uint64_t size) {
+  completion done;
+  done.kind = completion_kind::send;
+  done.tagged = request.tagged;
+  done.context = request.context;
+  done.owner = request.owner;
+  done.size = size;
+  done.tag = request.tag;
   return done;
 }
 
@@ -66,12 +90,25 @@ bool engine_core::is_full(const link &peer_link) {
   return true;
 }
 
+// Returns the link for a request to a peer. again: its send queue is full.
+result<link *> engine_core::link_for_request(peer_index target, bool is_continuation) {
+  auto const link_result = link_for_peer(target);
+  if (!link_result.ok())
+    return link_result;
+  link *const peer_link = result<link *>{link_result}.value();
+  TND_ASSERT(peer_link != nullptr && peer_link->current_phase != link::phase::closed);
+  if (!is_continuation && is_full(*peer_link))
+    return status::again;
+  return peer_link;
+}
+
 // Whether a message is to be batched. A write costs a microsecond in the kernel whatever its size.
 // A program that sends many small messages to one peer without polling does not wait for a reply to
 // any of them. From the 17th on they are batched. The batch is sent with the next poll, the next
 // message that is not small, when it is large enough, or when the progress thread takes over.
 bool engine_core::should_batch(link &peer_link, uint64_t size) {
-  uint64_t const visit = progress_thread_.visit_count(), now_ns = clock_.now_ns();
+  uint64_t const visit = progress_thread_.visit_count();
+  uint64_t const now_ns = clock_.now_ns();
   bool const continues_burst =
       peer_link.burst_visit == visit && now_ns < peer_link.burst_ns + burst_pause_ns;
   ack_batcher_.record_send(now_ns);
@@ -84,6 +121,7 @@ bool engine_core::should_batch(link &peer_link, uint64_t size) {
 // Writes a message and returns the number of bytes accepted of envelope and body.
 uint64_t engine_core::send_now(const link &peer_link, const envelope &head,
                                std::span<const iovec> body) noexcept {
+  TND_ASSERT(body.size() <= part_count_max);
   std::array<iovec, part_count_max + 1> parts;
   std::array<std::byte, sizeof head + small_body_size_max> joined;
   size_t count = body.size() + 1;
@@ -121,63 +159,61 @@ status engine_core::send(const send_request &request) {
                                 .context = request.context,
                                 .owner = request.owner});
   }
-  auto const link_result = link_for_peer(request.target);
+  auto const link_result = link_for_request(request.target);
   if (!link_result.ok())
     return link_result.error();
   link &peer_link = *result<link *>{link_result}.value();
-  if (is_full(peer_link))
-    return status::again;
+  return send_on(peer_link, request, size);
+}
 
-  envelope head;
-  head.kind = uint8_t(kind::message);
-  head.flags = uint8_t((request.tagged ? wire::o2g::tagged : 0) |
-                       (request.has_data ? wire::o2g::has_data : 0) |
-                       (request.delivery_complete ? wire::o2g::wants_ack : 0));
-  head.size = size;
-  head.tag = request.tag;
-  head.data = request.data;
+// Whether a message needs no operation: its connection accepts it now, and it has no reply.
+bool engine_core::can_send_at_once(const link &peer_link, const send_request &request,
+                                   uint64_t size) const {
+  return peer_link.current_phase == link::phase::established && peer_link.first == nullptr &&
+         !peer_link.is_blocked && !peer_link.is_self && !request.delivery_complete &&
+         size <= std::max(peer_link.eager_limit, eager_size_min);
+}
+
+status engine_core::send_on(link &peer_link, const send_request &request, uint64_t size) {
+  envelope const head = message_head(request, size);
   counters_.sent_count++;
-
-  completion done;
-  done.kind = completion_kind::send;
-  done.tagged = request.tagged;
-  done.context = request.context;
-  done.owner = request.owner;
-  done.size = size;
-  done.tag = request.tag;
-  uint64_t written = 0;
   bool const is_flood = should_batch(peer_link, size);
-  bool const can_send_now = peer_link.current_phase == link::phase::established &&
-                            peer_link.first == nullptr && !peer_link.is_blocked &&
-                            !peer_link.is_self && !request.delivery_complete &&
-                            size <= std::max(peer_link.eager_limit, eager_size_min);
+  bool const can_send_now = can_send_at_once(peer_link, request, size);
   if (can_send_now && is_flood) {
     add_to_batch(peer_link, head, request.parts);
     if (!request.errors_only)
-      complete(done);
+      complete(send_completion(request, size));
     return status::ok;
   }
   if (!peer_link.batch.empty())
     flush_batch(peer_link);
+  uint64_t written_size = 0;
   if (can_send_now && peer_link.first == nullptr && !is_out_of_memory_) {
-    written = send_now(peer_link, head, request.parts);
-    if (written == sizeof head + size) {
+    written_size = send_now(peer_link, head, request.parts);
+    if (written_size == sizeof head + size) {
       if (!request.errors_only)
-        complete(done);
+        complete(send_completion(request, size));
       return status::ok;
     }
     peer_link.is_blocked = true;
   }
+  return queue_send(peer_link, request, head, written_size);
+}
+
+// Queues a message of which `written_size` bytes have been sent.
+status engine_core::queue_send(link &peer_link, const send_request &request, const envelope &head,
+                               uint64_t written_size) {
   operation *const op =
       make_request(head, request.parts, request.inject, request.delivery_complete);
   if (op == nullptr) {
-    if (written != 0)
+    if (written_size != 0)
       drop_link(peer_link, status::no_memory);  // a partly sent message cannot be withdrawn
     return status::no_memory;
   }
-  op->done = done;
+  TND_ASSERT(written_size < op->size());
+  op->done = send_completion(request, head.size);
   op->errors_only = request.errors_only;
-  op->written_size = written;
+  op->written_size = written_size;
   op->is_eager_only = request.inject;
   send_operation(peer_link, op);
   return status::ok;
@@ -185,6 +221,7 @@ status engine_core::send(const send_request &request) {
 
 // Returns null if there is no memory.
 receive *engine_core::make_receive(const receive_request &request) noexcept {
+  TND_ASSERT(has_valid_count(request.parts));
   receive *const receiver = receives_.acquire();
   if (receiver == nullptr)
     return nullptr;
@@ -220,30 +257,38 @@ status engine_core::start_receive(const receive_request &request) {
     receiver->pattern.ignore = 0;
   }
   receiver->multi_receive_min = request.multi_receive_min;
-  matcher &queue = matcher_for(request.tagged);
-  for (;;) {
-    arrived_entry *const entry = queue.find_arrived(receiver->pattern);
-    if (entry == nullptr)
-      break;
-    auto *const unexpected = static_cast<message *>(entry);
-    std::byte *buffer = nullptr;
-    if (!reserve_space(*receiver, unexpected->info, buffer))
-      return update_limits();  // the multi-receive is full and has ended
-    queue.remove(*unexpected);
-    bool const is_done =
-        receiver->multi_receive_min == 0 || receiver->is_closed;  // the next call may free it
-    consume_unexpected(receiver, unexpected, buffer);
-    if (is_done)
-      return update_limits();
-  }
+  if (receive_arrived(*receiver))
+    return update_limits();
   bool const is_named = receiver->pattern.source < peers_.size();
   if (is_named && peers_[receiver->pattern.source].has_failed &&
       peers_[receiver->pattern.source].current == nullptr) {
     fail_receive(receiver, status::peer_lost);
     return update_limits();
   }
-  queue.add(*receiver);
+  matcher_for(request.tagged).add(*receiver);
   return update_limits();
+}
+
+// Receives the unexpected messages that match a new receive. True: the receive accepts no more, and
+// may have been freed.
+bool engine_core::receive_arrived(receive &receiver) {
+  TND_ASSERT(!receiver.is_queued);
+  matcher &queue = matcher_for(receiver.tagged);
+  for (;;) {
+    arrived_entry *const entry = queue.find_arrived(receiver.pattern);
+    if (entry == nullptr)
+      return false;
+    auto *const unexpected = static_cast<message *>(entry);
+    std::byte *buffer = nullptr;
+    if (!reserve_space(receiver, unexpected->info, buffer))
+      return true;  // the multi-receive is full and has ended
+    queue.remove(*unexpected);
+    bool const is_done =
+        receiver.multi_receive_min == 0 || receiver.is_closed;  // the next call may free it
+    consume_unexpected(&receiver, unexpected, buffer);
+    if (is_done)
+      return true;
+  }
 }
 
 // Sends the eager limits that have changed because of a request. Always returns ok.
@@ -256,6 +301,7 @@ status engine_core::update_limits() noexcept {
 // Receives an unexpected message that was queued or claimed.
 void engine_core::consume_unexpected(receive *receiver, message *unexpected,
                                      std::byte *buffer) noexcept {
+  TND_ASSERT(!unexpected->is_queued && unexpected->receiver == nullptr);
   switch (unexpected->current_state) {
     case message::state::complete: {
       receive_parts(*receiver, unexpected->info, buffer)
@@ -280,8 +326,8 @@ void engine_core::consume_unexpected(receive *receiver, message *unexpected,
   }
 }
 
-// Discards an unexpected message, which is in no queue.
 void engine_core::discard_unexpected(message *unexpected) noexcept {
+  TND_ASSERT(!unexpected->is_queued && unexpected->receiver == nullptr);
   if (unexpected->current_state == message::state::arriving) {
     unexpected->is_discarded = true;
     return;
@@ -391,8 +437,8 @@ status engine_core::cancel_posted(const cancel_request &request) {
   return status::no_entry;
 }
 
-// Fails a receive, which is in no queue.
 void engine_core::fail_receive(receive *receiver, status code) noexcept {
+  TND_ASSERT(!receiver->is_queued && code != status::ok);
   receiver->is_closed = true;
   if (receiver->multi_receive_min != 0 && receiver->arriving_count != 0)
     return;  // the last message being received ends it

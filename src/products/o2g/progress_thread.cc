@@ -6,6 +6,7 @@
 #include <chrono>
 #include <system_error>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 #include "seams/os/signals_blocked.hpp"
@@ -21,6 +22,7 @@ constexpr uint32_t asleep_ticks_max = 64;
 
 status progress_thread::start(uint64_t tick_ns, std::function<bool()> work,
                               std::function<void()> interrupt) {
+  TND_ASSERT(!thread_.joinable() && work && interrupt);
   tick_ns_ = tick_ns;
   work_ = std::move(work);
   interrupt_ = std::move(interrupt);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <thread>
 
+#include "core/base/assert.hpp"
 #include "core/base/mutex.hpp"
 #include <tanada/device/detail/base/status.hpp>
 
@@ -44,7 +45,8 @@ class progress_thread {
   }
   void end_sleep() noexcept {
     visit();
-    sleeper_count_.fetch_sub(1);
+    uint32_t const count_before = sleeper_count_.fetch_sub(1);
+    TND_ASSERT(count_before != 0);
   }
   // A caller has found work: ends a rest.
   void resume() noexcept;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "core/base/mutex.hpp"
 #include "core/base/result.hpp"
 
@@ -24,6 +25,11 @@ class region {
  public:
   region(std::byte *addr, uint64_t size, uint64_t base, region_access access)
       : addr_{addr}, size_{size}, base_{base}, access_{access} {}
+  region(const region &) = delete;
+  region &operator=(const region &) = delete;
+  ~region() {
+    TND_ASSERT(use_count_.load() == 0);
+  }
 
   bool begin_use() noexcept {
     use_count_.fetch_add(1);
@@ -33,7 +39,8 @@ class region {
     return false;
   }
   void end_use() noexcept {
-    use_count_.fetch_sub(1);
+    uint32_t const count_before = use_count_.fetch_sub(1);
+    TND_ASSERT(count_before != 0);
   }
   bool is_closed() const noexcept {
     return is_closed_.load();
@@ -118,8 +125,8 @@ class regions {
  private:
   mutex mutex_;
   mutex users_mutex_;  // locked before the locks that drop_closed() takes
-  std::vector<region_user *> users_;
-  std::unordered_map<uint64_t, std::shared_ptr<region>> regions_;
+  std::vector<region_user *> users_ TND_GUARDED_BY(users_mutex_);
+  std::unordered_map<uint64_t, std::shared_ptr<region>> regions_ TND_GUARDED_BY(mutex_);
 };
 
 }  // namespace tanada::o2g

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <span>
 
+#include "core/base/assert.hpp"
+
 namespace tanada::o2g {
 
 inline constexpr size_t part_count_max = 16;  // parts of one request
@@ -26,6 +28,7 @@ class scatter {
   scatter() noexcept {}
   explicit scatter(std::span<const iovec> parts)
       : count_{uint32_t(parts.size())}, remaining_size_{size_of(parts)} {
+    TND_ASSERT(parts.size() <= parts_.size());
     std::ranges::copy(parts, parts_.begin());
   }
   scatter(std::byte *addr, uint64_t size) : count_{1}, remaining_size_{size} {
@@ -59,6 +62,7 @@ class scatter {
 
   // Marks the first `size` bytes of front() as filled.
   void advance(size_t size) noexcept {
+    TND_ASSERT(index_ < count_ && size <= parts_[index_].iov_len);
     parts_[index_].iov_base = static_cast<std::byte *>(parts_[index_].iov_base) + size;
     parts_[index_].iov_len -= size;
     remaining_size_ -= size;

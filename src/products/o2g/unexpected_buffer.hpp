@@ -9,6 +9,8 @@
 #include <new>
 #include <vector>
 
+#include "core/base/assert.hpp"
+
 namespace tanada::o2g {
 
 // Allocates the blocks. Mapping and unmapping the pages of a large block costs as much as copying
@@ -44,6 +46,7 @@ class unexpected_buffer {
     }
     if (best != cached_.end()) {
       block *const reused = *best;
+      TND_ASSERT(cached_size_ >= reused->size);
       cached_size_ -= reused->size;
       *best = cached_.back();
       cached_.pop_back();
@@ -58,6 +61,7 @@ class unexpected_buffer {
     if (size < large_size_min)
       return std::free(memory);
     block *const released = static_cast<block *>(memory) - 1;
+    TND_ASSERT(released->size >= size + sizeof(block));
     if (cached_.size() == cached_count_max || cached_size_ + released->size > cached_size_max)
       return std::free(released);
     cached_size_ += released->size;

@@ -13,17 +13,8 @@ status refuse(std::string_view url, const char *why) {
               int(url.size()), url.data(), why);
 }
 
-}  // namespace
-
-result<address> address_parse(std::string_view url, bool needs_space) {
-  constexpr std::string_view scheme = "pool://";
-  if (!url.starts_with(scheme))
-    return refuse(url, "not a pool's URL");
-  std::string_view rest = url.substr(scheme.size());
-  size_t const slash = rest.find('/');
-  std::string_view host = rest.substr(0, slash);
-  rest = slash == std::string_view::npos ? std::string_view{} : rest.substr(slash + 1);
-  address parsed;
+// Parses host[:port], where the host may be an IPv6 address in brackets.
+status parse_host(std::string_view url, std::string_view host, address &parsed) {
   size_t const bracket = host.starts_with('[') ? host.find(']') : 0;
   if (bracket == std::string_view::npos)
     return refuse(url, "no ] after the address");
@@ -35,8 +26,21 @@ result<address> address_parse(std::string_view url, bool needs_space) {
     host = host.substr(0, colon);
   }
   parsed.host = bracket > 0 ? host.substr(1, bracket - 1) : host;
-  if (parsed.host.empty())
-    return refuse(url, "no host");
+  return parsed.host.empty() ? refuse(url, "no host") : status::ok;
+}
+
+}  // namespace
+
+result<address> address_parse(std::string_view url, bool needs_space) {
+  constexpr std::string_view scheme = "pool://";
+  if (!url.starts_with(scheme))
+    return refuse(url, "not a pool's URL");
+  std::string_view rest = url.substr(scheme.size());
+  size_t const slash = rest.find('/');
+  std::string_view const host = rest.substr(0, slash);
+  rest = slash == std::string_view::npos ? std::string_view{} : rest.substr(slash + 1);
+  address parsed;
+  TND_TRY(parse_host(url, host, parsed));
   size_t const end = rest.find('/');
   parsed.space = rest.substr(0, end);
   bool const may_lack_space = !needs_space && rest.empty();

@@ -5,21 +5,26 @@
 #include <tanada/pool.h>
 
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <string>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "products/pool/checksum.hpp"
 #include "products/pool/client/client.hpp"
 
 // An object keeps a pointer to its `tnd_pool`, so the client stays alive for objects that are
 // closed after tnd_pool_disconnect().
 struct tnd_pool {
-  std::mutex mutex;
-  std::unique_ptr<tanada::pool::client> client;
-  uint64_t handles = 0;
-  bool disconnected = false;
+  explicit tnd_pool(std::unique_ptr<tanada::pool::client> connected)
+      : client{std::move(connected)} {
+    TND_ASSERT(client != nullptr);
+  }
+
+  tanada::mutex mutex;
+  std::unique_ptr<tanada::pool::client> const client TND_PT_GUARDED_BY(mutex);
+  uint64_t handles TND_GUARDED_BY(mutex) = 0;
+  bool disconnected TND_GUARDED_BY(mutex) = false;
 };
 
 struct tnd_pool_object {
@@ -28,6 +33,10 @@ struct tnd_pool_object {
 };
 
 namespace tanada::pool::api {
+
+static_assert(uint32_t(checksum_kind::none) == TND_POOL_CHECKSUM_NONE);
+static_assert(uint32_t(checksum_kind::crc32c) == TND_POOL_CHECKSUM_CRC32C);
+static_assert(uint32_t(checksum_kind::xxh3) == TND_POOL_CHECKSUM_XXH3);
 
 inline constexpr uint32_t commit_flags = TND_POOL_DURABLE | TND_POOL_VERIFY;
 inline constexpr uint32_t put_flags =
@@ -49,7 +58,7 @@ tnd_status on_client(tnd_pool *pool, Function function) noexcept {
   return catch_errors([&] {
     if (pool == nullptr)
       return fail(status::invalid, "pool is NULL");
-    std::lock_guard lock{pool->mutex};
+    lock_guard const lock{pool->mutex};
     return function(*pool->client);
   });
 }
@@ -59,7 +68,7 @@ tnd_status on_object(tnd_pool_object *object, Function function) noexcept {
   return catch_errors([&] {
     if (object == nullptr)
       return fail(status::invalid, "object is NULL");
-    std::lock_guard lock{object->pool->mutex};
+    lock_guard const lock{object->pool->mutex};
     if (object->pool->disconnected)
       return fail(status::stale, "the connection has been closed");
     return function(*object->pool->client, *object->object);

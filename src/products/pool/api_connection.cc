@@ -11,6 +11,34 @@ using namespace tanada::pool::api;
 
 namespace {
 
+// The variable's value if it is set and not empty, otherwise the fallback.
+const char *environment_or(const char *variable, const char *fallback) {
+  const char *const value = std::getenv(variable);
+  return value != nullptr && *value != 0 ? value : fallback;
+}
+
+status apply_environment(tnd_pool_config &config) {
+  TND_TRY(environment_duration_ns("TND_POOL_TIMEOUT", config.timeout_ns));
+  static constexpr std::string_view switches[] = {"off", "on", "0", "1"};
+  uint32_t shared_memory = config.shared_memory;
+  TND_TRY(environment_choice("TND_POOL_SHARED_MEMORY", switches, shared_memory));
+  config.shared_memory = shared_memory % 2;
+  TND_TRY(environment_count("TND_POOL_DEVICE_INDEX", 0, 1024, config.device_index));
+  config.key_file = environment_or("TND_POOL_KEY_FILE", config.key_file);
+  config.fabric = environment_or("TND_POOL_FABRIC", config.fabric);
+  return status::ok;
+}
+
+status read_client_key(const char *key_file, pool::client_settings &settings) {
+  auto keys = pool::keys_read(key_file);
+  if (!keys.ok())
+    return keys.error();
+  if (keys.value().size() != 1)
+    return fail(status::invalid, "key file %s: a client has one key", key_file);
+  settings.client_key = std::move(keys.value().front());
+  return status::ok;
+}
+
 status make_settings(const tnd_pool_config *config_in, pool::client_settings &settings) {
   TND_TRY(settings_check());
   tnd_pool_config config = TND_POOL_CONFIG_INIT;
@@ -22,28 +50,11 @@ status make_settings(const tnd_pool_config *config_in, pool::client_settings &se
   TND_TRY(check_flags(config.flags, TND_POOL_NO_NAMESPACE));
   if (config.shared_memory > 1)
     return fail(status::invalid, "shared_memory is 0 or 1");
-  TND_TRY(environment_duration_ns("TND_POOL_TIMEOUT", config.timeout_ns));
-  static constexpr std::string_view switches[] = {"off", "on", "0", "1"};
-  uint32_t shared_memory = config.shared_memory;
-  TND_TRY(environment_choice("TND_POOL_SHARED_MEMORY", switches, shared_memory));
-  config.shared_memory = shared_memory % 2;
-  TND_TRY(environment_count("TND_POOL_DEVICE_INDEX", 0, 1024, config.device_index));
-  const char *key_file = std::getenv("TND_POOL_KEY_FILE");
-  if (key_file == nullptr || *key_file == 0)
-    key_file = config.key_file;
-  if (key_file != nullptr) {
-    auto keys = pool::keys_read(key_file);
-    if (!keys.ok())
-      return keys.error();
-    if (keys.value().size() != 1)
-      return fail(status::invalid, "key file %s: a client has one key", key_file);
-    settings.client_key = std::move(keys.value().front());
-  }
-  const char *fabric = std::getenv("TND_POOL_FABRIC");
-  if (fabric == nullptr || *fabric == 0)
-    fabric = config.fabric;
-  if (fabric != nullptr)
-    settings.fabric = fabric;
+  TND_TRY(apply_environment(config));
+  if (config.key_file != nullptr)
+    TND_TRY(read_client_key(config.key_file, settings));
+  if (config.fabric != nullptr)
+    settings.fabric = config.fabric;
   settings.timeout_ns = config.timeout_ns;
   settings.shared_memory = config.shared_memory != 0;
   settings.device_index = config.device_index;
@@ -77,8 +88,7 @@ tnd_status tnd_pool_connect(const char *url, const tnd_pool_config *config,
     auto client = pool::client::connect(location.value(), std::move(settings));
     if (!client.ok())
       return client.error();
-    *pool = new tnd_pool{};
-    (*pool)->client = std::move(client).value();
+    *pool = new tnd_pool{std::move(client).value()};
     return status::ok;
   });
 }
@@ -88,6 +98,7 @@ void tnd_pool_disconnect(tnd_pool *pool) noexcept {
     return;
   bool last = false;
   (void)on_client(pool, [&](pool::client &client) {
+    pool->mutex.assert_held();
     pool->disconnected = true;
     last = pool->handles == 0;
     client.disconnect();

@@ -15,6 +15,7 @@ tnd_pool_box single_row(uint64_t offset, uint64_t size) {
 }
 
 tnd_status make_handle(tnd_pool *pool, tnd_pool_object **object, open_object &&opened) {
+  pool->mutex.assert_held();
   *object = new tnd_pool_object{pool, std::make_shared<open_object>(std::move(opened))};
   pool->handles++;
   return TND_OK;
@@ -56,6 +57,8 @@ void tnd_pool_close(tnd_pool_object *object) noexcept {
   tnd_pool *const pool = object->pool;
   bool last = false;
   (void)on_client(pool, [&](pool::client &client) {
+    pool->mutex.assert_held();
+    TND_ASSERT(pool->handles != 0);
     last = --pool->handles == 0 && pool->disconnected;
     client.close(*object->object);
     return status::ok;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "seams/os/bulk_copy.hpp"
 
 namespace tanada::pool {
@@ -16,6 +17,7 @@ constexpr size_t piece_size = 512 << 10;
 // From these sizes on, the first bytes have left the caches before the last ones are copied: the
 // processor's own caches, and its part of the shared cache.
 constexpr uint64_t own_cache_size = 8 << 20, cache_size = 32 << 20;
+static_assert(piece_size < shared_size_min && own_cache_size <= cache_size);
 
 uint64_t size_of(std::span<const copy_part> parts) {
   uint64_t size = 0;
@@ -38,6 +40,7 @@ std::vector<copy_part> pieces_of(std::span<const copy_part> parts) {
 template <class Work>
 void run_pieces(seams::team &helpers, std::span<const copy_part> parts, checksum &sum,
                 const Work &work) {
+  TND_ASSERT(sum.can_join());
   std::vector<copy_part> const pieces = pieces_of(parts);
   bool const sums = sum.kind() != checksum_kind::none;
   std::vector<uint64_t> values(sums ? pieces.size() : 0);
@@ -47,8 +50,9 @@ void run_pieces(seams::team &helpers, std::span<const copy_part> parts, checksum
     if (sums)
       values[i] = piece_sum.value();
   });
-  for (size_t i = 0; i < values.size(); i++)
+  for (size_t i = 0; i < values.size(); i++) {
     sum.join(values[i], pieces[i].size);
+  }
 }
 
 }  // namespace
@@ -57,8 +61,9 @@ void copy_bulk(seams::team &helpers, std::span<const copy_part> parts, first_rea
                checksum &sum) {
   uint64_t const size = size_of(parts);
   if (size < shared_size_min || !sum.can_join()) {
-    for (const copy_part &part : parts)
+    for (const copy_part &part : parts) {
       copy_and_add(part.target, part.source, part.size, sum);
+    }
     return;
   }
   // A checksum reads the stored bytes while they are in the cache.
@@ -74,11 +79,13 @@ void copy_bulk(seams::team &helpers, std::span<const copy_part> parts, first_rea
 
 void add_bulk(seams::team &helpers, std::span<const iovec> parts, checksum &sum) {
   std::vector<copy_part> read;
-  for (const iovec &part : parts)
+  for (const iovec &part : parts) {
     read.push_back({nullptr, static_cast<const std::byte *>(part.iov_base), part.iov_len});
+  }
   if (size_of(read) < shared_size_min || !sum.can_join()) {
-    for (const iovec &part : parts)
+    for (const iovec &part : parts) {
       sum.add(part.iov_base, part.iov_len);
+    }
     return;
   }
   run_pieces(helpers, read, sum, [](const copy_part &piece, checksum &piece_sum) {

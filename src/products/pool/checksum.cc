@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <array>
+#include <climits>
 #include <cstring>
 
 #include "core/base/assert.hpp"
@@ -15,6 +16,7 @@ namespace {
 constexpr size_t block_size =
     32 << 10;  // of copy_and_add: source and target stay in the first or second cache
 constexpr size_t crc_part_max = 1 << 30;  // isa-l counts in an int
+static_assert(crc_part_max <= size_t{INT_MAX});
 
 // CRCs are remainders of polynomials over GF(2), reflected: the highest bit is x^0.
 constexpr uint32_t crc_polynomial = 0x82F63B78, crc_one = 1u << 31;
@@ -33,10 +35,12 @@ constexpr uint32_t crc_product(uint32_t a, uint32_t b) {
 constexpr std::array<uint32_t, 64> crc_shifts = [] {
   std::array<uint32_t, 64> shifts{};
   shifts[0] = crc_one >> 8;
-  for (size_t i = 1; i < shifts.size(); i++)
+  for (size_t i = 1; i < shifts.size(); i++) {
     shifts[i] = crc_product(shifts[i - 1], shifts[i - 1]);
+  }
   return shifts;
 }();
+static_assert(crc_product(crc_one, crc_polynomial) == crc_polynomial, "crc_one is neutral");
 
 }  // namespace
 
@@ -78,9 +82,10 @@ void checksum::join(uint64_t value, size_t size) {
   if (kind_ != checksum_kind::crc32c)
     return;
   uint32_t before = crc_ ^ 0xFFFFFFFF;
-  for (size_t i = 0; size >> i != 0; i++)
+  for (size_t i = 0; size >> i != 0; i++) {
     if ((size >> i & 1) != 0)
       before = crc_product(crc_shifts[i], before);
+  }
   crc_ = before ^ uint32_t(value) ^ 0xFFFFFFFF;
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/base/assert.hpp"
+
 namespace tanada::poold {
 namespace {
 
@@ -23,7 +25,7 @@ admission::admission(uint32_t count_max)
           std::max(handshake_count_max_ / host_share, std::min(count_max, handshake_count_min))} {}
 
 admission::decision admission::admit(uint64_t id, const std::string &host, bool is_local) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   decision answer;
   bool const is_full = count_ >= (is_local ? local_count_max_ : count_max_);
   if (is_full && handshakes_.empty())
@@ -42,24 +44,29 @@ admission::decision admission::admit(uint64_t id, const std::string &host, bool 
 }
 
 bool admission::complete(uint64_t id) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   return erase_handshake(id);
 }
 
 void admission::remove(uint64_t id) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   (void)erase_handshake(id);
+  TND_ASSERT(count_ > 0);
   count_--;
 }
 
 // The evicted connection still counts until `remove()`.
 uint64_t admission::evict(const std::string &host) {
-  uint64_t const oldest = hosts_.at(host).front();
+  auto const entry = hosts_.find(host);
+  TND_ASSERT(entry != hosts_.end() && !entry->second.empty());
+  uint64_t const oldest = entry->second.front();
   (void)erase_handshake(oldest);
   return oldest;
 }
 
 const std::string &admission::busiest_host() const {
+  TND_ASSERT(mutex_.is_held());
+  TND_ASSERT(!hosts_.empty());
   auto const smaller = [](auto const &lhs, auto const &rhs) {
     return lhs.second.size() < rhs.second.size();
   };
@@ -67,10 +74,12 @@ const std::string &admission::busiest_host() const {
 }
 
 bool admission::erase_handshake(uint64_t id) {
+  TND_ASSERT(mutex_.is_held());
   auto const it = handshakes_.find(id);
   if (it == handshakes_.end())
     return false;
   auto const host = hosts_.find(it->second.host);
+  TND_ASSERT(host != hosts_.end());
   host->second.erase(it->second.position);
   if (host->second.empty())
     hosts_.erase(host);

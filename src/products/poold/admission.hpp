@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <list>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
+
+#include "core/base/mutex.hpp"
 
 namespace tanada::poold {
 
@@ -37,15 +38,15 @@ class admission {
     std::string host;
     ids::iterator position;
   };
-  uint64_t evict(const std::string &host);
-  const std::string &busiest_host() const;
-  bool erase_handshake(uint64_t id);
+  uint64_t evict(const std::string &host) TND_REQUIRES(mutex_);
+  const std::string &busiest_host() const TND_REQUIRES(mutex_);
+  bool erase_handshake(uint64_t id) TND_REQUIRES(mutex_);
 
   uint32_t const count_max_, local_count_max_, handshake_count_max_, host_count_max_;
-  std::mutex mutex_;
-  uint32_t count_ = 0;
-  std::map<std::string, ids> hosts_;  // hosts that have handshakes
-  std::unordered_map<uint64_t, handshake> handshakes_;
+  mutex mutex_;
+  uint32_t count_ TND_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, ids> hosts_ TND_GUARDED_BY(mutex_);  // hosts that have handshakes
+  std::unordered_map<uint64_t, handshake> handshakes_ TND_GUARDED_BY(mutex_);
 };
 
 }  // namespace tanada::poold

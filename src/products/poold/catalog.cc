@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 
 namespace tanada::poold {
@@ -27,6 +28,7 @@ void catalog::bump_counter(namespace_state &state, const std::string &name) {
 // Move an object to the end of the eviction order, or take it out if it may not be evicted.
 void catalog::update_eviction(namespace_state &state, entries::iterator it) {
   entry &target = it->second;
+  TND_ASSERT(mutex_.is_held());
   remove_eviction(state, target);
   uint32_t const flags = target.object->flags.load();
   if ((flags & flag_evictable) != 0 && (flags & flag_pinned) == 0) {
@@ -39,12 +41,15 @@ void catalog::update_eviction(namespace_state &state, entries::iterator it) {
 void catalog::remove_eviction(namespace_state &state, entry &target) {
   if (!target.eviction_position)
     return;
+  TND_ASSERT(mutex_.is_held());
+  TND_ASSERT(!state.evictable.empty() && evictable_size_ >= target.object->allocated_size());
   state.evictable.erase(*target.eviction_position);
   target.eviction_position.reset();
   evictable_size_ -= target.object->allocated_size();
 }
 
 void catalog::mark_used(namespace_state &state, entries::iterator it) {
+  TND_ASSERT(mutex_.is_held());
   if (!it->second.eviction_position)
     return;
   state.evictable.splice(state.evictable.end(), state.evictable, *it->second.eviction_position);
@@ -54,6 +59,8 @@ void catalog::mark_used(namespace_state &state, entries::iterator it) {
 // Returns the object that had the name before.
 object_ref catalog::bind(namespace_state &state, const std::string &name,
                          const object_ref &object) {
+  TND_ASSERT(mutex_.is_held());
+  TND_ASSERT(object != nullptr && object->owner() == state.account->id);
   auto const [it, is_new] = state.objects.try_emplace(name);
   remove_eviction(state, it->second);
   object_ref previous = std::move(it->second.object);
@@ -66,6 +73,8 @@ object_ref catalog::bind(namespace_state &state, const std::string &name,
 }
 
 object_ref catalog::unbind(namespace_state &state, entries::iterator it) {
+  TND_ASSERT(mutex_.is_held());
+  TND_ASSERT(it != state.objects.end() && statistics_.object_count > 0);
   remove_eviction(state, it->second);
   object_ref previous = std::move(it->second.object);
   std::string const name = it->first;
@@ -79,12 +88,14 @@ object_ref catalog::unbind(namespace_state &state, entries::iterator it) {
 
 void catalog::append_changes(std::vector<change> changes, std::vector<object_ref> superseded,
                              journal_callback done) {
+  TND_ASSERT(mutex_.is_held());
   if (journal_ != nullptr)
     journal_->append(std::move(changes), std::move(superseded), std::move(done));
 }
 
 // Evict the least recently used object that is not open. False: no object can be evicted.
 bool catalog::evict_one(namespace_state &preferred, bool only_there) {
+  TND_ASSERT(mutex_.is_held());
   namespace_state *chosen = nullptr;
   std::list<entries::iterator>::iterator oldest;
   auto const look = [&](namespace_state &state) {
@@ -116,6 +127,7 @@ bool catalog::evict_one(namespace_state &preferred, bool only_there) {
 
 status catalog::allocate_in_quota(namespace_state &state, uint64_t size,
                                   std::vector<pool_extent> &pieces) {
+  TND_ASSERT(mutex_.is_held());
   while (state.quota != 0 &&
          (size > state.quota || state.account->used.load() > state.quota - size)) {
     if (size <= state.quota && evict_one(state, true))
@@ -131,6 +143,7 @@ status catalog::allocate_in_quota(namespace_state &state, uint64_t size,
 
 status catalog::allocate_or_evict(namespace_state &state, uint64_t size,
                                   std::vector<pool_extent> &pieces) {
+  TND_ASSERT(mutex_.is_held());
   if (statistics_.object_count >= options_.object_count_max) {
     return fail(status::no_space, "the pool has %llu objects, the maximum: remove some",
                 static_cast<unsigned long long>(options_.object_count_max));
@@ -176,7 +189,7 @@ status catalog::fail_no_space(const namespace_state &state, uint64_t size) const
 }
 
 result<object_ref> catalog::create_object(uint64_t namespace_id, uint64_t size, uint32_t flags) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
   std::vector<pool_extent> pieces;
   TND_TRY(allocate_in_quota(state, size, pieces));
@@ -199,7 +212,7 @@ status catalog::grow(object &target, uint64_t size) {
       target.metadata.size = size;
     return status::ok;
   }
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   // Writers often append repeatedly, so grow in proportion to the object's size while memory lasts.
   uint64_t const needed = size - target.allocated_size();
   uint64_t const wished = std::max(needed, std::min(target.allocated_size(), uint64_t{64} << 20));
@@ -226,6 +239,8 @@ status catalog::grow(object &target, uint64_t size) {
 void catalog::commit_locked(namespace_state &state, const std::string &name,
                             const object_ref &object, std::vector<change> &changes,
                             std::vector<object_ref> &superseded) {
+  TND_ASSERT(mutex_.is_held());
+  TND_ASSERT(object->metadata.size <= object->allocated_size());
   object->metadata.version = ++last_version_;
   object->metadata.created_ns = options_.clock->wall_ns();
   statistics_.commits++;
@@ -243,7 +258,7 @@ void catalog::commit_locked(namespace_state &state, const std::string &name,
 result<uint64_t> catalog::commit(const object_ref &object, const std::string &name, uint32_t flags,
                                  const callback_maker &make_callback) {
   std::vector<object_ref> superseded;
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   namespace_state &state = state_for(object->owner());
   if ((flags & flag_exclusive) != 0 && state.objects.contains(name))
     return status::exists;
@@ -255,7 +270,7 @@ result<uint64_t> catalog::commit(const object_ref &object, const std::string &na
 
 result<object_ref> catalog::open(uint64_t namespace_id, const std::string &name, uint64_t version,
                                  bool count_open) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
   auto const it = state.objects.find(name);
   if (it == state.objects.end())
@@ -271,7 +286,7 @@ result<object_ref> catalog::open(uint64_t namespace_id, const std::string &name,
 
 void catalog::list(uint64_t namespace_id, const std::string &prefix, const std::string &after,
                    const std::function<bool(const std::string &, const info &)> &visitor) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   auto const &objects = state_for(namespace_id).objects;
   for (auto it = after < prefix ? objects.lower_bound(prefix) : objects.upper_bound(after);
        it != objects.end() && it->first.starts_with(prefix); ++it) {
@@ -283,7 +298,7 @@ void catalog::list(uint64_t namespace_id, const std::string &prefix, const std::
 status catalog::rename(uint64_t namespace_id, const std::string &name, const std::string &new_name,
                        uint32_t flags, journal_callback done) {
   std::vector<object_ref> superseded;
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
   auto const it = state.objects.find(name);
   if (it == state.objects.end())
@@ -306,7 +321,7 @@ status catalog::rename(uint64_t namespace_id, const std::string &name, const std
 
 status catalog::remove(uint64_t namespace_id, const std::string &name, journal_callback done) {
   std::vector<object_ref> superseded;
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
   auto const it = state.objects.find(name);
   if (it == state.objects.end())
@@ -319,7 +334,7 @@ status catalog::remove(uint64_t namespace_id, const std::string &name, journal_c
 
 status catalog::set_flags(uint64_t namespace_id, const std::string &name, uint32_t flags,
                           journal_callback done) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
   auto const it = state.objects.find(name);
   if (it == state.objects.end())
@@ -335,7 +350,7 @@ status catalog::set_flags(uint64_t namespace_id, const std::string &name, uint32
 }
 
 result<object_ref> catalog::create_restored(uint64_t namespace_id, uint64_t size, uint32_t flags) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
   std::vector<pool_extent> pieces;
   TND_TRY(allocate_or_evict(state, size, pieces));
@@ -344,7 +359,7 @@ result<object_ref> catalog::create_restored(uint64_t namespace_id, uint64_t size
 
 result<object_ref> catalog::create_at(uint64_t namespace_id, uint64_t size, uint32_t flags,
                                       const std::vector<wire::pool::range> &places) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
   std::vector<pool_extent> pieces;
   for (const wire::pool::range &place : places)
@@ -358,7 +373,7 @@ result<object_ref> catalog::create_at(uint64_t namespace_id, uint64_t size, uint
 
 object_ref catalog::create_damaged(uint64_t namespace_id, uint32_t flags,
                                    const std::vector<wire::pool::range> &places) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
   std::vector<pool_extent> pieces;
   for (const wire::pool::range &place : places)
@@ -379,7 +394,7 @@ void catalog::check_memory() {
 }
 
 void catalog::log_losses() {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   for (auto &[id, state] : namespaces_) {
     for (auto &[name, named] : state->objects) {
       object &lossy = *named.object;
@@ -396,18 +411,18 @@ void catalog::log_losses() {
 }
 
 void catalog::restore(const std::string &name, const object_ref &object) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   (void)bind(state_for(object->owner()), name, object);
   last_version_ = std::max(last_version_, object->metadata.version);
 }
 
 void catalog::raise_version(uint64_t highest) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   last_version_ = std::max(last_version_, highest);
 }
 
 catalog_statistics catalog::statistics() const {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   return statistics_;
 }
 

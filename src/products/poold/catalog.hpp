@@ -6,13 +6,13 @@
 #include <functional>
 #include <list>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "products/poold/journal.hpp"
 #include "products/poold/object.hpp"
 #include "products/pool/name_counters.hpp"
@@ -42,6 +42,8 @@ inline constexpr uint32_t flag_evictable = 1, flag_pinned = 2, flags_of_objects 
 inline constexpr uint32_t flag_durable = 1 << 8, flag_exclusive = 1 << 9, flag_verify = 1 << 10,
                           flag_keep = 1 << 11;
 inline constexpr uint32_t commit_flags = flag_durable | flag_verify;
+static_assert(flags_of_objects == (flag_evictable | flag_pinned));
+static_assert((flags_of_objects & (commit_flags | flag_exclusive | flag_keep)) == 0);
 
 // The namespaces and the names of committed objects. It also allocates memory for new objects, and
 // evicts others to make space. Thread-safe.
@@ -175,46 +177,52 @@ class catalog {
     int counters_descriptor = -1;
   };
 
-  // The caller of these functions holds the mutex.
-  namespace_state &state_for(uint64_t namespace_id);
-  const namespace_state &state_for(uint64_t namespace_id) const;
-  namespace_state &find_or_create(const std::string &namespace_name);
-  void set_counted(namespace_state &state, bool is_counted);
-  void remove_unused();
-  uint64_t quota_for(const std::string &namespace_name) const;
-  object_ref bind(namespace_state &state, const std::string &name, const object_ref &object);
-  object_ref unbind(namespace_state &state, entries::iterator it);
-  void mark_used(namespace_state &state, entries::iterator it);
-  void update_eviction(namespace_state &state, entries::iterator it);
-  void remove_eviction(namespace_state &state, entry &target);
-  void bump_counter(namespace_state &state, const std::string &name);
-  bool evict_one(namespace_state &preferred, bool only_there);
+  namespace_state &state_for(uint64_t namespace_id) TND_REQUIRES(mutex_);
+  const namespace_state &state_for(uint64_t namespace_id) const TND_REQUIRES(mutex_);
+  namespace_state &find_or_create(const std::string &namespace_name) TND_REQUIRES(mutex_);
+  void set_counted(namespace_state &state, bool is_counted) TND_REQUIRES(mutex_);
+  void remove_unused() TND_REQUIRES(mutex_);
+  uint64_t quota_for(const std::string &namespace_name) const TND_REQUIRES(mutex_);
+  object_ref bind(namespace_state &state, const std::string &name, const object_ref &object)
+      TND_REQUIRES(mutex_);
+  object_ref unbind(namespace_state &state, entries::iterator it) TND_REQUIRES(mutex_);
+  void mark_used(namespace_state &state, entries::iterator it) TND_REQUIRES(mutex_);
+  void update_eviction(namespace_state &state, entries::iterator it) TND_REQUIRES(mutex_);
+  void remove_eviction(namespace_state &state, entry &target) TND_REQUIRES(mutex_);
+  void bump_counter(namespace_state &state, const std::string &name) TND_REQUIRES(mutex_);
+  bool evict_one(namespace_state &preferred, bool only_there) TND_REQUIRES(mutex_);
   void append_changes(std::vector<change> changes, std::vector<object_ref> superseded,
-                      journal_callback done);
-  status allocate_in_quota(namespace_state &state, uint64_t size, std::vector<pool_extent> &pieces);
-  status allocate_or_evict(namespace_state &state, uint64_t size, std::vector<pool_extent> &pieces);
-  status fail_no_space(const namespace_state &state, uint64_t size) const;
-  namespace_statistics describe(const namespace_state &state) const;
-  object_ref make_object(namespace_state &state, std::vector<pool_extent> pieces, uint32_t flags);
+                      journal_callback done) TND_REQUIRES(mutex_);
+  status allocate_in_quota(namespace_state &state, uint64_t size, std::vector<pool_extent> &pieces)
+      TND_REQUIRES(mutex_);
+  status allocate_or_evict(namespace_state &state, uint64_t size, std::vector<pool_extent> &pieces)
+      TND_REQUIRES(mutex_);
+  status fail_no_space(const namespace_state &state, uint64_t size) const TND_REQUIRES(mutex_);
+  namespace_statistics describe(const namespace_state &state) const TND_REQUIRES(mutex_);
+  object_ref make_object(namespace_state &state, std::vector<pool_extent> pieces, uint32_t flags)
+      TND_REQUIRES(mutex_);
   void commit_locked(namespace_state &state, const std::string &name, const object_ref &object,
-                     std::vector<change> &changes, std::vector<object_ref> &superseded);
+                     std::vector<change> &changes, std::vector<object_ref> &superseded)
+      TND_REQUIRES(mutex_);
   void log_losses();
 
   pool_memory &memory_;
   journal *const journal_;
   catalog_options options_;  // the mutex guards its quotas
-  mutable std::mutex mutex_;
-  std::map<uint64_t, std::unique_ptr<namespace_state>> namespaces_;  // by id
-  std::unordered_map<std::string, uint64_t> ids_;
+  mutable mutex mutex_;
+  // By id.
+  std::map<uint64_t, std::unique_ptr<namespace_state>> namespaces_ TND_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, uint64_t> ids_ TND_GUARDED_BY(mutex_);
   // Namespaces that may have lost their last client or object: checked by the next
   // `open_namespace()` or `close_namespace()`.
-  std::set<uint64_t> maybe_unused_;
-  uint64_t next_namespace_id_ =
-      0;  // never reused, because free segments keep their last owner's id
-  uint32_t counted_namespaces_ = 0;
-  uint64_t last_version_ = 0, tick_ = 0;
-  uint64_t evictable_size_ = 0;  // bytes of all objects in `evictable` lists
-  catalog_statistics statistics_;
+  std::set<uint64_t> maybe_unused_ TND_GUARDED_BY(mutex_);
+  // Never reused, because free segments keep their last owner's id.
+  uint64_t next_namespace_id_ TND_GUARDED_BY(mutex_) = 0;
+  uint32_t counted_namespaces_ TND_GUARDED_BY(mutex_) = 0;
+  uint64_t last_version_ TND_GUARDED_BY(mutex_) = 0, tick_ TND_GUARDED_BY(mutex_) = 0;
+  // Bytes of all objects in `evictable` lists.
+  uint64_t evictable_size_ TND_GUARDED_BY(mutex_) = 0;
+  catalog_statistics statistics_ TND_GUARDED_BY(mutex_);
   std::atomic<uint64_t> logged_loss_count_{0};  // memory_.loss_count() when losses were last logged
 };
 

@@ -19,12 +19,14 @@ catalog::namespace_state::~namespace_state() {
 }
 
 catalog::namespace_state &catalog::state_for(uint64_t namespace_id) {
+  TND_ASSERT(mutex_.is_held());
   auto const it = namespaces_.find(namespace_id);
   TND_ASSERT(it != namespaces_.end());
   return *it->second;
 }
 
 const catalog::namespace_state &catalog::state_for(uint64_t namespace_id) const {
+  TND_ASSERT(mutex_.is_held());
   auto const it = namespaces_.find(namespace_id);
   TND_ASSERT(it != namespaces_.end());
   return *it->second;
@@ -39,6 +41,7 @@ catalog::namespace_state &catalog::find_or_create(const std::string &namespace_n
   state->quota = quota_for(namespace_name);
   ids_[namespace_name] = state->account->id;
   auto &slot = namespaces_[state->account->id];
+  TND_ASSERT(slot == nullptr);
   slot = std::move(state);
   return *slot;
 }
@@ -47,22 +50,26 @@ void catalog::set_counted(namespace_state &state, bool is_counted) {
   if (state.is_counted == is_counted)
     return;
   state.is_counted = is_counted;
-  if (is_counted)
+  if (is_counted) {
     counted_namespaces_++;
-  else
+  } else {
+    TND_ASSERT(counted_namespaces_ > 0);
     counted_namespaces_--;
+  }
 }
 
 // A namespace whose memory the journal still holds stays until that is released, because the memory
 // counts towards its quota.
 void catalog::remove_unused() {
   std::erase_if(maybe_unused_, [this](uint64_t namespace_id) {
+    mutex_.assert_held();
     namespace_state &state = state_for(namespace_id);
     if (state.exists())
       return state.writer_count > 0 || !state.objects.empty();
     set_counted(state, false);
     if (state.reader_count > 0)
       return true;
+    TND_ASSERT(state.evictable.empty());
     ids_.erase(state.name);
     namespaces_.erase(namespace_id);
     return true;
@@ -70,7 +77,7 @@ void catalog::remove_unused() {
 }
 
 result<uint64_t> catalog::open_namespace(const std::string &namespace_name, bool can_write) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   remove_unused();
   auto const it = ids_.find(namespace_name);
   bool const is_counted = it != ids_.end() && state_for(it->second).is_counted;
@@ -90,7 +97,7 @@ result<uint64_t> catalog::open_namespace(const std::string &namespace_name, bool
 }
 
 uint64_t catalog::open_restored_namespace(const std::string &namespace_name) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   remove_unused();
   namespace_state &entered = find_or_create(namespace_name);
   set_counted(entered, !options_.quotas.contains(namespace_name));
@@ -108,7 +115,7 @@ uint64_t catalog::quota_for(const std::string &namespace_name) const {
 }
 
 void catalog::replace_quotas(std::map<std::string, uint64_t> quotas) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   options_.quotas = std::move(quotas);
   for (auto const &[id, state] : namespaces_) {
     state->quota = quota_for(state->name);
@@ -117,7 +124,7 @@ void catalog::replace_quotas(std::map<std::string, uint64_t> quotas) {
 }
 
 int catalog::counters_descriptor(uint64_t namespace_id) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
   if (state.counters != nullptr)
     return state.counters_descriptor;
@@ -144,7 +151,7 @@ int catalog::counters_descriptor(uint64_t namespace_id) {
 }
 
 namespace_statistics catalog::statistics_for(uint64_t namespace_id) const {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   return describe(state_for(namespace_id));
 }
 
@@ -157,7 +164,7 @@ namespace_statistics catalog::describe(const namespace_state &state) const {
 }
 
 std::vector<namespace_statistics> catalog::all_namespaces() const {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   std::vector<namespace_statistics> all_statistics;
   for (auto const &[id, state] : namespaces_) {
     if (!state->exists())

@@ -6,7 +6,7 @@
 namespace tanada::poold {
 
 status catalog::join_set(uint64_t namespace_id, const std::string &set, uint64_t session) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   auto &sets = state_for(namespace_id).sets;
   if (!sets.contains(set) && sets.size() >= 4096)
     return fail(status::no_space,
@@ -17,7 +17,8 @@ status catalog::join_set(uint64_t namespace_id, const std::string &set, uint64_t
 
 status catalog::prepare(const object_ref &object, const std::string &name, const std::string &set,
                         uint64_t session) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
+  TND_ASSERT(object != nullptr);
   object_set &target = state_for(object->owner()).sets[set];
   target.sessions.insert(session);
   target.prepared[name] = object;
@@ -26,7 +27,7 @@ status catalog::prepare(const object_ref &object, const std::string &name, const
 
 status catalog::commit_set(uint64_t namespace_id, const std::string &set, uint64_t count,
                            journal_callback done) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
   auto const it = state.sets.find(set);
   size_t const have = it == state.sets.end() ? 0 : it->second.prepared.size();
@@ -47,7 +48,7 @@ status catalog::commit_set(uint64_t namespace_id, const std::string &set, uint64
 
 void catalog::close_namespace(uint64_t namespace_id, bool can_write, uint64_t session) {
   std::vector<object_set> dropped;  // their objects must be released before the namespace
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
   for (auto it = state.sets.begin(); it != state.sets.end();) {
     object_set &target = it->second;

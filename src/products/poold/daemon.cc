@@ -4,6 +4,7 @@
 #include <tanada/status.h>
 
 #include "backends/sockets/socket_stream.hpp"
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"
 
@@ -12,41 +13,64 @@ namespace tanada::poold {
 result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
   std::unique_ptr<daemon> instance{new daemon{options}};
   TND_TRY(instance->open_backing());
-  instance->objects_ = std::make_unique<catalog>(*instance->memory_, instance->journal_.get(),
-                                                 catalog_options{.quotas = options.quotas});
-  if (instance->journal_ != nullptr) {
-    TND_TRY(instance->journal_->restore(*instance->objects_));
-    // Clients may know versions that the log does not have, because a commit did not reach it or a
-    // removal has left it. Start above them: versions start at the clock's microseconds, and no
-    // daemon commits more than once a microsecond.
-    instance->objects_->raise_version(seams::monotonic_clock().wall_ns() / 1000);
-    instance->journal_->start();
-  }
-  instance->service_.reset(
-      new service{.memory = *instance->memory_, .objects = *instance->objects_, .keys = {}});
-  instance->service_->started_ns = seams::monotonic_clock().now_ns();
-  auto keys = instance->read_keys(options.key_file);
+  TND_TRY(instance->restore_objects());
+  TND_TRY(instance->create_service());
+  TND_TRY(instance->open_fabric());
+  TND_TRY(instance->start_server());
+  if (options.web)
+    TND_TRY(instance->start_web());
+  return instance;
+}
+
+// Create the catalog, with the objects of the backing.
+status daemon::restore_objects() {
+  TND_ASSERT(memory_ != nullptr && objects_ == nullptr);
+  objects_ = std::make_unique<catalog>(*memory_, journal_.get(),
+                                       catalog_options{.quotas = options_.quotas});
+  if (journal_ == nullptr)
+    return status::ok;
+  TND_TRY(journal_->restore(*objects_));
+  // Clients may know versions that the log does not have, because a commit did not reach it or a
+  // removal has left it. Start above them: versions start at the clock's microseconds, and no
+  // daemon commits more than once a microsecond.
+  objects_->raise_version(seams::monotonic_clock().wall_ns() / 1000);
+  journal_->start();
+  return status::ok;
+}
+
+status daemon::create_service() {
+  TND_ASSERT(objects_ != nullptr && service_ == nullptr);
+  service_.reset(new service{.memory = *memory_, .objects = *objects_, .keys = {}});
+  service_->started_ns = seams::monotonic_clock().now_ns();
+  auto keys = read_keys(options_.key_file);
   if (!keys.ok())
     return keys.error();
-  instance->service_->keys.replace(std::move(keys).value());
-  TND_TRY(instance->open_fabric());
-  server_options const serving{.host = options.listen,
-                               .port = options.port,
-                               .worker_count = options.worker_count,
-                               .client_count_max = options.client_count_max,
-                               .lost_after_ns = options.lost_after_ns,
-                               .is_open = options.is_open};
-  auto served = server::start(serving, *instance->service_);
+  service_->keys.replace(std::move(keys).value());
+  return status::ok;
+}
+
+status daemon::start_server() {
+  TND_ASSERT(service_ != nullptr && server_ == nullptr);
+  server_options const serving{.host = options_.listen,
+                               .port = options_.port,
+                               .worker_count = options_.worker_count,
+                               .client_count_max = options_.client_count_max,
+                               .lost_after_ns = options_.lost_after_ns,
+                               .is_open = options_.is_open};
+  auto served = server::start(serving, *service_);
   if (!served.ok())
     return served.error();
-  instance->server_ = std::move(served).value();
-  if (options.web) {
-    auto web = pool::web_start(options.web_port, [one = instance.get()] { return one->report(); });
-    if (!web.ok())
-      return web.error();
-    instance->web_ = std::move(web).value();
-  }
-  return instance;
+  server_ = std::move(served).value();
+  return status::ok;
+}
+
+status daemon::start_web() {
+  TND_ASSERT(server_ != nullptr && web_ == nullptr);
+  auto web = pool::web_start(options_.web_port, [this] { return report(); });
+  if (!web.ok())
+    return web.error();
+  web_ = std::move(web).value();
+  return status::ok;
 }
 
 daemon::~daemon() {
@@ -70,28 +94,37 @@ pool::pool_report daemon::report() const {
   current.commits = counted.commits;
   current.opens = counted.opens;
   current.evictions = counted.evictions;
-  current.errors = service_->counters.errors.sum();
+  report_errors(current);
+  uint64_t const now_ns = seams::monotonic_clock().now_ns();
+  report_users(current, now_ns);
+  for (size_t i = 0; i < current.transfers.size(); i++) {
+    current.transfers[i] = {service_->counters.written.sizes[i], service_->counters.read.sizes[i]};
+  }
+  current.uptime_ns = now_ns - service_->started_ns;
+  return current;
+}
+
+void daemon::report_errors(pool::pool_report &current) const {
   auto const &errors = service_->counters.errors;
+  current.errors = errors.sum();
   for (size_t slot = 0; slot < error_counters::statuses.size(); slot++) {
     current.errors_by_status.emplace_back(
         tnd_status_name(tnd_status(error_counters::statuses[slot])), errors.count(slot));
   }
   current.errors_by_status.emplace_back("other", errors.other_count());
   current.refused = service_->counters.refused_count;
+}
+
+// Report the namespaces and the connected clients.
+void daemon::report_users(pool::pool_report &current, uint64_t now_ns) const {
   for (auto const &entry : objects_->all_namespaces()) {
     current.spaces.push_back({entry.name, entry.used, entry.object_count, entry.quota, entry.owned,
                               entry.segment_count});
   }
-  uint64_t const now_ns = seams::monotonic_clock().now_ns();
   for (auto const &client : server_->clients()) {
     current.clients.push_back({client.peer, client.namespace_name, client.path, client.written_size,
                                client.read_size, now_ns - client.connected_ns});
   }
-  for (size_t i = 0; i < current.transfers.size(); i++) {
-    current.transfers[i] = {service_->counters.written.sizes[i], service_->counters.read.sizes[i]};
-  }
-  current.uptime_ns = now_ns - service_->started_ns;
-  return current;
 }
 
 void daemon::stop() {

@@ -37,6 +37,12 @@ class daemon {
   status open_backing();
   result<std::vector<pool::key>> read_keys(const std::string &key_file) const;
   status open_fabric();
+  status restore_objects();
+  status create_service();
+  status start_server();
+  status start_web();
+  void report_errors(pool::pool_report &current) const;
+  void report_users(pool::pool_report &current, uint64_t now_ns) const;
 
   daemon_options options_;
   std::unique_ptr<pool_memory> memory_;

@@ -6,16 +6,15 @@
 // have verified that the address belongs to the client.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "products/poold/object.hpp"
 #include "seams/fabric/fabric_plugin.hpp"
 
@@ -82,9 +81,23 @@ class data_mover {
   };
 
   explicit data_mover(std::unique_ptr<seams::fabric_endpoint> endpoint);
+  // What other threads have queued for this one.
+  struct queued_work {
+    std::deque<transfer> submitted;
+    std::deque<std::string> released_peers;
+    std::deque<std::pair<const std::byte *, size_t>> unregistrations;
+  };
   void run();
-  void wake_locked() noexcept;
+  void close();
+  void wake_locked() noexcept TND_REQUIRES(mutex_);
   void accept_work();
+  queued_work take_work();
+  void unregister(const queued_work &work);
+  void remove_peers(const queued_work &work);
+  void begin_transfer(transfer request);
+  status find_peer(const std::string &address, seams::fabric_peer &peer);
+  seams::fabric_op make_op(uint64_t number, const active_transfer &active) const;
+  void record_posted(active_transfer &active, uint64_t size);
   bool post_operations(uint64_t number, active_transfer &active);
   bool reap();
   void complete(std::map<uint64_t, active_transfer>::iterator it);
@@ -99,14 +112,17 @@ class data_mover {
   uint32_t message_count_ = 0;  // in flight
   uint64_t next_id_ = 1;
 
-  std::mutex mutex_;
-  std::condition_variable unregistered_;
-  std::deque<transfer> submitted_;
-  std::map<std::string, uint32_t> peer_users_;  // number of sessions, by the client's address
-  std::deque<std::string> released_peers_;
-  std::deque<std::pair<const std::byte *, size_t>> unregister_queue_;
-  std::map<const std::byte *, bool> unregister_states_;  // requested address -> is it unregistered
-  bool is_stopping_ = false, is_stopped_ = false;
+  mutex mutex_;
+  condition_variable unregistered_;
+  std::deque<transfer> submitted_ TND_GUARDED_BY(mutex_);
+  // The number of sessions, by the client's address.
+  std::map<std::string, uint32_t> peer_users_ TND_GUARDED_BY(mutex_);
+  std::deque<std::string> released_peers_ TND_GUARDED_BY(mutex_);
+  std::deque<std::pair<const std::byte *, size_t>> unregister_queue_ TND_GUARDED_BY(mutex_);
+  // Requested address -> is it unregistered.
+  std::map<const std::byte *, bool> unregister_states_ TND_GUARDED_BY(mutex_);
+  bool is_stopping_ TND_GUARDED_BY(mutex_) = false;
+  bool is_stopped_ TND_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

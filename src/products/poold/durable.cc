@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 
 namespace tanada::poold {
@@ -35,6 +36,31 @@ bool is_evictable(uint32_t flags) {
   return (flags & flag_evictable) != 0 && (flags & flag_pinned) == 0;
 }
 
+// The options of the log in options.folder, without its reserve.
+pool::log_options log_options_for(const durable_options &options, const std::string &url) {
+  pool::log_options settings;
+  settings.url = url;
+  settings.with_data = options.with_data;
+  settings.size_max = options.size_max;
+  // Use several files, so that some can be removed while others are written.
+  uint64_t const usable_size = std::min(options.size_max, pool::file_system_size(options.folder));
+  settings.file_size =
+      std::clamp(usable_size / 16, uint64_t{1} << 20, uint64_t{256} << 20) & ~uint64_t{4095};
+  if (!options.with_data) {
+    settings.file_size = std::min(settings.file_size, journal_file_size);
+    settings.compact_above = journal_size;
+  }
+  settings.compact_above = std::min(settings.compact_above, options.size_max / 2);
+  return settings;
+}
+
+pool::checksum checksum_of(pool::checksum_kind kind, const std::vector<iovec> &parts) {
+  pool::checksum sum{kind};
+  for (const iovec &part : parts)
+    sum.add(part.iov_base, part.iov_len);
+  return sum;
+}
+
 info metadata_of(const pool::object_meta &meta) {
   return {meta.size, meta.version, meta.created_ns, meta.checksum, uint32_t(meta.kind), 0};
 }
@@ -51,19 +77,7 @@ result<std::unique_ptr<durable_journal>> durable_journal::open(pool_memory &memo
   auto store = instance->stores_.find(url);
   if (!store.ok())
     return store.error();
-  pool::log_options settings;
-  settings.url = url;
-  settings.with_data = options.with_data;
-  settings.size_max = options.size_max;
-  // Use several files, so that some can be removed while others are written.
-  uint64_t const usable_size = std::min(options.size_max, pool::file_system_size(options.folder));
-  settings.file_size =
-      std::clamp(usable_size / 16, uint64_t{1} << 20, uint64_t{256} << 20) & ~uint64_t{4095};
-  if (!options.with_data) {
-    settings.file_size = std::min(settings.file_size, journal_file_size);
-    settings.compact_above = journal_size;
-  }
-  settings.compact_above = std::min(settings.compact_above, options.size_max / 2);
+  pool::log_options settings = log_options_for(options, url);
   // Reserve space to compact a file whose objects are removed in part, and for the removals'
   // records.
   uint64_t const reserve_size = settings.file_size + settings.file_size / 2;
@@ -93,6 +107,7 @@ status durable_journal::open_log(seams::store &store, pool::log_options settings
 
 durable_journal::~durable_journal() {
   stop(clock_.now_ns());
+  TND_ASSERT(!thread_.joinable());
   log_.reset();
   if (lock_ >= 0)
     close(lock_);
@@ -127,6 +142,7 @@ status durable_journal::restrict_permissions() const {
 }
 
 void durable_journal::start() {
+  TND_ASSERT(log_ != nullptr && !thread_.joinable());
   thread_ = std::thread{[this] {
     run();
   }};
@@ -134,7 +150,7 @@ void durable_journal::start() {
 
 void durable_journal::stop(uint64_t deadline_ns) {
   {
-    std::lock_guard lock{mutex_};
+    lock_guard lock{mutex_};
     is_stopping_ = true;
     stop_deadline_ns_ = deadline_ns;
   }
@@ -144,7 +160,7 @@ void durable_journal::stop(uint64_t deadline_ns) {
 }
 
 bool durable_journal::is_congested() const {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   return pending_size_ > options_.congestion_size || pending_count_ > 65536;
 }
 
@@ -155,15 +171,19 @@ void durable_journal::append(std::vector<change> changes, std::vector<object_ref
     superseded.clear();
   auto item =
       std::make_shared<entry>(entry{std::move(changes), std::move(superseded), std::move(done)});
-  for (const change &update : item->changes)
-    if (update.type == change::kind::put)
-      item->size += update.object->metadata.size;
+  for (const change &update : item->changes) {
+    if (update.type != change::kind::put)
+      continue;
+    TND_ASSERT(update.object != nullptr);
+    item->size += update.object->metadata.size;
+  }
   push(std::move(item));
 }
 
 void durable_journal::push(std::shared_ptr<entry> item) {
+  TND_ASSERT(item != nullptr && item->order == 0);
   {
-    std::lock_guard lock{mutex_};
+    lock_guard lock{mutex_};
     pending_size_ += item->size;
     pending_count_++;
     item->order = ++last_order_;
@@ -173,7 +193,7 @@ void durable_journal::push(std::shared_ptr<entry> item) {
 }
 
 bool durable_journal::progress() {
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   while (!queue_.empty()) {
     auto const item = queue_.front();
     // Outstanding changes may still rename the objects of follow-up removals, so wait for them.
@@ -184,6 +204,7 @@ bool durable_journal::progress() {
     lock.lock();
     if (code == status::again)
       break;
+    TND_ASSERT(!queue_.empty() && queue_.front() == item);
     queue_.pop_front();
   }
   lock.unlock();
@@ -193,7 +214,7 @@ bool durable_journal::progress() {
 status durable_journal::drain(uint64_t deadline_ns) {
   for (;;) {
     {
-      std::lock_guard lock{mutex_};
+      lock_guard lock{mutex_};
       if (pending_count_ == 0 || clock_.now_ns() >= deadline_ns)
         break;
     }
@@ -201,12 +222,12 @@ status durable_journal::drain(uint64_t deadline_ns) {
       clock_.sleep_ns(idle_pause_ns);
   }
   status const code = log_->drain(deadline_ns);  // writes the record that everything is synced
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   return pending_count_ == 0 ? code : status::timed_out;
 }
 
 void durable_journal::run() {
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   while (!is_stopping_) {
     lock.unlock();
     bool const moved = progress();
@@ -218,8 +239,10 @@ void durable_journal::run() {
     if (pending_count_ > 0 || at_work)
       wake_.wait_for(lock, std::chrono::nanoseconds{idle_pause_ns});
     else
-      wake_.wait_for(lock, std::chrono::milliseconds{100},
-                     [&] { return is_stopping_ || !queue_.empty(); });
+      wake_.wait_for(lock, std::chrono::milliseconds{100}, [&] {
+        mutex_.assert_held();
+        return is_stopping_ || !queue_.empty();
+      });
   }
   uint64_t const deadline_ns = stop_deadline_ns_;
   lock.unlock();
@@ -252,6 +275,7 @@ status durable_journal::submit(const std::shared_ptr<entry> &item) {
 }
 
 status durable_journal::make_transaction(const entry &item, pool::transaction &changes) {
+  TND_ASSERT(changes.empty());
   for (const change &source : item.changes) {
     pool::change logged;
     logged.meta.version = source.version;
@@ -274,6 +298,7 @@ status durable_journal::make_transaction(const entry &item, pool::transaction &c
 
 // Every logged object has a checksum, so that a restart can distinguish intact from torn objects.
 status durable_journal::make_put(const change &source, pool::change &logged) {
+  TND_ASSERT(source.object != nullptr);
   const object &stored_object = *source.object;
   std::vector<iovec> parts;
   stored_object.append_parts(0, stored_object.metadata.size, parts);
@@ -286,9 +311,7 @@ status durable_journal::make_put(const change &source, pool::change &logged) {
                  pool::checksum_kind(stored_object.metadata.checksum_kind),
                  stored_object.metadata.checksum};
   if (logged.meta.kind == pool::checksum_kind::none) {
-    pool::checksum sum{pool::checksum_kind::crc32c};
-    for (const iovec &part : parts)
-      sum.add(part.iov_base, part.iov_len);
+    auto const sum = checksum_of(pool::checksum_kind::crc32c, parts);
     logged.meta.kind = sum.kind();
     logged.meta.checksum = sum.value();
   }
@@ -297,14 +320,20 @@ status durable_journal::make_put(const change &source, pool::change &logged) {
       logged.data.emplace_back(static_cast<const std::byte *>(part.iov_base), part.iov_len);
     return status::ok;
   }
-  TND_TRY(memory_.sync(stored_object.pieces()));
-  uint64_t rest = stored_object.metadata.size;
-  for (const wire::pool::pool_extent &piece : stored_object.pieces()) {
+  return add_extents(stored_object, logged);
+}
+
+// Sync an object's bytes in the backing file, and log their ranges.
+status durable_journal::add_extents(const object &source, pool::change &logged) {
+  TND_TRY(memory_.sync(source.pieces()));
+  uint64_t rest = source.metadata.size;
+  for (const wire::pool::pool_extent &piece : source.pieces()) {
     uint64_t const size = std::min(rest, piece.size);
     if (size > 0)
       logged.extents.push_back({memory_.file_offset(piece), size});
     rest -= size;
   }
+  TND_ASSERT(rest == 0);
   return status::ok;
 }
 
@@ -333,7 +362,8 @@ void durable_journal::complete(entry &item, status code) {
   }
   if (item.callback)
     item.callback(code);
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
+  TND_ASSERT(pending_count_ > 0 && pending_size_ >= item.size);
   pending_size_ -= item.size;
   pending_count_--;
 }
@@ -350,6 +380,7 @@ void durable_journal::update_discardable(const entry &item, bool is_kept) const 
       update.object->is_discardable = is_evictable(item.transaction[i].meta.flags);
     if (update.type != change::kind::set_flags)
       continue;
+    TND_ASSERT(update.object != nullptr);
     bool const is_evictable_now = is_kept || update.object->is_discardable;
     update.object->is_discardable = is_evictable_now && is_evictable(update.flags);
   }
@@ -374,40 +405,52 @@ void durable_journal::hold_superseded(entry &item, bool is_kept) {
 void log_divergence::record_failed(const std::vector<change> &changes, uint64_t order,
                                    status cause) {
   for (const change &update : changes) {
-    key const name{update.namespace_name, update.name},
-        old_name{update.namespace_name, update.old_name};
-    bool const renamed = update.type == change::kind::rename && name != old_name;
+    bool const is_renamed = update.type == change::kind::rename && update.name != update.old_name;
     if (update.type == change::kind::put)
-      (void)erase_stale(name, update.version);
-    if (update.type == change::kind::put || renamed) {
-      std::string logged_as;
-      if (renamed) {
-        divergence &old = divergences_[old_name];
-        if (old.unlogged_version != update.version)
-          old.stale_versions[update.version] = order;
-        logged_as = old.unlogged_version != update.version ? update.old_name : old.logged_name;
-      }
-      divergence &target = divergences_[name];
-      // An object that was not in the log before cannot be stale there.
-      if (update.replaced_version != 0 && update.replaced_version != target.unlogged_version)
-        target.stale_versions[update.replaced_version] = order;
-      if (order >= target.order) {
-        target.unlogged_version = update.version;
-        target.order = order;
-        target.cause = cause;
-        target.logged_name = std::move(logged_as);
-      }
-    }
-    if (update.type == change::kind::remove) {
-      divergence &target = divergences_[name];
-      if (target.unlogged_version != update.version)
-        target.stale_versions[update.version] = order;
-      else
-        target.unlogged_version = 0;
-      if (target.stale_versions.empty())
-        divergences_.erase(name);
-    }
+      (void)erase_stale({update.namespace_name, update.name}, update.version);
+    if (update.type == change::kind::put || is_renamed)
+      record_unlogged(update, order, cause);
+    if (update.type == change::kind::remove)
+      record_failed_removal(update, order);
   }
+}
+
+// Record that a version has its name only in the catalog.
+void log_divergence::record_unlogged(const change &update, uint64_t order, status cause) {
+  TND_ASSERT(cause != status::ok);
+  std::string logged_name =
+      update.type == change::kind::rename ? rename_unlogged(update, order) : std::string{};
+  divergence &target = divergences_[{update.namespace_name, update.name}];
+  // An object that was not in the log before cannot be stale there.
+  if (update.replaced_version != 0 && update.replaced_version != target.unlogged_version)
+    target.stale_versions[update.replaced_version] = order;
+  if (order >= target.order) {
+    target.unlogged_version = update.version;
+    target.order = order;
+    target.cause = cause;
+    target.logged_name = std::move(logged_name);
+  }
+}
+
+// Record a failed rename under the previous name. Returns the name under which the log may have the
+// object.
+std::string log_divergence::rename_unlogged(const change &update, uint64_t order) {
+  divergence &old = divergences_[{update.namespace_name, update.old_name}];
+  if (old.unlogged_version == update.version)
+    return old.logged_name;
+  old.stale_versions[update.version] = order;
+  return update.old_name;
+}
+
+void log_divergence::record_failed_removal(const change &update, uint64_t order) {
+  key const name{update.namespace_name, update.name};
+  divergence &target = divergences_[name];
+  if (target.unlogged_version != update.version)
+    target.stale_versions[update.version] = order;
+  else
+    target.unlogged_version = 0;
+  if (target.stale_versions.empty())
+    divergences_.erase(name);
 }
 
 // False: the version is not recorded as stale under the name.
@@ -458,6 +501,7 @@ void log_divergence::add_follow_ups(const key &name, uint64_t order,
 
 void log_divergence::begin_follow_ups(std::vector<change> &removals, uint64_t order) {
   std::erase_if(removals, [&](const change &removal) {
+    TND_ASSERT(removal.type == change::kind::remove);
     auto const it = divergences_.find({removal.namespace_name, removal.name});
     if (it == divergences_.end())
       return true;
@@ -507,45 +551,55 @@ status durable_journal::restore(catalog &target) {
   std::vector<pool::live_object> objects;
   log_->visit([&](const pool::live_object &object) { objects.push_back(object); });
   TND_TRY(check_size(objects));
-  std::vector<std::pair<const pool::live_object *, status>> damaged;
-  size_t restored_count = 0, kept_count = 0;
+  damaged_objects damaged;
+  size_t restored_count = 0;
   auto const reserved = options_.with_data ? reserve(target, objects) : std::vector<uint64_t>{};
   auto large = options_.with_data ? restore_large(target, objects) : objects_by_version{};
   for (const pool::live_object &object : objects) {
     auto const known = large.extract(object.meta.version);
     auto restored = known ? std::move(known.mapped()) : restore_object(target, object);
     if (restored.ok()) {
-      restored.value()->flags.fetch_or(flag_durable);
-      restored.value()->is_discardable = options_.with_data || is_evictable(object.meta.flags);
-      target.restore(object.meta.name, restored.value());
+      bind_restored(target, object, restored.value());
       restored_count++;
-      continue;
+    } else {
+      TND_TRY(record_damaged(object, restored.error(), damaged));
     }
-    status const cause = restored.error();
-    // Otherwise compaction found its bytes damaged in the meantime, dropped the object and logged
-    // it.
-    if (log_->find(object.meta.version) != nullptr)
-      damaged.emplace_back(&object, cause);
-    if (cause != status::no_space && cause != status::no_memory && cause != status::timed_out)
-      continue;
-    return fail(cause,
-                "%s/%s of %llu bytes cannot be restored (%s) and nothing was dropped: start "
-                "with the --size it was written with",
-                object.meta.namespace_name.c_str(), object.meta.name.c_str(),
-                static_cast<unsigned long long>(object.meta.size),
-                tnd_status_name(tnd_status(cause)));
   }
   for (uint64_t const namespace_id : reserved)
     target.close_namespace(namespace_id, false, 0);
   memory_.end_reservations();
   // All intact objects have their memory now.
-  for (auto const &[object, cause] : damaged)
-    kept_count += keep_damaged(target, *object, cause);
+  size_t const kept_count = keep_all_damaged(target, damaged);
   target.raise_version(log_->highest_version());
   log(kept_count == 0 ? log_level::info : log_level::error,
       "pool: %zu durable objects are restored, %zu are damaged and kept aside, %zu were dropped",
       restored_count, kept_count, objects.size() - restored_count - kept_count);
   return status::ok;
+}
+
+void durable_journal::bind_restored(catalog &target, const pool::live_object &source,
+                                    const object_ref &restored) {
+  restored->flags.fetch_or(flag_durable);
+  restored->is_discardable = options_.with_data || is_evictable(source.meta.flags);
+  target.restore(source.meta.name, restored);
+}
+
+// Record an object that cannot be restored. Returns an error if that is not due to damage, and the
+// restore has to end.
+status durable_journal::record_damaged(const pool::live_object &source, status cause,
+                                       damaged_objects &damaged) const {
+  TND_ASSERT(cause != status::ok);
+  // Otherwise compaction found its bytes damaged in the meantime, dropped the object and logged it.
+  if (log_->find(source.meta.version) != nullptr)
+    damaged.emplace_back(&source, cause);
+  if (cause != status::no_space && cause != status::no_memory && cause != status::timed_out)
+    return status::ok;
+  return fail(cause,
+              "%s/%s of %llu bytes cannot be restored (%s) and nothing was dropped: start "
+              "with the --size it was written with",
+              source.meta.namespace_name.c_str(), source.meta.name.c_str(),
+              static_cast<unsigned long long>(source.meta.size),
+              tnd_status_name(tnd_status(cause)));
 }
 
 // Reserve memory for exactly the objects of each namespace: in a full pool, memory that one
@@ -623,12 +677,18 @@ result<object_ref> durable_journal::restore_object(catalog &target,
 status durable_journal::check_bytes(const pool::live_object &source, object &target) {
   if (options_.with_data)
     TND_TRY(read_back(source, target));
-  pool::checksum sum{source.meta.kind};
   std::vector<iovec> parts;
   target.append_parts(0, source.meta.size, parts);
-  for (const iovec &part : parts)
-    sum.add(part.iov_base, part.iov_len);
-  return sum.value() == source.meta.checksum ? status::ok : status::corrupt;
+  bool const is_intact = checksum_of(source.meta.kind, parts).value() == source.meta.checksum;
+  return is_intact ? status::ok : status::corrupt;
+}
+
+// Returns the number of objects that are kept.
+size_t durable_journal::keep_all_damaged(catalog &target, const damaged_objects &damaged) {
+  size_t kept_count = 0;
+  for (auto const &[object, cause] : damaged)
+    kept_count += keep_damaged(target, *object, cause);
+  return kept_count;
 }
 
 // Keep a damaged object, because a later start or the operator may be able to read it. Returns

@@ -2,16 +2,15 @@
 // beside a backing file.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "backends/registry/store_registry.hpp"
+#include "core/base/mutex.hpp"
 #include "products/poold/catalog.hpp"
 #include "products/poold/journal.hpp"
 #include "products/poold/log/log.hpp"
@@ -64,6 +63,9 @@ class log_divergence {
   };
   using key = std::pair<std::string, std::string>;  // namespace, name
 
+  void record_unlogged(const change &update, uint64_t order, status cause);
+  std::string rename_unlogged(const change &update, uint64_t order);
+  void record_failed_removal(const change &update, uint64_t order);
   void mark_logged(const key &name, uint64_t order, uint64_t version);
   void add_follow_ups(const key &name, uint64_t order, std::vector<change> &follow_ups);
   bool erase_stale(const key &name, uint64_t version);
@@ -137,12 +139,18 @@ class durable_journal final : public journal {
   status submit(const std::shared_ptr<entry> &item);
   status make_transaction(const entry &item, pool::transaction &changes);
   status make_put(const change &source, pool::change &logged);
+  status add_extents(const object &source, pool::change &logged);
   void complete(entry &item, status code);
+  using damaged_objects = std::vector<std::pair<const pool::live_object *, status>>;
+  status record_damaged(const pool::live_object &source, status cause,
+                        damaged_objects &damaged) const;
   status check_size(const std::vector<pool::live_object> &objects) const;
   std::vector<uint64_t> reserve(catalog &target, const std::vector<pool::live_object> &objects);
   using objects_by_version = std::map<uint64_t, result<object_ref>>;
   objects_by_version restore_large(catalog &target, const std::vector<pool::live_object> &objects);
+  void bind_restored(catalog &target, const pool::live_object &source, const object_ref &restored);
   result<object_ref> restore_object(catalog &target, const pool::live_object &source);
+  size_t keep_all_damaged(catalog &target, const damaged_objects &damaged);
   bool keep_damaged(catalog &target, const pool::live_object &source, status cause);
   status check_bytes(const pool::live_object &source, object &target);
   void hold_superseded(entry &item, bool is_kept);
@@ -160,13 +168,14 @@ class durable_journal final : public journal {
   // Objects that the catalog has dropped and the log, after a failure, has not. A restart brings
   // them back, so their memory must not be reused. Used only by the same thread.
   std::vector<held_object> held_objects_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::shared_ptr<entry>> queue_;
-  uint64_t pending_size_ = 0;  // bytes of all incomplete entries
-  uint64_t pending_count_ = 0, last_order_ = 0;
-  bool is_stopping_ = false;
-  uint64_t stop_deadline_ns_ = ~uint64_t{0};
+  mutable mutex mutex_;
+  condition_variable wake_;
+  std::deque<std::shared_ptr<entry>> queue_ TND_GUARDED_BY(mutex_);
+  uint64_t pending_size_ TND_GUARDED_BY(mutex_) = 0;  // bytes of all incomplete entries
+  uint64_t pending_count_ TND_GUARDED_BY(mutex_) = 0;
+  uint64_t last_order_ TND_GUARDED_BY(mutex_) = 0;
+  bool is_stopping_ TND_GUARDED_BY(mutex_) = false;
+  uint64_t stop_deadline_ns_ TND_GUARDED_BY(mutex_) = ~uint64_t{0};
   std::thread thread_;
 };
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/base/assert.hpp"
 #include <tanada/device/detail/base/status.hpp>
 
 namespace tanada::poold {
@@ -29,6 +30,7 @@ class error_counters {
   }
 
   uint64_t count(size_t slot) const noexcept {
+    TND_ASSERT(slot < counts_.size());
     return counts_[slot].load(std::memory_order_relaxed);
   }
   uint64_t other_count() const noexcept {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "products/pool/auth.hpp"
 
 namespace tanada::poold {
@@ -17,19 +17,20 @@ class key_ring {
 
   // The current keys. A handshake keeps its list until it is complete.
   std::shared_ptr<const list> keys() const {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     return keys_;
   }
 
   void replace(list keys) {
     auto replacement = std::make_shared<const list>(std::move(keys));
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     keys_.swap(replacement);
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<const list> keys_ = std::make_shared<const list>();
+  mutable mutex mutex_;
+  // Never null.
+  std::shared_ptr<const list> keys_ TND_GUARDED_BY(mutex_) = std::make_shared<const list>();
 };
 
 }  // namespace tanada::poold

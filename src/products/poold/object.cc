@@ -9,6 +9,7 @@
 namespace tanada::poold {
 
 object::~object() {
+  TND_ASSERT(owner_->used.load(std::memory_order_relaxed) >= allocated_size_);
   memory_.release(pieces_);
   owner_->used.fetch_sub(allocated_size_, std::memory_order_relaxed);
 }
@@ -30,6 +31,7 @@ void object::append_parts(uint64_t offset, uint64_t size, std::vector<iovec> &pa
       parts_.begin(), parts_.end(), offset,
       [](uint64_t wanted, const part &candidate) { return wanted < candidate.begin; });
   for (--it; size > 0; ++it) {
+    TND_ASSERT(it != parts_.end() && offset >= it->begin);
     uint64_t const skipped = offset - it->begin, part_size = std::min(size, it->size - skipped);
     parts.push_back({it->addr + skipped, part_size});
     offset += part_size;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include "core/base/config.hpp"
 #include "core/base/log.hpp"
@@ -28,89 +29,111 @@ status fail_unknown(const std::string &key, const std::string &where) {
   return fail_setting(where, ("there is no such setting; the nearest is " + nearest).c_str());
 }
 
+// Where a setting was found, for messages, and its text.
+struct setting_source {
+  const std::string &text, &where;
+};
+
+template <class Number>
+status set_count(const setting_source &source, uint64_t low, uint64_t high, Number &target) {
+  auto parsed = parse_count(source.text, low, high);
+  if (!parsed.ok())
+    return fail_setting(
+        source.where,
+        ("a number from " + std::to_string(low) + " to " + std::to_string(high)).c_str());
+  target = Number(parsed.value());
+  return status::ok;
+}
+
+status set_value(const setting_source &source, std::string &target) {
+  target = source.text;
+  return status::ok;
+}
+
+status set_value(const setting_source &source, bool &target) {
+  if (source.text != "true" && source.text != "false")
+    return fail_setting(source.where, "true or false");
+  target = source.text == "true";
+  return status::ok;
+}
+
+status set_size(const setting_source &source, uint64_t &target) {
+  auto parsed = parse_size(source.text);
+  if (!parsed.ok())
+    return fail_setting(source.where, "a size, such as 64GiB");
+  target = parsed.value();
+  return status::ok;
+}
+
+status set_duration(const setting_source &source, uint64_t &target) {
+  auto parsed = parse_duration_ns(source.text);
+  if (!parsed.ok())
+    return fail_setting(source.where, "a duration, such as 10s");
+  target = parsed.value();
+  return status::ok;
+}
+
+status set_web_port(const setting_source &source, daemon_options &options) {
+  options.web = true;
+  return set_count(source, 0, UINT16_MAX, options.web_port);
+}
+
+// The options by the type of their values.
+struct text_option {
+  std::string_view key;
+  std::string daemon_options::*target;
+};
+constexpr text_option text_options[] = {
+    {"listen", &daemon_options::listen},     {"backing", &daemon_options::backing},
+    {"fabric", &daemon_options::fabric},     {"fabric_node", &daemon_options::fabric_node},
+    {"key_file", &daemon_options::key_file}, {"port_file", &daemon_options::port_file}};
+
+struct truth_option {
+  std::string_view key;
+  bool daemon_options::*target;
+};
+constexpr truth_option truth_options[] = {{"prefault", &daemon_options::prefault},
+                                          {"open", &daemon_options::is_open},
+                                          {"web", &daemon_options::web}};
+
+struct amount_option {
+  std::string_view key;
+  uint64_t daemon_options::*target;
+  status (*set)(const setting_source &source, uint64_t &target);
+};
+constexpr amount_option amount_options[] = {
+    {"size", &daemon_options::size, set_size},
+    {"segment_size", &daemon_options::segment_size, set_size},
+    {"log_size", &daemon_options::log_size, set_size},
+    {"drain", &daemon_options::drain_ns, set_duration},
+    {"lost_after", &daemon_options::lost_after_ns, set_duration},
+    {"write_behind", &daemon_options::write_behind_ns, set_duration}};
+
+// Besides these, there are the counts: port, web_port, workers and clients.
+static_assert(std::size(text_options) + std::size(truth_options) + std::size(amount_options) + 4 ==
+              std::size(keys));
+
 // Set one option from its text in the file or the environment.
 status set_option(daemon_options &options, const std::string &key, const std::string &text,
                   const std::string &where) {
-  auto const count = [&](uint64_t low, uint64_t high, auto &target) {
-    auto parsed = parse_count(text, low, high);
-    if (!parsed.ok())
-      return fail_setting(
-          where, ("a number from " + std::to_string(low) + " to " + std::to_string(high)).c_str());
-    target = std::remove_reference_t<decltype(target)>(parsed.value());
-    return status::ok;
-  };
-  auto const size = [&](uint64_t &target) {
-    auto parsed = parse_size(text);
-    if (!parsed.ok())
-      return fail_setting(where, "a size, such as 64GiB");
-    target = parsed.value();
-    return status::ok;
-  };
-  auto const truth = [&](bool &target) {
-    if (text != "true" && text != "false")
-      return fail_setting(where, "true or false");
-    target = text == "true";
-    return status::ok;
-  };
-  if (key == "listen") {
-    options.listen = text;
-    return status::ok;
-  }
+  setting_source const source{text, where};
+  for (auto const &option : text_options)
+    if (option.key == key)
+      return set_value(source, options.*option.target);
+  for (auto const &option : truth_options)
+    if (option.key == key)
+      return set_value(source, options.*option.target);
+  for (auto const &option : amount_options)
+    if (option.key == key)
+      return option.set(source, options.*option.target);
   if (key == "port")
-    return count(0, UINT16_MAX, options.port);
-  if (key == "size")
-    return size(options.size);
-  if (key == "segment_size")
-    return size(options.segment_size);
-  if (key == "prefault")
-    return truth(options.prefault);
-  if (key == "backing") {
-    options.backing = text;
-    return status::ok;
-  }
-  if (key == "fabric") {
-    options.fabric = text;
-    return status::ok;
-  }
-  if (key == "fabric_node") {
-    options.fabric_node = text;
-    return status::ok;
-  }
-  if (key == "key_file") {
-    options.key_file = text;
-    return status::ok;
-  }
-  if (key == "open")
-    return truth(options.is_open);
+    return set_count(source, 0, UINT16_MAX, options.port);
+  if (key == "web_port")
+    return set_web_port(source, options);
   if (key == "workers")
-    return count(0, 256, options.worker_count);
+    return set_count(source, 0, 256, options.worker_count);
   if (key == "clients")
-    return count(1, 65536, options.client_count_max);
-  if (key == "web")
-    return truth(options.web);
-  if (key == "web_port") {
-    options.web = true;
-    return count(0, UINT16_MAX, options.web_port);
-  }
-  if (key == "log_size")
-    return size(options.log_size);
-  if (key == "port_file") {
-    options.port_file = text;
-    return status::ok;
-  }
-  auto const duration = [&](uint64_t &target) {
-    auto parsed = parse_duration_ns(text);
-    if (!parsed.ok())
-      return fail_setting(where, "a duration, such as 10s");
-    target = parsed.value();
-    return status::ok;
-  };
-  if (key == "drain")
-    return duration(options.drain_ns);
-  if (key == "lost_after")
-    return duration(options.lost_after_ns);
-  if (key == "write_behind")
-    return duration(options.write_behind_ns);
+    return set_count(source, 1, 65536, options.client_count_max);
   return fail_unknown(key, where);
 }
 

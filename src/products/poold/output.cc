@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/base/assert.hpp"
+
 namespace tanada::poold {
 namespace {
 
@@ -24,6 +26,7 @@ void output::clear() {
 void output::add(std::vector<std::byte> frame, std::vector<iovec> parts, object_ref hold,
                  int descriptor) {
   size_ += frame.size() + parts.size() * sizeof(iovec);
+  TND_ASSERT(!frame.empty());
   if (!items_.empty() && descriptor < 0) {
     item &last = items_.back();
     if (last.parts.empty() && last.descriptor < 0 &&
@@ -60,6 +63,7 @@ size_t output::collect_parts(std::vector<iovec> &parts, uint64_t budget) const {
 // Remove `size` sent bytes from the queue. False: some of them belong to an object that lost bytes.
 bool output::consume_sent(uint64_t size) {
   while (size > 0) {
+    TND_ASSERT(!items_.empty());
     item &queued = items_.front();
     if (queued.hold != nullptr && !queued.hold->check_intact())
       return false;
@@ -78,6 +82,7 @@ bool output::consume_sent(uint64_t size) {
     }
     if (queued.frame_sent < queued.frame.size() || queued.part < queued.parts.size())
       continue;
+    TND_ASSERT(size_ >= queued.parts.size() * sizeof(iovec));
     size_ -= queued.parts.size() * sizeof(iovec);
     items_.pop_front();
   }

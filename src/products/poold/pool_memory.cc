@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/assert.hpp"
 #include "core/base/checked.hpp"
 #include "core/base/log.hpp"
 
@@ -23,6 +24,8 @@ using printed_size = unsigned long long;
 // contiguously.
 constexpr uint64_t small_alignment = 64, page_size = 4096;
 constexpr uint64_t large_size = 16 * page_size;
+static_assert(page_size % small_alignment == 0 && large_size % page_size == 0);
+static_assert(pool_memory::granule_min % page_size == 0);
 
 uint64_t aligned_up(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) & ~(alignment - 1);
@@ -31,17 +34,19 @@ uint64_t aligned_up(uint64_t value, uint64_t alignment) {
 }  // namespace
 
 std::byte *pool_memory::addr(const pool_extent &part) const {
-  std::lock_guard lock{mutex_};
-  return segments_.at(part.segment).addr + part.offset;
+  lock_guard lock{mutex_};
+  segment const &seg = segments_.at(part.segment);
+  TND_ASSERT(seg.addr != nullptr && range_fits(part.offset, part.size, seg.size));
+  return seg.addr + part.offset;
 }
 
 uint64_t pool_memory::used() const {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   return used_;
 }
 
 memory_usage pool_memory::usage() const {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   memory_usage current{.capacity = capacity(), .used = used_, .quarantined = quarantine_size_};
   if (!is_exportable())
     current.owned = used_;
@@ -53,7 +58,7 @@ memory_usage pool_memory::usage() const {
 owner_usage pool_memory::usage_of(uint64_t owner) const {
   if (!is_exportable())
     return {};
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   auto const it = owned_.find(owner);
   if (it == owned_.end())
     return {};
@@ -68,7 +73,9 @@ bool pool_memory::is_free(const segment &seg) const {
 }
 
 void pool_memory::add_free(uint32_t number, uint64_t offset, uint64_t size) {
+  TND_ASSERT(mutex_.is_held());
   segment &seg = segments_.at(number);
+  TND_ASSERT(size > 0 && range_fits(offset, size, seg.size));
   auto &sizes = owned_.at(seg.owner).free;
   auto following = seg.free.lower_bound(offset);
   if (following != seg.free.end() && offset + size == following->first) {
@@ -95,6 +102,7 @@ void pool_memory::add_free_intact(uint32_t number, uint64_t offset, uint64_t siz
     return add_free(number, offset, size);
   uint64_t const base = number * options_.segment_size;  // segments of a file keep their numbers
   file_->visit_intact(base + offset, size, [&](uint64_t intact_offset, uint64_t part) {
+    mutex_.assert_held();
     uint64_t const begin = aligned_up(intact_offset - base, small_alignment);
     uint64_t const end = (intact_offset - base + part) & ~(small_alignment - 1);
     if (begin < end)
@@ -102,8 +110,10 @@ void pool_memory::add_free_intact(uint32_t number, uint64_t offset, uint64_t siz
   });
 }
 
-// Remove lost bytes from the free extents. The mutex must be held.
+// Remove lost bytes from the free extents.
 void pool_memory::remove_lost() {
+  TND_ASSERT(mutex_.is_held());
+  TND_ASSERT(file_ != nullptr);
   for (auto const &[number, seg] : segments_) {
     uint64_t const base = number * options_.segment_size;
     if (unowned_.contains({seg.size, number})) {
@@ -125,8 +135,10 @@ void pool_memory::remove_lost() {
 void pool_memory::use_front(const free_extent &place, uint64_t used_size) {
   segment &seg = segments_.at(place.segment);
   auto &sizes = owned_.at(seg.owner).free;
-  sizes.erase(place);
-  seg.free.erase(place.offset);
+  TND_ASSERT(mutex_.is_held());
+  TND_ASSERT(used_size <= place.size);
+  TND_ASSERT(sizes.erase(place) == 1);
+  TND_ASSERT(seg.free.erase(place.offset) == 1);
   if (used_size == place.size)
     return;
   seg.free[place.offset + used_size] = place.size - used_size;
@@ -136,6 +148,7 @@ void pool_memory::use_front(const free_extent &place, uint64_t used_size) {
 // Allocate up to `size` bytes of a free extent. False: no aligned byte of it is usable.
 bool pool_memory::allocate_from(const free_extent &place, uint64_t size, uint64_t alignment,
                                 pool_extent &allocated) {
+  TND_ASSERT(mutex_.is_held());
   uint64_t const begin = aligned_up(place.offset, alignment), end = place.offset + place.size;
   if (begin >= end)
     return false;
@@ -200,7 +213,7 @@ result<std::vector<pool_extent>> pool_memory::allocate(uint64_t requesting_owner
   uint64_t rest = 0;
   if (!checked_align_up(size, alignment, rest))
     return status::no_space;
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   while (rest > 0) {
     pool_extent allocated;
     uint64_t const wanted = std::min(rest, options_.segment_size);
@@ -208,6 +221,7 @@ result<std::vector<pool_extent>> pool_memory::allocate(uint64_t requesting_owner
       break;
     if (!allocate_piece(owner, wanted, alignment, allocated))
       break;
+    TND_ASSERT(allocated.size > 0 && allocated.size <= rest);
     rest -= allocated.size;
     used_ += allocated.size;
     pieces.push_back(allocated);
@@ -220,10 +234,11 @@ result<std::vector<pool_extent>> pool_memory::allocate(uint64_t requesting_owner
 }
 
 void pool_memory::release(std::span<const pool_extent> pieces) {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   for (const pool_extent &part : pieces) {
     segment &seg = segments_.at(part.segment);
     add_free_intact(part.segment, part.offset, part.size);
+    TND_ASSERT(seg.used >= part.size && used_ >= part.size);
     seg.used -= part.size;
     used_ -= part.size;
     if (is_free(seg))
@@ -232,7 +247,7 @@ void pool_memory::release(std::span<const pool_extent> pieces) {
 }
 
 status pool_memory::claim(uint64_t owner, std::span<const pool_extent> pieces) {
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   size_t done = 0;
   status code = status::ok;
   for (const pool_extent &part : pieces) {
@@ -249,6 +264,7 @@ status pool_memory::claim(uint64_t owner, std::span<const pool_extent> pieces) {
 }
 
 status pool_memory::claim_piece(uint64_t owner, const pool_extent &part) {
+  TND_ASSERT(mutex_.is_held());
   bool const is_aligned = part.offset % small_alignment == 0 && part.size % small_alignment == 0;
   auto const it = segments_.find(part.segment);
   bool const fits = it != segments_.end() && range_fits(part.offset, part.size, it->second.size);
@@ -288,6 +304,7 @@ void pool_memory::add_pieces_at(uint64_t offset, uint64_t size,
 }
 
 status pool_memory::sync(std::span<const pool_extent> pieces) {
+  TND_ASSERT(file_ != nullptr);
   uint64_t size = 0;
   for (const pool_extent &part : pieces) {
     TND_TRY(file_->sync(file_offset(part), part.size));
@@ -302,7 +319,7 @@ status pool_memory::sync(std::span<const pool_extent> pieces) {
 void pool_memory::check_losses() {
   if (file_ == nullptr || !file_->check_losses())
     return;
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   remove_lost();
   loss_count_++;
 }
@@ -334,6 +351,17 @@ backing_file::~backing_file() {
 }
 
 status backing_file::prepare() {
+  TND_TRY(lock_file());
+  // Allocate all blocks now, so that a full disk is reported here and not by a later write.
+  if (int const error = is_device_ ? 0 : posix_fallocate(file_, 0, off_t(size_)); error != 0) {
+    return fail(status::no_space, "%s of %llu bytes: %s", path_.c_str(), printed_size(size_),
+                std::strerror(error));
+  }
+  return reserve_addresses();
+}
+
+status backing_file::lock_file() {
+  TND_ASSERT(file_ < 0);
   const char *const path = path_.c_str();
   file_ = ::open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file_ < 0)
@@ -346,13 +374,12 @@ status backing_file::prepare() {
   if (fstat(file_, &file_status) != 0)
     return fail(status::io, "%s: %s", path, std::strerror(errno));
   is_device_ = !S_ISREG(file_status.st_mode);
-  // Allocate all blocks now, so that a full disk is reported here and not by a later write.
-  if (int const error = is_device_ ? 0 : posix_fallocate(file_, 0, off_t(size_)); error != 0) {
-    return fail(status::no_space, "%s of %llu bytes: %s", path, printed_size(size_),
-                std::strerror(error));
-  }
-  file_size_ = size_;
-  // Reserve one range of addresses for the whole file, so that there is one range to guard.
+  return status::ok;
+}
+
+// Reserve one range of addresses for the whole file, so that there is one range to guard.
+status backing_file::reserve_addresses() {
+  TND_ASSERT(addr_ == nullptr);
   void *const addr =
       mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (addr == MAP_FAILED)
@@ -367,6 +394,7 @@ status backing_file::prepare() {
 }
 
 result<std::byte *> backing_file::map(uint64_t offset, uint64_t size, bool populate) {
+  TND_ASSERT(addr_ != nullptr && range_fits(offset, size, size_));
   int const flags = MAP_SHARED | MAP_FIXED | (populate ? MAP_POPULATE : 0);
   void *const addr =
       mmap(addr_ + offset, size, PROT_READ | PROT_WRITE, flags, file_, off_t(offset));
@@ -376,8 +404,9 @@ result<std::byte *> backing_file::map(uint64_t offset, uint64_t size, bool popul
               std::strerror(errno));
 }
 
-// The mutex must be held.
 void backing_file::mark_lost(uint64_t begin, uint64_t end) {
+  TND_ASSERT(mutex_.is_held());
+  TND_ASSERT(begin < end && end <= size_);
   auto it = lost_.upper_bound(begin);
   if (it != lost_.begin() && std::prev(it)->second >= begin)
     --it;
@@ -400,7 +429,7 @@ bool backing_file::check_losses() {
   }
   uint64_t const size = known ? std::min(uint64_t(file_status.st_size), size_) : size_;
   size_t const pages = guard_->replaced_count();
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   uint64_t const lost_before = lost_size_;
   if (size < file_size_) {
     mark_lost(size, size_);
@@ -424,7 +453,7 @@ bool backing_file::check_losses() {
 bool backing_file::is_lost(uint64_t offset, uint64_t size) const {
   if (lost_size() == 0 || size == 0)
     return false;
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   auto const it = lost_.lower_bound(offset + size);
   return it != lost_.begin() && std::prev(it)->second > offset;
 }
@@ -433,7 +462,7 @@ void backing_file::visit_intact(
     uint64_t offset, uint64_t size,
     const std::function<void(uint64_t offset, uint64_t size)> &visitor) const {
   uint64_t const end = offset + size;
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   auto it = lost_.upper_bound(offset);
   if (it != lost_.begin())
     offset = std::max(offset, std::prev(it)->second);

@@ -20,12 +20,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "core/base/result.hpp"
 #include "core/wire/pool.hpp"
 #include "seams/os/guarded_memory.hpp"
@@ -68,9 +68,12 @@ class backing_file {
   status sync(uint64_t offset, uint64_t size);
 
  private:
-  backing_file(std::string path, uint64_t size) : path_{std::move(path)}, size_{size} {}
+  backing_file(std::string path, uint64_t size)
+      : path_{std::move(path)}, size_{size}, file_size_{size} {}
   status prepare();
-  void mark_lost(uint64_t begin, uint64_t end);
+  status lock_file();
+  status reserve_addresses();
+  void mark_lost(uint64_t begin, uint64_t end) TND_REQUIRES(mutex_);
 
   std::string const path_;
   uint64_t const size_;
@@ -80,10 +83,11 @@ class backing_file {
   std::unique_ptr<seams::guarded_memory> guard_;
   std::atomic<uint64_t> lost_size_{0};
   std::atomic<bool> is_removed_{false};
-  mutable std::mutex mutex_;
-  std::map<uint64_t, uint64_t> lost_;  // begin -> end in the file; adjacent ranges are merged
-  uint64_t file_size_ = 0;             // the smallest size observed
-  size_t lost_page_count_ = 0;         // reported by the guard at the last check
+  mutable mutex mutex_;
+  // Begin -> end in the file; adjacent ranges are merged.
+  std::map<uint64_t, uint64_t> lost_ TND_GUARDED_BY(mutex_);
+  uint64_t file_size_ TND_GUARDED_BY(mutex_);          // the smallest size observed
+  size_t lost_page_count_ TND_GUARDED_BY(mutex_) = 0;  // reported by the guard at the last check
 };
 
 struct memory_options {
@@ -244,10 +248,15 @@ class pool_memory {
 
   explicit pool_memory(const memory_options &options) : options_{options} {}
 
-  // Memory (segment_memory.cc). The mutex must be held in all functions from here on, except in
-  // `make_memory()` and `create_segments()`.
+  // Memory (segment_memory.cc).
   status make_memory(segment &target, uint64_t file_offset);
+  bool make_anonymous_memory(segment &target, bool is_huge) const;
+  status populate(segments &created);
   status create_segments(uint64_t count);
+  struct segment_list;
+  struct free_segments;
+  void list_owned(uint64_t owner, segment_list &list) const TND_REQUIRES(mutex_);
+  free_segments find_free_segments(uint64_t owner) const TND_REQUIRES(mutex_);
   void drop_memory(segment &old);
   bool may_drop(const segment &old, uint64_t timeout_ns);
   bool shrink(segment &target, uint64_t size);
@@ -256,55 +265,63 @@ class pool_memory {
   uint64_t segment_owner(uint64_t owner) const noexcept {
     return is_exportable() ? owner : common_owner;
   }
-  uint64_t segment_size_for(uint64_t owner, uint64_t needed) const;
-  status add_segment(uint64_t owner, uint64_t needed, uint32_t &number);
-  status take_unowned(uint64_t owner, uint64_t size_min, uint64_t size_max, uint32_t &number);
-  bool find_unowned(uint64_t owner, uint64_t size_min, uint64_t size_max, uint32_t &number) const;
-  status clear_for_owner(uint64_t owner, uint32_t &number);
-  status bind_segment(uint64_t owner, uint64_t size, uint32_t &number);
-  status make_segment(uint64_t owner, uint64_t size, uint32_t &number);
-  status insert_segment(uint64_t size, uint32_t &number);
-  status collect_spare(uint64_t size);
-  void make_spare(uint32_t number, uint64_t size);
-  void reclaim(uint64_t size);
-  void convert_spare();
-  void release_quarantine();
-  void quarantine_segment(uint32_t number);
-  void drop_segment(uint32_t number);
-  void assign_segment(uint32_t number, uint64_t owner);
-  void unassign_segment(uint32_t number);
-  void insert_unowned(uint32_t number);
-  void erase_unowned(uint32_t number);
+  uint64_t segment_size_for(uint64_t owner, uint64_t needed) const TND_REQUIRES(mutex_);
+  status add_segment(uint64_t owner, uint64_t needed, uint32_t &number) TND_REQUIRES(mutex_);
+  status take_unowned(uint64_t owner, uint64_t size_min, uint64_t size_max, uint32_t &number)
+      TND_REQUIRES(mutex_);
+  bool find_unowned(uint64_t owner, uint64_t size_min, uint64_t size_max, uint32_t &number) const
+      TND_REQUIRES(mutex_);
+  status clear_for_owner(uint64_t owner, uint32_t &number) TND_REQUIRES(mutex_);
+  status bind_segment(uint64_t owner, uint64_t size, uint32_t &number) TND_REQUIRES(mutex_);
+  status make_segment(uint64_t owner, uint64_t size, uint32_t &number) TND_REQUIRES(mutex_);
+  status insert_segment(uint64_t size, uint32_t &number) TND_REQUIRES(mutex_);
+  status collect_spare(uint64_t size) TND_REQUIRES(mutex_);
+  void make_spare(uint32_t number, uint64_t size) TND_REQUIRES(mutex_);
+  void reclaim(uint64_t size) TND_REQUIRES(mutex_);
+  void convert_spare() TND_REQUIRES(mutex_);
+  void release_quarantine() TND_REQUIRES(mutex_);
+  void quarantine_segment(uint32_t number) TND_REQUIRES(mutex_);
+  void drop_segment(uint32_t number) TND_REQUIRES(mutex_);
+  void assign_segment(uint32_t number, uint64_t owner) TND_REQUIRES(mutex_);
+  void unassign_segment(uint32_t number) TND_REQUIRES(mutex_);
+  void insert_unowned(uint32_t number) TND_REQUIRES(mutex_);
+  void erase_unowned(uint32_t number) TND_REQUIRES(mutex_);
 
   // Free extents of the segments (pool_memory.cc).
-  void add_free(uint32_t number, uint64_t offset, uint64_t size);
-  void add_free_intact(uint32_t number, uint64_t offset, uint64_t size);
-  bool is_free(const segment &seg) const;
-  void remove_lost();
-  void use_front(const free_extent &place, uint64_t used_size);
-  status claim_piece(uint64_t owner, const pool_extent &part);
+  void add_free(uint32_t number, uint64_t offset, uint64_t size) TND_REQUIRES(mutex_);
+  void add_free_intact(uint32_t number, uint64_t offset, uint64_t size) TND_REQUIRES(mutex_);
+  bool is_free(const segment &seg) const TND_REQUIRES(mutex_);
+  void remove_lost() TND_REQUIRES(mutex_);
+  void use_front(const free_extent &place, uint64_t used_size) TND_REQUIRES(mutex_);
+  status claim_piece(uint64_t owner, const pool_extent &part) TND_REQUIRES(mutex_);
   bool allocate_from(const free_extent &place, uint64_t size, uint64_t alignment,
-                     pool_extent &allocated);
-  bool allocate_best_fit(uint64_t owner, uint64_t size, uint64_t alignment, pool_extent &allocated);
-  bool allocate_largest(uint64_t owner, uint64_t size, uint64_t alignment, pool_extent &allocated);
-  bool allocate_piece(uint64_t owner, uint64_t size, uint64_t alignment, pool_extent &allocated);
+                     pool_extent &allocated) TND_REQUIRES(mutex_);
+  bool allocate_best_fit(uint64_t owner, uint64_t size, uint64_t alignment, pool_extent &allocated)
+      TND_REQUIRES(mutex_);
+  bool allocate_largest(uint64_t owner, uint64_t size, uint64_t alignment, pool_extent &allocated)
+      TND_REQUIRES(mutex_);
+  bool allocate_piece(uint64_t owner, uint64_t size, uint64_t alignment, pool_extent &allocated)
+      TND_REQUIRES(mutex_);
 
   memory_options options_;
   drop_hook drop_hook_;
   std::unique_ptr<backing_file> file_;
   std::atomic<uint64_t> loss_count_{0};
   uint64_t capacity_ = 0, granule_ = granule_min;
-  mutable std::mutex mutex_;
-  segments segments_;
-  std::map<uint64_t, owned_memory> owned_;  // by owner
-  // Wholly free segments.
-  std::set<std::pair<uint64_t, uint32_t>> unowned_;  // size, number
-  std::set<unowned_segment> unowned_by_owner_;
-  std::set<uint32_t> quarantine_;  // segments that a transfer may still access, not allocated
-  uint64_t unowned_size_ = 0, quarantine_size_ = 0;
-  uint64_t spare_size_ = 0;  // bytes of the pool that are in no segment
-  uint32_t next_number_ = 0;
-  uint64_t used_ = 0;
+  mutable mutex mutex_;
+  segments segments_ TND_GUARDED_BY(mutex_);
+  std::map<uint64_t, owned_memory> owned_ TND_GUARDED_BY(mutex_);  // by owner
+  // Wholly free segments: size, number.
+  std::set<std::pair<uint64_t, uint32_t>> unowned_ TND_GUARDED_BY(mutex_);
+  std::set<unowned_segment> unowned_by_owner_ TND_GUARDED_BY(mutex_);
+  // Segments that a transfer may still access, not allocated.
+  std::set<uint32_t> quarantine_ TND_GUARDED_BY(mutex_);
+  uint64_t unowned_size_ TND_GUARDED_BY(mutex_) = 0;
+  uint64_t quarantine_size_ TND_GUARDED_BY(mutex_) = 0;
+  // Bytes of the pool that are in no segment.
+  uint64_t spare_size_ TND_GUARDED_BY(mutex_) = 0;
+  uint32_t next_number_ TND_GUARDED_BY(mutex_) = 0;
+  uint64_t used_ TND_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tanada::poold

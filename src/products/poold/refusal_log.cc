@@ -8,7 +8,7 @@ namespace tanada::poold {
 void refusal_log::add(uint64_t now_ns, const std::string &line) {
   uint64_t left_out_count = 0;
   {
-    std::lock_guard lock{mutex_};
+    lock_guard lock{mutex_};
     if (!limit_.admit(now_ns))
       return;
     left_out_count = limit_.take_suppressed_count();

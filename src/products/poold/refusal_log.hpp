@@ -1,10 +1,10 @@
 // products/poold/refusal_log.hpp: the rate-limited log of unauthenticated connections.
 #pragma once
 
-#include <mutex>
 #include <string>
 
 #include "core/base/log_limit.hpp"
+#include "core/base/mutex.hpp"
 
 namespace tanada::poold {
 
@@ -15,8 +15,8 @@ class refusal_log {
   void add(uint64_t now_ns, const std::string &line);
 
  private:
-  std::mutex mutex_;
-  log_limit limit_;
+  mutex mutex_;
+  log_limit limit_ TND_GUARDED_BY(mutex_);
 };
 
 }  // namespace tanada::poold

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/assert.hpp"
 #include "core/base/checked.hpp"
 #include "core/base/log.hpp"
 #include "products/poold/session.hpp"
@@ -99,12 +100,7 @@ status session::on_create(std::span<const std::byte> body) {
   create_request request;
   TND_TRY(decode(body, request));
   TND_TRY(require_writer());
-  bool const named =
-      is_valid_name(request.name) && (request.set.empty() || is_valid_name(request.set));
-  if (!named || (request.flags & ~(flags_of_objects | flag_exclusive | flag_keep)) != 0)
-    return status::invalid;
-  if (request.size > object_size_max)
-    return status::too_big;
+  TND_TRY(check_create(request));
   object_ref previous;
   if (auto match = service_.objects.open(namespace_id_, request.name, 0, false); match.ok())
     previous = std::move(match).value();
@@ -112,23 +108,37 @@ status session::on_create(std::span<const std::byte> body) {
     return status::exists;
   TND_TRY(require_free_handle());
   service_.objects.check_memory();  // so that lost memory is not allocated
-  bool const keeps_bytes = (request.flags & flag_keep) != 0 && previous != nullptr;
-  if (keeps_bytes)
+  if ((request.flags & flag_keep) == 0)
+    previous.reset();
+  if (previous != nullptr)
     TND_TRY(require_intact(*previous));
+  return create(request, std::move(previous));
+}
+
+status session::check_create(const create_request &request) {
+  bool const named =
+      is_valid_name(request.name) && (request.set.empty() || is_valid_name(request.set));
+  if (!named || (request.flags & ~(flags_of_objects | flag_exclusive | flag_keep)) != 0)
+    return status::invalid;
+  return request.size > object_size_max ? status::too_big : status::ok;
+}
+
+// Create an object with the bytes of the previous one; null: without bytes. In the latter case no
+// reference to the previous object is left, so that it can be evicted for the new one.
+status session::create(const create_request &request, object_ref previous) {
   auto job = std::make_unique<byte_job>();
-  job->copy_size = keeps_bytes ? previous->metadata.size : 0;
-  if (keeps_bytes)
-    job->source = previous;
-  previous.reset();  // without a reference here, it can be evicted for the new object
+  job->copy_size = previous != nullptr ? previous->metadata.size : 0;
+  job->source = std::move(previous);
   auto new_object = service_.objects.create_object(
       namespace_id_, std::max(request.size, job->copy_size), request.flags);
   if (!new_object.ok())
     return new_object.error();
   job->own_handle = {new_object.value(), true, request.name, request.set, request.flags, {}};
   job->on_complete = &session::finish_create;
-  if (!keeps_bytes)
+  if (job->source == nullptr)
     return finish_create(*job);
   job->target = &job->own_handle;
+  TND_ASSERT(job_ == nullptr);
   job_ = std::move(job);
   return status::ok;
 }
@@ -316,6 +326,7 @@ status session::on_put(std::span<const std::byte> body) {
 }
 
 void session::finish_put() {
+  TND_ASSERT(put_ != nullptr);
   put_->own_handle.written.add(0, put_->own_handle.object->metadata.size);
   if (status const code = begin_commit(std::move(put_)); code != status::ok)
     send_error(code);
@@ -363,7 +374,7 @@ status session::on_list(std::span<const std::byte> body) {
   return status::ok;
 }
 
-status session::on_spaces(std::span<const std::byte> body) {
+status session::on_namespaces(std::span<const std::byte> body) {
   namespaces_request request;
   TND_TRY(decode(body, request));
   std::vector<namespace_statistics> namespaces = service_.objects.all_namespaces();
@@ -395,33 +406,37 @@ journal_callback session::defer_reply(bool wait, const info &metadata) {
   if (!is_deferred_)
     return {};
   deferred_count_++;
-  return [answers = mailbox_, id = id_, tag = head_.tag, what = head_.kind, metadata](status code) {
-    answers->put({id, tag, what, code, metadata});
+  return [answers = mailbox_, id = id_, tag = head_.tag, request_kind = head_.kind,
+          metadata](status code) {
+    answers->put({id, tag, request_kind, code, metadata});
   };
 }
 
 // The journal does not report a change that was refused.
 status session::cancel_deferral_on_error(status code) {
-  if (code != status::ok && is_deferred_)
+  if (code != status::ok && is_deferred_) {
+    TND_ASSERT(deferred_count_ > 0);
     deferred_count_--;
+  }
   return code;
 }
 
 void mailbox::put(deferred_reply answer) {
   {
-    std::lock_guard lock{mutex_};
+    lock_guard lock{mutex_};
     replies_.push_back(std::move(answer));
   }
   waker_.wake();
 }
 
 std::vector<deferred_reply> mailbox::take() {
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   return std::exchange(replies_, {});
 }
 
 void session::finish_deferred(const deferred_reply &deferred) {
   frame const at_work = head_;  // of a request whose data has not arrived completely
+  TND_ASSERT(deferred_count_ > 0 && deferred.session == id_);
   deferred_count_--;
   head_.tag = deferred.tag;
   head_.kind = deferred.request_kind;
@@ -564,11 +579,13 @@ status session::begin_commit(std::unique_ptr<byte_job> job) {
   if (sums)
     job->sum = pool::checksum{kind};
   job->on_complete = sums ? &session::finish_sum : &session::finish_commit;
+  TND_ASSERT(job_ == nullptr && job->target != nullptr);
   job_ = std::move(job);
   return status::ok;
 }
 
 void session::copy_part(byte_job &job, uint64_t &budget) {
+  TND_ASSERT(job.copied_size <= job.copy_size && job.target != nullptr);
   uint64_t const size = std::min(budget, job.copy_size - job.copied_size);
   std::vector<iovec> source_parts, target_parts;
   job.source->append_parts(job.copied_size, size, source_parts);
@@ -576,6 +593,7 @@ void session::copy_part(byte_job &job, uint64_t &budget) {
   size_t k = 0;
   for (iovec part : source_parts) {
     while (part.iov_len > 0) {
+      TND_ASSERT(k < target_parts.size());
       size_t const count = std::min(part.iov_len, target_parts[k].iov_len);
       std::memcpy(target_parts[k].iov_base, part.iov_base, count);
       part = {static_cast<std::byte *>(part.iov_base) + count, part.iov_len - count};
@@ -592,6 +610,7 @@ void session::copy_part(byte_job &job, uint64_t &budget) {
 
 void session::sum_part(byte_job &job, uint64_t &budget) {
   const object &summed = *job.target->object;
+  TND_ASSERT(job.summed_size <= summed.metadata.size);
   uint64_t const size = std::min(budget, summed.metadata.size - job.summed_size);
   std::vector<iovec> parts;
   summed.append_parts(job.summed_size, size, parts);
@@ -613,6 +632,7 @@ bool session::is_job_blocked() const {
 
 // False: the job continues in the session's next turn, or once fabric transfers have completed.
 bool session::step_job() {
+  TND_ASSERT(job_ != nullptr && job_->target != nullptr);
   byte_job &job = *job_;
   if (is_job_blocked())
     return false;

@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/os/huge_pages.hpp"
 #include "products/poold/pool_memory.hpp"
@@ -110,21 +111,38 @@ result<std::unique_ptr<pool_memory>> pool_memory::create(const memory_options &o
   return memory;
 }
 
-// Populating clears the pages, which is work for all processors.
 status pool_memory::create_segments(uint64_t count) {
+  segments created;
   for (uint32_t i = 0; i < count; i++)
-    segments_[i].size = options_.segment_size;
+    created[i].size = options_.segment_size;
+  status const code = populate(created);
+  lock_guard lock{mutex_};
+  TND_ASSERT(segments_.empty());
+  segments_ = std::move(created);  // also after a failure, so that the memory is returned
+  TND_TRY(code);
+  for (auto const &[number, seg] : segments_) {
+    if (seg.is_huge)
+      granule_ = huge_page_size();
+    insert_unowned(number);
+  }
+  next_number_ = uint32_t(count);
+  return status::ok;
+}
+
+// Populating clears the pages, which is work for all processors.
+status pool_memory::populate(segments &created) {
+  uint64_t const count = created.size();
   std::atomic<uint64_t> next_index{0};
   std::atomic<status> first_error{status::ok};
-  std::mutex message_mutex;
+  mutex message_mutex;
   std::string message;
   auto const work = [&] {
     for (uint64_t i = next_index.fetch_add(1); i < count && first_error.load() == status::ok;
          i = next_index.fetch_add(1)) {
-      status const code = make_memory(segments_.at(uint32_t(i)), i * options_.segment_size);
+      status const code = make_memory(created.at(uint32_t(i)), i * options_.segment_size);
       if (code == status::ok)
         continue;
-      std::lock_guard lock{message_mutex};
+      lock_guard lock{message_mutex};
       first_error.store(code);
       message = last_message();
     }
@@ -136,17 +154,9 @@ status pool_memory::create_segments(uint64_t count) {
   work();
   for (std::thread &helper : helpers)
     helper.join();
-  if (first_error.load() != status::ok) {
+  if (first_error.load() != status::ok)
     set_last_message(message);
-    return first_error.load();
-  }
-  for (auto const &[number, seg] : segments_) {
-    if (seg.is_huge)
-      granule_ = huge_page_size();
-    insert_unowned(number);
-  }
-  next_number_ = uint32_t(count);
-  return status::ok;
+  return first_error.load();
 }
 
 pool_memory::~pool_memory() {
@@ -159,6 +169,7 @@ pool_memory::~pool_memory() {
 }
 
 status pool_memory::make_memory(segment &target, uint64_t file_offset) {
+  TND_ASSERT(target.addr == nullptr && target.size > 0);
   uint64_t const size = target.size;
   if (file_ != nullptr) {
     auto mapped = file_->map(file_offset, size, options_.prefault);
@@ -168,39 +179,44 @@ status pool_memory::make_memory(segment &target, uint64_t file_offset) {
     return status::ok;
   }
   // Use reserved huge pages if there are any, else ordinary memory.
-  for (bool const huge : {true, false}) {
-    if (huge && size % (uint64_t{2} << 20) != 0)
-      continue;
-    unsigned const flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0);
-    int const descriptor = memfd_create("tanada-pool", flags);
-    if (descriptor < 0)
-      continue;
-    bool const sized = ftruncate(descriptor, off_t(size)) == 0 && fchmod(descriptor, 0400) == 0;
-    void *const mapped =
-        sized ? seams::map_file_part({descriptor, 0, size}, PROT_READ | PROT_WRITE) : nullptr;
-    if (mapped == nullptr) {
-      close(descriptor);
-      continue;
-    }
-    auto *const addr = static_cast<std::byte *>(mapped);
-    if (!huge)
-      madvise(addr, size, MADV_HUGEPAGE);
-    bool has_huge_pages = false;
-    if (options_.prefault && !populate_pages(addr, size, has_huge_pages)) {
-      int const error = errno;
-      munmap(addr, size);
-      close(descriptor);
-      errno = error;
-      continue;
-    }
-    target.addr = addr;
-    target.descriptor = descriptor;
-    target.is_huge = huge;
-    target.has_huge_pages = huge || has_huge_pages;
+  if (make_anonymous_memory(target, true) || make_anonymous_memory(target, false))
     return status::ok;
-  }
   return fail(status::no_memory, "a segment of %llu bytes: %s",
               static_cast<unsigned long long>(size), std::strerror(errno));
+}
+
+// False: it failed, and errno is set unless the size is no multiple of a huge page.
+bool pool_memory::make_anonymous_memory(segment &target, bool is_huge) const {
+  uint64_t const size = target.size;
+  if (is_huge && size % (uint64_t{2} << 20) != 0)
+    return false;
+  unsigned const flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (is_huge ? MFD_HUGETLB : 0);
+  int const descriptor = memfd_create("tanada-pool", flags);
+  if (descriptor < 0)
+    return false;
+  bool const sized = ftruncate(descriptor, off_t(size)) == 0 && fchmod(descriptor, 0400) == 0;
+  void *const mapped =
+      sized ? seams::map_file_part({descriptor, 0, size}, PROT_READ | PROT_WRITE) : nullptr;
+  if (mapped == nullptr) {
+    close(descriptor);
+    return false;
+  }
+  auto *const addr = static_cast<std::byte *>(mapped);
+  if (!is_huge)
+    madvise(addr, size, MADV_HUGEPAGE);
+  bool has_huge_pages = false;
+  if (options_.prefault && !populate_pages(addr, size, has_huge_pages)) {
+    int const error = errno;
+    munmap(addr, size);
+    close(descriptor);
+    errno = error;
+    return false;
+  }
+  target.addr = addr;
+  target.descriptor = descriptor;
+  target.is_huge = is_huge;
+  target.has_huge_pages = is_huge || has_huge_pages;
+  return true;
 }
 
 bool pool_memory::may_drop(const segment &old, uint64_t timeout_ns) {
@@ -211,6 +227,8 @@ bool pool_memory::may_drop(const segment &old, uint64_t timeout_ns) {
 
 // Cut off the segment's end. False: the segment is unchanged.
 bool pool_memory::shrink(segment &target, uint64_t size) {
+  TND_ASSERT(file_ == nullptr && !target.is_exported);
+  TND_ASSERT(size > 0 && size < target.size);
   if (ftruncate(target.descriptor, off_t(size)) != 0)
     return false;
   munmap(target.addr + size, target.size - size);
@@ -220,6 +238,7 @@ bool pool_memory::shrink(segment &target, uint64_t size) {
 
 // Punch a hole, so that the pages return to the system even while clients still map the segment.
 void pool_memory::drop_memory(segment &old) {
+  TND_ASSERT(file_ == nullptr && old.addr != nullptr && old.descriptor >= 0);
   munmap(old.addr, old.size);
   (void)fallocate(old.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, off_t(old.size));
   close(old.descriptor);
@@ -230,11 +249,12 @@ void pool_memory::drop_memory(segment &old) {
 result<segment_view> pool_memory::export_segment(uint64_t owner, uint32_t number, bool writable) {
   if (!is_exportable())
     return status::not_supported;
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   auto const it = segments_.find(number);
   if (it == segments_.end() || it->second.owner != owner)
     return status::no_entry;
   segment &seg = it->second;
+  TND_ASSERT(seg.descriptor >= 0);
   // The seals keep the daemon and clients from resizing a mapped segment. A read-only descriptor
   // cannot be reopened for writing, because the file's mode forbids that.
   constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -252,59 +272,82 @@ result<segment_view> pool_memory::export_segment(uint64_t owner, uint32_t number
   return segment_view{descriptor, seg.size, 0, has_huge_pages};
 }
 
-std::vector<uint32_t> pool_memory::reserve_segments(uint64_t owner, uint64_t size) {
-  std::vector<uint32_t> whole, parts;
-  if (!is_exportable())
-    return whole;
-  std::lock_guard lock{mutex_};
-  uint64_t listed_size = 0;
-  auto const is_enough = [&] {
-    return listed_size >= size || whole.size() + parts.size() >= reserve_count_max;
-  };
-  std::set<uint32_t> listed;
-  if (auto const owned_it = owned_.find(owner); owned_it != owned_.end()) {
-    auto const &free = owned_it->second.free;
-    for (auto it = free.rbegin(); it != free.rend() && !is_enough(); ++it) {
-      if (segments_.at(it->segment).size < seams::huge_page_size)
-        continue;
-      listed_size += it->size;
-      if (listed.insert(it->segment).second)
-        parts.push_back(it->segment);
-    }
+// The segments that a call of reserve_segments() has chosen so far.
+struct pool_memory::segment_list {
+  bool is_enough() const {
+    return listed_size >= wanted_size || whole.size() + parts.size() >= reserve_count_max;
   }
-  uint64_t const whole_size = options_.segment_size;
-  std::vector<uint32_t> fresh, previous;
-  for (auto const &[free_size, number] : unowned_) {
-    if (free_size != whole_size)
-      continue;
-    uint64_t const last_owner = segments_.at(number).owner;
-    if (last_owner == no_owner)
-      fresh.push_back(number);
-    if (last_owner == owner)
-      previous.push_back(number);
-  }
-  auto const list_whole = [&](uint32_t number) {
-    listed_size += whole_size;
+  void add_whole(uint32_t number, uint64_t size) {
+    listed_size += size;
     whole.push_back(number);
-  };
+  }
+
+  uint64_t wanted_size = 0, listed_size = 0;  // free bytes
+  std::vector<uint32_t> whole, parts;         // wholly free ones, and ones with free extents
+};
+
+// Unowned segments of the full size.
+struct pool_memory::free_segments {
+  std::vector<uint32_t> fresh, previous;  // without bytes of any owner, and with the owner's bytes
+};
+
+std::vector<uint32_t> pool_memory::reserve_segments(uint64_t owner, uint64_t size) {
+  segment_list list{.wanted_size = size, .whole = {}, .parts = {}};
+  if (!is_exportable())
+    return list.whole;
+  lock_guard lock{mutex_};
+  list_owned(owner, list);
+  auto const [fresh, previous] = find_free_segments(owner);
   for (uint32_t const number : previous) {
-    if (!is_enough())
-      list_whole(number);
+    if (!list.is_enough())
+      list.add_whole(number, options_.segment_size);
   }
   // Other owners would have to recreate segments that this one maps, so half stays for them.
   size_t const own_count_max = (fresh.size() + previous.size() + 1) / 2;
   size_t rest_count = own_count_max - std::min(previous.size(), own_count_max);
   for (uint32_t const number : fresh) {
-    if (rest_count == 0 || is_enough())
+    if (rest_count == 0 || list.is_enough())
       break;
     erase_unowned(number);
     segments_.at(number).owner = owner;
     insert_unowned(number);
-    list_whole(number);
+    list.add_whole(number, options_.segment_size);
     rest_count--;
   }
-  whole.insert(whole.end(), parts.begin(), parts.end());
-  return whole;
+  list.whole.insert(list.whole.end(), list.parts.begin(), list.parts.end());
+  return list.whole;
+}
+
+// List the owner's segments with free extents, the largest extents first.
+void pool_memory::list_owned(uint64_t owner, segment_list &list) const {
+  TND_ASSERT(mutex_.is_held());
+  auto const owned_it = owned_.find(owner);
+  if (owned_it == owned_.end())
+    return;
+  std::set<uint32_t> listed;
+  auto const &free = owned_it->second.free;
+  for (auto it = free.rbegin(); it != free.rend() && !list.is_enough(); ++it) {
+    if (segments_.at(it->segment).size < seams::huge_page_size)
+      continue;
+    list.listed_size += it->size;
+    if (listed.insert(it->segment).second)
+      list.parts.push_back(it->segment);
+  }
+}
+
+pool_memory::free_segments pool_memory::find_free_segments(uint64_t owner) const {
+  TND_ASSERT(mutex_.is_held());
+  free_segments candidates;
+  for (auto const &[free_size, number] : unowned_) {
+    if (free_size != options_.segment_size)
+      continue;
+    uint64_t const last_owner = segments_.at(number).owner;
+    if (last_owner == no_owner)
+      candidates.fresh.push_back(number);
+    if (last_owner == owner)
+      candidates.previous.push_back(number);
+  }
+  return candidates;
 }
 
 }  // namespace tanada::poold

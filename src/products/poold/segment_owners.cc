@@ -22,13 +22,17 @@ constexpr uint64_t growth_divisor = 8;
 
 void pool_memory::insert_unowned(uint32_t number) {
   segment const &seg = segments_.at(number);
-  unowned_.insert({seg.size, number});
+  TND_ASSERT(mutex_.is_held());
+  TND_ASSERT(seg.used == 0 && seg.free.empty());
+  TND_ASSERT(unowned_.insert({seg.size, number}).second);
   unowned_by_owner_.insert({seg.owner, seg.size, number});
   unowned_size_ += seg.size;
 }
 
 void pool_memory::erase_unowned(uint32_t number) {
   segment const &seg = segments_.at(number);
+  TND_ASSERT(mutex_.is_held());
+  TND_ASSERT(unowned_size_ >= seg.size);
   TND_ASSERT(unowned_.erase({seg.size, number}) == 1);
   unowned_by_owner_.erase({seg.owner, seg.size, number});
   unowned_size_ -= seg.size;
@@ -38,6 +42,7 @@ void pool_memory::erase_unowned(uint32_t number) {
 void pool_memory::assign_segment(uint32_t number, uint64_t owner) {
   segment &seg = segments_.at(number);
   TND_ASSERT(seg.free.empty() && seg.used == 0);
+  TND_ASSERT(owner != no_owner && !unowned_.contains({seg.size, number}));
   seg.owner = owner;
   seg.free[0] = seg.size;
   owned_memory &memory = owned_[owner];
@@ -49,7 +54,9 @@ void pool_memory::assign_segment(uint32_t number, uint64_t owner) {
 // A segment without objects has no owner.
 void pool_memory::unassign_segment(uint32_t number) {
   segment &seg = segments_.at(number);
+  TND_ASSERT(seg.used == 0);
   owned_memory &memory = owned_.at(seg.owner);
+  TND_ASSERT(memory.segment_count > 0 && memory.size >= seg.size);
   for (auto const &[offset, size] : seg.free)
     memory.free.erase({size, number, offset});
   seg.free.clear();
@@ -160,7 +167,7 @@ status pool_memory::bind_segment(uint64_t owner, uint64_t size, uint32_t &number
 void pool_memory::reserve(uint64_t owner, uint64_t size) {
   if (!is_exportable())
     return;
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   uint64_t rest = (size + granule_ - 1) & ~(granule_ - 1);
   while (rest > 0 && rest <= unowned_size_ + spare_size_) {
     uint32_t number = 0;
@@ -177,7 +184,7 @@ void pool_memory::reserve(uint64_t owner, uint64_t size) {
 void pool_memory::end_reservations() {
   if (!is_exportable())
     return;
-  std::lock_guard lock{mutex_};
+  lock_guard lock{mutex_};
   for (auto const &[number, seg] : segments_) {
     bool const is_owned = !seg.free.empty();
     if (is_owned && seg.used == 0)
@@ -203,6 +210,8 @@ status pool_memory::make_segment(uint64_t owner, uint64_t size, uint32_t &number
 // Create a segment from spare memory, in no list yet. On failure the memory stays spare, and a
 // later call tries again.
 status pool_memory::insert_segment(uint64_t size, uint32_t &number) {
+  TND_ASSERT(mutex_.is_held());
+  TND_ASSERT(size > 0 && spare_size_ >= size);
   segment new_segment{.size = size};
   TND_TRY(make_memory(new_segment, 0));
   while (segments_.contains(next_number_))
@@ -267,7 +276,9 @@ void pool_memory::reclaim(uint64_t size) {
     use_front(end, end.size);
     if (freed_size < end.size)
       add_free(number, end.offset, end.size - freed_size);
-    owned_.at(seg.owner).size -= freed_size;
+    owned_memory &memory = owned_.at(seg.owner);
+    TND_ASSERT(memory.size >= freed_size);
+    memory.size -= freed_size;
     spare_size_ += freed_size;
   }
 }
@@ -284,7 +295,9 @@ void pool_memory::convert_spare() {
 }
 
 void pool_memory::drop_segment(uint32_t number) {
+  TND_ASSERT(mutex_.is_held());
   auto const old = segments_.find(number);
+  TND_ASSERT(old != segments_.end() && old->second.used == 0);
   drop_memory(old->second);
   spare_size_ += old->second.size;
   segments_.erase(old);
@@ -294,17 +307,19 @@ void pool_memory::quarantine_segment(uint32_t number) {
   uint64_t const size = segments_.at(number).size;
   log(log_level::warning, "pool: %llu bytes are in quarantine: a transfer may still access them",
       static_cast<unsigned long long>(size));
-  quarantine_.insert(number);
+  TND_ASSERT(quarantine_.insert(number).second);
   quarantine_size_ += size;
 }
 
 // The drop hook is called without a wait for segments in quarantine.
 void pool_memory::release_quarantine() {
   std::erase_if(quarantine_, [this](uint32_t number) {
+    mutex_.assert_held();
     segment const &seg = segments_.at(number);
     if (!may_drop(seg, 0))
       return false;
     uint64_t const size = seg.size;
+    TND_ASSERT(quarantine_size_ >= size);
     quarantine_size_ -= size;
     drop_segment(number);
     uint32_t renewed = 0;

@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint64_t sweep_ns = 1'000'000'000;  // between checks for overdue sessions
 constexpr uint64_t wake_word = 0, tcp_word = 1, unix_word = 2, session_word = 16;
+static_assert(session_word > unix_word);
 constexpr size_t event_count_max = 64;
 constexpr size_t accept_count_max = 16;  // connections accepted in one turn
 
@@ -61,7 +62,7 @@ class server::worker {
 
   void add_connection(new_connection accepted) {
     {
-      std::lock_guard lock{mutex_};
+      lock_guard lock{mutex_};
       new_connections_.push_back(std::move(accepted));
     }
     wake();
@@ -69,14 +70,14 @@ class server::worker {
 
   void evict(uint64_t id) {
     {
-      std::lock_guard lock{mutex_};
+      lock_guard lock{mutex_};
       evicted_.push_back(id);
     }
     wake();
   }
 
   std::vector<session::view> clients() const {
-    std::lock_guard lock{mutex_};
+    lock_guard lock{mutex_};
     return clients_;
   }
 
@@ -137,7 +138,7 @@ class server::worker {
     std::vector<new_connection> connections;
     std::vector<uint64_t> evicted;
     {
-      std::lock_guard lock{mutex_};
+      lock_guard lock{mutex_};
       connections.swap(new_connections_);
       evicted.swap(evicted_);
     }
@@ -175,7 +176,8 @@ class server::worker {
         [this, id = accepted.id] { return server_.admission_.complete(id); });
     if (accepted.requires_key)
       entry.client->require_key();
-    sessions_.emplace(accepted.id, std::move(entry));
+    bool const is_new = sessions_.emplace(accepted.id, std::move(entry)).second;
+    TND_ASSERT(is_new);
   }
 
   void serve(uint64_t id, uint64_t now_ns) {
@@ -202,6 +204,7 @@ class server::worker {
 
   using sessions = std::unordered_map<uint64_t, session_entry>;
   sessions::iterator end(sessions::iterator it) {
+    TND_ASSERT(it != sessions_.end());
     server_.admission_.remove(it->first);
     return sessions_.erase(it);
   }
@@ -220,7 +223,7 @@ class server::worker {
       views.push_back(it->second.client->describe());
       ++it;
     }
-    std::lock_guard lock{mutex_};
+    lock_guard lock{mutex_};
     clients_.swap(views);
   }
 
@@ -230,10 +233,10 @@ class server::worker {
   std::shared_ptr<mailbox> const mailbox_ = std::make_shared<mailbox>();
   sessions sessions_;
   std::vector<uint64_t> busy_;
-  mutable std::mutex mutex_;
-  std::vector<new_connection> new_connections_;
-  std::vector<uint64_t> evicted_;
-  std::vector<session::view> clients_;
+  mutable mutex mutex_;
+  std::vector<new_connection> new_connections_ TND_GUARDED_BY(mutex_);
+  std::vector<uint64_t> evicted_ TND_GUARDED_BY(mutex_);
+  std::vector<session::view> clients_ TND_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

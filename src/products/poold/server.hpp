@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/sockets/socket_stream.hpp"
+#include "core/base/assert.hpp"
 #include "products/poold/admission.hpp"
 #include "products/poold/service.hpp"
 #include "products/poold/session.hpp"
@@ -51,6 +52,7 @@ class server {
   void reject_connection(seams::stream &connection, status code, const std::string &reason);
   bool is_user_allowed(const seams::stream &connection) const;
   worker &worker_for(uint64_t session) {
+    TND_ASSERT(!workers_.empty());
     return *workers_[session % workers_.size()];
   }
 

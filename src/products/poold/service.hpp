@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 
+#include "core/base/assert.hpp"
 #include "products/poold/catalog.hpp"
 #include "products/poold/error_counters.hpp"
 #include "products/poold/key_ring.hpp"
@@ -30,6 +31,7 @@ struct session_limits {
 struct path_counters {
   std::array<std::atomic<uint64_t>, TND_POOL_PATH_COUNT> sizes{};
   void add(tnd_pool_path path, uint64_t size) {
+    TND_ASSERT(size_t(path) < sizes.size());
     sizes[path].fetch_add(size, std::memory_order_relaxed);
   }
   uint64_t sum() const {

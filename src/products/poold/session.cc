@@ -20,6 +20,7 @@ namespace {
 constexpr size_t small_buffer_size = 4096;  // during the handshake, and while the client is silent
 constexpr size_t buffer_size = 128 << 10;
 static_assert(buffer_size > sizeof(frame) + body_size_max);
+static_assert(small_buffer_size > sizeof(frame) && small_buffer_size < buffer_size);
 constexpr size_t early_body_size_max = small_buffer_size - sizeof(frame);
 constexpr uint64_t rest_after_ns = 5'000'000'000;
 constexpr size_t receive_part_count_max = 32;       // in one receive
@@ -38,10 +39,12 @@ session::session(service &shared, std::unique_ptr<seams::stream> connection, uin
       connected_ns_{now_ns},
       host_reads_until_ns_{now_ns},
       device_reads_until_ns_{now_ns} {
+  TND_ASSERT(connection_ != nullptr && mailbox_ != nullptr);
   input_.resize(small_buffer_size);
 }
 
 session::~session() {
+  TND_ASSERT(fabric_peer_.empty() || service_.fabric != nullptr);
   if (!fabric_peer_.empty())
     service_.fabric->release_peer(fabric_peer_);
   if (stage_ != stage::ready)
@@ -68,6 +71,7 @@ tnd_pool_path session::stream_path() const {
   return connection_->is_local() ? TND_POOL_PATH_UNIX : TND_POOL_PATH_TCP;
 }
 tnd_pool_path session::fabric_path() const {
+  TND_ASSERT(service_.fabric != nullptr);
   return service_.fabric->is_rdma() ? TND_POOL_PATH_RDMA : TND_POOL_PATH_FABRIC;
 }
 
@@ -115,6 +119,7 @@ void session::shrink_idle_buffer(uint64_t now_ns) {
   if (!is_unused || input_.size() == small_buffer_size ||
       now_ns < last_progress_ns_ + rest_after_ns)
     return;
+  TND_ASSERT(input_.size() == buffer_size);
   input_ = std::vector<std::byte>(small_buffer_size);
   input_begin_ = 0;
   input_end_ = 0;
@@ -159,40 +164,51 @@ session::outcome session::flush(uint64_t now_ns) {
 }
 
 session::outcome session::progress(uint64_t now_ns) {
-  uint64_t moved = 0;
-  bool more = true, drained = false;  // drained: all available input was received
-  while (more && moved < service_.limits.turn_size) {
-    if (job_ && !step_job())
-      break;
-    more = false;
-    if (status const code = parse(more); code != status::ok) {
-      service_.counters.errors.add(status::protocol);
-      if (is_in_handshake())
-        service_.counters.refused_count.fetch_add(1);
-      log_close(now_ns, "sent an invalid request");
-      return outcome::ended;
-    }
-    // Send replies before polling a drained socket again. In the middle of an object's data, more
-    // has probably arrived.
-    if (more || !expects_input() || (drained && sink_.remaining_size == 0))
-      continue;
-    uint64_t const before = moved;
-    status const code = receive(moved, drained);
-    if (code == status::peer_lost)
-      return close_unproven(now_ns);
-    more = moved > before;
-  }
+  turn current;
+  if (receive_and_parse(current, now_ns) == outcome::ended)
+    return outcome::ended;
   outcome const sent = flush(now_ns);
-  if (moved > 0)
+  if (current.moved > 0)
     last_progress_ns_ = now_ns;
   if (sent == outcome::ended || (is_closing_ && output_.empty()))
     return outcome::ended;
-  return (job_ && !is_job_blocked()) || more || sent == outcome::busy ? outcome::busy
-                                                                      : outcome::waiting;
+  bool const job_can_continue = job_ && !is_job_blocked();
+  bool const is_busy = job_can_continue || current.more || sent == outcome::busy;
+  return is_busy ? outcome::busy : outcome::waiting;
 }
 
-// Receive into the data's destination and, after it, into the buffer.
-status session::receive(uint64_t &moved, bool &drained) {
+// Receive and process requests, until that needs more input or the turn is over.
+session::outcome session::receive_and_parse(turn &current, uint64_t now_ns) {
+  while (current.more && current.moved < service_.limits.turn_size) {
+    if (job_ && !step_job())
+      break;
+    current.more = false;
+    if (parse(current.more) != status::ok)
+      return end_invalid(now_ns);
+    // Send replies before polling a drained socket again. In the middle of an object's data, more
+    // has probably arrived.
+    if (current.more || !expects_input() || (current.drained && sink_.remaining_size == 0))
+      continue;
+    uint64_t const before = current.moved;
+    status const code = receive(current.moved, current.drained);
+    if (code == status::peer_lost)
+      return close_unproven(now_ns);
+    current.more = current.moved > before;
+  }
+  return outcome::waiting;
+}
+
+session::outcome session::end_invalid(uint64_t now_ns) {
+  service_.counters.errors.add(status::protocol);
+  if (is_in_handshake())
+    service_.counters.refused_count.fetch_add(1);
+  log_close(now_ns, "sent an invalid request");
+  return outcome::ended;
+}
+
+// Make space at the end of the input buffer.
+void session::compact_input() {
+  TND_ASSERT(input_begin_ <= input_end_ && input_end_ <= input_.size());
   if (input_begin_ == input_end_) {
     input_begin_ = 0;
     input_end_ = 0;
@@ -202,28 +218,41 @@ status session::receive(uint64_t &moved, bool &drained) {
     input_end_ -= input_begin_;
     input_begin_ = 0;
   }
-  iovec parts[receive_part_count_max + 1];
-  size_t count = 0;
-  uint64_t wanted = 0, room = 0;  // capacity of the data's destination, and of all parts
-  for (size_t i = sink_.part; i < sink_.parts.size() && count < receive_part_count_max; i++) {
-    parts[count++] = sink_.parts[i];
-    wanted += sink_.parts[i].iov_len;
+}
+
+// Collect the data's destination and, after it, the free end of the buffer. Returns the capacity of
+// the former.
+uint64_t session::collect_receive_parts() {
+  receive_parts_.clear();
+  uint64_t sink_size = 0;
+  for (size_t i = sink_.part;
+       i < sink_.parts.size() && receive_parts_.size() < receive_part_count_max; i++) {
+    receive_parts_.push_back(sink_.parts[i]);
+    sink_size += sink_.parts[i].iov_len;
   }
-  if (wanted == 0 || sink_.part + count == sink_.parts.size()) {
-    parts[count++] = {input_.data() + input_end_, input_.size() - input_end_};
-  }
-  for (size_t i = 0; i < count; i++)
-    room += parts[i].iov_len;
-  auto size = connection_->receive({parts, count});
+  if (sink_size == 0 || sink_.part + receive_parts_.size() == sink_.parts.size())
+    receive_parts_.push_back({input_.data() + input_end_, input_.size() - input_end_});
+  return sink_size;
+}
+
+// Receive into the data's destination and, after it, into the buffer.
+status session::receive(uint64_t &moved, bool &drained) {
+  compact_input();
+  uint64_t const sink_size = collect_receive_parts();
+  uint64_t capacity = 0;
+  for (const iovec &part : receive_parts_)
+    capacity += part.iov_len;
+  auto size = connection_->receive(receive_parts_);
   if (!size.ok() && size.error() == status::fault) {
     discard_data();
     return receive(moved, drained);
   }
   if (!size.ok())
     return size.error();
+  TND_ASSERT(size.value() <= capacity);
   moved += size.value();
-  drained = size.value() < room;
-  uint64_t const to_sink = std::min<uint64_t>(size.value(), wanted);
+  drained = size.value() < capacity;
+  uint64_t const to_sink = std::min<uint64_t>(size.value(), sink_size);
   input_end_ += size.value() - to_sink;
   if (to_sink > 0)
     advance_sink(to_sink);
@@ -252,6 +281,7 @@ void session::send_data_lost() {
 
 // `size` bytes of the data have been received into their destination.
 void session::advance_sink(uint64_t size) {
+  TND_ASSERT(size <= sink_.remaining_size);
   sink_.remaining_size -= size;
   count_written(stream_path(), size);
   while (size > 0 && sink_.part < sink_.parts.size()) {
@@ -270,34 +300,50 @@ status session::parse(bool &more) {
   if (is_closing_ || job_)
     return status::ok;
   size_t const have = input_end_ - input_begin_;
-  if (sink_.remaining_size > 0 && have > 0) {
-    size_t const data_size = size_t(std::min<uint64_t>(have, sink_.remaining_size));
-    size_t copied = 0;
-    for (size_t i = sink_.part; i < sink_.parts.size() && copied < data_size; i++) {
-      size_t const part = std::min(data_size - copied, sink_.parts[i].iov_len);
-      std::memcpy(sink_.parts[i].iov_base, input_.data() + input_begin_ + copied, part);
-      copied += part;
-    }
-    input_begin_ += data_size;
-    if (sink_.part < sink_.parts.size())
-      advance_sink(data_size);
-    else
-      sink_.remaining_size -= data_size;
-    more = true;
+  if (sink_.remaining_size > 0) {
+    more = have > 0;
+    if (more)
+      move_input_to_sink(size_t(std::min<uint64_t>(have, sink_.remaining_size)));
     return status::ok;
   }
-  if (sink_.remaining_size > 0)
-    return status::ok;
   if (sink_.on_complete != nullptr) {
-    auto const on_complete = sink_.on_complete;
-    sink_ = {};
     more = true;
-    (this->*on_complete)();
+    complete_sink();
     return status::ok;
   }
   if (have < sizeof(frame) || !accepts_requests())
     return status::ok;
+  return parse_frame(more);
+}
+
+// Copy buffered data to their destination, or skip them if nothing receives them.
+void session::move_input_to_sink(size_t size) {
+  TND_ASSERT(size <= input_end_ - input_begin_ && size <= sink_.remaining_size);
+  size_t copied = 0;
+  for (size_t i = sink_.part; i < sink_.parts.size() && copied < size; i++) {
+    size_t const part = std::min(size - copied, sink_.parts[i].iov_len);
+    std::memcpy(sink_.parts[i].iov_base, input_.data() + input_begin_ + copied, part);
+    copied += part;
+  }
+  input_begin_ += size;
+  if (sink_.part < sink_.parts.size())
+    advance_sink(size);
+  else
+    sink_.remaining_size -= size;
+}
+
+void session::complete_sink() {
+  TND_ASSERT(sink_.remaining_size == 0);
+  auto const on_complete = sink_.on_complete;
+  sink_ = {};
+  (this->*on_complete)();
+}
+
+// Process the next request, if all of its body has arrived.
+status session::parse_frame(bool &more) {
+  size_t const have = input_end_ - input_begin_;
   frame head;
+  TND_ASSERT(have >= sizeof head);
   std::memcpy(&head, input_.data() + input_begin_, sizeof head);
   TND_TRY(frame_check(head));
   if (stage_ != stage::ready && (head.body_size > early_body_size_max || head.data_size > 0))
@@ -310,8 +356,12 @@ status session::parse(bool &more) {
   sink_ = {};
   sink_.remaining_size = head.data_size;
   more = true;
-  if (stage_ != stage::ready)
-    return handshake(head, body);
+  return stage_ == stage::ready ? answer_request(head, body) : handshake(head, body);
+}
+
+// Carry out a request. Any error but `protocol` is reported to the client, and its data are
+// skipped.
+status session::answer_request(const frame &head, std::span<const std::byte> body) {
   is_deferred_ = false;
   status const code = dispatch(head, body);
   if (code == status::protocol)
@@ -327,7 +377,7 @@ status session::parse(bool &more) {
 namespace {
 
 // Requests without a reply end the connection.
-status refuse_without_space(kind request) {
+status refuse_without_namespace(kind request) {
   if (request < kind::create || request > kind::namespaces || request == kind::close ||
       request == kind::note || request == kind::mapped_reads)
     return status::protocol;
@@ -337,38 +387,41 @@ status refuse_without_space(kind request) {
 
 }  // namespace
 
+const session::request_handler session::request_handlers[] = {
+    {kind::create, &session::on_create},
+    {kind::open, &session::on_open},
+    {kind::resize, &session::on_resize},
+    {kind::write, &session::on_write},
+    {kind::read, &session::on_read},
+    {kind::note, &session::on_note},
+    {kind::mapped_reads, &session::on_mapped_reads},
+    {kind::commit, &session::on_commit},
+    {kind::close, &session::on_close},
+    {kind::put, &session::on_put},
+    {kind::get, &session::on_get},
+    {kind::stat, &session::on_stat},
+    {kind::list, &session::on_list},
+    {kind::namespaces, &session::on_namespaces},
+    {kind::rename, &session::on_rename},
+    {kind::remove, &session::on_remove},
+    {kind::set_flags, &session::on_set_flags},
+    {kind::set_commit, &session::on_set_commit},
+    {kind::segment, &session::on_segment},
+    {kind::reserve, &session::on_reserve},
+    {kind::statistics, &session::on_statistics},
+    {kind::fabric, &session::on_fabric},
+    {kind::fabric_proof, &session::on_fabric_proof},
+    {kind::rma_write, &session::on_rma_write},
+    {kind::rma_read, &session::on_rma_read}};
+
 status session::dispatch(const frame &head, std::span<const std::byte> body) {
   set_last_message({});
   if (!has_namespace_ && kind(head.kind) != kind::namespaces)
-    return refuse_without_space(kind(head.kind));
-  switch (kind(head.kind)) {
-    case kind::create: return on_create(body);
-    case kind::open: return on_open(body);
-    case kind::resize: return on_resize(body);
-    case kind::write: return on_write(body);
-    case kind::read: return on_read(body);
-    case kind::note: return on_note(body);
-    case kind::mapped_reads: return on_mapped_reads(body);
-    case kind::commit: return on_commit(body);
-    case kind::close: return on_close(body);
-    case kind::put: return on_put(body);
-    case kind::get: return on_get(body);
-    case kind::stat: return on_stat(body);
-    case kind::list: return on_list(body);
-    case kind::namespaces: return on_spaces(body);
-    case kind::rename: return on_rename(body);
-    case kind::remove: return on_remove(body);
-    case kind::set_flags: return on_set_flags(body);
-    case kind::set_commit: return on_set_commit(body);
-    case kind::segment: return on_segment(body);
-    case kind::reserve: return on_reserve(body);
-    case kind::statistics: return on_statistics(body);
-    case kind::fabric: return on_fabric(body);
-    case kind::fabric_proof: return on_fabric_proof(body);
-    case kind::rma_write: return on_rma(body, true);
-    case kind::rma_read: return on_rma(body, false);
-    default: return status::protocol;
-  }
+    return refuse_without_namespace(kind(head.kind));
+  for (const request_handler &handler : request_handlers)
+    if (handler.request == kind(head.kind))
+      return (this->*handler.function)(body);
+  return status::protocol;
 }
 
 status session::handshake(const frame &head, std::span<const std::byte> body) {
@@ -468,16 +521,19 @@ status session::enter_namespace() {
   auto entered = service_.objects.open_namespace(namespace_name_, can_write_);
   if (!entered.ok())
     return entered.error();
+  TND_ASSERT(!has_namespace_);
   namespace_id_ = entered.value();
   has_namespace_ = true;
   return status::ok;
 }
 
 bool session::can_see_namespace(const std::string &namespace_name) const {
+  TND_ASSERT(keys_ != nullptr && (keys_->empty() || key_ != nullptr));
   return keys_->empty() || key_->allows(namespace_name);
 }
 
 void session::send_welcome() {
+  TND_ASSERT(stage_ == stage::proof);
   stage_ = stage::ready;
   service_.counters.client_count.fetch_add(1);
   if (input_end_ == input_.size())

@@ -3,12 +3,12 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "core/wire/pool.hpp"
 #include "products/pool/checksum.hpp"
 #include "products/poold/output.hpp"
@@ -40,8 +40,8 @@ class mailbox {
 
  private:
   seams::waker waker_;
-  std::mutex mutex_;
-  std::vector<deferred_reply> replies_;
+  mutex mutex_;
+  std::vector<deferred_reply> replies_ TND_GUARDED_BY(mutex_);
 };
 
 // A state machine over a non-blocking stream. Input is untrusted: a malformed frame ends the
@@ -143,15 +143,35 @@ class session {
     std::vector<wire::pool::range> ranges;  // of a read
   };
 
+  // What one call of progress() has done.
+  struct turn {
+    uint64_t moved = 0;    // bytes received
+    bool more = true;      // another step may be possible
+    bool drained = false;  // all available input was received
+  };
+
   outcome flush(uint64_t now_ns);
   outcome close_unproven(uint64_t now_ns);
   // `drained`: the stream had fewer bytes than the buffers could take.
   status receive(uint64_t &moved, bool &drained);
+  void compact_input();
+  uint64_t collect_receive_parts();
+  outcome receive_and_parse(turn &current, uint64_t now_ns);
+  outcome end_invalid(uint64_t now_ns);
   status parse(bool &more);
+  void move_input_to_sink(size_t size);
+  void complete_sink();
+  status parse_frame(bool &more);
+  status answer_request(const wire::pool::frame &head, std::span<const std::byte> body);
   void advance_sink(uint64_t size);
   void discard_data();
   status enter_namespace();
   bool can_see_namespace(const std::string &namespace_name) const;
+  struct request_handler {
+    wire::pool::kind request;
+    status (session::*function)(std::span<const std::byte> body);
+  };
+  static const request_handler request_handlers[];
   status dispatch(const wire::pool::frame &head, std::span<const std::byte> body);
   status handshake(const wire::pool::frame &head, std::span<const std::byte> body);
   status identify(std::span<const std::byte> body);
@@ -172,6 +192,8 @@ class session {
   result<uint64_t> add_handle(handle new_handle);
 
   status on_create(std::span<const std::byte> body);
+  status check_create(const wire::pool::create_request &request);
+  status create(const wire::pool::create_request &request, object_ref previous);
   status on_open(std::span<const std::byte> body);
   status on_resize(std::span<const std::byte> body);
   status on_write(std::span<const std::byte> body);
@@ -185,7 +207,7 @@ class session {
   status on_get(std::span<const std::byte> body);
   status on_stat(std::span<const std::byte> body);
   status on_list(std::span<const std::byte> body);
-  status on_spaces(std::span<const std::byte> body);
+  status on_namespaces(std::span<const std::byte> body);
   status on_rename(std::span<const std::byte> body);
   status on_remove(std::span<const std::byte> body);
   status on_set_flags(std::span<const std::byte> body);
@@ -195,7 +217,13 @@ class session {
   status on_statistics(std::span<const std::byte> body);
   status on_fabric(std::span<const std::byte> body);
   status on_fabric_proof(std::span<const std::byte> body);
+  bool send_challenge(const wire::pool::bytes32 &tag);
+  status on_rma_write(std::span<const std::byte> body);
+  status on_rma_read(std::span<const std::byte> body);
   status on_rma(std::span<const std::byte> body, bool to_pool);
+  status check_rma(const wire::pool::rma_request &request, const handle &target,
+                   bool to_pool) const;
+  status submit_rma(const wire::pool::rma_request &request, const handle &target, bool to_pool);
   void finish_write();
   void finish_put();
   void send_data_lost();
@@ -241,7 +269,8 @@ class session {
   bool is_identified_ = false, requires_key_ = false;
   std::vector<std::byte> input_;  // grows once it was full, and shrinks while the client is silent
   size_t input_begin_ = 0, input_end_ = 0;
-  wire::pool::frame head_;  // of the current request
+  std::vector<iovec> receive_parts_;  // of the current call of receive()
+  wire::pool::frame head_;            // of the current request
   data_sink sink_;
   uint64_t sink_handle_ = 0;
   std::vector<wire::pool::range> sink_ranges_;

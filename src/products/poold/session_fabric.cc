@@ -6,6 +6,7 @@
 // proves that it receives messages at that address (as RFC 9000, section 8.2, validates a path).
 // Both the message and the reply carry a tag, by which a client distinguishes its own challenge
 // from one that the claim of another client has sent to it.
+#include "core/base/assert.hpp"
 #include "core/base/checked.hpp"
 #include "core/base/log.hpp"
 #include "products/poold/session.hpp"
@@ -29,18 +30,29 @@ status session::on_fabric(std::span<const std::byte> body) {
       !request.address.empty() && request.address.size() <= seams::fabric_address_size_max;
   if (!good || fabric_claim_ != claim::unclaimed)
     return status::protocol;
-  fabric_challenge challenge;
   reply.tag = pool::random_bytes();
-  challenge.tag = reply.tag;
   fabric_secret_ = pool::random_bytes();
-  challenge.secret = fabric_secret_;
-  auto const message = std::make_shared<std::vector<std::byte>>();
-  wire::encode(challenge, *message);
   fabric_claim_ = claim::pending;
   fabric_peer_ = request.address;
   fabric_deadline_ns_ =
       seams::deadline_after(seams::monotonic_clock().now_ns(), service_.limits.fabric_proof_ns);
   service_.fabric->acquire_peer(fabric_peer_);
+  if (!send_challenge(reply.tag)) {
+    fabric_claim_ = claim::failed;
+    return fail(status::busy, "the daemon's fabric queue is full: try again later");
+  }
+  send_reply(reply);
+  return status::ok;
+}
+
+// Send the secret to the claimed address. False: the fabric queue is full.
+bool session::send_challenge(const bytes32 &tag) {
+  TND_ASSERT(fabric_claim_ == claim::pending && !fabric_peer_.empty());
+  fabric_challenge challenge;
+  challenge.tag = tag;
+  challenge.secret = fabric_secret_;
+  auto const message = std::make_shared<std::vector<std::byte>>();
+  wire::encode(challenge, *message);
   transfer message_transfer;
   message_transfer.peer = fabric_peer_;
   message_transfer.kind = seams::fabric_op_kind::send;
@@ -48,12 +60,7 @@ status session::on_fabric(std::span<const std::byte> body) {
   message_transfer.parts = {{message->data(), message->size()}};
   message_transfer.callback = [message](status) {
   };  // the callback keeps the message's memory alive
-  if (!service_.fabric->submit(std::move(message_transfer))) {
-    fabric_claim_ = claim::failed;
-    return fail(status::busy, "the daemon's fabric queue is full: try again later");
-  }
-  send_reply(reply);
-  return status::ok;
+  return service_.fabric->submit(std::move(message_transfer));
 }
 
 status session::on_fabric_proof(std::span<const std::byte> body) {
@@ -75,12 +82,37 @@ status session::on_fabric_proof(std::span<const std::byte> body) {
   return status::ok;
 }
 
+status session::on_rma_write(std::span<const std::byte> body) {
+  return on_rma(body, true);
+}
+
+status session::on_rma_read(std::span<const std::byte> body) {
+  return on_rma(body, false);
+}
+
 status session::on_rma(std::span<const std::byte> body, bool to_pool) {
   rma_request request;
   TND_TRY(wire::decode(body, request));
   auto entry = find_handle(request.handle);
   if (!entry.ok())
     return entry.error();
+  handle &target = *entry.value();
+  TND_TRY(check_rma(request, target, to_pool));
+  uint64_t const end = request.offset + request.size;
+  if (end > target.object->metadata.size)
+    TND_TRY(service_.objects.grow(*target.object, end));
+  TND_TRY(submit_rma(request, target, to_pool));
+  deferred_count_++;
+  if (to_pool) {
+    fabric_writes_[head_.tag] = {request.handle, request.offset, request.size};
+    count_written(fabric_path(), request.size);
+  } else {
+    count_read(fabric_path(), request.size);
+  }
+  return status::ok;
+}
+
+status session::check_rma(const rma_request &request, const handle &target, bool to_pool) const {
   bool const in_range = range_fits(request.offset, request.size, object_size_max) &&
                         range_fits(request.memory_offset, request.size, request.region_size);
   if (fabric_claim_ == claim::unclaimed || request.size == 0)
@@ -89,14 +121,15 @@ status session::on_rma(std::span<const std::byte> body, bool to_pool) {
     return fail(status::access, "the client has not proven that it owns the fabric address");
   if (!in_range || fabric_writes_.contains(head_.tag))
     return status::range;
-  handle &target = *entry.value();
   if (to_pool != target.is_writer)
     return status::bad_file;
-  uint64_t const end = request.offset + request.size;
-  if (!to_pool && end > target.object->metadata.size)
-    return status::range;
-  if (to_pool && end > target.object->metadata.size)
-    TND_TRY(service_.objects.grow(*target.object, end));
+  bool const exceeds_object = request.offset + request.size > target.object->metadata.size;
+  return !to_pool && exceeds_object ? status::range : status::ok;
+}
+
+// busy: the fabric queue is full.
+status session::submit_rma(const rma_request &request, const handle &target, bool to_pool) {
+  TND_ASSERT(service_.fabric != nullptr && !fabric_peer_.empty());
   transfer bulk_transfer;
   bulk_transfer.peer = fabric_peer_;
   bulk_transfer.timeout_ns = service_.limits.stall_ns;
@@ -104,20 +137,11 @@ status session::on_rma(std::span<const std::byte> body, bool to_pool) {
   bulk_transfer.remote = {request.base, request.key, request.region_size};
   bulk_transfer.offset = request.memory_offset;
   target.object->append_parts(request.offset, request.size, bulk_transfer.parts);
-  bulk_transfer.callback = [answers = mailbox_, id = id_, tag = head_.tag, what = head_.kind,
-                            hold = target.object](status code) mutable {
-    answers->put({id, tag, what, code, {}, std::move(hold)});
+  bulk_transfer.callback = [answers = mailbox_, id = id_, tag = head_.tag,
+                            request_kind = head_.kind, hold = target.object](status code) mutable {
+    answers->put({id, tag, request_kind, code, {}, std::move(hold)});
   };
-  if (!service_.fabric->submit(std::move(bulk_transfer)))
-    return status::busy;
-  deferred_count_++;
-  if (to_pool)
-    fabric_writes_[head_.tag] = {request.handle, request.offset, request.size};
-  if (to_pool)
-    count_written(fabric_path(), request.size);
-  else
-    count_read(fabric_path(), request.size);
-  return status::ok;
+  return service_.fabric->submit(std::move(bulk_transfer)) ? status::ok : status::busy;
 }
 
 }  // namespace tanada::poold

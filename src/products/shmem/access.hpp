@@ -47,6 +47,8 @@ template <size_t Unit>
 struct element {
   std::array<std::byte, Unit> bytes;
 
+  static_assert(Unit > 0);
+
   static element load_from(const void *source) noexcept {
     element loaded;
     std::memcpy(&loaded, source, Unit);
@@ -235,13 +237,13 @@ template <class T>
 }  // namespace tanada::shmem
 
 // SHMEM_DEFINE_BOTH(void, shmem_int_p, shmem_ctx_int_p, (int *dest, int value, int pe), statement
-// using `by` and `call`): defines the call and its variant with a context argument.
+// using `context` and `call`): defines the call and its variant with a context argument.
 #define SHMEM_DEFINE_BOTH(RESULT, NAME, CTX_NAME, PARAMETERS, ...)            \
   SHMEM_DEFINE(RESULT, NAME, PARAMETERS, {                                    \
-    auto &by = tanada::shmem::context_of(call);                               \
+    auto &context = tanada::shmem::context_of(call);                          \
     __VA_ARGS__;                                                              \
   })                                                                          \
   SHMEM_DEFINE(RESULT, CTX_NAME, (shmem_ctx_t ctx, SHMEM_OPEN_ PARAMETERS), { \
-    auto &by = tanada::shmem::context_of(ctx, call);                          \
+    auto &context = tanada::shmem::context_of(ctx, call);                     \
     __VA_ARGS__;                                                              \
   })

@@ -19,23 +19,24 @@ std::unique_ptr<context_storage> take_storage(runtime &current) {
     return std::make_unique<context_storage>();
   auto oldest = std::move(current.ended_contexts.front());
   current.ended_contexts.pop_front();
+  TND_ASSERT(!oldest->is_live());
   return oldest;
 }
 
 // SHMEM_CTX_INVALID: no endpoint is free, or memory is insufficient. The reason has been logged.
 shmem_ctx_t create(runtime &current, long options, team *team_ptr) {
-  auto const lane = current.job->lane_acquire(true);
-  if (!lane.ok())
+  auto acquired = current.job->lane_acquire(true);
+  if (!acquired.ok())
     return SHMEM_CTX_INVALID;
+  onesided::lane *const lane = acquired.value();
   auto queue = current.job->device_queue_open();
   if (!queue.ok()) {
-    if (result{lane}.value() != nullptr)
-      current.job->lane_release(result{lane}.value());
+    if (lane != nullptr)
+      current.job->lane_release(lane);
     return SHMEM_CTX_INVALID;
   }
   auto storage = take_storage(current);
-  auto *const context =
-      storage->construct(*current.job, result{lane}.value(), std::move(queue).value());
+  auto *const context = storage->construct(*current.job, lane, std::move(queue).value());
   context->options = options;
   context->owner_team = team_ptr;
   if (team_ptr != nullptr) {

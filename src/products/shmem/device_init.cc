@@ -30,6 +30,7 @@ result<std::unique_ptr<seams::gpu>> choose_device(const seams::bootstrap &launch
 }
 
 status start_device(runtime &current) {
+  TND_ASSERT(current.device != nullptr && current.coordination != nullptr);
   uint32_t const wanted = uint32_t(current.options.device_support);
   support const own_support{wanted, wanted};
   support agreed{};

@@ -100,6 +100,7 @@ status device_service::allocate_zeros(T *&target, size_t count) {
     return memory.error();
   device_memory_.push_back(memory.value());
   target = static_cast<T *>(memory.value());
+  TND_ASSERT(target != nullptr);
   return gpu_.fill_device(target, 0, count * sizeof(T));
 }
 
@@ -127,7 +128,23 @@ status device_service::allocate() {
 }
 
 status device_service::set_view() {
+  TND_TRY(set_distances());
   auto const heap = job_.device_heap();
+  view_.heap = reinterpret_cast<u8 *>(heap.data());
+  view_.heap_size = heap.size();
+  TND_ASSERT(reinterpret_cast<u64>(heap.data()) % 16 == 0 && heap.size() % 16 == 0);
+  view_.control = reinterpret_cast<u8 *>(job_.device_control(job_.me()));
+  view_.box_size = device::control_shape::box_size_for(u32(job_.count()));
+  view_.me = job_.me();
+  view_.count = job_.count();
+  view_.timeout_ns = options_.timeout_ns;
+  view_.teams = teams_;
+  view_.contexts = contexts_;
+  return status::ok;
+}
+
+// Sets how far each PE's device memory, as this process maps it, is from this PE's own.
+status device_service::set_distances() {
   auto *const own_control = job_.device_control(job_.me());
   std::vector<u64> distances;
   std::fill(std::begin(view_.distances), std::end(view_.distances),
@@ -143,24 +160,15 @@ status device_service::set_view() {
     if (size_t(pe) < device::view_pe_count)
       view_.distances[pe] = distances.back();
   }
-  u64 *far_distances = nullptr;
-  TND_TRY(allocate_zeros(far_distances, distances.size()));
-  TND_TRY(gpu_.copy_to_device(far_distances, distances.data(), distances.size() * sizeof(u64)));
-  view_.all_distances = far_distances;
-  view_.heap = reinterpret_cast<u8 *>(heap.data());
-  view_.heap_size = heap.size();
-  TND_ASSERT(reinterpret_cast<u64>(heap.data()) % 16 == 0 && heap.size() % 16 == 0);
-  view_.control = reinterpret_cast<u8 *>(own_control);
-  view_.box_size = device::control_shape::box_size_for(u32(job_.count()));
-  view_.me = job_.me();
-  view_.count = job_.count();
-  view_.timeout_ns = options_.timeout_ns;
-  view_.teams = teams_;
-  view_.contexts = contexts_;
+  u64 *device_distances = nullptr;
+  TND_TRY(allocate_zeros(device_distances, distances.size()));
+  TND_TRY(gpu_.copy_to_device(device_distances, distances.data(), distances.size() * sizeof(u64)));
+  view_.all_distances = device_distances;
   return status::ok;
 }
 
 status device_service::set_first_teams() {
+  TND_ASSERT(teams_ != nullptr && contexts_ != nullptr);
   std::vector<onesided::pe_index> pes;
   for (onesided::pe_index pe = 0; pe < job_.count(); pe++)
     pes.push_back(pe);
@@ -193,6 +201,7 @@ status device_service::team_set(size_t index, const device_members &members) {
 
 // When the slot is free again, the team's words and boxes are as at the start.
 status device_service::team_clear(size_t index) {
+  TND_ASSERT(index >= device::first_team_count && index < device::team_count_max);
   device::control_shape const shape{u32(job_.count()), view_.box_size};
   auto const team = u32(index);
   TND_TRY(gpu_.fill_device(teams_ + index, 0, sizeof(device::team_entry)));
@@ -205,6 +214,7 @@ status device_service::team_clear(size_t index) {
 }
 
 result<size_t> device_service::context_set(const device_members &members) {
+  TND_ASSERT(members.pes.size() <= size_t(job_.count()));
   size_t index = 0;
   while (index < context_used_.size() && context_used_[index])
     index++;
@@ -221,7 +231,7 @@ result<size_t> device_service::context_set(const device_members &members) {
 }
 
 status device_service::context_clear(size_t index) {
-  TND_ASSERT(index < context_used_.size());
+  TND_ASSERT(index < context_used_.size() && context_used_[index]);
   context_used_[index] = false;
   return gpu_.fill_device(contexts_ + index, 0, sizeof(device::context_entry));
 }
@@ -244,15 +254,21 @@ void device_service::run() {
       served = time;
     if (view_.has_unmapped != 0 && time - served < busy && seams::thread_yield())
       continue;
-    unique_lock lock{mutex_};
-    if (view_.has_unmapped != 0)
-      wake_.wait_for(lock, rest, [&] { return is_stopping_; });
-    else
-      wake_.wait_for(lock, watch_interval, [&] { return is_stopping_; });
+    sleep_for(view_.has_unmapped != 0 ? std::chrono::nanoseconds{rest} : watch_interval);
   }
 }
 
+// Returns early when the service stops.
+void device_service::sleep_for(std::chrono::nanoseconds period) {
+  unique_lock lock{mutex_};
+  wake_.wait_for(lock, period, [&] {
+    mutex_.assert_held();
+    return is_stopping_;
+  });
+}
+
 bool device_service::serve() {
+  TND_ASSERT(server_ != nullptr);
   job_.progress();
   uint32_t handled_count = 0;
   for (uint32_t share = server_->next_active_share(0); share < rpc::share_count;
@@ -279,6 +295,7 @@ void device_service::watch() {
 // the address is not device memory, so host code may not access it.
 result<std::byte *> device_service::own_memory(const rpc::request &request, u32 slot, u64 word,
                                                u64 size) const {
+  TND_ASSERT(slot < std::size(mail_->texts));
   if ((request.op & device::in_text) != 0) {
     if (size > rpc::text_size)
       return status::protocol;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -53,10 +54,12 @@ class device_service final : rpc::server::handler {
 
   status allocate();
   status set_view();
+  status set_distances();
   status set_first_teams();
   template <class T>
   status allocate_zeros(T *&target, size_t count);
   void run();
+  void sleep_for(std::chrono::nanoseconds period);
   bool serve();
   void watch();
 
@@ -85,7 +88,7 @@ class device_service final : rpc::server::handler {
   bool has_reported_loss_ = false;  // kernels have been notified of a failed PE
   mutex mutex_;
   condition_variable wake_;
-  bool is_stopping_ = false;  // guarded by mutex_
+  bool is_stopping_ TND_GUARDED_BY(mutex_) = false;
   std::atomic<bool> is_ending_{false};
   std::thread thread_;
 };

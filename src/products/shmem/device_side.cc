@@ -21,7 +21,8 @@ using module_update = int (*)(const void *view, size_t size);
 // The executors that kernel modules were compiled for. Programs register theirs before main().
 struct module_list {
   tanada::mutex mutex;
-  std::vector<module_update> hosts, cudas;
+  std::vector<module_update> hosts TND_GUARDED_BY(mutex);
+  std::vector<module_update> cudas TND_GUARDED_BY(mutex);
 };
 module_list &modules() {
   static module_list list;
@@ -85,6 +86,7 @@ size_t device_control_size(onesided::pe_index pe_count) noexcept {
 }
 
 status device_start(runtime &current) {
+  TND_ASSERT(service == nullptr && current.device_shared != nullptr);
   device_options options;
   TND_TRY(options.read_environment());
   auto started = device_service::start(*current.job, *current.options.job.device, options);
@@ -116,9 +118,11 @@ void device_stop(runtime &current) noexcept {
 }
 
 status device_team_add(runtime &, size_t slot, const device_members &members) {
+  TND_ASSERT(slot < device_team_slots);
   return service == nullptr ? status::ok : service->team_set(slot + 2, members);
 }
 status device_team_remove(runtime &, size_t slot) {
+  TND_ASSERT(slot < device_team_slots);
   return service == nullptr ? status::ok : service->team_clear(slot + 2);
 }
 

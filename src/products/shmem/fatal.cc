@@ -52,6 +52,30 @@ void describe_segments(const onesided::symmetric_map &map, char *text, size_t si
   std::_Exit(exit_code);
 }
 
+[[noreturn]] void fatal_range(const runtime &current, const failed_operation &operation) noexcept {
+  auto const &map = current.job->map();
+  char segments[text_size / 2];
+  describe_segments(map, segments, sizeof segments);
+  if (map.locate(operation.addr, 1, map.me()).segment_ptr == nullptr) {
+    fatal(operation.call, "address %p (%zu bytes, PE %d) is not symmetric: %s", operation.addr,
+          operation.size, operation.pe, segments);
+  }
+  fatal(operation.call, "%zu bytes at address %p (PE %d) extend beyond symmetric memory: %s",
+        operation.size, operation.addr, operation.pe, segments);
+}
+
+// The operation failed because a PE has departed.
+[[noreturn]] void fatal_departed(const runtime &current, const departure &departed,
+                                 const char *call) noexcept {
+  auto const &waits = current.coordination->teams.stalls().describe();
+  fatal(call, "PE %d has left the job%s, so that this call cannot complete%s%s%s", int(departed.pe),
+        departed.kind == departure_kind::exit
+            ? " without shmem_finalize (it called exit() or returned from main)"
+            : " by shmem_finalize",
+        waits.empty() ? "" : ": all PEs that remain wait (", waits.c_str(),
+        waits.empty() ? "" : ")");
+}
+
 }  // namespace
 
 void fatal(const char *call, const char *format, ...) noexcept {
@@ -81,21 +105,12 @@ void fatal(status code, const failed_operation &operation) noexcept {
   runtime *const current = running();
   if (current == nullptr)
     fatal(operation.call, "%s", tnd_status_name(tnd_status(code)));
-  auto const &map = current->job->map();
-  char segments[text_size / 2];
   switch (code) {
     case status::invalid:
       fatal(operation.call,
             "there is no PE %d: PEs are 0 to %d, or fewer in the context's team (address %p)",
-            operation.pe, int(map.count()) - 1, operation.addr);
-    case status::range:
-      describe_segments(map, segments, sizeof segments);
-      if (map.locate(operation.addr, 1, map.me()).segment_ptr == nullptr) {
-        fatal(operation.call, "address %p (%zu bytes, PE %d) is not symmetric: %s", operation.addr,
-              operation.size, operation.pe, segments);
-      }
-      fatal(operation.call, "%zu bytes at address %p (PE %d) extend beyond symmetric memory: %s",
-            operation.size, operation.addr, operation.pe, segments);
+            operation.pe, int(current->job->count()) - 1, operation.addr);
+    case status::range: fatal_range(*current, operation);
     case status::fault:
       fatal(operation.call,
             "address %p (PE %d) is not a multiple of %zu, which atomic operations need",
@@ -103,16 +118,8 @@ void fatal(status code, const failed_operation &operation) noexcept {
     case status::peer_lost:
       if (current->coordination == nullptr)
         break;
-      if (auto const departed = current->coordination->teams.departed()) {
-        auto const &waits = current->coordination->teams.stalls().describe();
-        fatal(operation.call, "PE %d has left the job%s, so that this call cannot complete%s%s%s",
-              int(departed->pe),
-              departed->kind == departure_kind::exit
-                  ? " without shmem_finalize (it called exit() or returned from main)"
-                  : " by shmem_finalize",
-              waits.empty() ? "" : ": all PEs that remain wait (", waits.c_str(),
-              waits.empty() ? "" : ")");
-      }
+      if (auto const departed = current->coordination->teams.departed())
+        fatal_departed(*current, *departed, operation.call);
       break;
     default: break;
   }

@@ -13,7 +13,10 @@ void *symmetric_heap::allocate(size_t size, size_t alignment) {
     return nullptr;
   lock_guard const lock{mutex_};
   auto const offset = ledger_.allocate(size, std::max(alignment, granule));
-  return offset ? memory_.data() + *offset : nullptr;
+  if (!offset)
+    return nullptr;
+  TND_ASSERT(*offset % alignment == 0 && *offset <= memory_.size() - size);
+  return memory_.data() + *offset;
 }
 
 bool symmetric_heap::release(void *block) {
@@ -33,7 +36,9 @@ bool symmetric_heap::resize(void *block, size_t size) {
 
 size_t symmetric_heap::free_size() {
   lock_guard const lock{mutex_};
-  return ledger_.free_size();
+  size_t const size = ledger_.free_size();
+  TND_ASSERT(size <= memory_.size());
+  return size;
 }
 
 }  // namespace tanada::shmem

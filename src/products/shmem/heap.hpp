@@ -1,6 +1,7 @@
 // products/shmem/heap.hpp: the allocator of the symmetric heap.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -20,10 +21,12 @@ class symmetric_heap {
  public:
   static constexpr size_t granule = 64;                  // bytes: no two blocks share a cache line
   static constexpr size_t large_page = size_t{2} << 20;  // bytes
+  static_assert(std::has_single_bit(granule) && large_page % granule == 0);
 
   // The heaps of all PEs begin at a multiple of `alignment_max`, which is equal in all PEs.
   explicit symmetric_heap(std::span<std::byte> memory, size_t alignment_max = large_page)
       : memory_{memory}, alignment_max_{alignment_max}, ledger_{memory.size(), granule} {
+    TND_ASSERT(std::has_single_bit(alignment_max));
     TND_ASSERT(reinterpret_cast<uintptr_t>(memory.data()) % alignment_max == 0);
   }
 
@@ -51,7 +54,7 @@ class symmetric_heap {
   std::span<std::byte> memory_;
   size_t alignment_max_;
   mutex mutex_;
-  seams::range_allocator ledger_;
+  seams::range_allocator ledger_ TND_GUARDED_BY(mutex_);
 };
 
 }  // namespace tanada::shmem

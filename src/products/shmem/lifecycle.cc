@@ -49,18 +49,19 @@ void end_without_launcher(int me) {
   }
 }
 
-result<std::unique_ptr<runtime>> begin(const char *call, const request &wanted) {
-  settings chosen;
-  chosen.device_support = wanted.device_support;
-  TND_TRY(chosen.read_environment());
-  runtime::parts parts;
+status open_launcher(runtime::parts &parts) {
   auto launcher = seams::bootstrap_open();
   if (!launcher.ok())
     return launcher.error();
   parts.launcher = std::move(launcher).value();
   parts.launcher->watch_launcher([me = int(parts.launcher->rank())] { end_without_launcher(me); });
+  return status::ok;
+}
+
+status start_job(runtime::parts &parts, settings &chosen) {
+  TND_ASSERT(parts.launcher != nullptr);
   chosen.job.control_size = control_size(parts.launcher->count());
-  if (wanted.device_support != 0) {
+  if (chosen.device_support != 0) {
     auto device = choose_device(*parts.launcher);
     if (!device.ok())
       return device.error();
@@ -72,18 +73,41 @@ result<std::unique_ptr<runtime>> begin(const char *call, const request &wanted) 
   if (!job.ok())
     return job.error();
   parts.job = std::move(job).value();
+  return status::ok;
+}
+
+// From here on a failure ends the job, because other PEs may have started already.
+void acquire_endpoint(const char *call, runtime::parts &parts) {
+  TND_ASSERT(parts.job != nullptr);
   auto const lane = parts.job->lane_acquire(false);
   if (!lane.ok())
     fatal_start(call, *parts.job);
   parts.endpoint = result{lane}.value();
-  if (parts.job->me() == 0)
-    chosen.print();
+}
+
+void open_queues(const char *call, runtime::parts &parts) {
+  TND_ASSERT(parts.job != nullptr);
   for (auto *const queue_slot : {&parts.queue, &parts.poll_queue}) {
     auto queue = parts.job->device_queue_open();
     if (!queue.ok())
       fatal_start(call, *parts.job);
     *queue_slot = std::move(queue).value();
   }
+}
+
+result<std::unique_ptr<runtime>> begin(const char *call, const request &wanted)
+    TND_REQUIRES(lifecycle_mutex) {
+  TND_ASSERT(lifecycle_mutex.is_held() && current_runtime == nullptr);
+  settings chosen;
+  chosen.device_support = wanted.device_support;
+  TND_TRY(chosen.read_environment());
+  runtime::parts parts;
+  TND_TRY(open_launcher(parts));
+  TND_TRY(start_job(parts, chosen));
+  acquire_endpoint(call, parts);
+  if (parts.job->me() == 0)
+    chosen.print();
+  open_queues(call, parts);
   auto instance = std::make_unique<runtime>(std::move(parts), chosen);
   instance->thread_level = wanted.thread_level;
   if (start_teams(*instance) != status::ok)
@@ -93,13 +117,21 @@ result<std::unique_ptr<runtime>> begin(const char *call, const request &wanted) 
   return instance;
 }
 
+// Returns SHMEM_CTX_INVALID if the program has destroyed all its contexts.
+shmem_ctx_t last_context(runtime &current) {
+  tanada::lock_guard const lock{current.contexts_mutex};
+  return current.contexts.empty() ? SHMEM_CTX_INVALID : current.contexts.back()->handle();
+}
+
 // The last finalize: no PE continues before all have reached it. It is not a barrier: a departing
 // PE does not pair with a barrier of the others.
-void end(runtime &ending, departure_kind kind) {
+void end(runtime &ending, departure_kind kind) TND_REQUIRES(lifecycle_mutex) {
+  TND_ASSERT(lifecycle_mutex.is_held() && &ending == current_runtime);
   constexpr const char *call = "shmem_finalize";
   complete(ending, call);
-  while (!ending.contexts.empty())
-    ending.destroy_context(ending.contexts.back()->handle(), call);
+  for (auto ctx = last_context(ending); ctx != SHMEM_CTX_INVALID; ctx = last_context(ending)) {
+    ending.destroy_context(ctx, call);
+  }
   static_cast<void>(return_code(ending.coordination->teams.leave(kind), {call}));
   if (ending.device)
     device_stop(ending);
@@ -140,6 +172,7 @@ void detach_child() {
 status ensure_running(const char *call, const request &wanted) {
   tanada::lock_guard const lock{lifecycle_mutex};
   if (runtime *const current = running(); current != nullptr) {
+    TND_ASSERT(current->init_count > 0);
     current->init_count++;
     current->thread_level = std::max(current->thread_level, wanted.thread_level);
     return status::ok;

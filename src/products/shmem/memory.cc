@@ -14,6 +14,7 @@ namespace {
 // Alignment of blocks of a device heap: rows of device memory that a warp reads at once begin at
 // block boundaries.
 constexpr size_t device_alignment = 512;
+static_assert(device_alignment % symmetric_heap::granule == 0);
 
 void check_equal(runtime &current, const char *call, const char *argument, uint64_t value) {
   if (current.options.is_debug) [[unlikely]]
@@ -72,6 +73,7 @@ void clear(runtime &current, const char *call, void *block, size_t size, bool is
 // barrier.
 void *allocate(const char *call, const heap_view &heap, size_t size, size_t alignment,
                bool is_cleared) {
+  TND_ASSERT(heap.allocator != nullptr);
   auto &current = require_running(call);
   check_equal(current, call, "the size", size);
   check_equal(current, call, "the alignment", alignment);

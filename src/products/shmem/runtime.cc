@@ -14,6 +14,7 @@ runtime::runtime(parts components, const settings &chosen)
       default_context{*job, components.endpoint, std::move(components.queue)},
       options{chosen},
       heap{std::make_unique<symmetric_heap>(job->heap(), job->heap_alignment())} {
+  TND_ASSERT(launcher != nullptr && device.get() == options.job.device);
   if (!device)
     return;
   device_heap = std::make_unique<symmetric_heap>(job->device_heap());

@@ -16,6 +16,7 @@
 #include <compat/shmemg/handles.h>
 #include <compat/shmemg/host.h>
 
+#include "core/base/assert.hpp"
 #include "core/base/mutex.hpp"
 #include "onesided/job/context.hpp"
 #include "onesided/job/job.hpp"
@@ -61,7 +62,7 @@ struct program_context {
   onesided::context core;
   onesided::lane *lane;                         // null: all PEs are mapped
   const onesided::pe_index *job_pes = nullptr;  // by number in the team; null: as in the job
-  uint32_t pe_count = 0;                        // entries of world_pes
+  uint32_t pe_count = 0;                        // entries of job_pes
   long options = 0;                             // as passed to shmem_ctx_create
   team *owner_team = nullptr;                   // null: the world
 };
@@ -86,11 +87,13 @@ class context_storage {
 
   template <class... Arguments>
   program_context *construct(Arguments &&...arguments) {
+    TND_ASSERT(!is_live());
     auto *const context = new (bytes_) program_context(std::forward<Arguments>(arguments)...);
     is_live_.store(true, std::memory_order_relaxed);
     return context;
   }
   void destroy() noexcept {
+    TND_ASSERT(is_live());
     is_live_.store(false, std::memory_order_relaxed);
     get()->~program_context();
   }
@@ -132,15 +135,16 @@ struct runtime {
   int device_support = 0;  // SHMEM_DEVICE_*_INIT as provided
 
   mutex contexts_mutex;
-  std::vector<std::unique_ptr<context_storage>>
-      contexts;  // created by the program and not yet destroyed
-  std::deque<std::unique_ptr<context_storage>> ended_contexts;  // reused, the oldest first
+  std::vector<std::unique_ptr<context_storage>> contexts
+      TND_GUARDED_BY(contexts_mutex);  // created by the program and not yet destroyed
+  std::deque<std::unique_ptr<context_storage>> ended_contexts
+      TND_GUARDED_BY(contexts_mutex);  // reused, the oldest first
 
   struct device_context {
     shmem_ctx_t handle;
     const team *owner_team;
   };
-  std::vector<device_context> device_contexts;  // contexts for kernels; guarded by contexts_mutex
+  std::vector<device_context> device_contexts TND_GUARDED_BY(contexts_mutex);  // for kernels
 
   // Waits until the context is quiet, then destroys it. Returns false if there is no such context.
   bool destroy_context(shmem_ctx_t handle, const char *call);

@@ -28,10 +28,12 @@ using tanada::seams::fabric_atomic;
 
 SHMEM_DEFINE_BOTH(void, shmem_signal_set, shmem_ctx_signal_set,
                   (uint64_t *sig_addr, uint64_t signal, int pe),
-                  update_atomic<uint64_t>(by, call, sig_addr, {fabric_atomic::swap, signal}, pe))
+                  update_atomic<uint64_t>(context, call, sig_addr, {fabric_atomic::swap, signal},
+                                          pe))
 SHMEM_DEFINE_BOTH(void, shmem_signal_add, shmem_ctx_signal_add,
                   (uint64_t *sig_addr, uint64_t signal, int pe),
-                  update_atomic<uint64_t>(by, call, sig_addr, {fabric_atomic::add, signal}, pe))
+                  update_atomic<uint64_t>(context, call, sig_addr, {fabric_atomic::add, signal},
+                                          pe))
 
 SHMEM_DEFINE(uint64_t, shmem_signal_fetch, (const uint64_t *sig_addr), {
   auto const &current = require_running(call);

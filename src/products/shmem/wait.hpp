@@ -27,6 +27,8 @@ inline T device_value_now(const char *call, const T *word) {
   return value;
 }
 
+static_assert(SHMEM_CMP_EQ == 0 && SHMEM_CMP_LE == 5, "check_cmp() accepts 0 to SHMEM_CMP_LE");
+
 template <class T>
 inline bool holds(T value, int cmp, T expected) noexcept {
   switch (cmp) {

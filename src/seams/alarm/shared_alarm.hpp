@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <type_traits>
 
 #include "seams/alarm/alarm.hpp"
 
@@ -52,6 +53,8 @@ class alignas(64) shared_alarm {
   std::atomic<uint32_t> sleepers_{0}, wake_count_{0};
   std::atomic<uint64_t> begin_{0}, end_{0};
 };
-static_assert(sizeof(shared_alarm) == 64 && std::atomic<uint32_t>::is_always_lock_free);
+static_assert(sizeof(shared_alarm) == 64 && std::is_standard_layout_v<shared_alarm>);
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 }  // namespace tanada::seams

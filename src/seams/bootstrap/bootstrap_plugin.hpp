@@ -19,6 +19,9 @@ struct bootstrap_plugin {
   std::string (*last_message)();
 };
 
+// Read before the version is known.
+static_assert(offsetof(bootstrap_plugin, abi) == 0 && offsetof(bootstrap_plugin, version) == 8);
+
 inline constexpr uint32_t bootstrap_plugin_abi = 2;
 inline constexpr const char *bootstrap_plugin_symbol =
     "tnd_bootstrap_plugin";  // extern "C" const bootstrap_plugin *()

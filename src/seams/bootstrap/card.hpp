@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <type_traits>
 
 #include "seams/bootstrap/bootstrap.hpp"
 
@@ -20,7 +21,8 @@ struct process_card {
   uint64_t process_device = 0, process_inode = 0;  // its process namespace; 0: not known
   int64_t process = 0;                             // its process ID there
 };
-static_assert(sizeof(process_card) == 72);
+static_assert(sizeof(process_card) == 72 && std::is_trivially_copyable_v<process_card>);
+static_assert(offsetof(process_card, secret) == 16 && offsetof(process_card, process) == 64);
 
 // Makes a new card of this process. io: the system has no random numbers.
 result<process_card> process_card_make();

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "seams/bootstrap/bootstrap.hpp"
 
 namespace tanada::seams {
@@ -31,10 +32,12 @@ class descriptor_list {
     return descriptors_.size();
   }
   int operator[](size_t index) const {
+    TND_ASSERT(index < descriptors_.size());
     return descriptors_[index];
   }
   // The caller owns the descriptor from now on.
   int take(size_t index) {
+    TND_ASSERT(index < descriptors_.size());
     return std::exchange(descriptors_[index], -1);
   }
 

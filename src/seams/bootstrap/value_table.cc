@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 
 namespace tanada::seams {
@@ -14,6 +15,7 @@ struct value_head {
   uint32_t key_size, value_size;
 };
 static_assert(sizeof(value_head) == 8);
+static_assert(bootstrap_key_size_max <= UINT32_MAX && bootstrap_value_size_max <= UINT32_MAX);
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span{text.data(), text.size()});
@@ -44,6 +46,7 @@ status value_table::publish(std::string_view key, std::span<const std::byte> val
 std::vector<std::byte> value_table::take_published() {
   std::vector<std::byte> bytes;
   for (auto const &[key, value] : unpublished_) {
+    TND_ASSERT(key.size() <= bootstrap_key_size_max && value.size() <= bootstrap_value_size_max);
     value_head const head{uint32_t(key.size()), uint32_t(value.size())};
     append(bytes, std::as_bytes(std::span{&head, 1}));
     append(bytes, bytes_of(key));

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include "core/base/result.hpp"
 
@@ -19,6 +20,7 @@ namespace tanada::seams {
 // card moves them.
 enum class fabric_path : uint8_t { shared_memory, rdma, tcp, simulated };
 inline constexpr size_t fabric_path_count = 4;
+static_assert(fabric_path_count == size_t(fabric_path::simulated) + 1);
 const char *fabric_path_name(
     fabric_path path) noexcept;  // "shared_memory", "rdma", "tcp", "simulated"
 
@@ -33,6 +35,7 @@ struct fabric_address {
     return {bytes.data(), size};
   }
 };
+static_assert(std::is_trivially_copyable_v<fabric_address>);
 
 // A peer's number at an endpoint, which never uses a number twice.
 using fabric_peer = uint32_t;
@@ -62,6 +65,7 @@ struct fabric_remote {
   uint64_t key = 0;
   uint64_t size = 0;  // bytes
 };
+static_assert(sizeof(fabric_remote) == 24 && std::is_trivially_copyable_v<fabric_remote>);
 
 using fabric_region_id = uint64_t;
 inline constexpr fabric_region_id no_fabric_region = 0;
@@ -73,16 +77,19 @@ struct fabric_region {
 
 enum class fabric_op_kind : uint8_t { send, receive, read, write, atomic };
 inline constexpr size_t fabric_op_kind_count = 5;
+static_assert(fabric_op_kind_count == size_t(fabric_op_kind::atomic) + 1);
 
 // What an atomic does to each element at the target. fetch and compare_swap always return the
 // previous value.
 enum class fabric_atomic : uint8_t { add, bit_and, bit_or, bit_xor, swap, compare_swap, fetch };
 inline constexpr size_t fabric_atomic_count = 7;
+static_assert(fabric_atomic_count == size_t(fabric_atomic::fetch) + 1);
 
 // c64: two floats, c128: two doubles, real part first; each part is added separately. Signed
 // integers use the unsigned type of their width.
 enum class fabric_element : uint8_t { u32, u64, f32, f64, c64, c128 };
 inline constexpr size_t fabric_element_count = 6;
+static_assert(fabric_element_count == size_t(fabric_element::c128) + 1);
 
 // One operation. `kind` determines which fields count; the others are ignored.
 //

@@ -20,6 +20,22 @@ bool is_sound_atomic(const fabric_op &op) {
          op.size % fabric_element_size(op.element) == 0;
 }
 
+bool has_sound_memory(const fabric_op &op) {
+  return !wraps(reinterpret_cast<uintptr_t>(op.addr), op.size) &&
+         (op.addr != nullptr || op.size == 0);
+}
+
+// The part at the target.
+status remote_check(const fabric_op &op, const fabric_properties &properties) {
+  uint64_t const size = fabric_remote_size(op);
+  if (size == 0 || size > fabric_transfer_size_max || wraps(op.remote.base, op.remote.size))
+    return status::invalid;
+  if (fabric_is_copied(op) && size > properties.copied_size_max)
+    return status::too_big;
+  return op.offset <= op.remote.size && op.remote.size - op.offset >= size ? status::ok
+                                                                           : status::range;
+}
+
 }  // namespace
 
 const char *fabric_path_name(fabric_path path) noexcept {
@@ -38,22 +54,11 @@ status fabric_op_check(const fabric_op &op, const fabric_properties &properties)
     return status::not_supported;
   if (is_atomic && !is_sound_atomic(op))
     return status::invalid;
-  if (!fabric_is_element(op)) {
-    bool const wraps_around = wraps(reinterpret_cast<uintptr_t>(op.addr), op.size);
-    if (wraps_around || (op.addr == nullptr && op.size != 0))
-      return status::invalid;
-  }
+  if (!fabric_is_element(op) && !has_sound_memory(op))
+    return status::invalid;
   if (op.kind == fabric_op_kind::send && op.size > properties.message_size_max)
     return status::too_big;
-  if (fabric_is_message(op.kind))
-    return status::ok;
-  uint64_t const size = fabric_remote_size(op);
-  if (size == 0 || size > fabric_transfer_size_max || wraps(op.remote.base, op.remote.size))
-    return status::invalid;
-  if (fabric_is_copied(op) && size > properties.copied_size_max)
-    return status::too_big;
-  return op.offset <= op.remote.size && op.remote.size - op.offset >= size ? status::ok
-                                                                           : status::range;
+  return fabric_is_message(op.kind) ? status::ok : remote_check(op, properties);
 }
 
 status fabric_memory_check(const fabric_memory &memory) {

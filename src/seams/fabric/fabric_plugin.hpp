@@ -28,6 +28,9 @@ struct fabric_plugin {
                  std::string &message);
 };
 
+// Read before the version is known.
+static_assert(offsetof(fabric_plugin, abi) == 0 && offsetof(fabric_plugin, version) == 8);
+
 inline constexpr uint32_t fabric_plugin_abi = 2;
 inline constexpr const char *fabric_plugin_symbol =
     "tnd_fabric_plugin";  // extern "C" const fabric_plugin *()

@@ -39,6 +39,7 @@ class fabric_op_table {
     uint32_t const index = free_.back();
     free_.pop_back();
     auto &slot = slots_[index];
+    TND_ASSERT(slot.state == fabric_slot_state::free);
     slot.op = op;
     slot.state = fabric_slot_state::queued;
     slot.generation++;
@@ -51,6 +52,7 @@ class fabric_op_table {
   }
 
   fabric_slot &operator[](uint32_t index) {
+    TND_ASSERT(index < slots_.size());
     return slots_[index];
   }
 
@@ -58,6 +60,7 @@ class fabric_op_table {
   // received message.
   void settle(uint32_t index, status code, uint64_t size = 0, fabric_peer peer = no_fabric_peer,
               uint64_t value = 0) {
+    TND_ASSERT(index < slots_.size());
     auto &slot = slots_[index];
     TND_ASSERT(slot.state != fabric_slot_state::free);
     fabric_completion done{.op_id = slot.op.op_id,
@@ -117,8 +120,10 @@ class fabric_op_table {
     for (; count < completions.size() && !ready_.empty(); count++) {
       completions[count] = ready_.front();
       ready_.pop_front();
-      if (!completions[count].settled)
-        unsettled_count_--;
+      if (completions[count].settled)
+        continue;
+      TND_ASSERT(unsettled_count_ != 0);
+      unsettled_count_--;
     }
     return count;
   }

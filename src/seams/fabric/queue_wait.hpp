@@ -23,5 +23,6 @@ struct queue_wait_ops {
   int (*wait_for_count)(fid_cq *queue, fid_cntr *counter, uint64_t last_count,
                         uint64_t deadline_ns);
 };
+static_assert(offsetof(queue_wait_ops, size) == 0);
 
 }  // namespace tanada::seams

@@ -7,6 +7,7 @@ namespace tanada::seams {
 namespace {
 
 constexpr uintptr_t page_size = 4096;  // the smallest there is; larger pages consist of it
+static_assert((page_size & (page_size - 1)) == 0);
 
 bool contains(const fabric_memory &outer, const fabric_memory &inner) {
   return outer.kind == inner.kind && outer.device == inner.device && inner.addr >= outer.addr &&
@@ -52,6 +53,7 @@ registration_cache::list::iterator registration_cache::find_entry(registration *
 }
 
 void registration_cache::close(list::iterator position) {
+  TND_ASSERT(position != entries_.end() && size_ >= position->memory.size);
   backend_.close(position->handle);
   size_ -= position->memory.size;
   entries_.erase(position);

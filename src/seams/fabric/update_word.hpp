@@ -16,6 +16,7 @@ concept atomic_word = std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>
 template <atomic_word T>
 inline T update_word(fabric_atomic kind, T *word, T operand, T compare) noexcept {
   using enum fabric_atomic;
+  static_assert(__atomic_always_lock_free(sizeof(T), nullptr));
   switch (kind) {
     case add: return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
     case bit_and: return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);

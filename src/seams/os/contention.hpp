@@ -16,6 +16,7 @@ class contention_rule {
   // How long the processors then count as oversubscribed: the longer, the more often they were. A
   // wrong guess costs a time slice.
   static constexpr uint64_t hold_ns_min = 10'000'000, hold_ns_max = 320'000'000;
+  static_assert(check_interval_ns < hold_ns_min && hold_ns_min < hold_ns_max);
 
   bool is_due(uint64_t now_ns) const noexcept {
     return now_ns - checked_ns_ >= (is_oversubscribed_ ? hold_ns_ : check_interval_ns);

@@ -8,6 +8,7 @@
 namespace tanada::seams {
 
 inline constexpr size_t huge_page_size = size_t{2} << 20;  // bytes
+static_assert((huge_page_size & (huge_page_size - 1)) == 0);
 
 // Part of a file of shared memory.
 struct file_part {

@@ -16,6 +16,7 @@ struct processor_set {
   size_t count() const noexcept;
   processor_set &operator|=(const processor_set &added) noexcept;
 };
+static_assert(sizeof(processor_set) == 128);
 
 // The processors that the calling thread may run on. Empty when the system does not report them.
 processor_set processors_allowed() noexcept;

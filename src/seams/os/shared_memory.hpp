@@ -47,6 +47,7 @@ struct aligned_part {
 class shared_mapping {
  public:
   static constexpr size_t alignment = size_t{2} << 20;  // bytes: that of large pages
+  static_assert((alignment & (alignment - 1)) == 0);
 
   shared_mapping() = default;
   // Maps all of `size` bytes behind a descriptor, readable and writable, with large pages where the

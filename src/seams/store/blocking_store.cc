@@ -49,6 +49,7 @@ class blocking_queue final : public store_queue {
         count = list_->take(completions);
       }
     }
+    TND_ASSERT(count <= pending_);
     pending_ -= count;
     return count;
   }

@@ -62,6 +62,7 @@ enum class store_op_kind : uint8_t {
   sync_names
 };
 inline constexpr size_t store_op_kind_count = 10;
+static_assert(store_op_kind_count == size_t(store_op_kind::sync_names) + 1);
 
 // One operation. `kind` determines which fields count; the others are ignored.
 struct store_op {

@@ -7,6 +7,7 @@ namespace tanada::seams {
 
 // Files are at most this long, so that an offset plus a size never overflows a signed offset.
 inline constexpr uint64_t store_size_max = uint64_t{1} << 62;
+static_assert(store_size_max <= uint64_t(INT64_MAX) - store_size_max + 1);
 inline constexpr uint32_t store_queue_depth_max = 65536;
 
 // ok, or invalid for a malformed op: a URL of another scheme or with a NUL in it, flags that

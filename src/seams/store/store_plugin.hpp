@@ -27,6 +27,9 @@ struct store_plugin {
                           std::string &message);
 };
 
+// Read before the version is known.
+static_assert(offsetof(store_plugin, abi) == 0 && offsetof(store_plugin, version) == 8);
+
 inline constexpr uint32_t store_plugin_abi = 5;
 inline constexpr const char *store_plugin_symbol =
     "tnd_store_plugin";  // extern "C" const store_plugin *()

@@ -35,6 +35,7 @@ class striped_mutex {
   struct alignas(64) stripe {
     shared_mutex mutex;
   };
+  static_assert(sizeof(stripe) % 64 == 0);
 
   shared_mutex &own_stripe() {
     static std::atomic<size_t> next{0};

@@ -68,6 +68,7 @@ uint64_t worker_pool::queue_key(const store_op &op) {
 }
 
 void worker_pool::mark_ready(uint64_t key, file_queue &queue) {
+  TND_ASSERT(mutex_.is_held());
   if (queue.is_ready || queue.tasks.empty() || queue.busy_count >= limits_.workers_per_file)
     return;
   queue.is_ready = true;
@@ -106,20 +107,27 @@ void worker_pool::work() {
   unique_lock lock{mutex_};
   for (;;) {
     idle_count_++;
-    wake_.wait(lock, [&] { return is_stopping_ || !ready_.empty(); });
+    wake_.wait(lock, [&] {
+      mutex_.assert_held();
+      return is_stopping_ || !ready_.empty();
+    });
+    TND_ASSERT(idle_count_ != 0);
     idle_count_--;
     if (is_stopping_)
       break;
     run_one(lock);
   }
+  TND_ASSERT(thread_count_ != 0);
   thread_count_--;
   finished_.notify_all();
 }
 
 void worker_pool::run_one(unique_lock<mutex> &lock) {
+  TND_ASSERT(mutex_.is_held() && !ready_.empty());
   uint64_t const key = ready_.front();
   ready_.pop_front();
   auto &queue = queues_.at(key);
+  TND_ASSERT(queue.is_ready);
   queue.is_ready = false;
   if (queue.tasks.empty()) {  // they timed out
     if (queue.busy_count == 0)
@@ -136,8 +144,10 @@ void worker_pool::run_one(unique_lock<mutex> &lock) {
   auto completion = perform(*engine_, next.op);
   lock.lock();
   next.target->push(std::move(completion));
+  TND_ASSERT(next.target->running_count_ != 0);
   next.target->running_count_--;
   auto const it = queues_.find(key);
+  TND_ASSERT(it != queues_.end() && it->second.busy_count != 0);
   it->second.busy_count--;
   mark_ready(key, it->second);
   if (it->second.busy_count == 0 && it->second.tasks.empty() && !it->second.is_ready)
@@ -190,8 +200,10 @@ bool worker_pool::stop() {
   is_stopping_ = true;
   auto const dropped = take_queued([](const task &) { return true; });
   wake_.notify_all();
-  return finished_.wait_for(lock, std::chrono::nanoseconds{limits_.abandon_ns},
-                            [&] { return thread_count_ == 0; });
+  return finished_.wait_for(lock, std::chrono::nanoseconds{limits_.abandon_ns}, [&] {
+    mutex_.assert_held();
+    return thread_count_ == 0;
+  });
 }
 
 }  // namespace tanada::seams

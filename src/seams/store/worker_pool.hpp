@@ -20,7 +20,7 @@ class completion_list {
  private:
   friend class worker_pool;
   mutex mutex_;
-  std::deque<store_completion> done_;
+  std::deque<store_completion> done_ TND_GUARDED_BY(mutex_);
   std::atomic<size_t> count_{0};
   uint32_t running_count_ = 0;  // operations inside the engine; guarded by the pool's mutex
 };
@@ -67,21 +67,23 @@ class worker_pool : public std::enable_shared_from_this<worker_pool> {
 
   static uint64_t queue_key(const store_op &op);
   void work();
-  void run_one(unique_lock<mutex> &lock);
-  void mark_ready(uint64_t key, file_queue &queue);
-  bool start_thread();
+  void run_one(unique_lock<mutex> &lock) TND_REQUIRES(mutex_);
+  void mark_ready(uint64_t key, file_queue &queue) TND_REQUIRES(mutex_);
+  bool start_thread() TND_REQUIRES(mutex_);
   template <class Predicate>
-  std::deque<task> take_queued(Predicate predicate);
+  std::deque<task> take_queued(Predicate predicate) TND_REQUIRES(mutex_);
 
   std::shared_ptr<blocking_engine> engine_;
   const blocking_limits limits_;
   mutex mutex_;
   condition_variable wake_, finished_;
-  std::unordered_map<uint64_t, file_queue> queues_;
-  std::deque<uint64_t> ready_;  // keys of queues with a task that may begin
-  uint32_t thread_count_ = 0, idle_count_ = 0;
-  uint64_t last_start_ns_ = 0;  // when a task last began
-  bool is_stopping_ = false;
+  std::unordered_map<uint64_t, file_queue> queues_ TND_GUARDED_BY(mutex_);
+  // Keys of queues with a task that may begin.
+  std::deque<uint64_t> ready_ TND_GUARDED_BY(mutex_);
+  uint32_t thread_count_ TND_GUARDED_BY(mutex_) = 0;
+  uint32_t idle_count_ TND_GUARDED_BY(mutex_) = 0;
+  uint64_t last_start_ns_ TND_GUARDED_BY(mutex_) = 0;  // when a task last began
+  bool is_stopping_ TND_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tanada::seams

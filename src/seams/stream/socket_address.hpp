@@ -23,6 +23,7 @@ struct socket_address {
 
   auto operator<=>(const socket_address &) const = default;
 };
+static_assert(sizeof(socket_address) == 24);
 
 struct socket_address_hash {
   size_t operator()(const socket_address &address) const noexcept;

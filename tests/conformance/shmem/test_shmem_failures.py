@@ -192,7 +192,7 @@ def test_a_start_that_fails_late_ends_the_job(jobs, isolated, how, name):
     assert done.status == "failed" and done.seconds < DEADLINE_S, (
         f"{done.status} after {done.seconds:.1f} s\n{done.output[-3000:]}"
     )
-    assert re.search(rf"{name}: PE 1: .*descriptor", done.output), done.output[-3000:]
+    assert re.search(rf"{name}: PE 1: .*cannot create an eventfd", done.output), done.output[-3000:]
     assert done.left == 0 and left == [], f"{done.left} processes, {left}"
 
 

@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 Image = pytest.importorskip("PIL.Image")  # a GPU machine may lack it; it is in
-                                          # tools/requirements.txt
+# tools/requirements.txt
 
 SIDE = 20  # pixels around the plane
 
@@ -120,7 +120,7 @@ def test_zeros_and_numbers_that_are_none(render, tmp_path):
     "make, words, why",
     [
         (lambda path: path.write_bytes(b"words" * 100), [], "is not a NumPy array"),
-        (lambda path: numpy.save(path, numpy.zeros((4, 4, 4), "<i4")), [], "not of floats"),
+        (lambda path: numpy.save(path, numpy.zeros((4, 4, 4), "<i4")), [], "little-endian floats"),
         (lambda path: numpy.save(path, numpy.zeros((4, 4, 4), "<f4", "F") + 0), [], "C order"),
         (lambda path: numpy.save(path, numpy.zeros(4, "<f4")), [], "1 dimensions"),
         (
@@ -152,7 +152,7 @@ def test_wrong_lines(render, tmp_path):
     numpy.save(tmp_path / "a-2.npy", wedge((8, 8, 8)))
     for words, why in (
         ([tmp_path, "-o", "a.png"], "2 snapshots"),
-        (["absent", "-o", "a.png"], "no snapshot"),
+        (["absent", "-o", "a.png"], "is not a snapshot"),
         (["a-1.npy", "-o", "a.jpg"], "must end with"),
         (["gfarm:///a", "-o", "a.png"], "use pool://"),
         ([tmp_path, "--component", "ez", "-o", "a.gif"], "no snapshot of ez"),

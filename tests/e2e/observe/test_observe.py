@@ -212,7 +212,7 @@ def test_a_damaged_page_of_a_live_process_is_told(environment, busy):
     (page,) = pathlib.Path(environment["XDG_RUNTIME_DIR"], "tanada").iterdir()
     os.truncate(page, 300)
     asked = tanada(environment, "gfile", "stat", busy.pid)
-    assert asked.returncode == 1 and "damaged" in asked.stderr
+    assert asked.returncode == 1 and "corrupt" in asked.stderr
     busy.send_signal(signal.SIGCONT)
 
 

@@ -134,7 +134,8 @@ def test_sizes_of_the_device_heap(jobs):
         )
     done = jobs.run("host_memory", 2, limit_s=30, SHMEM_DEVICE_SYMMETRIC_SIZE="lots", **GUARDED)
     assert (
-        done.status == "failed" and "SHMEM_DEVICE_SYMMETRIC_SIZE=lots is not a valid size" in done.output
+        done.status == "failed"
+        and "SHMEM_DEVICE_SYMMETRIC_SIZE=lots is not a valid size" in done.output
     ), done.output[-2000:]
     done = jobs.run(
         "host_memory", 2, limit_s=60, SHMEM_INFO="1", SHMEM_DEVICE_SYMMETRIC_SIZE="3m", **GUARDED

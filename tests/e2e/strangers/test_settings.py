@@ -81,7 +81,8 @@ def test_a_level_of_the_log_that_does_not_exist_is_refused(installed, tmp_path):
     )
     assert (
         done.returncode == 1
-        and "TND_LOG=verbose is invalid; choose one of: off, error, warning, info, debug" in done.stdout
+        and "TND_LOG=verbose is invalid; choose one of: off, error, warning, info, debug"
+        in done.stdout
     )
 
 

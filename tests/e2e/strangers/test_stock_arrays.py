@@ -156,6 +156,6 @@ def test_a_budget_that_cannot_hold_what_is_there_is_refused_once_with_numbers(
     lines = [
         line
         for line in done.stderr.splitlines()
-        if "TND_COMEX_MEMORY=4194304 is too little for the 4 ranks of a node" in line
+        if "TND_COMEX_MEMORY=4194304 is too small for the 4 ranks of a node" in line
     ]
     assert len(lines) == 1, done.stderr

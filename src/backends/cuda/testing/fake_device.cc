@@ -50,9 +50,10 @@ void perform(ring_memory &ring, uint32_t sequence, const command &request) {
     case command_kind::write: std::memcpy(target, request.bytes, request.size); break;
     case command_kind::copy: std::memcpy(target, source, request.size); break;
     case command_kind::rows:
-      for (int64_t i = 0; i < int64_t(request.rows.count); i++)
+      for (int64_t i = 0; i < int64_t(request.rows.count); i++) {
         std::memcpy(target + i * request.rows.target_stride,
                     source + i * request.rows.source_stride, request.size);
+      }
       break;
     case command_kind::read:
       answer = ring.annexes[sequence % slot_count];

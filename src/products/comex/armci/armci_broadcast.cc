@@ -87,13 +87,13 @@ ARMCI_DEFINE_PLAIN(
       int const count = running(call).count;
       if (root < 0 || root >= count)
         fatal(call, "there is no rank %d: valid are 0 to %d", root, count - 1);
-      participants const who(call, scope, group_from(call, group));
-      int const number = rank_in(call, who.communicator(), root);
+      participants const members(call, scope, group_from(call, group));
+      int const number = rank_in(call, members.communicator(), root);
       if (number < 0)
         fatal(call,
               "rank %d of the world does not take part: it is not in group %d, or on another node",
               root, *group);
-      broadcast_after_barrier(call, who, buf, len, number);
+      broadcast_after_barrier(call, members, buf, len, number);
     })
 
 ARMCI_DEFINE_PLAIN(
@@ -105,10 +105,10 @@ ARMCI_DEFINE_PLAIN(
       int me = -1;
       require_ok(call, "comex_group_rank", comex_group_rank(group, &me));
       auto const in_world = [call, group](int rank) {
-        int found = -1;
+        int world_rank = -1;
         require_ok(call, "comex_group_translate_world",
-                   comex_group_translate_world(group, rank, &found));
-        return found;
+                   comex_group_translate_world(group, rank, &world_rank));
+        return world_rank;
       };
       message_buffer const message(buf, size_t(len),
                                    me == grp_master ? message_buffer::access_mode::read

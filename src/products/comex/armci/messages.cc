@@ -83,22 +83,22 @@ void cancel_kept_messages(const char *call) noexcept {
 
 }  // namespace tanada::comex::armci
 
-ARMCI_DEFINE_PLAIN(void, armci_msg_snd, (int tag, void *buffer, int len, int to), {
+ARMCI_DEFINE_PLAIN(void, armci_msg_snd, (int tag, void *buffer, int len, int receiver), {
   auto const &self = running(call);
   check_message(call, tag, buffer, len);
-  check_rank(call, self, to);
-  if (to == self.me)
+  check_rank(call, self, receiver);
+  if (receiver == self.me)
     return keep(call, self, buffer, len, tag);
   message_buffer const message(buffer, size_t(len), message_buffer::access_mode::read);
   MPI_Request request = MPI_REQUEST_NULL;
-  int const code = MPI_Isend(message.data(), len, MPI_BYTE, to, tag, self.messages, &request);
+  int const code = MPI_Isend(message.data(), len, MPI_BYTE, receiver, tag, self.messages, &request);
   finish(call, "MPI_Isend", code, &request);
 })
 
-ARMCI_DEFINE_PLAIN(void, armci_msg_rcv, (int tag, void *buffer, int buflen, int *msglen, int from),
-                   {
-                     check_rank(call, running(call), from);
-                     receive(call, tag, buffer, buflen, msglen, from);
+ARMCI_DEFINE_PLAIN(void, armci_msg_rcv,
+                   (int tag, void *buffer, int buflen, int *msglen, int sender), {
+                     check_rank(call, running(call), sender);
+                     receive(call, tag, buffer, buflen, msglen, sender);
                    })
 
 ARMCI_DEFINE_PLAIN(int, armci_msg_rcvany, (int tag, void *buffer, int buflen, int *msglen),
@@ -130,13 +130,14 @@ ARMCI_DEFINE_PLAIN(void, armci_msg_bintree, (int scope, int *Root, int *Up, int 
                    {
                      auto const &self = running(call);
                      auto const ranks = ranks_in_scope(call, self, scope);
-                     auto const place = size_t(std::ranges::find(ranks, self.me) - ranks.begin());
-                     bool const is_in = place < ranks.size();
-                     auto const at = [&](size_t index) {
+                     auto const position =
+                         size_t(std::ranges::find(ranks, self.me) - ranks.begin());
+                     bool const is_in = position < ranks.size();
+                     auto const rank_at = [&](size_t index) {
                        return is_in && index < ranks.size() ? ranks[index] : -1;
                      };
                      *Root = ranks.front();
-                     *Up = place == 0 ? -1 : at((place - 1) / 2);
-                     *Left = at(2 * place + 1);
-                     *Right = at(2 * place + 2);
+                     *Up = position == 0 ? -1 : rank_at((position - 1) / 2);
+                     *Left = rank_at(2 * position + 1);
+                     *Right = rank_at(2 * position + 2);
                    })

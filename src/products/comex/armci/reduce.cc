@@ -80,6 +80,21 @@ struct elements {
   int type;
 };
 
+void reduce_by_mpi(const char *call, const participants &members, const elements &x,
+                   MPI_Op operation) {
+  element_type const element = element_of(call, x.type);
+  // A reduction without elements would not wait for any rank.
+  if (x.count == 0 && members.group() != COMEX_GROUP_NULL)
+    return require_ok(call, "comex_barrier", comex_barrier(members.group()));
+  fence(call, members);
+  message_buffer const message(x.data, size_t(x.count) * size_t(element.size),
+                               message_buffer::access_mode::read_and_write);
+  MPI_Request request = MPI_REQUEST_NULL;
+  int const code = MPI_Iallreduce(MPI_IN_PLACE, message.data(), x.count, element.type, operation,
+                                  members.communicator(), &request);
+  finish(call, "MPI_Iallreduce", code, &request);
+}
+
 void reduce(const char *call, const participants &members, const elements &x, const char *name) {
   element_type const element = element_of(call, x.type);
   named_reduction const named_op = operation_of(call, name);
@@ -92,16 +107,7 @@ void reduce(const char *call, const participants &members, const elements &x, co
     return shared->reduce(call, reduction_for(named_op.op, x.type),
                           static_cast<std::byte *>(x.data), size_t(x.count) * size_t(element.size));
   }
-  // A reduction without elements would not wait for any rank.
-  if (x.count == 0 && members.group() != COMEX_GROUP_NULL)
-    return require_ok(call, "comex_barrier", comex_barrier(members.group()));
-  fence(call, members);
-  message_buffer const message(x.data, size_t(x.count) * size_t(element.size),
-                               message_buffer::access_mode::read_and_write);
-  MPI_Request request = MPI_REQUEST_NULL;
-  int const code = MPI_Iallreduce(MPI_IN_PLACE, message.data(), x.count, element.type,
-                                  named_op.operation, members.communicator(), &request);
-  finish(call, "MPI_Iallreduce", code, &request);
+  reduce_by_mpi(call, members, x, named_op.operation);
 }
 
 }  // namespace

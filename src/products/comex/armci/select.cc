@@ -23,6 +23,7 @@ struct candidate {
   uint64_t rank;        // number among the participants
 };
 constexpr int word_count = sizeof(candidate) / sizeof(uint64_t);
+static_assert(sizeof(candidate) == word_count * sizeof(uint64_t));
 
 bool operator<(const candidate &a, const candidate &b) {
   if (a.rank_class != b.rank_class)
@@ -106,25 +107,25 @@ ARMCI_DEFINE_PLAIN(
       check_buffer(call, x, n);
       if (n < element.size)
         fatal(call, "%d bytes are too few for a value of %d", n, element.size);
-      participants const who(call, scope);
+      participants const members(call, scope);
       int me = 0;
-      require_mpi_ok(call, "MPI_Comm_rank", MPI_Comm_rank(who.communicator(), &me));
+      require_mpi_ok(call, "MPI_Comm_rank", MPI_Comm_rank(members.communicator(), &me));
       candidate best = contribute ? candidate_at(x, type) : candidate{2, 0, 0};
       if (is_greatest)
         best.key = ~best.key;
       best.rank = uint64_t(me);
-      if (auto &near = running(call).shared; near && who.group() == COMEX_GROUP_WORLD) {
-        std::vector<candidate> all(size_t(running(call).count));
-        near->gather(call, &best, sizeof best, reinterpret_cast<std::byte *>(all.data()));
+      if (auto &shared = running(call).shared; shared && members.group() == COMEX_GROUP_WORLD) {
+        std::vector<candidate> candidates(size_t(running(call).count));
+        shared->gather(call, &best, sizeof best, reinterpret_cast<std::byte *>(candidates.data()));
         best = *std::ranges::min_element(
-            all, [](const candidate &a, const candidate &b) { return a < b; });
-        return broadcast(call, who, x, n, int(best.rank));
+            candidates, [](const candidate &a, const candidate &b) { return a < b; });
+        return broadcast(call, members, x, n, int(best.rank));
       }
-      fence(call, who);
+      fence(call, members);
       MPI_Request request = MPI_REQUEST_NULL;
-      auto const &made = selection_names(call);
-      int const code = MPI_Iallreduce(MPI_IN_PLACE, &best, 1, made.type, made.operation,
-                                      who.communicator(), &request);
+      auto const &names = selection_names(call);
+      int const code = MPI_Iallreduce(MPI_IN_PLACE, &best, 1, names.type, names.operation,
+                                      members.communicator(), &request);
       finish(call, "MPI_Iallreduce", code, &request);
-      broadcast(call, who, x, n, int(best.rank));
+      broadcast(call, members, x, n, int(best.rank));
     })

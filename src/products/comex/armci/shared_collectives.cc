@@ -72,36 +72,46 @@ void shared_collectives::reduce(const char *call, const reduction &op, std::byte
   } while (done < size);
 }
 
-// With many ranks and elements, each rank combines one slice of all contributions, and copies the
-// other slices from the ranks that combined them.
 void shared_collectives::reduce_chunk(const char *call, const reduction &op, std::byte *data,
                                       size_t size, size_t total) noexcept {
   constexpr size_t sliced_min = 2048;  // bytes
   begin_turn(kind::reduce, total, int(op.id));
   tnd_comex_collective_copy(area_of(me_), data, size);
   wait_for_all(call);
-  for (int rank = 0; rank < count(); rank++)
+  for (int rank = 0; rank < count(); rank++) {
     check(call, rank, kind::reduce, total, int(op.id));
-  auto const combine = [&](std::byte *target, size_t offset, size_t bytes) {
-    if (target != area_of(0) + offset)
-      std::memmove(target, area_of(0) + offset, bytes);
-    for (int rank = 1; rank < count(); rank++)
-      op.run(target, area_of(rank) + offset, bytes / op.element_size);
-  };
+  }
   if (size == 0)
     return;
   if (count() == 2)
     return (me_ == 0 ? op.run : op.run_reversed)(data, area_of(1 - me_), size / op.element_size);
   if (count() == 1 || size < sliced_min)
-    return combine(data, 0, size);
+    return combine(op, data, 0, size);
+  reduce_slices(call, op, data, size);
+}
+
+// Combines `size` bytes of all contributions, from `offset` on.
+void shared_collectives::combine(const reduction &op, std::byte *target, size_t offset,
+                                 size_t size) const noexcept {
+  if (target != area_of(0) + offset)
+    std::memmove(target, area_of(0) + offset, size);
+  for (int rank = 1; rank < count(); rank++) {
+    op.run(target, area_of(rank) + offset, size / op.element_size);
+  }
+}
+
+// With many ranks and elements, each rank combines one slice of all contributions, and copies the
+// other slices from the ranks that combined them.
+void shared_collectives::reduce_slices(const char *call, const reduction &op, std::byte *data,
+                                       size_t size) noexcept {
   size_t const elements = size / op.element_size,
                slice = (elements + size_t(count()) - 1) / size_t(count()) * op.element_size;
   auto const slice_begin = [&](int rank) {
     return std::min(size, size_t(rank) * slice);
   };
-  combine(data + slice_begin(me_), slice_begin(me_), slice_begin(me_ + 1) - slice_begin(me_));
-  tnd_comex_collective_copy(area_of(me_) + slice_begin(me_), data + slice_begin(me_),
-                            slice_begin(me_ + 1) - slice_begin(me_));
+  size_t const own_begin = slice_begin(me_), own_size = slice_begin(me_ + 1) - own_begin;
+  combine(op, data + own_begin, own_begin, own_size);
+  tnd_comex_collective_copy(area_of(me_) + own_begin, data + own_begin, own_size);
   wait_for_all(call);
   for (int rank = 0; rank < count(); rank++) {
     if (rank != me_)

@@ -48,6 +48,7 @@ class shared_collectives {
   // Bytes. Data begin at another page offset than large buffers of programs do, because copies
   // between equal page offsets are slow; see engine::control.
   static constexpr size_t header_size = 2048;
+  static_assert(sizeof(call_header) == 24 && sizeof(call_header) <= header_size);
 
   shared_collectives(int me, std::vector<std::byte *> areas, size_t part_size)
       : me_{me}, areas_{std::move(areas)}, area_size_{part_size} {}
@@ -65,6 +66,8 @@ class shared_collectives {
   void check(const char *call, int rank, kind call_kind, size_t size, int id = 0) const noexcept;
   void reduce_chunk(const char *call, const reduction &op, std::byte *data, size_t size,
                     size_t total) noexcept;
+  void combine(const reduction &op, std::byte *target, size_t offset, size_t size) const noexcept;
+  void reduce_slices(const char *call, const reduction &op, std::byte *data, size_t size) noexcept;
 
   int me_;
   std::vector<std::byte *> areas_;  // by rank

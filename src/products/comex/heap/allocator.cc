@@ -15,6 +15,7 @@ constexpr size_t large = size_t{1}  // bytes: from this size on, pages are retur
                          << 20;
 // the same if there is a memory account, since pages that are not returned are swapped
 constexpr size_t large_accounted = size_t{128} << 10;
+static_assert(large_accounted <= large && large_accounted % allocator::granule == 0);
 
 }  // namespace
 
@@ -25,7 +26,7 @@ void *allocator::allocate(size_t size, size_t alignment) {
   memory_account *const account = account_;
   if (account != nullptr && !account->reserve_memory(whole))
     return nullptr;
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   if (auto const offset = ledger_.allocate(size, alignment))
     return memory_.data() + *offset;
   lock.unlock();
@@ -36,6 +37,7 @@ void *allocator::allocate(size_t size, size_t alignment) {
 
 void allocator::clear(void *piece, size_t size) {
   size_t const page = seams::page_size(), offset = offset_of(piece);
+  TND_ASSERT(offset <= memory_.size() && size <= memory_.size() - offset);
   size_t const first = (offset + page - 1) / page * page, last = (offset + size) / page * page;
   auto *const begin = static_cast<std::byte *>(piece);
   if (first >= last || !discard_pages(first, last - first)) {
@@ -48,6 +50,7 @@ void allocator::clear(void *piece, size_t size) {
 
 // Returns pages to the system. False: the system cannot do it.
 bool allocator::discard_pages(size_t offset, size_t size) noexcept {
+  TND_ASSERT(offset <= memory_.size() && size <= memory_.size() - offset);
   if (madvise(memory_.data() + offset, size, MADV_REMOVE) != 0)
     return false;
   if (memory_account *const account = account_; account != nullptr)
@@ -61,7 +64,7 @@ bool allocator::release(void *piece) {
     return false;
   if (memory_account *const account = account_; account != nullptr)
     account->before_release();
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   auto const size = ledger_.size_of(offset);
   if (!size)
     return false;
@@ -71,7 +74,8 @@ bool allocator::release(void *piece) {
     if (last > first)
       (void)discard_pages(first, last - first);
   }
-  (void)ledger_.release(offset);
+  bool const is_released = ledger_.release(offset);
+  TND_ASSERT(is_released);
   lock.unlock();
   if (memory_account *const account = account_; account != nullptr)
     account->return_memory(*size);
@@ -88,7 +92,7 @@ bool allocator::resize(void *piece, size_t size) {
   memory_account *const account = account_;
   if (account != nullptr && after > before && !account->reserve_memory(after - before))
     return false;
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   bool const is_done = ledger_.resize(offset, size);
   lock.unlock();
   if (account != nullptr && is_done && before > after)
@@ -102,12 +106,12 @@ size_t allocator::size_of(const void *piece) const {
   size_t const offset = offset_of(piece);
   if (offset >= memory_.size())
     return 0;
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   return ledger_.size_of(offset).value_or(0);
 }
 
 size_t allocator::free_size() const {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   return ledger_.free_size();
 }
 

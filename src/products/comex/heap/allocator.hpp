@@ -3,9 +3,9 @@
 
 #include <atomic>
 #include <cstddef>
-#include <mutex>
 #include <span>
 
+#include "core/base/mutex.hpp"
 #include "seams/os/range_allocator.hpp"
 
 namespace tanada::comex::heap {
@@ -30,6 +30,7 @@ class memory_account {
 class allocator {
  public:
   static constexpr size_t granule = 64;  // bytes: pieces begin and end at multiples of it
+  static_assert((granule & (granule - 1)) == 0);
 
   // `memory` is shared, page-aligned and all zeros at first; it outlives the allocator.
   explicit allocator(std::span<std::byte> memory)
@@ -63,10 +64,10 @@ class allocator {
   }
 
   // Around fork(): excludes all other threads.
-  void lock() {
+  void lock() TND_ACQUIRE(mutex_) {
     mutex_.lock();
   }
-  void unlock() {
+  void unlock() TND_RELEASE(mutex_) {
     mutex_.unlock();
   }
 
@@ -78,8 +79,8 @@ class allocator {
 
   std::span<std::byte> memory_;
   std::atomic<memory_account *> account_{nullptr};
-  mutable std::mutex mutex_;
-  seams::range_allocator ledger_;
+  mutable mutex mutex_;
+  seams::range_allocator ledger_ TND_GUARDED_BY(mutex_);
 };
 
 }  // namespace tanada::comex::heap

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <new>
 
+#include "core/base/assert.hpp"
 #include "core/base/checked.hpp"
 #include "core/base/log.hpp"
 #include "products/comex/heap/callers.hpp"
@@ -53,6 +54,8 @@ struct alignas(64) hook_state {
   allocator *heaps[heap_count_max] = {};
 };
 constinit hook_state state;
+static_assert(std::atomic<size_t>::is_always_lock_free &&
+              (alignment_max & (alignment_max - 1)) == 0);
 
 bool is_in_heap_range(const void *piece) noexcept {
   auto const addr = reinterpret_cast<uintptr_t>(piece);
@@ -191,12 +194,13 @@ bool is_power(size_t number) noexcept {
   return number != 0 && (number & (number - 1)) == 0;
 }
 
-// Handlers for fork(): the child has no heap, and no thread is inside one during the fork.
-void before_fork() {
+// Handlers for fork(): the child has no heap, and no thread is inside one during the fork. The
+// analysis cannot follow locks that another handler releases.
+void before_fork() TND_NO_THREAD_SAFETY_ANALYSIS {
   for (uint32_t i = 0; i < state.heap_count.load(); i++)
     state.heaps[i]->lock();
 }
-void after_fork() {
+void after_fork() TND_NO_THREAD_SAFETY_ANALYSIS {
   for (uint32_t i = 0; i < state.heap_count.load(); i++)
     state.heaps[i]->unlock();
 }
@@ -219,6 +223,7 @@ void warn_of_library_order() {
 void serve_program(allocator &heap, size_t threshold) {
   uint32_t const index = state.heap_count.load();
   warn_of_library_order();
+  TND_ASSERT(index <= heap_count_max && threshold >= allocator::granule);
   if (index == heap_count_max)
     return log(
         log_level::warning,

@@ -1,6 +1,10 @@
 // products/comex/mpi/api_groups.cc: groups of processes, and their barriers.
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "products/comex/mpi/process.hpp"
 
@@ -22,6 +26,39 @@ MPI_Comm create_communicator(const char *call, MPI_Comm parent, const int *ranks
   return communicator;
 }
 
+// The members that the list names by their ranks in the parent. nullopt: the list is invalid, with
+// a message.
+std::optional<std::vector<pe_index>> members_of(const char *call, const group &parent,
+                                                comex_group_t handle, std::span<const int> ranks) {
+  std::vector<pe_index> members;
+  std::set<int> seen_ranks;
+  for (int const rank : ranks) {
+    if (rank < 0 || size_t(rank) >= parent.world.size()) {
+      report_failure(call, "group %d has no rank %d", handle, rank);
+      return std::nullopt;
+    }
+    if (!seen_ranks.insert(rank).second) {
+      report_failure(call, "rank %d is in the list twice", rank);
+      return std::nullopt;
+    }
+    members.push_back(parent.world[size_t(rank)]);
+  }
+  TND_ASSERT(members.size() == ranks.size());
+  return members;
+}
+
+// Returns the handle.
+comex_group_t add_group(process &self, group members) {
+  auto const free = std::find(self.groups.begin(), self.groups.end(), std::nullopt);
+  auto const handle = comex_group_t(free - self.groups.begin());
+  TND_ASSERT(handle != COMEX_GROUP_WORLD);
+  if (free == self.groups.end())
+    self.groups.emplace_back(std::move(members));
+  else
+    *free = std::move(members);
+  return handle;
+}
+
 }  // namespace
 
 extern "C" {
@@ -34,15 +71,10 @@ int comex_group_create(int n, int *pid_list, comex_group_t group, comex_group_t 
       return report_failure(call, "%d ranks are not in group %d, which has %zu", n, group,
                             parent.world.size());
     tanada::comex::group new_members;
-    std::set<int> seen_ranks;
-    for (int i = 0; i < n; i++) {
-      int const rank = pid_list[i];
-      if (rank < 0 || size_t(rank) >= parent.world.size())
-        return report_failure(call, "group %d has no rank %d", group, rank);
-      if (!seen_ranks.insert(rank).second)
-        return report_failure(call, "rank %d is in the list twice", rank);
-      new_members.world.push_back(parent.world[size_t(rank)]);
-    }
+    auto members = members_of(call, parent, group, {pid_list, size_t(n)});
+    if (!members)
+      return COMEX_FAILURE;
+    new_members.world = std::move(*members);
     auto const self_position =
         std::find(new_members.world.begin(), new_members.world.end(), self.engine->me());
     // Callers outside of the group may also query and free it.
@@ -50,12 +82,7 @@ int comex_group_create(int n, int *pid_list, comex_group_t group, comex_group_t 
     new_members.rank = is_in ? int(self_position - new_members.world.begin()) : MPI_UNDEFINED;
     if (is_in)
       new_members.communicator = create_communicator(call, parent.communicator, pid_list, n);
-    auto const free = std::find(self.groups.begin(), self.groups.end(), std::nullopt);
-    *new_group = comex_group_t(free - self.groups.begin());
-    if (free == self.groups.end())
-      self.groups.emplace_back(std::move(new_members));
-    else
-      *free = std::move(new_members);
+    *new_group = add_group(self, std::move(new_members));
     return COMEX_SUCCESS;
   });
 }

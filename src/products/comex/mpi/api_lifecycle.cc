@@ -21,6 +21,21 @@ status read_in_turn(settings &config, mpi_bootstrap &launcher) {
   return is_first ? status::ok : config.read_environment();
 }
 
+// Creates the group of all processes, whose communicator programs get: errors of their own messages
+// are handled as they chose.
+status create_world(process &self, MPI_Comm everybody, MPI_Errhandler program_handler) {
+  TND_ASSERT(self.groups.empty());
+  group world{.world = {}};
+  if (MPI_Comm_dup(everybody, &world.communicator) != MPI_SUCCESS)
+    return fail(status::io, "MPI_Comm_dup");
+  MPI_Comm_set_errhandler(world.communicator, program_handler);
+  world.rank = self.engine->me();
+  for (pe_index pe = 0; pe < self.engine->count(); pe++)
+    world.world.push_back(pe);
+  self.groups.emplace_back(std::move(world));
+  return status::ok;
+}
+
 status begin(process &self, MPI_Comm everybody, MPI_Errhandler program_handler) {
   auto launcher = mpi_bootstrap::open(everybody);
   if (!launcher.ok())
@@ -43,16 +58,7 @@ status begin(process &self, MPI_Comm everybody, MPI_Errhandler program_handler) 
     heap::serve_program(self.engine->allocator(), config.swap.threshold);
     watch_end_of_mpi();
   }
-  group world{.world = {}};
-  if (MPI_Comm_dup(everybody, &world.communicator) != MPI_SUCCESS)
-    return fail(status::io, "MPI_Comm_dup");
-  // Programs get this communicator: errors of their own messages are handled as they chose.
-  MPI_Comm_set_errhandler(world.communicator, program_handler);
-  world.rank = self.engine->me();
-  for (pe_index pe = 0; pe < self.engine->count(); pe++)
-    world.world.push_back(pe);
-  self.groups.emplace_back(std::move(world));
-  return status::ok;
+  return create_world(self, everybody, program_handler);
 }
 
 // For a program that initializes comex again: the memory that it still has from before is swapped
@@ -60,6 +66,7 @@ status begin(process &self, MPI_Comm everybody, MPI_Errhandler program_handler) 
 void stop_retired(const char *call) {
   heap::stop_serving();
   process *const before = retired_process;
+  TND_ASSERT(before != nullptr && current_process == nullptr);
   require_ok(call, before->engine->stop());
   (void)before->engine.release();
   retired_process = nullptr;
@@ -120,6 +127,7 @@ int comex_finalize(void) {
   return guarded("comex_finalize", [](process &self) {
     barrier(self, "comex_finalize", COMEX_GROUP_WORLD);
     if (self.engine->swapper() != nullptr) {  // the program's memory stays swappable until it ends
+      TND_ASSERT(retired_process == nullptr);
       require_ok("comex_finalize", self.engine->retire());
       retired_process = &self;
       current_process = nullptr;

@@ -14,9 +14,9 @@ struct allocation {
 };
 
 allocation allocate_host(const char *call, engine &engine, size_t bytes) {
-  allocation const own{engine.allocate(bytes), 1};
-  if (own.piece != nullptr || bytes == 0)
-    return own;
+  allocation const allocated{engine.allocate(bytes), 1};
+  if (allocated.piece != nullptr || bytes == 0)
+    return allocated;
   bool const is_by_budget = engine.swapper() != nullptr && engine.free_size() >= bytes;
   if (is_by_budget)
     report_failure(call, "%s", tanada::last_message().c_str());
@@ -36,9 +36,9 @@ allocation allocate_device(const char *call, engine &engine, size_t bytes) {
         "each process may allocate");
     return {nullptr, 0};
   }
-  allocation const own{device->allocate(bytes), 1};
-  if (own.piece != nullptr || bytes == 0)
-    return own;
+  allocation const allocated{device->allocate(bytes), 1};
+  if (allocated.piece != nullptr || bytes == 0)
+    return allocated;
   report_failure(
       call,
       "no contiguous %zu bytes are free, only %zu of the %zu on the device (TND_COMEX_DEVICE_HEAP)",
@@ -58,13 +58,13 @@ template <class Give>
 int allocate(const char *call, void **ptr_arr, comex_group_t handle, Give &&give) {
   return guarded(call, [&](process &self) {
     auto const &among = group_of(self, call, handle);
-    allocation const own = give(*self.engine);
+    allocation const contribution = give(*self.engine);
     std::vector<allocation> allocations(among.world.size());
-    gather(self, call, among, &own, allocations.data(), sizeof own);
+    gather(self, call, among, &contribution, allocations.data(), sizeof contribution);
     if (std::any_of(allocations.begin(), allocations.end(),
                     [](const allocation &entry) { return entry.is_ok == 0; })) {
-      if (own.piece != nullptr)
-        self.engine->release(own.piece);
+      if (contribution.piece != nullptr)
+        self.engine->release(contribution.piece);
       return COMEX_FAILURE;
     }
     for (size_t i = 0; i < allocations.size(); i++)

@@ -4,12 +4,16 @@
 #include <array>
 #include <cstring>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "products/comex/mpi/process.hpp"
 
 using namespace tanada::comex;
 
 namespace {
+
+static_assert(stride_level_max == COMEX_MAX_STRIDE_LEVEL);
+static_assert(sizeof(int) == sizeof(uint32_t) && sizeof(long) == sizeof(uint64_t));
 
 enum class operation : uint8_t { put, get, accumulate };
 
@@ -80,6 +84,7 @@ size_t whole_size(const request &args, size_t bytes) {
 template <class Run>
 int perform(const request &args, Run &&run) {
   return guarded(args.call, [&](process &self) {
+    TND_ASSERT(self.finished <= self.started);
     run(self, world_rank(self, args.call, args.group, args.rank));
     if (args.handle == nullptr)
       return COMEX_SUCCESS;

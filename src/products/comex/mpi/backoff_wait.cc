@@ -11,6 +11,7 @@ namespace {
 constexpr uint32_t poll_count_idle = 2000, poll_count_busy = 20;
 constexpr uint64_t yield_ns_idle = 2'000'000, yield_ns_busy = 100'000;
 constexpr uint64_t sleep_ns_first = 20'000, sleep_ns_last = 1'000'000;
+static_assert(sleep_ns_first <= sleep_ns_last && yield_ns_busy <= yield_ns_idle);
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <numeric>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "products/comex/mpi/backoff_wait.hpp"
 #include "seams/bootstrap/card.hpp"
@@ -85,14 +86,15 @@ status mpi_bootstrap::publish(std::string_view key, std::span<const std::byte> v
 
 // Buffers that MPI accesses until the collectives of an exchange are complete.
 struct mpi_bootstrap::exchange_memory {
-  std::vector<std::byte> own, gathered;
-  uint64_t size = 0;                // bytes of `mine`
+  std::vector<std::byte> contribution, gathered;
+  uint64_t size = 0;                // bytes of `contribution`
   std::vector<uint64_t> all_sizes;  // by rank
   std::vector<int> sizes, offsets;  // in MPI's type, by rank
 };
 
 status mpi_bootstrap::gather(exchange_memory &memory, uint64_t deadline_ns) {
-  auto &[own, gathered, size, all_sizes, sizes, offsets] = memory;
+  auto &[contribution, gathered, size, all_sizes, sizes, offsets] = memory;
+  TND_ASSERT(size == contribution.size() && all_sizes.size() == values_.size());
   MPI_Request request = MPI_REQUEST_NULL;
   int started = MPI_Iallgather(&size, 1, MPI_UINT64_T, all_sizes.data(), 1, MPI_UINT64_T,
                                communicator_, &request);
@@ -105,17 +107,18 @@ status mpi_bootstrap::gather(exchange_memory &memory, uint64_t deadline_ns) {
   offsets.resize(sizes.size());
   std::exclusive_scan(sizes.begin(), sizes.end(), offsets.begin(), 0);
   gathered.resize(std::max<size_t>(total, 1));
-  started = MPI_Iallgatherv(own.data(), int(size), MPI_BYTE, gathered.data(), sizes.data(),
+  started = MPI_Iallgatherv(contribution.data(), int(size), MPI_BYTE, gathered.data(), sizes.data(),
                             offsets.data(), MPI_BYTE, communicator_, &request);
   return wait("exchange", started, request, deadline_ns);
 }
 
 status mpi_bootstrap::exchange(uint64_t timeout_ns) {
   TND_TRY(check_usable("exchange"));
+  TND_ASSERT(rank_ >= 0 && rank_ < count());
   uint64_t const deadline_ns = seams::deadline_after(seams::monotonic_clock().now_ns(), timeout_ns);
   auto memory = std::make_unique<exchange_memory>();
-  memory->own = values_[size_t(rank_)].take_published();
-  memory->size = memory->own.size();
+  memory->contribution = values_[size_t(rank_)].take_published();
+  memory->size = memory->contribution.size();
   memory->all_sizes.resize(values_.size());
   status code = gather(*memory, deadline_ns);
   for (size_t i = 0; code == status::ok && i < values_.size(); i++) {

@@ -2,10 +2,10 @@
 #include "products/comex/mpi/mpi_buffer_loans.hpp"
 
 #include <atomic>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
+#include "core/base/mutex.hpp"
 #include "products/comex/mpi/mpi_wait_scope.hpp"
 
 namespace tanada::comex {
@@ -19,20 +19,23 @@ struct hash_of_loan {
 };
 
 struct loan_table {
-  std::mutex mutex;
-  std::atomic<size_t> count{0};  // of `all` and `staged`
-  std::unordered_map<loan, uint32_t, hash_of_loan>
-      counts;  // guarded by `mutex`; the number of loans
-  // likewise, by request; null: it is complete
-  std::unordered_map<uint64_t, staged_pointer> staged;
-  std::vector<MPI_Request> freed;      // likewise; each is in `staged`
-  std::atomic<size_t> freed_count{0};  // of `freed`
+  using loan_counts = std::unordered_map<loan, uint32_t, hash_of_loan>;
 
-  void recount() noexcept {
+  mutex table_mutex;
+  std::atomic<size_t> count{0};                    // of `counts` and `staged`
+  loan_counts counts TND_GUARDED_BY(table_mutex);  // the number of loans
+  // By request; null: it is complete.
+  std::unordered_map<uint64_t, staged_pointer> staged TND_GUARDED_BY(table_mutex);
+  std::vector<MPI_Request> freed TND_GUARDED_BY(table_mutex);  // each is in `staged`
+  std::atomic<size_t> freed_count{0};                          // of `freed`
+
+  void recount() noexcept TND_REQUIRES(table_mutex) {
+    TND_ASSERT(table_mutex.is_held());
     count = counts.size() + staged.size();
     freed_count = freed.size();
   }
-  void erase(std::unordered_map<loan, uint32_t, hash_of_loan>::iterator it) noexcept {
+  void erase(loan_counts::iterator it) noexcept TND_REQUIRES(table_mutex) {
+    TND_ASSERT(it != counts.end());
     counts.erase(it);
     recount();
   }
@@ -53,11 +56,11 @@ void record_loan(const loan &entry, bool is_once) {
   if (swapper == nullptr)
     return;
   auto &table = loans();
-  std::lock_guard const lock{table.mutex};
-  auto const [at, is_new] = table.counts.try_emplace(entry, 0);
+  lock_guard const lock{table.table_mutex};
+  auto const [loan_entry, is_new] = table.counts.try_emplace(entry, 0);
   if (!is_new && is_once)
     return;
-  at->second++;
+  loan_entry->second++;
   table.recount();
   if (is_new)
     swapper->pin();
@@ -76,9 +79,12 @@ void end_loan(const loan &entry) noexcept {
   auto &table = loans();
   if (table.count == 0)
     return;
-  std::lock_guard const lock{table.mutex};
+  lock_guard const lock{table.table_mutex};
   auto const it = table.counts.find(entry);
-  if (it == table.counts.end() || --it->second > 0)
+  if (it == table.counts.end())
+    return;
+  TND_ASSERT(it->second > 0);
+  if (--it->second > 0)
     return;
   table.erase(it);
   unpin();
@@ -88,7 +94,7 @@ void end_loans(borrower holder, uint64_t handle) noexcept {
   auto &table = loans();
   if (table.count == 0)
     return;
-  std::lock_guard const lock{table.mutex};
+  lock_guard const lock{table.table_mutex};
   for (auto it = table.counts.begin(); it != table.counts.end();) {
     auto const next = std::next(it);
     if (it->first.holder == holder && it->first.handle == handle) {
@@ -101,7 +107,7 @@ void end_loans(borrower holder, uint64_t handle) noexcept {
 
 void abandon_loan(const loan &entry) noexcept {
   auto &table = loans();
-  std::lock_guard const lock{table.mutex};
+  lock_guard const lock{table.table_mutex};
   if (auto const it = table.counts.find(entry); it != table.counts.end())
     table.erase(it);
 }
@@ -125,7 +131,7 @@ void request_started(MPI_Request request, bool stays, staged_pointer staged) {
     return;
   if (staged) {
     auto &table = loans();
-    std::lock_guard const lock{table.mutex};
+    lock_guard const lock{table.table_mutex};
     table.staged[bits_of(request)] = std::move(staged);
     table.recount();
   }
@@ -139,7 +145,7 @@ void complete_staged(MPI_Request request) noexcept {
     return;
   staged_pointer over;
   {
-    std::lock_guard const lock{table.mutex};
+    lock_guard const lock{table.table_mutex};
     if (auto const it = table.staged.find(bits_of(request)); it != table.staged.end())
       over = std::move(it->second);
   }
@@ -153,7 +159,7 @@ void request_ended(MPI_Request request) noexcept {
     return;
   complete_staged(request);
   {
-    std::lock_guard const lock{table.mutex};
+    lock_guard const lock{table.table_mutex};
     table.staged.erase(bits_of(request));
     table.recount();
   }
@@ -171,7 +177,7 @@ bool is_over(MPI_Request request) noexcept {
 // False: the request is not staged.
 bool keep_freed(MPI_Request request) noexcept {
   auto &table = loans();
-  std::lock_guard const lock{table.mutex};
+  lock_guard const lock{table.table_mutex};
   if (!table.staged.contains(bits_of(request)))
     return false;
   table.freed.push_back(request);
@@ -201,7 +207,7 @@ void reap_freed_requests() noexcept {
     return;
   std::vector<MPI_Request> over;
   {
-    std::lock_guard const lock{table.mutex};
+    lock_guard const lock{table.table_mutex};
     std::erase_if(table.freed, [&](MPI_Request request) {
       bool const is_done = is_over(request);
       if (is_done)

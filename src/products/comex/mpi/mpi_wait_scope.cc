@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "core/base/log.hpp"
 #include "products/comex/mpi/mpi_buffer_loans.hpp"
 #include "products/comex/mpi/swappable_wait.hpp"
@@ -20,14 +20,15 @@ namespace {
 
 // The attribute key with which is_comex_communicator() caches its result on communicators.
 struct known_communicators {
-  std::mutex mutex;
-  MPI_Comm job_communicator = MPI_COMM_NULL;  // the job's communicator that the key belongs to
-  int key = MPI_KEYVAL_INVALID;
+  mutex lookup_mutex;
+  // The job's communicator that the key belongs to.
+  MPI_Comm job_communicator TND_GUARDED_BY(lookup_mutex) = MPI_COMM_NULL;
+  int key TND_GUARDED_BY(lookup_mutex) = MPI_KEYVAL_INVALID;
 };
 
 int key_of(MPI_Comm communicator) {
   static auto &known = *new known_communicators;  // programs may call MPI during exit
-  std::lock_guard const lock{known.mutex};
+  lock_guard const lock{known.lookup_mutex};
   if (known.job_communicator != communicator &&
       PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &known.key,
                               nullptr) == MPI_SUCCESS) {
@@ -69,6 +70,7 @@ mpi_wait_scope::~mpi_wait_scope() {
 }
 
 bool look_memory(const void *argument) noexcept {
+  TND_ASSERT(current_swapper() != nullptr);
   return current_swapper()->is_swappable(argument, 1);
 }
 
@@ -136,6 +138,7 @@ bool is_comex_communicator(MPI_Comm comm) {
 }
 
 void wait_until(const std::function<bool()> &is_over, bool stays) noexcept {
+  TND_ASSERT(is_swapping_thread());
   pin_scope const pin{stays};
   require_ok("MPI", wait_swappable(is_over, *process_of_swapper().engine, *current_swapper()));
   reap_freed_requests();

@@ -19,6 +19,7 @@ inline process_swapper *current_swapper() noexcept {
 
 // The process that current_swapper() belongs to, if there is one.
 inline process &process_of_swapper() noexcept {
+  TND_ASSERT(current_process != nullptr || retired_process != nullptr);
   return *(current_process != nullptr ? current_process : retired_process);
 }
 

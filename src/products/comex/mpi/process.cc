@@ -86,6 +86,7 @@ int report_failure(const char *call, const char *format, ...) noexcept {
 }
 
 void yield_in_call(process &self, const char *call) noexcept {
+  TND_ASSERT(self.engine->swapper() != nullptr);
   process_swapper &swapper = *self.engine->swapper();
   if (swapper.is_own_thread() && swapper.is_running())
     require_ok(call, swapper.yield_if_requested());
@@ -123,11 +124,12 @@ void complete(process &self, const char *call, int started, MPI_Request &request
   fatal(call, "MPI: %s", text);
 }
 
-void gather(process &self, const char *call, const group &members, const void *own, void *gathered,
-            size_t size) {
+void gather(process &self, const char *call, const group &members, const void *contribution,
+            void *gathered, size_t size) {
+  TND_ASSERT(members.communicator != MPI_COMM_NULL || members.rank == MPI_UNDEFINED);
   MPI_Request request = MPI_REQUEST_NULL;
-  int const started = MPI_Iallgather(own, int(size), MPI_BYTE, gathered, int(size), MPI_BYTE,
-                                     members.communicator, &request);
+  int const started = MPI_Iallgather(contribution, int(size), MPI_BYTE, gathered, int(size),
+                                     MPI_BYTE, members.communicator, &request);
   complete(self, call, started, request);
 }
 

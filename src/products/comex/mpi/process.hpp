@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "products/comex/engine.hpp"
 #include "products/comex/mpi/mpi_bootstrap.hpp"
@@ -78,8 +79,8 @@ group &group_of(process &self, const char *call, comex_group_t handle);
 pe_index world_rank(process &self, const char *call, comex_group_t handle, int rank);
 
 // Gathers `size` bytes of each process of the group, by rank.
-void gather(process &self, const char *call, const group &members, const void *own, void *gathered,
-            size_t size);
+void gather(process &self, const char *call, const group &members, const void *contribution,
+            void *gathered, size_t size);
 void barrier(process &self, const char *call, comex_group_t handle);
 // Waits for the MPI request that a call has started with the code `started`; fatal if either fails.
 void complete(process &self, const char *call, int started, MPI_Request &request);

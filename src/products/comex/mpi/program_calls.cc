@@ -193,9 +193,9 @@ EXPORTED MPI_Init_thread(int *argc, char ***argv, int wanted, int *provided) {
 // Rare, and only in C.
 #define SPAWN(NAME, ...) STAYS(NAME, , __VA_ARGS__)
 SPAWN(Comm_spawn, (const char *, command, text), (char **, words, memory), NUMBER(most), INFO(info),
-      NUMBER(root), COMM, MAKES(made), FLAG(codes))
+      NUMBER(root), COMM, MAKES(created), FLAG(codes))
 SPAWN(Comm_spawn_multiple, NUMBER(count), (char **, commands, memory), (char ***, words, memory),
-      NUMBERS(mosts), (const MPI_Info *, infos, memory), NUMBER(root), COMM, MAKES(made),
+      NUMBERS(mosts), (const MPI_Info *, infos, memory), NUMBER(root), COMM, MAKES(created),
       FLAG(codes))
 // MPI calls the program's functions while it waits.
 #define GENERAL(NAME, ...) STARTS(NAME, , __VA_ARGS__)

@@ -9,6 +9,7 @@ namespace tanada::comex {
 
 using word = MPI_Fint *;  // any argument
 
+static_assert(sizeof(MPI_Status) % sizeof(MPI_Fint) == 0);
 // For statuses that are ignored; Fortran's MPI_STATUS_IGNORE is not accessible here.
 inline thread_local MPI_Fint ignored_status[sizeof(MPI_Status) / sizeof(MPI_Fint)];
 

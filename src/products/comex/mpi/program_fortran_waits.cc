@@ -64,7 +64,8 @@ void tanada::comex::wait_for_request(word request, word about, word code) {
         return pmpi_##NAME##_ ARGUMENTS;                                      \
       MPI_Fint is_done = 0;                                                   \
       auto const is_over = [&] {                                              \
-        return LOOK, is_done != 0 || *code != MPI_SUCCESS;                    \
+        LOOK;                                                                 \
+        return is_done != 0 || *code != MPI_SUCCESS;                          \
       };                                                                      \
       wait_until(std::ref(is_over), any_memory ARGUMENTS_AS_LIST_ ARGUMENTS); \
     });                                                                       \
@@ -77,10 +78,11 @@ BEHIND(testsome, (word, word, word, word, word, word))
 BEHIND(iprobe, (word, word, word, word, word, word))
 BEHIND(improbe, (word, word, word, word, word, word, word))
 
-LOOKS(iprobe, (word from, word tag, word comm, word is_there, word about, word code),
-      (from, tag, comm, is_there, about, code))
-LOOKS(improbe, (word from, word tag, word comm, word is_there, word message, word about, word code),
-      (from, tag, comm, is_there, message, about, code))
+LOOKS(iprobe, (word source, word tag, word comm, word is_there, word about, word code),
+      (source, tag, comm, is_there, about, code))
+LOOKS(improbe,
+      (word source, word tag, word comm, word is_there, word message, word about, word code),
+      (source, tag, comm, is_there, message, about, code))
 BEHIND(request_get_status, (word, word, word, word))
 EXPORTED mpi_request_get_status_(word request, word is_done, word about, word code) {
   pmpi_request_get_status_(request, is_done, about, code);
@@ -90,23 +92,28 @@ EXPORTED mpi_request_get_status_(word request, word is_done, word about, word co
 }
 ENDS(test, 1, request, (word request, word is_done, word about, word code),
      (request, is_done, about, code))
-ENDS(testall, *count, all, (word count, word all, word is_done, word abouts, word code),
-     (count, all, is_done, abouts, code))
-ENDS(testany, *count, all, (word count, word all, word index, word is_done, word about, word code),
-     (count, all, index, is_done, about, code))
-ENDS(testsome, *count, all, (word count, word all, word done, word indices, word abouts, word code),
-     (count, all, done, indices, abouts, code))
+ENDS(testall, *count, requests, (word count, word requests, word is_done, word abouts, word code),
+     (count, requests, is_done, abouts, code))
+ENDS(testany, *count, requests,
+     (word count, word requests, word index, word is_done, word about, word code),
+     (count, requests, index, is_done, about, code))
+ENDS(testsome, *count, requests,
+     (word count, word requests, word done, word indices, word abouts, word code),
+     (count, requests, done, indices, abouts, code))
 WAITS_AND_ENDS(wait, 1, request, (word request, word about, word code), (request, about, code),
                pmpi_test_(request, &is_done, about, code))
-WAITS_AND_ENDS(waitall, *count, all, (word count, word all, word abouts, word code),
-               (count, all, abouts, code), pmpi_testall_(count, all, &is_done, abouts, code))
-WAITS_AND_ENDS(waitany, *count, all, (word count, word all, word index, word about, word code),
-               (count, all, index, about, code),
-               pmpi_testany_(count, all, index, &is_done, about, code))
-WAITS_AND_ENDS(waitsome, *count, all,
-               (word count, word all, word done, word indices, word abouts, word code),
-               (count, all, done, indices, abouts, code),
-               (pmpi_testsome_(count, all, done, indices, abouts, code), is_done = *done))
+WAITS_AND_ENDS(waitall, *count, requests, (word count, word requests, word abouts, word code),
+               (count, requests, abouts, code),
+               pmpi_testall_(count, requests, &is_done, abouts, code))
+WAITS_AND_ENDS(waitany, *count, requests,
+               (word count, word requests, word index, word about, word code),
+               (count, requests, index, about, code),
+               pmpi_testany_(count, requests, index, &is_done, about, code))
+WAITS_AND_ENDS(waitsome, *count, requests,
+               (word count, word requests, word done, word indices, word abouts, word code),
+               (count, requests, done, indices, abouts, code),
+               pmpi_testsome_(count, requests, done, indices, abouts, code);
+               is_done = *done)
 
 BEHIND(probe, (word, word, word, word, word))
 EXPORTED mpi_probe_(word source, word tag, word comm, word about, word code) {

@@ -14,6 +14,14 @@ MPI_Request same(MPI_Request request) noexcept {
 }
 using watched = watched_requests<MPI_Request, MPI_Request (*)(MPI_Request) noexcept>;
 
+// MPI_Testsome; sets `is_done` where the wait is over.
+int test_some(int count, MPI_Request requests[], int *done, int indices[], MPI_Status abouts[],
+              int *is_done) noexcept {
+  int const code = PMPI_Testsome(count, requests, done, indices, abouts);
+  *is_done = *done;
+  return code;
+}
+
 bool any_memory(std::initializer_list<const void *> addresses) noexcept {
   for (auto const address : addresses) {
     if (look_memory(address))
@@ -67,16 +75,16 @@ bool any_memory(std::initializer_list<const void *> addresses) noexcept {
 
 WAITS_AND_ENDS(Wait, 1, request, (MPI_Request * request, MPI_Status *about), (request, about),
                PMPI_Test(request, &is_done, about), about)
-WAITS_AND_ENDS(Waitall, count, all, (int count, MPI_Request all[], MPI_Status abouts[]),
-               (count, all, abouts), PMPI_Testall(count, all, &is_done, abouts), abouts)
-WAITS_AND_ENDS(Waitany, count, all, (int count, MPI_Request all[], int *index, MPI_Status *about),
-               (count, all, index, about), PMPI_Testany(count, all, index, &is_done, about), index,
-               about)
-WAITS_AND_ENDS(Waitsome, count, all,
-               (int count, MPI_Request all[], int *done, int indices[], MPI_Status abouts[]),
-               (count, all, done, indices, abouts),
-               (code = PMPI_Testsome(count, all, done, indices, abouts), is_done = *done, code),
-               done, indices, abouts)
+WAITS_AND_ENDS(Waitall, count, requests, (int count, MPI_Request requests[], MPI_Status abouts[]),
+               (count, requests, abouts), PMPI_Testall(count, requests, &is_done, abouts), abouts)
+WAITS_AND_ENDS(Waitany, count, requests,
+               (int count, MPI_Request requests[], int *index, MPI_Status *about),
+               (count, requests, index, about),
+               PMPI_Testany(count, requests, index, &is_done, about), index, about)
+WAITS_AND_ENDS(Waitsome, count, requests,
+               (int count, MPI_Request requests[], int *done, int indices[], MPI_Status abouts[]),
+               (count, requests, done, indices, abouts),
+               test_some(count, requests, done, indices, abouts, &is_done), done, indices, abouts)
 
 EXPORTED MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *about) {
   if (!is_swapping_thread())
@@ -138,11 +146,11 @@ EXPORTED MPI_Sendrecv_replace(void *data, int count, MPI_Datatype type, int dest
   });
 }
 
-LOOKS(Iprobe, (int from, int tag, MPI_Comm comm, int *is_there, MPI_Status *about),
-      (from, tag, comm, is_there, about))
+LOOKS(Iprobe, (int source, int tag, MPI_Comm comm, int *is_there, MPI_Status *about),
+      (source, tag, comm, is_there, about))
 LOOKS(Improbe,
-      (int from, int tag, MPI_Comm comm, int *is_there, MPI_Message *message, MPI_Status *about),
-      (from, tag, comm, is_there, message, about))
+      (int source, int tag, MPI_Comm comm, int *is_there, MPI_Message *message, MPI_Status *about),
+      (source, tag, comm, is_there, message, about))
 EXPORTED MPI_Request_get_status(MPI_Request request, int *is_done, MPI_Status *about) {
   int const code = PMPI_Request_get_status(request, is_done, about);
   if (code == MPI_SUCCESS && *is_done != 0)
@@ -152,14 +160,15 @@ EXPORTED MPI_Request_get_status(MPI_Request request, int *is_done, MPI_Status *a
 }
 ENDS(Test, 1, request, (MPI_Request * request, int *is_done, MPI_Status *about),
      (request, is_done, about))
-ENDS(Testall, count, all, (int count, MPI_Request all[], int *is_done, MPI_Status abouts[]),
-     (count, all, is_done, abouts))
-ENDS(Testany, count, all,
-     (int count, MPI_Request all[], int *index, int *is_done, MPI_Status *about),
-     (count, all, index, is_done, about))
-ENDS(Testsome, count, all,
-     (int count, MPI_Request all[], int *done, int indices[], MPI_Status abouts[]),
-     (count, all, done, indices, abouts))
+ENDS(Testall, count, requests,
+     (int count, MPI_Request requests[], int *is_done, MPI_Status abouts[]),
+     (count, requests, is_done, abouts))
+ENDS(Testany, count, requests,
+     (int count, MPI_Request requests[], int *index, int *is_done, MPI_Status *about),
+     (count, requests, index, is_done, about))
+ENDS(Testsome, count, requests,
+     (int count, MPI_Request requests[], int *done, int indices[], MPI_Status abouts[]),
+     (count, requests, done, indices, abouts))
 
 EXPORTED MPI_Request_free(MPI_Request *request) {
   if (request == nullptr || !defer_free(*request))

@@ -33,7 +33,7 @@ struct module {
 // update.
 struct process_state {
   tanada::mutex mutex;
-  std::vector<module> modules;
+  std::vector<module> modules TND_GUARDED_BY(mutex);
   std::atomic<tnd_gfile *> instance{nullptr};
 };
 
@@ -125,8 +125,8 @@ status destroy(tnd_gfile *gfile) {
   return code;
 }
 
-// Update the modules of the instance's kind; under the process's lock.
-status update_modules(const tnd_gfile_ref &ref, bool is_cuda) {
+// Update the modules of the instance's kind.
+status update_modules(const tnd_gfile_ref &ref, bool is_cuda) TND_REQUIRES(process().mutex) {
   status first = status::ok;
   for (const module &entry : process().modules) {
     if (entry.update == nullptr || entry.is_cuda != is_cuda)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/assert.hpp"
 #include "products/gfile/host/core.hpp"
 
 namespace tanada::gfile {
@@ -46,8 +47,10 @@ void core::drop_canceled_waiters() {
       continue;
     frame_info &info = frame_infos_[frame];
     u32 previous = rpc::no_slot;
-    for (u32 current = info.first_waiter; current != slot; current = waits_[current].next)
+    for (u32 current = info.first_waiter; current != slot; current = waits_[current].next) {
+      TND_ASSERT(current != rpc::no_slot);  // a slot that waits is in the list of its frame
       previous = current;
+    }
     wait const removed = std::exchange(waits_[slot], wait{});
     (previous == rpc::no_slot ? info.first_waiter : waits_[previous].next) = removed.next;
     if (info.last_waiter == slot)

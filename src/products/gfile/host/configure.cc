@@ -16,40 +16,49 @@ namespace tanada::gfile {
 namespace {
 
 constexpr uint64_t direct_window_size_limit = uint64_t{1} << 40;
+static_assert(file_count_limit == 16384);  // as in the message below
+
+struct setting_range {
+  const char *field;
+  uint64_t value, min, max;
+  const char *meaning;
+};
+
+bool is_page_size(uint32_t size) {
+  return std::has_single_bit(size) && size >= 4096 && size <= (2u << 20);
+}
 
 status check(const tnd_gfile_config &settings) {
-  auto const bad = [](const char *field, unsigned long long value, const char *right) {
-    return fail(status::invalid, "tnd_gfile_config.%s is %llu; it must be %s", field, value, right);
+  if (!is_page_size(settings.page_size))
+    return fail(status::invalid,
+                "tnd_gfile_config.page_size is %llu; it must be a power of two from 4096 to "
+                "2097152 bytes",
+                (unsigned long long)settings.page_size);
+  constexpr uint64_t unlimited = ~uint64_t{0};
+  uint64_t const page = settings.page_size;
+  setting_range const ranges[] = {
+      {"device_tier_size", settings.device_tier_size, page, unlimited,
+       "at least one page, in bytes"},
+      {"host_tier_size", settings.host_tier_size, page, unlimited, "at least one page, in bytes"},
+      {"replacement", settings.replacement, 0, TND_GFILE_CLOCK, "fifo 0, lru 1 or clock 2"},
+      {"service_threads", settings.service_threads, 0, 64, "0 to 64"},
+      {"file_count_max", settings.file_count_max, 1, file_count_limit, "1 to 16384"},
+      {"device", settings.device, 0, TND_GFILE_DEVICE_CUDA, "auto 0, host 1 or cuda 2"},
+      {"direct", settings.direct, 0, TND_GFILE_DIRECT_OFF, "auto 0, on 1 or off 2"},
+      {"mapping", settings.mapping, 0, TND_GFILE_MAPPING_OFF, "auto 0 or off 1"},
+      {"direct_window_size", settings.direct_window_size, page, direct_window_size_limit,
+       "from one page to 1 TiB, in bytes"},
+      {"wait_timeout_ns", settings.wait_timeout_ns, 1, unlimited,
+       "above 0; TND_NO_DEADLINE means no timeout"},
+      {"flags", settings.flags, 0, 0, "0"},
+      {"timeout_ns", settings.timeout_ns, 1, unlimited,
+       "above 0; TND_NO_DEADLINE means no timeout"},
   };
-  if (settings.page_size < 4096 || settings.page_size > (2u << 20) ||
-      !std::has_single_bit(settings.page_size))
-    return bad("page_size", settings.page_size, "a power of two from 4096 to 2097152 bytes");
-  if (settings.device_tier_size < settings.page_size)
-    return bad("device_tier_size", settings.device_tier_size, "at least one page, in bytes");
-  if (settings.host_tier_size < settings.page_size)
-    return bad("host_tier_size", settings.host_tier_size, "at least one page, in bytes");
-  if (settings.replacement > TND_GFILE_CLOCK)
-    return bad("replacement", settings.replacement, "fifo 0, lru 1 or clock 2");
-  if (settings.service_threads > 64)
-    return bad("service_threads", settings.service_threads, "0 to 64");
-  if (settings.file_count_max == 0 || settings.file_count_max > file_count_limit)
-    return bad("file_count_max", settings.file_count_max, "1 to 16384");
-  if (settings.device > TND_GFILE_DEVICE_CUDA)
-    return bad("device", settings.device, "auto 0, host 1 or cuda 2");
-  if (settings.direct > TND_GFILE_DIRECT_OFF)
-    return bad("direct", settings.direct, "auto 0, on 1 or off 2");
-  if (settings.mapping > TND_GFILE_MAPPING_OFF)
-    return bad("mapping", settings.mapping, "auto 0 or off 1");
-  if (settings.direct_window_size < settings.page_size ||
-      settings.direct_window_size > direct_window_size_limit)
-    return bad("direct_window_size", settings.direct_window_size,
-               "from one page to 1 TiB, in bytes");
-  if (settings.wait_timeout_ns == 0)
-    return bad("wait_timeout_ns", 0, "above 0; TND_NO_DEADLINE means no timeout");
-  if (settings.flags != 0)
-    return bad("flags", settings.flags, "0");
-  if (settings.timeout_ns == 0)
-    return bad("timeout_ns", 0, "above 0; TND_NO_DEADLINE means no timeout");
+  for (setting_range const &range : ranges) {
+    if (range.value < range.min || range.value > range.max)
+      return fail(status::invalid, "tnd_gfile_config.%s is %llu; it must be %s", range.field,
+                  (unsigned long long)range.value, range.meaning);
+  }
   return status::ok;
 }
 

@@ -26,6 +26,7 @@ core::core(const core_options &options, rpc::server &server, const core_frames &
       grants_(rpc::slot_count),
       waits_(rpc::slot_count),
       now_ns_{clock.now_ns()} {
+  TND_ASSERT(options.page_size == uint32_t{1} << options.page_shift);
   by_url_.reserve(options.file_count_max);
 }
 
@@ -80,6 +81,7 @@ void core::recycle(std::unique_ptr<operation> done) {
 
 void core::post(std::unique_ptr<operation> io) {
   if (io->handle != nullptr) {
+    TND_ASSERT(io->handle->file != seams::no_store_file);
     io->handle->uses++;
     io->body.file = io->handle->file;
   }
@@ -89,6 +91,7 @@ void core::post(std::unique_ptr<operation> io) {
 }
 
 void core::on_request(u32 slot, const rpc::request &received, std::string_view text) {
+  TND_ASSERT(slot < rpc::slot_count && grants_[slot].type == grant::kind::empty);
   statistics_.requests++;
   pending request{slot,
                   op(received.op),
@@ -179,29 +182,39 @@ void core::on_finished(u32 slot, bool canceled) {
     finish_write(finished.frame, finished.range, canceled);
 }
 
+// A store has been opened for `request`.
+void core::on_loaded(pending request, status code) {
+  if (is_change(request)) {
+    TND_ASSERT(changes_loading_ > 0);
+    changes_loading_--;
+  }
+  if (code == status::ok && shutting_down_)
+    code = status::canceled;
+  if (code != status::ok)
+    return answer(request.slot, code);
+  request_by_url(std::move(request));
+}
+
 void core::on_completion(std::unique_ptr<operation> done, seams::store_completion &&result) {
+  TND_ASSERT(in_flight_count_ > 0);
   in_flight_count_--;
   progress_++;
-  if (done->type == operation::kind::load) {
-    if (is_change(done->request))
-      changes_loading_--;
-    if (result.code != status::ok)
-      return answer(done->request.slot, result.code);
-    return shutting_down_ ? answer(done->request.slot, status::canceled)
-                          : request_by_url(std::move(done->request));
-  }
+  if (done->type == operation::kind::load)
+    return on_loaded(std::move(done->request), result.code);
   record &file = files_[done->file];
-  if (done->handle != nullptr)
+  if (done->handle != nullptr) {
+    TND_ASSERT(done->handle->uses > 0);
     done->handle->uses--;
+  }
   switch (done->type) {
     case operation::kind::load: break;  // handled above
     case operation::kind::open: on_open(*done, result); break;
     case operation::kind::read: on_read(*done, result); break;
     case operation::kind::fill: on_fill(*done, result); break;
     case operation::kind::write: on_write(*done, result); break;
+    case operation::kind::close: on_closed(*done, result); break;
     case operation::kind::unlink:
     case operation::kind::stat:
-    case operation::kind::close:
     case operation::kind::sync:
     case operation::kind::truncate: on_serial_done(*done, result); break;
   }

@@ -1,6 +1,7 @@
 // products/gfile/host/device_counters.cc: sums and rebases the kernels' counters.
 #include "products/gfile/host/device_counters.hpp"
 
+#include "core/base/assert.hpp"
 #include "core/base/mutex.hpp"
 
 namespace tanada::gfile {
@@ -10,6 +11,8 @@ constexpr u64 counters::*all_counters[] = {
     &counters::device_hits,      &counters::host_hits, &counters::mapped_copies,
     &counters::direct_copies,    &counters::misses,    &counters::uncached_transfers,
     &counters::device_evictions, &counters::read_size, &counters::write_size};
+// Only padding is left after them.
+static_assert(sizeof(counters) - sizeof all_counters < alignof(counters));
 }
 
 void device_counters::add(counters &total, const counters &addend) {
@@ -18,6 +21,7 @@ void device_counters::add(counters &total, const counters &addend) {
 }
 
 counters device_counters::sum(const std::vector<counters> &stripes, uint32_t file) {
+  TND_ASSERT((size_t(file) + 1) * counter_stripes <= stripes.size());
   counters total{};
   for (uint32_t i = 0; i < counter_stripes; i++)
     add(total, stripes[size_t(file) * counter_stripes + i]);
@@ -25,6 +29,7 @@ counters device_counters::sum(const std::vector<counters> &stripes, uint32_t fil
 }
 
 status device_counters::copy(std::vector<counters> &stripes, uint32_t used_count) const {
+  TND_ASSERT(counts_ != nullptr && used_count <= file_count_);
   stripes.resize(size_t(used_count) * counter_stripes);
   return gpu_.copy_to_host(stripes.data(), counts_, stripes.size() * sizeof(counters));
 }
@@ -47,6 +52,7 @@ status device_counters::add_to(tnd_gfile_statistics &sums, uint32_t used_count) 
   sums.read_size = total.read_size;
   sums.write_size = total.write_size;
   static_assert(TND_GFILE_LATENCY_BUCKETS == latency_buckets);
+  static_assert(sizeof waits == waits_size());
   for (latencies const &stripe : waits)
     for (uint32_t i = 0; i < latency_buckets; i++)
       sums.rpc_latency[i] += stripe.buckets[i];
@@ -70,6 +76,7 @@ status device_counters::read(std::vector<counters> &files, uint32_t used_count) 
 // Occasionally copy the counters of all files, which serves each file that was closed before. A
 // copy for each file would delay opens.
 void device_counters::rebase(uint32_t file, uint64_t closed_use, uint64_t current_use) {
+  TND_ASSERT(file < file_count_ && closed_use <= current_use);
   bool const is_fresh = !snapshot_.empty() && closed_use <= snapshot_use_;
   if (!is_fresh && (snapshot_.empty() || current_use - snapshot_use_ > file_count_ / 4)) {
     if (copy(snapshot_, file_count_) != status::ok)

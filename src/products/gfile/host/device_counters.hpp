@@ -51,7 +51,7 @@ class device_counters {
 
   seams::gpu &gpu_;
   mutable mutex mutex_;
-  std::vector<counters> base_;  // guarded by mutex_
+  std::vector<counters> base_ TND_GUARDED_BY(mutex_);
   std::vector<counters>
       snapshot_;  // all stripes, when the core's count of uses was snapshot_use_; only for rebase()
   uint64_t snapshot_use_ = 0;

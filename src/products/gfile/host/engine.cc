@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/assert.hpp"
 #include "core/base/mutex.hpp"
 #include "products/gfile/host/exit_flush.hpp"
 #include "products/gfile/host/names.hpp"
@@ -32,6 +33,8 @@ constexpr uint64_t tick_ns = 200'000;
 constexpr uint64_t spin_ns = 200'000;  // an idle thread polls for so long before it sleeps
 constexpr uint32_t rounds_per_yield = 8;
 constexpr uint32_t lock_tries = 64;
+static_assert(own_count_max <= shared_count_max && shared_count_max <= assigned_count_max);
+static_assert(small_awake_max <= names_awake_max && large_size <= own_size_max);
 
 // For locks that are held for a microsecond at most: sleeping for one would take longer.
 unique_lock<tanada::mutex> lock_spinning(tanada::mutex &mutex) {
@@ -107,6 +110,7 @@ void engine::run(uint32_t index) {
 }
 
 bool engine::step(uint32_t index) {
+  TND_ASSERT(index < workers_.size());
   worker &self = *workers_[index];
   observe::trace::round traced;
   self.now_ns = clock_.now_ns();
@@ -144,8 +148,9 @@ bool engine::dispatch(worker &self) {
   return posted || has_work || has_unshared;
 }
 
-// Pass completions to the core, and take the operations that it wants posted. Under the lock.
+// Pass completions to the core, and take the operations that it wants posted.
 void engine::report_done(worker &self) {
+  mutex_.assert_held();
   for (auto &io : self.done) {
     seams::store_completion &result = io->result;
     core_.on_completion(std::move(io), std::move(result));
@@ -173,24 +178,14 @@ void engine::distribute_work(worker &self, bool has_work) {
   if (unshared_.empty() && backlog_count_.load(std::memory_order_relaxed) == 0)
     return;
   uint32_t const awake = awake_.load(std::memory_order_relaxed);
-  size_t const unshared_count = unshared_.size();
-  bool const is_small = unshared_count <= own_count_max && unshared_size_ <= own_size_max;
-  bool needs_helper = false, opens = false;
+  bool const is_small = unshared_.size() <= own_count_max && unshared_size_ <= own_size_max;
+  bool needs_helper = false;
   {
     auto const lock = try_lock_spinning(work_mutex_);
     if (!lock)
       return;
-    for (auto &io : unshared_) {
-      opens |= io->type == operation::kind::open;
-      bool const load = io->type == operation::kind::load && workers_.size() > 1;
-      needs_helper |= load;
-      (load ? loads_ : backlog_).push_back(std::move(io));
-    }
-    bool const large =
-        unshared_size_ > own_size_max && unshared_size_ >= unshared_count * large_size;
-    uint32_t const small_max = opens ? names_awake_max : small_awake_max;
-    needs_helper |= large ? backlog_.size() > awake
-                          : awake < small_max && backlog_.size() > awake * shared_count_max;
+    work_mutex_.assert_held();
+    needs_helper = share_operations(awake);
     if (awake == 1)
       take_work(self, assigned_count_max);
     else if (is_small || (!has_work && backlog_.size() > awake))
@@ -203,6 +198,27 @@ void engine::distribute_work(worker &self, bool has_work) {
     wake_another();
 }
 
+// Move the core's operations into the backlog. Returns true if they justify waking a thread, where
+// `awake` are not parked.
+bool engine::share_operations(uint32_t awake) {
+  TND_ASSERT(awake > 0 && awake <= workers_.size());
+  size_t const count = unshared_.size();
+  bool has_load = false;
+  bool has_open = false;
+  for (auto &io : unshared_) {
+    has_open |= io->type == operation::kind::open;
+    bool const is_for_helper = io->type == operation::kind::load && workers_.size() > 1;
+    has_load |= is_for_helper;
+    (is_for_helper ? loads_ : backlog_).push_back(std::move(io));
+  }
+  if (has_load)
+    return true;
+  if (unshared_size_ > own_size_max && unshared_size_ >= count * large_size)
+    return backlog_.size() > awake;
+  uint32_t const awake_max = has_open ? names_awake_max : small_awake_max;
+  return awake < awake_max && backlog_.size() > awake * shared_count_max;
+}
+
 void engine::collect_done(worker &self) {
   if (returned_count_.load(std::memory_order_relaxed) == 0)
     return;
@@ -212,6 +228,7 @@ void engine::collect_done(worker &self) {
     if (!helper->done_mutex.try_lock())
       continue;
     lock_guard const lock{helper->done_mutex, std::adopt_lock};
+    TND_ASSERT(helper->returned_count.load(std::memory_order_relaxed) == helper->returned.size());
     returned_count_.fetch_sub(helper->returned.size(), std::memory_order_relaxed);
     for (auto &io : helper->returned)
       self.done.push_back(std::move(io));
@@ -250,7 +267,7 @@ bool engine::help(worker &self) {
 
 // ---- both
 
-// Take one round's share of the backlog; the rest is for the other threads. Under work_mutex_.
+// Take one round's share of the backlog; the rest is for the other threads.
 void engine::take_work(worker &self, size_t count_max) {
   uint64_t size = 0;
   while (!backlog_.empty() && size < round_size_max && self.assigned.size() < count_max) {
@@ -328,7 +345,7 @@ bool engine::post_assigned(worker &self) {
     if (done || code != status::ok)
       self.done.push_back(std::move(io));
     else
-      (void)io.release();  // owned by its op_id until it completes
+      (void)io.release();  // its op_id is its address: reap() takes it back
   }
   return posted;
 }
@@ -363,6 +380,7 @@ void engine::wake_another() {
       return;
     awake_.store(count + 1, std::memory_order_relaxed);
   }
+  TND_ASSERT(count > 0);  // the dispatcher is never parked
   workers_[count]->wake.notify_one();
 }
 
@@ -414,6 +432,7 @@ void engine::finish_closes(uint64_t limit_ns, bool abandons_late) {
   for (;;) {
     bool const is_late = clock_.now_ns() >= deadline_ns;
     bool const is_done = with_core([&](core &locked) {
+      mutex_.assert_held();
       abandoned_count_ = std::min(abandoned_count_, locked.closing_count());
       if (is_late && abandons_late)
         abandoned_count_ = locked.closing_count();

@@ -71,7 +71,8 @@ class engine {
     operations done;
     // On a cache line of their own, because the dispatcher polls them.
     alignas(64) mutex done_mutex;
-    operations returned;  // completed operations for the dispatcher to collect; under done_mutex
+    // Completed operations for the dispatcher to collect.
+    operations returned TND_GUARDED_BY(done_mutex);
     std::atomic<size_t> returned_count = 0;
     alignas(64) uint64_t now_ns = 0;  // at the beginning of the step
     uint64_t last_work_ns = 0;        // when there was work last
@@ -88,8 +89,9 @@ class engine {
   void trace_counters();
   void distribute_work(worker &self, bool has_work);
   void collect_done(worker &self);
-  void take_work(worker &self, size_t count_max);
-  void count_work();
+  bool share_operations(uint32_t awake) TND_REQUIRES(work_mutex_);
+  void take_work(worker &self, size_t count_max) TND_REQUIRES(work_mutex_);
+  void count_work() TND_REQUIRES(work_mutex_);
   status post(worker &self, operation &next, bool &done);
   static void query_access(operation &opened);
   bool post_assigned(worker &self);
@@ -108,12 +110,13 @@ class engine {
   operations unshared_;         // the dispatcher's: taken from the core, not distributed yet
   uint64_t unshared_size_ = 0;  // bytes that they move
   uint64_t last_tick_ns_ = 0;
-  uint64_t abandoned_count_ = 0;  // posted closes that no call waits for; under mutex_
-  core_statistics traced_;        // the values of the last trace
+  uint64_t abandoned_count_ TND_GUARDED_BY(mutex_) = 0;  // posted closes that no call waits for
+  core_statistics traced_;                               // the values of the last trace
   mutex work_mutex_;
-  std::deque<std::unique_ptr<operation>> backlog_;  // to be posted, by any thread
-  std::deque<std::unique_ptr<operation>>
-      loads_;  // only for helpers: the dispatcher must not wait for a plugin
+  // To be posted, by any thread.
+  std::deque<std::unique_ptr<operation>> backlog_ TND_GUARDED_BY(work_mutex_);
+  // Only for helpers: the dispatcher must not wait for a plugin.
+  std::deque<std::unique_ptr<operation>> loads_ TND_GUARDED_BY(work_mutex_);
   std::atomic<size_t> backlog_count_ = 0;               // of both, to be checked without the lock
   alignas(64) std::atomic<size_t> returned_count_ = 0;  // of all workers
   std::vector<std::unique_ptr<worker>> workers_;

@@ -18,10 +18,11 @@ namespace {
 // Never destroyed: the handler runs while the process's objects are destroyed.
 struct instances {
   tanada::mutex mutex;
-  std::vector<session *> sessions;         // guarded by mutex, like all fields below
-  bool is_registered[2] = {false, false};  // for host executor instances, for CUDA instances
-  uint32_t later_count = 0;
-  bool has_run = false;
+  std::vector<session *> sessions TND_GUARDED_BY(mutex);
+  // For host executor instances, for CUDA instances.
+  bool is_registered[2] TND_GUARDED_BY(mutex) = {false, false};
+  uint32_t later_count TND_GUARDED_BY(mutex) = 0;
+  bool has_run TND_GUARDED_BY(mutex) = false;
   pid_t process = getpid();
 };
 
@@ -49,7 +50,10 @@ void flush_all() {
   if (getpid() != registry().process)
     return;
   auto const lock = try_lock_for_a_second();
-  if (!lock.owns_lock() || std::exchange(registry().has_run, true))
+  if (!lock.owns_lock())
+    return;
+  registry().mutex.assert_held();
+  if (std::exchange(registry().has_run, true))
     return;
   for (session *entry : registry().sessions)
     entry->flush_at_exit();

@@ -3,6 +3,8 @@
 // window is another, in device memory. Frames of all sets are numbered consecutively.
 #pragma once
 
+#include "core/base/assert.hpp"
+
 #include <tanada/device/detail/tier/table.hpp>
 
 namespace tanada::gfile {
@@ -26,6 +28,7 @@ class frame_set {
     return frame - first_ < count_;
   }
   u8 *bytes(u32 frame) const {
+    TND_ASSERT(owns(frame));
     return bytes_ + (u64(frame - first_) << page_shift_);
   }
 
@@ -38,27 +41,33 @@ class frame_set {
   }
 
   u64 load_word(u32 frame) const {
+    TND_ASSERT(owns(frame));
     return table_.load_word(frame - first_);
   }
   u64 load_key(u32 frame) const {
     return table_.load_key(frame - first_);
   }
   void pin(u32 frame) const {
+    TND_ASSERT(owns(frame));
     table_.pin(frame - first_);
   }
   void release(u32 frame) const {
+    TND_ASSERT(owns(frame));
     table_.release(frame - first_);
   }
   void touch(u32 frame) const {
     table_.touch((frame - first_) / table_.shape.ways, frame - first_);
   }
   void publish(u32 frame, tier::page_state state) const {
+    TND_ASSERT(owns(frame));
     table_.publish(frame - first_, state);
   }
   void abandon(u32 frame) const {
+    TND_ASSERT(owns(frame));
     table_.abandon(frame - first_);
   }
   void change_state(u32 frame, tier::page_state old_state, tier::page_state new_state) const {
+    TND_ASSERT(owns(frame));
     table_.change_state(frame - first_, old_state, new_state);
   }
   void invalidate(u64 key) const {

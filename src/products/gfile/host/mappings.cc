@@ -63,6 +63,7 @@ bool mappings::post_map(const map_request &request) {
   for (u32 index = 0; index < slots_.size(); index++) {
     if (slots_[index].phase != state::free)
       continue;
+    TND_ASSERT(slots_[index].registered == nullptr && slots_[index].size == 0);
     slots_[index].phase = state::making;
     slots_[index].size = request.in_memory ? request.size : 0;
     size_ += slots_[index].size;
@@ -73,7 +74,7 @@ bool mappings::post_map(const map_request &request) {
   return false;
 }
 
-// Under the mutex. Returns false if the system cannot start a thread.
+// Returns false if the system cannot start a thread.
 bool mappings::ensure_thread() {
   if (thread_.joinable())
     return true;
@@ -108,6 +109,7 @@ void mappings::collect(const std::vector<u32> &slots) {
   for (u32 index : slots) {
     release_slot(slots_[index]);
     lock_guard const lock{mutex_};
+    TND_ASSERT(size_ >= slots_[index].size);
     size_ -= slots_[index].size;
     slots_[index] = slot{};
   }
@@ -117,6 +119,7 @@ void mappings::run() {
   unique_lock lock{mutex_};
   for (;;) {
     auto const has_work = [&] {
+      mutex_.assert_held();
       return stopping_ || !queue_.empty();
     };
     if (lease_count_ == 0)
@@ -156,6 +159,7 @@ void mappings::run() {
       entry.phase = state::retired;
       continue;
     }
+    TND_ASSERT(size_ >= entry.size);
     size_ -= entry.size;
     entry = slot{};
   }
@@ -242,8 +246,8 @@ void mappings::watch_leases(unique_lock<mutex> &lock) {
   }
 }
 
-// Under the mutex.
 void mappings::release_lease(slot &entry) {
+  TND_ASSERT(entry.lease_descriptor >= 0 && lease_count_ > 0);
   (void)fcntl(entry.lease_descriptor, F_SETLEASE, F_UNLCK);
   close(std::exchange(entry.lease_descriptor, -1));
   lease_count_--;
@@ -268,7 +272,15 @@ std::string mappings::map(map_request &request, slot &entry, mapped_range &range
     if (entry.memory.bytes.size() != request.size)
       return "its store has mapped another size";
   }
-  auto const bytes = request.descriptor >= 0 ? entry.file.bytes() : entry.memory.bytes;
+  return register_bytes(request.descriptor >= 0 ? entry.file.bytes() : entry.memory.bytes, entry,
+                        range);
+}
+
+// Register the bytes with the GPU, and fill in their address. Returns an error text, empty on
+// success.
+std::string mappings::register_bytes(std::span<const std::byte> bytes, slot &entry,
+                                     mapped_range &range) {
+  TND_ASSERT(entry.registered == nullptr);
   // Register whole pages: a store's bytes may begin within one.
   size_t const skipped = reinterpret_cast<uintptr_t>(bytes.data()) % page_size;
   const std::byte *const begin = bytes.data() - skipped;

@@ -4,6 +4,8 @@
 
 #include <deque>
 #include <functional>
+#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -55,14 +57,15 @@ class mappings final : public mapper {
   };
 
   void run();
-  bool ensure_thread();
+  bool ensure_thread() TND_REQUIRES(mutex_);
   map_outcome make(map_request &request, u32 index);
   std::string map(map_request &request, slot &entry, mapped_range &range);
+  std::string register_bytes(std::span<const std::byte> bytes, slot &entry, mapped_range &range);
   std::string prepare_cached_reads(const map_request &request, slot &entry, mapped_range &range);
   status publish(const map_request &request, u32 index);
   std::string lease(const map_request &request, slot &entry);
-  void watch_leases(unique_lock<mutex> &lock);
-  void release_lease(slot &entry);
+  void watch_leases(unique_lock<mutex> &lock) TND_REQUIRES(mutex_);
+  void release_lease(slot &entry) TND_REQUIRES(mutex_);
   void release_slot(slot &entry);
 
   seams::gpu &gpu_;
@@ -71,13 +74,14 @@ class mappings final : public mapper {
   uint64_t size_max_;
   done_function done_;
   lost_function lost_;
-  uint32_t lease_count_ = 0;  // guarded by mutex_
   mutex mutex_;
+  uint32_t lease_count_ TND_GUARDED_BY(mutex_) = 0;
   condition_variable wake_;
   std::vector<slot> slots_;
-  std::deque<std::pair<map_request, u32>> queue_;  // and the index of the slot
-  uint64_t size_ = 0;                              // bytes of all slots
-  bool stopping_ = false;
+  // Requests, each with the index of its slot.
+  std::deque<std::pair<map_request, u32>> queue_ TND_GUARDED_BY(mutex_);
+  uint64_t size_ TND_GUARDED_BY(mutex_) = 0;  // bytes of all slots
+  bool stopping_ TND_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // started with the first request
 };
 

@@ -86,6 +86,7 @@ uint64_t core::bytes_expected(const operation &done, uint64_t offset, uint64_t s
 }
 
 void core::add_waiter(uint32_t frame, const waiter &kernel) {
+  TND_ASSERT(kernel.slot < rpc::slot_count && waits_[kernel.slot].frame == tier::no_frame);
   frame_info &info = frame_infos_[frame];
   waits_[kernel.slot] = {frame, rpc::no_slot, kernel.writes, kernel.range};
   if (info.last_waiter == rpc::no_slot)
@@ -129,33 +130,45 @@ uint32_t core::start_read(record &file, uint64_t page, uint64_t count) {
                              ? 1
                              : options_.run_size_max / options_.page_size;
   auto io = make(operation::kind::read, file);
-  for (uint64_t next = page; next - page < count && next - page < limit; next++) {
-    bool const past_end = next << options_.page_shift >= file.store_size;
-    if (next > page && (past_end || locate(file, next) != tier::no_frame))
-      break;
-    uint32_t const frame = take_frame(file, set_for(file), next);
-    if (frame == tier::no_frame)
-      break;
-    io->frames.push_back(frame);
-    io->body.buffers.push_back(
-        {reinterpret_cast<std::byte *>(set_of(frame).bytes(frame)), options_.page_size});
-  }
+  add_frames(*io, file, page, std::min(count, limit));
   if (io->frames.empty())
     return 0;
   uint32_t const page_count = uint32_t(io->frames.size());
+  TND_ASSERT(io->body.buffers.size() == page_count);
   io->first_page = page;
   io->handle = file.handle.get();
   io->body.kind = seams::store_op_kind::read;
   io->body.offset = page << options_.page_shift;
   statistics_.store_reads++;
   post(std::move(io));
+  count_loaded(file, page_count);
+  return page_count;
+}
+
+// Add frames for up to `count` pages from `page` on to a read, as far as start_read() may.
+void core::add_frames(operation &io, record &file, uint64_t page, uint64_t count) {
+  TND_ASSERT(io.frames.empty() && io.body.buffers.empty());
+  for (uint64_t next = page; next - page < count; next++) {
+    bool const past_end = next << options_.page_shift >= file.store_size;
+    if (next > page && (past_end || locate(file, next) != tier::no_frame))
+      break;
+    uint32_t const frame = take_frame(file, set_for(file), next);
+    if (frame == tier::no_frame)
+      break;
+    io.frames.push_back(frame);
+    io.body.buffers.push_back(
+        {reinterpret_cast<std::byte *>(set_of(frame).bytes(frame)), options_.page_size});
+  }
+}
+
+// Count pages that are loaded. If these make the file worth mapping, request it.
+void core::count_loaded(record &file, uint32_t page_count) {
   bool const was_mappable = should_map(file);
   file.loaded_pages += page_count;
   bool const can_map =
       file.mapping == 0 && !file.mapping_requested && file.write_opens == 0 && !file.serial;
   if (can_map && !was_mappable && should_map(file))
     request_mapping(file);
-  return page_count;
 }
 
 // After a miss: if it continues a run of misses, read ahead, and double the window of that run.
@@ -207,39 +220,49 @@ void core::log_truncation(record &file, const missing_bytes &missing) {
 }
 
 void core::on_read(operation &done, const seams::store_completion &result) {
-  record &file = files_[done.file];
   statistics_.store_read_size += result.size;
-  for (size_t i = 0; i < done.frames.size(); i++) {
-    uint32_t const frame = done.frames[i];
-    unhold_frame(file);
-    uint64_t const begin = i << options_.page_shift;
-    uint64_t const offset = (done.first_page + i) << options_.page_shift;
-    uint64_t const read_size =
-        result.size <= begin ? 0 : std::min<uint64_t>(result.size - begin, options_.page_size);
-    status code = read_size == options_.page_size ? status::ok : result.code;
-    if (code == status::ok && read_size < bytes_expected(done, offset, options_.page_size)) {
-      log_truncation(file, {read_size, offset, bytes_expected(done, offset, options_.page_size)});
-      code = status::io;
-    }
-    if (code == status::ok) {
-      frame_infos_[frame].valid_size = uint32_t(read_size);
-      // After the bytes that were read, a frame still holds bytes of other files. The reader of a
-      // window's frame learns how many bytes were read. The reader of a host frame copies as many
-      // bytes as its view of the file has. If no kernel's view can be longer, has_tail defers the
-      // zeros to the first writer.
-      bool const is_unchanged = file.write_opens == 0 && !file.serial && !file.has_earlier_views;
-      frame_infos_[frame].has_tail = offset + read_size == file.size && is_unchanged;
-      if (frames_.host.owns(frame) && !frame_infos_[frame].has_tail)
-        zero_shared(set_of(frame).bytes(frame) + read_size, options_.page_size - read_size);
-      frame_infos_[frame].whole = true;
-      set_of(frame).publish(frame, page_state::ready);
-      serve_waiters(frame, status::ok);
-      set_of(frame).release(frame);
-    } else {
-      set_of(frame).abandon(frame);
-      serve_waiters(frame, code);
-    }
+  for (size_t i = 0; i < done.frames.size(); i++)
+    finish_page(done, i, result);
+}
+
+// A read of several pages has ended: publish or abandon one of them.
+void core::finish_page(const operation &done, size_t index, const seams::store_completion &result) {
+  TND_ASSERT(index < done.frames.size());
+  record &file = files_[done.file];
+  uint32_t const frame = done.frames[index];
+  unhold_frame(file);
+  uint64_t const begin = index << options_.page_shift;
+  uint64_t const offset = (done.first_page + index) << options_.page_shift;
+  uint64_t const read_size =
+      result.size <= begin ? 0 : std::min<uint64_t>(result.size - begin, options_.page_size);
+  status code = read_size == options_.page_size ? status::ok : result.code;
+  uint64_t const expected_size = bytes_expected(done, offset, options_.page_size);
+  if (code == status::ok && read_size < expected_size) {
+    log_truncation(file, {read_size, offset, expected_size});
+    code = status::io;
   }
+  if (code == status::ok)
+    return publish_page(file, frame, offset, read_size);
+  set_of(frame).abandon(frame);
+  serve_waiters(frame, code);
+}
+
+// After the bytes that were read, a frame still holds bytes of other files. The reader of a
+// window's frame learns how many bytes were read. The reader of a host frame copies as many bytes
+// as its view of the file has. If no kernel's view can be longer, has_tail defers the zeros to the
+// first writer.
+void core::publish_page(record &file, uint32_t frame, uint64_t offset, uint64_t read_size) {
+  frame_info &info = frame_infos_[frame];
+  TND_ASSERT(info.file == file.index && read_size <= options_.page_size);
+  bool const is_unchanged = file.write_opens == 0 && !file.serial && !file.has_earlier_views;
+  info.valid_size = uint32_t(read_size);
+  info.has_tail = offset + read_size == file.size && is_unchanged;
+  if (frames_.host.owns(frame) && !info.has_tail)
+    zero_shared(set_of(frame).bytes(frame) + read_size, options_.page_size - read_size);
+  info.whole = true;
+  set_of(frame).publish(frame, page_state::ready);
+  serve_waiters(frame, status::ok);
+  set_of(frame).release(frame);
 }
 
 void core::grant_read(uint32_t frame, u32 slot, bool at_once) {
@@ -247,6 +270,7 @@ void core::grant_read(uint32_t frame, u32 slot, bool at_once) {
     return answer(slot, status::canceled);
   set_of(frame).pin(frame);
   set_of(frame).touch(frame);
+  TND_ASSERT(grants_[slot].type == grant::kind::empty);
   grants_[slot] = {.type = grant::kind::read, .frame = frame};
   u64 const words[] = {frame_infos_[frame].valid_size};
   server_.reply(slot, status::ok, granted_frame(frame, at_once), words,
@@ -263,28 +287,32 @@ bool core::write_page(const pending &request) {
     return true;
   }
   waiter const kernel{request.slot, true, {uint32_t(begin), uint32_t(end)}};
-  uint32_t frame = frames_.host.locate(tier::page_key(file.key, page));
-  if (frame == tier::no_frame) {
-    frame = take_frame(file, frames_.host, page);
-    if (frame == tier::no_frame)
-      return false;
-    // A page that is not in the store at all starts as zeros. Otherwise only the written bytes are
-    // valid.
-    bool const fresh = page << options_.page_shift >= file.store_size;
-    if (fresh)
-      zero_shared(set_of(frame).bytes(frame), options_.page_size);
-    frame_infos_[frame].whole = fresh;
-    set_of(frame).publish(frame, fresh ? page_state::dirty : page_state::partial);
-    file.dirty[page] = frame;
-    grant_write(frame, kernel);
-    set_of(frame).release(frame);
-    return true;
-  }
+  uint32_t const frame = frames_.host.locate(tier::page_key(file.key, page));
+  if (frame == tier::no_frame)
+    return write_new_page(file, page, kernel);
   if (frame_infos_[frame].filling ||
       word::state(set_of(frame).load_word(frame)) == page_state::loading)
     add_waiter(frame, kernel);
   else
     grant_write(frame, kernel);
+  return true;
+}
+
+// Grant a frame for a page that is in no frame. A page that is not in the store at all starts as
+// zeros. Otherwise only the written bytes are valid. Returns false if no frame is free.
+bool core::write_new_page(record &file, uint64_t page, const waiter &kernel) {
+  TND_ASSERT(kernel.writes);
+  uint32_t const frame = take_frame(file, frames_.host, page);
+  if (frame == tier::no_frame)
+    return false;
+  bool const fresh = page << options_.page_shift >= file.store_size;
+  if (fresh)
+    zero_shared(set_of(frame).bytes(frame), options_.page_size);
+  frame_infos_[frame].whole = fresh;
+  set_of(frame).publish(frame, fresh ? page_state::dirty : page_state::partial);
+  file.dirty[page] = frame;
+  grant_write(frame, kernel);
+  set_of(frame).release(frame);
   return true;
 }
 
@@ -307,6 +335,7 @@ void core::grant_write(uint32_t frame, const waiter &kernel) {
     set_of(frame).pin(frame);
     info.write_pins++;
     file.write_grants++;
+    TND_ASSERT(grants_[kernel.slot].type == grant::kind::empty);
     grants_[kernel.slot] = {.type = grant::kind::write, .frame = frame, .range = kernel.range};
   }
   if (word::state(set_of(frame).load_word(frame)) == page_state::ready) {
@@ -345,8 +374,10 @@ void core::start_fill(uint32_t frame) {
 }
 
 void core::on_fill(operation &done, const seams::store_completion &result) {
+  TND_ASSERT(done.frames.size() == 1 && done.bounce != nullptr);
   uint32_t const frame = done.frames[0];
   frame_info &info = frame_infos_[frame];
+  TND_ASSERT(info.filling && info.writes_in_flight == 0);
   statistics_.store_read_size += result.size;
   status code = result.code;
   if (code == status::ok &&
@@ -367,6 +398,7 @@ void core::on_fill(operation &done, const seams::store_completion &result) {
 // No kernel is writing to the frame: copy the store's bytes around the dirty ranges.
 void core::merge_fill(uint32_t frame) {
   frame_info &info = frame_infos_[frame];
+  TND_ASSERT(info.filling && info.fill != nullptr && info.write_pins == 0);
   uint32_t position = 0;
   auto const fill_to = [&](uint32_t end) {
     if (end > position)

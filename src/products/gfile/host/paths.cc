@@ -7,6 +7,7 @@
 // hold different bytes of one page under one key.
 #include <unistd.h>
 
+#include "core/base/assert.hpp"
 #include "products/gfile/host/core.hpp"
 
 #include <fcntl.h>
@@ -48,6 +49,7 @@ void core::abandon_path(record &file) {
 }
 
 void core::request_mapping(record &file) {
+  TND_ASSERT(file.mapping == 0 && !file.mapping_requested);
   file.mapping_refusal.clear();
   bool const by_store = !file.access.memory.bytes.empty();
   bool const in_memory = by_store || file.access.memory_descriptor >= 0;
@@ -93,13 +95,16 @@ bool core::drop_idle_mappings() {
 }
 
 void core::drop_mapping(record &file) {
-  if (file.mapping != 0)
+  if (file.mapping != 0) {
+    TND_ASSERT(mapper_ != nullptr);
     mapper_->retire(file.mapping);
+  }
   file.mapping = 0;
   file.mapping_requested = false;
 }
 
 bool core::on_mapped(const map_request &request, const map_outcome &outcome) {
+  TND_ASSERT(request.file < files_.size());
   record &file = files_[request.file];
   bool const is_wanted = file.mapping_requested && file.key == request.key && file.mapping == 0 &&
                          file.store_size == request.size;
@@ -111,6 +116,7 @@ bool core::on_mapped(const map_request &request, const map_outcome &outcome) {
 }
 
 void core::on_mapping_lost(const map_request &request, u32 slot) {
+  TND_ASSERT(request.file < files_.size());
   record &file = files_[request.file];
   if (file.key != request.key || file.mapping != slot)
     return;

@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::chrono::nanoseconds interval_min = std::chrono::milliseconds(250);
 constexpr std::chrono::nanoseconds interval_max = std::chrono::seconds(2);
+static_assert(interval_min < interval_max);
 constexpr int idle_per_work =
     300;  // limits the thread to 1 in 300 of a processor, even with many files
 
@@ -105,7 +106,10 @@ void publisher::run() {
     lock.lock();
     if (!continues)
       return;
-  } while (!changed_.wait_for(lock, interval, [this] { return stopping_; }));
+  } while (!changed_.wait_for(lock, interval, [this] {
+    mutex_.assert_held();
+    return stopping_;
+  }));
 }
 
 // Returns false if the device is lost or the process ends. On a full file system the page stays as

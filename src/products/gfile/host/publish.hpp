@@ -32,9 +32,9 @@ class publisher {
   tnd_gfile_config const settings_;
   std::unique_ptr<seams::page_file> page_;
   uint64_t const created_ns_;
-  mutex mutex_;  // guards stopping_
+  mutex mutex_;
   condition_variable changed_;
-  bool stopping_ = false;
+  bool stopping_ TND_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
+
+#include "core/base/assert.hpp"
 
 namespace tanada::gfile {
 
@@ -15,6 +18,7 @@ struct byte_range {
 class range_set {
  public:
   void add(byte_range added) {
+    TND_ASSERT(added.begin < added.end);
     std::vector<byte_range> merged;
     merged.reserve(ranges_.size() + 1);
     for (byte_range const &old : ranges_) {

@@ -11,6 +11,7 @@
 
 #include <unistd.h>
 
+#include "core/base/assert.hpp"
 #include "core/base/config.hpp"
 #include "core/base/log.hpp"
 #include "seams/os/signals_blocked.hpp"
@@ -23,6 +24,12 @@ namespace {
 
 constexpr uint64_t exit_limit_ns = 10'000'000'000;
 constexpr uint32_t open_read_size_max = 64u << 10;
+
+// Bytes of the table of a tier.
+uint64_t table_size(tier::geometry shape) {
+  tier::table_sizes const sizes = tier::sizes_of(shape);
+  return sizes.entries + sizes.stamps + sizes.sets;
+}
 
 }  // namespace
 
@@ -59,46 +66,9 @@ result<std::unique_ptr<session>> session::create(const tnd_gfile_config &setting
 }
 
 void session::start() {
-  bool const compatible_too = settings_.direct == TND_GFILE_DIRECT_ON;
-  core_options options;
-  options.page_size = settings_.page_size;
-  options.page_shift = uint32_t(std::countr_zero(settings_.page_size));
-  options.file_count_max = settings_.file_count_max;
-  options.read_timeout_ns = settings_.timeout_ns;
-  options.direct_min = compatible_too ? seams::direct_kind::compatible : seams::direct_kind::direct;
-  options.maps_immediately = !is_cuda();
-  options.unsent = unsent_;
-  options.closes = closes_;
-  options.open_read_size_max = open_read_size_max;
-  options.on_recycled = [this](uint32_t file, uint64_t closed_use, uint64_t current_use) {
-    counters_.rebase(file, closed_use, current_use);
-  };
-  if (settings_.mapping == TND_GFILE_MAPPING_AUTO && settings_.service_threads > 0) {
-    uint64_t const memory = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
-    uint64_t const size_max =
-        settings_.mapping_size_max == 0 ? memory / 2 : settings_.mapping_size_max;
-    mappings_ = std::make_unique<mappings>(
-        *parts_.gpu, ranges_, nodes_, size_max,
-        [this](const map_request &request, const map_outcome &outcome) {
-          return engine_->with_core(
-              [&](core &locked) { return locked.on_mapped(request, outcome); });
-        },
-        [this](const map_request &request, u32 slot) {
-          engine_->with_core([&](core &locked) { locked.on_mapping_lost(request, slot); });
-        });
-  }
-  core_frames frames;
-  frames.host = frame_set{host_table_, host_frames_, options.page_shift, 0};
-  if (window_shape_.frame_count() > 0) {
-    auto const table = tier::table_over<simt::scope::system>(window_table_.data(), window_shape_,
-                                                             tier::replacement::fifo);
-    frames.window = frame_set{table, window_frames_, options.page_shift, frames.host.count()};
-    bool const is_host_memory = !is_cuda();
-    size_t const size = size_t(window_shape_.frame_count()) * settings_.page_size;
-    parts_.stores->attach({reinterpret_cast<std::byte *>(window_frames_), size, is_host_memory,
-                           &parts_.gpu->direct_files()},
-                          compatible_too);
-  }
+  core_options const options = make_options();
+  start_mappings();
+  core_frames const frames = make_frames();
   server_ = std::make_unique<rpc::server>(*mail_);
   core_ = std::make_unique<core>(options, *server_, frames, *parts_.stores, *parts_.clock,
                                  mappings_.get());
@@ -106,6 +76,69 @@ void session::start() {
       blocked;  // a write past RLIMIT_FSIZE must return a status, not end the process
   engine_ = std::make_unique<engine>(*core_, *server_, *parts_.stores, *parts_.clock,
                                      engine_options{settings_.service_threads, node_});
+}
+
+core_options session::make_options() {
+  core_options options;
+  options.page_size = settings_.page_size;
+  options.page_shift = page_shift();
+  options.file_count_max = settings_.file_count_max;
+  options.read_timeout_ns = settings_.timeout_ns;
+  options.direct_min =
+      is_compatible_direct_wanted() ? seams::direct_kind::compatible : seams::direct_kind::direct;
+  options.maps_immediately = !is_cuda();
+  options.unsent = unsent_;
+  options.closes = closes_;
+  options.open_read_size_max = open_read_size_max;
+  options.on_recycled = [this](uint32_t file, uint64_t closed_use, uint64_t current_use) {
+    counters_.rebase(file, closed_use, current_use);
+  };
+  return options;
+}
+
+// Files are mapped by a thread, so not in simulations, which have no threads.
+void session::start_mappings() {
+  TND_ASSERT(mappings_ == nullptr && engine_ == nullptr);
+  if (settings_.mapping != TND_GFILE_MAPPING_AUTO || settings_.service_threads == 0)
+    return;
+  uint64_t const memory = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
+  uint64_t const size_max =
+      settings_.mapping_size_max == 0 ? memory / 2 : settings_.mapping_size_max;
+  mappings_ = std::make_unique<mappings>(
+      *parts_.gpu, ranges_, nodes_, size_max,
+      [this](const map_request &request, const map_outcome &outcome) {
+        return engine_->with_core([&](core &locked) { return locked.on_mapped(request, outcome); });
+      },
+      [this](const map_request &request, u32 slot) {
+        engine_->with_core([&](core &locked) { locked.on_mapping_lost(request, slot); });
+      });
+}
+
+// The host tier and, if there is one, the direct window, into which stores may read from now on.
+core_frames session::make_frames() {
+  TND_ASSERT(host_frames_ != nullptr);
+  core_frames frames;
+  frames.host = frame_set{host_table_, host_frames_, page_shift(), 0};
+  if (window_shape_.frame_count() == 0)
+    return frames;
+  TND_ASSERT(window_frames_ != nullptr && !window_table_.empty());
+  auto const table = tier::table_over<simt::scope::system>(window_table_.data(), window_shape_,
+                                                           tier::replacement::fifo);
+  frames.window = frame_set{table, window_frames_, page_shift(), frames.host.count()};
+  bool const is_host_memory = !is_cuda();
+  size_t const size = size_t(window_shape_.frame_count()) * settings_.page_size;
+  parts_.stores->attach({reinterpret_cast<std::byte *>(window_frames_), size, is_host_memory,
+                         &parts_.gpu->direct_files()},
+                        is_compatible_direct_wanted());
+  return frames;
+}
+
+uint32_t session::page_shift() const {
+  return uint32_t(std::countr_zero(settings_.page_size));
+}
+
+bool session::is_compatible_direct_wanted() const {
+  return settings_.direct == TND_GFILE_DIRECT_ON;
 }
 
 status session::allocate_device(void *&addr, uint64_t size, const char *purpose, bool zero) {
@@ -128,77 +161,94 @@ status session::allocate_host(void *&addr, uint64_t size, const char *purpose) {
   return status::ok;
 }
 
+// `array`: `count` elements of zeroed device memory.
+template <class Element>
+status session::allocate_array(Element *&array, uint64_t count, const char *purpose) {
+  void *memory = nullptr;
+  TND_TRY(allocate_device(memory, sizeof(Element) * count, purpose, true));
+  array = static_cast<Element *>(memory);
+  return status::ok;
+}
+
+// `record`: a structure or array of `size` bytes in mapped host memory.
+template <class Record>
+status session::allocate_mapped(Record *&record, uint64_t size, const char *purpose) {
+  void *memory = nullptr;
+  TND_TRY(allocate_host(memory, size, purpose));
+  record = static_cast<Record *>(memory);
+  return status::ok;
+}
+
+// Allocate all memory, and copy the addresses to the device.
 status session::allocate() {
-  auto const frames_in = [&](uint64_t size) {
-    return uint32_t(
-        std::min<uint64_t>(std::max<uint64_t>(size / settings_.page_size, 1), 0x7fffffff));
-  };
+  device_state image{};
+  image.page_size = settings_.page_size;
+  image.page_shift = page_shift();
+  image.file_count = settings_.file_count_max;
   TND_TRY(allocate_window());
+  TND_TRY(allocate_tiers(image));
+  TND_TRY(allocate_device_arrays(image));
+  TND_TRY(allocate_host_records(image));
+  image.window_frames = window_frames_;
+  TND_TRY(allocate_array(state_, 1, "state"));
+  return parts_.gpu->copy_to_device(state_, &image, sizeof image);
+}
+
+status session::allocate_tiers(device_state &image) {
   auto const policy = tier::replacement(settings_.replacement);
-  tier::geometry const device_shape = tier::geometry_of(frames_in(settings_.device_tier_size));
-  tier::geometry const host_shape = tier::geometry_of(frames_in(settings_.host_tier_size));
-  auto const table_size = [](tier::geometry shape) {
-    tier::table_sizes const sizes = tier::sizes_of(shape);
-    return sizes.entries + sizes.stamps + sizes.sets;
-  };
-  void *device_table, *device_frames, *table, *host_frames, *desk, *descriptors, *nodes, *ranges,
-      *counts, *waits, *state, *gmap_counts;
-  void *buckets;
-  void *mail, *fault, *unsent, *closes;
+  tier::geometry const device_shape = shape_of(settings_.device_tier_size);
+  tier::geometry const host_shape = shape_of(settings_.host_tier_size);
+  void *device_frames = nullptr;
+  void *device_table = nullptr;
+  void *table = nullptr;
   TND_TRY(allocate_device(device_frames, uint64_t(device_shape.frame_count()) * settings_.page_size,
                           "device tier", false));
   TND_TRY(allocate_device(device_table, table_size(device_shape), "device tier's table", true));
-  TND_TRY(allocate_host(host_frames, uint64_t(host_shape.frame_count()) * settings_.page_size,
-                        "host tier"));
+  TND_TRY(allocate_mapped(host_frames_, uint64_t(host_shape.frame_count()) * settings_.page_size,
+                          "host tier"));
   TND_TRY(allocate_host(table, table_size(host_shape), "host tier's table"));
-  TND_TRY(
-      allocate_device(gmap_counts, sizeof(u32) * device_shape.frame_count(), "mapped pages", true));
-  TND_TRY(allocate_device(desk, sizeof(rpc::slot_table), "request slots", true));
-  TND_TRY(allocate_device(descriptors, sizeof(descriptor) * settings_.file_count_max, "descriptors",
-                          true));
-  TND_TRY(allocate_device(buckets, sizeof(descriptor_bucket) * settings_.file_count_max,
-                          "descriptors", true));
-  TND_TRY(allocate_device(nodes, sizeof(node) * settings_.file_count_max, "files", true));
-  TND_TRY(allocate_device(ranges, sizeof(mapped_range) * mapped_range_count, "mapped files", true));
-  TND_TRY(allocate_device(counts, counters_.counts_size(), "counters", true));
-  TND_TRY(allocate_device(waits, device_counters::waits_size(), "counters", true));
-  TND_TRY(allocate_device(state, sizeof(device_state), "state", true));
-  TND_TRY(allocate_host(mail, sizeof(rpc::mailbox), "requests"));
-  TND_TRY(allocate_host(fault, sizeof(fault_record), "fault record"));
-  TND_TRY(allocate_host(unsent, sizeof(unsent_closes) * settings_.file_count_max, "closes"));
-  TND_TRY(allocate_host(closes, sizeof(close_list), "closes"));
-
-  mail_ = static_cast<rpc::mailbox *>(mail);
-  fault_ = static_cast<fault_record *>(fault);
-  unsent_ = static_cast<unsent_closes *>(unsent);
-  closes_ = static_cast<close_list *>(closes);
-  counters_.set_arrays(static_cast<counters *>(counts), static_cast<latencies *>(waits));
-  nodes_ = static_cast<node *>(nodes);
-  ranges_ = static_cast<mapped_range *>(ranges);
-  state_ = static_cast<device_state *>(state);
-  host_frames_ = static_cast<u8 *>(host_frames);
+  TND_TRY(allocate_array(image.gmap_counts, device_shape.frame_count(), "mapped pages"));
   host_table_ = tier::table_over<simt::scope::system>(table, host_shape, policy);
-  device_state image{};
-  image.page_size = settings_.page_size;
-  image.page_shift = uint32_t(std::countr_zero(settings_.page_size));
   image.device_table = tier::table_over<simt::scope::device>(device_table, device_shape, policy);
-  image.host_table = host_table_;
   image.device_frames = static_cast<u8 *>(device_frames);
-  image.gmap_counts = static_cast<u32 *>(gmap_counts);
+  image.host_table = host_table_;
   image.host_frames = host_frames_;
-  image.ring = {mail_, static_cast<rpc::slot_table *>(desk)};
-  image.descriptors = static_cast<descriptor *>(descriptors);
-  image.buckets = static_cast<descriptor_bucket *>(buckets);
+  return status::ok;
+}
+
+status session::allocate_device_arrays(device_state &image) {
+  uint32_t const file_count = settings_.file_count_max;
+  TND_TRY(allocate_array(image.ring.slots, 1, "request slots"));
+  TND_TRY(allocate_array(image.descriptors, file_count, "descriptors"));
+  TND_TRY(allocate_array(image.buckets, file_count, "descriptors"));
+  TND_TRY(allocate_array(nodes_, file_count, "files"));
+  TND_TRY(allocate_array(ranges_, mapped_range_count, "mapped files"));
+  TND_TRY(allocate_array(image.counts, counters_.counts_size() / sizeof(counters), "counters"));
+  TND_TRY(
+      allocate_array(image.waits, device_counters::waits_size() / sizeof(latencies), "counters"));
+  static_assert(device_counters::waits_size() % sizeof(latencies) == 0);
+  counters_.set_arrays(image.counts, image.waits);
   image.nodes = nodes_;
-  image.file_count = settings_.file_count_max;
+  image.mapped_ranges = ranges_;
+  return status::ok;
+}
+
+status session::allocate_host_records(device_state &image) {
+  TND_TRY(allocate_mapped(mail_, sizeof(rpc::mailbox), "requests"));
+  TND_TRY(allocate_mapped(fault_, sizeof(fault_record), "fault record"));
+  TND_TRY(allocate_mapped(unsent_, sizeof(unsent_closes) * settings_.file_count_max, "closes"));
+  TND_TRY(allocate_mapped(closes_, sizeof(close_list), "closes"));
+  image.ring.mail = mail_;
   image.fault = fault_;
   image.unsent = unsent_;
   image.closes = closes_;
-  image.counts = static_cast<counters *>(counts);
-  image.waits = static_cast<latencies *>(waits);
-  image.window_frames = window_frames_;
-  image.mapped_ranges = ranges_;
-  return parts_.gpu->copy_to_device(state_, &image, sizeof image);
+  return status::ok;
+}
+
+// The frames of a tier of `size` bytes: one at least.
+tier::geometry session::shape_of(uint64_t size) const {
+  uint64_t const count = std::max<uint64_t>(size / settings_.page_size, 1);
+  return tier::geometry_of(uint32_t(std::min<uint64_t>(count, 0x7fffffff)));
 }
 
 // Allocate the direct window, if a store can fill it.
@@ -214,8 +264,7 @@ status session::allocate_window() {
   TND_TRY(allocate_device(frames, uint64_t(window_shape_.frame_count()) * settings_.page_size,
                           "direct window", false));
   window_frames_ = static_cast<u8 *>(frames);
-  tier::table_sizes const sizes = tier::sizes_of(window_shape_);
-  window_table_.assign((sizes.entries + sizes.stamps + sizes.sets) / sizeof(u64), 0);
+  window_table_.assign(table_size(window_shape_) / sizeof(u64), 0);
   return status::ok;
 }
 

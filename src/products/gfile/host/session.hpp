@@ -59,11 +59,24 @@ class session {
   session(const tnd_gfile_config &settings, session_parts parts);
   status allocate();
   status allocate_window();
+  status allocate_tiers(device_state &image);
+  status allocate_device_arrays(device_state &image);
+  status allocate_host_records(device_state &image);
+  tier::geometry shape_of(uint64_t size) const;
   void start();
+  core_options make_options();
+  void start_mappings();
+  core_frames make_frames();
+  uint32_t page_shift() const;
+  bool is_compatible_direct_wanted() const;
   status report_error(status fallback);
   void report_fault();
   status allocate_device(void *&addr, uint64_t size, const char *purpose, bool zero);
   status allocate_host(void *&addr, uint64_t size, const char *purpose);
+  template <class Element>
+  status allocate_array(Element *&array, uint64_t count, const char *purpose);
+  template <class Record>
+  status allocate_mapped(Record *&record, uint64_t size, const char *purpose);
 
   tnd_gfile_config settings_;
   session_parts parts_;

@@ -90,15 +90,12 @@ void core::reserve_open_frames(record &file, operation &io) {
   bool const is_not_staged = is_mapped || is_large || file.direct;
   if (keeps_key && (is_not_staged || locate(file, 0) != tier::no_frame))
     return;
-  uint64_t const page_count = (size_max + options_.page_size - 1) >> options_.page_shift;
-  uint64_t const half = frames_.host.count() / 2;
-  uint64_t const available = half - std::min<uint64_t>(half, *file.held_by_store);
-  uint64_t const page_count_max =
-      std::min(page_count, (available + open_share_divisor - 1) / open_share_divisor);
-  if (pressure_ || page_count_max == 0 || (!keeps_key && !renew_key(file)))
+  uint64_t const page_count = open_page_count(file);
+  if (pressure_ || page_count == 0 || (!keeps_key && !renew_key(file)))
     return;
+  TND_ASSERT(io.frames.empty() && io.body.buffers.empty());
   file.serial->has_new_key = !keeps_key;
-  for (uint64_t page = 0; page < page_count_max; page++) {
+  for (uint64_t page = 0; page < page_count; page++) {
     uint32_t const frame = take_frame(file, frames_.host, page);
     if (frame == tier::no_frame)
       return;
@@ -109,9 +106,19 @@ void core::reserve_open_frames(record &file, operation &io) {
   }
 }
 
+// How many frames an open may take: a share of what the file's store may hold.
+uint64_t core::open_page_count(const record &file) const {
+  uint64_t const page_count =
+      (options_.open_read_size_max + uint64_t{options_.page_size} - 1) >> options_.page_shift;
+  uint64_t const half = frames_.host.count() / 2;
+  uint64_t const available = half - std::min<uint64_t>(half, *file.held_by_store);
+  return std::min(page_count, (available + open_share_divisor - 1) / open_share_divisor);
+}
+
 // Publish the bytes if the open returned the whole file; otherwise drop them. A direct file's pages
 // may only be in the window. A file that has changed has another key.
 void core::publish_open_bytes(const operation &done, const seams::store_completion &result) {
+  TND_ASSERT(!done.frames.empty() && done.frames.size() == done.body.buffers.size());
   record &file = files_[done.file];
   bool const is_open = file.phase == record::state::open && file.serial->code == status::ok;
   bool const has_key = frames_.host.load_key(done.frames[0]) == tier::page_key(file.key, 0);
@@ -126,18 +133,23 @@ void core::publish_open_bytes(const operation &done, const seams::store_completi
     uint32_t const frame = done.frames[page];
     unhold_frame(file);
     uint64_t const begin = page << options_.page_shift;
-    if (begin >= size) {
+    if (begin >= size)
       frames_.host.abandon(frame);
-      continue;
-    }
-    frame_info &info = frame_infos_[frame];
-    info.valid_size = uint32_t(std::min<uint64_t>(size - begin, options_.page_size));
-    info.has_tail = begin + info.valid_size == size;
-    info.whole = true;
-    file.loaded_pages++;
-    frames_.host.publish(frame, page_state::ready);
-    frames_.host.release(frame);
+    else
+      publish_open_page(file, frame, begin, size);
   }
+}
+
+// Publish the page at `begin` of a file of `file_size` bytes.
+void core::publish_open_page(record &file, uint32_t frame, uint64_t begin, uint64_t file_size) {
+  TND_ASSERT(begin < file_size);
+  frame_info &info = frame_infos_[frame];
+  info.valid_size = uint32_t(std::min<uint64_t>(file_size - begin, options_.page_size));
+  info.has_tail = begin + info.valid_size == file_size;
+  info.whole = true;
+  file.loaded_pages++;
+  frames_.host.publish(frame, page_state::ready);
+  frames_.host.release(frame);
 }
 
 }  // namespace tanada::gfile

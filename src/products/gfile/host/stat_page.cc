@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/assert.hpp"
+
 namespace tanada::gfile {
 
 std::vector<std::byte> make_stat_page(stat_page_header header,
@@ -16,6 +18,7 @@ std::vector<std::byte> make_stat_page(stat_page_header header,
   header.file_count = uint32_t(files.size());
   header.file_size = sizeof(tnd_gfile_file);
   std::vector<std::byte> bytes(sizeof header + entries.size());
+  TND_ASSERT(bytes.size() <= stat_page_size_max && header.file_count <= header.file_total);
   std::memcpy(bytes.data(), &header, sizeof header);
   if (!entries.empty())
     std::memcpy(bytes.data() + sizeof header, entries.data(), entries.size());

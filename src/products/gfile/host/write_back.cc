@@ -14,6 +14,7 @@ namespace word = tier::word;
 void core::finish_write(uint32_t frame, byte_range range, bool canceled) {
   frame_info &info = frame_infos_[frame];
   record &file = files_[info.file];
+  TND_ASSERT(info.write_pins > 0);
   info.write_pins--;
   file.write_grants--;
   if (!canceled) {
@@ -43,46 +44,49 @@ bool core::may_write_back(uint32_t frame) const {
 }
 
 // Write back the page and up to pages_max - 1 adjacent dirty pages after it. Contiguous ranges
-// share one operation. Returns the number of operations.
-uint32_t core::start_write_back(record &file, uint64_t page, uint32_t pages_max) {
-  std::unique_ptr<operation> io;
-  uint64_t size = 0;
-  uint32_t posted = 0;
-  auto const flush = [&] {
-    if (io == nullptr)
-      return;
-    statistics_.store_writes++;
-    post(std::move(io));
-    posted++;
-  };
+// share one operation.
+void core::start_write_back(record &file, uint64_t page, uint32_t pages_max) {
+  write_run run;
   auto it = file.dirty.find(page);
   for (uint32_t count = 0; it != file.dirty.end() && count < pages_max && it->first == page + count;
        ++it, count++) {
     uint32_t const frame = it->second;
     if (!may_write_back(frame))
       break;
-    for (byte_range const &range : frame_infos_[frame].dirty.take()) {
-      uint64_t const offset = (it->first << options_.page_shift) + range.begin;
-      uint64_t const length = range.end - range.begin;
-      if (io != nullptr &&
-          (io->body.offset + size != offset || size + length > options_.run_size_max))
-        flush();
-      if (io == nullptr) {
-        io = make(operation::kind::write, file);
-        io->handle = file.handle.get();
-        io->body.kind = seams::store_op_kind::write;
-        io->body.offset = offset;
-        size = 0;
-      }
-      io->segments.push_back({frame, range});
-      io->body.buffers.push_back(
-          {reinterpret_cast<std::byte *>(set_of(frame).bytes(frame)) + range.begin, length});
-      frame_infos_[frame].writes_in_flight++;
-      size += length;
-    }
+    for (byte_range const &range : frame_infos_[frame].dirty.take())
+      add_range(run, file, frame, range);
   }
-  flush();
-  return posted;
+  post_run(run);
+}
+
+// Add a range of the frame to the run, or to a new one after the run has been posted.
+void core::add_range(write_run &run, record &file, uint32_t frame, byte_range range) {
+  frame_info &info = frame_infos_[frame];
+  TND_ASSERT(range.begin < range.end && range.end <= options_.page_size);
+  uint64_t const offset = (info.page << options_.page_shift) + range.begin;
+  uint64_t const length = range.end - range.begin;
+  if (run.io != nullptr &&
+      (run.io->body.offset + run.size != offset || run.size + length > options_.run_size_max))
+    post_run(run);
+  if (run.io == nullptr) {
+    run.io = make(operation::kind::write, file);
+    run.io->handle = file.handle.get();
+    run.io->body.kind = seams::store_op_kind::write;
+    run.io->body.offset = offset;
+    run.size = 0;
+  }
+  run.io->segments.push_back({frame, range});
+  run.io->body.buffers.push_back(
+      {reinterpret_cast<std::byte *>(set_of(frame).bytes(frame)) + range.begin, length});
+  info.writes_in_flight++;
+  run.size += length;
+}
+
+void core::post_run(write_run &run) {
+  if (run.io == nullptr)
+    return;
+  statistics_.store_writes++;
+  post(std::move(run.io));
 }
 
 void core::on_write(operation &done, const seams::store_completion &result) {
@@ -110,6 +114,7 @@ void core::on_write(operation &done, const seams::store_completion &result) {
   }
   for (segment const &part : done.segments) {
     frame_info &info = frame_infos_[part.frame];
+    TND_ASSERT(info.writes_in_flight > 0);
     info.writes_in_flight--;
     info.write_failed |= code != status::ok;
     if (info.writes_in_flight == 0)
@@ -140,6 +145,7 @@ void core::check_clean(uint32_t frame) {
 // The frame's bytes are useless: the page is not whole, or the store refused them. It is no longer
 // found.
 void core::discard_frame(uint32_t frame) {
+  TND_ASSERT(frame_infos_[frame].dirty.empty() && frame_infos_[frame].write_pins == 0);
   u64 const frame_word = set_of(frame).load_word(frame);
   set_of(frame).invalidate(set_of(frame).load_key(frame));
   set_of(frame).change_state(frame, word::state(frame_word), page_state::ready);

@@ -111,10 +111,10 @@ tnd_status o2g_poll(void) noexcept {
   return with_receiver([](receiver &instance) { return instance.poll(nullptr, TND_NO_DEADLINE); });
 }
 
-tnd_status o2g_poll_for(uint64_t *seen, uint64_t timeout_ns) noexcept {
+tnd_status o2g_poll_for(uint64_t *event_count, uint64_t timeout_ns) noexcept {
   return with_receiver([&](receiver &instance) {
-    return seen == nullptr ? fail(status::invalid, "event_count is NULL")
-                           : instance.poll(seen, timeout_ns);
+    return event_count == nullptr ? fail(status::invalid, "event_count is NULL")
+                                  : instance.poll(event_count, timeout_ns);
   });
 }
 
@@ -128,10 +128,10 @@ queue_entry *o2g_next_entry(const queue_entry *after) noexcept {
   return instance == nullptr ? nullptr : instance->next(after);
 }
 
-tnd_status o2g_find_entry(queue_entry *expected, queue_entry **found) noexcept {
+tnd_status o2g_find_entry(queue_entry *expected, queue_entry **match) noexcept {
   return with_entry(expected, [&](receiver &instance, queue_entry &target) {
-    return found == nullptr ? fail(status::invalid, "match is NULL")
-                            : instance.find(target, *found);
+    return match == nullptr ? fail(status::invalid, "match is NULL")
+                            : instance.find(target, *match);
   });
 }
 

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "backends/sockets/shared_socket.hpp"
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 #include "seams/clock/clock.hpp"
@@ -64,7 +65,9 @@ receiver::~receiver() {
   }
   for (std::thread &thread : threads_)
     thread.join();
+  lock_guard lock{mutex_};
   queues_.find_posted_if([this](posted_entry &node) {
+    mutex_.assert_held();
     queues_.remove(node);
     set_flags(*reinterpret_cast<expected &>(node).entry, 0, O2G_QUEUED);
     return false;
@@ -124,6 +127,7 @@ status receiver::start_threads(uint32_t count) {
 
 // Whether a matching message has arrived that the caller cannot have seen.
 bool receiver::is_raced(const queue_entry &entry, const match_pattern &pattern) {
+  TND_ASSERT(mutex_.is_held());
   if (sequence() <= entry.sequence)
     return false;
   arrived_entry *const oldest = queues_.find_arrived(pattern);
@@ -151,6 +155,7 @@ status receiver::put(queue_entry &entry) {
     return fail(status::invalid, "invalid entry: flags %#x, source %d, tag %d", flags, entry.source,
                 entry.tag);
   auto const lock = lock_for_call();
+  mutex_.assert_held();
   match_pattern const pattern = pattern_of(entry);
   if (is_raced(entry, pattern)) {
     race_count_++;
@@ -177,6 +182,7 @@ status receiver::put(queue_entry &entry) {
 
 status receiver::cancel(queue_entry &entry) {
   auto const lock = lock_for_call();
+  mutex_.assert_held();
   uint32_t const flags = o2g_entry_flags(&entry);
   if ((flags & O2G_UNEXPECTED) == 0 && (flags & (O2G_MATCHED | O2G_FAILED)) != 0) {
     race_count_++;
@@ -191,6 +197,7 @@ status receiver::cancel(queue_entry &entry) {
 
 status receiver::free(queue_entry &entry) {
   auto const lock = lock_for_call();
+  mutex_.assert_held();
   uint32_t const flags = o2g_entry_flags(&entry);
   if ((flags & O2G_UNEXPECTED) == 0)
     return fail(status::invalid, "the entry is not in the dump area");
@@ -212,6 +219,7 @@ status receiver::find(queue_entry &request, queue_entry *&match) {
   if (!has_valid_pattern(request))
     return fail(status::invalid, "invalid pattern: source %d, tag %d", request.source, request.tag);
   auto const lock = lock_for_call();
+  mutex_.assert_held();
   uint64_t const count_before = event_count_;
   progress_if_unthreaded();
   notify_waiters(count_before);
@@ -228,6 +236,7 @@ status receiver::find(queue_entry &request, queue_entry *&match) {
 
 queue_entry *receiver::next(const queue_entry *after) {
   auto const lock = lock_for_call();
+  mutex_.assert_held();
   match_link *const link = after == nullptr
                                ? unexpected_.next
                                : unexpected_of(*const_cast<queue_entry *>(after)).all_link.next;
@@ -255,6 +264,7 @@ status receiver::poll(uint64_t *event_count, uint64_t timeout_ns) {
 
 status receiver::rank_status(int rank) {
   auto const lock = lock_for_call();
+  mutex_.assert_held();
   connection const *const sender = find_connection(rank);
   if (sender == nullptr)
     return fail(status::no_entry, "no socket is registered for rank %d", rank);
@@ -263,6 +273,7 @@ status receiver::rank_status(int rank) {
 
 void receiver::count(o2g_statistics &statistics) {
   auto const lock = lock_for_call();
+  mutex_.assert_held();
   statistics.socket_count = open_count_;
   statistics.blocked_count = uint32_t(blocked_.size());
   statistics.thread_count = uint32_t(threads_.size());
@@ -274,21 +285,25 @@ void receiver::count(o2g_statistics &statistics) {
 }
 
 receiver::connection *receiver::find_connection(int32_t rank) {
+  TND_ASSERT(mutex_.is_held());
   auto const it = by_rank_.find(rank);
   return it == by_rank_.end() ? nullptr : &connections_[it->second];
 }
 
 void receiver::complete_entry(queue_entry &entry, uint32_t flags) {
+  TND_ASSERT(mutex_.is_held());
   event_count_++;
   set_flags(entry, flags);  // the caller may free its entry as soon as the flags are set
 }
 
 size_t receiver::progress_if_unthreaded() {
+  TND_ASSERT(mutex_.is_held());
   return threads_.empty() ? set_->progress() : 0;
 }
 
 // Wakes waiting threads if events have occurred since `event_count_before`.
 void receiver::notify_waiters(uint64_t event_count_before) {
+  TND_ASSERT(mutex_.is_held());
   if (event_count_ == event_count_before)
     return;
   changed_.notify_all();
@@ -297,7 +312,7 @@ void receiver::notify_waiters(uint64_t event_count_before) {
 }
 
 // Locks for a call that does not wait for messages. A receiving thread holds the lock for at most
-// one chunk of bytes, because wants_break() stops it.
+// one chunk of bytes, because should_stop() stops it.
 unique_lock<mutex> receiver::lock_for_call() {
   unique_lock lock{mutex_, std::try_to_lock};
   if (lock.owns_lock())
@@ -320,6 +335,7 @@ unique_lock<mutex> receiver::lock_for_call() {
 // Lets waiting callers take the lock, which a continuously receiving thread would otherwise take
 // again first.
 void receiver::yield_lock(unique_lock<mutex> &lock) {
+  TND_ASSERT(mutex_.is_held());
   if (lock_waiter_count_.load() == 0)
     return;
   lock.unlock();
@@ -331,6 +347,7 @@ void receiver::yield_lock(unique_lock<mutex> &lock) {
 // Handle what has arrived. If nothing has, wait once for it, or for the thread that is waiting for
 // it.
 void receiver::receive_step(unique_lock<mutex> &lock, uint64_t deadline_ns) {
+  TND_ASSERT(mutex_.is_held());
   uint64_t const count_before = event_count_;
   if (has_leader_) {
     if (deadline_ns == TND_NO_DEADLINE)

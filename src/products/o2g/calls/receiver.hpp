@@ -100,47 +100,52 @@ class receiver final : public seams::stream_handler {
     return lock_waiter_count_.load(std::memory_order_relaxed) != 0;
   }
 
-  void consume(connection &sender, std::span<const std::byte> bytes);
-  bool begin_message(connection &sender);  // false: the connection is blocked or has ended
-  void receive_into(connection &sender, queue_entry &entry);
-  bool receive_unexpected(connection &sender);
-  void advance(connection &sender);
-  void end(connection &sender, status reason);
-  void unblock(connection &sender);
-  bool unblock_for(expected &posted);
-  void unblock_fitting();
+  void consume(connection &sender, std::span<const std::byte> bytes) TND_REQUIRES(mutex_);
+  // False: the connection is blocked or has ended.
+  bool begin_message(connection &sender) TND_REQUIRES(mutex_);
+  void receive_into(connection &sender, queue_entry &entry) TND_REQUIRES(mutex_);
+  bool receive_unexpected(connection &sender) TND_REQUIRES(mutex_);
+  void advance(connection &sender) TND_REQUIRES(mutex_);
+  void end(connection &sender, status reason) TND_REQUIRES(mutex_);
+  void unblock(connection &sender) TND_REQUIRES(mutex_);
+  bool unblock_for(expected &posted) TND_REQUIRES(mutex_);
+  void unblock_fitting() TND_REQUIRES(mutex_);
 
   // receiver.cc
-  bool is_raced(const queue_entry &entry, const match_pattern &pattern);
-  void complete_entry(queue_entry &entry, uint32_t flags);
-  size_t progress_if_unthreaded();
-  void receive_step(unique_lock<mutex> &lock, uint64_t deadline_ns);
-  unique_lock<mutex> lock_for_call();
-  void yield_lock(unique_lock<mutex> &lock);
-  void notify_waiters(uint64_t event_count_before);
-  connection *find_connection(int32_t rank);
+  bool is_raced(const queue_entry &entry, const match_pattern &pattern) TND_REQUIRES(mutex_);
+  void complete_entry(queue_entry &entry, uint32_t flags) TND_REQUIRES(mutex_);
+  size_t progress_if_unthreaded() TND_REQUIRES(mutex_);
+  void receive_step(unique_lock<mutex> &lock, uint64_t deadline_ns) TND_REQUIRES(mutex_);
+  unique_lock<mutex> lock_for_call() TND_NO_THREAD_SAFETY_ANALYSIS;  // it returns the lock
+  void yield_lock(unique_lock<mutex> &lock) TND_REQUIRES(mutex_);
+  void notify_waiters(uint64_t event_count_before) TND_REQUIRES(mutex_);
+  connection *find_connection(int32_t rank) TND_REQUIRES(mutex_);
 
   mutex mutex_;
   std::atomic<uint32_t> lock_waiter_count_ =
       0;  // callers that wait only for the lock, not for messages
   condition_variable changed_;
-  bool has_leader_ = false, is_stopping_ = false;
-  std::vector<std::thread> threads_;
+  bool has_leader_ TND_GUARDED_BY(mutex_) = false;
+  bool is_stopping_ TND_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_ TND_GUARDED_BY(mutex_);
 
   uint32_t const socket_count_max_;
   std::unique_ptr<seams::arena> unexpected_buffer_;  // outlives the entries in the queues
-  std::vector<connection> connections_;
-  std::unordered_map<int32_t, uint32_t> by_rank_;
-  std::vector<uint32_t> blocked_;  // the connection blocked longest is first
-  match_link unexpected_;
-  matcher queues_;  // without claimed entries
+  std::vector<connection> connections_ TND_GUARDED_BY(mutex_);
+  std::unordered_map<int32_t, uint32_t> by_rank_ TND_GUARDED_BY(mutex_);
+  std::vector<uint32_t> blocked_ TND_GUARDED_BY(mutex_);  // the connection blocked longest is first
+  match_link unexpected_ TND_GUARDED_BY(mutex_);
+  matcher queues_ TND_GUARDED_BY(mutex_);  // without claimed entries
   std::unique_ptr<seams::stream_set> set_;
 
   std::atomic<uint64_t> sequence_ = 0;
-  uint64_t event_count_ = 0;         // messages received, connections ended
-  uint64_t polled_event_count_ = 0;  // value of `event_count_` at the last return of o2g_poll()
-  uint64_t received_count_ = 0, race_count_ = 0, unexpected_count_ = 0;
-  uint32_t open_count_ = 0;
+  uint64_t event_count_ TND_GUARDED_BY(mutex_) = 0;  // messages received, connections ended
+  uint64_t polled_event_count_ TND_GUARDED_BY(mutex_) =
+      0;  // value of `event_count_` at the last return of o2g_poll()
+  uint64_t received_count_ TND_GUARDED_BY(mutex_) = 0;
+  uint64_t race_count_ TND_GUARDED_BY(mutex_) = 0;
+  uint64_t unexpected_count_ TND_GUARDED_BY(mutex_) = 0;
+  uint32_t open_count_ TND_GUARDED_BY(mutex_) = 0;
 };
 
 match_key key_of(const message_header &head);

@@ -46,6 +46,8 @@ void set_flags(queue_entry &entry, uint32_t add, uint32_t remove) {
 }
 
 std::span<std::byte> receiver::receive_target(uint64_t word) {
+  mutex_.assert_held();
+  TND_ASSERT(word < connections_.size());
   connection &sender = connections_[word];
   if (sender.phase != stage::body || sender.remaining_size == 0)
     return {};
@@ -53,22 +55,28 @@ std::span<std::byte> receiver::receive_target(uint64_t word) {
 }
 
 void receiver::on_placed(uint64_t word, size_t size) {
+  mutex_.assert_held();
+  TND_ASSERT(word < connections_.size());
   connection &sender = connections_[word];
+  TND_ASSERT(sender.phase == stage::body && size <= sender.remaining_size);
   sender.remaining_size -= size;
   sender.entry->received_size += size;
   advance(sender);
 }
 
 size_t receiver::on_received(uint64_t word, std::span<const std::byte> bytes) {
+  mutex_.assert_held();
   consume(connections_[word], bytes);
   return bytes.size();
 }
 
 void receiver::on_closed(uint64_t word, status reason) {
+  mutex_.assert_held();
   end(connections_[word], reason);
 }
 
 void receiver::consume(connection &sender, std::span<const std::byte> bytes) {
+  TND_ASSERT(mutex_.is_held());
   while (!bytes.empty()) {
     size_t taken_size = 0;
     if (sender.phase == stage::head) {
@@ -98,6 +106,7 @@ void receiver::consume(connection &sender, std::span<const std::byte> bytes) {
 }
 
 bool receiver::begin_message(connection &sender) {
+  TND_ASSERT(mutex_.is_held());
   message_header const &head = sender.head;
   if (!is_valid(head, sender.rank)) {
     log(log_level::error,
@@ -124,6 +133,7 @@ bool receiver::begin_message(connection &sender) {
 
 // Begin to receive the body into `entry`, which has left the queue or is in the dump area.
 void receiver::receive_into(connection &sender, queue_entry &entry) {
+  TND_ASSERT(mutex_.is_held());
   entry.source = sender.head.source;
   entry.tag = sender.head.tag;
   entry.message_size = sender.head.size;
@@ -137,6 +147,7 @@ void receiver::receive_into(connection &sender, queue_entry &entry) {
 }
 
 bool receiver::receive_unexpected(connection &sender) {
+  TND_ASSERT(mutex_.is_held());
   uint64_t const size = sizeof(unexpected) + sender.head.size;
   void *const memory = unexpected_buffer_ == nullptr ? nullptr : unexpected_buffer_->allocate(size);
   if (memory == nullptr)
@@ -160,6 +171,7 @@ bool receiver::receive_unexpected(connection &sender) {
 
 // Completes the message once all of it has been received.
 void receiver::advance(connection &sender) {
+  TND_ASSERT(sender.phase == stage::body && sender.entry != nullptr);
   if (sender.remaining_size != 0 || sender.discard_size != 0)
     return;
   sender.phase = stage::head;
@@ -171,6 +183,7 @@ void receiver::advance(connection &sender) {
 }
 
 void receiver::end(connection &sender, status reason) {
+  TND_ASSERT(mutex_.is_held());
   bool const is_idle = sender.phase == stage::head && sender.head_size == 0;
   if (!is_idle && reason != status::protocol)
     log(log_level::error, "o2g: the connection to rank %d ended in the middle of a message",
@@ -179,6 +192,7 @@ void receiver::end(connection &sender, status reason) {
   sender.phase = stage::ended;
   sender.code = reason == status::protocol ? reason : status::peer_lost;
   sender.entry = nullptr;
+  TND_ASSERT(open_count_ != 0);
   open_count_--;
   event_count_++;
   if (failed_entry != nullptr) {
@@ -186,6 +200,7 @@ void receiver::end(connection &sender, status reason) {
     complete_entry(*failed_entry, O2G_FAILED);
   }
   queues_.find_posted_if([&](posted_entry &node) {
+    mutex_.assert_held();
     if (node.pattern.source != peer_index(sender.rank))
       return false;
     queue_entry &entry = *reinterpret_cast<expected &>(node).entry;
@@ -225,6 +240,7 @@ bool receiver::unblock_for(expected &posted) {
 }
 
 void receiver::unblock_fitting() {
+  TND_ASSERT(mutex_.is_held());
   auto const candidates = blocked_;
   for (uint32_t const index : candidates) {
     connection &sender = connections_[index];

@@ -5,6 +5,7 @@
 #include <new>
 #include <string>
 
+#include "core/base/assert.hpp"
 #include "core/base/config.hpp"
 #include "core/base/mutex.hpp"
 #include "products/o2g/provider/objects.hpp"
@@ -15,8 +16,9 @@ namespace {
 
 using family_kind = seams::socket_address::family_kind;
 
-constexpr size_t system_size_ipv4 =
-    16;  // bytes of a sockaddr_in; a sockaddr_in6 is the largest supported address
+// Bytes of a sockaddr_in. A sockaddr_in6 is the largest supported address.
+constexpr size_t system_size_ipv4 = 16;
+static_assert(system_size_ipv4 < seams::system_size_max);
 
 address_vector &of_id(fid_av *id) {
   return *reinterpret_cast<address_vector *>(id);
@@ -27,8 +29,8 @@ int av_close(fid *id) {
   if (closed->users != 0)
     return -FI_EBUSY;
   if (closed->events != nullptr)
-    closed->events->users--;
-  closed->parent->users--;
+    remove_user(*closed->events);
+  remove_user(*closed->parent);
   delete closed;
   return 0;
 }
@@ -45,7 +47,9 @@ int av_bind(fid *id, fid *target, uint64_t) {
 }
 
 // Free the number and remove the peer from every endpoint.
-void remove_entry(address_vector &vector, fi_addr_t number) {
+void remove_entry(address_vector &vector, fi_addr_t number) TND_REQUIRES(vector.mutex) {
+  TND_ASSERT(vector.mutex.is_held());
+  TND_ASSERT(number < vector.entries.size());
   vector.by_address.erase(vector.entries[number].address);
   vector.entries[number] = {};
   vector.free_numbers.push_back(number);
@@ -55,7 +59,9 @@ void remove_entry(address_vector &vector, fi_addr_t number) {
 
 // Inserting an address again returns the same number, because the source of a message must be
 // unique. A number is freed after as many removals as insertions.
-fi_addr_t insert_address(address_vector &vector, const seams::socket_address &address) {
+fi_addr_t insert_address(address_vector &vector, const seams::socket_address &address)
+    TND_REQUIRES(vector.mutex) {
+  TND_ASSERT(vector.mutex.is_held());
   if (auto const existing = vector.by_address.find(address); existing != vector.by_address.end()) {
     vector.entries[existing->second].count++;
     return existing->second;
@@ -69,6 +75,7 @@ fi_addr_t insert_address(address_vector &vector, const seams::socket_address &ad
     number = vector.free_numbers.back();
     vector.free_numbers.pop_back();
   }
+  TND_ASSERT(number < peer_count_max && vector.entries[number].count == 0);
   vector.entries[number] = {address, 1};
   vector.by_address.emplace(address, number);
   for (endpoint *const bound_endpoint : vector.endpoints)
@@ -179,28 +186,45 @@ int av_insert_service(fid_av *id, const char *node, const char *service, fi_addr
   return av_insert(id, system.data(), 1, number, flags, context);
 }
 
+// A name that ends in a number, which counts up.
+struct numbered_name {
+  std::string prefix;
+  uint64_t first = 0;
+  bool has_number = false;
+
+  std::string text(size_t index) const {
+    return has_number ? prefix + std::to_string(first + index) : prefix;
+  }
+};
+
+// `count` names follow from `node`, which needs no number if it is the only one.
+result<numbered_name> parse_node(const std::string &node, size_t count) {
+  if (count == 1)
+    return numbered_name{node};
+  size_t const begin = node.find_last_not_of("0123456789") + 1;  // npos + 1 is 0
+  auto const first = parse_count(node.substr(begin), 0, ~uint32_t{0});
+  if (!first.ok())
+    return first.error();
+  return numbered_name{node.substr(0, begin), result<uint64_t>{first}.value(), true};
+}
+
 // Insert names and services that count up from the given ones, such as "node7" and "4711".
 int av_insert_symmetric(fid_av *id, const char *node, size_t node_count, const char *service,
                         size_t service_count, fi_addr_t *numbers, uint64_t flags, void *context) {
   if (node == nullptr || service == nullptr || node_count == 0 || service_count == 0)
     return -FI_EINVAL;
-  std::string const text{node};
-  size_t const begin =
-      node_count == 1 ? text.size() : text.find_last_not_of("0123456789") + 1;  // npos + 1 is 0
-  auto const first =
-      node_count == 1 ? result<uint64_t>{0} : parse_count(text.substr(begin), 0, ~uint32_t{0});
+  auto parsed = parse_node(node, node_count);
   auto const first_service = parse_count(service, 0, 65535);
-  if (!first.ok() || !first_service.ok() || node_count > peer_count_max ||
+  if (!parsed.ok() || !first_service.ok() || node_count > peer_count_max ||
       service_count > peer_count_max / node_count)
     return -FI_EINVAL;
+  numbered_name const name = std::move(parsed).value();
   std::vector<std::byte> system;
   for (size_t i = 0; i < node_count; i++)
     for (size_t k = 0; k < service_count; k++) {
-      uint64_t const node_number = result<uint64_t>{first}.value() + i,
-                     service_number = result<uint64_t>{first_service}.value() + k;
-      std::string const node_name =
-          node_count == 1 ? text : text.substr(0, begin) + std::to_string(node_number);
-      append_resolved(system, of_id(id), node_name.c_str(), std::to_string(service_number).c_str());
+      uint64_t const service_number = result<uint64_t>{first_service}.value() + k;
+      append_resolved(system, of_id(id), name.text(i).c_str(),
+                      std::to_string(service_number).c_str());
     }
   return av_insert(id, system.data(), node_count * service_count, numbers, flags, context);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/assert.hpp"
 #include "products/o2g/provider/objects.hpp"
 
 namespace tanada::o2g::provider {
@@ -9,6 +10,13 @@ namespace tanada::o2g::provider {
 namespace {
 
 using ioc_parts = std::span<const fi_ioc>;
+
+// The engine's numbers are those of libfabric.
+static_assert(size_t(atomic_type::u64) == FI_UINT64 &&
+              size_t(atomic_type::f_long_complex) == FI_LONG_DOUBLE_COMPLEX);
+static_assert(size_t(atomic_operation::sum) == FI_SUM &&
+              size_t(atomic_operation::read) == FI_ATOMIC_READ &&
+              size_t(atomic_operation::masked_swap) == FI_MSWAP);
 
 struct atomic_call {
   ioc_parts operands, compared, fetched;  // empty: not used by the operation
@@ -51,6 +59,8 @@ class part_cursor {
   std::span<std::byte> take(size_t count) {
     if (is_empty())
       return {};
+    TND_ASSERT(part_index_ < parts_.size());
+    TND_ASSERT(count <= parts_[part_index_].count - taken_count_);
     auto *const begin =
         static_cast<std::byte *>(parts_[part_index_].addr) + taken_count_ * element_;
     taken_count_ += count;
@@ -63,9 +73,74 @@ class part_cursor {
   size_t part_index_ = 0, taken_count_ = 0;
 };
 
+// Walks over the elements of a call's operands, compared values and results together.
+class operand_walk {
+ public:
+  operand_walk(const atomic_call &call, size_t element)
+      : operands_{call.operation == FI_ATOMIC_READ ? ioc_parts{} : call.operands, element},
+        compared_{call.compared, element},
+        fetched_{call.fetched, element},
+        count_{call.operation == FI_ATOMIC_READ ? fetched_.total() : operands_.total()} {}
+  size_t count() const {
+    return count_;
+  }
+  // Whether all vectors that the operation uses have count() elements.
+  bool has_equal_counts() const {
+    return is_unused_or_full(operands_) && is_unused_or_full(compared_) &&
+           is_unused_or_full(fetched_);
+  }
+  bool is_done() const {
+    return done_count_ == count_;
+  }
+  size_t done_count() const {
+    return done_count_;
+  }
+  // Sets the memory of the next request: the elements up to the next end of a part.
+  size_t take_step(atomic_request &request) {
+    size_t step_count = count_ - done_count_;
+    for (part_cursor *const cursor : {&operands_, &compared_, &fetched_})
+      if (!cursor->is_empty())
+        step_count = std::min(step_count, cursor->remaining_count());
+    TND_ASSERT(step_count != 0);
+    request.operands = operands_.take(step_count);
+    request.compared = compared_.take(step_count);
+    request.fetched = fetched_.take(step_count);
+    done_count_ += step_count;
+    return step_count;
+  }
+
+ private:
+  bool is_unused_or_full(const part_cursor &cursor) const {
+    return cursor.is_empty() || cursor.total() == count_;
+  }
+
+  part_cursor operands_, compared_, fetched_;
+  size_t const count_;
+  size_t done_count_ = 0;
+};
+
 // Each element is a separate atomic, so a vector may be split into several requests at part
 // boundaries. The last request reports the completion: requests to one peer are handled in order,
-// and a failure of an earlier one also affects the last.
+// and a failure of an earlier one also affects the last. `common`: what all requests share.
+status post_steps(endpoint &origin, const atomic_call &call, operand_walk &walk,
+                  const atomic_request &common, bool wants_entry) {
+  bool const is_counted = (call.fetched.empty() ? origin.writes : origin.reads) != nullptr;
+  uintptr_t const last_owner = wants_entry ? owner_wants_entry : 0;
+  size_t const element = size_of(common.type);
+  while (!walk.is_done()) {
+    atomic_request request = common;
+    size_t const first = walk.done_count();
+    size_t const step_count = walk.take_step(request);
+    bool const is_last = walk.is_done();
+    request.remote = {call.address + first * element, step_count * element, call.key};
+    request.is_continuation = first != 0;
+    request.errors_only = !is_last || (!wants_entry && !is_counted);
+    request.owner = reinterpret_cast<void *>(is_last ? last_owner : owner_is_part);
+    TND_TRY(origin.o2g_engine->post_atomic(request));
+  }
+  return status::ok;
+}
+
 ssize_t apply(fid_ep *id, const atomic_call &call, bool is_injected = false) {
   endpoint &origin = endpoint::from_fid(id);
   if (origin.o2g_engine == nullptr)
@@ -76,45 +151,18 @@ ssize_t apply(fid_ep *id, const atomic_call &call, bool is_injected = false) {
   if (target == any_peer)
     return -FI_EINVAL;
   size_t const element = size_of(atomic_type(call.type));
-  bool const is_read = call.operation == FI_ATOMIC_READ, fetches = !call.fetched.empty();
-  std::array<part_cursor, 3> walks{part_cursor{is_read ? ioc_parts{} : call.operands, element},
-                                   part_cursor{call.compared, element},
-                                   part_cursor{call.fetched, element}};
-  size_t const count = walks[is_read ? 2 : 0].total();
-  bool const are_equal = std::ranges::all_of(walks, [&](const part_cursor &cursor) {
-    return cursor.is_empty() || cursor.total() == count;
-  });
-  if (!are_equal || count == 0 || count > atomic_size_max / element)
+  operand_walk walk{call, element};
+  if (!walk.has_equal_counts() || walk.count() == 0 || walk.count() > atomic_size_max / element)
     return -FI_EINVAL;
+  atomic_request common;
+  common.target = target;
+  common.type = atomic_type(call.type);
+  common.operation = atomic_operation(call.operation);
+  common.inject = is_injected || (call.flags & FI_INJECT) != 0;
+  common.can_delay_ack = call.is_ack_batched;
+  common.context = call.context;
   bool const wants_entry = !is_injected && origin.tx_wants_entry(call.flags);
-  bool const is_counted = (fetches ? origin.reads : origin.writes) != nullptr;
-  for (size_t done = 0; done < count;) {
-    size_t step_count = count - done;
-    for (part_cursor &cursor : walks)
-      if (!cursor.is_empty())
-        step_count = std::min(step_count, cursor.remaining_count());
-    bool const is_last = done + step_count == count;
-    atomic_request request;
-    request.target = target;
-    request.type = atomic_type(call.type);
-    request.operation = atomic_operation(call.operation);
-    request.operands = walks[0].take(step_count);
-    request.compared = walks[1].take(step_count);
-    request.fetched = walks[2].take(step_count);
-    request.remote = {call.address + done * element, step_count * element, call.key};
-    request.inject = is_injected || (call.flags & FI_INJECT) != 0;
-    request.can_delay_ack = call.is_ack_batched;
-    request.is_continuation = done != 0;
-    request.errors_only = !is_last || (!wants_entry && !is_counted);
-    request.context = call.context;
-    request.owner = reinterpret_cast<void *>(!is_last      ? owner_is_part
-                                             : wants_entry ? owner_wants_entry
-                                                           : 0);
-    if (status const posted = origin.o2g_engine->post_atomic(request); posted != status::ok)
-      return error_of(posted);
-    done += step_count;
-  }
-  return 0;
+  return error_of(post_steps(origin, call, walk, common, wants_entry));
 }
 
 ssize_t apply_message(fid_ep *id, const fi_msg_atomic *message, ioc_parts compared,

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "products/o2g/provider/objects.hpp"
+#include "core/base/assert.hpp"
 #include "core/base/mutex.hpp"
 #include "seams/clock/clock.hpp"
 #include "seams/fabric/queue_wait.hpp"
@@ -49,6 +50,7 @@ ssize_t take_entries(completion_queue &queue, void *buffer, size_t count, fi_add
       sources[taken_count] = queue.entries.front().source;
     queue.entries.pop_front();
   }
+  TND_ASSERT(queue.count.load() >= taken_count);
   queue.count.fetch_sub(taken_count, std::memory_order_relaxed);
   if (queue.entries.empty())
     queue.waiting.lower();
@@ -91,6 +93,7 @@ ssize_t cq_read_error(fid_cq *id, fi_cq_err_entry *error_entry, uint64_t) {
   error_entry->prov_errno = entry.error;
   error_entry->err_data_size = 0;
   queue.entries.pop_front();
+  TND_ASSERT(queue.count.load() != 0);
   queue.count.fetch_sub(1, std::memory_order_relaxed);
   if (queue.entries.empty())
     queue.waiting.lower();

@@ -96,7 +96,7 @@ void region_counters::bind(uint64_t key, counter &target, bool for_reads, bool f
     if (!is_meant)
       continue;
     if (*slot != nullptr)
-      (*slot)->users--;
+      remove_user(**slot);
     *slot = &target;
     target.users++;
   }
@@ -110,7 +110,7 @@ void region_counters::unbind(uint64_t key) {
     return;
   for (counter *const bound : {it->second.reads, it->second.writes})
     if (bound != nullptr)
-      bound->users--;
+      remove_user(*bound);
   by_key_.erase(it);
 }
 

@@ -1,6 +1,7 @@
 // Domains and memory regions of the provider.
 
 #include <new>
+#include <span>
 
 #include "products/o2g/provider/objects.hpp"
 #include "seams/clock/clock.hpp"
@@ -38,7 +39,8 @@ int query_atomic(fid_domain *, fi_datatype type, fi_op operation, fi_atomic_attr
   if (type >= FI_DATATYPE_LAST || size_t(operation) >= atomic_operation_count)
     return -FI_EOPNOTSUPP;
   auto const atomic_op = atomic_operation(operation);
-  bool const compares = (flags & FI_COMPARE_ATOMIC) != 0, fetches = (flags & FI_FETCH_ATOMIC) != 0;
+  bool const compares = (flags & FI_COMPARE_ATOMIC) != 0;
+  bool const fetches = (flags & FI_FETCH_ATOMIC) != 0;
   bool const fits = is_supported(atomic_type(type), atomic_op) &&
                     needs_compared(atomic_op) == compares &&
                     (atomic_op != atomic_operation::read || fetches) && (flags & FI_TAGGED) == 0;
@@ -84,7 +86,7 @@ int region_close(fid *id) {
     return -FI_EBUSY;
   }
   closed->parent->region_counts.unbind(closed->id.key);
-  closed->parent->users--;
+  remove_user(*closed->parent);
   delete closed;
   return 0;
 }
@@ -93,7 +95,8 @@ int region_close(fid *id) {
 int region_bind(fid *id, fid *target, uint64_t flags) {
   if (target->fclass == FI_CLASS_EP)
     return 0;
-  bool const for_reads = (flags & FI_REMOTE_READ) != 0, for_writes = (flags & FI_REMOTE_WRITE) != 0;
+  bool const for_reads = (flags & FI_REMOTE_READ) != 0;
+  bool const for_writes = (flags & FI_REMOTE_WRITE) != 0;
   if (target->fclass != FI_CLASS_CNTR || (!for_reads && !for_writes))
     return -FI_EINVAL;
   auto const &region = *reinterpret_cast<memory_region *>(id);
@@ -131,6 +134,22 @@ int domain_open(fid_fabric *parent, fi_info *info, fid_domain **handle, void *co
   return 0;
 }
 
+namespace {
+
+// Registers memory, in basic mode with a key that is chosen here, otherwise with the requested one.
+status add_memory(domain &owner, std::span<std::byte> memory, uint64_t base, region_access access,
+                  uint64_t &key) {
+  if (owner.mr_mode != mr_basic)
+    return owner.memory.add(key, memory.data(), memory.size(), base, access);
+  auto chosen = owner.memory.add(memory.data(), memory.size(), base, access);
+  if (!chosen.ok())
+    return chosen.error();
+  key = std::move(chosen).value();
+  return status::ok;
+}
+
+}  // namespace
+
 int memory_register(fid *parent, const void *buffer, size_t size, uint64_t access, uint64_t offset,
                     uint64_t key, uint64_t, fid_mr **handle, void *context) {
   if (parent->fclass != FI_CLASS_DOMAIN || offset != 0)
@@ -143,15 +162,8 @@ int memory_register(fid *parent, const void *buffer, size_t size, uint64_t acces
   region_access const remote{(access & FI_REMOTE_READ) != 0, (access & FI_REMOTE_WRITE) != 0};
   bool const is_basic = owner.mr_mode == mr_basic;
   uint64_t const base = is_basic ? reinterpret_cast<uintptr_t>(buffer) : 0;
-  if (is_basic) {
-    auto chosen = owner.memory.add(addr, size, base, remote);
-    if (!chosen.ok()) {
-      delete opened;
-      return error_of(chosen.error());
-    }
-    key = std::move(chosen).value();
-  } else if (status const added = owner.memory.add(key, addr, size, base, remote);
-             added != status::ok) {
+  if (status const added = add_memory(owner, {addr, size}, base, remote, key);
+      added != status::ok) {
     delete opened;
     return added == status::exists ? -FI_ENOKEY : error_of(added);
   }

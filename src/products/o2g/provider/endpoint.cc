@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "core/base/assert.hpp"
 #include "core/base/config.hpp"
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
@@ -20,20 +21,20 @@ endpoint &of_fid(fid *id) {
   return endpoint::from_fid(reinterpret_cast<fid_ep *>(id));
 }
 
-// Releases a queue, counter or address vector, which can be closed once it has no users.
+// Releases a queue or counter, which can be closed once it has no users.
 template <class T>
 void release(T *object, engine *bound_engine) {
   if (object == nullptr)
     return;
   if (bound_engine != nullptr)
     object->waiting.detach(bound_engine);
-  object->users--;
+  remove_user(*object);
 }
 
 template <class T>
 void bind_slot(T *&slot, T &object) {
   if (slot != nullptr)
-    slot->users--;
+    remove_user(*slot);
   slot = &object;
   object.users++;
 }
@@ -44,13 +45,13 @@ int endpoint_close(fid *id) {
   if (address_vector *const address_table = closed->addresses; address_table != nullptr) {
     lock_guard const lock{address_table->mutex};
     std::erase(address_table->endpoints, closed);
-    address_table->users--;
+    remove_user(*address_table);
   }
   release(closed->tx_queue, closed->o2g_engine.get());
   release(closed->rx_queue, closed->o2g_engine.get());
   for (counter *const bound : closed->counters())
     release(bound, closed->o2g_engine.get());
-  closed->parent->users--;
+  remove_user(*closed->parent);
   delete closed;
   return 0;
 }
@@ -142,11 +143,29 @@ void log_opened(const endpoint &self, const engine_options &options,
       options.sleep_ns_max == 0 ? "polls do not sleep" : "polls may sleep");
 }
 
-int open_engine(endpoint &self) {
+engine_options options_of(const endpoint &self) {
   engine_options options;
   options.listen_address = self.source;
   options.reports_remote = (self.caps & FI_RMA_EVENT) != 0 || self.remote_reads != nullptr ||
                            self.remote_writes != nullptr;
+  return options;
+}
+
+// Threads that read the bound queues and counters make the engine's progress from now on.
+void attach_waiters(endpoint &self) {
+  TND_ASSERT(self.o2g_engine != nullptr);
+  for (completion_queue *const queue : {self.tx_queue, self.rx_queue})
+    if (queue != nullptr)
+      queue->waiting.attach(self.o2g_engine.get());
+  for (counter *const bound : self.counters())
+    if (bound != nullptr)
+      bound->waiting.attach(self.o2g_engine.get());
+}
+
+int open_engine(endpoint &self) {
+  TND_ASSERT(self.o2g_engine == nullptr && self.addresses != nullptr);
+  TND_ASSERT(self.stage == endpoint::lifecycle::created);
+  engine_options options = options_of(self);
   seams::stream_set_options streams;
   streams.may_skip_idle = !self.has_automatic_progress;
   if (status const read = read_settings(options, streams); read != status::ok)
@@ -168,12 +187,7 @@ int open_engine(endpoint &self) {
     self.destroy_engine();
     return error_of(peer_status);
   }
-  for (completion_queue *const queue : {self.tx_queue, self.rx_queue})
-    if (queue != nullptr)
-      queue->waiting.attach(self.o2g_engine.get());
-  for (counter *const bound : self.counters())
-    if (bound != nullptr)
-      bound->waiting.attach(self.o2g_engine.get());
+  attach_waiters(self);
   return 0;
 }
 
@@ -322,6 +336,24 @@ fi_ops_cm connection_ops = {
     sizeof(fi_ops_cm), no_throw<set_name>, no_throw<get_name>, no_peer,     no_connect,
     no_listen,         no_accept,          no_reject,          no_shutdown, no_join};
 
+bool is_remote_access(completion_kind kind) {
+  return kind == completion_kind::remote_put || kind == completion_kind::remote_get;
+}
+
+bool is_multi_receive_end(const completion &event) {
+  bool const is_multi_receive =
+      (reinterpret_cast<uintptr_t>(event.owner) & owner_is_multi_receive) != 0;
+  return event.kind == completion_kind::receive && is_multi_receive && event.buffer_done;
+}
+
+// Whether the completion has an entry in its queue, if there is one.
+bool has_entry(const completion &event) {
+  if (is_remote_access(event.kind))
+    return event.has_data;
+  return event.kind == completion_kind::buffer || event.code != status::ok ||
+         (reinterpret_cast<uintptr_t>(event.owner) & owner_wants_entry) != 0;
+}
+
 uint64_t flags_of(const completion &event) {
   uint64_t const kind = event.tagged ? FI_TAGGED : FI_MSG;
   switch (event.kind) {
@@ -336,6 +368,34 @@ uint64_t flags_of(const completion &event) {
     case completion_kind::remote_get: return FI_RMA | FI_REMOTE_READ;
   }
   return 0;
+}
+
+void set_tables(fid_ep &id, void *context) {
+  id.fid = {FI_CLASS_EP, context, &endpoint_id_ops};
+  id.ops = &endpoint_ops;
+  id.cm = &connection_ops;
+  id.msg = &message_ops;
+  id.tagged = &tagged_ops;
+  id.rma = &remote_ops;
+  id.atomic = &atomic_ops;
+}
+
+bool has_automatic_progress(const fi_domain_attr *attr) {
+  return attr == nullptr || attr->data_progress == FI_PROGRESS_AUTO ||
+         attr->data_progress == FI_PROGRESS_UNSPEC;
+}
+
+queue_entry entry_of(const completion &event) {
+  queue_entry entry;
+  entry.context = event.context;
+  entry.flags = flags_of(event) | (is_multi_receive_end(event) ? FI_MULTI_RECV : 0);
+  entry.size = event.size;
+  entry.buffer = event.buffer;
+  entry.data = event.data;
+  entry.tag = is_remote_access(event.kind) ? 0 : event.tag;
+  entry.error = event.code == status::ok ? 0 : completion_error_of(event.kind, event.code);
+  entry.overflow_size = event.truncated_size;
+  return entry;
 }
 
 }  // namespace
@@ -362,13 +422,15 @@ peer_index endpoint::peer_of(fi_addr_t address) const noexcept {
                             : (*entries)[address % block_size].load(std::memory_order_acquire);
 }
 
-// The caller holds the address vector's mutex.
 status endpoint::add_peer(fi_addr_t address, const seams::socket_address &peer_address) {
+  TND_ASSERT(addresses->mutex.is_held());
+  TND_ASSERT(o2g_engine != nullptr && address < peer_count_max);
   auto const peer = o2g_engine->register_peer(peer_address);
   if (!peer.ok())
     return peer.error();
   peer_index const index = result<peer_index>{peer}.value();
   o2g_engine->set_peer_user_data(index, address);
+  TND_ASSERT(index != any_peer);
   auto &slot = blocks[address / block_size];
   if (slot.load() == nullptr) {
     auto *const new_block = new (std::nothrow) block;
@@ -383,6 +445,7 @@ status endpoint::add_peer(fi_addr_t address, const seams::socket_address &peer_a
 }
 
 void endpoint::remove_peer(fi_addr_t address) {
+  TND_ASSERT(addresses->mutex.is_held());
   if (peer_of(address) == any_peer)
     return;
   o2g_engine->set_peer_user_data(peer_of(address), FI_ADDR_NOTAVAIL);
@@ -409,37 +472,22 @@ void endpoint::complete(const completion &event) {
   stage.wait(lifecycle::created);
   if (stage != lifecycle::open || (owner & owner_is_part) != 0)
     return;
-  bool const is_remote =
-      event.kind == completion_kind::remote_put || event.kind == completion_kind::remote_get;
+  TND_ASSERT(o2g_engine != nullptr);
+  bool const is_remote = is_remote_access(event.kind);
   bool const is_receive =
       event.kind == completion_kind::receive || event.kind == completion_kind::buffer || is_remote;
   completion_queue *const queue = is_receive ? rx_queue : tx_queue;
   counter *const bound_counter = (owner & owner_is_peek) != 0 ? nullptr : counter_of(event.kind);
-  bool const is_good = event.code == status::ok;
-  bool const wants_entry = is_remote ? event.has_data
-                                     : event.kind == completion_kind::buffer || !is_good ||
-                                           (owner & owner_wants_entry) != 0;
   bool is_pushed = true;
   // Write the entry first: a program that sees the counter may look for its entry.
-  if (queue != nullptr && wants_entry) {
-    queue_entry entry;
-    entry.context = event.context;
-    entry.flags = flags_of(event);
-    bool const is_multi_receive = (owner & owner_is_multi_receive) != 0;
-    if (event.kind == completion_kind::receive && is_multi_receive && event.buffer_done)
-      entry.flags |= FI_MULTI_RECV;
-    entry.size = event.size;
-    entry.buffer = event.buffer;
-    entry.data = event.data;
-    entry.tag = is_remote ? 0 : event.tag;
+  if (queue != nullptr && has_entry(event)) {
+    queue_entry entry = entry_of(event);
     if (is_receive && event.source != any_peer && event.kind != completion_kind::buffer)
       entry.source = o2g_engine->peer_user_data(event.source);
-    entry.error = is_good ? 0 : completion_error_of(event.kind, event.code);
-    entry.overflow_size = event.truncated_size;
     is_pushed = queue->push(entry, *o2g_engine);
   }
   if (bound_counter != nullptr)
-    bound_counter->count(is_good, *o2g_engine);
+    bound_counter->count(event.code == status::ok, *o2g_engine);
   if (is_remote)
     parent->region_counts.count(event.tag, event.kind == completion_kind::remote_get, *o2g_engine);
   // makes the engine fail: an endpoint that loses completions is unusable
@@ -463,18 +511,10 @@ int endpoint_open(fid_domain *parent, fi_info *info, fid_ep **handle, void *cont
   opened->parent = reinterpret_cast<domain *>(parent);
   opened->parent->users++;
   opened->caps = info->caps;
-  if (info->domain_attr != nullptr)
-    opened->has_automatic_progress = info->domain_attr->data_progress == FI_PROGRESS_AUTO ||
-                                     info->domain_attr->data_progress == FI_PROGRESS_UNSPEC;
+  opened->has_automatic_progress = has_automatic_progress(info->domain_attr);
   opened->tx_flags = info->tx_attr == nullptr ? 0 : info->tx_attr->op_flags;
   opened->rx_flags = info->rx_attr == nullptr ? 0 : info->rx_attr->op_flags;
-  opened->handle.id.fid = {FI_CLASS_EP, context, &endpoint_id_ops};
-  opened->handle.id.ops = &endpoint_ops;
-  opened->handle.id.cm = &connection_ops;
-  opened->handle.id.msg = &message_ops;
-  opened->handle.id.tagged = &tagged_ops;
-  opened->handle.id.rma = &remote_ops;
-  opened->handle.id.atomic = &atomic_ops;
+  set_tables(opened->handle.id, context);
   *handle = &opened->handle.id;
   return 0;
 }

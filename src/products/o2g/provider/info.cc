@@ -133,10 +133,12 @@ void release(fi_info *info) {
   }
 }
 
-void fill_queues(fi_info &info, const fi_info *hints, uint64_t possible) {
-  bool const has_caps = hints != nullptr && hints->caps != 0;
-  uint64_t const requested = has_caps ? hints->caps : possible;
-  // A capability without a direction includes both directions.
+uint64_t value_or(uint64_t requested, uint64_t alternative) {
+  return requested != 0 ? requested : alternative;
+}
+
+// A capability without a direction includes both directions.
+uint64_t caps_with_directions(uint64_t requested) {
   bool const has_direction = (requested & (FI_SEND | FI_RECV)) != 0;
   bool const has_rma_direction =
       (requested & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)) != 0;
@@ -145,23 +147,47 @@ void fill_queues(fi_info &info, const fi_info *hints, uint64_t possible) {
     caps |= FI_SEND | FI_RECV;
   if ((requested & (FI_RMA | FI_ATOMIC)) != 0 && !has_rma_direction)
     caps |= FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-  info.caps = caps;
-  const fi_tx_attr *const tx = hints == nullptr ? nullptr : hints->tx_attr;
-  const fi_rx_attr *const rx = hints == nullptr ? nullptr : hints->rx_attr;
-  info.tx_attr->caps = tx != nullptr && tx->caps != 0 ? tx->caps : caps & tx_caps;
-  info.tx_attr->op_flags = tx == nullptr ? 0 : tx->op_flags;
-  info.tx_attr->msg_order = tx != nullptr && tx->msg_order != 0 ? tx->msg_order : orders;
-  info.tx_attr->comp_order = FI_ORDER_NONE;
-  info.tx_attr->inject_size = inject_size_max;
-  info.tx_attr->size = queue_size;
-  info.tx_attr->iov_limit = vector_count;
-  info.tx_attr->rma_iov_limit = 1;
-  info.rx_attr->caps = rx != nullptr && rx->caps != 0 ? rx->caps : caps & rx_caps;
-  info.rx_attr->op_flags = rx == nullptr ? 0 : rx->op_flags;
-  info.rx_attr->msg_order = rx != nullptr && rx->msg_order != 0 ? rx->msg_order : orders;
-  info.rx_attr->comp_order = FI_ORDER_NONE;
-  info.rx_attr->size = queue_size;
-  info.rx_attr->iov_limit = vector_count;
+  return caps;
+}
+
+void fill_tx(fi_tx_attr &tx, const fi_tx_attr *requested, uint64_t caps) {
+  tx.caps = value_or(requested == nullptr ? 0 : requested->caps, caps & tx_caps);
+  tx.op_flags = requested == nullptr ? 0 : requested->op_flags;
+  tx.msg_order = value_or(requested == nullptr ? 0 : requested->msg_order, orders);
+  tx.comp_order = FI_ORDER_NONE;
+  tx.inject_size = inject_size_max;
+  tx.size = queue_size;
+  tx.iov_limit = vector_count;
+  tx.rma_iov_limit = 1;
+}
+
+void fill_rx(fi_rx_attr &rx, const fi_rx_attr *requested, uint64_t caps) {
+  rx.caps = value_or(requested == nullptr ? 0 : requested->caps, caps & rx_caps);
+  rx.op_flags = requested == nullptr ? 0 : requested->op_flags;
+  rx.msg_order = value_or(requested == nullptr ? 0 : requested->msg_order, orders);
+  rx.comp_order = FI_ORDER_NONE;
+  rx.size = queue_size;
+  rx.iov_limit = vector_count;
+}
+
+void fill_queues(fi_info &info, const fi_info *hints, uint64_t possible) {
+  info.caps = caps_with_directions(value_or(hints == nullptr ? 0 : hints->caps, possible));
+  fill_tx(*info.tx_attr, hints == nullptr ? nullptr : hints->tx_attr, info.caps);
+  fill_rx(*info.rx_attr, hints == nullptr ? nullptr : hints->rx_attr, info.caps);
+}
+
+void fill_endpoint(fi_ep_attr &endpoint_attr, const fi_ep_attr *requested) {
+  endpoint_attr.type = FI_EP_RDM;
+  endpoint_attr.protocol = protocol;
+  endpoint_attr.protocol_version = 1;
+  endpoint_attr.max_msg_size = size_t{1} << 46;
+  endpoint_attr.max_order_raw_size = size_t{1} << 46;
+  endpoint_attr.max_order_waw_size = size_t{1} << 46;
+  endpoint_attr.max_order_war_size = ordered_read_size;
+  endpoint_attr.mem_tag_format =
+      value_or(requested == nullptr ? 0 : requested->mem_tag_format, generic_tag);
+  endpoint_attr.tx_ctx_cnt = 1;
+  endpoint_attr.rx_ctx_cnt = 1;
 }
 
 int mr_mode_of(uint32_t api, const fi_domain_attr *requested) {
@@ -201,8 +227,8 @@ void fill_domain(fi_domain_attr &domain, uint32_t api, const fi_domain_attr *req
   domain.mr_cnt = queue_size;
 }
 
-fi_info *make_info(uint32_t api, const seams::interface_address &source,
-                   const socket_address &destination, const fi_info *hints) {
+// Allocates the structures of an offer, all bytes 0. Null: no memory.
+fi_info *allocate_info() {
   auto *const info = allocate<fi_info>();
   if (info == nullptr)
     return nullptr;
@@ -214,25 +240,21 @@ fi_info *make_info(uint32_t api, const seams::interface_address &source,
   bool const is_complete = info->tx_attr != nullptr && info->rx_attr != nullptr &&
                            info->ep_attr != nullptr && info->domain_attr != nullptr &&
                            info->fabric_attr != nullptr;
-  if (!is_complete) {
-    release(info);
+  if (is_complete)
+    return info;
+  release(info);
+  return nullptr;
+}
+
+// Null: no memory.
+fi_info *make_info(uint32_t api, const seams::interface_address &source,
+                   const socket_address &destination, const fi_info *hints) {
+  fi_info *const info = allocate_info();
+  if (info == nullptr)
     return nullptr;
-  }
   fill_queues(*info, hints, all_caps(api));
   fill_domain(*info->domain_attr, api, hints == nullptr ? nullptr : hints->domain_attr);
-  info->ep_attr->type = FI_EP_RDM;
-  info->ep_attr->protocol = protocol;
-  info->ep_attr->protocol_version = 1;
-  info->ep_attr->max_msg_size = size_t{1} << 46;
-  info->ep_attr->max_order_raw_size = size_t{1} << 46;
-  info->ep_attr->max_order_waw_size = size_t{1} << 46;
-  info->ep_attr->max_order_war_size = ordered_read_size;
-  info->ep_attr->mem_tag_format =
-      hints != nullptr && hints->ep_attr != nullptr && hints->ep_attr->mem_tag_format != 0
-          ? hints->ep_attr->mem_tag_format
-          : generic_tag;
-  info->ep_attr->tx_ctx_cnt = 1;
-  info->ep_attr->rx_ctx_cnt = 1;
+  fill_endpoint(*info->ep_attr, hints == nullptr ? nullptr : hints->ep_attr);
   info->domain_attr->name = strdup(source.interface.c_str());
   info->fabric_attr->name = strdup(name);
   info->fabric_attr->prov_version = version;
@@ -248,6 +270,92 @@ bool name_differs(const char *requested, const std::string &actual) {
   return requested != nullptr && actual != requested;
 }
 
+// The addresses, and names, that a program requests of fi_getinfo.
+struct info_query {
+  uint32_t format = FI_FORMAT_UNSPEC;
+  socket_address source{}, destination{};
+  const char *domain_name = nullptr, *fabric_name = nullptr;
+
+  bool has_source() const {
+    return std::ranges::any_of(source.bytes, [](uint8_t byte) { return byte != 0; });
+  }
+  bool has_destination() const {
+    return destination.family != family_kind::unspecified;
+  }
+  // The source address that the system uses for the destination, if none was requested.
+  socket_address preferred_source() const {
+    return has_source() || !has_destination() ? source : seams::source_address_for(destination);
+  }
+};
+
+// Reads an address of the hints, if it is set. invalid: it is malformed.
+status read_address(const void *system, size_t size, socket_address &address) {
+  if (system == nullptr)
+    return status::ok;
+  auto parsed = seams::socket_address_from(system, size);
+  if (!parsed.ok())
+    return status::invalid;
+  address = std::move(parsed).value();
+  return status::ok;
+}
+
+status read_hints(const fi_info &hints, info_query &query) {
+  query.format = hints.addr_format;
+  if (hints.domain_attr != nullptr)
+    query.domain_name = hints.domain_attr->name;
+  if (hints.fabric_attr != nullptr)
+    query.fabric_name = hints.fabric_attr->name;
+  TND_TRY(read_address(hints.src_addr, hints.src_addrlen, query.source));
+  return read_address(hints.dest_addr, hints.dest_addrlen, query.destination);
+}
+
+// Resolves the names of the call, which override the address of the hints. `is_source`: they are
+// those of this node.
+status resolve_names(const char *node, const char *service, bool is_source, info_query &query) {
+  if (node == nullptr && service == nullptr)
+    return status::ok;
+  auto const family = query.format == FI_SOCKADDR_IN    ? family_kind::ipv4
+                      : query.format == FI_SOCKADDR_IN6 ? family_kind::ipv6
+                                                        : family_kind::unspecified;
+  auto parsed = seams::socket_address_resolve(node, service, family, is_source);
+  if (!parsed.ok())
+    return status::invalid;
+  (is_source ? query.source : query.destination) = std::move(parsed).value();
+  return status::ok;
+}
+
+// The addresses of this node that may be offered, those equal to the preferred one first.
+std::vector<seams::interface_address> candidate_addresses(const info_query &query) {
+  socket_address const preferred = query.preferred_source();
+  // Offer loopback only on request: some programs rotate through the offered addresses, and no
+  // other node can be reached from loopback.
+  bool const offers_loopback = query.has_source() || query.domain_name != nullptr ||
+                               preferred.bytes[0] == 127 || preferred.family == family_kind::ipv6;
+  const char *const interface = std::getenv("TND_O2G_INTERFACE");
+  auto locals = seams::interface_addresses(interface, offers_loopback);
+  if (interface != nullptr && locals.empty())
+    log(log_level::error, "o2g: TND_O2G_INTERFACE=%s: no active interface has this name or address",
+        interface);
+  std::stable_partition(locals.begin(), locals.end(),
+                        [&](const seams::interface_address &candidate) {
+                          return candidate.address.bytes == preferred.bytes;
+                        });
+  return locals;
+}
+
+bool satisfies(const seams::interface_address &candidate, const info_query &query) {
+  socket_address const &address = candidate.address;
+  bool const is_ipv4 = address.family == family_kind::ipv4;
+  bool const source_fits = !query.has_source() || (address.bytes == query.source.bytes &&
+                                                   address.family == query.source.family);
+  bool const destination_fits =
+      !query.has_destination() || query.destination.family == address.family;
+  bool const format_fits =
+      (query.format != FI_SOCKADDR_IN || is_ipv4) && (query.format != FI_SOCKADDR_IN6 || !is_ipv4);
+  return source_fits && destination_fits && format_fits &&
+         !name_differs(query.domain_name, candidate.interface);
+}
+
 }  // namespace
 
 int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags,
@@ -255,66 +363,20 @@ int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags,
   *info = nullptr;
   if (hints != nullptr && !is_possible(*hints, all_caps(api)))
     return -FI_ENODATA;
-  uint32_t const format = hints == nullptr ? uint32_t(FI_FORMAT_UNSPEC) : hints->addr_format;
-  bool const is_source = (flags & FI_SOURCE) != 0;
-  socket_address source, destination;
-  if (hints != nullptr && hints->src_addr != nullptr) {
-    auto parsed = seams::socket_address_from(hints->src_addr, hints->src_addrlen);
-    if (!parsed.ok())
-      return -FI_ENODATA;
-    source = std::move(parsed).value();
-  }
-  if (hints != nullptr && hints->dest_addr != nullptr) {
-    auto parsed = seams::socket_address_from(hints->dest_addr, hints->dest_addrlen);
-    if (!parsed.ok())
-      return -FI_ENODATA;
-    destination = std::move(parsed).value();
-  }
-  if (node != nullptr || service != nullptr) {
-    auto const family = format == FI_SOCKADDR_IN    ? family_kind::ipv4
-                        : format == FI_SOCKADDR_IN6 ? family_kind::ipv6
-                                                    : family_kind::unspecified;
-    auto parsed = seams::socket_address_resolve(node, service, family, is_source);
-    if (!parsed.ok())
-      return -FI_ENODATA;
-    (is_source ? source : destination) = std::move(parsed).value();
-  }
-  bool const has_source = std::ranges::any_of(source.bytes, [](uint8_t byte) { return byte != 0; });
-  socket_address preferred = source;
-  if (!has_source && destination.family != family_kind::unspecified)
-    preferred = seams::source_address_for(destination);
-  fi_info *first = nullptr, **last = &first;
-  const char *const domain_name =
-      hints == nullptr || hints->domain_attr == nullptr ? nullptr : hints->domain_attr->name;
-  const char *const fabric_name =
-      hints == nullptr || hints->fabric_attr == nullptr ? nullptr : hints->fabric_attr->name;
-  if (name_differs(fabric_name, name))
+  info_query query;
+  if (hints != nullptr && read_hints(*hints, query) != status::ok)
     return -FI_ENODATA;
-  // Offer loopback only on request: some programs rotate through the offered addresses, and no
-  // other node can be reached from loopback.
-  bool const offers_loopback = has_source || domain_name != nullptr || preferred.bytes[0] == 127 ||
-                               preferred.family == family_kind::ipv6;
-  const char *const interface = std::getenv("TND_O2G_INTERFACE");
-  auto locals = seams::interface_addresses(interface, offers_loopback);
-  if (interface != nullptr && locals.empty())
-    log(log_level::error, "o2g: TND_O2G_INTERFACE=%s: no active interface has this name or address",
-        interface);
-  std::ranges::stable_partition(locals, [&](const seams::interface_address &candidate) {
-    return candidate.address.bytes == preferred.bytes;
-  });
-  for (seams::interface_address candidate : locals) {
-    bool const is_ipv4 = candidate.address.family == family_kind::ipv4;
-    bool const fits =
-        (!has_source ||
-         (candidate.address.bytes == source.bytes && candidate.address.family == source.family)) &&
-        (destination.family == family_kind::unspecified ||
-         destination.family == candidate.address.family) &&
-        (format != FI_SOCKADDR_IN || is_ipv4) && (format != FI_SOCKADDR_IN6 || !is_ipv4) &&
-        !name_differs(domain_name, candidate.interface);
-    if (!fits)
+  if (resolve_names(node, service, (flags & FI_SOURCE) != 0, query) != status::ok)
+    return -FI_ENODATA;
+  if (name_differs(query.fabric_name, name))
+    return -FI_ENODATA;
+  fi_info *first = nullptr;
+  fi_info **last = &first;
+  for (seams::interface_address candidate : candidate_addresses(query)) {
+    if (!satisfies(candidate, query))
       continue;
-    candidate.address.port = source.port;
-    *last = make_info(api, candidate, destination, hints);
+    candidate.address.port = query.source.port;
+    *last = make_info(api, candidate, query.destination, hints);
     if (*last == nullptr) {
       release(first);
       return -FI_ENOMEM;

@@ -22,6 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "core/base/mutex.hpp"
 #include "products/o2g/engine.hpp"
 #include "products/o2g/provider/exception_barrier.hpp"
@@ -57,6 +58,13 @@ int no_bind(fid *, fid *, uint64_t);
 int no_control(fid *, int, void *);
 int no_ops_open(fid *, const char *, uint64_t, void **, void *);
 
+// Objects that other objects use count their users, and cannot be closed while they have any.
+template <class Object>
+void remove_user(Object &object) noexcept {
+  [[maybe_unused]] int const count_before = object.users.fetch_sub(1);
+  TND_ASSERT(count_before > 0);
+}
+
 struct fabric {
   fid_fabric id{};
   std::atomic<int> users = 0;
@@ -73,7 +81,7 @@ struct event_queue {
   };
   wait_set waiting;  // has no engine; provides the descriptor
   tanada::mutex mutex;
-  std::deque<event> events;
+  std::deque<event> events TND_GUARDED_BY(mutex);
 
   void push(uint32_t type, int error, const void *body, size_t size);
 };
@@ -94,7 +102,7 @@ class region_counters {
     counter *reads = nullptr, *writes = nullptr;
   };
   tanada::mutex mutex_;
-  std::unordered_map<uint64_t, pair> by_key_;
+  std::unordered_map<uint64_t, pair> by_key_ TND_GUARDED_BY(mutex_);
   std::atomic<bool> is_used_ = false;
 };
 
@@ -127,10 +135,11 @@ struct address_vector {
     uint32_t count = 0;             // insertions that have not been removed
   };
   tanada::mutex mutex;
-  std::vector<entry> entries;
-  std::vector<fi_addr_t> free_numbers;
-  std::unordered_map<seams::socket_address, fi_addr_t, seams::socket_address_hash> by_address;
-  std::vector<endpoint *> endpoints;
+  std::vector<entry> entries TND_GUARDED_BY(mutex);
+  std::vector<fi_addr_t> free_numbers TND_GUARDED_BY(mutex);
+  std::unordered_map<seams::socket_address, fi_addr_t, seams::socket_address_hash> by_address
+      TND_GUARDED_BY(mutex);
+  std::vector<endpoint *> endpoints TND_GUARDED_BY(mutex);
 };
 
 // A completion queue entry in the longest format.
@@ -152,7 +161,7 @@ struct completion_queue {
   fi_cq_format format = FI_CQ_FORMAT_CONTEXT;
   wait_set waiting;
   tanada::mutex mutex;
-  std::deque<queue_entry> entries;
+  std::deque<queue_entry> entries TND_GUARDED_BY(mutex);
   std::atomic<size_t> count = 0;
   std::atomic<bool> is_signaled = false;
   // An entry was dropped because of insufficient memory. Waiters are woken and get -FI_ENOMEM.
@@ -213,6 +222,7 @@ struct endpoint final : completion_sink {
 
   // Maps fi_addr_t to peer. Blocks never move, so readers take no lock.
   static constexpr size_t block_size = 1024;
+  static_assert(peer_count_max % block_size == 0);
   using block = std::array<std::atomic<peer_index>, block_size>;
   std::array<std::atomic<block *>, peer_count_max / block_size> blocks{};
 
@@ -247,7 +257,7 @@ int close_unused(fid *id) {
   auto *const closed = reinterpret_cast<Object *>(id);
   if (closed->users != 0)
     return -FI_EBUSY;
-  closed->parent->users--;
+  remove_user(*closed->parent);
   delete closed;
   return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "products/o2g/provider/objects.hpp"
 
+#include "core/base/assert.hpp"
 #include "core/base/mutex.hpp"
 
 namespace tanada::o2g::provider {
@@ -16,7 +17,7 @@ struct poll_set {
   fid_poll id{};
   domain *parent = nullptr;
   tanada::mutex mutex;
-  std::vector<fid *> members;
+  std::vector<fid *> members TND_GUARDED_BY(mutex);
 };
 
 poll_set &of_id(fid_poll *id) {
@@ -33,7 +34,13 @@ std::atomic<int> *users_of(fid *id) {
   }
 }
 
-bool has_unread_entries(fid *id) {
+void remove_member(std::atomic<int> &users) {
+  int const count_before = users.fetch_sub(1);
+  TND_ASSERT(count_before > 0);
+}
+
+// Makes progress, and returns whether the member has an entry that the program has not read.
+bool poll_member(fid *id) {
   if (id->fclass == FI_CLASS_CQ) {
     auto &queue = *reinterpret_cast<completion_queue *>(id);
     queue.waiting.progress(false);  // no sleep: the set's mutex is held
@@ -51,9 +58,12 @@ bool has_unread_entries(fid *id) {
 
 int poll_set_close(fid *id) {
   auto *const closed = reinterpret_cast<poll_set *>(id);
-  for (fid *const member : closed->members)
-    users_of(member)->fetch_sub(1);
-  closed->parent->users--;
+  {
+    lock_guard const lock{closed->mutex};
+    for (fid *const member : closed->members)
+      remove_member(*users_of(member));
+  }
+  remove_user(*closed->parent);
   delete closed;
   return 0;
 }
@@ -63,7 +73,7 @@ int poll_set_poll(fid_poll *id, void **contexts, int count) {
   lock_guard const lock{set.mutex};
   int ready_count = 0;
   for (fid *const member : set.members)
-    if (ready_count < count && has_unread_entries(member))
+    if (ready_count < count && poll_member(member))
       contexts[ready_count++] = member->context;
   return ready_count;
 }
@@ -86,7 +96,7 @@ int poll_set_remove(fid_poll *id, fid *member, uint64_t) {
   lock_guard const lock{set.mutex};
   if (std::erase(set.members, member) == 0)
     return -FI_EINVAL;
-  users_of(member)->fetch_sub(1);
+  remove_member(*users_of(member));
   return 0;
 }
 

@@ -60,26 +60,8 @@ struct test_endpoint {
                          info_pointer offered_info = query_info())
       : info{std::move(offered_info)} {
     EXPECT_NE(info, nullptr);
-    EXPECT_EQ(fi_fabric(info->fabric_attr, &fabric, nullptr), 0);
-    EXPECT_EQ(fi_domain(fabric, info.get(), &domain, nullptr), 0);
-    fi_av_attr av_attr{};
-    av_attr.type = options.table;
-    EXPECT_EQ(fi_av_open(domain, &av_attr, &peers, nullptr), 0);
-    fi_cq_attr cq_attr{};
-    cq_attr.format = FI_CQ_FORMAT_TAGGED;
-    cq_attr.wait_obj = options.wait;
-    EXPECT_EQ(fi_cq_open(domain, &cq_attr, &queue, nullptr), 0);
-    fi_cntr_attr counter_attr{};
-    counter_attr.wait_obj = options.wait;
-    for (fid_cntr **counter_slot : {&sends, &receives, &remote_writes})
-      EXPECT_EQ(fi_cntr_open(domain, &counter_attr, counter_slot, nullptr), 0);
-    EXPECT_EQ(fi_endpoint(domain, info.get(), &ep, nullptr), 0);
-    EXPECT_EQ(fi_ep_bind(ep, &peers->fid, 0), 0);
-    EXPECT_EQ(fi_ep_bind(ep, &queue->fid, FI_TRANSMIT | options.tx_binding), 0);
-    EXPECT_EQ(fi_ep_bind(ep, &queue->fid, FI_RECV | options.rx_binding), 0);
-    EXPECT_EQ(fi_ep_bind(ep, &sends->fid, FI_SEND), 0);
-    EXPECT_EQ(fi_ep_bind(ep, &receives->fid, FI_RECV), 0);
-    EXPECT_EQ(fi_ep_bind(ep, &remote_writes->fid, FI_REMOTE_WRITE), 0);
+    open_objects(options);
+    bind_objects(options);
     if (options.is_enabled) {
       EXPECT_EQ(fi_enable(ep), 0);
     }
@@ -94,6 +76,30 @@ struct test_endpoint {
   test_endpoint(const test_endpoint &) = delete;
   test_endpoint &operator=(const test_endpoint &) = delete;
 
+  void open_objects(const test_endpoint_options &options) {
+    EXPECT_EQ(fi_fabric(info->fabric_attr, &fabric, nullptr), 0);
+    EXPECT_EQ(fi_domain(fabric, info.get(), &domain, nullptr), 0);
+    fi_av_attr av_attr{};
+    av_attr.type = options.table;
+    EXPECT_EQ(fi_av_open(domain, &av_attr, &peers, nullptr), 0);
+    fi_cq_attr cq_attr{};
+    cq_attr.format = FI_CQ_FORMAT_TAGGED;
+    cq_attr.wait_obj = options.wait;
+    EXPECT_EQ(fi_cq_open(domain, &cq_attr, &queue, nullptr), 0);
+    fi_cntr_attr counter_attr{};
+    counter_attr.wait_obj = options.wait;
+    for (fid_cntr **counter_slot : {&sends, &receives, &remote_writes})
+      EXPECT_EQ(fi_cntr_open(domain, &counter_attr, counter_slot, nullptr), 0);
+    EXPECT_EQ(fi_endpoint(domain, info.get(), &ep, nullptr), 0);
+  }
+  void bind_objects(const test_endpoint_options &options) const {
+    EXPECT_EQ(fi_ep_bind(ep, &peers->fid, 0), 0);
+    EXPECT_EQ(fi_ep_bind(ep, &queue->fid, FI_TRANSMIT | options.tx_binding), 0);
+    EXPECT_EQ(fi_ep_bind(ep, &queue->fid, FI_RECV | options.rx_binding), 0);
+    EXPECT_EQ(fi_ep_bind(ep, &sends->fid, FI_SEND), 0);
+    EXPECT_EQ(fi_ep_bind(ep, &receives->fid, FI_RECV), 0);
+    EXPECT_EQ(fi_ep_bind(ep, &remote_writes->fid, FI_REMOTE_WRITE), 0);
+  }
   void close_endpoint() {
     if (ep == nullptr)
       return;
@@ -136,8 +142,8 @@ inline ssize_t read_entry(test_endpoint &reader, fi_cq_tagged_entry &entry,
         fi_cq_readfrom(reader.queue, &entry, 1, source == nullptr ? &ignored : source);
     if (count != -FI_EAGAIN)
       return count;
-    for (test_endpoint *const other : others)
-      (void)fi_cq_read(other->queue, nullptr, 0);
+    for (test_endpoint *const endpoint : others)
+      (void)fi_cq_read(endpoint->queue, nullptr, 0);
   }
   return -FI_ETIMEDOUT;
 }

@@ -24,8 +24,8 @@ ssize_t transfer(fid_ep *id, const remote_operation &operation, transfer_kind ki
   peer_index const target = origin.peer_of(operation.peer);
   if (target == any_peer)
     return -FI_EINVAL;
-  bool const is_injected = kind == transfer_kind::inject,
-             wants_entry = !is_injected && origin.tx_wants_entry(operation.flags);
+  bool const is_injected = kind == transfer_kind::inject;
+  bool const wants_entry = !is_injected && origin.tx_wants_entry(operation.flags);
   remote_request request;
   request.target = target;
   request.parts = operation.parts;

@@ -45,6 +45,24 @@ ssize_t send(fid_ep *id, const message_operation &operation, bool is_injected = 
   return error_of(origin.o2g_engine->post_send(request));
 }
 
+ssize_t peek(endpoint &receiver, const message_operation &operation, peer_index source) {
+  return error_of(receiver.o2g_engine->post_peek(
+      {.pattern = {operation.tag, operation.ignore, source},
+       .tagged = operation.tagged,
+       .claim = (operation.flags & FI_CLAIM) != 0,
+       .discard = (operation.flags & FI_DISCARD) != 0,
+       .context = operation.context,
+       .owner = reinterpret_cast<void *>(owner_wants_entry | owner_is_peek)}));
+}
+
+status post(engine &target, const receive_request &request, uint64_t flags) {
+  if ((flags & FI_CLAIM) == 0)
+    return target.post_receive(request);
+  if ((flags & FI_DISCARD) != 0)
+    return target.discard_claimed(request.context, request.errors_only, request.owner);
+  return target.post_receive_claimed(request);
+}
+
 ssize_t receive(fid_ep *id, const message_operation &operation) {
   endpoint &receiver = endpoint::from_fid(id);
   if (receiver.o2g_engine == nullptr)
@@ -54,16 +72,9 @@ ssize_t receive(fid_ep *id, const message_operation &operation) {
   peer_index const source = is_directed ? receiver.peer_of(operation.peer) : any_peer;
   if (is_directed && source == any_peer)
     return -FI_EINVAL;
+  if ((operation.flags & FI_PEEK) != 0)
+    return peek(receiver, operation, source);
   bool const wants_entry = receiver.rx_wants_entry(operation.flags);
-  if ((operation.flags & FI_PEEK) != 0) {
-    return error_of(receiver.o2g_engine->post_peek(
-        {.pattern = {operation.tag, operation.ignore, source},
-         .tagged = operation.tagged,
-         .claim = (operation.flags & FI_CLAIM) != 0,
-         .discard = (operation.flags & FI_DISCARD) != 0,
-         .context = operation.context,
-         .owner = reinterpret_cast<void *>(owner_wants_entry | owner_is_peek)}));
-  }
   bool const is_multi_receive = (operation.flags & FI_MULTI_RECV) != 0;
   receive_request request;
   request.parts = operation.parts;
@@ -74,12 +85,7 @@ ssize_t receive(fid_ep *id, const message_operation &operation) {
       is_multi_receive ? std::max<size_t>(1, receiver.multi_receive_size_min) : 0;
   request.context = operation.context;
   request.owner = owner_of(wants_entry, is_multi_receive);
-  if ((operation.flags & FI_CLAIM) == 0)
-    return error_of(receiver.o2g_engine->post_receive(request));
-  if ((operation.flags & FI_DISCARD) != 0)
-    return error_of(receiver.o2g_engine->discard_claimed(operation.context, request.errors_only,
-                                                         request.owner));
-  return error_of(receiver.o2g_engine->post_receive_claimed(request));
+  return error_of(post(*receiver.o2g_engine, request, operation.flags));
 }
 
 ssize_t message_recv(fid_ep *id, void *buffer, size_t size, void *, fi_addr_t source,

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <thread>
 
+#include "core/base/assert.hpp"
 #include "core/base/mutex.hpp"
 #include "seams/clock/clock.hpp"
 
@@ -18,6 +19,7 @@ constexpr uint64_t slice_ns = 1'000'000;
 // Bound on a sleep with one engine: a wake-up can reach another thread that is just leaving the
 // engine.
 constexpr uint64_t recheck_ns = 100'000'000;
+static_assert(slice_ns < recheck_ns && slice_ns < 1'000'000'000);  // a tv_nsec
 
 void sleep_slice() {
   timespec const step{0, long(slice_ns)};
@@ -45,35 +47,46 @@ status wait_set::open_descriptor() {
   return status::ok;
 }
 
-template <class Change>
-void wait_set::update_engines(Change &&update) {
+void wait_set::begin_change() noexcept {
   change_count_.fetch_add(1);
   notify();
-  {
-    lock_guard const lock{mutex_};
-    update();
-    first_ = engines_.empty() ? nullptr : engines_.front();
-  }
+}
+
+void wait_set::end_change() noexcept {
   while (notifier_count_.load() != 0)
     std::this_thread::yield();  // a notifier needs only as long as one wake-up
-  change_count_.fetch_sub(1);
+  uint32_t const count_before = change_count_.fetch_sub(1);
+  TND_ASSERT(count_before != 0);
+}
+
+void wait_set::update_first() noexcept {
+  first_ = engines_.empty() ? nullptr : engines_.front();
 }
 
 void wait_set::attach(engine *member) {
-  update_engines([&] {
-    if (std::ranges::find(engines_, member) != engines_.end())
-      return;
-    engines_.push_back(member);
-    if (joint_ != nullptr)
-      joint_->add(member->descriptor());
-  });
+  TND_ASSERT(member != nullptr);
+  begin_change();
+  {
+    lock_guard const lock{mutex_};
+    if (std::ranges::find(engines_, member) == engines_.end()) {
+      engines_.push_back(member);
+      if (joint_ != nullptr)
+        joint_->add(member->descriptor());
+    }
+    update_first();
+  }
+  end_change();
 }
 
 void wait_set::detach(engine *member) noexcept {
-  update_engines([&] {
+  begin_change();
+  {
+    lock_guard const lock{mutex_};
     if (std::erase(engines_, member) != 0 && joint_ != nullptr)
       joint_->remove(member->descriptor());
-  });
+    update_first();
+  }
+  end_change();
 }
 
 void wait_set::notify() noexcept {

@@ -63,8 +63,11 @@ class wait_set {
   void prepare_sleep();
 
  private:
-  template <class Change>
-  void update_engines(Change &&update);
+  // Around a change of `engines_`: waiting threads leave the engines, so that they do not hold the
+  // lock, and notifiers have left the first one.
+  void begin_change() noexcept;
+  void end_change() noexcept;
+  void update_first() noexcept TND_REQUIRES(mutex_);
 
   // With several engines, waiters sleep in the first one. That engine cannot be detached while
   // `notifier_count_` is not 0.
@@ -77,7 +80,7 @@ class wait_set {
   }
 
   shared_mutex mutex_;
-  std::vector<engine *> engines_;
+  std::vector<engine *> engines_ TND_GUARDED_BY(mutex_);
   std::atomic<uint32_t> change_count_ = 0, waiter_count_ = 0, notifier_count_ = 0;
   std::atomic<engine *> first_ = nullptr;
   std::unique_ptr<backends::joint_descriptor> joint_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"
 
@@ -42,6 +43,7 @@ size_t advance(std::vector<iovec> &parts, size_t &first, size_t size) {
 }  // namespace
 
 channel::channel(std::unique_ptr<seams::stream> connection) : connection_{std::move(connection)} {
+  TND_ASSERT(connection_ != nullptr);
   input_.resize(buffer_size);
 }
 channel::~channel() = default;
@@ -61,6 +63,15 @@ template <class Message>
 status channel::exchange(kind message_kind, const Message &request, frame &head,
                          std::vector<std::byte> &body, uint64_t deadline_ns) {
   queue(encode_frame({.kind = uint16_t(message_kind), .code = 0}, request), {}, {}, {});
+  TND_TRY(await_frame(head, deadline_ns));
+  auto const *const begin = input_.data() + input_begin_ + sizeof head;
+  body.assign(begin, begin + head.body_size);
+  input_begin_ += sizeof head + head.body_size;
+  return status::ok;
+}
+
+// Sends what is queued, and receives until the buffer holds a whole frame without data.
+status channel::await_frame(frame &head, uint64_t deadline_ns) {
   for (;;) {
     bool moved = false;
     // A daemon that refuses a client sends the reason and closes. So its message is read even when
@@ -73,7 +84,7 @@ status channel::exchange(kind message_kind, const Message &request, frame &head,
       if (head.data_size != 0)
         return status::protocol;
       if (input_end_ - input_begin_ >= sizeof head + head.body_size)
-        break;
+        return status::ok;
     }
     iovec const part{input_.data() + input_end_, input_.size() - input_end_};
     auto size = connection_->receive({&part, 1});
@@ -84,10 +95,6 @@ status channel::exchange(kind message_kind, const Message &request, frame &head,
     else
       return size.error();
   }
-  auto const *const begin = input_.data() + input_begin_ + sizeof head;
-  body.assign(begin, begin + head.body_size);
-  input_begin_ += sizeof head + head.body_size;
-  return status::ok;
 }
 
 status channel::connection_error(status code, const std::string &reason) const {
@@ -104,19 +111,28 @@ status channel::handshake_error(status code) const {
                           "the peer closed the connection before the handshake was done");
 }
 
+// Sends one message, and receives the one that must follow.
+template <class Message, class Reply>
+status channel::exchange_step(kind message_kind, const Message &request, kind reply_kind,
+                              Reply &answer, uint64_t deadline_ns) {
+  frame head;
+  std::vector<std::byte> body;
+  if (status const code = exchange(message_kind, request, head, body, deadline_ns);
+      code != status::ok)
+    return handshake_error(code);
+  if (head.code != 0)
+    return connection_error(status_of(head.code), text_of(body));
+  if (kind(head.kind) != reply_kind || decode(body, answer) != status::ok)
+    return handshake_error(status::protocol);
+  return status::ok;
+}
+
 result<bytes32> channel::identify(std::unique_ptr<seams::stream> &connection,
                                   uint64_t deadline_ns) {
   channel probe{std::move(connection)};
-  frame head;
-  std::vector<std::byte> body;
   identity_reply message;
-  status code = probe.exchange(kind::identify, empty_message{}, head, body, deadline_ns);
-  if (code != status::ok)
-    return probe.handshake_error(code);
-  if (head.code != 0)
-    return probe.connection_error(status_of(head.code), text_of(body));
-  if (kind(head.kind) != kind::identify || decode(body, message) != status::ok)
-    return probe.handshake_error(status::protocol);
+  TND_TRY(
+      probe.exchange_step(kind::identify, empty_message{}, kind::identify, message, deadline_ns));
   connection = std::move(probe.connection_);
   return message.id;
 }
@@ -127,15 +143,8 @@ status channel::handshake(const std::string &space, const key *client_key, uint6
   hello.nonce = random_bytes();
   if (client_key != nullptr)
     hello.key_id = client_key->id;
-  frame head;
-  std::vector<std::byte> body;
-  if (status const code = exchange(kind::hello, hello, head, body, deadline_ns); code != status::ok)
-    return handshake_error(code);
-  if (head.code != 0)
-    return connection_error(status_of(head.code), text_of(body));
   challenge_message challenge;
-  if (kind(head.kind) != kind::challenge || decode(body, challenge) != status::ok)
-    return handshake_error(status::protocol);
+  TND_TRY(exchange_step(kind::hello, hello, kind::challenge, challenge, deadline_ns));
   proof_message own_proof;
   if (client_key != nullptr) {
     auto const expected =
@@ -147,14 +156,7 @@ status channel::handshake(const std::string &space, const key *client_key, uint6
     }
     own_proof.proof = proof_of(*client_key, prover::client, hello.nonce, challenge.nonce, space);
   }
-  if (status const code = exchange(kind::proof, own_proof, head, body, deadline_ns);
-      code != status::ok)
-    return handshake_error(code);
-  if (head.code != 0)
-    return connection_error(status_of(head.code), text_of(body));
-  if (kind(head.kind) != kind::welcome || decode(body, terms_) != status::ok)
-    return handshake_error(status::protocol);
-  return status::ok;
+  return exchange_step(kind::proof, own_proof, kind::welcome, terms_, deadline_ns);
 }
 
 uint64_t channel::queue(std::vector<std::byte> bytes, std::vector<iovec> sources,
@@ -174,34 +176,49 @@ uint64_t channel::queue(std::vector<std::byte> bytes, std::vector<iovec> sources
 status channel::send(bool &moved) {
   iovec parts[part_count_max];
   while (!send_queue_.empty()) {
-    size_t count = 0;
-    for (const outgoing &entry : send_queue_) {
-      if (count == part_count_max)
-        break;
-      size_t const head = entry.frame.size() - entry.frame_sent;
-      if (head > 0)
-        parts[count++] = {const_cast<std::byte *>(entry.frame.data()) + entry.frame_sent, head};
-      for (size_t i = entry.part; i < entry.parts.size() && count < part_count_max; i++)
-        parts[count++] = entry.parts[i];
-    }
+    size_t const count = gather_parts(parts);
     auto size = connection_->send({parts, count});
     if (!size.ok())
       return size.error() == status::again ? status::ok : size.error();
     moved = true;
-    for (size_t sent_rest = size.value(); sent_rest > 0;) {
-      outgoing &entry = send_queue_.front();
-      size_t const head = std::min(sent_rest, entry.frame.size() - entry.frame_sent);
-      entry.frame_sent += head;
-      sent_rest -= head;
-      sent_rest = advance(entry.parts, entry.part, sent_rest);
-      if (entry.frame_sent == entry.frame.size() && entry.part == entry.parts.size())
-        send_queue_.pop_front();
-    }
+    consume_sent(size.value());
   }
   return status::ok;
 }
 
-status channel::receive(bool &moved) {
+// Lists the first bytes of the queue that are not sent yet. Returns the number of parts.
+size_t channel::gather_parts(std::span<iovec> parts) const {
+  size_t count = 0;
+  for (const outgoing &entry : send_queue_) {
+    if (count == parts.size())
+      break;
+    TND_ASSERT(entry.frame_sent <= entry.frame.size() && entry.part <= entry.parts.size());
+    size_t const head = entry.frame.size() - entry.frame_sent;
+    if (head > 0)
+      parts[count++] = {const_cast<std::byte *>(entry.frame.data()) + entry.frame_sent, head};
+    for (size_t i = entry.part; i < entry.parts.size() && count < parts.size(); i++)
+      parts[count++] = entry.parts[i];
+  }
+  return count;
+}
+
+// Removes bytes that were sent from the queue.
+void channel::consume_sent(size_t size) {
+  while (size > 0) {
+    TND_ASSERT(!send_queue_.empty());
+    outgoing &entry = send_queue_.front();
+    size_t const head = std::min(size, entry.frame.size() - entry.frame_sent);
+    entry.frame_sent += head;
+    size -= head;
+    size = advance(entry.parts, entry.part, size);
+    if (entry.frame_sent == entry.frame.size() && entry.part == entry.parts.size())
+      send_queue_.pop_front();
+  }
+}
+
+// Makes space in the buffer for further bytes.
+void channel::compact_input() {
+  TND_ASSERT(input_begin_ <= input_end_ && input_end_ <= input_.size());
   if (input_begin_ == input_end_) {
     input_begin_ = 0;
     input_end_ = 0;
@@ -211,6 +228,10 @@ status channel::receive(bool &moved) {
     input_end_ -= input_begin_;
     input_begin_ = 0;
   }
+}
+
+status channel::receive(bool &moved) {
+  compact_input();
   iovec parts[part_count_max];
   size_t count = 0, wanted = 0;
   for (size_t i = target_; i < targets_.size() && count + 1 < part_count_max && wanted < data_rest_;
@@ -232,6 +253,7 @@ status channel::receive(bool &moved) {
 }
 
 void channel::take_data(size_t size) {
+  TND_ASSERT(size <= data_rest_);
   (void)advance(targets_, target_, size);
   data_rest_ -= size;
 }
@@ -239,38 +261,51 @@ void channel::take_data(size_t size) {
 // Parses all bytes in the buffer.
 status channel::parse() {
   for (;;) {
-    size_t const available = input_end_ - input_begin_;
-    if (has_head_) {
-      size_t const size = size_t(std::min<uint64_t>(available, data_rest_));
-      size_t copied = 0;
-      for (size_t i = target_; i < targets_.size() && copied < size; i++) {
-        size_t const part = std::min(size - copied, targets_[i].iov_len);
-        std::memcpy(targets_[i].iov_base, input_.data() + input_begin_ + copied, part);
-        copied += part;
-      }
-      input_begin_ += size;
-      take_data(size);
-      if (data_rest_ > 0)
-        return status::ok;
-      complete();
-      continue;
-    }
-    if (available < sizeof(frame))
+    if (!has_head_)
+      TND_TRY(parse_head());
+    if (!has_head_)
       return status::ok;
-    std::memcpy(&head_, input_.data() + input_begin_, sizeof head_);
-    TND_TRY(frame_check(head_));
-    if (available - sizeof head_ < head_.body_size)
+    copy_data();
+    if (data_rest_ > 0)
       return status::ok;
-    auto const *const begin = input_.data() + input_begin_ + sizeof head_;
-    body_.assign(begin, begin + head_.body_size);
-    input_begin_ += sizeof head_ + head_.body_size;
-    has_head_ = true;
-    data_rest_ = head_.data_size;
-    target_ = 0;
-    targets_.clear();
-    if (auto const it = pending_.find(head_.tag); it != pending_.end())
-      targets_ = std::move(it->second.targets);
+    complete();
   }
+}
+
+// Parses the head and body of the next reply, if they have arrived.
+status channel::parse_head() {
+  TND_ASSERT(!has_head_ && input_begin_ <= input_end_);
+  size_t const available = input_end_ - input_begin_;
+  if (available < sizeof(frame))
+    return status::ok;
+  std::memcpy(&head_, input_.data() + input_begin_, sizeof head_);
+  TND_TRY(frame_check(head_));
+  if (available - sizeof head_ < head_.body_size)
+    return status::ok;
+  auto const *const begin = input_.data() + input_begin_ + sizeof head_;
+  body_.assign(begin, begin + head_.body_size);
+  input_begin_ += sizeof head_ + head_.body_size;
+  has_head_ = true;
+  data_rest_ = head_.data_size;
+  target_ = 0;
+  targets_.clear();
+  if (auto const it = pending_.find(head_.tag); it != pending_.end())
+    targets_ = std::move(it->second.targets);
+  return status::ok;
+}
+
+// Copies the reply's data, as far as it is in the buffer, to the targets.
+void channel::copy_data() {
+  TND_ASSERT(has_head_ && input_begin_ <= input_end_);
+  size_t const size = size_t(std::min<uint64_t>(input_end_ - input_begin_, data_rest_));
+  size_t copied = 0;
+  for (size_t i = target_; i < targets_.size() && copied < size; i++) {
+    size_t const part = std::min(size - copied, targets_[i].iov_len);
+    std::memcpy(targets_[i].iov_base, input_.data() + input_begin_ + copied, part);
+    copied += part;
+  }
+  input_begin_ += size;
+  take_data(size);
 }
 
 // The daemon refused the request before all of its data was sent. It skips as many bytes as were
@@ -295,6 +330,7 @@ void channel::release_sources(uint64_t tag) {
 }
 
 void channel::complete() {
+  TND_ASSERT(has_head_ && data_rest_ == 0);
   has_head_ = false;
   targets_.clear();
   auto const it = pending_.find(head_.tag);
@@ -366,6 +402,7 @@ bool channel::abandon(uint64_t tag) {
 }
 
 void channel::end(status reason) {
+  TND_ASSERT(reason != status::ok);
   if (end_status_ != status::ok)
     return;
   end_status_ = reason;
@@ -373,9 +410,9 @@ void channel::end(status reason) {
   has_head_ = false;
   targets_.clear();
   auto const unanswered = std::exchange(pending_, {});
-  for (auto const &[tag, one] : unanswered)
-    if (one.handler)
-      one.handler({reason});
+  for (auto const &[tag, request] : unanswered)
+    if (request.handler)
+      request.handler({reason});
 }
 
 }  // namespace tanada::pool

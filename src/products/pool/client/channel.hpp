@@ -111,14 +111,23 @@ class channel {
   status connection_error(status code, const std::string &reason) const;
   status handshake_error(status code) const;
   status handshake(const std::string &space, const key *client_key, uint64_t deadline_ns);
+  template <class Message, class Reply>
+  status exchange_step(wire::pool::kind message_kind, const Message &request,
+                       wire::pool::kind reply_kind, Reply &answer, uint64_t deadline_ns);
   template <class Message>
   status exchange(wire::pool::kind message_kind, const Message &request, wire::pool::frame &head,
                   std::vector<std::byte> &body, uint64_t deadline_ns);
   uint64_t queue(std::vector<std::byte> frame, std::vector<iovec> sources,
                  std::vector<iovec> targets, reply_handler handler);
   status send(bool &moved);
+  size_t gather_parts(std::span<iovec> parts) const;
+  void consume_sent(size_t size);
   status receive(bool &moved);
+  void compact_input();
   status parse();
+  status parse_head();
+  void copy_data();
+  status await_frame(wire::pool::frame &head, uint64_t deadline_ns);
   void take_data(size_t size);
   void complete();
   void release_sources(uint64_t tag);

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "products/pool/client/device_mapping.hpp"
 
 namespace tanada::pool {
@@ -32,7 +32,8 @@ class copy_queue {
 
   // False: the queue is empty.
   bool take_front(device_part &piece) {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
+    TND_ASSERT(front_ <= pieces_.size());
     if (front_ == pieces_.size())
       return false;
     piece = pieces_[front_++];
@@ -41,7 +42,8 @@ class copy_queue {
 
   // Takes at most `size_max` bytes. False: no rest is worth staging.
   bool take_back(device_part &piece, uint64_t size_max) {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
+    TND_ASSERT(front_ <= pieces_.size());
     if (front_ == pieces_.size())
       return false;
     device_part &last = pieces_.back();
@@ -56,9 +58,9 @@ class copy_queue {
   }
 
  private:
-  std::mutex mutex_;  // guards the following members
-  std::vector<device_part> pieces_;
-  size_t front_ = 0;
+  mutex mutex_;
+  std::vector<device_part> pieces_ TND_GUARDED_BY(mutex_);
+  size_t front_ TND_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tanada::pool

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <thread>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"
 #include "seams/os/signals_blocked.hpp"
@@ -23,21 +24,26 @@ namespace {
 // process exits.
 struct process_state {
   struct device {
-    std::mutex mutex;
-    std::shared_ptr<device_copy>
-        copies;  // Guarded by the mutex, which is held while the device is opened.
+    tanada::mutex mutex;  // held while the device is opened
+    std::shared_ptr<device_copy> copies TND_GUARDED_BY(mutex);
   };
 
   device &device_at(uint32_t index) {
-    std::lock_guard const lock{mutex};
+    lock_guard const lock{mutex};
     return devices[index];
   }
 
   int const owner = getpid();
   registrar registration;
-  std::mutex mutex;
-  std::map<uint32_t, device> devices;  // guarded by mutex; entries are never removed
+  tanada::mutex mutex;
+  std::map<uint32_t, device> devices TND_GUARDED_BY(mutex);  // entries are never removed
 };
+
+// The analysis cannot follow a lock that may not be acquired.
+bool is_open(process_state::device &device) TND_NO_THREAD_SAFETY_ANALYSIS {
+  unique_lock<mutex> const lock{device.mutex, std::try_to_lock};
+  return lock.owns_lock() && device.copies != nullptr;
+}
 
 std::atomic<process_state *> current_state{nullptr};
 
@@ -49,9 +55,9 @@ void end_threads() {
     return;
   std::vector<std::shared_ptr<device_copy>> opened;
   {
-    std::lock_guard const lock{state->mutex};
+    lock_guard const lock{state->mutex};
     for (auto &[index, device] : state->devices) {
-      std::lock_guard const device_lock{device.mutex};
+      lock_guard const device_lock{device.mutex};
       if (device.copies != nullptr)
         opened.push_back(device.copies);
     }
@@ -100,7 +106,7 @@ class stopwatch {
 result<std::shared_ptr<device_copy>> device_copy::for_process(uint32_t device_index) {
   process_state &state = state_of_process();
   auto &device = state.device_at(device_index);
-  std::lock_guard const lock{device.mutex};
+  lock_guard const lock{device.mutex};
   if (device.copies != nullptr)
     return device.copies;
   auto opened = seams::gpu_open(seams::gpu_choice::cuda, device_index);
@@ -116,12 +122,9 @@ bool device_copy::is_used(uint32_t device_index) {
   if (seams::gpu_current() == int(device_index))
     return true;
   process_state &state = state_of_process();
-  std::lock_guard const lock{state.mutex};
+  lock_guard const lock{state.mutex};
   auto const device = state.devices.find(device_index);
-  if (device == state.devices.end())
-    return false;
-  std::unique_lock const device_lock{device->second.mutex, std::try_to_lock};
-  return device_lock.owns_lock() && device->second.copies != nullptr;
+  return device != state.devices.end() && is_open(device->second);
 }
 
 class device_copy::failure_record {
@@ -132,7 +135,7 @@ class device_copy::failure_record {
   void add(status code) {
     if (code == status::ok)
       return;
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     if (is_set_.exchange(true))
       return;
     code_ = code;
@@ -140,6 +143,7 @@ class device_copy::failure_record {
   }
   // Called when all threads are done; sets the failed thread's message for the calling thread.
   status code() const {
+    lock_guard const lock{mutex_};
     if (code_ != status::ok)
       set_last_message(message_);
     return code_;
@@ -147,9 +151,9 @@ class device_copy::failure_record {
 
  private:
   std::atomic<bool> is_set_{false};
-  std::mutex mutex_;
-  status code_ = status::ok;  // guarded by mutex_ while threads add failures
-  std::string message_;       // guarded likewise
+  mutable mutex mutex_;
+  status code_ TND_GUARDED_BY(mutex_) = status::ok;
+  std::string message_ TND_GUARDED_BY(mutex_);
 };
 
 device_copy::device_copy(std::shared_ptr<seams::gpu> gpu, registrar &registration)
@@ -180,7 +184,7 @@ status device_copy::make_slots() {
     if (!stage.ok())
       return;
     stage_ = static_cast<std::byte *>(stage.value());
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     for (unsigned i = 0; i < slot_count; i++)
       free_slots_.push_back(stage_ + i * slot_size);
   });
@@ -190,7 +194,7 @@ status device_copy::make_slots() {
 // A thread's first copy creates its stream, which takes longer than the copy.
 void device_copy::prepare_thread() {
   constexpr uint32_t size = 64;
-  std::lock_guard const lock{probe_mutex_};
+  lock_guard const lock{probe_mutex_};
   if (probe_ == nullptr) {
     auto memory = gpu_->allocate_host(2 * size);
     if (memory.ok())
@@ -206,20 +210,23 @@ constexpr std::chrono::milliseconds background_delay{50};
 
 void device_copy::prepare(urgency when) {
   if (when == urgency::later) {
-    std::unique_lock lock{mutex_};
-    urgent_.wait_for(lock, background_delay, [this] { return is_urgent_; });
+    unique_lock lock{mutex_};
+    urgent_.wait_for(lock, background_delay, [this] {
+      mutex_.assert_held();
+      return is_urgent_;
+    });
   }
   if (make_slots() == status::ok)
     warm_up();
   {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     is_prepared_.store(true, std::memory_order_release);
   }
   prepared_.notify_all();
 }
 
 void device_copy::prepare_in_background(urgency when) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   if (is_preparing_)
     return;
   is_preparing_ = true;
@@ -235,7 +242,7 @@ void device_copy::prepare_in_background(urgency when) {
 }
 
 void device_copy::await_prepared() {
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   is_urgent_ = true;
   urgent_.notify_all();
   prepared_.wait(lock, [this] { return is_prepared(); });
@@ -244,7 +251,7 @@ void device_copy::await_prepared() {
 void device_copy::finish_preparing() {
   std::thread ending;
   {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     if (!is_preparing_)
       is_prepared_.store(true, std::memory_order_release);
     is_preparing_ = true;
@@ -266,7 +273,7 @@ void device_copy::warm_up() {
 }
 
 std::shared_ptr<void> device_copy::claim_namespace(const std::string &url) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   auto &claimed = namespaces_[url];
   if (!claimed.expired())
     return nullptr;
@@ -276,8 +283,11 @@ std::shared_ptr<void> device_copy::claim_namespace(const std::string &url) {
 }
 
 std::byte *device_copy::take_slot() {
-  std::unique_lock lock{mutex_};
-  slot_returned_.wait(lock, [this] { return !free_slots_.empty(); });
+  unique_lock lock{mutex_};
+  slot_returned_.wait(lock, [this] {
+    mutex_.assert_held();
+    return !free_slots_.empty();
+  });
   std::byte *const slot = free_slots_.back();
   free_slots_.pop_back();
   return slot;
@@ -285,7 +295,8 @@ std::byte *device_copy::take_slot() {
 
 void device_copy::return_slot(std::byte *slot) {
   {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
+    TND_ASSERT(slot != nullptr && free_slots_.size() < slot_count);
     free_slots_.push_back(slot);
   }
   slot_returned_.notify_one();
@@ -351,29 +362,28 @@ bool device_copy::should_register(const part &piece) noexcept {
 
 // Splits the parts into pieces that one thread copies at a time, and takes pieces of the parts in
 // turn. Threads that work on different segments do not wait for one another.
-std::vector<device_copy::part> device_copy::split(std::span<const part> parts,
-                                                  unsigned &staged_count,
-                                                  unsigned &unregistered_count) {
-  std::vector<part> remaining{parts.begin(), parts.end()}, pieces;
+device_copy::piece_list device_copy::split(std::span<const part> parts) {
+  piece_list list;
+  std::vector<part> remaining{parts.begin(), parts.end()};
   while (!remaining.empty()) {
     for (part &part_left : remaining) {
       part piece = part_left;
       piece.size = device_mapping::size_in_part(part_left.offset, part_left.size);
       if (should_register(piece)) {
-        unregistered_count++;
+        list.unregistered_count++;
       } else if (!part_left.mapping->is_registered(part_left.offset)) {
         piece.size = std::min<uint64_t>(piece.size, slot_size);
-        staged_count++;
+        list.staged_count++;
       }
       if (piece.size > 0)
-        pieces.push_back(piece);
+        list.pieces.push_back(piece);
       part_left.offset += piece.size;
       part_left.device += piece.size;
       part_left.size -= piece.size;
     }
     std::erase_if(remaining, [](const part &part_left) { return part_left.size == 0; });
   }
-  return pieces;
+  return list;
 }
 
 void device_copy::add(const std::shared_ptr<device_mapping> &mapping) {
@@ -432,32 +442,47 @@ status device_copy::copy(std::span<const part> parts, copy_direction direction,
   registrar::transfer const transfer{registration_};
   timing times;
   uint64_t const start_ns = now_ns();
-  unsigned staged_count = 0, unregistered_count = 0;
-  std::vector<part> pieces = split(parts, staged_count, unregistered_count);
-  status code = status::ok;
-  if (staged_count < 2 && unregistered_count == 0) {
-    // One thread keeps the GPU's copy engine busy if the memory is registered.
-    for (size_t i = 0; i < pieces.size() && code == status::ok; i++)
-      code = copy_one(pieces[i], direction, times);
-  } else {
-    prepare_in_background(unregistered_count == 0 ? urgency::at_once : urgency::later);
-    if (unregistered_count == 0)
-      await_prepared();
-    bool const is_first = staging_count_.fetch_add(1, std::memory_order_relaxed) == 0;
-    seams::team &team = is_first && is_prepared() ? helpers_ : helpers;
-    code = unregistered_count != 0 ? copy_registering(std::move(pieces), direction, team, times)
-                                   : copy_shared(std::move(pieces), direction, team, times);
-    staging_count_.fetch_sub(1, std::memory_order_relaxed);
-  }
+  piece_list list = split(parts);
+  // One thread keeps the GPU's copy engine busy if the memory is registered.
+  bool const needs_helpers = list.staged_count >= 2 || list.unregistered_count != 0;
+  status const code = needs_helpers ? copy_with_helpers(std::move(list), direction, helpers, times)
+                                    : copy_pieces(list.pieces, direction, times);
   is_staged = times.staged_size.load() != 0;
+  log_transfer(times, now_ns() - start_ns);
+  return code;
+}
+
+status device_copy::copy_pieces(const std::vector<part> &pieces, copy_direction direction,
+                                timing &times) {
+  status code = status::ok;
+  for (size_t i = 0; i < pieces.size() && code == status::ok; i++) {
+    code = copy_one(pieces[i], direction, times);
+  }
+  return code;
+}
+
+status device_copy::copy_with_helpers(piece_list list, copy_direction direction,
+                                      seams::team &helpers, timing &times) {
+  bool const registers = list.unregistered_count != 0;
+  prepare_in_background(registers ? urgency::later : urgency::at_once);
+  if (!registers)
+    await_prepared();
+  bool const is_first = staging_count_.fetch_add(1, std::memory_order_relaxed) == 0;
+  seams::team &team = is_first && is_prepared() ? helpers_ : helpers;
+  status const code = registers ? copy_registering(std::move(list.pieces), direction, team, times)
+                                : copy_shared(std::move(list.pieces), direction, team, times);
+  unsigned const count = staging_count_.fetch_sub(1, std::memory_order_relaxed);
+  TND_ASSERT(count != 0);
+  return code;
+}
+
+void device_copy::log_transfer(const timing &times, uint64_t duration_ns) {
   log(log_level::debug,
       "pool: GPU copy in %.3f ms: direct %.1f MiB %.3f ms, registering %.3f ms, staged %.1f MiB "
       "%.3f ms, slots %.3f ms",
-      double(now_ns() - start_ns) / 1e6, double(times.direct_size) / 0x1p20,
-      double(times.direct_ns) / 1e6, double(times.register_ns) / 1e6,
-      double(times.staged_size) / 0x1p20, double(times.staged_ns) / 1e6,
-      double(times.slot_ns) / 1e6);
-  return code;
+      double(duration_ns) / 1e6, double(times.direct_size) / 0x1p20, double(times.direct_ns) / 1e6,
+      double(times.register_ns) / 1e6, double(times.staged_size) / 0x1p20,
+      double(times.staged_ns) / 1e6, double(times.slot_ns) / 1e6);
 }
 
 pinned_buffer::pinned_buffer(std::shared_ptr<device_copy> copies, std::byte *data, size_t size)

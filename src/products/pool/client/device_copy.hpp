@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "products/pool/client/copy_queue.hpp"
 #include "products/pool/client/device_mapping.hpp"
 #include "products/pool/client/registrar.hpp"
@@ -34,11 +34,14 @@ class device_copy {
  public:
   static constexpr size_t slot_size = size_t{1} << 20;
   static constexpr unsigned slot_count = 16, helper_count_max = 11;
+  static_assert(slot_count > helper_count_max, "each thread of a transfer gets a slot");
   // Threads of a transfer that registers memory: one thread's copy runs while the others register.
   // With two threads, registering 1 GiB took longer than copying it.
   static constexpr unsigned register_thread_count = 3, stage_thread_count = 6;
+  static_assert(register_thread_count + stage_thread_count <= helper_count_max + 1);
   // Staging a smaller piece takes less time than registering the part that it lies in.
   static constexpr uint64_t register_size_min = uint64_t{4} << 20;
+  static_assert(slot_size <= register_size_min && register_size_min <= device_mapping::part_size);
   // Smaller transfers use no staging threads.
   static constexpr uint64_t stage_size_min = uint64_t{128} << 20;
 
@@ -112,8 +115,16 @@ class device_copy {
   void return_slot(std::byte *slot);
   void warm_up();
   static bool should_register(const part &piece) noexcept;
-  static std::vector<part> split(std::span<const part> parts, unsigned &staged_count,
-                                 unsigned &unregistered_count);
+  // The pieces of a transfer, and how many of them are staged or not registered yet.
+  struct piece_list {
+    std::vector<part> pieces;
+    unsigned staged_count = 0, unregistered_count = 0;
+  };
+  static piece_list split(std::span<const part> parts);
+  status copy_pieces(const std::vector<part> &pieces, copy_direction direction, timing &times);
+  status copy_with_helpers(piece_list list, copy_direction direction, seams::team &helpers,
+                           timing &times);
+  static void log_transfer(const timing &times, uint64_t duration_ns);
   status copy_one(const part &piece, copy_direction direction, timing &times);
   status copy_direct(const part &piece, copy_direction direction, timing &times);
   status copy_staged(const part &piece, copy_direction direction, timing &times);
@@ -127,20 +138,20 @@ class device_copy {
   registrar &registration_;
   int const owner_;  // process id
   std::once_flag slots_once_;
-  std::mutex probe_mutex_;
-  std::byte *probe_ = nullptr;        // pinned memory of prepare_thread()
-  status slots_status_ = status::ok;  // written once, under slots_once_
+  mutex probe_mutex_;
+  std::byte *probe_ TND_GUARDED_BY(probe_mutex_) = nullptr;  // pinned memory of prepare_thread()
+  status slots_status_ = status::ok;                         // written once, under slots_once_
   std::byte *stage_ = nullptr;
   std::atomic<bool> is_prepared_{false};    // no background thread uses the helpers
   std::atomic<unsigned> staging_count_{0};  // transfers that need helpers
   seams::team helpers_{helper_count_max};
-  std::mutex mutex_;  // guards the following members
-  std::condition_variable slot_returned_, prepared_, urgent_;
-  std::vector<std::byte *> free_slots_;
-  std::map<std::string, std::weak_ptr<void>> namespaces_;
-  bool is_preparing_ = false;  // or already done
-  bool is_urgent_ = false;     // a transfer waits for the preparation
-  std::thread preparing_;
+  mutex mutex_;
+  condition_variable slot_returned_, prepared_, urgent_;
+  std::vector<std::byte *> free_slots_ TND_GUARDED_BY(mutex_);
+  std::map<std::string, std::weak_ptr<void>> namespaces_ TND_GUARDED_BY(mutex_);
+  bool is_preparing_ TND_GUARDED_BY(mutex_) = false;  // or already done
+  bool is_urgent_ TND_GUARDED_BY(mutex_) = false;     // a transfer waits for the preparation
+  std::thread preparing_ TND_GUARDED_BY(mutex_);
 };
 
 // Pinned memory of one connection.

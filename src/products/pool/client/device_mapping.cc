@@ -11,9 +11,9 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <mutex>
 
 #include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
 #include "seams/os/bulk_copy.hpp"
 #include "seams/os/huge_pages.hpp"
 
@@ -21,6 +21,7 @@ namespace tanada::pool {
 namespace {
 
 constexpr uint64_t populate_size = seams::huge_page_size;
+static_assert(device_mapping::part_size % populate_size == 0);
 
 uint64_t count_of(uint64_t size, uint64_t unit) {
   return (size + unit - 1) / unit;
@@ -49,8 +50,8 @@ result<identity> identity_of(int descriptor, const segment_region &region) {
 
 struct mapping_table {
   int const owner = getpid();
-  std::mutex mutex;
-  std::map<identity, std::weak_ptr<device_mapping>> mappings;  // guarded by mutex
+  tanada::mutex mutex;
+  std::map<identity, std::weak_ptr<device_mapping>> mappings TND_GUARDED_BY(mutex);
 };
 
 // A forked process gets a new table, because a thread of the parent may hold the lock of the old
@@ -81,7 +82,7 @@ result<std::shared_ptr<device_mapping>> device_mapping::open(int descriptor,
   if (!key.ok())
     return key.error();
   mapping_table &table = table_of_process();
-  std::lock_guard const lock{table.mutex};
+  lock_guard const lock{table.mutex};
   auto &known = table.mappings[key.value()];
   if (auto mapping = known.lock(); mapping != nullptr)
     return mapping;
@@ -124,6 +125,7 @@ void device_mapping::unregister_parts() noexcept {
 }
 
 void device_mapping::populate(uint64_t offset, uint64_t size) noexcept {
+  TND_ASSERT(size != 0 && offset <= region_.size && size <= region_.size - offset);
   for (uint64_t unit = offset / populate_size; unit <= (offset + size - 1) / populate_size;
        unit++) {
     if (populated_[unit].load(std::memory_order_relaxed))
@@ -136,6 +138,7 @@ void device_mapping::populate(uint64_t offset, uint64_t size) noexcept {
 }
 
 bool device_mapping::is_populated(uint64_t offset, uint64_t size) const noexcept {
+  TND_ASSERT(size != 0 && offset <= region_.size && size <= region_.size - offset);
   for (uint64_t unit = offset / populate_size; unit <= (offset + size - 1) / populate_size;
        unit++) {
     if (!populated_[unit].load(std::memory_order_relaxed))
@@ -193,14 +196,17 @@ uint64_t device_mapping::size_in_part(uint64_t offset, uint64_t size) noexcept {
 }
 
 bool device_mapping::is_registered(uint64_t offset) const noexcept {
+  TND_ASSERT(offset / part_size < part_count());
   return parts_[offset / part_size].load(std::memory_order_acquire) == part_state::registered;
 }
 
 bool device_mapping::may_register(uint64_t offset) const noexcept {
+  TND_ASSERT(offset / part_size < part_count());
   return parts_[offset / part_size].load(std::memory_order_acquire) != part_state::refused;
 }
 
 status device_mapping::register_part(uint64_t part, const std::shared_ptr<seams::gpu> &gpu) {
+  TND_ASSERT(part < part_count() && gpu != nullptr);
   std::atomic<part_state> &state = parts_[part];
   auto before = part_state::unregistered;
   if (!state.compare_exchange_strong(before, part_state::registering, std::memory_order_acq_rel)) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include "core/base/assert.hpp"
 #include "core/base/result.hpp"
 #include "seams/gpu/gpu.hpp"
 
@@ -84,7 +85,8 @@ class device_mapping {
     user_count_.fetch_add(1);
   }
   void detach() noexcept {
-    user_count_.fetch_sub(1);
+    unsigned const count = user_count_.fetch_sub(1);
+    TND_ASSERT(count != 0);
   }
   bool is_used() const noexcept {
     return user_count_.load() != 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"
 
@@ -92,6 +93,7 @@ void fabric_link::unregister_containing(std::byte *addr) {
 }
 
 void fabric_link::receive() {
+  TND_ASSERT(!is_receiving_);
   seams::fabric_op op;
   op.kind = seams::fabric_op_kind::receive;
   op.op_id = receive_id;
@@ -110,6 +112,7 @@ void fabric_link::serve(uint64_t deadline_ns) {
     for (size_t i = 0; i < count; i++) {
       if (done[i].op_id != receive_id || !done[i].settled)
         continue;
+      TND_ASSERT(is_receiving_);
       is_receiving_ = false;
       received_ = done[i].code;
       std::span const bytes{message_.data(),

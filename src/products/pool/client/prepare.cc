@@ -43,6 +43,7 @@ void client::prepare_device() {
 // One connection of the process is enough for each namespace: the others use the memory that it has
 // registered.
 client::device_mappings client::reserve_segments() {
+  TND_ASSERT(channel_ != nullptr && device_ != nullptr);
   if (!channel_->terms().can_write)
     return {};
   if (namespace_claim_ == nullptr)

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/os/signals_blocked.hpp"
 
@@ -13,7 +14,7 @@ namespace tanada::pool {
 void registrar::add(std::shared_ptr<device_mapping> mapping, std::shared_ptr<seams::gpu> gpu) {
   if (!mapping->claim_registration())
     return;
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   if (is_stopping_)
     return;
   jobs_.push_back({std::move(mapping), std::move(gpu)});
@@ -34,7 +35,7 @@ void registrar::add(std::shared_ptr<device_mapping> mapping, std::shared_ptr<sea
 }
 
 void registrar::release(std::vector<std::shared_ptr<device_mapping>> mappings) {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   if (is_stopping_ || !thread_.joinable())
     return;  // the mappings end with the caller's references
   for (auto &mapping : mappings)
@@ -46,7 +47,7 @@ void registrar::stop() {
   std::deque<job> jobs;
   std::deque<std::shared_ptr<device_mapping>> released;  // the last references end without the lock
   {
-    std::lock_guard const lock{mutex_};
+    lock_guard const lock{mutex_};
     is_stopping_ = true;
     std::swap(jobs, jobs_);
     std::swap(released, released_);
@@ -57,22 +58,27 @@ void registrar::stop() {
 }
 
 void registrar::begin_transfer() {
-  std::lock_guard const lock{mutex_};
+  lock_guard const lock{mutex_};
   transfer_count_++;
 }
 
 void registrar::end_transfer() {
-  std::lock_guard const lock{mutex_};
-  if (--transfer_count_ != 0)
+  lock_guard const lock{mutex_};
+  TND_ASSERT(transfer_count_ != 0);
+  transfer_count_--;
+  if (transfer_count_ != 0)
     return;
   last_end_ = std::chrono::steady_clock::now();
   changed_.notify_all();
 }
 
 void registrar::run() {
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   for (;;) {
-    changed_.wait(lock, [this] { return is_stopping_ || !jobs_.empty() || !released_.empty(); });
+    changed_.wait(lock, [this] {
+      mutex_.assert_held();
+      return is_stopping_ || !jobs_.empty() || !released_.empty();
+    });
     if (is_stopping_)
       return;
     job next;
@@ -96,7 +102,7 @@ void registrar::run() {
 // False: the registrar is stopping.
 bool registrar::await_pause() {
   using clock = std::chrono::steady_clock;
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   for (auto const limit = clock::now() + wait_max; !is_stopping_;) {
     auto const current = clock::now();
     if (current >= limit || (transfer_count_ == 0 && current >= last_end_ + pause))

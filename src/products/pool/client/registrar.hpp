@@ -3,14 +3,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "core/base/mutex.hpp"
 #include "products/pool/client/device_mapping.hpp"
 
 namespace tanada::pool {
@@ -69,14 +68,14 @@ class registrar {
   void register_all(const job &next);
   static bool is_abandoned(device_mapping &mapping);
 
-  std::mutex mutex_;  // guards the following members
-  std::condition_variable changed_;
-  std::deque<job> jobs_;
-  std::deque<std::shared_ptr<device_mapping>> released_;
-  unsigned transfer_count_ = 0;
-  std::chrono::steady_clock::time_point last_end_{};  // of a transfer
-  bool is_stopping_ = false;
-  std::thread thread_;
+  mutex mutex_;
+  condition_variable changed_;
+  std::deque<job> jobs_ TND_GUARDED_BY(mutex_);
+  std::deque<std::shared_ptr<device_mapping>> released_ TND_GUARDED_BY(mutex_);
+  unsigned transfer_count_ TND_GUARDED_BY(mutex_) = 0;
+  std::chrono::steady_clock::time_point last_end_ TND_GUARDED_BY(mutex_){};  // of a transfer
+  bool is_stopping_ TND_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // started under the mutex, unless the registrar is stopping
 };
 
 }  // namespace tanada::pool

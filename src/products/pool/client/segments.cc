@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/assert.hpp"
 #include "core/base/checked.hpp"
 #include "core/base/log.hpp"
 #include "seams/os/huge_pages.hpp"
@@ -18,6 +19,29 @@ namespace {
 constexpr uint64_t page_size = 4096;
 constexpr uint64_t segment_size_max = uint64_t{1} << 40;
 constexpr uint64_t segment_populate_size = seams::huge_page_size;
+static_assert(segment_populate_size % page_size == 0);
+
+// The sum of the pieces' sizes in whole pages. Only the last piece may end within a page.
+result<uint64_t> paged_size(const std::vector<wire::pool::pool_extent> &pieces) {
+  uint64_t whole = 0;
+  for (const wire::pool::pool_extent &piece : pieces) {
+    bool const is_paged =
+        piece.offset % page_size == 0 && (piece.size % page_size == 0 || &piece == &pieces.back());
+    if (!is_paged)
+      return fail(status::not_supported, "the object has pieces that are not whole pages");
+    if (!checked_add(whole, (piece.size + page_size - 1) & ~(page_size - 1), whole))
+      return status::protocol;
+  }
+  return whole;
+}
+
+status map_error(size_t piece_count) {
+  bool const is_huge = errno == EINVAL;  // pieces do not begin at huge pages
+  return fail(is_huge ? status::not_supported : status::no_memory,
+              is_huge ? "%zu pieces of the object are not whole huge pages"
+                      : "%zu pieces of the object cannot be mapped",
+              piece_count);
+}
 
 }  // namespace
 
@@ -37,9 +61,9 @@ void segments::unmap_small() {
   if (small_count_ <= small_count_max)
     return;
   std::vector<std::pair<uint64_t, uint32_t>> small;
-  for (auto const &[number, each] : mapped_) {
-    if (each->size < small_size)
-      small.emplace_back(each->used_tick, number);
+  for (auto const &[number, home] : mapped_) {
+    if (home->size < small_size)
+      small.emplace_back(home->used_tick, number);
   }
   std::sort(small.begin(), small.end());
   small.resize(small.size() - small_count_max / 2);
@@ -108,6 +132,7 @@ result<segments::mapping *> segments::add(uint32_t segment, received_segment rec
 void segments::mapping::populate(uint64_t offset, uint64_t length) {
   if (length == 0)
     return;
+  TND_ASSERT(addr != nullptr && offset <= size && length <= size - offset);
   for (uint64_t unit = offset / segment_populate_size;
        unit <= (offset + length - 1) / segment_populate_size; unit++) {
     if (populated[unit])
@@ -195,31 +220,37 @@ result<void *> segments::contiguous(const std::vector<wire::pool::pool_extent> &
   caller_unmaps = false;
   if (parts.empty())
     return static_cast<void *>(nullptr);
-  if (parts.size() == 1) {
-    // A separate read-only mapping must consist of whole pages. On huge pages, the segment's own
-    // mapping must do.
-    auto const base = mapped_.at(pieces[0].segment);
-    uint64_t const skipped = pieces[0].offset % page_size, begin = pieces[0].offset - skipped;
-    void *const addr = seams::map_file_part(
-        {base->file.get(), base->file_offset + begin, skipped + size}, PROT_READ);
-    if (addr == nullptr) {
-      owner = base;
-      return parts[0].iov_base;
-    }
-    owner = std::shared_ptr<void>{addr, [whole = skipped + size](void *mapped) {
-                                    munmap(mapped, whole);
-                                  }};
-    return static_cast<void *>(static_cast<std::byte *>(addr) + skipped);
+  if (parts.size() == 1)
+    return map_piece(pieces[0], parts[0], owner);
+  auto whole = paged_size(pieces);
+  if (!whole.ok())
+    return whole.error();
+  auto mapped = map_pieces(pieces, whole.value());
+  caller_unmaps = mapped.ok();
+  return mapped;
+}
+
+// A separate mapping must consist of whole pages. On huge pages, the segment's own mapping must do.
+void *segments::map_piece(const wire::pool::pool_extent &piece, const iovec &part,
+                          std::shared_ptr<void> &owner) {
+  auto const base = mapped_.at(piece.segment);
+  uint64_t const skipped = piece.offset % page_size, begin = piece.offset - skipped,
+                 mapped_size = skipped + part.iov_len;
+  void *const addr =
+      seams::map_file_part({base->file.get(), base->file_offset + begin, mapped_size}, PROT_READ);
+  if (addr == nullptr) {
+    owner = base;
+    return part.iov_base;
   }
-  uint64_t whole = 0;
-  for (const wire::pool::pool_extent &piece : pieces) {
-    bool const is_paged =
-        piece.offset % page_size == 0 && (piece.size % page_size == 0 || &piece == &pieces.back());
-    if (!is_paged)
-      return fail(status::not_supported, "the object has pieces that are not whole pages");
-    if (!checked_add(whole, (piece.size + page_size - 1) & ~(page_size - 1), whole))
-      return status::protocol;
-  }
+  owner = std::shared_ptr<void>{addr, [mapped_size](void *mapped) {
+                                  munmap(mapped, mapped_size);
+                                }};
+  return static_cast<std::byte *>(addr) + skipped;
+}
+
+result<void *> segments::map_pieces(const std::vector<wire::pool::pool_extent> &pieces,
+                                    uint64_t whole) {
+  TND_ASSERT(!pieces.empty() && whole % page_size == 0);
   void *const addr =
       mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (addr == MAP_FAILED)
@@ -230,16 +261,12 @@ result<void *> segments::contiguous(const std::vector<wire::pool::pool_extent> &
     mapping const &base = *mapped_.at(piece.segment);
     if (mmap(position, piece.size, PROT_READ, MAP_SHARED | MAP_FIXED, base.file.get(),
              off_t(base.file_offset + piece.offset)) == MAP_FAILED) {
-      bool const is_huge = errno == EINVAL;  // pieces do not begin at huge pages
+      status const code = map_error(pieces.size());
       munmap(addr, whole);
-      return fail(is_huge ? status::not_supported : status::no_memory,
-                  is_huge ? "%zu pieces of the object are not whole huge pages"
-                          : "%zu pieces of the object cannot be mapped",
-                  pieces.size());
+      return code;
     }
     position += piece.size;
   }
-  caller_unmaps = true;
   return addr;
 }
 

@@ -103,6 +103,11 @@ class segments {
   result<mapping *> find(uint32_t segment);
   result<mapping *> add(uint32_t segment, received_segment received);
   void unmap_small();
+  // A separate read-only mapping of one piece, or else the segment's own.
+  void *map_piece(const wire::pool::pool_extent &piece, const iovec &part,
+                  std::shared_ptr<void> &owner);
+  // Maps the pieces one after the other, in `whole` bytes of addresses.
+  result<void *> map_pieces(const std::vector<wire::pool::pool_extent> &pieces, uint64_t whole);
 
   // Calls visit(mapping, offset, size) for each part of a range of an object. `protocol`: a piece
   // is outside of its segment.

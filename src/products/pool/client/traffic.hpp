@@ -3,6 +3,11 @@
 
 #include <tanada/pool.h>
 
+#include <cstddef>
+#include <iterator>
+
+#include "core/base/assert.hpp"
+
 namespace tanada::pool {
 
 // The path of one transfer's bytes.
@@ -17,6 +22,7 @@ class traffic {
   void add(transfer_path via, uint64_t size, bool to_pool) {
     if (size == 0)
       return;
+    TND_ASSERT(size_t(via.path) < std::size(counters_.by_path));
     tnd_pool_path_traffic &counters = counters_.by_path[via.path];
     (to_pool ? counters.writes : counters.reads)++;
     (to_pool ? counters.written_size : counters.read_size) += size;

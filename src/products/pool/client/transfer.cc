@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/assert.hpp"
 #include "core/base/checked.hpp"
 #include "products/pool/bulk.hpp"
 #include "products/pool/client/client.hpp"
@@ -159,10 +160,8 @@ uint64_t client::sum_of(uint32_t kind, const void *bytes, uint64_t size) {
 void client::copy_parts(std::span<const iovec> parts, std::byte *memory, bool to_pool,
                         checksum &sum) {
   auto const copy_of = [to_pool, &memory](const iovec &part) {
-    auto *const shared = static_cast<std::byte *>(part.iov_base), *const private_part =
-                                                                      std::exchange(
-                                                                          memory,
-                                                                          memory + part.iov_len);
+    auto *const shared = static_cast<std::byte *>(part.iov_base);
+    auto *const private_part = std::exchange(memory, memory + part.iov_len);
     return to_pool ? copy_part{shared, private_part, part.iov_len}
                    : copy_part{private_part, shared, part.iov_len};
   };
@@ -191,44 +190,47 @@ status client::move_shared(open_object &object, const tnd_pool_box &box, std::by
   });
 }
 
+status client::copy_rows(open_object &object, device_rows &rows, bool to_pool, bool &is_staged) {
+  TND_ASSERT(device_ != nullptr && rows.parts.size() >= rows.ranges.size());
+  bool is_copy_staged = false;
+  auto const direction = to_pool ? copy_direction::to_host : copy_direction::to_device;
+  TND_TRY(device_->copy(rows.parts, direction, helpers_, is_copy_staged));
+  is_staged = is_staged || is_copy_staged;
+  for (const range &row : rows.ranges) {
+    if (to_pool)
+      TND_TRY(note_written(object, row.offset, row.size));
+  }
+  rows.parts.clear();
+  rows.ranges.clear();
+  return status::ok;
+}
+
 // Copies by the GPU, with enough rows at a time to keep its copy engines busy.
 status client::move_shared_device(open_object &object, const tnd_pool_box &box, std::byte *memory,
                                   bool to_pool, bool &is_staged) {
   std::vector<device_range> ranges;
-  std::vector<device_copy::part> parts;
-  std::vector<range> rows;
-  auto const flush = [&] {
-    bool is_flush_staged = false;
-    auto const direction = to_pool ? copy_direction::to_host : copy_direction::to_device;
-    TND_TRY(device_->copy(parts, direction, helpers_, is_flush_staged));
-    is_staged = is_staged || is_flush_staged;
-    for (const range &row : rows) {
-      if (to_pool)
-        TND_TRY(note_written(object, row.offset, row.size));
-    }
-    parts.clear();
-    rows.clear();
-    return status::ok;
-  };
+  device_rows rows;
   status const code = each_row(box, [&](uint64_t offset, uint64_t memory_offset) {
     ranges.clear();
     TND_TRY(segments_.device_ranges_of(object.pieces, offset, box.size, ranges));
     std::byte *device = memory + memory_offset;
     for (const device_range &range : ranges) {
       device_->add(range.mapping);
-      parts.push_back({range.mapping.get(), range.offset, device, range.size});
+      rows.parts.push_back({range.mapping.get(), range.offset, device, range.size});
       device += range.size;
     }
-    rows.push_back({offset, box.size});
-    return rows.size() < device_row_count_max ? status::ok : flush();
+    rows.ranges.push_back({offset, box.size});
+    return rows.ranges.size() < device_row_count_max ? status::ok
+                                                     : copy_rows(object, rows, to_pool, is_staged);
   });
-  TND_TRY(code == status::ok ? flush() : code);
+  TND_TRY(code == status::ok ? copy_rows(object, rows, to_pool, is_staged) : code);
   if (to_pool)
     note_reserved_used(object.pieces);
   return status::ok;
 }
 
 status client::note_written(open_object &object, uint64_t offset, uint64_t size) {
+  TND_ASSERT(object.is_writer);
   auto &written = object.written;
   if (!written.empty() && written.back().offset + written.back().size == offset)
     written.back().size += size;
@@ -300,6 +302,7 @@ bool client::uses_fabric(const tnd_pool_box &box, bool on_device) const {
 // The daemon moves the bytes. This side drives the fabric and waits for the reply.
 status client::move_fabric(open_object &object, const tnd_pool_box &box, memory_range memory,
                            bool to_pool) {
+  TND_ASSERT(fabric_ != nullptr);
   auto acquired = fabric_->acquire_region(static_cast<std::byte *>(memory.addr), box.size,
                                           memory.on_device, to_pool);
   if (!acquired.ok())
@@ -309,12 +312,24 @@ status client::move_fabric(open_object &object, const tnd_pool_box &box, memory_
                             region.remote.key, region.remote.size, region.offset};
   status code = status::ok;
   bool done = false;
-  uint64_t const deadline_ns = deadline();
   uint64_t const tag = channel_->post(to_pool ? kind::rma_write : kind::rma_read, request, {}, {},
                                       [&](const reply &received) {
                                         code = received.code;
                                         done = true;
                                       });
+  status const waited = await_fabric(tag, done, static_cast<std::byte *>(memory.addr), box.size);
+  if (waited != status::ok)
+    code = waited;
+  fabric_->release_region(region);
+  bool const is_direct = memory.on_device && fabric_path() == TND_POOL_PATH_RDMA;
+  if (code == status::ok)
+    traffic_.add({is_direct ? TND_POOL_PATH_GPU_DIRECT : fabric_path()}, box.size, to_pool);
+  return code;
+}
+
+// Drives the fabric until `done`, which the reply's handler sets.
+status client::await_fabric(uint64_t tag, const bool &done, std::byte *memory, uint64_t size) {
+  uint64_t const deadline_ns = deadline();
   while (!done) {
     uint64_t const now_ns = seams::monotonic_clock().now_ns();
     if (channel_->progress(0) != status::ok || done)
@@ -324,61 +339,68 @@ status client::move_fabric(open_object &object, const tnd_pool_box &box, memory_
       // caller's memory any more.
       channel_->abandon(tag);
       channel_->end(status::timed_out);
-      fabric_->unregister_containing(static_cast<std::byte *>(memory.addr));
-      code = fail(status::timed_out, "a transfer of %llu bytes over the fabric",
-                  static_cast<unsigned long long>(box.size));
-      break;
+      fabric_->unregister_containing(memory);
+      return fail(status::timed_out, "a transfer of %llu bytes over the fabric",
+                  static_cast<unsigned long long>(size));
     }
     fabric_->serve(now_ns + serve_ns);
   }
-  fabric_->release_region(region);
-  bool const is_direct = memory.on_device && fabric_path() == TND_POOL_PATH_RDMA;
-  if (code == status::ok)
-    traffic_.add({is_direct ? TND_POOL_PATH_GPU_DIRECT : fabric_path()}, box.size, to_pool);
-  return code;
+  return status::ok;
+}
+
+status client::ensure_device_stage() {
+  if (device_stage_ != nullptr)
+    return status::ok;
+  auto created = pinned_buffer::create(device_, device_stage_size);
+  if (!created.ok())
+    return created.error();
+  device_stage_ = std::move(created).value();
+  return status::ok;
+}
+
+status client::stage_row(open_object &object, staged_rows &rows, range row, std::byte *memory,
+                         bool to_pool) {
+  std::byte *const stage = device_stage_->data();
+  for (uint64_t done = 0; done < row.size;) {
+    TND_ASSERT(rows.size < device_stage_size && rows.ranges.size() == rows.addresses.size());
+    uint64_t const size = std::min(row.size - done, device_stage_size - rows.size);
+    if (to_pool)
+      TND_TRY(device_->gpu().copy_to_host(stage + rows.size, memory + done, size));
+    rows.ranges.push_back({row.offset + done, size});
+    rows.addresses.push_back(memory + done);
+    rows.size += size;
+    done += size;
+    if (rows.size == device_stage_size || rows.ranges.size() == range_count_max)
+      TND_TRY(flush_staged(object, rows, to_pool));
+  }
+  return status::ok;
+}
+
+status client::flush_staged(open_object &object, staged_rows &rows, bool to_pool) {
+  if (rows.ranges.empty())
+    return status::ok;
+  std::byte *const stage = device_stage_->data();
+  auto const flushed = rows.ranges;
+  TND_TRY(move_rows(object, std::exchange(rows.ranges, {}), {{stage, rows.size}}, to_pool));
+  uint64_t stage_offset = 0;
+  for (size_t i = 0; !to_pool && i < flushed.size(); stage_offset += flushed[i++].size) {
+    TND_TRY(
+        device_->gpu().copy_to_device(rows.addresses[i], stage + stage_offset, flushed[i].size));
+  }
+  rows.addresses.clear();
+  rows.size = 0;
+  return status::ok;
 }
 
 // Copies through pinned memory, with packed rows.
 status client::move_device(open_object &object, const tnd_pool_box &box, std::byte *memory,
                            bool to_pool) {
-  if (device_stage_ == nullptr) {
-    auto created = pinned_buffer::create(device_, device_stage_size);
-    if (!created.ok())
-      return created.error();
-    device_stage_ = std::move(created).value();
-  }
-  std::byte *const stage = device_stage_->data();
-  std::vector<range> ranges;
-  std::vector<std::byte *> addresses;
-  uint64_t filled = 0;
-  auto const flush = [&] {
-    if (ranges.empty())
-      return status::ok;
-    auto const flushed = ranges;
-    TND_TRY(move_rows(object, std::exchange(ranges, {}), {{stage, filled}}, to_pool));
-    uint64_t stage_offset = 0;
-    for (size_t i = 0; !to_pool && i < flushed.size(); stage_offset += flushed[i++].size) {
-      TND_TRY(device_->gpu().copy_to_device(addresses[i], stage + stage_offset, flushed[i].size));
-    }
-    addresses.clear();
-    filled = 0;
-    return status::ok;
-  };
+  TND_TRY(ensure_device_stage());
+  staged_rows rows;
   status const code = each_row(box, [&](uint64_t offset, uint64_t memory_offset) {
-    for (uint64_t done = 0; done < box.size;) {
-      uint64_t const size = std::min(box.size - done, device_stage_size - filled);
-      if (to_pool)
-        TND_TRY(device_->gpu().copy_to_host(stage + filled, memory + memory_offset + done, size));
-      ranges.push_back({offset + done, size});
-      addresses.push_back(memory + memory_offset + done);
-      filled += size;
-      done += size;
-      if (filled == device_stage_size || ranges.size() == range_count_max)
-        TND_TRY(flush());
-    }
-    return status::ok;
+    return stage_row(object, rows, {offset, box.size}, memory + memory_offset, to_pool);
   });
-  return code == status::ok ? flush() : code;
+  return code == status::ok ? flush_staged(object, rows, to_pool) : code;
 }
 
 status client::put(const std::string &name, const void *source, uint64_t size, commit_terms terms) {
@@ -511,6 +533,7 @@ status client::get_fabric(const std::string &name, void *target, uint64_t capaci
 }
 
 client::cached_object *client::find_cached(const std::string &name) {
+  TND_ASSERT(counters_ != nullptr && cached_.size() == cache_.size());
   auto const it = cached_.find(name);
   if (it == cached_.end())
     return nullptr;
@@ -526,6 +549,7 @@ client::cached_object *client::find_cached(const std::string &name) {
 
 void client::evict_cached(std::list<cached_object>::iterator entry) {
   close(entry->object);
+  TND_ASSERT(cached_size_ >= entry->object.about.size);
   cached_size_ -= entry->object.about.size;
   cached_.erase(entry->name);
   cache_.erase(entry);

@@ -4,6 +4,9 @@
 #include <tanada/pool.h>
 
 #include <algorithm>
+#include <string_view>
+
+#include "core/base/assert.hpp"
 
 namespace tanada::pool {
 
@@ -14,6 +17,27 @@ using seams::store_stat;
 namespace {
 
 constexpr size_t prefix_size = 7;  // of "pool://"
+static_assert(std::string_view{"pool://"}.size() == prefix_size);
+
+struct list_context {
+  std::string base;
+  size_t folder_size;  // bytes of the prefix up to its last '/'
+  std::vector<std::string> &names;
+};
+
+// All names below a further '/' are added as one.
+int add_entry(void *context, const char *object_name, const tnd_pool_info *) {
+  TND_ASSERT(context != nullptr && object_name != nullptr);
+  auto &listing = *static_cast<list_context *>(context);
+  std::string text = object_name;
+  size_t const slash = text.find('/', listing.folder_size);
+  if (slash != std::string::npos)
+    text.resize(slash + 1);
+  std::string url = listing.base + text;
+  if (listing.names.empty() || listing.names.back() != url)
+    listing.names.push_back(std::move(url));
+  return 0;
+}
 
 }  // namespace
 
@@ -28,7 +52,7 @@ status pool_engine::target_of(const std::string &url, std::shared_ptr<pool_targe
   }
   std::string const base = url.substr(0, space_end);
   name = url.substr(space_end + 1);
-  std::lock_guard lock{mutex_};
+  lock_guard const lock{mutex_};
   auto &entry = targets_[base];
   if (entry == nullptr)
     entry = std::make_shared<pool_target>(base);
@@ -95,29 +119,15 @@ status pool_engine::unlink(const std::string &url) {
   return status(tnd_pool_remove(pool, name.c_str(), 0));
 }
 
-// One level: all names below a further '/' are listed as one.
+// Lists one level.
 status pool_engine::list(const std::string &prefix, std::vector<std::string> &names) {
   std::shared_ptr<pool_target> target;
   std::string name;
   TND_TRY(target_of(prefix, target, name));
   tnd_pool *pool = nullptr;
   TND_TRY(target->connection(pool_target::write_connection, pool));
-  struct list_context {
-    std::string base;
-    size_t folder_size;  // bytes of the prefix up to its last '/'
-    std::vector<std::string> &names;
-  } listing{prefix.substr(0, prefix.size() - name.size()), name.size(), names};
-  auto const add_entry = [](void *context, const char *object_name, const tnd_pool_info *) {
-    auto &result = *static_cast<list_context *>(context);
-    std::string text = object_name;
-    size_t const slash = text.find('/', result.folder_size);
-    if (slash != std::string::npos)
-      text.resize(slash + 1);
-    std::string url = result.base + text;
-    if (result.names.empty() || result.names.back() != url)
-      result.names.push_back(std::move(url));
-    return 0;
-  };
+  TND_ASSERT(name.size() <= prefix.size());
+  list_context listing{prefix.substr(0, prefix.size() - name.size()), name.size(), names};
   TND_TRY(status(tnd_pool_list(pool, name.c_str(), add_entry, &listing)));
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());

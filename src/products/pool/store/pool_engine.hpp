@@ -3,10 +3,9 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 
+#include "core/base/mutex.hpp"
 #include "seams/store/blocking_store.hpp"
 #include "seams/store/handle_table.hpp"
 #include "seams/store/store_plugin.hpp"
@@ -27,6 +26,7 @@ class pool_target {
   // break it. This matters because mapped memory is valid only as long as the daemon knows the
   // handles.
   static constexpr size_t read_connection = connection_count - 1;
+  static_assert(write_connection != read_connection);
   explicit pool_target(std::string url) : url_{std::move(url)} {}
   ~pool_target();
 
@@ -35,8 +35,8 @@ class pool_target {
 
  private:
   std::string const url_;
-  std::mutex mutex_;
-  std::array<tnd_pool *, connection_count> pools_{};
+  mutex mutex_;
+  std::array<tnd_pool *, connection_count> pools_ TND_GUARDED_BY(mutex_){};
 };
 
 // An open object as a file. Writes are collected in a new version, which close and sync commit. At
@@ -66,23 +66,27 @@ class pool_file {
   };
   object_ptr make_object_ptr(tnd_pool_object *object) const;
   size_t connection_of(size_t index) const;
-  status begin_writing(bool keeps_bytes);
-  status commit();
+  status begin_writing(bool keeps_bytes) TND_REQUIRES(mutex_);
+  status commit() TND_REQUIRES(mutex_);
   status read_from(tnd_pool_object *object, uint64_t offset,
                    std::span<const seams::store_buffer> buffers, uint64_t &size);
-  status open_reader(size_t index);
-  void close_readers();
+  status open_reader(size_t index) TND_REQUIRES(mutex_);
+  void close_readers() TND_REQUIRES(mutex_);
+  // Waits for a reader that is not busy, and opens it if necessary.
+  status acquire_reader(unique_lock<mutex> &lock, size_t &index) TND_REQUIRES(mutex_);
+  bool are_readers_busy() const TND_REQUIRES(mutex_);
 
   std::shared_ptr<pool_target> const target_;
   std::string const name_;
   seams::store_open_flags const flags_;
-  std::mutex mutex_;
-  std::condition_variable free_;
-  std::array<reader, pool_target::connection_count - 1> readers_;
-  tnd_pool_object *writer_ = nullptr;
-  uint64_t version_ = 0, size_ = 0;  // the pool's version
+  mutex mutex_;
+  condition_variable free_;
+  std::array<reader, pool_target::connection_count - 1> readers_ TND_GUARDED_BY(mutex_);
+  tnd_pool_object *writer_ TND_GUARDED_BY(mutex_) = nullptr;
+  uint64_t version_ TND_GUARDED_BY(mutex_) = 0;  // the pool's
+  uint64_t size_ TND_GUARDED_BY(mutex_) = 0;
   // Distinguishes the version from one with the same number in a pool that was created anew.
-  uint64_t identity_ = 0;
+  uint64_t identity_ TND_GUARDED_BY(mutex_) = 0;
 };
 
 class pool_engine final : public seams::blocking_engine {
@@ -111,8 +115,9 @@ class pool_engine final : public seams::blocking_engine {
 
   seams::store_plugin_host const host_;
   seams::handle_table<pool_file> files_;
-  std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<pool_target>> targets_;  // by "host:port/namespace"
+  mutex mutex_;
+  // By "host:port/namespace".
+  std::map<std::string, std::shared_ptr<pool_target>> targets_ TND_GUARDED_BY(mutex_);
 };
 
 }  // namespace tanada::pool

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/assert.hpp"
 #include "products/pool/store/pool_engine.hpp"
 #include "seams/store/version_hash.hpp"
 
@@ -27,19 +28,23 @@ pool_target::~pool_target() {
 }
 
 status pool_target::connection(size_t index, tnd_pool *&pool) {
-  std::lock_guard lock{mutex_};
+  TND_ASSERT(index < connection_count);
+  lock_guard const lock{mutex_};
   if (pools_[index] == nullptr)
     TND_TRY(status(tnd_pool_connect(url_.c_str(), nullptr, &pools_[index])));
   pool = pools_[index];
+  TND_ASSERT(pool != nullptr);
   return status::ok;
 }
 
 pool_file::~pool_file() {
+  lock_guard const lock{mutex_};
   close_readers();
   tnd_pool_close(writer_);
 }
 
 void pool_file::close_readers() {
+  TND_ASSERT(mutex_.is_held());
   for (reader &reader_entry : readers_)
     reader_entry.object.reset();
 }
@@ -57,6 +62,7 @@ size_t pool_file::connection_of(size_t index) const {
 }
 
 status pool_file::open_reader(size_t index) {
+  TND_ASSERT(mutex_.is_held() && index < readers_.size());
   tnd_pool *pool = nullptr;
   TND_TRY(target_->connection(connection_of(index), pool));
   tnd_pool_object *opened = nullptr;
@@ -78,6 +84,7 @@ status pool_file::open_reader(size_t index) {
 }
 
 status pool_file::open(store_stat &stat) {
+  lock_guard const lock{mutex_};
   tnd_pool *pool = nullptr;
   TND_TRY(target_->connection(pool_target::write_connection, pool));
   bool const exclusive = flags_.create && flags_.exclusive;
@@ -100,6 +107,7 @@ status pool_file::open(store_stat &stat) {
 
 // From here on, this file's bytes are those of a new version.
 status pool_file::begin_writing(bool keeps_bytes) {
+  TND_ASSERT(mutex_.is_held());
   if (writer_ != nullptr)
     return status::ok;
   tnd_pool *pool = nullptr;
@@ -114,6 +122,7 @@ status pool_file::begin_writing(bool keeps_bytes) {
 
 // Durable if the pool is.
 status pool_file::commit() {
+  TND_ASSERT(mutex_.is_held());
   if (writer_ == nullptr)
     return status::ok;
   tnd_pool *pool = nullptr;
@@ -134,22 +143,23 @@ status pool_file::commit() {
 }
 
 status pool_file::close(store_stat &stat) {
-  std::unique_lock lock{mutex_};
+  unique_lock lock{mutex_};
   status const code = commit();
   stat = {size_, identity_, true};
   return code;
 }
 
 status pool_file::sync() {
-  std::unique_lock lock{mutex_};
-  free_.wait(lock, [&] {
-    return std::none_of(readers_.begin(), readers_.end(), [](auto &entry) { return entry.busy; });
+  unique_lock lock{mutex_};
+  free_.wait(lock, [this] {
+    mutex_.assert_held();
+    return !are_readers_busy();
   });
   return commit();
 }
 
 seams::store_memory pool_file::memory(std::string &reason) {
-  std::lock_guard lock{mutex_};
+  lock_guard const lock{mutex_};
   if (writer_ != nullptr || readers_[0].object == nullptr)
     return {};
   const void *addr = nullptr;
@@ -162,7 +172,7 @@ seams::store_memory pool_file::memory(std::string &reason) {
 }
 
 status pool_file::stat(store_stat &stat) {
-  std::lock_guard lock{mutex_};
+  lock_guard const lock{mutex_};
   stat = {size_, identity_, writer_ == nullptr};
   return status::ok;
 }
@@ -170,7 +180,7 @@ status pool_file::stat(store_stat &stat) {
 status pool_file::truncate(uint64_t size) {
   if (!flags_.write)
     return status::bad_file;
-  std::lock_guard lock{mutex_};
+  lock_guard const lock{mutex_};
   TND_TRY(begin_writing(true));
   TND_TRY(status(tnd_pool_resize(writer_, size)));
   size_ = size;
@@ -181,7 +191,7 @@ status pool_file::write(uint64_t offset, std::span<const store_buffer> buffers, 
   size = 0;
   if (!flags_.write)
     return status::bad_file;
-  std::lock_guard lock{mutex_};
+  lock_guard const lock{mutex_};
   TND_TRY(begin_writing(true));
   for (const store_buffer &buffer : buffers) {
     TND_TRY(status(
@@ -205,29 +215,42 @@ status pool_file::read_from(tnd_pool_object *object, uint64_t offset,
   return status::ok;
 }
 
-status pool_file::read(uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size) {
-  size = 0;
-  if (!flags_.read)
-    return status::bad_file;
-  std::unique_lock lock{mutex_};
-  if (writer_ != nullptr)
-    return read_from(writer_, offset, buffers, size);
-  size_t index = 0;
-  free_.wait(lock, [&] {
+bool pool_file::are_readers_busy() const {
+  return std::any_of(readers_.begin(), readers_.end(), [](auto &entry) { return entry.busy; });
+}
+
+status pool_file::acquire_reader(unique_lock<mutex> &lock, size_t &index) {
+  free_.wait(lock, [this, &index] {
+    mutex_.assert_held();
     for (index = 0; index < readers_.size(); index++)
       if (!readers_[index].busy)
         return true;
     return false;
   });
-  status code = readers_[index].object != nullptr ? status::ok : open_reader(index);
+  status const code = readers_[index].object != nullptr ? status::ok : open_reader(index);
   // Without another connection, all readers share one.
-  if (code != status::ok && index > 0 && readers_[0].object != nullptr) {
-    free_.wait(lock, [&] { return !readers_[0].busy; });
-    index = 0;
-    code = status::ok;
-  }
+  if (code == status::ok || index == 0 || readers_[0].object == nullptr)
+    return code;
+  free_.wait(lock, [this] {
+    mutex_.assert_held();
+    return !readers_[0].busy;
+  });
+  index = 0;
+  return status::ok;
+}
+
+status pool_file::read(uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size) {
+  size = 0;
+  if (!flags_.read)
+    return status::bad_file;
+  unique_lock lock{mutex_};
+  if (writer_ != nullptr)
+    return read_from(writer_, offset, buffers, size);
+  size_t index = 0;
+  status code = acquire_reader(lock, index);
   for (int tries = 0; code == status::ok; tries++) {
     reader &active = readers_[index];
+    TND_ASSERT(!active.busy);
     active.busy = true;
     lock.unlock();
     size = 0;

@@ -80,8 +80,9 @@ void add_spaces(metrics_text &metrics, const pool_report &report) {
   auto const add_gauge = [&](const char *name, const char *help,
                              uint64_t pool_report::space::*value) {
     metrics.family(name, "gauge", help);
-    for (pool_report::space const &space : report.spaces)
+    for (pool_report::space const &space : report.spaces) {
       metrics.sample(space.*value, label("namespace", space.name));
+    }
   };
   add_gauge("namespace_used_bytes", "Memory used by the objects of a namespace.",
             &pool_report::space::used);
@@ -105,12 +106,14 @@ void add_paths(metrics_text &metrics, const pool_report &report) {
     if (size_t(client.path) < clients.size())
       clients[client.path]++;
   metrics.family("clients", "gauge", "Connections, by the path of their bytes.");
-  for (size_t i = 0; i < clients.size(); i++)
+  for (size_t i = 0; i < clients.size(); i++) {
     metrics.sample(clients[i], label("path", path_name(uint32_t(i))));
+  }
   auto const sum = [&](const char *name, const char *help, uint64_t pool_report::transfer::*value) {
     metrics.family(name, "counter", help);
-    for (size_t i = 0; i < report_path_count; i++)
+    for (size_t i = 0; i < report_path_count; i++) {
       metrics.sample(report.transfers[i].*value, label("path", path_name(uint32_t(i))));
+    }
   };
   sum("written_bytes_total", "Bytes of objects that came from clients.",
       &pool_report::transfer::written_size);
@@ -137,8 +140,9 @@ std::string report_metrics(const pool_report &report) {
   text.counter("opens_total", "Objects opened to be read.", report.opens);
   text.counter("evictions_total", "Objects evicted to free memory.", report.evictions);
   text.family("errors_total", "counter", "Requests that failed, by status.");
-  for (auto const &[name, count] : report.errors_by_status)
+  for (auto const &[name, count] : report.errors_by_status) {
     text.sample(count, label("status", name));
+  }
   text.counter("refused_connections_total", "Connections that were refused.", report.refused);
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.3f", double(report.uptime_ns) / 1e9);

@@ -8,7 +8,52 @@
 namespace tanada::pool {
 namespace {
 
+using nlohmann::json;
+
 constexpr size_t client_count_max = 200;
+
+json spaces_of(const pool_report &report) {
+  json spaces = json::array();
+  for (pool_report::space const &space : report.spaces)
+    spaces.push_back({{"name", space.name},
+                      {"used", space.used},
+                      {"object_count", space.object_count},
+                      {"quota", space.quota},
+                      {"owned", space.owned},
+                      {"segment_count", space.segment_count}});
+  return spaces;
+}
+
+json clients_of(const pool_report &report) {
+  json clients = json::array();
+  for (pool_report::client const &client : report.clients) {
+    if (clients.size() == client_count_max)
+      break;
+    clients.push_back({{"peer", client.peer},
+                       {"namespace", client.space},
+                       {"path", path_name(client.path)},
+                       {"written_size", client.written_size},
+                       {"read_size", client.read_size},
+                       {"connected_s", double(client.connected_ns) / 1e9}});
+  }
+  return clients;
+}
+
+json paths_of(const pool_report &report) {
+  json paths = json::object();
+  for (size_t i = 0; i < report_path_count; i++)
+    paths[path_name(uint32_t(i))] = {{"written_size", report.transfers[i].written_size},
+                                     {"read_size", report.transfers[i].read_size}};
+  return paths;
+}
+
+json errors_of(const pool_report &report) {
+  json errors = json::object();
+  for (auto const &[name, count] : report.errors_by_status)
+    if (count != 0)
+      errors[name] = count;
+  return errors;
+}
 
 }  // namespace
 
@@ -27,32 +72,6 @@ uint64_t pool_report::read_size() const noexcept {
 }
 
 std::string report_json(const pool_report &report) {
-  using nlohmann::json;
-  json spaces = json::array(), clients = json::array(), paths = json::object();
-  for (pool_report::space const &space : report.spaces)
-    spaces.push_back({{"name", space.name},
-                      {"used", space.used},
-                      {"object_count", space.object_count},
-                      {"quota", space.quota},
-                      {"owned", space.owned},
-                      {"segment_count", space.segment_count}});
-  for (pool_report::client const &client : report.clients) {
-    if (clients.size() == client_count_max)
-      break;
-    clients.push_back({{"peer", client.peer},
-                       {"namespace", client.space},
-                       {"path", path_name(client.path)},
-                       {"written_size", client.written_size},
-                       {"read_size", client.read_size},
-                       {"connected_s", double(client.connected_ns) / 1e9}});
-  }
-  for (size_t i = 0; i < report_path_count; i++)
-    paths[path_name(uint32_t(i))] = {{"written_size", report.transfers[i].written_size},
-                                     {"read_size", report.transfers[i].read_size}};
-  json errors = json::object();
-  for (auto const &[name, count] : report.errors_by_status)
-    if (count != 0)
-      errors[name] = count;
   json const document = {{"version", TND_VERSION_STRING},
                          {"backing", report.backing},
                          {"uptime_s", double(report.uptime_ns) / 1e9},
@@ -67,11 +86,11 @@ std::string report_json(const pool_report &report) {
                          {"opens", report.opens},
                          {"evictions", report.evictions},
                          {"errors", report.errors},
-                         {"errors_by_status", errors},
+                         {"errors_by_status", errors_of(report)},
                          {"refused", report.refused},
-                         {"paths", paths},
-                         {"namespaces", spaces},
-                         {"clients", clients},
+                         {"paths", paths_of(report)},
+                         {"namespaces", spaces_of(report)},
+                         {"clients", clients_of(report)},
                          {"client_count", report.clients.size()}};
   return document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }

@@ -16,6 +16,8 @@ namespace tanada::pool {
 inline constexpr uint64_t block_size =
     4096;  // bytes; records and their data start at multiples of it
 
+static_assert((block_size & (block_size - 1)) == 0);
+
 // Round up to whole blocks. `size` must be below 2^63.
 constexpr uint64_t whole_blocks(uint64_t size) noexcept {
   return (size + block_size - 1) & ~(block_size - 1);

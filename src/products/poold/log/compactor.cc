@@ -36,16 +36,22 @@ bool compactor::is_worthwhile(const log_file &file, uint64_t free_size) const {
   bool const outweighs_mark = file.size - std::min(file.size, needed) > mark_overhead;
   if (live == 0 && needed <= file.size / 2 && (gains || outweighs_mark))
     return true;
+  return gains && gains_enough(file, needed, free_size);
+}
+
+// Whether the gain from a file with live objects is worth the work in the log's present state.
+bool compactor::gains_enough(const log_file &file, uint64_t needed, uint64_t free_size) const {
   // In a full store, accept a small gain for much work until the reserve fits again.
   bool const fits_reserve = !state_.is_full || free_size / 2 >= state_.options.reserve->size();
-  if (!fits_reserve && gains && needed <= file.size / 8 * 7)
+  if (!fits_reserve && needed <= file.size / 8 * 7)
     return true;
+  return must_compact() && needed <= file.size / 4 * 3;
+}
+
+bool compactor::must_compact() const {
   // If most of the log is live, moving it costs more than the freed space is worth.
   bool const is_loose = state_.stored_size > state_.live.live_size() / 2 * 3;
-  bool const is_requested =
-      (is_loose && state_.stored_size > state_.options.compact_above) || writer_.lacks_space();
-  bool const is_crowded = is_requested && gains;
-  return is_crowded && needed <= file.size / 4 * 3;
+  return (is_loose && state_.stored_size > state_.options.compact_above) || writer_.lacks_space();
 }
 
 std::shared_ptr<log_file> compactor::find_victim() const {
@@ -106,6 +112,7 @@ void compactor::advance() {
 }
 
 void compactor::fail(status code, const char *action) {
+  TND_ASSERT(victim_ != nullptr && code != status::ok);
   log(log_level::warning, "%s: compaction cannot %s (%s) and will retry", victim_->url.c_str(),
       action, tnd_status_name(tnd_status(code)));
   uint64_t const now_ns = clock_.now_ns(), delay_ns = state_.options.retry_delay_ns;
@@ -119,6 +126,7 @@ void compactor::fail(status code, const char *action) {
 }
 
 void compactor::copy(std::vector<log_entry> entries) {
+  TND_ASSERT(phase_ == phase::ready && !entries.empty());
   phase_ = phase::copying;
   auto const work = std::make_shared<batch>();
   work->entries = std::move(entries);
@@ -142,16 +150,9 @@ void compactor::copy(std::vector<log_entry> entries) {
 
 void compactor::read(const std::shared_ptr<batch> &work) {
   auto const done = [this, work](const auto &read) {
-    if (read.code != status::ok)
-      work->code = read.code;
-    if (--work->pending_read_count != 0)
-      return;
-    victim_->user_count--;
-    if (work->code == status::ok)
-      return write(work);
-    victim_->is_unreadable = true;
-    fail(work->code, "read it");
+    on_read_done(work, read.code);
   };
+  TND_ASSERT(work->offsets.size() == work->entries.size() + 1);
   for (size_t i = 0; i < work->entries.size(); i++)
     work->pending_read_count += work->offsets[i + 1] != work->offsets[i];
   if (work->pending_read_count == 0)
@@ -166,6 +167,20 @@ void compactor::read(const std::shared_ptr<batch> &work) {
                                       size_t(work->entries[i].meta.size)}}),
                    done);
   }
+}
+
+void compactor::on_read_done(const std::shared_ptr<batch> &work, status code) {
+  if (code != status::ok)
+    work->code = code;
+  TND_ASSERT(work->pending_read_count > 0);
+  if (--work->pending_read_count != 0)
+    return;
+  TND_ASSERT(victim_->user_count > 0);
+  victim_->user_count--;
+  if (work->code == status::ok)
+    return write(work);
+  victim_->is_unreadable = true;
+  fail(work->code, "read it");
 }
 
 // Drop damaged objects: in a new record, their bytes would look intact.
@@ -213,6 +228,7 @@ void compactor::write(const std::shared_ptr<batch> &work) {
 }
 
 void compactor::submit(const std::shared_ptr<batch> &work, size_t begin, size_t end) {
+  TND_ASSERT(begin <= end && end <= work->entries.size());
   std::vector<log_entry> entries(work->entries.begin() + std::ptrdiff_t(begin),
                                  work->entries.begin() + std::ptrdiff_t(end));
   byte_spans data;
@@ -229,22 +245,29 @@ void compactor::submit(const std::shared_ptr<batch> &work, size_t begin, size_t 
   record->is_internal = true;
   state_.moved_size += record->size;
   record->callback = [this, work](status code) {
-    if (code != status::ok)
-      work->code = code;
-    if (--work->pending_record_count != 0)
-      return;
-    if (work->code == status::ok)
-      phase_ = phase::ready;
-    else
-      fail(work->code, "write its live objects");
+    on_record_done(*work, code);
   };
   work->pending_record_count++;
   writer_.submit_front(std::move(record));
 }
 
+void compactor::on_record_done(batch &work, status code) {
+  TND_ASSERT(phase_ == phase::copying && work.pending_record_count > 0);
+  if (code != status::ok)
+    work.code = code;
+  if (--work.pending_record_count != 0)
+    return;
+  if (work.code == status::ok)
+    phase_ = phase::ready;
+  else
+    fail(work.code, "write its live objects");
+}
+
 void compactor::mark() {
+  TND_ASSERT(phase_ == phase::ready);
   phase_ = phase::copying;
   auto new_record = make_record({}, state_.options.with_data);
+  TND_ASSERT(new_record.ok());
   auto record = std::move(new_record).value();
   record->is_internal = true;
   record->callback = [this](status code) {
@@ -257,6 +280,7 @@ void compactor::mark() {
 }
 
 void compactor::remove() {
+  TND_ASSERT(phase_ == phase::ready && victim_->last_sequence <= state_.marked_sequence);
   phase_ = phase::removing;
   remove_file(state_, victim_, [this](status code) {
     if (code != status::ok)
@@ -265,6 +289,7 @@ void compactor::remove() {
     phase_ = phase::idle;
     state_.live.forget_file(file->identity.file_sequence);
     state_.files.erase(file->identity.file_sequence);
+    TND_ASSERT(state_.stored_size >= file->size);
     state_.stored_size -= file->size;
     record_gain();
     state_.reserve_retry_ns = 0;

@@ -37,11 +37,15 @@ class compactor {
   void choose_victim();
   std::shared_ptr<log_file> find_victim() const;
   bool is_worthwhile(const log_file &file, uint64_t free_size) const;
+  bool gains_enough(const log_file &file, uint64_t needed, uint64_t free_size) const;
+  bool must_compact() const;
   void copy(std::vector<log_entry> entries);
   void read(const std::shared_ptr<batch> &work);
+  void on_read_done(const std::shared_ptr<batch> &work, status code);
   void drop_damaged(batch &work);
   void write(const std::shared_ptr<batch> &work);
   void submit(const std::shared_ptr<batch> &work, size_t begin, size_t end);
+  void on_record_done(batch &work, status code);
   void mark();
   void remove();
   void record_gain();

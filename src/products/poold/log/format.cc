@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "core/base/assert.hpp"
 #include "core/base/checked.hpp"
 
 namespace tanada::pool {
@@ -39,11 +40,14 @@ static_assert(sizeof(stored_record_header) == record_header_size);
 struct stored_entry {
   uint64_t version, superseded, size, created_ns, checksum, order, data_offset;
   uint32_t flags, extent_count;
-  uint16_t space_size, name_size;
+  uint16_t namespace_size, name_size;
   uint8_t kind, checksum_kind, has_name, has_flags;
 };
 static_assert(sizeof(stored_entry) == 72);
 static_assert(sizeof(extent) == 16);
+static_assert(namespace_size_max <= UINT16_MAX && name_size_max <= UINT16_MAX);
+static_assert(change_count_max <= UINT16_MAX);  // an order has 16 bits for the change's index
+static_assert(record_header_size < block_size && block_size % 8 == 0);
 
 uint64_t checksum_seed(const pool_identity &pool) {
   uint64_t seed;
@@ -103,6 +107,20 @@ class byte_reader {
   std::span<const std::byte> remaining_;
 };
 
+// Whether a put's data or extents have its size.
+bool has_valid_ranges(const record_header &header, const log_entry &put) {
+  if (put.data_offset != 0) {
+    return put.extents.empty() && put.data_offset % block_size == 0 &&
+           range_fits(put.data_offset, put.meta.size, header.size);
+  }
+  uint64_t size = 0;
+  for (const auto &range : put.extents) {
+    if (!checked_add(size, range.size, size))
+      return false;
+  }
+  return size == put.meta.size;
+}
+
 bool is_valid(const record_header &header, const log_entry &entry) {
   if (entry.meta.version == 0 || entry.order >= make_order(header.sequence + 1, 0))
     return false;
@@ -110,47 +128,43 @@ bool is_valid(const record_header &header, const log_entry &entry) {
     return false;
   if (entry.kind == entry_kind::remove && entry.superseded_version != 0)
     return false;
-  if (entry.kind != entry_kind::put) {
-    bool const named = entry.kind == entry_kind::amend && entry.has_name;
-    return entry.extents.empty() && entry.data_offset == 0 && named == !entry.meta.name.empty();
-  }
-  if (entry.meta.name.empty())
-    return false;
-  if (entry.data_offset != 0) {
-    return entry.extents.empty() && entry.data_offset % block_size == 0 &&
-           range_fits(entry.data_offset, entry.meta.size, header.size);
-  }
-  uint64_t size = 0;
-  for (const auto &range : entry.extents) {
-    if (!checked_add(size, range.size, size))
-      return false;
-  }
-  return size == entry.meta.size;
+  if (entry.kind == entry_kind::put)
+    return !entry.meta.name.empty() && has_valid_ranges(header, entry);
+  bool const named = entry.kind == entry_kind::amend && entry.has_name;
+  return entry.extents.empty() && entry.data_offset == 0 && named == !entry.meta.name.empty();
 }
 
-bool decode_entry(const record_header &header, size_t index, byte_reader &source,
-                  log_entry &entry) {
-  stored_entry stored;
-  if (!source.take(&stored, sizeof stored))
-    return false;
-  if (stored.kind < uint8_t(entry_kind::put) || stored.kind > uint8_t(entry_kind::amend))
-    return false;
-  if (stored.has_name > 1 || stored.has_flags > 1)
-    return false;
+// Whether the fields that have an enumeration or a truth value have one of its values.
+bool has_valid_values(const stored_entry &stored) {
+  return stored.kind >= uint8_t(entry_kind::put) && stored.kind <= uint8_t(entry_kind::amend) &&
+         stored.has_name <= 1 && stored.has_flags <= 1;
+}
+
+void load_fields(const stored_entry &stored, log_entry &entry) {
   entry.kind = entry_kind(stored.kind);
   entry.has_name = stored.has_name != 0;
   entry.has_flags = stored.has_flags != 0;
-  entry.order = stored.order != 0 ? stored.order : make_order(header.sequence, index);
-  entry.meta.version = stored.version;
+  entry.order = stored.order;
   entry.superseded_version = stored.superseded;
+  entry.data_offset = stored.data_offset;
+  entry.meta.version = stored.version;
   entry.meta.size = stored.size;
   entry.meta.created_ns = stored.created_ns;
   entry.meta.flags = stored.flags;
   entry.meta.kind = checksum_kind(stored.checksum_kind);
   entry.meta.checksum = stored.checksum;
-  entry.data_offset = stored.data_offset;
-  uint64_t const text_size = uint64_t{stored.space_size} + stored.name_size;
-  if (!source.take_text(entry.meta.namespace_name, stored.space_size) ||
+}
+
+bool decode_entry(const record_header &header, size_t index, byte_reader &source,
+                  log_entry &entry) {
+  stored_entry stored;
+  if (!source.take(&stored, sizeof stored) || !has_valid_values(stored))
+    return false;
+  load_fields(stored, entry);
+  if (entry.order == 0)
+    entry.order = make_order(header.sequence, index);
+  uint64_t const text_size = uint64_t{stored.namespace_size} + stored.name_size;
+  if (!source.take_text(entry.meta.namespace_name, stored.namespace_size) ||
       !source.take_text(entry.meta.name, stored.name_size))
     return false;
   if (!source.skip(align_to_word(text_size) - text_size))
@@ -160,6 +174,38 @@ bool decode_entry(const record_header &header, size_t index, byte_reader &source
   entry.extents.resize(stored.extent_count);
   return source.take(entry.extents.data(), stored.extent_count * sizeof(extent)) &&
          is_valid(header, entry);
+}
+
+stored_entry store_fields(const log_entry &entry) {
+  return {.version = entry.meta.version,
+          .superseded = entry.superseded_version,
+          .size = entry.meta.size,
+          .created_ns = entry.meta.created_ns,
+          .checksum = entry.meta.checksum,
+          .order = entry.order,
+          .data_offset = entry.data_offset,
+          .flags = entry.meta.flags,
+          .extent_count = uint32_t(entry.extents.size()),
+          .namespace_size = uint16_t(entry.meta.namespace_name.size()),
+          .name_size = uint16_t(entry.meta.name.size()),
+          .kind = uint8_t(entry.kind),
+          .checksum_kind = uint8_t(entry.meta.kind),
+          .has_name = entry.has_name,
+          .has_flags = entry.has_flags};
+}
+
+// Encode a change into stored_size() zero bytes.
+void encode_entry(const log_entry &entry, std::span<std::byte> target) {
+  TND_ASSERT(target.size() == stored_size(entry));
+  TND_ASSERT(entry.meta.namespace_name.size() <= UINT16_MAX);
+  TND_ASSERT(entry.meta.name.size() <= UINT16_MAX);
+  stored_entry const stored = store_fields(entry);
+  std::memcpy(target.data(), &stored, sizeof stored);
+  std::string const text = entry.meta.namespace_name + entry.meta.name;
+  std::memcpy(target.data() + sizeof stored, text.data(), text.size());
+  uint64_t const extents_size = entry.extents.size() * sizeof(extent);
+  if (extents_size != 0)
+    std::memcpy(target.last(extents_size).data(), entry.extents.data(), extents_size);
 }
 
 }  // namespace
@@ -201,6 +247,7 @@ void encode_file_header(const file_header &header, std::span<std::byte> block) {
                             .file_id = header.file.file_id,
                             .first_sequence = header.first_sequence,
                             .with_data = header.with_data};
+  TND_ASSERT(block.size() >= sizeof stored);
   stored.checksum = checksum_of_header(stored);
   std::memcpy(block.data(), &stored, sizeof stored);
 }
@@ -219,43 +266,21 @@ std::optional<file_header> decode_file_header(std::span<const std::byte> block) 
 
 void encode_record(record_header &header, uint64_t size, std::span<const log_entry> entries,
                    std::span<std::byte> head) {
-  std::byte *position = head.data() + record_header_size;
+  uint64_t position = record_header_size;
   for (const auto &entry : entries) {
-    stored_entry const stored{.version = entry.meta.version,
-                              .superseded = entry.superseded_version,
-                              .size = entry.meta.size,
-                              .created_ns = entry.meta.created_ns,
-                              .checksum = entry.meta.checksum,
-                              .order = entry.order,
-                              .data_offset = entry.data_offset,
-                              .flags = entry.meta.flags,
-                              .extent_count = uint32_t(entry.extents.size()),
-                              .space_size = uint16_t(entry.meta.namespace_name.size()),
-                              .name_size = uint16_t(entry.meta.name.size()),
-                              .kind = uint8_t(entry.kind),
-                              .checksum_kind = uint8_t(entry.meta.kind),
-                              .has_name = entry.has_name,
-                              .has_flags = entry.has_flags};
-    std::memcpy(position, &stored, sizeof stored);
-    std::byte *text = position + sizeof stored;
-    text = std::copy_n(reinterpret_cast<const std::byte *>(entry.meta.namespace_name.data()),
-                       entry.meta.namespace_name.size(), text);
-    std::copy_n(reinterpret_cast<const std::byte *>(entry.meta.name.data()), entry.meta.name.size(),
-                text);
-    std::byte *const ranges =
-        position + sizeof stored +
-        align_to_word(entry.meta.namespace_name.size() + entry.meta.name.size());
-    if (!entry.extents.empty())
-      std::memcpy(ranges, entry.extents.data(), entry.extents.size() * sizeof(extent));
-    position += stored_size(entry);
+    uint64_t const entry_size = stored_size(entry);
+    TND_ASSERT(range_fits(position, entry_size, head.size()));
+    encode_entry(entry, head.subspan(position, entry_size));
+    position += entry_size;
   }
   header.size = size;
   header.change_count = uint32_t(entries.size());
-  header.metadata_size = uint32_t(position - head.data() - record_header_size);
+  header.metadata_size = uint32_t(position - record_header_size);
   sign_record(header, head);
 }
 
 void sign_record(record_header &header, std::span<std::byte> head) {
+  TND_ASSERT(record_header_size + uint64_t{header.metadata_size} <= head.size());
   header.metadata_checksum = XXH3_64bits_withSeed(
       head.data() + record_header_size, header.metadata_size, checksum_seed(header.file.pool));
   stored_record_header stored{.magic = record_magic,

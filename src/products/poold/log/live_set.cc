@@ -42,6 +42,7 @@ void live_set::apply(const log_entry &entry, uint64_t file_sequence, uint64_t re
 void live_set::count_size(const live_object &object, bool add) {
   uint64_t const size = copy_size(object);
   auto &use = files_[object.file_sequence];
+  TND_ASSERT(add || use.live_size >= size);
   use.live_size = add ? use.live_size + size : use.live_size - size;
   live_size_ = add ? live_size_ + size : live_size_ - size;
 }
@@ -56,6 +57,7 @@ void live_set::remove(uint64_t version, uint64_t file_sequence) {
     state.object = {};
     state.object.meta.version = version;
     state.is_live = false;
+    TND_ASSERT(live_count_ > 0);
     live_count_--;
   }
   uncount_removal(state);
@@ -67,8 +69,10 @@ void live_set::remove(uint64_t version, uint64_t file_sequence) {
 
 void live_set::uncount_removal(const version_state &state) {
   auto const it = files_.find(state.removal_file);
-  if (state.removal_file != 0 && it != files_.end())
-    it->second.removal_count--;
+  if (state.removal_file == 0 || it == files_.end())
+    return;
+  TND_ASSERT(it->second.removal_count > 0);
+  it->second.removal_count--;
 }
 
 void live_set::apply_put(const log_entry &entry, uint64_t file_sequence, uint64_t record_offset) {
@@ -233,6 +237,7 @@ void live_set::forget_file(uint64_t file_sequence) {
     auto const it = versions_.find(version);
     TND_ASSERT(it != versions_.end());
     TND_ASSERT(!it->second.is_live || it->second.object.file_sequence != file_sequence);
+    TND_ASSERT(it->second.put_count > 0);
     if (--it->second.put_count != 0)
       continue;
     uncount_removal(it->second);

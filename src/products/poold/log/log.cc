@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/base/assert.hpp"
 #include "core/base/checked.hpp"
 #include "core/base/log.hpp"
 #include "products/poold/log/compactor.hpp"
@@ -26,7 +27,7 @@ status check_put(const change &update, bool with_data) {
   const auto &meta = update.meta;
   if (meta.name.empty() || meta.size > size_limit || meta.kind > checksum_kind::xxh3)
     return status::invalid;
-  if (!text_fits(meta.namespace_name, space_size_max) || !text_fits(meta.name, name_size_max))
+  if (!text_fits(meta.namespace_name, namespace_size_max) || !text_fits(meta.name, name_size_max))
     return status::too_big;
   uint64_t size = 0;
   for (const auto &part : update.data) {
@@ -58,6 +59,11 @@ status check_change(const change &update, bool with_data) {
   return status::invalid;
 }
 
+struct outgoing_parts {
+  std::vector<log_entry> entries;
+  byte_spans data;
+};
+
 log_entry make_entry(const change &update) {
   log_entry entry;
   entry.meta.version = update.meta.version;
@@ -79,6 +85,21 @@ log_entry make_entry(const change &update) {
       break;
   }
   return entry;
+}
+
+// Check a transaction, and translate it to entries and their data.
+status make_entries(const transaction &changes, const log_options &options, const live_set &live,
+                    outgoing_parts &outgoing) {
+  for (const auto &update : changes) {
+    TND_TRY(check_change(update, options.with_data));
+    if (update.kind == change_kind::put && live.contains(update.meta.version))
+      return status::exists;
+    outgoing.entries.push_back(make_entry(update));
+    for (const auto &part : update.data)
+      if (!part.empty())
+        outgoing.data.push_back(part);
+  }
+  return status::ok;
 }
 
 }  // namespace
@@ -170,16 +191,9 @@ status durable_log::append(const transaction &changes, status_function done) {
     return status::invalid;
   if (self.log_writer->queue_count() >= options.queue_count_max)
     return status::again;
-  std::vector<log_entry> entries;
-  byte_spans data;
-  for (const auto &update : changes) {
-    TND_TRY(check_change(update, options.with_data));
-    if (update.kind == change_kind::put && self.state->live.contains(update.meta.version))
-      return status::exists;
-    entries.push_back(make_entry(update));
-    data.insert(data.end(), update.data.begin(), update.data.end());
-  }
-  auto new_record = make_record(std::move(entries), options.with_data);
+  outgoing_parts outgoing;
+  TND_TRY(make_entries(changes, options, self.state->live, outgoing));
+  auto new_record = make_record(std::move(outgoing.entries), options.with_data);
   if (!new_record.ok())
     return new_record.error();
   auto record = std::move(new_record).value();
@@ -188,8 +202,7 @@ status durable_log::append(const transaction &changes, status_function done) {
   uint64_t const waiting = self.log_writer->queue_size();
   if (waiting != 0 && waiting + record->size > options.queue_size_max)
     return status::again;
-  std::erase_if(data, [](const auto &part) { return part.empty(); });
-  record->data = std::move(data);
+  record->data = std::move(outgoing.data);
   record->callback = std::move(done);
   self.log_writer->submit(std::move(record));
   return status::ok;
@@ -213,6 +226,7 @@ status durable_log::read(uint64_t version, uint64_t offset,
   state.io.post(make_transfer_op(seams::store_op_kind::read, file->handle, object->offset + offset,
                                  std::move(buffers)),
                 [&state, file, size, done = std::move(done)](const auto &read) {
+                  TND_ASSERT(file->user_count > 0);
                   file->user_count--;
                   close_unused(state, *file);
                   bool const cut = read.code == status::ok && read.size != size;
@@ -229,6 +243,7 @@ bool durable_log::poll() {
   if (self.needs_mark() && self.clock.now_ns() >= self.mark_due_ns()) {
     self.mark_retry_ns = seams::deadline_after(self.clock.now_ns(), self.options.retry_delay_ns);
     auto record = make_record({}, self.options.with_data);
+    TND_ASSERT(record.ok());
     record.value()->is_internal = true;
     record.value()->callback = [](status) {
     };

@@ -5,6 +5,7 @@
 #include <random>
 #include <tuple>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "products/poold/log/scan.hpp"
 
@@ -301,6 +302,7 @@ class recovery {
                      });
     for (const auto &[entry, record] : replayed)
       target_.live.apply(*entry, record->file.file_sequence, record->offset);
+    TND_ASSERT(end_ > durable_);
     target_.next_sequence = end_;
   }
 
@@ -322,17 +324,23 @@ class recovery {
       target_.live.apply(removal, file_sequence, 0);
   }
 
-  status verify() {
+  // Objects with data and a checksum, in the order of their data.
+  std::vector<const live_object *> verifiable_objects() const {
     std::vector<const live_object *> objects;
-    target_.live.visit([&](const live_object &object) { objects.push_back(&object); });
+    target_.live.visit([&](const live_object &object) {
+      if (object.offset != 0 && object.meta.kind != checksum_kind::none)
+        objects.push_back(&object);
+    });
     std::sort(objects.begin(), objects.end(), [](const auto *lhs, const auto *rhs) {
       return std::tie(lhs->file_sequence, lhs->offset) < std::tie(rhs->file_sequence, rhs->offset);
     });
+    return objects;
+  }
+
+  status verify() {
     std::vector<log_entry> damaged;
     std::vector<uint64_t> places;
-    for (const auto *object : objects) {
-      if (object->offset == 0 || object->meta.kind == checksum_kind::none)
-        continue;
+    for (const auto *object : verifiable_objects()) {
       const auto &file = *target_.files.at(object->file_sequence);
       bool matches = true;
       TND_TRY(verify_data(io_, file, object->offset, object->meta, matches));
@@ -346,6 +354,7 @@ class recovery {
       damaged.back().meta.version = object->meta.version;
       places.push_back(object->file_sequence);
     }
+    TND_ASSERT(damaged.size() == places.size());
     for (size_t i = 0; i < damaged.size(); i++)
       target_.live.apply(damaged[i], places[i], 0);
     return status::ok;

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "core/base/assert.hpp"
+
 namespace tanada::pool {
 namespace {
 
@@ -28,7 +30,8 @@ void store_io::post_waiting() {
       // Callbacks are not run inside post(), so a later poll() reports the rejection.
       rejected_.push_back({id, code});
     }
-    running_.emplace(id, std::move(done));
+    bool const is_new = running_.emplace(id, std::move(done)).second;
+    TND_ASSERT(is_new);
     waiting_.pop_front();
   }
 }

@@ -52,7 +52,7 @@ struct change {
 using transaction = std::vector<change>;
 
 inline constexpr size_t change_count_max = 65'535;  // of a transaction
-inline constexpr size_t space_size_max = 255;       // bytes
+inline constexpr size_t namespace_size_max = 255;   // bytes
 inline constexpr size_t name_size_max = 4'096;      // bytes
 inline constexpr uint64_t metadata_size_max =
     64u << 20;  // bytes of a transaction's names and extents, as stored

@@ -79,11 +79,13 @@ result<std::unique_ptr<outgoing_record>> make_record(std::vector<log_entry> entr
 }
 
 void writer::submit(std::unique_ptr<outgoing_record> record) {
+  TND_ASSERT(record != nullptr && record->size >= record->head_size);
   queue_size_ += record->size;
   queue_.push_back(std::move(record));
 }
 
 void writer::submit_front(std::unique_ptr<outgoing_record> record) {
+  TND_ASSERT(record != nullptr && record->size >= record->head_size);
   queue_size_ += record->size;
   queue_.push_front(std::move(record));
 }
@@ -161,6 +163,7 @@ bool writer::wait_or_reject(const std::function<bool()> &can_free_space) {
     return false;
   auto refused = std::move(queue_.front());
   queue_.pop_front();
+  TND_ASSERT(queue_size_ >= refused->size);
   queue_size_ -= refused->size;
   // A full store was logged when it happened.
   if (!state_.is_full) {
@@ -198,6 +201,7 @@ void writer::form_group(const std::function<bool()> &can_free_space) {
     if (!new_group->records.empty() && size + next->size > state_.options.group_size_max)
       break;
     size += next->size;
+    TND_ASSERT(queue_size_ >= next->size);
     queue_size_ -= next->size;
     place_record(*new_group, std::exchange(next, nullptr));
     queue_.pop_front();
@@ -209,6 +213,8 @@ void writer::form_group(const std::function<bool()> &can_free_space) {
 }
 
 void writer::place_record(group &target, std::unique_ptr<outgoing_record> record) {
+  TND_ASSERT(head_state_ == head::ready && head_ != nullptr);
+  TND_ASSERT(head_offset_ % block_size == 0 && record->size % block_size == 0);
   target.file = head_;
   auto &header = record->header;
   header.file = head_->identity;
@@ -259,6 +265,7 @@ void writer::write_part(const std::shared_ptr<group> &target, uint64_t offset,
   state_.io.post(make_transfer_op(seams::store_op_kind::write, target->file->handle, offset,
                                   std::move(buffers)),
                  [this, target](const auto &done) {
+                   TND_ASSERT(target->pending_write_count > 0 && in_flight_count_ > 0);
                    target->pending_write_count--;
                    in_flight_count_--;
                    if (done.code != status::ok)
@@ -267,6 +274,7 @@ void writer::write_part(const std::shared_ptr<group> &target, uint64_t offset,
 }
 
 void writer::sync(const std::shared_ptr<group> &target) {
+  TND_ASSERT(!target->is_syncing && target->pending_write_count == 0);
   target->is_syncing = true;
   in_flight_count_++;
   state_.io.post(make_file_op(seams::store_op_kind::sync, target->file->handle),
@@ -279,6 +287,7 @@ void writer::sync(const std::shared_ptr<group> &target) {
 }
 
 void writer::acknowledge() {
+  TND_ASSERT(!groups_.empty() && groups_.front()->is_synced);
   auto const target = std::move(groups_.front());
   groups_.pop_front();
   apply_group(*target);

@@ -130,6 +130,7 @@ class writer {
 
   void open_head();
   void on_head_opened(const std::shared_ptr<log_file> &file);
+  void on_head_named(const std::shared_ptr<log_file> &file, status code);
   void on_head_failed(const std::shared_ptr<log_file> &file, status code);
 
   void fail_all(status code, const log_file &file, const char *operation);

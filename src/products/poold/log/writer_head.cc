@@ -22,6 +22,7 @@ static uint64_t draw_file_id(const log_state &state, uint64_t file_sequence, uin
 }
 
 void writer::open_head() {
+  TND_ASSERT(head_state_ == head::closed);
   auto const file = std::make_shared<log_file>();
   uint64_t const file_sequence = state_.next_file_sequence++;
   file->identity = {state_.identity, file_sequence,
@@ -53,15 +54,7 @@ void writer::on_head_opened(const std::shared_ptr<log_file> &file) {
                      block->span());
   in_flight_count_++;
   auto const ready = [this, file](const auto &named) {
-    in_flight_count_--;
-    if (named.code != status::ok)
-      return on_head_failed(file, named.code);
-    if (has_failed_)
-      return;  // an older file failed; clean_up() removes this one, too
-    head_state_ = head::ready;
-    head_offset_ = block_size;
-    state_.files[file->identity.file_sequence] = file;
-    state_.stored_size += block_size;
+    on_head_named(file, named.code);
   };
   auto const synced = [this, file, ready](const auto &done) {
     in_flight_count_--;
@@ -79,6 +72,20 @@ void writer::on_head_opened(const std::shared_ptr<log_file> &file) {
         in_flight_count_++;
         state_.io.post(make_file_op(store_op_kind::sync, file->handle), synced);
       });
+}
+
+void writer::on_head_named(const std::shared_ptr<log_file> &file, status code) {
+  TND_ASSERT(in_flight_count_ > 0);
+  in_flight_count_--;
+  if (code != status::ok)
+    return on_head_failed(file, code);
+  if (has_failed_)
+    return;  // an older file failed; clean_up() removes this one, too
+  TND_ASSERT(head_state_ == head::opening && head_ == file);
+  head_state_ = head::ready;
+  head_offset_ = block_size;
+  state_.files[file->identity.file_sequence] = file;
+  state_.stored_size += block_size;
 }
 
 // Fail the queued records, which need the file. Groups in the previous file continue.
@@ -135,6 +142,7 @@ void writer::fail_all(status code, const log_file &file, const char *operation) 
 
 // Called when no operation is in flight any more.
 void writer::clean_up() {
+  TND_ASSERT(has_failed_ && in_flight_count_ == 0);
   if (is_cleaning_)
     return report_failure();
   is_cleaning_ = true;
@@ -158,6 +166,7 @@ void writer::clean_file(const std::shared_ptr<log_file> &file) {
     in_flight_count_--;
     bool const known = state_.files.contains(file->identity.file_sequence);
     if (code == status::ok && empty) {
+      TND_ASSERT(!known || state_.stored_size >= block_size);
       if (known)
         state_.stored_size -= block_size;
       state_.files.erase(file->identity.file_sequence);
@@ -180,6 +189,7 @@ void writer::clean_file(const std::shared_ptr<log_file> &file) {
 }
 
 void writer::report_failure() {
+  TND_ASSERT(failure_ != status::ok && head_state_ == head::closed);
   std::deque<std::unique_ptr<outgoing_record>> retried;
   for (const auto &pending : groups_) {
     for (auto &record : pending->records) {
@@ -236,6 +246,7 @@ bool acquire_reserve(log_state &state, uint64_t now_ns) {
     return true;
   if (now_ns < state.reserve_retry_ns)
     return false;
+  TND_ASSERT(state.options.reserve != nullptr);
   auto const code = state.options.reserve->acquire();
   if (code == status::ok) {
     log(log_level::info, "%s: the file system has space again: puts are accepted",

@@ -79,8 +79,9 @@ int alltoalls(const char *call, shmem_team_t handle, const block &elements, ptrd
       elements.source, checked_extent(call, shape, source_stride, size_t(team_ptr->count()))};
   if (current.options.is_debug) [[unlikely]]
     check_addresses(current, named);
-  return return_code(
-      collective{*team_ptr}.alltoall_strided(elements.target, elements.source, shape), named);
+  collective team_operations{*team_ptr};
+  status const code = team_operations.alltoall_strided(elements.target, elements.source, shape);
+  return return_code(code, named);
 }
 
 int fcollect(const char *call, shmem_team_t handle, const block &elements) {

@@ -8,6 +8,30 @@ namespace {
 
 static_assert(sync_words <= SHMEM_SYNC_SIZE && SHMEM_SYNC_VALUE == 0);
 
+// Returns the set's members. Ends the job if the set is invalid.
+group checked_members(const runtime &current, const char *call, const active_set &set) {
+  auto members = set.members(*current.job);
+  if (members.count() == 0) {
+    fatal(call,
+          "invalid active set of %d PEs from %d on, 2^%d apart: the job has %d PEs, and this PE "
+          "must be in it",
+          set.size, set.start, set.log_stride, int(current.job->count()));
+  }
+  return members;
+}
+
+// Ends the job unless `sync` is symmetric host memory.
+void check_sync_array(const runtime &current, const char *call, long *sync) {
+  auto const me = current.job->me();
+  constexpr size_t size = sync_words * sizeof(long);
+  if (current.job->map().locate(sync, size, me).segment_ptr == nullptr)
+    fatal(status::range, {call, sync, size, int(me)});
+  if (is_device_memory(current, sync)) {
+    fatal(call, "pSync at address %p is device memory: it must be in host memory",
+          static_cast<void *>(sync));
+  }
+}
+
 // Calls `operation` with a fabric_group; if the set is all PEs, with a `collective` of them, which
 // has the same operations.
 template <class Operation>
@@ -21,24 +45,11 @@ inline void on_set(const collective_call &call, const active_set &set, long *syn
         return_code(operation(collective{current.coordination->teams.legacy_world()}), call));
     return;
   }
-  auto const members = set.members(*current.job);
-  if (members.count() == 0) {
-    fatal(call.name,
-          "invalid active set of %d PEs from %d on, 2^%d apart: the job has %d PEs, and this PE "
-          "must be in it",
-          set.size, set.start, set.log_stride, int(current.job->count()));
-  }
+  auto const members = checked_members(current, call.name, set);
+  check_sync_array(current, call.name, sync);
   auto &state = *current.coordination;
   channel_ref const channel{current.job.get(), &state.context, &state.context,
                             &state.teams.guard_for(call.name)};
-  if (channel.job->map().locate(sync, sync_words * sizeof(long), channel.job->me()).segment_ptr ==
-      nullptr) {
-    fatal(status::range, {call.name, sync, sync_words * sizeof(long), int(channel.job->me())});
-  }
-  if (is_device_memory(current, sync)) {
-    fatal(call.name, "pSync at address %p is device memory: it must be in host memory",
-          static_cast<void *>(sync));
-  }
   fabric_group fabric{channel, members, signals_in_array(sync)};
   static_cast<void>(return_code(operation(fabric), call));
 }

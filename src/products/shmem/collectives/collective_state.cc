@@ -7,6 +7,8 @@
 namespace tanada::shmem {
 namespace {
 
+static_assert(device_team_slots == team_count_max, "the handle of a device team names its slot");
+
 struct extremes {
   uint64_t highest, lowest;
 
@@ -73,6 +75,7 @@ int return_code(status code, const collective_call &info) {
   if (code == status::invalid || code == status::no_space)
     return 1;
   auto const *const current = running();
+  TND_ASSERT(current != nullptr);
   if (code == status::range)
     check_addresses(*current, info);
   onesided::pe_index const failed_pe = current->job->failed_pe();
@@ -90,6 +93,7 @@ team *team_of_call(const runtime &current, shmem_team_t handle, const char *call
 }
 
 shmem_team_t handle_of(const runtime &current, const team *team_ptr) noexcept {
+  TND_ASSERT(team_ptr != nullptr);
   if (team_ptr == current.world)
     return SHMEM_TEAM_WORLD;
   if (team_ptr == current.shared)
@@ -149,6 +153,7 @@ size_t control_size(onesided::pe_index pe_count) noexcept {
 }
 
 status start_teams(runtime &current) {
+  TND_ASSERT(current.coordination == nullptr);
   auto lane = current.job->lane_acquire(false);
   if (!lane.ok())
     return lane.error();

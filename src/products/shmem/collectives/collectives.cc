@@ -18,6 +18,7 @@ status collective::sync() {
   team_.enter();
   if (team_.count() == 1)
     return status::ok;
+  TND_ASSERT(team_.mapped_ || team_.fabric_);
   return team_.mapped_ ? team_.mapped_->sync() : team_.fabric_->sync();
 }
 

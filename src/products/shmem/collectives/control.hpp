@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/base/assert.hpp"
 #include "onesided/job/symmetric_map.hpp"
 
 namespace tanada::shmem {
@@ -40,6 +41,7 @@ struct mapped_exchange_area {
 };
 static_assert(sizeof(mapped_exchange_area::entry) == 2048 &&
               offsetof(mapped_exchange_area::entry, data) == 16);
+static_assert(sizeof(mapped_exchange_area) % cache_line == 0);
 
 // The exchange area of one PE for one team, written through contexts by members on any node. Words
 // are only added to, and their owner counts what it has consumed of each, so signals of different
@@ -53,6 +55,9 @@ struct fabric_exchange_area {
   uint64_t relay[2];                    // from the root
   uint64_t slices;                      // from any member
 };
+static_assert(sizeof(fabric_exchange_area) == (5 * round_count_max + 5) * sizeof(uint64_t),
+              "an array of words without gaps");
+static_assert(offsetof(fabric_exchange_area, sync) == 0, "counters are found from its first word");
 
 // A PE's published wait, which the other PEs read (stalls.hpp).
 struct published_wait {
@@ -84,14 +89,14 @@ class control_layout {
   }
 
   mapped_exchange_area *mapped_area_of(std::span<std::byte> control, size_t slot) const noexcept {
-    return reinterpret_cast<mapped_exchange_area *>(control.data() + slot * slot_size());
+    return reinterpret_cast<mapped_exchange_area *>(control.data() + slot_offset(slot));
   }
   fabric_exchange_area *fabric_area_of(std::span<std::byte> control, size_t slot) const noexcept {
-    return reinterpret_cast<fabric_exchange_area *>(control.data() + slot * slot_size() +
+    return reinterpret_cast<fabric_exchange_area *>(control.data() + slot_offset(slot) +
                                                     sizeof(mapped_exchange_area));
   }
   std::byte *gather_of(std::span<std::byte> control, size_t slot, size_t parity) const noexcept {
-    return control.data() + slot * slot_size() + sizeof(mapped_exchange_area) + fabric_area_size +
+    return control.data() + slot_offset(slot) + sizeof(mapped_exchange_area) + fabric_area_size +
            parity * gather_size_;
   }
   std::byte *slices_of(std::span<std::byte> control, size_t slot) const noexcept {
@@ -114,10 +119,16 @@ class control_layout {
   // Size of the area for all members' elements of the slice that this member reduces. Unused pages
   // take no memory.
   static constexpr size_t slices_size = size_t{128} << 10;
+  static_assert(slices_size % cache_line == 0);
 
  private:
   static constexpr size_t fabric_area_size =
       (sizeof(fabric_exchange_area) + cache_line - 1) / cache_line * cache_line;
+
+  size_t slot_offset(size_t slot) const noexcept {
+    TND_ASSERT(slot * slot_size() < departure_count_offset_);
+    return slot * slot_size();
+  }
 
   size_t gather_size_;
   size_t departures_size_;

@@ -8,6 +8,7 @@ namespace {
 
 // A departure encoded in a word; zero: none.
 uint64_t departure_word(uint64_t count, departure_kind kind) noexcept {
+  TND_ASSERT(count <= UINT64_MAX >> 2);
   return count << 2 | (kind == departure_kind::exit ? 2u : 0u) | 1u;
 }
 uint64_t count_of(uint64_t word) noexcept {
@@ -57,6 +58,7 @@ std::optional<departure> departures::find_absent(const group &members, size_t sl
 
 std::optional<departure> departures::departure_of(onesided::pe_index pe,
                                                   size_t slot) const noexcept {
+  TND_ASSERT(pe >= 0 && pe < channel_.job->count());
   auto const *const words = layout_.departures_of(channel_.job->control(), slot);
   uint64_t const word = __atomic_load_n(words + pe, __ATOMIC_ACQUIRE);
   if (word == 0)
@@ -65,6 +67,7 @@ std::optional<departure> departures::departure_of(onesided::pe_index pe,
 }
 
 void departures::report(const departure &reason) noexcept {
+  TND_ASSERT(reason.pe >= 0 && reason.pe < channel_.job->count());
   reported_ = departure_word(uint64_t(reason.pe), reason.kind);
 }
 

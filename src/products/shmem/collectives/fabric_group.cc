@@ -12,6 +12,7 @@ constexpr size_t piece_size = size_t{64} << 10;
 // In a broadcast of at least relayed_size_min to more than two members, each member relays a share,
 // if shares have at least relayed_share_min bytes.
 constexpr size_t relayed_size_min = size_t{256} << 10, relayed_share_min = size_t{16} << 10;
+static_assert(relayed_share_min <= relayed_size_min);
 // Bytes of a member's source that alltoall_strided fetches at a time.
 constexpr size_t span_size_max = size_t{256} << 10;
 // A member waits this long for others before it flushes its own signals, which may be stuck on
@@ -25,6 +26,7 @@ int32_t round_count(int32_t members) {
 }  // namespace
 
 status fabric_group::await(const counter &signal_counter, uint64_t count) {
+  TND_ASSERT(signal_counter.word != nullptr);
   uint64_t wanted = count;
   if (signal_counter.consumed != nullptr) {
     *signal_counter.consumed += count;
@@ -95,6 +97,7 @@ status fabric_group::release_source(size_t size) {
 // signals in the next but one has finished the next operation. All have entered that one, and so
 // have finished this one.
 status fabric_group::sync() {
+  TND_ASSERT(size_t(round_count(members_.count())) <= round_count_max);
   size_t const first = (counts_.sync++ & 1) * round_count_max;
   for (int32_t round = 0; round < round_count(members_.count()); round++) {
     auto const &word = words_.sync[first + size_t(round)];
@@ -107,6 +110,7 @@ status fabric_group::sync() {
 // Each round doubles the blocks that a member has: its own and those of the members after it, in
 // their order.
 status fabric_group::gather(void *gathered, const void *own_block, size_t size) {
+  TND_ASSERT(can_gather(size));
   size_t const parity = counts_.gather++ & 1;
   std::byte *const area = words_.areas[parity];
   auto const members = members_.count();
@@ -132,8 +136,8 @@ status fabric_group::broadcast(void *target, const void *source, size_t size, in
   int32_t const root_distance = members_.prev(root);  // distance of this member from the root
   auto const *const src = static_cast<const std::byte *>(root_distance == 0 ? source : target);
   auto *const dst = static_cast<std::byte *>(target);
-  if (relayed_piece(size) != 0) {
-    TND_TRY(broadcast_relayed(dst, src, size, root));
+  if (size_t const piece_max = relayed_piece(size); piece_max != 0) {
+    TND_TRY(broadcast_relayed({dst, src, size, piece_max, root, members_.count() - 1}));
   } else {
     TND_TRY(broadcast_tree(dst, src, size, root_distance));
   }
@@ -180,41 +184,50 @@ size_t fabric_group::relayed_piece(size_t size) const noexcept {
 //
 // A member that returns knows that all have entered: the root by their signals, the others because
 // each of them has relayed a piece. Two sets of words are therefore enough, as for sync.
-status fabric_group::broadcast_relayed(std::byte *dst, const std::byte *src, size_t size,
-                                       int32_t root) {
-  int32_t const relays = members_.count() - 1, root_distance = members_.prev(root);
-  size_t const piece_max = relayed_piece(size);
-  size_t const parity = counts_.relay++ & 1, pieces = (size + piece_max - 1) / piece_max;
+status fabric_group::broadcast_relayed(const relayed_broadcast &broadcast) {
+  size_t const relay_count = size_t(broadcast.relay_count), pieces = broadcast.piece_count();
+  TND_ASSERT(pieces >= relay_count);
+  int32_t const root_distance = members_.prev(broadcast.root);
+  auto const &arrival = words_.relay[counts_.relay++ & 1];
   auto const &word = next_bulk();
-  auto const member_at = [&](int32_t from_root) {
-    return (root + from_root) % members_.count();
-  };
-  auto const size_at = [&](size_t piece) {
-    return std::min(piece_max, size - piece * piece_max);
-  };
   if (root_distance == 0) {
-    for (size_t piece = 0; piece < pieces; piece++) {
-      size_t const offset = piece * piece_max;
-      int32_t const relay = member_at(1 + int32_t(piece % size_t(relays)));
-      TND_TRY(forward(dst + offset, src + offset, size_at(piece), words_.relay[parity], relay));
-    }
-    TND_TRY(release_source(size));
-    return await(word, uint64_t(relays));
+    TND_TRY(send_pieces(broadcast, arrival));
+    TND_TRY(release_source(broadcast.size));
+    return await(word, relay_count);
   }
-  TND_TRY(signal(word, root));
+  TND_TRY(signal(word, broadcast.root));
   uint64_t relayed_count = 0;
-  for (size_t piece = size_t(root_distance) - 1; piece < pieces;
-       piece += size_t(relays), relayed_count++) {
-    size_t const offset = piece * piece_max;
-    TND_TRY(await(words_.relay[parity], 1));
-    for (int32_t step = 1; step < relays; step++) {
-      int32_t const peer_distance = 1 + (root_distance - 1 + step) % relays;
-      TND_TRY(
-          put_signal(dst + offset, dst + offset, size_at(piece), word, member_at(peer_distance)));
-    }
+  for (size_t piece = size_t(root_distance) - 1; piece < pieces; piece += relay_count) {
+    TND_TRY(await(arrival, 1));
+    TND_TRY(relay_piece(broadcast, piece, word));
+    relayed_count++;
   }
-  TND_TRY(release_source(size));
+  TND_TRY(release_source(broadcast.size));
   return await(word, pieces - relayed_count);
+}
+
+// Sends each piece from the root to the member that relays it.
+status fabric_group::send_pieces(const relayed_broadcast &broadcast, const counter &arrival) {
+  for (size_t piece = 0; piece < broadcast.piece_count(); piece++) {
+    size_t const offset = piece * broadcast.piece_max;
+    int32_t const relay = broadcast.member(1 + int32_t(piece % size_t(broadcast.relay_count)));
+    TND_TRY(forward(broadcast.target + offset, broadcast.source + offset,
+                    broadcast.piece_size(piece), arrival, relay));
+  }
+  return status::ok;
+}
+
+// Sends a piece that this member has received to all members but the root.
+status fabric_group::relay_piece(const relayed_broadcast &broadcast, size_t piece,
+                                 const counter &completion) {
+  int32_t const root_distance = members_.prev(broadcast.root);
+  std::byte *const data = broadcast.target + piece * broadcast.piece_max;
+  for (int32_t step = 1; step < broadcast.relay_count; step++) {
+    int32_t const peer_distance = 1 + (root_distance - 1 + step) % broadcast.relay_count;
+    TND_TRY(put_signal(data, data, broadcast.piece_size(piece), completion,
+                       broadcast.member(peer_distance)));
+  }
+  return status::ok;
 }
 
 status fabric_group::alltoall(void *target, const void *source, size_t size) {
@@ -236,40 +249,54 @@ status fabric_group::alltoall(void *target, const void *source, size_t size) {
 status fabric_group::alltoall_strided(void *target, const void *source, const strides &shape) {
   if (shape.count == 0)
     return status::ok;
-  auto const members = members_.count();
-  size_t const target_step = size_t(shape.target_stride) * shape.size,
-               source_step = size_t(shape.source_stride) * shape.size;
+  strided_step step{shape, 0, 0, 0, nullptr};
+  size_t const source_step = size_t(step.source_step());
+  TND_ASSERT(source_step != 0);
   size_t const count_max =
       std::max<size_t>(span_size_max / source_step, 1);  // elements of a member fetched at a time
-  size_t const span_max = (std::min(count_max, shape.count) - 1) * source_step + shape.size;
-  std::unique_ptr<std::byte[]> const spans{new std::byte[span_max * size_t(members)]};
+  step.span_max = (std::min(count_max, shape.count) - 1) * source_step + shape.size;
+  std::unique_ptr<std::byte[]> const spans{new std::byte[step.span_max * size_t(members_.count())]};
+  step.spans = spans.get();
   auto const *const own_source =
       static_cast<const std::byte *>(source) + source_step * shape.count * size_t(members_.me);
   TND_TRY(sync());
-  for (size_t done = 0; done < shape.count; done += count_max) {
-    size_t const count = std::min(count_max, shape.count - done),
-                 span = (count - 1) * source_step + shape.size;
-    for (int32_t distance = 0; distance < members; distance++) {
-      int32_t const member = members_.next(distance);
-      TND_TRY(channel_.context->get_nbi(spans.get() + size_t(member) * span_max,
-                                        own_source + done * source_step, span,
-                                        members_.pe(member)));
-    }
-    TND_TRY(channel_.context->quiet());
-    for (size_t member = 0; member < size_t(members); member++) {
-      auto const *src = spans.get() + member * span_max;
-      auto *dst = static_cast<std::byte *>(target) + (member * shape.count + done) * target_step;
-      if (channel_.context->is_device_memory(dst)) {
-        onesided::strided_shape const rows{shape.size, count, ptrdiff_t(target_step),
-                                           ptrdiff_t(source_step)};
-        TND_TRY(channel_.context->put_strided(dst, src, rows, channel_.job->me()));
-        continue;
-      }
-      for (size_t i = 0; i < count; i++, dst += target_step, src += source_step)
-        std::memcpy(dst, src, shape.size);
-    }
+  for (; step.first < shape.count; step.first += count_max) {
+    step.count = std::min(count_max, shape.count - step.first);
+    TND_TRY(fetch_spans(step, own_source));
+    TND_TRY(place_spans(step, static_cast<std::byte *>(target)));
   }
   return sync();  // all have read this member's source
+}
+
+status fabric_group::fetch_spans(const strided_step &step, const std::byte *own_source) {
+  TND_ASSERT(step.span_size() <= step.span_max);
+  auto const *const src = own_source + ptrdiff_t(step.first) * step.source_step();
+  for (int32_t distance = 0; distance < members_.count(); distance++) {
+    int32_t const member = members_.next(distance);
+    TND_TRY(channel_.context->get_nbi(step.spans + size_t(member) * step.span_max, src,
+                                      step.span_size(), members_.pe(member)));
+  }
+  return channel_.context->quiet();
+}
+
+status fabric_group::place_spans(const strided_step &step, std::byte *target) {
+  auto const &shape = step.shape;
+  onesided::strided_shape const rows{shape.size, step.count, step.target_step(),
+                                     step.source_step()};
+  for (size_t member = 0; member < size_t(members_.count()); member++) {
+    auto const *src = step.spans + member * step.span_max;
+    auto *dst = target + ptrdiff_t(member * shape.count + step.first) * step.target_step();
+    if (channel_.context->is_device_memory(dst)) {
+      TND_TRY(channel_.context->put_strided(dst, src, rows, channel_.job->me()));
+      continue;
+    }
+    for (size_t i = 0; i < step.count; i++) {
+      std::memcpy(dst, src, shape.size);
+      dst += step.target_step();
+      src += step.source_step();
+    }
+  }
+  return status::ok;
 }
 
 // Copies this member's block to the same address in all members.
@@ -292,6 +319,7 @@ status fabric_group::fcollect(void *target, const void *source, size_t size) {
 
 // Without areas for a gather, each member reads all others' words.
 status fabric_group::pull_sizes(std::vector<uint64_t> &sizes, uint64_t own_size) {
+  TND_ASSERT(words_.scratch != nullptr && sizes.size() == members_.pes.size());
   __atomic_store_n(words_.scratch, own_size, __ATOMIC_RELEASE);
   TND_TRY(sync());
   for (int32_t member = 0; member < members_.count(); member++) {

@@ -47,7 +47,10 @@ struct operation_counts {
 class fabric_group {
  public:
   fabric_group(channel_ref channel, const group &members, const fabric_signals &words)
-      : channel_{channel}, members_{members}, words_{words} {}
+      : channel_{channel}, members_{members}, words_{words} {
+    TND_ASSERT(uint32_t(members.me) < uint32_t(members.count()));
+    TND_ASSERT(members.pe(members.me) == channel.job->me());
+  }
 
   // No member returns before all have entered.
   status sync();
@@ -87,6 +90,7 @@ class fabric_group {
   // channel has a signals context of its own, a source up to flowing_size_max waits only until the
   // network has taken it, which is immediate or soon.
   static constexpr size_t copied_size_max = 8192, flowing_size_max = size_t{64} << 10;
+  static_assert(copied_size_max <= flowing_size_max);
 
   status await(const counter &signal_counter, uint64_t count);
   status signal(const counter &signal_counter, int32_t member, uint64_t count = 1);
@@ -97,13 +101,54 @@ class fabric_group {
   status release_source(size_t size);
   status broadcast_tree(std::byte *dst, const std::byte *src, size_t size, int32_t root_distance);
   size_t relayed_piece(size_t size) const noexcept;
-  status broadcast_relayed(std::byte *dst, const std::byte *src, size_t size, int32_t root);
+
+  // A broadcast in pieces of `piece_max` bytes, the last one smaller. The members are identified by
+  // their distance from the root.
+  struct relayed_broadcast {
+    std::byte *target;
+    const std::byte *source;
+    size_t size, piece_max;
+    int32_t root, relay_count;
+
+    size_t piece_count() const noexcept {
+      return (size + piece_max - 1) / piece_max;
+    }
+    size_t piece_size(size_t piece) const noexcept {
+      return std::min(piece_max, size - piece * piece_max);
+    }
+    int32_t member(int32_t root_distance) const noexcept {
+      return (root + root_distance) % (relay_count + 1);
+    }
+  };
+  status broadcast_relayed(const relayed_broadcast &broadcast);
+  status send_pieces(const relayed_broadcast &broadcast, const counter &arrival);
+  status relay_piece(const relayed_broadcast &broadcast, size_t piece, const counter &completion);
+
   const counter &next_bulk() {
     return words_.bulk[counts_.bulk++ & 1];
   }
   status spread_block(void *target, const void *source, size_t size);
-  status gather_sizes(std::vector<uint64_t> &sizes, uint64_t own_size);
   status pull_sizes(std::vector<uint64_t> &sizes, uint64_t own_size);
+
+  // The elements that alltoall_strided moves at a time: `count` of each member's block, beginning
+  // with element `first`, fetched into `spans` as ranges that begin `span_max` bytes apart.
+  struct strided_step {
+    const strides &shape;
+    size_t first, count, span_max;
+    std::byte *spans;
+
+    ptrdiff_t target_step() const noexcept {
+      return shape.target_stride * ptrdiff_t(shape.size);
+    }
+    ptrdiff_t source_step() const noexcept {
+      return shape.source_stride * ptrdiff_t(shape.size);
+    }
+    size_t span_size() const noexcept {
+      return (count - 1) * size_t(source_step()) + shape.size;
+    }
+  };
+  status fetch_spans(const strided_step &step, const std::byte *own_source);
+  status place_spans(const strided_step &step, std::byte *target);
 
   // A reduction or scan of elements that one member combines for all members.
   struct slice_work {
@@ -114,10 +159,12 @@ class fabric_group {
   };
   bool fits_slices(size_t size) const noexcept;
   status reduce_slices(const slice_work &work, size_t count);
+  status send_slices(const slice_work &work, size_t count);
   status slices_of_block(const slice_work &work, size_t count);
   status fetch_slices(const slice_work &work, part own_part);
   status spread_reduced(const slice_work &work, part own_part);
   status spread_prefixes(const slice_work &work, part own_part);
+  void combine_prefixes(const reduction &op, size_t count);
 
   channel_ref channel_;
   const group &members_;

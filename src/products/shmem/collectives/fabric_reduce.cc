@@ -5,6 +5,12 @@ namespace tanada::shmem {
 namespace {
 
 constexpr size_t block_size = size_t{8} << 20;  // bytes that all members together work on at a time
+static_assert(block_size % cache_line == 0);
+
+// Returns the elements of `count` that a member combines for all others.
+part slice_of(const reduction &op, size_t count, int32_t member, int32_t members) noexcept {
+  return part::for_member(count, std::max<size_t>(cache_line / op.size, 1), member, members);
+}
 
 }  // namespace
 
@@ -48,30 +54,35 @@ bool fabric_group::fits_slices(size_t size) const noexcept {
 //   result is sent from the target, because the area may be overwritten while others still wait for
 //   it.
 status fabric_group::reduce_slices(const slice_work &work, size_t count) {
+  TND_ASSERT(fits_slices(count * work.op.size));
+  TND_TRY(send_slices(work, count));
   auto const members = members_.count();
-  size_t const element = work.op.size, unit = std::max<size_t>(cache_line / element, 1);
-  auto const slice_of = [&](int32_t member) {
-    return part::for_member(count, unit, member, members);
-  };
-  for (int32_t distance = 1; distance < members; distance++) {
-    int32_t const member = members_.next(distance);
-    auto const peer_part = slice_of(member);
-    size_t const size = peer_part.count * element;
-    TND_TRY(put_signal(words_.slices_area + size_t(members_.me) * size,
-                       work.source + peer_part.first * element, size, words_.slices, member));
-  }
-  auto const own_part = slice_of(members_.me);
-  size_t const size = own_part.count * element;
+  auto const own_part = slice_of(work.op, count, members_.me, members);
+  size_t const size = own_part.count * work.op.size;
   std::byte *const area = words_.slices_area;
   TND_TRY(channel_.context->copy(area + size_t(members_.me) * size,
-                                 work.source + own_part.first * element, size));
+                                 work.source + own_part.first * work.op.size, size));
   TND_TRY(release_source(size));
   TND_TRY(await(words_.slices, uint64_t(members - 1)));
-  for (int32_t member = 1; member < members; member++)
+  for (int32_t member = 1; member < members; member++) {
     work.op.combine(area, area + size_t(member) * size, own_part.count);
-  std::byte *const result = work.target + own_part.first * element;
+  }
+  std::byte *const result = work.target + own_part.first * work.op.size;
   TND_TRY(channel_.context->copy(result, area, size));
   return spread_block(result, result, size);
+}
+
+// Sends each other member its slice of this member's source.
+status fabric_group::send_slices(const slice_work &work, size_t count) {
+  auto const members = members_.count();
+  for (int32_t distance = 1; distance < members; distance++) {
+    int32_t const member = members_.next(distance);
+    auto const peer_part = slice_of(work.op, count, member, members);
+    size_t const size = peer_part.count * work.op.size;
+    TND_TRY(put_signal(words_.slices_area + size_t(members_.me) * size,
+                       work.source + peer_part.first * work.op.size, size, words_.slices, member));
+  }
+  return status::ok;
 }
 
 status fabric_group::scan(const reduction &op, scan_kind kind, void *target, const void *source,
@@ -92,8 +103,7 @@ status fabric_group::scan(const reduction &op, scan_kind kind, void *target, con
 // have read this one's source.
 status fabric_group::slices_of_block(const slice_work &work, size_t count) {
   TND_TRY(sync());
-  auto const own_part = part::for_member(count, std::max<size_t>(cache_line / work.op.size, 1),
-                                         members_.me, members_.count());
+  auto const own_part = slice_of(work.op, count, members_.me, members_.count());
   TND_TRY(fetch_slices(work, own_part));
   return work.scan ? spread_prefixes(work, own_part) : spread_reduced(work, own_part);
 }
@@ -115,19 +125,27 @@ status fabric_group::fetch_slices(const slice_work &work, part own_part) {
 
 status fabric_group::spread_reduced(const slice_work &work, part own_part) {
   size_t const size = own_part.count * work.op.size;
+  TND_ASSERT(size * size_t(members_.count()) <= slices_size_);
   for (int32_t member = 1; member < members_.count(); member++) {
     work.op.combine(slices_.get(), slices_.get() + size_t(member) * size, own_part.count);
   }
   return spread_block(work.target + own_part.first * work.op.size, slices_.get(), size);
 }
 
+// Combines each member's slice with those of the members before it.
+void fabric_group::combine_prefixes(const reduction &op, size_t count) {
+  size_t const size = count * op.size;
+  TND_ASSERT(size * size_t(members_.count()) <= slices_size_);
+  for (int32_t member = 1; member < members_.count(); member++) {
+    op.combine(slices_.get() + size_t(member) * size, slices_.get() + size_t(member - 1) * size,
+               count);
+  }
+}
+
 status fabric_group::spread_prefixes(const slice_work &work, part own_part) {
   size_t const size = own_part.count * work.op.size;
   auto *const target = work.target + own_part.first * work.op.size;
-  for (int32_t member = 1; member < members_.count(); member++) {
-    work.op.combine(slices_.get() + size_t(member) * size,
-                    slices_.get() + size_t(member - 1) * size, own_part.count);
-  }
+  combine_prefixes(work.op, own_part.count);
   std::unique_ptr<std::byte[]> zeros;
   if (work.scan == scan_kind::exclusive)
     zeros.reset(new std::byte[size]());

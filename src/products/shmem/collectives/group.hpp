@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "onesided/job/context.hpp"
 #include "onesided/job/job.hpp"
 
@@ -37,6 +38,7 @@ struct channel_ref {
 };
 
 inline constexpr uint64_t guard_period_first_ns = 20'000'000, guard_period_last_ns = 1'000'000'000;
+static_assert(guard_period_first_ns <= guard_period_last_ns);
 
 // Waits as job::wait does, with a guard. The first polls do not read the clock; each costs one call
 // of `ready`.
@@ -74,13 +76,16 @@ struct group {
     return int32_t(pes.size());
   }
   onesided::pe_index pe(int32_t member) const noexcept {
+    TND_ASSERT(size_t(member) < pes.size());
     return pes[size_t(member)];
   }
-  // Returns the member `distance` after this one, wrapping around; distance < count().
+  // Returns the member `distance` after this one, wrapping around.
   int32_t next(int32_t distance) const noexcept {
+    TND_ASSERT(uint32_t(distance) < uint32_t(count()));
     return me + distance < count() ? me + distance : me + distance - count();
   }
   int32_t prev(int32_t distance) const noexcept {
+    TND_ASSERT(uint32_t(distance) < uint32_t(count()));
     return me >= distance ? me - distance : me - distance + count();
   }
 };
@@ -91,6 +96,7 @@ struct part {
   size_t first, count;
 
   static part for_member(size_t elements, size_t unit, int32_t member, int32_t members) noexcept {
+    TND_ASSERT(unit != 0 && uint32_t(member) < uint32_t(members));
     size_t const units = (elements + unit - 1) / unit;
     size_t const begin = std::min(elements, units * size_t(member) / size_t(members) * unit);
     size_t const end = std::min(elements, units * size_t(member + 1) / size_t(members) * unit);

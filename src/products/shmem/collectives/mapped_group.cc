@@ -31,6 +31,7 @@ status mapped_group::sync() {
 status mapped_group::sync_by_rounds() {
   uint64_t const number = ++syncs_;
   auto const members = members_.count();
+  TND_ASSERT(size_t(members) <= size_t{1} << round_count_max);
   for (int32_t round = 0; 1 << round < members; round++) {
     int32_t const next = members_.next(1 << round);
     __atomic_store_n(&areas_[size_t(next)]->rounds[round].value, number, __ATOMIC_RELEASE);
@@ -56,6 +57,7 @@ status mapped_group::sync_by_count() {
 // An entry is reused when all members have finished the operation of its last use. All members have
 // synced at the same operations, so all sync here together.
 result<mapped_group::entry *> mapped_group::next_entry() {
+  TND_ASSERT(number_ >= finished_ && number_ - finished_ <= mapped_exchange_area::entry_count);
   if (number_ == finished_ + mapped_exchange_area::entry_count)
     TND_TRY(sync());
   number_++;
@@ -76,6 +78,7 @@ status mapped_group::exchange_entries() {
 }
 
 result<const mapped_group::entry *> mapped_group::entry_of(int32_t member) {
+  TND_ASSERT(size_t(member) < areas_.size());
   auto const &peer_entry =
       areas_[size_t(member)]->entries[number_ % mapped_exchange_area::entry_count];
   TND_TRY(wait_for(peer_entry.number, number_));
@@ -127,6 +130,7 @@ status mapped_group::broadcast_pulled(void *target, const void *source, size_t s
 
 // The root waits until all others have called this; they do not wait.
 status mapped_group::finish_reading(int32_t root) {
+  TND_ASSERT(uint32_t(root) < uint32_t(members_.count()));
   auto &area = *areas_[size_t(root)];
   if (members_.me == root)
     return wait_for(area.all_have_read.value, number_);
@@ -138,27 +142,31 @@ status mapped_group::finish_reading(int32_t root) {
   return status::ok;
 }
 
+status mapped_group::alltoall_by_entries(std::byte *target, const void *source, size_t size) {
+  size_t const own_offset = size_t(members_.me) * size;
+  auto next = next_entry();
+  if (!next.ok())
+    return next.error();
+  std::memcpy(next.value()->data, source, size * size_t(members_.count()));
+  TND_TRY(exchange_entries());
+  for (int32_t distance = 0; distance < members_.count(); distance++) {
+    int32_t const member = members_.next(distance);
+    auto peer_entry = entry_of(member);
+    if (!peer_entry.ok())
+      return peer_entry.error();
+    std::memcpy(target + size_t(member) * size, peer_entry.value()->data + own_offset, size);
+  }
+  note_all_entered();
+  return status::ok;
+}
+
 status mapped_group::alltoall(void *target, const void *source, size_t size) {
   auto const members = members_.count();
   auto *const dst = static_cast<std::byte *>(target);
   auto const *const src = static_cast<const std::byte *>(source);
-  size_t const own_offset = size_t(members_.me) * size, total_size = size * size_t(members);
-  if (total_size <= mapped_exchange_area::data_size_max) {
-    auto next = next_entry();
-    if (!next.ok())
-      return next.error();
-    std::memcpy(next.value()->data, source, total_size);
-    TND_TRY(exchange_entries());
-    for (int32_t distance = 0; distance < members; distance++) {
-      int32_t const member = members_.next(distance);
-      auto peer_entry = entry_of(member);
-      if (!peer_entry.ok())
-        return peer_entry.error();
-      std::memcpy(dst + size_t(member) * size, peer_entry.value()->data + own_offset, size);
-    }
-    note_all_entered();
-    return status::ok;
-  }
+  size_t const own_offset = size_t(members_.me) * size;
+  if (size * size_t(members) <= mapped_exchange_area::data_size_max)
+    return alltoall_by_entries(dst, source, size);
   for (int32_t distance = 0; distance < members; distance++) {
     int32_t const member = members_.next(distance);
     std::byte *const block = mapped_address(dst + own_offset, size, member);

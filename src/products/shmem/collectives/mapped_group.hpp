@@ -31,7 +31,10 @@ class mapped_group {
         is_oversubscribed_{is_oversubscribed},
         syncs_{number},
         number_{number},
-        finished_{number} {}
+        finished_{number} {
+    TND_ASSERT(areas_.size() == members.pes.size());
+    TND_ASSERT(own_area_ != nullptr);
+  }
 
   status sync();
   status broadcast(void *target, const void *source, size_t size, int32_t root, bool to_itself);
@@ -78,6 +81,7 @@ class mapped_group {
   std::byte *mapped_address(const void *addr, size_t size, int32_t member) const noexcept {
     return channel_.job->map().locate(addr, size, members_.pe(member)).mapped;
   }
+  status alltoall_by_entries(std::byte *target, const void *source, size_t size);
   status push_block(void *target, const void *source, size_t size);
   status finish_reading(int32_t root);
   status broadcast_pulled(void *target, const void *source, size_t size, int32_t root,
@@ -85,6 +89,8 @@ class mapped_group {
   status reduce_slice(const reduction &op, void *target, const void *source, part own_part);
   status scan_slice(const reduction &op, scan_kind kind, void *target, const void *source,
                     part own_part);
+  status scan_piece(const reduction &op, scan_kind kind, std::byte *target, const std::byte *source,
+                    size_t count);
 
   channel_ref channel_;
   const group &members_;

@@ -8,6 +8,7 @@ namespace {
 
 // A block of a slice stays in the first-level cache while it is combined and stored to all members.
 constexpr size_t cached_piece_size = size_t{8} << 10;
+static_assert(cached_piece_size % cache_line == 0);
 
 struct alignas(cache_line) piece_buffer {
   std::byte bytes[cached_piece_size];
@@ -48,6 +49,7 @@ status mapped_group::reduce(const reduction &op, void *target, const void *sourc
 // target may be equal.
 status mapped_group::reduce_slice(const reduction &op, void *target, const void *source,
                                   part own_part) {
+  TND_ASSERT(op.size <= cached_piece_size);
   size_t const piece_count = cached_piece_size / op.size;
   piece_buffer piece;
   for (size_t done = 0; done < own_part.count; done += piece_count) {
@@ -101,35 +103,45 @@ status mapped_group::scan(const reduction &op, scan_kind kind, void *target, con
   return status::ok;
 }
 
-// Works block by block. The prefix grows from member to member. A member's source is read before
-// its target is written, because they may be equal.
+// Works block by block.
 status mapped_group::scan_slice(const reduction &op, scan_kind kind, void *target,
                                 const void *source, part own_part) {
+  TND_ASSERT(op.size <= cached_piece_size);
   size_t const piece_count = cached_piece_size / op.size;
-  piece_buffer prefix, contribution;
   for (size_t done = 0; done < own_part.count; done += piece_count) {
-    size_t const count = std::min(piece_count, own_part.count - done), size = count * op.size;
     size_t const offset = (own_part.first + done) * op.size;
-    for (int32_t member = 0; member < members_.count(); member++) {
-      auto const *const src =
-          mapped_address(static_cast<const std::byte *>(source) + offset, size, member);
-      auto *const dst = mapped_address(static_cast<std::byte *>(target) + offset, size, member);
-      if (src == nullptr || dst == nullptr)
-        return status::range;
-      std::memcpy(contribution.bytes, src, size);
-      if (kind == scan_kind::exclusive) {
-        if (member == 0)
-          std::memset(prefix.bytes, 0, size);
-        std::memcpy(dst, prefix.bytes, size);
-      }
-      if (member == 0) {
-        std::memcpy(prefix.bytes, contribution.bytes, size);
-      } else {
-        op.combine(prefix.bytes, contribution.bytes, count);
-      }
-      if (kind == scan_kind::inclusive)
-        std::memcpy(dst, prefix.bytes, size);
+    TND_TRY(scan_piece(op, kind, static_cast<std::byte *>(target) + offset,
+                       static_cast<const std::byte *>(source) + offset,
+                       std::min(piece_count, own_part.count - done)));
+  }
+  return status::ok;
+}
+
+// The prefix grows from member to member. A member's source is read before its target is written,
+// because they may be equal.
+status mapped_group::scan_piece(const reduction &op, scan_kind kind, std::byte *target,
+                                const std::byte *source, size_t count) {
+  size_t const size = count * op.size;
+  TND_ASSERT(size <= cached_piece_size);
+  piece_buffer prefix, contribution;
+  for (int32_t member = 0; member < members_.count(); member++) {
+    auto const *const src = mapped_address(source, size, member);
+    auto *const dst = mapped_address(target, size, member);
+    if (src == nullptr || dst == nullptr)
+      return status::range;
+    std::memcpy(contribution.bytes, src, size);
+    if (kind == scan_kind::exclusive) {
+      if (member == 0)
+        std::memset(prefix.bytes, 0, size);
+      std::memcpy(dst, prefix.bytes, size);
     }
+    if (member == 0) {
+      std::memcpy(prefix.bytes, contribution.bytes, size);
+    } else {
+      op.combine(prefix.bytes, contribution.bytes, count);
+    }
+    if (kind == scan_kind::inclusive)
+      std::memcpy(dst, prefix.bytes, size);
   }
   return status::ok;
 }

@@ -49,10 +49,9 @@ struct minimum {
 
 // The type in which integers, including signed ones, wrap around.
 template <class T>
-using wrapping =
-    std::conditional_t<std::is_integral_v<T>,
-                       std::make_unsigned<std::conditional_t<std::is_integral_v<T>, T, int>>,
-                       std::type_identity<T>>::type;
+using wrapping = typename std::conditional_t<
+    std::is_integral_v<T>, std::make_unsigned<std::conditional_t<std::is_integral_v<T>, T, int>>,
+    std::type_identity<T>>::type;
 struct sum {
   template <class T>
   static T apply(T lhs, T rhs) {
@@ -75,8 +74,9 @@ template <class T, class Operation>
 void combine(void *target_array, const void *source_array, size_t count) {
   auto *const target = static_cast<T *>(target_array);
   auto const *const source = static_cast<const T *>(source_array);
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; i++) {
     target[i] = Operation::apply(target[i], source[i]);
+  }
 }
 
 template <class T, class Operation>

@@ -9,7 +9,7 @@ namespace {
 
 // Minimum time for which all PEs must be seen waiting. The proof needs no time, but assumes that
 // networks deliver.
-constexpr uint64_t stall_patience_ns = 2'000'000'000;
+constexpr uint64_t stall_delay_ns = 2'000'000'000;
 constexpr size_t described_count_max = 8;
 
 bool is_waiting(uint64_t number) noexcept {
@@ -88,6 +88,7 @@ bool stall_detector::check(const char *call) {
 }
 
 bool stall_detector::is_proof(std::vector<observation> samples) {
+  TND_ASSERT(!samples.empty());  // this PE waits
   auto const is_same_wait = [](const observation &lhs, const observation &rhs) {
     return lhs.pe == rhs.pe && lhs.number == rhs.number;
   };
@@ -102,18 +103,19 @@ bool stall_detector::is_proof(std::vector<observation> samples) {
     is_confirmed_ = true;
     return false;
   }
-  auto const has_looked = [](const observation &later, const observation &before) {
+  auto const has_polled_twice = [](const observation &later, const observation &before) {
     return later.poll_count >= before.poll_count + 2;
   };
-  if (!std::ranges::equal(samples, first_, has_looked))
+  if (!std::ranges::equal(samples, first_, has_polled_twice))
     return false;
-  if (channel_.job->time().now_ns() - since_ns_ < stall_patience_ns)
+  if (channel_.job->time().now_ns() - since_ns_ < stall_delay_ns)
     return false;
   note_stall(samples);
   return true;
 }
 
 void stall_detector::note_stall(const std::vector<observation> &waiting) {
+  TND_ASSERT(departures_.count() != 0 && !waiting.empty());
   auto *const published = layout_.published_wait_of(channel_.job->control());
   description_.clear();
   for (size_t i = 0; i < std::min(waiting.size(), described_count_max); i++) {

@@ -129,28 +129,35 @@ TND_DEVICE_CALL inline u64 closes_before(device_state &state) {
   return simt::device_atomic<u64>(state.closes_posted).load_relaxed();
 }
 
-// Drop a reference of generation `generation`; the last one closes the file at the host. A failure
-// of that close is recorded here, because the URL of a freed descriptor may already be another
-// file's.
-TND_DEVICE_CALL inline status close_reference(device_state &state, descriptor &file, u32 generation,
-                                              u64 deadline_ns) {
+enum class drop_outcome : u32 { stale, dropped, last };
+
+// Drop a reference of generation `generation` to an open descriptor. After `last` the descriptor is
+// closing, and the caller owns it. `stale`: the descriptor is not open in that generation.
+TND_DEVICE inline drop_outcome drop_open_reference(descriptor &file, u32 generation) {
   namespace dw = descriptor_word;
   simt::device_atomic<u64> const references(file.word);
   for (u64 observed = references.load_acquire();;) {
     bool const is_current = dw::state(observed) == descriptor_state::open &&
                             (dw::generation(observed) & generation_mask) == generation;
     if (!is_current || dw::references(observed) == 0)
-      return status::bad_file;
+      return drop_outcome::stale;
     u64 next = observed - dw::reference;
     bool const last = dw::references(next) == 0;
     if (last)
       next = dw::with_state(next, descriptor_state::closing);
-    if (!references.compare_exchange_acq_rel(observed, next))
-      continue;
-    if (!last)
-      return status::ok;
-    break;
+    if (references.compare_exchange_acq_rel(observed, next))
+      return last ? drop_outcome::last : drop_outcome::dropped;
   }
+}
+
+// Drop a reference of generation `generation`; the last one closes the file at the host. A failure
+// of that close is recorded here, because the URL of a freed descriptor may already be another
+// file's.
+TND_DEVICE_CALL inline status close_reference(device_state &state, descriptor &file, u32 generation,
+                                              u64 deadline_ns) {
+  drop_outcome const outcome = drop_open_reference(file, generation);
+  if (outcome != drop_outcome::last)
+    return outcome == drop_outcome::stale ? status::bad_file : status::ok;
   if (!may_write(file)) {
     post_close(state, file.node);
     release_descriptor(state, file);
@@ -201,6 +208,20 @@ TND_DEVICE_CALL inline void begin_open(device_state &state, u32 index,
   simt::device_atomic<u32>(bucket.first).store_release(index + 1);
 }
 
+// The host has opened the file. Take over its node and view from the answer's words.
+TND_DEVICE inline void adopt_opened(device_state &state, descriptor &entry, u32 node_number,
+                                    const u64 (&words)[4]) {
+  node &file_node = state.nodes[node_number];
+  simt::device_atomic<u32>(entry.node).store_relaxed(node_number);
+  adopt_view(file_node, {u32(words[0]), u32(words[1]), words[2]});
+  // The old value belonged to another file.
+  simt::device_atomic<u32>(file_node.missing).store_relaxed(0);
+  if (may_still_change(state, words[3])) {
+    raise_doubt(file_node.doubt);
+    (void)simt::device_atomic<u64>(entry.word).fetch_or_acq_rel(descriptor_word::unjoinable);
+  }
+}
+
 // Open the file at the host, and publish the outcome to the callers that joined.
 TND_DEVICE_CALL inline status open_at_host(device_state &state, u32 index,
                                            const open_request &request, u64 deadline_ns) {
@@ -217,15 +238,7 @@ TND_DEVICE_CALL inline status open_at_host(device_state &state, u32 index,
   simt::device_atomic<u64> const word(entry.word);
   descriptor_state new_state = descriptor_state::failed;
   if (code == status::ok) {
-    node &file_node = state.nodes[reply.value];
-    simt::device_atomic<u32>(entry.node).store_relaxed(reply.value);
-    adopt_view(file_node, {u32(words[0]), u32(words[1]), words[2]});
-    simt::device_atomic<u32>(file_node.missing).store_relaxed(0);  // the old value belonged to
-                                                                   // another file
-    if (may_still_change(state, words[3])) {
-      raise_doubt(file_node.doubt);
-      (void)word.fetch_or_acq_rel(dw::unjoinable);
-    }
+    adopt_opened(state, entry, reply.value, words);
     new_state = descriptor_state::open;
   }
   entry.code = int(code);
@@ -257,29 +270,37 @@ TND_DEVICE_CALL inline status wait_open(device_state &state, descriptor &entry, 
   }
 }
 
+// Join a descriptor in the list, or else insert `spare`, which the caller then owns (`is_owner`).
+// Returns `no_descriptor` if there is no spare or another group holds the bucket's lock.
+TND_DEVICE inline u32 join_or_insert(device_state &state, const open_request &request, u32 spare,
+                                     bool &is_owner) {
+  descriptor_bucket &bucket = bucket_of(state, request.hash);
+  u32 unlocked = 0;
+  if (spare == no_descriptor ||
+      !simt::device_atomic<u32>(bucket.lock).compare_exchange_acq_rel(unlocked, 1u))
+    return no_descriptor;
+  u32 index = join_any(state, request);
+  is_owner = index == no_descriptor;
+  if (is_owner) {
+    index = spare;
+    begin_open(state, index, request);
+  }
+  unlock(bucket.lock);
+  return index;
+}
+
 // Find a descriptor for the URL: one that other callers opened, or a new one, which the caller then
 // owns (`is_owner`). While all descriptors are in use, wait for one. Many groups may call at the
 // same time. Groups with the same URL follow the list while they wait for the lock.
 TND_DEVICE_CALL inline status find_or_allocate(device_state &state, const open_request &request,
                                                u64 deadline_ns, u32 &index, bool &is_owner) {
-  descriptor_bucket &bucket = bucket_of(state, request.hash);
-  simt::device_atomic<u32> const lock_word(bucket.lock);
   is_owner = false;
   for (u32 spare = no_descriptor;;) {
     index = join_any(state, request);
     if (index == no_descriptor && spare == no_descriptor)
       spare = allocate_descriptor(state);
-    u32 unlocked = 0;
-    if (index == no_descriptor && spare != no_descriptor &&
-        lock_word.compare_exchange_acq_rel(unlocked, 1u)) {
-      index = join_any(state, request);
-      is_owner = index == no_descriptor;
-      if (is_owner) {
-        index = spare;
-        begin_open(state, index, request);
-      }
-      unlock(bucket.lock);
-    }
+    if (index == no_descriptor)
+      index = join_or_insert(state, request, spare, is_owner);
     if (index != no_descriptor && !is_owner && spare != no_descriptor)
       free_descriptor(state, spare);
     if (index != no_descriptor)
@@ -299,6 +320,22 @@ TND_DEVICE_CALL inline status find_or_allocate(device_state &state, const open_r
   return status::ok;
 }
 
+// Open the file, or wait until another caller has opened it.
+//
+// An open that this call joined may have failed because of a condition that ended before this call
+// began. A second attempt begins after it.
+TND_DEVICE inline status open_or_join(device_state &state, const open_request &request,
+                                      u64 deadline_ns, u32 &index) {
+  for (u32 round = 0;; round++) {
+    bool is_owner = false;
+    TND_TRY(find_or_allocate(state, request, deadline_ns, index, is_owner));
+    status const code = is_owner ? open_at_host(state, index, request, deadline_ns)
+                                 : wait_open(state, state.descriptors[index], deadline_ns);
+    if (code == status::ok || is_owner || round > 0 || simt::now_ns() >= deadline_ns)
+      return code;
+  }
+}
+
 TND_DEVICE_CALL inline status open(device_state &state, const char *url, int flags, u64 deadline_ns,
                                    int &fd) {
   if (url == nullptr)
@@ -312,18 +349,7 @@ TND_DEVICE_CALL inline status open(device_state &state, const char *url, int fla
   if (size >= rpc::text_size)
     return status::name_too_long;
   u32 index = no_descriptor;
-  // An open that this call joined may have failed because of a condition that ended before this
-  // call began. A second attempt begins after it.
-  for (u32 round = 0;; round++) {
-    bool is_owner = false;
-    TND_TRY(find_or_allocate(state, request, deadline_ns, index, is_owner));
-    status const code = is_owner ? open_at_host(state, index, request, deadline_ns)
-                                 : wait_open(state, state.descriptors[index], deadline_ns);
-    if (code == status::ok)
-      break;
-    if (is_owner || round > 0 || simt::now_ns() >= deadline_ns)
-      return code;
-  }
+  TND_TRY(open_or_join(state, request, deadline_ns, index));
   descriptor &entry = state.descriptors[index];
   if (!is_equal_text(entry.url, url)) {  // two URLs have the same hash: only the first can be open
     u32 const generation =

@@ -295,6 +295,24 @@ struct copy_result {
   rpc::ticket ticket;  // slot is no_slot: nothing
 };
 
+// Copy from a frame of the direct window, which the host has filled for the request of `ticket`.
+template <class Group>
+TND_DEVICE inline void copy_from_window(Group group, device_state &state,
+                                        const page_request &request, u32 window_frame,
+                                        const copy_plan &plan, rpc::ticket ticket) {
+  u64 valid = 0;
+  if (group.rank() == 0)
+    valid = simt::system_atomic<u64>(const_cast<u64 &>(simt::constant(state.ring).words(ticket)[0]))
+                .load_relaxed();
+  valid = group.broadcast(valid);
+  u64 const size = valid > plan.offset ? valid - plan.offset : 0;
+  const u8 *const page =
+      simt::constant(state.window_frames) + (u64(window_frame) << simt::constant(state.page_shift));
+  copy_page_part(group, page, plan, size);
+  if (group.rank() == 0)
+    count(&counters::direct_copies, state, request.node);
+}
+
 // Copy the page from the frame that the host pins for this request.
 template <class Group>
 TND_DEVICE inline copy_result copy_by_rpc(Group group, device_state &state,
@@ -312,18 +330,7 @@ TND_DEVICE inline copy_result copy_by_rpc(Group group, device_state &state,
   if (frame < host_frames) {
     copy_frame(group, state, request, frame, plan);
   } else {  // a frame of the direct window: bytes of other files follow those that the store placed
-    u64 valid = 0;
-    if (group.rank() == 0)
-      valid = simt::system_atomic<u64>(
-                  const_cast<u64 &>(simt::constant(state.ring).words(loan.ticket)[0]))
-                  .load_relaxed();
-    valid = group.broadcast(valid);
-    u64 const size = valid > plan.offset ? valid - plan.offset : 0;
-    const u8 *const page = simt::constant(state.window_frames) +
-                           (u64(frame - host_frames) << simt::constant(state.page_shift));
-    copy_page_part(group, page, plan, size);
-    if (group.rank() == 0)
-      count(&counters::direct_copies, state, request.node);
+    copy_from_window(group, state, request, frame - host_frames, plan, loan.ticket);
   }
   group.sync();
   return {code, loan.ticket};
@@ -388,40 +395,50 @@ TND_DEVICE_CALL inline void end_page(device_state &state, u32 frame, const copy_
     simt::constant(state.ring).finish_after_fence(result.ticket, false);
 }
 
-// Pin the page in the device tier, loading it first if necessary. `whole_target`: the caller's
-// memory for the whole page, or nullptr. If most pages of the file are not in the host tier, the
-// page is requested from the host at once. The frame is then allocated and the tables are searched
-// while the request is in flight.
+// Leader only. Search the device tier, and request an expected miss from the host at once.
+TND_DEVICE inline page_location find_or_request(device_state &state, const page_request &request,
+                                                rpc::ticket &ticket) {
+  bool const is_miss_expected = expects_miss(state, request);
+  page_location location = find_page(state, request);
+  if (location.source == page_source::owned && is_miss_expected)
+    ticket = request_page(state, request);
+  location.is_requested = ticket.slot != rpc::no_slot;
+  return location;
+}
+
+// Leader only. Allocate a frame. Detach a posted request if another group loads the page, or if no
+// frame is free.
+TND_DEVICE inline page_location begin_requested_page(device_state &state,
+                                                     const page_request &request,
+                                                     bool was_requested, rpc::ticket &ticket) {
+  page_location location = begin_page(state, request);
+  location.is_requested = was_requested && location.source == page_source::owned;
+  if (was_requested && !location.is_requested)
+    simt::constant(state.ring).detach(ticket, true);
+  if (!location.is_requested)
+    ticket.slot = rpc::no_slot;
+  return location;
+}
+
+// Find the page in the device tier, or allocate a frame that this group must fill. If most pages of
+// the file are not in the host tier, the page is requested from the host at once. The frame is then
+// allocated and the tables are searched while the request is in flight.
 template <class Group>
-TND_DEVICE inline page_view acquire_page(Group group, device_state &state,
-                                         const page_request &request, u8 *whole_target) {
-  host_lookup<Group> lookup;
-  rpc::ticket ticket{rpc::no_slot, 0};
+TND_DEVICE inline page_location locate_page(Group group, device_state &state,
+                                            const page_request &request, host_lookup<Group> &lookup,
+                                            rpc::ticket &ticket) {
   page_location location{status::ok, page_source::retry, tier::no_frame, false};
   for (u32 round = 0; location.source == page_source::retry; round++) {
-    if (group.rank() == 0) {
-      bool const is_miss_expected = expects_miss(state, request);
-      location = find_page(state, request);
-      if (location.source == page_source::owned && is_miss_expected)
-        ticket = request_page(state, request);
-      location.is_requested = ticket.slot != rpc::no_slot;
-    }
+    if (group.rank() == 0)
+      location = find_or_request(state, request, ticket);
     location = share(group, location);
     if (location.source == page_source::device)
       break;
     if (location.source == page_source::owned) {
       if (request.mapping == 0 && !location.is_requested)
         lookup.begin(group, state, request.key);
-      if (group.rank() == 0) {
-        bool const was_requested = location.is_requested;
-        location = begin_page(state, request);
-        location.is_requested = was_requested && location.source == page_source::owned;
-        if (was_requested && !location.is_requested)
-          simt::constant(state.ring).detach(ticket, true);  // another group loads it, or no frame
-                                                            // is free
-        if (!location.is_requested)
-          ticket.slot = rpc::no_slot;
-      }
+      if (group.rank() == 0)
+        location = begin_requested_page(state, request, location.is_requested, ticket);
     }
     if (group.rank() == 0 && location.source == page_source::retry) {
       location.status = wait_one_round(state, request, location.frame, round);
@@ -430,8 +447,21 @@ TND_DEVICE inline page_view acquire_page(Group group, device_state &state,
     }
     location = share(group, location);
     if (location.status != status::ok)
-      return {location.status, tier::no_frame, nullptr, false};
+      break;
   }
+  return location;
+}
+
+// Pin the page in the device tier, loading it first if necessary. `whole_target`: the caller's
+// memory for the whole page, or nullptr.
+template <class Group>
+TND_DEVICE inline page_view acquire_page(Group group, device_state &state,
+                                         const page_request &request, u8 *whole_target) {
+  host_lookup<Group> lookup;
+  rpc::ticket ticket{rpc::no_slot, 0};
+  page_location const location = locate_page(group, state, request, lookup, ticket);
+  if (location.status != status::ok)
+    return {location.status, tier::no_frame, nullptr, false};
   if (location.source == page_source::no_frame)
     return {status::ok, tier::no_frame, nullptr, false};
   u32 const frame = location.frame;

@@ -18,6 +18,10 @@ struct range_check {
   bool is_doubtful = false;  // leader only: see refresh_view()
 };
 
+TND_DEVICE inline range_check rejected(status code) {
+  return {code, 0, 0, 0, 0};
+}
+
 struct transfer_result {
   tanada::status status;
   u64 size;
@@ -25,30 +29,33 @@ struct transfer_result {
 
 enum class direction : u32 { read, write };
 
-// Relaxed loads, issued together. The descriptor comes from a gopen that happened before this call.
-// Earlier writes by kernels are visible to any call that is ordered after them.
-TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 offset, u64 size,
-                                               direction dir) {
-  u32 const index = u32(fd) & (file_count_limit - 1);
-  if (fd < 0 || index >= simt::constant(state.file_count))
-    return {status::bad_file, 0, 0, 0, 0};
-  descriptor &file = simt::constant(state.descriptors)[index];
-  u64 const word = simt::device_atomic<u64>(file.word).load_relaxed();
-  u32 const flags = simt::device_atomic<u32>(file.flags).load_relaxed();
-  u32 const number = simt::device_atomic<u32>(file.node).load_relaxed();
-  bool const allowed = (flags & access_mask) != (dir == direction::read ? 1 : 0);
-  if (!is_open_as(word, fd) || !allowed)
-    return {status::bad_file, 0, 0, 0, 0};
-  node &file_node = simt::constant(state.nodes)[number];
-  u64 mapping = simt::device_atomic<u64>(file_node.mapping).load_relaxed();
-  u64 const doubt = simt::device_atomic<u64>(file_node.doubt).load_relaxed();
-  file_view view = load_view(file_node);
+TND_DEVICE inline u32 index_of(int fd) {
+  return u32(fd) & (file_count_limit - 1);
+}
+
+// `flags`: those of gopen.
+TND_DEVICE inline bool allows(u32 flags, direction dir) {
+  return (flags & access_mask) != (dir == direction::read ? 1 : 0);
+}
+
+// A read past the end returns fewer bytes, whatever its size. A write past the limit fails.
+TND_DEVICE inline bool exceeds_limit(const device_state &state, u64 offset, u64 size,
+                                     direction dir) {
   u64 const pages = (tier::page_index_max + 1) << simt::constant(state.page_shift);
   u64 const limit = pages < file_size_max ? pages : file_size_max;
   bool const fits = offset <= limit && size <= limit - offset;
-  // A read past the end returns fewer bytes, whatever its size. A write past the limit fails.
-  if (!fits && (dir == direction::write || offset > limit))
-    return {status::too_big, 0, 0, 0, 0};
+  return !fits && (dir == direction::write || offset > limit);
+}
+
+// The view of a file, and the slot of its mapping; 0: none.
+struct mapped_view {
+  file_view view;
+  u32 slot;
+  bool is_lost;
+};
+
+// `mapping`, `view`: loaded before, in this order.
+TND_DEVICE inline mapped_view view_with_mapping(node &file_node, u64 mapping, file_view view) {
   if (u32(mapping >> 32) == view.file_key && u32(mapping) != 0) {
     // Where a mapped page is copied, zeros are stored after the end of the file, and other groups
     // see them. So the size must not be older than the mapping.
@@ -56,9 +63,36 @@ TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 
     view = load_view(file_node);
   }
   bool const is_lost = mapping == mapping_word(view.file_key, mapping_lost);
-  u32 const slot = u32(mapping >> 32) == view.file_key && !is_lost ? u32(mapping) : 0;
-  return {
-      status::ok, number, view.file_key, slot, view.size, view.epoch, in_doubt(doubt) || is_lost};
+  return {view, u32(mapping >> 32) == view.file_key && !is_lost ? u32(mapping) : 0, is_lost};
+}
+
+// Relaxed loads, issued together. The descriptor comes from a gopen that happened before this call.
+// Earlier writes by kernels are visible to any call that is ordered after them.
+TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 offset, u64 size,
+                                               direction dir) {
+  u32 const index = index_of(fd);
+  if (fd < 0 || index >= simt::constant(state.file_count))
+    return rejected(status::bad_file);
+  descriptor &file = simt::constant(state.descriptors)[index];
+  u64 const word = simt::device_atomic<u64>(file.word).load_relaxed();
+  u32 const flags = simt::device_atomic<u32>(file.flags).load_relaxed();
+  u32 const number = simt::device_atomic<u32>(file.node).load_relaxed();
+  if (!is_open_as(word, fd) || !allows(flags, dir))
+    return rejected(status::bad_file);
+  node &file_node = simt::constant(state.nodes)[number];
+  u64 const mapping = simt::device_atomic<u64>(file_node.mapping).load_relaxed();
+  u64 const doubt = simt::device_atomic<u64>(file_node.doubt).load_relaxed();
+  file_view const loaded = load_view(file_node);
+  if (exceeds_limit(state, offset, size, dir))
+    return rejected(status::too_big);
+  mapped_view const mapped = view_with_mapping(file_node, mapping, loaded);
+  return {status::ok,
+          number,
+          mapped.view.file_key,
+          mapped.slot,
+          mapped.view.size,
+          mapped.view.epoch,
+          in_doubt(doubt) || mapped.is_lost};
 }
 
 template <class Group>
@@ -85,12 +119,16 @@ TND_DEVICE inline u32 memory_mapping(device_state &state, const range_check &fil
   return cached_descriptor(state, file.mapping) < 0 ? file.mapping : 0;
 }
 
+// `descriptor`: as cached_descriptor() returns it; -1: nothing is copied.
+//
 // Copy the bytes of such a file that the page cache holds directly to the caller. They do not go
 // through the tiers, which are no faster. Returns fewer bytes than requested where some are not in
 // memory.
 template <class Group>
 TND_DEVICE inline u64 read_cached(Group group, device_state &state, const range_check &file,
                                   int descriptor, u8 *target, u64 offset, u64 size) {
+  if (descriptor < 0)
+    return 0;
   u64 copied_size = 0;
   if (group.rank() == 0) {
     copied_size = simt::read_cached(descriptor, target, size, offset);
@@ -100,51 +138,74 @@ TND_DEVICE inline u64 read_cached(Group group, device_state &state, const range_
   return group.broadcast(copied_size);
 }
 
+// The part of one page in a range of bytes.
+struct page_part {
+  u64 page;
+  u64 offset;  // in the page
+  u64 size;
+};
+
+TND_DEVICE inline page_request request_for(const range_check &file, u32 mapping, u64 page,
+                                           u64 page_count, u64 deadline_ns) {
+  return {file.node,  mapping,    tier::page_key(file.file_key, page),
+          page,       page_count, file.file_size,
+          file.epoch, deadline_ns};
+}
+
+// `position` < `end`: positions in the file.
+TND_DEVICE inline page_part part_at(const device_state &state, u64 position, u64 end) {
+  u64 const page_size = simt::constant(state.page_size);
+  u64 const offset = position & (page_size - 1), rest = end - position;
+  return {position >> simt::constant(state.page_shift), offset,
+          page_size - offset < rest ? page_size - offset : rest};
+}
+
+// Returns the number of pages from `page` to the one that holds the byte before `end`.
+TND_DEVICE inline u64 pages_before(const device_state &state, u64 page, u64 end) {
+  return ((end - 1) >> simt::constant(state.page_shift)) - page + 1;
+}
+
+// Copy a part of a page to `target`.
+template <class Group>
+TND_DEVICE inline status read_page_part(Group group, device_state &state,
+                                        const page_request &request, u8 *target,
+                                        const page_part &part) {
+  bool const is_whole = part.size == simt::constant(state.page_size);
+  page_view const view = acquire_page(group, state, request, is_whole ? target : nullptr);
+  if (view.status != status::ok)
+    return view.status;
+  if (!view.delivered && view.frame == tier::no_frame)
+    return read_bypassing_tier(group, state, request, {target, part.offset, part.size, nullptr});
+  group.sync();
+  if (!view.delivered) {
+    simt::copy(group, target, view.bytes + part.offset, part.size);
+    release_page(group, state, view.frame);
+  }
+  return status::ok;
+}
+
 template <class Group>
 TND_DEVICE inline transfer_result read(Group group, device_state &state, const range_check &file,
                                        void *buffer, u64 offset, u64 size, u64 deadline_ns) {
   if (offset >= file.file_size)
     return {status::ok, 0};
   u64 const end = offset + (size < file.file_size - offset ? size : file.file_size - offset);
-  u64 const page_size = simt::constant(state.page_size);
   u64 position = offset;
   int const descriptor = cached_descriptor(state, file.mapping);
   while (position < end) {
-    if (descriptor >= 0) {
-      position +=
-          read_cached(group, state, file, descriptor,
-                      static_cast<u8 *>(buffer) + (position - offset), position, end - position);
-      if (position == end)
-        break;
-    }
-    u64 const page = position >> simt::constant(state.page_shift),
-              in_page = position & (page_size - 1);
-    u64 const step = page_size - in_page < end - position ? page_size - in_page : end - position;
-    u64 const pages_left = ((end - 1) >> simt::constant(state.page_shift)) - page + 1;
-    page_request const request{file.node,
-                               memory_mapping(state, file),
-                               tier::page_key(file.file_key, page),
-                               page,
-                               pages_left,
-                               file.file_size,
-                               file.epoch,
-                               deadline_ns};
+    position +=
+        read_cached(group, state, file, descriptor, static_cast<u8 *>(buffer) + (position - offset),
+                    position, end - position);
+    if (position == end)
+      break;
+    page_part const part = part_at(state, position, end);
+    page_request const request = request_for(file, memory_mapping(state, file), part.page,
+                                             pages_before(state, part.page, end), deadline_ns);
     u8 *const target = static_cast<u8 *>(buffer) + (position - offset);
-    page_view const view =
-        acquire_page(group, state, request, step == page_size ? target : nullptr);
-    status code = view.status;
-    if (code == status::ok && view.delivered) {
-      group.sync();
-    } else if (code == status::ok && view.frame == tier::no_frame) {
-      code = read_bypassing_tier(group, state, request, {target, in_page, step, nullptr});
-    } else if (code == status::ok) {
-      group.sync();
-      simt::copy(group, target, view.bytes + in_page, step);
-      release_page(group, state, view.frame);
-    }
+    status const code = read_page_part(group, state, request, target, part);
     if (code != status::ok)
       return {code, position - offset};
-    position += step;
+    position += part.size;
   }
   if (group.rank() == 0)
     count(&counters::read_size, state, file.node, end - offset);
@@ -179,25 +240,30 @@ TND_DEVICE inline void announce_write(device_state &state, const page_request &r
     state.device_table.invalidate(request.key);
 }
 
+// Leader only: request a host frame for the bytes from `begin` to `end` of the page.
+TND_DEVICE inline rpc::reply request_write(device_state &state, const page_request &request,
+                                           u64 begin, u64 end, rpc::ticket &ticket) {
+  ticket = state.ring.claim(request.deadline_ns);
+  if (ticket.slot == rpc::no_slot)
+    return {status::timed_out, rpc::no_answer};
+  rpc::request &body = state.ring.body(ticket);
+  body.op = u32(op::write);
+  body.file = request.node;
+  body.words[0] = request.page_index;
+  body.words[1] = begin;
+  body.words[2] = end;
+  state.ring.post(ticket);
+  return state.ring.wait(ticket, request.deadline_ns);
+}
+
 // Write one page's part into a host frame that the host pins for this request.
 template <class Group>
 TND_DEVICE inline status write_page(Group group, device_state &state, const page_request &request,
                                     const u8 *source, u64 begin, u64 end) {
   rpc::ticket ticket{rpc::no_slot, 0};
   rpc::reply reply{status::timed_out, rpc::no_answer};
-  if (group.rank() == 0) {
-    ticket = state.ring.claim(request.deadline_ns);
-    if (ticket.slot != rpc::no_slot) {
-      rpc::request &body = state.ring.body(ticket);
-      body.op = u32(op::write);
-      body.file = request.node;
-      body.words[0] = request.page_index;
-      body.words[1] = begin;
-      body.words[2] = end;
-      state.ring.post(ticket);
-      reply = state.ring.wait(ticket, request.deadline_ns);
-    }
-  }
+  if (group.rank() == 0)
+    reply = request_write(state, request, begin, end, ticket);
   u64 const packed = group.broadcast(u64(reply.value) << 32 | u32(int(reply.code)));
   status const code = status(int(u32(packed)));
   u32 const frame = u32(packed >> 32);
@@ -225,21 +291,17 @@ TND_DEVICE inline status write_page(Group group, device_state &state, const page
 template <class Group>
 TND_DEVICE inline transfer_result write(Group group, device_state &state, const range_check &file,
                                         const void *buffer, u64 offset, u64 size, u64 deadline_ns) {
-  u64 const page_size = simt::constant(state.page_size), end = offset + size;
+  u64 const end = offset + size;
   u64 position = offset;
   status code = status::ok;
   group.sync();  // the buffer's contents from other threads of the group are visible now
   while (position < end && code == status::ok) {
-    u64 const page = position >> simt::constant(state.page_shift),
-              in_page = position & (page_size - 1);
-    u64 const step = page_size - in_page < end - position ? page_size - in_page : end - position;
-    page_request const request{file.node,  0,          tier::page_key(file.file_key, page),
-                               page,       1,          file.file_size,
-                               file.epoch, deadline_ns};
+    page_part const part = part_at(state, position, end);
+    page_request const request = request_for(file, 0, part.page, 1, deadline_ns);
     code = write_page(group, state, request, static_cast<const u8 *>(buffer) + (position - offset),
-                      in_page, in_page + step);
+                      part.offset, part.offset + part.size);
     if (code == status::ok)
-      position += step;
+      position += part.size;
   }
   if (group.rank() == 0 && position > offset)
     count(&counters::write_size, state, file.node, position - offset);

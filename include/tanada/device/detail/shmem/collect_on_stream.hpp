@@ -144,54 +144,69 @@ TND_DEVICE inline void broadcast_whole_share(member_view &self, const broadcast_
   }
 }
 
+// Returns how many of `size_max` bytes from `begin` on are part of the data.
+TND_DEVICE inline u64 size_within(const broadcast_data &data, u64 begin, u64 size_max) {
+  u64 const rest = begin < data.size ? data.size - begin : 0;
+  return size_max < rest ? size_max : rest;
+}
+
+// The root puts each other member's part, and then copies the data to its own target.
+TND_DEVICE inline status put_parts_share(this_block block, member_view &self,
+                                         const broadcast_data &data, u64 part) {
+  status code = put_share(part, self.team.count - 1, [&](int piece, u64 offset, u64 size_max) {
+    int const member = member_after(self, piece + 1);
+    u64 const begin = part * u64(member) + offset, size = size_within(data, begin, size_max);
+    return size == 0 ? status::ok
+                     : put_to(block, self, data.target + begin, data.source + begin, size, member);
+  });
+  if (u32 &ended = blocks_of(self).first; is_last_block(ended)) {
+    if (code == status::ok)
+      code = end_puts(block, self);
+    if (code == status::ok)
+      code = send_arrivals(block, self);
+    clear(ended);
+    code = agree(block, code, site::broadcast);
+  }
+  if (!data.is_in_place()) {
+    byte_share const share = share_of_block(data.size);
+    simt::copy(block, data.target + share.offset, data.source + share.offset, share.size);
+  }
+  return code;
+}
+
+// Each member puts its own part to all others, except to the root, which has the data.
+TND_DEVICE inline void put_own_part_share(this_block block, member_view &self,
+                                          const broadcast_data &data, u64 own_offset,
+                                          u64 own_size) {
+  int const count = self.team.count, me = self.team.me;
+  bool const is_root = me == data.root;
+  int const steps_to_root = is_root ? count : (data.root - me + count) % count;
+  const u8 *const source = is_root ? data.source : data.target;
+  (void)put_share(own_size, is_root ? count - 1 : count - 2, [&](int piece, u64 offset, u64 size) {
+    int const step = piece + 1 < steps_to_root ? piece + 1 : piece + 2;
+    return put_to(block, self, data.target + own_offset + offset, source + own_offset + offset,
+                  size, member_after(self, step));
+  });
+}
+
 // As broadcast_split(). The first epoch, in which the root announces the parts, ends with the
 // kernel.
 TND_DEVICE inline void broadcast_split_share(member_view &self, const broadcast_data &data) {
   this_block const block;
-  int const count = self.team.count, me = self.team.me;
-  u64 const part = broadcast_part(data.size, count);
-  auto const size_of = [&](u64 begin, u64 size_max) {
-    return begin >= data.size ? 0 : size_max < data.size - begin ? size_max : data.size - begin;
-  };
+  u64 const part = broadcast_part(data.size, self.team.count);
   status code = status::ok;
   self.epoch = next_epoch(self);
-  if (me == data.root) {
-    code = put_share(part, count - 1, [&](int piece, u64 offset, u64 size_max) {
-      int const member = member_after(self, piece + 1);
-      u64 const begin = part * u64(member) + offset, size = size_of(begin, size_max);
-      return size == 0
-                 ? status::ok
-                 : put_to(block, self, data.target + begin, data.source + begin, size, member);
-    });
-    if (u32 &ended = blocks_of(self).first; is_last_block(ended)) {
-      if (code == status::ok)
-        code = end_puts(block, self);
-      if (code == status::ok)
-        code = send_arrivals(block, self);
-      clear(ended);
-      code = agree(block, code, site::broadcast);
-    }
-    if (!data.is_in_place()) {
-      byte_share const share = share_of_block(data.size);
-      simt::copy(block, data.target + share.offset, data.source + share.offset, share.size);
-    }
+  if (self.team.me == data.root) {
+    code = put_parts_share(block, self, data, part);
   } else {
     if (block.rank() == 0)
       code = await_arrival(self, data.root);
     code = agree(block, code, site::broadcast);
   }
-  u64 const own_offset = part * u64(me), own_size = size_of(own_offset, part);
-  if (code == status::ok && own_size != 0) {
-    // which has the data
-    int const steps_to_root = me == data.root ? count : (data.root - me + count) % count;
-    (void)put_share(
-        own_size, me == data.root ? count - 1 : count - 2, [&](int piece, u64 offset, u64 size) {
-          int const step = piece + 1 < steps_to_root ? piece + 1 : piece + 2;
-          return put_to(block, self, data.target + own_offset + offset,
-                        (me == data.root ? data.source : data.target) + own_offset + offset, size,
-                        member_after(self, step));
-        });
-  }
+  u64 const own_offset = part * u64(self.team.me);
+  u64 const own_size = size_within(data, own_offset, part);
+  if (code == status::ok && own_size != 0)
+    put_own_part_share(block, self, data, own_offset, own_size);
   self.epoch++;
   (void)end_blocks(self, site::broadcast);
 }

@@ -168,11 +168,27 @@ __device__ inline void copy_words(u32 rank, u32 count, u8 *target, const u8 *sou
     for (u32 k = 0; k < unroll; k++)
       values[k] = load(input + i + u64(k) * count);
 #  pragma unroll
-    for (u32 k = 0; k < unroll; k++)
+    for (u32 k = 0; k < unroll; k++) {
       store(output + i + u64(k) * count, values[k]);
+    }
   }
-  for (; i < words; i += count)
+  for (; i < words; i += count) {
     store(output + i, load(input + i));
+  }
+}
+
+// Copy whole words of `width` bytes.
+template <side Shared>
+__device__ inline void copy_words_of(u32 width, u32 rank, u32 count, u8 *target, const u8 *source,
+                                     u64 words) {
+  if (width == 16)
+    copy_words<16, Shared>(rank, count, target, source, words);
+  else if (width == 8)
+    copy_words<8, Shared>(rank, count, target, source, words);
+  else if (width == 4)
+    copy_words<4, Shared>(rank, count, target, source, words);
+  else
+    copy_words<1, Shared>(rank, count, target, source, words);
 }
 
 // Any alignment: a head and a tail of bytes around words as wide as both sides allow. So an aligned
@@ -196,14 +212,7 @@ __device__ __noinline__ void copy_ragged(u32 rank, u32 count, u8 *target, const 
     size -= head;
   }
   u64 const words = size / width, whole = words * width;
-  if (width == 16)
-    copy_words<16, Shared>(rank, count, target, source, words);
-  else if (width == 8)
-    copy_words<8, Shared>(rank, count, target, source, words);
-  else if (width == 4)
-    copy_words<4, Shared>(rank, count, target, source, words);
-  else
-    copy_words<1, Shared>(rank, count, target, source, words);
+  copy_words_of<Shared>(width, rank, count, target, source, words);
   u64 const rest = size - whole;
   if (width >= 8 && rest == 8)
     copy_words<8, Shared>(rank, count, target + whole, source + whole, 1);
@@ -237,16 +246,42 @@ __device__ __noinline__ void copy_out(u32 rank, u32 count, u8 *target, const u8 
     for (u32 k = 0; k < unroll; k++)
       values[k] = input[i + u64(k) * count];
 #  pragma unroll
-    for (u32 k = 0; k < unroll; k++)
+    for (u32 k = 0; k < unroll; k++) {
       __stcs(output + i + u64(k) * count, values[k]);
+    }
   }
-  for (; i < words; i += count)
+  for (; i < words; i += count) {
     __stcs(output + i, input[i]);
+  }
 }
 
 struct two_targets {
   u8 *first, *second;
 };
+
+__device__ inline void copy_vectors_twice(u32 rank, u32 count, two_targets targets,
+                                          const ulonglong2 *input, u64 words) {
+  ulonglong2 *const first = reinterpret_cast<ulonglong2 *>(targets.first);
+  ulonglong2 *const second = reinterpret_cast<ulonglong2 *>(targets.second);
+  u64 i = rank;
+  constexpr u32 unroll = 8;
+  for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
+    ulonglong2 values[unroll];
+#  pragma unroll
+    for (u32 k = 0; k < unroll; k++)
+      values[k] = word_of<16>::load(input + i + u64(k) * count);
+#  pragma unroll
+    for (u32 k = 0; k < unroll; k++) {
+      first[i + u64(k) * count] = values[k];
+      second[i + u64(k) * count] = values[k];
+    }
+  }
+  for (; i < words; i += count) {
+    ulonglong2 const value = word_of<16>::load(input + i);
+    first[i] = value;
+    second[i] = value;
+  }
+}
 
 __device__ __noinline__ void copy_bytes_twice(u32 rank, u32 count, two_targets targets,
                                               const u8 *source, u64 size) {
@@ -257,26 +292,7 @@ __device__ __noinline__ void copy_bytes_twice(u32 rank, u32 count, two_targets t
     copy_ragged<side::source>(rank, count, targets.second, source, size);
     return;
   }
-  u64 const words = size / 16;
-  const ulonglong2 *const input = reinterpret_cast<const ulonglong2 *>(source);
-  u64 i = rank;
-  constexpr u32 unroll = 8;
-  for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
-    ulonglong2 values[unroll];
-#  pragma unroll
-    for (u32 k = 0; k < unroll; k++)
-      values[k] = word_of<16>::load(input + i + u64(k) * count);
-#  pragma unroll
-    for (u32 k = 0; k < unroll; k++) {
-      reinterpret_cast<ulonglong2 *>(targets.first)[i + u64(k) * count] = values[k];
-      reinterpret_cast<ulonglong2 *>(targets.second)[i + u64(k) * count] = values[k];
-    }
-  }
-  for (; i < words; i += count) {
-    ulonglong2 const value = word_of<16>::load(input + i);
-    reinterpret_cast<ulonglong2 *>(targets.first)[i] = value;
-    reinterpret_cast<ulonglong2 *>(targets.second)[i] = value;
-  }
+  copy_vectors_twice(rank, count, targets, reinterpret_cast<const ulonglong2 *>(source), size / 16);
 }
 
 __device__ __noinline__ void fill_zero(u32 rank, u32 count, u8 *target, u64 size) {

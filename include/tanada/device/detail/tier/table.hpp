@@ -176,8 +176,9 @@ struct table_ref {
     find_result result = find_in(set, key);
     if (result.outcome != find_outcome::absent || atomic<u32>(sets[set].strays).load_relaxed() == 0)
       return result;
-    for (u32 i = 0; i < stray_count() && result.outcome == find_outcome::absent; i++)
+    for (u32 i = 0; i < stray_count() && result.outcome == find_outcome::absent; i++) {
       result = find_in(stray_set(set, key, i), key);
+    }
     return result;
   }
 
@@ -276,8 +277,9 @@ struct table_ref {
     invalidate_in(set, key);
     if (atomic<u32>(sets[set].strays).load_acquire() == 0)
       return;
-    for (u32 i = 0; i < stray_count(); i++)
+    for (u32 i = 0; i < stray_count(); i++) {
       invalidate_in(stray_set(set, key, i), key);
+    }
   }
 
  private:
@@ -456,12 +458,8 @@ struct table_ref {
     bool has_vacancy = false;
     for (u32 base = 0; base < shape.ways; base += survey_batch) {
       simt::word_pair entry[survey_batch];
-      u32 ages[survey_batch];
-      for (u32 i = 0; i < survey_batch; i++) {
-        u32 const frame = first + (base + i < shape.ways ? base + i : 0);
-        entry[i] = simt::load_pair<Scope>(entries[frame].words);
-        ages[i] = survey.insertions - atomic<u32>(stamps[frame]).load_relaxed();
-      }
+      u32 stamp[survey_batch];
+      load_batch(first, base, entry, stamp);
       for (u32 i = 0; i < survey_batch && base + i < shape.ways; i++) {
         u64 const word = entry[i].second;
         bool const entry_vacant = is_vacant(word);
@@ -470,18 +468,33 @@ struct table_ref {
         if (has_vacancy || (refused >> (base + i) & 1) != 0 || !is_evictable(word))
           continue;
         has_vacancy = entry_vacant;
-        if (!has_vacancy && survey.victim != no_frame && ages[i] <= best_age)
+        u32 const age = survey.insertions - stamp[i];
+        if (!has_vacancy && survey.victim != no_frame && age <= best_age)
           continue;
         survey.victim = first + base + i;
         survey.victim_word = word;
-        best_age = ages[i];
+        best_age = age;
       }
     }
-    if (policy == replacement::clock && !has_vacancy && survey.victim != no_frame) {
-      survey.victim = clock_victim(set, refused);
-      survey.victim_word = survey.victim == no_frame ? 0 : load_word(survey.victim);
-    }
+    if (policy == replacement::clock && !has_vacancy && survey.victim != no_frame)
+      choose_by_clock(set, refused, survey);
     return survey;
+  }
+
+  // Load the words and stamps of the ways from `base` on, all at once. Past the last way, load
+  // those of the first.
+  TND_HD void load_batch(u32 first, u32 base, simt::word_pair (&loaded)[survey_batch],
+                         u32 (&stamp)[survey_batch]) const {
+    for (u32 i = 0; i < survey_batch; i++) {
+      u32 const frame = first + (base + i < shape.ways ? base + i : 0);
+      loaded[i] = simt::load_pair<Scope>(entries[frame].words);
+      stamp[i] = atomic<u32>(stamps[frame]).load_relaxed();
+    }
+  }
+
+  TND_HD void choose_by_clock(u32 set, u32 refused, set_survey &survey) const {
+    survey.victim = clock_victim(set, refused);
+    survey.victim_word = survey.victim == no_frame ? 0 : load_word(survey.victim);
   }
 
   TND_HD u32 clock_victim(u32 set, u32 refused) const {

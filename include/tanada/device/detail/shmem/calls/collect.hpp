@@ -93,8 +93,9 @@ template <class Group>
 TND_DEVICE inline void send_boxed(Group group, const member_view &self, const u8 *source, u64 size,
                                   int member) {
   u64 *const box = own_box_at(self, member);
-  for (u64 i = group.rank(); i * 4 < size; i += group.size())
+  for (u64 i = group.rank(); i * 4 < size; i += group.size()) {
     send_part(box, i, self.epoch, load_part(source, size, i));
+  }
 }
 template <class Group>
 TND_DEVICE inline status receive_boxed(Group group, const member_view &self, u8 *target, u64 size,
@@ -178,6 +179,28 @@ TND_DEVICE inline status find_broadcast(Group group, u64 team, const void *targe
              : failed(group, status::range, site::broadcast, target, job_view().me);
 }
 
+// Send the same bytes to the boxes of all other members.
+template <class Group>
+TND_DEVICE inline void send_boxed_to_all(Group group, const member_view &self, const u8 *source,
+                                         u64 size) {
+  for (int step = 1; step < self.team.count; step++) {
+    send_boxed(group, self, source, size, member_after(self, step));
+  }
+}
+
+// Receive the pieces of all other members, and put them in the order of members.
+template <class Group>
+TND_DEVICE inline status receive_boxed_from_all(Group group, const member_view &self, u8 *target,
+                                                u64 size) {
+  int const count = self.team.count;
+  status code = status::ok;
+  for (int step = 1; step < count && code == status::ok; step++) {
+    int const member = member_after(self, count - step);
+    code = receive_boxed(group, self, target + u64(member) * size, size, member);
+  }
+  return code;
+}
+
 // Each member's `size` bytes go to all members, in the order of members.
 template <class Group>
 TND_DEVICE inline status fcollect(Group group, u64 team, void *target, const void *source,
@@ -191,21 +214,29 @@ TND_DEVICE inline status fcollect(Group group, u64 team, void *target, const voi
   status code = status::ok;
   if (fits_boxes(self, size)) {
     TND_TRY(begin_boxed(group, self, true, site::fcollect));
-    for (int step = 1; step < count; step++)
-      send_boxed(group, self, input, size, member_after(self, step));
+    send_boxed_to_all(group, self, input, size);
     if (output + u64(self.team.me) * size != input)
       simt::copy(group, output + u64(self.team.me) * size, input, size);
-    for (int step = 1; step < count && code == status::ok; step++) {
-      int const member = member_after(self, count - step);
-      code = receive_boxed(group, self, output + u64(member) * size, size, member);
-    }
-    return agree(group, code, site::fcollect);
+    return agree(group, receive_boxed_from_all(group, self, output, size), site::fcollect);
   }
   self.epoch = next_epoch(self);
-  for (int step = 0; step < count && code == status::ok; step++)
+  for (int step = 0; step < count && code == status::ok; step++) {
     code = put_to(group, self, output + u64(self.team.me) * size, input, size,
                   member_after(self, step));
+  }
   return end_puts_and_meet(group, self, code, site::fcollect);
+}
+
+template <class Group>
+TND_DEVICE inline status alltoall_boxed(Group group, member_view &self, u8 *output, const u8 *input,
+                                        u64 size) {
+  TND_TRY(begin_boxed(group, self, true, site::alltoall));
+  for (int step = 1; step < self.team.count; step++) {
+    int const member = member_after(self, step);
+    send_boxed(group, self, input + u64(member) * size, size, member);
+  }
+  simt::copy(group, output + u64(self.team.me) * size, input + u64(self.team.me) * size, size);
+  return agree(group, receive_boxed_from_all(group, self, output, size), site::alltoall);
 }
 
 // Send each member its piece of `size` bytes, and receive from each its piece for this PE.
@@ -219,19 +250,8 @@ TND_DEVICE inline status alltoall(Group group, u64 team, void *target, const voi
   u8 *const output = static_cast<u8 *>(target);
   const u8 *const input = static_cast<const u8 *>(source);
   status code = status::ok;
-  if (fits_boxes(self, size)) {
-    TND_TRY(begin_boxed(group, self, true, site::alltoall));
-    for (int step = 1; step < count; step++) {
-      int const member = member_after(self, step);
-      send_boxed(group, self, input + u64(member) * size, size, member);
-    }
-    simt::copy(group, output + u64(self.team.me) * size, input + u64(self.team.me) * size, size);
-    for (int step = 1; step < count && code == status::ok; step++) {
-      int const member = member_after(self, count - step);
-      code = receive_boxed(group, self, output + u64(member) * size, size, member);
-    }
-    return agree(group, code, site::alltoall);
-  }
+  if (fits_boxes(self, size))
+    return alltoall_boxed(group, self, output, input, size);
   self.epoch = next_epoch(self);
   for (int step = 0; step < count && code == status::ok; step++) {
     int const member = member_after(self, step);
@@ -250,25 +270,40 @@ TND_DEVICE inline u64 broadcast_part(u64 size, int count) {
   return (size / u64(count) + 15) / 16 * 16 + 16;
 }
 
+// The parts of a split broadcast, one for each member.
+struct broadcast_parts {
+  u64 size, part;
+
+  TND_DEVICE u64 begin(int member) const {
+    return part * u64(member) < size ? part * u64(member) : size;
+  }
+  TND_DEVICE u64 size_of(int member) const {
+    return begin(member + 1) - begin(member);
+  }
+};
+
+// The root puts each other member's part.
+template <class Group>
+TND_DEVICE inline status put_parts(Group group, const member_view &self, u8 *output,
+                                   const u8 *input, const broadcast_parts &parts) {
+  for (int step = 1; step < self.team.count; step++) {
+    int const member = member_after(self, step);
+    u64 const offset = parts.begin(member);
+    TND_TRY(put_to(group, self, output + offset, input + offset, parts.size_of(member), member));
+  }
+  return end_puts(group, self);
+}
+
 template <class Group>
 TND_DEVICE inline status broadcast_split(Group group, member_view &self, u8 *output,
                                          const u8 *input, u64 size, int root) {
   int const count = self.team.count, me = self.team.me;
-  u64 const part = broadcast_part(size, count);
-  auto const begin_of = [&](int member) {
-    return part * u64(member) < size ? part * u64(member) : size;
-  };
-  u64 const own_offset = begin_of(me), own_size = begin_of(me + 1) - own_offset;
+  broadcast_parts const parts{size, broadcast_part(size, count)};
+  u64 const own_offset = parts.begin(me), own_size = parts.size_of(me);
   begin(group, self, false);
   status code = status::ok;
   if (me == root) {
-    for (int step = 1; step < count; step++) {
-      int const member = member_after(self, step);
-      u64 const offset = begin_of(member);
-      TND_TRY(put_to(group, self, output + offset, input + offset, begin_of(member + 1) - offset,
-                     member));
-    }
-    TND_TRY(end_puts(group, self));
+    TND_TRY(put_parts(group, self, output, input, parts));
     code = send_arrivals(group, self);
   } else if (group.rank() == 0) {
     code = await_arrival(self, root);
@@ -288,6 +323,25 @@ TND_DEVICE inline status broadcast_split(Group group, member_view &self, u8 *out
   return meet(group, self, site::broadcast);
 }
 
+// The root puts all bytes to each other member.
+template <class Group>
+TND_DEVICE inline status broadcast_whole(Group group, member_view &self, u8 *output,
+                                         const u8 *input, u64 size, int root) {
+  begin(group, self, false);
+  status code = status::ok;
+  if (self.team.me == root) {
+    for (int step = 1; step < self.team.count; step++)
+      TND_TRY(put_to(group, self, output, input, size, member_after(self, step)));
+    if (output != input)
+      simt::copy(group, output, input, size);
+    TND_TRY(end_puts(group, self));
+    code = send_arrivals(group, self);
+  } else if (group.rank() == 0) {
+    code = await_arrival(self, root);
+  }
+  return agree(group, code, site::broadcast);
+}
+
 // Copy the root's bytes to all members, including the root.
 template <class Group>
 TND_DEVICE inline status broadcast(Group group, u64 team, void *target, const void *source,
@@ -302,8 +356,7 @@ TND_DEVICE inline status broadcast(Group group, u64 team, void *target, const vo
   if (fits_boxes(self, size)) {
     TND_TRY(begin_boxed(group, self, false, site::broadcast));
     if (me == root) {
-      for (int step = 1; step < count; step++)
-        send_boxed(group, self, input, size, member_after(self, step));
+      send_boxed_to_all(group, self, input, size);
       if (output != input)
         simt::copy(group, output, input, size);
     } else {
@@ -313,18 +366,7 @@ TND_DEVICE inline status broadcast(Group group, u64 team, void *target, const vo
   }
   if (count > 2 && size >= broadcast_split_min)
     return broadcast_split(group, self, output, input, size, root);
-  begin(group, self, false);
-  if (me == root) {
-    for (int step = 1; step < count; step++)
-      TND_TRY(put_to(group, self, output, input, size, member_after(self, step)));
-    if (output != input)
-      simt::copy(group, output, input, size);
-    TND_TRY(end_puts(group, self));
-    code = send_arrivals(group, self);
-  } else if (group.rank() == 0) {
-    code = await_arrival(self, root);
-  }
-  return agree(group, code, site::broadcast);
+  return broadcast_whole(group, self, output, input, size, root);
 }
 
 }  // namespace tanada::shmem::device

@@ -218,9 +218,10 @@ TND_DEVICE inline status put_rows(Group group, u64 context, T *target, const T *
                          remote.pe);
   group.sync();
   T *const output = remote.translate(target);
-  for (u64 i = group.rank(); i < count; i += group.size())
+  for (u64 i = group.rank(); i < count; i += group.size()) {
     store_value(output + static_cast<long long>(i) * stride.target,
                 source[static_cast<long long>(i) * stride.source]);
+  }
   group.sync();
   return status::ok;
 }

@@ -34,8 +34,9 @@ template <class T>
 TND_DEVICE inline void send_element(u64 *box, u64 index, u64 epoch, T value) {
   u32 parts[parts_of<T>] = {};
   TND_COPY_BYTES(parts, &value, sizeof(T));
-  for (u32 i = 0; i < parts_of<T>; i++)
+  for (u32 i = 0; i < parts_of<T>; i++) {
     send_part(box, index * parts_of<T> + i, epoch, parts[i]);
+  }
 }
 template <class T>
 TND_DEVICE inline status receive_element(u64 *box, u64 index, u64 epoch, T &value) {
@@ -52,8 +53,9 @@ TND_DEVICE inline status reduce_boxed(Group group, const member_view &self, T *t
   int const count = self.team.count, me = self.team.me;
   for (int step = 1; step < count; step++) {
     u64 *const box = own_box_at(self, member_after(self, step));
-    for (u64 i = group.rank(); i < element_count; i += group.size())
+    for (u64 i = group.rank(); i < element_count; i += group.size()) {
       send_element(box, i, self.epoch, source[i]);
+    }
   }
   for (u64 i = group.rank(); i < element_count; i += group.size()) {
     T total{};
@@ -73,16 +75,37 @@ struct alignas(16) pack {
   T values[16 / sizeof(T)];
 };
 
+// Combine the elements of type T that a value of type E holds. The first value replaces the total.
+template <reduction Op, class T, class E>
+TND_DEVICE inline void combine_values(E &totals, const E &values, bool is_first) {
+  T *const total = reinterpret_cast<T *>(&totals);
+  const T *const value = reinterpret_cast<const T *>(&values);
+  for (u32 j = 0; j < u32(sizeof(E) / sizeof(T)); j++) {
+    total[j] = is_first ? value[j] : combine<Op>(total[j], value[j]);
+  }
+}
+
+// Elements that a thread loads before it combines them.
+inline constexpr u32 reduce_unroll = 4;
+
+// Store a thread's elements: `first` and those at steps of the group's size, before `end`.
+template <class E, class Group>
+TND_DEVICE inline void store_elements(Group group, E *target, const E (&values)[reduce_unroll],
+                                      u64 first, u64 end) {
+  for (u32 k = 0; k < reduce_unroll; k++)
+    if (first + u64(k) * group.size() < end)
+      target[first + u64(k) * group.size()] = values[k];
+}
+
 // Reduce elements of type E, a T or a pack of them, from all sources to all targets.
 template <reduction Op, class E, class T, class Group>
 TND_DEVICE inline void reduce_elements(Group group, const member_view &self, T *target,
                                        const T *source, u64 begin, u64 end) {
   int const count = self.team.count;
-  constexpr u32 width = sizeof(E) / sizeof(T);
   auto const address_at = [&](const T *addr, int member) {
     return reinterpret_cast<E *>(word_of(addr) + distance_to(self.world(member)));
   };
-  constexpr u32 unroll = 4;
+  constexpr u32 unroll = reduce_unroll;
   for (u64 i = begin + group.rank(); i < end; i += u64(group.size()) * unroll) {
     E totals[unroll] = {};
     for (int member = 0; member < count; member++) {
@@ -92,17 +115,11 @@ TND_DEVICE inline void reduce_elements(Group group, const member_view &self, T *
         if (i + u64(k) * group.size() < end)
           values[k] = input[i + u64(k) * group.size()];
       for (u32 k = 0; k < unroll; k++) {
-        T *const total = reinterpret_cast<T *>(&totals[k]);
-        const T *const value = reinterpret_cast<const T *>(&values[k]);
-        for (u32 j = 0; j < width; j++)
-          total[j] = member == 0 ? value[j] : combine<Op>(total[j], value[j]);
+        combine_values<Op, T>(totals[k], values[k], member == 0);
       }
     }
     for (int member = 0; member < count; member++) {
-      E *const output = address_at(target, member);
-      for (u32 k = 0; k < unroll; k++)
-        if (i + u64(k) * group.size() < end)
-          output[i + u64(k) * group.size()] = totals[k];
+      store_elements(group, address_at(target, member), totals, i, end);
     }
   }
 }
@@ -152,6 +169,19 @@ TND_DEVICE inline status reduce_parts(Group group, member_view &self, T *target,
   return end_puts_and_meet(group, self, code, site::reduce);
 }
 
+// Reduce the elements that all members have put into this PE's boxes.
+template <reduction Op, class Group, class T>
+TND_DEVICE inline void reduce_boxes(Group group, const member_view &self, T *target,
+                                    u64 element_count) {
+  for (u64 i = group.rank(); i < element_count; i += group.size()) {
+    T total = reinterpret_cast<const T *>(box_of(self, 0))[i];
+    for (int member = 1; member < self.team.count; member++) {
+      total = combine<Op>(total, reinterpret_cast<const T *>(box_of(self, member))[i]);
+    }
+    target[i] = total;
+  }
+}
+
 // For teams with an unmapped member: send as many elements at a time as a box holds, unreduced.
 template <reduction Op, class Group, class T>
 TND_DEVICE inline status reduce_unmapped(Group group, member_view &self, T *target, const T *source,
@@ -167,12 +197,7 @@ TND_DEVICE inline status reduce_unmapped(Group group, member_view &self, T *targ
                      step * sizeof(T), member_after(self, i)));
     TND_TRY(end_puts(group, self));
     TND_TRY(meet(group, self, site::reduce));
-    for (u64 i = group.rank(); i < step; i += group.size()) {
-      T total = reinterpret_cast<const T *>(box_of(self, 0))[i];
-      for (int member = 1; member < self.team.count; member++)
-        total = combine<Op>(total, reinterpret_cast<const T *>(box_of(self, member))[i]);
-      target[done + i] = total;
-    }
+    reduce_boxes<Op>(group, self, target + done, step);
     group.sync();
     done += step;
   }

@@ -106,9 +106,10 @@ TND_DEVICE inline status send_arrivals(Group group, const member_view &self) {
   if (!self.is_settled && int(group.rank()) < count)
     simt::fence_stores();
   status code = status::ok;
-  for (int i = int(group.rank()); i < count; i += step)
+  for (int i = int(group.rank()); i < count; i += step) {
     if (i != self.team.me && code == status::ok)
       code = send_arrival(self, i);
+  }
   return code;
 }
 
@@ -117,9 +118,10 @@ TND_DEVICE inline status send_arrivals(Group group, const member_view &self) {
 template <class Group>
 TND_DEVICE inline status await_arrivals(Group group, const member_view &self, site call_site,
                                         status code) {
-  for (int i = int(group.rank()); i < self.team.count; i += int(group.size()))
+  for (int i = int(group.rank()); i < self.team.count; i += int(group.size())) {
     if (i != self.team.me && code == status::ok)
       code = await_arrival(self, i);
+  }
   return agree(group, code, call_site);
 }
 

@@ -69,6 +69,13 @@ TND_DEVICE_CALL inline void exchange_text(u8 *text, const local_rows &local) {
   }
 }
 
+TND_DEVICE inline void fill_body(rpc::request &body, const host_request &request, bool is_in_text) {
+  body.op = u32(request.operation) | (is_in_text ? in_text : 0);
+  body.file = request.pe | request.unit << 24;
+  for (u32 i = 0; i < 5; i++)
+    body.words[i] = request.words[i];
+}
+
 // One thread. Send a request to the host and wait for its status. `local`: travels in the text;
 // null: the words are the whole request.
 TND_DEVICE_CALL inline status call_host(const host_request &request,
@@ -78,11 +85,7 @@ TND_DEVICE_CALL inline status call_host(const host_request &request,
   rpc::ticket const ticket = ring.claim(deadline_ns);
   if (ticket.slot == rpc::no_slot)
     return status::timed_out;
-  rpc::request &body = ring.body(ticket);
-  body.op = u32(request.operation) | (local != nullptr ? in_text : 0);
-  body.file = request.pe | request.unit << 24;
-  for (u32 i = 0; i < 5; i++)
-    body.words[i] = request.words[i];
+  fill_body(ring.body(ticket), request, local != nullptr);
   if (local != nullptr && local->source != nullptr)
     exchange_text(reinterpret_cast<u8 *>(ring.text(ticket)), *local);
   ring.post(ticket);
