@@ -14,24 +14,18 @@ namespace {
 
 static_assert(team_count_max == 64, "free slots are the bits of one word");
 static_assert(sizeof(fabric_exchange_area) % sizeof(uint64_t) == 0);
-constexpr size_t far_word_count = sizeof(fabric_exchange_area) / sizeof(uint64_t);
-
-// The members of a parent agree on a slot that is free in all members of the new team, and on a
-// number that none of the slot's words exceeds.
-struct agreement {
-  uint64_t free, number;
-};
+constexpr size_t fabric_word_count = sizeof(fabric_exchange_area) / sizeof(uint64_t);
 
 void agree(void *target_array, const void *source_array, size_t count) {
-  auto *const target = static_cast<agreement *>(target_array);
-  auto const *const source = static_cast<const agreement *>(source_array);
+  auto *const target = static_cast<team_set::ballot *>(target_array);
+  auto const *const source = static_cast<const team_set::ballot *>(source_array);
   for (size_t i = 0; i < count; i++) {
     target[i].free &= source[i].free;
     target[i].number = std::max(target[i].number, source[i].number);
   }
 }
 
-constexpr reduction agreeing{sizeof(agreement), &agree};
+constexpr reduction agreeing{sizeof(team_set::ballot), &agree};
 
 // The slot of the team by which all PEs leave the job; it follows those of other teams.
 constexpr size_t exit_slot = team_count_max;
@@ -69,6 +63,24 @@ bool reaches(const onesided::job &job, const group &members) {
   });
 }
 
+group all_pes(const onesided::job &job) {
+  group world;
+  for (onesided::pe_index pe = 0; pe < job.count(); pe++)
+    world.pes.push_back(pe);
+  world.me = job.me();
+  return world;
+}
+
+group node_pes(const onesided::job &job) {
+  group node;
+  for (onesided::pe_index const pe : job.node_pes()) {
+    if (pe == job.me())
+      node.me = node.count();
+    node.pes.push_back(pe);
+  }
+  return node;
+}
+
 }  // namespace
 
 team::team(channel_ref channel, group members, size_t slot, int context_count)
@@ -77,8 +89,12 @@ team::team(channel_ref channel, group members, size_t slot, int context_count)
       numbers_(size_t(channel.job->count()), -1),
       slot_{slot},
       context_count_{context_count} {
-  for (int32_t i = 0; i < count(); i++)
-    numbers_[size_t(members_.pe(i))] = i;
+  TND_ASSERT(pe_of(me()) == channel.job->me());
+  for (int32_t i = 0; i < count(); i++) {
+    auto &number = numbers_[size_t(members_.pe(i))];
+    TND_ASSERT(number == -1);
+    number = i;
+  }
 }
 
 team_set::team_set(channel_ref channel, group_mode mode)
@@ -91,28 +107,20 @@ team_set::team_set(channel_ref channel, group_mode mode)
       free_{~uint64_t{0}},
       number_{0} {
   TND_ASSERT(channel.job->control().size() >= layout_.size());
+  lock_guard lock{mutex_};
   for (auto &entry : slots_)
-    entry.consumed.resize(far_word_count);
-  group all_pes;
-  for (onesided::pe_index pe = 0; pe < channel.job->count(); pe++)
-    all_pes.pes.push_back(pe);
-  all_pes.me = channel.job->me();
-  group node;
-  for (onesided::pe_index const pe : channel.job->node_pes()) {
-    if (pe == channel.job->me())
-      node.me = node.count();
-    node.pes.push_back(pe);
-  }
-  world_ = make(all_pes, {world_slot, 0}, 0);
-  legacy_world_ = make(all_pes, {1, 0}, 0);
-  exit_team_ = make(std::move(all_pes), {exit_slot, 0}, 0);
+    entry.consumed.resize(fabric_word_count);
+  world_ = make(all_pes(*channel.job), {world_slot, 0}, 0);
+  legacy_world_ = make(all_pes(*channel.job), {1, 0}, 0);
+  exit_team_ = make(all_pes(*channel.job), {exit_slot, 0}, 0);
   team_guard::detector_refs const detectors{departures_, stalls_};
   departure_guard_ = std::make_unique<departure_guard>(detectors, world_->members(), world_slot);
-  shared_ = make(std::move(node), {2, 0}, 0);
+  shared_ = make(node_pes(*channel.job), {2, 0}, 0);
 }
 
 // All PEs use the same slots, because no team has been split yet.
 status team_set::start_devices() {
+  TND_ASSERT(device_world_ == nullptr && device_shared_ == nullptr);
   uint32_t const own_reach = reaches(*channel_.job, shared_->members()) ? 1 : 0;
   uint32_t all_reach = 0;
   TND_TRY(collective{*shared_}.agree(reduction_of<uint32_t, bit_and>, &all_reach, &own_reach));
@@ -148,12 +156,24 @@ status team_set::leave(departure_kind kind) {
   return collective{*exit_team_}.sync();
 }
 
+namespace {
+
+// Returns the counter of a word of the exchange area, whose position is also that of its count.
+counter counter_in(fabric_exchange_area &area, std::vector<uint64_t> &consumed, uint64_t &word) {
+  size_t const index = size_t(&word - &area.sync[0][0]);
+  TND_ASSERT(index < consumed.size());
+  return {&word, &consumed[index]};
+}
+
+}  // namespace
+
 fabric_signals team_set::signals_for_slot(size_t slot_index) {
+  TND_ASSERT(mutex_.is_held());
   auto const control = channel_.job->control();
   fabric_exchange_area *const area = layout_.fabric_area_of(control, slot_index);
   auto &consumed = slots_[slot_index].consumed;
   auto const counter_of = [&](uint64_t &word) {
-    return counter{&word, &consumed[size_t(&word - &area->sync[0][0])]};
+    return counter_in(*area, consumed, word);
   };
   fabric_signals signals;
   for (size_t parity = 0; parity < 2; parity++) {
@@ -173,69 +193,129 @@ fabric_signals team_set::signals_for_slot(size_t slot_index) {
   return signals;
 }
 
-// Called with the mutex held, or in the constructor.
 team *team_set::make(group members, const slot_choice &choice, int context_count,
                      bool is_device_team) {
+  TND_ASSERT(mutex_.is_held());
   size_t const slot_index = choice.slot;
-  auto &taken_slot = slots_[slot_index];
-  taken_slot.owner =
+  TND_ASSERT(slot_index < slots_.size() && !slots_[slot_index].owner);
+  slots_[slot_index].owner =
       std::make_unique<team>(channel_, std::move(members), slot_index, context_count);
   if (slot_index < team_count_max)
     free_ &= ~(uint64_t{1} << slot_index);
-  team &new_team = *taken_slot.owner;
+  team &new_team = *slots_[slot_index].owner;
   new_team.is_device_team_ = is_device_team;
-  if (slot_index == exit_slot) {
-    new_team.guard_ = std::make_unique<exit_guard>(departures_);
+  set_guard(new_team);
+  set_groups(new_team, choice.number);
+  return &new_team;
+}
+
+void team_set::set_guard(team &target) {
+  if (target.slot_ == exit_slot) {
+    target.guard_ = std::make_unique<exit_guard>(departures_);
   } else {
     team_guard::detector_refs const detectors{departures_, stalls_};
-    new_team.guard_ =
-        std::make_unique<team_guard>(detectors, new_team.members_, slot_index, new_team.entered_);
+    target.guard_ =
+        std::make_unique<team_guard>(detectors, target.members_, target.slot_, target.entered_);
   }
-  new_team.channel_.guard = new_team.guard_.get();
+  target.channel_.guard = target.guard_.get();
+}
+
+// Returns the members' exchange areas; fewer than there are members if one is not mapped.
+std::vector<mapped_exchange_area *> team_set::mapped_areas(const team &source) const {
   std::vector<mapped_exchange_area *> areas;
-  auto const *const own_area = layout_.mapped_area_of(channel_.job->control(), slot_index);
-  for (onesided::pe_index const pe : new_team.members_.pes) {
+  auto const *const own_area = layout_.mapped_area_of(channel_.job->control(), source.slot_);
+  for (onesided::pe_index const pe : source.members_.pes) {
     auto const peer = channel_.job->map().locate(own_area, sizeof(mapped_exchange_area), pe);
     if (peer.mapped == nullptr)
       break;
     areas.push_back(reinterpret_cast<mapped_exchange_area *>(peer.mapped));
   }
-  if (mode_ != group_mode::fabric && areas.size() == new_team.members_.pes.size()) {
+  return areas;
+}
+
+// `number`: no word of the slot's mapped exchange areas holds a higher one.
+void team_set::set_groups(team &target, uint64_t number) {
+  TND_ASSERT(target.channel_.guard != nullptr);
+  auto areas = mapped_areas(target);
+  if (mode_ != group_mode::fabric && areas.size() == target.members_.pes.size()) {
     bool const is_oversubscribed = mode_ == group_mode::mapped
                                        ? channel_.job->is_oversubscribed()
                                        : mode_ == group_mode::mapped_oversubscribed;
-    new_team.mapped_.emplace(new_team.channel_, new_team.members_, std::move(areas), choice.number,
-                             is_oversubscribed);
+    target.mapped_.emplace(target.channel_, target.members_, std::move(areas), number,
+                           is_oversubscribed);
   }
-  if (!new_team.mapped_ || channel_.job->map().device() != nullptr) {
-    new_team.fabric_.emplace(new_team.channel_, new_team.members_, signals_for_slot(slot_index));
-  }
-  return &new_team;
+  if (!target.mapped_ || channel_.job->map().device() != nullptr)
+    target.fabric_.emplace(target.channel_, target.members_, signals_for_slot(target.slot_));
 }
 
-// `members`: nullopt for PEs that are not in the new team; they accept every slot.
+// Votes of PEs that are not in the new team accept everything.
+team_set::ballot team_set::prepare_ballot() {
+  lock_guard lock{mutex_};
+  for (auto const &entry : slots_) {
+    if (entry.owner && entry.owner->mapped_)
+      number_ = std::max(number_, entry.owner->mapped_->number());
+  }
+  return {free_, number_};
+}
+
+bool team_set::reserve_slot(size_t index) {
+  TND_ASSERT(index < team_count_max);
+  lock_guard lock{mutex_};
+  uint64_t const bit = uint64_t{1} << index;
+  bool const was_free = (free_ & bit) != 0;
+  free_ &= ~bit;
+  return was_free;
+}
+
+void team_set::return_slot(size_t index) {
+  TND_ASSERT(index < team_count_max);
+  lock_guard lock{mutex_};
+  TND_ASSERT(!slots_[index].owner);
+  free_ |= uint64_t{1} << index;
+}
+
+// A slot that was free in all members when they voted may have gone to another thread's split
+// since. Members therefore reserve it, and confirm in a second vote that all of them could.
+result<team_set::slot_choice> team_set::agree_on_slot(team &parent, bool is_member) {
+  constexpr int attempt_count_max = 1000;  // each failed attempt needs another split in progress
+  for (int attempt = 0; attempt < attempt_count_max; attempt++) {
+    ballot const own_vote = is_member ? prepare_ballot() : ballot{~uint64_t{0}, 0};
+    ballot agreed;
+    TND_TRY(collective{parent}.agree(agreeing, &agreed, &own_vote));
+    if (agreed.free == 0) {
+      return fail(status::no_space,
+                  "no team slot is free in all members: a PE can be in %zu teams at a time",
+                  team_count_max);
+    }
+    // Splits of different parents begin their search at different slots.
+    int const turn = int((parent.slot() + size_t(attempt)) % team_count_max);
+    size_t const distance = size_t(std::countr_zero(std::rotr(agreed.free, turn)));
+    slot_choice const choice{(distance + size_t(turn)) % team_count_max, agreed.number};
+
+    bool const has_reserved = is_member && reserve_slot(choice.slot);
+    ballot const own_result{!is_member || has_reserved ? uint64_t{1} : uint64_t{0}, 0};
+    ballot all_results;
+    status const code = collective{parent}.agree(agreeing, &all_results, &own_result);
+    if (code == status::ok && all_results.free != 0)
+      return choice;
+    if (has_reserved)
+      return_slot(choice.slot);
+    TND_TRY(code);
+  }
+  return fail(status::busy, "no team slot could be reserved in %d attempts beside other splits",
+              attempt_count_max);
+}
+
+// `members`: nullopt for PEs that are not in the new team.
 result<team *> team_set::create_team(team &parent, std::optional<group> members,
                                      int context_count) {
-  agreement own_vote{~uint64_t{0}, 0};
-  if (members) {
-    lock_guard lock{mutex_};
-    for (auto const &entry : slots_) {
-      if (entry.owner && entry.owner->mapped_)
-        number_ = std::max(number_, entry.owner->mapped_->number());
-    }
-    own_vote = {free_, number_};
-  }
-  agreement agreed;
-  TND_TRY(collective{parent}.agree(agreeing, &agreed, &own_vote));
-  if (agreed.free == 0)
-    return fail(status::no_space,
-                "no team slot is free in all members: a PE can be in %zu teams at a time",
-                team_count_max);
+  auto const choice = agree_on_slot(parent, members.has_value());
+  if (!choice.ok())
+    return choice.error();
   if (!members)
     return static_cast<team *>(nullptr);
   lock_guard lock{mutex_};
-  slot_choice const choice{size_t(std::countr_zero(agreed.free)), agreed.number};
-  return make(std::move(*members), choice, context_count, parent.is_device_team());
+  return make(std::move(*members), choice.value(), context_count, parent.is_device_team());
 }
 
 result<team *> team_set::split(team &parent, const stride &subset, int context_count) {
@@ -303,6 +383,7 @@ status team_set::destroy(team *team_ptr) {
   if (team_ptr->mapped_)
     number_ = std::max(number_, team_ptr->mapped_->number());
   size_t const index = team_ptr->slot_;
+  TND_ASSERT(index < team_count_max);
   slots_[index].owner.reset();
   free_ |= uint64_t{1} << index;
   return status::ok;

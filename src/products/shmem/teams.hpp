@@ -161,7 +161,7 @@ class team_set {
   // Collective over the parent, with equal arguments. Members of the parent that are not in the new
   // team get null. invalid: a member is not in the parent, or the team would be empty. no_space, in
   // all members of the parent: some new member is in as many teams as it can be. Otherwise as
-  // `collective`.
+  // `collective`. Threads may split different parents at the same time.
   struct stride {
     int start, step, count;
   };
@@ -172,6 +172,12 @@ class team_set {
     team *row, *column;
   };
   result<axes> split_2d(team &parent, int row, int row_context_count, int column_context_count);
+
+  // A member's vote on the slot of a new team: the slots that are free in it, one bit each, and a
+  // number that no word of its mapped exchange areas exceeds.
+  struct ballot {
+    uint64_t free, number;
+  };
 
   // Returns true if the team is in this set.
   bool has(const team *team_ptr);
@@ -190,10 +196,17 @@ class team_set {
     uint64_t number;  // no word of the mapped exchange areas holds a higher one
   };
   team *make(group members, const slot_choice &choice, int context_count,
-             bool is_device_team = false);
+             bool is_device_team = false) TND_REQUIRES(mutex_);
+  void set_guard(team &target);
+  void set_groups(team &target, uint64_t number) TND_REQUIRES(mutex_);
+  std::vector<mapped_exchange_area *> mapped_areas(const team &source) const;
   std::vector<departures::membership> memberships();
+  ballot prepare_ballot();
+  bool reserve_slot(size_t index);
+  void return_slot(size_t index);
+  result<slot_choice> agree_on_slot(team &parent, bool is_member);
   result<team *> create_team(team &parent, std::optional<group> members, int context_count);
-  fabric_signals signals_for_slot(size_t slot_index);
+  fabric_signals signals_for_slot(size_t slot_index) TND_REQUIRES(mutex_);
 
   channel_ref channel_;
   group_mode mode_;
@@ -202,11 +215,15 @@ class team_set {
   stall_detector stalls_;
   std::unique_ptr<departure_guard> departure_guard_;
   mutex mutex_;
-  std::vector<slot> slots_;
-  uint64_t free_;    // one bit for each slot
-  uint64_t number_;  // the highest number in any mapped exchange area
-  team *world_, *shared_, *legacy_world_, *exit_team_, *device_world_ = nullptr,
-                                                       *device_shared_ = nullptr;
+  std::vector<slot> slots_ TND_GUARDED_BY(mutex_);
+  uint64_t free_ TND_GUARDED_BY(mutex_);    // one bit for each slot
+  uint64_t number_ TND_GUARDED_BY(mutex_);  // the highest number in any mapped exchange area
+  team *world_;
+  team *shared_;
+  team *legacy_world_;
+  team *exit_team_;
+  team *device_world_ = nullptr;
+  team *device_shared_ = nullptr;
 };
 
 }  // namespace tanada::shmem

@@ -278,6 +278,27 @@ TEST_P(collectives_on, slots_are_used_again) {
   });
 }
 
+// Two threads of each PE split two parents at the same time. The teams have different slots.
+TEST_P(collectives_on, threads_split_different_parents_at_the_same_time) {
+  with_teams(world(), [](test_pe &self) {
+    auto &world = self.teams.world();
+    team_set::stride const everyone{.start = 0, .step = 1, .count = world.count()};
+    auto const split_often = [&](team &parent) {
+      for (int turn = 0; turn < 100; turn++) {
+        auto subteam = self.teams.split(parent, everyone, 0);
+        ASSERT_TRUE(subteam.ok()) << turn;
+        ASSERT_EQ(subteam.value()->count(), world.count());
+        ASSERT_EQ(self.teams.destroy(subteam.value()), status::ok);
+      }
+    };
+    std::thread other{[&] {
+      split_often(self.teams.legacy_world());
+    }};
+    split_often(world);
+    other.join();
+  });
+}
+
 TEST_P(collectives_on, who_is_in_too_many_teams_is_told) {
   with_teams(world(), [](test_pe &self) {
     auto &world = self.teams.world();
