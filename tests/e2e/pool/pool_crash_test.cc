@@ -290,6 +290,33 @@ TEST_F(pool_crash_full, a_full_log_is_told_harms_nothing_and_heals) {
   EXPECT_EQ(get(pool, "after"), pattern(1 << 20, 99));
 }
 
+// After a failed durable commit the object may be visible, so its handle must not change it.
+TEST_F(pool_crash_full, an_object_whose_durable_commit_failed_is_not_written_again) {
+  daemon_process daemon{folder_, "flash:" + folder_ + "/backing", "12MiB"};
+  daemon.start();
+  connection pool{daemon.url(), true, call_limit_ns};
+  auto const bytes = pattern(1 << 20, 7);
+  tnd_pool_commit_options durable = TND_POOL_COMMIT_OPTIONS_INIT;
+  durable.flags = TND_POOL_DURABLE;
+  for (int i = 0; i < 30; i++) {
+    tnd_pool_object *object = nullptr;
+    ASSERT_EQ(
+        tnd_pool_create(pool, ("n" + std::to_string(i)).c_str(), bytes.size(), 0, nullptr, &object),
+        TND_OK);
+    ASSERT_EQ(tnd_pool_write(object, 0, bytes.data(), bytes.size(), TND_POOL_MEMORY_HOST), TND_OK);
+    tnd_status const code = tnd_pool_commit(object, &durable, nullptr);
+    if (code != TND_OK) {
+      EXPECT_EQ(code, -ENOSPC);
+      EXPECT_EQ(tnd_pool_write(object, 0, "x", 1, TND_POOL_MEMORY_HOST), -EBADF);
+      EXPECT_EQ(tnd_pool_commit(object, nullptr, nullptr), -EBADF);
+      tnd_pool_close(object);
+      return;
+    }
+    tnd_pool_close(object);
+  }
+  FAIL() << "the log of 12 MiB took 30 objects of 1 MiB";
+}
+
 // A client that has read an object finds it in memory that outlives the daemon, and so do the
 // counters that show whether it is the newest version.
 class pool_replaced : public testing::Test, protected folder_of_its_own {

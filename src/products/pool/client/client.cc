@@ -21,6 +21,8 @@ constexpr uint64_t unreported_count_max = 64, unreported_size_max = 256 << 10;
 
 }  // namespace
 
+static_assert(try_count_max > 1);
+
 client::client(address daemon, client_settings settings)
     : daemon_{std::move(daemon)},
       settings_{std::move(settings)},
@@ -93,6 +95,7 @@ result<std::unique_ptr<channel>> client::connect_channel(uint64_t deadline_ns) {
 }
 
 status client::connect_once(uint64_t deadline_ns) {
+  TND_ASSERT(channel_ == nullptr && counters_ == nullptr);
   auto opened = connect_channel(deadline_ns);
   if (!opened.ok())
     return opened.error();
@@ -170,6 +173,7 @@ tnd_pool_path client::stream_path() const {
 }
 
 tnd_pool_path client::fabric_path() const {
+  TND_ASSERT(fabric_ != nullptr);
   return fabric_->path() == seams::fabric_path::rdma ? TND_POOL_PATH_RDMA : TND_POOL_PATH_FABRIC;
 }
 
@@ -219,8 +223,13 @@ void client::join_fabric() {
     request.address = fabric_->address();
     code = call(kind::fabric, request, answer);
   }
+  // A call that had to reconnect has joined on its own, and closed the endpoint if that failed.
+  if (code == status::ok && fabric_ == nullptr)
+    return;
   if (code == status::ok)
     code = prove_endpoint(answer.tag);
+  if (code == status::ok && fabric_ == nullptr)
+    return;
   if (code == status::ok) {
     bool const is_rdma = fabric_path() == TND_POOL_PATH_RDMA;
     reason_ = is_rdma ? "" : settings_.fabric + " copies in software";
@@ -231,6 +240,7 @@ void client::join_fabric() {
 }
 
 status client::prove_endpoint(const bytes32 &tag) {
+  TND_ASSERT(fabric_ != nullptr);
   uint64_t const deadline_ns = seams::deadline_after(
       seams::monotonic_clock().now_ns(), std::min(settings_.timeout_ns, fabric_proof_ns));
   auto secret = fabric_->await_secret(tag, deadline_ns);
@@ -254,6 +264,25 @@ status client::unregister_memory(void *addr) {
     return status::ok;
   status const code = fabric_->unregister_memory(static_cast<std::byte *>(addr));
   return code == status::no_entry ? status::ok : code;
+}
+
+status client::await_reply(kind message_kind, uint64_t tag, const bool &done,
+                           uint64_t deadline_ns) {
+  while (!done) {
+    bool const is_late = seams::monotonic_clock().now_ns() >= deadline_ns;
+    status const progressed = is_late ? status::timed_out : channel_->progress(deadline_ns);
+    if (done || progressed == status::ok)
+      continue;
+    channel_->abandon(tag);
+    // A late reply would bring a handle or descriptor that nobody owns, so end the connection.
+    bool const brings_resource =
+        message_kind == kind::create || message_kind == kind::open || message_kind == kind::segment;
+    if (brings_resource)
+      channel_->end(progressed);
+    return fail(progressed, "pool at %s: no answer in %.3f s",
+                channel_->connection().peer().c_str(), double(settings_.timeout_ns) / 1e9);
+  }
+  return status::ok;
 }
 
 result<received_segment> client::fetch_segment(uint32_t segment) {
@@ -331,6 +360,7 @@ status client::open(const std::string &name, uint64_t version, open_object &open
 }
 
 void client::close(open_object &object) {
+  TND_ASSERT(object.view_size == 0 || object.view != nullptr);
   if (object.view_size > 0)
     munmap(object.view, object.view_size);
   object.view = nullptr;
@@ -371,8 +401,10 @@ status client::commit(open_object &object, commit_terms terms, uint64_t &version
   TND_TRY(sum_written(object, terms));
   TND_TRY(report_written(object));
   info_reply answer;
-  TND_TRY(with_url(call(kind::commit, commit_request{object.handle, terms}, answer), object.name));
-  object.is_writer = false;
+  status const code = call(kind::commit, commit_request{object.handle, terms}, answer);
+  if (ends_writing(code))
+    object.is_writer = false;
+  TND_TRY(with_url(code, object.name));
   object.about = answer.object_info;
   version = answer.object_info.version;
   return status::ok;

@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "products/pool/bulk.hpp"
 #include "products/pool/client/channel.hpp"
@@ -57,6 +58,12 @@ struct open_object {
   void *view = nullptr;                   // of tnd_pool_map
   uint64_t view_size = 0;                 // bytes to unmap; 0: `view_owner` keeps it mapped
 };
+
+// Returns true for a commit's status after which the object may be visible: nobody may write it.
+inline bool ends_writing(status code) {
+  return code == status::ok || code == status::io || code == status::no_space ||
+         code == status::timed_out || code == status::peer_lost;
+}
 
 struct memory_range {
   void *addr;
@@ -105,6 +112,7 @@ class client {
 
   tnd_pool_path path() const;
   const wire::pool::welcome_message &terms() const {
+    TND_ASSERT(channel_ != nullptr);
     return channel_->terms();
   }
   const std::string &reason() const {
@@ -124,10 +132,24 @@ class client {
     tnd_pool_completion result;
     bool done = false;
     uint64_t posted_ns = 0;
+    tnd_pool_path path = TND_POOL_PATH_NONE;  // of bytes that are sent with the request
+    std::string name = {};                    // of a get
   };
+  using posted_ptr = std::shared_ptr<posted>;
 
-  status post_move(const tnd_pool_request &request, open_object &object, posted &operation,
-                   std::vector<iovec> memory, const reply_handler &handler);
+  posted_ptr make_operation(const tnd_pool_request &request) const;
+  status post_operation(const tnd_pool_request &request, const std::shared_ptr<open_object> &object,
+                        const posted_ptr &operation);
+  void post_put(const tnd_pool_request &request, const posted_ptr &operation);
+  void post_get(const tnd_pool_request &request, const posted_ptr &operation);
+  status post_move(const tnd_pool_request &request, open_object &object,
+                   const posted_ptr &operation);
+  void move_at_once(const tnd_pool_request &request, open_object &object, posted &operation);
+  status post_commit(const tnd_pool_request &request, const std::shared_ptr<open_object> &object,
+                     const posted_ptr &operation);
+  void complete_info(posted &operation, const reply &received);
+  void complete_size(posted &operation, const reply &received);
+  void count_transfer(posted &operation, bool to_pool);
   client(address daemon, client_settings settings);
   status connect_once(uint64_t deadline_ns);
   result<std::unique_ptr<channel>> connect_channel(uint64_t deadline_ns);
@@ -151,6 +173,14 @@ class client {
   status call(wire::pool::kind message_kind, const Request &request, Reply &answer,
               std::vector<iovec> sources = {}, std::vector<iovec> targets = {},
               uint64_t *data_size = nullptr);
+
+  // Waits until `done`, which the reply's handler sets.
+  status await_reply(wire::pool::kind message_kind, uint64_t tag, const bool &done,
+                     uint64_t deadline_ns);
+
+  // As with_url(), for the name in the request, if it has one.
+  template <class Request>
+  status with_url_of(status code, const Request &request) const;
 
   template <class Request>
   status call_for_handle(wire::pool::kind message_kind, const Request &request,
@@ -176,11 +206,28 @@ class client {
   status note_written(open_object &object, uint64_t offset, uint64_t size);
   // Computes the checksum that a commit requests, if this process can do so faster than the daemon.
   status sum_written(open_object &object, wire::pool::commit_terms &terms);
+  // Rows that the GPU copies at a time.
+  struct device_rows {
+    std::vector<device_copy::part> parts;
+    std::vector<wire::pool::range> ranges;
+  };
+  status copy_rows(open_object &object, device_rows &rows, bool to_pool, bool &is_staged);
   status move_staged(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
+  // Rows of device memory that lie packed in `device_stage_`.
+  struct staged_rows {
+    std::vector<wire::pool::range> ranges;
+    std::vector<std::byte *> addresses;  // in device memory
+    uint64_t size = 0;                   // sum
+  };
+  status ensure_device_stage();
+  status stage_row(open_object &object, staged_rows &rows, wire::pool::range row, std::byte *memory,
+                   bool to_pool);
+  status flush_staged(open_object &object, staged_rows &rows, bool to_pool);
   status move_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
   bool uses_fabric(const tnd_pool_box &box, bool on_device) const;
   status move_fabric(open_object &object, const tnd_pool_box &box, memory_range memory,
                      bool to_pool);
+  status await_fabric(uint64_t tag, const bool &done, std::byte *memory, uint64_t size);
   void join_fabric();
   status prove_endpoint(const wire::pool::bytes32 &tag);
   tnd_pool_path stream_path() const;
@@ -231,7 +278,7 @@ class client {
   std::list<cached_object> cache_;  // most recently used first
   std::unordered_map<std::string, std::list<cached_object>::iterator> cached_;
   uint64_t cached_size_ = 0;
-  std::deque<std::shared_ptr<posted>> posted_;
+  std::deque<posted_ptr> posted_;
   std::shared_ptr<device_copy> device_;
   std::unique_ptr<pinned_buffer> device_stage_;  // for streams
   // Held by the only connection of the process that reserves memory of the namespace in advance.
@@ -262,23 +309,16 @@ status client::call(wire::pool::kind message_kind, const Request &request, Reply
                                           *data_size = received.data_size;
                                         done = true;
                                       });
-  while (!done) {
-    bool const is_late = seams::monotonic_clock().now_ns() >= deadline_ns;
-    status const progressed = is_late ? status::timed_out : channel_->progress(deadline_ns);
-    if (done || progressed == status::ok)
-      continue;
-    channel_->abandon(tag);
-    // A late reply would bring a handle or descriptor that nobody owns, so end the connection.
-    using enum wire::pool::kind;
-    if (message_kind == create || message_kind == open || message_kind == segment)
-      channel_->end(progressed);
-    return fail(progressed, "pool at %s: no answer in %.3f s",
-                channel_->connection().peer().c_str(), double(settings_.timeout_ns) / 1e9);
-  }
+  TND_TRY(await_reply(message_kind, tag, done, deadline_ns));
   if (code == status::peer_lost)
     return fail(code, "pool at %s: the connection has ended", daemon_.host.c_str());
   if (code == status::protocol)
     channel_->end(code);
+  return with_url_of(code, request);
+}
+
+template <class Request>
+status client::with_url_of(status code, const Request &request) const {
   if constexpr (requires { request.name; })
     return with_url(code, request.name);
   else if constexpr (
