@@ -94,14 +94,17 @@ class stalled_store : public testing::Test {
     core_.tick();
   }
 
-  // Complete all operations posted since the last call. Returns the URLs of the opens.
-  std::vector<std::string> complete_all() {
+  // Complete all operations posted since the last call, opens with `open_code`. Returns the URLs of
+  // the opens.
+  std::vector<std::string> complete_all(status open_code = status::ok) {
     std::vector<std::string> opened;
     for (auto operations = outbox(); !operations.empty(); operations = outbox()) {
       for (auto &io : operations) {
-        if (io->body.kind == seams::store_op_kind::open)
-          opened.push_back(io->body.url);
         seams::store_completion done;
+        if (io->body.kind == seams::store_op_kind::open) {
+          opened.push_back(io->body.url);
+          done.code = open_code;
+        }
         done.file = 100 + opened.size();
         done.stat = {.size = stalled_page_size, .version = 1, .is_version_stable = true};
         core_.on_completion(std::move(io), std::move(done));
@@ -200,6 +203,23 @@ TEST_F(stalled_store, an_open_that_its_caller_gave_up_is_not_carried_out_once_a_
   EXPECT_EQ(complete_all(), std::vector<std::string>{"quick://patient"});
   EXPECT_EQ(code_of(canceled), status::canceled);
   EXPECT_EQ(code_of(waiting), status::ok);
+}
+
+// Several opens of one file are deferred. Only a file that is closed can make them succeed.
+TEST_F(stalled_store, opens_without_a_descriptor_are_retried_only_after_a_close) {
+  uint32_t const held = open("quick://held");
+  tick();
+  uint32_t const first = request_open("quick://wanted");
+  (void)request_open("quick://wanted");
+  (void)request_open("quick://wanted");
+  EXPECT_EQ(complete_all(status::too_many_files).size(), 3u);
+  tick();
+  EXPECT_TRUE(complete_all().empty()) << "no file was closed";
+  request_close(held);
+  (void)complete_all();
+  tick();
+  EXPECT_EQ(complete_all(), std::vector<std::string>{"quick://wanted"});
+  EXPECT_EQ(code_of(first), status::ok);
 }
 
 }  // namespace

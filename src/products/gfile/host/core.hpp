@@ -213,6 +213,7 @@ class core final : public rpc::server::handler {
   // core.cc
   void answer(u32 slot, status code, std::initializer_list<u64> words = {}, u32 value = 0);
   void dispatch(pending request);
+  void on_loaded(pending request, status code);
   record *open_record(u32 index);
   u64 changes(const record &file, bool ends_serial) const;
   void post(std::unique_ptr<operation> io);
@@ -254,6 +255,8 @@ class core final : public rpc::server::handler {
   bool read_page(const pending &request);
   void prefetch(record &file, uint64_t page, uint64_t count);
   uint32_t start_read(record &file, uint64_t page, uint64_t count);
+  void add_frames(operation &io, record &file, uint64_t page, uint64_t count);
+  void count_loaded(record &file, uint32_t page_count);
   void read_ahead(record &file, uint64_t page, uint32_t page_count);
   struct missing_bytes {
     uint64_t size, offset, expected_size;  // received bytes, their offset in the file, expected
@@ -261,8 +264,11 @@ class core final : public rpc::server::handler {
   };
   void log_truncation(record &file, const missing_bytes &missing);
   void on_read(operation &done, const seams::store_completion &result);
+  void finish_page(const operation &done, size_t index, const seams::store_completion &result);
+  void publish_page(record &file, uint32_t frame, uint64_t offset, uint64_t read_size);
   void grant_read(uint32_t frame, u32 slot, bool at_once);
   bool write_page(const pending &request);
+  bool write_new_page(record &file, uint64_t page, const waiter &kernel);
   void zero_tail(record &file, uint64_t page);
   void grant_write(uint32_t frame, const waiter &kernel);
   void start_fill(uint32_t frame);
@@ -276,11 +282,20 @@ class core final : public rpc::server::handler {
   void retry_early();
   void drop_early();
   void reserve_open_frames(record &file, operation &io);
+  uint64_t open_page_count(const record &file) const;
+  void publish_open_page(record &file, uint32_t frame, uint64_t begin, uint64_t file_size);
   void publish_open_bytes(const operation &done, const seams::store_completion &result);
 
   // write_back.cc
   void finish_write(uint32_t frame, byte_range range, bool canceled);
-  uint32_t start_write_back(record &file, uint64_t page, uint32_t pages_max);
+  // A write-back that grows by contiguous ranges.
+  struct write_run {
+    std::unique_ptr<operation> io;
+    uint64_t size = 0;  // bytes
+  };
+  void start_write_back(record &file, uint64_t page, uint32_t pages_max);
+  void add_range(write_run &run, record &file, uint32_t frame, byte_range range);
+  void post_run(write_run &run);
   bool may_write_back(uint32_t frame) const;
   void on_write(operation &done, const seams::store_completion &result);
   void check_clean(uint32_t frame);
@@ -294,6 +309,7 @@ class core final : public rpc::server::handler {
   record *take_record();
   bool is_idle(const record &file) const;
   void keep_idle(record &file);
+  bool try_remember(record &file);
   void clear(record &file);
   void defer_named_request(pending request);
   void retry_named_requests();
@@ -301,6 +317,12 @@ class core final : public rpc::server::handler {
   bool try_flush(record &file);
   void finish_serial(record &file, status code, std::initializer_list<u64> words = {},
                      u32 value = 0);
+  struct serial_answer {
+    status code;
+    std::initializer_list<u64> words;
+    u32 value;
+  };
+  void answer_serial(const record &file, const pending &request, const serial_answer &reply);
   void advance_unlink(record &file);
   void on_unlinked(record &file);
   void forget(record &file);
@@ -310,16 +332,28 @@ class core final : public rpc::server::handler {
   // serial.cc
   void run_serial(record &file, pending request);
   void advance(record &file);
+  std::unique_ptr<operation> make_serial(operation::kind op_kind, seams::store_op_kind body_kind,
+                                         record &file);
+  void post_serial(record &file, std::unique_ptr<operation> io);
+  void post_open(record &file, const seams::store_open_flags &flags);
+  void post_truncate(record &file, uint64_t size);
   void advance_open(record &file);
+  bool begin_open(record &file, const seams::store_open_flags &wanted);
+  void fail_open(record &file);
   void advance_close(record &file);
+  bool begin_close(record &file);
+  bool closes_writer(const record &file) const;
+  void end_close(record &file);
   void advance_sync(record &file);
   void advance_truncate(record &file);
-  void on_open(operation &done, seams::store_completion &result);
+  void on_open(operation &done, const seams::store_completion &result);
   void finish_open(operation &done, const seams::store_completion &result);
   bool try_defer_open(record &file);
-  void on_serial_done(operation &done, seams::store_completion &result);
-  void post_open(record &file, const seams::store_open_flags &flags);
+  void begin_view(record &file, const seams::store_stat &store_stat);
+  void record_stat(record &file, const seams::store_stat &store_stat);
   void revalidate(record &file, const seams::store_stat &store_stat);
+  void on_closed(operation &done, const seams::store_completion &result);
+  void on_serial_done(operation &done, const seams::store_completion &result);
   void retire(record &file);
   void close_if_unused(record &file);
 

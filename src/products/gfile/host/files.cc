@@ -22,6 +22,7 @@ record *core::record_for(std::string &url) {
   record *const file = take_record();
   if (file == nullptr)
     return nullptr;
+  TND_ASSERT(file->url.empty() && file->phase == record::state::unused && is_idle(*file));
   file->url = std::move(url);
   by_url_.emplace(file->url, file->index);
   return file;
@@ -55,25 +56,33 @@ bool core::is_idle(const record &file) const {
   return !file.serial && file.queue.empty();
 }
 
-// Make the record of a closed file available to other URLs. Stale entries, of files that were
-// opened since, are removed when the list has grown.
+// Make the record of a closed file available to other URLs, and one named request retry for it.
 void core::keep_idle(record &file) {
+  if (try_remember(file))
+    retry_count_++;
+}
+
+// Make the record available to other URLs. Returns false if the file is in use. Stale entries, of
+// files that were opened since, are removed when the list has grown.
+bool core::try_remember(record &file) {
   if (file.phase != record::state::remembered || !is_idle(file))
-    return;
+    return false;
+  TND_ASSERT(file.opens == 0);
   file.closed_use = ++uses_;
   remembered_.emplace_back(file.index, file.last_use);
-  retry_count_++;
   if (remembered_.size() <= 2 * files_.size() + 64)
-    return;
+    return true;
   std::erase_if(remembered_, [&](auto const &entry) {
     record const &candidate = files_[entry.first];
     return candidate.phase != record::state::remembered || candidate.last_use != entry.second;
   });
+  return true;
 }
 
 // Clear the record of a closed file; the record stays the caller's. Its cached pages are no longer
 // found.
 void core::clear(record &file) {
+  TND_ASSERT(is_idle(file) && file.opens == 0);
   if (orphan_error_ == status::ok)
     orphan_error_ = file.error;
   if (auto const known = by_url_.find(file.url);
@@ -92,6 +101,7 @@ void core::clear(record &file) {
 // Clear the record and free it.
 void core::forget(record &file) {
   clear(file);
+  TND_ASSERT(unused_.size() < files_.size());
   unused_.push_back(file.index);
   retry_count_++;
 }
@@ -176,16 +186,32 @@ void core::load_store(pending request) {
 }
 
 void core::finish_serial(record &file, status code, std::initializer_list<u64> words, u32 value) {
+  TND_ASSERT(file.serial && !file.serial->waiting);
   pending const request = std::move(file.serial->request);
+  file.serial.reset();
+  if (request.is_posted) {
+    TND_ASSERT(closing_count_ > 0);
+    closing_count_--;
+  }
+  answer_serial(file, request, {code, words, value});
+  keep_idle(file);
+  if (file.held_writes.empty())
+    return;
+  std::list<pending> held_requests;
+  held_requests.swap(file.held_writes);
+  for (pending &held_request : held_requests)
+    dispatch(std::move(held_request));
+}
+
+// Grant the answer to an open, and an error, so that the core is notified if the kernel did not
+// wait for it: the file must not stay open, and an error must not be lost.
+void core::answer_serial(const record &file, const pending &request, const serial_answer &reply) {
+  auto const [code, words, value] = reply;
   bool const opened = request.operation == op::open && code == status::ok;
   bool const publishes = request.operation == op::close || request.operation == op::sync;
-  if (request.is_posted)
-    closing_count_--;
   bool const is_error_unreported = publishes && code != status::ok && code != status::bad_file;
-  file.serial.reset();
-  // Grant the answer, so that the core is notified if the kernel did not wait for it: the file must
-  // not stay open, and an error must not be lost.
   if (opened || (is_error_unreported && request.slot != rpc::no_slot)) {
+    TND_ASSERT(grants_[request.slot].type == grant::kind::empty);
     grants_[request.slot] = {.type = opened ? grant::kind::open : grant::kind::error,
                              .file = file.index,
                              .flags = request.words[0],
@@ -196,13 +222,6 @@ void core::finish_serial(record &file, status code, std::initializer_list<u64> w
       orphan_error_ = code;
     answer(request.slot, code, words, value);
   }
-  keep_idle(file);
-  if (file.held_writes.empty())
-    return;
-  std::list<pending> held_requests;
-  held_requests.swap(file.held_writes);
-  for (pending &held_request : held_requests)
-    dispatch(std::move(held_request));
 }
 
 // Write back all dirty pages. Returns true once no kernel writes and no page is dirty. Writes that
@@ -242,8 +261,7 @@ void core::advance_unlink(record &file) {
     auto io = make(operation::kind::unlink, file);
     io->body.kind = seams::store_op_kind::unlink;
     io->body.url = file.url;
-    serial.waiting = true;
-    return post(std::move(io));
+    return post_serial(file, std::move(io));
   }
   status const code = serial.code;
   finish_serial(file, code);

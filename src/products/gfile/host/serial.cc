@@ -65,7 +65,24 @@ void core::advance(record &file) {
   }
 }
 
-// ---- open
+// ---- at the store
+
+// An operation at the store for the file's serial operation, on the open file.
+std::unique_ptr<operation> core::make_serial(operation::kind op_kind,
+                                             seams::store_op_kind body_kind, record &file) {
+  TND_ASSERT(file.handle != nullptr);
+  auto io = make(op_kind, file);
+  io->handle = file.handle.get();
+  io->body.kind = body_kind;
+  return io;
+}
+
+// The serial operation continues when `io` has completed.
+void core::post_serial(record &file, std::unique_ptr<operation> io) {
+  TND_ASSERT(file.serial && !file.serial->waiting);
+  file.serial->waiting = true;
+  post(std::move(io));
+}
 
 void core::post_open(record &file, const seams::store_open_flags &flags) {
   auto io = make(operation::kind::open, file);
@@ -74,62 +91,35 @@ void core::post_open(record &file, const seams::store_open_flags &flags) {
   io->body.open_flags = flags;
   if (file.phase == record::state::opening && !flags.write)
     reserve_open_frames(file, *io);
-  file.serial->waiting = true;
-  post(std::move(io));
+  post_serial(file, std::move(io));
 }
 
+void core::post_truncate(record &file, uint64_t size) {
+  auto io = make_serial(operation::kind::truncate, seams::store_op_kind::truncate, file);
+  io->body.size = size;
+  file.truncate_size = size;
+  post_serial(file, std::move(io));
+}
+
+// ---- open
+
 void core::advance_open(record &file) {
+  using stage = serial_operation::stage;
   serial_operation &serial = *file.serial;
-  u64 const flags = serial.request.words[0];
-  seams::store_open_flags const wanted = store_flags(flags);
-  if (file.phase != record::state::open) {
-    if (serial.phase == serial_operation::stage::flush) {
-      serial.phase = serial_operation::stage::act;
-      file.phase = record::state::opening;
-      return post_open(file, wanted);
-    }
-  } else if (serial.phase == serial_operation::stage::flush) {
-    // The file is already open.
-    if (wanted.create && wanted.exclusive)
-      return finish_serial(file, status::exists);
-    if (wanted.write && !file.handle->writable) {
-      serial.phase = serial_operation::stage::act;
-      return post_open(file, {.read = true, .write = true});
-    }
-    serial.phase = serial_operation::stage::act;
-    if (!wanted.truncate && file.write_opens == 0) {
-      auto io = make(operation::kind::stat, file);
-      io->handle = file.handle.get();
-      io->body.kind = seams::store_op_kind::stat;
-      serial.waiting = true;
-      return post(std::move(io));
-    }
-  }
+  seams::store_open_flags const wanted = store_flags(serial.request.words[0]);
+  if (serial.phase == stage::flush && begin_open(file, wanted))
+    return;
   // The process has no descriptor left: one comes free when another file is closed.
   if (serial.code == status::too_many_files && try_defer_open(file))
     return;
-  if (serial.code != status::ok) {
-    if (file.opens == 0 && file.phase == record::state::opening) {
-      status const code = serial.code;
-      file.phase = record::state::remembered;
-      file.is_version_stable = false;
-      finish_serial(file, code);
-      return;
-    }
-    return finish_serial(file, serial.code);
-  }
-  if (wanted.truncate && file.opens > 0 && serial.phase == serial_operation::stage::act) {
+  if (serial.code != status::ok)
+    return fail_open(file);
+  if (wanted.truncate && file.opens > 0 && serial.phase == stage::act) {
     if (!try_flush(file))
       return;
-    serial.phase = serial_operation::stage::reopen;
-    auto io = make(operation::kind::truncate, file);
-    io->handle = file.handle.get();
-    io->body.kind = seams::store_op_kind::truncate;
-    io->body.size = 0;
+    serial.phase = stage::reopen;
     serial.request.words[1] = 0;
-    file.truncate_size = 0;
-    serial.waiting = true;
-    return post(std::move(io));
+    return post_truncate(file, 0);
   }
   file.opens++;
   if (wanted.write)
@@ -138,6 +128,39 @@ void core::advance_open(record &file) {
     choose_path(file);
   finish_serial(file, status::ok, {file.epoch, file.key, file.size, changes(file, true)},
                 file.index);
+}
+
+// The first stage. Returns true if the open waits for its store, or has ended.
+bool core::begin_open(record &file, const seams::store_open_flags &wanted) {
+  file.serial->phase = serial_operation::stage::act;
+  if (file.phase != record::state::open) {
+    TND_ASSERT(file.opens == 0);
+    file.phase = record::state::opening;
+    post_open(file, wanted);
+    return true;
+  }
+  if (wanted.create && wanted.exclusive) {
+    finish_serial(file, status::exists);
+    return true;
+  }
+  if (wanted.write && !file.handle->writable) {
+    post_open(file, {.read = true, .write = true});
+    return true;
+  }
+  if (wanted.truncate || file.write_opens > 0)
+    return false;
+  post_serial(file, make_serial(operation::kind::stat, seams::store_op_kind::stat, file));
+  return true;
+}
+
+void core::fail_open(record &file) {
+  status const code = file.serial->code;
+  TND_ASSERT(code != status::ok);
+  if (file.opens == 0 && file.phase == record::state::opening) {
+    file.phase = record::state::remembered;
+    file.is_version_stable = false;
+  }
+  finish_serial(file, code);
 }
 
 // Let the open wait for another file's close. Returns true if it waits; its record is then idle.
@@ -153,14 +176,14 @@ bool core::try_defer_open(record &file) {
   file.phase = record::state::remembered;
   file.is_version_stable = false;
   file.serial.reset();
-  keep_idle(file);
-  retry_count_--;  // this request cannot use the record that it just freed
+  (void)try_remember(file);  // raises no retry: this request cannot use the record that it freed
   defer_named_request(std::move(waiting));
   return true;
 }
 
-void core::on_open(operation &done, seams::store_completion &result) {
+void core::on_open(operation &done, const seams::store_completion &result) {
   record &file = files_[done.file];
+  TND_ASSERT(file.serial && file.serial->waiting);
   file.serial->waiting = false;
   file.serial->code = result.code;
   finish_open(done, result);
@@ -196,19 +219,33 @@ void core::finish_open(operation &done, const seams::store_completion &result) {
   }
   if (opened->writable)
     abandon_path(file);
-  bool const same = file.is_version_stable && file.key != 0 &&
-                    result.stat.version == file.version && !store_flags(flags).truncate;
   file.handle = std::move(opened);
+  begin_view(file, result.stat);
+}
+
+// The file was opened for its first descriptor. Cached pages stay valid if it is certainly
+// unchanged.
+void core::begin_view(record &file, const seams::store_stat &store_stat) {
+  serial_operation &serial = *file.serial;
+  TND_ASSERT(file.opens == 0 && file.handle != nullptr);
+  bool const is_truncated = store_flags(serial.request.words[0]).truncate;
+  bool const same = file.is_version_stable && file.key != 0 && store_stat.version == file.version &&
+                    !is_truncated;
   file.phase = record::state::open;
-  file.version = result.stat.version;
-  file.is_version_stable = result.stat.is_version_stable;
-  file.size = result.stat.size;
-  file.store_size = result.stat.size;
-  file.truncate_size = ~uint64_t{0};
   file.has_earlier_views = false;  // no kernel had it open
-  file.epoch++;
+  record_stat(file, store_stat);
   if (!same && !serial.has_new_key && !renew_key(file))
     serial.code = status::overflow;
+}
+
+// Begin an epoch with the store's version and size of the file.
+void core::record_stat(record &file, const seams::store_stat &store_stat) {
+  file.version = store_stat.version;
+  file.is_version_stable = store_stat.is_version_stable;
+  file.size = store_stat.size;
+  file.store_size = store_stat.size;
+  file.truncate_size = ~uint64_t{0};
+  file.epoch++;
 }
 
 // Revalidate a file that only readers have open. The cached pages are dropped unless they are
@@ -216,12 +253,7 @@ void core::finish_open(operation &done, const seams::store_completion &result) {
 void core::revalidate(record &file, const seams::store_stat &store_stat) {
   if (file.is_version_stable && store_stat.version == file.version)
     return;
-  file.version = store_stat.version;
-  file.is_version_stable = store_stat.is_version_stable;
-  file.size = store_stat.size;
-  file.store_size = store_stat.size;
-  file.truncate_size = ~uint64_t{0};
-  file.epoch++;
+  record_stat(file, store_stat);
   if (!renew_key(file))
     file.serial->code = status::overflow;
 }
@@ -248,33 +280,53 @@ void core::close_if_unused(record &file) {
 }
 
 void core::advance_close(record &file) {
-  serial_operation &serial = *file.serial;
-  bool const writer = wants_write(serial.request.words[0]) && file.write_opens > 0;
   using stage = serial_operation::stage;
-  if (serial.phase == stage::flush) {
-    bool const last = file.opens == 1, last_writer = writer && file.write_opens == 1;
-    if ((writer || last) && !try_flush(file))
-      return;
-    if (!last && last_writer && !file.unlinked) {  // an unlinked file cannot be opened again
-      serial.phase = stage::reopen;
-      return post_open(file, {.read = true});
-    }
-    serial.phase = stage::retire;
-    if (last) {
-      file.access.memory = {};  // a mapping holds its own reference
-      retire(file);
-    }
-  }
-  if (serial.phase == stage::reopen)
-    serial.phase = stage::retire;
-  if (!file.retired.empty())
+  serial_operation &serial = *file.serial;
+  if (serial.phase == stage::flush && !begin_close(file))
     return;
+  serial.phase = stage::retire;
+  if (file.retired.empty())
+    end_close(file);
+}
+
+// Write back what the descriptor's last or last writing close publishes. Returns false if the close
+// has to wait.
+bool core::begin_close(record &file) {
+  serial_operation &serial = *file.serial;
+  bool const is_writer = closes_writer(file);
+  bool const is_last = file.opens == 1;
+  bool const is_last_writer = is_writer && file.write_opens == 1;
+  if ((is_writer || is_last) && !try_flush(file))
+    return false;
+  if (!is_last && is_last_writer && !file.unlinked) {  // an unlinked file cannot be opened again
+    serial.phase = serial_operation::stage::reopen;
+    post_open(file, {.read = true});
+    return false;
+  }
+  if (is_last) {
+    file.access.memory = {};  // a mapping holds its own reference
+    retire(file);
+  }
+  return true;
+}
+
+// Whether the file's serial operation, a close, ends the open of a writer.
+bool core::closes_writer(const record &file) const {
+  TND_ASSERT(file.serial && file.serial->request.operation == op::close);
+  return wants_write(file.serial->request.words[0]) && file.write_opens > 0;
+}
+
+// No handle is left to be closed: take the descriptor away, and answer.
+void core::end_close(record &file) {
+  serial_operation &serial = *file.serial;
+  TND_ASSERT(file.opens > 0 && file.retired.empty());
+  bool const is_writer = closes_writer(file);
   file.opens--;
-  if (writer)
+  if (is_writer)
     file.write_opens--;
   if (file.opens > 0 && file.write_opens == 0)
     choose_path(file);
-  status const write_error = writer || file.opens == 0 ? take_error(file) : status::ok;
+  status const write_error = is_writer || file.opens == 0 ? take_error(file) : status::ok;
   if (file.opens == 0) {
     file.write_opens = 0;
     file.phase = record::state::remembered;
@@ -298,13 +350,9 @@ void core::advance_sync(record &file) {
     if (!try_flush(file))
       return;
     serial.phase = stage::act;
-    if (file.handle->writable) {
-      auto io = make(operation::kind::sync, file);
-      io->handle = file.handle.get();
-      io->body.kind = seams::store_op_kind::sync;
-      serial.waiting = true;
-      return post(std::move(io));
-    }
+    if (file.handle->writable)
+      return post_serial(file,
+                         make_serial(operation::kind::sync, seams::store_op_kind::sync, file));
   }
   status const write_error = take_error(file);
   finish_serial(file, write_error != status::ok ? write_error : serial.code);
@@ -321,36 +369,34 @@ void core::advance_truncate(record &file) {
     if (!try_flush(file))
       return;
     serial.phase = stage::act;
-    auto io = make(operation::kind::truncate, file);
-    io->handle = file.handle.get();
-    io->body.kind = seams::store_op_kind::truncate;
-    file.truncate_size = serial.request.words[0];
-    io->body.size = file.truncate_size;
-    serial.waiting = true;
-    return post(std::move(io));
+    return post_truncate(file, serial.request.words[0]);
   }
   finish_serial(file, serial.code, {file.epoch, file.key});
 }
 
-void core::on_serial_done(operation &done, seams::store_completion &result) {
+// A retired handle is closed.
+void core::on_closed(operation &done, const seams::store_completion &result) {
   record &file = files_[done.file];
-  if (done.type == operation::kind::close) {
-    bool const is_lost = result.code != status::ok && done.handle->writable;
-    if (is_lost && file.error == status::ok)
-      file.error = result.code;
-    if (result.code != status::ok && !is_lost)
-      log(log_level::info, "%s: close after reading: %s", file.url.c_str(),
-          tnd_status_name(tnd_status(result.code)));
-    open_count_--;
-    retry_count_++;
-    std::erase_if(file.retired, [&](auto &handle) { return handle.get() == done.handle; });
-    // After reading only, the version stays that of the open: another node's later writes are in
-    // the store's version, but not in the cached pages. After writing, the store's version cannot
-    // distinguish this node's writes from another's, so nothing is kept.
-    if (file.write_opens > 0)
-      file.is_version_stable = false;
-    return;
-  }
+  TND_ASSERT(done.handle->uses == 0 && open_count_ > 0);
+  bool const is_lost = result.code != status::ok && done.handle->writable;
+  if (is_lost && file.error == status::ok)
+    file.error = result.code;
+  if (result.code != status::ok && !is_lost)
+    log(log_level::info, "%s: close after reading: %s", file.url.c_str(),
+        tnd_status_name(tnd_status(result.code)));
+  open_count_--;
+  retry_count_++;
+  std::erase_if(file.retired, [&](auto &handle) { return handle.get() == done.handle; });
+  // After reading only, the version stays that of the open: another node's later writes are in
+  // the store's version, but not in the cached pages. After writing, the store's version cannot
+  // distinguish this node's writes from another's, so nothing is kept.
+  if (file.write_opens > 0)
+    file.is_version_stable = false;
+}
+
+void core::on_serial_done(operation &done, const seams::store_completion &result) {
+  record &file = files_[done.file];
+  TND_ASSERT(file.serial && file.serial->waiting);
   serial_operation &serial = *file.serial;
   serial.waiting = false;
   serial.code = result.code;
