@@ -58,8 +58,10 @@ static int parse(int count, char **words, int rank_count, options *wanted) {
       case DOWN: wanted->down = (int)number_of(optarg, 1, rank_count); break;
       case CHECK: wanted->wants_check = 1; break;
       case JSON: wanted->wants_json = 1; break;
-      case PLANT: wanted->is_planted = 1; break;  // for the test of the check: a corner is not
-                                                  // fetched
+      case PLANT:
+        wanted->is_planted = 1;
+        break;  // for the test of the check: a corner is not
+                // fetched
       default: return -1;
     }
   }

@@ -22,12 +22,13 @@ static int keep_and_read(tnd_pool *pool, const char *name) {
   tnd_pool_object *object = NULL;
   if (failed(tnd_pool_create(pool, name, sizeof field, 0, NULL, &object), "create"))
     return 1;
-  int bad = failed(tnd_pool_write(object, 0, field, sizeof field, TND_POOL_MEMORY_HOST), "write") ||
-            failed(tnd_pool_commit(object, &options, NULL),
-                   "commit"); /* from now on readers see the complete object */
+  int bad = failed(tnd_pool_write(object, 0, field, sizeof field, TND_POOL_MEMORY_HOST), "write");
+  if (!bad) /* from now on readers see the complete object */
+    bad = failed(tnd_pool_commit(object, &options, NULL), "commit");
   tnd_pool_close(object);
   uint64_t size = 0;
-  bad = bad || failed(tnd_pool_get(pool, name, back, sizeof back, &size, TND_POOL_VERIFY), "get");
+  if (!bad)
+    bad = failed(tnd_pool_get(pool, name, back, sizeof back, &size, TND_POOL_VERIFY), "get");
   if (!bad)
     printf("%llu bytes are %s\n", (unsigned long long)size,
            memcmp(field, back, sizeof field) == 0 ? "back" : "WRONG");

@@ -3,9 +3,9 @@
 #include "../common/halo.hpp"
 #include "../common/pes.hpp"
 
-static TND_KERNEL void tell(uint64_t *came, uint64_t *signal) {
+static TND_KERNEL void send_right(uint64_t *received, uint64_t *signal) {
   uint64_t const me = uint64_t(shmemg_my_pe());
-  shmemg_putmem_signal(came, &me, sizeof me, signal, 1, SHMEM_SIGNAL_SET,
+  shmemg_putmem_signal(received, &me, sizeof me, signal, 1, SHMEM_SIGNAL_SET,
                        int(me + 1) % shmemg_n_pes());
   shmemg_signal_wait_until(signal, SHMEM_CMP_EQ, 1);
 }
@@ -13,11 +13,11 @@ static TND_KERNEL void tell(uint64_t *came, uint64_t *signal) {
 int main() {
   return examples::run_pe("device_ring", [](int me, int count) {
     auto *const words = examples::device_symmetric<uint64_t>(2);
-    tanada::simt::launch({1}, {1}, tell, words, words + 1);
+    tanada::simt::launch({1}, {1}, send_right, words, words + 1);
     examples::device_wait();
-    uint64_t came = 0;
-    examples::copy_to_host(&came, words, sizeof came);
-    std::printf("PE %d: %d\n", me, int(came));
-    return int(came) == (me + count - 1) % count ? 0 : 1;
+    uint64_t received = 0;
+    examples::copy_to_host(&received, words, sizeof received);
+    std::printf("PE %d: %d\n", me, int(received));
+    return int(received) == (me + count - 1) % count ? 0 : 1;
   });
 }

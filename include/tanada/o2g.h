@@ -84,7 +84,16 @@ struct o2g_statistics {
 
 /* Every call that returns a status returns -TND_ESTATE before o2g_init() and after o2g_fini(), and
  * -EINVAL for a NULL argument. tnd_last_message() returns the reason. Thread safety: any thread,
- * unless a call documents otherwise. Only o2g_poll() and o2g_poll_for() wait for a message. */
+ * unless a call documents otherwise. Only o2g_poll() and o2g_poll_for() wait for a message.
+ *
+ * A connection ends when the peer closes it, when it fails, or when an invalid header arrives. The
+ * library then closes only its duplicate of the descriptor. After an invalid header, the TCP
+ * connection therefore stays open, but is not read, until the program closes its own descriptor.
+ *
+ * When a connection ends, these entries get O2G_FAILED: queued entries with this rank as source,
+ * and the entry whose message was being received. Entries with O2G_ANY_SOURCE stay in the queue,
+ * even when all connections have ended. o2g_poll() then returns -TND_EPEER, and the program cancels
+ * them. */
 
 /**
  * Initialize the library.
@@ -96,7 +105,11 @@ TND_API TND_NODISCARD tnd_status o2g_init(int n_socks) TND_NOEXCEPT;
 /**
  * Addition: shut the library down. Joins the dumper threads, removes the entries from the queue,
  * and frees those in the dump area. The area belongs to the program again. The sockets stay open,
- * but bytes already read from them are lost. Thread safety: no other call may be in progress.
+ * but bytes already read from them are lost.
+ *
+ * An entry in the queue loses O2G_QUEUED and gets no other flag. An entry whose message was being
+ * received keeps O2G_MATCHED without O2G_RECEIVED. The program must set such an entry to
+ * O2G_ENTRY_INIT before it is put again. Thread safety: no other call may be in progress.
  */
 TND_API TND_NODISCARD tnd_status o2g_fini(void) TND_NOEXCEPT;
 
@@ -107,8 +120,10 @@ TND_API TND_NODISCARD tnd_status o2g_fini(void) TND_NOEXCEPT;
  * Ownership: the program keeps the descriptor, writes to it, and must not read from it. The socket
  * may be blocking or non-blocking. The program may close the descriptor, because the library reads
  * a duplicate. TCP sockets get TCP_NODELAY, and options that detect a dead peer within 45 s.
+ *
+ * A rank cannot get another socket before o2g_fini(), even after its connection has ended.
  * @return -EBADF, -EINVAL not a connected stream socket, or a negative rank; -EEXIST the rank
- * already has a socket; -EMFILE more than n_socks.
+ * already has or had a socket; -EMFILE n_socks sockets were registered, including ended ones.
  */
 TND_API TND_NODISCARD tnd_status o2g_register_socket(int sock, int rank) TND_NOEXCEPT;
 
@@ -118,7 +133,8 @@ TND_API TND_NODISCARD tnd_status o2g_register_socket(int sock, int rank) TND_NOE
  *
  * When the area is full, the library stops reading a socket whose next message is unexpected. It
  * continues when o2g_free_entry() has freed enough memory, or when a matching entry is put. Until
- * then the sender's writes wait, and no message is lost.
+ * then the sender's writes wait, and no message is lost. The waiting message has no entry:
+ * o2g_find_entry() and o2g_next_entry() do not return it, and it causes no -EAGAIN.
  *
  * This can be a deadlock: a receiver waits without end for a message that follows one that does not
  * fit. The area must hold all messages that the peers may send before they are expected (the paper,
@@ -135,7 +151,7 @@ TND_API TND_NODISCARD tnd_status o2g_set_dump_area(void *area, size_t size) TND_
  * increase speed. Without threads, messages are received only in o2g_poll(), o2g_poll_for(),
  * o2g_put_entry() and o2g_find_entry().
  * @return -EINVAL the total is not from 0 to O2G_THREAD_COUNT_MAX; -ENOMEM the system cannot create
- * a thread.
+ * a thread. The threads created before that one run; see thread_count of o2g_get_statistics().
  */
 TND_API TND_NODISCARD tnd_status o2g_start_dumper_thread(int n_thrds) TND_NOEXCEPT;
 
@@ -145,8 +161,13 @@ TND_API TND_NODISCARD tnd_status o2g_start_dumper_thread(int n_thrds) TND_NOEXCE
  *
  * Inputs: source, tag, context, data, size, sequence. `sequence` is the number of the newest
  * unexpected message that the caller has examined: the value that o2g_sequence() returned before,
- * or that o2g_find_entry() has stored; 0: the caller has examined none. Ownership: the library owns
- * the entry and its buffer until O2G_RECEIVED, O2G_FAILED, or a successful cancel.
+ * or that o2g_find_entry() has stored; 0: the caller has examined none. The rank need not have a
+ * socket yet: the entry then waits in the queue until one is registered and a message matches.
+ *
+ * An entry with O2G_RECEIVED or O2G_FAILED may be put again; the call clears its flags and status.
+ * The program sets source, tag and sequence first, because the message has overwritten source and
+ * tag. Ownership: the library owns the entry and its buffer until O2G_RECEIVED, O2G_FAILED, or a
+ * successful cancel.
  * @return TND_OK   the entry is in the queue, or has already matched.
  *         -EAGAIN  a matching unexpected message that is not claimed has arrived after `sequence`:
  *                  the race of section 4.6. The entry is not in the queue: search again.
@@ -172,18 +193,20 @@ TND_API TND_NODISCARD tnd_status o2g_free_entry(struct queue_entry *entry) TND_N
 
 /**
  * Block until a message has been received since the last o2g_poll() of this process returned. A
- * program with one thread that checks the flags between two calls therefore misses no message. The
- * end of a connection counts as a message. There is no timeout: see o2g_poll_for().
- * @return -TND_EPEER all connections have ended: no message can arrive.
+ * program with one thread that checks the flags between two calls therefore misses no message. A
+ * message for which one thread returns is not reported to the others. The end of a connection and
+ * an entry that fails count as messages. There is no timeout: see o2g_poll_for().
+ * @return -TND_EPEER no connection is open: none was registered yet, or all have ended. Messages
+ * since the last return are first reported by one TND_OK.
  */
 TND_API TND_NODISCARD tnd_status o2g_poll(void) TND_NOEXCEPT;
 
 /**
  * Addition: o2g_poll() for several threads and with a timeout.
- * @param event_count [in, out] initially 0; each thread has its own.
+ * @param event_count [in, out] initially 0; each thread has its own, and so misses no message.
  * @param timeout_ns nanoseconds, relative; 0: receive the messages that have arrived, without
  * waiting; TND_NO_DEADLINE: unlimited.
- * @return -ETIMEDOUT; -TND_EPEER all connections have ended. *event_count is then unchanged.
+ * @return -ETIMEDOUT; -TND_EPEER as for o2g_poll(). *event_count is then unchanged.
  */
 TND_API TND_NODISCARD tnd_status o2g_poll_for(uint64_t *event_count,
                                               uint64_t timeout_ns) TND_NOEXCEPT;
@@ -205,6 +228,9 @@ TND_API struct queue_entry *o2g_next_entry(const struct queue_entry *after) TND_
  * Addition: find the oldest matching unexpected message by hash, and claim it: it is not returned
  * again. The caller frees it after it has been received and read. `expected` is as for
  * o2g_put_entry(). If no message matches, the call sets `expected->sequence` for o2g_put_entry().
+ *
+ * A message whose connection ended is still found, with O2G_FAILED. The first received_size bytes
+ * are valid, and the caller frees it, too.
  * @param match [out] the entry of the message.
  * @return -ENOENT no message matches; -EINVAL.
  */

@@ -2,7 +2,33 @@
  *
  * The paper: Onishi et al., "Acceleration of I/O data transfer with RDMA for massively large-scale
  * GPU simulation", section 2: the original I/O API, between a program and a daemon that owns a
- * memory pool on a storage node. */
+ * memory pool on a storage node.
+ *
+ * For every call:
+ *   Threads:  any thread. Calls on one connection exclude each other, also while one of them waits;
+ *             connect once for each thread to avoid that.
+ *   Units:    sizes and offsets are in bytes.
+ *   Breaks:   when a connection breaks, operations in flight fail with -TND_EPEER. The next call
+ *             that takes a tnd_pool and needs the daemon connects again, once. A call with a handle
+ *             does not: it returns -ESTALE for every handle that was opened before the break. Only
+ *             tnd_pool_get_info() and tnd_pool_close() still work; each handle must be closed.
+ *   Timeouts: after -ETIMEDOUT the handles stay usable, unless the timeout broke the connection.
+ *             It breaks if tnd_pool_create(), tnd_pool_open(), a posted request, a fabric transfer
+ *             or the first use of a segment times out, or a request that was partly sent.
+ *   Shared memory: writes within an object's size, and reads of committed objects, await no reply.
+ *             Their TND_OK does not prove that the daemon is alive. If the daemon lost the
+ *             connection and continues, it may reuse the memory of a replaced or removed object.
+ *             Reads and views then show other bytes.
+ *
+ * In addition to the statuses that are documented with them, calls return:
+ *   -EINVAL: a NULL, an unknown flag, or a wrong struct_size.
+ *   -ENAMETOOLONG: a name exceeds TND_POOL_NAME_SIZE_MAX.
+ *   -ENOENT: there is no such object.
+ *   -EACCES: a change with a key that allows only reading.
+ *   -ESTALE: the handle's connection broke or ended.
+ *   -EIO: the object's bytes were lost because part of the pool's backing file is gone.
+ *   -TND_EPEER, -ETIMEDOUT: it is not known whether the daemon carried out the call.
+ * tnd_last_message() has the reason. */
 #ifndef TANADA_POOL_H
 #define TANADA_POOL_H
 
@@ -150,24 +176,13 @@ typedef struct tnd_pool_statistics {
  * @return -TND_EPEER   no daemon answers there, or the peer does not answer as a pool; the message
  * has the system's error.
  * @return -ETIMEDOUT   no answer within the timeout.
- * When a connection breaks, operations in flight fail with -TND_EPEER. The next call connects
- * again, once. Handles that were opened before then fail with -ESTALE. Thread safety: any thread.
- * Calls on one connection exclude each other; connect once for each thread to avoid that.
  */
 TND_API TND_NODISCARD tnd_status tnd_pool_connect(const char *url, const tnd_pool_config *config,
                                                   tnd_pool **pool) TND_NOEXCEPT;
 
-/* In addition to the statuses that are documented with them, calls return:
- * -EINVAL: a NULL, an unknown flag, or a wrong struct_size.
- * -ENAMETOOLONG: a name exceeds TND_POOL_NAME_SIZE_MAX.
- * -ENOENT: there is no such object.
- * -EACCES: a change with a key that allows only reading.
- * -ESTALE: the handle's connection broke or ended.
- * -EIO: the object's bytes were lost because part of the pool's backing file is gone.
- * -TND_EPEER, -ETIMEDOUT: it is not known whether the daemon carried out the call.
- * tnd_last_message() has the reason. Sizes and offsets are in bytes. */
-
-/** End the connection and its handles; objects being written are dropped. NULL is a no-op. */
+/** End the connection; objects being written are dropped. Its handles must still be closed: until
+ * then, views of tnd_pool_map() last, and other calls with the handles return -ESTALE. NULL is a
+ * no-op. Thread safety: no other call on the connection may be in progress. */
 TND_API void tnd_pool_disconnect(tnd_pool *pool) TND_NOEXCEPT;
 
 /** Get the properties of a connection. -EINVAL: struct_size is too small. */
@@ -205,7 +220,9 @@ tnd_pool_get_statistics(tnd_pool *pool, tnd_pool_statistics *statistics) TND_NOE
  * @param set    [in]  NULL, or the name of the set that it commits with, see tnd_pool_set_commit().
  * @param object [out] closed by the caller.
  *
- * Bytes that are never written are 0.
+ * Bytes that are never written are 0. With TND_POOL_KEEP the size is at least that of the newest
+ * version; tnd_pool_resize() makes it smaller. TND_POOL_EXCLUSIVE is checked by this call, and
+ * again by tnd_pool_commit(). For an object of a set, only this call checks it.
  * @return TND_OK.
  * @return -ENOSPC      the pool or the quota is full, and nothing may be evicted.
  * @return -EACCES      the key allows only reading.
@@ -221,12 +238,14 @@ TND_API TND_NODISCARD tnd_status tnd_pool_create(tnd_pool *pool, const char *nam
  * Open a committed version. It stays readable until it is closed, even if its name is removed or
  * replaced.
  *
- * @param version [in] 0: the newest. -ENOENT: the object or version does not exist (any more).
+ * @param version [in] 0: the newest. -ENOENT: no object has the name, or its newest version is
+ * another one. An older version cannot be opened, even if another client still has it open.
  */
 TND_API TND_NODISCARD tnd_status tnd_pool_open(tnd_pool *pool, const char *name, uint64_t version,
                                                tnd_pool_object **object) TND_NOEXCEPT;
 
-/** Close a handle. An object that is not committed is dropped. NULL is a no-op. */
+/** Close a handle and unmap its view. An object being written is dropped. An object that is
+ * prepared for a set stays in the set. NULL is a no-op. */
 TND_API void tnd_pool_close(tnd_pool_object *object) TND_NOEXCEPT;
 
 /** Get the properties of an opened version. For an object being written, these are its size so far
@@ -281,9 +300,8 @@ TND_API TND_NODISCARD tnd_status tnd_pool_read_box(tnd_pool_object *object, cons
 /**
  * Map a committed object's bytes in the pool, read-only and contiguous, until the handle is closed.
  *
- * The mapping remains when the connection breaks or the daemon ends. The bytes do not change while
- * the connection lives. A daemon that lost the connection and continues may reuse the memory of an
- * object that was replaced or removed.
+ * The mapping remains when the connection breaks or ends, or the daemon ends. The bytes do not
+ * change while the connection lives; afterwards, the rule of shared memory above holds.
  *
  * @return TND_OK.
  * @return -EOPNOTSUPP  this connection has no shared memory with the pool, or the object consists
@@ -310,13 +328,18 @@ typedef struct tnd_pool_commit_options {
  * Commit an object: from now on, its name refers to it. An object of a set is only prepared, see
  * tnd_pool_set_commit(). Afterwards the handle can only read.
  *
+ * After -EIO, -ENOSPC or -ETIMEDOUT the handle must not be written or committed again. The caller
+ * closes it, and creates the object again.
+ *
  * @param options [in]  NULL: not durable, no checksum.
  * @param version [out] of the object; may be NULL. 0 in a set.
  *
  * @return TND_OK          the object is visible to readers, and durable if requested.
  * @return -TND_ECORRUPT   the bytes do not match the checksum; nothing was committed, and the
- * object can be written again.
- * @return -EOPNOTSUPP     the pool has no backing for durable objects; nothing was committed.
+ * object can be written and committed again.
+ * @return -EOPNOTSUPP     the pool has no backing for durable objects; nothing was committed, and
+ * the object can be written and committed again, without TND_POOL_DURABLE.
+ * @return -EEXIST         with TND_POOL_EXCLUSIVE: meanwhile an object of this name was committed.
  * @return -EIO, -ENOSPC   the backing failed; the object may be readable, but it is not durable.
  * @return -TND_EPEER, -ETIMEDOUT  the object may be committed or not.
  */
@@ -327,25 +350,33 @@ TND_API TND_NODISCARD tnd_status tnd_pool_commit(tnd_pool_object *object,
 /**
  * Commit all objects of a set at once, such as one checkpoint of many ranks. Each writer has
  * prepared its object with tnd_pool_commit(). A set is dropped if all of its writers disconnect
- * before this call.
+ * before this call. If a name is prepared twice, the set has only the later object. The objects
+ * replace those of the same names, also with TND_POOL_EXCLUSIVE.
  *
  * @param count the number of objects that the set must have, all prepared; otherwise -EAGAIN, and
  * nothing changes.
- * @param flags TND_POOL_DURABLE.
+ * @param flags TND_POOL_DURABLE: return when all objects are durable. This flag decides, and not
+ * that of tnd_pool_commit(), which only checks that the pool has a backing.
  */
 TND_API TND_NODISCARD tnd_status tnd_pool_set_commit(tnd_pool *pool, const char *set,
                                                      uint64_t count, uint32_t flags) TND_NOEXCEPT;
 
-/** Create, write and commit an object in one round trip. `flags`: those of objects and of commits.
- * `options` as in tnd_pool_commit(). */
+/** Create, write and commit an object. `flags`: those of objects and of commits. `options` as in
+ * tnd_pool_commit().
+ *
+ * Up to 64 KiB, or through a socket, the call takes one round trip. Larger objects take two over
+ * shared memory: create and commit. They take three over a fabric. The first use of each segment of
+ * shared memory takes one more. */
 TND_API TND_NODISCARD tnd_status tnd_pool_put(tnd_pool *pool, const char *name, const void *source,
                                               uint64_t size, uint32_t flags,
                                               const tnd_pool_commit_options *options) TND_NOEXCEPT;
 
 /**
- * Read the newest version of an object as a whole in one round trip. On the pool's node, an object
- * that was read before needs no round trip. -TND_EPEER: the daemon has ended, also in that case;
- * the next call connects again.
+ * Read the newest version of an object as a whole. Through a socket, or over a fabric with a
+ * capacity of up to 64 KiB, the call takes one round trip; with a larger capacity, two. Over shared
+ * memory it takes one, and one more at the first use of each segment. There, an object of up to
+ * 1 MiB that was read before may need no round trip. -TND_EPEER: the daemon has ended, also in that
+ * case; the next call connects again.
  *
  * @param capacity  bytes at `target`; -ERANGE, with *size written, if the object is larger.
  * @param size [out] of the object.
@@ -429,7 +460,8 @@ typedef struct tnd_pool_request {
   const char *name;       /**< copied by the call */
   tnd_pool_object *object;
   uint64_t offset;  /**< bytes */
-  void *memory;     /**< host memory of the caller; PUT and WRITE do not change it */
+  void *memory;     /**< host memory, valid until the completion is returned or the pool is
+                       disconnected; PUT and WRITE do not change it */
   uint64_t size;    /**< bytes */
   uint64_t context; /**< returned in the completion */
 } tnd_pool_request;
@@ -449,15 +481,24 @@ typedef struct tnd_pool_completion {
  * Queue a request. After TND_OK, exactly one completion is returned by a later poll. After any
  * other status there is no completion.
  *
- * Progress is made only in tnd_pool_poll() and in this call, which does not wait. Requests of one
- * connection are carried out in order.
- * @return TND_OK; -EAGAIN: too many requests are in flight, so poll and try again; -EINVAL.
+ * Progress is made only in calls on the connection. This call does not wait for the request's
+ * reply, but may wait for another call on the connection, or to connect again. Over shared memory,
+ * WRITE, and READ of a committed object, copy all bytes in this call. They may wait for the daemon
+ * to share a segment or to enlarge the object. They overtake earlier requests; all others of a
+ * connection are carried out in order. Completions are returned in the order of the posts.
+ *
+ * The connection's timeout begins at the post. Only tnd_pool_poll() checks it, for the oldest
+ * request. When it expires, the connection ends, and all requests in flight complete with
+ * -ETIMEDOUT.
+ * @return TND_OK; -EAGAIN: 1024 requests are in flight, so poll and try again; -EINVAL, -EBADF,
+ * -ESTALE, and statuses of connecting.
  */
 TND_API TND_NODISCARD tnd_status tnd_pool_post(tnd_pool *pool,
                                                const tnd_pool_request *request) TND_NOEXCEPT;
 
 /**
- * Make progress and reap completions, waiting for the first one.
+ * Make progress and reap completions, waiting for the first one. Without requests in flight, the
+ * call returns at once.
  *
  * @param timeout_ns relative; 0 does not wait.
  * @param count [out] completions written; 0 if no request completed in time.

@@ -2,8 +2,8 @@
 // executor, any C++17 compiler. This file is the contract; bodies are in detail/gfile/.
 //
 // The paper: Matsumiya, Takahashi, Oyama, "Accessing a distributed file system from GPU code",
-// table 2 and figure 4, with the calls its section 7 lists as missing. Every call comes in four
-// forms:
+// table 2 and figure 4, with the calls its section 7 lists as missing. Every call but
+// gpage_size() comes in four forms:
 //
 //   gread(fd, buffer, offset, size)
 //       the paper's: one thread, the instance of ginitialize()
@@ -14,19 +14,28 @@
 //   gread(group, files, fd, buffer, offset, size)
 //       both
 //
+// gpage_size(files) is not collective, and cannot fail.
+//
 // Under NVRTC the forms without a gfile_ref read the variable `tnd_gfile_module_ref` of the module:
 // set it with cuModuleGetGlobal, or pass a gfile_ref.
 //
-// For every call:
+// For every other call:
 //   Group:      collective; every thread of `group` calls it with equal arguments, in converged
-//               flow.
+//               flow. Only the address `fd` of gopen may differ between threads.
 //   Result:     equal in every thread of the group. Never traps, never prints.
-//   Waiting:    at most files.timeout_ns from the call. A call holds no cache page while it waits
-//               for another group, so groups cannot deadlock, whatever the size of the cache.
-//   Errors:     the first call that fails, in the whole instance, fills the fault record
-//               (tnd_gfile_get_fault).
+//   Waiting:    at most files.timeout_ns from the call. gread and gmap wait at most twice as long:
+//               the host may first have to send them the file's state, with a limit of its own. A
+//               call holds no cache page while it waits for another group, so groups cannot
+//               deadlock, whatever the size of the cache.
+//   Errors:     bad_state, if there is no instance. The first other failure, in the whole instance,
+//               fills the fault record (tnd_gfile_get_fault).
 //   Visibility: on return the bytes read are visible to the group, and bytes written are seen by
 //               any later gread of the instance that is ordered after the return.
+//   Write-back: bytes of gwrite reach the store in the background. If that fails, the cache drops
+//               them, and a later gread may return the store's bytes. The first error of a file is
+//               kept until a call returns it, once. These calls return it: gfsync, the last gclose
+//               of a descriptor open for writing, tnd_gfile_wait() and tnd_gfile_destroy().
+//   Size limit: the smaller of 2^36 pages and 2^52 - 1 bytes.
 #pragma once
 
 #include "detail/base/status.hpp"
@@ -79,27 +88,28 @@ inline constexpr u32 gfile_url_size_max = 1023;
 /// the other, and close in between, each truncate. An O_EXCL open never joins; O_TRUNC without
 /// write access is ignored.
 ///
+/// On success every thread stores the descriptor in its own *fd, so `fd` must be valid in every
+/// thread. After a failure *fd is unchanged.
+///
 /// Waits while as many files are open as the instance or the process can have. Closed files do not
 /// count.
 ///
-/// Errors: invalid (flags, empty URL, unknown scheme), fault (null pointer), name_too_long,
-/// no_entry,
-///         exists, access, is_directory, too_many_files (no file was closed before the timeout),
-///         no_plugin (scheme known, plugin or package missing), not_supported, timed_out, busy
-///         (another URL with the same 64-bit hash is open), bad_state (no instance), and statuses
-///         of
-///         the store.
+/// Errors: invalid (flags, empty URL, unknown scheme), fault (null pointer in rank 0),
+///         name_too_long, no_entry, exists, access, is_directory, too_many_files (no file was
+///         closed before the timeout), no_plugin (scheme known, plugin or package missing),
+///         not_supported, timed_out, busy (another URL with the same 64-bit hash is open), and
+///         statuses of the store.
 template <class Group>
 TND_DEVICE status gopen(Group group, gfile_ref files, const char *url, int flags, int *fd);
 
 /// Copy file bytes [offset, offset + size) to `buffer` (global or shared memory, any alignment).
 ///
 /// The returned size is less than requested only at the end of the file (ok) or on error. Bytes of
-/// the buffer after it are then unspecified.
+/// the buffer after it are then unspecified. A range that ends past the size limit is also a short
+/// read.
 ///
-/// Errors: bad_file (not open, or not for reading), too_big (offset + size exceeds 2^36 pages or
-///         4 PiB), fault (null buffer), timed_out, io and statuses of the store. Other files are
-///         not
+/// Errors: bad_file (not open, or not for reading), too_big (`offset` exceeds the size limit),
+///         fault (null buffer), timed_out, io and statuses of the store. Other files are not
 ///         affected.
 /// Cost:   a device-tier hit costs a lookup and a copy; a host-tier hit crosses PCIe without the
 /// CPU.
@@ -112,9 +122,10 @@ TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, 
 
 /// Copy `buffer` to file bytes [offset, offset + size), growing the file as needed.
 ///
-/// The bytes go to the host tier, and from there to the store in the background. A failure of that
-/// write-back is returned by the next gfsync or last gclose of the file. Errors: bad_file (not
-/// open, or not for writing), too_big, fault, timed_out.
+/// The bytes go to the host tier, and from there to the store in the background: see Write-back.
+///
+/// Errors: bad_file (not open, or not for writing), too_big (the range ends past the size limit;
+///         nothing was written), fault (null buffer), timed_out.
 template <class Group>
 TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset,
                              u64 size);
@@ -122,12 +133,21 @@ template <class Group>
 TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset,
                              gstat_result size);
 
-/// Close a descriptor. The last close of a file open for writing publishes it: dirty pages reach
-/// the store first, and the status is the first write-back error that no call has returned. The
-/// descriptor is invalid afterwards, whatever the status.
+/// Close what one gopen opened. While other opens of the descriptor remain, the call returns ok
+/// without I/O.
+///
+/// The last close of a descriptor open for writing publishes the file, even if the URL is open with
+/// other flags. Dirty pages reach the store first, and the status is the first write-back error
+/// that no call has returned.
+///
+/// The caller's open has ended, whatever the status, and must not be closed again. After timed_out
+/// the host still publishes the file. tnd_gfile_wait() or tnd_gfile_destroy() then returns a
+/// write-back error that no other call has returned.
 ///
 /// The close of a read-only descriptor is posted: the call returns before the host closes the file.
 /// A later gopen or gunlink is served after it. A failure of a posted close is only logged.
+///
+/// Errors: bad_file (not open), timed_out, write-back errors and statuses of the store.
 template <class Group>
 TND_DEVICE status gclose(Group group, gfile_ref files, int fd);
 
@@ -144,8 +164,12 @@ TND_DEVICE gstat_result gfstat(Group group, gfile_ref files, int fd);
 template <class Group>
 TND_DEVICE status gunlink(Group group, gfile_ref files, const char *url);
 
-/// Truncate or extend (with zeros) to `size` bytes. The file's cached pages are dropped. timed_out:
-/// the change may still happen; calls that begin after it see it.
+/// Truncate or extend (with zeros) to `size` bytes. Dirty pages are written back first, so earlier
+/// writes below `size` are kept. Then the file's cached pages are dropped.
+///
+/// Errors: bad_file (not open, or not for writing), too_big (`size` exceeds the size limit, or is
+///         2^36 pages). timed_out: the change may still happen; calls that begin after it see it.
+///         Statuses of the store.
 template <class Group>
 TND_DEVICE status gftruncate(Group group, gfile_ref files, int fd, u64 size);
 
@@ -159,18 +183,23 @@ TND_DEVICE status gfsync(Group group, gfile_ref files, int fd);
 template <class Group>
 TND_DEVICE status gprefetch(Group group, gfile_ref files, int fd, u64 offset, u64 size);
 
-/// Pin in the device tier the page that holds `offset`, and read it in place until gunmap. Errors:
-/// those of gread; busy if every frame that could hold the page is still pinned at the deadline;
-/// range at or past the end of the file.
+/// Pin in the device tier the page that holds `offset`, and read it in place until gunmap. The
+/// pointer stays valid after gclose, until tnd_gfile_destroy().
+///
+/// The mapped bytes do not change. After a gwrite or gftruncate, the mapping still has the old
+/// bytes and size, while new calls of gread and gmap return the new ones.
+///
+/// Errors: those of gread; busy if every frame that could hold the page is still pinned at the
+///         deadline; range at or past the end of the file.
 template <class Group>
 TND_DEVICE gmap_result gmap(Group group, gfile_ref files, int fd, u64 offset);
 
-/// Release a page of gmap. `bytes` must come from gmap, and each result is released once. Errors:
-/// invalid, without effect, if no gmap holds a page there.
+/// Release a page of gmap. `bytes` must come from gmap. Each collective gmap is released by one
+/// collective gunmap, of any group. Errors: invalid, without effect, if no gmap holds a page there.
 template <class Group>
 TND_DEVICE status gunmap(Group group, gfile_ref files, const u8 *bytes);
 
-/// Page size of this instance, in bytes.
+/// Page size of this instance, in bytes; 0 if files.state is null.
 TND_DEVICE u32 gpage_size(gfile_ref files);
 
 }  // namespace tanada
