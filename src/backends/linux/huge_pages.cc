@@ -54,6 +54,18 @@ void *map_aligned(const file_part &part, int protection) noexcept {
   return nullptr;
 }
 
+// A page that another thread is using at the moment makes the kernel fail with EAGAIN or EBUSY.
+bool collapse(std::byte *huge_page) noexcept {
+  constexpr int try_count = 16;
+  for (int i = 0; i < try_count; i++) {
+    if (madvise(huge_page, huge_page_size, collapse_advice) == 0)
+      return true;
+    if (errno != EAGAIN && errno != EBUSY)
+      return false;
+  }
+  return false;
+}
+
 bool is_resident(void *addr) noexcept {
   unsigned char state = 0;
   return mincore(addr, small_page_size, &state) == 0 && (state & 1) != 0;
@@ -82,8 +94,14 @@ bool make_huge_pages(void *addr, size_t size) noexcept {
     if (madvise(begin + offset, small_page_size, MADV_POPULATE_WRITE) != 0)
       return false;
   }
-  // The kernel skips pages that another thread is using at the moment, so try twice.
-  return madvise(addr, size, collapse_advice) == 0 || madvise(addr, size, collapse_advice) == 0;
+  if (madvise(addr, size, collapse_advice) == 0)
+    return true;
+  // One call reports only that some page failed.
+  for (size_t offset = 0; offset < size; offset += huge_page_size) {
+    if (!collapse(begin + offset))
+      return false;
+  }
+  return true;
 }
 
 void populate_file_part(void *addr, size_t size, bool is_writable) noexcept {

@@ -67,7 +67,12 @@ uint32_t segment_count_max() {
 
 // Populate memory, with huge pages if the kernel has any. False: it failed, and errno is set.
 bool populate_pages(std::byte *addr, uint64_t size, bool &has_huge_pages) {
-  has_huge_pages = size % seams::huge_page_size == 0 && seams::make_huge_pages(addr, size);
+  bool const can_be_huge = size % seams::huge_page_size == 0;
+  has_huge_pages = can_be_huge && seams::make_huge_pages(addr, size);
+  if (can_be_huge && !has_huge_pages) {
+    log(log_level::debug, "pool: a segment of %llu MiB has small pages: %s",
+        static_cast<unsigned long long>(size >> 20), std::strerror(errno));
+  }
   return has_huge_pages || madvise(addr, size, MADV_POPULATE_WRITE) == 0;
 }
 

@@ -24,8 +24,8 @@ void *map_file_part(const file_part &part, int protection) noexcept;
 
 // Makes huge pages of shared memory, whatever the system's settings for memory files are. Missing
 // pages are brought in, and the content stays. True: all of [addr, addr + size), both multiples of
-// huge_page_size, is huge pages. False: the kernel has no more of them, or is older than Linux 6.1.
-// Some pages may then be huge and some still missing.
+// huge_page_size, is huge pages. False, with the reason in errno: the kernel has no more of them,
+// or is older than Linux 6.1. Some pages may then be huge and some still missing.
 bool make_huge_pages(void *addr, size_t size) noexcept;
 
 // Brings in the pages of at most huge_page_size bytes of a mapping that map_file_part() made. They
