@@ -47,17 +47,24 @@ status wait_set::open_descriptor() {
   return status::ok;
 }
 
-void wait_set::begin_change() noexcept {
-  change_count_.fetch_add(1);
-  notify();
-}
+class wait_set::change_scope {
+ public:
+  explicit change_scope(wait_set &target) noexcept : target_{target} {
+    target_.change_count_.fetch_add(1);
+    target_.notify();
+  }
+  ~change_scope() {
+    while (target_.notifier_count_.load() != 0)
+      std::this_thread::yield();  // a notifier needs only as long as one wake-up
+    uint32_t const count_before = target_.change_count_.fetch_sub(1);
+    TND_ASSERT(count_before != 0);
+  }
+  change_scope(const change_scope &) = delete;
+  change_scope &operator=(const change_scope &) = delete;
 
-void wait_set::end_change() noexcept {
-  while (notifier_count_.load() != 0)
-    std::this_thread::yield();  // a notifier needs only as long as one wake-up
-  uint32_t const count_before = change_count_.fetch_sub(1);
-  TND_ASSERT(count_before != 0);
-}
+ private:
+  wait_set &target_;
+};
 
 void wait_set::update_first() noexcept {
   first_ = engines_.empty() ? nullptr : engines_.front();
@@ -65,28 +72,23 @@ void wait_set::update_first() noexcept {
 
 void wait_set::attach(engine *member) {
   TND_ASSERT(member != nullptr);
-  begin_change();
-  {
-    lock_guard const lock{mutex_};
-    if (std::ranges::find(engines_, member) == engines_.end()) {
-      engines_.push_back(member);
-      if (joint_ != nullptr)
-        joint_->add(member->descriptor());
-    }
-    update_first();
+  change_scope const change{*this};
+  lock_guard const lock{mutex_};
+  if (std::ranges::find(engines_, member) == engines_.end()) {
+    engines_.reserve(engines_.size() + 1);
+    if (joint_ != nullptr)
+      joint_->add(member->descriptor());
+    engines_.push_back(member);
   }
-  end_change();
+  update_first();
 }
 
 void wait_set::detach(engine *member) noexcept {
-  begin_change();
-  {
-    lock_guard const lock{mutex_};
-    if (std::erase(engines_, member) != 0 && joint_ != nullptr)
-      joint_->remove(member->descriptor());
-    update_first();
-  }
-  end_change();
+  change_scope const change{*this};
+  lock_guard const lock{mutex_};
+  if (std::erase(engines_, member) != 0 && joint_ != nullptr)
+    joint_->remove(member->descriptor());
+  update_first();
 }
 
 void wait_set::notify() noexcept {

@@ -65,8 +65,7 @@ class wait_set {
  private:
   // Around a change of `engines_`: waiting threads leave the engines, so that they do not hold the
   // lock, and notifiers have left the first one.
-  void begin_change() noexcept;
-  void end_change() noexcept;
+  class change_scope;
   void update_first() noexcept TND_REQUIRES(mutex_);
 
   // With several engines, waiters sleep in the first one. That engine cannot be detached while
