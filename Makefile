@@ -47,7 +47,7 @@ test-mpi: ## unmodified MPI programs over o2g under Open MPI 4 and 5 and MPICH 5
 
 test-shmem: ## OpenSHMEM programs and shmem4py with up to 64 PEs, by shared memory and by fabrics (some minutes)
 	tools/build.sh dev test
-	python=$$(tools/venv.sh) && TND_TEST_ALL=1 TND_SHMEM_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$python" -m pytest -q -rs -p no:cacheprovider tests/conformance/shmem
+	python=$$(tools/venv.sh) && TND_TEST_ALL=1 TND_SHMEM_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$python" -m pytest -q -rs -p no:cacheprovider tests/conformance/shmem tests/e2e/python/test_shmem.py
 
 test-ga: ## Global Arrays, unmodified, on our ARMCI: builds it and runs its own test programs (half an hour)
 	tools/setup.sh ga

@@ -62,6 +62,7 @@ def test_without_shmem4py(jobs, site):
     )
 
 
+@pytest.mark.slow  # the fixture compiles shmem4py
 @pytest.mark.parametrize("pe_count", [1, 2])
 @pytest.mark.parametrize(
     "name",
@@ -87,6 +88,7 @@ def test_with_it(jobs, site, shmem4py, name, pe_count):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["calls", "guarded", "mistakes", "words"])
 def test_memory_that_host_code_does_not_reach(jobs, site, shmem4py, name):
     passes(
@@ -96,6 +98,7 @@ def test_memory_that_host_code_does_not_reach(jobs, site, shmem4py, name):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["calls", "strangers", "streams"])
 def test_devices_that_do_not_reach_one_another(jobs, site, shmem4py, name):
     passes(
@@ -135,6 +138,7 @@ def test_without_the_library(site, tmp_path):
     )  # it may be installed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pe_count", [1, 2, 3])
 def test_the_example(jobs, site, shmem4py, pe_count):
     passes(
