@@ -36,7 +36,8 @@ VERBS = frozenset(
 ) - {"say"}
 TRAILER = re.compile(r"[A-Z][\w-]*: \S|Fixes: ")
 SCISSORS = "# ------------------------ >8"
-PRIVATE = re.compile(r"/work/\S*|/home/\S*|/tmp/\S*|#\d+\b")
+# Absolute paths but those of every system.
+PRIVATE = re.compile(r"(?<![\w./:<])/(?!(?:dev|proc|sys|etc|usr|opt)/)\w+/\S*|#\d+\b")
 
 
 def subject_problems(subject):
