@@ -231,7 +231,7 @@ void pgas_run::quiet(actor &self) {
   status const code = call(self, self.home->number, [&] { return self.context->quiet(); });
   bool const is_sure = code == status::ok && !self.was_told;
   if (!self.is_sharing && self.context->quiet() != status::ok && !self.home->is_dead)
-    fail("a failure is told twice");
+    fail("a failure is reported twice");
   if (!self.is_sharing && self.is_owed_failure && !self.was_told && !self.home->is_dead)
     fail("a failure is told to nobody");
   for (uint32_t target = 0; target < pes_.size(); target++) {

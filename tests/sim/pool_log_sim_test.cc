@@ -279,7 +279,7 @@ class log_run {
 
   void tell(entry &which, status code) {
     if (which.what != fate::waiting)
-      return fail("told twice");
+      return fail("reported twice");
     which.what = code == status::ok ? fate::durable : fate::failed;
     if (code != status::ok)
       return;

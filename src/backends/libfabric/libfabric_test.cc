@@ -58,7 +58,7 @@ TEST(libfabric_parts, what_is_said_late_finds_no_other_operation) {
   for (auto *const part : later_parts)
     EXPECT_EQ(parts.settle(*part), slot);
   EXPECT_EQ(parts.settle(*later_parts.front()), seams::fabric_op_table::no_slot)
-      << "it is told twice";
+      << "the fault is logged twice";
 }
 
 // Parts are reused after their late completions, however many connections are lost.
