@@ -5,7 +5,7 @@
 
 namespace tanada::comex::heap {
 
-void serve_program(pieces &, size_t) {
+void serve_program(allocator &, size_t) {
   log(log_level::warning, "with a sanitizer the program's own allocations stay resident");
 }
 void stop_serving() noexcept {}
