@@ -251,10 +251,6 @@ void team_set::set_groups(team &target, uint64_t number) {
 // Votes of PEs that are not in the new team accept everything.
 team_set::ballot team_set::prepare_ballot() {
   lock_guard lock{mutex_};
-  for (auto const &entry : slots_) {
-    if (entry.owner && entry.owner->mapped_)
-      number_ = std::max(number_, entry.owner->mapped_->number());
-  }
   return {free_, number_};
 }
 

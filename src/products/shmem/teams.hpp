@@ -216,8 +216,9 @@ class team_set {
   std::unique_ptr<departure_guard> departure_guard_;
   mutex mutex_;
   std::vector<slot> slots_ TND_GUARDED_BY(mutex_);
-  uint64_t free_ TND_GUARDED_BY(mutex_);    // one bit for each slot
-  uint64_t number_ TND_GUARDED_BY(mutex_);  // the highest number in any mapped exchange area
+  uint64_t free_ TND_GUARDED_BY(mutex_);  // one bit for each slot
+  // The highest number in the mapped exchange areas of free slots.
+  uint64_t number_ TND_GUARDED_BY(mutex_);
   team *world_;
   team *shared_;
   team *legacy_world_;
