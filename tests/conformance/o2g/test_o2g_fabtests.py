@@ -1,8 +1,9 @@
-"""libfabric's own programs over o2g: fi_info and fi_pingpong of Debian's libfabric-bin, and, where TND_FABTESTS names one or
-more folders of a built fabtests (their bin; one a version, separated by colons), the fabtests that apply.
+"""libfabric's own programs over o2g: Debian's fi_info and fi_pingpong, and fabtests.
 
-docs/o2g.md says why the others do not. A fabtests that needs another libfabric than the system's is found with
-TND_FABTESTS_LIBRARIES, folders in the same order."""
+TND_FABTESTS names the bin folder of each built version of fabtests, separated by colons. Without
+it no fabtests run. The lists below have those that apply; docs/o2g.md explains why the others do
+not. Where a version needs another libfabric than the system's, TND_FABTESTS_LIBRARIES names the
+folders of the libraries in the same order."""
 
 import os
 import pathlib
@@ -16,7 +17,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
 PROVIDER = pathlib.Path(os.environ.get("TND_O2G_PROVIDER", BUILD / "lib"))
-LIMIT = 120  # seconds; fabtests poll without a pause, so a busy machine makes them slow
+LIMIT = 120  # seconds; fabtests poll without a pause, so they are slow on a busy machine
 
 FABTESTS = [pathlib.Path(each) for each in os.environ.get("TND_FABTESTS", "").split(":") if each]
 LIBRARIES = os.environ.get("TND_FABTESTS_LIBRARIES", "").split(":")
@@ -75,7 +76,7 @@ PAIRS = [
     "fi_rdm_bw -I 50",
     "fi_rdm_bw_mt -n 2 -I 50",
 ]
-# Its options are not the same in every version.
+# The options of fi_cq_data differ between versions.
 CHANGED = ["fi_cq_data -e rdm", "fi_cq_data -e rdm -o senddata", "fi_cq_data -e rdm -o writedata"]
 
 
@@ -93,7 +94,7 @@ def free_port():
 
 
 def listens(port):
-    """Whether a TCP socket of this machine listens at the port, without connecting to it."""
+    """Return whether a TCP socket of this machine listens on the port, without connecting to it."""
     wanted = f":{port:04X} 00000000:0000 0A"
     return wanted in pathlib.Path("/proc/net/tcp").read_text()
 
@@ -103,7 +104,7 @@ def run(words, environment):
 
 
 def pair(server, client, port, environment):
-    """Runs both; the text of both, and both exit statuses."""
+    """Run both programs. Return their combined output and both exit statuses."""
     first = subprocess.Popen(
         server, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -129,7 +130,8 @@ def test_fi_info(environment):
     done = run([system_program("fi_info"), "-p", "o2g", "-v"], environment)
     assert done.returncode == 0, done.stderr
     assert "prov_name: o2g" in done.stdout and "type: FI_EP_RDM" in done.stdout
-    assert "FI_EP_MSG" not in done.stdout and ";" not in done.stdout  # nothing is layered over it
+    # A ";" in the name would mean a provider layered over o2g.
+    assert "FI_EP_MSG" not in done.stdout and ";" not in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -188,6 +190,6 @@ def test_changed(fabtests, line):
 
 
 def test_a_failure_is_seen(fabtests):
-    """What the others rest on: a capability that is not there fails the program."""
+    """A missing capability makes a program fail. The other tests rely on this."""
     said, statuses = passes(*fabtests, "fi_rdm_shared_av")
     assert 0 not in statuses and "No data available" in said

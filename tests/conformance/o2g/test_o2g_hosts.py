@@ -1,7 +1,7 @@
-"""Unmodified MPI programs over o2g on several hosts, each a network namespace of its own: 64 ranks that all connect to all at
-once, and a cable that is cut.
+"""Unmodified MPI programs over o2g on several hosts, each a network namespace of its own.
 
-TND_O2G_PROVIDER names the folder of libo2g-fi.so, the build's lib unless told."""
+In one test 64 ranks all connect to one another at once, in others a cable is cut.
+TND_O2G_PROVIDER names the folder of libo2g-fi.so, by default the build's lib."""
 
 import os
 import pathlib
@@ -24,7 +24,7 @@ BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
 PROVIDER = pathlib.Path(os.environ.get("TND_O2G_PROVIDER", BUILD / "lib"))
 HOST_COUNT = int(os.environ.get("TND_TEST_O2G_COUNT", "64"))
 LIMIT = 240  # seconds, on a busy machine
-PATIENCE = 60  # seconds a machine may be late by
+PATIENCE = 60  # seconds by which a busy machine may be late
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def cable(setup):
 
 
 def talk_over(setup, cable, program, folder, lost_after_s):
-    # The launcher talks over the bridge, so that it is not what the cut hits.
+    # The launcher communicates over the bridge, which the cut does not affect.
     environment = {"TND_O2G_INTERFACE": cable.CABLE, "TND_O2G_LOST_AFTER": f"{lost_after_s}s"}
     return Talk(lambda words: launch(setup, cable, program, words, environment), folder, PATIENCE)
 
@@ -101,8 +101,9 @@ def test_a_short_cut_heals(setup, build, cable, tmp_path):
     assert done.left == 0
 
 
-# MPICH takes a lost connection for the end of the job, whatever the program's error handler. Which rank sees it first is open:
-# one sees its own interface go down, the other only silence; o2g_process tests each for itself.
+# MPICH ends the job when a connection is lost, whatever the program's error handler. Either rank
+# may detect the loss first: one sees its own interface go down, the other receives nothing more.
+# o2g_process tests each case separately.
 def test_a_cut_ends_the_job(setup, build, cable, tmp_path):
     lost_after_s = 4
     with talk_over(setup, cable, build("cable"), tmp_path, lost_after_s) as talk:

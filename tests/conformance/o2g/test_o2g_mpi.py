@@ -1,7 +1,8 @@
 """Unmodified MPI programs over o2g, under every MPI that tools/mpi/install.sh makes.
 
-TND_MPI_SETUPS names other set-ups than o2g's, by words of their names: `TND_MPI_SETUPS="openmpi5 btl"` shows that the programs
-are right. TND_O2G_PROVIDER names the folder of libo2g-fi.so, the build's lib unless told."""
+TND_MPI_SETUPS selects other set-ups than o2g's by words of their names. For example,
+`TND_MPI_SETUPS="openmpi5 btl"` shows that the programs themselves are correct. TND_O2G_PROVIDER
+names the folder of libo2g-fi.so, by default the build's lib."""
 
 import os
 import pathlib
@@ -40,7 +41,7 @@ RUNS = [
     ("unexpected", 2, ["300", "100000"], 60),
 ]
 
-# What an MPI cannot do whatever carries its messages.
+# Programs that an MPI cannot run over any transport, with the reason.
 LIMITS = {
     (
         "openmpi4 o2g",
@@ -51,7 +52,7 @@ LIMITS = {
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    """A function that compiles a program for a set-up's MPI, once."""
+    """Return a function that compiles a program for a set-up's MPI, once."""
     folder = tmp_path_factory.mktemp("programs")
 
     def build(setup, name):
@@ -69,7 +70,7 @@ def built(tmp_path_factory):
     return build
 
 
-# With Open MPI `make test` runs these of the programs, with MPICH 5 all.
+# With Open MPI `make test` runs only these programs, with MPICH 5 all of them.
 OPENMPI_CORE = {"order", "probes", "large", "threads", "collectives-3"}
 
 
@@ -115,7 +116,9 @@ def test_program(setup, built, name, ranks, words, limit):
 
 @pytest.mark.slow  # minutes; provider_nonblocking_test counts the sleeps of polls
 def test_shared_memory_is_not_slept_through(setup, built):
-    """MPICH talks to ranks of its node by shared memory and polls o2g beside it: a poll that sleeps would make each message late."""
+    """MPICH polls o2g also while ranks of a node exchange messages through shared memory.
+
+    A poll that slept would delay each of those messages."""
     if setup.mpi.is_openmpi or "o2g" not in setup.name:
         pytest.skip("no other carrier is polled beside o2g")
     environment = {
@@ -123,7 +126,7 @@ def test_shared_memory_is_not_slept_through(setup, built):
         for name, value in setup.all_environment().items()
         if name != "MPIR_CVAR_NOLOCAL"
     }
-    # Beside the same without any sleep, for a busy machine makes both late.
+    # The limit is relative to a run without sleeps, since a busy machine delays both.
     launch = setup.launch(2, built(setup, "neighbours"))
     awake = processes.run(launch, {**environment, "TND_O2G_SLEEP_MAX": "0ns"}, 800)
     assert awake.status == "passed", (
@@ -142,7 +145,7 @@ def test_mpi4py(setup):
 
 
 def test_a_wrong_result_is_seen(setup, built, tmp_path):
-    """What the other tests rest on: a program whose check does not hold ends the run with a failure."""
+    """A failed check of a program fails the run. The other tests rely on this."""
     source = tmp_path / "wrong.c"
     source.write_text(
         f'#include "{PROGRAMS}/check.h"\n'

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Runs a command in namespaces of its own and tells what it leaves there: sandbox.py REPORT COMMAND ...
+"""Run a command in its own namespaces, and report the resources that it leaves.
 
-The network, the System V and the mounts are its own, so that every entry of /dev/shm, every shared segment, socket and port
-that is there afterwards is the command's. REPORT, a file, gets JSON: {"left": [what, ...]}. Ends with the command's status.
-Needs root; `sandbox.py --check` ends with 0 where it can work."""
+usage: sandbox.py REPORT COMMAND ...
+
+The command has its own network, System V and mount namespaces. Any entry of /dev/shm, shared
+segment, socket or port that exists after its end was therefore left by the command. The file REPORT
+receives JSON: {"left": [resource, ...]}. The exit status is the command's. Namespaces need root;
+`sandbox.py --check` exits with 0 where they are available."""
 
 import fcntl
 import json
@@ -15,7 +18,7 @@ import subprocess
 import sys
 import time
 
-PATIENCE_S = 3  # for what goes by itself
+PATIENCE_S = 3  # for resources that are released shortly after the command ends
 
 
 def loopback_up():
@@ -25,7 +28,7 @@ def loopback_up():
 
 
 def unix_sockets():
-    """Names of all, abstract ones with an @ in front."""
+    """Names of all Unix sockets; abstract ones begin with @."""
     lines = pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]
     return [words[7] for words in (line.split() for line in lines) if len(words) > 7]
 
@@ -35,13 +38,13 @@ def listeners():
     for name in ("tcp", "tcp6", "udp", "udp6"):
         for line in pathlib.Path("/proc/net", name).read_text().splitlines()[1:]:
             words = line.split()
-            if words[3] in ("0A", "01", "07"):  # listens, is connected, UDP
+            if words[3] in ("0A", "01", "07"):  # LISTEN, ESTABLISHED, CLOSE (UDP)
                 found.append(f"{name} port {int(words[1].rpartition(':')[2], 16)}")
     return found
 
 
 def left():
-    """What is there of shared memory and sockets."""
+    """The shared memory and the sockets that exist."""
     files = [f"/dev/shm/{path.name}" for path in pathlib.Path("/dev/shm").iterdir()]
     system_v = [
         f"System V segment {line.split()[1]}"
@@ -63,7 +66,7 @@ def inside(report, command):
 
 
 def command_for(report, command):
-    """The words that run the command here."""
+    """The command line that runs the command in the sandbox."""
     return [
         "unshare",
         "--mount",
@@ -78,7 +81,7 @@ def command_for(report, command):
 
 
 def missing():
-    """Why it cannot work here, or None."""
+    """The reason why sandboxes cannot run on this machine, or None."""
     if os.geteuid() != 0:
         return "namespaces need root"
     try:

@@ -1,7 +1,8 @@
-"""OpenSHMEM programs of this folder: how they are compiled and run, on which carriers, and with how many PEs.
+"""How the OpenSHMEM programs of this folder are compiled and run, and on which transports.
 
-TND_SHMEM_BIN names the folder of oshcc, oshc++ and oshrun, the build's bin unless told: with another library's the programs
-themselves are tested. TND_SHMEM_ALL=1 runs the whole matrix, 64 PEs among it."""
+TND_SHMEM_BIN names the folder of oshcc, oshc++ and oshrun, by default the build's bin. With the
+folder of another library the programs themselves are tested. TND_SHMEM_ALL=1 runs the whole matrix,
+including 64 PEs."""
 
 import os
 import pathlib
@@ -21,7 +22,7 @@ BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
 BIN = pathlib.Path(os.environ.get("TND_SHMEM_BIN", BUILD / "bin"))
 IS_OURS = "TND_SHMEM_BIN" not in os.environ
 ALL = os.environ.get("TND_SHMEM_ALL") == "1"
-# As root, and with more PEs than processors; launchers that know nothing of a variable leave it alone.
+# Allow root, and more PEs than processors. A launcher ignores the variables of the others.
 ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -32,14 +33,14 @@ ENVIRONMENT = {
 }
 FOREIGN = ("FI_", "UCX_", "OMPI_", "PMIX_", "PRTE_", "SHMEM_", "SMA_", "TND_PGAS_", "TND_SHMEM_")
 
-# What carries operations: the environment of every PE.
+# Transports of operations: the environment of every PE.
 CARRIERS = {
     "shared": {},
     "fabric": {"TND_PGAS_NODE": "none"},
     "tcp": {"TND_PGAS_NODE": "none", "TND_PGAS_FABRIC": "tcp;ofi_rxm"},
     "mixed": {"TND_PGAS_NODE": "by rank"},
 }
-# PEs by turns on two pretended nodes.
+# Assigns the PEs alternately to two pretended nodes.
 BY_RANK = """#!/bin/sh
 rank=${PMIX_RANK:-${OMPI_COMM_WORLD_RANK:-0}}
 export TND_PGAS_NODE=node$((rank % 2))
@@ -55,7 +56,7 @@ def is_openmpi4():
 
 
 def missing():
-    """Why nothing can be run, or None."""
+    """The reason why no program can run, or None."""
     for name in ("oshcc", "oshrun"):
         if not (BIN / name).exists():
             return f"{BIN}/{name} is not there"
@@ -65,7 +66,7 @@ def missing():
 
 
 class Jobs:
-    """Compiles programs into a folder, once each, and runs them."""
+    """Compile programs into a folder, once each, and run them."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -119,7 +120,7 @@ class Jobs:
     def run(
         self, name, pe_count, words=(), carrier="shared", limit_s=120, patience_s=0.0, **environment
     ):
-        """How it ended: processes.Outcome."""
+        """Run a job. Return its processes.Outcome."""
         return processes.run(
             self.command(name, pe_count, words, carrier),
             self.environment(carrier, **environment),
@@ -129,7 +130,7 @@ class Jobs:
 
 
 def build_shmem4py():
-    """The interpreter that has it, and the folder of its tests. Skips where PyPI does not answer."""
+    """An interpreter with shmem4py, and the folder of its tests. Skips if PyPI does not answer."""
     done = subprocess.run(
         [ROOT / "tools/shmem4py.sh", BIN], capture_output=True, text=True, timeout=900
     )

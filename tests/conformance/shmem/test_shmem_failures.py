@@ -1,5 +1,6 @@
-"""Jobs that end badly: PEs that die, and programs that do what they must not. The others do not wait for ever, the message says what
-was wrong, and nothing is left behind."""
+"""Jobs that fail: PEs die, or programs violate the specification.
+
+The other PEs do not wait forever, the message names the error, and no resource is left."""
 
 import json
 import pathlib
@@ -22,7 +23,7 @@ if not ALL:
         ("get", "fabric"),
         ("put", "fabric"),
     ]
-# Calls on memory that is mapped need nobody at the other end.
+# Calls on mapped memory do not need the target to be alive.
 WAITS = [
     (call, carrier)
     for call, carrier in DEATHS
@@ -68,7 +69,7 @@ MISUSES = [
 
 @pytest.fixture
 def isolated(jobs, tmp_path):
-    """Runs a command where all that it leaves can be seen: the outcome, and what is left."""
+    """Return a function that runs a command in a sandbox and returns its outcome and leftovers."""
     if reason := sandbox.missing():
         pytest.skip(reason)
 
@@ -100,7 +101,7 @@ def test_a_death_ends_the_job(jobs, isolated, call, carrier):
 @pytest.mark.skipif(not IS_OURS, reason="others do not promise it")
 @pytest.mark.parametrize("call, carrier", WAITS)
 def test_a_death_is_noticed_where_the_launcher_goes_on(jobs, isolated, call, carrier):
-    """Nobody ends the others: they see it themselves. The launcher's own status says nothing then."""
+    """The launcher does not end the other PEs: they detect the failure themselves."""
     if not shmem_jobs.is_openmpi4():
         pytest.skip("an mpirun of Open MPI 4 is not there: apt-get install openmpi-bin")
     jobs.build("deaths")
@@ -139,7 +140,7 @@ def test_nothing_is_left_after_a_good_end(jobs, isolated, carrier):
 
 
 def test_what_is_left_is_seen(isolated, jobs, tmp_path):
-    """What the others rest on: a file and a process that stay are told."""
+    """A file and a process that remain are reported. The other tests rely on this."""
     script = "touch /dev/shm/forgotten; sleep 30 >/dev/null 2>&1 & exit 3"
     done, left = isolated(["sh", "-c", script], jobs.environment(), patience_s=0)
     assert done.code == 3 and done.left >= 1 and "/dev/shm/forgotten" in left

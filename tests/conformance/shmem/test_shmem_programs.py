@@ -1,10 +1,11 @@
-"""Programs that compare what OpenSHMEM does with what its specification says, by number of PEs and by carrier."""
+"""Programs that check OpenSHMEM against its specification, by number of PEs and by transport."""
 
 import pytest
 import shmem_jobs
 from shmem_jobs import ALL, IS_OURS
 
-# name: words for few PEs, words for many: sizes and rounds that 64 PEs on two processors finish in seconds.
+# name: arguments for few PEs, and for many. With the latter, 64 PEs on two processors finish in
+# seconds.
 PROGRAMS = {
     "put_get": ([], []),
     "sizes": ([], [70000]),
@@ -32,9 +33,9 @@ FAST = {
     "atomics": [20000],
     "litmus": [6000],
     "locks": [2000],
-}  # by shared memory: what takes long enough for PEs to meet
-MANY = 9  # from this many PEs on
-# What `make test` runs: carrier, PEs and programs.
+}  # over shared memory: enough rounds that the PEs' accesses overlap
+MANY = 9  # the arguments for many PEs apply from this count on
+# The jobs that `make test` runs: carrier, PEs and programs.
 QUICK = [
     ("shared", 4, PROGRAMS),
     ("shared", 1, ["put_get", "memory", "litmus"]),
@@ -60,7 +61,7 @@ QUICK = [
     ("tcp", 2, ["nonblocking", "atomics", "signals", "litmus"]),
     ("mixed", 4, ["put_get", "atomics", "collectives", "reductions", "litmus"]),
 ]
-# These run in `make test-all`: the fabric has the same calls with 3 PEs.
+# These run only in `make test-all`. `make test` covers the same calls on the fabric with 3 PEs.
 SLOW = {
     ("tcp", "atomics"),
     ("tcp", "litmus"),
@@ -113,14 +114,14 @@ def test_global_exit(jobs, status):
 
 
 def test_alone_without_a_launcher(jobs):
-    """A program that is simply called is a job of one PE."""
+    """A program started without a launcher is a job of one PE."""
     for name in ("put_get", "collectives"):
         done = shmem_jobs.processes.run([jobs.build(name)], jobs.environment(), 60)
         shmem_jobs.require_passed(done)
 
 
 def test_a_wrong_result_is_seen(jobs, tmp_path):
-    """What the others rest on: a check that does not hold ends the job with a failure that names PE and place."""
+    """A failed check ends the job and names PE and line. The other tests rely on this."""
     source = tmp_path / "wrong.c"
     source.write_text(
         '#include "check.h"\nint main(void) { start("wrong"); REQUIRE(me != 1); return finish(); }\n'

@@ -1,4 +1,4 @@
-// A PE dies without a word while the others depend on it. usage: deaths CALL
+// A PE is killed while the others depend on it. usage: deaths CALL
 #include <signal.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ int main(int count, char **arguments) {
     shmem_long_wait_until(word, SHMEM_CMP_NE, 0);
   if (strcmp(call, "lock") == 0)
     shmem_set_lock(lock);
-  for (;;) {  // the others' calls return as long as they are heard
+  for (;;) {  // these calls return until the failure of the victim is detected
     if (strcmp(call, "get") == 0)
       shmem_getmem(own, heap, SIZE, victim);
     if (strcmp(call, "put") == 0) {

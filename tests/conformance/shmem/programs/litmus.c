@@ -1,5 +1,5 @@
-// What may and may not be seen of stores, puts, fences, quiets, signals and atomics by other PEs:
-// each shape many times over.
+// Litmus tests of the memory model: which effects of stores, puts, fences, quiets, signals and
+// atomics other PEs may observe. Each test repeats its pattern many times.
 #include "check.h"
 
 static long *data, *flag, *third;
@@ -11,8 +11,8 @@ static void turn_begins(void) {
   shmem_barrier_all();
 }
 
-// put, fence, put: who sees the second sees the first. From every PE to its neighbour, by p,
-// put_nbi and atomics.
+// put, fence, put: a PE that sees the second put sees the first. Every PE sends to its neighbour by
+// p, put_nbi and atomics.
 static void message_passing(int rounds) {
   subject = "message passing";
   turn_begins();
@@ -38,8 +38,8 @@ static void message_passing(int rounds) {
   shmem_barrier_all();
 }
 
-// Not with its neighbour alone: data to a third PE, quiet, then a flag to the right one, which asks
-// the third.
+// Order across three PEs: each puts data to a third PE, is quiet, then sets a flag at its right
+// neighbour, which gets the data from the third PE.
 static void through_a_third(int rounds) {
   subject = "through a third";
   turn_begins();
@@ -55,8 +55,8 @@ static void through_a_third(int rounds) {
   shmem_barrier_all();
 }
 
-// Each writes, is quiet, reads the other's: not both miss. Pairs of PEs; an odd one out takes part
-// in the barriers.
+// Store buffering: each PE of a pair writes, is quiet, and reads what the other wrote. At least one
+// of them must see the other's write. A PE without a partner only takes part in the barriers.
 static void store_buffering(int rounds) {
   subject = "store buffering";
   int const other = me ^ 1, paired = other < pe_count;
@@ -69,8 +69,8 @@ static void store_buffering(int rounds) {
       else
         shmem_long_atomic_set(data, 1, other);
       shmem_quiet();
-      // What the other wrote is in this PE's memory; fetched as an atomic, it is not taken from a
-      // register.
+      // The other PE writes to this PE's memory. An atomic fetch keeps the compiler from using a
+      // value in a register.
       seen[0] = shmem_long_atomic_fetch(data, me);
     }
     shmem_barrier_all();
@@ -80,7 +80,7 @@ static void store_buffering(int rounds) {
   }
 }
 
-// Data of many sizes with a signal: who sees the signal sees every byte.
+// Data of many sizes with a signal: a PE that sees the signal sees every byte.
 static void signalled(int rounds) {
   subject = "signalled";
   enum { LARGEST = 20000 };
@@ -108,8 +108,8 @@ static void signalled(int rounds) {
   free(own);
 }
 
-// Two writers of one word, all read it: no reader goes back. (An order of two words that all
-// readers agree on is not promised.)
+// Coherence: two PEs write one word and all read it. No reader sees an older value after a newer
+// one. (OpenSHMEM guarantees no order of two words that all readers agree on.)
 static void coherence(int rounds) {
   subject = "coherence";
   turn_begins();
@@ -128,8 +128,8 @@ static void coherence(int rounds) {
   shmem_barrier_all();
 }
 
-// Written before a barrier, read after it, by everyone of everyone; and by load and store where
-// memory is mapped.
+// Every PE writes to others before a barrier, and after it reads what they wrote. Where memory is
+// mapped, it also writes by plain stores.
 static void barriers(int rounds) {
   subject = "barriers";
   long *const row = symmetric_zeros(sizeof(long) * (size_t)pe_count);

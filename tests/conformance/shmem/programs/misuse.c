@@ -1,6 +1,6 @@
-// What a program must not do. usage: misuse WAY
-// Before it does it, the last PE prints "wanted: CALL|PE|ADDRESS": what the message of the library
-// has to name ("-": nothing).
+// Calls that violate the specification. usage: misuse WAY
+// Before the call, the last PE prints "wanted: CALL|PE|ADDRESS", the values that the library's
+// message must contain ("-": no value).
 #include "check.h"
 
 static long word, words[4];
@@ -72,7 +72,7 @@ static void wrong_address(const char *way, char *heap) {
     wanted("shmem_getmem", far);
     shmem_getmem(words, far, 8, right);
   }
-  if (strcmp(way, "across") == 0) {  // begins in the heap, ends past it
+  if (strcmp(way, "across") == 0) {  // begins in the heap, ends after it
     wanted("shmem_putmem", heap);
     shmem_putmem(heap, outside, (size_t)1 << 40, right);
   }
@@ -88,7 +88,7 @@ static void wrong_address(const char *way, char *heap) {
     wanted("shmem_long_atomic_add", outside);
     shmem_long_atomic_add(outside, 1, right);
   }
-  if (strcmp(way, "constant") == 0) {  // not a variable, but code
+  if (strcmp(way, "constant") == 0) {  // the address of code instead of a variable
     wanted("shmem_putmem", (const void *)(uintptr_t)wrong_pe);
     shmem_putmem((void *)(uintptr_t)wrong_pe, words, 8, right);
   }
@@ -131,7 +131,7 @@ static void wrong_value(const char *way) {
   }
 }
 
-// Found with SHMEM_DEBUG=1 alone.
+// Errors that are detected only with SHMEM_DEBUG=1.
 static void wrong_in_debug(const char *way) {
   shmem_ctx_t context = SHMEM_CTX_INVALID;
   shmem_team_t team = SHMEM_TEAM_INVALID;
@@ -155,7 +155,7 @@ static void wrong_in_debug(const char *way) {
     (void)shmem_malloc(100);
   }
   if (strcmp(way, "debug_team") == 0) {
-    team = (shmem_team_t)(void *)&word;  // no team
+    team = (shmem_team_t)(void *)&word;  // not a team
     wanted("shmem_team_sync", NULL);
     shmem_team_sync(team);
   }
@@ -194,7 +194,7 @@ int main(int count, char **arguments) {
     puts("nothing happened");
     fflush(stdout);
   }
-  // The others go the right way, where they are needed.
+  // The other PEs make the correct call where the misuse needs them.
   if (strcmp(way, "debug_malloc") == 0)
     (void)shmem_malloc(200);
   if (strcmp(way, "debug_collective") == 0)

@@ -1,4 +1,4 @@
-// Non-blocking puts and gets of every type; what quiet and fence promise of them.
+// Non-blocking puts and gets of every type, and the guarantees of quiet and fence for them.
 #include "check.h"
 
 enum { PIECE = 4, COUNT = 8 * PIECE };
@@ -6,8 +6,8 @@ enum { PIECE = 4, COUNT = 8 * PIECE };
 #define BODY "nonblocking.inc"
 #include "each_rma_type.inc"
 
-// Many small ones and a few large ones at once; quiet alone makes them complete, which the owner
-// tells by a word afterwards.
+// Many small puts and a few large ones are outstanding at once. Only quiet completes them. The
+// origin then sets a flag at the target, which checks the data.
 static void many(int small_count, size_t large) {
   subject = "many at once";
   int const right = target_of(1), left = source_of(1);
@@ -25,7 +25,7 @@ static void many(int small_count, size_t large) {
       shmem_putmem_nbi(small + i, own + i, sizeof *own, right);
     shmem_putmem_nbi(big + large, source + large, large, right);
     shmem_quiet();
-    memset(source, 0, 2 * large);  // it is ours again
+    memset(source, 0, 2 * large);  // the source may be reused after quiet
     shmem_uint64_atomic_set(flag, round, right);
     shmem_uint64_wait_until(flag, SHMEM_CMP_EQ, round);
     REQUIRE(has_pattern(big, 2 * large, (unsigned)(left + round)));
@@ -40,8 +40,7 @@ static void many(int small_count, size_t large) {
   free(source);
 }
 
-// Puts to one word with a fence between any two: whoever looks sees the word grow, and in the end
-// the last.
+// Puts to one word with a fence between any two: the last value remains.
 static void fenced(int rounds) {
   subject = "fences";
   long *const words = symmetric_zeros(sizeof(long) * 2);
@@ -50,7 +49,7 @@ static void fenced(int rounds) {
       shmem_long_p(words, i, target_of(1));
     } else {
       shmem_long_put_nbi(words, &(long){i}, 1, target_of(1));
-      shmem_quiet();  // the source ends
+      shmem_quiet();  // the lifetime of the source ends here
     }
     shmem_fence();
   }

@@ -1,4 +1,4 @@
-// shmem_ptr, shmem_team_ptr and what tells whether memory and PEs can be reached.
+// shmem_ptr, shmem_team_ptr, and the queries whether memory and PEs are accessible.
 #include "check.h"
 
 static long in_data = 5, in_bss;

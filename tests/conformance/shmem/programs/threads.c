@@ -1,5 +1,5 @@
 // Eight threads a PE under SHMEM_THREAD_MULTIPLE: mixed traffic on the default context, on shared
-// and private contexts, with waits, locks and atomics beside one another.
+// and private contexts, with waits and atomics at the same time.
 #include <pthread.h>
 
 #include "check.h"
@@ -23,7 +23,7 @@ static void puts_and_gets(int thread, shmem_ctx_t context) {
     shmem_ctx_putmem_nbi(context, area, source, BULK, target_of(1));
     shmem_ctx_long_put(context, mine, own, COUNT, target_of(1));
     shmem_ctx_quiet(context);
-    // The right neighbour's memory is this thread's alone to write.
+    // Only this thread writes this part of the right neighbour's memory.
     shmem_ctx_long_get(context, got, mine, COUNT, target_of(1));
     REQUIRE(memcmp(got, own, sizeof got) == 0);
     memset(source, 0, BULK);
@@ -39,7 +39,7 @@ static void count_up(int thread, shmem_ctx_t context) {
   uint64_t next = 0;
   for (int i = 0; i < rounds * 20; i++) {
     uint64_t const ticket = shmem_ctx_uint64_atomic_fetch_inc(context, counter, i % pe_count);
-    if (i % pe_count == 0) {  // one counter's tickets only grow
+    if (i % pe_count == 0) {  // the tickets of one counter increase
       REQUIRE(ticket >= next);
       next = ticket + 1;
     }
@@ -48,7 +48,7 @@ static void count_up(int thread, shmem_ctx_t context) {
   shmem_ctx_quiet(context);
 }
 
-// Ping-pong with the same thread of the next PE by put_signal and wait.
+// Each thread signals the same thread of the next PE by put_signal, and waits for its own signal.
 static void talk(int thread, shmem_ctx_t context) {
   uint64_t *const signal = signals + thread;
   long *const mine = words + thread * COUNT;
