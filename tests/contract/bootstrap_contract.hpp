@@ -1,6 +1,6 @@
-// tests/contract/bootstrap_contract.hpp: what every launcher's seam must do, as a typed suite that
-// every rank runs. Subject has `void run(body)`: body(bootstrap &) on each rank of a new job that
-// this process is, all at the same time.
+// tests/contract/bootstrap_contract.hpp: the contract of seams::bootstrap, as a typed suite that
+// every launcher's implementation runs. Subject has `void run(body)`, which starts a new job and
+// calls body(bootstrap &) concurrently on each of its ranks that this process contains.
 #pragma once
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ inline std::vector<std::byte> bootstrap_pattern(size_t size, int32_t rank) {
 template <class Subject>
 class bootstrap_contract : public testing::Test {
  protected:
-  // A key of this test alone.
+  // A key that only this test uses.
   static std::string key(const std::string &word) {
     return std::string{testing::UnitTest::GetInstance()->current_test_info()->name()}.substr(0,
                                                                                              40) +
@@ -87,7 +87,7 @@ TYPED_TEST_P(bootstrap_contract, exchanges_follow_one_another) {
       auto const word = this->key(std::to_string(round));
       ASSERT_EQ(launcher.publish(word, bootstrap_pattern(8, launcher.rank() + round)), status::ok);
       ASSERT_EQ(launcher.exchange(bootstrap_patience_ns), status::ok) << last_message();
-      // A value of the first exchange that is asked for late, too.
+      // Values of the first exchange remain available in later rounds.
       for (auto const &each : {word, this->key("0")}) {
         int32_t const last = launcher.count() - 1;
         auto found = launcher.lookup(last, each);
@@ -133,7 +133,8 @@ TYPED_TEST_P(bootstrap_contract, what_does_not_fit_is_refused) {
   });
 }
 
-// Each rank writes its place down before the barrier; after it everybody finds all of them.
+// Each rank increments a shared counter before the barrier. After it, every rank finds the sum of
+// all.
 TYPED_TEST_P(bootstrap_contract, nobody_leaves_a_barrier_before_all_came) {
   this->subject_.run([&](seams::bootstrap &launcher) {
     int const shared = launcher.rank() == 0 ? memfd_create("barrier", MFD_CLOEXEC) : -1;

@@ -1,7 +1,7 @@
-// The bootstrap contract in a job that an MPI has started, and what only that can be asked: every
-// process of it runs this program. What of the contract cannot hold here: MPI's launcher ends all
-// processes when one dies, so lost() tells of nobody, and nothing ends with peer_lost.
-// tests/e2e/launch sees that they end.
+// The bootstrap contract in a job that MPI has started, and tests that only such a job can run.
+// Every process of the job runs this program. One part of the contract does not apply: MPI's
+// launcher ends all processes when one dies, so find_failed_rank() reports none, and no call
+// returns peer_lost. tests/e2e/launch verifies that the processes end.
 #include <mpi.h>
 
 #include "contract/descriptor_contract.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 using contract::bootstrap_patience_ns;
 
-// A communicator of its own for each test, which is how it is joined and left again and again.
+// Each test has its own communicator, so that the job is joined and left once per test.
 struct mpi_job {
   mpi_job() {
     EXPECT_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &communicator), MPI_SUCCESS);
@@ -30,7 +30,7 @@ struct mpi_job {
   }
 
   MPI_Comm communicator = MPI_COMM_NULL;
-  bool has_unfinished = false;  // collectives, which still use it
+  bool has_unfinished = false;  // unfinished collectives still use the communicator
   std::unique_ptr<mpi_bootstrap> launcher;
 };
 
@@ -44,14 +44,14 @@ struct mpi_subject {
   }
 };
 
-// The last rank comes when all others have given up, which is told by an MPI_Barrier.
+// The last rank arrives after the calls of all others have timed out. MPI_Barrier orders the two.
 struct mpi_bootstrap_late : testing::Test {
   static constexpr uint64_t timeout_ns = 50'000'000;
 
   void SetUp() override {
     ASSERT_NE(job.launcher, nullptr);
     if (job.launcher->count() == 1)
-      GTEST_SKIP() << "nobody to wait for";
+      GTEST_SKIP() << "needs at least two ranks";
     job.has_unfinished = true;
     is_late = job.launcher->rank() == job.launcher->count() - 1;
   }
@@ -75,7 +75,8 @@ TEST_F(mpi_bootstrap_late, who_does_not_come_is_waited_for_until_the_deadline) {
     EXPECT_EQ(launcher.exchange(bootstrap_patience_ns), status::bad_state);
   }
   meet();
-  // All have come to the first that it comes to, and nobody to another.
+  // All other ranks have entered the barrier that the late rank enters first, and none a second
+  // one.
   if (is_late) {
     EXPECT_EQ(launcher.barrier(bootstrap_patience_ns), status::ok) << last_message();
     EXPECT_EQ(launcher.barrier(timeout_ns), status::timed_out);
@@ -83,13 +84,14 @@ TEST_F(mpi_bootstrap_late, who_does_not_come_is_waited_for_until_the_deadline) {
   meet();
 }
 
-// MPI puts what the late one brings where the others have waited for it.
+// MPI may write the late rank's data to the buffers of the calls that have timed out. They must not
+// be memory that is in use again.
 TEST_F(mpi_bootstrap_late, what_comes_after_the_deadline_is_not_put_where_others_are) {
   auto &launcher = *job.launcher;
   size_t const count = size_t(launcher.count());
   ASSERT_EQ(launcher.publish("late", contract::bootstrap_pattern(1000, launcher.rank())),
             status::ok);
-  std::vector<std::vector<uint64_t>> others;  // memory of whatever size the exchange took
+  std::vector<std::vector<uint64_t>> others;  // allocations of the sizes that the exchange used
   if (!is_late) {
     EXPECT_EQ(launcher.exchange(timeout_ns), status::timed_out);
     for (size_t i = 0; i < 64; i++)

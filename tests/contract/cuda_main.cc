@@ -1,5 +1,5 @@
-// The main of tests on CUDA alone: exits with 77, which ctest shows as skipped, where there is no
-// GPU.
+// main() of tests that run only on CUDA. Without a GPU it exits with 77, which ctest reports as
+// skipped.
 #include <gtest/gtest.h>
 
 #include <cstdio>

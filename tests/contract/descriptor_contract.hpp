@@ -1,5 +1,6 @@
-// tests/contract/descriptor_contract.hpp: open files between the processes of a node, over every
-// launcher's seam. Subject: as bootstrap_contract.hpp says.
+// tests/contract/descriptor_contract.hpp: the contract of the exchange of file descriptors between
+// the processes of a node, over every implementation of seams::bootstrap. Subject is that of
+// bootstrap_contract.hpp.
 #pragma once
 
 #include <dirent.h>
@@ -11,7 +12,7 @@
 
 namespace tanada::contract {
 
-// A file in memory that says whose it is.
+// A file in memory whose content identifies its rank and index.
 inline int marked_file(int32_t rank, size_t index) {
   int const made = memfd_create("marked", MFD_CLOEXEC);
   int64_t const mark = rank * 100 + int64_t(index);
@@ -41,7 +42,7 @@ inline std::vector<int> numbers_of(const seams::descriptor_list &list) {
 template <class Subject>
 class descriptor_contract : public bootstrap_contract<Subject> {
  protected:
-  // Each of the group gives `count` files and gets everybody's.
+  // Each rank of the group contributes `count` files and receives those of all ranks.
   void exchange(seams::bootstrap &launcher, std::span<const int32_t> group, const std::string &word,
                 size_t count) {
     auto const mine = marked_files(launcher.rank(), count);
@@ -107,7 +108,7 @@ TYPED_TEST_P(descriptor_contract, what_does_not_fit_is_refused) {
   });
 }
 
-// One that does not come: the others give up in time, and an exchange after it works.
+// One rank does not take part: the others time out at the deadline, and a later exchange succeeds.
 TYPED_TEST_P(descriptor_contract, the_missing_one_is_waited_for_until_the_deadline) {
   this->subject_.run([&](seams::bootstrap &launcher) {
     auto const &node = launcher.node_ranks();
@@ -118,7 +119,7 @@ TYPED_TEST_P(descriptor_contract, the_missing_one_is_waited_for_until_the_deadli
           continue;
         auto const all = seams::descriptor_exchange(
             launcher, node, this->key("m" + std::to_string(missing)), {}, 200'000'000);
-        // peer_lost: came to the leader when it was giving up.
+        // peer_lost: this rank connected to the leader while the leader timed out.
         EXPECT_TRUE(all.error() == status::timed_out || all.error() == status::peer_lost)
             << last_message();
         EXPECT_NE(last_message().find("rank"), std::string::npos) << last_message();
@@ -137,7 +138,7 @@ TYPED_TEST_P(descriptor_contract, all_give_as_many) {
     auto const mine = marked_files(0, launcher.rank() == node.back() ? 2 : 1);
     auto const all = seams::descriptor_exchange(launcher, node, this->key("uneven"),
                                                 numbers_of(mine), 2'000'000'000);
-    // The others: came when it was over.
+    // peer_lost and timed_out: this rank connected after the leader had ended the exchange.
     EXPECT_TRUE(all.error() == status::invalid || all.error() == status::peer_lost ||
                 all.error() == status::timed_out);
     if (launcher.rank() == node.front()) {

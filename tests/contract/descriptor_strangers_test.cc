@@ -1,5 +1,5 @@
-// Who may disturb an exchange of descriptors: strangers that are silent, that lie, that sit in the
-// leader's place, members that vanish.
+// Disturbed exchanges of descriptors: unrelated processes connect and send nothing or wrong
+// messages, or bind the leader's address, and members of the group disappear.
 #include <sys/wait.h>
 
 #include <filesystem>
@@ -18,7 +18,8 @@ size_t open_files() {
   return size_t(std::distance(begin(list), end(list)));
 }
 
-// Three ranks that have met, of whom two exchange; the test is some of them, or somebody else.
+// Three ranks that have exchanged their cards, of which two exchange descriptors. The test plays
+// some of the ranks, or an unrelated process.
 class descriptor_strangers : public testing::Test {
  protected:
   void SetUp() override {
@@ -42,7 +43,7 @@ class descriptor_strangers : public testing::Test {
         .error();
   }
 
-  // Somebody who came to the leader.
+  // Returns a new connection to the leader.
   int come() {
     auto const place = backends::descriptor_place_of(card_, "strangers");
     uint64_t const limit_ns =
@@ -108,7 +109,7 @@ TEST_F(descriptor_strangers, lies_are_not_believed) {
 }
 
 TEST_F(descriptor_strangers, a_member_that_vanishes_is_lost) {
-  group_ = {0, 1, 2};  // the third is still waited for
+  group_ = {0, 1, 2};  // the exchange does not end before the third member connects
   std::thread leader{[&] {
     EXPECT_EQ(exchange(0), status::peer_lost) << last_message();
   }};
@@ -138,10 +139,11 @@ TEST_F(descriptor_strangers, two_exchanges_of_one_label_are_refused) {
   leader.join();
 }
 
-// Another user who knew the address beforehand, which takes a look into the leader's memory.
+// Another user has bound the leader's address first. That user would have to read the leader's
+// memory to know the address.
 TEST_F(descriptor_strangers, another_user_in_the_leaders_place_gets_nothing) {
   if (geteuid() != 0)
-    GTEST_SKIP() << "needs root, to be another user";
+    GTEST_SKIP() << "needs root to change the user";
   int ready[2];
   ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
   pid_t const other = fork();
@@ -166,7 +168,7 @@ TEST_F(descriptor_strangers, another_user_in_the_leaders_place_gets_nothing) {
   close(ready[1]);
 }
 
-// A leader in another network namespace, as its card tells.
+// A launcher in which the leader's card names another network namespace.
 class elsewhere final : public seams::bootstrap {
  public:
   explicit elsewhere(seams::bootstrap &real) : real_{real} {}

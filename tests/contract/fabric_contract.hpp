@@ -1,4 +1,4 @@
-// tests/contract/fabric_contract.hpp: what every fabric must do. Each binary that includes this
+// tests/contract/fabric_contract.hpp: the contract of every fabric. Each binary that includes this
 // instantiates the suite with the fabrics it runs: INSTANTIATE_TEST_SUITE_P(name, fabric_contract,
 // testing::Values(...)).
 #pragma once
@@ -28,14 +28,14 @@ class fabric_contract : public testing::TestWithParam<fabric_case> {
     return *driver_;
   }
 
-  // What a deadline or a refusal looks like from outside: no success, and later operations work.
+  // Whether the target refused an operation: it failed or timed out. Later operations must succeed.
   static bool refused(const seams::fabric_completion &done) {
     return done.code == status::access || done.code == status::peer_lost ||
            done.code == status::timed_out;
   }
 
-  // An operation after one that was refused or lost: it may still meet the end of the connection, a
-  // second one does not.
+  // Runs an operation after one that was refused or lost. The first attempt may still fail with the
+  // end of the connection, a second one does not.
   seams::fabric_completion settled_run(fabric_node &from, const seams::fabric_op &op) {
     auto const done = driver().run(from, op);
     return done.code == status::peer_lost ? driver().run(from, op) : done;
@@ -107,8 +107,8 @@ TEST_P(fabric_contract, a_message_longer_than_its_receive_is_an_error_for_the_re
   EXPECT_EQ(guard, std::vector<std::byte>(50));
   auto const next = driver().post(
       b, fabric_message(seams::fabric_op_kind::receive, seams::no_fabric_peer, large));
-  // The connection may be lost by it, and messages with the connection: those sent until the sender
-  // has noticed.
+  // The connection may be lost by this error, with the messages sent until the sender detects the
+  // loss.
   auto const has_come = [&] {
     return std::any_of(b.done.begin(), b.done.end(),
                        [&](auto &each) { return each.op_id == next; });
@@ -151,7 +151,7 @@ TEST_P(fabric_contract, writes_and_reads_back) {
   EXPECT_EQ(b.endpoint->region_release(region.id), status::no_entry);
 }
 
-// At every ninth round the message says what the write before it must have brought.
+// The message has the number of the round whose write must be visible when it arrives.
 TEST_P(fabric_contract, a_completed_write_is_there_when_a_later_message_arrives) {
   auto &a = driver().node(), &b = driver().node();
   auto const to_b = driver().peer(a, b);
@@ -213,8 +213,8 @@ TEST_P(fabric_contract, malformed_operations_are_refused_at_post) {
   EXPECT_EQ(a.endpoint->region_register({}, {}).error(), status::invalid);
 }
 
-// Here memory stands in for a GPU's, which only the simulated fabric believes; the others say why
-// they do not.
+// Host memory registered as a GPU's. Only the simulated fabric accepts it; the others return
+// not_supported with the reason.
 TEST_P(fabric_contract, memory_of_a_device_is_moved_or_refused) {
   auto &a = driver().node({.cuda = true}), &b = driver().node({.cuda = true});
   auto const to_b = driver().peer(a, b);
@@ -243,7 +243,7 @@ TEST_P(fabric_contract, memory_of_a_device_is_moved_or_refused) {
     op.region = region;
     return driver().run(a, op).code;
   };
-  // From memory of a processor and back, then of the device; which must be named by its region.
+  // Transfers from and to host memory, then device memory. The latter needs a registered region.
   EXPECT_EQ(move(seams::fabric_op_kind::write, text, seams::no_fabric_region), status::ok);
   EXPECT_TRUE(std::equal(text.begin(), text.end(), there.begin()));
   EXPECT_EQ(move(seams::fabric_op_kind::read, here, result{local}.value().id), status::ok);
@@ -362,7 +362,7 @@ TEST_P(fabric_contract, registrations_are_cached) {
     auto const part = std::span{memory}.subspan(size_t(i) << 18, 4096);
     EXPECT_EQ(a.endpoint->region_release(driver().region(a, part, {}).id), status::ok);
   }
-  EXPECT_EQ(a.endpoint->counters().registration_evictions, 0u);  // parts of what is there
+  EXPECT_EQ(a.endpoint->counters().registration_evictions, 0u);  // parts of the registered memory
 }
 
 }  // namespace tanada::contract

@@ -36,11 +36,11 @@ class fabric_contract_atomics : public fabric_contract {
 
 struct fabric_atomic_step {
   seams::fabric_atomic atomic;
-  uint64_t operand, compare, after;  // 32 bits are the lower half of each
+  uint64_t operand, compare, after;  // 32-bit atomics use the lower half of each
 };
 
-// One after the other on a word that begins as 0xf0f0f0f0f0f0f0f0; with what was there told, and
-// without.
+// Every atomic in sequence on one word that is initially 0xf0f0f0f0f0f0f0f0, with and without the
+// previous value returned.
 TEST_P(fabric_contract_atomics, each_on_either_width) {
   constexpr uint64_t low = 0x7fff'ffff'8000'0001;
   fabric_atomic_step const steps[] = {
@@ -143,8 +143,8 @@ TEST_P(fabric_contract_atomics, the_target_s_own_atomics_on_the_same_words) {
   EXPECT_EQ(std::bit_cast<double>(words_[2]), double(own + count));
 }
 
-// Real is what an element is made of; vectors of several sizes, the last in many pieces for every
-// provider.
+// Vectors of several sizes; every provider splits the last into many pieces. An element consists of
+// `parts` values of type Real.
 template <class Real>
 void fabric_vector_check(fabric_driver &driver, fabric_node &a, fabric_node &b,
                          seams::fabric_element element, size_t parts) {
@@ -207,7 +207,7 @@ TEST_P(fabric_contract_atomics, vectors_end_with_a_peer_that_is_removed_or_away)
   auto const vector = fabric_vector(peer_, region.remote, 0, seams::fabric_element::f64,
                                     std::as_writable_bytes(std::span{source}));
   ASSERT_EQ(run(update(seams::fabric_atomic::add, 1, seams::fabric_element::u64)).code,
-            status::ok);  // connected
+            status::ok);  // the peers are connected now
   b_->polled = false;
   auto late = vector;
   late.deadline_ns = driver().deadline(subject_->short_ns());

@@ -1,5 +1,5 @@
-// tests/contract/fabric_contract_order.hpp: copied sources, the order of those fabrics that have
-// one, and progress without the owner. Part of the suite in fabric_contract.hpp.
+// tests/contract/fabric_contract_order.hpp: copied sources, the order of operations where a fabric
+// guarantees one, and progress without the owner's polls. Part of the suite in fabric_contract.hpp.
 #pragma once
 
 #include <cstring>
@@ -8,8 +8,7 @@
 
 namespace tanada::contract {
 
-// The source is overwritten at once, also of those that must wait because the network takes no
-// more.
+// The source is overwritten after each post, also where the operation must wait for the network.
 TEST_P(fabric_contract, a_copied_source_is_the_caller_s_when_post_returns) {
   auto &a = driver().node({.depth = 1024}), &b = driver().node();
   auto const to_b = driver().peer(a, b);
@@ -31,7 +30,7 @@ TEST_P(fabric_contract, a_copied_source_is_the_caller_s_when_post_returns) {
     driver().post(a, op);
     std::fill(source.begin(), source.end(), std::byte{0xdd});
   }
-  EXPECT_EQ(a.endpoint->region_release(own.id), status::ok);  // nothing uses it
+  EXPECT_EQ(a.endpoint->region_release(own.id), status::ok);  // no operation uses it
   b.polled = true;
   EXPECT_TRUE(driver().until([&] { return a.endpoint->pending_count() == 0; }));
   for (auto const &each : a.done)
@@ -57,7 +56,8 @@ TEST_P(fabric_contract, a_copied_source_is_the_caller_s_when_post_returns) {
   EXPECT_EQ(sums, std::vector<uint32_t>(16, 200));
 }
 
-// A large write and then a small one behind it, without a wait: who sees the second sees the first.
+// A large write and a small one after it, without a wait: a target that sees the second write sees
+// the first.
 TEST_P(fabric_contract, order_of_writes) {
   auto &a = driver().node(), &b = driver().node();
   if (!a.endpoint->properties().is_ordered)
@@ -85,7 +85,8 @@ TEST_P(fabric_contract, order_of_writes) {
   }
 }
 
-// All kinds on one word, 40 under way: each fetch and each read sees just those before it.
+// All kinds of operations on one word, 40 in flight: each fetch and each read returns the result of
+// exactly the operations posted before it.
 TEST_P(fabric_contract, order_of_writes_atomics_and_reads) {
   auto &a = driver().node(), &b = driver().node();
   if (!a.endpoint->properties().is_ordered)
@@ -97,7 +98,7 @@ TEST_P(fabric_contract, order_of_writes_atomics_and_reads) {
     GTEST_SKIP() << "this provider has no atomics";
   uint64_t expected = 0;
   for (uint64_t round = 0; round < 50; round++) {
-    std::vector<std::pair<uint64_t, uint64_t>> fetches;  // operation, what it must tell
+    std::vector<std::pair<uint64_t, uint64_t>> fetches;  // operation, and the value it must return
     std::vector<uint64_t> must_read(40, 0);
     a.done.clear();
     for (size_t i = 0; i < 40; i++) {

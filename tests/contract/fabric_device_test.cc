@@ -1,5 +1,5 @@
-// Memory of a GPU over a fabric: moved by RMA where the provider takes it, else refused with a
-// reason, and staged by the pool. Says which.
+// GPU memory over a fabric. RMA moves it where the provider supports it. Elsewhere registration is
+// refused with a reason, and the pool stages it. The test prints which of the two it found.
 #include <array>
 #include <cstdio>
 

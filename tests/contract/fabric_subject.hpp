@@ -1,5 +1,5 @@
-// tests/contract/fabric_subject.hpp: a fabric under test, and the few calls that the suite drives
-// it with.
+// tests/contract/fabric_subject.hpp: a fabric under test, and the calls with which the suite drives
+// it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,31 +26,31 @@ inline void PrintTo(const seams::fabric_completion &completion, std::ostream *ou
 struct fabric_subject_options {
   uint32_t depth = 64;
   seams::registration_cache_limits cache{};
-  bool cuda = false;  // memory of a GPU is wanted
+  bool cuda = false;  // the endpoint must accept GPU memory
 };
 
-// What a peer in another life of its own tells about itself: its address, and a region of 1 MiB of
-// bytes 0x5a that can be read and written.
+// The address of a peer that runs independently of the test, and a region of 1 MiB of bytes 0x5a
+// that can be read and written.
 struct fabric_peer_card {
   seams::fabric_address address;
   seams::fabric_remote remote;
 };
 
-// A peer that can be killed. It serves its memory and sends each message back to whom its first 4
-// bytes name: nobody else; it is there to be reached.
+// A peer that can be killed. It serves its memory, and sends each message back to the peer whose
+// number is in the first 4 bytes.
 class fabric_victim {
  public:
   virtual ~fabric_victim() = default;
   virtual fabric_peer_card card() = 0;
   virtual void kill() = 0;
-  virtual void stop() = 0;  // stands still until resume()
+  virtual void stop() = 0;  // suspends the peer until resume()
   virtual void resume() = 0;
-  virtual void
-  restart() = 0;  // after kill: under the same address where the fabric lets one choose it
+  // Called after kill(). The address is the same where the fabric allows a choice.
+  virtual void restart() = 0;
   virtual bool keeps_address() const = 0;
 };
 
-// One implementation in the place the suite runs it in: made for a test, gone with it.
+// One implementation in its environment, created for a test and destroyed after it.
 class fabric_subject {
  public:
   virtual ~fabric_subject() = default;
@@ -60,18 +60,22 @@ class fabric_subject {
   virtual seams::clock &time() {
     return seams::monotonic_clock();
   }
+  // Called between two polls of all endpoints.
   virtual void idle() {
     std::this_thread::sleep_for(std::chrono::microseconds{20});
-  }  // between two looks at all
+  }
+  // Whether several threads may use endpoints of their own.
   virtual bool threads() const {
     return true;
-  }  // several threads may use endpoints of their own
+  }
+  // The timeout of operations that must succeed.
   virtual uint64_t patience_ns() const {
     return 10'000'000'000;
-  }  // for what must go well
+  }
+  // The timeout of operations that must fail, longer than a successful one takes.
   virtual uint64_t short_ns() const {
     return 200'000'000;
-  }  // for what must fail: more than what goes well takes
+  }
 };
 
 struct fabric_case {
@@ -95,12 +99,12 @@ inline std::vector<std::byte> fabric_pattern(size_t size, uint64_t seed) {
   return bytes;
 }
 
-// An endpoint of a test, and what it has reaped.
+// An endpoint of a test, and the completions that it has reaped.
 struct fabric_node {
   std::unique_ptr<seams::fabric_endpoint> endpoint;
   std::vector<seams::fabric_completion> done;
   uint64_t last_id = 0;
-  bool polled = true;  // false: the owner is away
+  bool polled = true;  // false: the owner does not poll
 };
 
 // Several endpoints in one thread, each polled in turn.
@@ -142,7 +146,8 @@ class fabric_driver {
     }
   }
 
-  // False after three times the patience: the wall's time or, simulated, the world's.
+  // Polls until the condition holds. Returns false after three times patience_ns(), which is
+  // simulated time in the simulated fabric.
   bool until(const std::function<bool()> &condition) {
     uint64_t const limit_ns = deadline(3 * subject_.patience_ns());
     for (;;) {
@@ -155,7 +160,7 @@ class fabric_driver {
     }
   }
 
-  // Post with a patient deadline unless there is one; returns the operation's number.
+  // Posts the operation, by default with a deadline of patience_ns(). Returns its number.
   uint64_t post(fabric_node &from, seams::fabric_op op) {
     op.op_id = ++from.last_id;
     if (op.deadline_ns == TND_NO_DEADLINE)
@@ -168,7 +173,7 @@ class fabric_driver {
     EXPECT_EQ(code, status::ok);
     return op.op_id;
   }
-  // The completion of an operation: the first, or the one that settles.
+  // Waits for a completion of the operation: the settled one, or the first of any kind.
   seams::fabric_completion wait(fabric_node &from, uint64_t op_id, bool settled = true) {
     seams::fabric_completion found{.code = status::bad_state};
     EXPECT_TRUE(until([&] {
@@ -210,7 +215,7 @@ inline seams::fabric_op fabric_transfer(seams::fabric_op_kind kind, seams::fabri
   return op;
 }
 
-// Of one element.
+// An atomic on one element.
 inline seams::fabric_op fabric_update(seams::fabric_peer peer, const seams::fabric_remote &remote,
                                       uint64_t offset, seams::fabric_atomic atomic,
                                       uint64_t operand,

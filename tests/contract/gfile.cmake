@@ -1,4 +1,5 @@
-# gfile's contract, on the host executor and, where nvcc is, for a GPU (77: there is none).
+# gfile's contract on the host executor and, where nvcc is installed, on a GPU. The exit status is 77
+# without a GPU.
 set(gfile_contract_sources
     contract/gfile_contract.cu contract/gfile_calls.cu contract/gfile_paths.cu
     contract/gfile_small.cu contract/gfile_main.cc)

@@ -1,4 +1,4 @@
-// gfile's single calls: bad arguments, mapping, prefetch, faults, the process's instance.
+// Single calls of gfile: bad arguments, mapping, prefetch, faults, and the process's instance.
 #include "gfile_support.cuh"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@ using tanada::this_block;
 using tanada::this_thread;
 using tanada::this_warp;
 
-// ---- bad arguments: every call writes its status; the test compares with the table
+// ---- bad arguments: the kernel stores the status of every call, the test compares it with a table
 
 enum bad_call : u32 {
   open_empty,
@@ -154,7 +154,7 @@ TEST(gfile_calls, bad_arguments_return_the_documented_status) {
         << "call " << want.call << ": " << tnd_status_name(seen[want.call]);
   EXPECT_EQ(seen[bad_call_count], TND_OK);
   EXPECT_EQ(seen[bad_call_count + 1], TND_OK);
-  tnd_gfile_fault const fault = on.fault();  // the first of them
+  tnd_gfile_fault const fault = on.fault();  // the first fault is kept
   EXPECT_EQ(fault.status, -EINVAL);
   EXPECT_EQ(fault.site, u32(TND_GFILE_SITE_OPEN));
   EXPECT_EQ(fault.block, 0u);
@@ -183,7 +183,7 @@ TND_KERNEL void do_nothing(int *code) {
 
 TEST(gfile_calls, a_refused_launch_shows_at_the_wait_once) {
   if (!on_gpu())
-    return;  // the host executor refuses by aborting, as for any bug of the program
+    return;  // the host executor aborts the program instead
   instance on;
   examples::device_array<int> code(1);
   tanada::simt::launch(dim3{1, 1, 1}, dim3{4096, 1, 1}, do_nothing, code.data());
@@ -238,19 +238,20 @@ TEST(gfile_map, reads_in_place_and_says_busy_when_all_frames_are_pinned) {
   EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
   EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
   EXPECT_EQ(to.to_host()[0].done, 0u);
-  task.flags = 1;  // keep every second page: after two of them nothing is free
+  task.flags = 1;  // every second page stays mapped: after two of them no frame is free
   tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, map_pages, on.ref(20'000'000), task,
                        to.data());
   ASSERT_EQ(on.wait(), TND_OK);
   EXPECT_EQ(to.to_host()[0].failures, 0u);
   EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
   EXPECT_GT(to.to_host()[0].done, 0u);
-  // With every frame pinned for good, reads still work: they pass the device tier by.
+  // While every frame is pinned, reads still work: they bypass the device tier.
   run(on, check_file<this_warp>, task, 2, 64);
   EXPECT_GT(on.statistics().uncached_transfers, 0u);
 }
 
-// The pin of a call that reads the page, here made by hand, is nobody's to give back.
+// gunmap() must not release the pin of a call that reads the page. The kernel sets such a pin
+// directly.
 TND_KERNEL void unmap_what_a_reader_has(gfile_ref files, text url, int *codes, u64 *pins) {
   int fd = -1;
   codes[0] = int(gopen(files, url.bytes, O_RDONLY, &fd));
@@ -280,15 +281,15 @@ TEST(gfile_map, a_page_that_only_readers_hold_is_not_unmapped) {
   EXPECT_EQ(pins.to_host()[0], 1u);
 }
 
-// ---- prefetch and what the counters say
+// ---- prefetch and its counters
 
 TND_KERNEL void prefetch_file(gfile_ref files, file_task task, verdict *to) {
   int fd = -1;
   note(to, gopen(files, task.url.bytes, O_RDONLY, &fd));
   note(to, gprefetch(files, fd, 0, ~u64{0} >> 20));
   u8 byte;
-  note(to, gread(files, fd, &byte, task.size - 1, 1)
-               .status);  // keeps the file open until the pages are on their way
+  // This read keeps the file open until the pages are requested.
+  note(to, gread(files, fd, &byte, task.size - 1, 1).status);
   note(to, gclose(files, fd));
 }
 
@@ -303,7 +304,7 @@ TEST(gfile_prefetch, brings_pages_to_the_host_tier_where_kernels_find_them) {
   }
   std::filesystem::last_write_time(
       task.url.bytes + 7, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
-  usleep(200'000);  // the change time is settled now, so that the cache survives the close
+  usleep(200'000);  // with a change time that is old enough, the cache survives the close
   examples::device_array<verdict> to(1);
   tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, prefetch_file, on.ref(), task, to.data());
   ASSERT_EQ(on.wait(), TND_OK);
@@ -314,7 +315,7 @@ TEST(gfile_prefetch, brings_pages_to_the_host_tier_where_kernels_find_them) {
   EXPECT_GE(on.statistics().host_hits - hits, 90u);
 }
 
-// Each file is deleted, so that the next takes its number over while the counters are read.
+// Each file is deleted, so that the next one reuses its number while the counters are read.
 TND_KERNEL void make_and_delete(gfile_ref files, text url, u8 *bytes, u32 rounds, verdict *to) {
   for (u32 i = 0; i < rounds; i++) {
     int fd = -1;
@@ -353,7 +354,7 @@ TEST(gfile_counters, are_read_while_kernels_run_and_files_come_and_go) {
 
 // ---- more files than fit
 
-// Threads open files of their own one after the other, write, read and close them.
+// Each thread opens, writes, reads and closes its files one after the other.
 TND_KERNEL void use_many_files(gfile_ref files, text prefix, u32 count, verdict *to) {
   u32 length = 0;
   while (prefix.bytes[length] != 0)
@@ -390,8 +391,8 @@ TEST(gfile_files, wait_for_others_to_be_closed_where_the_table_is_full) {
   }
 }
 
-// Two files with room for one: the second open fails at its deadline, and the fault says of which
-// file.
+// Two files where the capacity is one: the second open fails at its deadline, and the fault names
+// the file.
 TND_KERNEL void open_two(gfile_ref files, text first, text second, int *codes) {
   int fd = -1, other = -1;
   codes[0] = int(gopen(files, first.bytes, O_RDWR | O_CREAT, &fd));
@@ -420,7 +421,7 @@ TEST(gfile_files, that_stay_open_let_another_fail_at_its_deadline) {
 
 // ---- pages pinned at random
 
-// Each warp pins pages of its own file, far from one another, and gives them back at the end.
+// Each warp maps scattered pages of its own file, and unmaps them at the end.
 TND_KERNEL void pin_pages(gfile_ref files, file_task task, u32 pages, const u8 **pinned,
                           verdict *to) {
   this_warp const warp{};
@@ -511,7 +512,7 @@ TEST(gfile_seed, figure_four_runs_on_the_instance_of_ginitialize) {
   ASSERT_EQ(ginitialize(&config), TND_OK) << tnd_last_message();
   constexpr u64 size = 9'000;
   {
-    instance writer;  // a second instance beside the process's own
+    instance writer;  // a second instance besides the process's own
     run(writer, write_file<this_block>, {prefix + "a", O_WRONLY | O_CREAT, size, 1000, 1}, 2, 32);
     run(writer, write_file<this_block>, {prefix + "b", O_WRONLY | O_CREAT, size, 1000, 2}, 2, 32);
   }
@@ -527,7 +528,7 @@ TEST(gfile_seed, figure_four_runs_on_the_instance_of_ginitialize) {
   EXPECT_EQ(gfinalize(), TND_OK) << tnd_last_message();
 }
 
-// Files that kernels leave open are published by the end of the instance.
+// The end of the instance publishes the files that kernels left open.
 TND_KERNEL void write_and_leave(gfile_ref files, text url, u8 *bytes, verdict *to) {
   int fd = -1;
   note(to, gopen(files, url.bytes, O_WRONLY | O_CREAT, &fd));

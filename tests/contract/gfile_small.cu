@@ -1,5 +1,5 @@
-// Many small files: opened, read and closed by warps, changed between two opens, of odd sizes, more
-// than there is room for.
+// Many small files: warps open, read and close them. Some change between two opens, some have odd
+// sizes, and some tests have more files than the table holds.
 #include "gfile_support.cuh"
 
 #include <fcntl.h>
@@ -16,11 +16,11 @@ constexpr u64 size_max = 20'000;
 
 struct small_task {
   text prefix;
-  u32 length, count;  // of the prefix; files
-  u64 size;           // bytes of each
+  u32 length, count;  // length of the prefix, number of files
+  u64 size;           // bytes of each file
 };
 
-// Warps take files in turn: those named prefix + three digits.
+// The warps share the files, which are named by the prefix and three digits.
 TND_KERNEL void read_small(gfile_ref files, small_task task, u8 *scratch, verdict *to) {
   this_warp const warp{};
   u64 const me = group_rank<this_warp>();
@@ -48,7 +48,7 @@ TND_KERNEL void read_small(gfile_ref files, small_task task, u8 *scratch, verdic
   }
 }
 
-// Files on a disk or on tmpfs, gone at the end.
+// A folder of files on a disk or on tmpfs, removed at the end.
 class folder {
  public:
   explicit folder(const std::string &above)
@@ -106,18 +106,18 @@ TEST(gfile_small, a_file_that_is_opened_read_and_closed_takes_one_request) {
   in.fill(100, 9'000);
   instance on;
   read_all(on, in, 100, 9'000);
-  // On a busy machine others may have a page's frame before its warp reads it.
+  // On a busy machine a page may be evicted before its warp reads it.
   EXPECT_GE(on.statistics().requests, 100u);
   EXPECT_LE(on.statistics().requests, 110u);
   EXPECT_GE(on.statistics().store_reads, 100u);
   EXPECT_LE(on.statistics().misses, 10u);
 }
 
-// More than the host tier holds, so that the second pass finds none of them there.
+// There are more files than the host tier holds, so the second pass finds none of them cached.
 TEST(gfile_small, files_that_are_opened_again_take_one_request_each) {
   folder const in{"/dev/shm"};
   in.fill(300, 4'000);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // time stamps are settled
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // time stamps are old enough
   instance on{[](tnd_gfile_config &config) {
     config.host_tier_size = 64 * 4096;
     config.device_tier_size = config.host_tier_size;
@@ -165,7 +165,7 @@ TEST(gfile_small, files_that_others_change_between_two_opens_are_read_anew) {
     in.fill(8, 5'000);
     instance on;
     read_all(on, in, 8, 5'000);
-    in.fill(8, 7'000);  // in place
+    in.fill(8, 7'000);  // changed in place
     read_all(on, in, 8, 7'000);
     for (u32 i = 0; i < 8; i++) {
       std::string const fresh = in.path(i) + ".new";
@@ -182,7 +182,7 @@ TEST(gfile_small, files_that_others_change_between_two_opens_are_read_anew) {
 TEST(gfile_small, nothing_is_open_after_a_wait) {
   folder const in{"/dev/shm"};
   in.fill(200, 2'000);
-  // Who maps files has descriptors of its own.
+  // Mappings would keep descriptors of their own.
   instance on{[](tnd_gfile_config &config) {
     config.mapping = TND_GFILE_MAPPING_OFF;
   }};

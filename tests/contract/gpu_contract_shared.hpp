@@ -24,8 +24,8 @@ template <class Subject>
 class gpu_shared_contract : public testing::Test {
  protected:
   static constexpr size_t size = size_t{3} << 20;
-  static constexpr const char *variable =
-      "TND_TEST_SHARED_BLOCK";  // of a second process: descriptor, size
+  // The environment variable of the second process: descriptor and size.
+  static constexpr const char *variable = "TND_TEST_SHARED_BLOCK";
 
   void SetUp() override {
     auto opened = Subject::open();
@@ -89,7 +89,8 @@ TYPED_TEST_P(gpu_shared_contract, says_which_memory_is_a_devices) {
   std::vector<uint8_t> host(4096);
   EXPECT_FALSE(this->gpu_->is_device_memory(host.data()));
   EXPECT_FALSE(this->gpu_->is_device_memory(nullptr));
-  for (int round = 0; round < 3; round++) {  // what was freed may come again at the same address
+  for (int round = 0; round < 3;
+       round++) {  // freed memory may be allocated again at the same address
     auto const block = this->allocate();
     EXPECT_TRUE(this->gpu_->is_device_memory(block.addr));
     EXPECT_TRUE(this->gpu_->is_device_memory(this->at(block.addr, block.size - 1)));
@@ -107,8 +108,8 @@ TYPED_TEST_P(gpu_shared_contract, says_which_memory_is_a_devices) {
   this->gpu_->free_host(pinned.value());
 }
 
-// What a fabric is told of it: where a processor's copies reach it unless it is a GPU's, and that
-// what came is seen.
+// The fabric view has a host address unless the memory is a GPU's, and data that the fabric has
+// written is visible after flush_fabric_writes().
 TYPED_TEST_P(gpu_shared_contract, says_how_a_fabric_reaches_it) {
   auto const block = this->allocate();
   auto const view = this->gpu_->fabric_view(this->at(block.addr, 64), 4096);
@@ -144,14 +145,15 @@ TYPED_TEST_P(gpu_shared_contract, refuses_to_map_what_is_no_such_memory) {
   close(zeros);
   if (!TypeParam::is_cuda)
     return;
-  int const memory =
-      memfd_create("tanada-test", MFD_CLOEXEC);  // what another kind of device shares
+  // A descriptor as another kind of device shares it.
+  int const memory = memfd_create("tanada-test", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(memory, this->size), 0);
   EXPECT_EQ(this->gpu_->map_shared(memory, this->size).error(), status::not_supported);
   close(memory);
 }
 
-// Run by the test below: adds 1 to every byte, and sets the last.
+// Runs in the process that the next test starts: adds 1 to each byte of a page, and sets the
+// block's last byte.
 TYPED_TEST_P(gpu_shared_contract, another_process_reaches_it_part_two) {
   char const *const given = std::getenv(this->variable);
   if (given == nullptr)

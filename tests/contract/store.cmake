@@ -1,11 +1,13 @@
-# The store contract's binaries; tests/CMakeLists.txt includes this, with its own folder as the current one.
+# The programs of the store contract. tests/CMakeLists.txt includes this file: paths are relative to
+# tests.
 tanada_test(store_contract
   SOURCES contract/store_contract_test.cc contract/store_file_test.cc
   MODULES backends sim
   TIMEOUT 300)
 target_include_directories(store_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 
-# Gfarm: where its client library and its servers are, the tests are registered and must pass.
+# Gfarm: where its client library and its servers are installed, the tests are registered and must
+# pass.
 find_program(TANADA_GFMD gfmd PATHS /usr/sbin /sbin)
 find_program(TANADA_GFSD gfsd PATHS /usr/sbin /sbin)
 find_package(Python3 COMPONENTS Interpreter)
@@ -21,13 +23,15 @@ if(TARGET tanada_store_gfarm AND TANADA_GFMD AND TANADA_GFSD AND Python3_FOUND)
   add_test(NAME store_contract_gfarm_remote COMMAND ${fixture} --remote -- $<TARGET_FILE:store_contract_gfarm>)
   add_test(NAME store_gfarm_fault COMMAND ${fixture} -- $<TARGET_FILE:store_gfarm_fault>)
   add_test(NAME gfarm_fixture COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/gfarm_test.py)
-  set_tests_properties(gfarm_fixture PROPERTIES TIMEOUT 300 RUN_SERIAL ON)  # it looks for daemons left behind
+  # The test searches the machine for daemons, and must not find those of other tests.
+  set_tests_properties(gfarm_fixture PROPERTIES TIMEOUT 300 RUN_SERIAL ON)
   set_tests_properties(store_contract_gfarm store_contract_gfarm_remote store_gfarm_fault PROPERTIES
     TIMEOUT 300
     ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_gfarm>)
 endif()
 
-# GlusterFS, likewise; where no volume can run (no root, no extended attributes) the fixture ends with 77 and says why.
+# GlusterFS, likewise. Where no volume can run (no root, no extended attributes) the fixture prints
+# the reason and exits with 77.
 find_program(TANADA_GLUSTERD glusterd PATHS /usr/sbin /sbin)
 if(TARGET tanada_store_gluster AND TANADA_GLUSTERD AND Python3_FOUND)
   add_executable(store_contract_gluster contract/store_contract_gluster_test.cc)

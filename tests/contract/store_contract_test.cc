@@ -1,5 +1,5 @@
-// The store contract on the stores that need nothing but this machine: file in its three forms,
-// mem, simulated.
+// The store contract on the stores that need no server: file with and without io_uring and
+// O_DIRECT, mem, and simulated.
 #include "contract/store_contract_queues.hpp"
 
 #include <cstdlib>
@@ -14,7 +14,7 @@ namespace {
 
 class file_subject final : public store_subject {
  public:
-  // nullptr values leave the variable alone.
+  // The values of TND_IO_URING and TND_FILE_DIRECT while the store opens.
   file_subject(const char *ring, const char *direct) {
     std::string pattern = (std::filesystem::temp_directory_path() / "tanada-store-XXXXXX").string();
     folder_ = mkdtemp(pattern.data());

@@ -1,5 +1,5 @@
-// What only files can show: a full file system, a size limit, a directory, permissions, O_DIRECT in
-// `auto`, a ring whose thread has ended.
+// Behavior that only the file store has: a full file system, directories, permissions, O_DIRECT,
+// and a ring whose thread has ended.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -60,7 +60,7 @@ class store_file_without_room : public testing::TestWithParam<const char *> {
     std::string pattern = (std::filesystem::temp_directory_path() / "tanada-full-XXXXXX").string();
     return std::string{mkdtemp(pattern.data())};
   }();
-  small_file_system full_{mount_point_, "64k"};  // before the store has threads
+  small_file_system full_{mount_point_, "64k"};  // created before the store starts threads
   file_place place_{GetParam()};
   store_driver driver_{place_};
 
@@ -121,8 +121,8 @@ TEST_P(store_file_faults, an_ordinary_user_may_write_what_it_may_not_read) {
   chmod(place_.url("a").c_str(), 0222);
   bool const root = geteuid() == 0;
   ASSERT_TRUE(!root || seteuid(65534) == 0);
-  auto other =
-      backends::file_store_open();  // its workers are started by this thread, and as this user
+  // This thread starts the store's workers, which therefore run as this user.
+  auto other = backends::file_store_open();
   ASSERT_TRUE(other.ok());
   auto const queue = std::move(other.value()->queue_create(4)).value();
   seams::store_op op;
@@ -148,7 +148,7 @@ TEST_P(store_file_faults, what_a_thread_left_in_flight_completes) {
   std::thread{[&] {
     EXPECT_EQ(driver_.queue->post(op), status::ok);
     seams::store_completion none[1];
-    EXPECT_EQ(driver_.queue->poll(std::span{none, 0}), 0u);  // sends it
+    EXPECT_EQ(driver_.queue->poll(std::span{none, 0}), 0u);  // submits the operation
   }}.join();
   auto const done = driver_.wait();
   EXPECT_EQ(done.code, status::ok);
@@ -157,7 +157,7 @@ TEST_P(store_file_faults, what_a_thread_left_in_flight_completes) {
   EXPECT_EQ(driver_.close(file).code, status::ok);
 }
 
-// Whether the page cache holds any of a file's pages; true where the system does not tell.
+// Whether the page cache holds any of a file's pages; true where mincore() fails.
 bool is_cached(const std::string &path, size_t size) {
   int const fd = ::open(path.c_str(), O_RDONLY);
   void *const mapped = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
@@ -193,7 +193,7 @@ TEST_P(store_file_faults, direct_files_keep_out_of_the_page_cache) {
   if (direct >= 0)
     ::close(direct);
   EXPECT_FALSE(can && is_cached(place_.url("a"), 8192 + size));
-  // What is not aligned goes the other way, and both are one file.
+  // Unaligned transfers use the page cache, and see the same data.
   EXPECT_EQ(driver_.write(file, 8192 + 10, "text").code, status::ok);
   EXPECT_EQ(driver_.transfer(seams::store_op_kind::read, file, 8192, {{back->bytes, 4096}}).size,
             4096u);

@@ -1,6 +1,6 @@
-// Goal: a Gfarm server that dies gives statuses within seconds, and does not hold up what does not
-// need it. Each test but the first ends servers of the fixture's, hence the order: a gfsd, and gfmd
-// last.
+// When a Gfarm server dies, operations that need it fail within seconds, and all others continue.
+// Every test but the first kills a server of the fixture, hence their order: first a gfsd, then
+// gfmd.
 #include <arpa/inet.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -18,7 +18,7 @@ constexpr size_t file_size = 8 << 20;
 constexpr size_t read_size = 256 << 10;
 constexpr uint64_t patience_ns = 12'000'000'000;
 
-// The process groups of a variable such as "12,34".
+// The process groups that an environment variable such as "12,34" lists.
 std::vector<pid_t> groups(const char *variable) {
   std::vector<pid_t> found;
   const char *const text = std::getenv(variable);
@@ -30,7 +30,7 @@ std::vector<pid_t> groups(const char *variable) {
   return found;
 }
 
-// A Gfarm file whose one replica is on `host`.
+// Creates a Gfarm file whose only replica is on `host`.
 void put(const std::string &name, const std::string &host) {
   std::string const local = testing::TempDir() + "tanada-gfarm-fault-" + std::to_string(getpid());
   std::ofstream{local, std::ios::binary} << store_pattern(file_size, 5);
@@ -39,7 +39,7 @@ void put(const std::string &name, const std::string &host) {
   std::remove(local.c_str());
 }
 
-// Reads at random places until `done` says so; returns the first status that is not ok.
+// Reads at scattered offsets while `more` returns true. Returns the first status that is not ok.
 status read_while(store_driver &driver, seams::store_file file, const std::function<bool()> &more) {
   std::string const expected = store_pattern(file_size, 5);
   std::string text(read_size, '?');
@@ -55,7 +55,7 @@ status read_while(store_driver &driver, seams::store_file file, const std::funct
   return status::ok;
 }
 
-// Ends this process's connections to gfmd; how many there were.
+// Shuts down this process's connections to gfmd, and returns their number.
 int cut_connections() {
   std::string const server = std::getenv("TND_TEST_GFMD");
   int const port = std::atoi(server.c_str() + server.rfind(':') + 1);
@@ -73,8 +73,8 @@ int cut_connections() {
   return count;
 }
 
-// gfmd forgets what a client had open whose connection ends: all of it is opened anew, while others
-// read.
+// gfmd forgets the open files of a client whose connection ends. The store opens all of them again,
+// while another thread reads.
 TEST(store_gfarm_fault, a_lost_connection_to_gfmd_is_made_again) {
   put("/read_on", "127.0.0.1");
   gfarm_subject subject;
@@ -141,7 +141,7 @@ TEST(store_gfarm_fault, a_dead_gfsd_fails_its_files_and_no_others) {
   EXPECT_GT(read_count, before);
   over = true;
   other.join();
-  (void)doomed.close(second);  // whatever it says: it must come back
+  (void)doomed.close(second);  // any status: the call must return
   EXPECT_EQ(lasting.close(first).code, status::ok);
 }
 

@@ -1,5 +1,5 @@
-// tests/contract/stream_set_contract.hpp: what every stream_set must do. Each binary that includes
-// this instantiates the suite with the sets it runs: INSTANTIATE_TEST_SUITE_P(name,
+// tests/contract/stream_set_contract.hpp: the contract of every stream_set. Each binary that
+// includes this instantiates the suite with the sets it runs: INSTANTIATE_TEST_SUITE_P(name,
 // stream_set_contract, testing::Values(...)).
 #pragma once
 
@@ -25,7 +25,7 @@ class stream_set_contract : public testing::TestWithParam<stream_set_case> {
     return *driver_;
   }
 
-  // `size` bytes each way over one connection, in pieces of at most `piece_max`.
+  // Sends `size` bytes each way over one connection, in pieces of at most `piece_max`.
   void exchange(taking how, uint64_t size, uint64_t piece_max, bool wants_breaks = false) {
     auto &a = driver().node(), &b = driver().node();
     a.accept_how = how;
@@ -50,7 +50,7 @@ class stream_set_contract : public testing::TestWithParam<stream_set_case> {
     }
   }
 
-  // One connection is busy all the time. Then a byte comes on another one.
+  // While one connection is always busy, a byte that arrives on another one must be received.
   void expect_turns(bool wants_breaks) {
     constexpr uint64_t busy_size_min = 256 << 10;
     constexpr uint64_t busy_size_max = 64 << 20;
@@ -154,7 +154,7 @@ TEST_P(stream_set_contract, a_sender_without_room_is_told_when_there_is_some) {
     is_full = a.send(from, 0, 1 << 20) < 1 << 20;
     return is_full;
   })) << "there is always room";
-  // A set may refuse for a moment; then it says so, and there is more room.
+  // A set may accept less than all only temporarily. Then it calls on_writable().
   uint64_t const size = from.sent + (8 << 20);
   uint32_t seen = 0;
   a.on_event = [&](stream_end &end, const std::string &event) {
@@ -172,7 +172,7 @@ TEST_P(stream_set_contract, a_sender_without_room_is_told_when_there_is_some) {
   driver().settle();
   uint32_t const before = from.writable_count;
   driver().settle();
-  EXPECT_EQ(from.writable_count, before) << "told of room that nobody waits for";
+  EXPECT_EQ(from.writable_count, before) << "on_writable() called while no send waits for space";
 }
 
 TEST_P(stream_set_contract, what_was_handed_over_comes_before_the_end) {
@@ -194,7 +194,7 @@ TEST_P(stream_set_contract, what_was_handed_over_comes_before_the_end) {
   std::byte byte{};
   iovec const part{&byte, 1};
   EXPECT_EQ(b.set->send(to.id, {&part, 1}).error(), status::peer_lost);
-  b.set->close(to.id);  // of what is no more: nothing
+  b.set->close(to.id);  // a no-op for a connection that has ended
   EXPECT_EQ(b.set->peer(to.id).family, seams::socket_address::family_kind::unspecified);
 }
 
@@ -222,7 +222,7 @@ TEST_P(stream_set_contract, a_connection_may_be_closed_in_every_call) {
         push(a, ours);
         if (!b.ends.empty())
           push(b, b.ends[0]);
-        // Not all of these happen at every end.
+        // Not every event occurs at each end of the connection.
         if (++rounds == 60 && !is_over(ours))
           a.close(ours);
         return is_over(ours) && (b.ends.empty() || is_over(b.ends[0]));
@@ -244,7 +244,7 @@ TEST_P(stream_set_contract, other_connections_go_on_when_one_is_closed_in_the_ca
     from.push_back(ours);
     to.push_back(theirs);
   }
-  // Each pair closes with the first byte of the even one.
+  // The first byte on an even connection closes the odd one after it.
   b.on_event = [&](stream_end &end, const std::string &event) {
     if (event == "bytes" && end.word % 2 == 0 && !to[end.word + 1]->is_closed)
       b.close(*to[end.word + 1]);
@@ -278,7 +278,7 @@ TEST_P(stream_set_contract, more_connections_than_allowed_are_refused) {
   EXPECT_EQ(a.set->connect(b.address, {}, 99).error(), status::too_many_files);
   a.close(*mine[1]);
   driver().pair(a, b);
-  auto &fourth = driver().connect(b, a.address);  // is turned away
+  auto &fourth = driver().connect(b, a.address);  // the listener closes it
   EXPECT_TRUE(driver().until([&] { return fourth.ended_count == 1; }));
 }
 
@@ -322,7 +322,7 @@ TEST_P(stream_set_contract, a_drive_ends_early_for_a_handler_that_wants_a_break)
   for (auto &each : a.ends)
     EXPECT_EQ(a.send(each, 0, 1000), 1000u);
   b.wants_breaks = true;
-  std::this_thread::sleep_for(std::chrono::milliseconds{20});  // all of it has come
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});  // all bytes have arrived
   auto const served_count = [&] {
     return size_t(
         std::ranges::count_if(b.ends, [](const stream_end &end) { return end.received != 0; }));

@@ -1,5 +1,5 @@
-// tests/contract/stream_set_contract_sockets.hpp: what every stream_set must do that is made of the
-// system's sockets, and may be waited for by several threads.
+// tests/contract/stream_set_contract_sockets.hpp: the contract of stream sets that use the system's
+// sockets, and in which several threads may wait.
 #pragma once
 
 #include <netinet/in.h>
@@ -20,7 +20,7 @@ namespace tanada::contract {
 
 class stream_set_sockets_contract : public stream_set_contract {
  protected:
-  // A plain socket that is connected to the node.
+  // Returns a plain socket that is connected to the node.
   static int plain_to(const seams::socket_address &address) {
     int const made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     plain_connect(made, address);
@@ -37,7 +37,7 @@ class stream_set_sockets_contract : public stream_set_contract {
     EXPECT_EQ(getsockopt(socket, level, name, &value, &size), 0);
     return value;
   }
-  // This process's sockets that are connected to the address, or were accepted at it.
+  // This process's sockets whose local or remote address is the given one.
   static std::vector<int> connected_with(const seams::socket_address &at) {
     std::vector<int> all;
     for (auto const &each : std::filesystem::directory_iterator{"/proc/self/fd"}) {
@@ -134,7 +134,7 @@ TEST_P(stream_set_sockets_contract, a_peer_that_acknowledges_nothing_will_be_not
   EXPECT_GE(interval_s, 1);
 }
 
-// Models of a link hold bytes back that no link has to carry.
+// A congestion control that models a link would only delay bytes within the node.
 TEST_P(stream_set_sockets_contract, connections_within_the_node_use_no_model_of_a_link) {
   auto &a = driver().node(), &b = driver().node();
   driver().pair(a, b);
@@ -149,7 +149,7 @@ TEST_P(stream_set_sockets_contract, connections_within_the_node_use_no_model_of_
 }
 
 TEST_P(stream_set_sockets_contract, a_connect_that_nobody_answers_times_out) {
-  // A listener whose queue is full drops what asks to connect.
+  // A listener whose queue is full drops connection requests.
   int const listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_storage system{};
   socklen_t length = socklen_t(seams::socket_address_to(loopback(), &system, sizeof system));
@@ -186,7 +186,7 @@ TEST_P(stream_set_sockets_contract, a_reset_ends_the_connection) {
   }
 }
 
-// Whoever finds by sending that the peer is gone is told as well, once.
+// After a send has failed because the peer has closed, on_closed() is called once as well.
 TEST_P(stream_set_sockets_contract, a_send_that_fails_is_followed_by_the_end) {
   auto &b = driver().node();
   int const plain = plain_to(b.address);
@@ -203,13 +203,13 @@ TEST_P(stream_set_sockets_contract, a_send_that_fails_is_followed_by_the_end) {
     usleep(1'000);
   }
   EXPECT_EQ(code, status::peer_lost);
-  EXPECT_EQ(theirs.ended_count, 0u) << "told from within send";
+  EXPECT_EQ(theirs.ended_count, 0u) << "on_closed() called within send()";
   ASSERT_TRUE(driver().until([&] { return theirs.ended_count == 1; }));
   driver().settle();
   EXPECT_EQ(theirs.ended_count, 1u);
 }
 
-// Also where the peer is well, and the caller's memory is not.
+// This also applies where the peer is connected, and the caller's memory is invalid.
 TEST_P(stream_set_sockets_contract, a_send_from_bad_memory_ends_the_connection) {
   auto &a = driver().node(), &b = driver().node();
   auto [ours, theirs] = driver().pair(a, b);
@@ -258,7 +258,7 @@ TEST_P(stream_set_sockets_contract, a_wake_ends_every_wait_under_way) {
     }
     while (about_to_wait < count)
       usleep(1'000);
-    usleep(100'000);  // all of them sleep now
+    usleep(100'000);  // all of them are asleep now
     uint64_t const begin_ns = seams::monotonic_clock().now_ns();
     a.set->wake();
     for (auto &each : waiters)
@@ -270,7 +270,8 @@ TEST_P(stream_set_sockets_contract, a_wake_ends_every_wait_under_way) {
   }
 }
 
-// One waits while another drives and sends: what comes ends the wait, whoever drove last.
+// Two threads wait on the set and drive it in turn. Arriving bytes end a wait, whichever thread
+// drove the set last.
 TEST_P(stream_set_sockets_contract, threads_hand_the_set_over) {
   auto &a = driver().node(), &b = driver().node();
   auto [ours, theirs] = driver().pair(a, b);
@@ -297,15 +298,15 @@ TEST_P(stream_set_sockets_contract, threads_hand_the_set_over) {
     uint64_t const limit_ns = seams::monotonic_clock().now_ns() + 1'500'000'000;
     while (came < (i + 1) * 1'000 && seams::monotonic_clock().now_ns() < limit_ns)
       usleep(100);
-    EXPECT_EQ(came, (i + 1) * 1'000) << "nobody was told in time";
+    EXPECT_EQ(came, (i + 1) * 1'000) << "the bytes were not received in time";
   }
   one.join();
   two.join();
   EXPECT_TRUE(to.is_right);
 }
 
-// The busiest connection may be looked at in another way than the others. Whoever sleeps hears of
-// it, and its room, rest and end.
+// An implementation may poll the busiest connection in another way than the others. Its bytes, its
+// space for sends, its pause and its end must still wake a waiting thread and call the handler.
 TEST_P(stream_set_sockets_contract, an_owner_that_looks_seldom_is_told_all_the_same) {
   auto &a = driver().node({.may_skip_idle = true}), &b = driver().node();
   auto [first_from, first_to] = driver().pair(b, a);
@@ -331,7 +332,7 @@ TEST_P(stream_set_sockets_contract, an_owner_that_looks_seldom_is_told_all_the_s
       a.set->progress();
     b.send(from, 0, 1);
     EXPECT_EQ(a.set->wait(seams::monotonic_clock().now_ns() + 5'000'000'000), status::ok)
-        << "asleep in spite of it";
+        << "the wait did not end although bytes arrived";
     ASSERT_TRUE(comes(from, to));
     ASSERT_TRUE(talk(from, to) && comes(other_from, other_to) && talk(other_from, other_to) &&
                 comes(from, to));
@@ -357,12 +358,13 @@ TEST_P(stream_set_sockets_contract, an_owner_that_looks_seldom_is_told_all_the_s
   pollfd look{.fd = a.set->descriptor(), .events = POLLIN, .revents = 0};
   for (int i = 0; i < 2; i++) {
     b.send(other_from, 0, 1);
-    EXPECT_EQ(poll(&look, 1, 5'000), 1) << "nothing to be seen by the descriptor";
+    EXPECT_EQ(poll(&look, 1, 5'000), 1) << "the descriptor is not readable although bytes arrived";
     ASSERT_TRUE(talk(other_from, other_to));
   }
 }
 
-// A thread that has driven the set ends, and with it whatever the system keeps with a thread.
+// A thread that has driven the set ends, and with it the state that the system keeps for each
+// thread.
 TEST_P(stream_set_sockets_contract, a_thread_that_drove_may_end) {
   auto &a = driver().node(), &b = driver().node();
   a.accept_how = taking::turns;
@@ -422,7 +424,7 @@ TEST_P(stream_set_sockets_contract, without_descriptors_connections_wait_to_be_a
     for (size_t i = 3; i < others.size(); i++)
       close(others[i]);
     bool const is_over = driver().until([&] { return b.ends.size() == 12; });
-    // No clean-up: a child of many threads' program.
+    // Destructors must not run in a forked child of a program with several threads.
     _exit(is_busy ? 3 : !is_short ? 4 : !is_over ? 5 : 0);
   };
   for (bool const is_limited_later : {false, true})
