@@ -1,12 +1,14 @@
-// A process of a job for test_launch.py. Every line that it prints has its rank; "here PID" comes
-// first. usage: launch_victim WHAT, launch_victim_mpi WHAT; barriers wait for 20 s
-//   leave            joins, meets the others, leaves
-//   hang RANK        that rank stops at nothing, the others wait for it in a barrier: for who kills
-//   or stops it descriptors RANK the same, and the others wait in an exchange of descriptors watch
-//   RANK       that rank ends by SIGKILL, the others look for up to 10 s who is lost early RANK
-//   that rank leaves at once, the others look for 1 s whether it is lost, and end die RANK that
-//   rank ends by SIGKILL exit RANK        that rank ends with 0 and has not left abort RANK that
-//   rank aborts the job with code 7
+// A process of a job for test_launch.py. Every line that it prints begins with its rank; "here PID"
+// comes first. Barriers wait for 20 s.
+// usage: launch_victim ACTION [RANK], launch_victim_mpi ACTION [RANK]
+//   leave             joins, takes part in an exchange, leaves
+//   hang RANK         that rank sleeps until a test kills it, the others wait in a barrier
+//   descriptors RANK  the same, and the others wait in an exchange of descriptors
+//   watch RANK        that rank ends by SIGKILL, the others poll up to 10 s for the failed rank
+//   early RANK        that rank leaves at once, the others look after 1 s for a failed rank
+//   die RANK          that rank ends by SIGKILL
+//   exit RANK         that rank exits with 0 without leaving
+//   abort RANK        that rank aborts the job with code 7
 #include <tanada/status.h>
 #include <unistd.h>
 
@@ -31,7 +33,7 @@ void say(tanada::seams::bootstrap &launcher, const std::string &text) {
   std::fflush(stdout);
 }
 
-// What the rank that is named does; the others wait for it.
+// The action of the chosen rank, while the others wait for it.
 int act(tanada::seams::bootstrap &launcher, const std::string &what) {
   if (what == "die" || what == "watch")
     raise(SIGKILL);

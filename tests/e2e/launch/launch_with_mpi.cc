@@ -1,6 +1,9 @@
-// A process that uses MPI and a job of ours, which share its PMIx. usage: launch_with_mpi ORDER, of
-// i and f (MPI_Init, MPI_Finalize), o and c (open and close ours), x (meet by both, as far as they
-// are there): "oxixfxc" is ours first and last.
+// A process that uses MPI and seams::bootstrap, which share the process's PMIx.
+// usage: launch_with_mpi ORDER, a word of these letters:
+//   i, f  MPI_Init, MPI_Finalize
+//   o, c  open and close the bootstrap
+//   x     synchronize by MPI and by the bootstrap, whichever is open
+// With "oxixfxc" the bootstrap opens before MPI and closes after it.
 #include <mpi.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-"""Jobs under a launcher: processes that leave in good order, that die, that abort; and MPI in the same process."""
+"""Jobs under a launcher: processes that leave in order, die or abort, also with MPI in them."""
 
 import os
 import pathlib
@@ -14,8 +14,8 @@ BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
 VICTIM = BUILD / "bin/launch_victim"
 MPI_VICTIM = BUILD / "bin/launch_victim_mpi"
 LAUNCHER = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
-GO_ON = ["--enable-recovery"]  # the others are not ended when one dies
-SOON_S = 10  # what has to happen by itself; barriers wait for 20 s
+GO_ON = ["--enable-recovery"]  # the launcher does not end the others when a process dies
+SOON_S = 10  # limit of ends that no timeout causes; barriers wait for 20 s
 
 pytestmark = [
     pytest.mark.skipif(not shutil.which("mpirun"), reason="no mpirun here: install openmpi-bin"),
@@ -30,7 +30,7 @@ class Job:
         environment = {**os.environ, "TND_PLUGIN_PATH": str(BUILD / "lib")}
         self.lines = []
         self.start = time.monotonic()
-        # A session of its own, so that what is left behind can be found.
+        # With a session of its own, processes that the job leaves can be found.
         self.process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -41,19 +41,19 @@ class Job:
         )
 
     def read_until(self, word, count):
-        """Lines until `count` of them have the word."""
+        """Read lines until `count` of them contain the word."""
         while sum(word in line for line in self.lines) < count:
             line = self.process.stdout.readline()
             assert line, "".join(self.lines)
             self.lines.append(line)
 
     def pids(self):
-        """Of the ranks, by rank."""
+        """The process ids, by rank."""
         here = [line.split() for line in self.lines if ": here " in line]
         return {int(words[0][:-1]): int(words[2]) for words in here}
 
     def end(self, within_s=SOON_S):
-        """The exit code; all that was printed is in `text`. Nothing is left of the job."""
+        """Return the exit code, and keep the output in `text`. Fail if a process remains."""
         try:
             rest, _ = self.process.communicate(timeout=within_s + 5)
         except subprocess.TimeoutExpired:
@@ -119,7 +119,7 @@ def test_a_job_ends_when_a_process_is_killed(rank):
 @pytest.mark.parametrize("what", ["die", "exit", "abort", "watch"])
 def test_the_others_learn_who_is_gone(what):
     job = run(3, VICTIM, what, 1, options=GO_ON)
-    # Of an abort PMIx says so before the process is gone, and not whose it is.
+    # PMIx reports an abort before the process has ended, and without its rank.
     assert job.count_of("ended with TND_EPEER" + (", lost 1" if what != "abort" else "")) == 2, (
         job.text
     )
@@ -142,7 +142,7 @@ def test_who_ends_without_leaving_has_failed():
 
 def test_an_abort_ends_all_with_its_code():
     job = run(3, VICTIM, "abort", 1)
-    # Open MPI 4's mpirun itself crashes at times when it ends such a job.
+    # Open MPI 4's mpirun itself sometimes crashes when it ends such a job.
     assert job.code in (7, -signal.SIGSEGV, -signal.SIGABRT), job.text
     assert "rank 1 aborts the job with code 7: as told" in job.text
 
@@ -158,9 +158,10 @@ def test_processes_see_that_the_launcher_is_gone():
     job.read_until("met", 2)
     job.process.kill()
     try:
-        assert is_gone(job.pids()[0])  # it waited for the other
+        assert is_gone(job.pids()[0])  # rank 0 was waiting for rank 1
     finally:
-        os.kill(job.pids()[1], signal.SIGKILL)  # stopped at nothing of ours: it cannot see anything
+        # Rank 1 sleeps outside of the library, and detects nothing.
+        os.kill(job.pids()[1], signal.SIGKILL)
     job.process.communicate(timeout=SOON_S)
 
 
@@ -179,7 +180,7 @@ def test_all_leave_a_job_of_mpi(count):
 
 @pytest.fixture
 def kept(tmp_path):
-    """Where Open MPI (4, 5) puts the memory that processes share, which those that are ended leave behind."""
+    """Options that move Open MPI's shared memory, which killed ranks leave, to tmp_path."""
     return [
         word
         for part in ("vader", "sm")
@@ -187,7 +188,7 @@ def kept(tmp_path):
     ]
 
 
-# Nobody is told who is gone: the launcher ends the others.
+# The launcher ends the other processes, so none of them reports a failed rank.
 @needs_mpi
 @pytest.mark.parametrize("what", ["die", "exit"])
 def test_a_job_of_mpi_ends_when_a_process_does(what, kept):
@@ -203,7 +204,7 @@ def test_an_abort_ends_a_job_of_mpi_with_its_code(kept):
     assert "process 1 ends the job with code 7: as told" in job.text
 
 
-# Ours between, around and across MPI's.
+# The bootstrap is used between MPI_Init and MPI_Finalize, around them, and overlapping with them.
 @pytest.mark.parametrize("order", ["ioxcxf", "oixfxc", "oxicxf", "ioxfxc"])
 def test_mpi_in_the_same_process(order):
     program = BUILD / "bin/launch_with_mpi"
@@ -244,7 +245,7 @@ def test_a_launcher_that_is_gone_is_said():
 
 
 def test_a_missing_plugin_names_the_package(tmp_path):
-    copy = shutil.copy(VICTIM, tmp_path)  # it looks for plugins beside itself
+    copy = shutil.copy(VICTIM, tmp_path)  # a program searches its own folder for plugins
     environment = {
         **os.environ,
         "PMIX_NAMESPACE": "x",

@@ -1,4 +1,4 @@
-"""Programs under observation: the trace, `tanada gfile stat` on live and dead processes, `tanada doctor`."""
+"""The trace of a program, `tanada gfile stat` on live and dead processes, and `tanada doctor`."""
 
 import json
 import os
@@ -16,7 +16,7 @@ LIMIT_S = 60
 
 @pytest.fixture
 def environment(tmp_path):
-    """Pages of this test alone, and kernels on the host executor."""
+    """An environment with a runtime folder of this test, and kernels on the host executor."""
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)
     return {**os.environ, "XDG_RUNTIME_DIR": str(runtime), "TND_GFILE_DEVICE": "host"}
@@ -57,7 +57,7 @@ LONG = (20000, 2000000)  # a kernel of half a minute; the tests kill it
 
 @pytest.fixture
 def busy(environment, tmp_path):
-    """A process whose kernel runs for long."""
+    """A process with a long-running kernel."""
     process = subprocess.Popen(
         [BUILD / "bin/string_match", *words_of(tmp_path, *LONG)],
         env=environment,
@@ -71,7 +71,7 @@ def busy(environment, tmp_path):
 
 
 def stat_when(environment, process, condition):
-    """What stat says of the process once that meets the condition."""
+    """Return the statistics of the process as soon as they satisfy the condition."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         done = tanada(environment, "gfile", "stat", process.pid, "--json")
@@ -101,7 +101,8 @@ def test_a_trace_has_what_happened(environment, tmp_path):
     begins = [each for each in events if each["ph"] == "b"]
     assert len(begins) == len(ends)
     assert all(ends[each["cat"], each["id"]]["ts"] >= each["ts"] for each in begins)
-    # The bytes of small files come with their open, and closes of readers are not answered.
+    # An open also returns a small file's data, and a reader's close has no reply. Neither reads nor
+    # closes are required.
     requests = {each["name"] for each in begins if each["cat"] == "request"}
     assert {"open", "write"} <= requests
     assert any(each["name"] == "round" and each["dur"] > 0 for each in events if each["ph"] == "X")
@@ -138,7 +139,7 @@ def test_stat_of_a_running_kernel(environment, busy):
     assert seen["program"] == "string_match" and seen["device"] == "host"
     (text,) = [each for each in seen["files"] if each["url"].endswith("/text")]
     assert text["path"] in ("staged", "mapped") and text["size"] == LONG[1] * len(LINE)
-    assert text["reason"], "a staged file says why"
+    assert text["reason"], "a staged file has a reason"
     assert (
         0 < seen["hit_ratio"] <= 1
         and seen["miss_latency"]["p50_ns"] <= seen["miss_latency"]["p99_ns"]
@@ -206,7 +207,7 @@ def test_a_finished_program_leaves_no_page(environment, tmp_path):
 
 
 def test_a_damaged_page_of_a_live_process_is_told(environment, busy):
-    """The planted fault: half of a page is cut off and the rest stopped from being written anew."""
+    """Planted fault: the page is truncated while its process is stopped and cannot rewrite it."""
     stat_when(environment, busy, lambda seen: True)
     busy.send_signal(signal.SIGSTOP)
     (page,) = pathlib.Path(environment["XDG_RUNTIME_DIR"], "tanada").iterdir()
@@ -246,7 +247,7 @@ def test_doctor(environment):
 
 
 def test_doctor_finds_plugins_however_it_is_called(environment, tmp_path):
-    """By its path, by the PATH, by a link; and never in the folder that one stands in."""
+    """By path, by PATH and by a link. The current folder is never searched."""
     (tmp_path / "link").symlink_to(BUILD / "bin/tanada")
     (tmp_path / "libtanada_cuda.so").write_text("not a library")
 

@@ -1,5 +1,5 @@
-// tests/e2e/onesided/processes.hpp: tests whose PEs are processes of this one, which share a board
-// with it and end by what they find wrong.
+// tests/e2e/onesided/processes.hpp: tests whose PEs are child processes of the test. They share a
+// board in memory with it, and exit with 1 at the first error.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 
 namespace tanada::test {
 
-// Of a PE: it is as it has to be, or the process ends with 1 and says what is not.
+// Checks a condition in a PE. If it does not hold, the process prints `what` and exits with 1.
 inline void need(bool condition, const char *what, int64_t number = 0) {
   if (condition)
     return;
@@ -33,8 +33,8 @@ inline void need(status code, const char *what) {
   need(code == status::ok, what, int64_t(code));
 }
 
-// The parameter is a provider. Board: what the processes know of one another, in memory that they
-// share; its `is_missing` says that there is no such provider.
+// The parameter is a provider. Board is the state that the processes share; a process sets its
+// `is_missing` where the provider is not available.
 template <class Board>
 class processes : public testing::TestWithParam<const char *> {
  protected:
@@ -53,7 +53,8 @@ class processes : public testing::TestWithParam<const char *> {
     munmap(board_, sizeof(Board));
   }
 
-  // Start `count` that do `work` with their number, and for a hang end after so many seconds.
+  // Starts `count` processes that call `work` with their number. A process that hangs is ended
+  // after `limit_s` seconds.
   void start(uint32_t count, const std::function<void(uint32_t)> &work, unsigned limit_s) {
     for (uint32_t i = 0; i < count; i++) {
       pid_t const id = fork();
@@ -66,8 +67,8 @@ class processes : public testing::TestWithParam<const char *> {
     }
   }
 
-  // All have ended well, but for the one that is killed or kills itself. Skips the test if there is
-  // no provider.
+  // Expects that all have exited with 0, except for `dies`, which was killed. Skips the test if the
+  // provider is not available.
   void expect_ends(uint32_t dies = nobody) {
     for (uint32_t i = 0; i < ids_.size(); i++) {
       int how = 0;

@@ -1,5 +1,5 @@
-// PEs that are processes, over real fabrics: random traffic that is verified, and one that is
-// killed amid it.
+// PEs in processes of their own, over real fabrics: verified random traffic, also while one process
+// is killed.
 #include <cstdlib>
 #include <random>
 
@@ -16,8 +16,8 @@ using onesided::pe_index;
 constexpr uint32_t pe_count_max = 4, ticket_count_max = 4'096;
 constexpr size_t slot_size = 64 << 10, payload_size = 5'000;
 
-// A provider of the tester's choice, and this machine's address for it; it may be an emulated
-// machine, 20 times slower.
+// The provider to test, and this machine's address for it. The machine may be an emulated one, 20
+// times slower.
 const char *const chosen = std::getenv("TND_TEST_FABRIC_PROVIDER"), *const node = std::getenv(
                                                                         "TND_TEST_FABRIC_NODE");
 uint64_t const timeout_ns = chosen != nullptr ? 30'000'000'000 : 3'000'000'000;
@@ -30,20 +30,20 @@ struct contact {
   seams::fabric_remote heap;
 };
 
-// What the processes of a run know of one another; in memory that they share.
+// The state that the processes of a run share.
 struct board {
   contact contacts[pe_count_max];
-  std::atomic<uint32_t> arrived[8] = {};  // by meeting
+  std::atomic<uint32_t> arrived[8] = {};  // number of PEs at each meeting
   std::atomic<uint32_t> ticket_seen[pe_count_max][ticket_count_max] = {};
   std::atomic<uint64_t> ticket_count[pe_count_max] = {};
-  std::atomic<bool> is_missing{false};  // the provider is
+  std::atomic<bool> is_missing{false};  // the provider is not available
 };
 
 struct symmetric {
   uint64_t tickets;
   uint64_t signal, answer;                   // written by the PE before, by the PE after
-  std::byte payload[payload_size];           // of the signal
-  std::byte slots[pe_count_max][slot_size];  // each written by one PE alone
+  std::byte payload[payload_size];           // written before the signal
+  std::byte slots[pe_count_max][slot_size];  // each written by only one PE
 };
 
 class pe_process {
@@ -82,7 +82,7 @@ class pe_process {
   }
   ~pe_process() {
     for (auto &each : contexts_) {
-      (void)each->quiet();  // an answer to who has gone
+      (void)each->quiet();  // an answer to a departed PE may have failed
       each.reset();
     }
     answering_->stop();
@@ -93,7 +93,7 @@ class pe_process {
     (void)lane_->progress_outstanding();
   }
 
-  // `count` PEs are here.
+  // Waits until `count` PEs have arrived.
   void meet(uint32_t count) {
     auto &arrived = board_.arrived[meeting_++];
     for (arrived++; arrived < count; std::this_thread::yield()) {
@@ -104,7 +104,7 @@ class pe_process {
     }
   }
 
-  // One step of random traffic among those with a number below `count`.
+  // One step of random traffic among the PEs below `count`.
   void step(uint32_t count, bool has_signals) {
     auto &context = *contexts_[random_() % 2];
     uint32_t const target = (me_ + 1 + uint32_t(random_() % (count - 1))) % count;
@@ -138,16 +138,17 @@ class pe_process {
       if (code == status::ok)
         code = context.quiet();
     }
-    need(code == status::peer_lost || code == status::timed_out, "who writes to the dead is told",
-         int64_t(code));
-    need(seams::monotonic_clock().now_ns() - began_ns < timeout_ns + 5'000'000'000, "told in time");
+    need(code == status::peer_lost || code == status::timed_out,
+         "a put to a failed PE returns an error", int64_t(code));
+    need(seams::monotonic_clock().now_ns() - began_ns < timeout_ns + 5'000'000'000,
+         "the error comes within the timeout");
     uint64_t before = 0;
     code = contexts_[1]->update(
         pe_index(dead), at(&heap_->tickets),
         {.kind = seams::fabric_atomic::add, .element = seams::fabric_element::u64, .operand = 1},
         &before);
-    need(code == status::peer_lost || code == status::timed_out, "who asks the dead is told",
-         int64_t(code));
+    need(code == status::peer_lost || code == status::timed_out,
+         "an atomic at a failed PE returns an error", int64_t(code));
     (void)contexts_[1]->quiet();
   }
 
@@ -176,7 +177,7 @@ class pe_process {
     for (auto &each : bytes)
       each = std::byte(random_());
     std::copy(bytes.begin(), bytes.end(), mirrors_[target].begin() + ptrdiff_t(offset));
-    context.fence();  // what it overlaps with comes before
+    context.fence();  // orders this put after those that it overlaps with
     need(context.put(pe_index(target), at(&heap_->slots[me_][offset]), bytes.data(), size), "put");
     std::fill(bytes.begin(), bytes.end(), std::byte{0xEE});
   }
@@ -185,7 +186,7 @@ class pe_process {
     need(context.quiet(), "quiet");
     std::vector<std::byte> bytes(slot_size);
     need(context.get(pe_index(target), bytes.data(), at(&heap_->slots[me_][0]), slot_size), "get");
-    need(bytes == mirrors_[target], "what is there is what was put", target);
+    need(bytes == mirrors_[target], "the data read equals the data put", target);
   }
 
   void take_ticket(onesided::remote_context &context, uint32_t target) {
@@ -201,7 +202,7 @@ class pe_process {
     board_.ticket_count[target]++;
   }
 
-  // To the PE after this one, which answers when it has looked at the payload.
+  // Signals the next PE, which answers after it has checked the payload.
   void send_signal(onesided::remote_context &context, uint32_t target) {
     if (__atomic_load_n(&heap_->answer, __ATOMIC_ACQUIRE) != sent_) {
       attend();
@@ -214,8 +215,8 @@ class pe_process {
          "put with signal");
     std::fill(bytes.begin(), bytes.end(), std::byte{0xEE});
   }
-  // ThreadSanitizer sees a provider's memcpy() of the payload, but not its store of the signal,
-  // which orders the two: not watched.
+  // Not instrumented: ThreadSanitizer sees a provider's memcpy() of the payload, but not its store
+  // of the signal, which orders the two.
   [[gnu::no_sanitize_thread]] bool payload_is(std::byte value) const {
     const std::byte *const payload = heap_->payload;
     for (size_t i = 0; i < payload_size; i++)

@@ -1,4 +1,4 @@
-"""The program of docs/kernels.md, taken from the page and built as the page says, with nothing but what is installed."""
+"""The program of docs/kernels.md, built by the page's commands with only the installed files."""
 
 import array
 import pathlib
@@ -25,7 +25,7 @@ def test_the_program_runs_on_the_host_executor(installed, source, tmp_path):
     file = tmp_path / "numbers"
     file.write_bytes(array.array("f", range(4096)).tobytes())
     environment = installed.environment(TND_GFILE_DEVICE="host")
-    del environment["LD_LIBRARY_PATH"]  # pkg-config's flags say where the library is
+    del environment["LD_LIBRARY_PATH"]  # pkg-config's flags name the library's folder
     installed.must(program, file, env=environment)
     assert array.array("f", file.read_bytes()).tolist() == [2.0 * i for i in range(4096)]
     done = installed.run(program, tmp_path / "missing", env=environment)
