@@ -1,8 +1,8 @@
-// What a peer may say to an endpoint, mixed with what the endpoint's program does: nothing breaks,
-// each request has exactly one completion, and nothing is kept in the end. The first byte of the
-// input says whether the peer greets first; then come steps, one byte each with its arguments
-// behind it. Memory is allocated for each request alone, so that AddressSanitizer sees what is
-// written or read beside it.
+// Arbitrary messages of a peer to an endpoint, mixed with requests of the endpoint's program. Each
+// request has exactly one completion, and the endpoint holds no message or connection at the end.
+// The first byte of the input selects whether the peer begins with a handshake. The rest are steps,
+// one byte each with its arguments after it. Each request has its own allocation, so that
+// AddressSanitizer detects accesses outside of it.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -136,7 +136,7 @@ class attack {
     speaker_->poll(false);
   }
 
-  // What the endpoint has said: numbers to give back.
+  // Reads the envelopes that the endpoint has sent; number() returns their ids and addresses.
   void listen() {
     auto const found = set_->all.find(stream_);
     if (found == set_->all.end())
@@ -147,7 +147,7 @@ class attack {
          at += sizeof head + wire::o2g::following_size(head)) {
       std::memcpy(&head, said.data() + at, sizeof head);
       if (envelope_check(head) != status::ok)
-        die("it says what is no envelope", head.kind, head.size);
+        die("the endpoint sends an invalid envelope", head.kind, head.size);
       if (said.size() - at - sizeof head < wire::o2g::following_size(head))
         break;
       heard_.push_front(head);
@@ -262,7 +262,7 @@ class attack {
         break;
       case 5: set_->room = from_.size(); break;
       case 6: set_->piece_size = size_t{16} << from_.byte() % 13; break;
-      case 7: stream_ = set_->last; break;  // also one that the endpoint has made
+      case 7: stream_ = set_->last; break;  // also a connection that the endpoint has initiated
       case 8:
         (void)memory_.remove(region_key, 0);
         offer();
@@ -299,9 +299,9 @@ class attack {
             {.pattern = {0, ~uint64_t{0}, o2g::any_peer}, .tagged = tagged, .discard = true});
       }
     if (completed != posted_)
-      die("completions and requests", completed, posted_);
+      die("numbers of completions and of requests differ", completed, posted_);
     if (speaker_->statistics().unexpected_size != 0)
-      die("bytes are kept in the dump", speaker_->statistics().unexpected_size, 0);
+      die("bytes remain in the unexpected buffer", speaker_->statistics().unexpected_size, 0);
     if (memory_.remove(region_key, 0) != status::ok)
       die("the region is in use", 0, 0);
   }

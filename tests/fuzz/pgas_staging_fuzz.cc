@@ -1,8 +1,8 @@
-// What a peer may say to a stager, mixed with what the stager's program does: nothing outside of
-// the device heap is read or written, what is called gets and gives what was said and no more,
-// operations end, and in the end an honest peer finds all slots free. Steps are one byte each with
-// their arguments behind them. The heap is an allocation of its own, so that AddressSanitizer sees
-// what is touched beside it.
+// Arbitrary messages of a peer to a stager, mixed with operations of the stager's program. The
+// stager accesses nothing outside of the device heap, active messages have the announced sizes, all
+// operations end, and at the end an honest peer finds all slots free. Steps are one byte each with
+// their arguments after it. The heap is an allocation of its own, so that AddressSanitizer detects
+// accesses outside of it.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -62,8 +62,8 @@ struct input : test::fuzz_input {
   }
 };
 
-// Looks at all of the request, and fills all of the answer, so that AddressSanitizer sees where
-// they lie. Refuses some.
+// Reads the whole request and writes the whole reply, so that AddressSanitizer checks both. Refuses
+// some requests.
 class echo : public onesided::active_message_server {
  public:
   status serve(onesided::pe_index, std::span<const std::byte> request,
@@ -74,20 +74,20 @@ class echo : public onesided::active_message_server {
     bool const has_size =
         !request.empty() && request.size() <= slot_size && reply.size() <= slot_size;
     if (!has_size)
-      die("a call of no size that there is", int64_t(request.size()));
+      die("an active message of an invalid size", int64_t(request.size()));
     if (!reply.empty())
       std::memset(reply.data(), sum, reply.size());
     return sum % 5 == 4 ? status::range : status::ok;
   }
 };
 
-// What a fetch brings fits into what was asked for, one byte after the other.
+// Checks that the reply of a fetch arrives in order, and is not longer than requested.
 class one_landing : public onesided::fetch_sink {
  public:
   explicit one_landing(size_t size) : size_{size} {}
   void write(uint64_t at, std::span<const std::byte> bytes) noexcept override {
     if (at != landed_ || bytes.size() > size_ - landed_)
-      die("lands where nobody asked for it", int64_t(at));
+      die("fetched bytes at an offset that was not requested", int64_t(at));
     for (auto const each : bytes)
       sum_ = uint8_t(sum_ + uint8_t(each));
     landed_ += bytes.size();
@@ -107,8 +107,8 @@ class attack {
       made.heap.reset(new std::byte[heap_size]());
       made.area.resize(area_size);
       auto opened = fabric_.open("pe" + std::to_string(2 * i), {.message_size_max = message_size});
-      seams::fabric_memory const view{
-          .addr = made.heap.get(), .size = heap_size};  // of the first: the fabric moves it itself
+      // The first PE's heap has a view, so that the fabric transfers it directly.
+      seams::fabric_memory const view{.addr = made.heap.get(), .size = heap_size};
       auto staging = onesided::stager::create(
           std::move(opened).value(), std::make_unique<backends::host_queue>(no_blocks()),
           onesided::pe_index(2 * i),
@@ -149,15 +149,15 @@ class attack {
     world_.advance(3 * timeout_ns);
     for (int i = 0; i < 100; i++)
       pump();
-    // Of another peer: more than all slots, there and back.
+    // A put and a get of the other peer, larger than a slot.
     std::vector<std::byte> sent(heap_size, std::byte{0x5A}), back(heap_size);
     auto &other = *honest_[1].context;
     need(other.put(0, {nullptr, &where_, 0}, sent.data(), sent.size()), "put");
     need(other.quiet(), "quiet");
     need(other.get(0, back.data(), {nullptr, &where_, 0}, back.size()), "get");
     if (sent != back)
-      die("what is there is not what was put", 0);
-    // Calls, too.
+      die("the data read is not the data put", 0);
+    // Active messages and fetches work, too.
     one_landing landing{2 * slot_size};
     auto const zeros = [](std::span<std::byte> into) {
       std::memset(into.data(), 0, into.size());
@@ -186,7 +186,7 @@ class attack {
     listen();
   }
 
-  // What the stager has said: numbers to give back.
+  // Reads the records that the stager has sent; say_record() uses their ids and sizes.
   void listen() {
     seams::fabric_op op{.kind = seams::fabric_op_kind::receive};
     op.addr = heard_bytes_.data();
@@ -200,7 +200,7 @@ class attack {
       has_receive_ = false;
       std::span<const std::byte> const frame{heard_bytes_.data(), size_t(done[i].size)};
       if (onesided::staging::frame_check(frame, 3) != status::ok)
-        die("it says what is no frame", int64_t(done[i].size));
+        die("the stager sends an invalid frame", int64_t(done[i].size));
       onesided::staging::frame_reader reader{frame};
       record each;
       for (std::span<const std::byte> data; reader.next(each, data);)
@@ -262,7 +262,7 @@ class attack {
     say(bytes);
   }
 
-  // Its own program asks the liar.
+  // An operation of the stager's program at the hostile peer.
   void ask() {
     uint8_t const which = from_.byte();
     size_t const size = 1 + from_.size() % heap_size;

@@ -1,6 +1,6 @@
-// Log files of a pool with anything in their records, signed as if the log had written it: recovery
-// takes it or leaves it, what it takes can be encoded again, and the log goes on: it appends,
-// compacts, and is recovered once more.
+// Log files of a pool with arbitrary but correctly signed records. Recovery accepts or rejects each
+// record, every accepted one can be encoded again, and afterwards the log still appends, compacts,
+// and recovers once more.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,7 +16,7 @@ using namespace tanada;
 using namespace tanada::pool;
 
 constexpr size_t record_count_max = 20;
-constexpr uint64_t blocks_max = 4;  // of a record's data
+constexpr uint64_t blocks_max = 4;  // of the data of a record
 const char *const url = "sim://log/log-0000000000000001.tnd";
 
 void require(bool good, const char *what) {
@@ -40,7 +40,7 @@ class attack {
       add_record(identity, sequence);
     store_.contents_set(url, file_);
     uint64_t const count = use(false);
-    require(use(true) <= count + 1, "objects come from nowhere");
+    require(use(true) <= count + 1, "recovery finds objects that were never added");
   }
 
  private:
@@ -51,7 +51,7 @@ class attack {
     return at_ == end_ ? 0 : *at_++;
   }
 
-  // The bytes as they are, which no checksum fits.
+  // Decodes the input without signing it, so no checksum matches.
   void decode_raw() {
     std::span<const std::byte> const all{reinterpret_cast<const std::byte *>(at_),
                                          size_t(end_ - at_)};
@@ -60,8 +60,8 @@ class attack {
     (void)decode_file_header(all);
   }
 
-  // Its number of changes, blocks behind it, durable or not, bytes of metadata (two bytes),
-  // metadata.
+  // The input has the number of changes, the number of data blocks, whether the record is durable,
+  // the size of the metadata (two bytes), and the metadata.
   void add_record(const file_identity &identity, uint64_t sequence) {
     uint32_t const changes = byte();
     uint64_t const blocks = byte() % (blocks_max + 1);
@@ -86,7 +86,7 @@ class attack {
     file_.append(blocks * block_size, 'x');
   }
 
-  // What decodes says the same when it is encoded.
+  // A record that decodes has the same content after it is encoded and decoded again.
   static void check_decoded(record_header header, std::span<const std::byte> metadata) {
     auto facts = decode_entries(header, metadata);
     if (!facts.ok())
@@ -103,11 +103,11 @@ class attack {
     for (size_t i = 0; i < facts.value().size(); i++) {
       const auto &left = facts.value()[i], &right = second.value()[i];
       require(left.meta == right.meta && left.extents == right.extents && left.order == right.order,
-              "facts change");
+              "entries change");
     }
   }
 
-  // Recover, append, compact; how many objects there are then.
+  // Recovers, appends and compacts. Returns the number of objects.
   uint64_t use(bool verify) {
     log_options options;
     options.url = "sim://log/";
@@ -120,7 +120,7 @@ class attack {
     auto log = std::move(opened).value();
     uint64_t seen = 0;
     log->visit([&](const live_object &each) { seen += log->find(each.meta.version) == &each; });
-    require(seen == log->counters().object_count, "objects are counted wrong");
+    require(seen == log->counters().object_count, "the object count is wrong");
     put(*log);
     for (uint32_t i = 0; i < 2'000 && log->next_wake_ns() == 0; i++) {
       if (!log->poll())
@@ -147,8 +147,7 @@ class attack {
     auto const code =
         log.append({one}, [](status told) { require(told == status::ok, "an append fails"); });
     require(code == status::ok || code == status::exists, "an append is refused");
-    require(log.drain(clock_.now_ns() + 1'000'000'000) == status::ok,
-            "the log does not come to rest");
+    require(log.drain(clock_.now_ns() + 1'000'000'000) == status::ok, "the log does not drain");
   }
 
   const uint8_t *at_, *end_;
