@@ -1,4 +1,4 @@
-# Compiler options that every target of ours shares, as the interface target tanada_options.
+# Compiler options of every target, as the interface target tanada_options.
 add_library(tanada_options INTERFACE)
 target_compile_options(tanada_options INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow>
@@ -6,7 +6,7 @@ target_compile_options(tanada_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # At -O3 GCC 12 sees an overlap in `"text" + std::string` that is not there: gcc.gnu.org/PR105651.
+  # At -O3 GCC 12 wrongly warns of an overlap in `"text" + std::string`: gcc.gnu.org/PR105651.
   target_compile_options(tanada_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict> $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wno-restrict>)
 endif()
@@ -16,7 +16,8 @@ if(TANADA_SANITIZE STREQUAL "address")
   target_compile_options(tanada_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(tanada_options INTERFACE -fsanitize=address,undefined)
 elseif(TANADA_SANITIZE STREQUAL "thread")
-  # It does not see fences, and GCC says so; what we order by them is between processes, which it does not see either.
+  # ThreadSanitizer does not model fences, which GCC warns of. Here fences only order accesses of
+  # different processes, which it does not observe either.
   target_compile_options(tanada_options INTERFACE -fsanitize=thread -fno-omit-frame-pointer
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-tsan>)
   target_compile_definitions(tanada_options INTERFACE TND_TSAN=1)
@@ -29,16 +30,18 @@ if(TANADA_FUZZ)
   target_compile_options(tanada_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# What is run once is compiled in a quarter less time at -O1.
+# At -O1 tests, which run once, compile in a quarter less time.
 set(TANADA_TEST_OPTIONS $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O1>)
 
-# A first build of everything reads headers for most of its time: with TANADA_UNITY several sources of a target are compiled as one.
+# A first build spends most of its time in headers. With TANADA_UNITY several sources of a target
+# are compiled as one.
 option(TANADA_UNITY "Compile several sources at once: a third of the time of a whole build, but a change compiles its neighbours, too" OFF)
 if(TANADA_UNITY)
   set(CMAKE_UNITY_BUILD ON)
   set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
-  # An included source is a header to GCC, which warns of types there that no other file may name, and a local name
-  # may be that of a constant of the source before it. Builds without TANADA_UNITY look for shadows.
+  # To GCC an included source is a header, whose types in unnamed namespaces it warns of. A local
+  # name may also shadow a constant of the previous source. Builds without TANADA_UNITY check for
+  # shadows.
   target_compile_options(tanada_options INTERFACE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage> $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)
 endif()
