@@ -1,7 +1,8 @@
-// shmemg/device_names.cuh: the draft's names, of shmemg/device.cuh. Not for direct inclusion.
+// shmemg/device_names.cuh: the draft's names of the calls in shmemg/device.cuh, which includes this
+// file. Not for direct inclusion.
 #pragma once
 
-// ---- who and where
+// ---- PEs and addresses
 
 /// As shmem_my_pe, shmem_n_pes.
 SHMEMG_DEVICE inline int shmemg_my_pe() {
@@ -11,7 +12,7 @@ SHMEMG_DEVICE inline int shmemg_n_pes() {
   return tanada::shmem::device::job_view().count;
 }
 
-/// Where kernels here load and store what is `dest` at the PE; null where they cannot.
+/// The address at which kernels of this PE load and store `dest` of the given PE; null if unmapped.
 SHMEMG_DEVICE inline void *shmemg_ptr(const void *dest, int pe) {
   namespace d = tanada::shmem::device;
   d::pe_address at;
@@ -20,7 +21,7 @@ SHMEMG_DEVICE inline void *shmemg_ptr(const void *dest, int pe) {
   return at.translate(const_cast<void *>(dest));
 }
 
-// ---- by group. S: the name's end; GROUP: the group.
+// ---- by group. S: the suffix of the name. GROUP: the group's type.
 
 #define SHMEMG_PUTS_(S, GROUP, NBI, ENDS)                                                          \
   SHMEMG_DEVICE inline void shmemg_putmem##NBI##S(void *dest, const void *source, size_t nelems,   \
@@ -109,7 +110,7 @@ SHMEMG_DEVICE inline uint64_t shmemg_signal_fetch(const uint64_t *sig_addr) {
   return tanada::shmem::device::load_acquire(sig_addr);
 }
 
-/// A signal alone: no data, and no fence.
+/// Only a signal, without data and without a fence.
 SHMEMG_DEVICE inline void shmemgx_signal_set(uint64_t *sig_addr, uint64_t signal, int pe) {
   using namespace tanada;
   (void)shmem::device::put_signal_only(shmemg::default_context, reinterpret_cast<u64 *>(sig_addr),
@@ -158,7 +159,7 @@ SHMEMG_DEVICE inline void shmemgx_signal_add(uint64_t *sig_addr, uint64_t signal
   tanada::shmem::device::update<tanada::shmem::device::update_kind::KIND, TYPE, false>( \
       CTX, DEST, VALUE, COND, pe)
 
-// Values that others fetch are stored at once: quiet has nothing left to do for them.
+// The value is stored at once: a quiet has nothing to complete for it.
 #define SHMEMG_FETCHING_(NAME, TYPE, OP, KIND)                                                     \
   SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_##OP(TYPE *dest, TYPE value, int pe) {          \
     return SHMEMG_UPDATE_(tanada::shmemg::default_context, KIND, TYPE, dest, value,                \
@@ -269,7 +270,7 @@ SHMEMG_DEVICE inline void shmemgx_signal_add(uint64_t *sig_addr, uint64_t signal
   SHMEMG_PLAIN_(NAME, TYPE, or, bit_or)            \
   SHMEMG_PLAIN_(NAME, TYPE, xor, bit_xor)
 
-// shmemgx_: 0, or the status of why it gave up.
+// shmemgx_ calls return 0, or the status with which the wait ended.
 #define SHMEMG_WAIT_(NAME, TYPE, S, GROUP)                                                       \
   SHMEMG_DEVICE inline void shmemg_##NAME##_wait_until##S(TYPE *ivar, int cmp, TYPE cmp_value) { \
     (void)tanada::shmem::device::wait(tanada::GROUP{}, ivar, cmp, cmp_value);                    \
