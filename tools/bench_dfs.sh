@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Run bench_dfs beside a Gfarm and, where one can run, a GlusterFS
-# (tests/fixtures/gfarm.py run -- tools/bench_dfs.sh PROGRAM OPTION ...): files of SIZE MiB, 256 if not said. Gfarm's are
-# one whose replica the client reaches through a descriptor and one that it reaches over TCP.
+# Run bench_dfs on a Gfarm and, where one can run, a GlusterFS.
+# usage: tests/fixtures/gfarm.py run -- tools/bench_dfs.sh PROGRAM OPTION ...
+# Files have SIZE MiB (default 256). Of the two files in Gfarm, the client reads one replica through
+# a descriptor, and the other over TCP.
 set -euo pipefail
 if [ -z "${TND_TEST_GLUSTER:-}" ]; then
   python3 "$(dirname "$0")/../tests/fixtures/gluster.py" run -- "$0" "$@" && exit
   [ $? = 77 ] || exit 1
-  echo "bench_dfs: GlusterFS is left out"
+  echo "bench_dfs: running without GlusterFS"
 fi
 file=$(mktemp)
 trap 'rm -f "$file"' EXIT

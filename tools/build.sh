@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Configure and build one preset. usage: tools/build.sh PRESET [task of tools/setup.sh ...]
-# CUDA=auto|1|0 as `make help` says. TARGET=name builds that alone; INSTALL_PREFIX is the prefix of an installation.
+# `make help` describes CUDA=auto|1|0. With TARGET=name only that target is built. INSTALL_PREFIX is
+# the prefix of an installation.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
@@ -41,7 +42,8 @@ cuda() {
   esac
   [ -n "$nvcc" ] || return 0
   echo -DCMAKE_CUDA_COMPILER="$nvcc"
-  # What runs here is built for the GPU that is here; the presets that leave this machine are for every GPU.
+  # Programs that run here are built for the GPU of this machine, those of other presets for every
+  # GPU.
   case $preset in
     dev | cuda)
       if nvidia-smi -L >/dev/null 2>&1; then
@@ -54,12 +56,13 @@ cuda() {
   esac
 }
 
-# One option a line, for the compiler's folder may have blanks in its name.
+# One option a line, since the name of the compiler's folder may contain blanks.
 listed=$(cuda)
 options=()
 [ -z "$listed" ] || mapfile -t options <<<"$listed"
 [ -z "${INSTALL_PREFIX:-}" ] || options+=("-DCMAKE_INSTALL_PREFIX=$INSTALL_PREFIX")
-# The first build of what tests run compiles sources together and leaves out most benchmarks; a build folder keeps what it has.
+# The first build of a preset for tests compiles sources together and omits most benchmarks. An
+# existing build folder keeps its options.
 if [ ! -f "build/$preset/CMakeCache.txt" ]; then
   case $preset in
     dev | cuda) options+=(-DTANADA_UNITY=ON -DTANADA_BENCH=TESTED) ;;
@@ -68,7 +71,7 @@ if [ ! -f "build/$preset/CMakeCache.txt" ]; then
 fi
 log=build/$preset-configure.log
 mkdir -p build
-# A configuration that went well is of no interest.
+# The output of a successful configuration is not printed.
 if ! cmake --preset "$preset" "${options[@]}" >"$log" 2>&1; then
   cat "$log" >&2
   exit 1

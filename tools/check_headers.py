@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Does every public header compile alone, all warnings as errors, with every compiler at hand?
+"""Every public header compiles on its own, with warnings as errors, by every available compiler.
 
-C headers as C11 and C++20, those of others' standards as C99 and C++11 too, ComEx's where an MPI is; device headers as C++17 and C++20, with nvcc and NVRTC too where they are. The headers
-are first copied as they will be installed, so that one that reaches outside the installed set fails here.
+C headers are compiled as C11 and C++20, those of other standards also as C99 and C++11, and ComEx's
+only where MPI is installed. Device headers are compiled as C++17 and C++20, also by nvcc and NVRTC
+where these are installed. The headers are first copied as they will be installed, so that a header
+that includes a file outside of the installed set fails.
 """
 
 import concurrent.futures
@@ -57,7 +59,7 @@ def find_nvcc(root):
 
 
 def mpi_options():
-    """Where mpi.h is; None: there is no MPI."""
+    """The options that find mpi.h. None: MPI is not installed."""
     if not shutil.which("mpicc"):
         return None
     done = subprocess.run(["mpicc", "-show"], capture_output=True, text=True)
@@ -88,14 +90,14 @@ def comex_commands(include):
 
 
 def commands(root, include):
-    """(what, command that reads a source from stdin) for every header and compiler."""
+    """(header, command that compiles a source) for every header and compiler."""
     for path in sorted(include.glob("tanada/*.h")):
         name = path.relative_to(include).as_posix()
         for compiler in compilers("gcc", "clang"):
             yield name, [compiler, "-std=c11", "-xc", "-Wstrict-prototypes", *WARNINGS]
         for compiler in compilers("g++", "clang++"):
             yield name, [compiler, "-std=c++20", "-xc++", *WARNINGS]
-    for path in sorted(include.glob("*.h")):  # their parts are in folders, and are included by them
+    for path in sorted(include.glob("*.h")):  # these include their parts, which are in folders
         for standard, language, names in (
             ("c99", "c", ("gcc", "clang")),
             ("c11", "c", ("gcc", "clang")),
@@ -107,7 +109,7 @@ def commands(root, include):
                 yield path.name, [compiler, f"-std={standard}", f"-x{language}", *strict, *WARNINGS]
     yield from comex_commands(include)
     nvcc = find_nvcc(root)
-    # shmemg.h with its part for kernels, and what the host queues between them.
+    # shmemg.h with its calls for kernels, and the calls that the host queues between kernels.
     for name in ("shmemg.h", "shmemx_on_stream.cuh") if (include / KERNEL_CALLS).exists() else ():
         for compiler in compilers("g++", "clang++"):
             for standard in ("c++17", "c++20"):
@@ -168,7 +170,7 @@ def compile_one(include, what, command):
 
 
 def check(root, only=None):
-    """only: the one header to compile, by the name that users include it by."""
+    """Return the problems found. only: compile just this header, named as users include it."""
     with tempfile.TemporaryDirectory() as folder:
         include = pathlib.Path(folder)
         stage(root, include)

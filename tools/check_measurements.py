@@ -6,15 +6,15 @@ import re
 import measurements
 import tree
 
-# A rate, or a factor by which something is faster, stands only in what tools/measurements.py writes. Decision records keep
-# the figures that decided at their time.
+# Rates and speed-ups appear only in text that tools/measurements.py writes. Decision records keep
+# the figures of their time.
 TYPED = re.compile(r"\d[\d.,]* ?(?:[GM]B/s|Gb/s|GFlop/s|Mop/s|M/s\b|k/s\b|µs\b|×(?! \d))")
 ROW_KEYS = {"what", "value", "unit", "rival", "rival_value", "ratio", "bar", "better", "met"}
 TOLERANCE = 0.02
 
 
 def judged(row):
-    """What "met" has to be, or None where it cannot be told."""
+    """The value that "met" must have, or None where the row does not determine it."""
     held = row["value"] if measurements.bar_holds_value(row) else row["ratio"]
     if row["bar"] is None or held is None:
         return None
@@ -61,7 +61,7 @@ def check_typed(root):
 def check(root):
     problems = [*check_json(root), *check_typed(root)]
     if any(" has no " in problem for problem in problems):
-        return problems  # rows without their keys cannot be written
+        return problems  # a table needs every key of its rows
     try:
         files = measurements.generated(root)
     except measurements.Fault as fault:

@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# The main job: an FDTD run on the machine at hand, its snapshots in a memory pool. Builds what it needs, starts a pool
-# daemon of its own, runs, says what the snapshots cost, and names the pictures it drew.
-# DEMO_STEPS sets the number of steps, DEMO_ROUNDS how often it is compared with a run without snapshots (0);
-# DEMO_OUTPUT is the folder of the pictures, build/demo unless given. DEMO_PES: processes that share the grid, unless given one
-# a GPU, and without GPUs two where there are two processors; one where there is no launcher. DEMO_BIN: the folder of programs
-# that are built already.
+# The demo: an FDTD simulation on this machine, with its snapshots in a memory pool. The script
+# builds the programs, starts a pool daemon and runs the simulation. It prints the cost of the
+# snapshots and the names of the images.
+# DEMO_STEPS: number of steps.
+# DEMO_ROUNDS: number of comparisons with a run without snapshots (default 0).
+# DEMO_OUTPUT: the folder of the images (default build/demo).
+# DEMO_PES: processes that share the grid. Default: one for each GPU; two without GPUs, on at least
+#   two processors; one without a launcher.
+# DEMO_BIN: the folder of programs that are already built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; }
 bin=${DEMO_BIN:-build/release/bin}
 lib=${bin%/bin}/lib
 if [ -z "${DEMO_BIN:-}" ]; then
-  # Without a GPU nobody needs the programs for one. The configuration is the one that `make install` makes: what is
-  # built here is not built again there.
+  # Without a GPU the programs for GPUs are not built. The configuration is that of `make install`,
+  # which therefore does not build these targets again.
   target=demo
   has_gpu || target=demo_host
   TARGET=$target tools/build.sh release demo
@@ -39,7 +42,7 @@ else
   echo "demo: no GPU here; kernels run on the host executor"
 fi
 
-# PEs of a job need a launcher that speaks PMIx, and the plugin that does.
+# The PEs of a job need a launcher with PMIx, and the plugin for PMIx.
 pe_count=${DEMO_PES:-}
 if [ -z "$pe_count" ]; then
   case $program in
@@ -65,7 +68,7 @@ if [ "$pe_count" -gt 1 ]; then
   fi
 fi
 
-# A real Gfarm where its packages are; else files.
+# The store is a real Gfarm where its packages are installed, and files elsewhere.
 fixture=tests/fixtures/gfarm.py
 runner=()
 store=file://$work
@@ -82,14 +85,14 @@ else
 fi
 [ -z "$why" ] || echo "demo: no Gfarm ($why); the store is $store"
 
-# A pool that holds all snapshots, 3.5 MB each, and as much again while the rounds replace them.
+# The pool holds all snapshots, 3.5 MB each, twice: each round replaces those of the previous one.
 snapshot_count=$((${DEMO_STEPS:-240} / 10 + 1))
 start_pool "$bin/tanada-poold" "$((128 + snapshot_count * 8))MiB" 10
 snapshots=pool://127.0.0.1:$(cat "$work/port")/demo/run
 
 command=("${launcher[@]}" "$bin/$program" --output "$output" --store "$store" --snapshots "$snapshots")
 [ -z "${DEMO_STEPS:-}" ] || command+=(--steps "$DEMO_STEPS")
-[ -t 1 ] || command+=(--lines) # launchers give their processes terminals
+[ -t 1 ] || command+=(--lines) # the launcher gives its processes a terminal
 [ "${DEMO_ROUNDS:-0}" = 0 ] || command+=(--compare "$DEMO_ROUNDS")
 "${runner[@]}" "${command[@]}"
 "$bin/tanada" render "$snapshots/" --size 480 -o "$output/field.gif" >"$work/render.log" 2>&1 ||

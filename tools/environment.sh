@@ -1,20 +1,22 @@
 # shellcheck shell=bash
-# Environments of Python packages, for scripts that source this.
+# Functions for virtual environments of Python. Other scripts source this file.
 
-# make_environment FOLDER WORDS...: a venv with what `pip install WORDS` installs. Ends the script with status 1, and leaves no
-# folder, where the packages cannot be had. PIP_FIND_LINKS names a folder of wheels (or several); those are tried alone first.
+# make_environment FOLDER WORDS...: create a virtual environment with the packages that
+# `pip install WORDS` installs. PIP_FIND_LINKS names folders of wheels. The first attempt uses only
+# these. If the packages cannot be installed, the script removes the folder and exits with 1.
 make_environment() {
   local folder=$1 log
   shift
   echo "setup: making $folder" >&2
   rm -rf "$folder"
   log=$(mktemp)
-  # One more try and short waits: an index that is not reachable is found out in seconds. PIP_RETRIES and PIP_DEFAULT_TIMEOUT win.
+  # With one retry and short timeouts, an unreachable index is detected within seconds. Values of
+  # PIP_RETRIES and PIP_DEFAULT_TIMEOUT in the environment take precedence.
   local pip=(env "PIP_RETRIES=${PIP_RETRIES:-1}" "PIP_DEFAULT_TIMEOUT=${PIP_DEFAULT_TIMEOUT:-10}" "$folder/bin/pip" install -q
     --disable-pip-version-check)
   if python3 -m venv "$folder" >"$log" 2>&1; then
     local wheels=(env)
-    # pip takes the variable for several folders where its name has blanks.
+    # pip would split the variable at blanks in the name of a folder.
     if [ -d "${PIP_FIND_LINKS:-}" ]; then
       wheels=(env -u PIP_FIND_LINKS)
       set -- --find-links "$PIP_FIND_LINKS" "$@"

@@ -1,4 +1,4 @@
-"""NVRTC through ctypes: compiles a header as CuPy and Numba would. Needs no GPU."""
+"""NVRTC through ctypes, which compiles a header as CuPy and Numba do. Needs no GPU."""
 
 import ctypes
 import ctypes.util
@@ -27,7 +27,7 @@ def log_of(library, program):
 
 
 def compile_source(library, source, *options):
-    """What NVRTC says of it, empty when it has nothing to say, and with "-dlto" the LTO-IR, None when it failed."""
+    """Return NVRTC's log, empty if there are no messages, and with "-dlto" the LTO-IR, or None."""
     program = ctypes.c_void_p()
     if (
         library.nvrtcCreateProgram(
@@ -49,10 +49,10 @@ def compile_source(library, source, *options):
         code = ctypes.create_string_buffer(size.value)
         library.nvrtcGetLTOIR(program, code)
     library.nvrtcDestroyProgram(ctypes.byref(program))
-    return log or ("it failed and does not say why" if failed else ""), code
+    return log or ("failed without a message" if failed else ""), code
 
 
 def compile_header(library, include, name):
-    """None, or what NVRTC says against the header: a warning counts."""
+    """Return NVRTC's errors and warnings for the header, or None."""
     log, _ = compile_source(library, f"#include <{name}>\n#include <{name}>\n", f"-I{include}")
     return f"{name}: NVRTC:\n{log}" if log else None

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A CUDA compiler out of NVIDIA's Python wheels, in .venv-cuda; prints the path of nvcc. Quick when it is there.
+# Install a CUDA compiler from NVIDIA's Python wheels into .venv-cuda, unless it is installed, and
+# print the path of nvcc.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,12 +13,13 @@ stamp=.venv-cuda/made-of-$version
 if [ ! -f "$stamp" ]; then
   echo "setup: fetching the CUDA $version compiler as Python wheels into .venv-cuda" >&2
   . tools/environment.sh
-  # The metapackage pins its companions: nvidia-cuda-nvcc alone pulls those of the newest release.
+  # The metapackage pins matching versions. nvidia-cuda-nvcc on its own pulls packages of the newest
+  # release.
   make_environment .venv-cuda "cuda-toolkit[nvcc,cudart,cccl,nvrtc]==$version.*"
 fi
 toolkit=$(echo "$PWD"/.venv-cuda/lib/python3*/site-packages/nvidia/cu13)
 if [ ! -f "$stamp" ]; then
-  # What nvcc, CMake's FindCUDAToolkit and -dlto look for under other names.
+  # nvcc, CMake's FindCUDAToolkit and -dlto search for these under other names.
   [ -e "$toolkit/lib64" ] || ln -s lib "$toolkit/lib64"
   [ -e "$toolkit/lib/libcudart.so" ] || ln -s libcudart.so.13 "$toolkit/lib/libcudart.so"
   mkdir -p "$toolkit/nvvm/lib64"

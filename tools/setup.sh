@@ -20,7 +20,7 @@ libxxhash-dev|build|XXH3: checksums of objects
 libisal-dev|build|ISA-L: CRC32C
 libtomlplusplus-dev|build|TOML: settings of the pool daemon
 libcpp-httplib-dev|build|HTTP: metrics and web page of the pool
-libboost-dev|build|Boost.Interprocess: memory inside memory that was given
+libboost-dev|build|Boost.Interprocess: allocation within a given memory block
 libgtest-dev|test|GoogleTest: unit tests
 python3|test demo|the fixture that runs a Gfarm; pytest
 python3-dev|test|headers of Python: the Python package
@@ -29,12 +29,12 @@ procps|test|ps, used by fixtures
 wamerican|bench|words for the string matching experiment
 clang|lint|the second compiler; fuzzing
 qemu-system-x86|rdma|the virtual machine with a software RDMA device
-busybox-static|rdma|what the virtual machine starts with
-cpio|rdma|packs its first file system
+busybox-static|rdma|the programs of the virtual machine
+cpio|rdma|packs its initial file system
 xz-utils|rdma|unpacks its kernel
-kmod|rdma|finds what its kernel modules need
-iproute2|rdma mpi|makes the RDMA device; links of a given rate
-ibverbs-providers|rdma|what programs reach it through
+kmod|rdma|finds the dependencies of its kernel modules
+iproute2|rdma mpi|creates the RDMA device; links of a given rate
+ibverbs-providers|rdma|drivers through which programs use it
 openmpi-bin|test mpi|Open MPI 4: a launcher of OpenSHMEM programs; MPI programs that o2g must carry
 libopenmpi-dev|mpi ga|its compilers
 gfortran|mpi ga|the NAS Parallel Benchmarks; Global Arrays
@@ -43,7 +43,7 @@ automake|ga|the same
 libtool|ga|the same
 dpkg-dev|ga|unpacks the source package of Global Arrays
 '
-# What the tree can do without. Some distributions lack it.
+# The tree can be built without these packages. Some distributions lack them.
 optional='
 libfabric-dev|build|libfabric: networks that move memory
 libpmix-dev|build|PMIx: jobs of several processes
@@ -51,27 +51,27 @@ libopenmpi-dev|build|headers of Open MPI: ComEx and ARMCI for Global Arrays
 libfabric-bin|test|fi_info and fi_pingpong, to try a provider with
 libgfarm-dev|build|Gfarm client library: the gfarm:// store
 libglusterfs-dev|build|GlusterFS client library: the gluster:// store
-uuid-dev|build|what libglusterfs-dev asks pkg-config for
+uuid-dev|build|required by the pkg-config file of libglusterfs-dev
 gfmd|test demo|Gfarm metadata server: tests and demo on a real Gfarm
 gfsd|test demo|Gfarm storage server
 gfarm-client|test demo|Gfarm commands
 netbase|test demo|/etc/protocols, which libgfarm reads
 openmpi-bin|demo|Open MPI: starts the processes that share the grid of the demo
-libclang-dev|ga|libclang: a large C++ program whose memory leaves
+libclang-dev|ga|libclang: a large C++ program whose memory is swapped out
 glusterfs-server|test|a GlusterFS to test with
 chromium|test|a browser for the tests of the web page
 memcached|bench|a rival of the pool
-fio|bench|what a disk gives, for ComEx larger than memory
-redis-server|bench|another
+fio|bench|measures the disk, for ComEx larger than memory
+redis-server|bench|a rival of the pool
 nfs-ganesha|bench|NFS server, a rival of the pool
-nfs-ganesha-vfs|bench|its way to files
-rpcbind|bench|what NFS clients ask for ports
+nfs-ganesha-vfs|bench|its access to files
+rpcbind|bench|port mapping for NFS clients
 libnfs-dev|bench|NFS client library
 '
 
 tasks=" build $* "
 
-# Lines of table $1 whose tasks were asked for and whose package is missing.
+# Prints the lines of table $1 whose task was requested and whose package is missing.
 missing_of() {
   local package wanted why task
   while IFS='|' read -r package wanted why; do
@@ -89,18 +89,18 @@ missing_of() {
 
 if ! command -v dpkg-query >/dev/null; then
   # shellcheck disable=SC2046  # in one line
-  echo "setup: not a Debian or Ubuntu system; the build looks for these and says what it lacks:" \
+  echo "setup: not a Debian or Ubuntu system; the build needs these, and reports what is missing:" \
     $(cut -d'|' -f1 <<<"$required")
   exit 0
 fi
 names=$(cut -d'|' -f1 <<<"$required$optional")
-# It fails when it knows nothing of one of them.
+# dpkg-query fails if it does not know one of them.
 # shellcheck disable=SC2086  # the names are words
 states=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $names 2>/dev/null || true)
 installed=" $(sed -n 's/^installed //p' <<<"$states" | tr '\n' ' ')"
 missing=$(missing_of "$required")
 missing_optional=$(missing_of "$optional")
-# An optional package that the distribution lacks is said once, not looked for again at every call.
+# An optional package that the distribution lacks is reported once, and not searched for again.
 said=build/setup-unavailable
 if [ -n "$missing_optional" ] && [ -f $said ]; then
   missing_optional=$(grep -vxFf $said <<<"$missing_optional" || true)
@@ -158,5 +158,5 @@ done <<<"$missing_optional"
 
 [ ${#wanted[@]} -gt 0 ] || exit 0
 install() { apt -qq install -y --no-install-recommends "${wanted[@]}" >/dev/null; }
-# The second try is for package lists that were older than the mirror.
+# The second attempt refreshes package lists that are older than the mirror.
 install || { update_once && install; }

@@ -1,23 +1,24 @@
 #!/usr/bin/env bash
-# Build shmem4py, Python's OpenSHMEM, from PyPI and unmodified with the oshcc of a folder, in an environment of its own under
-# that folder's parent. Prints the interpreter and the folder of its tests, a line each. Quick when it is there and nothing has
-# changed; 77: PyPI does not answer.
-# usage: tools/shmem4py.sh [BIN]   build/dev/bin unless told
+# Build unmodified shmem4py, OpenSHMEM for Python, from PyPI by the oshcc in BIN, in a virtual
+# environment below BIN's parent folder. Prints the interpreter and the folder of shmem4py's tests,
+# one a line. An up-to-date build is not repeated. Exit status 77: PyPI does not answer.
+# usage: tools/shmem4py.sh [BIN]   by default build/dev/bin
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bin=$(realpath "${1:-build/dev/bin}")
 folder=$(dirname "$bin")/shmem4py
 version=1.0.0
-# It was written for NumPy 1. The rest is what its build asks for; the newest setuptools has no pkg_resources.
+# shmem4py needs NumPy 1. Its build requires the other packages; the newest setuptools has no
+# pkg_resources.
 packages=("numpy==1.26.4" "cffi==2.0.0" "setuptools==80.9.0" "wheel==0.45.1")
 
-# What the compiled module holds of the library: constants and types of its header.
+# The compiled module depends on the constants and types of the library's header.
 made_of=$({
   cat "$0"
   echo '#include <shmem.h>' | "$bin/oshcc" -E -x c -
 } | sha256sum | cut -c1-16)
 stamp=$folder/made-of-$made_of
-# Tests that run side by side ask for it.
+# Tests that run at the same time may call this script.
 exec 9>"$folder.lock"
 flock 9
 if [ ! -f "$stamp" ]; then
@@ -29,8 +30,8 @@ if [ ! -f "$stamp" ]; then
   "${pip[@]}" install "${packages[@]}" >&2 || exit 77
   "${pip[@]}" download --no-deps --no-build-isolation --no-binary :all: -d "$folder" "shmem4py==$version" >&2 || exit 77
   tar -xf "$folder/shmem4py-$version.tar.gz" -C "$folder"
-  # No cache: another library's wheel may lie in it.
-  # Its build splits OSHCC at blanks: a name, which PATH resolves, has none.
+  # The cache may have a wheel that was built for another library. The build splits OSHCC at blanks,
+  # so that it must be a name which PATH resolves.
   PATH=$bin:$PATH OSHCC=oshcc "${pip[@]}" install --no-cache-dir --no-deps --no-build-isolation "$folder/shmem4py-$version" >&2
   touch "$stamp"
 fi

@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# Build Global Arrays, as it is, on our ARMCI; again only what has changed.
+# Build unmodified Global Arrays on Tanada's ARMCI. A later call builds only the changed parts.
 # usage: tools/comex/global_arrays.sh FOLDER LIBRARIES HEADERS [TARGET ...]
 #
-# LIBRARIES holds libarmci.so and libcomex.so, HEADERS armci.h: a build's lib and include/compat/comex, or where they are installed. TARGETs
-# are GA's test programs (global/testing/lock.x) or "checkprogs" for all. The source is Debian's (apt-get source ga), or the folder
-# or archive that TND_GA_SOURCE names. TND_GA_CONFIGURE has more words for its configure, as --with-blas=-lopenblas. Ends with 77 and the
-# reason where there is none, or no compiler for it. FOLDER/prefix is where it is installed afterwards, for programs of others.
+# LIBRARIES has libarmci.so and libcomex.so, HEADERS has armci.h: a build's lib and
+# include/compat/comex, or the folders of an installation. A TARGET is a test program of GA
+# (global/testing/lock.x), or "checkprogs" for all of them. The source is Debian's (apt-get source
+# ga), or the folder or archive that TND_GA_SOURCE names. TND_GA_CONFIGURE has further arguments of
+# GA's configure, such as --with-blas=-lopenblas. GA is installed in FOLDER/prefix, for other
+# programs. If the source or its compiler is not available, the script prints the reason and exits
+# with 77.
 set -euo pipefail
 folder=${1:?usage: tools/comex/global_arrays.sh FOLDER LIBRARIES HEADERS [TARGET ...]}
 libraries=$(realpath "${2:?LIBRARIES}") headers=$(realpath "${3:?HEADERS}")
 shift 3
 mkdir -p "$folder"
 folder=$(realpath "$folder")
-# Tests that run side by side ask for it.
+# Tests that run at the same time may call this script.
 exec 9>"$folder/lock"
 flock 9
 
@@ -24,7 +27,7 @@ for tool in mpicc mpif90 make; do
   command -v "$tool" >/dev/null || skip "there is no $tool: apt-get install libopenmpi-dev gfortran make"
 done
 
-# Debian's source package, by lists of our own: most machines have no deb-src lines.
+# Debian's source package, with package lists of its own: most machines have no deb-src lines.
 fetch() {
   command -v apt-get >/dev/null && command -v dpkg-source >/dev/null || return 1
   # shellcheck disable=SC1091
@@ -62,7 +65,7 @@ if [ ! -e "$source/configure" ]; then
   fi
 fi
 
-# What docs/comex.md says.
+# Configured as docs/comex.md describes.
 build=$folder/build
 mkdir -p "$build"
 read -ra more <<<"${TND_GA_CONFIGURE:-}"
@@ -89,7 +92,8 @@ run_make install prefix="$folder/prefix" || {
   tail "$folder/make.log" >&2
   exit 1
 }
-# Debian's libtool does not name what libga needs, and some programs call BLAS and LAPACK themselves.
+# Debian's libtool does not pass the libraries that libga needs, and some programs call BLAS and
+# LAPACK directly.
 # shellcheck disable=SC2016
 programs_link='LIBS=$(LAPACK_LIBS) $(BLAS_LIBS) -lm -larmci -lcomex'
 if [ "${1:-}" = checkprogs ]; then

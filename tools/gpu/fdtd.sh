@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# On a machine with a GPU: what snapshots cost 2,000 steps, with the programs that tools/gpu/pack.sh packed.
-# usage: tools/gpu/fdtd.sh FOLDER RESULTS [options of bench_fdtd ...]; FDTD_SIZE, FDTD_STEPS, FDTD_FOLDER as
-# tools/bench_fdtd.sh says. The table and RESULTS/fdtd.json.
+# On a machine with a GPU: measure the cost of snapshots in 2,000 steps of FDTD, with the programs
+# that tools/gpu/pack.sh packed. Prints the table and writes RESULTS/fdtd.json.
+# usage: tools/gpu/fdtd.sh FOLDER RESULTS [options of bench_fdtd ...]
+# tools/bench_fdtd.sh describes FDTD_SIZE, FDTD_STEPS and FDTD_FOLDER.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 folder=$(cd "${1:?usage: tools/gpu/fdtd.sh FOLDER RESULTS [options ...]}" && pwd)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Gather what bench/o2g/o2g.py needs on a machine without a Fortran compiler, iproute2 and a network: the provider, the programs
-# built for every MPI that is here (tools/mpi/install.sh), and the MPIs' wheels.
+# Collect the files that bench/o2g/o2g.py needs on a machine without a Fortran compiler, iproute2
+# and a network: the provider, the programs for every installed MPI (tools/mpi/install.sh), and the
+# MPIs' wheels.
 # usage: tools/gpu/pack_mpi.sh BUILD_FOLDER TARGET_FOLDER [NPB3.4-MPI [CLASSES]]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -10,7 +11,7 @@ rows=point,overlap,match,stencil,idle
 rm -rf "$target"
 mkdir -p "$target/lib" "$target/whl" "$target/bin"
 bench/o2g/o2g.py --build --provider "$build/lib" --programs "$target/built" --rows "$rows${3:+,npb}" ${3:+--npb "$3"} --classes "${4:-A,B}"
-# Of the benchmarks' trees the programs alone.
+# Of the trees of NPB, only the programs are copied.
 for tree in "$target"/built/npb.*; do
   [ -d "$tree/bin" ] || continue
   mkdir -p "$target/programs/$(basename "$tree")"

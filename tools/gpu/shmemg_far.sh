@@ -1,24 +1,30 @@
 #!/usr/bin/env bash
-# On a machine with GPUs and what tools/gpu/pack_shmemg.sh gathered: kernels that call PEs which their GPU does not reach, where a thread of
-# the host does what they ask: the stencil's steps by who sends, and each kind of call. Two PEs, a GPU each. It takes a minute at most.
-# usage: tools/gpu/shmemg_far.sh FOLDER RESULTS [what ...]
-# what: stencil causes calls; all by default. Results last; exit status 1 if one failed or was too late.
-# PES: how many (2). LIMIT: seconds for each (5). STEPS: of the stencil (50; the stream has 4 kernels a step), the faster of two rounds.
+# On a machine with GPUs and the files of tools/gpu/pack_shmemg.sh: measure calls of kernels to PEs
+# whose memory the GPU does not map. A host thread carries them out. Two PEs have a GPU each. The
+# script takes at most a minute.
+# usage: tools/gpu/shmemg_far.sh FOLDER RESULTS [part ...]
+# Parts, by default all of them: "stencil" has steps of the stencil by kind of exchange, "causes"
+# has possible causes of slow steps, "calls" has each kind of call. Results are printed last. The
+# exit status is 1 if a program failed or exceeded its limit.
+# PES: number of PEs (2). LIMIT: seconds for each program (5). STEPS: steps of the stencil (50; a
+# stream has 4 kernels a step). The faster of two rounds counts.
 #
-# The ways: "direct" is what the others stand beside; "by host" has the host do all for GPUs that do reach one another
-# (TND_SHMEM_DEVICE_DIRECT=off); "staged" has strangers (TND_PGAS_NODE=none). The causes, staged: PEs bound to a processor each; kernels loaded
-# when they are first launched; 8 work queues; more calls on a stream ahead than the driver takes (1024).
+# Paths: "direct" is the reference. With "by_host" (TND_SHMEM_DEVICE_DIRECT=off) the host carries
+# out all calls, although the GPUs map one another's memory. With "staged" (TND_PGAS_NODE=none) the
+# PEs share no node. The causes, with "staged": each PE is bound to one processor; kernels are
+# loaded at their first launch; there are 8 work queues; a stream has more outstanding calls than
+# the driver accepts (1024).
 # shellcheck disable=SC2046  # words of commands
 set -uo pipefail
-folder=$(cd "${1:?usage: tools/gpu/shmemg_far.sh FOLDER RESULTS [what ...]}" && pwd)
-results=${2:?usage: tools/gpu/shmemg_far.sh FOLDER RESULTS [what ...]}
+folder=$(cd "${1:?usage: tools/gpu/shmemg_far.sh FOLDER RESULTS [part ...]}" && pwd)
+results=${2:?usage: tools/gpu/shmemg_far.sh FOLDER RESULTS [part ...]}
 shift 2
-what=${*:-stencil causes calls}
+parts=${*:-stencil causes calls}
 pes=${PES:-2} limit=${LIMIT:-5} steps=${STEPS:-50}
 export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TND_PLUGIN_PATH=$folder/lib TND_CUDA_PLUGIN=$folder/lib/libtanada_cuda.so
 [ -e "$TND_CUDA_PLUGIN" ] || export TND_CUDA_PLUGIN=$folder/lib/tanada/libtanada_cuda.so
 export SHMEM_DEVICE_SYMMETRIC_SIZE=${SHMEM_DEVICE_SYMMETRIC_SIZE:-256M} TND_SHMEM_DEVICE_TIMEOUT=${TND_SHMEM_DEVICE_TIMEOUT:-${limit}s}
-end=${PROGRAM_END-_cuda} # of the programs' names; empty: those for the host executor
+end=${PROGRAM_END-_cuda} # the end of the programs' names; empty: programs of the host executor
 direct=(TND_SHMEM_DEVICE_DIRECT=on)
 by_host=(TND_SHMEM_DEVICE_DIRECT=off)
 staged=(TND_PGAS_NODE=none)
@@ -50,10 +56,10 @@ stencil() { # stencil EXCHANGE [STEPS]
   echo "$folder/bin/stencil2d$end --rows 256 --columns 256 --check --steps ${2:-$steps} --rounds 2 --exchange $1"
 }
 [ -z "$end" ] || nvidia-smi -L
-for part in $what; do
+for part in $parts; do
   case $part in
     stencil)
-      # Options are words.
+      # The output of stencil is split into words.
       for exchange in kernel stream host; do
         try "stencil_${exchange}_direct" "${direct[@]}" -- $(stencil $exchange)
         try "stencil_${exchange}_by_host" "${by_host[@]}" -- $(stencil $exchange)

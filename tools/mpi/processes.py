@@ -1,4 +1,4 @@
-"""Programs of many processes under a time limit, of which nothing is left afterwards."""
+"""Programs of many processes under a time limit. All of their processes are ended."""
 
 import dataclasses
 import os
@@ -13,8 +13,8 @@ MARK = "TND_MPI_RUN"
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a run ended: status is "passed", "failed" or "hangs"; output is what it printed, both streams; left, how many
-    processes of it were still there when the patience with them had ended."""
+    """The outcome of a run: status is "passed", "failed" or "hangs", output has both streams, and
+    left is the number of processes that still ran after patience_s."""
 
     status: str
     output: str
@@ -24,14 +24,14 @@ class Outcome:
 
 
 def marked(mark):
-    """The processes whose environment carries the mark. Launchers put some of theirs into sessions of their own."""
+    """Processes whose environment has the mark. Launchers create sessions of their own."""
     found = []
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             if mark in (folder / "environ").read_bytes() and int(folder.name) != os.getpid():
                 found.append(int(folder.name))
         except OSError:
-            continue  # it has ended, or is another user's
+            continue  # the process has ended, or belongs to another user
     return found
 
 
@@ -48,7 +48,7 @@ def end_marked(mark, deadline_s=5.0):
 
 
 def still_there(mark, patience_s):
-    """How many marked processes do not end by themselves."""
+    """Return the number of marked processes that do not end by themselves within patience_s."""
     end = time.monotonic() + patience_s
     while (left := marked(mark)) and time.monotonic() < end:
         time.sleep(0.05)
@@ -56,7 +56,8 @@ def still_there(mark, patience_s):
 
 
 def run(command, environment, timeout_s, folder=None, patience_s=0.0):
-    """Run a command to its end or to the limit, kill what is left of it after patience_s, and tell how it ended."""
+    """Run a command until it ends or timeout_s has passed, and return its Outcome. Processes that
+    remain after patience_s are killed."""
     mark = f"{MARK}={uuid.uuid4().hex}"
     environment = {**environment, MARK: mark.partition("=")[2]}
     start = time.monotonic()
@@ -78,7 +79,7 @@ def run(command, environment, timeout_s, folder=None, patience_s=0.0):
             end_marked(mark.encode())
             output, status = process.communicate()[0], "hangs"
         except BaseException:
-            end_marked(mark.encode())  # who runs this is interrupted
+            end_marked(mark.encode())  # for example, after KeyboardInterrupt
             raise
     seconds = time.monotonic() - start
     left = still_there(mark.encode(), patience_s)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The MPI set-ups of this machine: how each is compiled for and launched, over TCP alone, shared memory off.
+"""The MPI set-ups of this machine, with the commands that compile and launch a program for each.
 
-usage: setups.py [--provider FOLDER]. Prints them as JSON, those that are missing with the reason.
+usage: setups.py [--provider FOLDER]. Prints the set-ups as JSON, missing ones with the reason.
 
-A set-up is an MPI and what carries its messages. The MPIs come from tools/mpi/install.sh; a set-up called "MPI o2g" loads
-libo2g-fi.so from FOLDER, build/dev/lib unless told."""
+A set-up is an MPI and the transport of its messages, which is always TCP: shared memory is off. The
+MPIs come from tools/mpi/install.sh. A set-up called "MPI o2g" loads libo2g-fi.so from FOLDER, by
+default build/dev/lib."""
 
 import argparse
 import dataclasses
@@ -16,7 +17,8 @@ import shutil
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENTS = ROOT / ".venv-mpi"
 PROVIDER = ROOT / "build/dev/lib"
-# Ranks may outnumber processors, and the one who tests may be root. Neither is what an MPI allows by itself.
+# Allow root, more ranks than processors, and messages between ranks of a node over the network.
+# MPIs do not by default.
 ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -34,28 +36,27 @@ class Mpi:
     compiler: str
     launcher: str
     python: str
-    # What must be in the environment for Python to find the library; the wheels say it themselves.
     is_openmpi: bool
 
     def is_wrapper_broken(self):
-        """MPICH's compiler is a script that splits the name of its own folder at blanks."""
+        """MPICH's compiler is a script that fails if the name of its folder contains a blank."""
         return not self.is_openmpi and any(letter.isspace() for letter in self.compiler)
 
     def compile_command(self):
-        """The compiler, and where it finds mpi.h."""
+        """The compiler, with the option that finds mpi.h."""
         if not self.is_wrapper_broken():
             return [self.compiler]
         return ["gcc", f"-I{pathlib.Path(self.compiler).parents[1] / 'include'}"]
 
     def link_options(self):
-        """What follows the sources."""
+        """Options after the sources."""
         if not self.is_wrapper_broken():
             return []
         libraries = pathlib.Path(self.compiler).parents[1] / "lib"
         return [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-Wl,--enable-new-dtags", "-lmpi"]
 
     def missing(self):
-        """Why this MPI cannot be used here, or None."""
+        """The reason why this MPI is not usable on this machine, or None."""
         for program in (self.compiler, self.launcher):
             if not shutil.which(program):
                 return f"{program} is not there: tools/mpi/install.sh"
@@ -67,7 +68,7 @@ def environment_of(name):
 
 
 def mpis():
-    """Every MPI known, there or not."""
+    """All known MPIs, whether installed or not."""
     found = [
         Mpi(
             "openmpi4",
@@ -95,7 +96,7 @@ def mpis():
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """An MPI over one carrier of messages. `options` go to the launcher, `environment` to it and to every rank."""
+    """An MPI over one transport. `options` are for the launcher, `environment` also for ranks."""
 
     mpi: Mpi
     carrier: str
@@ -112,7 +113,7 @@ class Setup:
         return self.carrier == "o2g"
 
     def missing(self):
-        """Why this set-up cannot run here, or None."""
+        """The reason why this set-up cannot run on this machine, or None."""
         if self.provider and not (self.provider / "libo2g-fi.so").is_file():
             return f"{self.provider}/libo2g-fi.so is not built"
         return self.mpi.missing()
@@ -134,8 +135,8 @@ class Setup:
         return [*self.mpi.compile_command(), *flags, *self.mpi.link_options()]
 
     def launch(self, count, program, *words, hosts=None, agent=None):
-        """The command that runs `count` ranks of the program. With hosts, one rank on each in turn, which are reached by
-        `agent HOST COMMAND ...` in place of ssh."""
+        """The command that runs `count` ranks of the program. With hosts, the ranks are distributed
+        over them, and `agent HOST COMMAND ...` takes the place of ssh."""
         if self.mpi.is_openmpi:
             command = [
                 self.mpi.launcher,
@@ -158,12 +159,10 @@ class Setup:
                     str(agent),
                 ]
             elif self.mpi.name == "openmpi4":
-                command += [
-                    "--mca",
-                    "plm",
-                    "isolated",
-                ]  # it wants an ssh to be there even where it needs none
-            # Open MPI passes on only what it is told, and only where ranks are on other hosts; it does no harm elsewhere.
+                # Without this, Open MPI 4 requires ssh even where all ranks are on this host.
+                command += ["--mca", "plm", "isolated"]
+            # Open MPI passes only these variables to ranks on other hosts. On this host -x has no
+            # effect.
             for name in self.environment:
                 command += ["-x", name]
         else:
@@ -182,7 +181,7 @@ class Setup:
         return [*command, str(program), *words]
 
     def all_environment(self):
-        """What the launcher's environment is: this process's, without other choices of providers, and the set-up's."""
+        """This process's environment without settings of providers, with those of the set-up."""
         foreign = ("FI_", "UCX_", "OMPI_", "MPIR_", "PMIX_", "PRTE_", "HYDRA_")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         return {**kept, **ENVIRONMENT, **self.environment}
@@ -194,10 +193,10 @@ def mca(**values):
 
 def openmpi_setups(mpi, provider):
     is_old = mpi.name == "openmpi4"
-    # Open MPI 5 asks libfabric for the provider through a variable shared by all its parts.
+    # In Open MPI 5 one variable selects libfabric's provider for all components.
     include = "mtl_ofi_provider_include" if is_old else "opal_common_ofi_provider_include"
-    # One-sided operations go their own way: over messages in Open MPI 4, which has no other that works over TCP alone, and
-    # over o2g's remote memory access with o2g.
+    # One-sided operations use a separate component. Over TCP, Open MPI 4 has only one that works,
+    # which sends messages. With o2g they use its remote memory access.
     one_sided = {"osc": "pt2pt"} if is_old else {}
     remote = {"btl_ofi_provider_include": "o2g"} if is_old else {}
     yield Setup(mpi, "btl tcp", mca(pml="ob1", btl="tcp,self", **one_sided), {})
@@ -246,7 +245,7 @@ def mpich_setups(mpi, provider):
 
 
 def setups(provider=PROVIDER):
-    """Every set-up known, there or not; ask missing()."""
+    """All known set-ups. missing() returns why one is not usable."""
     found = []
     for mpi in mpis():
         found += (openmpi_setups if mpi.is_openmpi else mpich_setups)(
