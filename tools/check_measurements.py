@@ -18,7 +18,7 @@ def judged(row):
     held = row["value"] if measurements.bar_holds_value(row) else row["ratio"]
     if row["bar"] is None or held is None:
         return None
-    return held >= row["bar"] if row["better"] == "higher" else held <= row["bar"]
+    return measurements.is_met(held, row)
 
 
 def check_row(name, row):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Write everything in README and docs that states a measured figure, from the JSON files in docs/measurements.
+"""Write all measured figures in README and docs, from the JSON files in docs/measurements.
 
-A benchmark writes NAME.json. This program writes NAME.md beside it (a table of all rows), the index in
-docs/measurements/README.md, missed.md (every bar that is not met), and each block of README.md and docs/*.md between
+A benchmark writes NAME.json. This program writes NAME.md beside it (a table of all rows), the index
+in docs/measurements/README.md, missed.md (every bar that is not met), and each block of README.md
+and docs/*.md between
 
     <!-- measured: NAME -->
     <!-- end -->
@@ -25,14 +26,14 @@ HEADER_KEYS = ("bench", "date", "machine", "command", "rows")
 
 
 class Fault(Exception):
-    """A file that does not follow the rules above. The text names it."""
+    """A file breaks the rules above. The text names it."""
 
 
-def number(value):
-    """Four digits, without an exponent."""
+def number(value, digits=4):
+    """A number of at most so many significant digits, without an exponent."""
     if value is None:
         return ""
-    text = f"{value:.4g}"
+    text = f"{value:.{digits}g}"
     return f"{float(text):,.0f}" if "e" in text and abs(value) >= 1 else text
 
 
@@ -55,13 +56,28 @@ def bar_of(row):
     if row.get("bar") is None:
         return ""
     sign = "≥" if row.get("better") == "higher" else "≤"
-    # Without a rival, or where the row says so, the bar holds the value itself.
+    # Without a rival, or with `bar_on`, the bar applies to the value instead of the ratio.
     unit = f" {row['unit']}" if bar_holds_value(row) else ""
     return f"{sign} {number(row['bar'])}{unit}"
 
 
 def bar_holds_value(row):
     return row.get("bar_on") == "value" or (not row.get("rival") and row.get("bar_on") != "ratio")
+
+
+def is_met(figure, row):
+    if row["better"] == "higher":
+        return figure >= row["bar"]
+    return figure <= row["bar"]
+
+
+def short_number(row, key):
+    """The value or ratio of a row in three digits, or in four if three contradict its verdict."""
+    text = number(row[key], 3)
+    has_bar = row.get("met") is not None and (key == "value") == bar_holds_value(row)
+    if has_bar and is_met(float(text.replace(",", "")), row) != row["met"]:
+        return number(row[key])
+    return text
 
 
 def load(root):
@@ -92,7 +108,7 @@ def rows_table(content):
 
 
 def counts(content):
-    """(rows that meet their bar, rows with a bar that were judged)"""
+    """(number of rows that meet their bar, number of rows with a verdict)"""
     judged = [row for row in content["rows"] if row.get("met") is not None]
     return sum(row["met"] for row in judged), len(judged)
 
@@ -162,23 +178,26 @@ def find_row(contents, entry):
 
 
 def selection_table(contents, entries):
-    lines = ["| what | reaches | against, in the same run | bar |", "| --- | --- | --- | --- |"]
+    lines = [
+        "| what | result | better | relative to a rival in the same run | bar |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for entry in entries:
         row = find_row(contents, entry)
         rival = ""
         if row.get("rival"):
-            rival = f"{number(row['ratio'])} × {cell(entry.get('rival_name', row['rival']))}"
+            rival = f"{short_number(row, 'ratio')} × {cell(entry.get('rival_name', row['rival']))}"
         state = f"{bar_of(row)}: {verdict(row)}" if row.get("met") is not None else ""
-        value = f"{number(row['value'])} {cell(row['unit'])}"
+        value = f"{short_number(row, 'value')} {cell(row['unit'])}"
+        better = "more" if row["better"] == "higher" else "less"
         text = cell(entry.get("text", row["what"]))
-        lines.append(
-            f"| [{text}]({entry['link']}{entry['file']}.md) | {value} | {rival} | {state} |"
-        )
+        link = f"[{text}]({entry['link']}{entry['file']}.md)"
+        lines.append(f"| {link} | {value} | {better} | {rival} | {state} |")
     return "\n".join(lines) + "\n"
 
 
 def generated(root):
-    """{path below root: text} of every file that holds figures, as it should be."""
+    """{path below root: text} of every file with figures."""
     contents = load(root)
     for stem, content in contents.items():
         lacking = [key for key in HEADER_KEYS if not content.get(key)]

@@ -1,6 +1,7 @@
 import json
 
 import check_measurements
+import measurements
 import pytest
 
 FOLDER = "docs/measurements"
@@ -8,6 +9,29 @@ FOLDER = "docs/measurements"
 
 def test_figures_are_those_of_the_benchmarks(tree_copy):
     assert check_measurements.check(tree_copy) == []
+
+
+@pytest.mark.parametrize(
+    "ratio, bar, better, text",
+    [
+        (0.06597, None, "lower", "0.066"),
+        (5.401, 2, "lower", "5.4"),
+        (1.017, 1.02, "lower", "1.02"),
+        (1.002, 1, "lower", "1.002"),
+        (0.9996, 1, "higher", "0.9996"),
+    ],
+)
+def test_short_ratios_agree_with_the_verdict(ratio, bar, better, text):
+    row = {"ratio": ratio, "rival": "a rival", "bar": bar, "better": better, "met": None}
+    if bar is not None:
+        row["met"] = measurements.is_met(ratio, row)
+    assert measurements.short_number(row, "ratio") == text
+
+
+def test_short_values_agree_with_the_verdict():
+    row = {"value": 0.6004, "rival": None, "bar": 0.6, "better": "lower", "met": False}
+    assert measurements.short_number(row, "value") == "0.6004"
+    assert measurements.short_number({**row, "met": None}, "value") == "0.6"
 
 
 def edit(tree, name, old, new):
