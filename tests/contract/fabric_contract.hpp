@@ -159,10 +159,10 @@ TEST_P(fabric_contract, a_completed_write_is_there_when_a_later_message_arrives)
   auto const region = driver().region(b, memory);
   for (uint64_t round = 1; round <= 30; round++) {
     auto text = fabric_pattern(round % 3 == 0 ? 70'000 : 64, round);
-    uint64_t told = 0;
+    uint64_t received_round = 0;
     auto const receive =
         driver().post(b, fabric_message(seams::fabric_op_kind::receive, seams::no_fabric_peer,
-                                        std::as_writable_bytes(std::span{&told, 1})));
+                                        std::as_writable_bytes(std::span{&received_round, 1})));
     ASSERT_EQ(driver()
                   .run(a, fabric_transfer(seams::fabric_op_kind::write, to_b, text, region.remote))
                   .code,
@@ -170,7 +170,7 @@ TEST_P(fabric_contract, a_completed_write_is_there_when_a_later_message_arrives)
     driver().post(a, fabric_message(seams::fabric_op_kind::send, to_b,
                                     std::as_writable_bytes(std::span{&round, 1})));
     ASSERT_EQ(driver().wait(b, receive).code, status::ok);
-    ASSERT_EQ(told, round);
+    ASSERT_EQ(received_round, round);
     ASSERT_TRUE(std::equal(text.begin(), text.end(), memory.begin())) << "round " << round;
   }
 }

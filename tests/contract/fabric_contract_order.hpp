@@ -69,15 +69,15 @@ TEST_P(fabric_contract, order_of_writes) {
   auto &flag = *reinterpret_cast<uint64_t *>(memory.data() + flag_at);
   for (uint64_t round = 1; round <= 30; round++) {
     auto text = fabric_pattern(round % 2 == 0 ? size : 100, round);
-    uint64_t told = round;
+    uint64_t marker = round;
     driver().post(a, fabric_transfer(seams::fabric_op_kind::write, to_b, text, region.remote));
     if (round % 3 == 0 && a.endpoint->properties().has_atomics) {
       driver().post(a,
                     fabric_update(to_b, region.remote, flag_at, seams::fabric_atomic::swap, round));
     } else {
-      driver().post(
-          a, fabric_transfer(seams::fabric_op_kind::write, to_b,
-                             std::as_writable_bytes(std::span{&told, 1}), region.remote, flag_at));
+      driver().post(a, fabric_transfer(seams::fabric_op_kind::write, to_b,
+                                       std::as_writable_bytes(std::span{&marker, 1}), region.remote,
+                                       flag_at));
     }
     ASSERT_TRUE(driver().until([&] { return std::atomic_ref{flag}.load() == round; }));
     ASSERT_TRUE(std::equal(text.begin(), text.end(), memory.begin())) << "round " << round;

@@ -163,11 +163,11 @@ bool is_cached(const std::string &path, size_t size) {
   void *const mapped = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
   ::close(fd);
   std::vector<unsigned char> pages((size + 4095) / 4096);
-  bool const told = mapped != MAP_FAILED && mincore(mapped, size, pages.data()) == 0;
+  bool const is_known = mapped != MAP_FAILED && mincore(mapped, size, pages.data()) == 0;
   if (mapped != MAP_FAILED)
     munmap(mapped, size);
-  return !told || std::any_of(pages.begin(), pages.end(),
-                              [](unsigned char each) { return (each & 1) != 0; });
+  return !is_known || std::any_of(pages.begin(), pages.end(),
+                                  [](unsigned char each) { return (each & 1) != 0; });
 }
 
 TEST_P(store_file_faults, direct_files_keep_out_of_the_page_cache) {

@@ -321,14 +321,14 @@ TEST_P(stream_set_sockets_contract, an_owner_that_looks_seldom_is_told_all_the_s
     return receiver.received == sender.sent;
   };
   auto const talk = [&](stream_end &sender, stream_end &receiver) {
-    bool is_told = true;
-    for (int i = 0; i < 200 && is_told; i++)
-      is_told = comes(sender, receiver);
-    return is_told;
+    bool has_arrived = true;
+    for (int i = 0; i < 200 && has_arrived; i++)
+      has_arrived = comes(sender, receiver);
+    return has_arrived;
   };
   for (int i = 0; i < 3; i++) {
     ASSERT_TRUE(talk(from, to));
-    for (int vain = 0; vain < 20; vain++)
+    for (int fruitless = 0; fruitless < 20; fruitless++)
       a.set->progress();
     b.send(from, 0, 1);
     EXPECT_EQ(a.set->wait(seams::monotonic_clock().now_ns() + 5'000'000'000), status::ok)
@@ -340,7 +340,7 @@ TEST_P(stream_set_sockets_contract, an_owner_that_looks_seldom_is_told_all_the_s
   ASSERT_TRUE(talk(from, to));
   if (a.set->pause(to.id) == status::ok) {
     b.send(from, 0, 1);
-    for (int vain = 0; vain < 100; vain++)
+    for (int fruitless = 0; fruitless < 100; fruitless++)
       a.set->progress();
     EXPECT_LT(to.received, from.sent);
     ASSERT_EQ(a.set->resume(to.id), status::ok);

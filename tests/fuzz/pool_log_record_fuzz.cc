@@ -144,8 +144,8 @@ class attack {
       one.data = {bytes};
     else
       one.extents = {{0, sizeof bytes}};
-    auto const code =
-        log.append({one}, [](status told) { require(told == status::ok, "an append fails"); });
+    auto const code = log.append(
+        {one}, [](status appended) { require(appended == status::ok, "an append fails"); });
     require(code == status::ok || code == status::exists, "an append is refused");
     require(log.drain(clock_.now_ns() + 1'000'000'000) == status::ok, "the log does not drain");
   }

@@ -43,7 +43,7 @@ def make():
 def suite(build):
     """The programs that `make check` of Global Arrays would run."""
     recipe = "include Makefile\nprint-tests:\n\t@echo $(GLOBAL_PARALLEL_TESTS) $(CXX_PARALLEL_TESTS) $(GLOBAL_THREADED_TESTS)\n"
-    said = subprocess.run(
+    done = subprocess.run(
         ["make", "-s", "-f", "-", "print-tests"],
         input=recipe,
         cwd=build,
@@ -51,7 +51,7 @@ def suite(build):
         text=True,
         check=True,
     )
-    return sorted({each for each in said.stdout.split() if each.endswith(".x")})
+    return sorted({each for each in done.stdout.split() if each.endswith(".x")})
 
 
 def lines_of_the_docs():

@@ -25,13 +25,13 @@ TIGHT = (
 
 def test_the_recipe_runs_the_lines_of_the_docs():
     """RECIPE configures Global Arrays as docs/comex.md does, with its own folders for the prefix."""
-    told = re.search(
+    line = re.search(
         r"^\./configure (.*?)^make",
         (comex_jobs.ROOT / "docs/comex.md").read_text(),
         re.DOTALL | re.MULTILINE,
     )[1]
-    told = told.replace("$PREFIX/include/comex", "$headers").replace("$PREFIX/lib", "$libraries")
-    words = " ".join(told.replace("\\\n", " ").split())
+    line = line.replace("$PREFIX/include/comex", "$headers").replace("$PREFIX/lib", "$libraries")
+    words = " ".join(line.replace("\\\n", " ").split())
     assert words in " ".join(RECIPE.read_text().replace("\\\n", " ").split())
 
 
@@ -74,8 +74,8 @@ def test_a_program_with_memory_for_one_rank(build, tmp_path, program):
     assert done.status == "passed" and done.left == 0, (
         f"{done.status}, {done.code}\n{done.output[-3000:]}"
     )
-    (told,) = json.loads((tmp_path / "report").read_text())["nodes"]
-    assert told["swaps_out"] > 4
+    (report,) = json.loads((tmp_path / "report").read_text())["nodes"]
+    assert report["swaps_out"] > 4
 
 
 @pytest.mark.parametrize(("rank_count", "nodes"), [(1, ""), (2, ""), (4, ""), (4, "0 1 0 1")])

@@ -48,8 +48,8 @@ def sum_of(done):
 
 
 def report_of(folder):
-    (told,) = json.loads((folder / "report.json").read_text())["nodes"]
-    return told
+    (report,) = json.loads((folder / "report.json").read_text())["nodes"]
+    return report
 
 
 @pytest.mark.parametrize(("rank_count", "excess"), SIZES)
@@ -63,8 +63,10 @@ def test_random_operations_give_what_they_give_in_core(jobs, folder, rank_count,
     assert sum_of(done) == expected, done.output[-2000:]
     assert set(os.listdir(folder)) <= {"report.json"}
     if budget < 0.9 * rank_count * RANK_SIZE:
-        told = report_of(folder)
-        assert told["swaps_out"] > 0 and told["bytes_out"] > 0 and told["ranks"] == rank_count, told
+        report = report_of(folder)
+        assert (
+            report["swaps_out"] > 0 and report["bytes_out"] > 0 and report["ranks"] == rank_count
+        ), report
 
 
 @pytest.mark.skipif("TND_COMEX_ALL" not in os.environ, reason="make test-ga runs 64 ranks")

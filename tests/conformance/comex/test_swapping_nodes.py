@@ -31,9 +31,9 @@ def has_fabric():
 def reports_of(folder, node_count):
     """The report of each node, by its number."""
     files = [folder / "report.json", *(folder / f"report.json.{i}" for i in range(1, node_count))]
-    told = [json.loads(each.read_text())["nodes"][0] for each in files]
-    assert [each["node"] for each in told] == list(range(node_count))
-    return told
+    reports = [json.loads(each.read_text())["nodes"][0] for each in files]
+    assert [each["node"] for each in reports] == list(range(node_count))
+    return reports
 
 
 def left_in(folder):
@@ -58,12 +58,12 @@ def test_random_operations_give_what_they_give_in_core(jobs, tmp_path, nodes, ex
     )
     assert sum_of(done) == expected, done.output[-2000:]
     assert left_in(tmp_path) == set()
-    told = reports_of(tmp_path, len(set(each)))
-    assert sum(node["ranks"] for node in told) == len(each)
-    for node in told:
+    reports = reports_of(tmp_path, len(set(each)))
+    assert sum(node["ranks"] for node in reports) == len(each)
+    for node in reports:
         assert budget >= 0.9 * node["ranks"] * RANK_SIZE or (
             node["swaps_out"] > 0 and node["bytes_out"] > 0
-        ), told
+        ), reports
 
 
 def test_one_rank_of_a_node_at_a_time_is_enough(jobs, tmp_path):

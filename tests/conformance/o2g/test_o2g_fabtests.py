@@ -113,8 +113,8 @@ def pair(server, client, port, environment):
         while not listens(port) and first.poll() is None and time.monotonic() < until:
             time.sleep(0.02)
         second = run(client, environment)
-        said, _ = first.communicate(timeout=LIMIT)
-        return said + second.stdout + second.stderr, (first.returncode, second.returncode)
+        output, _ = first.communicate(timeout=LIMIT)
+        return output + second.stdout + second.stderr, (first.returncode, second.returncode)
     finally:
         first.kill()
         first.wait()
@@ -140,10 +140,10 @@ def test_fi_info(environment):
 def test_fi_pingpong(environment, options):
     port = free_port()
     words = [system_program("fi_pingpong"), "-p", "o2g", "-e", "rdm", "-I", "20", *options]
-    said, statuses = pair(
+    output, statuses = pair(
         [*words, "-B", str(port)], [*words, "-P", str(port), "127.0.0.1"], port, environment
     )
-    assert statuses == (0, 0), said
+    assert statuses == (0, 0), output
 
 
 @pytest.fixture(params=range(len(FABTESTS)), ids=lambda index: FABTESTS[index].parent.name)
@@ -177,19 +177,19 @@ def passes(folder, environment, line):
 
 @pytest.mark.parametrize("line", PAIRS)
 def test_pair(fabtests, line):
-    said, statuses = passes(*fabtests, line)
-    assert statuses == (0, 0), said[-3000:]
+    output, statuses = passes(*fabtests, line)
+    assert statuses == (0, 0), output[-3000:]
 
 
 @pytest.mark.parametrize("line", CHANGED)
 def test_changed(fabtests, line):
-    said, statuses = passes(*fabtests, line)
-    if "invalid option" in said or "Usage" in said:
+    output, statuses = passes(*fabtests, line)
+    if "invalid option" in output or "Usage" in output:
         pytest.skip("this version has other options")
-    assert statuses == (0, 0), said[-3000:]
+    assert statuses == (0, 0), output[-3000:]
 
 
 def test_a_failure_is_seen(fabtests):
     """A missing capability makes a program fail. The other tests rely on this."""
-    said, statuses = passes(*fabtests, "fi_rdm_shared_av")
-    assert 0 not in statuses and "No data available" in said
+    output, statuses = passes(*fabtests, "fi_rdm_shared_av")
+    assert 0 not in statuses and "No data available" in output

@@ -192,8 +192,8 @@ def broken_headers(tmp_path):
     ],
 )
 def test_a_wrong_prototype_is_found(broken_headers, name, text, by):
-    status, said = compile_text(prototypes_text(), "gcc", "c11", broken_headers(name, text, by))
-    assert status != 0 and "error" in said
+    status, output = compile_text(prototypes_text(), "gcc", "c11", broken_headers(name, text, by))
+    assert status != 0 and "error" in output
 
 
 def uses():
@@ -254,9 +254,9 @@ def wrong_targets(assembly):
 
 
 def assembly_of(text, compiler, standard, headers=HEADERS):
-    status, said = compile_text(text, compiler, standard, headers, "-O1", "-S", "-o", "-")
-    assert status == 0, said
-    return said
+    status, output = compile_text(text, compiler, standard, headers, "-O1", "-S", "-o", "-")
+    assert status == 0, output
+    return output
 
 
 def test_there_is_a_use_of_every_generic_name():

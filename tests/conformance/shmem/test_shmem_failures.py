@@ -152,9 +152,9 @@ def test_what_is_left_is_seen(isolated, jobs, tmp_path):
 def test_misuse_is_named(jobs, way, carrier):
     debug = {"SHMEM_DEBUG": "1"} if way.startswith("debug") else {}
     done = jobs.run("misuse", 2, [way], carrier, limit_s=30, **debug)
-    told = re.search(r"wanted: (\S+)\|(.*)\|(\S+)", done.output)
-    assert told, f"{done.status}, {done.code}\n{done.output[-3000:]}"
-    call, pe, addr = told.groups()
+    wanted = re.search(r"wanted: (\S+)\|(.*)\|(\S+)", done.output)
+    assert wanted, f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    call, pe, addr = wanted.groups()
     assert done.status == "failed" and done.code not in (0, None), (
         f"{done.status}, {done.code}\n{done.output[-3000:]}"
     )

@@ -119,10 +119,10 @@ def test_a_port_that_fails_is_said(bench):
 
 
 def out_of_core(
-    bench, away, told='{"bytes_out": 40000000, "bytes_in": 60000000, "move_seconds": 0.5}'
+    bench, away, counters='{"bytes_out": 40000000, "bytes_in": 60000000, "move_seconds": 0.5}'
 ):
     script = f"""if [ -z "$TND_COMEX_MEMORY" ]; then {report(10)}
-else {away}; case "$*" in *"--steps 40"*) sweeps=2 ;; *) sweeps=1 ;; esac; [ -z '{told}' ] || echo '{told}' | sed "s/ 4/ $((sweeps * 4))/; s/ 6/ $((sweeps * 6))/" >"$TND_COMEX_REPORT"; fi
+else {away}; case "$*" in *"--steps 40"*) sweeps=2 ;; *) sweeps=1 ;; esac; [ -z '{counters}' ] || echo '{counters}' | sed "s/ 4/ $((sweeps * 4))/; s/ 6/ $((sweeps * 6))/" >"$TND_COMEX_REPORT"; fi
 """
     rows = bench(
         script,
@@ -149,13 +149,13 @@ def test_a_run_that_swaps(bench):
 
 
 @pytest.mark.parametrize(
-    "away, told, words",
+    "away, counters, words",
     [
         (report(8, "6"), "{}", "does not hold"),
         (report(8), "", "does not swap"),
         ("exit 1", "{}", "failed after"),
     ],
 )
-def test_no_figure_without_a_result_that_swapped(bench, away, told, words):
-    rows = out_of_core(bench, away, told)
+def test_no_figure_without_a_result_that_swapped(bench, away, counters, words):
+    rows = out_of_core(bench, away, counters)
     assert len(rows) == 1 and rows[0]["value"] is None and words in rows[0]["reason"]

@@ -85,8 +85,8 @@ def bench(tmp_path):
 
 
 def rows_of(bench, process):
-    said = process.communicate(timeout=60)[0]
-    assert process.returncode == 0, said
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 0, output
     return {
         row["what"]: row for row in json.loads((bench.folder / "report.json").read_text())["rows"]
     }

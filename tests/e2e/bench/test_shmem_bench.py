@@ -76,8 +76,8 @@ def bench(tmp_path):
 
 def rows_of(bench, *words):
     with bench(*words) as process:
-        said = process.communicate(timeout=60)[0]
-    assert process.returncode == 0, said
+        output = process.communicate(timeout=60)[0]
+    assert process.returncode == 0, output
     report = json.loads((bench.folder / "report.json").read_text())
     assert report["bench"] == "shmem" and report["date"] and report["machine"]
     return {row["what"]: row for row in report["rows"]}

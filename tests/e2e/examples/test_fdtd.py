@@ -48,20 +48,22 @@ def run_small(program, tmp_path, *words):
 
 
 def test_whole_run_over_a_store(program, store, tmp_path):
-    said = run_small(program, tmp_path, "--steps", 25, "--store", store)
-    assert "equals the field in every cell" in said
-    told = json.loads((tmp_path / "out/timings.json").read_text())
-    assert (told["size"], told["steps"], told["snapshots"]) == (SIZE, 25, 3)
-    phases = {phase["what"]: phase for phase in told["phases"]}
+    output = run_small(program, tmp_path, "--steps", 25, "--store", store)
+    assert "equals the field in every cell" in output
+    timings = json.loads((tmp_path / "out/timings.json").read_text())
+    assert (timings["size"], timings["steps"], timings["snapshots"]) == (SIZE, 25, 3)
+    phases = {phase["what"]: phase for phase in timings["phases"]}
     assert {"make material", "read material", "compute", "snapshots", "check", "picture"} <= set(
         phases
     )
     assert phases["snapshots"]["bytes"] == 3 * (NPY_HEADER + 4 * SIZE**3)
     assert (
-        0 < told["lost_seconds"] < told["run_seconds"] and "share of time lost to snapshots" in said
+        0 < timings["lost_seconds"] < timings["run_seconds"]
+        and "share of time lost to snapshots" in output
     )
     assert (
-        told["gfile"]["store_write_size"] >= 3 * 4 * SIZE**3 and told["gfile"]["write_errors"] == 0
+        timings["gfile"]["store_write_size"] >= 3 * 4 * SIZE**3
+        and timings["gfile"]["write_errors"] == 0
     )
     width, height, rows = png_rows(tmp_path / "out/field.png")
     assert width > height > 700 and len(set(rows)) > 100
@@ -91,10 +93,10 @@ def test_theory_finds_a_wrong_time_step(program, what):
 
 
 def test_the_last_snapshot_is_compared_bit_by_bit(program, tmp_path):
-    said = program("fdtd").fail_run(
+    output = program("fdtd").fail_run(
         "--size", SIZE, "--steps", 20, "--output", tmp_path / "out", "--plant", "field"
     )
-    assert "differs from the field in 1 cells" in said
+    assert "differs from the field in 1 cells" in output
 
 
 def test_absorbing_walls_absorb(program, tmp_path):
@@ -119,7 +121,7 @@ def test_a_map_made_before(program, store, tmp_path):
 
 def test_a_map_of_another_size(program, tmp_path):
     program("fdtd").pass_run("--size", SIZE, "--output", tmp_path / "out", "--make-material")
-    said = program("fdtd").fail_run(
+    output = program("fdtd").fail_run(
         "--size",
         SIZE + 1,
         "--output",
@@ -127,7 +129,7 @@ def test_a_map_of_another_size(program, tmp_path):
         "--material",
         tmp_path / "out/store/material.map",
     )
-    assert "ERANGE" in said and "33 cells an axis" in said
+    assert "ERANGE" in output and "33 cells an axis" in output
 
 
 def test_a_file_that_is_no_map(program, tmp_path):
@@ -147,8 +149,8 @@ def test_a_map_that_is_cut(program, tmp_path):
 
 
 def test_a_store_that_is_not_there(program, tmp_path):
-    said = program("fdtd").fail_run("--size", SIZE, "--store", f"file://{tmp_path}/absent")
-    assert "cannot write the material map" in said and "ENOENT" in said and "gopen" in said
+    output = program("fdtd").fail_run("--size", SIZE, "--store", f"file://{tmp_path}/absent")
+    assert "cannot write the material map" in output and "ENOENT" in output and "gopen" in output
 
 
 def run_until_files_are_full(program, tmp_path, *words):
@@ -168,18 +170,18 @@ def run_until_files_are_full(program, tmp_path, *words):
     try:
         assert "snapshot" in running.stdout.readline()
         resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (100000, 100000))
-        _, said = running.communicate(timeout=60)
+        _, output = running.communicate(timeout=60)
     finally:
         running.kill()
         running.wait()
     assert running.returncode == 1
-    return said
+    return output
 
 
 def test_a_store_that_takes_no_more(program, tmp_path):
     """The error comes from the background and must not be lost."""
-    said = run_until_files_are_full(program, tmp_path)
-    assert "the snapshot" in said and "EFBIG" in said
+    output = run_until_files_are_full(program, tmp_path)
+    assert "the snapshot" in output and "EFBIG" in output
 
 
 def snapshot_files(folder):
@@ -207,7 +209,7 @@ def test_snapshots_by_threads_equal_those_by_kernels(program, tmp_path, folder, 
         and "ez-000047.npy" in by_kernels
         and len(set(by_kernels.values())) == 10
     )
-    said = run_small(
+    output = run_small(
         program,
         tmp_path,
         "--steps",
@@ -218,21 +220,21 @@ def test_snapshots_by_threads_equal_those_by_kernels(program, tmp_path, folder, 
         f"file://{folder}",
         *words,
     )
-    assert "equals the field in every cell" in said
+    assert "equals the field in every cell" in output
     assert snapshot_files(folder) == by_kernels
 
 
 def test_what_snapshots_cost_is_compared(program, tmp_path, folder):
-    said = run_small(program, tmp_path, "--steps", 40, "--snapshots", folder, "--compare", 3)
-    assert "against runs without snapshots" in said and "medians of 3 rounds" in said
-    told = json.loads((tmp_path / "out/timings.json").read_text())
-    compare = told["compare"]
+    output = run_small(program, tmp_path, "--steps", 40, "--snapshots", folder, "--compare", 3)
+    assert "against runs without snapshots" in output and "medians of 3 rounds" in output
+    timings = json.loads((tmp_path / "out/timings.json").read_text())
+    compare = timings["compare"]
     assert compare["rounds"] == 3 and min(compare["without_seconds"], compare["with_seconds"]) > 0
     assert sorted(snapshot_files(folder)) == [f"ez-{step:06d}.npy" for step in (10, 20, 30, 40)]
 
 
 def test_the_last_snapshot_of_a_thread_is_compared_bit_by_bit(program, tmp_path, folder):
-    said = program("fdtd").fail_run(
+    output = program("fdtd").fail_run(
         "--size",
         SIZE,
         "--steps",
@@ -244,7 +246,7 @@ def test_the_last_snapshot_of_a_thread_is_compared_bit_by_bit(program, tmp_path,
         "--plant",
         "field",
     )
-    assert "differs from the field in 1 cells" in said
+    assert "differs from the field in 1 cells" in output
 
 
 @pytest.mark.parametrize("shared_memory", ["1", "0"])
@@ -256,8 +258,8 @@ def test_snapshots_in_a_pool_equal_those_in_files(
     environment["TND_POOL_SHARED_MEMORY"] = shared_memory
     url = pool_daemon.url("fdtd")
     run_small(program, tmp_path, "--steps", 60, "--snapshots", folder)
-    said = run_small(program, tmp_path, "--steps", 60, "--snapshots", f"{url}/run", *words)
-    assert "equals the field in every cell" in said
+    output = run_small(program, tmp_path, "--steps", 60, "--snapshots", f"{url}/run", *words)
+    assert "equals the field in every cell" in output
     stored = {
         name.removeprefix("run/"): content for name, content in pool_daemon.objects("fdtd").items()
     }
@@ -325,11 +327,11 @@ def test_a_daemon_that_goes_during_the_run(
         pool_daemon.process.send_signal(how)
         start = time.monotonic()
         try:
-            _, said = running.communicate(timeout=60)
+            _, output = running.communicate(timeout=60)
         finally:
             pool_daemon.process.send_signal(signal.SIGCONT)
         assert running.returncode == 1 and time.monotonic() - start < 10
-        assert said.count("the snapshot of step ") == 1 and status in said, said
+        assert output.count("the snapshot of step ") == 1 and status in output, output
 
 
 def test_a_run_that_is_killed_leaves_whole_snapshots(program, tmp_path, pool_daemon):
@@ -341,15 +343,15 @@ def test_a_run_that_is_killed_leaves_whole_snapshots(program, tmp_path, pool_dae
 
 
 def test_snapshots_to_every_store(program, store, tmp_path):
-    said = run_small(program, tmp_path, "--steps", 20, "--snapshots", store)
-    assert f"every 10 steps to {store}" in said and "equals the field in every cell" in said
+    output = run_small(program, tmp_path, "--steps", 20, "--snapshots", store)
+    assert f"every 10 steps to {store}" in output and "equals the field in every cell" in output
 
 
 def test_a_pool_that_is_full(program, tmp_path, pool_daemon):
     """Snapshots of 1 MiB, 256 MiB of pool: the error is reported with the step, and the daemon
     keeps earlier ones.
     """
-    said = program("fdtd").fail_run(
+    output = program("fdtd").fail_run(
         "--size",
         64,
         "--steps",
@@ -361,28 +363,28 @@ def test_a_pool_that_is_full(program, tmp_path, pool_daemon):
         "--snapshots",
         pool_daemon.url("fdtd"),
     )
-    assert said.count("the snapshot of step ") == 1 and "ENOSPC" in said
+    assert output.count("the snapshot of step ") == 1 and "ENOSPC" in output
     assert len(pool_daemon.names("fdtd")) > 100
 
 
 def test_a_pool_that_is_not_there(program, tmp_path):
-    said = program("fdtd").fail_run(
+    output = program("fdtd").fail_run(
         "--size", SIZE, "--output", tmp_path / "out", "--snapshots", "pool://127.0.0.1:1/fdtd"
     )
-    assert "cannot connect to pool://127.0.0.1:1/fdtd/" in said and "TND_EPEER" in said
+    assert "cannot connect to pool://127.0.0.1:1/fdtd/" in output and "TND_EPEER" in output
 
 
 def test_a_folder_that_is_not_there(program, tmp_path):
-    said = program("fdtd").fail_run(
+    output = program("fdtd").fail_run(
         "--size", SIZE, "--output", tmp_path / "out", "--snapshots", tmp_path / "absent"
     )
-    assert f"cannot write snapshots to {tmp_path}/absent/: No such file" in said
+    assert f"cannot write snapshots to {tmp_path}/absent/: No such file" in output
 
 
 def test_a_folder_that_takes_no_more(program, tmp_path, folder):
     """Reported once, with the step; no part of a snapshot remains."""
-    said = run_until_files_are_full(program, tmp_path, "--snapshots", folder)
-    assert said.count("File too large") == 1 and said.count("the snapshot of step ") == 1
+    output = run_until_files_are_full(program, tmp_path, "--snapshots", folder)
+    assert output.count("File too large") == 1 and output.count("the snapshot of step ") == 1
     assert all(
         len(content) == NPY_HEADER + 4 * SIZE**3 for content in snapshot_files(folder).values()
     )

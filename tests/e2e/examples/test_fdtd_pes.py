@@ -100,8 +100,8 @@ def test_several_make_what_one_makes(program, pes, tmp_path, walls, count):
     """
     words = ["--steps", 120, "--snapshot-every", 15, "--boundary", walls]
     run_alone(program, *words, "--output", tmp_path / "one")
-    said = pes(count).run(*words, "--output", tmp_path / "several")
-    assert f"in slabs of {count} PEs" in said and "equals the field in every cell" in said
+    output = pes(count).run(*words, "--output", tmp_path / "several")
+    assert f"in slabs of {count} PEs" in output and "equals the field in every cell" in output
     assert len(files(tmp_path / "one/store")) == 9
     assert files(tmp_path / "several/store") == files(tmp_path / "one/store")
     assert (tmp_path / "several/field.png").read_bytes() == (
@@ -130,10 +130,10 @@ def test_edges_by_kernels_make_the_same(
         environment["TND_PGAS_NODE"] = "none"
     words = ["--steps", 60, "--snapshot-every", 15, "--boundary", walls]
     run_alone(program, *words, "--output", tmp_path / "one")
-    said = pes(count).run(*words, "--output", tmp_path / "several", "--exchange", exchange)
+    output = pes(count).run(*words, "--output", tmp_path / "several", "--exchange", exchange)
     assert (
-        f"in slabs of {count} PEs, edges by the {exchange}" in said
-        and "equals the field in every cell" in said
+        f"in slabs of {count} PEs, edges by the {exchange}" in output
+        and "equals the field in every cell" in output
     )
     assert files(tmp_path / "several/store") == files(tmp_path / "one/store")
 
@@ -186,7 +186,7 @@ def test_snapshots_by_threads(program, pes, tmp_path, words):
 
 def test_snapshots_in_a_pool_and_what_they_cost(program, pes, tmp_path, pool_daemon):
     run_alone(program, "--steps", 40, "--output", tmp_path / "one")
-    said = pes(2).run(
+    output = pes(2).run(
         "--steps",
         40,
         "--output",
@@ -196,7 +196,7 @@ def test_snapshots_in_a_pool_and_what_they_cost(program, pes, tmp_path, pool_dae
         "--compare",
         3,
     )
-    assert "against runs without snapshots" in said and said.count("share of time lost") == 1
+    assert "against runs without snapshots" in output and output.count("share of time lost") == 1
     one = files(tmp_path / "one/store")
     one.pop("material.map")
     assert {
@@ -227,8 +227,8 @@ def test_every_store(pes, store, tmp_path):
 
 
 def test_a_target_that_is_not_there(pes, tmp_path):
-    said = pes(2).run("--output", tmp_path / "out", "--snapshots", tmp_path / "absent", code=1)
-    assert said.count("cannot write snapshots to") == 1 and "PE 0" in said
+    output = pes(2).run("--output", tmp_path / "out", "--snapshots", tmp_path / "absent", code=1)
+    assert output.count("cannot write snapshots to") == 1 and "PE 0" in output
 
 
 def test_a_daemon_that_goes_during_the_run(pes, environment, tmp_path, pool_daemon):
@@ -243,12 +243,14 @@ def test_a_daemon_that_goes_during_the_run(pes, environment, tmp_path, pool_daem
             assert running.poll() is None and time.monotonic() < deadline
             time.sleep(0.02)
         pool_daemon.process.kill()
-        said, _ = running.communicate(timeout=20)
+        output, _ = running.communicate(timeout=20)
     finally:
         running.kill()
         running.wait()
     assert (
-        running.returncode == 1 and said.count("the snapshot of step ") == 1 and "TND_EPEER" in said
+        running.returncode == 1
+        and output.count("the snapshot of step ") == 1
+        and "TND_EPEER" in output
     )
 
 
@@ -270,18 +272,18 @@ def run_demo(tmp_path, **settings):
 
 
 def test_the_demo_has_two_processes(tmp_path):
-    said = run_demo(tmp_path, DEMO_PES="2", DEMO_ROUNDS="1")
+    output = run_demo(tmp_path, DEMO_PES="2", DEMO_ROUNDS="1")
     assert (
-        "2 processes share the grid, started by" in said
-        and "in slabs of 2 PEs" in said
-        and "medians of 1 rounds" in said
+        "2 processes share the grid, started by" in output
+        and "in slabs of 2 PEs" in output
+        and "medians of 1 rounds" in output
     )
-    assert "\r" not in said
+    assert "\r" not in output
 
 
 def test_the_demo_without_a_launcher(tmp_path):
-    said = run_demo(tmp_path, DEMO_PES="2", OSHRUN_LAUNCHER=str(pathlib.Path("/absent/mpirun")))
+    output = run_demo(tmp_path, DEMO_PES="2", OSHRUN_LAUNCHER=str(pathlib.Path("/absent/mpirun")))
     assert (
-        "demo: one process (oshrun: /absent/mpirun is not a launcher" in said
-        and "slabs" not in said
+        "demo: one process (oshrun: /absent/mpirun is not a launcher" in output
+        and "slabs" not in output
     )

@@ -67,7 +67,7 @@ def test_an_animation_has_a_frame_for_each_and_one_scale(render, tmp_path):
     for step in range(5):
         numpy.save(tmp_path / f"ez-{step:06d}.npy", wedge((8, 8, 8)) * (step + 1) / 5)
         numpy.save(tmp_path / f"hy-{step:06d}.npy", wedge((8, 8, 8)))
-    said = passed(
+    output = passed(
         render(
             tmp_path,
             "--component",
@@ -82,7 +82,7 @@ def test_an_animation_has_a_frame_for_each_and_one_scale(render, tmp_path):
             0,
         )
     )
-    assert "5 frames" in said and "ez-000004.npy" in said
+    assert "5 frames" in output and "ez-000004.npy" in output
     with Image.open(tmp_path / "out.gif") as film:
         assert film.n_frames == 5 and film.info["loop"] == 0 and film.info["duration"] == 120
         brightness = []

@@ -84,17 +84,17 @@ def test_limits(program, inputs, tmp_path):
 
 
 def test_over_a_store(program, store, inputs):
-    told = json.loads(
+    report = json.loads(
         program("string_match").pass_run(*inputs[2], "--store", store, "--verify", "--json")
     )
-    assert told["verified"] and told["mode"] == "gfile" and told["words"] == len(inputs[0])
-    assert told["seconds"]["total"] >= told["seconds"]["match"] > 0
+    assert report["verified"] and report["mode"] == "gfile" and report["words"] == len(inputs[0])
+    assert report["seconds"]["total"] >= report["seconds"]["match"] > 0
 
 
 @pytest.mark.parametrize("mode", [[], ["--no-api"]])
 def test_a_wrong_count_is_found(program, inputs, mode):
-    said = program("string_match").fail_run(*inputs[2], "--verify", "--plant", *mode)
-    assert "wrong counts: expected" in said
+    output = program("string_match").fail_run(*inputs[2], "--verify", "--plant", *mode)
+    assert "wrong counts: expected" in output
 
 
 def test_a_dictionary_longer_than_a_chunk_and_a_generated_text(program, tmp_path):
@@ -124,5 +124,5 @@ def test_a_word_too_long(program, inputs, tmp_path):
 
 
 def test_a_text_that_is_not_there(program, inputs, tmp_path):
-    said = program("string_match").fail_run(*inputs[2], "--text", tmp_path / "absent")
-    assert "ENOENT" in said
+    output = program("string_match").fail_run(*inputs[2], "--text", tmp_path / "absent")
+    assert "ENOENT" in output

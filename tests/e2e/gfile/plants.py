@@ -41,15 +41,15 @@ class Plants(unittest.TestCase):
         for line in listed:
             name, expected = line.split(": ")
             with self.subTest(name):
-                status, told = self.run_with("--seconds", "15", "--plant", name)
-                self.assertEqual(status, 1, told)
+                status, output = self.run_with("--seconds", "15", "--plant", name)
+                self.assertEqual(status, 1, output)
                 kinds = f"({expected}|{ALSO.get(name, expected)})"
-                self.assertRegex(told, f"^wrong in round [0-9]+: {kinds}: ")
+                self.assertRegex(output, f"^wrong in round [0-9]+: {kinds}: ")
 
     def test_where_nothing_is_planted_nothing_is_found(self):
-        status, told = self.run_with("--seconds", "1")
-        self.assertEqual(status, 0, told)
-        self.assertIn("every word is right", told)
+        status, output = self.run_with("--seconds", "1")
+        self.assertEqual(status, 0, output)
+        self.assertIn("every word is right", output)
 
 
 if __name__ == "__main__":

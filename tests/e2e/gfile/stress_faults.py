@@ -45,14 +45,14 @@ def stress(root, seed, prepare=None, seconds=SECONDS, errors_allowed=1, last_loo
 class Faults(unittest.TestCase):
     def finish(self, process, limit_s=90):
         try:
-            told, _ = process.communicate(timeout=limit_s)
+            output, _ = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
             self.fail("it hangs")
-        self.assertEqual(process.returncode, 0, told[-2000:])
-        self.assertIn("every word is right", told)
-        return told
+        self.assertEqual(process.returncode, 0, output[-2000:])
+        self.assertIn("every word is right", output)
+        return output
 
 
 class Local(Faults):
@@ -71,26 +71,26 @@ class Local(Faults):
         if mounted.returncode != 0:
             self.skipTest("mount: " + mounted.stderr.strip())
         try:
-            told = self.finish(stress(f"{self.folder}/", 3))
+            output = self.finish(stress(f"{self.folder}/", 3))
         finally:
             subprocess.run(["umount", "-l", str(self.folder)], check=True)
-        self.assertIn("ENOSPC", told, "the disk was never full")
+        self.assertIn("ENOSPC", output, "the disk was never full")
 
     def test_a_limit_of_the_size_of_files(self):
         def limit():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
 
-        told = self.finish(stress(f"{self.folder}/", 4, limit))
-        self.assertIn("EFBIG", told, "no file met the limit")
+        output = self.finish(stress(f"{self.folder}/", 4, limit))
+        self.assertIn("EFBIG", output, "no file met the limit")
 
 
 class Gfarm(Faults):
     def setUp(self):
         self.servers = [int(pid) for pid in os.environ["TND_TEST_GFSD_PIDS"].split(",")]
 
-    def expect_failures(self, told):
-        self.assertNotIn("of which 0 failed", told, "no call noticed")
+    def expect_failures(self, output):
+        self.assertNotIn("of which 0 failed", output, "no call noticed")
 
     # The first files of a process are opened by two instances together.
     def test_0_all_is_well_without_a_fault(self):

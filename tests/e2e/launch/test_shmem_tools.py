@@ -164,8 +164,8 @@ def test_a_wrapper_never_takes_itself_as_its_compiler(
         )
         run(tmp_path / "program")
     for name in (tool, script):
-        said = compile_with(code=1, **{own: str(name)}).stderr
-        assert f"{own}={name}" in said and default in said
+        errors = compile_with(code=1, **{own: str(name)}).stderr
+        assert f"{own}={name}" in errors and default in errors
 
 
 def test_the_compiler_may_be_a_path_with_a_blank(prefix, tmp_path):
@@ -270,8 +270,8 @@ def test_launchers_of_prrte(machine, name, kind):
 def test_what_is_added_is_said(machine):
     machine.launcher("mpirun", "openmpi4")
     assert machine.oshrun("-n", "4", "./a").stderr == ""
-    said = machine.oshrun("-n", "5", "./a").stderr
-    assert said == (
+    errors = machine.oshrun("-n", "5", "./a").stderr
+    assert errors == (
         "oshrun: adds --oversubscribe --bind-to none (for 5 PEs on 4 processors, for PEs that share processors)\n"
     )
     assert machine.oshrun("--quiet", "-n", "5", "./a").stderr == ""

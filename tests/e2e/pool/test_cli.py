@@ -396,8 +396,8 @@ def test_bench(space):
     # The first measurement of each does not count.
     assert traffic["unix"]["writes"] == small["put"]["count"] + 1 and traffic["unix"]["reads"] == 0
     assert traffic["shared-memory"]["reads"] == small["get"]["count"] + large["get"]["count"] + 2
-    told = pool_json("stat", space)["statistics"]
-    assert told["read_size"] >= traffic["shared-memory"]["read_size"], (
+    statistics = pool_json("stat", space)["statistics"]
+    assert statistics["read_size"] >= traffic["shared-memory"]["read_size"], (
         "the daemon knows what was read by mapping"
     )
     for each in report["results"]:
@@ -464,8 +464,8 @@ def test_keys(tmp_path):
 
 def test_serve_becomes_the_daemon(tmp_path):
     assert pool("serve", "--version").stdout.startswith("tanada-poold ")
-    said = pool("serve", "--help").stdout
-    assert "--backing" in said and "=1GiB" in said and "=64MiB" in said
+    text = pool("serve", "--help").stdout
+    assert "--backing" in text and "=1GiB" in text and "=64MiB" in text
     alone = tmp_path / "tanada"
     shutil.copy(TANADA, alone)
     by_path = {"PATH": f"{BUILD / 'bin'}:/usr/bin:/bin"}

@@ -36,9 +36,9 @@ def content_of(size, seed=1):
 
 
 @contextlib.contextmanager
-def raises(tanada, name, said=""):
+def raises(tanada, name, message=""):
     """Expects a tanada.Error of that name."""
-    with pytest.raises(tanada.Error, match=said or None) as caught:
+    with pytest.raises(tanada.Error, match=message or None) as caught:
         yield
     assert caught.value.name == name, caught.value
 

@@ -15,13 +15,13 @@ import tanada
 import tanada.shmem as device
 
 
-def fails(kind, said, call, *arguments):
+def fails(kind, message, call, *arguments):
     try:
         call(*arguments)
     except kind as error:
-        assert said in str(error), f"{said!r} is not in {error!r}"
+        assert message in str(error), f"{message!r} is not in {error!r}"
         return error
-    raise AssertionError(f"{call} did not fail with {said!r}")
+    raise AssertionError(f"{call} did not fail with {message!r}")
 
 
 def imported():
@@ -269,18 +269,18 @@ def interface():
     me, right = shmem.my_pe(), (shmem.my_pe() + 1) % shmem.n_pes()
     heap = device.array(np.arange(24.0).reshape(4, 6))
     a = device.CudaArray.over(heap, device._pieces[heap.ctypes.data])
-    told = a.__cuda_array_interface__
-    assert told["data"] == (heap.ctypes.data, False) and (
-        told["shape"],
-        told["typestr"],
-        told["strides"],
-        told["version"],
+    array_interface = a.__cuda_array_interface__
+    assert array_interface["data"] == (heap.ctypes.data, False) and (
+        array_interface["shape"],
+        array_interface["typestr"],
+        array_interface["strides"],
+        array_interface["version"],
     ) == ((4, 6), "<f8", None, 3)
-    told = a[1:, ::2].__cuda_array_interface__
+    array_interface = a[1:, ::2].__cuda_array_interface__
     assert (
-        told["data"][0] == heap.ctypes.data + 48
-        and told["strides"] == (48, 16)
-        and told["shape"] == (3, 3)
+        array_interface["data"][0] == heap.ctypes.data + 48
+        and array_interface["strides"] == (48, 16)
+        and array_interface["shape"] == (3, 3)
     )
     assert a[:0].__cuda_array_interface__["data"] == (0, False)
     theirs = types.SimpleNamespace(

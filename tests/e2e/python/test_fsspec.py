@@ -369,7 +369,7 @@ try:
 except KeyError:
     print(fs.cat(path))
 """
-    said = [
+    outputs = [
         subprocess.run(
             [sys.executable, "-c", program],
             env={**os.environ, "PYTHONPATH": str(folder)},
@@ -379,17 +379,17 @@ except KeyError:
         ).stdout
         for folder in (site, broken)
     ]
-    assert said == ["b'before'\n", "b'after'\n"]
+    assert outputs == ["b'before'\n", "b'after'\n"]
 
 
 def test_a_folder_with_a_name_that_leads_out_is_copied_without_it(fs, root, pool, tmp_path):
     for name in ("run/a", "run/deep/b", "run/..", "run/../escaped", "run/deep/../../../escaped"):
         pool.put(name, name.encode())
-    with pytest.warns(RuntimeWarning, match="leads out of the target folder") as told:
+    with pytest.warns(RuntimeWarning, match="leads out of the target folder") as warned:
         fs.get(f"{root}/run", str(tmp_path / "copy"), recursive=True)
     files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert files == {"copy/a", "copy/deep/b"}
-    assert len([each for each in told if "leads out" in str(each.message)]) >= 3
+    assert len([each for each in warned if "leads out" in str(each.message)]) >= 3
     assert fs.cat(f"{root}/run/..") == b"run/.."
     with pytest.raises(ValueError):
         fs.get(f"{root}/run/..", str(tmp_path) + "/")

@@ -191,11 +191,11 @@ def test_distributed_checkpoint_of_two_ranks(url, pool, site, tmp_path):
         for rank in range(2)
     ]
     try:
-        said = [rank.communicate(timeout=120)[0] for rank in ranks]
+        outputs = [rank.communicate(timeout=120)[0] for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
-    assert [rank.returncode for rank in ranks] == [0, 0], said
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs
     assert [entry.name for entry in pool.list()] == [
         "step1/.metadata",
         "step1/__0_0.distcp",
@@ -233,9 +233,9 @@ def test_the_documentation(daemon, tanada, capsys):
     for block in blocks:
         assert "//localhost/" in block
         exec(block.replace("//localhost/", f"//{daemon.host}:{daemon.port}/"), {})
-    said = capsys.readouterr().out
-    assert "[('field/0010', 4194304), ('field/0020', 4194304)] SHARED_MEMORY" in said
-    assert "['run7/field/0010', 'run7/field/0020'] b'good'" in said
+    output = capsys.readouterr().out
+    assert "[('field/0010', 4194304), ('field/0020', 4194304)] SHARED_MEMORY" in output
+    assert "['run7/field/0010', 'run7/field/0020'] b'good'" in output
 
 
 def test_a_checkpoint_that_fails_leaves_nothing(url, pool):

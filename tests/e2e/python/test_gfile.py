@@ -38,8 +38,8 @@ def data(tmp_path):
 
 
 @contextlib.contextmanager
-def raises(tanada, number, name, said=""):
-    with pytest.raises(tanada.Error, match=said or None) as caught:
+def raises(tanada, number, name, message=""):
+    with pytest.raises(tanada.Error, match=message or None) as caught:
         yield
     assert (caught.value.errno, caught.value.name, caught.value.status) == (number, name, -number)
 
@@ -165,7 +165,7 @@ def test_the_error_mapping_is_held_to(site, tmp_path):
         source.read_text().replace("super().__init__(-status,", "super().__init__(status,")
     )
     check = "import tanada\ntry: tanada.gfile.session(page_size=12345)\nexcept tanada.Error as e: print(e.errno)"
-    said = [
+    outputs = [
         subprocess.run(
             [sys.executable, "-c", check],
             env={**os.environ, "PYTHONPATH": str(folder)},
@@ -175,7 +175,7 @@ def test_the_error_mapping_is_held_to(site, tmp_path):
         ).stdout
         for folder in (site, broken)
     ]
-    assert said == ["22\n", "-22\n"]
+    assert outputs == ["22\n", "-22\n"]
 
 
 def test_a_session_that_is_closed(tanada, kernels):

@@ -84,25 +84,25 @@ def test_an_example(site, tmp_path, example, folder):
     pytest.importorskip("numba.cuda" if example == "numba_read" else "cupy")
     where = tmp_path if folder == "disk" else pathlib.Path("/dev/shm")
     count = 16 << 20
-    said = python(
+    output = python(
         ROOT / "examples/python" / f"{example}.py", where, count, site=site, folder=tmp_path
     )
-    assert "is_cuda=True" in said and f"read_size={2 * 4 * count}" in said
-    assert said.splitlines()[-1].startswith("the kernels' sum is ")
+    assert "is_cuda=True" in output and f"read_size={2 * 4 * count}" in output
+    assert output.splitlines()[-1].startswith("the kernels' sum is ")
 
 
 def test_a_file_that_a_kernel_of_numba_made(site, tmp_path):
     pytest.importorskip("numba.cuda")
-    said = python(
+    output = python(
         ROOT / "examples/python/numba_read.py", "mem://here", 1 << 20, site=site, folder=tmp_path
     )
-    assert f"write_size={4 * (1 << 20) + 64 * 8}" in said
+    assert f"write_size={4 * (1 << 20) + 64 * 8}" in output
 
 
 def test_errors_in_kernels_of_numba(site, tmp_path):
     pytest.importorskip("numba.cuda")
-    said = python("-c", NUMBA_ERRORS, site=site, folder=tmp_path)
-    assert said.splitlines() == [
+    output = python("-c", NUMBA_ERRORS, site=site, folder=tmp_path)
+    assert output.splitlines() == [
         "status [-2] fault OPEN -2",
         "read [0, -22, 0, 0] True",
         "wait ETIMEDOUT",

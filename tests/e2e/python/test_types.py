@@ -66,7 +66,7 @@ def test_a_users_program(site, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "right, wrong, said",
+    "right, wrong, error",
     [
         ("files.wait(30)", "files.wait('30')", "arg-type"),
         ('page_size="64KiB"', "pagesize=65536", "call-arg"),
@@ -77,8 +77,8 @@ def test_a_users_program(site, tmp_path):
         ('pool.list("run/")', "pool.list(count=1)", "call-arg"),
     ],
 )
-def test_a_users_mistake(site, tmp_path, right, wrong, said):
+def test_a_users_mistake(site, tmp_path, right, wrong, error):
     assert right in PROGRAM
     (tmp_path / "program.py").write_text(PROGRAM.replace(right, wrong))
     done = mypy(site, str(tmp_path / "program.py"))
-    assert done.returncode == 1 and f"[{said}]" in done.stdout
+    assert done.returncode == 1 and f"[{error}]" in done.stdout

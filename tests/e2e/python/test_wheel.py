@@ -65,7 +65,7 @@ def test_nothing_points_to_where_it_was_built(site):
 
 def test_import_asks_for_nothing_but_python(site):
     """No NumPy, Numba, CuPy or CUDA until they are used."""
-    said = subprocess.run(
+    done = subprocess.run(
         [
             sys.executable,
             "-S",
@@ -78,7 +78,7 @@ def test_import_asks_for_nothing_but_python(site):
         capture_output=True,
         timeout=60,
     )
-    assert said.stdout == "[]\n", said.stderr
+    assert done.stdout == "[]\n", done.stderr
 
 
 def test_the_commands_run_a_pool(wheel, tmp_path):
@@ -97,14 +97,14 @@ def test_the_commands_run_a_pool(wheel, tmp_path):
     )
     environment = {"PYTHONPATH": str(tmp_path)}
     for name in ("tanada", "tanada-poold"):
-        said = subprocess.run(
+        done = subprocess.run(
             [tmp_path / "bin" / name, "--version"],
             env=environment,
             text=True,
             capture_output=True,
             timeout=60,
         )
-        assert said.returncode == 0 and "0." in said.stdout, said.stderr
+        assert done.returncode == 0 and "0." in done.stdout, done.stderr
     program = """
 import subprocess, sys, tanada
 with tanada.pool.serve("64MiB", "--segment-size", "2MiB") as url, tanada.pool.connect(f"{url}/run7") as pool:
@@ -116,11 +116,11 @@ try:
 except RuntimeError as error:
     assert "--no-such-option" in str(error), error
 """
-    said = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", program, tmp_path / "bin/tanada"],
         env=environment,
         text=True,
         capture_output=True,
         timeout=120,
     )
-    assert (said.returncode, said.stdout) == (0, "content"), said.stderr
+    assert (done.returncode, done.stdout) == (0, "content"), done.stderr

@@ -142,8 +142,8 @@ class Pool:
         return f"pool://localhost:{self.port}/results"
 
     def start(self):
-        told = self.folder / "port"
-        told.unlink(missing_ok=True)
+        port_file = self.folder / "port"
+        port_file.unlink(missing_ok=True)
         command = [
             self.installed.bin / "tanada-poold",
             "--size",
@@ -151,7 +151,7 @@ class Pool:
             "--port",
             str(self.port),
             "--port-file",
-            told,
+            port_file,
             "--backing",
             self.backing,
         ]
@@ -164,10 +164,10 @@ class Pool:
                 env=self.installed.environment(**self.settings),
             )
         deadline = time.monotonic() + LIMIT_S
-        while not told.exists() or not told.read_text().strip():
+        while not port_file.exists() or not port_file.read_text().strip():
             assert self.process.poll() is None and time.monotonic() < deadline, self.log()
             time.sleep(0.02)
-        self.port = int(told.read_text().split()[0])
+        self.port = int(port_file.read_text().split()[0])
 
     def stop(self, number):
         if self.process is None:
