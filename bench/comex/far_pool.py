@@ -29,11 +29,11 @@ def far_pool(poold, size, folder):
     if reason := link.missing():
         raise RuntimeError(reason)
     folder = pathlib.Path(folder)
-    keys, told, log = folder / "keys", folder / "pool_port", folder / "pool_log"
+    keys, port_file, log = folder / "keys", folder / "pool_port", folder / "pool_log"
     keys.write_text(f"bench {secrets.token_hex(32)} rw swap\n")
     keys.chmod(0o600)
-    told.unlink(missing_ok=True)
-    with link.Link(megabits=None) as two, open(log, "w") as said:
+    port_file.unlink(missing_ok=True)
+    with link.Link(megabits=None) as two, open(log, "w") as log_file:
         command = [
             "ip",
             "netns",
@@ -45,7 +45,7 @@ def far_pool(poold, size, folder):
             "--port",
             "0",
             "--port-file",
-            str(told),
+            str(port_file),
             "--key-file",
             str(keys),
             "--size",
@@ -53,16 +53,18 @@ def far_pool(poold, size, folder):
             "--no-prefault",
         ]
         with subprocess.Popen(
-            command, stdout=said, stderr=said, stdin=subprocess.DEVNULL
+            command, stdout=log_file, stderr=log_file, stdin=subprocess.DEVNULL
         ) as daemon:
             try:
                 end = time.monotonic() + START_LIMIT_S
-                while not told.exists() or not told.read_text():
+                while not port_file.exists() or not port_file.read_text():
                     if daemon.poll() is not None or time.monotonic() > end:
                         raise RuntimeError(f"no pool: {log.read_text()[-300:]}")
                     time.sleep(0.05)
                 yield FarPool(
-                    f"pool://{two.hosts[0]}:{told.read_text().split()[0]}/swap", keys, two.names[1]
+                    f"pool://{two.hosts[0]}:{port_file.read_text().split()[0]}/swap",
+                    keys,
+                    two.names[1],
                 )
             finally:
                 daemon.terminate()

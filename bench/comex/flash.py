@@ -35,7 +35,7 @@ def fio(folder, kind, size, seconds=5):
         raise Refused("there is no fio: apt-get install fio")
     file = pathlib.Path(folder) / "tnd-bench-fio"
     try:
-        said = call(
+        output = call(
             "fio",
             "--name=sequential",
             f"--filename={file}",
@@ -52,7 +52,7 @@ def fio(folder, kind, size, seconds=5):
         )
     finally:
         file.unlink(missing_ok=True)
-    job = json.loads(said[said.index("{") :])["jobs"][0]
+    job = json.loads(output[output.index("{") :])["jobs"][0]
     return float(job["read"]["bw_bytes"] + job["write"]["bw_bytes"])
 
 

@@ -102,13 +102,13 @@ class Runs:
 
     def swapping(self, job, budget, url, more=None, *places):
         """The program's report, with counters of moved bytes and the peak of used memory."""
-        told = self.folder / "report.json"
-        told.unlink(missing_ok=True)
+        report_file = self.folder / "report.json"
+        report_file.unlink(missing_ok=True)
         settings = {
             "TND_COMEX_MEMORY": str(budget),
             "TND_COMEX_RESERVE": "0",
             "TND_COMEX_SWAP": url,
-            "TND_COMEX_REPORT": str(told),
+            "TND_COMEX_REPORT": str(report_file),
         } | (more or {})
         if self.wanted.slots:
             settings["TND_COMEX_SLOTS"] = str(self.wanted.slots)
@@ -119,9 +119,9 @@ class Runs:
         except NoGroup as reason:
             report = self.once(job, settings, *places)
             report["group"] = f"not limited: {reason}"
-        if not told.exists():
-            raise Failed("it told of nothing moved: this build does not swap")
-        return report | {"moved": counters_of(json.loads(told.read_text()))}
+        if not report_file.exists():
+            raise Failed("no report of moved bytes was written: this build does not swap")
+        return report | {"moved": counters_of(json.loads(report_file.read_text()))}
 
     def by_kernel(self, job, budget):
         """A run without swapping of ours in a cgroup of the same limit; the kernel swaps to the same flash."""
@@ -132,9 +132,9 @@ class Runs:
             return self.once(job, None, group)
 
 
-def counters_of(told):
+def counters_of(report):
     """Sums over the nodes of the numbers in TND_COMEX_REPORT, whose JSON is an object or a list."""
-    nodes = told if isinstance(told, list) else told.get("nodes", [told])
+    nodes = report if isinstance(report, list) else report.get("nodes", [report])
     sums = {}
     for node in nodes:
         for name, value in node.items():

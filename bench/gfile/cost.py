@@ -37,7 +37,7 @@ def measure(group, call):
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = pathlib.Path(folder, "kernel.cu"), pathlib.Path(folder, "kernel.cubin")
         source.write_text(KERNEL.replace("GROUP", group).replace("CALL", call))
-        told = subprocess.run(
+        messages = subprocess.run(
             [
                 "nvcc",
                 f"-I{ROOT}/include",
@@ -62,8 +62,8 @@ def measure(group, call):
         int(size, 16)
         for size in re.findall(r"\s\.text\.\S+\s+PROGBITS\s+\S+\s+\S+\s+(\S+)", sections)
     )
-    spills = sum(int(size) for size in re.findall(r"(\d+) bytes spill stores", told))
-    return int(re.search(r"Used (\d+) registers", told)[1]), spills, code
+    spills = sum(int(size) for size in re.findall(r"(\d+) bytes spill stores", messages))
+    return int(re.search(r"Used (\d+) registers", messages)[1]), spills, code
 
 
 def main():

@@ -111,7 +111,7 @@ def options():
     parser.add_argument(
         "--programs",
         type=pathlib.Path,
-        help="where programs are built and kept; a temporary folder unless told",
+        help="where programs are built and kept (default: a temporary folder)",
     )
     parser.add_argument(
         "--build", action="store_true", help="build the programs of the rows, and run none"
