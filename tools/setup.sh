@@ -101,9 +101,9 @@ installed=" $(sed -n 's/^installed //p' <<<"$states" | tr '\n' ' ')"
 missing=$(missing_of "$required")
 missing_optional=$(missing_of "$optional")
 # An optional package that the distribution lacks is reported once, and not searched for again.
-said=build/setup-unavailable
-if [ -n "$missing_optional" ] && [ -f $said ]; then
-  missing_optional=$(grep -vxFf $said <<<"$missing_optional" || true)
+unavailable=build/setup-unavailable
+if [ -n "$missing_optional" ] && [ -f $unavailable ]; then
+  missing_optional=$(grep -vxFf $unavailable <<<"$missing_optional" || true)
 fi
 [ -n "$missing$missing_optional" ] || exit 0
 
@@ -152,7 +152,7 @@ while IFS='|' read -r package why; do
     wanted+=("$package")
   else
     echo "setup: going on without $package, which this distribution lacks: $why"
-    mkdir -p build && echo "$package|$why" >>$said
+    mkdir -p build && echo "$package|$why" >>$unavailable
   fi
 done <<<"$missing_optional"
 
