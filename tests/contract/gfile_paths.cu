@@ -1,5 +1,5 @@
-// The ways that bytes take to the device: mapped files, the direct window, and what is told of
-// them.
+// The paths of data to the device: mapped files, the direct window, and the counters and reasons
+// reported for them.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -28,7 +28,7 @@ void write_pattern(int fd, u64 size, u32 seed) {
   ASSERT_EQ(pwrite(fd, bytes.data(), size, 0), ssize_t(size));
 }
 
-// A file in memory that nobody can cut, under a path that this process can open.
+// A file in memory that is sealed against truncation, under a path that this process can open.
 class memory_file {
  public:
   memory_file(u64 size, u32 seed)
@@ -53,14 +53,14 @@ class memory_file {
 
 TEST(gfile_mapped, kernels_read_a_files_own_pages) {
   memory_file const memory{300'001, 5};
-  std::this_thread::sleep_for(
-      std::chrono::milliseconds(150));  // its time stamp is old enough to be told from later ones
+  // After this sleep, the file's time stamp differs from that of any later change.
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
   instance on;
   file_task const task{memory.url(), O_RDONLY, 300'001, 9000, 5};
   tnd_gfile_file const mapped = read_until(on, task, TND_GFILE_PATH_MAPPED);
   ASSERT_EQ(mapped.path, u32(TND_GFILE_PATH_MAPPED)) << mapped.reason;
   EXPECT_STREQ(mapped.reason, "");
-  // More of it than the device tier holds, with no request but those that open and close.
+  // The kernels read more than the device tier holds, without requests other than open and close.
   u64 const before = on.statistics().mapped_copies, misses = on.statistics().misses;
   run(on, check_file<this_warp>, task, 2, 64);
   EXPECT_GT(on.statistics().mapped_copies, before);
@@ -101,8 +101,8 @@ TEST(gfile_mapped, files_past_the_limit_are_staged_until_others_are_closed) {
   file_task const one{first.url(), O_RDONLY, 200'000, 5000, 1},
       other{second.url(), O_RDONLY, 200'000, 5000, 2};
   ASSERT_EQ(read_until(on, one, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
-  // On a GPU a file is mapped when it is read again. The refused one takes the room of the first,
-  // so no more reads than that.
+  // On a GPU a file is mapped when it is read again. Further reads would map the refused file,
+  // since the first one is closed.
   int const reads_to_map = examples::on_gpu ? 2 : 1;
   for (int i = 0; i < reads_to_map; i++)
     run(on, check_file<this_block>, other, 2, 32);
@@ -114,7 +114,7 @@ TEST(gfile_mapped, files_past_the_limit_are_staged_until_others_are_closed) {
   run(on, check_file<this_block>, one, 2, 32);
 }
 
-// On tmpfs, where there is one.
+// A path on tmpfs, or empty without tmpfs.
 std::string shared_memory_path() {
   struct statfs found{};
   if (statfs("/dev/shm", &found) != 0 || u64(found.f_type) != TMPFS_MAGIC)
@@ -132,7 +132,7 @@ TEST(gfile_mapped, a_file_that_can_be_cut_is_mapped_on_a_gpu_only) {
   {
     instance on;
     file_task task{path, O_RDONLY, 100'000, 5000, 3};
-    if (examples::on_gpu) {  // not while a descriptor is open that could cut it
+    if (examples::on_gpu) {  // no mapping while an open descriptor could truncate it
       for (int i = 0; i < 3; i++)
         run(on, check_file<this_block>, task, 2, 32);
       EXPECT_EQ(file_of(on, path)->path, u32(TND_GFILE_PATH_STAGED));
@@ -147,7 +147,7 @@ TEST(gfile_mapped, a_file_that_can_be_cut_is_mapped_on_a_gpu_only) {
       EXPECT_NE(std::string{file_of(on, path)->reason}.find("sealed"), std::string::npos)
           << file_of(on, path)->reason;
     }
-    // Cut behind our back: calls go on, and the next open sees it.
+    // Truncated by another descriptor: calls continue to work, and the next open sees the new size.
     ASSERT_EQ(truncate(path.c_str(), 10'000), 0);
     task.size = 10'000;
     run(on, check_file<this_block>, task, 2, 32);
@@ -242,7 +242,7 @@ std::string open_file_with(const std::string &part) {
 }
 
 struct part {
-  int fd;  // stays open
+  int fd;  // remains open
   tanada::gio_result read;
 };
 
@@ -299,7 +299,7 @@ TEST_F(local_replica, is_read_out_of_the_page_cache) {
   run(on, check_file<this_warp>, task_, 2, 64);
   EXPECT_GE(on.statistics().mapped_copies, before + task_.size / task_.chunk_size);
   EXPECT_EQ(on.statistics().misses, misses);
-  // What is written is read, by the other way and then by this one again.
+  // Written data is read on the staged path, and then on the mapped one again.
   task_.seed = 6;
   task_.flags = O_WRONLY;
   run(on, write_file<this_block>, task_, 2, 32);
@@ -321,9 +321,9 @@ TEST_F(local_replica, that_is_not_in_the_cache_is_staged) {
   run(on, check_file<this_block>, task_, 2, 32);
 }
 
-// A mapping would end this process.
+// With a mapping, a read past the new end would end this process by SIGBUS.
 TEST_F(local_replica, may_be_cut_by_others) {
-  instance on{[](tnd_gfile_config &config) {  // tiers that hold nothing of what is cut
+  instance on{[](tnd_gfile_config &config) {  // tiers too small to hold the truncated range
     config.device_tier_size = 4 * config.page_size;
     config.host_tier_size = 8 * config.page_size;
   }};
@@ -363,14 +363,13 @@ TEST_P(direct, reads_go_through_a_window_of_any_size) {
     tnd_gfile_file const seen = *file_of(on, task.url.bytes);
     bool const direct_path =
         seen.path == TND_GFILE_PATH_DIRECT || seen.path == TND_GFILE_PATH_DIRECT_COMPATIBLE;
-    // On a GPU it is the file system that says what is possible; on the host executor every store
-    // can.
+    // On a GPU the path depends on the file system. On the host executor every store supports it.
     if (!examples::on_gpu) {
       EXPECT_EQ(seen.path, u32(TND_GFILE_PATH_DIRECT_COMPATIBLE)) << task.url.bytes;
     }
     EXPECT_EQ(seen.direct_copies > 0, direct_path) << task.url.bytes << ": " << seen.reason;
     EXPECT_TRUE(seen.path == TND_GFILE_PATH_DIRECT || seen.reason[0] != 0);
-    // Written, read, written: never what the window still holds of before.
+    // After each write, reads must not return the old data that the window still holds.
     for (u32 seed : {9u, 10u}) {
       task.seed = seed;
       task.flags = O_RDWR;
@@ -422,7 +421,7 @@ TEST(gfile_counters, agree_with_what_was_done) {
   EXPECT_EQ(file.host_hits, seen.host_hits);
   EXPECT_EQ(file.misses, seen.misses);
   EXPECT_EQ(file.size, task.size);
-  // A caller of an older library: fewer fields, and not a byte behind them.
+  // A caller built for an older library: fewer fields are written, and no byte after them.
   struct {
     u8 bytes[sizeof(tnd_gfile_statistics)];
   } older;
