@@ -7,10 +7,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 
 #include "core/base/assert.hpp"
+#include "seams/os/racy_copy.hpp"
 
 namespace tanada::o2g {
 
@@ -76,7 +76,8 @@ class scatter {
       if (target.empty())
         break;
       size_t const size = std::min(target.size(), bytes.size() - copied);
-      std::memcpy(target.data(), bytes.data() + copied, size);
+      // Programs may poll memory that a remote write changes.
+      seams::racy_copy(target.data(), bytes.data() + copied, size);
       advance(size);
       copied += size;
     }
