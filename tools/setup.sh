@@ -11,7 +11,7 @@ ninja-build|build|runs the build
 pkg-config|build|finds libraries
 liburing-dev|build|io_uring: the file store
 libspdlog-dev|build|log lines
-libfmt-dev|build|formatting under spdlog
+libfmt-dev|build|texts of log lines and of statuses
 libgd-dev|build|GD: pictures and animations of fields
 libcli11-dev|build|command lines of programs
 nlohmann-json3-dev|build|JSON: traces, the command line

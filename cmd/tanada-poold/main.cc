@@ -81,7 +81,7 @@ int fail_start(message_deferral &deferral, status code) {
   std::string const line =
       "tanada-poold failed to start: " + deferral.take(code) + ": " + start_remedy(code);
   if (is_level_logged(log_level::error))
-    log(log_level::error, "%s", line.c_str());
+    log(log_level::error, "{}", line);
   else
     std::fprintf(stderr, "%s\n", line.c_str());
   return 1;
@@ -197,15 +197,14 @@ void reload(poold::daemon &server, const command_line &line) {
   try {
     code = read_settings(app, line, options);
   } catch (const CLI::ParseError &error) {
-    code = fail(status::invalid, "%s", error.what());
+    code = fail(status::invalid, "{}", error.what());
   }
   if (code == status::ok)
     code = server.reload(options);
   if (code == status::ok) {
     std::printf("tanada-poold: settings were reloaded\n");
   } else {
-    log(log_level::error, "settings were not reloaded and stay unchanged: %s",
-        last_message().c_str());
+    log(log_level::error, "settings were not reloaded and stay unchanged: {}", last_message());
   }
   std::fflush(stdout);
 }

@@ -28,7 +28,7 @@ void refuse_launch(const char *reason) noexcept {
   if (!stored.reason.empty())
     return;
   stored.reason = reason;
-  log(log_level::error, "a kernel was not launched: %s", reason);
+  log(log_level::error, "a kernel was not launched: {}", reason);
 }
 
 std::string take_refused_launch() {

@@ -26,7 +26,7 @@ tnd_status report_driver_error(const driver &call, CUresult result, tnd_status c
   const char *words = "?", *name = "?";
   (void)call.error_string(result, &words);
   (void)call.error_name(result, &name);
-  return set_error(code, "%s %zu: %s (%s)", action, size, words, name);
+  return set_error(code, "{} {}: {} ({})", action, size, words, name);
 }
 
 tnd_status status_of(CUresult result) {
@@ -83,7 +83,7 @@ tnd_status round_shared_size(const driver &call, const CUmemAllocationProp &prop
   unit = unit < alignment ? alignment : unit;
   rounded = (requested_size + unit - 1) / unit * unit;
   if (rounded < requested_size)
-    return set_error(-ENOMEM, "cannot share device memory, bytes: %zu", requested_size);
+    return set_error(-ENOMEM, "cannot share device memory, bytes: {}", requested_size);
   return TND_OK;
 }
 

@@ -365,7 +365,7 @@ tnd_status tnd_gpu_queue::update_host_word(queue_lock &lock, void *target,
 
 tnd_status tnd_gpu_queue::update(void *target, const tnd_gpu_update &request, uint64_t *before) {
   if (to_integer(target) % request.size != 0)
-    return set_error(-EINVAL, "update of %u bytes at %p: the address is not a multiple of the size",
+    return set_error(-EINVAL, "update of {} bytes at {}: the address is not a multiple of the size",
                      request.size, target);
   queue_lock lock{mutex_};
   if (is_device_memory(target) == 0)

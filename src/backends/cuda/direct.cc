@@ -66,7 +66,7 @@ tnd_status load(library &calls) {
   void *const file = dlopen("libcufile.so.0", RTLD_NOW | RTLD_LOCAL);
   if (file == nullptr)
     return set_error(-TND_ENOPLUGIN,
-                     "GPUDirect Storage needs libcufile.so.0 (package libcufile-13-0): %s",
+                     "GPUDirect Storage needs libcufile.so.0 (package libcufile-13-0): {}",
                      dlerror());
   bool const whole = find(file, "cuFileDriverOpen", calls.driver_open) &&
                      find(file, "cuFileSetParameterBool", calls.set_bool) &&
@@ -87,14 +87,14 @@ constexpr char no_kernel_driver[] =
 
 tnd_status open_driver(file_driver &state, bool compatible_too) {
   if (!has_kernel_driver() && !compatible_too)
-    return set_error(-ENOTSUP, "%s", no_kernel_driver);
+    return set_error(-ENOTSUP, "{}", no_kernel_driver);
   if (tnd_status const code = load(state.calls); code != TND_OK)
     return code;
   // Set before the driver opens; if this fails, the value of cufile.json remains.
   (void)state.calls.set_bool(cufile::allow_compatibility_mode, compatible_too);
   cufile::error const opened = state.calls.driver_open();
   if (opened.code != 0)
-    return set_error(-ENOTSUP, "cuFileDriverOpen: cuFile error %d, CUDA error %d", opened.code,
+    return set_error(-ENOTSUP, "cuFileDriverOpen: cuFile error {}, CUDA error {}", opened.code,
                      opened.driver_code);
   return TND_OK;
 }
@@ -106,17 +106,17 @@ tnd_status direct_prepare(uint32_t device_index, int compatible_too, int *compat
   tanada::lock_guard const lock{state.mutex};
   if (!state.tried || (state.code != TND_OK && compatible_too != 0)) {
     if (cudaSetDevice(int(device_index)) != cudaSuccess)
-      return set_error(-ENODEV, "cannot open GPU %u", device_index);
+      return set_error(-ENODEV, "cannot open GPU {}", device_index);
     state.tried = true;
     state.code = open_driver(state, compatible_too != 0);
   } else if (state.code != TND_OK) {
-    return set_error(state.code, "%s", no_kernel_driver);
+    return set_error(state.code, "{}", no_kernel_driver);
   }
   if (state.code != TND_OK)
     return state.code;
   *compatible = has_kernel_driver() ? 0 : 1;
   if (*compatible != 0)
-    (void)set_error(TND_OK, "%s", no_kernel_driver);
+    (void)set_error(TND_OK, "{}", no_kernel_driver);
   return TND_OK;
 }
 
@@ -125,7 +125,7 @@ tnd_status direct_open(int descriptor, uint64_t *file) {
   void *handle = nullptr;
   cufile::error const registered = the_driver().calls.handle_register(&handle, &description);
   if (registered.code != 0)
-    return set_error(-ENOTSUP, "cuFile cannot register the file: error %d", registered.code);
+    return set_error(-ENOTSUP, "cuFile cannot register the file: error {}", registered.code);
   *file = reinterpret_cast<uint64_t>(handle);
   return TND_OK;
 }
@@ -138,7 +138,7 @@ tnd_status direct_read(uint32_t device_index, uint64_t file, uint64_t offset, vo
                        size_t size, size_t *moved) {
   *moved = 0;
   if (cudaSetDevice(int(device_index)) != cudaSuccess)
-    return set_error(-TND_EDEVICE, "cannot open GPU %u", device_index);
+    return set_error(-TND_EDEVICE, "cannot open GPU {}", device_index);
   while (*moved < size) {
     ssize_t const got = the_driver().calls.read(reinterpret_cast<void *>(file),
                                                 static_cast<char *>(target) + *moved, size - *moved,
@@ -148,9 +148,9 @@ tnd_status direct_read(uint32_t device_index, uint64_t file, uint64_t offset, vo
     if (got == -1 && errno == EINTR)
       continue;
     if (got == -1)
-      return set_error(-errno, "cuFileRead: errno %d", errno);
+      return set_error(-errno, "cuFileRead: errno {}", errno);
     if (got < 0)
-      return set_error(-EIO, "cuFileRead: cuFile error %zd", -got);
+      return set_error(-EIO, "cuFileRead: cuFile error {}", -got);
     *moved += size_t(got);
   }
   // The processor notifies a running kernel of these bytes. They must be visible to it before that.
@@ -158,7 +158,7 @@ tnd_status direct_read(uint32_t device_index, uint64_t file, uint64_t offset, vo
       cudaFlushGPUDirectRDMAWritesTargetCurrentDevice, cudaFlushGPUDirectRDMAWritesToOwner);
   if (flushed == cudaSuccess || flushed == cudaErrorNotSupported)
     return TND_OK;
-  return set_error(-TND_EDEVICE, "cannot flush direct writes: %s", cudaGetErrorString(flushed));
+  return set_error(-TND_EDEVICE, "cannot flush direct writes: {}", cudaGetErrorString(flushed));
 }
 
 }  // namespace tanada::backends::cuda

@@ -24,7 +24,7 @@ bool find(const char *name, Function &function) {
   function = reinterpret_cast<Function>(addr);
   if (error == cudaSuccess && answer == cudaDriverEntryPointSuccess && addr != nullptr)
     return true;
-  (void)set_error(-TND_EDEVICE, "the CUDA driver has no function %s: update the driver", name);
+  (void)set_error(-TND_EDEVICE, "the CUDA driver has no function {}: update the driver", name);
   return false;
 }
 

@@ -5,13 +5,13 @@
 #include <cuda_runtime.h>
 #include <nvtx3/nvToolsExt.h>
 
-#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <unordered_map>
 
+#include "core/base/bounded_text.hpp"
 #include "core/base/mutex.hpp"
 #include "backends/cuda/device_memory.hpp"
 #include "backends/cuda/direct.hpp"
@@ -35,7 +35,7 @@ namespace tanada::backends::cuda {
 
 namespace {
 
-thread_local char message_of_thread[512] = "";
+thread_local char message_of_thread[bounded_text::size_max + 1] = "";
 
 tnd_status status_of(cudaError_t error) {
   switch (error) {
@@ -53,11 +53,8 @@ tnd_status status_of(cudaError_t error) {
 
 }  // namespace
 
-tnd_status set_error(tnd_status code, const char *format, ...) {
-  va_list list;
-  va_start(list, format);
-  std::vsnprintf(message_of_thread, sizeof message_of_thread, format, list);
-  va_end(list);
+tnd_status set_error_text(tnd_status code, fmt::string_view format, fmt::format_args arguments) {
+  std::strcpy(message_of_thread, bounded_text{format, arguments}.c_str());
   return code;
 }
 
@@ -69,7 +66,7 @@ tnd_status checked(cudaError_t error, const char *action, unsigned long long num
   if (error == cudaSuccess)
     return TND_OK;
   (void)cudaGetLastError();  // or the next call would report it again
-  return set_error(status_of(error), "%s %llu: %s (%s)", action, number, cudaGetErrorString(error),
+  return set_error(status_of(error), "{} {}: {} ({})", action, number, cudaGetErrorString(error),
                    cudaGetErrorName(error));
 }
 
@@ -126,7 +123,7 @@ tnd_status device_count(uint32_t *count) {
   int visible_count = 0;
   if (cudaError_t const error = cudaGetDeviceCount(&visible_count); error != cudaSuccess) {
     (void)cudaGetLastError();
-    return set_error(-19, "CUDA found no device: %s (%s)", cudaGetErrorString(error),
+    return set_error(-19, "CUDA found no device: {} ({})", cudaGetErrorString(error),
                      cudaGetErrorName(error));  // ENODEV
   }
   *count = uint32_t(visible_count);

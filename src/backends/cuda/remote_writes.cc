@@ -54,7 +54,7 @@ tnd_status fabric_prepare(uint32_t device_index) {
   if (order_of(*call, device_index) != order::unordered)
     return TND_OK;
   return set_error(-EOPNOTSUPP,
-                   "GPU %u neither orders network cards' writes to its memory nor can flush them",
+                   "GPU {} neither orders network cards' writes to its memory nor can flush them",
                    device_index);
 }
 
@@ -74,7 +74,7 @@ tnd_status fabric_settle(uint32_t device_index) {
   if (result == CUDA_SUCCESS)
     return TND_OK;
   return set_error(-TND_EDEVICE,
-                   "cannot flush network cards' writes to GPU %u: CUDA driver error %d",
+                   "cannot flush network cards' writes to GPU {}: CUDA driver error {}",
                    device_index, int(result));
 }
 

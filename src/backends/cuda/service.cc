@@ -171,7 +171,7 @@ tnd_status service::fail_for_good() {
 
 tnd_status service::check_for_fault_locked() {
   if (failed_ != TND_OK)
-    return set_error(failed_, "%s", failure_text_);
+    return set_error(failed_, "{}", failure_text_);
   current_device const device{device_index_};
   cudaError_t const error = cudaStreamQuery(stream_);
   if (error == cudaSuccess || error == cudaErrorNotReady)
@@ -247,7 +247,7 @@ tnd_status service::post(command request, const post_options &options, posted &o
     {
       lock_guard const lock{mutex_};
       if (failed_ != TND_OK)
-        return set_error(failed_, "%s", failure_text_);
+        return set_error(failed_, "{}", failure_text_);
       if (!is_serving()) {
         if (tnd_status const code = start(options.timeout_ns); code != TND_OK)
           return code;
@@ -267,7 +267,7 @@ tnd_status service::post(command request, const post_options &options, posted &o
     }
     pause();
     if (now_ns() >= limit_ns)
-      return set_error(-ETIMEDOUT, "GPU %u performed no command for %.1f s", device_index_,
+      return set_error(-ETIMEDOUT, "GPU {} performed no command for {:.1f} s", device_index_,
                        double(options.timeout_ns) * 1e-9);
   }
 }

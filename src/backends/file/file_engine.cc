@@ -74,7 +74,7 @@ int open_unknown(const char *path, int flags, mode_t mode) {
 }
 
 status fail_special(const char *path) {
-  return fail(status::not_supported, "%s: a device, FIFO or socket and no file", path);
+  return fail(status::not_supported, "{}: a device, FIFO or socket and no file", path);
 }
 
 // Accepts only regular files, which have a size and bytes at offsets. On ok, reads and writes of
@@ -105,7 +105,7 @@ result<std::string> file_path(const std::string &url) {
     rest.remove_prefix(std::strlen("localhost"));
   if (rest.starts_with('/'))
     return std::string{rest};
-  return fail(status::invalid, "%s: write file:///path, or the plain path", url.c_str());
+  return fail(status::invalid, "{}: write file:///path, or the plain path", url);
 }
 
 status file_engine::open(const std::string &url, seams::store_open_flags flags,
@@ -306,7 +306,7 @@ status file_engine::list(const std::string &prefix, std::vector<std::string> &na
     return errno == ENOENT || errno == ENOTDIR ? status::ok : seams::errno_status(errno);
   status const code = append_names(open.get(), start, url_prefix, names);
   if (code == status::overflow && names.size() == list_count_max)
-    return fail(code, "%s: more than %zu names", prefix.c_str(), list_count_max);
+    return fail(code, "{}: more than {} names", prefix, list_count_max);
   if (code != status::ok)
     return code;
   std::sort(names.begin(), names.end());

@@ -378,7 +378,7 @@ file_ring_queue::~file_ring_queue() {
     return;
   }
   log(log_level::error,
-      "%s: a queue is destroyed with %zu operations in the kernel; its memory is leaked",
+      "{}: a queue is destroyed with {} operations in the kernel; its memory is leaked",
       engine_->scheme(), active_);
   (void)ring_.release();
   for (auto &request : transfers_)

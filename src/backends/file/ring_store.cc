@@ -28,7 +28,7 @@ class ring_store final : public seams::store {
     auto queue = file_ring_queue_create(engine_, std::move(workers).value(), depth);
     if (queue.ok())
       return queue;
-    log(log_level::info, "%s: cannot create an io_uring for a queue (%s); using worker threads",
+    log(log_level::info, "{}: cannot create an io_uring for a queue ({}); using worker threads",
         engine_->scheme(), tnd_status_name(tnd_status(queue.error())));
     return blocking_->queue_create(depth);
   }
@@ -55,7 +55,7 @@ bool is_ring_usable() {
   static const status refusal = [] {
     auto const code = file_ring_probe();
     if (code != status::ok) {
-      log(log_level::info, "file: io_uring is not available (%s); using worker threads",
+      log(log_level::info, "file: io_uring is not available ({}); using worker threads",
           tnd_status_name(tnd_status(code)));
     }
     return code;

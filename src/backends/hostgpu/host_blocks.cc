@@ -17,8 +17,8 @@ result<void *> guard(size_t size) {
   void *const whole = mmap(nullptr, size + alignment, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (whole == MAP_FAILED)
-    return fail(status::no_memory,
-                "cannot reserve %zu bytes of addresses for guarded device memory", size);
+    return fail(status::no_memory, "cannot reserve {} bytes of addresses for guarded device memory",
+                size);
   auto const begin = reinterpret_cast<uintptr_t>(whole);
   auto const start = (begin + alignment - 1) / alignment * alignment;
   TND_ASSERT(start % alignment == 0 && start - begin < alignment);

@@ -201,7 +201,7 @@ class host_gpu final : public gpu {
     // A program compiled by nvcc launches on CUDA, whatever device its instance uses.
     std::string const refused = simt::host::take_refused_launch();
     return refused.empty() ? status::ok
-                           : fail(status::invalid, "a launch was refused: %s", refused.c_str());
+                           : fail(status::invalid, "a launch was refused: {}", refused);
   }
 
  private:
@@ -213,9 +213,8 @@ class host_gpu final : public gpu {
   }
 
   status fail_allocation(size_t size) const {
-    return fail(status::no_memory,
-                "no %zu bytes of memory for kernels; this machine has %llu bytes", size,
-                static_cast<unsigned long long>(info_.memory_size));
+    return fail(status::no_memory, "no {} bytes of memory for kernels; this machine has {} bytes",
+                size, info_.memory_size);
   }
 
   backends::host_blocks blocks_;

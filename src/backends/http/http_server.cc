@@ -122,7 +122,7 @@ status http_server::state::start() {
   TND_ASSERT(stop_file_ < 0 && !listener_.joinable());
   stop_file_ = ::eventfd(0, EFD_CLOEXEC);
   if (stop_file_ < 0)
-    return fail(status::io, "cannot create an eventfd: %s", std::strerror(errno));
+    return fail(status::io, "cannot create an eventfd: {}", std::strerror(errno));
   errno = 0;
   int const bound = options_.port == 0                         ? bind_to_any_port("127.0.0.1")
                     : bind_to_port("127.0.0.1", options_.port) ? options_.port
@@ -130,7 +130,7 @@ status http_server::state::start() {
   if (bound <= 0) {
     int const error = errno;
     return fail(error == EADDRINUSE ? status::busy : status::io,
-                "cannot listen at 127.0.0.1:%u for HTTP: %s", unsigned(options_.port),
+                "cannot listen at 127.0.0.1:{} for HTTP: {}", options_.port,
                 error != 0 ? std::strerror(error) : "no reason given");
   }
   TND_ASSERT(bound <= UINT16_MAX);
@@ -138,8 +138,7 @@ status http_server::state::start() {
   seams::signals_blocked const signal_guard;
   listener_ = std::thread([this] {
     if (!listen_after_bind())
-      log(log_level::error, "the HTTP server at 127.0.0.1:%u has stopped unexpectedly",
-          unsigned(port_));
+      log(log_level::error, "the HTTP server at 127.0.0.1:{} has stopped unexpectedly", port_);
     has_ended_ = true;
   });
   // cpp-httplib's stop() has no effect before the listener runs.
@@ -194,7 +193,7 @@ void http_server::state::serve(bounded_stream &stream) {
   try {
     process_request(stream, true, closed, without_ranges);
   } catch (const std::exception &error) {
-    log(log_level::warning, "HTTP: a request was dropped: %s", error.what());
+    log(log_level::warning, "HTTP: a request was dropped: {}", error.what());
   }
 }
 

@@ -90,7 +90,7 @@ template <class Object, class Open>
 status open_object(libfabric_handle<Object> &target, const char *call_name, Open open) {
   Object *opened = nullptr;
   if (int const code = open(&opened); code != 0) {
-    return fail(libfabric_status(-code), "libfabric: %s: %s", call_name, fi_strerror(-code));
+    return fail(libfabric_status(-code), "libfabric: {}: {}", call_name, fi_strerror(-code));
   }
   target.reset(opened);
   return status::ok;
@@ -113,13 +113,13 @@ status fail_choice(const std::string &provider, const std::string &node) {
   if (std::find(known.begin(), known.end(), provider) != known.end()) {
     return fail(
         status::not_supported,
-        "libfabric: provider %s does not support the messages and RMA that Tanada needs at %s",
-        provider.c_str(), place);
+        "libfabric: provider {} does not support the messages and RMA that Tanada needs at {}",
+        provider, place);
   }
   return fail(
       status::no_plugin,
-      "libfabric: there is no provider %s for %s here (fi_info -t FI_EP_RDM lists them)%s",
-      provider.c_str(), place,
+      "libfabric: there is no provider {} for {} here (fi_info -t FI_EP_RDM lists them){}",
+      provider, place,
       provider == "o2g"
           ? "; libo2g-fi.so is not in a plugin folder, or libfabric was initialized without it"
           : "");
@@ -275,8 +275,8 @@ result<libfabric_handle<fid_ep>> libfabric_domain::endpoint_open(const std::stri
     code = fi_enable(created.get());
   if (code != 0) {
     return fail(
-        libfabric_status(-code), "libfabric: provider %s cannot open an endpoint: %s%s",
-        properties_.provider.c_str(), fi_strerror(-code),
+        libfabric_status(-code), "libfabric: provider {} cannot open an endpoint: {}{}",
+        properties_.provider, fi_strerror(-code),
         is_verbs_
             ? "; for a device with short completion queues, set FI_UNIVERSE_SIZE lower, e.g. 64"
             : "");

@@ -65,7 +65,7 @@ status libfabric_endpoint::open() {
   address_.size = address_.bytes.size();
   if (int const code = fi_getname(&endpoint_->fid, address_.bytes.data(), &address_.size);
       code != 0) {
-    return fail(libfabric_status(-code), "libfabric: cannot get the endpoint's address: %s",
+    return fail(libfabric_status(-code), "libfabric: cannot get the endpoint's address: {}",
                 fi_strerror(-code));
   }
   if (domain_->has_mode(FI_MR_LOCAL)) {
@@ -225,7 +225,7 @@ result<std::unique_ptr<seams::fabric_endpoint>> libfabric_endpoint_open(
       options.message_size_max > libfabric_message_size_cap) {
     return fail(
         status::invalid,
-        "libfabric: invalid options: depth must be 1 to %u, and message_size_max 64 to %zu bytes",
+        "libfabric: invalid options: depth must be 1 to {}, and message_size_max 64 to {} bytes",
         seams::fabric_depth_max, libfabric_message_size_cap);
   }
   if (options.provider == "shm")

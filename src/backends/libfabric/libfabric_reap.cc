@@ -232,7 +232,7 @@ void libfabric_endpoint::check_processes() {
 // The dead peer neither accesses memory of this process nor answers. Close the endpoints that wait
 // for its answers.
 void libfabric_endpoint::fail_dead_peer(libfabric_peer &peer) {
-  log(log_level::info, "fabric: peer %u has died with %u operations in flight", peer.id,
+  log(log_level::info, "fabric: peer {} has died with {} operations in flight", peer.id,
       peer.in_flight);
   TND_ASSERT(!peer.is_dead);
   peer.is_dead = true;

@@ -69,10 +69,10 @@ status fail_registration(const libfabric_domain &domain, const seams::fabric_mem
   if (memory.kind == seams::fabric_memory_kind::cuda) {
     // A provider may support GPUs while this libfabric was built without CUDA, as in Debian.
     return fail(status::not_supported,
-                "libfabric: provider %s cannot reach this memory of GPU %d: %s", provider,
+                "libfabric: provider {} cannot reach this memory of GPU {}: {}", provider,
                 memory.device, fi_strerror(-code));
   }
-  return fail(libfabric_status(-code), "libfabric: provider %s: %zu bytes cannot be registered: %s",
+  return fail(libfabric_status(-code), "libfabric: provider {}: {} bytes cannot be registered: {}",
               provider, memory.size, fi_strerror(-code));
 }
 
@@ -81,8 +81,8 @@ status fail_registration(const libfabric_domain &domain, const seams::fabric_mem
 result<fid_mr *> libfabric_regions::open(const seams::fabric_memory &memory, uint64_t access) {
   if (memory.kind == seams::fabric_memory_kind::cuda && !domain_.properties().has_cuda) {
     return fail(status::not_supported,
-                "libfabric: provider %s was not opened for GPU memory, or cannot reach it",
-                domain_.properties().provider.c_str());
+                "libfabric: provider {} was not opened for GPU memory, or cannot reach it",
+                domain_.properties().provider);
   }
   iovec range{memory.addr, memory.size};
   fi_mr_attr attributes{};

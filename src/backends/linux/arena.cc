@@ -41,7 +41,7 @@ result<std::unique_ptr<arena>> arena::create(std::span<std::byte> memory) {
   } catch (const interprocess::interprocess_exception &) {
     // Also thrown when the memory is too small.
   }
-  return fail(status::invalid, "an area of %zu bytes is too small", memory.size());
+  return fail(status::invalid, "an area of {} bytes is too small", memory.size());
 }
 
 void *arena::allocate(size_t size) noexcept {

@@ -109,7 +109,7 @@ result<std::unique_ptr<guarded_memory>> guarded_memory::guard(std::byte *addr, s
     if (!registry.entries[i].is_used)
       free = i;
   if (free == guarded_memory_count_max)
-    return fail(status::no_space, "all %zu guarded ranges are in use", free);
+    return fail(status::no_space, "all {} guarded ranges are in use", free);
   entry &range = registry.entries[free];
   TND_ASSERT(range.begin == 0 && range.bits == nullptr);
   size_t const words = (size / registry.page_size + 63) / 64;

@@ -177,7 +177,7 @@ status program_data_share(int descriptor, size_t offset) {
   if (!is_written || mmap(data.data(), data.size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                           descriptor, off_t(offset)) == MAP_FAILED) {
     int const code = errno;
-    return fail(status{-code}, "the program's data (%zu bytes) cannot be shared: %s", data.size(),
+    return fail(status{-code}, "the program's data ({} bytes) cannot be shared: {}", data.size(),
                 strerror(code));
   }
   if (shared_data.is_valid())

@@ -60,17 +60,17 @@ result<shared_memory> shared_memory::create(const char *label, size_t size) {
   int const descriptor = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0) {
     int const code = errno;
-    return fail(status{-code}, "shared memory %s: memfd_create: %s", label, strerror(code));
+    return fail(status{-code}, "shared memory {}: memfd_create: {}", label, strerror(code));
   }
   shared_memory memory{descriptor};
   if (ftruncate(descriptor, off_t(size)) != 0) {
     int const code = errno;
-    return fail(status{-code}, "shared memory %s: %zu bytes: %s", label, size, strerror(code));
+    return fail(status{-code}, "shared memory {}: {} bytes: {}", label, size, strerror(code));
   }
   // The seals keep holders of the descriptor from removing mapped memory.
   if (fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     int const code = errno;
-    return fail(status{-code}, "shared memory %s: its size cannot be sealed: %s", label,
+    return fail(status{-code}, "shared memory {}: its size cannot be sealed: {}", label,
                 strerror(code));
   }
   return memory;
@@ -132,7 +132,7 @@ result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *ad
                                            const aligned_part &part) {
   struct stat about{};
   if (fstat(descriptor, &about) != 0 || about.st_size < 0 || uint64_t(about.st_size) < size) {
-    return fail(status::invalid, "shared memory: the file is shorter than the expected %zu bytes",
+    return fail(status::invalid, "shared memory: the file is shorter than the expected {} bytes",
                 size);
   }
   if (int const seals = fcntl(descriptor, F_GET_SEALS); seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
@@ -153,9 +153,9 @@ result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *ad
   if (mapped == MAP_FAILED) {
     int const code = errno;
     if (address == nullptr)
-      return fail(status{-code}, "shared memory: %zu bytes cannot be mapped: %s", size,
+      return fail(status{-code}, "shared memory: {} bytes cannot be mapped: {}", size,
                   strerror(code));
-    return fail(status{-code}, "shared memory: %zu bytes cannot be mapped at %p: %s", size, address,
+    return fail(status{-code}, "shared memory: {} bytes cannot be mapped at {}: {}", size, address,
                 strerror(code));
   }
   (void)madvise(mapped, size, MADV_HUGEPAGE);

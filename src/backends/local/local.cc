@@ -47,7 +47,7 @@ struct local_job {
       uint64_t const now_ns = seams::monotonic_clock().now_ns();
       if (now_ns >= deadline_ns) {
         failed = true;
-        return fail(status::timed_out, "only %zu of %zu ranks arrived before the timeout", arrived,
+        return fail(status::timed_out, "only {} of {} ranks arrived before the timeout", arrived,
                     values.size());
       }
       changed.wait_for(
@@ -60,7 +60,7 @@ struct local_job {
     if (killed)
       return fail(status::canceled, "this rank was killed");
     if (lost >= 0)
-      return fail(status::peer_lost, "rank %" PRId32 " has failed", lost.load());
+      return fail(status::peer_lost, "rank {} has failed", lost.load());
     return failed ? fail(status::bad_state, "an earlier collective of this job has failed")
                   : status::ok;
   }
@@ -114,7 +114,7 @@ class local_rank final : public local_bootstrap {
   }
   result<std::vector<std::byte>> lookup(int32_t rank, std::string_view key) override {
     if (rank < 0 || rank >= count())
-      return fail(status::invalid, "rank %" PRId32 " of a job of %" PRId32, rank, count());
+      return fail(status::invalid, "rank {} of a job of {}", rank, count());
     lock_guard const lock{job_->mutex};
     return job_->values[size_t(rank)].find(key);
   }
@@ -123,8 +123,7 @@ class local_rank final : public local_bootstrap {
   }
 
   void abort(int32_t code, const char *message) noexcept override {
-    log(log_level::error, "rank %" PRId32 " aborts the job with code %" PRId32 ": %s", rank_, code,
-        message);
+    log(log_level::error, "rank {} aborts the job with code {}: {}", rank_, code, message);
     int32_t expected = -1;
     job_->abort_code.compare_exchange_strong(expected, code);
     kill();

@@ -89,7 +89,7 @@ class mem_queue final : public seams::store_queue {
 
   status open(const seams::store_op &op, seams::store_completion &completion) {
     if (op.url.size() <= mem_prefix.size())
-      return fail(status::invalid, "%s: the name is missing; use mem://name", op.url.c_str());
+      return fail(status::invalid, "{}: the name is missing; use mem://name", op.url);
     auto object = mem_names::process_instance().open(op.url, op.open_flags);
     if (!object.ok())
       return object.error();

@@ -21,22 +21,21 @@ status check(const seams::bootstrap &launcher, std::span<const int32_t> group,
       label.size() > seams::descriptor_label_size_max) {
     return fail(
         status::too_big,
-        "exchange of %zu descriptors under a label of %zu characters: the maximum is %zu and %zu",
+        "exchange of {} descriptors under a label of {} characters: the maximum is {} and {}",
         descriptors.size(), label.size(), seams::descriptor_count_max,
         seams::descriptor_label_size_max);
   }
   if (!std::is_sorted(group.begin(), group.end(), std::less_equal{}) ||
       !std::binary_search(group.begin(), group.end(), launcher.rank())) {
     return fail(status::invalid,
-                "invalid group: the ranks must ascend, and the caller's rank %" PRId32
-                " must be among them",
+                "invalid group: the ranks must ascend, and the caller's rank {} must be among them",
                 launcher.rank());
   }
   auto const &node = launcher.node_ranks();
   for (int32_t const rank : group) {
     if (!std::binary_search(node.begin(), node.end(), rank)) {
-      return fail(status::invalid, "rank %" PRId32 " is on a different node than rank %" PRId32,
-                  rank, launcher.rank());
+      return fail(status::invalid, "rank {} is on a different node than rank {}", rank,
+                  launcher.rank());
     }
   }
   return status::ok;
@@ -48,12 +47,10 @@ status check_namespace(const seams::process_card &self_card, const seams::proces
   if (!is_known || (self_card.network_device == leader.network_device &&
                     self_card.network_inode == leader.network_inode))
     return status::ok;
-  return fail(
-      status::no_device,
-      "rank %" PRId32 " (process %" PRId64
-      ") is on this node, but in another network namespace: processes that share memory must "
-      "be in one namespace, or be configured as different nodes",
-      rank, leader.process);
+  return fail(status::no_device,
+              "rank {} (process {}) is on this node, but in another network namespace: processes "
+              "that share memory must be in one namespace, or be configured as different nodes",
+              rank, leader.process);
 }
 
 // again: the leader does not listen yet.
@@ -62,18 +59,18 @@ status try_connect(const descriptor_task &task, const descriptor_place &place,
   owned_socket candidate{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   if (candidate.get() < 0) {
     bool const is_full = errno == EMFILE || errno == ENFILE;
-    return fail(is_full ? status::too_many_files : status::no_memory, "cannot create a socket: %s",
+    return fail(is_full ? status::too_many_files : status::no_memory, "cannot create a socket: {}",
                 std::strerror(errno));
   }
   if (connect(candidate.get(), reinterpret_cast<const sockaddr *>(&place.address), place.size) !=
       0) {
     bool const may_come = errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR;
     return may_come ? status::again
-                    : fail(status::io, "cannot connect to rank %" PRId32 ": %s", task.group[0],
+                    : fail(status::io, "cannot connect to rank {}: {}", task.group[0],
                            std::strerror(errno));
   }
   if (!is_of_this_user(candidate.get())) {
-    return fail(status::access, "a process of another user listens at the address of rank %" PRId32,
+    return fail(status::access, "a process of another user listens at the address of rank {}",
                 task.group[0]);
   }
   connected = std::move(candidate);
@@ -96,9 +93,8 @@ status send_hello(const descriptor_task &task, owned_socket &leader) {
     TND_TRY(task.check_peers());
     if (descriptor_wait_ms(task.deadline_ns) == 0) {
       return fail(status::timed_out,
-                  "rank %" PRId32
-                  ", which distributes descriptors for %.*s, did not listen in time",
-                  task.group[0], int(task.label.size()), task.label.data());
+                  "rank {}, which distributes descriptors for {}, did not listen in time",
+                  task.group[0], task.label);
     }
     seams::monotonic_clock().sleep_ns(pause_ns);
   }
@@ -110,9 +106,8 @@ status wait_readable(const descriptor_task &task, int socket) {
     int const wait_ms = descriptor_wait_ms(task.deadline_ns);
     if (wait_ms == 0) {
       return fail(status::timed_out,
-                  "rank %" PRId32
-                  " did not answer for %.*s in time: a process of the group is missing",
-                  task.group[0], int(task.label.size()), task.label.data());
+                  "rank {} did not answer for {} in time: a process of the group is missing",
+                  task.group[0], task.label);
     }
     pollfd polled{socket, POLLIN, 0};
     if (poll(&polled, 1, wait_ms) > 0)
@@ -124,14 +119,13 @@ status wait_readable(const descriptor_task &task, int socket) {
 status take_answer(const descriptor_task &task, const descriptor_message &answer,
                    seams::descriptor_list &carried, std::vector<seams::descriptor_list> &lists) {
   if (answer.code != 0)
-    return fail(status(answer.code), "rank %" PRId32 " ended the exchange of %.*s", task.group[0],
-                int(task.label.size()), task.label.data());
+    return fail(status(answer.code), "rank {} ended the exchange of {}", task.group[0], task.label);
   bool const fits = size_t(answer.index) == lists.size() && answer.members >= 1 &&
                     answer.members <= task.group.size() - lists.size() &&
                     answer.count_per_member == task.descriptors.size() &&
                     carried.size() == size_t(answer.members) * answer.count_per_member;
   if (!fits)
-    return fail(status::protocol, "rank %" PRId32 " sent descriptors that were not requested",
+    return fail(status::protocol, "rank {} sent descriptors that were not requested",
                 task.group[0]);
   for (size_t member = 0, next = 0; member < answer.members; member++) {
     auto &list = lists.emplace_back();
@@ -158,8 +152,7 @@ result<std::vector<seams::descriptor_list>> descriptor_exchange_as_member(
     if (code == status::again)
       continue;
     if (code == status::peer_lost)
-      return fail(code, "rank %" PRId32 ", which distributes descriptors, has failed",
-                  task.group[0]);
+      return fail(code, "rank {}, which distributes descriptors, has failed", task.group[0]);
     TND_TRY(code);
     TND_TRY(take_answer(task, answer, carried, lists));
   }

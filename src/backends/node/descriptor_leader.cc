@@ -52,12 +52,11 @@ class leader {
       return descriptor_duplicate(task_.descriptors, lists_[0]);
     }
     if (errno == EADDRINUSE) {
-      return fail(status::busy,
-                  "another exchange of descriptors under the label %.*s is in progress",
-                  int(task_.label.size()), task_.label.data());
+      return fail(status::busy, "another exchange of descriptors under the label {} is in progress",
+                  task_.label);
     }
     return fail(errno == EMFILE || errno == ENFILE ? status::too_many_files : status::io,
-                "cannot listen on a socket: %s", std::strerror(errno));
+                "cannot listen on a socket: {}", std::strerror(errno));
   }
 
   status gather() {
@@ -89,10 +88,8 @@ class leader {
     while (members_[first].socket.get() >= 0)
       first++;
     return fail(status::timed_out,
-                "%zu of %zu processes joined the exchange of %.*s in time: rank %" PRId32
-                " did not",
-                arrived_count, members_.size(), int(task_.label.size()), task_.label.data(),
-                task_.group[first]);
+                "{} of {} processes joined the exchange of {} in time: rank {} did not",
+                arrived_count, members_.size(), task_.label, task_.group[first]);
   }
 
   status accept_connections() {
@@ -122,7 +119,7 @@ class leader {
                                       [&](auto &polled) { return polled.fd == socket; });
       if (socket < 0 || event == watched.end() || event->revents == 0)
         continue;
-      return fail(status::peer_lost, "rank %" PRId32 " has failed", task_.group[i]);
+      return fail(status::peer_lost, "rank {} has failed", task_.group[i]);
     }
     return status::ok;
   }
@@ -152,11 +149,9 @@ class leader {
       members_[index].socket = std::move(connection);
       if (hello.count_per_member != task_.descriptors.size() ||
           descriptors.size() != hello.count_per_member) {
-        return fail(status::invalid,
-                    "rank %" PRId32 " gives %" PRIu32 " descriptors for %.*s, rank %" PRId32
-                    " gives %zu",
-                    task_.group[index], hello.count_per_member, int(task_.label.size()),
-                    task_.label.data(), task_.group[0], task_.descriptors.size());
+        return fail(status::invalid, "rank {} gives {} descriptors for {}, rank {} gives {}",
+                    task_.group[index], hello.count_per_member, task_.label, task_.group[0],
+                    task_.descriptors.size());
       }
       lists_[index] = std::move(descriptors);
       arrived_count++;
@@ -196,7 +191,7 @@ class leader {
         while (members_[i].sent_count < members_.size()) {
           status const code = send_next(members_[i]);
           if (code == status::peer_lost)
-            return fail(code, "rank %" PRId32 " has failed", task_.group[i]);
+            return fail(code, "rank {} has failed", task_.group[i]);
           if (code != status::ok && code != status::again)
             return code;
           if (code == status::again)
@@ -209,8 +204,8 @@ class leader {
         return status::ok;
       TND_TRY(task_.check_peers());
       if (descriptor_wait_ms(task_.deadline_ns) == 0) {
-        return fail(status::timed_out, "not all members received the descriptors for %.*s in time",
-                    int(task_.label.size()), task_.label.data());
+        return fail(status::timed_out, "not all members received the descriptors for {} in time",
+                    task_.label);
       }
       seams::monotonic_clock().sleep_ns(500'000);
     }

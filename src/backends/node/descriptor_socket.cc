@@ -135,7 +135,7 @@ int descriptor_wait_ms(uint64_t deadline_ns) {
 
 status descriptor_task::check_peers() const {
   if (int32_t const failed_rank = launcher.find_failed_rank(); failed_rank >= 0)
-    return fail(status::peer_lost, "rank %" PRId32 " has failed", failed_rank);
+    return fail(status::peer_lost, "rank {} has failed", failed_rank);
   return status::ok;
 }
 
@@ -144,7 +144,7 @@ status descriptor_duplicate(std::span<const int> descriptors, seams::descriptor_
     int const duplicate = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
     if (duplicate < 0) {
       return fail(errno == EMFILE ? status::too_many_files : status::bad_file,
-                  "descriptor %d cannot be duplicated: %s", descriptor, std::strerror(errno));
+                  "descriptor {} cannot be duplicated: {}", descriptor, std::strerror(errno));
     }
     duplicates.push_back(duplicate);
   }

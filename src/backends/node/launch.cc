@@ -34,7 +34,7 @@ result<launch_kind> launch_kind_of(const launch_environment &environment) {
     if (std::strcmp(wanted, "pmix") == 0)
       return launch_kind::pmix;
     if (std::strcmp(wanted, "auto") != 0) {
-      return fail(status::invalid, "TND_BOOTSTRAP=%s: use auto, alone or pmix", wanted);
+      return fail(status::invalid, "TND_BOOTSTRAP={}: use auto, alone or pmix", wanted);
     }
   }
   if (environment("PMIX_NAMESPACE") != nullptr && environment("PMIX_RANK") != nullptr)
@@ -47,9 +47,8 @@ result<launch_kind> launch_kind_of(const launch_environment &environment) {
     if (!parsed.ok())
       continue;
     return fail(status::no_plugin,
-                "%s started %s processes (%s) without PMIx, which they need to find one "
-                "another: %s. TND_BOOTSTRAP=alone "
-                "runs each process by itself",
+                "{} started {} processes ({}) without PMIx, which they need to find one another: "
+                "{}. TND_BOOTSTRAP=alone runs each process by itself",
                 launcher.name, count, launcher.count_variable, launcher.advice);
   }
   return launch_kind::alone;

@@ -60,7 +60,7 @@ void node_watch::start(std::vector<watched_process> watched, node_watch_calls ca
     else if (errno == ESRCH)
       end(entry.rank);  // it ended before it could be watched
     else
-      log(log_level::debug, "rank %d is not watched: %s", int(entry.rank), std::strerror(errno));
+      log(log_level::debug, "rank {} is not watched: {}", entry.rank, std::strerror(errno));
   }
   if (watched_.empty())
     return;

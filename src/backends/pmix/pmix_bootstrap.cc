@@ -122,7 +122,7 @@ status pmix_bootstrap::read_job(std::string &message) {
 status pmix_bootstrap::check_usable() {
   watch_.check();
   if (int32_t const failed_rank = find_failed_rank(); failed_rank >= 0)
-    return fail(status::peer_lost, "rank %" PRId32 " has failed", failed_rank);
+    return fail(status::peer_lost, "rank {} has failed", failed_rank);
   return session_.has_failed
              ? fail(status::bad_state,
                     "an earlier collective of this job has failed: no further one is possible")
@@ -155,7 +155,7 @@ status pmix_bootstrap::exchange(uint64_t timeout_ns) {
     code = PMIx_Commit();
   if (pmix_status_of(code) != status::ok) {
     session_.has_failed = true;
-    return fail(pmix_status_of(code), "PMIx did not accept a value of %zu bytes: %s", bytes.size(),
+    return fail(pmix_status_of(code), "PMIx did not accept a value of {} bytes: {}", bytes.size(),
                 PMIx_Error_string(code));
   }
   rounds_++;
@@ -207,9 +207,8 @@ status pmix_bootstrap::fence(const char *operation, bool with_values, uint64_t t
     if (status const waited = wait.wait(timeout_ns, true, answer); waited != status::ok) {
       session_.has_failed = true;
       if (waited == status::peer_lost)
-        return fail(waited, "%s: rank %" PRId32 " has failed", operation, find_failed_rank());
-      return fail(waited, "%s: not all of the %" PRId32 " processes entered in time", operation,
-                  count());
+        return fail(waited, "{}: rank {} has failed", operation, find_failed_rank());
+      return fail(waited, "{}: not all of the {} processes entered in time", operation, count());
     }
     code = answer.code;
   } else {
@@ -217,12 +216,12 @@ status pmix_bootstrap::fence(const char *operation, bool with_values, uint64_t t
   }
   watch_.check();
   if (int32_t const failed_rank = find_failed_rank(); failed_rank >= 0)
-    return fail(status::peer_lost, "%s: rank %" PRId32 " has failed", operation, failed_rank);
+    return fail(status::peer_lost, "{}: rank {} has failed", operation, failed_rank);
   status const end = pmix_status_of(code);
   if (end == status::ok)
     return end;
   session_.has_failed = true;
-  return fail(end, "%s: %s", operation, PMIx_Error_string(code));
+  return fail(end, "{}: {}", operation, PMIx_Error_string(code));
 }
 
 // Reads the values of a rank and of some that follow it, which are likely to be looked up next, as
@@ -240,8 +239,8 @@ status pmix_bootstrap::read_from(int32_t first) {
     // Only the requested rank's failure counts; others fail when they are looked up.
     if (answer_rank != first)
       return status::ok;
-    return fail(code, "cannot read what rank %" PRId32 " published as %s: %s", answer_rank,
-                wanted[i].key.c_str(), PMIx_Error_string(answers[i].code));
+    return fail(code, "cannot read what rank {} published as {}: {}", answer_rank, wanted[i].key,
+                PMIx_Error_string(answers[i].code));
   }
   return status::ok;
 }
@@ -278,8 +277,7 @@ status pmix_bootstrap::merge_answer(int32_t rank, const pmix_answer &answer) {
 
 result<std::vector<std::byte>> pmix_bootstrap::lookup(int32_t rank, std::string_view key) {
   if (rank < 0 || rank >= count())
-    return fail(status::invalid, "there is no rank %" PRId32 " in a job of %" PRId32 " processes",
-                rank, count());
+    return fail(status::invalid, "there is no rank {} in a job of {} processes", rank, count());
   if (rank != this->rank() && rounds_read_[size_t(rank)] < rounds_)
     TND_TRY(read_from(rank));
   return values_[size_t(rank)].find(key);
@@ -287,8 +285,7 @@ result<std::vector<std::byte>> pmix_bootstrap::lookup(int32_t rank, std::string_
 
 void pmix_bootstrap::abort(int32_t code, const char *message) noexcept {
   try {
-    log(log_level::error, "rank %" PRId32 " aborts the job with code %" PRId32 ": %s", rank(), code,
-        message);
+    log(log_level::error, "rank {} aborts the job with code {}: {}", rank(), code, message);
     pmix_status_t ended = PMIX_ERROR;
     std::string const text = message;
     status const bounded = pmix_bounded(

@@ -51,8 +51,8 @@ pmix_proc_t affected_process(const pmix_proc_t *source, std::span<const pmix_inf
 void handle_failure(pmix_status_t code, const pmix_proc_t &failed) {
   auto &session = pmix_session::process_session();
   auto const &self = session.self();
-  log(log_level::debug, "PMIx reported %s: rank %" PRIu32 " of %s", PMIx_Error_string(code),
-      failed.rank, failed.nspace);
+  log(log_level::debug, "PMIx reported {}: rank {} of {}", PMIx_Error_string(code), failed.rank,
+      failed.nspace);
   // If it is not a rank of this job, the launcher or a node has failed: this process's part of the
   // job ends.
   bool const is_rank =
@@ -173,7 +173,7 @@ void pmix_session::watch() {
       is_watching_ = true;
       return;
     }
-    log(log_level::debug, "PMIx did not register a handler of %zu events: %s", count,
+    log(log_level::debug, "PMIx did not register a handler of {} events: {}", count,
         PMIx_Error_string(code < 0 ? code : answer.code));
   }
 }
@@ -206,7 +206,7 @@ void pmix_session::end() {
   if (bounded != status::ok)
     log(log_level::warning, "PMIx_Finalize did not return within 10 s");
   else if (code != PMIX_SUCCESS)
-    log(log_level::warning, "PMIx_Finalize: %s", PMIx_Error_string(code));
+    log(log_level::warning, "PMIx_Finalize: {}", PMIx_Error_string(code));
 }
 
 }  // namespace tanada::backends

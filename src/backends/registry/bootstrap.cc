@@ -44,7 +44,7 @@ class single_process_bootstrap final : public bootstrap {
   }
   result<std::vector<std::byte>> lookup(int32_t rank, std::string_view key) override {
     if (rank != 0)
-      return fail(status::invalid, "rank %" PRId32 " of a job of 1", rank);
+      return fail(status::invalid, "rank {} of a job of 1", rank);
     return values_.find(key);
   }
   status barrier(uint64_t) override {
@@ -52,7 +52,7 @@ class single_process_bootstrap final : public bootstrap {
   }
 
   void abort(int32_t code, const char *message) noexcept override {
-    log(log_level::error, "the job is aborted with code %" PRId32 ": %s", code, message);
+    log(log_level::error, "the job is aborted with code {}: {}", code, message);
     std::_Exit(code);
   }
   int32_t find_failed_rank() const noexcept override {

@@ -76,13 +76,12 @@ result<std::unique_ptr<bootstrap>> bootstrap_pmix() {
   if (plugin == nullptr) {
     return fail(status::no_plugin,
                 "a launcher that speaks PMIx started this process: joining its job needs libpmix2 "
-                "(apt-get install libpmix2; "
-                "libpmix-dev to build) and the plugin %s: %s",
-                bootstrap_file_name, message.c_str());
+                "(apt-get install libpmix2; libpmix-dev to build) and the plugin {}: {}",
+                bootstrap_file_name, message);
   }
   std::unique_ptr<bootstrap> opened;
   if (status const code = plugin->open(opened, message); code != status::ok)
-    return fail(code, "PMIx: %s", message.c_str());
+    return fail(code, "PMIx: {}", message);
   return std::unique_ptr<bootstrap>{
       std::make_unique<relayed_bootstrap>(*plugin, std::move(opened))};
 }

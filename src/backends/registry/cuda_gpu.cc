@@ -112,7 +112,7 @@ class cuda_direct_files final : public seams::direct_files {
     uint64_t file = 0;
     tnd_status const code = table_.direct_open(descriptor, &file);
     if (code != TND_OK)
-      return fail(status(code), "%s", table_.last_message());
+      return fail(status(code), "{}", table_.last_message());
     return file;
   }
   void close(uint64_t file) noexcept override {
@@ -120,7 +120,7 @@ class cuda_direct_files final : public seams::direct_files {
   }
   status read(uint64_t file, uint64_t offset, void *target, size_t size, size_t &moved) override {
     tnd_status const code = table_.direct_read(device_index_, file, offset, target, size, &moved);
-    return code == TND_OK ? status::ok : fail(status(code), "%s", table_.last_message());
+    return code == TND_OK ? status::ok : fail(status(code), "{}", table_.last_message());
   }
 
  private:
@@ -166,7 +166,7 @@ class cuda_queue final : public seams::device_queue {
     if (code == TND_OK) [[likely]]
       return status::ok;
     if (status(code) != status::timed_out)
-      return fail(status(code), "%s", table_.last_message());
+      return fail(status(code), "{}", table_.last_message());
     set_last_message(table_.last_message());
     return status::timed_out;
   }
@@ -275,12 +275,12 @@ class cuda_gpu final : public seams::gpu {
     TND_TRY(wait_for_kernels(deadline_ns));
     std::string const refused = simt::host::take_refused_launch();
     return refused.empty() ? status::ok
-                           : fail(status::invalid, "a launch was refused: %s", refused.c_str());
+                           : fail(status::invalid, "a launch was refused: {}", refused);
   }
 
  private:
   status checked(tnd_status code) const {
-    return code == TND_OK ? status::ok : fail(status(code), "%s", table_.last_message());
+    return code == TND_OK ? status::ok : fail(status(code), "{}", table_.last_message());
   }
 
   status wait_for_kernels(uint64_t deadline_ns) {
@@ -291,7 +291,7 @@ class cuda_gpu final : public seams::gpu {
     if (code == status::timed_out)
       set_last_message("kernels on " + info_.name + " still run at the deadline");
     else if (code != status::ok)
-      return fail(code, "%s", message.c_str());
+      return fail(code, "{}", message);
     return code;
   }
 
@@ -320,7 +320,7 @@ result<std::unique_ptr<seams::gpu>> cuda_gpu_open(const tnd_gpu_plugin &table,
   tnd_status const opened = table.open(device_index, name, sizeof name, &info.multiprocessor_count,
                                        &info.memory_size, pci_bus_id);
   if (opened != TND_OK)
-    return fail(status(opened), "%s", table.last_message());
+    return fail(status(opened), "{}", table.last_message());
   info.name = name;
   bool const is_mig = info.name.find(" MIG ") != std::string::npos;
   if (!is_mig)

@@ -16,12 +16,12 @@ result<std::unique_ptr<fabric_endpoint>> fabric_open(const fabric_request &reque
       fabric_file_name, fabric_plugin_symbol, fabric_plugin_abi, message);
   if (plugin == nullptr) {
     return fail(status::no_plugin,
-                "a fabric needs libfabric1 (apt-get install libfabric1) and the plugin %s: %s",
-                fabric_file_name, message.c_str());
+                "a fabric needs libfabric1 (apt-get install libfabric1) and the plugin {}: {}",
+                fabric_file_name, message);
   }
   std::unique_ptr<fabric_endpoint> endpoint;
   if (status const code = plugin->open(request, endpoint, message); code != status::ok) {
-    return fail(code, "fabric %s: %s", request.provider.c_str(), message.c_str());
+    return fail(code, "fabric {}: {}", request.provider, message);
   }
   return endpoint;
 }

@@ -23,8 +23,8 @@ result<std::unique_ptr<gpu>> gpu_open(gpu_choice choice, uint32_t device_index) 
   if (loaded.reason.empty())
     return backends::cuda_gpu_open(*loaded.table, device_index);
   if (choice == gpu_choice::cuda)
-    return fail(loaded.code, "%s", loaded.reason.c_str());
-  log(log_level::info, "kernels run on the host executor: %s", loaded.reason.c_str());
+    return fail(loaded.code, "{}", loaded.reason);
+  log(log_level::info, "kernels run on the host executor: {}", loaded.reason);
   return host_gpu_open();
 }
 

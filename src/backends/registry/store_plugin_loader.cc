@@ -15,7 +15,7 @@ namespace tanada::backends {
 namespace {
 
 void log_for_plugin(int level, const char *text) {
-  log(level >= 0 && level <= 3 ? log_level(level) : log_level::error, "%s", text);
+  log(level >= 0 && level <= 3 ? log_level(level) : log_level::error, "{}", text);
 }
 
 // Only the first existing candidate is tried, so that its error is reported and not the absence of
@@ -62,11 +62,11 @@ result<std::unique_ptr<seams::store>> plugin_store_open(const plugin_name &name)
   std::string reason;
   const seams::store_plugin *const plugin = find_plugin(name, reason);
   if (plugin == nullptr)
-    return fail(status::no_plugin, "%s: %s", name.requirement, reason.c_str());
+    return fail(status::no_plugin, "{}: {}", name.requirement, reason);
   static constexpr seams::store_plugin_host host{.log = log_for_plugin};
   std::shared_ptr<seams::blocking_engine> engine;
   if (auto const code = plugin->engine_create(host, engine, reason); code != status::ok) {
-    return fail(code, "%s: %s", name.requirement, reason.c_str());
+    return fail(code, "{}: {}", name.requirement, reason);
   }
   auto settings = ring_settings::from_environment();
   if (!settings.ok())

@@ -15,7 +15,7 @@ namespace tanada::backends {
 result<seams::stream_id> adopt_shared(seams::stream_set &set, int socket, uint64_t word) {
   int const flags = fcntl(socket, F_GETFL);
   if (flags < 0)
-    return fail(status::bad_file, "socket %d: %s", socket, std::strerror(errno));
+    return fail(status::bad_file, "socket {}: {}", socket, std::strerror(errno));
   int kind = 0;
   socklen_t size = sizeof kind;
   sockaddr_storage peer{};
@@ -23,10 +23,10 @@ result<seams::stream_id> adopt_shared(seams::stream_set &set, int socket, uint64
   bool const is_stream =
       getsockopt(socket, SOL_SOCKET, SO_TYPE, &kind, &size) == 0 && kind == SOCK_STREAM;
   if (!is_stream || getpeername(socket, reinterpret_cast<sockaddr *>(&peer), &peer_size) != 0)
-    return fail(status::invalid, "descriptor %d is not a connected stream socket", socket);
+    return fail(status::invalid, "descriptor {} is not a connected stream socket", socket);
   int const duplicate = fcntl(socket, F_DUPFD_CLOEXEC, 0);
   if (duplicate < 0)
-    return fail(socket_status(errno), "socket %d cannot be duplicated: %s", socket,
+    return fail(socket_status(errno), "socket {} cannot be duplicated: {}", socket,
                 std::strerror(errno));
   auto const id = set.adopt(duplicate, word);
   fcntl(socket, F_SETFL, flags);  // the set may have set O_NONBLOCK, which duplicates share

@@ -101,7 +101,7 @@ result<socket_address> socket_address_resolve(const char *host, const char *serv
                                                   : AF_UNSPEC;
   int const failed = getaddrinfo(host, service, &hints, &list);
   if (failed != 0)
-    return fail(status::invalid, "%s: %s", host == nullptr ? "any address" : host,
+    return fail(status::invalid, "{}: {}", host == nullptr ? "any address" : host,
                 gai_strerror(failed));
   auto address = socket_address_from(list->ai_addr, list->ai_addrlen);
   freeaddrinfo(list);

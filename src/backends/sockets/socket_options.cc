@@ -112,7 +112,7 @@ int socket_listen(seams::socket_address &address, status &code) {
   if (!good) {
     int const error = errno;
     code = fail(error == EADDRINUSE ? status::busy : socket_status(error),
-                "cannot listen at %s: %s", seams::to_text(address).c_str(), std::strerror(error));
+                "cannot listen at {}: {}", seams::to_text(address), std::strerror(error));
     if (listener >= 0)
       ::close(listener);
     return -1;
@@ -148,7 +148,7 @@ int socket_connect(const seams::socket_address &target, const seams::socket_addr
   if (good)
     return connecting;
   int const error = errno;
-  code = fail(socket_status(error), "cannot connect to %s: %s", seams::to_text(target).c_str(),
+  code = fail(socket_status(error), "cannot connect to {}: {}", seams::to_text(target),
               std::strerror(error));
   if (connecting >= 0)
     ::close(connecting);

@@ -214,7 +214,7 @@ status resolve(const std::string &host, uint16_t port, bool to_listen, addresses
   hints.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
   int const code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &result.first);
   if (code != 0)
-    return fail(status::invalid, "%s: %s", host.c_str(), gai_strerror(code));
+    return fail(status::invalid, "{}: {}", host, gai_strerror(code));
   return status::ok;
 }
 
@@ -269,7 +269,7 @@ result<std::unique_ptr<seams::stream>> tcp_connect(const std::string &host, uint
     close(socket);
     errno = error;
   }
-  return fail(code, "%s port %u: %s", host.c_str(), unsigned(port), std::strerror(errno));
+  return fail(code, "{} port {}: {}", host, port, std::strerror(errno));
 }
 
 bool is_to_this_node(const seams::stream &connection) {
@@ -330,7 +330,7 @@ result<listener> tcp_listen(const std::string &host, uint16_t port, uint64_t los
   int const socket =
       ::socket(candidates.first->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (socket < 0)
-    return fail(status::too_many_files, "socket: %s", std::strerror(errno));
+    return fail(status::too_many_files, "socket: {}", std::strerror(errno));
   listener opened{socket};
   int const on = 1;
   setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -340,7 +340,7 @@ result<listener> tcp_listen(const std::string &host, uint16_t port, uint64_t los
     status const code = errno == EADDRINUSE ? status::busy
                         : errno == EACCES   ? status::access
                                             : status::invalid;
-    return fail(code, "%s port %u: %s", host.c_str(), unsigned(port), std::strerror(errno));
+    return fail(code, "{} port {}: {}", host, port, std::strerror(errno));
   }
   return opened;
 }
@@ -352,11 +352,11 @@ result<listener> unix_listen(const std::string &name) {
     return status::name_too_long;
   int const socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (socket < 0)
-    return fail(status::too_many_files, "socket: %s", std::strerror(errno));
+    return fail(status::too_many_files, "socket: {}", std::strerror(errno));
   listener opened{socket};
   if (bind(socket, reinterpret_cast<sockaddr *>(&address), size) != 0 ||
       listen(socket, 1024) != 0) {
-    return fail(errno == EADDRINUSE ? status::busy : status::invalid, "socket %s: %s", name.c_str(),
+    return fail(errno == EADDRINUSE ? status::busy : status::invalid, "socket {}: {}", name,
                 std::strerror(errno));
   }
   return opened;

@@ -181,11 +181,9 @@ size_t socket_stream_set::add_accepted(int socket) {
   if (!id.ok()) {
     if (log_limit_.admit(seams::monotonic_clock().now_ns()))
       log(log_level::error,
-          "a connection was rejected: the limit of %u is reached, or memory is insufficient (%llu "
-          "more "
-          "not logged)",
-          options_.connection_count_max,
-          static_cast<unsigned long long>(log_limit_.take_suppressed_count()));
+          "a connection was rejected: the limit of {} is reached, or memory is insufficient ({} "
+          "more not logged)",
+          options_.connection_count_max, log_limit_.take_suppressed_count());
     return 0;
   }
   seams::stream_id const accepted_id = result<seams::stream_id>{id}.value();
@@ -232,11 +230,11 @@ size_t socket_stream_set::deliver(seams::stream_id id, std::span<const std::byte
 void socket_stream_set::pause_accepting(int error) {
   if (log_limit_.admit(seams::monotonic_clock().now_ns()))
     log(log_level::error,
-        "no connection can be accepted: %s (see ulimit -n); trying again in 0.1 s (%llu more times "
+        "no connection can be accepted: {} (see ulimit -n); trying again in 0.1 s ({} more times "
         "not logged)",
         error == EMFILE ? "this process has too many files open"
                         : "the system is short of files or memory",
-        static_cast<unsigned long long>(log_limit_.take_suppressed_count()));
+        log_limit_.take_suppressed_count());
   unwatch_listener();
   accept_again_ns_ = seams::monotonic_clock().now_ns() + accept_pause_ns;
 }

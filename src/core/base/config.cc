@@ -149,7 +149,7 @@ status environment_size(const char *name, uint64_t &value) {
   auto parsed = parse_size(text);
   if (!parsed.ok())
     return fail(parsed.error(),
-                "%s=%s is not a size: use bytes, or a number with K, M, G or T, such as 64KiB",
+                "{}={} is not a size: use bytes, or a number with K, M, G or T, such as 64KiB",
                 name, text);
   value = parsed.value();
   return status::ok;
@@ -163,7 +163,7 @@ status environment_duration_ns(const char *name, uint64_t &value) {
   if (!parsed.ok())
     return fail(
         parsed.error(),
-        "%s=%s is not a duration: use a number with ns, us, ms, s or min, such as 250ms, or none",
+        "{}={} is not a duration: use a number with ns, us, ms, s or min, such as 250ms, or none",
         name, text);
   value = parsed.value();
   return status::ok;
@@ -175,9 +175,8 @@ status environment_count(const char *name, uint64_t low, uint64_t high, uint32_t
     return status::ok;
   auto parsed = parse_count(text, low, high);
   if (!parsed.ok() || parsed.value() > UINT32_MAX)
-    return fail(parsed.ok() ? status::range : parsed.error(),
-                "%s=%s is not a number from %llu to %llu", name, text,
-                static_cast<unsigned long long>(low), static_cast<unsigned long long>(high));
+    return fail(parsed.ok() ? status::range : parsed.error(), "{}={} is not a number from {} to {}",
+                name, text, low, high);
   value = uint32_t(parsed.value());
   return status::ok;
 }
@@ -195,8 +194,7 @@ status environment_choice(const char *name, std::span<const std::string_view> na
   std::string valid_names;
   for (std::string_view choice : names)
     valid_names += (valid_names.empty() ? "" : ", ") + std::string(choice);
-  return fail(parsed.error(), "%s=%s is invalid; choose one of: %s", name, text,
-              valid_names.c_str());
+  return fail(parsed.error(), "{}={} is invalid; choose one of: {}", name, text, valid_names);
 }
 
 }  // namespace tanada

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdarg>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +15,7 @@
 #include <utility>
 
 #include "core/base/assert.hpp"
+#include "core/base/bounded_text.hpp"
 #include "core/base/escape.hpp"
 #include "core/base/message.hpp"
 #include "core/base/setting_names.hpp"
@@ -76,8 +76,6 @@ deferred_message &deferred_of_thread() {
   return state;
 }
 
-constexpr size_t text_size_max = 1024;  // bytes of a line, including the terminator
-
 // An invalid value leaves the default here; settings_check() reports it.
 spdlog::level::level_enum level_of_environment() {
   const char *const text = std::getenv("TND_LOG");
@@ -107,24 +105,21 @@ spdlog::logger &logger() {
 
 }  // namespace
 
-void log(log_level level, const char *format, ...) noexcept try {
+void log_text(log_level level, fmt::string_view format, fmt::format_args arguments) noexcept try {
   auto const native_level = spdlog_level(level);
   if (!logger().should_log(native_level))
     return;
-  va_list arguments;
-  va_start(arguments, format);
-  char text[text_size_max];
-  vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  logger().log(native_level, "{}", escape_control(text));
+  bounded_text const text{format, arguments};
+  logger().log(native_level, "{}", escape_control(text.view()));
 } catch (const std::bad_alloc &) {
-  std::fprintf(stderr, "tanada: insufficient memory to format a log line: %s\n", format);
+  std::fprintf(stderr, "tanada: insufficient memory to format a log line: %.*s\n",
+               int(format.size()), format.data());
 }
 
 namespace {
 
 void log_failure(status code) {
-  log(log_level::warning, "%s (%s)", last_message().c_str(), tnd_status_name(tnd_status(code)));
+  log(log_level::warning, "{} ({})", last_message(), tnd_status_name(tnd_status(code)));
 }
 
 // Log the pending message before `next` replaces it, unless `next` contains it.
@@ -178,13 +173,8 @@ const std::string &last_message() {
   return message_of_thread();
 }
 
-status fail(status code, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  char text[text_size_max];
-  vsnprintf(text, sizeof text, format, arguments);
-  set_last_message(text);
-  va_end(arguments);
+status fail_text(status code, fmt::string_view format, fmt::format_args arguments) {
+  set_last_message(bounded_text{format, arguments}.view());
   deferred_message &deferred = deferred_of_thread();
   if (deferred.is_on) {
     deferred.is_pending = true;

@@ -16,7 +16,7 @@ namespace {
 
 TEST(log, fail_hands_the_status_back_and_keeps_the_message) {
   testing::internal::CaptureStderr();
-  EXPECT_EQ(fail(status::no_space, "pool of %d bytes is full", 4096), status::no_space);
+  EXPECT_EQ(fail(status::no_space, "pool of {} bytes is full", 4096), status::no_space);
   std::string const line = testing::internal::GetCapturedStderr();
   EXPECT_STREQ(tnd_last_message(), "pool of 4096 bytes is full");
   EXPECT_NE(line.find("pool of 4096 bytes is full (ENOSPC)\n"), std::string::npos) << line;
@@ -36,7 +36,7 @@ TEST(log, messages_belong_to_their_thread) {
 TEST(log, levels_below_the_threshold_are_silent) {
   testing::internal::CaptureStderr();
   log(log_level::debug, "whispered");
-  log(log_level::error, "shouted {} %d", 3);
+  log(log_level::error, "shouted {{}} {}", 3);
   std::string const lines = testing::internal::GetCapturedStderr();
   EXPECT_EQ(lines.find("whispered"), std::string::npos);
   EXPECT_NE(lines.find("shouted {} 3\n"), std::string::npos) << lines;
@@ -45,9 +45,19 @@ TEST(log, levels_below_the_threshold_are_silent) {
 TEST(log, a_long_message_is_cut_not_overrun) {
   set_last_message("");
   testing::internal::CaptureStderr();
-  EXPECT_EQ(fail(status::io, "%s", std::string(5000, 'x').c_str()), status::io);
+  EXPECT_EQ(fail(status::io, "{}", std::string(5000, 'x')), status::io);
   EXPECT_EQ(testing::internal::GetCapturedStderr().find('\0'), std::string::npos);
   EXPECT_EQ(last_message().size(), 1023u);
+}
+
+TEST(log, a_failure_whose_text_has_a_null_string_returns_its_status) {
+  const char *const missing = nullptr;
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(fail(status::io, "cannot open {}", missing), status::io);
+  log(log_level::error, "cannot close {}", missing);
+  std::string const lines = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(last_message(), "cannot open {}");
+  EXPECT_NE(lines.find("cannot close {}\n"), std::string::npos) << lines;
 }
 
 TEST(log, who_prints_a_message_knows_whether_it_was_logged) {
@@ -80,8 +90,8 @@ TEST(log, a_deferred_message_is_left_to_the_program_that_takes_it) {
   {
     message_deferral const deferral;
     (void)fail(status::io, "not fatal");
-    (void)fail(status::no_entry, "outer: %s", "inner");
-    (void)fail(status::busy, "again: %s", last_message().c_str());
+    (void)fail(status::no_entry, "outer: {}", "inner");
+    (void)fail(status::busy, "again: {}", last_message());
   }
   (void)fail(status::io, "as before");
   std::string const lines = testing::internal::GetCapturedStderr();
@@ -95,13 +105,17 @@ TEST(log, a_deferred_message_is_left_to_the_program_that_takes_it) {
 TEST(log, text_of_others_forges_no_line) {
   std::string const forged = "alice\n00:00:00.000 tanada error: forged\x1b[2J";
   testing::internal::CaptureStderr();
-  log(log_level::warning, "key \"%s\" is refused", forged.c_str());
-  (void)fail(status::access, "key \"%s\"", forged.c_str());
+  log(log_level::warning, "key \"{}\" is refused", forged);
+  (void)fail(status::access, "key \"{}\"", forged);
   std::string const lines = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2) << lines;
   EXPECT_EQ(lines.find('\x1b'), std::string::npos);
   EXPECT_NE(lines.find("alice\\x0A00:00:00.000"), std::string::npos) << lines;
   EXPECT_EQ(last_message().find('\n'), std::string::npos);
+  testing::internal::CaptureStderr();
+  (void)fail(status::access, "key \"{}\"", std::string("a\0b", 3));
+  EXPECT_STREQ(tnd_last_message(), "key \"a\\x00b\"");
+  (void)testing::internal::GetCapturedStderr();
   set_last_message("the peer sent\r\n");
   EXPECT_STREQ(tnd_last_message(), "the peer sent\\x0D\\x0A");
 }

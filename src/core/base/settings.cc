@@ -96,7 +96,7 @@ std::vector<std::string> setting_faults() {
 status settings_check() {
   std::string message;
   for (const std::string &fault : setting_faults()) {
-    log(log_level::error, "%s", fault.c_str());
+    log(log_level::error, "{}", fault);
     if (!message.empty())
       message += "; ";
     message += fault;

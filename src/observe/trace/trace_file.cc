@@ -244,8 +244,7 @@ status start(std::string_view path) {
   int const descriptor = ::open(named.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) {
     status const code = status(-errno);
-    return fail(code, "cannot write the trace %s: %s", named.c_str(),
-                tnd_status_text(tnd_status(code)));
+    return fail(code, "cannot write the trace {}: {}", named, tnd_status_text(tnd_status(code)));
   }
   current().writing = std::make_unique<writer>(descriptor);
   current().owner = getpid();

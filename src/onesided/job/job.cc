@@ -39,21 +39,21 @@ result<pe_card> make_card(const job_options &options, pe_index me) {
   seams::kernel_identity().copy(card.kernel.data(), card.kernel.size() - 1);
   std::string const word = node_key(options, me);
   if (word.size() >= card.node.size())
-    return fail(status::invalid, "TND_PGAS_NODE=%s is too long", options.node.c_str());
+    return fail(status::invalid, "TND_PGAS_NODE={} is too long", options.node);
   std::memcpy(card.node.data(), word.data(), word.size());
   return card;
 }
 
 status check_card(const pe_card &own_card, const pe_card &peer_card, pe_index pe) {
   auto const check_equal = [&](const char *quantity, uint64_t own_value, uint64_t peer_value) {
-    return own_value == peer_value ? status::ok
-                                   : fail(status::invalid,
-                                          "PE %d has %" PRIu64 " bytes of %s, this one has %" PRIu64
-                                          ": they must be equal",
-                                          pe, peer_value, quantity, own_value);
+    return own_value == peer_value
+               ? status::ok
+               : fail(status::invalid,
+                      "PE {} has {} bytes of {}, this one has {}: they must be equal", pe,
+                      peer_value, quantity, own_value);
   };
   if (own_card.version != peer_card.version)
-    return fail(status::protocol, "PE %d runs another version of the library", pe);
+    return fail(status::protocol, "PE {} runs another version of the library", pe);
   TND_TRY(check_equal("symmetric heap", own_card.heap_size, peer_card.heap_size));
   TND_TRY(check_equal("control memory", own_card.control_size, peer_card.control_size));
   if (own_card.device != peer_card.device) {
@@ -62,7 +62,7 @@ status check_card(const pe_card &own_card, const pe_card &peer_card, pe_index pe
              : kind == device_kind::host_executor ? "the host executor"
                                                   : "no device";
     };
-    return fail(status::invalid, "PE %d has %s, this one has %s: all must have the same", pe,
+    return fail(status::invalid, "PE {} has {}, this one has {}: all must have the same", pe,
                 name(peer_card.device), name(own_card.device));
   }
   TND_TRY(check_equal("device memory", own_card.device_size, peer_card.device_size));
@@ -111,7 +111,7 @@ status job::start_node() {
   find_node_pes();
   std::string const warning = shared_gpu_warning(impl_->cards, me());
   if (!warning.empty())
-    log(log_level::warning, "%s", warning.c_str());
+    log(log_level::warning, "{}", warning);
   TND_TRY(map_node());
   return options_.device == nullptr ? status::ok : map_devices();
 }
@@ -126,7 +126,7 @@ status job::exchange_cards() {
     if (!card.ok())
       return card.error();
     if (card.value().size() != sizeof(pe_card))
-      return fail(status::protocol, "PE %d runs another version of the library", pe);
+      return fail(status::protocol, "PE {} runs another version of the library", pe);
     std::memcpy(&cards[size_t(pe)], card.value().data(), sizeof(pe_card));
     TND_TRY(check_card(own_card, cards[size_t(pe)], pe));
   }

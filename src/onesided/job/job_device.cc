@@ -71,8 +71,8 @@ status job::map_peer_devices() {
     if (mapped.ok()) {
       impl_->device_addrs[size_t(pe)] = static_cast<std::byte *>(mapped.value());
     } else if (mapped.error() == status::not_supported) {
-      log(log_level::info, "device memory of PE %d is not reachable from the device of this PE: %s",
-          int(pe), last_message().c_str());
+      log(log_level::info, "device memory of PE {} is not reachable from the device of this PE: {}",
+          pe, last_message());
     } else {
       return mapped.error();
     }

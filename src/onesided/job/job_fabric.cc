@@ -2,6 +2,7 @@
 // theirs.
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
@@ -81,8 +82,7 @@ status job::start_fabric() {
   if (!opened.ok())
     return opened.error();
   if (!opened.value()->properties().has_atomics) {
-    return fail(status::not_supported, "fabric %s has no atomic operations",
-                impl_->provider.c_str());
+    return fail(status::not_supported, "fabric {} has no atomic operations", impl_->provider);
   }
   auto endpoint = std::move(opened).value();
   pe_contact own_contact;
@@ -123,7 +123,7 @@ status job::exchange_contacts(const pe_contact &own_contact) {
       return published.error();
     pe_contact contact;
     if (published.value().size() != sizeof contact)
-      return fail(status::protocol, "PE %d runs another version of the library", pe);
+      return fail(status::protocol, "PE {} runs another version of the library", pe);
     std::memcpy(&contact, published.value().data(), sizeof contact);
     TND_TRY(adopt_contact(pe, contact, own_contact));
   }
@@ -132,11 +132,11 @@ status job::exchange_contacts(const pe_contact &own_contact) {
 
 status job::adopt_contact(pe_index pe, const pe_contact &contact, const pe_contact &own_contact) {
   TND_ASSERT(map_.is_pe(pe) && impl_->addresses.size() == size_t(count()));
-  if (std::strncmp(contact.provider.data(), own_contact.provider.data(), contact.provider.size()) !=
-      0) {
-    return fail(status::invalid,
-                "PE %d has chosen the fabric %.*s, this one %s: set TND_PGAS_FABRIC", pe,
-                int(contact.provider.size()), contact.provider.data(), impl_->provider.c_str());
+  auto const &provider = contact.provider;
+  if (std::strncmp(provider.data(), own_contact.provider.data(), provider.size()) != 0) {
+    return fail(status::invalid, "PE {} has chosen the fabric {}, this one {}: set TND_PGAS_FABRIC",
+                pe, std::string_view(provider.data(), strnlen(provider.data(), provider.size())),
+                impl_->provider);
   }
   impl_->addresses[size_t(pe)] = {contact.address,
                                   std::min<size_t>(contact.address_size, contact.address.size())};

@@ -78,8 +78,8 @@ status job::map_node() {
     return memory.error();
   if (options_.heap_base != nullptr && layout.size() > options_.heap_stride) {
     return fail(status::invalid,
-                "the memory of a PE has %zu bytes, more than the stride of %zu bytes",
-                layout.size(), options_.heap_stride);
+                "the memory of a PE has {} bytes, more than the stride of {} bytes", layout.size(),
+                options_.heap_stride);
   }
   TND_TRY(map_own_memory(memory.value(), segments));
   if (has_local_peers)

@@ -56,7 +56,7 @@ result<std::byte *> job::allocate_staging(size_t size) {
       std::aligned_alloc(large_page, (size + large_page - 1) / large_page * large_page);
   if (buffer == nullptr)
     return fail(status::no_memory,
-                "cannot allocate %zu bytes for the staging buffer (TND_PGAS_STAGING)", size);
+                "cannot allocate {} bytes for the staging buffer (TND_PGAS_STAGING)", size);
   return static_cast<std::byte *>(buffer);
 }
 
@@ -75,8 +75,8 @@ seams::fabric_memory job::heap_view(const seams::fabric_endpoint &endpoint) cons
     return {};
   if (device->info().is_cuda && !fabric.has_cuda) {
     if (is_requested)
-      log(log_level::warning, "pgas: fabric %s does not accept GPU memory; staging it",
-          impl_->provider.c_str());
+      log(log_level::warning, "pgas: fabric {} does not accept GPU memory; staging it",
+          impl_->provider);
     return {};
   }
   auto view = device->fabric_view(impl_->own_device_block.addr,
@@ -84,8 +84,7 @@ seams::fabric_memory job::heap_view(const seams::fabric_endpoint &endpoint) cons
   if (view.ok())
     return view.value();
   if (is_requested)
-    log(log_level::warning, "pgas: staging the device memory of PE %d: %s", me(),
-        last_message().c_str());
+    log(log_level::warning, "pgas: staging the device memory of PE {}: {}", me(), last_message());
   return {};
 }
 
@@ -148,7 +147,7 @@ result<std::unique_ptr<stager>> job::create_stager(std::unique_ptr<seams::fabric
                                    }};
   auto created = stager::create(std::move(endpoint), std::move(queue), me(), chosen);
   if (created.ok() && view.addr != nullptr && !created.value()->is_direct()) {
-    log(log_level::warning, "pgas: staging the device memory of PE %d: the fabric refused it",
+    log(log_level::warning, "pgas: staging the device memory of PE {}: the fabric refused it",
         me());
   }
   return created;
@@ -175,13 +174,13 @@ status job::join_stagers(stager &added) {
       return published.error();
     staging_contact contact;
     if (published.value().size() != sizeof contact)
-      return fail(status::protocol, "PE %d runs another version of the library", pe);
+      return fail(status::protocol, "PE {} runs another version of the library", pe);
     std::memcpy(&contact, published.value().data(), sizeof contact);
     auto &address = contact.stager_contact.address;
     address.size = std::min(address.size, address.bytes.size());
     if (contact.provider != own_contact.provider) {
-      return fail(status::invalid, "PE %d has chosen another fabric than %s: set TND_PGAS_FABRIC",
-                  pe, impl_->provider.c_str());
+      return fail(status::invalid, "PE {} has chosen another fabric than {}: set TND_PGAS_FABRIC",
+                  pe, impl_->provider);
     }
     contacts.push_back(contact.stager_contact);
   }
@@ -193,7 +192,7 @@ void job::close_staging() noexcept {
   impl_->staging.reset();
   if (impl_->is_device_busy) {
     log(log_level::warning,
-        "pgas: the device of PE %d may still access memory of the job, which stays allocated",
+        "pgas: the device of PE {} may still access memory of the job, which stays allocated",
         me());
   } else if (impl_->staging_buffer != nullptr && options_.device != nullptr) {
     options_.device->free_host(impl_->staging_buffer);

@@ -65,7 +65,7 @@ status job::wait_long(const std::function<bool()> &ready, std::span<const std::b
     if (now_ns - last_event_ns < yield_ns && seams::thread_yield())
       continue;
     if (pe_index const failed = failed_pe(); failed >= 0)
-      return fail(status::peer_lost, "PE %d has died or is unreachable", failed);
+      return fail(status::peer_lost, "PE {} has died or is unreachable", failed);
     if (sleep(ready, watched, std::min(sleep_ns, deadline_ns - now_ns)))
       last_event_ns = time_->now_ns();
     if (has_both_wake_sources_)

@@ -272,7 +272,7 @@ void lane::state::fail_peer(pe_index pe) {
     return;
   mark_failed(pe);
   log(log_level::warning,
-      "pgas: PE %d did not answer within %.1f s (TND_PGAS_TIMEOUT); treating it as failed", pe,
+      "pgas: PE {} did not answer within {:.1f} s (TND_PGAS_TIMEOUT); treating it as failed", pe,
       double(options_.timeout_ns) * 1e-9);
 }
 

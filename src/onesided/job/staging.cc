@@ -84,12 +84,12 @@ status stager::state::open() {
   slot_count_ = uint32_t(options_.staging_buffer.size() / options_.slot_size / 2);
   if (slot_count_ == 0) {
     return fail(status::invalid,
-                "%zu bytes of staging buffer (TND_PGAS_STAGING) are less than two slots of %zu",
+                "{} bytes of staging buffer (TND_PGAS_STAGING) are less than two slots of {}",
                 options_.staging_buffer.size(), options_.slot_size);
   }
   uint32_t const depth = endpoint_->properties().depth;
   if (depth < 4)
-    return fail(status::invalid, "the fabric accepts only %u operations; staging needs 4", depth);
+    return fail(status::invalid, "the fabric accepts only {} operations; staging needs 4", depth);
   TND_TRY(register_memory());
   fill_free_lists();
   return status::ok;
@@ -510,7 +510,7 @@ void stager::state::fail_peer(pe_index pe, status code) {
     return;
   failed.has_failed = true;
   if (failed.outstanding_count != 0) {
-    log(log_level::warning, "pgas: PE %d did not complete its requests; treating it as failed", pe);
+    log(log_level::warning, "pgas: PE {} did not complete its requests; treating it as failed", pe);
   }
   peers_to_remove_.push_back(pe);
   for (auto *const unsent : std::exchange(failed.outgoing, {}))

@@ -24,7 +24,7 @@ status stager::state::record_queue_status(status code) {
     return code;
   bool const is_timeout = code == status::timed_out;
   log(is_timeout ? log_level::warning : log_level::error,
-      "pgas: the device %s; device memory of PE %d is not served %s",
+      "pgas: the device {}; device memory of PE {} is not served {}",
       is_timeout ? "did not complete its operations in time" : "has failed", me_,
       is_timeout ? "until it catches up" : "any more");
   queue_status_ = code;
@@ -60,7 +60,7 @@ void stager::state::try_resume_queue(uint64_t deadline_ns) noexcept {
     return;
   if (code != status::ok)
     return static_cast<void>(record_queue_status(status::device_lost));
-  log(log_level::info, "pgas: the device of PE %d has caught up", me_);
+  log(log_level::info, "pgas: the device of PE {} has caught up", me_);
   queue_status_ = status::ok;
   slots_free_.insert(slots_free_.end(), quarantined_slots_.begin(), quarantined_slots_.end());
   for (uint32_t const index : quarantined_services_)

@@ -15,7 +15,7 @@ namespace {
 
 status system_error(const char *operation, page_run pages) {
   int const error = errno;
-  return fail(status{-error}, "%s of %u pages of swappable memory from page %u on: %s", operation,
+  return fail(status{-error}, "{} of {} pages of swappable memory from page {} on: {}", operation,
               pages.count, pages.first, strerror(error));
 }
 

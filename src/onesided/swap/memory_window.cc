@@ -41,7 +41,7 @@ result<std::unique_ptr<memory_window>> memory_window::open(const memory_file &fi
   void *const reserved =
       mmap(nullptr, reserved_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED)
-    return fail(status{-errno}, "cannot reserve %zu bytes of addresses for swappable memory: %s",
+    return fail(status{-errno}, "cannot reserve {} bytes of addresses for swappable memory: {}",
                 reserved_size, std::strerror(errno));
   auto const first = reinterpret_cast<uintptr_t>(reserved),
              begin = (first + block_size - 1) / block_size * block_size + prefix_size;
@@ -53,7 +53,7 @@ result<std::unique_ptr<memory_window>> memory_window::open(const memory_file &fi
            off_t(file.offset())) == MAP_FAILED) {
     int const number = errno;
     munmap(reinterpret_cast<void *>(begin), size);
-    return fail(status{-number}, "%zu bytes of swappable memory cannot be mapped: %s", size,
+    return fail(status{-number}, "{} bytes of swappable memory cannot be mapped: {}", size,
                 std::strerror(number));
   }
   window->memory_ = reinterpret_cast<std::byte *>(begin);

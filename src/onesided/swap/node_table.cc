@@ -18,14 +18,14 @@ namespace {
 
 status check_options(const node_table_options &options, size_t size) {
   if (options.rank_count == 0 || options.rank_count > node_view::rank_count_max) {
-    return tanada::fail(status::invalid, "%u processes of a node: swapping supports 1 to %u",
+    return tanada::fail(status::invalid, "{} processes of a node: swapping supports 1 to {}",
                         options.rank_count, node_view::rank_count_max);
   }
   size_t const needed_size =
       node_table::memory_size(options.rank_count, options.has_remote_origins, options.copies_size);
   if (size >= needed_size && options.slots != 0 && options.moves_max != 0)
     return status::ok;
-  return tanada::fail(status::invalid, "invalid node table: %zu bytes, %u slots, %u moves", size,
+  return tanada::fail(status::invalid, "invalid node table: {} bytes, {} slots, {} moves", size,
                       options.slots, options.moves_max);
 }
 
@@ -40,7 +40,7 @@ status init_shared_lock(pthread_mutex_t &lock) {
   pthread_mutexattr_destroy(&attributes);
   if (code == 0)
     return status::ok;
-  return tanada::fail(status::not_supported, "processes cannot share a lock: %s",
+  return tanada::fail(status::not_supported, "processes cannot share a lock: {}",
                       std::strerror(code));
 }
 
@@ -133,9 +133,9 @@ void node_table::warn_beyond_budget() noexcept {
   if (std::exchange(layout_->has_warned, true))
     return;
   log(log_level::warning,
-      "swapping: processes that must not leave memory fill the %llu bytes of TND_COMEX_MEMORY; "
+      "swapping: processes that must not leave memory fill the {} bytes of TND_COMEX_MEMORY; "
       "admitting another one beyond the budget",
-      static_cast<unsigned long long>(layout_->options.budget));
+      layout_->options.budget);
 }
 
 // Much longer than swapping one rank out and another in takes, so that turns cost at most a tenth

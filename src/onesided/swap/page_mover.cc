@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/bounded_text.hpp"
 #include "core/base/log.hpp"
 #include "onesided/swap/page_mover_state.hpp"
 #include "seams/clock/clock.hpp"
@@ -508,12 +509,10 @@ void page_mover::record_failure(status code, const char *action, const rank_spac
                                 page_run pages) {
   if (!failure_.empty())
     return;
-  char text[256];
-  std::snprintf(text, sizeof text, "%s %llu bytes at %llu of rank %u's swappable memory: %s",
-                action, static_cast<unsigned long long>(pages.size()),
-                static_cast<unsigned long long>(pages.offset()), rank.index,
-                tnd_status_text(tnd_status(code)));
-  failure_ = text;
+  failure_ =
+      format_text("{} {} bytes at {} of rank {}'s swappable memory: {}", action, pages.size(),
+                  pages.offset(), rank.index, tnd_status_text(tnd_status(code)))
+          .view();
 }
 
 }  // namespace tanada::onesided::swap

@@ -127,13 +127,11 @@ status residency::reserve(uint64_t bytes, wait_kind kind) {
     case node_table::reservation::granted: return status::ok;
     case node_table::reservation::too_large:
       return fail(status::no_memory,
-                  "%llu bytes for process %d, which has %llu, are more than the %llu of "
-                  "TND_COMEX_MEMORY, of which %llu are reserved for memory "
-                  "that cannot be swapped out: set TND_COMEX_MEMORY to more than the sum",
-                  static_cast<unsigned long long>(bytes), table_.job_rank_of(rank_),
-                  static_cast<unsigned long long>(table_.snapshot(rank_).allocated),
-                  static_cast<unsigned long long>(table_.options().budget),
-                  static_cast<unsigned long long>(table_.reserved()));
+                  "{} bytes for process {}, which has {}, are more than the {} of "
+                  "TND_COMEX_MEMORY, of which {} are reserved for memory that cannot be swapped "
+                  "out: set TND_COMEX_MEMORY to more than the sum",
+                  bytes, table_.job_rank_of(rank_), table_.snapshot(rank_).allocated,
+                  table_.options().budget, table_.reserved());
     case node_table::reservation::wait: break;
   }
   begin_wait(kind);

@@ -43,7 +43,7 @@ result<std::unique_ptr<swap_objects>> swap_objects::create(seams::store &store,
   for (uint32_t i = 0; i < count; i++) {
     std::string const name = base + '-' + std::to_string(i);
     if (status const code = objects->open(name); code != status::ok) {
-      return fail(code, "cannot create a swap object in %s: %s", url.c_str(),
+      return fail(code, "cannot create a swap object in {}: {}", url,
                   tnd_status_text(tnd_status(code)));
     }
   }

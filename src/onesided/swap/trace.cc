@@ -24,7 +24,7 @@ result<std::unique_ptr<trace_writer>> trace_writer::open(const std::string &path
   std::unique_ptr<trace_writer> writer{new trace_writer};
   writer->file_ = std::fopen(path.c_str(), "we");
   if (writer->file_ == nullptr)
-    return fail(status(-errno), "TND_COMEX_TRACE: %s: %s", path.c_str(), std::strerror(errno));
+    return fail(status(-errno), "TND_COMEX_TRACE: {}: {}", path, std::strerror(errno));
   writer->path_ = path;
   writer->node_ = node;
   writer->rows_.resize(table.rank_count());
@@ -95,8 +95,7 @@ status trace_writer::close(uint64_t now_ns) {
   bool const has_failed = std::ferror(file_) != 0;
   if (std::fclose(std::exchange(file_, nullptr)) == 0 && !has_failed)
     return status::ok;
-  return fail(status::io, "TND_COMEX_TRACE: %s: the file was not written completely",
-              path_.c_str());
+  return fail(status::io, "TND_COMEX_TRACE: {}: the file was not written completely", path_);
 }
 
 }  // namespace tanada::onesided::swap

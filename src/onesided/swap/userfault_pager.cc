@@ -109,7 +109,7 @@ status userfault_pager::grant(uint32_t page) {
   if (errno != EEXIST) {
     int const error = errno;
     return fail(status{-error},
-                "page %u of swappable memory, which the process has touched, cannot be mapped: %s",
+                "page {} of swappable memory, which the process has touched, cannot be mapped: {}",
                 page, std::strerror(error));
   }
   wake({page, 1});  // another thread has mapped it

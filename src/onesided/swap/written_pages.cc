@@ -155,8 +155,8 @@ bool written_pages::watch_writes() noexcept {
 // it.
 void written_pages::disable(status code, const char *feature) {
   reason_ = std::string{feature} + ": " + std::strerror(-int(code));
-  log(log_level::info, "swapping: written pages cannot be detected (%s); all pages are moved",
-      reason_.c_str());
+  log(log_level::info, "swapping: written pages cannot be detected ({}); all pages are moved",
+      reason_);
   if (faults_ >= 0 && !sees_faults_)
     close(std::exchange(faults_, -1));  // otherwise a thread may wait for an answer to its fault
   if (pagemap_ >= 0)

@@ -144,7 +144,7 @@ status heap_locks::guard::acquire(lock_word *target_lock) noexcept {
       sched_yield();
     if (round % yields_between_checks == 0) {
       if (auto const lost_pe = job_.failed_pe(); lost_pe >= 0)
-        return set_error(status::peer_lost, "process %d died, possibly during an accumulate",
+        return set_error(status::peer_lost, "process {} died, possibly during an accumulate",
                          lost_pe);
     }
   }

@@ -32,7 +32,7 @@ void store_release(uint64_t &word, uint64_t value) noexcept {
 }
 
 status call_mismatch(pe_index pe) {
-  return set_error(status::invalid, "rank %d makes a different call", pe);
+  return set_error(status::invalid, "rank {} makes a different call", pe);
 }
 
 }  // namespace
@@ -142,8 +142,8 @@ status engine::read_part(std::span<std::byte> part, size_t whole, pe_index root)
   if (load_acquire(head.part) != number || head.barriers != uint32_t(barriers_))
     return call_mismatch(root);
   if (head.whole != whole)
-    return set_error(status::invalid, "size mismatch: %zu bytes, rank %d has %zu", whole, root,
-                     size_t(head.whole));
+    return set_error(status::invalid, "size mismatch: {} bytes, rank {} has {}", whole, root,
+                     head.whole);
   if (!part.empty())
     std::memcpy(part.data(),
                 part.size() <= sizeof head.bytes ? head.bytes : root_control.chunks[head.chunk],

@@ -1,18 +1,12 @@
 // deferred_error.cc: formats the message of a failed call.
 #include "products/comex/deferred_error.hpp"
 
-#include <cstdarg>
-#include <cstdio>
+#include "core/base/bounded_text.hpp"
 
 namespace tanada::comex {
 
-status set_error(status code, const char *format, ...) noexcept {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  set_last_message(text);
+status set_error_text(status code, fmt::string_view format, fmt::format_args arguments) noexcept {
+  set_last_message(bounded_text{format, arguments}.view());
   return code;
 }
 

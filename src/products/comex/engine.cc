@@ -43,7 +43,7 @@ result<std::vector<T>> gather(seams::bootstrap &launcher, const char *key, T val
     if (!published.ok())
       return published.error();
     if (published.value().size() != sizeof(T))
-      return fail(status::protocol, "process %d uses another version of the library", i);
+      return fail(status::protocol, "process {} uses another version of the library", i);
     std::memcpy(&values[size_t(i)], published.value().data(), sizeof(T));
   }
   return values;
@@ -115,8 +115,8 @@ result<std::byte *> choose_base(seams::bootstrap &launcher, size_t size) {
     common_candidates &= candidates;
   if (common_candidates == 0) {
     log(log_level::warning,
-        "no range of %zu bytes of addresses is free in all processes: pointers to another "
-        "process's memory cannot be used directly",
+        "no range of {} bytes of addresses is free in all processes: pointers to another process's "
+        "memory cannot be used directly",
         size);
     return nullptr;
   }
@@ -378,7 +378,7 @@ status engine::wait_served(const std::function<bool(uint64_t)> &wait) {
     if (swapper_->failure() != nullptr)
       code = swapper_->failed();
     else if (auto const lost_pe = job_->failed_pe(); lost_pe >= 0)
-      code = set_error(status::peer_lost, "process %d died or is unreachable", lost_pe);
+      code = set_error(status::peer_lost, "process {} died or is unreachable", lost_pe);
     else if (idle_)
       idle_();
   }

@@ -12,7 +12,7 @@ using seams::fabric_atomic;
 
 status engine::lock(const mutex &id) {
   if (id.index >= mutex_count_max || uint32_t(id.pe) >= peers_.size()) {
-    return set_error(status::invalid, "there is no mutex %u of process %d", id.index, id.pe);
+    return set_error(status::invalid, "there is no mutex {} of process {}", id.index, id.pe);
   }
   return acquire_mutex(id, std::span{mutex_slots_}.first(control::mutex_node_count - 1));
 }
@@ -28,7 +28,7 @@ status engine::acquire_mutex(const mutex &id, std::span<mutex_slot> slots) {
   auto const slot = std::find_if(slots.begin(), slots.end(),
                                  [](const mutex_slot &slot_entry) { return !slot_entry.is_used; });
   if (slot == slots.end())
-    return set_error(status::busy, "this process holds %zu mutexes already, the maximum",
+    return set_error(status::busy, "this process holds {} mutexes already, the maximum",
                      slots.size());
   auto const index = uint32_t(&*slot - mutex_slots_.data());
   uint32_t const own_tag = mutex_tag(index);
@@ -68,7 +68,7 @@ status engine::unlock(const mutex &id) {
       mutex_slots_.begin(), mutex_slots_.end(),
       [&](const mutex_slot &slot_entry) { return slot_entry.is_used && slot_entry.id == id; });
   if (slot == mutex_slots_.end())
-    return set_error(status::bad_state, "this process does not hold mutex %u of process %d",
+    return set_error(status::bad_state, "this process does not hold mutex {} of process {}",
                      id.index, id.pe);
   TND_TRY(finish());  // the next holder sees what was done under the mutex
   slot->is_used = false;

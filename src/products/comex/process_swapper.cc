@@ -80,18 +80,16 @@ status check_budget(const swap_settings &config,
   constexpr uint64_t smallest = 1 << 20;
   if (config.reserve != swap_settings::measured || options.reserved + smallest <= options.budget)
     return status::ok;
-  using number = unsigned long long;
-  return set_error(
-      status::invalid,
-      "TND_COMEX_MEMORY=%llu is too small for the %u ranks of a node: %llu bytes cannot be "
-      "swapped out (MPI, the program's variables and small allocations), and the cache "
-      "and transfer buffers take %llu; set it to at least %llu plus the arrays of one "
-      "rank, or start fewer ranks on each node",
-      number(options.budget), options.rank_count,
-      number(config.private_size + config.shared_size + options.rank_count * kernel_size),
-      number(options.reserved - config.private_size - config.shared_size -
-             options.rank_count * kernel_size),
-      number(options.reserved));
+  return set_error(status::invalid,
+                   "TND_COMEX_MEMORY={} is too small for the {} ranks of a node: {} bytes cannot "
+                   "be swapped out (MPI, the program's variables and small allocations), and the "
+                   "cache and transfer buffers take {}; set it to at least {} plus the arrays of "
+                   "one rank, or start fewer ranks on each node",
+                   options.budget, options.rank_count,
+                   config.private_size + config.shared_size + options.rank_count * kernel_size,
+                   options.reserved - config.private_size - config.shared_size -
+                       options.rank_count * kernel_size,
+                   options.reserved);
 }
 
 void warn_of_missing_faults() {
@@ -219,8 +217,8 @@ status process_swapper::begin_running(bool may_be_nonresident) {
   TND_ASSERT(residency_ == nullptr && is_own_thread());
   written_ = onesided::swap::written_pages::create(job_.heap());
   if (!written_->is_exact() && agent_) {
-    log(log_level::warning, "swapping: all resident pages are treated as written: %s",
-        written_->reason().c_str());
+    log(log_level::warning, "swapping: all resident pages are treated as written: {}",
+        written_->reason());
   }
   auto &stored = stored_[rank_of(job_.me())];
   auto own_pages = memory_hooks(stored);
@@ -305,7 +303,7 @@ void process_swapper::retire() {
   if (!agent_)
     return;
   if (agent_->report() != status::ok)
-    log(log_level::warning, "%s", last_message().c_str());
+    log(log_level::warning, "{}", last_message());
   static pid_t registered_pid = 0;  // a forked child exits, too, and must not end the agent
   if (registered_pid == 0) {
     std::atexit([] {
@@ -347,11 +345,11 @@ void process_swapper::wait_for_others_at_exit() {
       progress();
   });
   if (is_waiting && end_wait() != status::ok) {
-    log(log_level::error, "%s", last_message().c_str());
+    log(log_level::error, "{}", last_message());
     _exit(1);
   }
   if (agent_->stop() != status::ok)
-    log(log_level::warning, "%s", last_message().c_str());
+    log(log_level::warning, "{}", last_message());
 }
 
 // Operations in flight use addresses of this process's memory, and hold pages of others. They are

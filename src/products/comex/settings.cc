@@ -35,15 +35,14 @@ status swap_settings::read_environment() {
   if ((budget == 0) != store.empty()) {
     return set_error(
         status::invalid,
-        "set TND_COMEX_MEMORY and TND_COMEX_SWAP together: the memory budget of a node, and "
-        "the store for memory beyond it; %s",
+        "set TND_COMEX_MEMORY and TND_COMEX_SWAP together: the memory budget of a node, and the "
+        "store for memory beyond it; {}",
         budget == 0 ? "TND_COMEX_MEMORY is not set, or 0" : "TND_COMEX_SWAP is not set");
   }
   constexpr uint64_t smallest = 1 << 20;
   if (is_on() && budget < smallest)
     return set_error(status::invalid,
-                     "TND_COMEX_MEMORY: %llu bytes are too small, the minimum is 1 MiB",
-                     static_cast<unsigned long long>(budget));
+                     "TND_COMEX_MEMORY: {} bytes are too small, the minimum is 1 MiB", budget);
   TND_TRY(environment_size("TND_COMEX_RESERVE", reserve));
   TND_TRY(environment_count("TND_COMEX_SLOTS", 1, 4096, slots));
   TND_TRY(environment_size("TND_COMEX_SWAP_THRESHOLD", threshold));
@@ -65,28 +64,25 @@ status settings::read_environment() {
   static_assert(swapped_cap <= heap_size_cap && heap_size_cap % step == 0);
   if (requested > heap_size_cap) {
     return set_error(status::invalid,
-                     "TND_COMEX_HEAP: %llu bytes are more than the maximum, %llu bytes a process",
-                     static_cast<unsigned long long>(requested),
-                     static_cast<unsigned long long>(heap_size_cap));
+                     "TND_COMEX_HEAP: {} bytes are more than the maximum, {} bytes a process",
+                     requested, heap_size_cap);
   }
   heap_size = (requested + step - 1) / step * step;
   uint64_t on_device = device_heap_size;
   TND_TRY(environment_size("TND_COMEX_DEVICE_HEAP", on_device));
   if (on_device > heap_size_cap)
     return set_error(status::invalid,
-                     "TND_COMEX_DEVICE_HEAP: %llu bytes are more than any device has",
-                     static_cast<unsigned long long>(on_device));
+                     "TND_COMEX_DEVICE_HEAP: {} bytes are more than any device has", on_device);
   device_heap_size = (on_device + step - 1) / step * step;
   TND_TRY(swap.read_environment());
   if (swap.is_on() && device_heap_size != 0)
     return set_error(status::invalid,
                      "TND_COMEX_DEVICE_HEAP cannot be combined with TND_COMEX_MEMORY");
   if (swap.is_on() && heap_size > swapped_cap) {
-    return set_error(
-        status::invalid,
-        "TND_COMEX_HEAP: %llu bytes are more than the maximum with TND_COMEX_MEMORY, %llu "
-        "bytes a process",
-        static_cast<unsigned long long>(heap_size), static_cast<unsigned long long>(swapped_cap));
+    return set_error(status::invalid,
+                     "TND_COMEX_HEAP: {} bytes are more than the maximum with TND_COMEX_MEMORY, {} "
+                     "bytes a process",
+                     heap_size, swapped_cap);
   }
   // The target of a request may have to read its memory from slow flash first.
   constexpr uint64_t swap_timeout_ns = 600'000'000'000;

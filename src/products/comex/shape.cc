@@ -32,11 +32,11 @@ result<strided_shape> strided_shape::from_arguments(std::span<const int> counts,
                                                     const int *source_strides,
                                                     const int *target_strides, int levels) {
   if (levels < 0 || levels > stride_level_max) {
-    return set_error(status::invalid, "%d stride levels: valid are 0 to %d", levels,
+    return set_error(status::invalid, "{} stride levels: valid are 0 to {}", levels,
                      stride_level_max);
   }
   if (counts[0] < 0)
-    return set_error(status::invalid, "the block size is negative: %d bytes", counts[0]);
+    return set_error(status::invalid, "the block size is negative: {} bytes", counts[0]);
   strided_shape shape{size_t(counts[0])};
   for (int i = 0; i < levels; i++) {
     auto const index = size_t(i);
@@ -45,7 +45,7 @@ result<strided_shape> strided_shape::from_arguments(std::span<const int> counts,
     if (counts[index + 1] < 0 || source_strides[i] < 0 || target_strides[i] < 0) {
       return set_error(
           status::invalid,
-          "level %d: the count is %d, the strides are %d and %d: negative numbers are invalid",
+          "level {}: the count is {}, the strides are {} and {}: negative numbers are invalid",
           i + 1, counts[index + 1], source_strides[i], target_strides[i]);
     }
     shape.append_level(size_t(counts[index + 1]), size_t(source_strides[i]),
@@ -54,8 +54,8 @@ result<strided_shape> strided_shape::from_arguments(std::span<const int> counts,
   if (shape.measure())
     return shape;
   return set_error(status::invalid,
-                   "%d stride levels of blocks of %zu bytes exceed the address space",
-                   shape.levels_, shape.block_size_);
+                   "{} stride levels of blocks of {} bytes exceed the address space", shape.levels_,
+                   shape.block_size_);
 }
 
 std::optional<strided_shape> strided_shape::regular(size_t block_size,

@@ -29,7 +29,7 @@ std::vector<onesided::swap::rank_memory> open_memory_of_ranks(
     onesided::swap::memory_file const memory{file.descriptor, file.offset, bits.page_count()};
     auto window = onesided::swap::memory_window::open(memory);
     if (!window.ok())
-      log(log_level::info, "swapping uses small pages: %s", last_message().c_str());
+      log(log_level::info, "swapping uses small pages: {}", last_message());
     ranks.push_back({memory, bits, window.ok() ? std::move(window).value() : nullptr});
   }
   return ranks;
@@ -105,8 +105,8 @@ void swap_agent::open_status_page() {
   if (page.ok())
     status_page_ = std::move(page).value();
   else
-    log(log_level::info, "swapping: the status page of this node is not published: %s",
-        last_message().c_str());
+    log(log_level::info, "swapping: the status page of this node is not published: {}",
+        last_message());
 }
 
 // Called by the agent's thread every few milliseconds.
@@ -219,19 +219,18 @@ status swap_agent::write_report() {
     status const code = seams::replace_record(path, text, is_stopped_ ? lock_timeout_ns : 0);
     if (code == status::ok || (code == status::again && !is_stopped_))
       return code;
-    return fail(code, "TND_COMEX_REPORT: %s", std::string{last_message()}.c_str());
+    return fail(code, "TND_COMEX_REPORT: {}", last_message());
   }
   if (!is_stopped_)
     return status::ok;  // a pipe or a terminal gets only the final report
   std::FILE *const file = std::fopen(path.c_str(), "we");
   if (file == nullptr)
-    return fail(status{-errno}, "TND_COMEX_REPORT: %s: %s", path.c_str(), std::strerror(errno));
+    return fail(status{-errno}, "TND_COMEX_REPORT: {}: {}", path, std::strerror(errno));
   bool const is_written = std::fputs(text.c_str(), file) >= 0;
   bool const is_closed = std::fclose(file) == 0;
   if (is_written && is_closed)
     return status::ok;
-  return fail(status::io, "TND_COMEX_REPORT: %s: the report was not written completely",
-              path.c_str());
+  return fail(status::io, "TND_COMEX_REPORT: {}: the report was not written completely", path);
 }
 
 void swap_agent::log_summary() const {
@@ -240,10 +239,8 @@ void swap_agent::log_summary() const {
     return;
   constexpr double mebibyte = 1 << 20, second_ns = 1e9;
   log(log_level::warning,
-      "swapping: node %u: swapped out %.1f MiB in %" PRIu64
-      " moves and swapped in %.1f MiB in %" PRIu64
-      ", in %.2f s; used at most %.1f MiB of the %.1f of "
-      "TND_COMEX_MEMORY: the budget was %s",
+      "swapping: node {}: swapped out {:.1f} MiB in {} moves and swapped in {:.1f} MiB in {}, in "
+      "{:.2f} s; used at most {:.1f} MiB of the {:.1f} of TND_COMEX_MEMORY: the budget was {}",
       config_.node, double(counters.bytes_out) / mebibyte, counters.swaps_out.load(),
       double(counters.bytes_in) / mebibyte, counters.swaps_in.load(),
       double(counters.move_ns) / second_ns, double(counters.peak_size) / mebibyte,

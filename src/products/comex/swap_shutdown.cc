@@ -66,9 +66,9 @@ void swap_shutdown::poll() {
     if (std::exchange(has_warned_, true))
       continue;
     log(log_level::warning,
-        "swapping: process %d has not ended %d s after MPI_Finalize: admitting others beyond "
+        "swapping: process {} has not ended {} s after MPI_Finalize: admitting others beyond "
         "TND_COMEX_MEMORY",
-        table_.job_rank_of(rank), int(grace_ns / 1'000'000'000));
+        table_.job_rank_of(rank), grace_ns / 1'000'000'000);
   }
 }
 

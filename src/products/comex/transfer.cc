@@ -20,9 +20,9 @@ std::byte *as_bytes(void *address) noexcept {
 
 status engine::address_error(const void *addr, size_t size, pe_index pe) const {
   if (uint32_t(pe) >= peers_.size())
-    return set_error(status::invalid, "there is no process %d: valid are 0 to %d", pe, count() - 1);
+    return set_error(status::invalid, "there is no process {}: valid are 0 to {}", pe, count() - 1);
   auto const begin = peers_[size_t(pe)].begin;
-  return set_error(status::range, "%zu bytes at %p are outside of the memory of process %d (%p-%p)",
+  return set_error(status::range, "{} bytes at {} are outside of the memory of process {} ({}-{})",
                    size, addr, pe, reinterpret_cast<void *>(begin),
                    reinterpret_cast<void *>(begin + heap_size()));
 }
@@ -70,7 +70,7 @@ status engine::finish_before_get(pe_index pe) {
 status engine::check_elements(element type, size_t block_size) {
   if (block_size % element_size(type) == 0)
     return status::ok;
-  return set_error(status::invalid, "the block size %zu is no multiple of the element size %zu",
+  return set_error(status::invalid, "the block size {} is no multiple of the element size {}",
                    block_size, element_size(type));
 }
 
@@ -156,7 +156,7 @@ result<T> engine::update(seams::fabric_atomic kind, void *remote, T operand, pe_
   if (mapped == nullptr && symmetric == nullptr && !is_device)
     return address_error(remote, sizeof(T), pe);
   if (reinterpret_cast<uintptr_t>(remote) % sizeof(T) != 0) {
-    return set_error(status::fault, "address %p of process %d is not aligned to the word size %zu",
+    return set_error(status::fault, "address {} of process {} is not aligned to the word size {}",
                      remote, pe, sizeof(T));
   }
   if (is_device) [[unlikely]]
@@ -174,7 +174,7 @@ result<T> engine::update(seams::fabric_atomic kind, void *remote, T operand, pe_
 status engine::check_local_word(const void *local) const {
   if (!job_->map().is_device_memory(local))
     return status::ok;
-  return set_error(status::invalid, "the local operand at %p is device memory: use host memory",
+  return set_error(status::invalid, "the local operand at {} is device memory: use host memory",
                    local);
 }
 

@@ -30,8 +30,8 @@ result<engine::device_location> engine::resolve_with_device(const void *addr, si
     if (auto *const symmetric = device_->symmetric_address(addr, size, pe); symmetric != nullptr)
       return device_location{symmetric, true, pe};
     return set_error(status::range,
-                     "%zu bytes at %p end past the %zu bytes of the device heap of process %d",
-                     size, addr, device_->size(), pe);
+                     "{} bytes at {} end past the {} bytes of the device heap of process {}", size,
+                     addr, device_->size(), pe);
   }
   size_t const offset = reinterpret_cast<uintptr_t>(addr) - peers_[size_t(pe)].begin;
   if (offset <= heap_size() && size <= heap_size() - offset)
@@ -209,7 +209,7 @@ template <class T>
 result<T> engine::update_device(seams::fabric_atomic kind, void *remote, T operand, pe_index pe) {
   auto *const word = reinterpret_cast<T *>(device_->symmetric_address(remote, sizeof(T), pe));
   if (word == nullptr)
-    return set_error(status::range, "the word at %p is outside of the device heap of process %d",
+    return set_error(status::range, "the word at {} is outside of the device heap of process {}",
                      remote, pe);
   T before{};
   TND_TRY(with_device_mutex(

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
+#include <vector>
 
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
@@ -133,8 +135,8 @@ void engine_core::send_handshake(link &peer_link, kind message_kind, const std::
 
 void engine_core::reject(link &peer_link, const std::string &reason) {
   log_peer_error([&] {
-    log(log_level::warning, "o2g: rejected the connection from %s: %s",
-        to_text(set_->peer(peer_link.stream)).c_str(), reason.c_str());
+    log(log_level::warning, "o2g: rejected the connection from {}: {}",
+        to_text(set_->peer(peer_link.stream)), reason);
   });
   send_handshake(peer_link, kind::refuse, reason);
   drop_link(peer_link, status::access);
@@ -146,9 +148,10 @@ void engine_core::handle_handshake(link &peer_link, kind message_kind) {
     return drop_on_violation(peer_link, "sent the wrong kind of handshake message");
   if (message_kind == kind::refuse) {
     log_peer_error([&] {
-      log(log_level::error, "o2g: %s rejected this endpoint: %.*s",
-          to_text(set_->peer(peer_link.stream)).c_str(), int(peer_link.control_body.size()),
-          reinterpret_cast<const char *>(peer_link.control_body.data()));
+      std::vector<std::byte> const &body = peer_link.control_body;
+      std::string_view const reason{reinterpret_cast<const char *>(body.data()), body.size()};
+      log(log_level::error, "o2g: {} rejected this endpoint: {}",
+          to_text(set_->peer(peer_link.stream)), reason);
     });
     return drop_link(peer_link, status::access);
   }
@@ -268,8 +271,8 @@ void engine_core::on_closed(uint64_t word, status cause) {
   bool const is_handshaking = peer_link.current_phase != link::phase::established;
   if (is_handshaking && peer_link.is_outgoing)
     log_peer_error([&] {
-      log(log_level::warning, "o2g: cannot connect to %s: %s",
-          to_text(peers_[peer_link.peer].address).c_str(), tnd_status_text(tnd_status(cause)));
+      log(log_level::warning, "o2g: cannot connect to {}: {}",
+          to_text(peers_[peer_link.peer].address), tnd_status_text(tnd_status(cause)));
     });
   drop_link(peer_link, is_handshaking ? cause : status::peer_lost);
 }
@@ -436,8 +439,8 @@ void engine_core::check_deadlines() noexcept {
       if (peer_link.is_outgoing)
         log_peer_error([&] {
           log(log_level::warning,
-              "o2g: %s did not answer within the connect timeout (TND_O2G_CONNECT_TIMEOUT)",
-              to_text(peers_[peer_link.peer].address).c_str());
+              "o2g: {} did not answer within the connect timeout (TND_O2G_CONNECT_TIMEOUT)",
+              to_text(peers_[peer_link.peer].address));
         });
       drop_link(peer_link, status::timed_out);
     }

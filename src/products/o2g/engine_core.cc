@@ -27,12 +27,12 @@ result<std::unique_ptr<engine>> engine::create(std::unique_ptr<seams::stream_set
       std::ranges::any_of(options.listen_address.bytes, [](uint8_t byte) { return byte != 0; });
   if (!is_reachable)
     return fail(status::invalid,
-                "o2g: peers cannot connect to the address %s: use that of a network interface",
-                to_text(options.listen_address).c_str());
+                "o2g: peers cannot connect to the address {}: use that of a network interface",
+                to_text(options.listen_address));
   if (options.unexpected_size_hard < options.unexpected_size_soft ||
       options.cookie.size() > wire::o2g::cookie_size_max)
     return fail(status::invalid,
-                "o2g: the hard limit is below the soft one, or the cookie has more than %zu bytes",
+                "o2g: the hard limit is below the soft one, or the cookie has more than {} bytes",
                 wire::o2g::cookie_size_max);
   auto created = std::make_unique<engine_core>(std::move(set), options, sink, memory);
   status const started = created->start();
@@ -106,17 +106,12 @@ engine_core::~engine_core() {
 }
 
 void engine_core::log_counters() const noexcept {
-  auto const number = [](uint64_t value) {
-    return static_cast<unsigned long long>(value);
-  };
   log(log_level::info,
-      "o2g: closed %s: sent %llu messages, received %llu, %llu of them unexpected (at most %llu "
-      "bytes at a time), %llu by rendezvous; "
-      "%llu polls, %llu sleeps, %llu drives by the progress thread",
-      name_.c_str(), number(counters_.sent_count), number(counters_.received_count),
-      number(counters_.unexpected_count), number(counters_.unexpected_size_peak),
-      number(counters_.rendezvous_count), number(counters_.poll_count),
-      number(counters_.sleep_count), number(counters_.thread_drive_count));
+      "o2g: closed {}: sent {} messages, received {}, {} of them unexpected (at most {} bytes at a "
+      "time), {} by rendezvous; {} polls, {} sleeps, {} drives by the progress thread",
+      name_, counters_.sent_count, counters_.received_count, counters_.unexpected_count,
+      counters_.unexpected_size_peak, counters_.rendezvous_count, counters_.poll_count,
+      counters_.sleep_count, counters_.thread_drive_count);
 }
 
 // Sends the operations that have already completed to the program, waits up to shutdown_timeout_ns
@@ -288,7 +283,7 @@ void engine_core::fail_engine(status cause, const char *reason,
   TND_ASSERT(cause != status::ok);
   if (failure_ != status::ok)
     return;
-  log(log_level::error, "o2g: the endpoint %s failed: %s", name_.c_str(), reason);
+  log(log_level::error, "o2g: the endpoint {} failed: {}", name_, reason);
   failure_ = cause;
   send_failure(cause, notice);
   fail_all(cause);
@@ -315,8 +310,7 @@ void engine_core::fail_if_out_of_memory() noexcept {
 
 void engine_core::log_suppressed_count() noexcept {
   if (uint64_t const count = peer_log_limit_.take_suppressed_count(); count != 0)
-    log(log_level::warning, "o2g: suppressed %llu log lines about peers of %s",
-        static_cast<unsigned long long>(count), name_.c_str());
+    log(log_level::warning, "o2g: suppressed {} log lines about peers of {}", count, name_);
 }
 
 }  // namespace tanada::o2g

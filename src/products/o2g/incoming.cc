@@ -2,11 +2,10 @@
 
 #include <tanada/status.h>
 
-#include <array>
-#include <cstdio>
 #include <new>
 
 #include "core/base/assert.hpp"
+#include "core/base/bounded_text.hpp"
 #include "core/base/log.hpp"
 #include "products/o2g/engine_core.hpp"
 
@@ -87,23 +86,18 @@ void engine_core::end_body(link &peer_link) {
 // The peer logs its failure in its own process. This log line explains why local requests fail.
 void engine_core::log_peer_failure(const link &peer_link) noexcept {
   envelope const &head = peer_link.head;
-  auto const number = [](uint64_t value) {
-    return static_cast<unsigned long long>(value);
-  };
   status const code = wire::status_of(int32_t(head.data));
   log_peer_error([&] {
     std::string const address = to_text(peers_[peer_link.peer].address);
     if (code == status::no_space)
       log(log_level::error,
-          "o2g: the endpoint %s failed: it holds %llu unexpected messages, %llu bytes, "
-          "and its limit is %llu bytes "
-          "(TND_O2G_DUMP_HARD there). Requests of %s to it fail. Post receives earlier, send fewer "
-          "messages ahead of them, or raise "
-          "TND_O2G_DUMP_HARD",
-          address.c_str(), number(head.id), number(head.address), number(head.tag), name_.c_str());
+          "o2g: the endpoint {} failed: it holds {} unexpected messages, {} bytes, and its limit "
+          "is {} bytes (TND_O2G_DUMP_HARD there). Requests of {} to it fail. Post receives "
+          "earlier, send fewer messages ahead of them, or raise TND_O2G_DUMP_HARD",
+          address, head.id, head.address, head.tag, name_);
     else
-      log(log_level::error, "o2g: the endpoint %s failed: %s. Requests of %s to it fail",
-          address.c_str(), tnd_status_text(tnd_status(code)), name_.c_str());
+      log(log_level::error, "o2g: the endpoint {} failed: {}. Requests of {} to it fail", address,
+          tnd_status_text(tnd_status(code)), name_);
   });
 }
 
@@ -227,28 +221,21 @@ void engine_core::finish_receive(receive *receiver, const incoming &info, std::b
 
 // The next message of this link exceeds the hard limit.
 void engine_core::fail_at_hard_limit(const link &peer_link) {
-  std::array<char, 512> reason{};
-  auto const number = [](uint64_t value) {
-    return static_cast<unsigned long long>(value);
-  };
   uint64_t unexpected_count = 0;
   for (peer const &peer_entry : peers_)
     unexpected_count += peer_entry.unexpected_count;
-  std::snprintf(reason.data(), reason.size(),
-                "it holds %llu unexpected messages, %llu bytes, and the next "
-                "one, of %llu bytes, would exceed "
-                "TND_O2G_DUMP_HARD=%llu. %llu of them are from %s. Post receives earlier, send "
-                "fewer messages ahead of them, or raise "
-                "TND_O2G_DUMP_HARD",
-                number(unexpected_count), number(counters_.unexpected_size),
-                number(peer_link.info.size), number(options_.unexpected_size_hard),
-                number(peers_[peer_link.peer].unexpected_count),
-                to_text(peers_[peer_link.peer].address).c_str());
+  peer const &sender = peers_[peer_link.peer];
+  bounded_text const reason = format_text(
+      "it holds {} unexpected messages, {} bytes, and the next one, of {} bytes, would exceed "
+      "TND_O2G_DUMP_HARD={}. {} of them are from {}. Post receives earlier, send fewer messages "
+      "ahead of them, or raise TND_O2G_DUMP_HARD",
+      unexpected_count, counters_.unexpected_size, peer_link.info.size,
+      options_.unexpected_size_hard, sender.unexpected_count, to_text(sender.address));
   wire::o2g::envelope notice;
   notice.id = unexpected_count;
   notice.address = counters_.unexpected_size;
   notice.tag = options_.unexpected_size_hard;
-  fail_engine(status::no_space, reason.data(), notice);
+  fail_engine(status::no_space, reason.c_str(), notice);
 }
 
 // Allocates the record of an unexpected message, with memory for its body unless it uses

@@ -275,8 +275,8 @@ void engine_core::receive_envelope(link &peer_link) {
 // The peer violates the protocol: it is another program, or the stream is out of step.
 void engine_core::drop_on_violation(link &peer_link, const char *violation) noexcept {
   log_peer_error([&] {
-    log(log_level::warning, "o2g: protocol error: %s %s; dropping the connection",
-        to_text(set_->peer(peer_link.stream)).c_str(), violation);
+    log(log_level::warning, "o2g: protocol error: {} {}; dropping the connection",
+        to_text(set_->peer(peer_link.stream)), violation);
   });
   drop_link(peer_link, status::protocol);
 }

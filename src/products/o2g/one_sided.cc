@@ -192,11 +192,9 @@ void engine_core::queue_reply(link &peer_link, operation *op) noexcept {
 void engine_core::deny(link &peer_link, status code) {
   peer_link.access_status = code;
   log_peer_error([&] {
-    log(log_level::warning, "o2g: denied %s access to %llu bytes at %#llx with key %#llx: %s",
-        to_text(peers_[peer_link.peer].address).c_str(),
-        static_cast<unsigned long long>(peer_link.head.size),
-        static_cast<unsigned long long>(peer_link.head.address),
-        static_cast<unsigned long long>(peer_link.head.tag),
+    log(log_level::warning, "o2g: denied {} access to {} bytes at {:#x} with key {:#x}: {}",
+        to_text(peers_[peer_link.peer].address), peer_link.head.size, peer_link.head.address,
+        peer_link.head.tag,
         code == status::no_entry ? "no region has this key"
         : code == status::access ? "the region does not permit it"
                                  : "the range is not within the region");
@@ -294,8 +292,8 @@ void engine_core::drop_closed() {
       continue;
     log_peer_error([&] {
       log(log_level::warning,
-          "o2g: %s still accesses memory that is being unregistered; dropping the connection",
-          to_text(set_->peer(peer_link.stream)).c_str());
+          "o2g: {} still accesses memory that is being unregistered; dropping the connection",
+          to_text(set_->peer(peer_link.stream)));
     });
     drop_link(peer_link, status::fault);
   }

@@ -67,8 +67,8 @@ bool engine_core::has_null_part(std::span<const iovec> parts) noexcept {
     return false;
   log_peer_error([&] {
     log(log_level::error,
-        "o2g: a request with %llu bytes at the address NULL fails: pass the address of the data",
-        static_cast<unsigned long long>(null_part->iov_len));
+        "o2g: a request with {} bytes at the address NULL fails: pass the address of the data",
+        null_part->iov_len);
   });
   return true;
 }

@@ -34,7 +34,7 @@ status progress_thread::start(uint64_t tick_ns, std::function<bool()> work,
   } catch (const std::system_error &error) {
     return fail(
         status::no_memory,
-        "o2g: cannot create the progress thread: %s. Raise the limit on threads (ulimit -u)",
+        "o2g: cannot create the progress thread: {}. Raise the limit on threads (ulimit -u)",
         error.what());
   }
   return status::ok;

@@ -9,8 +9,7 @@ namespace tanada::pool {
 namespace {
 
 status refuse(std::string_view url, const char *why) {
-  return fail(status::invalid, "%.*s: %s: give pool://host[:port]/namespace/object",
-              int(url.size()), url.data(), why);
+  return fail(status::invalid, "{}: {}: give pool://host[:port]/namespace/object", url, why);
 }
 
 // Parses host[:port], where the host may be an IPv6 address in brackets.

@@ -49,7 +49,7 @@ tnd_status catch_errors(Function function) noexcept {
   } catch (const std::bad_alloc &) {
     return tnd_status(status::no_memory);
   } catch (const std::exception &error) {
-    return tnd_status(fail(status::io, "%s", error.what()));
+    return tnd_status(fail(status::io, "{}", error.what()));
   }
 }
 
@@ -78,7 +78,7 @@ tnd_status on_object(tnd_pool_object *object, Function function) noexcept {
 inline status check_flags(uint32_t flags, uint32_t allowed) {
   return (flags & ~allowed) == 0
              ? status::ok
-             : fail(status::invalid, "flags %#x are not allowed for this call", flags & ~allowed);
+             : fail(status::invalid, "flags {:#x} are not allowed for this call", flags & ~allowed);
 }
 
 // NULL stands for no name, where that is allowed.
@@ -87,11 +87,11 @@ inline status check_name(const char *text, const char *argument, bool may_be_nul
   if (text == nullptr && may_be_null)
     return status::ok;
   if (text == nullptr || *text == 0)
-    return fail(status::invalid, "%s is missing", argument);
+    return fail(status::invalid, "{} is missing", argument);
   name = text;
   if (name.size() <= TND_POOL_NAME_SIZE_MAX)
     return status::ok;
-  return fail(status::name_too_long, "%s has %zu bytes, %d are allowed", argument, name.size(),
+  return fail(status::name_too_long, "{} has {} bytes, {} are allowed", argument, name.size(),
               TND_POOL_NAME_SIZE_MAX);
 }
 
@@ -100,7 +100,7 @@ inline status make_commit_terms(uint32_t flags, const tnd_pool_commit_options *o
   tnd_pool_commit_options const defaults = TND_POOL_COMMIT_OPTIONS_INIT;
   const tnd_pool_commit_options &chosen = options != nullptr ? *options : defaults;
   if (chosen.struct_size != sizeof chosen)
-    return fail(status::invalid, "tnd_pool_commit_options has struct_size %u", chosen.struct_size);
+    return fail(status::invalid, "tnd_pool_commit_options has struct_size {}", chosen.struct_size);
   TND_TRY(check_flags(chosen.flags, commit_flags));
   if (!pool::is_checksum_kind(chosen.checksum_kind) || chosen.has_checksum > 1)
     return fail(status::invalid, "checksum_kind or has_checksum is out of range");
@@ -120,9 +120,9 @@ inline tnd_pool_info info_of(const wire::pool::info &about) {
 inline status make_memory_range(const void *addr, uint64_t size, uint32_t memory,
                                 pool::memory_range &range) {
   if (memory > TND_POOL_MEMORY_DEVICE)
-    return fail(status::invalid, "memory %u: neither host nor device", memory);
+    return fail(status::invalid, "memory {}: neither host nor device", memory);
   if (addr == nullptr && size > 0)
-    return fail(status::invalid, "%llu bytes at NULL", static_cast<unsigned long long>(size));
+    return fail(status::invalid, "{} bytes at NULL", size);
   range = {const_cast<void *>(addr), memory == TND_POOL_MEMORY_DEVICE};
   return status::ok;
 }

@@ -34,7 +34,7 @@ status read_client_key(const char *key_file, pool::client_settings &settings) {
   if (!keys.ok())
     return keys.error();
   if (keys.value().size() != 1)
-    return fail(status::invalid, "key file %s: a client has one key", key_file);
+    return fail(status::invalid, "key file {}: a client has one key", key_file);
   settings.client_key = std::move(keys.value().front());
   return status::ok;
 }
@@ -44,7 +44,7 @@ status make_settings(const tnd_pool_config *config_in, pool::client_settings &se
   tnd_pool_config config = TND_POOL_CONFIG_INIT;
   if (config_in != nullptr) {
     if (config_in->struct_size != sizeof config)
-      return fail(status::invalid, "tnd_pool_config has struct_size %u", config_in->struct_size);
+      return fail(status::invalid, "tnd_pool_config has struct_size {}", config_in->struct_size);
     config = *config_in;
   }
   TND_TRY(check_flags(config.flags, TND_POOL_NO_NAMESPACE));

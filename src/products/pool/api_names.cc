@@ -133,7 +133,7 @@ tnd_status tnd_pool_post(tnd_pool *pool, const tnd_pool_request *request) noexce
     std::string name;
     pool::memory_range range{};
     if (request->kind > TND_POOL_REQUEST_COMMIT)
-      return fail(status::invalid, "request of kind %u", request->kind);
+      return fail(status::invalid, "request of kind {}", request->kind);
     if (named)
       TND_TRY(check_name(request->name, "name", false, name));
     else if (request->object == nullptr || request->object->pool != pool)

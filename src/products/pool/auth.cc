@@ -64,13 +64,13 @@ result<std::vector<key>> keys_read(const std::string &path) {
   ensure_sodium();
   struct stat about{};
   if (stat(path.c_str(), &about) != 0)
-    return fail(status(-errno), "key file %s: %s", path.c_str(), std::strerror(errno));
+    return fail(status(-errno), "key file {}: {}", path, std::strerror(errno));
   if ((about.st_mode & 077) != 0) {
-    return fail(status::access, "key file %s: others may read it: chmod 600 it", path.c_str());
+    return fail(status::access, "key file {}: others may read it: chmod 600 it", path);
   }
   std::ifstream stream{path};
   if (!stream)
-    return fail(status::access, "key file %s cannot be read", path.c_str());
+    return fail(status::access, "key file {} cannot be read", path);
   std::vector<key> keys;
   size_t number = 0;
   for (std::string line; std::getline(stream, line) && number < line_count_max;) {
@@ -81,14 +81,14 @@ result<std::vector<key>> keys_read(const std::string &path) {
     key entry;
     if (!parse_line(line, entry)) {
       return fail(status::invalid,
-                  "key file %s, line %zu: not \"ID SECRET rw|ro NAMESPACES\" with a secret of 64 "
+                  "key file {}, line {}: not \"ID SECRET rw|ro NAMESPACES\" with a secret of 64 "
                   "hexadecimal digits",
-                  path.c_str(), number);
+                  path, number);
     }
     keys.push_back(std::move(entry));
   }
   if (keys.empty())
-    return fail(status::invalid, "key file %s has no key", path.c_str());
+    return fail(status::invalid, "key file {} has no key", path);
   return keys;
 }
 

@@ -133,10 +133,9 @@ status catalog::allocate_in_quota(namespace_state &state, uint64_t size,
     if (size <= state.quota && evict_one(state, true))
       continue;
     return fail(status::no_space,
-                "namespace %s: %llu more bytes exceed its quota of %llu bytes: remove objects, or "
+                "namespace {}: {} more bytes exceed its quota of {} bytes: remove objects, or "
                 "raise the quota",
-                state.name.c_str(), static_cast<unsigned long long>(size),
-                static_cast<unsigned long long>(state.quota));
+                state.name, size, state.quota);
   }
   return allocate_or_evict(state, size, pieces);
 }
@@ -145,8 +144,8 @@ status catalog::allocate_or_evict(namespace_state &state, uint64_t size,
                                   std::vector<pool_extent> &pieces) {
   TND_ASSERT(mutex_.is_held());
   if (statistics_.object_count >= options_.object_count_max) {
-    return fail(status::no_space, "the pool has %llu objects, the maximum: remove some",
-                static_cast<unsigned long long>(options_.object_count_max));
+    return fail(status::no_space, "the pool has {} objects, the maximum: remove some",
+                options_.object_count_max);
   }
   // Evict nothing for an object that would not fit even then.
   bool const could_fit =
@@ -177,15 +176,11 @@ status catalog::fail_no_space(const namespace_state &state, uint64_t size) const
                                ? "remove objects"
                                : "remove all objects of a namespace, which gives its memory back";
   return fail(status::no_space,
-              "namespace %s: the pool has no space for %llu bytes: of its %llu bytes %llu are in "
-              "use, %llu unused are bound to other namespaces, %llu to this one, %llu are free, "
-              "%llu wait for transfers: %s, or start the daemon with a larger --size",
-              state.name.c_str(), static_cast<unsigned long long>(size),
-              static_cast<unsigned long long>(usage.capacity),
-              static_cast<unsigned long long>(usage.used), static_cast<unsigned long long>(bound),
-              static_cast<unsigned long long>(own_unused),
-              static_cast<unsigned long long>(usage.free()),
-              static_cast<unsigned long long>(usage.quarantined), help);
+              "namespace {}: the pool has no space for {} bytes: of its {} bytes {} are in use, {} "
+              "unused are bound to other namespaces, {} to this one, {} are free, {} wait for "
+              "transfers: {}, or start the daemon with a larger --size",
+              state.name, size, usage.capacity, usage.used, bound, own_unused, usage.free(),
+              usage.quarantined, help);
 }
 
 result<object_ref> catalog::create_object(uint64_t namespace_id, uint64_t size, uint32_t flags) {
@@ -227,7 +222,7 @@ status catalog::grow(object &target, uint64_t size) {
   if (target.pieces().size() + pieces.size() > wire::pool::extent_count_max) {
     memory_.release(pieces);
     return fail(status::no_space,
-                "an object has more than %zu pieces: create it with its final size",
+                "an object has more than {} pieces: create it with its final size",
                 wire::pool::extent_count_max);
   }
   target.add_pieces(std::move(pieces));
@@ -402,10 +397,8 @@ void catalog::log_losses() {
         continue;
       lossy.is_loss_logged = true;
       log(log_level::error,
-          "pool: %s/%s, version %llu, %llu bytes, has lost bytes: it cannot be read any more",
-          state->name.c_str(), name.c_str(),
-          static_cast<unsigned long long>(lossy.metadata.version),
-          static_cast<unsigned long long>(lossy.metadata.size));
+          "pool: {}/{}, version {}, {} bytes, has lost bytes: it cannot be read any more",
+          state->name, name, lossy.metadata.version, lossy.metadata.size);
     }
   }
 }

@@ -85,8 +85,8 @@ result<uint64_t> catalog::open_namespace(const std::string &namespace_name, bool
   if (can_write && !is_counted && !is_named &&
       counted_namespaces_ >= options_.namespace_count_max) {
     return fail(status::no_space,
-                "there are %u namespaces with objects or clients, the maximum: remove "
-                "all objects of one, or give this one a quota",
+                "there are {} namespaces with objects or clients, the maximum: remove all objects "
+                "of one, or give this one a quota",
                 counted_namespaces_);
   }
   namespace_state &entered = find_or_create(namespace_name);

@@ -32,8 +32,7 @@ status catalog::commit_set(uint64_t namespace_id, const std::string &set, uint64
   auto const it = state.sets.find(set);
   size_t const have = it == state.sets.end() ? 0 : it->second.prepared.size();
   if (have != count) {
-    return fail(status::again, "set %s has %zu of %llu objects", set.c_str(), have,
-                static_cast<unsigned long long>(count));
+    return fail(status::again, "set {} has {} of {} objects", set, have, count);
   }
   std::vector<change> changes;
   std::vector<object_ref> superseded;

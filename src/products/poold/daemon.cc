@@ -150,8 +150,7 @@ status daemon::open_backing() {
   bool const on_file = kind == "file", on_flash = kind == "flash";
   bool const good = backing == "dram" || ((on_file || on_flash) && path.starts_with('/'));
   if (!good)
-    return fail(status::invalid, "backing %s: give dram, file:/PATH or flash:/FOLDER",
-                backing.c_str());
+    return fail(status::invalid, "backing {}: give dram, file:/PATH or flash:/FOLDER", backing);
   durable_options keeping;
   keeping.with_data = on_flash;
   keeping.folder = on_file ? path + ".journal" : path;
@@ -197,8 +196,8 @@ result<std::vector<pool::key>> daemon::read_keys(const std::string &key_file) co
   if (is_loopback.value())
     return std::vector<pool::key>{};
   return fail(status::access,
-              "without --key-file a pool listens on a loopback address only, not on %s",
-              options_.listen.c_str());
+              "without --key-file a pool listens on a loopback address only, not on {}",
+              options_.listen);
 }
 
 status daemon::reload(const daemon_options &options) {

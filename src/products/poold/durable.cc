@@ -116,13 +116,13 @@ durable_journal::~durable_journal() {
 status durable_journal::lock_folder() {
   const char *const folder = options_.folder.c_str();
   if (mkdir(folder, 0700) != 0 && errno != EEXIST)
-    return fail(status(-errno), "%s: %s", folder, std::strerror(errno));
+    return fail(status(-errno), "{}: {}", folder, std::strerror(errno));
   lock_ = ::open((options_.folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock_ < 0)
-    return fail(status(-errno), "%s/lock: %s", folder, std::strerror(errno));
+    return fail(status(-errno), "{}/lock: {}", folder, std::strerror(errno));
   if (flock(lock_, LOCK_EX | LOCK_NB) == 0)
     return status::ok;
-  return fail(status::busy, "%s belongs to another daemon", folder);
+  return fail(status::busy, "{} belongs to another daemon", folder);
 }
 
 // The log holds the bytes of every namespace, so only the owner may read its files. Earlier
@@ -134,10 +134,9 @@ status durable_journal::restrict_permissions() const {
       continue;
     const char *const path = file.path().c_str();
     if (chmod(path, 0600) != 0)
-      return fail(status(-errno), "%s: %s", path, std::strerror(errno));
+      return fail(status(-errno), "{}: {}", path, std::strerror(errno));
   }
-  return error ? fail(status(-error.value()), "%s: %s", options_.folder.c_str(),
-                      error.message().c_str())
+  return error ? fail(status(-error.value()), "{}: {}", options_.folder, error.message())
                : status::ok;
 }
 
@@ -250,8 +249,8 @@ void durable_journal::run() {
   lock.lock();
   if (code != status::ok && pending_count_ > 0) {
     log(log_level::error,
-        "pool: the last %zu commits were not written before the daemon ended, and a restart may "
-        "not find them: %s",
+        "pool: the last {} commits were not written before the daemon ended, and a restart may not "
+        "find them: {}",
         pending_count_, tnd_status_name(tnd_status(code)));
   }
 }
@@ -341,7 +340,7 @@ void durable_journal::complete(entry &item, status code) {
   std::vector<change> follow_ups;
   bool const is_kept = code == status::ok;
   if (!is_kept) {
-    log(log_level::error, "pool: %zu changes could not be made durable: %s", item.changes.size(),
+    log(log_level::error, "pool: {} changes could not be made durable: {}", item.changes.size(),
         tnd_status_name(tnd_status(code)));
     divergence_.record_failed(item.changes, item.order, code);
   } else {
@@ -572,7 +571,7 @@ status durable_journal::restore(catalog &target) {
   size_t const kept_count = keep_all_damaged(target, damaged);
   target.raise_version(log_->highest_version());
   log(kept_count == 0 ? log_level::info : log_level::error,
-      "pool: %zu durable objects are restored, %zu are damaged and kept aside, %zu were dropped",
+      "pool: {} durable objects are restored, {} are damaged and kept aside, {} were dropped",
       restored_count, kept_count, objects.size() - restored_count - kept_count);
   return status::ok;
 }
@@ -595,10 +594,9 @@ status durable_journal::record_damaged(const pool::live_object &source, status c
   if (cause != status::no_space && cause != status::no_memory && cause != status::timed_out)
     return status::ok;
   return fail(cause,
-              "%s/%s of %llu bytes cannot be restored (%s) and nothing was dropped: start "
-              "with the --size it was written with",
-              source.meta.namespace_name.c_str(), source.meta.name.c_str(),
-              static_cast<unsigned long long>(source.meta.size),
+              "{}/{} of {} bytes cannot be restored ({}) and nothing was dropped: start with the "
+              "--size it was written with",
+              source.meta.namespace_name, source.meta.name, source.meta.size,
               tnd_status_name(tnd_status(cause)));
 }
 
@@ -653,11 +651,9 @@ status durable_journal::check_size(const std::vector<pool::live_object> &objects
   if (options_.with_data || needed_size <= memory_.capacity())
     return status::ok;
   return fail(status::no_space,
-              "the pool's file has objects up to byte %llu, and its size is given as %llu: start "
-              "with --size %llu or more",
-              static_cast<unsigned long long>(needed_size),
-              static_cast<unsigned long long>(memory_.capacity()),
-              static_cast<unsigned long long>(needed_size));
+              "the pool's file has objects up to byte {}, and its size is given as {}: start with "
+              "--size {} or more",
+              needed_size, memory_.capacity(), needed_size);
 }
 
 result<object_ref> durable_journal::restore_object(catalog &target,
@@ -699,9 +695,8 @@ bool durable_journal::keep_damaged(catalog &target, const pool::live_object &sou
   bool const is_cached_copy =
       is_evictable(meta.flags) && (cause == status::corrupt || cause == status::busy);
   log(is_cached_copy ? log_level::warning : log_level::error,
-      "pool: %s/%s, version %llu, %llu bytes, is damaged (%s): %s", meta.namespace_name.c_str(),
-      meta.name.c_str(), static_cast<unsigned long long>(meta.version),
-      static_cast<unsigned long long>(meta.size), tnd_status_name(tnd_status(cause)),
+      "pool: {}/{}, version {}, {} bytes, is damaged ({}): {}", meta.namespace_name, meta.name,
+      meta.version, meta.size, tnd_status_name(tnd_status(cause)),
       is_cached_copy ? "dropped, since it is evictable"
                      : "kept aside; reading it is EIO until it is replaced or removed");
   if (is_cached_copy) {

@@ -15,7 +15,7 @@ namespace tanada::poold {
 namespace {
 
 status fail_setting(const std::string &where, const char *problem) {
-  return fail(status::invalid, "%s: %s", where.c_str(), problem);
+  return fail(status::invalid, "{}: {}", where, problem);
 }
 
 // Keys of the file. Flags and environment variables have the same names.
@@ -178,8 +178,8 @@ status read_toml(const std::string &path, daemon_options &options) {
     }
     return status::ok;
   } catch (const toml::parse_error &error) {
-    return fail(status::invalid, "%s, line %u: %s", path.c_str(),
-                unsigned(error.source().begin.line), std::string{error.description()}.c_str());
+    return fail(status::invalid, "{}, line {}: {}", path, error.source().begin.line,
+                error.description());
   }
 }
 

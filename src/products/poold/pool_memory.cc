@@ -18,8 +18,6 @@
 namespace tanada::poold {
 namespace {
 
-using printed_size = unsigned long long;
-
 // Small objects are aligned to cache lines, larger ones to pages, which a client can map
 // contiguously.
 constexpr uint64_t small_alignment = 64, page_size = 4096;
@@ -312,8 +310,7 @@ status pool_memory::sync(std::span<const pool_extent> pieces) {
   }
   // msync() reports no error for lost pages.
   check_losses();
-  return is_lost(pieces, size) ? fail(status::io, "%s has lost bytes", options_.file.c_str())
-                               : status::ok;
+  return is_lost(pieces, size) ? fail(status::io, "{} has lost bytes", options_.file) : status::ok;
 }
 
 void pool_memory::check_losses() {
@@ -354,8 +351,7 @@ status backing_file::prepare() {
   TND_TRY(lock_file());
   // Allocate all blocks now, so that a full disk is reported here and not by a later write.
   if (int const error = is_device_ ? 0 : posix_fallocate(file_, 0, off_t(size_)); error != 0) {
-    return fail(status::no_space, "%s of %llu bytes: %s", path_.c_str(), printed_size(size_),
-                std::strerror(error));
+    return fail(status::no_space, "{} of {} bytes: {}", path_, size_, std::strerror(error));
   }
   return reserve_addresses();
 }
@@ -365,14 +361,14 @@ status backing_file::lock_file() {
   const char *const path = path_.c_str();
   file_ = ::open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file_ < 0)
-    return fail(status(-errno), "%s: %s", path, std::strerror(errno));
+    return fail(status(-errno), "{}: {}", path, std::strerror(errno));
   // Lock the file itself: the lock of the journal's folder does not cover a second path to the same
   // file, which has another folder.
   if (flock(file_, LOCK_EX | LOCK_NB) != 0)
-    return fail(status::busy, "%s belongs to another daemon", path);
+    return fail(status::busy, "{} belongs to another daemon", path);
   struct stat file_status{};
   if (fstat(file_, &file_status) != 0)
-    return fail(status::io, "%s: %s", path, std::strerror(errno));
+    return fail(status::io, "{}: {}", path, std::strerror(errno));
   is_device_ = !S_ISREG(file_status.st_mode);
   return status::ok;
 }
@@ -383,8 +379,7 @@ status backing_file::reserve_addresses() {
   void *const addr =
       mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (addr == MAP_FAILED)
-    return fail(status::no_memory, "%llu bytes of addresses: %s", printed_size(size_),
-                std::strerror(errno));
+    return fail(status::no_memory, "{} bytes of addresses: {}", size_, std::strerror(errno));
   addr_ = static_cast<std::byte *>(addr);
   auto guard = seams::guarded_memory::guard(addr_, size_);
   if (!guard.ok())
@@ -400,8 +395,7 @@ result<std::byte *> backing_file::map(uint64_t offset, uint64_t size, bool popul
       mmap(addr_ + offset, size, PROT_READ | PROT_WRITE, flags, file_, off_t(offset));
   if (addr != MAP_FAILED)
     return static_cast<std::byte *>(addr);
-  return fail(status::no_memory, "%s: mapping %llu bytes: %s", path_.c_str(), printed_size(size),
-              std::strerror(errno));
+  return fail(status::no_memory, "{}: mapping {} bytes: {}", path_, size, std::strerror(errno));
 }
 
 void backing_file::mark_lost(uint64_t begin, uint64_t end) {
@@ -424,8 +418,8 @@ bool backing_file::check_losses() {
   struct stat file_status{};
   bool const known = !is_device_ && fstat(file_, &file_status) == 0;
   if (known && file_status.st_nlink == 0 && !is_removed_.exchange(true)) {
-    log(log_level::error, "pool: %s was removed from its directory: nothing is durable any more",
-        path_.c_str());
+    log(log_level::error, "pool: {} was removed from its directory: nothing is durable any more",
+        path_);
   }
   uint64_t const size = known ? std::min(uint64_t(file_status.st_size), size_) : size_;
   size_t const pages = guard_->replaced_count();
@@ -445,8 +439,8 @@ bool backing_file::check_losses() {
   if (lost_size_ == lost_before)
     return false;
   log(log_level::error,
-      "pool: %llu of %llu bytes of %s are lost: the file was truncated, or it cannot be read",
-      printed_size(lost_size_), printed_size(size_), path_.c_str());
+      "pool: {} of {} bytes of {} are lost: the file was truncated, or it cannot be read",
+      lost_size_, size_, path_);
   return true;
 }
 
@@ -479,14 +473,13 @@ status backing_file::sync(uint64_t offset, uint64_t size) {
   auto const page_size = uint64_t(guard_->page_size());
   uint64_t const begin = offset & ~(page_size - 1);
   if (msync(addr_ + begin, offset + size - begin, MS_SYNC) != 0) {
-    return fail(status::io, "%s: syncing %llu bytes: %s", path_.c_str(), printed_size(size),
-                std::strerror(errno));
+    return fail(status::io, "{}: syncing {} bytes: {}", path_, size, std::strerror(errno));
   }
   if (is_removed_)
     return fail(
         status::io,
-        "%s was removed from its directory: bytes written to it are lost at the next restart",
-        path_.c_str());
+        "{} was removed from its directory: bytes written to it are lost at the next restart",
+        path_);
   return status::ok;
 }
 

@@ -14,11 +14,11 @@ void refusal_log::add(uint64_t now_ns, const std::string &line) {
     left_out_count = limit_.take_suppressed_count();
   }
   if (left_out_count == 0) {
-    log(log_level::warning, "pool: %s", line.c_str());
+    log(log_level::warning, "pool: {}", line);
     return;
   }
-  log(log_level::warning, "pool: %s; %llu lines of this kind were suppressed before it",
-      line.c_str(), static_cast<unsigned long long>(left_out_count));
+  log(log_level::warning, "pool: {}; {} lines of this kind were suppressed before it", line,
+      left_out_count);
 }
 
 }  // namespace tanada::poold

@@ -48,8 +48,7 @@ void session::send_error(status code) {
 }
 
 status session::require_writer() {
-  return can_write_ ? status::ok
-                    : fail(status::access, "key %s allows only reading", key_id_.c_str());
+  return can_write_ ? status::ok : fail(status::access, "key {} allows only reading", key_id_);
 }
 
 // Check an object before its bytes are used, or a reply vouches for them.
@@ -291,8 +290,8 @@ status session::on_commit(std::span<const std::byte> body) {
     return status::bad_file;
   if (entry.value()->has_too_many_ranges) {
     return fail(status::too_big,
-                "%s was written in too many separate ranges: write it in larger ones",
-                entry.value()->name.c_str());
+                "{} was written in too many separate ranges: write it in larger ones",
+                entry.value()->name);
   }
   auto job = std::make_unique<byte_job>();
   job->terms = request.terms;
@@ -660,9 +659,8 @@ bool session::step_job() {
 status session::finish_sum(byte_job &job) {
   if (job.terms.has_checksum && job.terms.checksum != job.sum.value()) {
     return fail(status::corrupt,
-                "%s: the bytes have checksum %016llx instead of %016llx: write them again",
-                job.target->name.c_str(), static_cast<unsigned long long>(job.sum.value()),
-                static_cast<unsigned long long>(job.terms.checksum));
+                "{}: the bytes have checksum {:016x} instead of {:016x}: write them again",
+                job.target->name, job.sum.value(), job.terms.checksum);
   }
   job.terms.checksum = job.sum.value();
   job.terms.has_checksum = 1;

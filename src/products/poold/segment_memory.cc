@@ -70,8 +70,8 @@ bool populate_pages(std::byte *addr, uint64_t size, bool &has_huge_pages) {
   bool const can_be_huge = size % seams::huge_page_size == 0;
   has_huge_pages = can_be_huge && seams::make_huge_pages(addr, size);
   if (can_be_huge && !has_huge_pages) {
-    log(log_level::debug, "pool: a segment of %llu MiB has small pages: %s",
-        static_cast<unsigned long long>(size >> 20), std::strerror(errno));
+    log(log_level::debug, "pool: a segment of {} MiB has small pages: {}", size >> 20,
+        std::strerror(errno));
   }
   return has_huge_pages || madvise(addr, size, MADV_POPULATE_WRITE) == 0;
 }
@@ -84,11 +84,10 @@ status check_memory(const memory_options &options) {
       options.available_size != 0 ? options.available_size : read_memory_info().available;
   if (options.capacity <= available)
     return status::ok;
-  return fail(status::no_memory,
-              "a pool of %llu MiB needs more than the %llu MiB of available memory: give a smaller "
-              "--size",
-              static_cast<unsigned long long>(options.capacity >> 20),
-              static_cast<unsigned long long>(available >> 20));
+  return fail(
+      status::no_memory,
+      "a pool of {} MiB needs more than the {} MiB of available memory: give a smaller --size",
+      options.capacity >> 20, available >> 20);
 }
 
 }  // namespace
@@ -186,8 +185,7 @@ status pool_memory::make_memory(segment &target, uint64_t file_offset) {
   // Use reserved huge pages if there are any, else ordinary memory.
   if (make_anonymous_memory(target, true) || make_anonymous_memory(target, false))
     return status::ok;
-  return fail(status::no_memory, "a segment of %llu bytes: %s",
-              static_cast<unsigned long long>(size), std::strerror(errno));
+  return fail(status::no_memory, "a segment of {} bytes: {}", size, std::strerror(errno));
 }
 
 // False: it failed, and errno is set unless the size is no multiple of a huge page.
@@ -264,7 +262,7 @@ result<segment_view> pool_memory::export_segment(uint64_t owner, uint32_t number
   // cannot be reopened for writing, because the file's mode forbids that.
   constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   if (!seg.is_exported && fcntl(seg.descriptor, F_ADD_SEALS, seals) != 0) {
-    return fail(status::io, "sealing a segment of the pool failed: %s", std::strerror(errno));
+    return fail(status::io, "sealing a segment of the pool failed: {}", std::strerror(errno));
   }
   seg.is_exported = true;
   // Open it under the lock: the descriptor is closed once the segment's memory is recreated.

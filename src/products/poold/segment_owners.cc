@@ -305,8 +305,8 @@ void pool_memory::drop_segment(uint32_t number) {
 
 void pool_memory::quarantine_segment(uint32_t number) {
   uint64_t const size = segments_.at(number).size;
-  log(log_level::warning, "pool: %llu bytes are in quarantine: a transfer may still access them",
-      static_cast<unsigned long long>(size));
+  log(log_level::warning, "pool: {} bytes are in quarantine: a transfer may still access them",
+      size);
   TND_ASSERT(quarantine_.insert(number).second);
   quarantine_size_ += size;
 }

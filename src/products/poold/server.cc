@@ -245,7 +245,7 @@ result<std::unique_ptr<server>> server::start(const server_options &options, ser
   // ones.
   constexpr uint64_t lost_after_ns_min = 1'000'000'000, lost_after_ns_max = 3'600'000'000'000;
   if (options.lost_after_ns < lost_after_ns_min || options.lost_after_ns > lost_after_ns_max) {
-    return fail(status::invalid, "lost_after is %.3g s: give 1s to 1h",
+    return fail(status::invalid, "lost_after is {:.3g} s: give 1s to 1h",
                 double(options.lost_after_ns) / 1e9);
   }
   std::unique_ptr<server> instance{new server{options, shared}};

@@ -130,7 +130,7 @@ void session::log_close(uint64_t now_ns, const std::string &reason) {
   if (is_in_handshake())
     service_.refusals.add(now_ns, line);
   else
-    log(log_level::warning, "pool: %s", line.c_str());
+    log(log_level::warning, "pool: {}", line);
 }
 
 // A client with another secret than the daemon's detects that by the daemon's proof, and
@@ -154,8 +154,8 @@ session::outcome session::flush(uint64_t now_ns) {
     last_progress_ns_ = now_ns;
   if (code == status::fault) {
     log(log_level::warning,
-        "pool: %s was being sent an object that lost bytes: the connection is closed",
-        connection_->peer().c_str());
+        "pool: {} was being sent an object that lost bytes: the connection is closed",
+        connection_->peer());
     service_.objects.check_memory();
   }
   if (code == status::ok)

@@ -25,7 +25,7 @@ status session::on_fabric(std::span<const std::byte> body) {
   reply.provider = service_.fabric->provider();
   reply.address = service_.fabric->address();
   if (request.provider != reply.provider)
-    return fail(status::not_supported, "the daemon's fabric is %s", reply.provider.c_str());
+    return fail(status::not_supported, "the daemon's fabric is {}", reply.provider);
   bool const good =
       !request.address.empty() && request.address.size() <= seams::fabric_address_size_max;
   if (!good || fabric_claim_ != claim::unclaimed)
@@ -72,8 +72,8 @@ status session::on_fabric_proof(std::span<const std::byte> body) {
   if (seams::monotonic_clock().now_ns() >= fabric_deadline_ns_)
     return fail(status::timed_out, "the proof of the fabric address arrived after its deadline");
   if (!pool::is_equal(request.secret, fabric_secret_)) {
-    log(log_level::warning, "pool: %s, key \"%s\", claimed a fabric address that it does not own",
-        connection_->peer().c_str(), key_id_.c_str());
+    log(log_level::warning, "pool: {}, key \"{}\", claimed a fabric address that it does not own",
+        connection_->peer(), key_id_);
     return fail(status::access,
                 "the proof differs from the secret that was sent to the fabric address");
   }

@@ -58,7 +58,7 @@ int create_for_kernels(runtime &current, const char *call, const team *team_ptr,
                                 ? "the team is not a device team"
                                 : nullptr;
   if (lacks != nullptr) {
-    log(log_level::warning, "%s: cannot create a context with SHMEM_DEVICE_CTX: %s", call, lacks);
+    log(log_level::warning, "{}: cannot create a context with SHMEM_DEVICE_CTX: {}", call, lacks);
     return 1;
   }
   auto handle = device_context_add(current, {team_ptr->members().pes, team_ptr->me()});
@@ -78,7 +78,7 @@ const team *team_of_kernels(runtime &current, shmem_ctx_t ctx) {
   }
   if (ctx == SHMEM_DEVICE_CTX_DEFAULT && current.device_world != nullptr)
     return current.device_world;
-  fatal("shmem_ctx_get_team", "the context %p was never made, or has been destroyed",
+  fatal("shmem_ctx_get_team", "the context {} was never made, or has been destroyed",
         static_cast<void *>(ctx));
 }
 
@@ -149,9 +149,9 @@ void no_such_context(shmem_ctx_t handle, const char *call) noexcept {
   if (handle == SHMEM_CTX_INVALID)
     fatal(call, "the context is SHMEM_CTX_INVALID");
   if (is_device_context(handle))
-    fatal(call, "the context %p is for kernels only (SHMEM_DEVICE_CTX)",
+    fatal(call, "the context {} is for kernels only (SHMEM_DEVICE_CTX)",
           static_cast<void *>(handle));
-  fatal(call, "the context %p was never made, or has been destroyed", static_cast<void *>(handle));
+  fatal(call, "the context {} was never made, or has been destroyed", static_cast<void *>(handle));
 }
 
 }  // namespace tanada::shmem
@@ -187,7 +187,7 @@ SHMEM_DEFINE(void, shmem_ctx_destroy, (shmem_ctx_t ctx), {
     fatal(call, "SHMEM_DEVICE_CTX_DEFAULT cannot be destroyed");
   if (is_device_context(ctx)) {
     if (!destroy_for_kernels(current, ctx, call)) {
-      fatal(call, "the context %p was never made, or has been destroyed", static_cast<void *>(ctx));
+      fatal(call, "the context {} was never made, or has been destroyed", static_cast<void *>(ctx));
     }
     return;
   }

@@ -219,7 +219,7 @@ result<size_t> device_service::context_set(const device_members &members) {
   while (index < context_used_.size() && context_used_[index])
     index++;
   if (index == context_used_.size()) {
-    return fail(status::no_space, "all device contexts are in use: there can be %zu at a time",
+    return fail(status::no_space, "all device contexts are in use: there can be {} at a time",
                 context_used_.size() - 1);
   }
   int *const pes = context_pes_ + index * size_t(job_.count());

@@ -3,12 +3,12 @@
 
 #include <tanada/status.h>
 
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
 
+#include "core/base/bounded_text.hpp"
 #include "core/base/log.hpp"
 #include "products/shmem/collectives/collective_state.hpp"
 
@@ -57,10 +57,10 @@ void describe_segments(const onesided::symmetric_map &map, char *text, size_t si
   char segments[text_size / 2];
   describe_segments(map, segments, sizeof segments);
   if (map.locate(operation.addr, 1, map.me()).segment_ptr == nullptr) {
-    fatal(operation.call, "address %p (%zu bytes, PE %d) is not symmetric: %s", operation.addr,
+    fatal(operation.call, "address {} ({} bytes, PE {}) is not symmetric: {}", operation.addr,
           operation.size, operation.pe, segments);
   }
-  fatal(operation.call, "%zu bytes at address %p (PE %d) extend beyond symmetric memory: %s",
+  fatal(operation.call, "{} bytes at address {} (PE {}) extend beyond symmetric memory: {}",
         operation.size, operation.addr, operation.pe, segments);
 }
 
@@ -68,33 +68,28 @@ void describe_segments(const onesided::symmetric_map &map, char *text, size_t si
 [[noreturn]] void fatal_departed(const runtime &current, const departure &departed,
                                  const char *call) noexcept {
   auto const &waits = current.coordination->teams.stalls().describe();
-  fatal(call, "PE %d has left the job%s, so that this call cannot complete%s%s%s", int(departed.pe),
+  fatal(call, "PE {} has left the job{}, so that this call cannot complete{}{}{}", departed.pe,
         departed.kind == departure_kind::exit
             ? " without shmem_finalize (it called exit() or returned from main)"
             : " by shmem_finalize",
-        waits.empty() ? "" : ": all PEs that remain wait (", waits.c_str(),
-        waits.empty() ? "" : ")");
+        waits.empty() ? "" : ": all PEs that remain wait (", waits, waits.empty() ? "" : ")");
 }
 
 }  // namespace
 
-void fatal(const char *call, const char *format, ...) noexcept {
-  char text[text_size];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
+void fatal_text(const char *call, fmt::string_view format, fmt::format_args arguments) noexcept {
+  bounded_text const text{format, arguments};
   runtime *const current = running();
-  end_job(call, text, current == nullptr ? nullptr : current->job.get());
+  end_job(call, text.c_str(), current == nullptr ? nullptr : current->job.get());
 }
 
 void fatal(const std::exception &thrown, const char *call) noexcept {
   bool const is_memory = dynamic_cast<const std::bad_alloc *>(&thrown) != nullptr ||
                          dynamic_cast<const std::length_error *>(&thrown) != nullptr;
   if (!is_memory)
-    fatal(call, "%s", thrown.what());
+    fatal(call, "{}", thrown.what());
   constexpr auto code = tnd_status(status::no_memory);
-  fatal(call, "%s: %s", tnd_status_name(code), tnd_status_text(code));
+  fatal(call, "{}: {}", tnd_status_name(code), tnd_status_text(code));
 }
 
 void fatal_start(const char *call, const onesided::job &job) noexcept {
@@ -104,16 +99,16 @@ void fatal_start(const char *call, const onesided::job &job) noexcept {
 void fatal(status code, const failed_operation &operation) noexcept {
   runtime *const current = running();
   if (current == nullptr)
-    fatal(operation.call, "%s", tnd_status_name(tnd_status(code)));
+    fatal(operation.call, "{}", tnd_status_name(tnd_status(code)));
   switch (code) {
     case status::invalid:
       fatal(operation.call,
-            "there is no PE %d: PEs are 0 to %d, or fewer in the context's team (address %p)",
-            operation.pe, int(current->job->count()) - 1, operation.addr);
+            "there is no PE {}: PEs are 0 to {}, or fewer in the context's team (address {})",
+            operation.pe, current->job->count() - 1, operation.addr);
     case status::range: fatal_range(*current, operation);
     case status::fault:
       fatal(operation.call,
-            "address %p (PE %d) is not a multiple of %zu, which atomic operations need",
+            "address {} (PE {}) is not a multiple of {}, which atomic operations need",
             operation.addr, operation.pe, operation.size);
     case status::peer_lost:
       if (current->coordination == nullptr)
@@ -124,15 +119,15 @@ void fatal(status code, const failed_operation &operation) noexcept {
     default: break;
   }
   if (operation.addr == nullptr && operation.size == 0) {
-    fatal(operation.call, "%s (PE %d): %s", tnd_status_name(tnd_status(code)), operation.pe,
+    fatal(operation.call, "{} (PE {}): {}", tnd_status_name(tnd_status(code)), operation.pe,
           tnd_status_text(tnd_status(code)));
   }
-  fatal(operation.call, "%s (PE %d, address %p, %zu bytes): %s", tnd_status_name(tnd_status(code)),
+  fatal(operation.call, "{} (PE {}, address {}, {} bytes): {}", tnd_status_name(tnd_status(code)),
         operation.pe, operation.addr, operation.size, tnd_status_text(tnd_status(code)));
 }
 
 void not_running(const char *call) noexcept {
-  fatal(call, is_over ? "called after the last shmem_finalize" : "called before shmem_init");
+  fatal(call, "called {}", is_over ? "after the last shmem_finalize" : "before shmem_init");
 }
 
 void note_end() noexcept {

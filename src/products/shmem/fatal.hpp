@@ -2,6 +2,8 @@
 // the call, the PE and the address, and then end the job.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <exception>
 
 #include "products/shmem/runtime.hpp"
@@ -10,9 +12,13 @@ namespace tanada::shmem {
 
 // Prints, for example, "shmem_int_put: PE 3: address 0x... (8 bytes, PE 1) is not symmetric: heap
 // 0x...-0x..., ...". Ends the job through the launcher; ends this process in any case.
-[[noreturn, gnu::cold, gnu::noinline, gnu::format(printf, 2, 3)]] void fatal(const char *call,
-                                                                             const char *format,
-                                                                             ...) noexcept;
+[[noreturn, gnu::cold]] void fatal_text(const char *call, fmt::string_view format,
+                                        fmt::format_args arguments) noexcept;
+template <class... Arguments>
+[[noreturn]] void fatal(const char *call, fmt::format_string<Arguments...> format,
+                        Arguments &&...arguments) noexcept {
+  fatal_text(call, format, fmt::make_format_args(arguments...));
+}
 
 // Describes a failed operation on symmetric memory at `pe`, which is the number that the program
 // passed.

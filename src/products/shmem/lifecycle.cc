@@ -140,8 +140,7 @@ void end(runtime &ending, departure_kind kind) TND_REQUIRES(lifecycle_mutex) {
   note_end();
   status const code = ending.job->finish();
   if (code != status::ok) {
-    log(log_level::warning, "shmem_finalize: PE %d: the job did not end cleanly",
-        int(ending.job->me()));
+    log(log_level::warning, "shmem_finalize: PE {}: the job did not end cleanly", ending.job->me());
   }
   delete &ending;
 }
@@ -191,7 +190,7 @@ status ensure_running(const char *call, const request &wanted) {
 void require_start(const char *call) {
   // The code that first detected the failure has set its message.
   if (ensure_running(call, {SHMEM_THREAD_SINGLE, 0}) != status::ok)
-    fatal(call, "%s", last_message().c_str());
+    fatal(call, "{}", last_message());
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ static_assert(sizeof(long) == sizeof(uint64_t));
 
 lock lock_at(const runtime &current, const char *call, long *word) {
   if (is_device_memory(current, word)) {
-    fatal(call, "address %p is device memory: locks must be in host memory",
+    fatal(call, "address {} is device memory: locks must be in host memory",
           static_cast<void *>(word));
   }
   auto &state = *current.coordination;

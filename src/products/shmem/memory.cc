@@ -101,10 +101,10 @@ uint64_t offset_of(const heap_view &heap, const void *block) {
 [[noreturn]] void fatal_no_block(const char *call, const heap_view &heap, const void *block) {
   if (is_device_memory(require_running(call), block) != heap.is_device) {
     if (heap.is_device)
-      fatal(call, "address %p is not device memory: use shmem_free for host memory", block);
-    fatal(call, "address %p is device memory: use shmemg_free", block);
+      fatal(call, "address {} is not device memory: use shmem_free for host memory", block);
+    fatal(call, "address {} is device memory: use shmemg_free", block);
   }
-  fatal(call, "address %p is not the start of a block of the %s", block,
+  fatal(call, "address {} is not the start of a block of the {}", block,
         heap.is_device ? "device heap" : "symmetric heap");
 }
 
@@ -160,7 +160,7 @@ size_t size_of_array(size_t count, size_t size) {
 
 size_t checked_alignment(const char *call, size_t alignment) {
   if (!std::has_single_bit(alignment))
-    fatal(call, "the alignment %zu is not a power of two", alignment);
+    fatal(call, "the alignment {} is not a power of two", alignment);
   return alignment;
 }
 

@@ -40,7 +40,7 @@ status read_size(const variable &setting, size_t &size) {
   auto read = parse_symmetric_size(setting.value);
   if (!read.ok()) {
     return fail(read.error(),
-                "%s=%s is not a valid size: use bytes, or a number with K, M, G or T, such as 512M",
+                "{}={} is not a valid size: use bytes, or a number with K, M, G or T, such as 512M",
                 setting.name, setting.value);
   }
   size = std::max(size_t{4096}, read.value());

@@ -5,7 +5,7 @@
 namespace tanada::shmem {
 
 void no_such_signal_op(int op, const char *call) noexcept {
-  fatal(call, "sig_op %d is neither SHMEM_SIGNAL_SET nor SHMEM_SIGNAL_ADD", op);
+  fatal(call, "sig_op {} is neither SHMEM_SIGNAL_SET nor SHMEM_SIGNAL_ADD", op);
 }
 
 void fatal_signal(status code, program_context &context, const failed_operation &operation,

@@ -280,7 +280,7 @@ result<team_set::slot_choice> team_set::agree_on_slot(team &parent, bool is_memb
     TND_TRY(collective{parent}.agree(agreeing, &agreed, &own_vote));
     if (agreed.free == 0) {
       return fail(status::no_space,
-                  "no team slot is free in all members: a PE can be in %zu teams at a time",
+                  "no team slot is free in all members: a PE can be in {} teams at a time",
                   team_count_max);
     }
     // Splits of different parents begin their search at different slots.
@@ -298,7 +298,7 @@ result<team_set::slot_choice> team_set::agree_on_slot(team &parent, bool is_memb
       return_slot(choice.slot);
     TND_TRY(code);
   }
-  return fail(status::busy, "no team slot could be reserved in %d attempts beside other splits",
+  return fail(status::busy, "no team slot could be reserved in {} attempts beside other splits",
               attempt_count_max);
 }
 
@@ -320,7 +320,7 @@ result<team *> team_set::split(team &parent, const stride &subset, int context_c
   if (subset.count < 1 || parent.pe_of(subset.start) < 0 || last < 0 || last >= parent.count() ||
       is_repeated) {
     return fail(status::invalid,
-                "a team of %d PEs from %d on by steps of %d does not lie within the parent's %d",
+                "a team of {} PEs from {} on by steps of {} does not lie within the parent's {}",
                 subset.count, subset.start, subset.step, parent.count());
   }
   group members;
@@ -339,7 +339,7 @@ result<team *> team_set::split(team &parent, const stride &subset, int context_c
 result<team_set::axes> team_set::split_2d(team &parent, int row, int row_context_count,
                                           int column_context_count) {
   if (row < 1)
-    return fail(status::invalid, "rows of %d PEs: a row needs at least one", row);
+    return fail(status::invalid, "rows of {} PEs: a row needs at least one", row);
   row = std::min(row, parent.count());
   group rows, columns;
   int32_t const first = parent.me() / row * row;

@@ -23,7 +23,7 @@ shmem_team_t new_handle(runtime &current, const char *call, team *team_ptr) {
     status const code =
         device_team_add(current, team_ptr->slot(), {team_ptr->members().pes, team_ptr->me()});
     if (code != status::ok)
-      fatal(call, "cannot add the team to the kernels' table: %s", last_message().c_str());
+      fatal(call, "cannot add the team to the kernels' table: {}", last_message());
   }
   return handle_of(current, team_ptr);
 }
@@ -124,12 +124,12 @@ SHMEM_DEFINE(void, shmem_team_destroy, (shmem_team_t handle), {
   if (team_ptr == nullptr)
     return;
   if (team_ptr == current.world || team_ptr == current.shared) {
-    fatal(call, "%s cannot be destroyed",
+    fatal(call, "{} cannot be destroyed",
           team_ptr == current.world ? "SHMEM_TEAM_WORLD" : "SHMEM_TEAM_SHARED");
   }
   if (team_ptr == current.device_world || team_ptr == current.device_shared) {
     fatal(
-        call, "%s cannot be destroyed",
+        call, "{} cannot be destroyed",
         team_ptr == current.device_world ? "SHMEM_DEVICE_TEAM_WORLD" : "SHMEM_DEVICE_TEAM_SHARED");
   }
   destroy_contexts(current, team_ptr, call);

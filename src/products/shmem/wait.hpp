@@ -43,7 +43,7 @@ inline bool holds(T value, int cmp, T expected) noexcept {
 
 inline void check_cmp(const char *call, int cmp) {
   if (uint32_t(cmp) > SHMEM_CMP_LE) [[unlikely]]
-    fatal(call, "cmp %d is not one of SHMEM_CMP_*", cmp);
+    fatal(call, "cmp {} is not one of SHMEM_CMP_*", cmp);
 }
 
 // Debug mode: requires that the memory is symmetric, since other PEs change no other.

@@ -22,7 +22,7 @@ class blocking_queue final : public store_queue {
     if (pending_ == 0 || pool_->drain(*list_))
       return;
     log(log_level::error,
-        "%s: a queue is destroyed with operations stuck in the store: abandoning them",
+        "{}: a queue is destroyed with operations stuck in the store: abandoning them",
         pool_->scheme());
   }
 
@@ -72,7 +72,7 @@ class blocking_store final : public store {
   ~blocking_store() override {
     if (pool_->stop())
       return;
-    log(log_level::error, "%s: the store is closed with threads stuck in it: abandoning them",
+    log(log_level::error, "{}: the store is closed with threads stuck in it: abandoning them",
         pool_->scheme());
   }
 

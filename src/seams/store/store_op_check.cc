@@ -12,8 +12,7 @@ status url_check(const store_op &op, std::string_view scheme) {
   if (!parsed.ok())
     return parsed.error();
   if (parsed.value() != scheme) {
-    return fail(status::invalid, "%s: not a URL of the store %.*s", op.url.c_str(),
-                int(scheme.size()), scheme.data());
+    return fail(status::invalid, "{}: not a URL of the store {}", op.url, scheme);
   }
   if (op.url.find('\0') != std::string::npos)
     return fail(status::invalid, "a URL with a NUL character in it");
@@ -65,7 +64,7 @@ status op_check(const store_op &op, std::string_view scheme) {
     case store_op_kind::stat:
     case store_op_kind::sync: return status::ok;
   }
-  return fail(status::invalid, "operation kind %d is not known", int(op.kind));
+  return fail(status::invalid, "operation kind {} is not known", int(op.kind));
 }
 
 uint64_t buffers_size(std::span<const store_buffer> buffers) noexcept {
@@ -78,7 +77,7 @@ uint64_t buffers_size(std::span<const store_buffer> buffers) noexcept {
 status queue_depth_check(uint32_t depth) {
   if (depth >= 1 && depth <= store_queue_depth_max)
     return status::ok;
-  return fail(status::invalid, "queue depth %u: 1 to %u is possible", depth, store_queue_depth_max);
+  return fail(status::invalid, "queue depth {}: 1 to {} is possible", depth, store_queue_depth_max);
 }
 
 std::string_view listed_name(std::string_view name, std::string_view prefix) noexcept {

@@ -92,7 +92,7 @@ status worker_pool::submit(store_op op, std::shared_ptr<completion_list> target)
   unique_lock lock{mutex_};
   if (ready_.size() >= idle_count_ && thread_count_ < limits_.worker_count && !start_thread() &&
       thread_count_ == 0) {
-    return fail(status::again, "%s: no thread can be started", scheme());
+    return fail(status::again, "{}: no thread can be started", scheme());
   }
   uint64_t const key = queue_key(op);
   auto &queue = queues_[key];

@@ -2,7 +2,6 @@
 #include "backends/cuda/testing/fake_device.hpp"
 
 #include <condition_variable>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +10,7 @@
 #include <random>
 #include <thread>
 
+#include "core/base/bounded_text.hpp"
 #include "backends/cuda/device_memory.hpp"
 #include "backends/cuda/service.hpp"
 #include "seams/fabric/update_word.hpp"
@@ -24,7 +24,7 @@ fake_device &fake() {
 
 namespace {
 
-thread_local char message[512] = "";
+thread_local char message[bounded_text::size_max + 1] = "";
 
 void delay_us(uint32_t max_us) {
   thread_local std::mt19937 random{uint32_t(reinterpret_cast<uintptr_t>(&message))};
@@ -176,18 +176,15 @@ cudaError_t launch_rows(cudaStream_t, const command &) {
   return cudaErrorNotSupported;
 }
 
-tnd_status set_error(tnd_status code, const char *format, ...) {
-  va_list list;
-  va_start(list, format);
-  std::vsnprintf(message, sizeof message, format, list);
-  va_end(list);
+tnd_status set_error_text(tnd_status code, fmt::string_view format, fmt::format_args arguments) {
+  std::strcpy(message, bounded_text{format, arguments}.c_str());
   return code;
 }
 const char *last_message() {
   return message;
 }
 tnd_status checked(cudaError_t error, const char *action, unsigned long long) {
-  return error == cudaSuccess ? TND_OK : set_error(-TND_EDEVICE, "%s", action);
+  return error == cudaSuccess ? TND_OK : set_error(-TND_EDEVICE, "{}", action);
 }
 int is_device_memory(const void *addr) {
   return size_t(static_cast<const unsigned char *>(addr) - fake().memory) < fake().memory_size;

@@ -14,7 +14,7 @@ void broadcast(const char *call, const participants &members, void *buffer, int 
   if (members.group() != COMEX_GROUP_WORLD)
     require_mpi_ok(call, "MPI_Comm_size", MPI_Comm_size(members.communicator(), &count));
   if (root < 0 || root >= count)
-    fatal(call, "there is no rank %d to broadcast from: valid are 0 to %d", root, count - 1);
+    fatal(call, "there is no rank {} to broadcast from: valid are 0 to {}", root, count - 1);
   if (self.shared && members.group() == COMEX_GROUP_WORLD) {
     return self.shared->broadcast(call, {static_cast<std::byte *>(buffer), size_t(size)}, root);
   }
@@ -86,12 +86,12 @@ ARMCI_DEFINE_PLAIN(
     (int scope, void *buf, int len, int root, ARMCI_Group *group), {
       int const count = running(call).count;
       if (root < 0 || root >= count)
-        fatal(call, "there is no rank %d: valid are 0 to %d", root, count - 1);
+        fatal(call, "there is no rank {}: valid are 0 to {}", root, count - 1);
       participants const members(call, scope, group_from(call, group));
       int const number = rank_in(call, members.communicator(), root);
       if (number < 0)
         fatal(call,
-              "rank %d of the world does not take part: it is not in group %d, or on another node",
+              "rank {} of the world does not take part: it is not in group {}, or on another node",
               root, *group);
       broadcast_after_barrier(call, members, buf, len, number);
     })

@@ -53,7 +53,7 @@ ARMCI_DEFINE(int, ARMCI_WaitProc, (int proc), { return comex_wait_proc(proc, COM
 
 ARMCI_DEFINE(void, ARMCI_Copy, (void *src, void *dst, int n), {
   if (n < 0)
-    fatal(call, "the size is negative: %d bytes", n);
+    fatal(call, "the size is negative: {} bytes", n);
   std::memmove(dst, src, size_t(n));
 })
 

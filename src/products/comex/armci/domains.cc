@@ -9,7 +9,7 @@ namespace {
 int node_of(const char *call, int rank) {
   auto const &self = running(call);
   if (rank < 0 || rank >= self.count)
-    fatal(call, "there is no rank %d: valid are 0 to %d", rank, self.count - 1);
+    fatal(call, "there is no rank {}: valid are 0 to {}", rank, self.count - 1);
   return self.nodes.node_of[size_t(rank)];
 }
 
@@ -20,7 +20,7 @@ bool is_neighbour(const char *call, int rank) {
 const std::vector<int> &ranks_of(const char *call, int node) {
   auto const &nodes = running(call).nodes.ranks_of;
   if (node < 0 || size_t(node) >= nodes.size())
-    fatal(call, "there is no node %d: valid are 0 to %d", node, int(nodes.size()) - 1);
+    fatal(call, "there is no node {}: valid are 0 to {}", node, int(nodes.size()) - 1);
   return nodes[size_t(node)];
 }
 
@@ -51,7 +51,7 @@ ARMCI_DEFINE_PLAIN(int, armci_domain_glob_proc_id,
                    ([[maybe_unused]] armci_domain_t domain, int id, int loc_proc_id), {
                      auto const &ranks = ranks_of(call, id);
                      if (loc_proc_id < 0 || size_t(loc_proc_id) >= ranks.size()) {
-                       fatal(call, "there is no rank %d in node %d: valid are 0 to %d", loc_proc_id,
+                       fatal(call, "there is no rank {} in node {}: valid are 0 to {}", loc_proc_id,
                              id, int(ranks.size()) - 1);
                      }
                      return ranks[size_t(loc_proc_id)];

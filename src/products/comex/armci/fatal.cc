@@ -1,53 +1,42 @@
 // products/comex/armci/fatal.cc: prints errors and ends the job.
 #include "products/comex/armci/fatal.hpp"
 
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/base/bounded_text.hpp"
 #include <compat/comex/comex.h>
 
 namespace tanada::comex::armci {
 namespace {
-
-constexpr size_t text_size = 1024;  // bytes of a line, with its terminator
 
 // Exit code of a program that made an invalid call.
 constexpr int exit_code = 1;
 
 }  // namespace
 
-void fatal(const char *call, const char *format, ...) noexcept {
-  char text[text_size];
-  int const prefix_size = std::snprintf(text, text_size, "%s: ", call);
-  va_list arguments;
-  va_start(arguments, format);
-  if (prefix_size > 0 && size_t(prefix_size) < text_size)
-    std::vsnprintf(text + prefix_size, text_size - size_t(prefix_size), format, arguments);
-  va_end(arguments);
+void fatal_text(const char *call, fmt::string_view format, fmt::format_args arguments) noexcept {
+  char line[bounded_text::size_max + 1];
+  std::snprintf(line, sizeof line, "%s: %s", call, bounded_text{format, arguments}.c_str());
   std::fflush(stdout);
   if (comex_initialized())
-    comex_error(text, exit_code);
-  std::fprintf(stderr, "%s\n", text);
+    comex_error(line, exit_code);
+  std::fprintf(stderr, "%s\n", line);
   std::_Exit(exit_code);
 }
 
-int report_error(const char *call, const char *format, ...) noexcept {
-  char text[text_size];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, text_size, format, arguments);
-  va_end(arguments);
+int report_error_text(const char *call, fmt::string_view format,
+                      fmt::format_args arguments) noexcept {
   int rank = -1;
   if (comex_initialized())
     comex_group_rank(COMEX_GROUP_WORLD, &rank);
-  std::fprintf(stderr, "%s: rank %d: %s\n", call, rank, text);
+  std::fprintf(stderr, "%s: rank %d: %s\n", call, rank, bounded_text{format, arguments}.c_str());
   return COMEX_FAILURE;
 }
 
 void require_ok(const char *call, const char *inner, int code) noexcept {
   if (code != COMEX_SUCCESS)
-    fatal(call, "%s failed: %d", inner, code);
+    fatal(call, "{} failed: {}", inner, code);
 }
 
 void require_mpi_ok(const char *call, const char *inner, int code) noexcept {
@@ -56,7 +45,7 @@ void require_mpi_ok(const char *call, const char *inner, int code) noexcept {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  fatal(call, "%s failed: %s", inner, text);
+  fatal(call, "{} failed: {}", inner, text);
 }
 
 }  // namespace tanada::comex::armci

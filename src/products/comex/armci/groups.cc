@@ -10,7 +10,7 @@ void create(const char *call, int count, int *ranks, comex_group_t parent, ARMCI
   if (new_group == nullptr || (ranks == nullptr && count > 0))
     fatal(call, "the list of ranks or the group is a null pointer");
   if (comex_group_create(count, ranks, parent, new_group) != COMEX_SUCCESS) {
-    fatal(call, "cannot create a group of these %d ranks (the first is %d) of group %d", count,
+    fatal(call, "cannot create a group of these {} ranks (the first is {}) of group {}", count,
           count > 0 ? ranks[0] : -1, parent);
   }
 }

@@ -22,7 +22,7 @@ ARMCI_DEFINE_PLAIN(void, armci_stride_info_init,
                      for (int i = 1; i <= stride_levels; i++) {
                        size *= seg_count[i];
                        if (size > INT_MAX)
-                         fatal(call, "more than %d pieces", INT_MAX);
+                         fatal(call, "more than {} pieces", INT_MAX);
                      }
                      *sinfo = {};
                      sinfo->base_ptr = static_cast<char *>(base_ptr);
@@ -47,7 +47,7 @@ ARMCI_DEFINE_PLAIN(int, armci_stride_info_has_more, (stride_info_t * sinfo),
 
 ARMCI_DEFINE_PLAIN(void, armci_stride_info_next, (stride_info_t * sinfo), {
   if (sinfo->pos >= sinfo->size)
-    fatal(call, "the iterator is past its %d pieces", sinfo->size);
+    fatal(call, "the iterator is past its {} pieces", sinfo->size);
   sinfo->pos++;
   for (int i = 0; i < sinfo->stride_levels; i++) {
     if (++sinfo->itr[i] < sinfo->seg_count[i + 1])

@@ -8,7 +8,7 @@ namespace {
 
 int allocate(const char *call, void **pointers, armci_size_t size, comex_group_t group) {
   if (size < 0)
-    fatal(call, "the size is negative: %ld bytes",
+    fatal(call, "the size is negative: {} bytes",
           size);  // no status: the other ranks wait for this one
   return comex_malloc(pointers, size_t(size), group);
 }
@@ -16,7 +16,7 @@ int allocate(const char *call, void **pointers, armci_size_t size, comex_group_t
 int allocate_on(const char *call, void **pointers, armci_size_t size, comex_group_t group,
                 const char *device) {
   if (size < 0)
-    fatal(call, "the size is negative: %ld bytes", size);
+    fatal(call, "the size is negative: {} bytes", size);
   return comex_malloc_mem_dev(pointers, size_t(size), group, device);
 }
 
@@ -46,7 +46,7 @@ ARMCI_DEFINE_PLAIN(int, ARMCI_Free_group, (void *ptr, ARMCI_Group *group),
 
 ARMCI_DEFINE(void *, ARMCI_Malloc_local, (armci_size_t bytes), {
   if (bytes < 0) {
-    report_error(call, "the size is negative: %ld bytes", bytes);
+    report_error(call, "the size is negative: {} bytes", bytes);
     return nullptr;
   }
   return comex_malloc_local(size_t(bytes));
@@ -57,12 +57,12 @@ ARMCI_DEFINE(int, ARMCI_Free_local, (void *ptr), { return comex_free_local(ptr);
 ARMCI_DEFINE(void, ARMCI_Memget, (size_t bytes, armci_meminfo_t *meminfo, int memflg), {
   auto const &self = running(call);
   if (bytes == 0 || meminfo == nullptr || memflg != 0) {
-    fatal(call, "%zu bytes, information at %p, flag %d: must be positive, not null, and 0", bytes,
+    fatal(call, "{} bytes, information at {}, flag {}: must be positive, not null, and 0", bytes,
           static_cast<void *>(meminfo), memflg);
   }
   auto *const memory = static_cast<char *>(comex_malloc_local(bytes));
   if (memory == nullptr)
-    fatal(call, "insufficient memory for %zu bytes", bytes);
+    fatal(call, "insufficient memory for {} bytes", bytes);
   *meminfo = {memory, memory, bytes, self.me, {}};
 })
 
@@ -72,7 +72,7 @@ ARMCI_DEFINE(void *, ARMCI_Memat, (armci_meminfo_t * meminfo, long offset), {
   if (meminfo->addr == nullptr)
     return nullptr;
   if (offset < 0 || size_t(offset) > meminfo->size)
-    fatal(call, "offset %ld is outside of %zu bytes", offset, meminfo->size);
+    fatal(call, "offset {} is outside of {} bytes", offset, meminfo->size);
   return meminfo->addr + offset;
 })
 

@@ -43,12 +43,12 @@ void keep(const char *call, const state &self, const void *buffer, int size, int
 void check_message(const char *call, int tag, const void *buffer, int size) {
   check_buffer(call, buffer, size);
   if (tag < 0)
-    fatal(call, "tag %d: it must be 0 or more", tag);
+    fatal(call, "tag {}: it must be 0 or more", tag);
 }
 
 void check_rank(const char *call, const state &self, int rank) {
   if (rank < 0 || rank >= self.count)
-    fatal(call, "there is no rank %d: valid are 0 to %d", rank, self.count - 1);
+    fatal(call, "there is no rank {}: valid are 0 to {}", rank, self.count - 1);
 }
 
 // Returns the sender.

@@ -43,7 +43,7 @@ namespace {
 void check_rank(const char *call, int rank) {
   int const count = running(call).count;
   if (rank < 0 || rank >= count)
-    fatal(call, "there is no rank %d: valid are 0 to %d", rank, count - 1);
+    fatal(call, "there is no rank {}: valid are 0 to {}", rank, count - 1);
 }
 
 }  // namespace

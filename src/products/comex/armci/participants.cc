@@ -30,7 +30,7 @@ MPI_Comm intersect(const char *call, MPI_Comm group, MPI_Comm node) noexcept {
 
 bool check_scope(const char *call, int scope) noexcept {
   if (scope != SCOPE_ALL && scope != SCOPE_NODE && scope != SCOPE_MASTERS) {
-    fatal(call, "there is no scope %d: %d is all, %d the node, %d the masters", scope, SCOPE_ALL,
+    fatal(call, "there is no scope {}: {} is all, {} the node, {} the masters", scope, SCOPE_ALL,
           SCOPE_NODE, SCOPE_MASTERS);
   }
   return scope == SCOPE_NODE;
@@ -43,15 +43,15 @@ element_type element_of(const char *call, int type) noexcept {
     case ARMCI_LONG_LONG: return {MPI_LONG_LONG, sizeof(long long), true};
     case ARMCI_FLOAT: return {MPI_FLOAT, sizeof(float), false};
     case ARMCI_DOUBLE: return {MPI_DOUBLE, sizeof(double), false};
-    default: fatal(call, "there is no type %d", type);
+    default: fatal(call, "there is no type {}", type);
   }
 }
 
 void check_buffer(const char *call, const void *buffer, int count) noexcept {
   if (count < 0)
-    fatal(call, "the size is negative: %d", count);
+    fatal(call, "the size is negative: {}", count);
   if (buffer == nullptr && count > 0)
-    fatal(call, "the buffer is a null pointer, but its size is %d", count);
+    fatal(call, "the buffer is a null pointer, but its size is {}", count);
 }
 
 participants::participants(const char *call, int scope) noexcept : call_(call) {

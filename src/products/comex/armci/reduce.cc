@@ -47,7 +47,7 @@ named_reduction operation_of(const char *call, const char *name) {
       known,
       [name = std::string_view(name)](auto const &value) { return name.starts_with(value.name); });
   if (match == std::end(known))
-    fatal(call, "there is no operation \"%.20s\"", name);
+    fatal(call, "there is no operation \"{}\"", std::string_view(name).substr(0, 20));
   return *match;
 }
 
@@ -100,7 +100,7 @@ void reduce(const char *call, const participants &members, const elements &x, co
   named_reduction const named_op = operation_of(call, name);
   check_buffer(call, x.data, x.count);
   if (named_op.is_integer_only && !element.is_integer)
-    fatal(call, "\"%s\" requires an integer type, type %d is not", named_op.name, x.type);
+    fatal(call, "\"{}\" requires an integer type, type {} is not", named_op.name, x.type);
   if (named_op.is_absolute)
     make_absolute(x.type, x.data, x.count);
   if (auto &shared = running(call).shared; shared && members.group() == COMEX_GROUP_WORLD) {

@@ -94,7 +94,7 @@ bool is_max(const char *call, const char *name) {
   std::string_view const prefix = name == nullptr ? "" : name;
   bool const is_greatest = prefix.starts_with("max");
   if (!is_greatest && !prefix.starts_with("min"))
-    fatal(call, "there is no operation \"%.20s\" to select by", prefix.data());
+    fatal(call, "there is no operation \"{}\" to select by", prefix.substr(0, 20));
   return is_greatest;
 }
 
@@ -106,7 +106,7 @@ ARMCI_DEFINE_PLAIN(
       bool const is_greatest = is_max(call, op);
       check_buffer(call, x, n);
       if (n < element.size)
-        fatal(call, "%d bytes are too few for a value of %d", n, element.size);
+        fatal(call, "{} bytes are too few for a value of {}", n, element.size);
       participants const members(call, scope);
       int me = 0;
       require_mpi_ok(call, "MPI_Comm_rank", MPI_Comm_rank(members.communicator(), &me));

@@ -39,15 +39,15 @@ void shared_collectives::check(const char *call, int rank, kind call_kind, size_
   std::memcpy(&header, area_of(rank) - header_size, sizeof header);
   bool const is_same = header.turn == turn_ && header.call_kind == call_kind && header.id == id;
   if (!is_same)
-    fatal(call, "rank %d makes a different call", rank);
+    fatal(call, "rank {} makes a different call", rank);
   if (header.size != size)
-    fatal(call, "size mismatch: %zu bytes, rank %d has %zu", size, rank, size_t(header.size));
+    fatal(call, "size mismatch: {} bytes, rank {} has {}", size, rank, header.size);
 }
 
 void shared_collectives::broadcast(const char *call, std::span<std::byte> bytes,
                                    int root) noexcept {
   if (const char *const error = tnd_comex_broadcast(bytes.data(), bytes.size(), root)) [[unlikely]]
-    fatal(call, "%s", error);
+    fatal(call, "{}", error);
 }
 
 void shared_collectives::gather(const char *call, const void *contribution, size_t size,

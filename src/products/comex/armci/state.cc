@@ -90,7 +90,7 @@ MPI_Comm communicator_of(const char *call, comex_group_t group) noexcept {
   MPI_Comm communicator = MPI_COMM_NULL;
   int const code = comex_group_comm(group, &communicator);
   if (code != COMEX_SUCCESS || communicator == MPI_COMM_NULL)
-    fatal(call, "there is no group %d, or this rank is not in it", group);
+    fatal(call, "there is no group {}, or this rank is not in it", group);
   return communicator;
 }
 

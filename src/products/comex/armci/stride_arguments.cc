@@ -7,7 +7,7 @@ namespace tanada::comex::armci {
 
 bool check_shape(const char *call, const stride_arguments &arguments) noexcept {
   if (arguments.level_count < 0 || arguments.level_count > ARMCI_MAX_STRIDE_LEVEL) {
-    report_error(call, "%d stride levels: valid are 0 to %d", arguments.level_count,
+    report_error(call, "{} stride levels: valid are 0 to {}", arguments.level_count,
                  ARMCI_MAX_STRIDE_LEVEL);
     return false;
   }
@@ -19,7 +19,7 @@ bool check_shape(const char *call, const stride_arguments &arguments) noexcept {
   }
   for (int i = 0; i <= arguments.level_count; i++) {
     if (arguments.counts[i] < 0) {
-      report_error(call, "count[%d] is negative: %d", i, arguments.counts[i]);
+      report_error(call, "count[{}] is negative: {}", i, arguments.counts[i]);
       return false;
     }
   }

@@ -227,7 +227,7 @@ void serve_program(allocator &heap, size_t threshold) {
   if (index == heap_count_max)
     return log(
         log_level::warning,
-        "the program's large allocations stay resident: comex was initialized %u times before",
+        "the program's large allocations stay resident: comex was initialized {} times before",
         index);
   auto const memory = heap.memory();
   (void)madvise(memory.data(), memory.size(), MADV_DONTFORK);

@@ -22,7 +22,7 @@ MPI_Comm create_communicator(const char *call, MPI_Comm parent, const int *ranks
   MPI_Group_free(&chosen);
   MPI_Group_free(&parent_group);
   if (code != MPI_SUCCESS)
-    fatal(call, "MPI cannot create a communicator for %d ranks of a group", count);
+    fatal(call, "MPI cannot create a communicator for {} ranks of a group", count);
   return communicator;
 }
 
@@ -34,11 +34,11 @@ std::optional<std::vector<pe_index>> members_of(const char *call, const group &p
   std::set<int> seen_ranks;
   for (int const rank : ranks) {
     if (rank < 0 || size_t(rank) >= parent.world.size()) {
-      report_failure(call, "group %d has no rank %d", handle, rank);
+      report_failure(call, "group {} has no rank {}", handle, rank);
       return std::nullopt;
     }
     if (!seen_ranks.insert(rank).second) {
-      report_failure(call, "rank %d is in the list twice", rank);
+      report_failure(call, "rank {} is in the list twice", rank);
       return std::nullopt;
     }
     members.push_back(parent.world[size_t(rank)]);
@@ -68,7 +68,7 @@ int comex_group_create(int n, int *pid_list, comex_group_t group, comex_group_t 
   return guarded(call, [&](process &self) {
     auto const &parent = group_of(self, call, group);
     if (n < 0 || size_t(n) > parent.world.size())
-      return report_failure(call, "%d ranks are not in group %d, which has %zu", n, group,
+      return report_failure(call, "{} ranks are not in group {}, which has {}", n, group,
                             parent.world.size());
     tanada::comex::group new_members;
     auto members = members_of(call, parent, group, {pid_list, size_t(n)});

@@ -99,7 +99,7 @@ int start(const char *call, MPI_Comm communicator, int *argc, char ***argv) noex
     (void)self.release();
     return COMEX_SUCCESS;
   } catch (const std::exception &thrown) {
-    fatal(call, "%s", thrown.what());
+    fatal(call, "{}", thrown.what());
   }
 }
 

@@ -19,10 +19,10 @@ allocation allocate_host(const char *call, engine &engine, size_t bytes) {
     return allocated;
   bool const is_by_budget = engine.swapper() != nullptr && engine.free_size() >= bytes;
   if (is_by_budget)
-    report_failure(call, "%s", tanada::last_message().c_str());
+    report_failure(call, "{}", tanada::last_message());
   else
     report_failure(call,
-                   "no contiguous %zu bytes are free, only %zu of the heap's %zu (TND_COMEX_HEAP)",
+                   "no contiguous {} bytes are free, only {} of the heap's {} (TND_COMEX_HEAP)",
                    bytes, engine.free_size(), engine.heap_size());
   return {nullptr, 0};
 }
@@ -41,14 +41,14 @@ allocation allocate_device(const char *call, engine &engine, size_t bytes) {
     return allocated;
   report_failure(
       call,
-      "no contiguous %zu bytes are free, only %zu of the %zu on the device (TND_COMEX_DEVICE_HEAP)",
+      "no contiguous {} bytes are free, only {} of the {} on the device (TND_COMEX_DEVICE_HEAP)",
       bytes, device->free_size(), device->size());
   return {nullptr, 0};
 }
 
 allocation refuse_device(const char *call, const char *device) {
   report_failure(
-      call, "there is no memory device \"%s\": use \"dram\" for host and \"gpu\" for GPU memory",
+      call, "there is no memory device \"{}\": use \"dram\" for host and \"gpu\" for GPU memory",
       device);
   return {nullptr, 0};
 }
@@ -77,7 +77,7 @@ int release(const char *call, void *ptr, comex_group_t handle) {
   return guarded(call, [&](process &self) {
     barrier(self, call, handle);  // wait until no rank uses it any more
     if (ptr != nullptr && !self.engine->release(ptr))
-      fatal(call, "%p was not allocated by comex_malloc", ptr);
+      fatal(call, "{} was not allocated by comex_malloc", ptr);
     return COMEX_SUCCESS;
   });
 }
@@ -86,7 +86,7 @@ int release(const char *call, void *ptr, comex_group_t handle) {
 std::optional<engine::mutex> find_mutex(process &self, const char *call, int mutex, int proc) {
   auto const &counts = self.mutex_counts;
   if (proc < 0 || size_t(proc) >= counts.size() || mutex < 0 || mutex >= counts[size_t(proc)]) {
-    report_failure(call, "there is no mutex %d of process %d", mutex, proc);
+    report_failure(call, "there is no mutex {} of process {}", mutex, proc);
     return std::nullopt;
   }
   return engine::mutex{uint32_t(mutex), proc};
@@ -137,7 +137,7 @@ void *comex_malloc_local(size_t bytes) {
 int comex_free_local(void *ptr) {
   return guarded("comex_free_local", [&](process &self) {
     if (ptr != nullptr && !self.engine->release(ptr))
-      fatal("comex_free_local", "%p was not allocated by comex_malloc_local", ptr);
+      fatal("comex_free_local", "{} was not allocated by comex_malloc_local", ptr);
     return COMEX_SUCCESS;
   });
 }
@@ -146,7 +146,7 @@ int comex_create_mutexes(int num) {
   constexpr const char *call = "comex_create_mutexes";
   return guarded(call, [&](process &self) {
     if (num < 0 || uint32_t(num) > engine::mutex_count_max) {
-      fatal(call, "%d mutexes: a process can have 0 to %u", num, engine::mutex_count_max);
+      fatal(call, "{} mutexes: a process can have 0 to {}", num, engine::mutex_count_max);
     }
     if (!self.mutex_counts.empty())
       fatal(call, "mutexes exist already: call comex_destroy_mutexes first");

@@ -36,7 +36,7 @@ element element_of(const request &args) {
     case COMEX_ACC_DBL: return element::f64;
     case COMEX_ACC_CPL: return element::c64;
     case COMEX_ACC_DCP: return element::c128;
-    default: fatal(args.call, "there is no operation %d", args.op);
+    default: fatal(args.call, "there is no operation {}", args.op);
   }
 }
 
@@ -119,7 +119,7 @@ int strided(const request &args, void *source, int *source_stride, void *target,
 int contiguous(const request &args, void *source, void *target, int bytes) {
   return perform(args, [&](process &self, pe_index pe) {
     if (bytes < 0)
-      fatal(args.call, "the size is negative: %d bytes", bytes);
+      fatal(args.call, "the size is negative: {} bytes", bytes);
     move(self, args, {source, target, pe}, strided_shape{whole_size(args, size_t(bytes))},
          args.handle == nullptr ? completion_mode::local : completion_mode::deferred);
   });
@@ -128,12 +128,12 @@ int contiguous(const request &args, void *source, void *target, int bytes) {
 int vector(const request &args, comex_giov_t *darr, int len) {
   return perform(args, [&](process &self, pe_index pe) {
     if (len < 0)
-      fatal(args.call, "the number of descriptors is negative: %d", len);
+      fatal(args.call, "the number of descriptors is negative: {}", len);
     for (auto const &descriptor : std::span{darr, size_t(len)}) {
       if (descriptor.count < 0)
-        fatal(args.call, "a descriptor has a negative count: %d pieces", descriptor.count);
+        fatal(args.call, "a descriptor has a negative count: {} pieces", descriptor.count);
       if (descriptor.bytes < 0)
-        fatal(args.call, "a descriptor has a negative size: %d bytes", descriptor.bytes);
+        fatal(args.call, "a descriptor has a negative size: {} bytes", descriptor.bytes);
       move(self, args,
            piece_list{descriptor.src, descriptor.dst, size_t(descriptor.count),
                       whole_size(args, size_t(descriptor.bytes))},
@@ -257,7 +257,7 @@ int comex_rmw(int op, void *ploc, void *prem, int extra, int proc, comex_group_t
       case COMEX_FETCH_AND_ADD_LONG:
         require_ok(call, engine.fetch_and_add(word_kind::i64, ploc, prem, extra, pe));
         break;
-      default: fatal(call, "there is no operation %d", op);
+      default: fatal(call, "there is no operation {}", op);
     }
     return COMEX_SUCCESS;
   });

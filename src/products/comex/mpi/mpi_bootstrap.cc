@@ -19,7 +19,7 @@ status mpi_status(const char *operation, int code) {
   char text[MPI_MAX_ERROR_STRING] = {};
   int size = 0;
   MPI_Error_string(code, text, &size);
-  return fail(status::io, "%s: %s", operation, text);
+  return fail(status::io, "{}: {}", operation, text);
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ status mpi_bootstrap::read_job() {
 }
 
 status mpi_bootstrap::check_usable(const char *operation) {
-  return has_failed_ ? fail(status::bad_state, "%s: an earlier collective of this job has failed",
+  return has_failed_ ? fail(status::bad_state, "{}: an earlier collective of this job has failed",
                             operation)
                      : status::ok;
 }
@@ -73,8 +73,7 @@ status mpi_bootstrap::wait(const char *operation, int started, MPI_Request &requ
     if (code == status::ok)
       code = mpi_status(operation, mpi_code);
     else
-      code = fail(code, "%s: not all of the %" PRId32 " processes arrived in time", operation,
-                  count());
+      code = fail(code, "{}: not all of the {} processes arrived in time", operation, count());
   }
   has_failed_ = code != status::ok;
   return code;
@@ -101,8 +100,7 @@ status mpi_bootstrap::gather(exchange_memory &memory, uint64_t deadline_ns) {
   TND_TRY(wait("exchange", started, request, deadline_ns));
   uint64_t const total = std::accumulate(all_sizes.begin(), all_sizes.end(), uint64_t{0});
   if (total > INT32_MAX)
-    return fail(status::too_big, "exchange: %" PRIu64 " bytes of all processes exceed MPI's limit",
-                total);
+    return fail(status::too_big, "exchange: {} bytes of all processes exceed MPI's limit", total);
   sizes.assign(all_sizes.begin(), all_sizes.end());
   offsets.resize(sizes.size());
   std::exclusive_scan(sizes.begin(), sizes.end(), offsets.begin(), 0);
@@ -138,8 +136,7 @@ status mpi_bootstrap::exchange(uint64_t timeout_ns) {
 
 result<std::vector<std::byte>> mpi_bootstrap::lookup(int32_t rank, std::string_view key) {
   if (rank < 0 || rank >= count())
-    return fail(status::invalid, "there is no rank %" PRId32 " in a job of %" PRId32, rank,
-                count());
+    return fail(status::invalid, "there is no rank {} in a job of {}", rank, count());
   return values_[size_t(rank)].find(key);
 }
 
@@ -152,8 +149,7 @@ status mpi_bootstrap::barrier(uint64_t timeout_ns) {
 }
 
 void mpi_bootstrap::abort(int32_t code, const char *message) noexcept {
-  log(log_level::error, "process %" PRId32 " ends the job with code %" PRId32 ": %s", rank_, code,
-      message);
+  log(log_level::error, "process {} ends the job with code {}: {}", rank_, code, message);
   MPI_Abort(communicator_, code);
 }
 

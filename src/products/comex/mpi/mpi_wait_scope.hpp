@@ -61,7 +61,7 @@ auto guard_exceptions(const char *call, Body &&body) noexcept {
   try {
     return body();
   } catch (const std::exception &thrown) {
-    fatal(call, "%s", thrown.what());
+    fatal(call, "{}", thrown.what());
   }
 }
 

@@ -3,12 +3,12 @@
 #include "products/comex/mpi/process.hpp"
 
 #include <algorithm>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
+#include "core/base/bounded_text.hpp"
 #include "core/base/log.hpp"
 #include "products/comex/mpi/mpi_wait_scope.hpp"
 #include "products/comex/mpi/staged_message.hpp"
@@ -54,34 +54,14 @@ process::~process() {
     MPI_Comm_free(&communicator);
 }
 
-namespace {
-
-// The message of a call, truncated to one line.
-struct line_text {
-  line_text(const char *format, va_list arguments) {
-    std::vsnprintf(bytes, sizeof bytes, format, arguments);
-  }
-
-  char bytes[1024];
-};
-
-}  // namespace
-
-void fatal(const char *call, const char *format, ...) noexcept {
-  va_list arguments;
-  va_start(arguments, format);
-  line_text const text{format, arguments};
-  va_end(arguments);
-  end_job(call, text.bytes, 1);
+void fatal_text(const char *call, fmt::string_view format, fmt::format_args arguments) noexcept {
+  end_job(call, bounded_text{format, arguments}.c_str(), 1);
 }
 
-int report_failure(const char *call, const char *format, ...) noexcept {
-  va_list arguments;
-  va_start(arguments, format);
-  line_text const text{format, arguments};
-  va_end(arguments);
+int report_failure_text(const char *call, fmt::string_view format,
+                        fmt::format_args arguments) noexcept {
   std::fprintf(stderr, "%s: process %d: %s\n", call, int(current_process->launcher->rank()),
-               text.bytes);
+               bounded_text{format, arguments}.c_str());
   return COMEX_FAILURE;
 }
 
@@ -100,7 +80,7 @@ process &require_running(const char *call) {
 
 group &group_of(process &self, const char *call, comex_group_t handle) {
   if (handle < 0 || size_t(handle) >= self.groups.size() || !self.groups[size_t(handle)]) {
-    fatal(call, "there is no group %d", handle);
+    fatal(call, "there is no group {}", handle);
   }
   return *self.groups[size_t(handle)];
 }
@@ -108,7 +88,7 @@ group &group_of(process &self, const char *call, comex_group_t handle) {
 pe_index world_rank(process &self, const char *call, comex_group_t handle, int rank) {
   auto const &world = group_of(self, call, handle).world;
   if (rank < 0 || size_t(rank) >= world.size())
-    fatal(call, "group %d has no rank %d: valid are 0 to %zu", handle, rank, world.size() - 1);
+    fatal(call, "group {} has no rank {}: valid are 0 to {}", handle, rank, world.size() - 1);
   return world[size_t(rank)];
 }
 
@@ -121,7 +101,7 @@ void complete(process &self, const char *call, int started, MPI_Request &request
   char text[MPI_MAX_ERROR_STRING] = {};
   int size = 0;
   MPI_Error_string(code, text, &size);
-  fatal(call, "MPI: %s", text);
+  fatal(call, "MPI: {}", text);
 }
 
 void gather(process &self, const char *call, const group &members, const void *contribution,

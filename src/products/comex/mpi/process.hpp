@@ -2,6 +2,7 @@
 #pragma once
 
 #include <comex/comex.h>
+#include <fmt/core.h>
 #include <mpi.h>
 
 #include <exception>
@@ -59,18 +60,28 @@ constexpr int exit_code_of(int code) noexcept {
 [[noreturn, gnu::cold]] void end_job(const char *call, const char *text, int code) noexcept;
 
 // Ends the job with exit code 1 and one line that names the call and this process.
-[[noreturn, gnu::cold, gnu::format(printf, 2, 3)]] void fatal(const char *call, const char *format,
-                                                              ...) noexcept;
+[[noreturn, gnu::cold]] void fatal_text(const char *call, fmt::string_view format,
+                                        fmt::format_args arguments) noexcept;
+template <class... Arguments>
+[[noreturn]] void fatal(const char *call, fmt::format_string<Arguments...> format,
+                        Arguments &&...arguments) noexcept {
+  fatal_text(call, format, fmt::make_format_args(arguments...));
+}
 
 // Prints such a line and returns COMEX_FAILURE, after which programs may continue. Only between
 // init and finalize.
-[[gnu::cold, gnu::format(printf, 2, 3)]] int report_failure(const char *call, const char *format,
-                                                            ...) noexcept;
+[[gnu::cold]] int report_failure_text(const char *call, fmt::string_view format,
+                                      fmt::format_args arguments) noexcept;
+template <class... Arguments>
+int report_failure(const char *call, fmt::format_string<Arguments...> format,
+                   Arguments &&...arguments) noexcept {
+  return report_failure_text(call, format, fmt::make_format_args(arguments...));
+}
 
 // Ends the job on a failure that programs do not check for, because other ports do not return it.
 inline void require_ok(const char *call, status code) {
   if (code != status::ok) [[unlikely]]
-    fatal(call, "%s", last_message().c_str());
+    fatal(call, "{}", last_message());
 }
 
 // The group of the handle; fatal if it does not exist.
@@ -98,7 +109,7 @@ auto guarded(const char *call, Body &&body) noexcept {
       yield_in_call(self, call);
     return body(self);
   } catch (const std::exception &thrown) {
-    fatal(call, "%s", thrown.what());
+    fatal(call, "{}", thrown.what());
   }
 }
 

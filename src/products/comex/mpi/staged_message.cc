@@ -35,7 +35,7 @@ staged_pointer staged_message::create(void *memory, size_t size, message_directi
     return nullptr;
   auto buffer = seams::file_buffer::create(swapper.folder(), size);
   if (!buffer.ok()) {
-    log(log_level::info, "swapping: MPI uses the program's own memory: %s", last_message().c_str());
+    log(log_level::info, "swapping: MPI uses the program's own memory: {}", last_message());
     return nullptr;
   }
   staged_pointer message{new staged_message{std::move(buffer).value(), memory, direction}};

@@ -51,9 +51,9 @@ tnd_status guarded(Function function) noexcept {
     return tnd_status(fail(status::no_memory, "out of host memory"));
   } catch (const std::system_error &error) {  // a thread that cannot be started
     return tnd_status(fail(error.code().value() > 0 ? status(-error.code().value()) : status::io,
-                           "%s", error.what()));
+                           "{}", error.what()));
   } catch (const std::exception &error) {
-    return tnd_status(fail(status::io, "%s", error.what()));
+    return tnd_status(fail(status::io, "{}", error.what()));
   }
 }
 
@@ -256,7 +256,7 @@ tnd_gfile *tnd_gfile_default() noexcept {
 tnd_status tnd_gfile_register_module(int is_cuda, tnd_gfile_module_update update) noexcept {
   return guarded([&] {
     if (is_cuda != 0 && is_cuda != 1)
-      return fail(status::invalid, "tnd_gfile_register_module: is_cuda is %d; it must be 0 or 1",
+      return fail(status::invalid, "tnd_gfile_register_module: is_cuda is {}; it must be 0 or 1",
                   is_cuda);
     lock_guard const lock{process().mutex};
     if (process().modules.size() >= 1024)

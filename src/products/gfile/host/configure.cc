@@ -30,10 +30,10 @@ bool is_page_size(uint32_t size) {
 
 status check(const tnd_gfile_config &settings) {
   if (!is_page_size(settings.page_size))
-    return fail(status::invalid,
-                "tnd_gfile_config.page_size is %llu; it must be a power of two from 4096 to "
-                "2097152 bytes",
-                (unsigned long long)settings.page_size);
+    return fail(
+        status::invalid,
+        "tnd_gfile_config.page_size is {}; it must be a power of two from 4096 to 2097152 bytes",
+        settings.page_size);
   constexpr uint64_t unlimited = ~uint64_t{0};
   uint64_t const page = settings.page_size;
   setting_range const ranges[] = {
@@ -56,8 +56,8 @@ status check(const tnd_gfile_config &settings) {
   };
   for (setting_range const &range : ranges) {
     if (range.value < range.min || range.value > range.max)
-      return fail(status::invalid, "tnd_gfile_config.%s is %llu; it must be %s", range.field,
-                  (unsigned long long)range.value, range.meaning);
+      return fail(status::invalid, "tnd_gfile_config.{} is {}; it must be {}", range.field,
+                  range.value, range.meaning);
   }
   return status::ok;
 }
@@ -96,7 +96,7 @@ result<tnd_gfile_config> configure(const tnd_gfile_config *config) {
     if (config->struct_size < offsetof(tnd_gfile_config, direct) ||
         config->struct_size > sizeof settings)
       return fail(status::invalid,
-                  "tnd_gfile_config.struct_size is %u; start from TND_GFILE_CONFIG_INIT (%zu)",
+                  "tnd_gfile_config.struct_size is {}; start from TND_GFILE_CONFIG_INIT ({})",
                   config->struct_size, sizeof settings);
     std::memcpy(&settings, config, config->struct_size);
     settings.struct_size = sizeof settings;

@@ -84,7 +84,7 @@ bool mappings::ensure_thread() {
       run();
     }};
   } catch (const std::system_error &error) {
-    log(log_level::warning, "cannot start the thread that maps files: %s", error.what());
+    log(log_level::warning, "cannot start the thread that maps files: {}", error.what());
     return false;
   }
   return true;

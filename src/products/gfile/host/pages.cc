@@ -212,11 +212,10 @@ void core::log_truncation(record &file, const missing_bytes &missing) {
   if (std::exchange(file.truncation_logged, true) || !truncation_log_limit_.admit(now_ns_))
     return;
   log(log_level::error,
-      "%s: read %llu bytes at offset %llu, expected %llu: another process truncated the file "
-      "(logged once for each file; %llu more files not logged)",
-      file.url.c_str(), (unsigned long long)missing.size, (unsigned long long)missing.offset,
-      (unsigned long long)missing.expected_size,
-      (unsigned long long)truncation_log_limit_.take_suppressed_count());
+      "{}: read {} bytes at offset {}, expected {}: another process truncated the file (logged "
+      "once for each file; {} more files not logged)",
+      file.url, missing.size, missing.offset, missing.expected_size,
+      truncation_log_limit_.take_suppressed_count());
 }
 
 void core::on_read(operation &done, const seams::store_completion &result) {

@@ -85,7 +85,7 @@ result<std::unique_ptr<publisher>> publisher::create(session &session,
     return std::unique_ptr<publisher>{};
   auto page = seams::page_file::create(seams::page_folder_path(), stat_page_kind);
   if (!page.ok()) {
-    log(log_level::info, "counters are not published: %s", last_message().c_str());
+    log(log_level::info, "counters are not published: {}", last_message());
     return std::unique_ptr<publisher>{};
   }
   register_exit_handler();

@@ -195,8 +195,7 @@ void core::finish_open(operation &done, const seams::store_completion &result) {
   record &file = files_[done.file];
   serial_operation &serial = *file.serial;
   if (result.code != status::ok) {
-    log(log_level::info, "%s: open: %s", file.url.c_str(),
-        tnd_status_name(tnd_status(result.code)));
+    log(log_level::info, "{}: open: {}", file.url, tnd_status_name(tnd_status(result.code)));
     return;
   }
   auto opened = std::make_unique<store_handle>();
@@ -382,7 +381,7 @@ void core::on_closed(operation &done, const seams::store_completion &result) {
   if (is_lost && file.error == status::ok)
     file.error = result.code;
   if (result.code != status::ok && !is_lost)
-    log(log_level::info, "%s: close after reading: %s", file.url.c_str(),
+    log(log_level::info, "{}: close after reading: {}", file.url,
         tnd_status_name(tnd_status(result.code)));
   open_count_--;
   retry_count_++;

@@ -144,8 +144,8 @@ bool session::is_compatible_direct_wanted() const {
 status session::allocate_device(void *&addr, uint64_t size, const char *purpose, bool zero) {
   auto allocated = parts_.gpu->allocate_device(size);
   if (!allocated.ok())
-    return fail(allocated.error(), "cannot allocate %llu bytes of device memory for the %s",
-                (unsigned long long)size, purpose);
+    return fail(allocated.error(), "cannot allocate {} bytes of device memory for the {}", size,
+                purpose);
   addr = allocated.value();
   device_memory_.push_back(addr);
   return zero ? parts_.gpu->fill_device(addr, 0, size) : status::ok;
@@ -154,8 +154,8 @@ status session::allocate_device(void *&addr, uint64_t size, const char *purpose,
 status session::allocate_host(void *&addr, uint64_t size, const char *purpose) {
   auto allocated = parts_.gpu->allocate_host(size);
   if (!allocated.ok())
-    return fail(allocated.error(), "cannot allocate %llu bytes of mapped host memory for the %s",
-                (unsigned long long)size, purpose);
+    return fail(allocated.error(), "cannot allocate {} bytes of mapped host memory for the {}",
+                size, purpose);
   addr = allocated.value();
   host_memory_.push_back(addr);
   return status::ok;
@@ -303,7 +303,7 @@ void session::report_fault() {
       calls[fault.site < std::size(calls) ? fault.site : 0], fault.url,
       tnd_status_name(fault.status), fault.thread, (unsigned long long)fault.block);
   set_last_message(text);
-  log(log_level::info, "%s", text);
+  log(log_level::info, "{}", text);
 }
 
 // Return the first write-back error that no call has returned; the log already has its file and
@@ -319,7 +319,7 @@ status session::report_error(status fallback) {
   set_last_message(std::string("data that kernels wrote did not reach its store: ") +
                    tnd_status_name(tnd_status(code)) + message);
   if (fallback != status::ok)
-    log(log_level::error, "%s", last_message().c_str());
+    log(log_level::error, "{}", last_message());
   return fallback == status::device_lost ? fallback : code;
 }
 
@@ -330,7 +330,7 @@ status session::shut_down() {
   must_leak_ = kernels == status::timed_out || kernels == status::device_lost;
   if (kernels == status::timed_out)
     return report_error(
-        fail(kernels, "kernels still running after %.1f s", double(settings_.timeout_ns) / 1e9));
+        fail(kernels, "kernels still running after {:.1f} s", double(settings_.timeout_ns) / 1e9));
   if (status const flushed = engine_->shut_down(deadline_ns); flushed != status::ok) {
     must_leak_ = true;
     return report_error(
@@ -359,11 +359,11 @@ void session::flush_at_exit() {
   if (code == status::ok && lost == status::ok)
     return;
   log(log_level::error,
-      "the process ends without gfinalize, and data of gwrite are lost (%s): %zu files, the first "
-      "is \"%s\"; "
-      "%llu pages of %u bytes were not written; call ghandle and gfinalize, and check their status",
+      "the process ends without gfinalize, and data of gwrite are lost ({}): {} files, the first "
+      "is \"{}\"; {} pages of {} bytes were not written; call ghandle and gfinalize, and check "
+      "their status",
       tnd_status_name(tnd_status(lost != status::ok ? lost : code)), unwritten_files.size(),
-      unwritten_files.front().url.c_str(), (unsigned long long)pages, settings_.page_size);
+      unwritten_files.front().url, pages, settings_.page_size);
 }
 
 status session::get_statistics(tnd_gfile_statistics &statistics) {

@@ -106,9 +106,8 @@ void core::on_write(operation &done, const seams::store_completion &result) {
     // A full store refuses many writes. Log the first at level error, and the others at level info
     // until the error has been returned.
     log(file.error == status::ok ? log_level::error : log_level::info,
-        "%s: %llu bytes at offset %llu were not written back: %s", file.url.c_str(),
-        (unsigned long long)(expected_size - result.size), (unsigned long long)end,
-        tnd_status_name(tnd_status(code)));
+        "{}: {} bytes at offset {} were not written back: {}", file.url,
+        expected_size - result.size, end, tnd_status_name(tnd_status(code)));
     if (file.error == status::ok)
       file.error = code;
   }

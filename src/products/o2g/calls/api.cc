@@ -51,7 +51,7 @@ tnd_status o2g_init(int n_socks) noexcept {
   return catch_bad_alloc([&] {
     TND_TRY(settings_check());
     if (n_socks < 1 || n_socks > O2G_SOCKET_COUNT_MAX)
-      return fail(status::invalid, "%d sockets", n_socks);
+      return fail(status::invalid, "{} sockets", n_socks);
     lock_guard lock{init_mutex};
     if (process_receiver.load() != nullptr)
       return fail(status::busy, "o2g_init() has already been called");
@@ -87,7 +87,7 @@ tnd_status o2g_set_dump_area(void *area, size_t size) noexcept {
 tnd_status o2g_start_dumper_thread(int n_thrds) noexcept {
   return with_receiver([&](receiver &instance) {
     if (n_thrds < 0 || n_thrds > O2G_THREAD_COUNT_MAX)
-      return fail(status::invalid, "%d threads", n_thrds);
+      return fail(status::invalid, "{} threads", n_thrds);
     return instance.start_threads(uint32_t(n_thrds));
   });
 }

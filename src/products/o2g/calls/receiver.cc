@@ -76,12 +76,12 @@ receiver::~receiver() {
 
 status receiver::add_socket(int socket, int rank) {
   if (rank < 0)
-    return fail(status::invalid, "invalid rank %d", rank);
+    return fail(status::invalid, "invalid rank {}", rank);
   lock_guard lock{mutex_};
   if (by_rank_.contains(rank))
-    return fail(status::exists, "rank %d already has a socket", rank);
+    return fail(status::exists, "rank {} already has a socket", rank);
   if (connections_.size() == socket_count_max_)
-    return fail(status::too_many_files, "cannot register more than %u sockets", socket_count_max_);
+    return fail(status::too_many_files, "cannot register more than {} sockets", socket_count_max_);
   auto const id = backends::adopt_shared(*set_, socket, connections_.size());
   if (!id.ok())
     return id.error();
@@ -108,7 +108,7 @@ status receiver::set_dump_area(std::span<std::byte> memory) {
 status receiver::start_threads(uint32_t count) {
   lock_guard lock{mutex_};
   if (threads_.size() + count > O2G_THREAD_COUNT_MAX)
-    return fail(status::invalid, "cannot start more than %d threads", O2G_THREAD_COUNT_MAX);
+    return fail(status::invalid, "cannot start more than {} threads", O2G_THREAD_COUNT_MAX);
   for (uint32_t i = 0; i < count; i++) {
     try {
       threads_.emplace_back([this] {
@@ -119,7 +119,7 @@ status receiver::start_threads(uint32_t count) {
         }
       });
     } catch (const std::system_error &error) {
-      return fail(status::no_memory, "cannot start a thread: %s", error.what());
+      return fail(status::no_memory, "cannot start a thread: {}", error.what());
     }
   }
   return status::ok;
@@ -152,8 +152,8 @@ status receiver::put(queue_entry &entry) {
   bool const is_in_flight = (flags & O2G_QUEUED) != 0 || ((flags & O2G_MATCHED) != 0 && !is_done);
   if (!has_valid_pattern(entry) || is_in_flight || (flags & O2G_UNEXPECTED) != 0 ||
       (entry.data == nullptr && entry.size != 0))
-    return fail(status::invalid, "invalid entry: flags %#x, source %d, tag %d", flags, entry.source,
-                entry.tag);
+    return fail(status::invalid, "invalid entry: flags {:#x}, source {}, tag {}", flags,
+                entry.source, entry.tag);
   auto const lock = lock_for_call();
   mutex_.assert_held();
   match_pattern const pattern = pattern_of(entry);
@@ -171,7 +171,7 @@ status receiver::put(queue_entry &entry) {
     connection const *const sender =
         entry.source == O2G_ANY_SOURCE ? nullptr : find_connection(entry.source);
     if (sender != nullptr && sender->phase == stage::ended)
-      return fail(sender->code, "the connection to rank %d has ended", sender->rank);
+      return fail(sender->code, "the connection to rank {} has ended", sender->rank);
     set_flags(entry, O2G_QUEUED);
     queues_.add(posted->node);
   }
@@ -217,7 +217,7 @@ status receiver::free(queue_entry &entry) {
 
 status receiver::find(queue_entry &request, queue_entry *&match) {
   if (!has_valid_pattern(request))
-    return fail(status::invalid, "invalid pattern: source %d, tag %d", request.source, request.tag);
+    return fail(status::invalid, "invalid pattern: source {}, tag {}", request.source, request.tag);
   auto const lock = lock_for_call();
   mutex_.assert_held();
   uint64_t const count_before = event_count_;
@@ -267,7 +267,7 @@ status receiver::rank_status(int rank) {
   mutex_.assert_held();
   connection const *const sender = find_connection(rank);
   if (sender == nullptr)
-    return fail(status::no_entry, "no socket is registered for rank %d", rank);
+    return fail(status::no_entry, "no socket is registered for rank {}", rank);
   return sender->phase == stage::ended ? sender->code : status::ok;
 }
 

@@ -110,9 +110,9 @@ bool receiver::begin_message(connection &sender) {
   message_header const &head = sender.head;
   if (!is_valid(head, sender.rank)) {
     log(log_level::error,
-        "o2g: protocol error: rank %d sent an invalid header (magic %08x, source %d, tag %d, size "
-        "%llu bytes); closing its connection",
-        sender.rank, head.magic, head.source, head.tag, static_cast<unsigned long long>(head.size));
+        "o2g: protocol error: rank {} sent an invalid header (magic {:08x}, source {}, tag {}, "
+        "size {} bytes); closing its connection",
+        sender.rank, head.magic, head.source, head.tag, head.size);
     set_->close(sender.id);
     end(sender, status::protocol);
     return false;
@@ -186,7 +186,7 @@ void receiver::end(connection &sender, status reason) {
   TND_ASSERT(mutex_.is_held());
   bool const is_idle = sender.phase == stage::head && sender.head_size == 0;
   if (!is_idle && reason != status::protocol)
-    log(log_level::error, "o2g: the connection to rank %d ended in the middle of a message",
+    log(log_level::error, "o2g: the connection to rank {} ended in the middle of a message",
         sender.rank);
   queue_entry *const failed_entry = sender.phase == stage::body ? sender.entry : nullptr;
   sender.phase = stage::ended;

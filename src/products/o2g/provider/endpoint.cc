@@ -132,14 +132,11 @@ status add_all_peers(endpoint &self) {
 // Log that a program uses o2g, and with which settings.
 void log_opened(const endpoint &self, const engine_options &options,
                 const std::string &engine_name) {
-  auto const number = [](uint64_t value) {
-    return static_cast<unsigned long long>(value);
-  };
   log(log_level::info,
-      "o2g: the endpoint %s is open, driven by %s; unexpected messages: rendezvous above %llu "
-      "bytes, limit %llu bytes; %s cookie; %s",
-      to_text(self.source).c_str(), engine_name.c_str(), number(options.unexpected_size_soft),
-      number(options.unexpected_size_hard), options.cookie.empty() ? "no" : "a",
+      "o2g: the endpoint {} is open, driven by {}; unexpected messages: rendezvous above {} bytes, "
+      "limit {} bytes; {} cookie; {}",
+      to_text(self.source), engine_name, options.unexpected_size_soft, options.unexpected_size_hard,
+      options.cookie.empty() ? "no" : "a",
       options.sleep_ns_max == 0 ? "polls do not sleep" : "polls may sleep");
 }
 
@@ -204,9 +201,9 @@ int enable(endpoint &self) {
   set_last_message({});
   int const code = open_engine(self);
   if (code != 0)
-    log(log_level::error, "o2g: fi_enable cannot open the endpoint at %s: %s%s%s",
-        to_text(self.source).c_str(), std::strerror(-code), last_message().empty() ? "" : ": ",
-        last_message().c_str());
+    log(log_level::error, "o2g: fi_enable cannot open the endpoint at {}: {}{}{}",
+        to_text(self.source), std::strerror(-code), last_message().empty() ? "" : ": ",
+        last_message());
   return code;
 }
 

@@ -334,7 +334,7 @@ std::vector<seams::interface_address> candidate_addresses(const info_query &quer
   const char *const interface = std::getenv("TND_O2G_INTERFACE");
   auto locals = seams::interface_addresses(interface, offers_loopback);
   if (interface != nullptr && locals.empty())
-    log(log_level::error, "o2g: TND_O2G_INTERFACE=%s: no active interface has this name or address",
+    log(log_level::error, "o2g: TND_O2G_INTERFACE={}: no active interface has this name or address",
         interface);
   std::stable_partition(locals.begin(), locals.end(),
                         [&](const seams::interface_address &candidate) {

@@ -98,7 +98,7 @@ status channel::await_frame(frame &head, uint64_t deadline_ns) {
 }
 
 status channel::connection_error(status code, const std::string &reason) const {
-  return fail(code, "pool at %s: %s", connection_->peer().c_str(), reason.c_str());
+  return fail(code, "pool at {}: {}", connection_->peer(), reason);
 }
 
 // The error of a handshake that got no reply.

@@ -279,8 +279,8 @@ status client::await_reply(kind message_kind, uint64_t tag, const bool &done,
         message_kind == kind::create || message_kind == kind::open || message_kind == kind::segment;
     if (brings_resource)
       channel_->end(progressed);
-    return fail(progressed, "pool at %s: no answer in %.3f s",
-                channel_->connection().peer().c_str(), double(settings_.timeout_ns) / 1e9);
+    return fail(progressed, "pool at {}: no answer in {:.3f} s", channel_->connection().peer(),
+                double(settings_.timeout_ns) / 1e9);
   }
   return status::ok;
 }
@@ -413,7 +413,7 @@ status client::commit(open_object &object, commit_terms terms, uint64_t &version
 status client::map(open_object &object, const void *&addr, uint64_t &size) {
   TND_TRY(check_usable(object));
   if (!shared_)
-    return fail(status::not_supported, "no shared memory with the pool: %s", reason_.c_str());
+    return fail(status::not_supported, "no shared memory with the pool: {}", reason_);
   if (object.is_writer)
     return status::bad_file;
   if (object.view == nullptr && object.about.size > 0) {

@@ -311,7 +311,7 @@ status client::call(wire::pool::kind message_kind, const Request &request, Reply
                                       });
   TND_TRY(await_reply(message_kind, tag, done, deadline_ns));
   if (code == status::peer_lost)
-    return fail(code, "pool at %s: the connection has ended", daemon_.host.c_str());
+    return fail(code, "pool at {}: the connection has ended", daemon_.host);
   if (code == status::protocol)
     channel_->end(code);
   return with_url_of(code, request);

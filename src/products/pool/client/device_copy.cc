@@ -236,7 +236,7 @@ void device_copy::prepare_in_background(urgency when) {
       prepare(when);
     }};
   } catch (const std::system_error &error) {
-    log(log_level::debug, "pool: cannot start a thread to prepare GPU copies: %s", error.what());
+    log(log_level::debug, "pool: cannot start a thread to prepare GPU copies: {}", error.what());
     is_prepared_.store(true, std::memory_order_release);
   }
 }
@@ -478,8 +478,8 @@ status device_copy::copy_with_helpers(piece_list list, copy_direction direction,
 
 void device_copy::log_transfer(const timing &times, uint64_t duration_ns) {
   log(log_level::debug,
-      "pool: GPU copy in %.3f ms: direct %.1f MiB %.3f ms, registering %.3f ms, staged %.1f MiB "
-      "%.3f ms, slots %.3f ms",
+      "pool: GPU copy in {:.3f} ms: direct {:.1f} MiB {:.3f} ms, registering {:.3f} ms, staged "
+      "{:.1f} MiB {:.3f} ms, slots {:.3f} ms",
       double(duration_ns) / 1e6, double(times.direct_size) / 0x1p20, double(times.direct_ns) / 1e6,
       double(times.register_ns) / 1e6, double(times.staged_size) / 0x1p20,
       double(times.staged_ns) / 1e6, double(times.slot_ns) / 1e6);

@@ -35,7 +35,7 @@ result<identity> identity_of(int descriptor, const segment_region &region) {
   struct statx about{};
   if (statx(descriptor, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &about) != 0) {
     int const code = errno;
-    return fail(status{-code}, "a segment of the pool: statx: %s", std::strerror(code));
+    return fail(status{-code}, "a segment of the pool: statx: {}", std::strerror(code));
   }
   bool const has_birth = (about.stx_mask & STATX_BTIME) != 0;
   return identity{about.stx_dev_major,
@@ -94,8 +94,8 @@ result<std::shared_ptr<device_mapping>> device_mapping::open(int descriptor,
   void *const addr =
       seams::map_file_part({descriptor, region.file_offset, region.size}, protection);
   if (addr == nullptr) {
-    return fail(status::no_memory, "mapping %llu bytes of the pool for a GPU: %s",
-                static_cast<unsigned long long>(region.size), std::strerror(errno));
+    return fail(status::no_memory, "mapping {} bytes of the pool for a GPU: {}", region.size,
+                std::strerror(errno));
   }
   opened->addr_ = static_cast<std::byte *>(addr);
   // Without a descriptor, all copies use the mapping, which is fast if pages are huge.

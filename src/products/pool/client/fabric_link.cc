@@ -51,8 +51,8 @@ result<seams::fabric_region> fabric_link::open_region(std::byte *addr, uint64_t 
     return registered;
   refuses_devices_ = true;
   return fail(status::not_supported,
-              "provider %s cannot register memory of this GPU; its transfers are staged",
-              endpoint_->properties().provider.c_str());
+              "provider {} cannot register memory of this GPU; its transfers are staged",
+              endpoint_->properties().provider);
 }
 
 void fabric_link::release_region(const region_use &region) {

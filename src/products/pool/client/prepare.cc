@@ -33,8 +33,8 @@ void client::prepare_device() {
   using enum device_copy::urgency;
   device_->prepare_in_background(has_huge_pages ? later : at_once);
   log(log_level::debug,
-      "pool: GPU %u opened in %.3f ms, %zu segments reserved in %.3f ms, the first registered in "
-      "%.3f ms%s",
+      "pool: GPU {} opened in {:.3f} ms, {} segments reserved in {:.3f} ms, the first registered "
+      "in {:.3f} ms{}",
       settings_.device_index, double(opened_ns - start_ns) / 1e6, mappings.size(),
       double(reserved_ns - opened_ns) / 1e6, double(clock.now_ns() - reserved_ns) / 1e6,
       has_huge_pages ? "" : " (small pages: in the background)");

@@ -26,7 +26,7 @@ void registrar::add(std::shared_ptr<device_mapping> mapping, std::shared_ptr<sea
       }};
     } catch (const std::system_error &error) {
       log(log_level::warning,
-          "pool: cannot start a thread to register memory with the GPU; copies stay staged: %s",
+          "pool: cannot start a thread to register memory with the GPU; copies stay staged: {}",
           error.what());
       jobs_.clear();
     }
@@ -129,8 +129,8 @@ void registrar::register_all(const job &next) {
       return;
     if (status const code = next.mapping->register_part(part, next.gpu); code != status::ok) {
       log(log_level::info,
-          "pool: the GPU cannot register %llu bytes of the pool; copies stay staged: %s",
-          static_cast<unsigned long long>(next.mapping->size()), last_message().c_str());
+          "pool: the GPU cannot register {} bytes of the pool; copies stay staged: {}",
+          next.mapping->size(), last_message());
       return;
     }
   }

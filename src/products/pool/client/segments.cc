@@ -37,10 +37,8 @@ result<uint64_t> paged_size(const std::vector<wire::pool::pool_extent> &pieces) 
 
 status map_error(size_t piece_count) {
   bool const is_huge = errno == EINVAL;  // pieces do not begin at huge pages
-  return fail(is_huge ? status::not_supported : status::no_memory,
-              is_huge ? "%zu pieces of the object are not whole huge pages"
-                      : "%zu pieces of the object cannot be mapped",
-              piece_count);
+  return fail(is_huge ? status::not_supported : status::no_memory, "{} pieces of the object {}",
+              piece_count, is_huge ? "are not whole huge pages" : "cannot be mapped");
 }
 
 }  // namespace
@@ -109,8 +107,8 @@ result<segments::mapping *> segments::add(uint32_t segment, received_segment rec
   void *const addr =
       seams::map_file_part({received.file.get(), about.file_offset, about.size}, protection);
   if (addr == nullptr) {
-    return fail(status::no_memory, "mapping %llu bytes of the pool: %s",
-                static_cast<unsigned long long>(about.size), std::strerror(errno));
+    return fail(status::no_memory, "mapping {} bytes of the pool: {}", about.size,
+                std::strerror(errno));
   }
   auto created = std::make_shared<mapping>();
   created->file = std::move(received.file);
@@ -254,8 +252,7 @@ result<void *> segments::map_pieces(const std::vector<wire::pool::pool_extent> &
   void *const addr =
       mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (addr == MAP_FAILED)
-    return fail(status::no_memory, "cannot reserve %llu bytes of addresses",
-                static_cast<unsigned long long>(whole));
+    return fail(status::no_memory, "cannot reserve {} bytes of addresses", whole);
   auto *position = static_cast<std::byte *>(addr);
   for (const wire::pool::pool_extent &piece : pieces) {
     mapping const &base = *mapped_.at(piece.segment);

@@ -340,8 +340,7 @@ status client::await_fabric(uint64_t tag, const bool &done, std::byte *memory, u
       channel_->abandon(tag);
       channel_->end(status::timed_out);
       fabric_->unregister_containing(memory);
-      return fail(status::timed_out, "a transfer of %llu bytes over the fabric",
-                  static_cast<unsigned long long>(size));
+      return fail(status::timed_out, "a transfer of {} bytes over the fabric", size);
     }
     fabric_->serve(now_ns + serve_ns);
   }
@@ -494,7 +493,7 @@ status client::get_inline(const std::string &name, void *target, uint64_t capaci
   traffic_.add({stream_path()}, size, false);
   bool const is_match = !verify || sum_of(about.checksum_kind, target, size) == about.checksum;
   return is_match ? status::ok
-                  : fail(status::corrupt, "%s: the bytes do not have their checksum", name.c_str());
+                  : fail(status::corrupt, "{}: the bytes do not have their checksum", name);
 }
 
 status client::put_fabric(const std::string &name, const void *source, uint64_t size,
@@ -526,7 +525,7 @@ status client::get_fabric(const std::string &name, void *target, uint64_t capaci
     code = size_error(name, about.size, capacity);
   bool const sums = code == status::ok && verify;
   if (sums && sum_of(about.checksum_kind, target, about.size) != about.checksum) {
-    code = fail(status::corrupt, "%s: the bytes do not have their checksum", name.c_str());
+    code = fail(status::corrupt, "{}: the bytes do not have their checksum", name);
   }
   close(opened);
   return code;
@@ -583,7 +582,7 @@ status client::get_shared(const std::string &name, void *target, uint64_t capaci
                           bool verify) {
   if (cached_object *const cached = find_cached(name)) {
     if (status const code = channel_->check(); code != status::ok) {
-      return fail(code, "pool at %s: the connection has ended", daemon_.host.c_str());
+      return fail(code, "pool at {}: the connection has ended", daemon_.host);
     }
     about = cached->object.about;
     if (about.size > capacity)

@@ -113,8 +113,8 @@ void compactor::advance() {
 
 void compactor::fail(status code, const char *action) {
   TND_ASSERT(victim_ != nullptr && code != status::ok);
-  log(log_level::warning, "%s: compaction cannot %s (%s) and will retry", victim_->url.c_str(),
-      action, tnd_status_name(tnd_status(code)));
+  log(log_level::warning, "{}: compaction cannot {} ({}) and will retry", victim_->url, action,
+      tnd_status_name(tnd_status(code)));
   uint64_t const now_ns = clock_.now_ns(), delay_ns = state_.options.retry_delay_ns;
   retry_ns_ = seams::deadline_after(now_ns, delay_ns);
   urgent_retry_ns_ = code == status::no_space
@@ -194,9 +194,8 @@ void compactor::drop_damaged(batch &work) {
         entry.meta.checksum)
       continue;
     log(log_level::error,
-        "%s: the data of %s in %s (%llu bytes) does not match its checksum: it is lost",
-        victim_->url.c_str(), entry.meta.name.c_str(), entry.meta.namespace_name.c_str(),
-        static_cast<unsigned long long>(size));
+        "{}: the data of {} in {} ({} bytes) does not match its checksum: it is lost", victim_->url,
+        entry.meta.name, entry.meta.namespace_name, size);
     if (state_.options.on_lost) {
       state_.callbacks.push_back(
           [lost = state_.options.on_lost, meta = entry.meta] { lost(meta); });

@@ -125,9 +125,8 @@ struct durable_log::parts {
     state->is_full = code == status::no_space;
     if (code == status::ok)
       return;
-    log(log_level::warning, "%s: %llu bytes cannot be reserved for removals (%s)%s",
-        options.url.c_str(), static_cast<unsigned long long>(options.reserve->size()),
-        tnd_status_name(tnd_status(code)),
+    log(log_level::warning, "{}: {} bytes cannot be reserved for removals ({}){}", options.url,
+        options.reserve->size(), tnd_status_name(tnd_status(code)),
         state->is_full ? ": puts are refused until there is space; remove objects" : "");
     if (!state->is_full)
       options.reserve = nullptr;
@@ -165,13 +164,13 @@ durable_log::~durable_log() {
 result<std::unique_ptr<durable_log>> durable_log::open(seams::store &store, seams::clock &clock,
                                                        log_options options) {
   if (!options.url.ends_with('/'))
-    return fail(status::invalid, "%s: the URL of a folder ends in '/'", options.url.c_str());
+    return fail(status::invalid, "{}: the URL of a folder ends in '/'", options.url);
   if (options.file_size < 2 * block_size || options.group_size_max == 0 ||
       options.queue_count_max == 0) {
     return fail(
         status::invalid,
-        "%s: file_size must be at least two blocks, group_size_max and queue_count_max positive",
-        options.url.c_str());
+        "{}: file_size must be at least two blocks, group_size_max and queue_count_max positive",
+        options.url);
   }
   auto queue = store.queue_create(queue_depth);
   if (!queue.ok())

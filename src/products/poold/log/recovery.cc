@@ -12,8 +12,6 @@
 namespace tanada::pool {
 namespace {
 
-using ull = unsigned long long;
-
 class recovery {
  public:
   recovery(store_io &io, const log_options &options, recovered_log &target)
@@ -46,7 +44,7 @@ class recovery {
   status scan_all() {
     auto const listed = io_.perform(make_url_op(seams::store_op_kind::list, options_.url));
     if (listed.code != status::ok)
-      return fail(listed.code, "%s: the log's folder cannot be listed", options_.url.c_str());
+      return fail(listed.code, "{}: the log's folder cannot be listed", options_.url);
     for (const auto &url : listed.names) {
       uint64_t const file_sequence = file_sequence_of(options_.url, url);
       if (file_sequence == 0)
@@ -67,12 +65,11 @@ class recovery {
       if (target_.identity == pool_identity{})
         target_.identity = pool;
       if (scanned.is_other_kind) {
-        return fail(status::invalid, "%s: this is a log %s data", scanned.file->url.c_str(),
+        return fail(status::invalid, "{}: this is a log {} data", scanned.file->url,
                     options_.with_data ? "without" : "with");
       }
       if (pool != target_.identity)
-        return fail(status::invalid, "%s: the file belongs to another pool",
-                    scanned.file->url.c_str());
+        return fail(status::invalid, "{}: the file belongs to another pool", scanned.file->url);
     }
     if (scanned_.empty() && target_.identity == pool_identity{}) {
       std::random_device random;
@@ -151,17 +148,15 @@ class recovery {
       auto &scanned = scanned_[i];
       drop_from(scanned, end_);
       if (!scanned.is_header_valid) {
-        log(log_level::warning, "%s: offset 0: the file's header is damaged",
-            scanned.file->url.c_str());
+        log(log_level::warning, "{}: offset 0: the file's header is damaged", scanned.file->url);
       }
       uint64_t expected = scanned.file->first_sequence;
       uint64_t offset = block_size;
       for (const auto &record : scanned.records) {
         report_gap(*scanned.file, offset, expected, record.header.sequence);
         if (!record.is_complete) {
-          log(log_level::warning, "%s: offset %llu: record %llu is lost: %s",
-              scanned.file->url.c_str(), ull(record.header.offset), ull(record.header.sequence),
-              record.reason);
+          log(log_level::warning, "{}: offset {}: record {} is lost: {}", scanned.file->url,
+              record.header.offset, record.header.sequence, record.reason);
         }
         expected = record.header.sequence + 1;
         offset = record.header.offset + record.header.size;
@@ -186,9 +181,8 @@ class recovery {
                          uint64_t actual) {
     if (expected >= actual || expected == 0)
       return;
-    log(log_level::warning,
-        "%s: offset %llu: records %llu to %llu are lost: damaged or never written",
-        file.url.c_str(), ull(offset), ull(expected), ull(actual - 1));
+    log(log_level::warning, "{}: offset {}: records {} to {} are lost: damaged or never written",
+        file.url, offset, expected, actual - 1);
   }
 
   status truncate_tail() {
@@ -220,9 +214,8 @@ class recovery {
 
   void log_truncation(const scanned_file &scanned, uint64_t offset) const {
     log(log_level::warning,
-        "%s: offset %llu: the log ends before record %llu, %llu bytes are cut off: %s",
-        scanned.file->url.c_str(), ull(offset), ull(end_),
-        ull(scanned.stored_size - std::min(offset, scanned.stored_size)), end_reason_);
+        "{}: offset {}: the log ends before record {}, {} bytes are cut off: {}", scanned.file->url,
+        offset, end_, scanned.stored_size - std::min(offset, scanned.stored_size), end_reason_);
   }
 
   status remove(scanned_file &scanned) {
@@ -231,9 +224,8 @@ class recovery {
     auto const handle = std::exchange(scanned.file->handle, seams::no_store_file);
     (void)io_.perform(make_file_op(seams::store_op_kind::close, handle)).code;
     auto const done = io_.perform(make_url_op(seams::store_op_kind::unlink, scanned.file->url));
-    return done.code == status::ok
-               ? status::ok
-               : fail(done.code, "%s: cannot be unlinked", scanned.file->url.c_str());
+    return done.code == status::ok ? status::ok
+                                   : fail(done.code, "{}: cannot be unlinked", scanned.file->url);
   }
 
   status truncate(scanned_file &scanned) {
@@ -241,9 +233,8 @@ class recovery {
     has_truncated_ = true;
     auto const done = io_.perform(
         make_file_op(seams::store_op_kind::truncate, scanned.file->handle, scanned.file->size));
-    return done.code == status::ok
-               ? status::ok
-               : fail(done.code, "%s: cannot be cut", scanned.file->url.c_str());
+    return done.code == status::ok ? status::ok
+                                   : fail(done.code, "{}: cannot be cut", scanned.file->url);
   }
 
   // Rewrite records that are not known to be synced, because a killed process may have left them
@@ -258,9 +249,7 @@ class recovery {
     uint64_t const begin = first == scanned.records.begin() ? 0 : first->header.offset;
     const auto &last = scanned.records.back().header;
     auto const code = rewrite_range(io_, *scanned.file, begin, last.offset + last.size);
-    return code == status::ok
-               ? code
-               : fail(code, "%s: cannot be written again", scanned.file->url.c_str());
+    return code == status::ok ? code : fail(code, "{}: cannot be written again", scanned.file->url);
   }
 
   status sync() {
@@ -272,13 +261,13 @@ class recovery {
         continue;
       auto const done = io_.perform(make_file_op(seams::store_op_kind::sync, file->handle));
       if (done.code != status::ok)
-        return fail(done.code, "%s: cannot be synced", file->url.c_str());
+        return fail(done.code, "{}: cannot be synced", file->url);
     }
     if (scanned_.empty())
       return status::ok;
     auto const done = io_.perform(make_url_op(seams::store_op_kind::sync_names, options_.url));
     return done.code == status::ok ? status::ok
-                                   : fail(done.code, "%s: cannot be synced", options_.url.c_str());
+                                   : fail(done.code, "{}: cannot be synced", options_.url);
   }
 
   void replay() {
@@ -312,10 +301,8 @@ class recovery {
     std::vector<std::pair<log_entry, uint64_t>> lost;
     target_.names.build(target_.live, [&](const live_object &loser, const live_object &winner) {
       log(log_level::warning,
-          "version %llu of %s in %s is superseded by version %llu, although the record of that is "
-          "lost",
-          ull(loser.meta.version), loser.meta.name.c_str(), loser.meta.namespace_name.c_str(),
-          ull(winner.meta.version));
+          "version {} of {} in {} is superseded by version {}, although the record of that is lost",
+          loser.meta.version, loser.meta.name, loser.meta.namespace_name, winner.meta.version);
       lost.emplace_back().first.kind = entry_kind::remove;
       lost.back().first.meta.version = loser.meta.version;
       lost.back().second = winner.name_file != 0 ? winner.name_file : winner.file_sequence;
@@ -347,9 +334,8 @@ class recovery {
       if (matches)
         continue;
       log(log_level::warning,
-          "%s: offset %llu: the data of %s in %s does not match its checksum: it is lost",
-          file.url.c_str(), ull(object->offset), object->meta.name.c_str(),
-          object->meta.namespace_name.c_str());
+          "{}: offset {}: the data of {} in {} does not match its checksum: it is lost", file.url,
+          object->offset, object->meta.name, object->meta.namespace_name);
       damaged.emplace_back().kind = entry_kind::remove;
       damaged.back().meta.version = object->meta.version;
       places.push_back(object->file_sequence);

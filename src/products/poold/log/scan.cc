@@ -23,8 +23,8 @@ status read_at(store_io &io, const log_file &file, uint64_t offset, std::span<st
     if (done.code == status::ok)
       return status::ok;
     if (attempts_left == 1) {
-      return fail(done.code, "%s: %zu bytes at offset %llu cannot be read", file.url.c_str(),
-                  target.size(), static_cast<unsigned long long>(offset));
+      return fail(done.code, "{}: {} bytes at offset {} cannot be read", file.url, target.size(),
+                  offset);
     }
   }
 }
@@ -179,7 +179,7 @@ status scan_file(store_io &io, const std::string &url, bool with_data, uint64_t 
   auto const opened =
       io.perform(make_url_op(seams::store_op_kind::open, url, {.read = true, .write = true}));
   if (opened.code != status::ok)
-    return fail(opened.code, "%s: cannot be opened", url.c_str());
+    return fail(opened.code, "{}: cannot be opened", url);
   scanned.file->handle = opened.file;
   scanned.stored_size = opened.stat.size;
   return scanner{io, scanned, with_data}.run();

@@ -167,10 +167,8 @@ bool writer::wait_or_reject(const std::function<bool()> &can_free_space) {
   queue_size_ -= refused->size;
   // A full store was logged when it happened.
   if (!state_.is_full) {
-    log(log_level::warning, "%s: no space for %llu bytes: %llu of %llu bytes are in use",
-        options.url.c_str(), static_cast<unsigned long long>(refused->size),
-        static_cast<unsigned long long>(state_.stored_size),
-        static_cast<unsigned long long>(options.size_max));
+    log(log_level::warning, "{}: no space for {} bytes: {} of {} bytes are in use", options.url,
+        refused->size, state_.stored_size, options.size_max);
   }
   state_.queue_callback(std::move(refused->callback), status::no_space);
   return false;

@@ -90,7 +90,7 @@ void writer::on_head_named(const std::shared_ptr<log_file> &file, status code) {
 
 // Fail the queued records, which need the file. Groups in the previous file continue.
 void writer::on_head_failed(const std::shared_ptr<log_file> &file, status code) {
-  log(log_level::warning, "%s: the file cannot be created (%s)", file->url.c_str(),
+  log(log_level::warning, "{}: the file cannot be created ({})", file->url,
       tnd_status_name(tnd_status(code)));
   head_.reset();
   head_state_ = head::closed;
@@ -135,9 +135,8 @@ void writer::fail_all(status code, const log_file &file, const char *operation) 
   failure_ = code;
   if (code == status::no_space)
     release_reserve(state_);
-  log(log_level::error, "%s: %s failed (%s): the file ends at offset %llu, another one is created",
-      file.url.c_str(), operation, tnd_status_name(tnd_status(code)),
-      static_cast<unsigned long long>(file.size));
+  log(log_level::error, "{}: {} failed ({}): the file ends at offset {}, another one is created",
+      file.url, operation, tnd_status_name(tnd_status(code)), file.size);
 }
 
 // Called when no operation is in flight any more.
@@ -176,8 +175,8 @@ void writer::clean_file(const std::shared_ptr<log_file> &file) {
     file->has_invalid_tail = code != status::ok;
     if (code == status::ok)
       return;
-    log(log_level::warning, "%s: the remains of a failed write cannot be cut off (%s)",
-        file->url.c_str(), tnd_status_name(tnd_status(code)));
+    log(log_level::warning, "{}: the remains of a failed write cannot be cut off ({})", file->url,
+        tnd_status_name(tnd_status(code)));
     if (!known)
       state_.stored_size += block_size;
     state_.files[file->identity.file_sequence] = file;
@@ -235,9 +234,9 @@ void release_reserve(log_state &state) {
   state.is_full = true;
   auto const code = reserve->release();
   log(log_level::error,
-      "%s: the file system is full: puts are refused until it has space for the reserve of %llu "
-      "bytes (%s); remove objects",
-      state.options.url.c_str(), static_cast<unsigned long long>(reserve->size()),
+      "{}: the file system is full: puts are refused until it has space for the reserve of {} "
+      "bytes ({}); remove objects",
+      state.options.url, reserve->size(),
       code == status::ok ? "released to removals" : tnd_status_name(tnd_status(code)));
 }
 
@@ -249,8 +248,8 @@ bool acquire_reserve(log_state &state, uint64_t now_ns) {
   TND_ASSERT(state.options.reserve != nullptr);
   auto const code = state.options.reserve->acquire();
   if (code == status::ok) {
-    log(log_level::info, "%s: the file system has space again: puts are accepted",
-        state.options.url.c_str());
+    log(log_level::info, "{}: the file system has space again: puts are accepted",
+        state.options.url);
     state.is_full = false;
     return true;
   }

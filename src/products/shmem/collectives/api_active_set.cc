@@ -13,9 +13,9 @@ group checked_members(const runtime &current, const char *call, const active_set
   auto members = set.members(*current.job);
   if (members.count() == 0) {
     fatal(call,
-          "invalid active set of %d PEs from %d on, 2^%d apart: the job has %d PEs, and this PE "
+          "invalid active set of {} PEs from {} on, 2^{} apart: the job has {} PEs, and this PE "
           "must be in it",
-          set.size, set.start, set.log_stride, int(current.job->count()));
+          set.size, set.start, set.log_stride, current.job->count());
   }
   return members;
 }
@@ -27,7 +27,7 @@ void check_sync_array(const runtime &current, const char *call, long *sync) {
   if (current.job->map().locate(sync, size, me).segment_ptr == nullptr)
     fatal(status::range, {call, sync, size, int(me)});
   if (is_device_memory(current, sync)) {
-    fatal(call, "pSync at address %p is device memory: it must be in host memory",
+    fatal(call, "pSync at address {} is device memory: it must be in host memory",
           static_cast<void *>(sync));
   }
 }
@@ -57,7 +57,7 @@ inline void on_set(const collective_call &call, const active_set &set, long *syn
 void reduce_set(const char *call, const active_set &set, long *sync, const reduction &op,
                 void *target, const void *source, int count) {
   if (count < 0)
-    fatal(call, "the number of elements is %d: it must not be negative", count);
+    fatal(call, "the number of elements is {}: it must not be negative", count);
   size_t const size = checked_size(call, size_t(count), op.size);
   on_set({call, target, size, source, size}, set, sync,
          [&](auto &&coll) { return coll.reduce(op, target, source, size_t(count)); });
@@ -85,7 +85,7 @@ SHMEM_DEFINE(void, shmem_barrier, (int PE_start, int logPE_stride, int PE_size, 
       {                                                                                            \
         size_t const size = checked_size(call, nelems, BITS / 8);                                  \
         if (PE_root < 0 || PE_root >= PE_size)                                                     \
-          fatal(call, "PE_root %d is not in an active set of %d PEs", PE_root, PE_size);           \
+          fatal(call, "PE_root {} is not in an active set of {} PEs", PE_root, PE_size);           \
         on_set({call, dest, size, source, size}, {PE_start, logPE_stride, PE_size}, pSync,         \
                [&](auto &&coll) { return coll.broadcast(dest, source, size, PE_root, false); });   \
       })                                                                                           \
@@ -121,7 +121,7 @@ SHMEM_DEFINE(void, shmem_barrier, (int PE_start, int logPE_stride, int PE_size, 
                 int PE_start, int logPE_stride, int PE_size, long *pSync),                         \
                {                                                                                   \
                  if (dst < 1 || sst < 1)                                                           \
-                   fatal(call, "strides are %td and %td: both must be at least 1", dst, sst);      \
+                   fatal(call, "strides are {} and {}: both must be at least 1", dst, sst);        \
                  fabric_group::strides const shape{BITS / 8, nelems, dst, sst};                    \
                  size_t const members = size_t(PE_size);                                           \
                  on_set({call, dest, checked_extent(call, shape, dst, members), source,            \

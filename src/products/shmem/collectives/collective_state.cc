@@ -52,10 +52,8 @@ void require_equal(runtime &current, team *team_ptr, const char *call, const cha
     return;
   if (combined.highest == combined.lowest)
     return;
-  fatal(call, "%s is %llu here and from %llu to %llu in all PEs: it must be equal in all PEs",
-        argument, static_cast<unsigned long long>(value),
-        static_cast<unsigned long long>(combined.lowest),
-        static_cast<unsigned long long>(combined.highest));
+  fatal(call, "{} is {} here and from {} to {} in all PEs: it must be equal in all PEs", argument,
+        value, combined.lowest, combined.highest);
 }
 
 void check_addresses(const runtime &current, const collective_call &info) {
@@ -87,7 +85,7 @@ team *team_of_call(const runtime &current, shmem_team_t handle, const char *call
   auto *const team_ptr = team_of(current, handle);
   if (current.options.is_debug && team_ptr != nullptr && !current.coordination->teams.has(team_ptr))
       [[unlikely]] {
-    fatal(call, "the team %p was never made, or has been destroyed", static_cast<void *>(handle));
+    fatal(call, "the team {} was never made, or has been destroyed", static_cast<void *>(handle));
   }
   return team_ptr;
 }
@@ -120,7 +118,7 @@ size_t checked_size(const char *call, size_t count, size_t size, size_t members)
   size_t member_size = 0, total = 0;
   if (__builtin_mul_overflow(count, size, &member_size) ||
       __builtin_mul_overflow(member_size, members, &total)) {
-    fatal(call, "%zu elements of %zu bytes for each of %zu PEs", count, size, members);
+    fatal(call, "{} elements of {} bytes for each of {} PEs", count, size, members);
   }
   return member_size;
 }
@@ -133,7 +131,7 @@ size_t checked_extent(const char *call, const fabric_group::strides &shape, ptrd
   if (__builtin_mul_overflow(shape.count, members, &count) ||
       __builtin_mul_overflow(shape.size, stride, &step) ||
       __builtin_mul_overflow(step, count, &total)) {
-    fatal(call, "%zu elements of %zu bytes, %td elements apart, for each of %zu PEs", shape.count,
+    fatal(call, "{} elements of {} bytes, {} elements apart, for each of {} PEs", shape.count,
           shape.size, stride, members);
   }
   return total == 0 ? 0 : size_t(total - step) + shape.size;

@@ -158,7 +158,7 @@ class watched_gpu final : public gpu {
       return fail(status::device_lost, "this copy fails");
     if (contains(pinned_, host, size) || contains(registered_, host, size))
       return status::ok;
-    return fail(status::invalid, "a copy of %zu bytes of memory that is not registered", size);
+    return fail(status::invalid, "a copy of {} bytes of memory that is not registered", size);
   }
 
   std::unique_ptr<gpu> inner_;
