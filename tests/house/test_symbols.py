@@ -1,3 +1,4 @@
+import re
 import subprocess
 
 import check_symbols
@@ -36,6 +37,15 @@ def test_a_missing_symbol_is_found(library):
         len(problems) == 1
         and "exported_three is in cmake/exported.txt but not exported" in problems[0]
     )
+
+
+@pytest.mark.parametrize("scheme", ["gfarm", "gluster", "pool"])
+def test_a_store_plugin_exports_its_table_and_nothing_else_of_tanada(build_folder, scheme):
+    plugin = build_folder / f"lib/libtanada_store_{scheme}.so"
+    if not plugin.exists():
+        pytest.skip(f"the plugin of {scheme}:// is not built: its client library is not installed")
+    names = {name for name in check_symbols.exported(plugin) if re.search("tanada|tnd_", name)}
+    assert names == {"tnd_store_plugin"}
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <unordered_map>
 
@@ -20,16 +19,6 @@
 #include "backends/cuda/remote_writes.hpp"
 #include "backends/cuda/runtime.hpp"
 #include "backends/cuda/service.hpp"
-
-namespace tanada {
-
-// The plugin links no library of Tanada, so it has its own.
-void assert_failed(const char *condition, const char *file, int line) noexcept {
-  std::fprintf(stderr, "tanada: bug: %s at %s:%d\n", condition, file, line);
-  std::abort();
-}
-
-}  // namespace tanada
 
 namespace tanada::backends::cuda {
 

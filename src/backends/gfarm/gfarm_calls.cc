@@ -53,6 +53,7 @@ gfarm_calls &gfarm_calls::process_instance() {
 }
 
 gfarm_error_t gfarm_calls::add_server(const std::string &root) {
+  TND_ASSERT(root == gfarm_root(root) && !has_server(root));
   gfm_connection *connection = nullptr;
   auto const error = gfm_client_connection_and_process_acquire_by_path(root.c_str(), &connection);
   if (error != GFARM_ERR_NO_ERROR)
@@ -84,6 +85,7 @@ gfarm_calls::server *gfarm_calls::find(GFS_File file) {
   lock_guard const lock{servers_mutex_};
   auto const it = std::find_if(servers_.begin(), servers_.end(),
                                [&](const server &candidate) { return candidate.files == files; });
+  TND_ASSERT(!servers_.empty());
   return it == servers_.end() ? &servers_.front() : &*it;
 }
 
@@ -108,6 +110,7 @@ bool gfarm_calls::is_gfmd_lost(GFS_File file, gfarm_error_t error) {
 // the check whether gfmd answers.
 gfarm_error_t gfarm_calls::recover(server &gfmd, uint64_t attempts_seen) {
   lock_guard const lock{gfmd.recovery};
+  TND_ASSERT(attempts_seen <= gfmd.attempts);
   if (gfmd.attempts != attempts_seen)
     return gfmd.last_error;
   gfmd.last_error = once([&] { return stat_root(gfmd.root); });

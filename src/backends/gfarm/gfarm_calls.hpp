@@ -11,6 +11,7 @@
 #include <list>
 #include <string>
 
+#include "core/base/assert.hpp"
 #include "core/base/mutex.hpp"
 
 struct gfarm_filesystem;
@@ -39,7 +40,9 @@ class gfarm_calls {
   // Runs a call on files by name; the server must have been added. The call may run twice.
   template <class Call>
   gfarm_error_t by_name(const std::string &url, Call &&call) {
-    return run(*find(url), nullptr, call);
+    server *const gfmd = find(url);
+    TND_ASSERT(gfmd != nullptr);
+    return run(*gfmd, nullptr, call);
   }
   // Runs a call on an open file. The call may run twice.
   template <class Call>

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 
 #include "core/base/mutex.hpp"
@@ -15,7 +16,8 @@
 namespace tanada::backends {
 namespace {
 
-constexpr size_t call_size_max = 64 << 20;  // libgfarm's sizes are int
+constexpr size_t call_size_max = 64 << 20;
+static_assert(call_size_max <= INT_MAX);  // libgfarm's sizes are int
 constexpr size_t list_count_max = 1'000'000;
 
 status gfarm_status(gfarm_error_t error) {
@@ -125,6 +127,7 @@ status acquire(gfarm_file &file, gfarm_handle &handle) {
       file.idle.pop_back();
       return status::ok;
     }
+    TND_ASSERT(!file.hosts.empty());
     host = file.hosts[file.next_host++ % file.hosts.size()];
   }
   TND_TRY(gfarm_status(handle.open(file.url, {.read = true})));
@@ -201,6 +204,7 @@ status gfarm_engine::connect(const std::string &url) {
 // abandoned threads may still be inside it. Threads that it starts inherit the workers' blocked
 // signals. A failure is retried at the next call.
 status gfarm_engine::initialize() {
+  TND_ASSERT(library_instance().mutex.is_held() && !library_instance().initialized);
   int count = 1;
   char name[] = "tanada";
   char *arguments[] = {name, nullptr};

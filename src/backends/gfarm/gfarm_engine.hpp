@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/assert.hpp"
 #include "core/base/mutex.hpp"
 #include "backends/gfarm/gfarm_calls.hpp"
 #include "seams/store/handle_table.hpp"
@@ -40,6 +41,7 @@ class gfarm_handle {
   gfarm_error_t call(Call &&call) const {
     if (auto const error = known_error(); error != GFARM_ERR_NO_ERROR)
       return error;
+    TND_ASSERT(is_open());
     auto const begin = std::chrono::steady_clock::now();
     auto const error = gfarm_calls::process_instance().on_file(file_, [&] { return call(file_); });
     if (error != GFARM_ERR_NO_ERROR)

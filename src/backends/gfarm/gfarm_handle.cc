@@ -40,6 +40,7 @@ void gfarm_handle::note_error(gfarm_error_t error,
 }
 
 gfarm_error_t gfarm_handle::open(const std::string &url, seams::store_open_flags flags) {
+  TND_ASSERT(!is_open());
   int const bits = GFARM_FILE_UNBUFFERED | (flags.write ? GFARM_FILE_RDWR : GFARM_FILE_RDONLY) |
                    (flags.truncate ? GFARM_FILE_TRUNC : 0) |
                    (flags.exclusive ? GFARM_FILE_EXCLUSIVE : 0);

@@ -44,6 +44,9 @@ seams::store_stat stat_of(const struct stat &file_stat) {
 class read_operation {
  public:
   explicit read_operation(glfs_fd_t *file) : file_{file} {}
+  ~read_operation() {
+    TND_ASSERT(in_flight_ == 0);
+  }
 
   // Reads up to `size` bytes at `offset` into `addr`. Pieces are added in the order of their
   // offsets.
@@ -88,6 +91,7 @@ class read_operation {
   // Hold the lock to the end: the waiter destroys this object as soon as it can take the lock.
   void finish(piece &part, ssize_t moved, int number) {
     lock_guard const lock{mutex_};
+    TND_ASSERT(in_flight_ > 0 && part.operation == this);
     if (moved >= 0)
       part.moved = size_t(moved);
     else

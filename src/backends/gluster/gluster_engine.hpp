@@ -2,6 +2,7 @@
 // store.
 #pragma once
 
+#include "core/base/assert.hpp"
 #include "backends/gluster/gluster_volume.hpp"
 #include "seams/store/handle_table.hpp"
 
@@ -9,7 +10,9 @@ namespace tanada::backends {
 
 // An open file, closed with the last reference. libgfapi's calls on a handle are thread-safe.
 struct gluster_file {
-  gluster_file(glfs_fd_t *opened, bool is_writable) : fd{opened}, writable{is_writable} {}
+  gluster_file(glfs_fd_t *opened, bool is_writable) : fd{opened}, writable{is_writable} {
+    TND_ASSERT(fd != nullptr);
+  }
   ~gluster_file() {
     if (fd != nullptr)
       (void)glfs_close(fd);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "core/base/assert.hpp"
 #include "core/base/mutex.hpp"
 #include "seams/store/errno_status.hpp"
 
@@ -44,6 +45,7 @@ status gluster_url::parse(const std::string &url, gluster_url &parts) {
     return status::invalid;
   parts.volume = rest.substr(0, volume_end);
   parts.path = rest.substr(volume_end);
+  TND_ASSERT(parts.path.starts_with('/'));
   return status::ok;
 }
 
@@ -62,6 +64,7 @@ status gluster_volumes::find(const gluster_url &url, glfs_t *&volume) {
 }
 
 status gluster_volumes::connect(const gluster_url &url, glfs_t *&volume) const {
+  TND_ASSERT(mutex_.is_held());
   glfs_t *const opened = glfs_new(url.volume.c_str());
   if (opened == nullptr)
     return seams::errno_status(errno);

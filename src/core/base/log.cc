@@ -14,7 +14,6 @@
 #include <new>
 #include <utility>
 
-#include "core/base/assert.hpp"
 #include "core/base/bounded_text.hpp"
 #include "core/base/escape.hpp"
 #include "core/base/message.hpp"
@@ -184,11 +183,6 @@ status fail_text(status code, fmt::string_view format, fmt::format_args argument
   log_failure(code);
   is_message_logged() = logger().should_log(spdlog::level::warn);
   return code;
-}
-
-void assert_failed(const char *condition, const char *file, int line) noexcept {
-  std::fprintf(stderr, "tanada: bug: %s at %s:%d\n", condition, file, line);
-  std::abort();
 }
 
 }  // namespace tanada

@@ -4,6 +4,7 @@
 #include <deque>
 #include <vector>
 
+#include "products/pool/memory_parts.hpp"
 #include "products/poold/object.hpp"
 #include "seams/stream/stream.hpp"
 
@@ -35,13 +36,12 @@ class output {
  private:
   struct item {
     std::vector<std::byte> frame;
-    std::vector<iovec> parts;
+    pool::part_cursor data;
     object_ref hold;
     int descriptor = -1;
     uint64_t frame_sent = 0;  // bytes
-    size_t part = 0;          // the first unsent part, whose start advances
   };
-  size_t collect_parts(std::vector<iovec> &parts, uint64_t budget) const;
+  pool::part_list collect_parts(uint64_t budget) const;
   bool consume_sent(uint64_t size);
 
   std::deque<item> items_;

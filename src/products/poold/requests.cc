@@ -195,17 +195,19 @@ status session::on_write(std::span<const std::byte> body) {
   if (end.value() > target.metadata.size)
     TND_TRY(service_.objects.grow(target, end.value()));
   TND_TRY(require_intact(target));
+  std::vector<iovec> parts;
   for (const range &interval : request.ranges)
-    target.append_parts(interval.offset, interval.size, sink_.parts);
-  sink_handle_ = request.handle;
-  sink_ranges_ = std::move(request.ranges);
-  sink_.on_complete = &session::finish_write;
+    target.append_parts(interval.offset, interval.size, parts);
+  input_.set_destination(std::move(parts));
+  write_handle_ = request.handle;
+  write_ranges_ = std::move(request.ranges);
+  on_data_end_ = &session::finish_write;
   return status::ok;
 }
 
 void session::finish_write() {
-  handle &target = handles_.at(sink_handle_);
-  for (const range &interval : sink_ranges_)
+  handle &target = handles_.at(write_handle_);
+  for (const range &interval : write_ranges_)
     target.written.add(interval.offset, interval.size);
   limit_ranges(target);
   if (status const code = require_intact(*target.object); code != status::ok)
@@ -319,8 +321,10 @@ status session::on_put(std::span<const std::byte> body) {
   put_->terms.flags &= commit_flags;
   put_->own_handle = {new_object.value(), true, request.name, {}, flags & flag_exclusive, {}};
   put_->target = &put_->own_handle;
-  new_object.value()->append_parts(0, head_.data_size, sink_.parts);
-  sink_.on_complete = &session::finish_put;
+  std::vector<iovec> parts;
+  new_object.value()->append_parts(0, head_.data_size, parts);
+  input_.set_destination(std::move(parts));
+  on_data_end_ = &session::finish_put;
   return status::ok;
 }
 

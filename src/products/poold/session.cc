@@ -4,7 +4,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
@@ -17,13 +17,9 @@ using wire::decode;
 
 namespace {
 
-constexpr size_t small_buffer_size = 4096;  // during the handshake, and while the client is silent
-constexpr size_t buffer_size = 128 << 10;
-static_assert(buffer_size > sizeof(frame) + body_size_max);
-static_assert(small_buffer_size > sizeof(frame) && small_buffer_size < buffer_size);
-constexpr size_t early_body_size_max = small_buffer_size - sizeof(frame);
+constexpr pool::frame_limits handshake_limits{.body_size_max = pool::small_body_size_max,
+                                              .data_size_max = 0};
 constexpr uint64_t rest_after_ns = 5'000'000'000;
-constexpr size_t receive_part_count_max = 32;       // in one receive
 constexpr uint64_t mapped_reads_per_ns_max = 1000;  // bytes that a client may report: 1 TB/s
 constexpr uint64_t mapped_reads_ns_max = 3'600'000'000'000;  // reports cover at most one hour
 
@@ -35,12 +31,12 @@ session::session(service &shared, std::unique_ptr<seams::stream> connection, uin
       connection_{std::move(connection)},
       id_{id},
       mailbox_{std::move(reply_mailbox)},
+      input_{handshake_limits},
       last_progress_ns_{now_ns},
       connected_ns_{now_ns},
       host_reads_until_ns_{now_ns},
       device_reads_until_ns_{now_ns} {
   TND_ASSERT(connection_ != nullptr && mailbox_ != nullptr);
-  input_.resize(small_buffer_size);
 }
 
 session::~session() {
@@ -110,19 +106,14 @@ uint64_t session::plausible_size(uint64_t size, uint64_t &until_ns) {
 bool session::is_overdue(uint64_t now_ns) const {
   if (stage_ != stage::ready)
     return now_ns > connected_ns_ + service_.limits.handshake_ns;
-  bool const half_done = input_end_ > input_begin_ || sink_.remaining_size > 0 || !output_.empty();
+  bool const half_done = !input_.is_idle() || !output_.empty();
   return half_done && !job_ && now_ns > last_progress_ns_ + service_.limits.stall_ns;
 }
 
 void session::shrink_idle_buffer(uint64_t now_ns) {
-  bool const is_unused = input_begin_ == input_end_ && sink_.remaining_size == 0 && !job_;
-  if (!is_unused || input_.size() == small_buffer_size ||
-      now_ns < last_progress_ns_ + rest_after_ns)
-    return;
-  TND_ASSERT(input_.size() == buffer_size);
-  input_ = std::vector<std::byte>(small_buffer_size);
-  input_begin_ = 0;
-  input_end_ = 0;
+  bool const is_unused = input_.is_idle() && !job_;
+  if (is_unused && now_ns >= last_progress_ns_ + rest_after_ns)
+    input_.shrink_buffer();
 }
 
 void session::log_close(uint64_t now_ns, const std::string &reason) {
@@ -187,10 +178,10 @@ session::outcome session::receive_and_parse(turn &current, uint64_t now_ns) {
       return end_invalid(now_ns);
     // Send replies before polling a drained socket again. In the middle of an object's data, more
     // has probably arrived.
-    if (current.more || !expects_input() || (current.drained && sink_.remaining_size == 0))
+    if (current.more || !expects_input() || (current.drained && input_.remaining_data_size() == 0))
       continue;
     uint64_t const before = current.moved;
-    status const code = receive(current.moved, current.drained);
+    status const code = receive(current);
     if (code == status::peer_lost)
       return close_unproven(now_ns);
     current.more = current.moved > before;
@@ -206,72 +197,27 @@ session::outcome session::end_invalid(uint64_t now_ns) {
   return outcome::ended;
 }
 
-// Make space at the end of the input buffer.
-void session::compact_input() {
-  TND_ASSERT(input_begin_ <= input_end_ && input_end_ <= input_.size());
-  if (input_begin_ == input_end_) {
-    input_begin_ = 0;
-    input_end_ = 0;
+// Receive once, and count the bytes of objects.
+status session::receive(turn &current) {
+  auto arrival = input_.receive(*connection_);
+  if (!arrival.ok() && arrival.error() == status::fault) {
+    skip_lost_data();
+    arrival = input_.receive(*connection_);
   }
-  if (input_begin_ > 0 && (input_.size() - input_end_ < input_.size() / 2)) {
-    std::memmove(input_.data(), input_.data() + input_begin_, input_end_ - input_begin_);
-    input_end_ -= input_begin_;
-    input_begin_ = 0;
-  }
-}
-
-// Collect the data's destination and, after it, the free end of the buffer. Returns the capacity of
-// the former.
-uint64_t session::collect_receive_parts() {
-  receive_parts_.clear();
-  uint64_t sink_size = 0;
-  for (size_t i = sink_.part;
-       i < sink_.parts.size() && receive_parts_.size() < receive_part_count_max; i++) {
-    receive_parts_.push_back(sink_.parts[i]);
-    sink_size += sink_.parts[i].iov_len;
-  }
-  if (sink_size == 0 || sink_.part + receive_parts_.size() == sink_.parts.size())
-    receive_parts_.push_back({input_.data() + input_end_, input_.size() - input_end_});
-  return sink_size;
-}
-
-// Receive into the data's destination and, after it, into the buffer.
-status session::receive(uint64_t &moved, bool &drained) {
-  compact_input();
-  uint64_t const sink_size = collect_receive_parts();
-  uint64_t capacity = 0;
-  for (const iovec &part : receive_parts_)
-    capacity += part.iov_len;
-  auto size = connection_->receive(receive_parts_);
-  if (!size.ok() && size.error() == status::fault) {
-    discard_data();
-    return receive(moved, drained);
-  }
-  if (!size.ok())
-    return size.error();
-  TND_ASSERT(size.value() <= capacity);
-  moved += size.value();
-  drained = size.value() < capacity;
-  uint64_t const to_sink = std::min<uint64_t>(size.value(), sink_size);
-  input_end_ += size.value() - to_sink;
-  if (to_sink > 0)
-    advance_sink(to_sink);
-  if (input_end_ == input_.size())
-    grow_buffer();
+  if (!arrival.ok())
+    return arrival.error();
+  current.moved += arrival.value().size;
+  current.drained = arrival.value().is_drained;
+  if (uint64_t const size = arrival.value().data_size; size > 0)
+    count_written(stream_path(), size);
   return status::ok;
 }
 
-void session::grow_buffer() {
-  if (!is_in_handshake() && input_.size() < buffer_size)
-    input_.resize(buffer_size);
-}
-
 // The destination in the backing file is lost: skip the remaining data, and reply with an error.
-void session::discard_data() {
+void session::skip_lost_data() {
   service_.objects.check_memory();
-  sink_.parts.clear();
-  sink_.part = 0;
-  sink_.on_complete = &session::send_data_lost;
+  input_.skip_data();
+  on_data_end_ = &session::send_data_lost;
 }
 
 void session::send_data_lost() {
@@ -279,82 +225,38 @@ void session::send_data_lost() {
   send_error(fail(status::io, "the object's range of the pool's backing file is lost"));
 }
 
-// `size` bytes of the data have been received into their destination.
-void session::advance_sink(uint64_t size) {
-  TND_ASSERT(size <= sink_.remaining_size);
-  sink_.remaining_size -= size;
-  count_written(stream_path(), size);
-  while (size > 0 && sink_.part < sink_.parts.size()) {
-    iovec &part = sink_.parts[sink_.part];
-    uint64_t const part_size = std::min<uint64_t>(size, part.iov_len);
-    part.iov_base = static_cast<std::byte *>(part.iov_base) + part_size;
-    part.iov_len -= part_size;
-    size -= part_size;
-    if (part.iov_len == 0)
-      sink_.part++;
-  }
-}
-
 // Process one step of the buffered input. `more`: another step may be possible.
 status session::parse(bool &more) {
   if (is_closing_ || job_)
     return status::ok;
-  size_t const have = input_end_ - input_begin_;
-  if (sink_.remaining_size > 0) {
-    more = have > 0;
-    if (more)
-      move_input_to_sink(size_t(std::min<uint64_t>(have, sink_.remaining_size)));
+  if (uint64_t const size = input_.remaining_data_size(); size > 0) {
+    if (uint64_t const stored_size = input_.store_data(); stored_size > 0)
+      count_written(stream_path(), stored_size);
+    more = input_.remaining_data_size() < size;
     return status::ok;
   }
-  if (sink_.on_complete != nullptr) {
+  if (on_data_end_ != nullptr) {
     more = true;
-    complete_sink();
+    end_data();
     return status::ok;
   }
-  if (have < sizeof(frame) || !accepts_requests())
-    return status::ok;
-  return parse_frame(more);
+  return accepts_requests() ? parse_frame(more) : status::ok;
 }
 
-// Copy buffered data to their destination, or skip them if nothing receives them.
-void session::move_input_to_sink(size_t size) {
-  TND_ASSERT(size <= input_end_ - input_begin_ && size <= sink_.remaining_size);
-  size_t copied = 0;
-  for (size_t i = sink_.part; i < sink_.parts.size() && copied < size; i++) {
-    size_t const part = std::min(size - copied, sink_.parts[i].iov_len);
-    std::memcpy(sink_.parts[i].iov_base, input_.data() + input_begin_ + copied, part);
-    copied += part;
-  }
-  input_begin_ += size;
-  if (sink_.part < sink_.parts.size())
-    advance_sink(size);
-  else
-    sink_.remaining_size -= size;
-}
-
-void session::complete_sink() {
-  TND_ASSERT(sink_.remaining_size == 0);
-  auto const on_complete = sink_.on_complete;
-  sink_ = {};
-  (this->*on_complete)();
+void session::end_data() {
+  TND_ASSERT(input_.remaining_data_size() == 0);
+  auto const on_data_end = std::exchange(on_data_end_, nullptr);
+  (this->*on_data_end)();
 }
 
 // Process the next request, if all of its body has arrived.
 status session::parse_frame(bool &more) {
-  size_t const have = input_end_ - input_begin_;
-  frame head;
-  TND_ASSERT(have >= sizeof head);
-  std::memcpy(&head, input_.data() + input_begin_, sizeof head);
-  TND_TRY(frame_check(head));
-  if (stage_ != stage::ready && (head.body_size > early_body_size_max || head.data_size > 0))
-    return status::protocol;
-  if (have - sizeof head < head.body_size)
-    return status::ok;
-  std::span const body{input_.data() + input_begin_ + sizeof head, head.body_size};
-  input_begin_ += sizeof head + head.body_size;
+  TND_ASSERT(on_data_end_ == nullptr);
+  auto next = input_.next();
+  if (!next.ok())
+    return next.error() == status::again ? status::ok : next.error();
+  auto const &[head, body] = next.value();
   head_ = head;
-  sink_ = {};
-  sink_.remaining_size = head.data_size;
   more = true;
   return stage_ == stage::ready ? answer_request(head, body) : handshake(head, body);
 }
@@ -367,8 +269,8 @@ status session::answer_request(const frame &head, std::span<const std::byte> bod
   if (code == status::protocol)
     return code;
   if (code != status::ok) {
-    sink_.parts.clear();
-    sink_.on_complete = nullptr;
+    input_.skip_data();
+    on_data_end_ = nullptr;
     send_error(code);
   }
   return status::ok;
@@ -536,8 +438,7 @@ void session::send_welcome() {
   TND_ASSERT(stage_ == stage::proof);
   stage_ = stage::ready;
   service_.counters.client_count.fetch_add(1);
-  if (input_end_ == input_.size())
-    grow_buffer();
+  input_.set_limits({});
   welcome_message reply;
   reply.can_write = can_write_;
   reply.is_durable = service_.objects.is_durable();

@@ -11,6 +11,7 @@
 #include "core/base/mutex.hpp"
 #include "core/wire/pool.hpp"
 #include "products/pool/checksum.hpp"
+#include "products/pool/frame_receiver.hpp"
 #include "products/poold/output.hpp"
 #include "products/poold/service.hpp"
 #include "seams/os/poller.hpp"
@@ -120,13 +121,6 @@ class session {
     written_ranges written;
     bool has_too_many_ranges = false;
   };
-  // The destination of the data that follows a request.
-  struct data_sink {
-    std::vector<iovec> parts;  // their starts advance as data arrive
-    size_t part = 0;
-    uint64_t remaining_size = 0;  // bytes not received yet; without parts, they are skipped
-    void (session::*on_complete)() = nullptr;
-  };
   // Work on an object's bytes, in bounded steps that alternate with other sessions. The session's
   // next request is parsed after it.
   struct byte_job {
@@ -152,19 +146,14 @@ class session {
 
   outcome flush(uint64_t now_ns);
   outcome close_unproven(uint64_t now_ns);
-  // `drained`: the stream had fewer bytes than the buffers could take.
-  status receive(uint64_t &moved, bool &drained);
-  void compact_input();
-  uint64_t collect_receive_parts();
+  status receive(turn &current);
   outcome receive_and_parse(turn &current, uint64_t now_ns);
   outcome end_invalid(uint64_t now_ns);
   status parse(bool &more);
-  void move_input_to_sink(size_t size);
-  void complete_sink();
+  void end_data();
   status parse_frame(bool &more);
   status answer_request(const wire::pool::frame &head, std::span<const std::byte> body);
-  void advance_sink(uint64_t size);
-  void discard_data();
+  void skip_lost_data();
   status enter_namespace();
   bool can_see_namespace(const std::string &namespace_name) const;
   struct request_handler {
@@ -264,16 +253,12 @@ class session {
   bool has_namespace_ = false;  // the client named one
   bool can_write_ = true, shares_memory_ = false, is_closing_ = false, is_deferred_ = false;
 
-  void grow_buffer();
-
   bool is_identified_ = false, requires_key_ = false;
-  std::vector<std::byte> input_;  // grows once it was full, and shrinks while the client is silent
-  size_t input_begin_ = 0, input_end_ = 0;
-  std::vector<iovec> receive_parts_;  // of the current call of receive()
-  wire::pool::frame head_;            // of the current request
-  data_sink sink_;
-  uint64_t sink_handle_ = 0;
-  std::vector<wire::pool::range> sink_ranges_;
+  pool::frame_receiver input_;
+  wire::pool::frame head_;                    // of the current request
+  void (session::*on_data_end_)() = nullptr;  // called when all of the request's data has arrived
+  uint64_t write_handle_ = 0;                 // of a write whose data is being received
+  std::vector<wire::pool::range> write_ranges_;
   std::unique_ptr<byte_job> job_, put_;
   // Ranges that fabric transfers in flight write, by tag.
   struct fabric_write {

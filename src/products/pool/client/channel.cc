@@ -4,7 +4,6 @@
 #include <tanada/status.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
@@ -17,34 +16,18 @@ using wire::decode;
 
 namespace {
 
-constexpr size_t buffer_size = 128 << 10;
-static_assert(buffer_size > sizeof(frame) + body_size_max);
-constexpr size_t part_count_max = 64;  // of one send or receive
+constexpr frame_limits handshake_limits{.data_size_max = 0};
 
 std::string text_of(std::span<const std::byte> body) {
   text_message message;
   return decode(body, message) == status::ok ? message.text : std::string{};
 }
 
-// Returns the part of `size` that is past the end of the parts.
-size_t advance(std::vector<iovec> &parts, size_t &first, size_t size) {
-  while (size > 0 && first < parts.size()) {
-    iovec &part = parts[first];
-    size_t const advanced = std::min(size, part.iov_len);
-    part.iov_base = static_cast<std::byte *>(part.iov_base) + advanced;
-    part.iov_len -= advanced;
-    size -= advanced;
-    if (part.iov_len == 0)
-      first++;
-  }
-  return size;
-}
-
 }  // namespace
 
-channel::channel(std::unique_ptr<seams::stream> connection) : connection_{std::move(connection)} {
+channel::channel(std::unique_ptr<seams::stream> connection)
+    : connection_{std::move(connection)}, input_{handshake_limits} {
   TND_ASSERT(connection_ != nullptr);
-  input_.resize(buffer_size);
 }
 channel::~channel() = default;
 
@@ -58,42 +41,22 @@ result<std::unique_ptr<channel>> channel::open(std::unique_ptr<seams::stream> co
   return created;
 }
 
-// Sends one message and receives one.
-template <class Message>
-status channel::exchange(kind message_kind, const Message &request, frame &head,
-                         std::vector<std::byte> &body, uint64_t deadline_ns) {
-  queue(encode_frame({.kind = uint16_t(message_kind), .code = 0}, request), {}, {}, {});
-  TND_TRY(await_frame(head, deadline_ns));
-  auto const *const begin = input_.data() + input_begin_ + sizeof head;
-  body.assign(begin, begin + head.body_size);
-  input_begin_ += sizeof head + head.body_size;
-  return status::ok;
-}
-
-// Sends what is queued, and receives until the buffer holds a whole frame without data.
-status channel::await_frame(frame &head, uint64_t deadline_ns) {
+// Sends what is queued, and receives until a frame has arrived.
+result<received_frame> channel::await_frame(uint64_t deadline_ns) {
   for (;;) {
     bool moved = false;
     // A daemon that refuses a client sends the reason and closes. So its message is read even when
     // nothing can be sent any more.
     if (send(moved) != status::ok)
       send_queue_.clear();
-    if (input_end_ - input_begin_ >= sizeof(frame)) {
-      std::memcpy(&head, input_.data() + input_begin_, sizeof head);
-      TND_TRY(frame_check(head));
-      if (head.data_size != 0)
-        return status::protocol;
-      if (input_end_ - input_begin_ >= sizeof head + head.body_size)
-        return status::ok;
-    }
-    iovec const part{input_.data() + input_end_, input_.size() - input_end_};
-    auto size = connection_->receive({&part, 1});
-    if (size.ok())
-      input_end_ += size.value();
-    else if (size.error() == status::again)
+    auto next = input_.next();
+    if (next.ok() || next.error() != status::again)
+      return next;
+    status const code = input_.receive(*connection_).error();
+    if (code == status::again)
       TND_TRY(connection_->wait(true, !send_queue_.empty(), deadline_ns));
     else
-      return size.error();
+      TND_TRY(code);
   }
 }
 
@@ -115,11 +78,11 @@ status channel::handshake_error(status code) const {
 template <class Message, class Reply>
 status channel::exchange_step(kind message_kind, const Message &request, kind reply_kind,
                               Reply &answer, uint64_t deadline_ns) {
-  frame head;
-  std::vector<std::byte> body;
-  if (status const code = exchange(message_kind, request, head, body, deadline_ns);
-      code != status::ok)
-    return handshake_error(code);
+  queue(encode_frame({.kind = uint16_t(message_kind), .code = 0}, request), {}, {}, {});
+  auto next = await_frame(deadline_ns);
+  if (!next.ok())
+    return handshake_error(next.error());
+  auto const &[head, body] = next.value();
   if (head.code != 0)
     return connection_error(status_of(head.code), text_of(body));
   if (kind(head.kind) != reply_kind || decode(body, answer) != status::ok)
@@ -156,7 +119,9 @@ status channel::handshake(const std::string &space, const key *client_key, uint6
     }
     own_proof.proof = proof_of(*client_key, prover::client, hello.nonce, challenge.nonce, space);
   }
-  return exchange_step(kind::proof, own_proof, kind::welcome, terms_, deadline_ns);
+  TND_TRY(exchange_step(kind::proof, own_proof, kind::welcome, terms_, deadline_ns));
+  input_.set_limits({});
+  return status::ok;
 }
 
 uint64_t channel::queue(std::vector<std::byte> bytes, std::vector<iovec> sources,
@@ -167,17 +132,15 @@ uint64_t channel::queue(std::vector<std::byte> bytes, std::vector<iovec> sources
       handler({end_status_});
     return tag;
   }
-  send_queue_.push_back({tag, std::move(bytes), std::move(sources)});
+  send_queue_.push_back({tag, std::move(bytes), part_cursor{std::move(sources)}});
   if (handler)
     pending_.emplace(tag, pending{std::move(targets), std::move(handler)});
   return tag;
 }
 
 status channel::send(bool &moved) {
-  iovec parts[part_count_max];
   while (!send_queue_.empty()) {
-    size_t const count = gather_parts(parts);
-    auto size = connection_->send({parts, count});
+    auto size = connection_->send(gather_parts().parts());
     if (!size.ok())
       return size.error() == status::again ? status::ok : size.error();
     moved = true;
@@ -186,20 +149,18 @@ status channel::send(bool &moved) {
   return status::ok;
 }
 
-// Lists the first bytes of the queue that are not sent yet. Returns the number of parts.
-size_t channel::gather_parts(std::span<iovec> parts) const {
-  size_t count = 0;
+// Lists the first bytes of the queue that are not sent yet.
+part_list channel::gather_parts() const {
+  part_list list;
   for (const outgoing &entry : send_queue_) {
-    if (count == parts.size())
+    if (list.is_full())
       break;
-    TND_ASSERT(entry.frame_sent <= entry.frame.size() && entry.part <= entry.parts.size());
-    size_t const head = entry.frame.size() - entry.frame_sent;
-    if (head > 0)
-      parts[count++] = {const_cast<std::byte *>(entry.frame.data()) + entry.frame_sent, head};
-    for (size_t i = entry.part; i < entry.parts.size() && count < parts.size(); i++)
-      parts[count++] = entry.parts[i];
+    TND_ASSERT(entry.frame_sent <= entry.frame.size());
+    list.add(const_cast<std::byte *>(entry.frame.data()) + entry.frame_sent,
+             entry.frame.size() - entry.frame_sent);
+    entry.data.add_to(list);
   }
-  return count;
+  return list;
 }
 
 // Removes bytes that were sent from the queue.
@@ -209,103 +170,41 @@ void channel::consume_sent(size_t size) {
     outgoing &entry = send_queue_.front();
     size_t const head = std::min(size, entry.frame.size() - entry.frame_sent);
     entry.frame_sent += head;
-    size -= head;
-    size = advance(entry.parts, entry.part, size);
-    if (entry.frame_sent == entry.frame.size() && entry.part == entry.parts.size())
+    size = entry.data.advance(size - head);
+    if (entry.frame_sent == entry.frame.size() && entry.data.is_at_end())
       send_queue_.pop_front();
   }
 }
 
-// Makes space in the buffer for further bytes.
-void channel::compact_input() {
-  TND_ASSERT(input_begin_ <= input_end_ && input_end_ <= input_.size());
-  if (input_begin_ == input_end_) {
-    input_begin_ = 0;
-    input_end_ = 0;
-  }
-  if (input_begin_ > 0 && input_.size() - input_end_ < input_.size() / 2) {
-    std::memmove(input_.data(), input_.data() + input_begin_, input_end_ - input_begin_);
-    input_end_ -= input_begin_;
-    input_begin_ = 0;
-  }
-}
-
 status channel::receive(bool &moved) {
-  compact_input();
-  iovec parts[part_count_max];
-  size_t count = 0, wanted = 0;
-  for (size_t i = target_; i < targets_.size() && count + 1 < part_count_max && wanted < data_rest_;
-       i++) {
-    size_t const size = size_t(std::min<uint64_t>(targets_[i].iov_len, data_rest_ - wanted));
-    parts[count++] = {targets_[i].iov_base, size};
-    wanted += size;
-  }
-  if (wanted == 0 || wanted == data_rest_)
-    parts[count++] = {input_.data() + input_end_, input_.size() - input_end_};
-  auto size = connection_->receive({parts, count});
-  if (!size.ok())
-    return size.error() == status::again ? status::ok : size.error();
-  moved = true;
-  size_t const to_target = std::min(size.value(), wanted);
-  input_end_ += size.value() - to_target;
-  take_data(to_target);
-  return status::ok;
-}
-
-void channel::take_data(size_t size) {
-  TND_ASSERT(size <= data_rest_);
-  (void)advance(targets_, target_, size);
-  data_rest_ -= size;
+  auto const arrival = input_.receive(*connection_);
+  moved = arrival.ok();
+  return arrival.error() == status::again ? status::ok : arrival.error();
 }
 
 // Parses all bytes in the buffer.
 status channel::parse() {
   for (;;) {
-    if (!has_head_)
-      TND_TRY(parse_head());
-    if (!has_head_)
-      return status::ok;
-    copy_data();
-    if (data_rest_ > 0)
+    status const code = has_head_ ? status::ok : begin_reply();
+    if (code != status::ok)
+      return code == status::again ? status::ok : code;
+    input_.store_data();
+    if (input_.remaining_data_size() > 0)
       return status::ok;
     complete();
   }
 }
 
-// Parses the head and body of the next reply, if they have arrived.
-status channel::parse_head() {
-  TND_ASSERT(!has_head_ && input_begin_ <= input_end_);
-  size_t const available = input_end_ - input_begin_;
-  if (available < sizeof(frame))
-    return status::ok;
-  std::memcpy(&head_, input_.data() + input_begin_, sizeof head_);
-  TND_TRY(frame_check(head_));
-  if (available - sizeof head_ < head_.body_size)
-    return status::ok;
-  auto const *const begin = input_.data() + input_begin_ + sizeof head_;
-  body_.assign(begin, begin + head_.body_size);
-  input_begin_ += sizeof head_ + head_.body_size;
+// Takes the head and body of the next reply. again: they have not arrived.
+status channel::begin_reply() {
+  TND_ASSERT(!has_head_);
+  TND_ASSIGN(const received_frame next, input_.next());
+  head_ = next.head;
+  body_.assign(next.body.begin(), next.body.end());
   has_head_ = true;
-  data_rest_ = head_.data_size;
-  target_ = 0;
-  targets_.clear();
   if (auto const it = pending_.find(head_.tag); it != pending_.end())
-    targets_ = std::move(it->second.targets);
+    input_.set_destination(std::move(it->second.targets));
   return status::ok;
-}
-
-// Copies the reply's data, as far as it is in the buffer, to the targets.
-void channel::copy_data() {
-  TND_ASSERT(has_head_ && input_begin_ <= input_end_);
-  size_t const size = size_t(std::min<uint64_t>(input_end_ - input_begin_, data_rest_));
-  size_t copied = 0;
-  for (size_t i = target_; i < targets_.size() && copied < size; i++) {
-    size_t const part = std::min(size - copied, targets_[i].iov_len);
-    std::memcpy(targets_[i].iov_base, input_.data() + input_begin_ + copied, part);
-    copied += part;
-  }
-  input_begin_ += size;
-  take_data(size);
 }
 
 // The daemon refused the request before all of its data was sent. It skips as many bytes as were
@@ -319,20 +218,17 @@ void channel::release_sources(uint64_t tag) {
   if (request == send_queue_.end())
     return;
   std::vector<iovec> zero_parts;
-  for (size_t i = request->part; i < request->parts.size(); i++) {
-    for (size_t remaining = request->parts[i].iov_len; remaining > 0;
-         remaining -= zero_parts.back().iov_len) {
-      zero_parts.push_back({const_cast<std::byte *>(zeros), std::min(remaining, sizeof zeros)});
-    }
+  for (uint64_t remaining = request->data.remaining_size(); remaining > 0;
+       remaining -= zero_parts.back().iov_len) {
+    zero_parts.push_back(
+        {const_cast<std::byte *>(zeros), std::min<uint64_t>(remaining, sizeof zeros)});
   }
-  request->parts = std::move(zero_parts);
-  request->part = 0;
+  request->data = part_cursor{std::move(zero_parts)};
 }
 
 void channel::complete() {
-  TND_ASSERT(has_head_ && data_rest_ == 0);
+  TND_ASSERT(has_head_ && input_.remaining_data_size() == 0);
   has_head_ = false;
-  targets_.clear();
   auto const it = pending_.find(head_.tag);
   if (it == pending_.end())
     return;
@@ -386,9 +282,9 @@ status channel::check() {
 bool channel::abandon(uint64_t tag) {
   pending_.erase(tag);
   if (has_head_ && head_.tag == tag)
-    targets_.clear();
+    input_.skip_data();
   for (auto it = send_queue_.begin(); it != send_queue_.end(); ++it) {
-    if (it->tag != tag || (it->parts.empty() && it->frame_sent > 0))
+    if (it->tag != tag || (it->data.part_count() == 0 && it->frame_sent > 0))
       continue;
     if (it->frame_sent == 0) {
       send_queue_.erase(it);
@@ -407,8 +303,7 @@ void channel::end(status reason) {
     return;
   end_status_ = reason;
   send_queue_.clear();
-  has_head_ = false;
-  targets_.clear();
+  input_.skip_data();
   auto const unanswered = std::exchange(pending_, {});
   for (auto const &[tag, request] : unanswered)
     if (request.handler)

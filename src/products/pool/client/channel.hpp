@@ -12,6 +12,8 @@
 #include "core/wire/pool.hpp"
 #include "products/pool/address.hpp"
 #include "products/pool/auth.hpp"
+#include "products/pool/frame_receiver.hpp"
+#include "products/pool/memory_parts.hpp"
 #include "seams/stream/stream.hpp"
 
 namespace tanada::pool {
@@ -99,8 +101,8 @@ class channel {
   struct outgoing {
     uint64_t tag;
     std::vector<std::byte> frame;
-    std::vector<iovec> parts;
-    size_t frame_sent = 0, part = 0;
+    part_cursor data;
+    size_t frame_sent = 0;
   };
   struct pending {
     std::vector<iovec> targets;
@@ -114,21 +116,15 @@ class channel {
   template <class Message, class Reply>
   status exchange_step(wire::pool::kind message_kind, const Message &request,
                        wire::pool::kind reply_kind, Reply &answer, uint64_t deadline_ns);
-  template <class Message>
-  status exchange(wire::pool::kind message_kind, const Message &request, wire::pool::frame &head,
-                  std::vector<std::byte> &body, uint64_t deadline_ns);
   uint64_t queue(std::vector<std::byte> frame, std::vector<iovec> sources,
                  std::vector<iovec> targets, reply_handler handler);
   status send(bool &moved);
-  size_t gather_parts(std::span<iovec> parts) const;
+  part_list gather_parts() const;
   void consume_sent(size_t size);
   status receive(bool &moved);
-  void compact_input();
   status parse();
-  status parse_head();
-  void copy_data();
-  status await_frame(wire::pool::frame &head, uint64_t deadline_ns);
-  void take_data(size_t size);
+  status begin_reply();
+  result<received_frame> await_frame(uint64_t deadline_ns);
   void complete();
   void release_sources(uint64_t tag);
 
@@ -139,15 +135,11 @@ class channel {
   std::deque<outgoing> send_queue_;
   std::unordered_map<uint64_t, pending> pending_;
 
-  std::vector<std::byte> input_;
-  size_t input_begin_ = 0, input_end_ = 0;
+  frame_receiver input_;
   // The reply whose data is being received.
   bool has_head_ = false;
   wire::pool::frame head_;
   std::vector<std::byte> body_;
-  std::vector<iovec> targets_;
-  size_t target_ = 0;
-  uint64_t data_rest_ = 0;
 };
 
 }  // namespace tanada::pool

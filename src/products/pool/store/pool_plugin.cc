@@ -1,21 +1,7 @@
 // products/pool/store/pool_plugin.cc: the only symbol of libtanada_store_pool.so.
 #include <tanada/version.h>
 
-#include <cstdio>
-#include <cstdlib>
-
-#include "core/base/assert.hpp"
 #include "products/pool/store/pool_engine.hpp"
-
-namespace tanada {
-
-// The library exports only its C functions, so the plugin has its own.
-void assert_failed(const char *condition, const char *file, int line) noexcept {
-  std::fprintf(stderr, "tanada: bug: %s at %s:%d\n", condition, file, line);
-  std::abort();
-}
-
-}  // namespace tanada
 
 namespace tanada::pool {
 namespace {
