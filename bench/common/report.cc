@@ -95,7 +95,10 @@ report::report(std::string name, std::string device) : name_{std::move(name)} {
 }
 
 void report::add(row measured) {
-  std::fprintf(stderr, "  %-72s %10s %s\n", measured.what.c_str(), number(measured.value).c_str(),
+  std::fprintf(stderr,
+               "  %-72s %10s %s\n",
+               measured.what.c_str(),
+               number(measured.value).c_str(),
                measured.unit.c_str());
   rows_.push_back(std::move(measured));
 }
@@ -122,16 +125,29 @@ std::string report::json(const std::string &command) const {
 std::string report::table() const {
   std::string out = name_ + " on " + machine_ + ", " + today() + "\n";
   char line[400];
-  std::snprintf(line, sizeof line, "%-66s %10s %-8s %10s %8s %7s %s\n", "what", "value", "unit",
-                "rival", "ratio", "bar", "met");
+  std::snprintf(line,
+                sizeof line,
+                "%-66s %10s %-8s %10s %8s %7s %s\n",
+                "what",
+                "value",
+                "unit",
+                "rival",
+                "ratio",
+                "bar",
+                "met");
   out += line;
   for (const row &each : rows_) {
     std::optional<bool> const reached = met(each);
     std::string const ratio = ratio_of(each) ? number(*ratio_of(each)) : "";
     std::snprintf(
-        line, sizeof line, "%-66s %10s %-8s %10s %8s %7s %s\n", each.what.c_str(),
-        number(each.value).c_str(), each.unit.c_str(),
-        each.rival_value ? number(*each.rival_value).c_str() : "", ratio.c_str(),
+        line,
+        sizeof line,
+        "%-66s %10s %-8s %10s %8s %7s %s\n",
+        each.what.c_str(),
+        number(each.value).c_str(),
+        each.unit.c_str(),
+        each.rival_value ? number(*each.rival_value).c_str() : "",
+        ratio.c_str(),
         each.bar ? ((each.direction == better::higher ? ">=" : "<=") + number(*each.bar)).c_str()
                  : "",
         reached ? (*reached ? "yes" : "NO") : "");

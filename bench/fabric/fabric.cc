@@ -96,8 +96,8 @@ void measure(std::vector<way *> ways) {
 }
 
 void add_rows(report &out, const way &ours, const way &rival) {
-  static constexpr const char *what[] = {"64 MiB write", "64 MiB read", "4 KiB write",
-                                         "4 KiB read",   "1 MiB write", "1 MiB read"};
+  static constexpr const char *what[] = {
+      "64 MiB write", "64 MiB read", "4 KiB write", "4 KiB read", "1 MiB write", "1 MiB read"};
   for (size_t i = 0; i < std::size(what); i++) {
     bool const is_large = i / 2 != 1;
     auto const value = [&](const way &which) {

@@ -28,7 +28,9 @@ double turn_us(const std::function<void()> &run) {
   return (now_s() - begin) / turns * 1e6;
 }
 
-void measure_with(report &out, const std::string &provider, owner_does what,
+void measure_with(report &out,
+                  const std::string &provider,
+                  owner_does what,
                   const std::string &name) {
   remote_memory memory{provider, what, size};
   tcp_rival rival{size, what != owner_does::wait};

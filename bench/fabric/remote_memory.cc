@@ -43,8 +43,8 @@ void compute() {
     value = value * 1.0000001;
 }
 
-[[noreturn]] void serve(const std::string &provider, owner_does what, size_t size, int tell,
-                        int parent) {
+[[noreturn]] void serve(
+    const std::string &provider, owner_does what, size_t size, int tell, int parent) {
   auto endpoint = open(provider);
   std::vector<std::byte> memory(size, std::byte{1});
   auto region = endpoint->region_register({.addr = memory.data(), .size = size}, {true, true});

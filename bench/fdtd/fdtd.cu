@@ -34,9 +34,12 @@ settings parse(int count, char **words) {
     const char *name;
     u32 *number;
     std::string *text;
-  } const known[] = {{"--pool", nullptr, &wanted.pool},      {"--folder", nullptr, &wanted.folder},
-                     {"--size", &wanted.size, nullptr},      {"--steps", &wanted.steps, nullptr},
-                     {"--rounds", &wanted.rounds, nullptr},  {"--every", &wanted.every, nullptr},
+  } const known[] = {{"--pool", nullptr, &wanted.pool},
+                     {"--folder", nullptr, &wanted.folder},
+                     {"--size", &wanted.size, nullptr},
+                     {"--steps", &wanted.steps, nullptr},
+                     {"--rounds", &wanted.rounds, nullptr},
+                     {"--every", &wanted.every, nullptr},
                      {"--buffers", &wanted.buffers, nullptr}};
   read_options(count, words, "bench/fdtd/fdtd.cu", [&](const std::string &word, const char *value) {
     for (auto const &option : known) {
@@ -72,7 +75,9 @@ std::string device_name() {
 #endif
 }
 
-void add_rows(report &told, const settings &wanted, const std::vector<way> &ways,
+void add_rows(report &told,
+              const settings &wanted,
+              const std::vector<way> &ways,
               const std::vector<std::vector<fdtd::run_times>> &runs) {
   double const without = fdtd::median_total(runs[0]);
   for (std::size_t i = 1; i < ways.size(); i++) {

@@ -39,8 +39,8 @@ using tanada::simt::dim3;
 class shared_bytes {
  public:
   explicit shared_bytes(u64 size) : size_{size} {
-    void *const made = mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    void *const made = mmap(
+        nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (made == MAP_FAILED)
       throw std::runtime_error("no memory for the file");
     addr_ = static_cast<u8 *>(made);
@@ -132,8 +132,14 @@ void fill(const std::string &url, u64 size) {
   check(tnd_gfile_create(&config, &gfile), "tnd_gfile_create");
   tnd_gfile_ref const plain = tnd_gfile_get_ref(gfile);
   std::vector<u64> words(chunk_size / 8);
-  tanada::simt::launch(dim3(1), dim3(32), write_whole, gfile_ref{plain.state, plain.timeout_ns},
-                       text{url}, words.data(), size, chunk_size);
+  tanada::simt::launch(dim3(1),
+                       dim3(32),
+                       write_whole,
+                       gfile_ref{plain.state, plain.timeout_ns},
+                       text{url},
+                       words.data(),
+                       size,
+                       chunk_size);
   check(tnd_gfile_wait(gfile, TND_NO_DEADLINE), "wait");
   end(gfile);
 }
@@ -151,12 +157,18 @@ dfs_time read_by_kernel(const std::string &url, u8 *target, u64 size, const read
   check(tnd_gfile_create(&config, &gfile), "tnd_gfile_create");
   tnd_gfile_ref const plain = tnd_gfile_get_ref(gfile);
   gfile_ref const files{plain.state, plain.timeout_ns};
-  tanada::simt::launch(dim3(1), dim3(1), read_whole, files, text{url}, target, u64(0),
+  tanada::simt::launch(dim3(1),
+                       dim3(1),
+                       read_whole,
+                       files,
+                       text{url},
+                       target,
+                       u64(0),
                        how.chunk_size);  // connect
   check(tnd_gfile_wait(gfile, TND_NO_DEADLINE), "wait");
   dfs_clock const clock;
-  tanada::simt::launch(dim3(how.blocks), dim3(32), read_whole, files, text{url}, target, size,
-                       how.chunk_size);
+  tanada::simt::launch(
+      dim3(how.blocks), dim3(32), read_whole, files, text{url}, target, size, how.chunk_size);
   check(tnd_gfile_wait(gfile, TND_NO_DEADLINE), "wait");
   dfs_time const took = clock.stop();
   end(gfile);
@@ -185,7 +197,8 @@ void measure(report &to, const std::string &url, const std::string &what, const 
   shared_bytes theirs{size}, mine{size};
   auto const by_library = [&](const dfs_loop &loop) {
     return in_child<dfs_time>([&] {
-      std::memset(theirs.data(), 0,
+      std::memset(theirs.data(),
+                  0,
                   size);  // take the page faults of first touches before the clock starts
       return rival.read(url, theirs.data(), size, loop);
     });

@@ -79,10 +79,13 @@ void strings(report &to, const std::string &options) {
     std::fprintf(stderr, "  string matching left out: %s does not run\n", program.c_str());
     return;
   }
-  to.add({"string matching, a thread a word, files read and written in kernels", *with * 1e3, "ms",
+  to.add({"string matching, a thread a word, files read and written in kernels",
+          *with * 1e3,
+          "ms",
           "the same kernels, read(2) and copies",
           without ? std::optional<double>{*without * 1e3} : std::nullopt,
-          on_gpu ? std::optional<double>{0.97} : std::nullopt, better::lower});
+          on_gpu ? std::optional<double>{0.97} : std::nullopt,
+          better::lower});
 }
 
 namespace {
@@ -90,26 +93,26 @@ namespace {
 int run(int argc, char **argv) {
   reading how{on_gpu ? 8ull << 30 : 256ull << 20, on_gpu ? 1u << 19 : 1u << 18, on_gpu ? 132u : 4u};
   std::string path, only, string_options, memory = "/dev/shm";
-  read_options(argc, argv, "bench/gfile/gfile.cu",
-               [&](const std::string &option, const char *value) {
-                 if (option == "--file")
-                   path = value;
-                 else if (option == "--memory")
-                   memory = value;
-                 else if (option == "--size")
-                   how.size = std::strtoull(value, nullptr, 10) << 20;
-                 else if (option == "--only")
-                   only = value;
-                 else if (option == "--chunk")
-                   how.chunk_size = std::strtoull(value, nullptr, 10) << 10;
-                 else if (option == "--strings")
-                   string_options = value;
-                 else if (option == "--blocks")
-                   how.blocks = u32(std::strtoul(value, nullptr, 10));
-                 else
-                   return false;
-                 return true;
-               });
+  read_options(
+      argc, argv, "bench/gfile/gfile.cu", [&](const std::string &option, const char *value) {
+        if (option == "--file")
+          path = value;
+        else if (option == "--memory")
+          memory = value;
+        else if (option == "--size")
+          how.size = std::strtoull(value, nullptr, 10) << 20;
+        else if (option == "--only")
+          only = value;
+        else if (option == "--chunk")
+          how.chunk_size = std::strtoull(value, nullptr, 10) << 10;
+        else if (option == "--strings")
+          string_options = value;
+        else if (option == "--blocks")
+          how.blocks = u32(std::strtoul(value, nullptr, 10));
+        else
+          return false;
+        return true;
+      });
   bool const temporary = path.empty();
   if (temporary)
     path = (std::filesystem::temp_directory_path() / ("tanada-bench-" + std::to_string(getpid())))

@@ -93,8 +93,13 @@ class asynchronous {
     ask(new piece{this, at, std::min(at + piece_size_, size_)});
   }
   void ask(piece *wanted) {
-    if (glfs_pread_async(file_, target_ + wanted->at, wanted->end - wanted->at, off_t(wanted->at),
-                         0, came, wanted) == 0)
+    if (glfs_pread_async(file_,
+                         target_ + wanted->at,
+                         wanted->end - wanted->at,
+                         off_t(wanted->at),
+                         0,
+                         came,
+                         wanted) == 0)
       return;
     failed_ = true;
     delete wanted;

@@ -13,9 +13,8 @@ namespace {
 constexpr u64 small_size = 16u << 10;
 
 // Warps take files in turn: those named prefix.00000 and so on.
-TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_small_files(gfile_ref files, text prefix, u32 length,
-                                                        u32 count, char *urls, u8 *target,
-                                                        u32 *failures) {
+TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_small_files(
+    gfile_ref files, text prefix, u32 length, u32 count, char *urls, u8 *target, u32 *failures) {
   tanada::this_warp const warp{};
   u64 const me = tanada::simt::global_thread_rank() / tanada::simt::warp_size;
   u64 const warps = u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count() /
@@ -89,15 +88,25 @@ double seconds_by_kernel(const small_files &all, u32 count, examples::device_arr
   examples::device_array<u32> failures(1);
   text const prefix{all.prefix()};
   double const start = now_s();
-  tanada::simt::launch(dim3(blocks), dim3(threads_a_block()), read_small_files, on.ref(), prefix,
-                       u32(all.prefix().size()), count, urls.data(), target.data(),
+  tanada::simt::launch(dim3(blocks),
+                       dim3(threads_a_block()),
+                       read_small_files,
+                       on.ref(),
+                       prefix,
+                       u32(all.prefix().size()),
+                       count,
+                       urls.data(),
+                       target.data(),
                        failures.data());
   on.wait();
   double const took = now_s() - start;
   tnd_gfile_statistics const seen = on.statistics();
-  std::fprintf(stderr, "    %.1f k/s, %llu requests, %llu host hits, %llu misses\n",
-               count / took / 1e3, (unsigned long long)seen.requests,
-               (unsigned long long)seen.host_hits, (unsigned long long)seen.misses);
+  std::fprintf(stderr,
+               "    %.1f k/s, %llu requests, %llu host hits, %llu misses\n",
+               count / took / 1e3,
+               (unsigned long long)seen.requests,
+               (unsigned long long)seen.host_hits,
+               (unsigned long long)seen.misses);
   if (failures.to_host()[0] != 0)
     throw std::runtime_error(std::to_string(failures.to_host()[0]) + " small files were not read");
   for (u32 i = 0; i < count; i += 97) {
@@ -117,17 +126,23 @@ void opens(report &to, const std::string &folder, const std::string &where) {
   examples::device_array<u8> target(count * small_size);
   std::vector<double> hand, mine;
   for (int i = 0; i < 5; i++) {
-    hand.push_back(read_files_by_hand([&](uint32_t number) { return all.path(number); }, count,
-                                      small_size, target.data(), on_gpu ? 16 : 2));
+    hand.push_back(read_files_by_hand([&](uint32_t number) { return all.path(number); },
+                                      count,
+                                      small_size,
+                                      target.data(),
+                                      on_gpu ? 16 : 2));
     target.clear();
     mine.push_back(seconds_by_kernel(all, count, target));
   }
   std::string const what =
       "10000 files of 16 KiB" + where + " opened, read and closed by warps, default settings";
-  to.add({what, count / median(mine) / 1e3, "k/s",
+  to.add({what,
+          count / median(mine) / 1e3,
+          "k/s",
           on_gpu ? "16 threads with open, pread, copy and close"
                  : "2 threads with open, pread, copy and close",
-          count / median(hand) / 1e3, on_gpu ? std::optional<double>{0.8} : std::nullopt,
+          count / median(hand) / 1e3,
+          on_gpu ? std::optional<double>{0.8} : std::nullopt,
           better::higher});
 }
 

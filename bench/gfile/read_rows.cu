@@ -30,7 +30,9 @@ u64 host_tier_for(const reading &how) {
 }
 
 // Median seconds of cold reads: new tiers each time.
-double cold_reads(const std::string &path, examples::device_array<u8> &target, const reading &how,
+double cold_reads(const std::string &path,
+                  examples::device_array<u8> &target,
+                  const reading &how,
                   u64 device_tier) {
   std::vector<double> times;
   for (int i = 0; i < 4; i++) {
@@ -63,8 +65,8 @@ double wait_until_mapped(instance &on, const std::string &path, u8 *target, cons
   double const start = now_s();
   std::string reason;
   while (now_s() - start < 60) {
-    (void)seconds_to_read(on, path, target, how.size,
-                          {std::min<u64>(how.size, 1u << 20), how.chunk_size, 1});
+    (void)seconds_to_read(
+        on, path, target, how.size, {std::min<u64>(how.size, 1u << 20), how.chunk_size, 1});
     if (on.path(reason) == TND_GFILE_PATH_MAPPED)
       return now_s() - start;
     usleep(1000);
@@ -86,15 +88,35 @@ void sequential(report &to, const std::string &path, const reading &how) {
   double const hand = best_by_hand(path, target.data(), how.size);
   double const mine = cold_reads(path, target, how, how.size / 16);
   std::string const what = "sequential read of a cached file of " + mib(how.size) + " by a kernel";
-  to.add({what, gb / mine, "GB/s", "pread by 8 or 16 threads with pinned double buffers", gb / hand,
-          gpu_bar(0.95), better::higher});
-  to.add({what, gb / mine, "GB/s", "malloc, read(2) and cudaMemcpy of the whole, one thread",
-          gb / median(whole), gpu_bar(12), better::higher});
-  to.add({what, gb / mine, "GB/s", "pread and pageable copy by pieces of 4 MiB, one thread",
-          gb / median(pieces), std::nullopt, better::higher});
+  to.add({what,
+          gb / mine,
+          "GB/s",
+          "pread by 8 or 16 threads with pinned double buffers",
+          gb / hand,
+          gpu_bar(0.95),
+          better::higher});
+  to.add({what,
+          gb / mine,
+          "GB/s",
+          "malloc, read(2) and cudaMemcpy of the whole, one thread",
+          gb / median(whole),
+          gpu_bar(12),
+          better::higher});
+  to.add({what,
+          gb / mine,
+          "GB/s",
+          "pread and pageable copy by pieces of 4 MiB, one thread",
+          gb / median(pieces),
+          std::nullopt,
+          better::higher});
   double const small = cold_reads(path, target, how, 64u << 20);
-  to.add({"the same with a device tier of 64 MiB", gb / small, "GB/s",
-          "the same with one of " + mib(how.size / 16), gb / mine, gpu_bar(0.85), better::higher});
+  to.add({"the same with a device tier of 64 MiB",
+          gb / small,
+          "GB/s",
+          "the same with one of " + mib(how.size / 16),
+          gb / mine,
+          gpu_bar(0.85),
+          better::higher});
 }
 
 void from_memory(report &to, const std::string &folder, const reading &how) {
@@ -113,10 +135,20 @@ void from_memory(report &to, const std::string &folder, const reading &how) {
     verify(target.data(), how.size);
   }
   std::string const what = "sequential read of " + mib(how.size) + " on tmpfs, mapped, by a kernel";
-  to.add({what, gb / median(times), "GB/s", "bare kernel that reads the same pages", bare,
-          gpu_bar(0.9), better::higher});
-  to.add({"until such a file is mapped, in the background", mapping, "s", "", std::nullopt,
-          std::nullopt, better::lower});
+  to.add({what,
+          gb / median(times),
+          "GB/s",
+          "bare kernel that reads the same pages",
+          bare,
+          gpu_bar(0.9),
+          better::higher});
+  to.add({"until such a file is mapped, in the background",
+          mapping,
+          "s",
+          "",
+          std::nullopt,
+          std::nullopt,
+          better::lower});
 }
 
 void from_device_tier(report &to, const reading &how) {
@@ -134,10 +166,16 @@ void from_device_tier(report &to, const reading &how) {
   }
   verify(target.data(), size);
   tnd_gfile_statistics const seen = on.statistics();
-  std::fprintf(stderr, "    device hits %llu, misses %llu\n", (unsigned long long)seen.device_hits,
+  std::fprintf(stderr,
+               "    device hits %llu, misses %llu\n",
+               (unsigned long long)seen.device_hits,
                (unsigned long long)seen.misses);
-  to.add({"block gread of pages on the device, " + mib(size), double(size) / median(times) / 1e9,
-          "GB/s", "copy within the device", double(size) / device_copy(size) / 1e9, gpu_bar(0.6),
+  to.add({"block gread of pages on the device, " + mib(size),
+          double(size) / median(times) / 1e9,
+          "GB/s",
+          "copy within the device",
+          double(size) / device_copy(size) / 1e9,
+          gpu_bar(0.6),
           better::higher});
 }
 
@@ -154,7 +192,9 @@ std::string stream_row(const reading &how) {
 }
 
 // Median seconds of first reads with these settings: new tiers each time.
-double first_reads(const std::string &path, examples::device_array<u8> &target, const reading &how,
+double first_reads(const std::string &path,
+                   examples::device_array<u8> &target,
+                   const reading &how,
                    const tnd_gfile_config &config) {
   std::vector<double> times;
   for (int i = 0; i < 4; i++) {
@@ -177,13 +217,25 @@ void stream_by_default(report &to, const std::string &path, const reading &how) 
   double const tuned = cold_reads(path, target, how, how.size / 16);
   double const plain = first_reads(path, target, how, default_config());
   std::string const what = stream_row(how);
-  to.add({what, gb / plain, "GB/s", "with settings tuned for it", gb / tuned, gpu_bar(0.85),
+  to.add({what,
+          gb / plain,
+          "GB/s",
+          "with settings tuned for it",
+          gb / tuned,
+          gpu_bar(0.85),
           better::higher});
-  to.add({what, gb / plain, "GB/s", "pread by 8 or 16 threads with pinned double buffers",
-          gb / hand, gpu_bar(0.85), better::higher});
+  to.add({what,
+          gb / plain,
+          "GB/s",
+          "pread by 8 or 16 threads with pinned double buffers",
+          gb / hand,
+          gpu_bar(0.85),
+          better::higher});
 }
 
-void by_default(report &to, const std::string &path, const std::string &memory,
+void by_default(report &to,
+                const std::string &path,
+                const std::string &memory,
                 const reading &how) {
   stream_by_default(to, path, how);
   examples::device_array<u8> target(how.size);
@@ -198,15 +250,24 @@ void by_default(report &to, const std::string &path, const std::string &memory,
       double const took = first_reads(path, target, how, config);
       to.add({what + ", but pages of " + std::to_string(page >> 10) + " KiB and a host tier of " +
                   mib(host),
-              gb / took, "GB/s", "", std::nullopt, std::nullopt, better::higher});
+              gb / took,
+              "GB/s",
+              "",
+              std::nullopt,
+              std::nullopt,
+              better::higher});
     }
   memory_backed_file const file{memory, how.size};
   tnd_gfile_config config = default_config();
   double const mapped = first_reads(file.path(), target, how, config);
   config.mapping = TND_GFILE_MAPPING_OFF;
   double const unmapped = first_reads(file.path(), target, how, config);
-  to.add({"default settings: first read of " + mib(how.size) + " on tmpfs by a kernel", gb / mapped,
-          "GB/s", "the same with TND_GFILE_MAPPING=off", gb / unmapped, gpu_bar(0.95),
+  to.add({"default settings: first read of " + mib(how.size) + " on tmpfs by a kernel",
+          gb / mapped,
+          "GB/s",
+          "the same with TND_GFILE_MAPPING=off",
+          gb / unmapped,
+          gpu_bar(0.95),
           better::higher});
 }
 
@@ -236,13 +297,28 @@ void by_size(report &to, const std::string &folder, const reading &how) {
       direct = median(times);
     }
     std::string const what = "figure 6, " + mib(size) + ": ";
-    to.add({what + "without the direct path", staged * 1e3, "ms", "no API: read(2) and cudaMemcpy",
-            median(naive) * 1e3, std::nullopt, better::lower});
-    to.add({what + "without the direct path", staged * 1e3, "ms",
-            "no API, by hand: threads, pinned buffers", hand * 1e3, std::nullopt, better::lower});
+    to.add({what + "without the direct path",
+            staged * 1e3,
+            "ms",
+            "no API: read(2) and cudaMemcpy",
+            median(naive) * 1e3,
+            std::nullopt,
+            better::lower});
+    to.add({what + "without the direct path",
+            staged * 1e3,
+            "ms",
+            "no API, by hand: threads, pinned buffers",
+            hand * 1e3,
+            std::nullopt,
+            better::lower});
     if (direct)
-      to.add({what + "with the direct path", *direct * 1e3, "ms", "no API: read(2) and cudaMemcpy",
-              median(naive) * 1e3, std::nullopt, better::lower});
+      to.add({what + "with the direct path",
+              *direct * 1e3,
+              "ms",
+              "no API: read(2) and cudaMemcpy",
+              median(naive) * 1e3,
+              std::nullopt,
+              better::lower});
   }
 }
 

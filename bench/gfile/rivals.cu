@@ -205,8 +205,11 @@ double read_by_hand(const std::string &path, void *target, uint64_t size, unsign
 }
 
 // Each thread uses 16 pieces of pinned memory in turn, so that it need not wait for each copy.
-double read_files_by_hand(const std::function<std::string(uint32_t)> &path, uint32_t count,
-                          uint64_t size, void *target, unsigned threads) {
+double read_files_by_hand(const std::function<std::string(uint32_t)> &path,
+                          uint32_t count,
+                          uint64_t size,
+                          void *target,
+                          unsigned threads) {
   constexpr uint32_t pieces = 16;
   std::vector<std::string> paths;
   for (uint32_t i = 0; i < count; i++)
@@ -249,8 +252,10 @@ double write_by_hand(const std::string &path, const void *source, uint64_t size,
     auto const put = [&](unsigned turn) {
       pieces.streams[turn].wait();
       for (uint64_t done = 0; done < sizes[turn];) {
-        ssize_t const moved = pwrite(fd, static_cast<char *>(pieces.buffers[turn]) + done,
-                                     sizes[turn] - done, off_t(offsets[turn] + done));
+        ssize_t const moved = pwrite(fd,
+                                     static_cast<char *>(pieces.buffers[turn]) + done,
+                                     sizes[turn] - done,
+                                     off_t(offsets[turn] + done));
         if (moved <= 0)
           return void(failures++);
         done += uint64_t(moved);
@@ -265,8 +270,8 @@ double write_by_hand(const std::string &path, const void *source, uint64_t size,
       put(turn);
       offsets[turn] = at;
       sizes[turn] = std::min(piece_size, size - at);
-      pieces.streams[turn].copy_back(pieces.buffers[turn], static_cast<const u8 *>(source) + at,
-                                     sizes[turn]);
+      pieces.streams[turn].copy_back(
+          pieces.buffers[turn], static_cast<const u8 *>(source) + at, sizes[turn]);
       put(turn ^ 1);
     }
     put(0);
@@ -288,8 +293,8 @@ TND_KERNEL void copy_pages(u8 *target, const u8 *pages, u64 size) {
   constexpr u64 piece = 1u << 19;
   for (u64 at = tanada::simt::block_rank() * piece; at < size;
        at += tanada::simt::grid_size_x() * piece)
-    tanada::simt::copy_from_host(block, target + at, pages + at,
-                                 piece < size - at ? piece : size - at);
+    tanada::simt::copy_from_host(
+        block, target + at, pages + at, piece < size - at ? piece : size - at);
 }
 
 }  // namespace
@@ -302,8 +307,11 @@ double zero_copy_read(int fd, void *target, uint64_t size) {
   std::vector<double> times;
   for (int i = 0; i < 4; i++) {
     double const start = now_s();
-    tanada::simt::launch(dim3(examples::on_gpu ? 132 : 4), dim3(examples::on_gpu ? 512 : 32),
-                         copy_pages, static_cast<u8 *>(target), static_cast<const u8 *>(pages),
+    tanada::simt::launch(dim3(examples::on_gpu ? 132 : 4),
+                         dim3(examples::on_gpu ? 512 : 32),
+                         copy_pages,
+                         static_cast<u8 *>(target),
+                         static_cast<const u8 *>(pages),
                          u64(size));
     examples::device_wait();
     times.push_back(now_s() - start);
@@ -333,8 +341,8 @@ TND_KERNEL void read_random_pages(const u8 *pages, u64 page_count, u32 reads, u8
   u64 state = me * 0x9E3779B97F4A7C15ull + 12345;
   for (u32 i = 0; i < reads; i++) {
     state = state * 6364136223846793005ull + 1442695040888963407ull;
-    tanada::simt::copy_from_host(warp, target + me * 4096,
-                                 pages + (state >> 24) % page_count * 4096, 4096);
+    tanada::simt::copy_from_host(
+        warp, target + me * 4096, pages + (state >> 24) % page_count * 4096, 4096);
     warp.sync();
   }
 }
@@ -357,8 +365,13 @@ double random_pinned_reads(uint64_t size, unsigned blocks, unsigned reads_a_warp
   std::vector<double> rates;
   for (int i = 0; i < 5; i++) {
     double const start = now_s();
-    tanada::simt::launch(dim3(blocks), dim3(threads), read_random_pages,
-                         static_cast<const u8 *>(pages), size / 4096, reads_a_warp, target.data());
+    tanada::simt::launch(dim3(blocks),
+                         dim3(threads),
+                         read_random_pages,
+                         static_cast<const u8 *>(pages),
+                         size / 4096,
+                         reads_a_warp,
+                         target.data());
     examples::device_wait();
     rates.push_back(double(warps) * reads_a_warp / (now_s() - start));
   }

@@ -19,8 +19,11 @@ double read_by_hand(const std::string &path, void *target, uint64_t size, unsign
 
 // Seconds for `threads` threads to open, read, copy to `target` (device memory) and close `count`
 // files of `size` bytes each.
-double read_files_by_hand(const std::function<std::string(uint32_t)> &path, uint32_t count,
-                          uint64_t size, void *target, unsigned threads);
+double read_files_by_hand(const std::function<std::string(uint32_t)> &path,
+                          uint32_t count,
+                          uint64_t size,
+                          void *target,
+                          unsigned threads);
 
 // Seconds to write `size` bytes of device memory to a new file: threads with two pinned buffers
 // each.

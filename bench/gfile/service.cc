@@ -92,9 +92,10 @@ class instance {
     config.device_tier_size = std::max(1u << 20, page_bytes);
     config.host_tier_size = std::max<u64>(tier_pages * page_size, 1024ull * page_bytes);
     config.service_threads = threads;
-    auto made = gfile::session::create(
-        config, {seams::host_gpu_open(), std::make_unique<backends::store_registry>(),
-                 &seams::monotonic_clock()});
+    auto made = gfile::session::create(config,
+                                       {seams::host_gpu_open(),
+                                        std::make_unique<backends::store_registry>(),
+                                        &seams::monotonic_clock()});
     check(made.ok() ? status::ok : made.error(), "session");
     session_ = std::move(made).value();
     auto const &state = *static_cast<const gfile::device_state *>(session_->ref().state);
@@ -459,29 +460,39 @@ void idle_rows(report &to, u32 threads) {
   std::string const with = ", " + std::to_string(threads) + " service threads";
   for (double idle_s : {0.001, 0.02, 0.5})
     to.add({"answer after " + std::to_string(int(idle_s * 1000)) + " ms of silence" + with,
-            wake_up(on, idle_s) * 1e6, "us", "", std::nullopt, 100.0, better::lower});
+            wake_up(on, idle_s) * 1e6,
+            "us",
+            "",
+            std::nullopt,
+            100.0,
+            better::lower});
   std::this_thread::sleep_for(std::chrono::seconds(1));
   double const before = processor_s();
   std::this_thread::sleep_for(std::chrono::seconds(2));
-  to.add({"an idle instance" + with, (processor_s() - before) / 2 * 100, "% of a processor", "",
-          std::nullopt, 1.0, better::lower});
+  to.add({"an idle instance" + with,
+          (processor_s() - before) / 2 * 100,
+          "% of a processor",
+          "",
+          std::nullopt,
+          1.0,
+          better::lower});
 }
 
 int run(int argc, char **argv) {
   std::string only, threads_text = "1," + std::to_string(std::thread::hardware_concurrency());
   double seconds = 1;
-  read_options(argc, argv, "bench/gfile/service.cc",
-               [&](const std::string &option, const char *value) {
-                 if (option == "--threads")
-                   threads_text = value;
-                 else if (option == "--only")
-                   only = value;
-                 else if (option == "--seconds")
-                   seconds = std::strtod(value, nullptr);
-                 else
-                   return false;
-                 return true;
-               });
+  read_options(
+      argc, argv, "bench/gfile/service.cc", [&](const std::string &option, const char *value) {
+        if (option == "--threads")
+          threads_text = value;
+        else if (option == "--only")
+          only = value;
+        else if (option == "--seconds")
+          seconds = std::strtod(value, nullptr);
+        else
+          return false;
+        return true;
+      });
   std::vector<u32> threads;
   for (const char *at = threads_text.c_str(); *at != 0; at += *at == ',')
     threads.push_back(u32(std::strtoul(at, const_cast<char **>(&at), 10)));
@@ -493,26 +504,43 @@ int run(int argc, char **argv) {
   if (wanted("inline"))
     for (u32 warps : {1u, 32u, 1000u})
       to.add({"host and player in one thread, " + std::to_string(warps) + " misses in flight",
-              run_inline(warps, seconds), "ns/request", "", std::nullopt, std::nullopt,
+              run_inline(warps, seconds),
+              "ns/request",
+              "",
+              std::nullopt,
+              std::nullopt,
               better::lower});
   if (wanted("files")) {
     make_small_files();
     for (u32 warps : {32u, 1000u})
       to.add({"host and player in one thread, small files by " + std::to_string(warps) + " warps",
-              run_files(warps, seconds), "ns/file", "", std::nullopt, std::nullopt, better::lower});
+              run_files(warps, seconds),
+              "ns/file",
+              "",
+              std::nullopt,
+              std::nullopt,
+              better::lower});
   }
   if (wanted("latency"))
     for (u32 count : threads)
       to.add({"one miss at a time, " + std::to_string(count) + " service threads",
-              1e9 / run_rate(count, 1, 1, seconds), "ns/request", "two threads, a word each way",
-              bare_round_trip() * 1e9, std::nullopt, better::lower});
+              1e9 / run_rate(count, 1, 1, seconds),
+              "ns/request",
+              "two threads, a word each way",
+              bare_round_trip() * 1e9,
+              std::nullopt,
+              better::lower});
   if (wanted("rate"))
     for (u32 count : threads)
       for (u32 players : {1u, 2u})
         to.add({"1,000 misses in flight, " + std::to_string(count) + " service threads, " +
                     std::to_string(players) + " players",
-                run_rate(count, players, 1000, seconds) / 1e6, "M/s", "", std::nullopt,
-                std::nullopt, better::higher});
+                run_rate(count, players, 1000, seconds) / 1e6,
+                "M/s",
+                "",
+                std::nullopt,
+                std::nullopt,
+                better::higher});
   if (wanted("idle"))
     idle_rows(to, threads.back());
   return to.finish(argc, argv);

@@ -6,8 +6,8 @@
 namespace bench {
 namespace {
 
-TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_random(gfile_ref files, text url, u64 page_count,
-                                                   u32 reads, u64 seed, u8 *target) {
+TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_random(
+    gfile_ref files, text url, u64 page_count, u32 reads, u64 seed, u8 *target) {
   tanada::this_warp const warp{};
   u64 const me = tanada::simt::global_thread_rank() / tanada::simt::warp_size;
   u64 state = me * 0x9E3779B97F4A7C15ull + seed;
@@ -22,8 +22,8 @@ TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_random(gfile_ref files, text url, u6
 }
 
 // Warps share the pages of a file, each page once, in an order without runs.
-TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_each(gfile_ref files, text url, u64 page_count,
-                                                 u64 stride, u8 *target, u64 *took_ns) {
+TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_each(
+    gfile_ref files, text url, u64 page_count, u64 stride, u8 *target, u64 *took_ns) {
   tanada::this_warp const warp{};
   u64 const me = tanada::simt::global_thread_rank() / tanada::simt::warp_size;
   u64 const warps = u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count() /
@@ -61,8 +61,15 @@ void random_hits(report &to) {
   for (int i = 0; i < 7; i++) {
     tnd_gfile_statistics const before = on.statistics();
     double const start = now_s();
-    tanada::simt::launch(dim3(blocks), dim3(threads_a_block()), read_random, on.ref(), text{url},
-                         size / 4096, reads, u64(i), target.data());
+    tanada::simt::launch(dim3(blocks),
+                         dim3(threads_a_block()),
+                         read_random,
+                         on.ref(),
+                         text{url},
+                         size / 4096,
+                         reads,
+                         u64(i),
+                         target.data());
     on.wait();
     double const took = now_s() - start;
     tnd_gfile_statistics const after = on.statistics();
@@ -74,11 +81,20 @@ void random_hits(report &to) {
   }
   std::fprintf(stderr, "    requests to the host a hit: %.5f\n", median(requests));
   double const bare = random_pinned_reads(size, blocks, reads);
-  to.add({"random 4 KiB gread by warps from the host tier", median(rates) / 1e6, "M/s",
-          "bare kernel, random pinned pages", bare / 1e6,
-          on_gpu ? std::optional<double>{0.85} : std::nullopt, better::higher});
-  to.add({"requests to service threads a read, meanwhile", median(requests), "", "", std::nullopt,
-          std::nullopt, better::lower});
+  to.add({"random 4 KiB gread by warps from the host tier",
+          median(rates) / 1e6,
+          "M/s",
+          "bare kernel, random pinned pages",
+          bare / 1e6,
+          on_gpu ? std::optional<double>{0.85} : std::nullopt,
+          better::higher});
+  to.add({"requests to service threads a read, meanwhile",
+          median(requests),
+          "",
+          "",
+          std::nullopt,
+          std::nullopt,
+          better::lower});
 }
 
 void miss_latency(report &to) {
@@ -89,8 +105,15 @@ void miss_latency(report &to) {
   examples::device_array<u8> target(4096);
   examples::device_array<u64> took(1);
   auto const pass = [&](instance &on, u64 first_pages) {
-    tanada::simt::launch(dim3(1), dim3(32), read_each, on.ref(), text{url}, first_pages, stride,
-                         target.data(), took.data());
+    tanada::simt::launch(dim3(1),
+                         dim3(32),
+                         read_each,
+                         on.ref(),
+                         text{url},
+                         first_pages,
+                         stride,
+                         target.data(),
+                         took.data());
     on.wait();
     return double(took.to_host()[0]) / double(first_pages) * 1e-9;
   };
@@ -102,13 +125,27 @@ void miss_latency(report &to) {
     device_hits.push_back(pass(on, 64));
   }
   double const bare = round_trip(on_gpu ? 2000 : 200);
-  to.add({"a warp's gread of a 4 KiB page in the device tier", median(device_hits) * 1e6, "us", "",
-          std::nullopt, std::nullopt, better::lower});
-  to.add({"a warp's gread of a 4 KiB page in the host tier", median(host_hits) * 1e6, "us", "",
-          std::nullopt, std::nullopt, better::lower});
-  to.add({"a warp's gread of a 4 KiB page that misses, mem://", median(misses) * 1e6, "us",
-          "bare round trip kernel, host, kernel", bare * 1e6,
-          on_gpu ? std::optional<double>{2} : std::nullopt, better::lower});
+  to.add({"a warp's gread of a 4 KiB page in the device tier",
+          median(device_hits) * 1e6,
+          "us",
+          "",
+          std::nullopt,
+          std::nullopt,
+          better::lower});
+  to.add({"a warp's gread of a 4 KiB page in the host tier",
+          median(host_hits) * 1e6,
+          "us",
+          "",
+          std::nullopt,
+          std::nullopt,
+          better::lower});
+  to.add({"a warp's gread of a 4 KiB page that misses, mem://",
+          median(misses) * 1e6,
+          "us",
+          "bare round trip kernel, host, kernel",
+          bare * 1e6,
+          on_gpu ? std::optional<double>{2} : std::nullopt,
+          better::lower});
 }
 
 void miss_rate(report &to) {
@@ -122,16 +159,27 @@ void miss_rate(report &to) {
     examples::device_array<u8> target(u64(warps) * 4096);
     examples::device_array<u64> took(1);
     double const start = now_s();
-    tanada::simt::launch(dim3(warps / warps_a_block), dim3(32 * warps_a_block), read_each, on.ref(),
-                         text{url}, pages, stride, target.data(), took.data());
+    tanada::simt::launch(dim3(warps / warps_a_block),
+                         dim3(32 * warps_a_block),
+                         read_each,
+                         on.ref(),
+                         text{url},
+                         pages,
+                         stride,
+                         target.data(),
+                         took.data());
     on.wait();
     tnd_gfile_statistics const seen = on.statistics();
     if (i > 0)
       rates.push_back(double(seen.misses) / (now_s() - start));
   }
   to.add({std::to_string(warps) + " warps' random 4 KiB greads that miss, mem://",
-          median(rates) / 1e6, "M/s", "", std::nullopt,
-          on_gpu ? std::optional<double>{1.5} : std::nullopt, better::higher});
+          median(rates) / 1e6,
+          "M/s",
+          "",
+          std::nullopt,
+          on_gpu ? std::optional<double>{1.5} : std::nullopt,
+          better::higher});
 }
 
 }  // namespace bench

@@ -98,7 +98,10 @@ TND_KERNEL void stages(arguments to) {
   u64 finish_ns = 0;
   auto const ask = [&](u64 page) {
     rpc::ticket const mine = ring.claim(~u64{0});
-    ring.post_short(mine, page == 0 ? 99 : u32(gfile::op::read), node, page,
+    ring.post_short(mine,
+                    page == 0 ? 99 : u32(gfile::op::read),
+                    node,
+                    page,
                     1);  // 99: an unknown request, which is answered immediately
     (void)ring.wait(mine, ~u64{0});
     u64 const start = simt::now_ns();
@@ -138,7 +141,9 @@ int main() {
   examples::device_array<u8> buffer(4096);
   examples::device_array<u64> ns(stage_count);
   for (int i = 0; i < 2; i++)
-    simt::launch(simt::dim3(1), simt::dim3(32), stages,
+    simt::launch(simt::dim3(1),
+                 simt::dim3(32),
+                 stages,
                  arguments{{ref.state, ref.timeout_ns}, buffer.data(), ns.data()});
   if (tnd_gfile_wait(gfile, 60'000'000'000ull) != TND_OK) {
     std::fprintf(stderr, "%s\n", tnd_last_message());

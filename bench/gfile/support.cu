@@ -3,44 +3,66 @@
 namespace bench {
 namespace {
 
-TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_whole(gfile_ref files, text url, u8 *target,
-                                                  u64 target_size, u64 size, u64 chunk_size) {
+TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_whole(
+    gfile_ref files, text url, u8 *target, u64 target_size, u64 size, u64 chunk_size) {
   tanada::this_block const block{};
   int fd = -1;
   if (gopen(block, files, url.bytes, O_RDONLY, &fd) != status::ok)
     return;
   for (u64 at = tanada::simt::block_rank() * chunk_size; at < size;
        at += tanada::simt::grid_size_x() * chunk_size)
-    (void)gread(block, files, fd, target + at % target_size, at,
+    (void)gread(block,
+                files,
+                fd,
+                target + at % target_size,
+                at,
                 chunk_size < size - at ? chunk_size : size - at);
   (void)gclose(block, files, fd);
 }
 
-TND_KERNEL TND_LAUNCH_BOUNDS(512) void write_whole(gfile_ref files, text url, const u8 *source,
-                                                   u64 source_size, u64 size, u64 chunk_size) {
+TND_KERNEL TND_LAUNCH_BOUNDS(512) void write_whole(
+    gfile_ref files, text url, const u8 *source, u64 source_size, u64 size, u64 chunk_size) {
   tanada::this_block const block{};
   int fd = -1;
   if (gopen(block, files, url.bytes, O_WRONLY | O_CREAT, &fd) != status::ok)
     return;
   for (u64 at = tanada::simt::block_rank() * chunk_size; at < size;
        at += tanada::simt::grid_size_x() * chunk_size)
-    (void)gwrite(block, files, fd, source + at % source_size, at,
+    (void)gwrite(block,
+                 files,
+                 fd,
+                 source + at % source_size,
+                 at,
                  chunk_size < size - at ? chunk_size : size - at);
   (void)gclose(block, files, fd);
 }
 
 }  // namespace
 
-void launch_read(instance &on, const std::string &url, u8 *target, u64 target_size,
-                 const reading &how) {
-  tanada::simt::launch(dim3(how.blocks), dim3(threads_a_block()), read_whole, on.ref(), text{url},
-                       target, target_size, u64(how.size), u64(how.chunk_size));
+void launch_read(
+    instance &on, const std::string &url, u8 *target, u64 target_size, const reading &how) {
+  tanada::simt::launch(dim3(how.blocks),
+                       dim3(threads_a_block()),
+                       read_whole,
+                       on.ref(),
+                       text{url},
+                       target,
+                       target_size,
+                       u64(how.size),
+                       u64(how.chunk_size));
 }
 
-void launch_write(instance &on, const std::string &url, const u8 *source, u64 source_size,
-                  const reading &how) {
-  tanada::simt::launch(dim3(how.blocks), dim3(threads_a_block()), write_whole, on.ref(), text{url},
-                       source, source_size, u64(how.size), u64(how.chunk_size));
+void launch_write(
+    instance &on, const std::string &url, const u8 *source, u64 source_size, const reading &how) {
+  tanada::simt::launch(dim3(how.blocks),
+                       dim3(threads_a_block()),
+                       write_whole,
+                       on.ref(),
+                       text{url},
+                       source,
+                       source_size,
+                       u64(how.size),
+                       u64(how.chunk_size));
 }
 
 }  // namespace bench

@@ -82,13 +82,13 @@ inline u32 threads_a_block() {
 
 // Launches a kernel whose blocks take chunks of the file in turn. Chunk `at` goes to target + at %
 // target_size, or comes from source + at % source_size.
-void launch_read(instance &on, const std::string &url, u8 *target, u64 target_size,
-                 const reading &how);
-void launch_write(instance &on, const std::string &url, const u8 *source, u64 source_size,
-                  const reading &how);
+void launch_read(
+    instance &on, const std::string &url, u8 *target, u64 target_size, const reading &how);
+void launch_write(
+    instance &on, const std::string &url, const u8 *source, u64 source_size, const reading &how);
 
-inline double seconds_to_read(instance &on, const std::string &url, u8 *target, u64 target_size,
-                              const reading &how) {
+inline double seconds_to_read(
+    instance &on, const std::string &url, u8 *target, u64 target_size, const reading &how) {
   double const start = now_s();
   launch_read(on, url, target, target_size, how);
   on.wait();

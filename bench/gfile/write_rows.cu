@@ -41,8 +41,12 @@ void writing(report &to, const std::string &folder, const reading &how) {
   mine.erase(mine.begin());
   double const gb = double(size) / 1e9;
   to.add({"gwrite of " + std::to_string(size >> 20) + " MiB to tmpfs, then gfsync",
-          gb / median(mine), "GB/s", "pinned copies to the host and pwrite by 8 threads",
-          gb / median(hand), on_gpu ? std::optional<double>{0.7} : std::nullopt, better::higher});
+          gb / median(mine),
+          "GB/s",
+          "pinned copies to the host and pwrite by 8 threads",
+          gb / median(hand),
+          on_gpu ? std::optional<double>{0.7} : std::nullopt,
+          better::higher});
 }
 
 }  // namespace bench

@@ -278,8 +278,11 @@ std::string name_of(const subject &who, const char *how, size_t count) {
 }
 
 // Each receiver against itself with the fewest sockets. The bar is for o2g.
-void add_rows(report &out, const subject &who, const char *how,
-              const std::map<size_t, costs> &by_count, std::vector<double> costs::*which) {
+void add_rows(report &out,
+              const subject &who,
+              const char *how,
+              const std::map<size_t, costs> &by_count,
+              std::vector<double> costs::*which) {
   std::optional<double> least;
   std::string least_name;
   for (auto const &[count, all] : by_count) {

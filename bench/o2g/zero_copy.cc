@@ -139,7 +139,11 @@ class by_ring final : public way {
   }
   void send(std::span<const std::byte> bytes) override {
     io_uring_sqe *const entry = io_uring_get_sqe(&ring_);
-    io_uring_prep_send_zc(entry, socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_WAITALL,
+    io_uring_prep_send_zc(entry,
+                          socket_,
+                          bytes.data(),
+                          bytes.size(),
+                          MSG_NOSIGNAL | MSG_WAITALL,
                           send_zc_report_usage);
     io_uring_submit(&ring_);
     sent_count++;
@@ -287,20 +291,20 @@ std::string size_text(size_t size) {
 int run(int argc, char **argv) {
   place where;
   int round_count = 5;
-  read_options(argc, argv, "bench/o2g/zero_copy.cc",
-               [&](const std::string &word, const char *value) {
-                 if (value == nullptr)
-                   return false;
-                 if (word == "--at")
-                   where.address = value;
-                 else if (word == "--receiver-in")
-                   where.name_space = value;
-                 else if (word == "--rounds")
-                   round_count = std::stoi(value);
-                 else
-                   return false;
-                 return true;
-               });
+  read_options(
+      argc, argv, "bench/o2g/zero_copy.cc", [&](const std::string &word, const char *value) {
+        if (value == nullptr)
+          return false;
+        if (word == "--at")
+          where.address = value;
+        else if (word == "--receiver-in")
+          where.name_space = value;
+        else if (word == "--rounds")
+          round_count = std::stoi(value);
+        else
+          return false;
+        return true;
+      });
   report out{"o2g_zero_copy", "no GPU"};
   constexpr std::pair<kind, const char *> ways[]{{kind::message_flag, "MSG_ZEROCOPY"},
                                                  {kind::ring, "IORING_OP_SEND_ZC"}};

@@ -44,7 +44,9 @@ void keep(timings &all, const std::vector<double> &round) {
 
 }  // namespace
 
-void field::add(const std::string &id, const std::string &label, factory make,
+void field::add(const std::string &id,
+                const std::string &label,
+                factory make,
                 const rival_options &options) {
   labels_[id] = label;
   try {
@@ -73,7 +75,8 @@ std::string field::label(const std::string &id) const {
   return left == absent_.end() ? labels_.at(id) : left->second;
 }
 
-std::map<std::string, outcome> contest(field &all, const std::vector<std::string> &ids,
+std::map<std::string, outcome> contest(field &all,
+                                       const std::vector<std::string> &ids,
                                        const contest_size &size) {
   std::vector<uint8_t> source = pattern(size.object), second;
   if (size.object <= two_buffers_size_max)

@@ -17,7 +17,9 @@ class field {
   using factory = std::unique_ptr<rival> (*)(const rival_options &);
 
   // Starts it. A contestant that cannot be started is removed with its reason.
-  void add(const std::string &id, const std::string &label, factory make,
+  void add(const std::string &id,
+           const std::string &label,
+           factory make,
            const rival_options &options);
   // Known by its label, but not requested.
   void forgo(const std::string &id, const std::string &label);
@@ -70,7 +72,8 @@ struct contest_size {
 
 // Runs a warm-up round, whose bytes are compared, and then the rounds. A contestant that fails is
 // removed and missing in the result.
-std::map<std::string, outcome> contest(field &all, const std::vector<std::string> &ids,
+std::map<std::string, outcome> contest(field &all,
+                                       const std::vector<std::string> &ids,
                                        const contest_size &size);
 
 // The median of the rounds' ratios, above / below.

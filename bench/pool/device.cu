@@ -56,7 +56,10 @@ struct buffers {
   void *device = nullptr, *pinned = nullptr;
 };
 
-void put(tnd_pool *pool, const char *name, const void *source, uint64_t size,
+void put(tnd_pool *pool,
+         const char *name,
+         const void *source,
+         uint64_t size,
          const tnd_pool_commit_options *options = nullptr) {
   tnd_pool_object *object = nullptr;
   check(tnd_pool_create(pool, name, size, 0, nullptr, &object), "tnd_pool_create");
@@ -130,8 +133,12 @@ double first_put_s(const std::string &url, const first_put &how) {
       double const first_s = seconds([&] { put(pool, "first", with.device, size, &options); });
       std::fprintf(stderr,
                    "  %s%s, %.0f s after the connect: connect %.3f ms, put %.3f ms, %.2f GB/s\n",
-                   size_text(size).c_str(), how.is_summed ? " with CRC32C" : "", how.pause_s,
-                   connect_s * 1e3, first_s * 1e3, double(size) / 1e9 / first_s);
+                   size_text(size).c_str(),
+                   how.is_summed ? " with CRC32C" : "",
+                   how.pause_s,
+                   connect_s * 1e3,
+                   first_s * 1e3,
+                   double(size) / 1e9 / first_s);
       compare(pool, "first", with, size);
       check(tnd_pool_remove(pool, "first", 0), "tnd_pool_remove");
       tnd_pool_disconnect(pool);
@@ -170,7 +177,13 @@ void first_row(report &out, const first_result &first, double later) {
   std::optional<double> const bar = first.how.is_summed ? std::nullopt : std::optional{first_bar};
   out.add({"the first put of a process from device memory, " + sum + pause +
                " after it connected, " + size_text(first.how.size),
-           gb_s, "GB/s", "later puts", later, bar, better::higher, gb_s / later});
+           gb_s,
+           "GB/s",
+           "later puts",
+           later,
+           bar,
+           better::higher,
+           gb_s / later});
 }
 
 // Puts of new names, one after another, each into memory that no put has used.
@@ -187,12 +200,18 @@ void new_row(report &out, tnd_pool *pool, const buffers &with, uint64_t size, do
   double const gb_s = double(size) / 1e9 / median(new_s);
   out.add({"puts from device memory into memory that no put has used, one after another, " +
                size_text(size),
-           gb_s, "GB/s", "later puts", later, first_bar, better::higher, gb_s / later});
+           gb_s,
+           "GB/s",
+           "later puts",
+           later,
+           first_bar,
+           better::higher,
+           gb_s / later});
 }
 
 // Four threads, each with a connection and a quarter of the bytes; `later` is one thread's GB/s.
-void thread_row(report &out, const std::string &url, const buffers &with, uint64_t size,
-                double later) {
+void thread_row(
+    report &out, const std::string &url, const buffers &with, uint64_t size, double later) {
   constexpr unsigned thread_count = 4;
   uint64_t const share = size / thread_count;
   double const all_s = seconds([&] {
@@ -210,8 +229,14 @@ void thread_row(report &out, const std::string &url, const buffers &with, uint64
       each.join();
   });
   double const gb_s = double(size) / 1e9 / all_s;
-  out.add({"connections and first puts of four threads, " + size_text(size) + " in all", gb_s,
-           "GB/s", "later puts of one thread", later, first_bar, better::higher, gb_s / later});
+  out.add({"connections and first puts of four threads, " + size_text(size) + " in all",
+           gb_s,
+           "GB/s",
+           "later puts of one thread",
+           later,
+           first_bar,
+           better::higher,
+           gb_s / later});
 }
 
 // The checksum is computed over the bytes in the pool.
@@ -223,13 +248,19 @@ void checksum_row(report &out, tnd_pool *pool, const buffers &with, uint64_t siz
     put_s.push_back(seconds([&] { put(pool, "summed", with.device, size, &options); }));
   compare(pool, "summed", with, size);
   double const gb_s = double(size) / 1e9 / median(put_s);
-  out.add({"puts from device memory with CRC32C, " + size_text(size), gb_s, "GB/s",
-           "without a checksum", later, std::nullopt, better::higher, gb_s / later});
+  out.add({"puts from device memory with CRC32C, " + size_text(size),
+           gb_s,
+           "GB/s",
+           "without a checksum",
+           later,
+           std::nullopt,
+           better::higher,
+           gb_s / later});
 }
 
 // Returns GB/s of puts.
-double rows(report &out, tnd_pool *pool, uint64_t size, unsigned rounds,
-            std::optional<double> bar) {
+double rows(
+    report &out, tnd_pool *pool, uint64_t size, unsigned rounds, std::optional<double> bar) {
   buffers const with{size};
   std::string const name = "device_" + std::to_string(size), how_much = size_text(size);
   put(pool, name.c_str(), with.device, size);
@@ -253,11 +284,21 @@ double rows(report &out, tnd_pool *pool, uint64_t size, unsigned rounds,
     get_ratios.push_back(up_s.back() / get_s.back());
   }
   double const gb = double(size) / 1e9;
-  out.add({"device memory to the pool on the same node, " + how_much, gb / median(put_s), "GB/s",
-           "cudaMemcpy to pinned host memory", gb / median(down_s), bar, better::higher,
+  out.add({"device memory to the pool on the same node, " + how_much,
+           gb / median(put_s),
+           "GB/s",
+           "cudaMemcpy to pinned host memory",
+           gb / median(down_s),
+           bar,
+           better::higher,
            median(put_ratios)});
-  out.add({"the pool on the same node to device memory, " + how_much, gb / median(get_s), "GB/s",
-           "cudaMemcpy from pinned host memory", gb / median(up_s), std::nullopt, better::higher,
+  out.add({"the pool on the same node to device memory, " + how_much,
+           gb / median(get_s),
+           "GB/s",
+           "cudaMemcpy from pinned host memory",
+           gb / median(up_s),
+           std::nullopt,
+           better::higher,
            median(get_ratios)});
   return gb / median(put_s);
 }

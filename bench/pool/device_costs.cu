@@ -57,12 +57,20 @@ class memory {
 
   // At an address suitable for huge pages; the addresses around it stay reserved.
   char *map() const {
-    void *const room = mmap(nullptr, size + huge_page_size, PROT_NONE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *const room = mmap(nullptr,
+                            size + huge_page_size,
+                            PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                            -1,
+                            0);
     uintptr_t const begin =
         (reinterpret_cast<uintptr_t>(room) + huge_page_size - 1) / huge_page_size * huge_page_size;
-    void *const mapped = mmap(reinterpret_cast<void *>(begin), size, PROT_READ | PROT_WRITE,
-                              MAP_SHARED | MAP_FIXED, descriptor_, 0);
+    void *const mapped = mmap(reinterpret_cast<void *>(begin),
+                              size,
+                              PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_FIXED,
+                              descriptor_,
+                              0);
     if (mapped == MAP_FAILED)
       throw std::runtime_error("mmap");
     return static_cast<char *>(mapped);
@@ -146,7 +154,15 @@ void print_costs(bool is_huge, char *device) {
                "  %s, ms/GiB: made %.1f, mapped %.2f, registered %.1f, by two threads %.1f, copied "
                "%.1f, registered and"
                " copied %.1f, memcpy by 4 threads %.1f, by 12 %.1f\n",
-               kind, shared.made_ms(), populated, registered, by_two, copied, both, by_4, by_12);
+               kind,
+               shared.made_ms(),
+               populated,
+               registered,
+               by_two,
+               copied,
+               both,
+               by_4,
+               by_12);
   for (char *const each : {first, second, third})
     munmap(each, size);
 }

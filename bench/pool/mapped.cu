@@ -36,14 +36,19 @@ TND_KERNEL void copy_pages(u8 *target, const u8 *pages, u64 size, u64 chunk_size
   tanada::this_block const block{};
   for (u64 at = tanada::simt::block_rank() * chunk_size; at < size;
        at += tanada::simt::grid_size_x() * chunk_size)
-    tanada::simt::copy_from_host(block, target + at, pages + at,
-                                 chunk_size < size - at ? chunk_size : size - at);
+    tanada::simt::copy_from_host(
+        block, target + at, pages + at, chunk_size < size - at ? chunk_size : size - at);
 }
 
 double seconds_to_copy(u8 *target, const void *pages, const reading &how) {
   double const start = now_s();
-  tanada::simt::launch(dim3(how.blocks), dim3(threads_a_block()), copy_pages, target,
-                       static_cast<const u8 *>(pages), u64(how.size), u64(how.chunk_size));
+  tanada::simt::launch(dim3(how.blocks),
+                       dim3(threads_a_block()),
+                       copy_pages,
+                       target,
+                       static_cast<const u8 *>(pages),
+                       u64(how.size),
+                       u64(how.chunk_size));
   examples::device_wait();
   return now_s() - start;
 }
@@ -91,10 +96,20 @@ void rows(report &to, const pool_daemon &daemon, const reading &how, unsigned ro
   double const gb = double(how.size) / 1e9;
   std::string const size = std::to_string(how.size >> 20) + " MiB";
   to.add({"read of a pool object of " + size + " on the same node, mapped, by a kernel",
-          gb / median(pool_s), "GB/s", "bare kernel that reads pinned memory", gb / median(bare_s),
-          std::nullopt, better::higher, median(ratios)});
-  to.add({"until the object of " + size + " is mapped, in the background", mapping, "s", "",
-          std::nullopt, std::nullopt, better::lower});
+          gb / median(pool_s),
+          "GB/s",
+          "bare kernel that reads pinned memory",
+          gb / median(bare_s),
+          std::nullopt,
+          better::higher,
+          median(ratios)});
+  to.add({"until the object of " + size + " is mapped, in the background",
+          mapping,
+          "s",
+          "",
+          std::nullopt,
+          std::nullopt,
+          better::lower});
 }
 
 int run(int argc, char **argv) {

@@ -35,7 +35,8 @@ class store final : public mooncake {
   explicit store(const rival_options &options) : mooncake{options} {
     uint16_t const port = free_port();
     master_at_ = "127.0.0.1:" + std::to_string(port);
-    std::vector<std::string> const words{beside_python("mooncake_master"), "-rpc_address=127.0.0.1",
+    std::vector<std::string> const words{beside_python("mooncake_master"),
+                                         "-rpc_address=127.0.0.1",
                                          "-rpc_port=" + std::to_string(port),
                                          "-metrics_host=127.0.0.1",
                                          "-metrics_port=" + std::to_string(free_port())};

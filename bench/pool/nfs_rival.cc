@@ -53,8 +53,13 @@ class transfer {
     piece *const wanted = new piece{this, at_, std::min(piece_size, size_ - at_)};
     int const status =
         source_ != nullptr
-            ? nfs_pwrite_async(library_, file_, wanted->at, wanted->size,
-                               const_cast<uint8_t *>(source_) + at_, came, wanted)
+            ? nfs_pwrite_async(library_,
+                               file_,
+                               wanted->at,
+                               wanted->size,
+                               const_cast<uint8_t *>(source_) + at_,
+                               came,
+                               wanted)
             : nfs_pread_async(library_, file_, wanted->at, wanted->size, came, wanted);
     if (status != 0) {
       failed_ = true;
@@ -153,8 +158,8 @@ class ganesha final : public rival {
     binder_ = std::make_unique<server>(std::vector<std::string>{binder, "-f", "-w"}, log);
     binder_->wait_until([] { return socket_place{"", 111}.answers(); }, 10);
     daemon_ = std::make_unique<server>(
-        std::vector<std::string>{program, "-F", "-f", settings, "-L", log, "-p",
-                                 scratch_.path() + "/pid", "-N", "WARN"},
+        std::vector<std::string>{
+            program, "-F", "-f", settings, "-L", log, "-p", scratch_.path() + "/pid", "-N", "WARN"},
         log);
     daemon_->wait_until([this] { return is_there(); }, 20);
   }

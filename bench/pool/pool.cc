@@ -76,7 +76,8 @@ int run(int argc, char **argv, bool is_isolated) {
   std::vector<std::string> groups{"bulk", "small", "rate", "sizes"}, without;
   CLI::App app{"The pool beside its rivals"};
   app.add_option("--json", json, "Write the figures to this file, not to standard output");
-  app.add_option("--mooncake-python", options.mooncake_python,
+  app.add_option("--mooncake-python",
+                 options.mooncake_python,
                  "Python that has the wheel mooncake-transfer-engine-non-cuda")
       ->envname("MOONCAKE_PYTHON")
       ->check(CLI::ExistingFile);
@@ -90,12 +91,14 @@ int run(int argc, char **argv, bool is_isolated) {
       ->check(CLI::IsMember({"bulk", "small", "rate", "sizes"}));
   app.add_option("--without", without, "Contestants to leave out, such as nfs,mooncake")
       ->delimiter(',');
-  app.add_option("--url", options.url,
+  app.add_option("--url",
+                 options.url,
                  "Only the pool, over a link: pool://host:port/namespace of a daemon that runs");
-  app.add_option("--provider", options.provider,
+  app.add_option("--provider",
+                 options.provider,
                  "Only the pool, over a link: libfabric's provider, such as verbs;ofi_rxm");
-  app.add_option("--fabric-node", options.fabric_node,
-                 "Without --url: the daemon's address in the fabric");
+  app.add_option(
+      "--fabric-node", options.fabric_node, "Without --url: the daemon's address in the fabric");
   app.add_option("--nfs-put", nfs.put, "What NFS writes over the same link, GB/s");
   app.add_option("--nfs-get", nfs.get, "What NFS reads over the same link, GB/s");
   CLI11_PARSE(app, argc, argv);

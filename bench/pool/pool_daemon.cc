@@ -16,10 +16,11 @@ std::string program() {
   return found;
 }
 
-std::vector<std::string> words(uint64_t capacity, uint16_t port,
+std::vector<std::string> words(uint64_t capacity,
+                               uint16_t port,
                                const std::vector<std::string> &more) {
-  std::vector<std::string> all{program(), "--size", std::to_string(capacity >> 20) + "MiB",
-                               "--port", std::to_string(port)};
+  std::vector<std::string> all{
+      program(), "--size", std::to_string(capacity >> 20) + "MiB", "--port", std::to_string(port)};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }

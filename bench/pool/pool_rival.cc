@@ -122,8 +122,8 @@ class pool final : public rival {
       url_ = daemon_->url("path" + std::to_string(path_));
   }
   std::unique_ptr<client> connect() override {
-    return std::make_unique<connection>(url_, path_,
-                                        provider_.empty() ? nullptr : provider_.c_str());
+    return std::make_unique<connection>(
+        url_, path_, provider_.empty() ? nullptr : provider_.c_str());
   }
 
  private:

@@ -34,12 +34,16 @@ python_client::python_client(const python_role &role, const std::string &log)
   (void)hear_ready(process_);
 }
 
-std::vector<double> python_client::put(const std::string &key, const uint8_t *, uint64_t size,
+std::vector<double> python_client::put(const std::string &key,
+                                       const uint8_t *,
+                                       uint64_t size,
                                        unsigned count) {
   return seconds("put " + key + " " + std::to_string(size) + " " + std::to_string(count));
 }
 
-std::vector<double> python_client::get(const std::string &key, uint8_t *, uint64_t size,
+std::vector<double> python_client::get(const std::string &key,
+                                       uint8_t *,
+                                       uint64_t size,
                                        unsigned count) {
   return seconds("get " + key + " " + std::to_string(size) + " " + std::to_string(count));
 }

@@ -36,9 +36,13 @@ class python_owner {
 class python_client final : public client {
  public:
   python_client(const python_role &role, const std::string &log);
-  std::vector<double> put(const std::string &key, const uint8_t *source, uint64_t size,
+  std::vector<double> put(const std::string &key,
+                          const uint8_t *source,
+                          uint64_t size,
                           unsigned count) override;
-  std::vector<double> get(const std::string &key, uint8_t *target, uint64_t size,
+  std::vector<double> get(const std::string &key,
+                          uint8_t *target,
+                          uint64_t size,
                           unsigned count) override;
   bool is_here() const override {
     return false;

@@ -18,9 +18,13 @@ class client {
   virtual ~client() = default;
 
   // Puts or gets the same object `count` times; returns the seconds of each call.
-  virtual std::vector<double> put(const std::string &key, const uint8_t *source, uint64_t size,
+  virtual std::vector<double> put(const std::string &key,
+                                  const uint8_t *source,
+                                  uint64_t size,
                                   unsigned count) = 0;
-  virtual std::vector<double> get(const std::string &key, uint8_t *target, uint64_t size,
+  virtual std::vector<double> get(const std::string &key,
+                                  uint8_t *target,
+                                  uint64_t size,
                                   unsigned count) = 0;
 
   // Whether get() writes to `target`; otherwise the client is another process, which compares the
@@ -37,11 +41,15 @@ class client {
 // A client in this process, which measures the time.
 class plain_client : public client {
  public:
-  std::vector<double> put(const std::string &key, const uint8_t *source, uint64_t size,
+  std::vector<double> put(const std::string &key,
+                          const uint8_t *source,
+                          uint64_t size,
                           unsigned count) final {
     return times(count, [&] { put_once(key, source, size); });
   }
-  std::vector<double> get(const std::string &key, uint8_t *target, uint64_t size,
+  std::vector<double> get(const std::string &key,
+                          uint8_t *target,
+                          uint64_t size,
                           unsigned count) final {
     return times(count, [&] { get_once(key, target, size); });
   }

@@ -23,30 +23,44 @@ const timings *side_of(const std::map<std::string, outcome> &found, const char *
 }
 
 // The pool against each rival, if there is a pool.
-void duel_rows(report &out, field &all, const std::map<std::string, outcome> &found,
-               const std::vector<duel> &duels, const std::string &what, bool is_put,
+void duel_rows(report &out,
+               field &all,
+               const std::map<std::string, outcome> &found,
+               const std::vector<duel> &duels,
+               const std::string &what,
+               bool is_put,
                uint64_t size) {
   for (const duel &each : duels) {
     const timings *const mine = side_of(found, each.mine, is_put);
     if (mine == nullptr)
       continue;
-    row made = compare(what + ", " + all.label(each.mine), *mine, all.label(each.theirs),
-                       side_of(found, each.theirs, is_put), size);
+    row made = compare(what + ", " + all.label(each.mine),
+                       *mine,
+                       all.label(each.theirs),
+                       side_of(found, each.theirs, is_put),
+                       size);
     made.bar = each.bar;
     out.add(made);
   }
 }
 
 // Each rival against the reference.
-void rival_rows(report &out, field &all, const std::map<std::string, outcome> &found,
-                const char *measure, const std::string &what, bool is_put, uint64_t size) {
+void rival_rows(report &out,
+                field &all,
+                const std::map<std::string, outcome> &found,
+                const char *measure,
+                const std::string &what,
+                bool is_put,
+                uint64_t size) {
   for (const auto &[id, each] : found) {
     if (id == id::pool_local || id == id::pool_tcp)
       continue;
     bool const is_measure = id == measure;
-    out.add(compare(what + ", " + all.label(id), side(each, is_put),
+    out.add(compare(what + ", " + all.label(id),
+                    side(each, is_put),
                     is_measure ? "" : all.label(measure),
-                    is_measure ? nullptr : side_of(found, measure, is_put), size));
+                    is_measure ? nullptr : side_of(found, measure, is_put),
+                    size));
   }
 }
 
@@ -57,8 +71,11 @@ std::string size_name(uint64_t size) {
 
 }  // namespace
 
-row compare(const std::string &what, const timings &mine, const std::string &rival,
-            const timings *theirs, uint64_t size) {
+row compare(const std::string &what,
+            const timings &mine,
+            const std::string &rival,
+            const timings *theirs,
+            uint64_t size) {
   row made;
   made.what = what;
   made.unit = size != 0 ? "GB/s" : "us";
@@ -73,11 +90,20 @@ row compare(const std::string &what, const timings &mine, const std::string &riv
 }
 
 void bulk_rows(report &out, field &all) {
-  auto const found = contest(
-      all,
-      {id::memcpy, id::tcp, id::memcached_unix, id::memcached_tcp, id::nfs, id::mooncake,
-       id::mooncake_engine, id::nixl, id::redis_unix, id::redis_tcp, id::pool_local, id::pool_tcp},
-      {bulk_size, 9, 2});
+  auto const found = contest(all,
+                             {id::memcpy,
+                              id::tcp,
+                              id::memcached_unix,
+                              id::memcached_tcp,
+                              id::nfs,
+                              id::mooncake,
+                              id::mooncake_engine,
+                              id::nixl,
+                              id::redis_unix,
+                              id::redis_tcp,
+                              id::pool_local,
+                              id::pool_tcp},
+                             {bulk_size, 9, 2});
   std::vector<duel> const duels{{id::pool_tcp, id::tcp, 0.9},
                                 {id::pool_tcp, id::mooncake, 2},
                                 {id::pool_tcp, id::memcached_tcp, {}},
@@ -134,11 +160,19 @@ void scattered_rows(report &out, field &all) {
 }  // namespace
 
 void small_rows(report &out, field &all) {
-  auto const found = contest(
-      all,
-      {id::tcp, id::memcached_unix, id::memcached_tcp, id::nfs, id::mooncake, id::mooncake_engine,
-       id::nixl, id::redis_unix, id::redis_tcp, id::pool_local, id::pool_tcp},
-      {4096, 9, 300});
+  auto const found = contest(all,
+                             {id::tcp,
+                              id::memcached_unix,
+                              id::memcached_tcp,
+                              id::nfs,
+                              id::mooncake,
+                              id::mooncake_engine,
+                              id::nixl,
+                              id::redis_unix,
+                              id::redis_tcp,
+                              id::pool_local,
+                              id::pool_tcp},
+                             {4096, 9, 300});
   std::vector<duel> const duels{{id::pool_tcp, id::tcp, 1.3},
                                 {id::pool_tcp, id::memcached_tcp, {}},
                                 {id::pool_local, id::memcached_unix, {}},
@@ -170,7 +204,9 @@ void small_rows(report &out, field &all) {
 namespace {
 
 // Objects per second of four clients of one store, each with its own connection.
-double rate_of(rival &store, const std::vector<uint8_t> &source, unsigned round,
+double rate_of(rival &store,
+               const std::vector<uint8_t> &source,
+               unsigned round,
                double duration_s) {
   std::vector<std::unique_ptr<client>> clients;
   for (unsigned i = 0; i < client_count; i++)
@@ -183,7 +219,8 @@ double rate_of(rival &store, const std::vector<uint8_t> &source, unsigned round,
       try {
         rates[i] =
             clients[i]->put_many("many" + std::to_string(round) + "_" + std::to_string(i) + "_",
-                                 source.data(), duration_s);
+                                 source.data(),
+                                 duration_s);
       } catch (const std::runtime_error &error) {
         errors[i] = error.what();
       }
@@ -249,7 +286,10 @@ void link_rows(report &out, field &all, uint64_t size_max, given_nfs nfs) {
     for (bool const is_put : {true, false})
       for (const auto &[id, each] : found) {
         row made = compare(size_name(size) + (is_put ? " put, " : " get, ") + all.label(id),
-                           side(each, is_put), "", nullptr, size);
+                           side(each, is_put),
+                           "",
+                           nullptr,
+                           size);
         double const theirs = is_put ? nfs.put : nfs.get;
         if (theirs > 0) {
           made.rival = "NFS, as given";
@@ -267,9 +307,13 @@ void size_rows(report &out, field &all, uint64_t size_max) {
     auto const found = contest(all, {id::nfs, id::tcp, id::pool_local, id::pool_tcp}, rounds);
     for (bool const is_put : {true, false}) {
       std::string const what = size_name(size) + (is_put ? " write" : " read");
-      duel_rows(out, all, found,
-                {{id::pool_local, id::nfs, is_put ? 5.7 : 2.7}, {id::pool_tcp, id::nfs, {}}}, what,
-                is_put, size);
+      duel_rows(out,
+                all,
+                found,
+                {{id::pool_local, id::nfs, is_put ? 5.7 : 2.7}, {id::pool_tcp, id::nfs, {}}},
+                what,
+                is_put,
+                size);
       rival_rows(out, all, found, id::nfs, what, is_put, size);
       for (const auto &[id, each] : found) {
         const timings &one = side(each, is_put);

@@ -43,7 +43,10 @@ void link_rows(report &out, field &all, uint64_t size_max, given_nfs nfs);
 
 // A row `what`: GB/s of objects of `size` bytes, or microseconds of a call if `size` is 0. `theirs`
 // may be null: the rival was skipped, or does not exist if `rival` is empty.
-row compare(const std::string &what, const timings &mine, const std::string &rival,
-            const timings *theirs, uint64_t size);
+row compare(const std::string &what,
+            const timings &mine,
+            const std::string &rival,
+            const timings *theirs,
+            uint64_t size);
 
 }  // namespace bench

@@ -104,7 +104,9 @@ struct machine {
 struct measured {
   double ours, theirs, ratio;
 };
-measured in_turn(int rounds, int turns, const std::function<void()> &our,
+measured in_turn(int rounds,
+                 int turns,
+                 const std::function<void()> &our,
                  const std::function<void()> &their) {
   std::vector<double> ours, theirs, ratios;
   auto const timed = [&](const std::function<void()> &call) {
@@ -159,7 +161,8 @@ void measure_latency(bench::report &out, machine &on, int rounds) {
     bool const is_word = size == 8;
     all.push_back({name + " put, CPU -> own GPU, to local completion",
                    [&, size] { check(queue.put(own, host, size), "put"); },
-                   copied(on.rivals[0], host, size), is_word ? std::optional{2.2} : std::nullopt});
+                   copied(on.rivals[0], host, size),
+                   is_word ? std::optional{2.2} : std::nullopt});
     all.push_back({name + " put + wait, CPU -> own GPU",
                    [&, size] {
                      check(queue.put(own, host, size), "put");
@@ -179,7 +182,8 @@ void measure_latency(bench::report &out, machine &on, int rounds) {
                      check(queue.put(peer, own, size), "put");
                      on.wait();
                    },
-                   peer_copied(size), is_word ? std::optional{4.0} : std::nullopt});
+                   peer_copied(size),
+                   is_word ? std::optional{4.0} : std::nullopt});
     all.push_back({name + " copy + wait, peer GPU -> own GPU",
                    [&, size] {
                      check(queue.copy(own, peer, size), "copy");
@@ -306,18 +310,18 @@ void measure_bandwidth(bench::report &out, machine &on, int rounds) {
   for (size_t size = 8; size <= heap_size; size *= size < 4096 ? 8 : 4) {
     int const turns =
         int(std::max<size_t>(2, std::min<size_t>(1000, (size_t{1} << 30) / size / 2)));
-    auto const add = [&](const char *what, const measured &took, const char *rival,
-                         std::optional<double> bar) {
-      double const gigabytes = double(size) / 1e3;
-      out.add({.what = size_name(size) + " " + what,
-               .value = gigabytes / took.ours,
-               .unit = "GB/s",
-               .rival = rival,
-               .rival_value = gigabytes / took.theirs,
-               .bar = size == heap_size ? bar : std::nullopt,
-               .direction = bench::better::higher,
-               .ratio = 1 / took.ratio});
-    };
+    auto const add =
+        [&](const char *what, const measured &took, const char *rival, std::optional<double> bar) {
+          double const gigabytes = double(size) / 1e3;
+          out.add({.what = size_name(size) + " " + what,
+                   .value = gigabytes / took.ours,
+                   .unit = "GB/s",
+                   .rival = rival,
+                   .rival_value = gigabytes / took.theirs,
+                   .bar = size == heap_size ? bar : std::nullopt,
+                   .direction = bench::better::higher,
+                   .ratio = 1 / took.ratio});
+        };
     auto const peer_copied = [&] {
       check(cudaMemcpyPeer(on.rivals[1], on.has_two ? 1 : 0, on.rivals[0], 0, size),
             "cudaMemcpyPeer");
@@ -325,26 +329,31 @@ void measure_bandwidth(bench::report &out, machine &on, int rounds) {
     };
     add("put + wait, own GPU -> peer GPU",
         in_turn(
-            rounds, turns,
+            rounds,
+            turns,
             [&] {
               check(on.queue->put(on.peer.reached, on.own.reached, size), "put");
               on.wait();
             },
             peer_copied),
-        "cudaMemcpyPeer and waiting for it", 0.95);
+        "cudaMemcpyPeer and waiting for it",
+        0.95);
     add("copy + wait, peer GPU -> own GPU",
         in_turn(
-            rounds, turns,
+            rounds,
+            turns,
             [&] {
               check(on.queue->copy(on.own.reached, on.peer.reached, size), "copy");
               on.wait();
             },
             peer_copied),
-        "cudaMemcpyPeer and waiting for it", {});
+        "cudaMemcpyPeer and waiting for it",
+        {});
     int const few = std::max(2, turns / 8);
     add("put + wait, CPU -> own GPU",
         in_turn(
-            rounds, few,
+            rounds,
+            few,
             [&] {
               check(on.queue->put(on.own.reached, memory.data(), size), "put");
               on.wait();
@@ -352,14 +361,18 @@ void measure_bandwidth(bench::report &out, machine &on, int rounds) {
             [&] {
               check(cudaMemcpy(on.rivals[0], memory.data(), size, cudaMemcpyDefault), "cudaMemcpy");
             }),
-        "cudaMemcpy", {});
+        "cudaMemcpy",
+        {});
     add("get, own GPU -> CPU",
         in_turn(
-            rounds, few, [&] { check(on.queue->get(memory.data(), on.own.reached, size), "get"); },
+            rounds,
+            few,
+            [&] { check(on.queue->get(memory.data(), on.own.reached, size), "get"); },
             [&] {
               check(cudaMemcpy(memory.data(), on.rivals[0], size, cudaMemcpyDefault), "cudaMemcpy");
             }),
-        "cudaMemcpy", {});
+        "cudaMemcpy",
+        {});
   }
 }
 
@@ -369,7 +382,9 @@ int main(int argc, char **argv) {
   return bench::guarded(argv[0], [&] {
     int rounds = 5;
     std::string part = "both";
-    bench::read_options(argc, argv, "bench/shmemg/device_queue.cc",
+    bench::read_options(argc,
+                        argv,
+                        "bench/shmemg/device_queue.cc",
                         [&](const std::string &word, const char *given) {
                           if (word == "--rounds")
                             rounds = std::atoi(given);

@@ -53,14 +53,16 @@ int main(void) {
     MEASURE("p_quiet_peer_8", rounds, (shmem_uint64_p(word, mine, peer), shmem_quiet()));
     MEASURE("g_peer_8", rounds, mine += shmem_uint64_g(word, peer));
     MEASURE("fetch_add_peer_8", rounds, mine += shmem_uint64_atomic_fetch_add(word, 1, peer));
-    MEASURE("put_signal_quiet_peer_8", rounds,
+    MEASURE("put_signal_quiet_peer_8",
+            rounds,
             (shmem_putmem_signal(target, source, 8, host, mine, SHMEM_SIGNAL_SET, peer),
              shmem_quiet()));
     double const begin = now();
     for (int i = 0; i < large_rounds; i++)
       shmem_putmem_nbi(target, source, large, peer);
     shmem_quiet();
-    printf("put_quiet_peer_%zu %.1f GB/s\n", large,
+    printf("put_quiet_peer_%zu %.1f GB/s\n",
+           large,
            (double)large * large_rounds / (now() - begin) / 1e3);
   }
   shmem_barrier_all();

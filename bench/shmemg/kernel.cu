@@ -41,8 +41,8 @@ struct library {
   TND_DEVICE static void put_thread(word *to, const word *from, size_t size, int pe) {
     shmemg_putmem(to, from, size, pe);
   }
-  TND_DEVICE static void put_signal_thread(word *to, const word *from, size_t size, word *on,
-                                           word value, int pe) {
+  TND_DEVICE static void put_signal_thread(
+      word *to, const word *from, size_t size, word *on, word value, int pe) {
     shmemg_putmem_signal(to, from, size, on, value, SHMEM_SIGNAL_SET, pe);
   }
   TND_DEVICE static word fetch_add(word *at, word value, int pe) {
@@ -73,8 +73,8 @@ struct library {
     (void)shmemgx_float_fcollect_tg(SHMEM_DEVICE_TEAM_WORLD, to, from, count);
   }
   TND_DEVICE static void alltoall(float *to, const float *from, size_t count) {
-    (void)shmemgx_float_alltoall_tg(SHMEM_DEVICE_TEAM_WORLD, to, from,
-                                    count / size_t(shmemg_n_pes()));
+    (void)shmemgx_float_alltoall_tg(
+        SHMEM_DEVICE_TEAM_WORLD, to, from, count / size_t(shmemg_n_pes()));
   }
   TND_DEVICE static void sum(float *to, const float *from, size_t count) {
     (void)shmemgx_float_sum_reduce_tg(SHMEM_DEVICE_TEAM_WORLD, to, from, count);

@@ -80,8 +80,8 @@ BENCH_KERNEL void signals(word *signal, int rounds, uint64_t *result) {
 }
 
 template <class Library>
-BENCH_KERNEL void put_signals(word *signal, word *data, word *source, int rounds,
-                              uint64_t *result) {
+BENCH_KERNEL void put_signals(
+    word *signal, word *data, word *source, int rounds, uint64_t *result) {
   int const me = Library::me();
   if (me > 1)
     return;
@@ -166,8 +166,8 @@ BENCH_KERNEL void adds(word *data, int pe, int rounds, uint64_t *result) {
 
 // Each block has a part of the size.
 template <class Library>
-BENCH_WIDE_KERNEL void block_puts(char *target, const char *source, word part, word size,
-                                  int rounds) {
+BENCH_WIDE_KERNEL void block_puts(
+    char *target, const char *source, word part, word size, int rounds) {
   if (Library::me() != 0)
     return;
   word const begin = part * Library::block();
@@ -181,8 +181,8 @@ BENCH_WIDE_KERNEL void block_puts(char *target, const char *source, word part, w
 
 enum class collective { sync, barrier, broadcast, fcollect, alltoall, sum };
 template <class Library, collective What>
-BENCH_WIDE_KERNEL void collectives(float *target, float *source, word elements, int rounds,
-                                   uint64_t *result) {
+BENCH_WIDE_KERNEL void collectives(
+    float *target, float *source, word elements, int rounds, uint64_t *result) {
   uint64_t begin = 0;
   for (int i = 0; i < rounds + 5; i++) {
     if (i == 5)
@@ -220,20 +220,23 @@ class bench {
     int const rounds = what_.rounds;
     word *const from = reinterpret_cast<word *>(source_);
     if (library_.pe_count() > 1) {
-      each_word(words, 1,
+      each_word(words,
+                1,
                 [&](word *at) {
                   launch(1, 1, signals<Library>, at, rounds, result);
                   return values{double(result[0]) / 2};
                 },
                 {"signal_one_way"});
-      each_word(words, 1,
+      each_word(words,
+                1,
                 [&](word *at) {
                   launch(1, 1, put_signals<Library>, at + 16, at + 64, from, rounds, result);
                   return values{double(result[0]) / 2};
                 },
                 {"put_signal_one_way"});
     }
-    each_word(words, 1,
+    each_word(words,
+              1,
               [&](word *at) {
                 launch(1, 1, puts_and_quiets<Library>, at, from, rounds, result);
                 return values{double(result[0]), double(result[1])};
@@ -241,11 +244,14 @@ class bench {
               {"p_quiet", "put_quiet"});
     for (bool const is_own : {true, false}) {
       each_word(
-          words, is_own ? 4 : 1,
+          words,
+          is_own ? 4 : 1,
           [&](word *at) {
             launch(1, 32, adds<Library>, at, is_own ? 0 : library_.pe_count() - 1, rounds, result);
-            return values{double(result[one_at_a_time]), double(result[as_they_come]),
-                          double(result[by_a_warp]), double(result[unasked])};
+            return values{double(result[one_at_a_time]),
+                          double(result[as_they_come]),
+                          double(result[by_a_warp]),
+                          double(result[unasked])};
           },
           is_own ? names{"fetch_add_own", "fetch_adds_own", "fetch_add_warp_own", "add_own"}
                  : names{"fetch_add", "fetch_adds", "fetch_add_warp", "add"});
@@ -299,7 +305,9 @@ class bench {
     for (size_t k = 0; k < what.size(); k++) {
       auto const [least, most] = std::minmax_element(found[k].begin(), found[k].end());
       std::string const name = what[k];
-      print(name.c_str(), 8, std::accumulate(found[k].begin(), found[k].end(), 0.0) / double(count),
+      print(name.c_str(),
+            8,
+            std::accumulate(found[k].begin(), found[k].end(), 0.0) / double(count),
             "ns");
       print((name + "_least").c_str(), 8, *least, "ns");
       print((name + "_most").c_str(), 8, *most, "ns");
@@ -332,8 +340,14 @@ class bench {
     word const size = elements * sizeof(float);
     int const rounds =
         int(std::min<word>(word(what_.rounds), (word{256} << 20) / (size + 1) / 8 + 3));
-    launch(1, what_.threads, collectives<Library, What>, reinterpret_cast<float *>(data_),
-           reinterpret_cast<float *>(source_), elements, rounds, library_.results());
+    launch(1,
+           what_.threads,
+           collectives<Library, What>,
+           reinterpret_cast<float *>(data_),
+           reinterpret_cast<float *>(source_),
+           elements,
+           rounds,
+           library_.results());
     print(name, size, double(library_.results()[0]) / rounds / 1000, "us");
   }
   void all_collectives() {

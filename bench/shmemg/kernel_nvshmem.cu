@@ -40,8 +40,8 @@ struct library {
   __device__ static void put_thread(word *to, const word *from, size_t size, int pe) {
     nvshmem_putmem(to, from, size, pe);
   }
-  __device__ static void put_signal_thread(word *to, const word *from, size_t size, word *on,
-                                           word value, int pe) {
+  __device__ static void put_signal_thread(
+      word *to, const word *from, size_t size, word *on, word value, int pe) {
     nvshmem_putmem_signal(to, from, size, on, value, NVSHMEM_SIGNAL_SET, pe);
   }
   // Not ulong: NVSHMEM 3.4 adds to 4 of its 8 bytes, and returns as many.

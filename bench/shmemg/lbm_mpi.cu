@@ -45,8 +45,8 @@ class simulation {
 
   void launch_part(u32 first, u32 last) {
     u64 const rows = u64(last - first) * slab_.height;
-    step_part<<<u32(std::min<u64>(rows, last - first == 1 ? 64 : 2048)), block_size>>>(slab_, step_,
-                                                                                       first, last);
+    step_part<<<u32(std::min<u64>(rows, last - first == 1 ? 64 : 2048)), block_size>>>(
+        slab_, step_, first, last);
   }
   void copy(double *target, const double *source, cudaMemcpyKind kind) {
     examples::cuda_check(
@@ -94,7 +94,11 @@ void measure(const options &wanted, int me, int count) {
         "{\"program\": \"lbm_mpi\", \"exchange\": \"staged\", \"pes\": %d, \"width\": %u, "
         "\"height\": %u, \"depth\": %u, "
         "\"step_us\": %.3f, \"cells_per_s\": %.4g}\n",
-        count, wanted.width, wanted.height, wanted.depth, fastest / wanted.steps * 1e6,
+        count,
+        wanted.width,
+        wanted.height,
+        wanted.depth,
+        fastest / wanted.steps * 1e6,
         double(wanted.width) * wanted.height * wanted.depth * count * wanted.steps / fastest);
 }
 

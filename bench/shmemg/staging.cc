@@ -43,7 +43,8 @@ struct machine {
   seams::device_queue &queue;
 };
 
-double speed_of(size_t size, const std::function<void(size_t)> &start,
+double speed_of(size_t size,
+                const std::function<void(size_t)> &start,
                 const std::function<void()> &end) {
   size_t const count = std::max<size_t>(1, batch_size / size);
   double const begin = now_s();
@@ -76,7 +77,8 @@ void measure(machine &on, size_t size, speeds &into) {
   };
   auto const copy = [&](std::byte *to, std::byte *from) {
     return speed_of(
-        size, [&](size_t at) { need(on.queue.copy(to + at, from + at, size), "copy"); },
+        size,
+        [&](size_t at) { need(on.queue.copy(to + at, from + at, size), "copy"); },
         [&] { need(on.queue.wait(~uint64_t{0}), "wait"); });
   };
   into.fabric_put.push_back(put(host));
@@ -92,22 +94,22 @@ std::string name_of(size_t size) {
 }
 
 void add_rows(report &out, size_t size, const speeds &of) {
-  auto const row_of = [&](const char *what, const std::vector<double> &staged,
-                          const std::vector<double> &fabric) {
-    std::vector<double> slower, ratios;
-    for (size_t i = 0; i < staged.size(); i++) {
-      slower.push_back(std::min(fabric[i], of.copied[i]));
-      ratios.push_back(staged[i] / slower.back());
-    }
-    bool const is_copy = median(of.copied) < median(fabric);
-    out.add({.what = name_of(size) + " " + what,
-             .value = median(staged) * 1e-9,
-             .unit = "GB/s",
-             .rival = is_copy ? "the device's copies" : "the fabric, host to host",
-             .rival_value = median(slower) * 1e-9,
-             .bar = bar,
-             .ratio = median(ratios)});
-  };
+  auto const row_of =
+      [&](const char *what, const std::vector<double> &staged, const std::vector<double> &fabric) {
+        std::vector<double> slower, ratios;
+        for (size_t i = 0; i < staged.size(); i++) {
+          slower.push_back(std::min(fabric[i], of.copied[i]));
+          ratios.push_back(staged[i] / slower.back());
+        }
+        bool const is_copy = median(of.copied) < median(fabric);
+        out.add({.what = name_of(size) + " " + what,
+                 .value = median(staged) * 1e-9,
+                 .unit = "GB/s",
+                 .rival = is_copy ? "the device's copies" : "the fabric, host to host",
+                 .rival_value = median(slower) * 1e-9,
+                 .bar = bar,
+                 .ratio = median(ratios)});
+      };
   row_of("put", of.staged_put, of.fabric_put);
   row_of("get", of.staged_get, of.fabric_get);
 }
@@ -139,8 +141,8 @@ void live(seams::bootstrap &launcher, seams::gpu &device, report &out) {
     auto queue = job.value()->device_queue_open(), other = job.value()->device_queue_open();
     need(queue.error(), "a queue");
     need(other.error(), "a queue");
-    onesided::context context{job.value()->map(), lane.value(), std::move(queue).value(), false,
-                              job.value()->staging()};
+    onesided::context context{
+        job.value()->map(), lane.value(), std::move(queue).value(), false, job.value()->staging()};
     machine on{*job.value(), context, *other.value()};
     std::fill(on.job.heap().begin(), on.job.heap().end(), std::byte{1});
     if (job.value()->me() == 0)
@@ -152,13 +154,13 @@ void live(seams::bootstrap &launcher, seams::gpu &device, report &out) {
 }
 
 int run(int argc, char **argv) {
-  read_options(argc, argv, "bench/shmemg/staging.cc",
-               [](const std::string &word, const char *value) {
-                 if (word != "--rounds")
-                   return false;
-                 rounds = std::max(1, std::stoi(value));
-                 return true;
-               });
+  read_options(
+      argc, argv, "bench/shmemg/staging.cc", [](const std::string &word, const char *value) {
+        if (word != "--rounds")
+          return false;
+        rounds = std::max(1, std::stoi(value));
+        return true;
+      });
   std::vector<std::unique_ptr<seams::gpu>> devices;
   for (uint32_t i = 0; i < 2; i++) {
     auto opened = seams::gpu_open(seams::gpu_choice::automatic, i);

@@ -86,28 +86,43 @@ class simulation {
       if (tile_.neighbours[d] < 0)
         continue;
       u64 const cells = tile_.shape.ghosts(d).count;
-      MPI_Irecv(incoming_ + host_offset(d), int(cells), MPI_DOUBLE, tile_.neighbours[d],
-                int(opposite(d)), MPI_COMM_WORLD, &requests[count++]);
-      examples::cuda_check(cudaMemcpyAsync(outgoing_ + host_offset(d), outgoing(tile_, next, d),
-                                           cells * sizeof(double), cudaMemcpyDeviceToHost, copies_),
+      MPI_Irecv(incoming_ + host_offset(d),
+                int(cells),
+                MPI_DOUBLE,
+                tile_.neighbours[d],
+                int(opposite(d)),
+                MPI_COMM_WORLD,
+                &requests[count++]);
+      examples::cuda_check(cudaMemcpyAsync(outgoing_ + host_offset(d),
+                                           outgoing(tile_, next, d),
+                                           cells * sizeof(double),
+                                           cudaMemcpyDeviceToHost,
+                                           copies_),
                            "cudaMemcpyAsync");
     }
     examples::cuda_check(cudaStreamSynchronize(copies_), "cudaStreamSynchronize");
     for (u32 d = 0; d < direction_count; d++) {
       if (tile_.neighbours[d] < 0)
         continue;
-      MPI_Isend(outgoing_ + host_offset(d), int(tile_.shape.ghosts(d).count), MPI_DOUBLE,
-                tile_.neighbours[d], int(d), MPI_COMM_WORLD, &requests[count++]);
+      MPI_Isend(outgoing_ + host_offset(d),
+                int(tile_.shape.ghosts(d).count),
+                MPI_DOUBLE,
+                tile_.neighbours[d],
+                int(d),
+                MPI_COMM_WORLD,
+                &requests[count++]);
     }
     MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
     for (u32 d = 0; d < direction_count; d++) {
       if (tile_.neighbours[d] < 0)
         continue;
       span const ghosts = tile_.shape.ghosts(d);
-      examples::cuda_check(
-          cudaMemcpyAsync(tile_.fields[next] + ghosts.offset, incoming_ + host_offset(d),
-                          ghosts.count * sizeof(double), cudaMemcpyHostToDevice, copies_),
-          "cudaMemcpyAsync");
+      examples::cuda_check(cudaMemcpyAsync(tile_.fields[next] + ghosts.offset,
+                                           incoming_ + host_offset(d),
+                                           ghosts.count * sizeof(double),
+                                           cudaMemcpyHostToDevice,
+                                           copies_),
+                           "cudaMemcpyAsync");
     }
     examples::cuda_check(cudaStreamSynchronize(copies_), "cudaStreamSynchronize");
   }
@@ -130,16 +145,21 @@ int simulate(const options &wanted, int me, int count) {
   double const fastest = mpi_job::fastest_round(part, wanted.steps, wanted.rounds);
   int failed = 0;
   if (wanted.check)
-    failed = largest_difference(all, part.shape(), part.with(), wanted.steps * wanted.rounds, me,
-                                part.cells()) < 1e-12
-                 ? 0
-                 : 1;
+    failed =
+        largest_difference(
+            all, part.shape(), part.with(), wanted.steps * wanted.rounds, me, part.cells()) < 1e-12
+            ? 0
+            : 1;
   if (me == 0)
     std::printf(
         "{\"program\": \"stencil2d_mpi\", \"exchange\": \"staged\", \"pes\": %d, \"across\": %d, "
         "\"rows\": %u, \"columns\": %u, "
         "\"step_us\": %.3f, \"cells_per_s\": %.4g}\n",
-        count, all.across, wanted.rows, wanted.columns, fastest / wanted.steps * 1e6,
+        count,
+        all.across,
+        wanted.rows,
+        wanted.columns,
+        fastest / wanted.steps * 1e6,
         double(wanted.rows) * wanted.columns * count * wanted.steps / fastest);
   return failed;
 }

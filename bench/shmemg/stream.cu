@@ -66,8 +66,8 @@ struct library {
     queued(shmemx_float_fcollect_on_stream(SHMEM_DEVICE_TEAM_WORLD, to, from, elements, stream_));
   }
   void alltoall(float *to, const float *from, size_t elements) {
-    queued(shmemx_float_alltoall_on_stream(SHMEM_DEVICE_TEAM_WORLD, to, from,
-                                           elements / size_t(pe_count()), stream_));
+    queued(shmemx_float_alltoall_on_stream(
+        SHMEM_DEVICE_TEAM_WORLD, to, from, elements / size_t(pe_count()), stream_));
   }
   void sum(float *to, const float *from, size_t elements) {
     queued(shmemx_float_sum_reduce_on_stream(SHMEM_DEVICE_TEAM_WORLD, to, from, elements, stream_));

@@ -33,10 +33,16 @@ class bench {
     from_ = static_cast<float *>(library_.allocate(what_.size_max));
     measure("sync", 0, [&] { library_.sync(); });
     measure("barrier", 0, [&] { library_.barrier(); });
-    for (std::size_t const size :
-         {std::size_t{8}, std::size_t{64}, std::size_t{512}, std::size_t{4} << 10,
-          std::size_t{32} << 10, std::size_t{256} << 10, std::size_t{2} << 20,
-          std::size_t{16} << 20, std::size_t{64} << 20, std::size_t{256} << 20}) {
+    for (std::size_t const size : {std::size_t{8},
+                                   std::size_t{64},
+                                   std::size_t{512},
+                                   std::size_t{4} << 10,
+                                   std::size_t{32} << 10,
+                                   std::size_t{256} << 10,
+                                   std::size_t{2} << 20,
+                                   std::size_t{16} << 20,
+                                   std::size_t{64} << 20,
+                                   std::size_t{256} << 20}) {
       if (size > what_.size_max)
         break;
       std::size_t const elements = size / sizeof(float), pieces = std::size_t(library_.pe_count());

@@ -47,8 +47,8 @@ struct library {
     queued(nvshmemx_float_fcollect_on_stream(NVSHMEM_TEAM_WORLD, to, from, elements, stream_));
   }
   void alltoall(float *to, const float *from, size_t elements) {
-    queued(nvshmemx_float_alltoall_on_stream(NVSHMEM_TEAM_WORLD, to, from,
-                                             elements / size_t(pe_count()), stream_));
+    queued(nvshmemx_float_alltoall_on_stream(
+        NVSHMEM_TEAM_WORLD, to, from, elements / size_t(pe_count()), stream_));
   }
   void sum(float *to, const float *from, size_t elements) {
     queued(nvshmemx_float_sum_reduce_on_stream(NVSHMEM_TEAM_WORLD, to, from, elements, stream_));

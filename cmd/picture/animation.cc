@@ -76,8 +76,14 @@ void animation::add(const image &frame) {
       gdImagePalettePixel(pixels_, x, y) = static_cast<unsigned char>(index);
     }
   constexpr int with_own_colors = 0, left_offset = 0, top_offset = 0;
-  gdImageGifAnimAdd(pixels_.get(), file_->get(), with_own_colors, left_offset, top_offset,
-                    delay_ms_ / 10, gdDisposalNone, nullptr);
+  gdImageGifAnimAdd(pixels_.get(),
+                    file_->get(),
+                    with_own_colors,
+                    left_offset,
+                    top_offset,
+                    delay_ms_ / 10,
+                    gdDisposalNone,
+                    nullptr);
   file_->check();
 }
 

@@ -22,8 +22,9 @@ float robust_limit(const std::vector<float> &values) {
   if (values.empty())
     return 0;
   std::vector<float> magnitudes(values.size());
-  std::transform(values.begin(), values.end(), magnitudes.begin(),
-                 [](float value) { return std::isnan(value) ? 0.0f : std::fabs(value); });
+  std::transform(values.begin(), values.end(), magnitudes.begin(), [](float value) {
+    return std::isnan(value) ? 0.0f : std::fabs(value);
+  });
   auto const nth = magnitudes.begin() + std::ptrdiff_t(magnitudes.size() * 995 / 1000);
   std::nth_element(magnitudes.begin(), nth, magnitudes.end());
   return *nth;
@@ -73,8 +74,8 @@ void draw_field(image &target, const frame &bounds, const plane &field, float li
               cells_y = float(field.height) / float(bounds.height);
   for (int y = 0; y < bounds.height; y++)
     for (int x = 0; x < bounds.width; x++) {
-      float const value = interpolate(field, (float(x) + 0.5f) * cells_x - offset,
-                                      (float(y) + 0.5f) * cells_y - offset);
+      float const value = interpolate(
+          field, (float(x) + 0.5f) * cells_x - offset, (float(y) + 0.5f) * cells_y - offset);
       color const pixel_color = std::isnan(value) ? ink : color_of(bar_position(value / limit));
       target.blend(bounds.x + x, bounds.y + bounds.height - 1 - y, pixel_color, 1);
     }
@@ -92,7 +93,8 @@ void draw_bar(image &target, const frame &bounds, const std::string &title, floa
     if (height < 160 && std::fabs(fraction) > 0 && std::fabs(fraction) < 1)
       continue;  // the labels between the ends do not fit
     char label[24];
-    std::snprintf(label, sizeof label,
+    std::snprintf(label,
+                  sizeof label,
                   fraction == 0 ? "0"
                   : plain       ? "%+.2f"
                                 : "%+.0e",

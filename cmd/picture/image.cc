@@ -15,17 +15,23 @@
 namespace tanada::picture {
 
 color color_of(float value) {
-  static constexpr color stops[] = {
-      {0.80f, 0.96f, 1.00f}, {0.38f, 0.76f, 0.95f}, {0.13f, 0.44f, 0.82f},
-      {0.07f, 0.19f, 0.45f}, {0.04f, 0.05f, 0.09f}, {0.42f, 0.10f, 0.13f},
-      {0.80f, 0.25f, 0.13f}, {0.98f, 0.60f, 0.22f}, {1.00f, 0.95f, 0.72f}};
+  static constexpr color stops[] = {{0.80f, 0.96f, 1.00f},
+                                    {0.38f, 0.76f, 0.95f},
+                                    {0.13f, 0.44f, 0.82f},
+                                    {0.07f, 0.19f, 0.45f},
+                                    {0.04f, 0.05f, 0.09f},
+                                    {0.42f, 0.10f, 0.13f},
+                                    {0.80f, 0.25f, 0.13f},
+                                    {0.98f, 0.60f, 0.22f},
+                                    {1.00f, 0.95f, 0.72f}};
   constexpr int last = int(sizeof stops / sizeof stops[0]) - 1;
   static_assert(last > 0 && last % 2 == 0);  // the middle one is the color of zero
   float const position = (std::clamp(value, -1.0f, 1.0f) + 1) * 0.5f * last;
   int const low = std::min(int(position), last - 1);
   float const fraction = position - float(low);
   const color &a = stops[low], &b = stops[low + 1];
-  return {a.red + fraction * (b.red - a.red), a.green + fraction * (b.green - a.green),
+  return {a.red + fraction * (b.red - a.red),
+          a.green + fraction * (b.green - a.green),
           a.blue + fraction * (b.blue - a.blue)};
 }
 

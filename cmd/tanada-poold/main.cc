@@ -64,16 +64,20 @@ const char *start_remedy(status code) {
   switch (code) {
     case status::busy:
       return "end the process that uses it, or choose another with --port, --web-port or --backing";
-    case status::no_memory: return "give a smaller --size, or free memory";
+    case status::no_memory:
+      return "give a smaller --size, or free memory";
     case status::no_space:
       return "give a smaller --size or --log-size, or a --backing with more free space";
-    case status::no_entry: return "correct the path that --key-file or --backing names";
+    case status::no_entry:
+      return "correct the path that --key-file or --backing names";
     case status::access:
       return "give a --key-file that only its owner may read (tanada pool key new makes keys), or "
              "rights "
              "to what the message names";
-    case status::no_plugin: return "correct --fabric, or start without it";
-    default: return "correct the setting; tanada-poold --help and docs/pool.md list them all";
+    case status::no_plugin:
+      return "correct --fabric, or start without it";
+    default:
+      return "correct the setting; tanada-poold --help and docs/pool.md list them all";
   }
 }
 
@@ -117,20 +121,25 @@ void add_options(CLI::App &app, daemon_options &options, std::string &file) {
   app.add_option("--listen", options.listen, "address to listen on")->capture_default_str();
   app.add_option("--port", options.port, "TCP port; 0 chooses a free one")->capture_default_str();
   add_size(app, "--size", options.size, "bytes of the pool, such as 64GiB");
-  add_size(app, "--segment-size", options.segment_size,
+  add_size(app,
+           "--segment-size",
+           options.segment_size,
            "the largest part of memory that belongs to one namespace, a power of two");
   app.add_option("--backing", options.backing, "dram, file:PATH or flash:DIR")
       ->capture_default_str();
   app.add_option("--fabric", options.fabric, "libfabric provider for RDMA, such as verbs;ofi_rxm");
-  app.add_option("--fabric-node", options.fabric_node,
-                 "address of the interface that the fabric uses");
-  add_size(app, "--log-size", options.log_size,
+  app.add_option(
+      "--fabric-node", options.fabric_node, "address of the interface that the fabric uses");
+  add_size(app,
+           "--log-size",
+           options.log_size,
            "bytes of the log of flash:DIR; four times the size unless given");
   app.add_option(
-      "--key-file", options.key_file,
+      "--key-file",
+      options.key_file,
       "keys of clients, mode 0600; without it, only this user is admitted, over loopback");
-  app.add_flag("--open", options.is_open,
-               "without keys: admit all users of this node, with all rights");
+  app.add_flag(
+      "--open", options.is_open, "without keys: admit all users of this node, with all rights");
   app.add_option_function<std::string>(
          "--lost-after",
          [&options](const std::string &text) {
@@ -148,7 +157,8 @@ void add_options(CLI::App &app, daemon_options &options, std::string &file) {
           add_quota(options, quota);
       },
       "NAMESPACE=SIZE; * for all other namespaces");
-  app.add_option("--workers", options.worker_count,
+  app.add_option("--workers",
+                 options.worker_count,
                  "threads that serve; 0: chosen by the number of processors");
   app.add_option("--clients", options.client_count_max, "maximum number of connections")
       ->capture_default_str();
@@ -161,10 +171,11 @@ void add_options(CLI::App &app, daemon_options &options, std::string &file) {
       },
       "port of --web; 0 chooses a free one");
   app.add_flag_callback(
-      "--no-prefault", [&options] { options.prefault = false; },
+      "--no-prefault",
+      [&options] { options.prefault = false; },
       "do not populate all memory at the start");
-  app.add_option("--port-file", options.port_file,
-                 "write the port to this file when the daemon is ready");
+  app.add_option(
+      "--port-file", options.port_file, "write the port to this file when the daemon is ready");
 }
 
 struct command_line {
@@ -232,9 +243,12 @@ int serve(const daemon_options &options, const command_line &line) {
     file.close();
     std::rename(partial.c_str(), options.port_file.c_str());
   }
-  std::printf("tanada-poold: %s, port %u, %s, backing %s%s\n", options.listen.c_str(),
-              unsigned(server.port()), size_text(server.report().capacity).c_str(),
-              options.backing.c_str(), access_text(options));
+  std::printf("tanada-poold: %s, port %u, %s, backing %s%s\n",
+              options.listen.c_str(),
+              unsigned(server.port()),
+              size_text(server.report().capacity).c_str(),
+              options.backing.c_str(),
+              access_text(options));
   if (options.web)
     std::printf("tanada-poold: metrics and page at http://127.0.0.1:%u\n",
                 unsigned(server.web_port()));

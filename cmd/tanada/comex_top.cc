@@ -34,7 +34,8 @@ node_samples sample(const comex_top_options &options) {
       continue;  // the process has just ended
     auto parsed = nlohmann::json::parse(reinterpret_cast<const char *>(bytes.data()),
                                         reinterpret_cast<const char *>(bytes.data() + bytes.size()),
-                                        nullptr, false);
+                                        nullptr,
+                                        false);
     bool const is_good = code == status::ok && parsed.is_object() && parsed.contains("ranks");
     if (is_good)
       samples[name] = std::move(parsed);

@@ -30,7 +30,9 @@ std::vector<finding> probe_pool(const std::string &url) {
     if (is_good) {
       findings.push_back({"pool key", finding_state::good, key_file, {}});
     } else {
-      findings.push_back({"pool key", finding_state::broken, reason,
+      findings.push_back({"pool key",
+                          finding_state::broken,
+                          reason,
                           "a file with one line of tanada pool key new, chmod 600"});
     }
   }
@@ -53,7 +55,9 @@ std::vector<finding> probe_pool(const std::string &url) {
                         url + " answers; path: " + pool::path_name(connection.path),
                         {}});
   } else {
-    findings.push_back({"pool", finding_state::broken, url + ": " + tnd_last_message(),
+    findings.push_back({"pool",
+                        finding_state::broken,
+                        url + ": " + tnd_last_message(),
                         "start tanada-poold there, and use its host, port and key"});
   }
   tnd_pool_disconnect(connected);

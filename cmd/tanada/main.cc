@@ -18,23 +18,25 @@ CLI::App *add_render(CLI::App &app, tanada::command::render_options &options) {
   CLI::App *const render =
       app.add_subcommand("render", "draw a snapshot (.npy), or an animation of many");
   render
-      ->add_option("URL", options.urls,
+      ->add_option("URL",
+                   options.urls,
                    "snapshots, or prefixes of their names: pool://host:port/namespace/name, "
                    "file:///path or a path")
       ->required();
   render->add_option("-o,--output", options.output, "FILE.png, or FILE.gif for an animation")
       ->required();
-  render->add_option("--component", options.component,
-                     "only snapshots of this component, such as ez");
+  render->add_option(
+      "--component", options.component, "only snapshots of this component, such as ez");
   render->add_option("--axis", options.axis, "axis normal to the plane: x, y or z (default: z)")
       ->transform(
           CLI::CheckedTransformer(std::map<std::string, int>{{"x", 0}, {"y", 1}, {"z", 2}}));
   render
-      ->add_option("--index", options.index,
-                   "index of the plane along the axis (default: the middle)")
+      ->add_option(
+          "--index", options.index, "index of the plane along the axis (default: the middle)")
       ->check(CLI::Range(0, 1 << 24));
   render
-      ->add_option("--limit", options.limit,
+      ->add_option("--limit",
+                   options.limit,
                    "value of the strongest colours (default: chosen from the field)")
       ->check(CLI::PositiveNumber);
   render->add_option("--size", options.size, "pixels of the longer side at most")
@@ -51,7 +53,8 @@ CLI::App *add_comex_top(CLI::App &app, tanada::command::comex_top_options &optio
   comex->require_subcommand(1);
   CLI::App *const top = comex->add_subcommand(
       "top", "states of processes that may be swapped out, in running jobs of this user");
-  top->add_option("PID", options.process,
+  top->add_option("PID",
+                  options.process,
                   "the first process of a job on this node; default: all jobs of this user")
       ->check(CLI::Range(1, 1 << 22));
   top->add_flag("--json", options.json, "a line of JSON for each node and sample");
@@ -78,8 +81,8 @@ int main(int count, char **arguments) {
   stat->add_option("PID", gfile_options.process, "one process; otherwise all")
       ->check(CLI::Range(1, 1 << 22));
   stat->add_flag("--json", gfile_options.json, "a line of JSON for each sample");
-  stat->add_option("--watch", gfile_options.watch_s,
-                   "seconds between samples, until no process is left")
+  stat->add_option(
+          "--watch", gfile_options.watch_s, "seconds between samples, until no process is left")
       ->check(CLI::Range(0.05, 86400.0));
   stat->add_option("--count", gfile_options.count, "with --watch: stop after this many samples");
 
@@ -87,8 +90,8 @@ int main(int count, char **arguments) {
   CLI::App *const doctor_command =
       app.add_subcommand("doctor", "what this machine offers, what is missing and the remedy");
   doctor_command->add_flag("--json", checks.json, "print JSON");
-  doctor_command->add_option("--pool", checks.pool,
-                             "also connect to this pool: pool://host[:port]/namespace");
+  doctor_command->add_option(
+      "--pool", checks.pool, "also connect to this pool: pool://host[:port]/namespace");
   std::function<int()> pool_command;
   add_pool(app, pool_command);
   render_options drawing;

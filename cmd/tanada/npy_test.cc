@@ -51,7 +51,9 @@ TEST(npy, every_cut_of_a_header_is_refused) {
 
 TEST(npy, malformed_headers) {
   for (const char *words :
-       {"", "{}", "{'descr': '<f4', 'fortran_order': False}",
+       {"",
+        "{}",
+        "{'descr': '<f4', 'fortran_order': False}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': ()}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 3)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (3 x)}",
@@ -60,7 +62,9 @@ TEST(npy, malformed_headers) {
         "{'descr': '<f4', 'fortran_order': False, 'shape': (16777216, 16777216, 16777216, "
         "16777216)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
-        "{'shape':", "{'descr'", "{'shape': (3"})
+        "{'shape':",
+        "{'descr'",
+        "{'shape': (3"})
     EXPECT_EQ(npy_parse(header_of(words)).error(), status::corrupt) << words;
   std::string wrong = header_of("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4, 5), }");
   wrong[0] = 'N';

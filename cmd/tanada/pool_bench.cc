@@ -78,7 +78,9 @@ std::optional<std::vector<uint64_t>> parse_sizes(const std::string &text, comman
 // An object that is put and got repeatedly, and removed at the end, also after an interruption.
 class bench {
  public:
-  bench(const pool_bench_options &options, tnd_pool *pool, const location &target,
+  bench(const pool_bench_options &options,
+        tnd_pool *pool,
+        const location &target,
         command_report &report)
       : options_{options}, pool_{pool}, report_{report} {
     std::string const prefix = target.address.object.empty() ? "" : target.address.object + "/";
@@ -143,7 +145,8 @@ class bench {
       return true;
     std::fprintf(stderr,
                  "tanada: skipping objects of %s: two versions of one need %s, and %s are free\n",
-                 size_text(double(size)).c_str(), size_text(2 * double(size)).c_str(),
+                 size_text(double(size)).c_str(),
+                 size_text(2 * double(size)).c_str(),
                  size_text(double(free_size)).c_str());
     report_.document()["left_out"].push_back(size);
     return false;
@@ -178,9 +181,12 @@ class bench {
   static void print(uint64_t size, const figures &put, const figures &get) {
     for (auto const &[name, values] : {std::pair{"put", put}, std::pair{"get", get}})
       std::printf("%10s  %s  %12s/s  %10.0f objects/s  p50 %9s  p99 %9s  by %s\n",
-                  size_text(double(size)).c_str(), name, size_text(values.size_per_s).c_str(),
+                  size_text(double(size)).c_str(),
+                  name,
+                  size_text(values.size_per_s).c_str(),
                   values.seconds > 0 ? double(values.count) / values.seconds : 0,
-                  duration_text(values.p50_s).c_str(), duration_text(values.p99_s).c_str(),
+                  duration_text(values.p50_s).c_str(),
+                  duration_text(values.p99_s).c_str(),
                   values.path);
     std::fflush(stdout);
   }

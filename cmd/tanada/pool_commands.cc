@@ -10,8 +10,12 @@ constexpr const char *url_help = "pool://host[:port]/namespace/object";
 
 // Adds a subcommand that calls `run` with its options, which live as long as the program.
 template <class Options>
-Options &add(CLI::App &parent, const char *name, const char *help, int (*run)(const Options &),
-             std::function<int()> &chosen, CLI::App *&command) {
+Options &add(CLI::App &parent,
+             const char *name,
+             const char *help,
+             int (*run)(const Options &),
+             std::function<int()> &chosen,
+             CLI::App *&command) {
   auto const options = std::make_shared<Options>();
   command = parent.add_subcommand(name, help);
   command->callback([options, run, &chosen] {
@@ -25,11 +29,13 @@ Options &add(CLI::App &parent, const char *name, const char *help, int (*run)(co
 
 void add_connection(CLI::App &command, pool_options &options) {
   command
-      .add_option("--timeout", options.timeout_s,
+      .add_option("--timeout",
+                  options.timeout_s,
                   "time limit of a call in seconds; default: TND_POOL_TIMEOUT, or 30")
       ->check(CLI::Range(0.001, 1e6));
   command
-      .add_option("--key-file", options.key_file,
+      .add_option("--key-file",
+                  options.key_file,
                   "this client's key, mode 0600; default: TND_POOL_KEY_FILE")
       ->check(CLI::ExistingFile);
 }
@@ -45,26 +51,30 @@ void add_version(CLI::App &command, uint64_t &version) {
 
 void add_readers(CLI::App &pool, std::function<int()> &chosen) {
   CLI::App *command = nullptr;
-  auto &list = add<pool_list_options>(pool, "ls", "objects whose names begin with a prefix",
-                                      pool_list, chosen, command);
+  auto &list = add<pool_list_options>(
+      pool, "ls", "objects whose names begin with a prefix", pool_list, chosen, command);
   command->add_option("URL", list.url, "pool://host[:port]/namespace[/prefix]")->required();
   add_connection(*command, list);
 
   auto &stat = add<pool_stat_options>(
-      pool, "stat", "attributes of an object; for a namespace, of the pool and the connection",
-      pool_stat, chosen, command);
+      pool,
+      "stat",
+      "attributes of an object; for a namespace, of the pool and the connection",
+      pool_stat,
+      chosen,
+      command);
   command->add_option("URL", stat.url, "pool://host[:port]/namespace[/object]")->required();
   add_version(*command, stat.version);
   add_connection(*command, stat);
 
-  auto &cat = add<pool_cat_options>(pool, "cat", "the bytes of objects on standard output",
-                                    pool_cat, chosen, command);
+  auto &cat = add<pool_cat_options>(
+      pool, "cat", "the bytes of objects on standard output", pool_cat, chosen, command);
   command->add_option("URL", cat.urls, url_help)->required();
   add_version(*command, cat.version);
   add_connection(*command, cat);
 
-  auto &top = add<pool_top_options>(pool, "top", "live view of a pool; q ends it", pool_top, chosen,
-                                    command);
+  auto &top = add<pool_top_options>(
+      pool, "top", "live view of a pool; q ends it", pool_top, chosen, command);
   command->add_option("URL", top.url, "pool://host[:port]/namespace")->required();
   command->add_option("--period", top.period_s, "seconds between samples")
       ->check(CLI::Range(0.05, 86400.0));
@@ -74,11 +84,15 @@ void add_readers(CLI::App &pool, std::function<int()> &chosen) {
 
 void add_writers(CLI::App &pool, std::function<int()> &chosen) {
   CLI::App *command = nullptr;
-  auto &copy =
-      add<pool_copy_options>(pool, "cp", "copy between files and pools, and from pool to pool",
-                             pool_copy, chosen, command);
+  auto &copy = add<pool_copy_options>(pool,
+                                      "cp",
+                                      "copy between files and pools, and from pool to pool",
+                                      pool_copy,
+                                      chosen,
+                                      command);
   command
-      ->add_option("SOURCE... TARGET", copy.arguments,
+      ->add_option("SOURCE... TARGET",
+                   copy.arguments,
                    "paths, pool://host[:port]/namespace/object, - for standard input or output")
       ->required()
       ->expected(2, CLI::detail::expected_max_vector_size);
@@ -91,8 +105,8 @@ void add_writers(CLI::App &pool, std::function<int()> &chosen) {
   add_version(*command, copy.version);
   add_connection(*command, copy);
 
-  auto &move = add<pool_move_options>(pool, "mv", "rename objects within their namespace",
-                                      pool_move, chosen, command);
+  auto &move = add<pool_move_options>(
+      pool, "mv", "rename objects within their namespace", pool_move, chosen, command);
   command->add_option("SOURCE... TARGET", move.arguments, url_help)
       ->required()
       ->expected(2, CLI::detail::expected_max_vector_size);
@@ -103,14 +117,14 @@ void add_writers(CLI::App &pool, std::function<int()> &chosen) {
   auto &remove =
       add<pool_remove_options>(pool, "rm", "remove objects", pool_remove, chosen, command);
   command->add_option("URL", remove.urls, url_help)->required();
-  command->add_flag("-r,--recursive", remove.recursive,
-                    "all objects under a prefix, or of a namespace");
+  command->add_flag(
+      "-r,--recursive", remove.recursive, "all objects under a prefix, or of a namespace");
   command->add_flag("-f,--force", remove.force, "ignore objects that do not exist");
   add_durable(*command, remove.durable);
   add_connection(*command, remove);
 
-  auto &bench = add<pool_bench_options>(pool, "bench", "measure puts and gets of objects",
-                                        pool_bench, chosen, command);
+  auto &bench = add<pool_bench_options>(
+      pool, "bench", "measure puts and gets of objects", pool_bench, chosen, command);
   command->add_option("URL", bench.url, "pool://host[:port]/namespace[/prefix]")->required();
   command->add_option("--sizes", bench.sizes, "bytes of the objects")->capture_default_str();
   command->add_option("--seconds", bench.seconds, "for each size and direction")
@@ -124,9 +138,12 @@ void add_daemon(CLI::App &pool, std::function<int()> &chosen) {
   CLI::App *const key = pool.add_subcommand("key", "keys of clients");
   key->require_subcommand(1);
   CLI::App *command = nullptr;
-  auto &fresh =
-      add<pool_key_options>(*key, "new", "a line for the daemon's key file and the client's",
-                            pool_key_new, chosen, command);
+  auto &fresh = add<pool_key_options>(*key,
+                                      "new",
+                                      "a line for the daemon's key file and the client's",
+                                      pool_key_new,
+                                      chosen,
+                                      command);
   command->add_option("--namespaces", fresh.spaces, "namespaces of the client: a,b; * for all")
       ->required();
   command->add_flag("--read-only", fresh.read_only, "the client may not write");

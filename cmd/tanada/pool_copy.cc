@@ -11,7 +11,10 @@ namespace {
 
 class object_source : public byte_source {
  public:
-  object_source(std::string name, tnd_pool *pool, pool_object object, const tnd_pool_info &info,
+  object_source(std::string name,
+                tnd_pool *pool,
+                pool_object object,
+                const tnd_pool_info &info,
                 command_report &report)
       : name_{std::move(name)},
         pool_{pool},
@@ -41,7 +44,8 @@ class object_source : public byte_source {
 
   bool verify(copy_outcome &outcome) override {
     if (offset_ != info_.size) {
-      report_.fail(name_, -EIO,
+      report_.fail(name_,
+                   -EIO,
                    "the object ended after " + std::to_string(offset_) + " of " +
                        std::to_string(info_.size) + " bytes");
       return false;
@@ -73,7 +77,10 @@ class object_source : public byte_source {
 
 class object_target : public byte_target {
  public:
-  object_target(std::string name, tnd_pool *pool, pool_object object, uint32_t commit_flags,
+  object_target(std::string name,
+                tnd_pool *pool,
+                pool_object object,
+                uint32_t commit_flags,
                 command_report &report)
       : name_{std::move(name)},
         pool_{pool},
@@ -126,7 +133,8 @@ class object_target : public byte_target {
 }  // namespace
 
 std::unique_ptr<byte_source> object_source_open(const location &source,
-                                                const copy_options &settings, pool_session &session,
+                                                const copy_options &settings,
+                                                pool_session &session,
                                                 command_report &report) {
   tnd_pool *const pool = session.connect(source.address);
   if (pool == nullptr)
@@ -138,8 +146,8 @@ std::unique_ptr<byte_source> object_source_open(const location &source,
   if (code == TND_OK)
     code = tnd_pool_get_info(opened, &info);
   if (code == TND_OK && !pool::is_checksum_kind(info.checksum_kind)) {
-    report.fail(source.text(), -EPROTO,
-                "this version of Tanada does not support the kind of its checksum");
+    report.fail(
+        source.text(), -EPROTO, "this version of Tanada does not support the kind of its checksum");
     return nullptr;
   }
   if (code != TND_OK) {
@@ -149,8 +157,10 @@ std::unique_ptr<byte_source> object_source_open(const location &source,
   return std::make_unique<object_source>(source.text(), pool, std::move(object), info, report);
 }
 
-std::unique_ptr<byte_target> object_target_open(const copy_item &item, const copy_options &settings,
-                                                pool_session &session, command_report &report) {
+std::unique_ptr<byte_target> object_target_open(const copy_item &item,
+                                                const copy_options &settings,
+                                                pool_session &session,
+                                                command_report &report) {
   location const &destination = item.target;
   if (destination.address.object.empty()) {
     report.fail(destination.text(), -EINVAL, "the URL names no object");
@@ -162,18 +172,22 @@ std::unique_ptr<byte_target> object_target_open(const copy_item &item, const cop
   uint32_t const flags =
       settings.object_flags | (settings.replace ? 0 : uint32_t(TND_POOL_EXCLUSIVE));
   tnd_pool_object *created = nullptr;
-  if (tnd_status const code = tnd_pool_create(pool, destination.address.object.c_str(), item.size,
-                                              flags, nullptr, &created);
+  if (tnd_status const code = tnd_pool_create(
+          pool, destination.address.object.c_str(), item.size, flags, nullptr, &created);
       code != TND_OK) {
     report.fail(destination.text(), code);
     return nullptr;
   }
-  return std::make_unique<object_target>(destination.text(), pool, pool_object{created},
-                                         settings.commit_flags, report);
+  return std::make_unique<object_target>(
+      destination.text(), pool, pool_object{created}, settings.commit_flags, report);
 }
 
-bool copy_item_bytes(const copy_item &item, const copy_options &settings, pool_session &session,
-                     command_report &report, const copy_progress &progress, copy_outcome &outcome) {
+bool copy_item_bytes(const copy_item &item,
+                     const copy_options &settings,
+                     pool_session &session,
+                     command_report &report,
+                     const copy_progress &progress,
+                     copy_outcome &outcome) {
   auto const source = source_open(item.source, settings, session, report);
   if (source == nullptr)
     return false;

@@ -48,23 +48,34 @@ class byte_target {
 };
 
 // nullptr: an error was reported.
-std::unique_ptr<byte_source> source_open(const location &source, const copy_options &settings,
-                                         pool_session &session, command_report &report);
-std::unique_ptr<byte_target> target_open(const copy_item &item, const copy_options &settings,
-                                         pool_session &session, command_report &report);
+std::unique_ptr<byte_source> source_open(const location &source,
+                                         const copy_options &settings,
+                                         pool_session &session,
+                                         command_report &report);
+std::unique_ptr<byte_target> target_open(const copy_item &item,
+                                         const copy_options &settings,
+                                         pool_session &session,
+                                         command_report &report);
 
 // The same for objects.
 std::unique_ptr<byte_source> object_source_open(const location &source,
-                                                const copy_options &settings, pool_session &session,
+                                                const copy_options &settings,
+                                                pool_session &session,
                                                 command_report &report);
-std::unique_ptr<byte_target> object_target_open(const copy_item &item, const copy_options &settings,
-                                                pool_session &session, command_report &report);
+std::unique_ptr<byte_target> object_target_open(const copy_item &item,
+                                                const copy_options &settings,
+                                                pool_session &session,
+                                                command_report &report);
 
 // Called with the bytes copied since the previous call.
 using copy_progress = std::function<void(size_t)>;
 
 // Copies one item. Returns false after reporting an error; the target is then unchanged.
-bool copy_item_bytes(const copy_item &item, const copy_options &settings, pool_session &session,
-                     command_report &report, const copy_progress &progress, copy_outcome &outcome);
+bool copy_item_bytes(const copy_item &item,
+                     const copy_options &settings,
+                     pool_session &session,
+                     command_report &report,
+                     const copy_progress &progress,
+                     copy_outcome &outcome);
 
 }  // namespace tanada::command

@@ -36,7 +36,9 @@ nlohmann::json outcome_json(const copy_item &item, const copy_outcome &outcome, 
 }
 
 // Returns false after reporting an error in the command line.
-bool parse_words(const pool_copy_options &options, std::vector<location> &sources, location &target,
+bool parse_words(const pool_copy_options &options,
+                 std::vector<location> &sources,
+                 location &target,
                  command_report &report) {
   for (std::string const &word : options.arguments) {
     auto parsed = location_parse(word, report);
@@ -90,8 +92,10 @@ std::string paths_text(const nlohmann::json &document) {
   return text.empty() ? "no bytes" : text;
 }
 
-void copy_all(const pool_copy_options &options, const std::vector<copy_item> &items,
-              pool_session &session, command_report &report) {
+void copy_all(const pool_copy_options &options,
+              const std::vector<copy_item> &items,
+              pool_session &session,
+              command_report &report) {
   uint64_t total = 0;
   for (copy_item const &item : items)
     total += item.size;
@@ -122,8 +126,11 @@ void copy_all(const pool_copy_options &options, const std::vector<copy_item> &it
   double const seconds = seconds_since(start);
   bool const to_output = !items.empty() && items.front().target.is_standard();
   if (!options.json && !options.quiet && !to_output && copied_count > 0)
-    std::printf("%zu %s, %s in %s, %s/s, %s\n", copied_count, copied_count == 1 ? "copy" : "copies",
-                size_text(double(copied_size)).c_str(), duration_text(seconds).c_str(),
+    std::printf("%zu %s, %s in %s, %s/s, %s\n",
+                copied_count,
+                copied_count == 1 ? "copy" : "copies",
+                size_text(double(copied_size)).c_str(),
+                duration_text(seconds).c_str(),
                 size_text(seconds > 0 ? double(copied_size) / seconds : 0).c_str(),
                 paths_text(report.document()).c_str());
 }
@@ -142,8 +149,10 @@ class base64_output {
  private:
   void put(size_t size) {
     std::string text(sodium_base64_ENCODED_LEN(size, sodium_base64_VARIANT_ORIGINAL), 0);
-    sodium_bin2base64(text.data(), text.size(),
-                      reinterpret_cast<const unsigned char *>(rest_.data()), size,
+    sodium_bin2base64(text.data(),
+                      text.size(),
+                      reinterpret_cast<const unsigned char *>(rest_.data()),
+                      size,
                       sodium_base64_VARIANT_ORIGINAL);
     std::fputs(text.c_str(), stdout);
     rest_.erase(rest_.begin(), rest_.begin() + ptrdiff_t(size));
@@ -153,7 +162,9 @@ class base64_output {
 
 // Prints one line of JSON for each object. "complete" is false if the bytes before it are only a
 // part of the object.
-void cat_json(const location &source_location, const copy_options &settings, pool_session &session,
+void cat_json(const location &source_location,
+              const copy_options &settings,
+              pool_session &session,
               command_report &report) {
   auto const source = source_open(source_location, settings, session, report);
   std::printf("{\"url\":%s,\"base64\":\"", dump(source_location.text(), -1).c_str());
@@ -168,7 +179,8 @@ void cat_json(const location &source_location, const copy_options &settings, poo
   }
   encoder.finish();
   is_good = is_good && source->verify(outcome);
-  std::printf("\",\"complete\":%s,\"verified\":%s}\n", is_good ? "true" : "false",
+  std::printf("\",\"complete\":%s,\"verified\":%s}\n",
+              is_good ? "true" : "false",
               outcome.is_verified ? "true" : "false");
 }
 

@@ -172,8 +172,10 @@ class standard_output : public byte_target {
 
 }  // namespace
 
-std::unique_ptr<byte_source> source_open(const location &source, const copy_options &settings,
-                                         pool_session &session, command_report &report) {
+std::unique_ptr<byte_source> source_open(const location &source,
+                                         const copy_options &settings,
+                                         pool_session &session,
+                                         command_report &report) {
   if (source.is_pool)
     return object_source_open(source, settings, session, report);
   if (source.is_standard())
@@ -186,8 +188,10 @@ std::unique_ptr<byte_source> source_open(const location &source, const copy_opti
   return std::make_unique<file_source>(source.path, file, true, report);
 }
 
-std::unique_ptr<byte_target> target_open(const copy_item &item, const copy_options &settings,
-                                         pool_session &session, command_report &report) {
+std::unique_ptr<byte_target> target_open(const copy_item &item,
+                                         const copy_options &settings,
+                                         pool_session &session,
+                                         command_report &report) {
   location const &destination = item.target;
   if (destination.is_pool)
     return object_target_open(item, settings, session, report);

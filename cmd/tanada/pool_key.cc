@@ -17,7 +17,9 @@ namespace {
 std::string random_hex(size_t byte_count) {
   std::string bytes(byte_count, 0), text(2 * byte_count + 1, 0);
   randombytes_buf(bytes.data(), bytes.size());
-  sodium_bin2hex(text.data(), text.size(), reinterpret_cast<const unsigned char *>(bytes.data()),
+  sodium_bin2hex(text.data(),
+                 text.size(),
+                 reinterpret_cast<const unsigned char *>(bytes.data()),
                  bytes.size());
   sodium_memzero(bytes.data(), bytes.size());
   text.pop_back();
@@ -63,7 +65,8 @@ int pool_key_new(const pool_key_options &options) {
   if (!are_spaces(options.spaces) ||
       (!options.id.empty() && (!is_word(options.id) || options.id.starts_with('#')))) {
     report.fail(
-        "key", -EINVAL,
+        "key",
+        -EINVAL,
         "names have no blanks, namespaces no commas or slashes; give --namespaces a,b or '*'");
     report.finish();
     return 2;

@@ -26,13 +26,15 @@ bool is_folder(const location &target) {
   return target.path.ends_with('/') || fs::is_directory(target.path, ignored);
 }
 
-std::vector<copy_item> expand_file(const location &source, const location &base,
-                                   const expand_options &options, command_report &report) {
+std::vector<copy_item> expand_file(const location &source,
+                                   const location &base,
+                                   const expand_options &options,
+                                   command_report &report) {
   std::error_code error;
   auto const state = fs::status(source.path, error);
   if (!fs::exists(state)) {
-    report.fail(source.path, error ? -error.value() : -ENOENT,
-                error ? error.message() : "no such file");
+    report.fail(
+        source.path, error ? -error.value() : -ENOENT, error ? error.message() : "no such file");
     return {};
   }
   if (!fs::is_directory(state)) {
@@ -57,13 +59,16 @@ std::vector<copy_item> expand_file(const location &source, const location &base,
   }
   if (error)
     report.fail(source.path, -error.value(), error.message());
-  std::sort(items.begin(), items.end(),
-            [](auto const &a, auto const &b) { return a.source.path < b.source.path; });
+  std::sort(items.begin(), items.end(), [](auto const &a, auto const &b) {
+    return a.source.path < b.source.path;
+  });
   return items;
 }
 
-std::vector<copy_item> expand_objects(const location &source, const location &base,
-                                      pool_session &session, command_report &report) {
+std::vector<copy_item> expand_objects(const location &source,
+                                      const location &base,
+                                      pool_session &session,
+                                      command_report &report) {
   auto const listed = list_under(source, session, report);
   if (!listed)
     return {};
@@ -86,11 +91,13 @@ std::vector<copy_item> expand_objects(const location &source, const location &ba
   return items;
 }
 
-std::vector<copy_item> expand_object(const location &source, const location &base,
-                                     pool_session &session, command_report &report) {
+std::vector<copy_item> expand_object(const location &source,
+                                     const location &base,
+                                     pool_session &session,
+                                     command_report &report) {
   if (source.address.object.empty() || source.address.object.ends_with('/')) {
-    report.fail(source.text(), -EISDIR,
-                "the URL names no object; use -r to copy all objects under it");
+    report.fail(
+        source.text(), -EISDIR, "the URL names no object; use -r to copy all objects under it");
     return {};
   }
   tnd_pool *const pool = session.connect(source.address);
@@ -120,7 +127,8 @@ std::string location::text() const {
   return is_pool ? object_url(address, address.object) : path;
 }
 
-std::optional<location> location_parse(const std::string &word, command_report &report,
+std::optional<location> location_parse(const std::string &word,
+                                       command_report &report,
                                        bool needs_space) {
   location parsed;
   parsed.word = word;
@@ -171,7 +179,8 @@ bool is_under(std::string_view name, std::string_view prefix) {
          name[prefix.size()] == '/';
 }
 
-std::optional<std::vector<listed_object>> list_under(const location &prefix, pool_session &session,
+std::optional<std::vector<listed_object>> list_under(const location &prefix,
+                                                     pool_session &session,
                                                      command_report &report) {
   tnd_pool *const pool = session.connect(prefix.address);
   if (pool == nullptr)
@@ -194,8 +203,10 @@ std::optional<std::vector<listed_object>> list_under(const location &prefix, poo
   return std::move(context.objects);
 }
 
-std::vector<copy_item> expand(const location &source, const location &target,
-                              const expand_options &options, pool_session &session,
+std::vector<copy_item> expand(const location &source,
+                              const location &target,
+                              const expand_options &options,
+                              pool_session &session,
                               command_report &report) {
   bool const is_into_folder = options.into_folder || is_folder(target);
   if (is_into_folder && source.is_standard()) {

@@ -26,7 +26,8 @@ struct location {
 };
 
 // Returns nullopt after reporting an error. Schemes other than pool:// are refused.
-std::optional<location> location_parse(const std::string &word, command_report &report,
+std::optional<location> location_parse(const std::string &word,
+                                       command_report &report,
                                        bool needs_space = true);
 
 struct copy_item {
@@ -51,8 +52,10 @@ struct expand_options {
 };
 
 // The items of one source and their targets. Errors are reported, and those items skipped.
-std::vector<copy_item> expand(const location &source, const location &target,
-                              const expand_options &options, pool_session &session,
+std::vector<copy_item> expand(const location &source,
+                              const location &target,
+                              const expand_options &options,
+                              pool_session &session,
                               command_report &report);
 
 // The names of a namespace that are `prefix` or under it.
@@ -60,7 +63,8 @@ struct listed_object {
   std::string name;
   tnd_pool_info info;
 };
-std::optional<std::vector<listed_object>> list_under(const location &prefix, pool_session &session,
+std::optional<std::vector<listed_object>> list_under(const location &prefix,
+                                                     pool_session &session,
                                                      command_report &report);
 
 }  // namespace tanada::command

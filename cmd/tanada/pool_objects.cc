@@ -10,13 +10,16 @@ namespace {
 
 // Parses a pool's URL, which must name an object if `needs_object`. Returns nullopt after reporting
 // an error in the command line.
-std::optional<location> pool_location(const std::string &url, bool needs_object,
-                                      command_report &report, bool needs_space = true) {
+std::optional<location> pool_location(const std::string &url,
+                                      bool needs_object,
+                                      command_report &report,
+                                      bool needs_space = true) {
   auto parsed = location_parse(url, report, needs_space);
   if (!parsed)
     return std::nullopt;
   if (!parsed->is_pool || (needs_object && parsed->address.object.empty())) {
-    report.fail(url, -EINVAL,
+    report.fail(url,
+                -EINVAL,
                 needs_object ? "give pool://host[:port]/namespace/object"
                              : "give pool://host[:port]/namespace");
     return std::nullopt;
@@ -48,9 +51,12 @@ int list_entry(void *context_ptr, const char *name, const tnd_pool_info *info) {
     context.report.document()["objects"].push_back(object_json(name, *info));
     return 0;
   }
-  std::printf("%12s  %s  %6llu  %-9s  %s\n", size_text(double(info->size)).c_str(),
-              time_text(info->created_ns).c_str(), (unsigned long long)info->version,
-              flags_text(info->flags).c_str(), printable(name).c_str());
+  std::printf("%12s  %s  %6llu  %-9s  %s\n",
+              size_text(double(info->size)).c_str(),
+              time_text(info->created_ns).c_str(),
+              (unsigned long long)info->version,
+              flags_text(info->flags).c_str(),
+              printable(name).c_str());
   return 0;
 }
 
@@ -67,7 +73,8 @@ int list_namespace(void *context_ptr, const char *name, const tnd_pool_namespace
   }
   std::printf("%-14s  %12s used  %12s owned  %s\n",
               count_text(info->object_count, "object").c_str(),
-              size_text(double(info->used)).c_str(), size_text(double(info->owned)).c_str(),
+              size_text(double(info->used)).c_str(),
+              size_text(double(info->owned)).c_str(),
               printable(name).c_str());
   return 0;
 }
@@ -75,11 +82,13 @@ int list_namespace(void *context_ptr, const char *name, const tnd_pool_namespace
 void print_object(const location &source, const tnd_pool_info &info) {
   nlohmann::json const document = info_json(info);
   std::printf("%s\n", printable(source.text()).c_str());
-  std::printf("  size      %llu bytes (%s)\n", (unsigned long long)info.size,
+  std::printf("  size      %llu bytes (%s)\n",
+              (unsigned long long)info.size,
               size_text(double(info.size)).c_str());
   std::printf("  version   %llu\n", (unsigned long long)info.version);
   std::printf("  committed %s UTC\n", time_text(info.created_ns).c_str());
-  std::printf("  checksum  %s %s\n", checksum_name(info.checksum_kind),
+  std::printf("  checksum  %s %s\n",
+              checksum_name(info.checksum_kind),
               document["checksum"].get<std::string>().c_str());
   std::printf("  flags     %s\n", flags_text(info.flags).c_str());
 }
@@ -101,29 +110,40 @@ nlohmann::json statistics_json(const tnd_pool_statistics &statistics) {
           {"uptime_s", double(statistics.uptime_ns) / 1e9}};
 }
 
-void print_pool(const location &source, const tnd_pool_connection &link,
-                const tnd_pool_statistics &statistics, uint64_t owned) {
+void print_pool(const location &source,
+                const tnd_pool_connection &link,
+                const tnd_pool_statistics &statistics,
+                uint64_t owned) {
   auto const size = [](uint64_t bytes) {
     return size_text(double(bytes));
   };
   std::printf("%s\n", printable(space_url(source.address)).c_str());
-  std::printf("  path      %s%s%s\n", pool::path_name(link.path), link.reason[0] != 0 ? ": " : "",
+  std::printf("  path      %s%s%s\n",
+              pool::path_name(link.path),
+              link.reason[0] != 0 ? ": " : "",
               printable(link.reason).c_str());
-  std::printf("  rights    %s; %s\n", link.can_write != 0 ? "reading and writing" : "reading",
+  std::printf("  rights    %s; %s\n",
+              link.can_write != 0 ? "reading and writing" : "reading",
               link.is_durable != 0 ? "durable commits are kept" : "nothing outlives the daemon");
-  std::printf("  pool      %s of %s used, %s, %s, up %s\n", size(statistics.used).c_str(),
+  std::printf("  pool      %s of %s used, %s, %s, up %s\n",
+              size(statistics.used).c_str(),
               size(statistics.capacity).c_str(),
               count_text(statistics.object_count, "object").c_str(),
               count_text(statistics.client_count, "client").c_str(),
               duration_text(double(statistics.uptime_ns) / 1e9).c_str());
-  std::printf("  namespace %s used, %s owned, %s, quota %s\n", size(statistics.space_used).c_str(),
-              size(owned).c_str(), count_text(statistics.space_object_count, "object").c_str(),
+  std::printf("  namespace %s used, %s owned, %s, quota %s\n",
+              size(statistics.space_used).c_str(),
+              size(owned).c_str(),
+              count_text(statistics.space_object_count, "object").c_str(),
               statistics.space_quota != 0 ? size(statistics.space_quota).c_str() : "none");
   std::printf(
       "  totals    %s written, %s read, %llu commits, %llu opens, %llu evictions, %llu errors\n",
-      size(statistics.written_size).c_str(), size(statistics.read_size).c_str(),
-      (unsigned long long)statistics.commits, (unsigned long long)statistics.opens,
-      (unsigned long long)statistics.evictions, (unsigned long long)statistics.errors);
+      size(statistics.written_size).c_str(),
+      size(statistics.read_size).c_str(),
+      (unsigned long long)statistics.commits,
+      (unsigned long long)statistics.opens,
+      (unsigned long long)statistics.evictions,
+      (unsigned long long)statistics.errors);
 }
 
 void stat_pool(const location &source, tnd_pool *pool, command_report &report) {
@@ -219,7 +239,8 @@ int pool_move(const pool_move_options &options) {
   for (location const &source : sources) {
     if (space_url(source.address) != space_url(target.address)) {
       report.fail(
-          source.text(), -EXDEV,
+          source.text(),
+          -EXDEV,
           "source and target are in different namespaces: copy the object, then remove the source");
       continue;
     }
@@ -262,8 +283,8 @@ int pool_remove(const pool_remove_options &options) {
     if (pool == nullptr)
       continue;
     for (listed_object const &object : objects) {
-      tnd_status const code = tnd_pool_remove(pool, object.name.c_str(),
-                                              options.durable ? uint32_t(TND_POOL_DURABLE) : 0u);
+      tnd_status const code = tnd_pool_remove(
+          pool, object.name.c_str(), options.durable ? uint32_t(TND_POOL_DURABLE) : 0u);
       if (code == TND_OK)
         report.document()["removed"].push_back(object_url(target.address, object.name));
       else if (code != -ENOENT || !options.force)

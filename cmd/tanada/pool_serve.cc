@@ -27,8 +27,12 @@ int pool_serve(const std::vector<std::string> &given_arguments) {
   int const why = errno;
   if (error || why == ENOENT)
     ::execvp(name, arguments.data());
-  std::fprintf(stderr, "tanada: cannot run %s: %s is missing, or: %s; on the PATH: %s\n", name,
-               beside.c_str(), std::strerror(why), std::strerror(errno));
+  std::fprintf(stderr,
+               "tanada: cannot run %s: %s is missing, or: %s; on the PATH: %s\n",
+               name,
+               beside.c_str(),
+               std::strerror(why),
+               std::strerror(errno));
   return 1;
 }
 

@@ -24,8 +24,11 @@ void command_report::fail(const std::string &subject, tnd_status code) {
 void command_report::fail(const std::string &subject, tnd_status code, const std::string &message) {
   has_failed_ = true;
   std::fflush(stdout);  // so that both streams appear in order on a terminal
-  std::fprintf(stderr, "tanada: %s: %s (%s)\n", printable(subject).c_str(),
-               printable(message).c_str(), tnd_status_name(code));
+  std::fprintf(stderr,
+               "tanada: %s: %s (%s)\n",
+               printable(subject).c_str(),
+               printable(message).c_str(),
+               tnd_status_name(code));
   if (json_)
     document_["errors"].push_back(
         {{"what", subject}, {"status", tnd_status_name(code)}, {"message", message}});
@@ -160,7 +163,8 @@ nlohmann::json info_json(const tnd_pool_info &info) {
     if ((info.flags & flag) != 0)
       flags.push_back(name);
   char checksum[32];
-  std::snprintf(checksum, sizeof checksum,
+  std::snprintf(checksum,
+                sizeof checksum,
                 info.checksum_kind == TND_POOL_CHECKSUM_CRC32C ? "%08llx" : "%016llx",
                 (unsigned long long)info.checksum);
   return {{"size", info.size},

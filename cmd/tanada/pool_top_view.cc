@@ -10,7 +10,9 @@
 namespace tanada::command {
 namespace {
 
-[[gnu::format(printf, 3, 4)]] void add_line(std::string &text, unsigned width, const char *format,
+[[gnu::format(printf, 3, 4)]] void add_line(std::string &text,
+                                            unsigned width,
+                                            const char *format,
                                             ...) {
   char line[512];
   va_list arguments;
@@ -43,9 +45,12 @@ pool_rates rates_between(const tnd_pool_statistics *previous, const tnd_pool_sta
     return current.*value > previous->*value ? double(current.*value - previous->*value) / seconds
                                              : 0;
   };
-  return {rate(&tnd_pool_statistics::written_size), rate(&tnd_pool_statistics::read_size),
-          rate(&tnd_pool_statistics::commits),      rate(&tnd_pool_statistics::opens),
-          rate(&tnd_pool_statistics::evictions),    rate(&tnd_pool_statistics::errors)};
+  return {rate(&tnd_pool_statistics::written_size),
+          rate(&tnd_pool_statistics::read_size),
+          rate(&tnd_pool_statistics::commits),
+          rate(&tnd_pool_statistics::opens),
+          rate(&tnd_pool_statistics::evictions),
+          rate(&tnd_pool_statistics::errors)};
 }
 
 std::string sparkline(const std::vector<double> &values, size_t width) {
@@ -66,18 +71,31 @@ std::string top_text(const top_view &view, unsigned width) {
     return size_text(double(bytes));
   };
   std::string text;
-  add_line(text, width, "%s   up %s   %s", printable(view.url).c_str(),
+  add_line(text,
+           width,
+           "%s   up %s   %s",
+           printable(view.url).c_str(),
            duration_text(double(current.uptime_ns) / 1e9).c_str(),
            count_text(current.client_count, "client").c_str());
   unsigned const bar = std::clamp(width, 40u, 100u) - 38;
   double const share =
       current.capacity > 0 ? 100 * double(current.used) / double(current.capacity) : 0;
-  add_line(text, width, "pool       %s %5.1f %%",
-           usage_bar(current.used, current.capacity, bar).c_str(), share);
-  add_line(text, width, "           %s of %s used, %s", size(current.used).c_str(),
-           size(current.capacity).c_str(), count_text(current.object_count, "object").c_str());
-  add_line(text, width, "namespace  %s used, %s owned, %s, quota %s",
-           size(current.space_used).c_str(), size(view.owned).c_str(),
+  add_line(text,
+           width,
+           "pool       %s %5.1f %%",
+           usage_bar(current.used, current.capacity, bar).c_str(),
+           share);
+  add_line(text,
+           width,
+           "           %s of %s used, %s",
+           size(current.used).c_str(),
+           size(current.capacity).c_str(),
+           count_text(current.object_count, "object").c_str());
+  add_line(text,
+           width,
+           "namespace  %s used, %s owned, %s, quota %s",
+           size(current.space_used).c_str(),
+           size(view.owned).c_str(),
            count_text(current.space_object_count, "object").c_str(),
            current.space_quota != 0 ? size(current.space_quota).c_str() : "none");
   unsigned const history = std::clamp(width, 45u, 120u) - 44;
@@ -86,7 +104,11 @@ std::string top_text(const top_view &view, unsigned width) {
         std::tuple{"read", view.rates.read, current.read_size, &pool_rates::read}}) {
     // Not add_line(): each character of the sparkline has three bytes.
     char facts[64];
-    std::snprintf(facts, sizeof facts, "%-10s %12s/s  %12s  ", name, size_text(rate).c_str(),
+    std::snprintf(facts,
+                  sizeof facts,
+                  "%-10s %12s/s  %12s  ",
+                  name,
+                  size_text(rate).c_str(),
                   size(total).c_str());
     text += (width >= 45 ? facts + sparkline(column(view.history, value), history)
                          : std::string(facts).substr(0, width)) +

@@ -46,8 +46,8 @@ TEST(pool_top, lines_keep_to_the_width) {
   for (unsigned width = 1; width < 200; width++) {
     std::istringstream lines{top_text(view, width)};
     for (std::string line; std::getline(lines, line);) {
-      auto const columns = std::count_if(line.begin(), line.end(),
-                                         [](char letter) { return (letter & 0xC0) != 0x80; });
+      auto const columns = std::count_if(
+          line.begin(), line.end(), [](char letter) { return (letter & 0xC0) != 0x80; });
       EXPECT_LE(columns, width < 45 ? width : std::max(width, 45u)) << line;
     }
   }

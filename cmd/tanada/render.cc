@@ -34,8 +34,10 @@ labels labels_of(const std::string &name) {
   return result;
 }
 
-picture::image draw(const picture::plane &plane_values, const std::string &name,
-                    const render_options &options, float limit) {
+picture::image draw(const picture::plane &plane_values,
+                    const std::string &name,
+                    const render_options &options,
+                    float limit) {
   picture::frame const bounds = picture::fit(plane_values, 20, 20, options.size);
   picture::image target = picture::make_canvas(bounds);
   labels const text = labels_of(name);
@@ -104,8 +106,11 @@ int render(const render_options &options) {
     report_frame(i + 1, locations.size());
   }
   film.finish();
-  std::printf("%s: %zu frames, %s to %s\n", options.output.c_str(), locations.size(),
-              locations.front().url.c_str(), locations.back().url.c_str());
+  std::printf("%s: %zu frames, %s to %s\n",
+              options.output.c_str(),
+              locations.size(),
+              locations.front().url.c_str(),
+              locations.back().url.c_str());
   return 0;
 }
 

@@ -27,8 +27,9 @@ constexpr const char *file_scheme = "file://", *pool_scheme = "pool://", *suffix
 // Uses the message of the last failed call on this thread.
 [[noreturn]] void fail(const std::string &url, tnd_status code) {
   const char *const message = tnd_last_message();
-  fail(url, std::string(message[0] != 0 ? message : tnd_status_text(code)) + " (" +
-                tnd_status_name(code) + ")");
+  fail(url,
+       std::string(message[0] != 0 ? message : tnd_status_text(code)) + " (" +
+           tnd_status_name(code) + ")");
 }
 
 class pool_readable : public readable {
@@ -121,15 +122,16 @@ std::vector<snapshot_location> find_files(const std::string &url) {
   std::vector<snapshot_location> matches;
   std::error_code error;
   for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end;
-       !error && entry != end; entry.increment(error)) {
+       !error && entry != end;
+       entry.increment(error)) {
     std::string const name = entry->path().filename();
     if (name.starts_with(start) && ends_with_suffix(name))
       matches.push_back({entry->path(), name});
   }
   if (error)
     fail(url, error.message());
-  std::sort(matches.begin(), matches.end(),
-            [](auto const &a, auto const &b) { return a.name < b.name; });
+  std::sort(
+      matches.begin(), matches.end(), [](auto const &a, auto const &b) { return a.name < b.name; });
   return matches;
 }
 
@@ -176,7 +178,8 @@ pool_url cut(const std::string &url) {
   return {space, object};
 }
 
-std::vector<snapshot_location> find_objects(tnd_pool *pool, const std::string &url,
+std::vector<snapshot_location> find_objects(tnd_pool *pool,
+                                            const std::string &url,
                                             const pool_url &parts) {
   std::vector<snapshot_location> matches;
   if (!parts.object.empty()) {
@@ -222,8 +225,8 @@ std::unique_ptr<readable> snapshot_source::open(const snapshot_location &locatio
   if (!location.url.starts_with(pool_scheme))
     return std::make_unique<file_readable>(location.url);
   pool_url const parts = cut(location.url);
-  return std::make_unique<pool_readable>(connections_->get(parts.space), parts.object,
-                                         location.url);
+  return std::make_unique<pool_readable>(
+      connections_->get(parts.space), parts.object, location.url);
 }
 
 namespace {
@@ -248,14 +251,15 @@ npy_array read_header(readable &source, const std::string &url) {
   auto array = npy_parse(header);
   check(array.error());
   if (array.value().size() != source.size())
-    fail(url, "has " + std::to_string(source.size()) + " bytes; its header requires " +
-                  std::to_string(array.value().size()));
+    fail(url,
+         "has " + std::to_string(source.size()) + " bytes; its header requires " +
+             std::to_string(array.value().size()));
   return array.value();
 }
 
 // Reads `count` elements as floats, beginning with element `first`.
-void read_floats(readable &source, const npy_array &array, uint64_t first, float *target,
-                 uint64_t count) {
+void read_floats(
+    readable &source, const npy_array &array, uint64_t first, float *target, uint64_t count) {
   uint64_t const offset = array.data_offset + first * array.item_size;
   if (array.item_size == sizeof(float)) {
     source.read(offset, target, count * sizeof(float));
@@ -269,7 +273,8 @@ void read_floats(readable &source, const npy_array &array, uint64_t first, float
 
 }  // namespace
 
-picture::plane read_plane(readable &source, const std::string &url,
+picture::plane read_plane(readable &source,
+                          const std::string &url,
                           const plane_selection &selection) {
   npy_array const array = read_header(source, url);
   if (array.shape.size() != 2 && array.shape.size() != 3)

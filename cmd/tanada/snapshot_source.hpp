@@ -51,7 +51,8 @@ struct plane_selection {
 };
 
 // Reads one plane, or all of a two-dimensional array. Throws std::runtime_error.
-picture::plane read_plane(readable &source, const std::string &url,
+picture::plane read_plane(readable &source,
+                          const std::string &url,
                           const plane_selection &selection);
 
 }  // namespace tanada::command

@@ -46,8 +46,8 @@ bool sample(const stat_options &options, pages &samples) {
     samples.erase(page.name);
     if (code == status::no_entry)
       continue;  // the process has just ended
-    std::fprintf(stderr, "tanada: the page of process %d: %s\n", int(page.process),
-                 error_text(code));
+    std::fprintf(
+        stderr, "tanada: the page of process %d: %s\n", int(page.process), error_text(code));
     all_well = false;
   }
   return all_well;

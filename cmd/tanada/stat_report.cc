@@ -151,13 +151,21 @@ std::string stat_text(const gfile::stat_page &current, const gfile::stat_page *p
   period const recent = period_of(current, previous);
   tnd_gfile_statistics const &totals = head.statistics, &counts = recent.counts;
   std::string text;
-  add(text, "%s (%u) on %s, %.1f s; pages of %s, tiers of %s and %s, %u service threads\n",
-      printable(head.program).c_str(), head.process,
-      totals.is_cuda != 0 ? "a GPU" : "the host executor", recent.seconds,
-      size_text(head.page_size).c_str(), size_text(double(head.device_tier_size)).c_str(),
-      size_text(double(head.host_tier_size)).c_str(), head.service_threads);
+  add(text,
+      "%s (%u) on %s, %.1f s; pages of %s, tiers of %s and %s, %u service threads\n",
+      printable(head.program).c_str(),
+      head.process,
+      totals.is_cuda != 0 ? "a GPU" : "the host executor",
+      recent.seconds,
+      size_text(head.page_size).c_str(),
+      size_text(double(head.device_tier_size)).c_str(),
+      size_text(double(head.host_tier_size)).c_str(),
+      head.service_threads);
   auto const line = [&](const char *name, uint64_t total, uint64_t grown) {
-    add(text, "  %-18s %14llu  %12.0f/s\n", name, (unsigned long long)total,
+    add(text,
+        "  %-18s %14llu  %12.0f/s\n",
+        name,
+        (unsigned long long)total,
         per_second(grown, recent));
   };
   for (counter_name const &counter : counter_names)
@@ -165,12 +173,16 @@ std::string stat_text(const gfile::stat_page &current, const gfile::stat_page *p
       line(counter.name, totals.*counter.member, counts.*counter.member);
   for (counter_name const &counter : counter_names)
     if (std::string_view(counter.name).ends_with("_size"))
-      add(text, "  %-18s %14s  %12s/s\n", counter.name,
+      add(text,
+          "  %-18s %14s  %12s/s\n",
+          counter.name,
           size_text(double(totals.*counter.member)).c_str(),
           size_text(per_second(counts.*counter.member, recent)).c_str());
   add(text, "  found without the CPU %.1f %%", 100 * hit_ratio(counts));
-  add(text, "; misses answered within: half %.0f us, 90 %% %.0f us, 99 %% %.0f us\n",
-      double(latency_ns(counts, 0.5)) / 1e3, double(latency_ns(counts, 0.9)) / 1e3,
+  add(text,
+      "; misses answered within: half %.0f us, 90 %% %.0f us, 99 %% %.0f us\n",
+      double(latency_ns(counts, 0.5)) / 1e3,
+      double(latency_ns(counts, 0.9)) / 1e3,
       double(latency_ns(counts, 0.99)) / 1e3);
   for (tnd_gfile_file const &file : current.files) {
     add(text, "  %s\n", printable(file.url).c_str());
@@ -178,11 +190,18 @@ std::string stat_text(const gfile::stat_page &current, const gfile::stat_page *p
         "    %s%s%s; %s, open %u, to write %u; read %s, written %s; pages: device %llu, host %llu, "
         "mapped %llu, "
         "direct %llu, missed %llu\n",
-        path_name(file.path), file.reason[0] != 0 ? ": " : "", printable(file.reason).c_str(),
-        size_text(double(file.size)).c_str(), file.opens, file.write_opens,
-        size_text(double(file.read_size)).c_str(), size_text(double(file.write_size)).c_str(),
-        (unsigned long long)file.device_hits, (unsigned long long)file.host_hits,
-        (unsigned long long)file.mapped_copies, (unsigned long long)file.direct_copies,
+        path_name(file.path),
+        file.reason[0] != 0 ? ": " : "",
+        printable(file.reason).c_str(),
+        size_text(double(file.size)).c_str(),
+        file.opens,
+        file.write_opens,
+        size_text(double(file.read_size)).c_str(),
+        size_text(double(file.write_size)).c_str(),
+        (unsigned long long)file.device_hits,
+        (unsigned long long)file.host_hits,
+        (unsigned long long)file.mapped_copies,
+        (unsigned long long)file.direct_copies,
         (unsigned long long)file.misses);
   }
   if (head.file_total > current.files.size())

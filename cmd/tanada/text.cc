@@ -34,8 +34,8 @@ std::string duration_text(double seconds) {
   else if (whole < 3600)
     std::snprintf(text, sizeof text, "%llu:%02llu", whole / 60, whole % 60);
   else
-    std::snprintf(text, sizeof text, "%llu:%02llu:%02llu", whole / 3600, whole / 60 % 60,
-                  whole % 60);
+    std::snprintf(
+        text, sizeof text, "%llu:%02llu:%02llu", whole / 3600, whole / 60 % 60, whole % 60);
   return text;
 }
 

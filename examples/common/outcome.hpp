@@ -26,9 +26,17 @@ TND_DEVICE inline bool succeeded(tanada::gio_result result, tanada::u64 size, in
 }
 
 inline const char *site_name(tanada::u32 site) {
-  static const char *const names[] = {"",       "gopen",     "gread",   "gwrite",
-                                      "gclose", "gfstat",    "gunlink", "gftruncate",
-                                      "gfsync", "gprefetch", "gmap"};
+  static const char *const names[] = {"",
+                                      "gopen",
+                                      "gread",
+                                      "gwrite",
+                                      "gclose",
+                                      "gfstat",
+                                      "gunlink",
+                                      "gftruncate",
+                                      "gfsync",
+                                      "gprefetch",
+                                      "gmap"};
   return site < sizeof names / sizeof names[0] ? names[site] : "";
 }
 

@@ -9,8 +9,10 @@
 
 namespace examples {
 
-static TND_KERNEL void store_whole_file(device_url url, const unsigned char *bytes,
-                                        tanada::u64 size, int *outcome) {
+static TND_KERNEL void store_whole_file(device_url url,
+                                        const unsigned char *bytes,
+                                        tanada::u64 size,
+                                        int *outcome) {
   tanada::this_block const all;
   int fd = -1;
   int const flags = tanada::g_wronly | tanada::g_creat | tanada::g_trunc;
@@ -21,7 +23,9 @@ static TND_KERNEL void store_whole_file(device_url url, const unsigned char *byt
 }
 
 // `size` in: capacity of `bytes`; out: bytes of the file. Nothing is read if the file does not fit.
-static TND_KERNEL void load_whole_file(device_url url, unsigned char *bytes, tanada::u64 *size,
+static TND_KERNEL void load_whole_file(device_url url,
+                                       unsigned char *bytes,
+                                       tanada::u64 *size,
                                        int *outcome) {
   tanada::this_block const all;
   tanada::u64 const room = *size;
@@ -41,9 +45,13 @@ template <class T>
 void write_file(const std::string &url, const std::vector<T> &content) {
   kernel_outcome outcome;
   device_array<T> const bytes(content);
-  tanada::simt::launch({1}, {io_block_size}, store_whole_file, device_url(url),
+  tanada::simt::launch({1},
+                       {io_block_size},
+                       store_whole_file,
+                       device_url(url),
                        reinterpret_cast<const unsigned char *>(bytes.data()),
-                       tanada::u64(bytes.size()), outcome.code());
+                       tanada::u64(bytes.size()),
+                       outcome.code());
   outcome.await("write " + url);
 }
 
@@ -56,8 +64,12 @@ std::vector<T> read_file(const std::string &url) {
   for (;;) {
     tanada::u64 const room = content.size();
     copy_to_device(size.data(), &room, sizeof room);
-    tanada::simt::launch({1}, {io_block_size}, load_whole_file, device_url(url),
-                         reinterpret_cast<unsigned char *>(content.data()), size.data(),
+    tanada::simt::launch({1},
+                         {io_block_size},
+                         load_whole_file,
+                         device_url(url),
+                         reinterpret_cast<unsigned char *>(content.data()),
+                         size.data(),
                          outcome.code());
     outcome.await("read " + url);
     tanada::u64 const found = size.to_host()[0];

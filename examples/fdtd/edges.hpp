@@ -29,8 +29,10 @@ static TND_KERNEL void deliver(edge what, uint64_t *signal, u64 value, u32 *done
   u64 const each = (what.count + blocks - 1) / blocks, begin = tanada::simt::block_index_x() * each;
   u64 const count = begin >= what.count ? 0 : what.count - begin < each ? what.count - begin : each;
   for (u32 component = 0; component < 2; component++)
-    shmemg_putmem_nbi_tg(what.there[component] + begin, what.here[component] + begin,
-                         count * sizeof(float), what.pe);
+    shmemg_putmem_nbi_tg(what.there[component] + begin,
+                         what.here[component] + begin,
+                         count * sizeof(float),
+                         what.pe);
   if (!examples::is_last_block(done, blocks) || all.rank() != 0)
     return;
   shmemg_fence();

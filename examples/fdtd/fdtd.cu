@@ -56,7 +56,8 @@ int validate(const options &wanted, const job &mine) {
   return good ? 0 : 1;
 }
 
-std::unique_ptr<snapshots> open_snapshots(const grid_storage &storage, const options &wanted,
+std::unique_ptr<snapshots> open_snapshots(const grid_storage &storage,
+                                          const options &wanted,
                                           const std::string &store) {
   std::string const url = wanted.snapshots.empty() ? store : wanted.snapshots;
   if (wanted.snapshots.empty() || !is_host_target(url))
@@ -74,20 +75,30 @@ struct snapshot_cost {
   std::string to_text() const {
     char text[240];
     int const length = std::snprintf(
-        text, sizeof text,
+        text,
+        sizeof text,
         "share of time lost to snapshots: %.2f %% (the steps stood still for %.3f of %.3f s)\n",
-        100 * run.lost / run.total, run.lost, run.total);
+        100 * run.lost / run.total,
+        run.lost,
+        run.total);
     if (round_count > 0)
-      std::snprintf(text + length, sizeof text - std::size_t(length),
+      std::snprintf(text + length,
+                    sizeof text - std::size_t(length),
                     "against runs without snapshots: %+.2f %% (%.3f s, without %.3f s; medians of "
                     "%u rounds)\n",
-                    100 * (with / without - 1), with, without, round_count);
+                    100 * (with / without - 1),
+                    with,
+                    without,
+                    round_count);
     return text;
   }
 };
 
-snapshot_cost run_all(grid_storage &storage, const options &wanted, const run_settings &settings,
-                      snapshots &taken, time_table &times) {
+snapshot_cost run_all(grid_storage &storage,
+                      const options &wanted,
+                      const run_settings &settings,
+                      snapshots &taken,
+                      time_table &times) {
   grid const &g = storage.view();
   bool const is_first = storage.me() == 0;
   auto const style = wanted.lines      ? progress::style::lines
@@ -131,16 +142,22 @@ slice middle_slice(const grid_storage &storage, std::vector<u8> material) {
 
 std::string statistics_text(const tnd_gfile_statistics &s) {
   char text[400];
-  std::snprintf(text, sizeof text,
+  std::snprintf(text,
+                sizeof text,
                 "gfile on the %s: %llu requests from kernels; pages: %llu device hits, %llu host "
                 "hits, %llu misses, "
                 "%llu uncached\n"
                 "store: %llu reads, %.1f MB; %llu writes, %.1f MB; %llu write errors\n",
-                s.is_cuda != 0 ? "GPU" : "host executor", (unsigned long long)s.requests,
-                (unsigned long long)s.device_hits, (unsigned long long)s.host_hits,
-                (unsigned long long)s.misses, (unsigned long long)s.uncached_transfers,
-                (unsigned long long)s.store_reads, double(s.store_read_size) / 1e6,
-                (unsigned long long)s.store_writes, double(s.store_write_size) / 1e6,
+                s.is_cuda != 0 ? "GPU" : "host executor",
+                (unsigned long long)s.requests,
+                (unsigned long long)s.device_hits,
+                (unsigned long long)s.host_hits,
+                (unsigned long long)s.misses,
+                (unsigned long long)s.uncached_transfers,
+                (unsigned long long)s.store_reads,
+                double(s.store_read_size) / 1e6,
+                (unsigned long long)s.store_writes,
+                double(s.store_write_size) / 1e6,
                 (unsigned long long)s.write_errors);
   return text;
 }
@@ -148,12 +165,16 @@ std::string statistics_text(const tnd_gfile_statistics &s) {
 /// Returns the sums of all PEs at the first PE. Collective.
 tnd_gfile_statistics sum_statistics(tnd_gfile_statistics mine) {
   using count_of = uint64_t tnd_gfile_statistics::*;
-  count_of const counts[] = {
-      &tnd_gfile_statistics::requests,           &tnd_gfile_statistics::device_hits,
-      &tnd_gfile_statistics::host_hits,          &tnd_gfile_statistics::misses,
-      &tnd_gfile_statistics::uncached_transfers, &tnd_gfile_statistics::store_reads,
-      &tnd_gfile_statistics::store_read_size,    &tnd_gfile_statistics::store_writes,
-      &tnd_gfile_statistics::store_write_size,   &tnd_gfile_statistics::write_errors};
+  count_of const counts[] = {&tnd_gfile_statistics::requests,
+                             &tnd_gfile_statistics::device_hits,
+                             &tnd_gfile_statistics::host_hits,
+                             &tnd_gfile_statistics::misses,
+                             &tnd_gfile_statistics::uncached_transfers,
+                             &tnd_gfile_statistics::store_reads,
+                             &tnd_gfile_statistics::store_read_size,
+                             &tnd_gfile_statistics::store_writes,
+                             &tnd_gfile_statistics::store_write_size,
+                             &tnd_gfile_statistics::write_errors};
   constexpr std::size_t count = sizeof counts / sizeof counts[0];
   auto *const words = examples::host_symmetric<uint64_t>(2 * count);
   for (std::size_t i = 0; i < count; i++)
@@ -164,8 +185,12 @@ tnd_gfile_statistics sum_statistics(tnd_gfile_statistics mine) {
   return mine;
 }
 
-std::string to_json(u32 n, u32 pe_count, const run_settings &settings, const snapshot_cost &cost,
-                    const time_table &times, const tnd_gfile_statistics &s) {
+std::string to_json(u32 n,
+                    u32 pe_count,
+                    const run_settings &settings,
+                    const snapshot_cost &cost,
+                    const time_table &times,
+                    const tnd_gfile_statistics &s) {
   std::ostringstream out;
   out << "{\"program\": \"fdtd\", \"pes\": " << pe_count << ", \"size\": " << n
       << ", \"steps\": " << settings.step_count << ", \"snapshots\": " << settings.snapshot_count()
@@ -206,7 +231,9 @@ void check_last_snapshot(const grid &g, const options &wanted, snapshots &taken)
 
 /// The URL of the map of materials. The first PE creates the map if no URL is given. Empty: only
 /// the map was requested.
-std::string prepare_material(const options &wanted, const job &mine, const std::string &prefix,
+std::string prepare_material(const options &wanted,
+                             const job &mine,
+                             const std::string &prefix,
                              time_table &times) {
   if (!wanted.material.empty())
     return wanted.material;
@@ -215,8 +242,8 @@ std::string prepare_material(const options &wanted, const job &mine, const std::
   bool const is_private = prefix.compare(0, 4, "mem:") == 0;  // each process has its own
   examples::kernel_outcome outcome;
   if (mine.me() == 0 || is_private)
-    times.measure("make material", size,
-                  [&] { make_material(make_scene(wanted.size), url, outcome); });
+    times.measure(
+        "make material", size, [&] { make_material(make_scene(wanted.size), url, outcome); });
   shmem_barrier_all();
   if (!wanted.make_material)
     return url;
@@ -225,14 +252,20 @@ std::string prepare_material(const options &wanted, const job &mine, const std::
   return "";
 }
 
-void tell_run(const options &wanted, const run_settings &settings, const job &mine,
+void tell_run(const options &wanted,
+              const run_settings &settings,
+              const job &mine,
               const std::string &prefix) {
   std::string const slabs = mine.count() > 1 ? " in slabs of " + std::to_string(mine.count()) +
                                                    " PEs, edges by the " + wanted.exchange
                                              : "";
   std::printf("%u^3 cells%s, %u steps, %s walls; a snapshot of %.1f MB every %u steps to %s\n",
-              wanted.size, slabs.c_str(), settings.step_count, wanted.boundary.c_str(),
-              double(npy_size(wanted.size)) / 1e6, settings.steps_a_snapshot,
+              wanted.size,
+              slabs.c_str(),
+              settings.step_count,
+              wanted.boundary.c_str(),
+              double(npy_size(wanted.size)) / 1e6,
+              settings.steps_a_snapshot,
               (wanted.snapshots.empty() ? prefix : wanted.snapshots).c_str());
   std::fflush(stdout);
 }
@@ -254,14 +287,15 @@ int simulate(const options &wanted, const job &mine) {
   boundary const kind = boundary_of(wanted.boundary);
   grid_storage storage(n, {kind, kind, kind}, stable_time_step());
   examples::kernel_outcome outcome;
-  auto material = times.measure("read material", header_size + double(n) * n * n,
-                                [&] { return load_material(storage, map, outcome); });
+  auto material = times.measure("read material", header_size + double(n) * n * n, [&] {
+    return load_material(storage, map, outcome);
+  });
   std::unique_ptr<snapshots> const taken = open_snapshots(storage, wanted, prefix);
   if (is_first)
     tell_run(wanted, settings, mine, prefix);
   snapshot_cost const cost = run_all(storage, wanted, settings, *taken, times);
-  times.measure("check", double(npy_size(n)),
-                [&] { check_last_snapshot(storage.view(), wanted, *taken); });
+  times.measure(
+      "check", double(npy_size(n)), [&] { check_last_snapshot(storage.view(), wanted, *taken); });
   std::string const picture = wanted.output + "/field.png";
   shmem_barrier_all();  // no kernels are running
   times.measure("picture", 0, [&] {
@@ -276,7 +310,8 @@ int simulate(const options &wanted, const job &mine) {
   write_text(wanted.output + "/timings.txt", text);
   write_text(wanted.output + "/timings.json",
              to_json(n, mine.count(), settings, cost, times, statistics));
-  std::printf("%sthe last snapshot equals the field in every cell; the field: %s\n", text.c_str(),
+  std::printf("%sthe last snapshot equals the field in every cell; the field: %s\n",
+              text.c_str(),
               picture.c_str());
   return 0;
 }

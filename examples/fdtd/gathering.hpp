@@ -27,8 +27,8 @@ static TND_KERNEL void copy_cells(grid g, const float *component, float *target)
 
 inline void launch_copy_cells(const grid &g, float *target) {
   auto const shape = examples::shape_for_rows(g.row_count());
-  tanada::simt::launch(shape.grid, shape.block, copy_cells, g, static_cast<const float *>(g.e[2]),
-                       target);
+  tanada::simt::launch(
+      shape.grid, shape.block, copy_cells, g, static_cast<const float *>(g.e[2]), target);
 }
 
 class gathering {
@@ -66,8 +66,10 @@ class gathering {
     u64 const round = ++rounds_[index], plane_count = u64(parts_.n) * parts_.n;
     for (u32 pe = 1; pe < parts_.count; pe++) {
       await(&filled_[index * parts_.count + pe], round, pe);
-      shmem_getmem(cells + parts_.first(pe) * plane_count, slots_[index],
-                   parts_.planes(pe) * plane_count * sizeof(float), int(pe));
+      shmem_getmem(cells + parts_.first(pe) * plane_count,
+                   slots_[index],
+                   parts_.planes(pe) * plane_count * sizeof(float),
+                   int(pe));
       shmem_signal_set(&taken_[index], round, int(pe));
     }
   }

@@ -169,8 +169,10 @@ class grid_storage {
   std::vector<float> ez_plane(u32 k) const {
     u32 const pe = parts_.owner(k);
     std::vector<float> plane(plane_count());
-    shmem_getmem(plane.data(), view_.e[2] + u64(k - parts_.first(pe) + 1) * plane_count(),
-                 plane.size() * sizeof(float), int(pe));
+    shmem_getmem(plane.data(),
+                 view_.e[2] + u64(k - parts_.first(pe) + 1) * plane_count(),
+                 plane.size() * sizeof(float),
+                 int(pe));
     return plane;
   }
   /// Cell (i, j) of a padded plane.

@@ -19,8 +19,8 @@ TND_DEVICE inline const float *ez_of(const grid &g, const float *fetched, u32 at
 }
 
 /// Blocks write planes. The writes are started when this ends, and stored after publish_file.
-static TND_KERNEL void write_snapshot(grid g, const float *fetched, const int *fd, float *staging,
-                                      int *outcome) {
+static TND_KERNEL void write_snapshot(
+    grid g, const float *fetched, const int *fd, float *staging, int *outcome) {
   tanada::this_block const all;
   u64 const plane_count = u64(g.n) * g.n, plane_size = plane_count * sizeof(float);
   float *const plane = staging + tanada::simt::block_rank() * plane_count;
@@ -32,14 +32,19 @@ static TND_KERNEL void write_snapshot(grid g, const float *fetched, const int *f
     all.sync();
     examples::succeeded(
         tanada::gwrite(all, *fd, plane, sizeof(npy_header) + k * plane_size, plane_size),
-        plane_size, outcome);
+        plane_size,
+        outcome);
     all.sync();
   }
 }
 
 /// Counts the cells whose bits differ from the snapshot's.
-static TND_KERNEL void compare_snapshot(grid g, const float *fetched, examples::device_url url,
-                                        float *staging, u64 *differences, int *outcome) {
+static TND_KERNEL void compare_snapshot(grid g,
+                                        const float *fetched,
+                                        examples::device_url url,
+                                        float *staging,
+                                        u64 *differences,
+                                        int *outcome) {
   tanada::this_block const all;
   u64 const plane_count = u64(g.n) * g.n, plane_size = plane_count * sizeof(float);
   float *const plane = staging + tanada::simt::block_rank() * plane_count;
@@ -106,8 +111,14 @@ class kernel_snapshots : public snapshots {
     if (!field_.is_writer())
       return 0;
     examples::device_array<u64> differences(1);
-    tanada::simt::launch(blocks_, {examples::io_block_size}, compare_snapshot, grid_, fetched(),
-                         examples::device_url(url_), staging_.data(), differences.data(),
+    tanada::simt::launch(blocks_,
+                         {examples::io_block_size},
+                         compare_snapshot,
+                         grid_,
+                         fetched(),
+                         examples::device_url(url_),
+                         staging_.data(),
+                         differences.data(),
                          outcome_.code());
     outcome_.await("read the snapshot " + url_);
     return differences.to_host()[0];
@@ -139,10 +150,21 @@ class kernel_snapshots : public snapshots {
 
   void write(u32 step) {
     url_ = examples::join_url(prefix_, make_snapshot_name(step).text);
-    tanada::simt::launch({1}, {1}, create_file<npy_header>, examples::device_url(url_),
-                         make_npy_header(grid_.n), fd_.data(), outcome_.code());
-    tanada::simt::launch(blocks_, {examples::io_block_size}, write_snapshot, grid_, fetched(),
-                         fd_.data(), staging_.data(), outcome_.code());
+    tanada::simt::launch({1},
+                         {1},
+                         create_file<npy_header>,
+                         examples::device_url(url_),
+                         make_npy_header(grid_.n),
+                         fd_.data(),
+                         outcome_.code());
+    tanada::simt::launch(blocks_,
+                         {examples::io_block_size},
+                         write_snapshot,
+                         grid_,
+                         fetched(),
+                         fd_.data(),
+                         staging_.data(),
+                         outcome_.code());
     outcome_.await("write the snapshot " + url_);
     is_open_ = true;
   }

@@ -70,7 +70,8 @@ static TND_KERNEL void write_material(scene s, const int *fd, u8 *staging, int *
       plane[at] = material_at(s, at % s.n, at / s.n, k);
     all.sync();
     examples::succeeded(tanada::gwrite(all, *fd, plane, header_size + k * plane_size, plane_size),
-                        plane_size, outcome);
+                        plane_size,
+                        outcome);
     all.sync();
   }
 }
@@ -89,8 +90,12 @@ inline constexpr u32 material_chunk = 8192;  // bytes that a block reads at a ti
 using material_bytes = u8[material_chunk];
 
 /// Processes one plane: bytes from the file, and from them the coefficients of the update.
-TND_DEVICE inline bool read_material_plane(const grid &g, int fd, u32 k, u8 *bytes,
-                                           const material_header &header, u8 *middle,
+TND_DEVICE inline bool read_material_plane(const grid &g,
+                                           int fd,
+                                           u32 k,
+                                           u8 *bytes,
+                                           const material_header &header,
+                                           u8 *middle,
                                            int *outcome) {
   tanada::this_block const all;
   u64 const plane_size = u64(g.n) * g.n;
@@ -125,8 +130,8 @@ static TND_KERNEL void read_material(grid g, examples::device_url url, u8 *middl
   int fd = -1;
   if (!examples::succeeded(tanada::gopen(all, url.text, tanada::g_rdonly, &fd), outcome))
     return;
-  bool ok = examples::succeeded(tanada::gread(all, fd, &header, 0, sizeof header), sizeof header,
-                                outcome);
+  bool ok = examples::succeeded(
+      tanada::gread(all, fd, &header, 0, sizeof header), sizeof header, outcome);
   ok = ok && examples::succeeded(check_header(header, g.n), outcome);
   for (u32 k = g.first + tanada::simt::block_index_x(); ok && k < g.last;
        k += tanada::simt::grid_size_x())
@@ -135,28 +140,45 @@ static TND_KERNEL void read_material(grid g, examples::device_url url, u8 *middl
 }
 
 /// Writes the map of `s` to `url`. Throws.
-inline void make_material(const scene &s, const std::string &url,
+inline void make_material(const scene &s,
+                          const std::string &url,
                           examples::kernel_outcome &outcome) {
   auto const blocks = io_grid(s.n);
   examples::device_array<int> fd(1);
   examples::device_array<u8> staging(u64(blocks.x) * s.n * s.n);
-  tanada::simt::launch({1}, {1}, create_file<material_header>, examples::device_url(url),
-                       make_material_header(s.n), fd.data(), outcome.code());
-  tanada::simt::launch(blocks, {examples::io_block_size}, write_material, s, fd.data(),
-                       staging.data(), outcome.code());
+  tanada::simt::launch({1},
+                       {1},
+                       create_file<material_header>,
+                       examples::device_url(url),
+                       make_material_header(s.n),
+                       fd.data(),
+                       outcome.code());
+  tanada::simt::launch(blocks,
+                       {examples::io_block_size},
+                       write_material,
+                       s,
+                       fd.data(),
+                       staging.data(),
+                       outcome.code());
   tanada::simt::launch({1}, {1}, publish_file, fd.data(), outcome.code());
   outcome.await("write the material map " + url);
 }
 
 /// Sets the grid's coefficients from the map at `url` and returns its middle plane. Collective.
 /// Throws.
-inline std::vector<u8> load_material(const grid_storage &storage, const std::string &url,
+inline std::vector<u8> load_material(const grid_storage &storage,
+                                     const std::string &url,
                                      examples::kernel_outcome &outcome) {
   grid const &g = storage.view();
   std::vector<u8> plane(u64(g.n) * g.n);
   u8 *const middle = examples::device_symmetric<u8>(plane.size());
-  tanada::simt::launch(io_grid(g.last - g.first), {examples::io_block_size}, read_material, g,
-                       examples::device_url(url), middle, outcome.code());
+  tanada::simt::launch(io_grid(g.last - g.first),
+                       {examples::io_block_size},
+                       read_material,
+                       g,
+                       examples::device_url(url),
+                       middle,
+                       outcome.code());
   outcome.await("read the material map " + url + " for " + std::to_string(g.n) + " cells an axis");
   shmem_barrier_all();
   shmem_getmem(plane.data(), middle, plane.size(), int(storage.parts().owner(g.n / 2)));

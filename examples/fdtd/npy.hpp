@@ -24,8 +24,12 @@ inline npy_header make_npy_header(unsigned n) {
   header.text[9] = char(text_size >> 8);
   char words[text_size];
   int const length =
-      std::snprintf(words, sizeof words,
-                    "{'descr': '<f4', 'fortran_order': False, 'shape': (%u, %u, %u), }", n, n, n);
+      std::snprintf(words,
+                    sizeof words,
+                    "{'descr': '<f4', 'fortran_order': False, 'shape': (%u, %u, %u), }",
+                    n,
+                    n,
+                    n);
   std::memcpy(header.text + prefix_size, words, std::size_t(length));
   header.text[sizeof header - 1] = '\n';
   return header;

@@ -122,8 +122,8 @@ TND_KERNEL void absorb(grid g) {
     u64 const remembered = (u64(Axis == 2 ? c : c - g.first) * row_count_y + b) * row_size;
     for (u32 a = rows.lane; a < row_size; a += examples::lanes_a_row) {
       layer_place const place = place_in_layer<IsE>(Axis == 0 ? a : Axis == 1 ? b : c, n);
-      u32 const position[3] = {Axis == 0 ? place.index : a, Axis == 1 ? place.index : b,
-                               Axis == 2 ? place.index : c};
+      u32 const position[3] = {
+          Axis == 0 ? place.index : a, Axis == 1 ? place.index : b, Axis == 2 ? place.index : c};
       long const at = g.at(position[0], position[1], position[2]);
       float psi[2];
       for (u32 i = 0; i < 2; i++) {
@@ -255,8 +255,8 @@ inline void launch_e(const grid &g, const source *pulse, float time) {
   tanada::simt::launch(shape.grid, shape.block, update_e, g);
   if (pulse != nullptr) {
     auto const plane = examples::shape_for_rows(g.end - g.begin);
-    tanada::simt::launch(plane.grid, plane.block, excite, g, pulse->x, pulse->waist,
-                         pulse->at(time));
+    tanada::simt::launch(
+        plane.grid, plane.block, excite, g, pulse->x, pulse->waist, pulse->at(time));
   }
   launch_axis<0, true>(g);
   launch_axis<1, true>(g);

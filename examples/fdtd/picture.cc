@@ -52,8 +52,8 @@ void draw_outlines(image &target, const slice &drawn, const frame &where) {
         float const cover = std::clamp(1.6f - std::fabs(here) / std::max(slope, 1e-4f), 0.0f, 1.0f);
         if (kind > 1 && (x + y) / 9 % 2 != 0)
           continue;  // dashes for lossy materials
-        target.blend(where.x + x, where.y + where.height - 1 - y, {0.93f, 0.95f, 0.97f},
-                     0.85f * cover);
+        target.blend(
+            where.x + x, where.y + where.height - 1 - y, {0.93f, 0.95f, 0.97f}, 0.85f * cover);
       }
   }
 }
@@ -65,7 +65,10 @@ void write_picture(const std::string &path, const slice &drawn) {
   frame const where = fit(field, 20, 20, std::max(800, int(drawn.n)));
   image target = make_canvas(where);
   float const found = robust_limit(drawn.field), limit = found > 0 ? found : 1;
-  draw_field(target, where, field, limit,
+  draw_field(target,
+             where,
+             field,
+             limit,
              0);  // Ez is at the corners of cells, the materials at their centres
   draw_outlines(target, drawn, where);
   draw_bar(target, where, "Ez", limit);

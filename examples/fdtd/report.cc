@@ -26,8 +26,11 @@ void progress::update(unsigned step, unsigned snapshot_count) {
     if (tenths == tenths_)
       return;
     tenths_ = tenths;
-    std::printf("step %u of %u, %u snapshots, %.1f million cells/s\n", step, step_count_,
-                snapshot_count, rate);
+    std::printf("step %u of %u, %u snapshots, %.1f million cells/s\n",
+                step,
+                step_count_,
+                snapshot_count,
+                rate);
     std::fflush(stdout);
     return;
   }
@@ -41,8 +44,14 @@ void progress::update(unsigned step, unsigned snapshot_count) {
   unsigned const shown = eighths / 8 + (eighths % 8 != 0 ? 1 : 0);
   bar.append(width - (shown < width ? shown : width), ' ');
   std::printf("\r  %s%s%s %3u %%  step %u/%u  %u snapshots  %.1f Mcells/s  %.0f s left ",
-              color_ ? "\033[36m" : "", bar.c_str(), color_ ? "\033[0m" : "",
-              step * 100 / step_count_, step, step_count_, snapshot_count, rate,
+              color_ ? "\033[36m" : "",
+              bar.c_str(),
+              color_ ? "\033[0m" : "",
+              step * 100 / step_count_,
+              step,
+              step_count_,
+              snapshot_count,
+              rate,
               seconds / step * (step_count_ - step));
   std::fflush(stdout);
 }
@@ -70,15 +79,28 @@ std::string time_table::to_text() const {
   char line[160];
   std::string text;
   double const all = total();
-  std::snprintf(line, sizeof line, "%-18s %9s %7s %10s %10s\n", "where the time went", "s", "share",
-                "MB", "MB/s");
+  std::snprintf(line,
+                sizeof line,
+                "%-18s %9s %7s %10s %10s\n",
+                "where the time went",
+                "s",
+                "share",
+                "MB",
+                "MB/s");
   text += line;
   for (const row &r : rows_) {
-    std::snprintf(line, sizeof line, "  %-17s %9.3f %5.1f %%", r.what.c_str(), r.seconds,
+    std::snprintf(line,
+                  sizeof line,
+                  "  %-17s %9.3f %5.1f %%",
+                  r.what.c_str(),
+                  r.seconds,
                   all > 0 ? 100 * r.seconds / all : 0);
     text += line;
     if (r.bytes > 0) {
-      std::snprintf(line, sizeof line, " %10.1f %10.1f", r.bytes / 1e6,
+      std::snprintf(line,
+                    sizeof line,
+                    " %10.1f %10.1f",
+                    r.bytes / 1e6,
                     r.seconds > 0 ? r.bytes / 1e6 / r.seconds : 0);
       text += line;
     }

@@ -94,7 +94,8 @@ run_times run_steps(stepper &steps, const run_settings &wanted, snapshots *taken
 
 /// Runs the same steps with each of `ways` (null: no snapshots) in turn, `round_count` times,
 /// starting with another one each time. Returns a list of run times for each. Throws.
-inline std::vector<std::vector<run_times>> run_rounds(stepper &steps, const run_settings &wanted,
+inline std::vector<std::vector<run_times>> run_rounds(stepper &steps,
+                                                      const run_settings &wanted,
                                                       const std::vector<snapshots *> &ways,
                                                       u32 round_count) {
   std::vector<std::vector<run_times>> result(ways.size());

@@ -68,7 +68,8 @@ class pool_target : public snapshot_target {
   void get(const std::string &name, void *bytes, std::uint64_t size) override {
     std::uint64_t found = 0;
     check(tnd_pool_get(pool_, (prefix_ + name).c_str(), bytes, size, &found, TND_POOL_VERIFY),
-          "read", name);
+          "read",
+          name);
     if (found != size)
       throw std::runtime_error(url_ + name + " has " + std::to_string(found) + " bytes");
   }

@@ -106,7 +106,8 @@ class snapshot_writer : public snapshots {
     std::vector<float> const here = field.to_host();
     u64 differences = 0;
     for (u64 cell = 0; cell < cell_count; cell++)
-      if (std::memcmp(stored.data() + sizeof header + cell * sizeof(float), &here[cell],
+      if (std::memcmp(stored.data() + sizeof header + cell * sizeof(float),
+                      &here[cell],
                       sizeof(float)) != 0)
         differences++;
     return differences;

@@ -131,21 +131,26 @@ class stepper {
       launch_others();
       edge_done_.wait();
       for (u32 component = 0; component < 2; component++)
-        shmem_putmem_signal_nbi(what.there[component], what.here[component], plane_size(),
-                                &arrived_[which], 1, SHMEM_SIGNAL_ADD, what.pe);
+        shmem_putmem_signal_nbi(what.there[component],
+                                what.here[component],
+                                plane_size(),
+                                &arrived_[which],
+                                1,
+                                SHMEM_SIGNAL_ADD,
+                                what.pe);
       shmem_quiet();
       return;
     }
     uint64_t *const signal = &mail_->arrived[which];
     u64 const value = which == e_from_above ? step_count_ : step_count_ + 1;
     if (by_ == exchange::kernel) {
-      tanada::simt::launch({deliver_blocks}, {deliver_block_size}, deliver, what, signal, value,
-                           done_.data());
+      tanada::simt::launch(
+          {deliver_blocks}, {deliver_block_size}, deliver, what, signal, value, done_.data());
     } else {
       shmemx_putmem_on_stream(what.there[0], what.here[0], plane_size(), what.pe, {});
       shmemx_quiet_on_stream({});
-      shmemx_putmem_signal_on_stream(what.there[1], what.here[1], plane_size(), signal, value,
-                                     SHMEM_SIGNAL_SET, what.pe, {});
+      shmemx_putmem_signal_on_stream(
+          what.there[1], what.here[1], plane_size(), signal, value, SHMEM_SIGNAL_SET, what.pe, {});
     }
     launch_others();
   }

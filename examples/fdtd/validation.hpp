@@ -55,7 +55,8 @@ inline void launch_rows(const grid &g, void (*kernel)(grid)) {
 inline measurement measure_cavity(float planted_factor, exchange by) {
   constexpr u32 n = 24, step_count = 1200;
   double const step = stable_time_step();
-  grid_storage storage(n, {boundary::conductor, boundary::conductor, boundary::conductor},
+  grid_storage storage(n,
+                       {boundary::conductor, boundary::conductor, boundary::conductor},
                        float(step) * planted_factor);
   stepper steps(storage, by);
   u32 const owner = storage.parts().owner(n / 2);
@@ -82,7 +83,8 @@ inline measurement measure_cavity(float planted_factor, exchange by) {
       first = last;
   }
   double const measured = crossings > 1 ? (crossings - 1) / ((last - first) * step) : 0;
-  return {"TM110 frequency of a conducting box of 24 cells (cycles a unit of time)", measured,
+  return {"TM110 frequency of a conducting box of 24 cells (cycles a unit of time)",
+          measured,
           std::sqrt(2.0) / (2 * n)};
 }
 
@@ -90,7 +92,8 @@ inline measurement measure_cavity(float planted_factor, exchange by) {
 inline measurement measure_plane_wave(float planted_factor, exchange by) {
   constexpr u32 n = 64, step_count = 48;
   double const step = stable_time_step();
-  grid_storage storage(n, {boundary::periodic, boundary::periodic, boundary::periodic},
+  grid_storage storage(n,
+                       {boundary::periodic, boundary::periodic, boundary::periodic},
                        float(step) * planted_factor);
   stepper steps(storage, by);
   grid const g = storage.view();
@@ -117,7 +120,8 @@ inline measurement measure_plane_wave(float planted_factor, exchange by) {
   for (u32 s = 0; s < step_count; s++)
     steps.step(nullptr, 0);
   return {"speed of a plane wave in vacuum (of light's)",
-          (centre_of_energy() - start) / (step_count * step), 1.0};
+          (centre_of_energy() - start) / (step_count * step),
+          1.0};
 }
 
 /// Whether the measured value is within 1 % of theory; `is_told`: print it.
@@ -126,7 +130,11 @@ inline bool report(const measurement &m, bool is_told) {
   bool const good = error < 0.01;
   if (is_told)
     std::printf("%s\n  measured %.6f\n  analytic %.6f\n  error    %.3f %% (limit 1 %%): %s\n",
-                m.what, m.measured, m.analytic, 100 * error, good ? "passed" : "FAILED");
+                m.what,
+                m.measured,
+                m.analytic,
+                100 * error,
+                good ? "passed" : "FAILED");
   return good;
 }
 

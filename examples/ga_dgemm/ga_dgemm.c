@@ -37,10 +37,14 @@ static const char USAGE[] =
 
 static int parse(int count, char **words, int rank_count, options *wanted) {
   enum { SIZE, BUFFER, RUNS, CHECK, JSON, PLANT, HELP };
-  static const struct option known[] = {{"size", 1, NULL, SIZE}, {"buffer", 1, NULL, BUFFER},
-                                        {"runs", 1, NULL, RUNS}, {"check", 0, NULL, CHECK},
-                                        {"json", 0, NULL, JSON}, {"plant", 0, NULL, PLANT},
-                                        {"help", 0, NULL, HELP}, {NULL, 0, NULL, 0}};
+  static const struct option known[] = {{"size", 1, NULL, SIZE},
+                                        {"buffer", 1, NULL, BUFFER},
+                                        {"runs", 1, NULL, RUNS},
+                                        {"check", 0, NULL, CHECK},
+                                        {"json", 0, NULL, JSON},
+                                        {"plant", 0, NULL, PLANT},
+                                        {"help", 0, NULL, HELP},
+                                        {NULL, 0, NULL, 0}};
   *wanted = (options){.size = size_for(rank_count), .buffer_mib = 32, .runs = 1};
   opterr = 0;
   for (int word = getopt_long(count, words, "", known, NULL); word != -1;
@@ -49,14 +53,23 @@ static int parse(int count, char **words, int rank_count, options *wanted) {
       case SIZE:
         wanted->size = (int)number_of(optarg, 1, 1 << 16);
         break;  // up to here all sums are below 2^53
-      case BUFFER: wanted->buffer_mib = (int)number_of(optarg, 1, 1 << 14); break;
-      case RUNS: wanted->runs = (int)number_of(optarg, 1, 1 << 20); break;
-      case CHECK: wanted->wants_check = 1; break;
-      case JSON: wanted->wants_json = 1; break;
+      case BUFFER:
+        wanted->buffer_mib = (int)number_of(optarg, 1, 1 << 14);
+        break;
+      case RUNS:
+        wanted->runs = (int)number_of(optarg, 1, 1 << 20);
+        break;
+      case CHECK:
+        wanted->wants_check = 1;
+        break;
+      case JSON:
+        wanted->wants_json = 1;
+        break;
       case PLANT:
         wanted->is_planted = 1;
         break;  // for the test of the checks: one element is changed
-      default: return -1;
+      default:
+        return -1;
     }
   }
   return optind == count && wanted->size > 0 && wanted->buffer_mib > 0 && wanted->runs > 0 &&
@@ -165,7 +178,15 @@ static double run(const options *wanted, state *s) {
   for (int i = 0; i < wanted->runs; i++) {
     GA_Sync();
     double const start = MPI_Wtime();
-    GA_Dgemm('n', 'n', s->size, s->size, s->size, 1.0, s->arrays[LEFT], s->arrays[RIGHT], 0.0,
+    GA_Dgemm('n',
+             'n',
+             s->size,
+             s->size,
+             s->size,
+             1.0,
+             s->arrays[LEFT],
+             s->arrays[RIGHT],
+             0.0,
              s->arrays[PRODUCT]);
     GA_Sync();
     double const seconds = largest_of_ranks(MPI_Wtime() - start);
@@ -190,8 +211,8 @@ static uint64_t checksum(const state *s) {
   return sum_of_ranks(sum);
 }
 
-static void print(const options *wanted, const state *s, double seconds, uint64_t sum,
-                  const char *verdict) {
+static void print(
+    const options *wanted, const state *s, double seconds, uint64_t sum, const char *verdict) {
   double const gflops = 2.0 * s->size * s->size * s->size / seconds * 1e-9;
   size_t const global = ARRAY_COUNT * (size_t)s->rows * (size_t)s->columns * sizeof(double);
   size_t const own = ((size_t)wanted->buffer_mib << 20) + 32 * (size_t)s->size;
@@ -203,8 +224,8 @@ static void print(const options *wanted, const state *s, double seconds, uint64_
                                : "%d ranks, %d squared: %.4g GFlop/s, %.4g s; %zu bytes of global "
                                  "arrays and %zu of its own a rank; checksum %016llx; "
                                  "check: %s\n";
-  printf(form, GA_Nnodes(), s->size, gflops, seconds, global, own, (unsigned long long)sum,
-         verdict);
+  printf(
+      form, GA_Nnodes(), s->size, gflops, seconds, global, own, (unsigned long long)sum, verdict);
   fflush(stdout);
 }
 

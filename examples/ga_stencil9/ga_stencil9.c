@@ -42,27 +42,45 @@ static const char USAGE[] =
 
 static int parse(int count, char **words, int rank_count, options *wanted) {
   enum { SIZE, BLOCK, STEPS, DOWN, CHECK, JSON, PLANT, HELP };
-  static const struct option known[] = {
-      {"size", 1, NULL, SIZE},   {"block", 1, NULL, BLOCK}, {"steps", 1, NULL, STEPS},
-      {"down", 1, NULL, DOWN},   {"check", 0, NULL, CHECK}, {"json", 0, NULL, JSON},
-      {"plant", 0, NULL, PLANT}, {"help", 0, NULL, HELP},   {NULL, 0, NULL, 0}};
+  static const struct option known[] = {{"size", 1, NULL, SIZE},
+                                        {"block", 1, NULL, BLOCK},
+                                        {"steps", 1, NULL, STEPS},
+                                        {"down", 1, NULL, DOWN},
+                                        {"check", 0, NULL, CHECK},
+                                        {"json", 0, NULL, JSON},
+                                        {"plant", 0, NULL, PLANT},
+                                        {"help", 0, NULL, HELP},
+                                        {NULL, 0, NULL, 0}};
   *wanted = (options){
       .size = size_for(rank_count), .block = 1, .steps = 20, .down = ranks_down(rank_count)};
   opterr = 0;
   for (int word = getopt_long(count, words, "", known, NULL); word != -1;
        word = getopt_long(count, words, "", known, NULL)) {
     switch (word) {
-      case SIZE: wanted->size = (int)number_of(optarg, 3, 1 << 20); break;
-      case BLOCK: wanted->block = (int)number_of(optarg, 1, 1 << 12); break;
-      case STEPS: wanted->steps = (int)number_of(optarg, 1, 1 << 24); break;
-      case DOWN: wanted->down = (int)number_of(optarg, 1, rank_count); break;
-      case CHECK: wanted->wants_check = 1; break;
-      case JSON: wanted->wants_json = 1; break;
+      case SIZE:
+        wanted->size = (int)number_of(optarg, 3, 1 << 20);
+        break;
+      case BLOCK:
+        wanted->block = (int)number_of(optarg, 1, 1 << 12);
+        break;
+      case STEPS:
+        wanted->steps = (int)number_of(optarg, 1, 1 << 24);
+        break;
+      case DOWN:
+        wanted->down = (int)number_of(optarg, 1, rank_count);
+        break;
+      case CHECK:
+        wanted->wants_check = 1;
+        break;
+      case JSON:
+        wanted->wants_json = 1;
+        break;
       case PLANT:
         wanted->is_planted = 1;
         break;  // for the test of the check: a corner is not
                 // fetched
-      default: return -1;
+      default:
+        return -1;
     }
   }
   if (wanted->down < 1 || rank_count % wanted->down != 0)
@@ -87,8 +105,8 @@ typedef struct edge_places {
 
 static edge_places places_of(int rows, int columns, int depth, int parity) {
   int const wide = depth * columns, high = depth * rows, first = parity * 2 * (wide + high);
-  return (edge_places){first, first + wide, first + 2 * wide, first + 2 * wide + high,
-                       first + 2 * (wide + high)};
+  return (edge_places){
+      first, first + wide, first + 2 * wide, first + 2 * wide + high, first + 2 * (wide + high)};
 }
 
 // This rank's block of the grid, and its row of the edges. Their addresses stay valid as long as
@@ -121,7 +139,8 @@ static void tell_edges(const state *s, const double *cells, int parity) {
   double *edges = NULL;
   NGA_Access(s->edges, lo, hi, &edges, pitch);
   memcpy(edges, cells, (size_t)(depth * columns) * sizeof *cells);
-  memcpy(edges + (at.south - at.north), cells + below * columns,
+  memcpy(edges + (at.south - at.north),
+         cells + below * columns,
          (size_t)(depth * columns) * sizeof *cells);
   double *const west = edges + (at.west - at.north), *const east = edges + (at.east - at.north);
   for (long i = 0; i < b->rows; i++) {
@@ -198,8 +217,8 @@ static void close_state(state *s) {
 
 // Starts a get into `to` from the block `down` rows and `right` columns of blocks away, each -1, 0
 // or 1. The data are there after NGA_NbWait. 0: there is no such neighbour.
-static int start_get(const state *s, int parity, int down, int right, double *to,
-                     ga_nbhdl_t *handle) {
+static int start_get(
+    const state *s, int parity, int down, int right, double *to, ga_nbhdl_t *handle) {
   const block *const b = &s->mine;
   int const depth = s->around.depth;
   int place[2] = {down < 0   ? b->row - 1
@@ -234,9 +253,14 @@ static void get_halos(const state *s, int parity, int is_planted) {
   const struct {
     int down, right;
     double *to;
-  } parts[8] = {{-1, 0, h->north},      {1, 0, h->south},        {0, -1, h->west},
-                {0, 1, h->east},        {-1, -1, h->corners[0]}, {-1, 1, h->corners[1]},
-                {1, -1, h->corners[2]}, {1, 1, h->corners[3]}};
+  } parts[8] = {{-1, 0, h->north},
+                {1, 0, h->south},
+                {0, -1, h->west},
+                {0, 1, h->east},
+                {-1, -1, h->corners[0]},
+                {-1, 1, h->corners[1]},
+                {1, -1, h->corners[2]},
+                {1, 1, h->corners[3]}};
   ga_nbhdl_t handles[8];
   int count = 0;
   for (int i = is_planted ? 5 : 0; i < 8; i++)
@@ -292,8 +316,8 @@ static int agrees(const options *wanted, uint64_t found) {
   return sum_of_ranks(sum) == found;
 }
 
-static void print(const options *wanted, const state *s, double seconds, uint64_t sum,
-                  const char *verdict) {
+static void print(
+    const options *wanted, const state *s, double seconds, uint64_t sum, const char *verdict) {
   double const cells = (double)wanted->size * wanted->size,
                gflops = cells * wanted->steps * FLOPS_A_CELL / seconds * 1e-9;
   int const sweeps = (wanted->steps + wanted->block - 1) / wanted->block;
@@ -309,8 +333,18 @@ static void print(const options *wanted, const state *s, double seconds, uint64_
           : "%d ranks, %d squared, --block %d: %d steps, %.4g GFlop/s, %.4g s, %.4g s a sweep; %zu "
             "bytes of global arrays and %zu of its own a rank; "
             "checksum %016llx; check: %s\n";
-  printf(form, GA_Nnodes(), wanted->size, wanted->block, wanted->steps, gflops, seconds,
-         seconds / sweeps, global, s->memory_size, (unsigned long long)sum, verdict);
+  printf(form,
+         GA_Nnodes(),
+         wanted->size,
+         wanted->block,
+         wanted->steps,
+         gflops,
+         seconds,
+         seconds / sweeps,
+         global,
+         s->memory_size,
+         (unsigned long long)sum,
+         verdict);
   fflush(stdout);
 }
 
@@ -330,7 +364,10 @@ int main(int count, char **words) {
     uint64_t const sum = checksum(&s);
     int const is_same = !wanted.wants_check || agrees(&wanted, sum);
     if (GA_Nodeid() == 0)
-      print(&wanted, &s, seconds, sum,
+      print(&wanted,
+            &s,
+            seconds,
+            sum,
             !wanted.wants_check ? "not asked for"
             : is_same           ? "agrees"
                                 : "DIFFERS");

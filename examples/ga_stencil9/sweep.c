@@ -11,8 +11,11 @@ static double cell(const double *above, const double *row, const double *below, 
 
 // Computes cells [first, end) of a row. C11 and -ffp-contract=off keep products and sums apart;
 // otherwise the last bit would depend on how a loop was split.
-static void update_row(double *restrict to, const double *restrict above,
-                       const double *restrict row, const double *restrict below, long first,
+static void update_row(double *restrict to,
+                       const double *restrict above,
+                       const double *restrict row,
+                       const double *restrict below,
+                       long first,
                        long end) {
   for (long j = first; j < end; j++)
     to[j] = cell(above, row, below, j);
@@ -85,8 +88,8 @@ static void load_row(const pipeline *p, const double *cells, long row) {
     memcpy(to + first, around->west + row * depth + depth + first, (size_t)-first * sizeof *to);
   memcpy(to, cells + row * mine->columns, (size_t)mine->columns * sizeof *to);
   if (end > mine->columns)
-    memcpy(to + mine->columns, around->east + row * depth,
-           (size_t)(end - mine->columns) * sizeof *to);
+    memcpy(
+        to + mine->columns, around->east + row * depth, (size_t)(end - mine->columns) * sizeof *to);
 }
 
 static void compute_row(const pipeline *p, int step, long row, double *to) {
@@ -116,8 +119,8 @@ void sweep(const block *mine, const halos *around, int steps, double *cells, dou
       long const ready = row - step;
       if (ready < first_row(&p, step) || ready >= end_row(&p, step))
         continue;
-      compute_row(&p, step, ready,
-                  step == steps ? cells + ready * mine->columns : row_at(&p, step, ready));
+      compute_row(
+          &p, step, ready, step == steps ? cells + ready * mine->columns : row_at(&p, step, ready));
     }
   }
 }

@@ -100,8 +100,8 @@ struct slab {
 };
 
 /// The populations that arrive in a cell. At a wall, populations that moved towards it bounce back.
-TND_DEVICE inline void stream_to(const slab &s, const double *from, u32 x, u32 y, u32 z,
-                                 double (&f)[population_count]) {
+TND_DEVICE inline void stream_to(
+    const slab &s, const double *from, u32 x, u32 y, u32 z, double (&f)[population_count]) {
   TND_UNROLL
   for (u32 q = 0; q < population_count; q++) {
     velocity const c = velocity_of(q);
@@ -197,7 +197,9 @@ TND_DEVICE inline void step_planes(const slab &s, u32 step, const share &mine, S
 /// Planes [first, last) of the slab.
 static TND_KERNEL void step_part(slab s, u32 step, u32 first, u32 last) {
   double *const to = s.fields[(step + 1) % 2];
-  step_planes(s, step, {first, last, tanada::simt::block_index_x(), tanada::simt::grid_size_x()},
+  step_planes(s,
+              step,
+              {first, last, tanada::simt::block_index_x(), tanada::simt::grid_size_x()},
               [&](u32 q, u32 x, u32 y, u32 z, double value) { to[s.at(q, x, y, z)] = value; });
 }
 

@@ -43,7 +43,11 @@ int check(options wanted, int me, int count) {
   if (me == 0 || !good) {
     std::fprintf(good ? stdout : stderr,
                  "lbm: PE %d of %d, %s: %.3f %% off Poiseuille's parabola, %.0e of the mass lost\n",
-                 me, count, wanted.exchange.c_str(), 100 * off, lost);
+                 me,
+                 count,
+                 wanted.exchange.c_str(),
+                 100 * off,
+                 lost);
   }
   return good ? 0 : 1;
 }
@@ -57,8 +61,13 @@ int measure(const options &wanted, int me, int count) {
         "{\"program\": \"lbm\", \"exchange\": \"%s\", \"pes\": %d, \"width\": %u, \"height\": %u, "
         "\"depth\": %u, "
         "\"step_us\": %.3f, \"cells_per_s\": %.4g}\n",
-        wanted.exchange.c_str(), count, wanted.width, wanted.height, wanted.depth,
-        fastest / wanted.steps * 1e6, cells * wanted.steps / fastest);
+        wanted.exchange.c_str(),
+        count,
+        wanted.width,
+        wanted.height,
+        wanted.depth,
+        fastest / wanted.steps * 1e6,
+        cells * wanted.steps / fastest);
   }
   return 0;
 }

@@ -23,11 +23,13 @@ bool parse_options(int count, char **words, options &result, int &exit_code) {
   app.add_option("--rounds", result.rounds, "rounds; the fastest counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--exchange", result.exchange,
+  app.add_option("--exchange",
+                 result.exchange,
                  "who sends: the host, a stream between kernels, or the kernels themselves")
       ->check(CLI::IsMember({"host", "stream", "kernel"}))
       ->capture_default_str();
-  app.add_flag("--check", result.check,
+  app.add_flag("--check",
+               result.check,
                "go on until the flow is steady, in a channel 16 cells high, and compare with "
                "Poiseuille's parabola");
   app.add_option("--plant", result.plant, "put an error in, for the test of the check")

@@ -59,8 +59,8 @@ class simulation {
   /// The mass of all PEs' fluid, in cells at rest. Collective.
   double mass() {
     tanada::simt::launch({1}, {block_size}, weigh, slab_, step_, masses_);
-    if (shmemx_double_sum_reduce_on_stream(SHMEM_DEVICE_TEAM_WORLD, masses_, masses_, block_size,
-                                           {}) != 0)
+    if (shmemx_double_sum_reduce_on_stream(
+            SHMEM_DEVICE_TEAM_WORLD, masses_, masses_, block_size, {}) != 0)
       throw std::runtime_error("no sum");
     examples::device_wait();
     double parts[block_size];
@@ -79,8 +79,15 @@ class simulation {
   }
 
   void step_by_kernel() {
-    tanada::simt::launch({outer_blocks() + inner_blocks()}, {block_size}, step_all, slab_, next_,
-                         mail_, done_.data(), step_, outer_blocks());
+    tanada::simt::launch({outer_blocks() + inner_blocks()},
+                         {block_size},
+                         step_all,
+                         slab_,
+                         next_,
+                         mail_,
+                         done_.data(),
+                         step_,
+                         outer_blocks());
   }
 
   void launch_part(u32 first, u32 last) {
@@ -100,13 +107,17 @@ class simulation {
   };
   crossing going_up() const {
     double *const field = slab_.fields[(step_ + 1) % 2];
-    return {field + slab_.going_up(-1), field + slab_.going_up(slab_.depth - 1),
-            slab_.crossing() * sizeof(double), next_.above};
+    return {field + slab_.going_up(-1),
+            field + slab_.going_up(slab_.depth - 1),
+            slab_.crossing() * sizeof(double),
+            next_.above};
   }
   crossing going_down() const {
     double *const field = slab_.fields[(step_ + 1) % 2];
-    return {field + slab_.going_down(slab_.depth), field + slab_.going_down(0),
-            slab_.crossing() * sizeof(double), next_.below};
+    return {field + slab_.going_down(slab_.depth),
+            field + slab_.going_down(0),
+            slab_.crossing() * sizeof(double),
+            next_.below};
   }
 
   // Crossing populations are sent while the inner planes are computed; the signals are words of
@@ -117,8 +128,8 @@ class simulation {
     launch_part(1, slab_.depth - 1);
     outer_done_.wait();
     auto const put = [&](const crossing &c, uint64_t *signal) {
-      shmem_putmem_signal_nbi(c.target, c.source, c.size, signal, uint64_t(step_) + 1,
-                              SHMEM_SIGNAL_SET, c.pe);
+      shmem_putmem_signal_nbi(
+          c.target, c.source, c.size, signal, uint64_t(step_) + 1, SHMEM_SIGNAL_SET, c.pe);
     };
     put(going_up(), &arrived_[0]);
     put(going_down(), &arrived_[1]);
@@ -131,8 +142,8 @@ class simulation {
   void step_by_stream() {
     launch_outer();
     auto const put = [&](const crossing &c, uint64_t *signal) {
-      shmemx_putmem_signal_on_stream(c.target, c.source, c.size, signal, uint64_t(step_) + 1,
-                                     SHMEM_SIGNAL_SET, c.pe, {});
+      shmemx_putmem_signal_on_stream(
+          c.target, c.source, c.size, signal, uint64_t(step_) + 1, SHMEM_SIGNAL_SET, c.pe, {});
     };
     put(going_up(), &mail_->from_below);
     put(going_down(), &mail_->from_above);

@@ -23,27 +23,34 @@ struct mailbox {
 };
 
 /// All of the outer planes is written: here, or in the neighbour's memory where stores reach it.
-TND_DEVICE inline void tell(const slab &s, u32 field, u64 target, u64 source, uint64_t *signal,
-                            u64 value, int pe) {
+TND_DEVICE inline void tell(
+    const slab &s, u32 field, u64 target, u64 source, uint64_t *signal, u64 value, int pe) {
   double *const there = s.fields[field] + target;
   if (shmemg_ptr(there, pe) != nullptr) {
     shmemg_fence();
     shmemg_uint64_atomic_set(signal, value, pe);
   } else {
-    shmemg_putmem_signal(there, s.fields[field] + source, s.crossing() * sizeof(double), signal,
-                         value, SHMEM_SIGNAL_SET, pe);
+    shmemg_putmem_signal(there,
+                         s.fields[field] + source,
+                         s.crossing() * sizeof(double),
+                         signal,
+                         value,
+                         SHMEM_SIGNAL_SET,
+                         pe);
   }
 }
 
 /// Blocks below `outer_blocks` compute the outer planes. `arrived`: device memory, 0 between
 /// kernels.
-static TND_KERNEL void step_all(slab s, neighbours next, mailbox *mail, u32 *arrived, u32 step,
-                                u32 outer_blocks) {
+static TND_KERNEL void step_all(
+    slab s, neighbours next, mailbox *mail, u32 *arrived, u32 step, u32 outer_blocks) {
   tanada::this_block const all;
   u32 const block = tanada::simt::block_index_x(), field = (step + 1) % 2, top = s.depth - 1;
   double *const to = s.fields[field];
   if (block >= outer_blocks) {
-    step_planes(s, step, {1, top, block - outer_blocks, tanada::simt::grid_size_x() - outer_blocks},
+    step_planes(s,
+                step,
+                {1, top, block - outer_blocks, tanada::simt::grid_size_x() - outer_blocks},
                 [&](u32 q, u32 x, u32 y, u32 z, double value) { to[s.at(q, x, y, z)] = value; });
     return;
   }
@@ -69,7 +76,12 @@ static TND_KERNEL void step_all(slab s, neighbours next, mailbox *mail, u32 *arr
   if (all.rank() == 0)
     tell(s, field, s.going_up(-1), s.going_up(top), &mail->from_below, u64(step) + 1, next.above);
   if (all.rank() == all.size() - 1)
-    tell(s, field, s.going_down(s.depth), s.going_down(0), &mail->from_above, u64(step) + 1,
+    tell(s,
+         field,
+         s.going_down(s.depth),
+         s.going_down(0),
+         &mail->from_above,
+         u64(step) + 1,
          next.below);
 }
 

@@ -140,7 +140,9 @@ int main(int argc, char **argv) {
   free(mine);
   int const failed_count = mini_finalize(!is_good);
   if (!is_good || failed_count != 0) {
-    fprintf(stderr, "bucket_sort: the result is wrong, or %d of %d ranks failed\n", failed_count,
+    fprintf(stderr,
+            "bucket_sort: the result is wrong, or %d of %d ranks failed\n",
+            failed_count,
             ranks);
     return 1;
   }

@@ -21,7 +21,11 @@ static pid_t children[SIZE_MAX_RANKS];
 static void *dump_area;
 
 static void fail(const char *what, tnd_status status) {
-  fprintf(stderr, "mini_mpi: rank %d: %s: %s: %s\n", own_rank, what, tnd_status_name(status),
+  fprintf(stderr,
+          "mini_mpi: rank %d: %s: %s: %s\n",
+          own_rank,
+          what,
+          tnd_status_name(status),
           tnd_last_message());
   exit(1);
 }
@@ -131,8 +135,8 @@ static void send_in(const void *data, size_t size, int to, int tag, uint32_t con
   write_all(sockets[to], data, size);
 }
 
-static void receive_in(void *data, size_t size, int source, int tag, uint32_t context,
-                       mini_request *request) {
+static void receive_in(
+    void *data, size_t size, int source, int tag, uint32_t context, mini_request *request) {
   struct queue_entry const empty = O2G_ENTRY_INIT;
   request->entry = empty;
   request->entry.source = source;

@@ -30,7 +30,8 @@ static int keep_and_read(tnd_pool *pool, const char *name) {
   if (!bad)
     bad = failed(tnd_pool_get(pool, name, back, sizeof back, &size, TND_POOL_VERIFY), "get");
   if (!bad)
-    printf("%llu bytes are %s\n", (unsigned long long)size,
+    printf("%llu bytes are %s\n",
+           (unsigned long long)size,
            memcmp(field, back, sizeof field) == 0 ? "back" : "WRONG");
   return bad;
 }

@@ -5,8 +5,8 @@
 
 static TND_KERNEL void send_right(uint64_t *received, uint64_t *signal) {
   uint64_t const me = uint64_t(shmemg_my_pe());
-  shmemg_putmem_signal(received, &me, sizeof me, signal, 1, SHMEM_SIGNAL_SET,
-                       int(me + 1) % shmemg_n_pes());
+  shmemg_putmem_signal(
+      received, &me, sizeof me, signal, 1, SHMEM_SIGNAL_SET, int(me + 1) % shmemg_n_pes());
   shmemg_signal_wait_until(signal, SHMEM_CMP_EQ, 1);
 }
 

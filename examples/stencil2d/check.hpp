@@ -10,8 +10,12 @@
 namespace stencil2d {
 
 /// The largest relative difference between a tile after `steps` and the whole grid.
-inline double largest_difference(const places &all, const layout &tile, const weights &w,
-                                 unsigned steps, int pe, const std::vector<double> &cells) {
+inline double largest_difference(const places &all,
+                                 const layout &tile,
+                                 const weights &w,
+                                 unsigned steps,
+                                 int pe,
+                                 const std::vector<double> &cells) {
   long const rows = long(tile.rows) * all.down, columns = long(tile.columns) * all.across,
              pitch = columns + 2;
   std::vector<double> from(std::size_t(rows + 2) * std::size_t(pitch)), to;

@@ -20,7 +20,8 @@ bool parse_options(int count, char **words, options &result, int &exit_code) {
   app.add_option("--rounds", result.rounds, "rounds; the fastest counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--exchange", result.exchange,
+  app.add_option("--exchange",
+                 result.exchange,
                  "who sends: the host, a stream between kernels, or the kernels themselves")
       ->check(CLI::IsMember({"host", "stream", "kernel"}))
       ->capture_default_str();

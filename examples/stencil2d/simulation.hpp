@@ -75,14 +75,20 @@ class simulation {
     return u32(std::min<u64>(wanted, examples::on_gpu ? 64 : 2));
   }
   u32 interior_blocks() const {
-    return std::clamp<u32>(pieces(tile_.shape, block_size).count(), 1,
-                           examples::on_gpu ? 65536 : 4);
+    return std::clamp<u32>(
+        pieces(tile_.shape, block_size).count(), 1, examples::on_gpu ? 65536 : 4);
   }
 
   void step_by_kernel() {
     u32 const boundary = boundary_blocks();
-    tanada::simt::launch({boundary + interior_blocks()}, {block_size}, step_all, tile_, mail_,
-                         done_.data(), step_, boundary);
+    tanada::simt::launch({boundary + interior_blocks()},
+                         {block_size},
+                         step_all,
+                         tile_,
+                         mail_,
+                         done_.data(),
+                         step_,
+                         boundary);
   }
 
   void launch_boundary() {
@@ -100,8 +106,11 @@ class simulation {
         continue;
       span const ghosts = tile_.shape.ghosts(opposite(d));
       u32 const next = (step_ + 1) % 2;
-      send(tile_.fields[next] + ghosts.offset, outgoing(tile_, next, d),
-           ghosts.count * sizeof(double), opposite(d), tile_.neighbours[d]);
+      send(tile_.fields[next] + ghosts.offset,
+           outgoing(tile_, next, d),
+           ghosts.count * sizeof(double),
+           opposite(d),
+           tile_.neighbours[d]);
     }
   }
 
@@ -112,8 +121,8 @@ class simulation {
     launch_interior();
     boundary_done_.wait();
     for_edges([&](double *target, const double *source, std::size_t size, u32 from, int pe) {
-      shmem_putmem_signal_nbi(target, source, size, &arrived_[from], u64(step_) + 1,
-                              SHMEM_SIGNAL_SET, pe);
+      shmem_putmem_signal_nbi(
+          target, source, size, &arrived_[from], u64(step_) + 1, SHMEM_SIGNAL_SET, pe);
     });
     shmem_quiet();
     for (u32 d = 0; d < direction_count; d++)
@@ -125,8 +134,8 @@ class simulation {
   void step_by_stream() {
     launch_boundary();
     for_edges([&](double *target, const double *source, std::size_t size, u32 from, int pe) {
-      shmemx_putmem_signal_on_stream(target, source, size, &mail_->arrived[from], u64(step_) + 1,
-                                     SHMEM_SIGNAL_SET, pe, {});
+      shmemx_putmem_signal_on_stream(
+          target, source, size, &mail_->arrived[from], u64(step_) + 1, SHMEM_SIGNAL_SET, pe, {});
     });
     launch_interior();
     for (u32 d = 0; d < direction_count; d++)

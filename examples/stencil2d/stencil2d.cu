@@ -17,12 +17,12 @@ int simulate(const options &wanted, int me, int count) {
   double const fastest = examples::fastest_round(part, wanted.steps, wanted.rounds);
   int failed = 0;
   if (wanted.check) {
-    double const difference = largest_difference(all, part.shape(), part.with(),
-                                                 wanted.steps * wanted.rounds, me, part.cells());
+    double const difference = largest_difference(
+        all, part.shape(), part.with(), wanted.steps * wanted.rounds, me, part.cells());
     failed = difference < 1e-12 ? 0 : 1;
     if (failed != 0)
-      std::fprintf(stderr, "stencil2d: PE %d: off by %.3g of the whole grid's values\n", me,
-                   difference);
+      std::fprintf(
+          stderr, "stencil2d: PE %d: off by %.3g of the whole grid's values\n", me, difference);
   }
   if (me == 0) {
     double const cells = double(wanted.rows) * wanted.columns * count;
@@ -30,8 +30,13 @@ int simulate(const options &wanted, int me, int count) {
         "{\"program\": \"stencil2d\", \"exchange\": \"%s\", \"pes\": %d, \"across\": %d, \"rows\": "
         "%u, \"columns\": %u, "
         "\"step_us\": %.3f, \"cells_per_s\": %.4g}\n",
-        wanted.exchange.c_str(), count, all.across, wanted.rows, wanted.columns,
-        fastest / wanted.steps * 1e6, cells * wanted.steps / fastest);
+        wanted.exchange.c_str(),
+        count,
+        all.across,
+        wanted.rows,
+        wanted.columns,
+        fastest / wanted.steps * 1e6,
+        cells * wanted.steps / fastest);
   }
   return failed;
 }

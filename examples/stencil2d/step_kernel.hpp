@@ -51,14 +51,19 @@ TND_DEVICE inline void tell_neighbour(const tile &t, mailbox *mail, u32 step, u3
     shmemg_fence();
     shmemg_uint64_atomic_set(signal, u64(step) + 1, pe);
   } else {
-    shmemg_putmem_signal(there, outgoing(t, step + 1, d), ghosts.count * sizeof(double), signal,
-                         u64(step) + 1, SHMEM_SIGNAL_SET, pe);
+    shmemg_putmem_signal(there,
+                         outgoing(t, step + 1, d),
+                         ghosts.count * sizeof(double),
+                         signal,
+                         u64(step) + 1,
+                         SHMEM_SIGNAL_SET,
+                         pe);
   }
 }
 
 /// Blocks below `boundary_blocks` compute the boundary. `done`: device memory, 0 between kernels.
-static TND_KERNEL TND_LAUNCH_BOUNDS(256, 4) void step_all(tile t, mailbox *mail, u32 *done,
-                                                          u32 step, u32 boundary_blocks) {
+static TND_KERNEL TND_LAUNCH_BOUNDS(256, 4) void step_all(
+    tile t, mailbox *mail, u32 *done, u32 step, u32 boundary_blocks) {
   tanada::this_block const all;
   u32 const block = tanada::simt::block_index_x();
   if (block >= boundary_blocks) {

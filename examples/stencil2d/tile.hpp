@@ -46,14 +46,22 @@ struct layout {
   TND_HD span ghosts(u32 d) const {
     u64 const rows_begin = cells() + 2 * u64(columns), corners = rows_begin + 2 * u64(rows);
     switch (d) {
-      case north: return {cells(), columns};
-      case south: return {cells() + columns, columns};
-      case west: return {rows_begin, rows};
-      case east: return {rows_begin + rows, rows};
-      case north_west: return {corners, 1};
-      case north_east: return {corners + 1, 1};
-      case south_west: return {corners + 2, 1};
-      default: return {corners + 3, 1};
+      case north:
+        return {cells(), columns};
+      case south:
+        return {cells() + columns, columns};
+      case west:
+        return {rows_begin, rows};
+      case east:
+        return {rows_begin + rows, rows};
+      case north_west:
+        return {corners, 1};
+      case north_east:
+        return {corners + 1, 1};
+      case south_west:
+        return {corners + 2, 1};
+      default:
+        return {corners + 3, 1};
     }
   }
 
@@ -103,19 +111,27 @@ struct edge {
 TND_HD inline edge edge_of(const layout &l, u32 d) {
   u64 const last_row = u64(l.rows - 1) * l.columns, last_column = l.columns - 1;
   switch (d) {
-    case north: return {0, 1, l.columns};
-    case south: return {last_row, 1, l.columns};
-    case west: return {0, l.columns, l.rows};
-    case east: return {last_column, l.columns, l.rows};
-    case north_west: return {0, 1, 1};
-    case north_east: return {last_column, 1, 1};
-    case south_west: return {last_row, 1, 1};
-    default: return {last_row + last_column, 1, 1};
+    case north:
+      return {0, 1, l.columns};
+    case south:
+      return {last_row, 1, l.columns};
+    case west:
+      return {0, l.columns, l.rows};
+    case east:
+      return {last_column, l.columns, l.rows};
+    case north_west:
+      return {0, 1, 1};
+    case north_east:
+      return {last_column, 1, 1};
+    case south_west:
+      return {last_row, 1, 1};
+    default:
+      return {last_row + last_column, 1, 1};
   }
 }
 
-TND_DEVICE inline double new_value(const layout &l, const weights &w, const double *field, long i,
-                                   long j) {
+TND_DEVICE inline double new_value(
+    const layout &l, const weights &w, const double *field, long i, long j) {
   auto const at = [&](long di, long dj) {
     return field[l.at(i + di, j + dj)];
   };

@@ -69,7 +69,9 @@ struct job {
 inline constexpr u32 list_size_max = 16384;
 using list_bytes = char[list_size_max];
 
-TND_DEVICE inline bool open_sized(const char *url, sized_file<stored_file> &opened, u64 limit,
+TND_DEVICE inline bool open_sized(const char *url,
+                                  sized_file<stored_file> &opened,
+                                  u64 limit,
                                   int *outcome) {
   if (!examples::succeeded(tanada::gopen(url, tanada::g_rdonly, &opened.file.fd), outcome))
     return false;
@@ -80,9 +82,12 @@ TND_DEVICE inline bool open_sized(const char *url, sized_file<stored_file> &open
 
 /// One thread: opens the dictionary, the texts in the list (a URL on each line), and the file for
 /// the counts.
-static TND_KERNEL void open_files(examples::device_url dictionary, examples::device_url list,
-                                  examples::device_url counts, u64 text_limit,
-                                  job<stored_file> *opened, int *outcome) {
+static TND_KERNEL void open_files(examples::device_url dictionary,
+                                  examples::device_url list,
+                                  examples::device_url counts,
+                                  u64 text_limit,
+                                  job<stored_file> *opened,
+                                  int *outcome) {
   TND_SHARED(list_bytes, names);
   sized_file<stored_file> list_file{{-1}, 0};
   if (!open_sized(dictionary.text, opened->dictionary, ~0ull, outcome))

@@ -32,8 +32,8 @@ using block_counts = u32[block_size];
 /// One block: finds where the words begin. Stops after word_limit words and sets *word_count to
 /// their number.
 template <class File>
-TND_KERNEL void index_words(const job<File> *work, u64 *word_starts, u64 word_limit,
-                            u64 *word_count, int *outcome) {
+TND_KERNEL void index_words(
+    const job<File> *work, u64 *word_starts, u64 word_limit, u64 *word_count, int *outcome) {
   TND_SHARED(dictionary_chunk, chunk);
   TND_SHARED(block_counts, counts);
   tanada::this_block const all;
@@ -44,8 +44,8 @@ TND_KERNEL void index_words(const job<File> *work, u64 *word_starts, u64 word_li
   for (u64 from = 0; from < size && total < word_limit; from += chunk_size) {
     u32 const here = u32(size - from < chunk_size ? size - from : chunk_size);
     all.sync();
-    if (!examples::succeeded(work->dictionary.file.read(all, chunk.bytes, from, here), here,
-                             outcome))
+    if (!examples::succeeded(
+            work->dictionary.file.read(all, chunk.bytes, from, here), here, outcome))
       break;
     u32 const first = all.rank() * share, last = first + share < here ? first + share : here;
     auto const is_start = [&](u32 at) {
@@ -108,16 +108,20 @@ struct match_storage {
 /// The word of each thread of the block, whose first thread has word `first`. The block reads the
 /// words together. If blank lines pull them too far apart, each thread reads its own.
 template <class File>
-TND_DEVICE word read_words(match_storage &s, const sized_file<File> &dictionary,
-                           const u64 *word_starts, u64 first, u64 word_count, int *outcome) {
+TND_DEVICE word read_words(match_storage &s,
+                           const sized_file<File> &dictionary,
+                           const u64 *word_starts,
+                           u64 first,
+                           u64 word_count,
+                           int *outcome) {
   tanada::this_block const all;
   u64 const here = word_count - first < block_size ? word_count - first : block_size;
   u64 const from = word_starts[first], wanted_end = word_starts[first + here - 1] + overlap_size;
   u64 const end = wanted_end < dictionary.size ? wanted_end : dictionary.size;
   bool const is_mine = all.rank() < here;
   if (end - from <= sizeof s.text) {
-    bool const read = examples::succeeded(dictionary.file.read(all, s.text, from, end - from),
-                                          end - from, outcome);
+    bool const read = examples::succeeded(
+        dictionary.file.read(all, s.text, from, end - from), end - from, outcome);
     if (!read || !is_mine)
       return {};
     u64 const at = word_starts[first + all.rank()] - from;
@@ -162,8 +166,8 @@ TND_DEVICE inline bool begins_at(const word &mine, const u8 *text) {
 }
 
 /// Occurrences of the thread's word that begin in the first `position_count` of the `staged` bytes.
-TND_DEVICE inline u32 count_in_chunk(match_storage &s, const word &mine, key_range range,
-                                     u32 position_count, u32 staged) {
+TND_DEVICE inline u32 count_in_chunk(
+    match_storage &s, const word &mine, key_range range, u32 position_count, u32 staged) {
   tanada::this_block const all;
   for (u32 at = all.rank(); at < position_count; at += block_size) {
     if (key_at(s.text + at) - range.lowest > range.highest - range.lowest)
@@ -195,7 +199,9 @@ TND_DEVICE inline void format_line(u8 *line, const word &mine, u32 count) {
 /// One thread for each word, block_size threads in each block. Thread w writes line w of the
 /// counts.
 template <class File>
-TND_KERNEL void match_words(const job<File> *work, const u64 *word_starts, u64 word_count,
+TND_KERNEL void match_words(const job<File> *work,
+                            const u64 *word_starts,
+                            u64 word_count,
                             int *outcome) {
   TND_SHARED(match_storage, s);
   tanada::this_block const all;
@@ -227,7 +233,8 @@ TND_KERNEL void match_words(const job<File> *work, const u64 *word_starts, u64 w
   all.sync();
   u64 const here = word_count - first < block_size ? word_count - first : block_size;
   examples::succeeded(work->counts.write(all, lines, first * line_size, here * line_size),
-                      here * line_size, outcome);
+                      here * line_size,
+                      outcome);
 }
 
 }  // namespace string_match

@@ -8,30 +8,32 @@
 
 namespace string_match {
 
-bool parse_options(int count, char **words, uint64_t default_text_limit, options &result,
-                   int &exit_code) {
+bool parse_options(
+    int count, char **words, uint64_t default_text_limit, options &result, int &exit_code) {
   result.text_limit = default_text_limit;
   CLI::App app{
       "How often each word of a dictionary is contained in texts; a thread a word, files read and "
       "written in kernels."};
-  app.add_option("--dictionary", result.dictionary,
-                 "file of words, one a line, at most 31 bytes each");
+  app.add_option(
+      "--dictionary", result.dictionary, "file of words, one a line, at most 31 bytes each");
   app.add_option("--text", result.texts, "file to search; may be given 64 times");
   app.add_option("--output", result.output, "local folder for counts.txt and the list of the texts")
       ->capture_default_str();
   app.add_option(
-      "--store", result.store,
+      "--store",
+      result.store,
       "URL prefix, such as gfarm:///demo or mem://demo: the inputs are copied there first, "
       "and the counts go there");
-  app.add_option("--text-limit", result.text_limit,
-                 "search only so many bytes of each text; 0: all")
+  app.add_option(
+         "--text-limit", result.text_limit, "search only so many bytes of each text; 0: all")
       ->capture_default_str();
   app.add_option("--word-limit", result.word_limit, "search only so many words; 0: all")
       ->capture_default_str();
-  app.add_flag("--no-api", result.no_api,
+  app.add_flag("--no-api",
+               result.no_api,
                "without gfile: read(2), copies to the device, the same kernels, write(2)");
-  app.add_flag("--verify", result.verify,
-               "compare every count with one made another way on the host");
+  app.add_flag(
+      "--verify", result.verify, "compare every count with one made another way on the host");
   app.add_flag("--json", result.json, "print times as JSON");
   app.add_flag("--plant", result.plant, "spoil a count, for the test of --verify")->group("");
   return examples::parse(app, count, words, exit_code);

@@ -19,8 +19,8 @@ struct options {
 
 /// Returns false if the program should end now with `exit_code`. `default_text_limit`: see
 /// options::text_limit.
-bool parse_options(int count, char **words, uint64_t default_text_limit, options &result,
-                   int &exit_code);
+bool parse_options(
+    int count, char **words, uint64_t default_text_limit, options &result, int &exit_code);
 
 /// Sets the dictionary and the texts that the command line did not name; generates a missing text.
 /// Throws.

@@ -85,12 +85,21 @@ void write_local(const std::string &path, const std::string &bytes) {
 /// Indexes the dictionary and counts, for any kind of files. The words' starts and number stay on
 /// the device and here.
 template <class File>
-void run_kernels(const job<File> *work, u64 dictionary_size, u64 word_limit,
-                 examples::kernel_outcome &outcome, result &told) {
+void run_kernels(const job<File> *work,
+                 u64 dictionary_size,
+                 u64 word_limit,
+                 examples::kernel_outcome &outcome,
+                 result &told) {
   examples::device_array<u64> starts(dictionary_size / 2 + 1), count(1);
   told.measure("index", [&] {
-    tanada::simt::launch({1}, {block_size}, index_words<File>, work, starts.data(), word_limit,
-                         count.data(), outcome.code());
+    tanada::simt::launch({1},
+                         {block_size},
+                         index_words<File>,
+                         work,
+                         starts.data(),
+                         word_limit,
+                         count.data(),
+                         outcome.code());
     outcome.await("read the dictionary");
     told.word_count = count.to_host()[0];
   });
@@ -98,8 +107,13 @@ void run_kernels(const job<File> *work, u64 dictionary_size, u64 word_limit,
     throw std::runtime_error("the dictionary holds no words");
   told.measure("match", [&] {
     u32 const blocks = u32((told.word_count + block_size - 1) / block_size);
-    tanada::simt::launch({blocks}, {block_size}, match_words<File>, work, starts.data(),
-                         told.word_count, outcome.code());
+    tanada::simt::launch({blocks},
+                         {block_size},
+                         match_words<File>,
+                         work,
+                         starts.data(),
+                         told.word_count,
+                         outcome.code());
     outcome.await("match (words are at most 31 bytes)");
   });
 }
@@ -114,7 +128,8 @@ struct placed_inputs {
 };
 placed_inputs place_inputs(const options &wanted) {
   std::string const prefix = wanted.store.empty() ? wanted.output : wanted.store;
-  placed_inputs placed{wanted.dictionary, examples::join_url(prefix, "list.txt"),
+  placed_inputs placed{wanted.dictionary,
+                       examples::join_url(prefix, "list.txt"),
                        examples::join_url(prefix, "counts.txt")};
   std::string names;
   for (std::size_t i = 0; i < wanted.texts.size(); i++) {
@@ -142,9 +157,15 @@ result run_with_gfile(const options &wanted) {
   examples::device_array<job<stored_file>> work(1);
   job<stored_file> opened{};
   told.measure("open", [&] {
-    tanada::simt::launch({1}, {1}, open_files, examples::device_url(placed.dictionary),
-                         examples::device_url(placed.list), examples::device_url(placed.counts),
-                         or_all(wanted.text_limit), work.data(), outcome.code());
+    tanada::simt::launch({1},
+                         {1},
+                         open_files,
+                         examples::device_url(placed.dictionary),
+                         examples::device_url(placed.list),
+                         examples::device_url(placed.counts),
+                         or_all(wanted.text_limit),
+                         work.data(),
+                         outcome.code());
     outcome.await("open " + placed.dictionary + ", the texts and " + placed.counts);
     opened = work.to_host()[0];
   });
@@ -228,8 +249,11 @@ void verify(const options &wanted, result &told) {
 void print(const options &wanted, const result &told) {
   const char *const mode = wanted.no_api ? "no API" : "gfile";
   if (!wanted.json) {
-    std::printf("%llu words, %.2f MB of text, %s on the %s\n", told.word_count,
-                double(told.text_size) / 1e6, mode, examples::on_gpu ? "GPU" : "host executor");
+    std::printf("%llu words, %.2f MB of text, %s on the %s\n",
+                told.word_count,
+                double(told.text_size) / 1e6,
+                mode,
+                examples::on_gpu ? "GPU" : "host executor");
     for (const phase &p : told.phases)
       std::printf("  %-12s %9.4f s\n", p.what, p.seconds);
     std::printf("  %-12s %9.4f s\n", "total", told.total());
@@ -241,14 +265,19 @@ void print(const options &wanted, const result &told) {
       "{\"program\": \"string_match\", \"mode\": \"%s\", \"is_cuda\": %d, \"words\": %llu, "
       "\"text_bytes\": %llu, "
       "\"seconds\": {",
-      mode, examples::on_gpu ? 1 : 0, told.word_count, told.text_size);
+      mode,
+      examples::on_gpu ? 1 : 0,
+      told.word_count,
+      told.text_size);
   for (const phase &p : told.phases)
     std::printf("\"%s\": %.6f, ", p.what, p.seconds);
   std::printf(
       "\"total\": %.6f}, \"verified\": %s, \"device_hits\": %llu, \"misses\": %llu, "
       "\"store_read_size\": %llu}\n",
-      told.total(), wanted.verify ? "true" : "false",
-      (unsigned long long)told.statistics.device_hits, (unsigned long long)told.statistics.misses,
+      told.total(),
+      wanted.verify ? "true" : "false",
+      (unsigned long long)told.statistics.device_hits,
+      (unsigned long long)told.statistics.misses,
       (unsigned long long)told.statistics.store_read_size);
 }
 
@@ -258,8 +287,8 @@ void print(const options &wanted, const result &told) {
 int main(int count, char **words) {
   string_match::options wanted;
   int exit_code = 0;
-  if (!string_match::parse_options(count, words, string_match::default_text_limit, wanted,
-                                   exit_code))
+  if (!string_match::parse_options(
+          count, words, string_match::default_text_limit, wanted, exit_code))
     return exit_code;
   try {
     string_match::choose_inputs(wanted);

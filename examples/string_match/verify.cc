@@ -24,7 +24,8 @@ std::vector<std::string_view> split_words(const std::string &dictionary, std::si
 
 }  // namespace
 
-std::string reference_lines(const std::string &dictionary, const std::vector<std::string> &texts,
+std::string reference_lines(const std::string &dictionary,
+                            const std::vector<std::string> &texts,
                             std::size_t word_limit) {
   std::vector<std::string_view> const words = split_words(dictionary, word_limit);
   std::map<std::size_t, std::unordered_map<std::string_view, unsigned>> counts_by_size;
@@ -40,7 +41,11 @@ std::string reference_lines(const std::string &dictionary, const std::vector<std
   std::string lines;
   for (std::string_view word : words) {
     char line[64];
-    std::snprintf(line, sizeof line, "%-31.*s %10u\n", int(word.size()), word.data(),
+    std::snprintf(line,
+                  sizeof line,
+                  "%-31.*s %10u\n",
+                  int(word.size()),
+                  word.data(),
                   counts_by_size[word.size()][word]);
     lines += line;
   }

@@ -8,7 +8,8 @@
 namespace string_match {
 
 /// The lines that the program should have written for these words and texts.
-std::string reference_lines(const std::string &dictionary, const std::vector<std::string> &texts,
+std::string reference_lines(const std::string &dictionary,
+                            const std::vector<std::string> &texts,
                             std::size_t word_limit);
 
 /// Empty if both are equal, and otherwise the first difference.

@@ -38,16 +38,25 @@ static inline void shmemx_register_gettid(uint64_t (*gettid_fn)(void)) {
 }
 
 /* Block-strided access (1.6, section 9.6). */
-#define SHMEMX_BLOCKS_(NAME, SUFFIX, TYPE, OP)                                                     \
-  static inline void shmemx_##NAME##OP##SUFFIX(TYPE *dest, const TYPE *source, ptrdiff_t dst,      \
-                                               ptrdiff_t sst, size_t bsize, size_t nblocks,        \
-                                               int pe) {                                           \
-    shmem_##NAME##OP##SUFFIX(dest, source, dst, sst, bsize, nblocks, pe);                          \
-  }                                                                                                \
-  static inline void shmemx_ctx_##NAME##OP##SUFFIX(                                                \
-      shmem_ctx_t ctx, TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, \
-      size_t nblocks, int pe) {                                                                    \
-    shmem_ctx_##NAME##OP##SUFFIX(ctx, dest, source, dst, sst, bsize, nblocks, pe);                 \
+#define SHMEMX_BLOCKS_(NAME, SUFFIX, TYPE, OP)                                     \
+  static inline void shmemx_##NAME##OP##SUFFIX(TYPE *dest,                         \
+                                               const TYPE *source,                 \
+                                               ptrdiff_t dst,                      \
+                                               ptrdiff_t sst,                      \
+                                               size_t bsize,                       \
+                                               size_t nblocks,                     \
+                                               int pe) {                           \
+    shmem_##NAME##OP##SUFFIX(dest, source, dst, sst, bsize, nblocks, pe);          \
+  }                                                                                \
+  static inline void shmemx_ctx_##NAME##OP##SUFFIX(shmem_ctx_t ctx,                \
+                                                   TYPE *dest,                     \
+                                                   const TYPE *source,             \
+                                                   ptrdiff_t dst,                  \
+                                                   ptrdiff_t sst,                  \
+                                                   size_t bsize,                   \
+                                                   size_t nblocks,                 \
+                                                   int pe) {                       \
+    shmem_ctx_##NAME##OP##SUFFIX(ctx, dest, source, dst, sst, bsize, nblocks, pe); \
   }
 #define SHMEMX_TYPED_BLOCKS_(NAME, TYPE, A) \
   SHMEMX_BLOCKS_(NAME##_, , TYPE, ibput)    \
@@ -59,10 +68,10 @@ SHMEM_TABLE_RMA(SHMEMX_TYPED_BLOCKS_, )
 SHMEM_TABLE_BITS(SHMEMX_SIZED_BLOCKS_, )
 
 /* Scans (1.6, section 9.10). */
-#define SHMEMX_SCAN_(NAME, TYPE, OP)                                                        \
-  static inline int shmemx_##NAME##_##OP(shmem_team_t team, TYPE *dest, const TYPE *source, \
-                                         size_t nelems) {                                   \
-    return shmem_##NAME##_##OP(team, dest, source, nelems);                                 \
+#define SHMEMX_SCAN_(NAME, TYPE, OP)                                      \
+  static inline int shmemx_##NAME##_##OP(                                 \
+      shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems) { \
+    return shmem_##NAME##_##OP(team, dest, source, nelems);               \
   }
 #define SHMEMX_SCANS_(NAME, TYPE, A)   \
   SHMEMX_SCAN_(NAME, TYPE, sum_inscan) \
@@ -70,11 +79,15 @@ SHMEM_TABLE_BITS(SHMEMX_SIZED_BLOCKS_, )
 SHMEM_TABLE_REDUCE_ARITHMETIC(SHMEMX_SCANS_, )
 
 /* Signals (1.6, section 9.9). */
-static inline void shmemx_ctx_signal_set(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal,
+static inline void shmemx_ctx_signal_set(shmem_ctx_t ctx,
+                                         uint64_t *sig_addr,
+                                         uint64_t signal,
                                          int pe) {
   shmem_ctx_signal_set(ctx, sig_addr, signal, pe);
 }
-static inline void shmemx_ctx_signal_add(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal,
+static inline void shmemx_ctx_signal_add(shmem_ctx_t ctx,
+                                         uint64_t *sig_addr,
+                                         uint64_t signal,
                                          int pe) {
   shmem_ctx_signal_add(ctx, sig_addr, signal, pe);
 }

@@ -24,29 +24,36 @@
 typedef tanada::shmem::device::stream shmemx_stream_t;
 
 /** dest at PE `pe`, or dest here from source there. */
-inline void shmemx_putmem_on_stream(void *dest, const void *source, size_t nelems, int pe,
-                                    shmemx_stream_t stream) {
+inline void shmemx_putmem_on_stream(
+    void *dest, const void *source, size_t nelems, int pe, shmemx_stream_t stream) {
   tanada::shmem::device::put_on_stream(dest, source, nelems, pe, stream);
 }
-inline void shmemx_getmem_on_stream(void *dest, const void *source, size_t nelems, int pe,
-                                    shmemx_stream_t stream) {
+inline void shmemx_getmem_on_stream(
+    void *dest, const void *source, size_t nelems, int pe, shmemx_stream_t stream) {
   tanada::shmem::device::get_on_stream(dest, source, nelems, pe, stream);
 }
 
 /** sig_op: SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD. */
-inline void shmemx_putmem_signal_on_stream(void *dest, const void *source, size_t nelems,
-                                           uint64_t *sig_addr, uint64_t signal, int sig_op, int pe,
+inline void shmemx_putmem_signal_on_stream(void *dest,
+                                           const void *source,
+                                           size_t nelems,
+                                           uint64_t *sig_addr,
+                                           uint64_t signal,
+                                           int sig_op,
+                                           int pe,
                                            shmemx_stream_t stream) {
-  tanada::shmem::device::put_signal_on_stream(dest, source, nelems, {sig_addr, signal, sig_op}, pe,
-                                              stream);
+  tanada::shmem::device::put_signal_on_stream(
+      dest, source, nelems, {sig_addr, signal, sig_op}, pe, stream);
 }
-inline void shmemx_signal_op_on_stream(uint64_t *sig_addr, uint64_t signal, int sig_op, int pe,
-                                       shmemx_stream_t stream) {
+inline void shmemx_signal_op_on_stream(
+    uint64_t *sig_addr, uint64_t signal, int sig_op, int pe, shmemx_stream_t stream) {
   tanada::shmem::device::signal_on_stream({sig_addr, signal, sig_op}, pe, stream);
 }
 
 /** cmp: SHMEM_CMP_*. The stream stands still until the word of this PE is so. */
-inline void shmemx_signal_wait_until_on_stream(uint64_t *sig_addr, int cmp, uint64_t cmp_value,
+inline void shmemx_signal_wait_until_on_stream(uint64_t *sig_addr,
+                                               int cmp,
+                                               uint64_t cmp_value,
                                                shmemx_stream_t stream) {
   tanada::shmem::device::wait_on_stream(sig_addr, cmp, cmp_value, stream);
 }

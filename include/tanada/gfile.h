@@ -261,7 +261,8 @@ tnd_gfile_get_statistics(tnd_gfile *gfile, tnd_gfile_statistics *statistics) TND
  *
  * Thread safety: any thread.
  */
-TND_API TND_NODISCARD tnd_status tnd_gfile_get_files(tnd_gfile *gfile, tnd_gfile_file *files,
+TND_API TND_NODISCARD tnd_status tnd_gfile_get_files(tnd_gfile *gfile,
+                                                     tnd_gfile_file *files,
                                                      uint32_t capacity,
                                                      uint32_t *count) TND_NOEXCEPT;
 

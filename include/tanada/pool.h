@@ -177,7 +177,8 @@ typedef struct tnd_pool_statistics {
  * has the system's error.
  * @return -ETIMEDOUT   no answer within the timeout.
  */
-TND_API TND_NODISCARD tnd_status tnd_pool_connect(const char *url, const tnd_pool_config *config,
+TND_API TND_NODISCARD tnd_status tnd_pool_connect(const char *url,
+                                                  const tnd_pool_config *config,
                                                   tnd_pool **pool) TND_NOEXCEPT;
 
 /** End the connection; objects being written are dropped. Its handles must still be closed: until
@@ -202,7 +203,9 @@ TND_API TND_NODISCARD tnd_status tnd_pool_get_traffic(tnd_pool *pool,
  * tnd_pool_disconnect().
  * @return TND_OK; -EEXIST: it overlaps registered memory; -ENOMEM, -EINVAL.
  */
-TND_API TND_NODISCARD tnd_status tnd_pool_register(tnd_pool *pool, void *addr, uint64_t size,
+TND_API TND_NODISCARD tnd_status tnd_pool_register(tnd_pool *pool,
+                                                   void *addr,
+                                                   uint64_t size,
                                                    uint32_t memory) TND_NOEXCEPT;
 TND_API TND_NODISCARD tnd_status tnd_pool_unregister(tnd_pool *pool, void *addr) TND_NOEXCEPT;
 
@@ -230,8 +233,11 @@ tnd_pool_get_statistics(tnd_pool *pool, tnd_pool_statistics *statistics) TND_NOE
  * @return -EMFILE      too many handles.
  * @return -EINVAL      an argument is invalid.
  */
-TND_API TND_NODISCARD tnd_status tnd_pool_create(tnd_pool *pool, const char *name, uint64_t size,
-                                                 uint32_t flags, const char *set,
+TND_API TND_NODISCARD tnd_status tnd_pool_create(tnd_pool *pool,
+                                                 const char *name,
+                                                 uint64_t size,
+                                                 uint32_t flags,
+                                                 const char *set,
                                                  tnd_pool_object **object) TND_NOEXCEPT;
 
 /**
@@ -241,7 +247,9 @@ TND_API TND_NODISCARD tnd_status tnd_pool_create(tnd_pool *pool, const char *nam
  * @param version [in] 0: the newest. -ENOENT: no object has the name, or its newest version is
  * another one. An older version cannot be opened, even if another client still has it open.
  */
-TND_API TND_NODISCARD tnd_status tnd_pool_open(tnd_pool *pool, const char *name, uint64_t version,
+TND_API TND_NODISCARD tnd_status tnd_pool_open(tnd_pool *pool,
+                                               const char *name,
+                                               uint64_t version,
                                                tnd_pool_object **object) TND_NOEXCEPT;
 
 /** Close a handle and unmap its view. An object being written is dropped. An object that is
@@ -260,8 +268,10 @@ TND_API TND_NODISCARD tnd_status tnd_pool_get_info(tnd_pool_object *object,
  * @return TND_OK; -EBADF: the object is committed; -ENOSPC, -ESTALE, -TND_EPEER, -ETIMEDOUT: the
  * bytes of the range are undefined.
  */
-TND_API TND_NODISCARD tnd_status tnd_pool_write(tnd_pool_object *object, uint64_t offset,
-                                                const void *source, uint64_t size,
+TND_API TND_NODISCARD tnd_status tnd_pool_write(tnd_pool_object *object,
+                                                uint64_t offset,
+                                                const void *source,
+                                                uint64_t size,
                                                 uint32_t memory) TND_NOEXCEPT;
 
 /** Change the size of an object being written; new bytes are 0. -EBADF: it is committed. */
@@ -280,7 +290,8 @@ typedef struct tnd_pool_box {
 
 /** Write a box from memory, as tnd_pool_write(). */
 TND_API TND_NODISCARD tnd_status tnd_pool_write_box(tnd_pool_object *object,
-                                                    const tnd_pool_box *box, const void *source,
+                                                    const tnd_pool_box *box,
+                                                    const void *source,
                                                     uint32_t memory) TND_NOEXCEPT;
 
 /**
@@ -289,13 +300,18 @@ TND_API TND_NODISCARD tnd_status tnd_pool_write_box(tnd_pool_object *object,
  * @param read_size [out] bytes read: less than `size` only at the object's end. NULL: a short read
  * returns -ERANGE.
  */
-TND_API TND_NODISCARD tnd_status tnd_pool_read(tnd_pool_object *object, uint64_t offset,
-                                               void *target, uint64_t size, uint32_t memory,
+TND_API TND_NODISCARD tnd_status tnd_pool_read(tnd_pool_object *object,
+                                               uint64_t offset,
+                                               void *target,
+                                               uint64_t size,
+                                               uint32_t memory,
                                                uint64_t *read_size) TND_NOEXCEPT;
 
 /** Read a box into memory, as tnd_pool_read(). -ERANGE: a row extends past the object's end. */
-TND_API TND_NODISCARD tnd_status tnd_pool_read_box(tnd_pool_object *object, const tnd_pool_box *box,
-                                                   void *target, uint32_t memory) TND_NOEXCEPT;
+TND_API TND_NODISCARD tnd_status tnd_pool_read_box(tnd_pool_object *object,
+                                                   const tnd_pool_box *box,
+                                                   void *target,
+                                                   uint32_t memory) TND_NOEXCEPT;
 
 /**
  * Map a committed object's bytes in the pool, read-only and contiguous, until the handle is closed.
@@ -308,7 +324,8 @@ TND_API TND_NODISCARD tnd_status tnd_pool_read_box(tnd_pool_object *object, cons
  * of pieces that cannot be mapped one after the other. The latter happens to objects that grew from
  * less than 64 KiB, or across segments of huge pages.
  */
-TND_API TND_NODISCARD tnd_status tnd_pool_map(tnd_pool_object *object, const void **addr,
+TND_API TND_NODISCARD tnd_status tnd_pool_map(tnd_pool_object *object,
+                                              const void **addr,
                                               uint64_t *size) TND_NOEXCEPT;
 
 /** Options of a commit. */
@@ -358,8 +375,10 @@ TND_API TND_NODISCARD tnd_status tnd_pool_commit(tnd_pool_object *object,
  * @param flags TND_POOL_DURABLE: return when all objects are durable. This flag decides, and not
  * that of tnd_pool_commit(), which only checks that the pool has a backing.
  */
-TND_API TND_NODISCARD tnd_status tnd_pool_set_commit(tnd_pool *pool, const char *set,
-                                                     uint64_t count, uint32_t flags) TND_NOEXCEPT;
+TND_API TND_NODISCARD tnd_status tnd_pool_set_commit(tnd_pool *pool,
+                                                     const char *set,
+                                                     uint64_t count,
+                                                     uint32_t flags) TND_NOEXCEPT;
 
 /** Create, write and commit an object. `flags`: those of objects and of commits. `options` as in
  * tnd_pool_commit().
@@ -367,8 +386,11 @@ TND_API TND_NODISCARD tnd_status tnd_pool_set_commit(tnd_pool *pool, const char 
  * Up to 64 KiB, or through a socket, the call takes one round trip. Larger objects take two over
  * shared memory: create and commit. They take three over a fabric. The first use of each segment of
  * shared memory takes one more. */
-TND_API TND_NODISCARD tnd_status tnd_pool_put(tnd_pool *pool, const char *name, const void *source,
-                                              uint64_t size, uint32_t flags,
+TND_API TND_NODISCARD tnd_status tnd_pool_put(tnd_pool *pool,
+                                              const char *name,
+                                              const void *source,
+                                              uint64_t size,
+                                              uint32_t flags,
                                               const tnd_pool_commit_options *options) TND_NOEXCEPT;
 
 /**
@@ -382,13 +404,18 @@ TND_API TND_NODISCARD tnd_status tnd_pool_put(tnd_pool *pool, const char *name, 
  * @param size [out] of the object.
  * @param flags     TND_POOL_VERIFY: -TND_ECORRUPT if the bytes do not match the object's checksum.
  */
-TND_API TND_NODISCARD tnd_status tnd_pool_get(tnd_pool *pool, const char *name, void *target,
-                                              uint64_t capacity, uint64_t *size,
+TND_API TND_NODISCARD tnd_status tnd_pool_get(tnd_pool *pool,
+                                              const char *name,
+                                              void *target,
+                                              uint64_t capacity,
+                                              uint64_t *size,
                                               uint32_t flags) TND_NOEXCEPT;
 
 /** Get the properties of an object. -ENOENT: no committed object has the name. `version` as in
  * tnd_pool_open(). */
-TND_API TND_NODISCARD tnd_status tnd_pool_stat(tnd_pool *pool, const char *name, uint64_t version,
+TND_API TND_NODISCARD tnd_status tnd_pool_stat(tnd_pool *pool,
+                                               const char *name,
+                                               uint64_t version,
                                                tnd_pool_info *info) TND_NOEXCEPT;
 
 /** Called for each name in order; a result other than 0 ends the list. Must not use the same
@@ -397,7 +424,8 @@ typedef int (*tnd_pool_list_entry)(void *context, const char *name, const tnd_po
 
 /** List the newest version of each object whose name begins with `prefix`, in byte order of names.
  */
-TND_API TND_NODISCARD tnd_status tnd_pool_list(tnd_pool *pool, const char *prefix,
+TND_API TND_NODISCARD tnd_status tnd_pool_list(tnd_pool *pool,
+                                               const char *prefix,
                                                tnd_pool_list_entry entry,
                                                void *context) TND_NOEXCEPT;
 
@@ -413,7 +441,8 @@ typedef struct tnd_pool_namespace_info {
 } tnd_pool_namespace_info;
 
 /** Called for each namespace, as tnd_pool_list_entry. */
-typedef int (*tnd_pool_namespace_entry)(void *context, const char *name,
+typedef int (*tnd_pool_namespace_entry)(void *context,
+                                        const char *name,
                                         const tnd_pool_namespace_info *info);
 
 /**
@@ -424,23 +453,28 @@ typedef int (*tnd_pool_namespace_entry)(void *context, const char *name,
  *
  * @return TND_OK; -TND_EPEER: also if the daemon is older than this call.
  */
-TND_API TND_NODISCARD tnd_status tnd_pool_list_namespaces(tnd_pool *pool, const char *only,
+TND_API TND_NODISCARD tnd_status tnd_pool_list_namespaces(tnd_pool *pool,
+                                                          const char *only,
                                                           tnd_pool_namespace_entry entry,
                                                           void *context) TND_NOEXCEPT;
 
 /** Rename an object; an object with the new name is replaced, unless TND_POOL_EXCLUSIVE is set. The
  * change of a durable object is durable with the next durable commit at the latest, or at once with
  * TND_POOL_DURABLE. */
-TND_API TND_NODISCARD tnd_status tnd_pool_rename(tnd_pool *pool, const char *name,
-                                                 const char *new_name, uint32_t flags) TND_NOEXCEPT;
+TND_API TND_NODISCARD tnd_status tnd_pool_rename(tnd_pool *pool,
+                                                 const char *name,
+                                                 const char *new_name,
+                                                 uint32_t flags) TND_NOEXCEPT;
 
 /** Remove a name. Clients that have the object open can continue to read it. `flags`:
  * TND_POOL_DURABLE. */
-TND_API TND_NODISCARD tnd_status tnd_pool_remove(tnd_pool *pool, const char *name,
+TND_API TND_NODISCARD tnd_status tnd_pool_remove(tnd_pool *pool,
+                                                 const char *name,
                                                  uint32_t flags) TND_NOEXCEPT;
 
 /** Set the flags of the newest version: TND_POOL_EVICTABLE, TND_POOL_PINNED. */
-TND_API TND_NODISCARD tnd_status tnd_pool_set_flags(tnd_pool *pool, const char *name,
+TND_API TND_NODISCARD tnd_status tnd_pool_set_flags(tnd_pool *pool,
+                                                    const char *name,
                                                     uint32_t flags) TND_NOEXCEPT;
 
 /** The operation of a request. */
@@ -504,8 +538,10 @@ TND_API TND_NODISCARD tnd_status tnd_pool_post(tnd_pool *pool,
  * @param count [out] completions written; 0 if no request completed in time.
  * @return TND_OK; completions report a broken connection.
  */
-TND_API TND_NODISCARD tnd_status tnd_pool_poll(tnd_pool *pool, tnd_pool_completion *completions,
-                                               uint32_t capacity, uint64_t timeout_ns,
+TND_API TND_NODISCARD tnd_status tnd_pool_poll(tnd_pool *pool,
+                                               tnd_pool_completion *completions,
+                                               uint32_t capacity,
+                                               uint64_t timeout_ns,
                                                uint32_t *count) TND_NOEXCEPT;
 
 TND_EXTERN_C_END

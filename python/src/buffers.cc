@@ -182,7 +182,8 @@ region region::contiguous(nb::handle object, access wanted) {
   return made;
 }
 
-tnd_pool_box box_of(const region &array, uint64_t offset,
+tnd_pool_box box_of(const region &array,
+                    uint64_t offset,
                     const std::vector<uint64_t> &object_strides) {
   auto const &shape = array.shape();
   auto const &strides = array.strides();

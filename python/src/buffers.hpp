@@ -68,7 +68,8 @@ class region {
 /// dimensions, two at most;
 ///        none: the rows are contiguous. ValueError: more than three dimensions that are not
 ///        contiguous, or a negative stride.
-tnd_pool_box box_of(const region &array, uint64_t offset,
+tnd_pool_box box_of(const region &array,
+                    uint64_t offset,
                     const std::vector<uint64_t> &object_strides);
 
 }  // namespace tanada::python

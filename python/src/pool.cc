@@ -128,13 +128,15 @@ nb::dict pool::traffic() {
   return told(*over_, tnd_pool_get_traffic);
 }
 
-std::unique_ptr<object> pool::create(const nb::bytes &name, uint64_t size, uint32_t flags,
+std::unique_ptr<object> pool::create(const nb::bytes &name,
+                                     uint64_t size,
+                                     uint32_t flags,
                                      const std::optional<nb::bytes> &set) {
   auto const made = std::make_shared<opened>();
   made->over = over_;
   call_over(*over_, [&](tnd_pool *handle) {
-    return outcome_of(tnd_pool_create(handle, name.c_str(), size, flags,
-                                      set ? set->c_str() : nullptr, &made->handle));
+    return outcome_of(tnd_pool_create(
+        handle, name.c_str(), size, flags, set ? set->c_str() : nullptr, &made->handle));
   });
   return std::make_unique<object>(made);
 }
@@ -203,8 +205,9 @@ uint64_t pool::get_into(const nb::bytes &name, nb::handle target, uint32_t flags
   auto const found = open(name, 0);
   size = found->size();
   if (size > bytes.size())
-    check({-ERANGE, "the object has " + std::to_string(size) + " bytes, the target " +
-                        std::to_string(bytes.size())});
+    check({-ERANGE,
+           "the object has " + std::to_string(size) + " bytes, the target " +
+               std::to_string(bytes.size())});
   found->read_region(0, bytes);
   found->close();
   return size;

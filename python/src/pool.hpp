@@ -130,7 +130,9 @@ class pool {
   nanobind::dict statistics();
   nanobind::dict traffic();
 
-  std::unique_ptr<object> create(const nanobind::bytes &name, uint64_t size, uint32_t flags,
+  std::unique_ptr<object> create(const nanobind::bytes &name,
+                                 uint64_t size,
+                                 uint32_t flags,
                                  const std::optional<nanobind::bytes> &set);
   std::unique_ptr<object> open(const nanobind::bytes &name, uint64_t version);
   void put(const nanobind::bytes &name, nanobind::handle source, const commit_choice &choice);

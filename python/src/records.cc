@@ -23,38 +23,61 @@ struct field {
 
 using config = tnd_gfile_config;
 constexpr field<config> config_fields[] = {
-    TND_FIELD(config, page_size),        TND_FIELD(config, replacement),
-    TND_FIELD(config, service_threads),  TND_FIELD(config, file_count_max),
-    TND_FIELD(config, device),           TND_FIELD(config, device_index),
-    TND_FIELD(config, direct),           TND_FIELD(config, mapping),
-    TND_FIELD(config, device_tier_size), TND_FIELD(config, host_tier_size),
-    TND_FIELD(config, timeout_ns),       TND_FIELD(config, direct_window_size),
-    TND_FIELD(config, mapping_size_max), TND_FIELD(config, wait_timeout_ns),
+    TND_FIELD(config, page_size),
+    TND_FIELD(config, replacement),
+    TND_FIELD(config, service_threads),
+    TND_FIELD(config, file_count_max),
+    TND_FIELD(config, device),
+    TND_FIELD(config, device_index),
+    TND_FIELD(config, direct),
+    TND_FIELD(config, mapping),
+    TND_FIELD(config, device_tier_size),
+    TND_FIELD(config, host_tier_size),
+    TND_FIELD(config, timeout_ns),
+    TND_FIELD(config, direct_window_size),
+    TND_FIELD(config, mapping_size_max),
+    TND_FIELD(config, wait_timeout_ns),
 };
 
 using statistics = tnd_gfile_statistics;
 constexpr field<statistics> statistics_fields[] = {
-    TND_FIELD(statistics, device_hits),   TND_FIELD(statistics, host_hits),
-    TND_FIELD(statistics, misses),        TND_FIELD(statistics, uncached_transfers),
-    TND_FIELD(statistics, store_reads),   TND_FIELD(statistics, store_read_size),
-    TND_FIELD(statistics, store_writes),  TND_FIELD(statistics, store_write_size),
-    TND_FIELD(statistics, requests),      TND_FIELD(statistics, evictions),
-    TND_FIELD(statistics, write_errors),  TND_FIELD(statistics, mapped_copies),
-    TND_FIELD(statistics, direct_copies), TND_FIELD(statistics, device_evictions),
-    TND_FIELD(statistics, read_size),     TND_FIELD(statistics, write_size),
+    TND_FIELD(statistics, device_hits),
+    TND_FIELD(statistics, host_hits),
+    TND_FIELD(statistics, misses),
+    TND_FIELD(statistics, uncached_transfers),
+    TND_FIELD(statistics, store_reads),
+    TND_FIELD(statistics, store_read_size),
+    TND_FIELD(statistics, store_writes),
+    TND_FIELD(statistics, store_write_size),
+    TND_FIELD(statistics, requests),
+    TND_FIELD(statistics, evictions),
+    TND_FIELD(statistics, write_errors),
+    TND_FIELD(statistics, mapped_copies),
+    TND_FIELD(statistics, direct_copies),
+    TND_FIELD(statistics, device_evictions),
+    TND_FIELD(statistics, read_size),
+    TND_FIELD(statistics, write_size),
 };
 
 using file = tnd_gfile_file;
 constexpr field<file> file_fields[] = {
-    TND_FIELD(file, path),          TND_FIELD(file, opens),         TND_FIELD(file, write_opens),
-    TND_FIELD(file, size),          TND_FIELD(file, device_hits),   TND_FIELD(file, host_hits),
-    TND_FIELD(file, mapped_copies), TND_FIELD(file, direct_copies), TND_FIELD(file, misses),
-    TND_FIELD(file, read_size),     TND_FIELD(file, write_size),
+    TND_FIELD(file, path),
+    TND_FIELD(file, opens),
+    TND_FIELD(file, write_opens),
+    TND_FIELD(file, size),
+    TND_FIELD(file, device_hits),
+    TND_FIELD(file, host_hits),
+    TND_FIELD(file, mapped_copies),
+    TND_FIELD(file, direct_copies),
+    TND_FIELD(file, misses),
+    TND_FIELD(file, read_size),
+    TND_FIELD(file, write_size),
 };
 
 using pool_connection = tnd_pool_connection;
 constexpr field<pool_connection> pool_connection_fields[] = {
-    TND_FIELD(pool_connection, path), TND_FIELD(pool_connection, sent_size),
+    TND_FIELD(pool_connection, path),
+    TND_FIELD(pool_connection, sent_size),
     TND_FIELD(pool_connection, received_size)};
 
 using pool_statistics = tnd_pool_statistics;
@@ -76,19 +99,23 @@ constexpr field<pool_statistics> pool_statistics_fields[] = {
 };
 
 using path_traffic = tnd_pool_path_traffic;
-constexpr field<path_traffic> path_traffic_fields[] = {
-    TND_FIELD(path_traffic, writes), TND_FIELD(path_traffic, written_size),
-    TND_FIELD(path_traffic, reads), TND_FIELD(path_traffic, read_size)};
+constexpr field<path_traffic> path_traffic_fields[] = {TND_FIELD(path_traffic, writes),
+                                                       TND_FIELD(path_traffic, written_size),
+                                                       TND_FIELD(path_traffic, reads),
+                                                       TND_FIELD(path_traffic, read_size)};
 
 using pool_traffic = tnd_pool_traffic;
-constexpr field<pool_traffic> pool_traffic_fields[] = {
-    TND_FIELD(pool_traffic, last_path), TND_FIELD(pool_traffic, staged_size),
-    TND_FIELD(pool_traffic, maps), TND_FIELD(pool_traffic, mapped_size)};
+constexpr field<pool_traffic> pool_traffic_fields[] = {TND_FIELD(pool_traffic, last_path),
+                                                       TND_FIELD(pool_traffic, staged_size),
+                                                       TND_FIELD(pool_traffic, maps),
+                                                       TND_FIELD(pool_traffic, mapped_size)};
 
 #undef TND_FIELD
 
 template <class Record, size_t count>
-bool assign(Record &record, const field<Record> (&fields)[count], std::string_view name,
+bool assign(Record &record,
+            const field<Record> (&fields)[count],
+            std::string_view name,
             nb::handle value) {
   auto const *const found =
       std::find_if(fields, fields + count, [&](auto &each) { return each.name == name; });
@@ -190,8 +217,8 @@ nb::dict record_of(const tnd_pool_traffic &traffic) {
 }
 
 nb::tuple record_of(const tnd_pool_info &info) {
-  return nb::make_tuple(info.size, info.version, info.created_ns, info.checksum, info.checksum_kind,
-                        info.flags);
+  return nb::make_tuple(
+      info.size, info.version, info.created_ns, info.checksum, info.checksum_kind, info.flags);
 }
 
 outcome all_files(tnd_gfile *instance, std::vector<tnd_gfile_file> &files) {

@@ -140,8 +140,8 @@ void session::close() {
     {
       nb::gil_scoped_release const released;
       std::unique_lock lock{shared_->mutex};
-      is_idle = shared_->idle.wait_for(lock, signal_check_interval,
-                                       [&] { return shared_->use_count == 0; });
+      is_idle = shared_->idle.wait_for(
+          lock, signal_check_interval, [&] { return shared_->use_count == 0; });
     }
     if (is_idle)
       break;

@@ -33,15 +33,25 @@ struct tnd_numba_page {
     *value = {status, fd};                                                                        \
     return 0;                                                                                     \
   }                                                                                               \
-  TND_CALL(group, gread)(tnd_numba_size * value, u64 state, u64 timeout_ns, int fd, u64 buffer,   \
-                         u64 offset, u64 size) {                                                  \
+  TND_CALL(group, gread)(tnd_numba_size * value,                                                  \
+                         u64 state,                                                               \
+                         u64 timeout_ns,                                                          \
+                         int fd,                                                                  \
+                         u64 buffer,                                                              \
+                         u64 offset,                                                              \
+                         u64 size) {                                                              \
     auto *const target = reinterpret_cast<void *>(buffer);                                        \
     auto const done = tanada::gread(tanada::this_##group{}, TND_REF, fd, target, offset, size);   \
     *value = {int(done.status), done.size};                                                       \
     return 0;                                                                                     \
   }                                                                                               \
-  TND_CALL(group, gwrite)(tnd_numba_size * value, u64 state, u64 timeout_ns, int fd, u64 buffer,  \
-                          u64 offset, u64 size) {                                                 \
+  TND_CALL(group, gwrite)(tnd_numba_size * value,                                                 \
+                          u64 state,                                                              \
+                          u64 timeout_ns,                                                         \
+                          int fd,                                                                 \
+                          u64 buffer,                                                             \
+                          u64 offset,                                                             \
+                          u64 size) {                                                             \
     auto const *const source = reinterpret_cast<const void *>(buffer);                            \
     auto const done = tanada::gwrite(tanada::this_##group{}, TND_REF, fd, source, offset, size);  \
     *value = {int(done.status), done.size};                                                       \
@@ -69,8 +79,8 @@ struct tnd_numba_page {
         tanada::gunlink(tanada::this_##group{}, TND_REF, reinterpret_cast<const char *>(url)));   \
     return 0;                                                                                     \
   }                                                                                               \
-  TND_CALL(group, gprefetch)(int *value, u64 state, u64 timeout_ns, int fd, u64 offset,           \
-                             u64 size) {                                                          \
+  TND_CALL(group, gprefetch)(                                                                     \
+      int *value, u64 state, u64 timeout_ns, int fd, u64 offset, u64 size) {                      \
     *value = int(tanada::gprefetch(tanada::this_##group{}, TND_REF, fd, offset, size));           \
     return 0;                                                                                     \
   }                                                                                               \

@@ -110,14 +110,16 @@ void block_runner::reset_warps() noexcept {
   }
 }
 
-void block_runner::start(const grid_shape &shape, u64 block_rank,
+void block_runner::start(const grid_shape &shape,
+                         u64 block_rank,
                          const std::function<void()> &kernel) {
   TND_ASSERT(finished() && block_rank < shape.block_count());
   dim3 const grid = shape.grid_size;
   load_shape(shape);
   kernel_ = &kernel;
   block_rank_ = block_rank;
-  block_index_ = {u32(block_rank % grid.x), u32(block_rank / grid.x % grid.y),
+  block_index_ = {u32(block_rank % grid.x),
+                  u32(block_rank / grid.x % grid.y),
                   u32(block_rank / grid.x / grid.y)};
   reset_warps();
   live_count_ = thread_count_;
@@ -297,7 +299,10 @@ void block_runner::report_divergence(const char *group, const char *others) cons
                "tanada: block %llu diverged: some of its threads are in a collective call of %s, "
                "and another one %s (detected by "
                "thread %u); every thread of a group must make the call\n",
-               block_rank_, group, others, running_);
+               block_rank_,
+               group,
+               others,
+               running_);
   std::abort();
 }
 
@@ -339,7 +344,9 @@ u32 block_runner::exchange(u32 mask, u64 value, u64 *values) noexcept {
     std::fprintf(
         stderr,
         "tanada: thread %u of block %llu calls a warp collective with mask %#x, without itself\n",
-        linear, block_rank_, mask);
+        linear,
+        block_rank_,
+        mask);
     std::abort();
   }
   TND_ASSERT((w.ready & bit) != 0);
@@ -435,12 +442,18 @@ void block_runner::report_deadlock() const noexcept {
                "tanada: deadlock in block %llu: of %u live threads %u wait at the block barrier "
                "and %u at a warp "
                "barrier or collective, none of which can complete\n",
-               block_rank_, live_count_, barrier_count_, in_collective);
+               block_rank_,
+               live_count_,
+               barrier_count_,
+               in_collective);
   if (has_example) {
     const warp &w = warps_[example / 32];
     u32 const mask = lanes_[example].mask;
     u32 const missing = mask & w.live & ~w.at_collective;
-    std::fprintf(stderr, "tanada: thread %u waits with mask %#x; %s %#x\n", example, mask,
+    std::fprintf(stderr,
+                 "tanada: thread %u waits with mask %#x; %s %#x\n",
+                 example,
+                 mask,
                  missing != 0 ? "missing lanes:" : "all arrived, but with other masks; live lanes:",
                  missing != 0 ? missing : w.live);
   }

@@ -139,7 +139,9 @@ bool synchronize(u64 deadline_ns) noexcept {
   return launch_queue::instance().wait(deadline_ns);
 }
 
-void run_inline(dim3 grid_size, dim3 block_size, const std::function<void()> &kernel,
+void run_inline(dim3 grid_size,
+                dim3 block_size,
+                const std::function<void()> &kernel,
                 const inline_options &options) {
   TND_ASSERT(!in_kernel());
   grid_shape const shape{grid_size, block_size, options.stack_size};

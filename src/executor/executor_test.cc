@@ -121,7 +121,8 @@ TEST(launch, is_asynchronous_and_synchronize_keeps_its_deadline) {
 
 TEST(launch, keeps_as_many_blocks_resident_as_asked) {
   std::atomic<u32> arrived{0};
-  simt::host::launch(8, 1,
+  simt::host::launch(8,
+                     1,
                      [&] {
                        arrived++;
                        while (arrived.load() < 8)
@@ -145,7 +146,8 @@ TEST(launch, takes_kernels_with_converted_arguments) {
 
 TEST(launch, gives_each_thread_the_stack_it_asks_for) {
   u64 sum = 0;
-  simt::host::launch(1, 1,
+  simt::host::launch(1,
+                     1,
                      [&sum] {
                        u8 volatile frame[400 * 1024];
                        for (u32 i = 0; i < sizeof frame; i += 1024)
@@ -216,7 +218,8 @@ class executor_death : public testing::Test {
 };
 
 TEST_F(executor_death, a_warp_collective_that_a_lane_skips) {
-  EXPECT_DEATH(die(1, 32,
+  EXPECT_DEATH(die(1,
+                   32,
                    [] {
                      if (simt::lane_index() != 7)
                        (void)simt::ballot(simt::full_mask, true);
@@ -238,13 +241,15 @@ TEST_F(executor_death, a_collective_whose_mask_leaves_out_the_caller) {
 }
 
 TEST_F(executor_death, a_collective_of_a_block_that_a_thread_skips) {
-  EXPECT_DEATH(die(1, 64,
+  EXPECT_DEATH(die(1,
+                   64,
                    [] {
                      if (simt::thread_rank_in_block() == 0)
                        (void)tanada::this_block{}.broadcast(1u);
                    }),
                "block 0 diverged: .*this_block, and another one has returned");
-  EXPECT_DEATH(die(1, 64,
+  EXPECT_DEATH(die(1,
+                   64,
                    [] {
                      if (simt::thread_rank_in_block() == 0)
                        (void)tanada::this_block{}.broadcast(1u);
@@ -254,7 +259,8 @@ TEST_F(executor_death, a_collective_of_a_block_that_a_thread_skips) {
 }
 
 TEST_F(executor_death, a_collective_of_a_warp_that_a_thread_skips) {
-  EXPECT_DEATH(die(1, 32,
+  EXPECT_DEATH(die(1,
+                   32,
                    [] {
                      if (simt::thread_rank_in_block() != 3)
                        return;

@@ -146,10 +146,15 @@ constinit fiber *pool_first TND_GUARDED_BY(pool_mutex) = nullptr;
 fiber *fiber_create(u64 stack_size) {
   u64 const page_size = u64(sysconf(_SC_PAGESIZE));
   u64 const mapped_size = (stack_size + page_size - 1) / page_size * page_size + page_size;
-  void *addr = mmap(nullptr, mapped_size, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  void *addr = mmap(nullptr,
+                    mapped_size,
+                    PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK,
+                    -1,
+                    0);
   if (addr == MAP_FAILED) {
-    std::fprintf(stderr, "tanada: insufficient memory for a kernel thread's stack of %llu bytes\n",
+    std::fprintf(stderr,
+                 "tanada: insufficient memory for a kernel thread's stack of %llu bytes\n",
                  mapped_size);
     std::abort();
   }
@@ -206,8 +211,8 @@ void fiber_adopt_thread(fiber &home) noexcept {
 void fiber_switch(fiber &source, fiber &target, bool source_is_done) noexcept {
   TND_ASSERT(&source != &target && target.stack_pointer != nullptr);
 #if defined(TND_SIMT_ASAN)
-  __sanitizer_start_switch_fiber(source_is_done ? nullptr : &source.asan_fake_stack,
-                                 target.stack_low, target.stack_size);
+  __sanitizer_start_switch_fiber(
+      source_is_done ? nullptr : &source.asan_fake_stack, target.stack_low, target.stack_size);
 #else
   (void)source_is_done;
 #endif

@@ -30,8 +30,13 @@ void check_broadcast(u32 block_size, u32 group_size_max) {
   u32 const count = blocks * block_size;
   std::vector<u64> results(count);
   std::vector<u32> ranks(count), sizes(count);
-  simt::launch(blocks, block_size, broadcast_kernel<Group>, results.data(), ranks.data(),
-               sizes.data(), rounds);
+  simt::launch(blocks,
+               block_size,
+               broadcast_kernel<Group>,
+               results.data(),
+               ranks.data(),
+               sizes.data(),
+               rounds);
   ASSERT_TRUE(simt::host::synchronize(TND_NO_DEADLINE));
   for (u32 i = 0; i < count; i++) {
     u32 const in_block = i % block_size, rank = in_block % group_size_max,

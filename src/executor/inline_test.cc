@@ -21,7 +21,8 @@ std::vector<u64> trace_of(u64 seed, u32 preempt_permille = 200) {
   options.seed = seed;
   options.preempt_permille = preempt_permille;
   run_inline(
-      6, 40,
+      6,
+      40,
       [&] {
         for (u32 i = 0; i < 4; i++) {
           trace[simt::device_atomic<u32>(counter).fetch_add_acq_rel(1)] =
@@ -56,7 +57,8 @@ TEST(run_inline, preempts_at_atomics) {
   u32 word = 0;
   inline_options options;
   run_inline(
-      1, 64,
+      1,
+      64,
       [&] {
         simt::device_atomic<u32> const shared{word};
         u32 const observed = shared.load_relaxed();
@@ -80,7 +82,8 @@ TEST(run_inline, calls_between_in_the_same_thread_and_outside_kernels) {
       simt::system_atomic<u32>(answer).store_release(7);
   };
   run_inline(
-      2, 32,
+      2,
+      32,
       [&] {
         if (std::this_thread::get_id() != thread)
           wrong = true;
@@ -103,7 +106,8 @@ TEST(run_inline, takes_its_time_from_now) {
     time += 10;
   };
   run_inline(
-      1, 1,
+      1,
+      1,
       [&] {
         while (simt::now_ns() < 5000)
           simt::pause();
@@ -118,7 +122,8 @@ TEST(run_inline, keeps_no_more_blocks_resident_than_asked) {
   inline_options options;
   options.resident_blocks = 3;
   run_inline(
-      20, 1,
+      20,
+      1,
       [&] {
         running++;
         if (most < running)

@@ -105,7 +105,8 @@ void launch_queue::add_workers(u32 count) {
     std::thread([this] { worker_main(); }).detach();
 }
 
-void launch_queue::post(const grid_shape &shape, std::function<void()> kernel,
+void launch_queue::post(const grid_shape &shape,
+                        std::function<void()> kernel,
                         u32 resident_blocks) {
   auto launch = std::make_unique<launch_record>();
   launch->shape = shape;
@@ -150,7 +151,9 @@ launch_queue::launch_record *launch_queue::find_work() noexcept {
   return needs_workers ? &first : nullptr;
 }
 
-void launch_queue::run_blocks(launch_record &launch, block_runner &runner, random_source &random,
+void launch_queue::run_blocks(launch_record &launch,
+                              block_runner &runner,
+                              random_source &random,
                               backoff &idle) {
   const environment &settings = environment_get();
   for (;;) {

@@ -44,7 +44,9 @@ class launch_queue {
   };
 
   void worker_main();
-  void run_blocks(launch_record &launch, block_runner &runner, random_source &random,
+  void run_blocks(launch_record &launch,
+                  block_runner &runner,
+                  random_source &random,
                   backoff &idle);
   launch_record *find_work() noexcept TND_REQUIRES(mutex_);
   void add_workers(u32 count) TND_REQUIRES(mutex_);

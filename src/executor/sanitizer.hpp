@@ -29,7 +29,8 @@ void __tsan_release(void *addr);
 #if defined(TND_SIMT_ASAN)
 extern "C" {
 void __sanitizer_start_switch_fiber(void **fake_stack, const void *bottom, __SIZE_TYPE__ size);
-void __sanitizer_finish_switch_fiber(void *fake_stack, const void **bottom_old,
+void __sanitizer_finish_switch_fiber(void *fake_stack,
+                                     const void **bottom_old,
                                      __SIZE_TYPE__ *size_old);
 }
 #endif

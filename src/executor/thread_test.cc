@@ -108,8 +108,9 @@ TEST(ballot, gives_every_lane_the_votes_of_its_warp) {
 
 TEST(ballot, takes_the_lanes_of_a_partial_warp_only) {
   std::vector<u32> got(45);
-  run(1, 45,
-      [g = got.data()] { g[simt::thread_rank_in_block()] = simt::ballot(simt::full_mask, true); });
+  run(1, 45, [g = got.data()] {
+    g[simt::thread_rank_in_block()] = simt::ballot(simt::full_mask, true);
+  });
   for (u32 i = 0; i < 45; i++)
     EXPECT_EQ(got[i], i < 32 ? simt::full_mask : (1u << 13) - 1) << i;
 }

@@ -103,8 +103,8 @@ TEST(rpc_ring, every_request_of_many_blocks_is_answered_once) {
   simt::host::launch({blocks}, {threads}, [&] {
     for (u32 i = 0; i < rounds; i++) {
       status code{};
-      (void)send_request(ring, 1 + i % 2, simt::global_thread_rank() * 1000 + i, 60'000'000'000,
-                         code);
+      (void)send_request(
+          ring, 1 + i % 2, simt::global_thread_rank() * 1000 + i, 60'000'000'000, code);
       if (code != status::ok)
         failed++;
     }

@@ -42,7 +42,8 @@ server::server(mailbox &mail) : mail_{mail} {}
 
 inline bool server::has_work(uint32_t share) const {
   uint32_t const first = share * slots_per_share;
-  if (differ(&mail_.posted[first], &dispatched_[first],
+  if (differ(&mail_.posted[first],
+             &dispatched_[first],
              std::make_index_sequence<slots_per_share / 2>{}))
     return true;
   for (uint32_t remaining = loaned_[share].load(std::memory_order_relaxed); remaining != 0;
@@ -87,8 +88,8 @@ uint32_t server::poll(uint32_t share, handler &target) {
     dispatched_[slot] = posted;
     pending_[share] |= slot_bit(slot);
     const char *text = mail_.texts[slot];
-    traced_.received(slot, new_request.op, new_request.file,
-                     {new_request.words[0], new_request.words[1]});
+    traced_.received(
+        slot, new_request.op, new_request.file, {new_request.words[0], new_request.words[1]});
     target.on_request(slot, new_request, {text, (posted & 1) != 0 ? 0 : strnlen(text, text_size)});
     event_count++;
   }
@@ -144,8 +145,8 @@ uint32_t server::poll_loans(uint32_t share, handler &target) {
   return event_count;
 }
 
-void server::reply(u32 slot, status code, u32 value, const u64 *words, uint32_t word_count,
-                   bool has_loan) {
+void server::reply(
+    u32 slot, status code, u32 value, const u64 *words, uint32_t word_count, bool has_loan) {
   TND_ASSERT(slot < slot_count);
   answer &target = mail_.answers[slot];
   uint32_t const share = slot / slots_per_share;

@@ -51,8 +51,8 @@ class server {
   uint32_t poll(uint32_t share, handler &target);
 
   // Answer the request in `slot`. `has_loan`: on_finished() will follow.
-  void reply(u32 slot, status code, u32 value, const u64 *words, uint32_t word_count,
-             bool has_loan);
+  void reply(
+      u32 slot, status code, u32 value, const u64 *words, uint32_t word_count, bool has_loan);
 
   // Whether the kernel has stopped waiting for the request in `slot`.
   bool is_canceled(u32 slot) const;

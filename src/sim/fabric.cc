@@ -24,15 +24,21 @@ T element_update(const seams::fabric_op &op, std::byte *target) {
   T const operand = T(op.operand);
   T compare = T(op.compare);
   switch (op.atomic) {
-    case seams::fabric_atomic::add: return element.fetch_add(operand);
-    case seams::fabric_atomic::bit_and: return element.fetch_and(operand);
-    case seams::fabric_atomic::bit_or: return element.fetch_or(operand);
-    case seams::fabric_atomic::bit_xor: return element.fetch_xor(operand);
-    case seams::fabric_atomic::swap: return element.exchange(operand);
+    case seams::fabric_atomic::add:
+      return element.fetch_add(operand);
+    case seams::fabric_atomic::bit_and:
+      return element.fetch_and(operand);
+    case seams::fabric_atomic::bit_or:
+      return element.fetch_or(operand);
+    case seams::fabric_atomic::bit_xor:
+      return element.fetch_xor(operand);
+    case seams::fabric_atomic::swap:
+      return element.exchange(operand);
     case seams::fabric_atomic::compare_swap:
       element.compare_exchange_strong(compare, operand);
       return compare;
-    case seams::fabric_atomic::fetch: break;
+    case seams::fabric_atomic::fetch:
+      break;
   }
   return element.load();
 }
@@ -62,8 +68,11 @@ uint64_t atomic_perform(const seams::fabric_op &op, const std::byte *source, std
       vector_add<uint64_t>(target, source, op.size);
       break;
     case fabric_element::f32:
-    case fabric_element::c64: vector_add<float>(target, source, op.size); break;
-    default: vector_add<double>(target, source, op.size);
+    case fabric_element::c64:
+      vector_add<float>(target, source, op.size);
+      break;
+    default:
+      vector_add<double>(target, source, op.size);
   }
   return 0;
 }
@@ -99,8 +108,8 @@ bool fabric_flight::is_current() const {
          entry.state != fabric_slot_state::free;
 }
 
-void fabric_node::complete_op(uint32_t slot, status code, uint64_t size, seams::fabric_peer sender,
-                              uint64_t value) {
+void fabric_node::complete_op(
+    uint32_t slot, status code, uint64_t size, seams::fabric_peer sender, uint64_t value) {
   auto const &op = ops[slot].op;
   if (auto const region = regions.find(op.region);
       region != regions.end() && fabric_holds_region(op)) {
@@ -111,8 +120,8 @@ void fabric_node::complete_op(uint32_t slot, status code, uint64_t size, seams::
 }
 
 seams::fabric_peer fabric_node::peer_named(const std::string &peer_name) const {
-  auto const it = std::find_if(peers.begin(), peers.end(),
-                               [&](auto &entry) { return entry.second == peer_name; });
+  auto const it = std::find_if(
+      peers.begin(), peers.end(), [&](auto &entry) { return entry.second == peer_name; });
   return it == peers.end() ? seams::no_fabric_peer : it->first;
 }
 
@@ -134,7 +143,9 @@ uint64_t fabric::network::latency_ns(const std::string &source, const std::strin
          extra(target);
 }
 
-void fabric::network::cross(const std::string &source, const std::string &target, uint64_t due_ns,
+void fabric::network::cross(const std::string &source,
+                            const std::string &target,
+                            uint64_t due_ns,
                             std::function<void()> action) {
   owner.schedule(
       due_ns, [self = shared_from_this(), source, target, arrive_there = std::move(action)] {
@@ -200,8 +211,9 @@ void fabric::network::arrive_message(const fabric_flight &flight, fabric_node &t
     auto &last_ns = last_message_ns[{flight.origin->name, flight.target}];
     uint64_t const due_ns = owner.now_ns() + faults.retry_ns;
     last_ns = std::max(last_ns, due_ns);
-    cross(flight.origin->name, flight.target, due_ns,
-          [self = shared_from_this(), flight] { self->arrive(flight); });
+    cross(flight.origin->name, flight.target, due_ns, [self = shared_from_this(), flight] {
+      self->arrive(flight);
+    });
     return;
   }
   fabric_message message{flight.origin->name, {flight.op.addr, flight.op.addr + flight.op.size}};
@@ -244,8 +256,8 @@ void fabric::network::match(fabric_node &target) {
     size_t const size = std::min(message.bytes.size(), op.size);
     std::copy_n(message.bytes.begin(), size, op.addr);
     owner.note(size);
-    target.complete_op(slot, fits ? status::ok : status::overflow, size,
-                       target.peer_named(message.sender));
+    target.complete_op(
+        slot, fits ? status::ok : status::overflow, size, target.peer_named(message.sender));
   }
 }
 
@@ -284,10 +296,14 @@ uint64_t fabric::network::access(const fabric_flight &flight, std::byte *address
   return 0;
 }
 
-void fabric::network::reply(const fabric_flight &flight, status code, uint64_t size,
+void fabric::network::reply(const fabric_flight &flight,
+                            status code,
+                            uint64_t size,
                             uint64_t value) {
   uint64_t const due_ns = owner.now_ns() + latency_ns(flight.target, flight.origin->name);
-  cross(flight.target, flight.origin->name, due_ns,
+  cross(flight.target,
+        flight.origin->name,
+        due_ns,
         [self = shared_from_this(), flight, code, size, value] {
           if (!flight.is_current())
             return;
@@ -296,7 +312,8 @@ void fabric::network::reply(const fabric_flight &flight, status code, uint64_t s
         });
 }
 
-void fabric::network::expire(const std::shared_ptr<fabric_node> &node, uint32_t slot,
+void fabric::network::expire(const std::shared_ptr<fabric_node> &node,
+                             uint32_t slot,
                              uint32_t generation) {
   auto &entry = node->ops[slot];
   if (!node->is_alive || entry.generation != generation || entry.state != fabric_slot_state::posted)

@@ -67,8 +67,11 @@ struct fabric_node {
   uint32_t again_remaining = 0;  // posts left in a burst of `again`
   bool is_woken = false;
 
-  void complete_op(uint32_t slot, status code, uint64_t size = 0,
-                   seams::fabric_peer sender = seams::no_fabric_peer, uint64_t value = 0);
+  void complete_op(uint32_t slot,
+                   status code,
+                   uint64_t size = 0,
+                   seams::fabric_peer sender = seams::no_fabric_peer,
+                   uint64_t value = 0);
   seams::fabric_peer peer_named(const std::string &peer_name) const;
 };
 
@@ -90,7 +93,9 @@ struct fabric::network : std::enable_shared_from_this<fabric::network> {
   bool is_cut(const std::string &first, const std::string &second) const;
   std::shared_ptr<fabric_node> find_live(const std::string &name) const;
   uint64_t latency_ns(const std::string &source, const std::string &target);
-  void cross(const std::string &source, const std::string &target, uint64_t due_ns,
+  void cross(const std::string &source,
+             const std::string &target,
+             uint64_t due_ns,
              std::function<void()> action);
 
   void dispatch(const fabric_flight &flight);

@@ -60,7 +60,10 @@ struct store::state {
   seams::store_stat stat_of(const object &target);
   status open(const store_op &op, store_completion &completion);
   void read(const object &target, const store_op &op, store_completion &completion);
-  status write(object &target, const store_op &op, uint64_t offset, uint64_t size,
+  status write(object &target,
+               const store_op &op,
+               uint64_t offset,
+               uint64_t size,
                store_completion &completion);
   status write_elsewhere(const store_op &op, uint64_t size, store_completion &completion);
   status perform(const store_op &op, store_completion &completion);
@@ -136,7 +139,10 @@ status store::state::open(const store_op &op, store_completion &completion) {
 }
 
 // Writes the first `size` bytes of the operation's data at `offset`.
-status store::state::write(object &target, const store_op &op, uint64_t offset, uint64_t size,
+status store::state::write(object &target,
+                           const store_op &op,
+                           uint64_t offset,
+                           uint64_t size,
                            store_completion &completion) {
   if (size == 0)
     return status::ok;
@@ -144,7 +150,9 @@ status store::state::write(object &target, const store_op &op, uint64_t offset, 
   uint64_t remaining = size;
   for (const auto &buffer : op.buffers) {
     size_t const part = size_t(std::min<uint64_t>(buffer.size, remaining));
-    target.write(offset + (size - remaining), reinterpret_cast<const char *>(buffer.addr), part,
+    target.write(offset + (size - remaining),
+                 reinterpret_cast<const char *>(buffer.addr),
+                 part,
                  faults.volatile_cache);
     remaining -= part;
   }
@@ -162,7 +170,9 @@ status store::state::perform_on_file(const store_op &op, store_completion &compl
     return status::bad_file;
   auto &target = *file->stored;
   switch (op.kind) {
-    case store_op_kind::read: read(target, op, completion); return status::ok;
+    case store_op_kind::read:
+      read(target, op, completion);
+      return status::ok;
     case store_op_kind::write:
       return write(target, op, op.offset, seams::buffers_size(op.buffers), completion);
     case store_op_kind::truncate:
@@ -170,9 +180,14 @@ status store::state::perform_on_file(const store_op &op, store_completion &compl
       mark_changed(target);
       return status::ok;
     case store_op_kind::stat:
-    case store_op_kind::close: completion.stat = stat_of(target); return status::ok;
-    case store_op_kind::sync: target.mark_synced(); return status::ok;
-    default: return status::ok;
+    case store_op_kind::close:
+      completion.stat = stat_of(target);
+      return status::ok;
+    case store_op_kind::sync:
+      target.mark_synced();
+      return status::ok;
+    default:
+      return status::ok;
   }
 }
 
@@ -186,7 +201,8 @@ void store::state::sync_names(std::string_view url) {
 
 status store::state::perform(const store_op &op, store_completion &completion) {
   switch (op.kind) {
-    case store_op_kind::open: return open(op, completion);
+    case store_op_kind::open:
+      return open(op, completion);
     case store_op_kind::unlink: {
       auto const it = objects.find(op.url);
       if (it == objects.end())
@@ -194,9 +210,14 @@ status store::state::perform(const store_op &op, store_completion &completion) {
       objects.erase(it);
       return status::ok;
     }
-    case store_op_kind::list: completion.names = list(op.url); return status::ok;
-    case store_op_kind::sync_names: sync_names(op.url); return status::ok;
-    default: return perform_on_file(op, completion);
+    case store_op_kind::list:
+      completion.names = list(op.url);
+      return status::ok;
+    case store_op_kind::sync_names:
+      sync_names(op.url);
+      return status::ok;
+    default:
+      return perform_on_file(op, completion);
   }
 }
 
@@ -229,7 +250,8 @@ status store::state::perform_faulty(const store_op &op, store_completion &comple
   return faults.torn_write_code;
 }
 
-status store::state::write_elsewhere(const store_op &op, uint64_t size,
+status store::state::write_elsewhere(const store_op &op,
+                                     uint64_t size,
                                      store_completion &completion) {
   constexpr uint64_t grain = 4096;
   auto it = objects.begin();
@@ -238,9 +260,11 @@ status store::state::write_elsewhere(const store_op &op, uint64_t size,
   if (!file || !file->writable)
     return status::bad_file;
   object &target = it == objects.end() ? *file->stored : *it->second;
-  return write(target, op,
+  return write(target,
+               op,
                owner.random.below(target.bytes().size() / grain + 1) * grain + op.offset % grain,
-               size, completion);
+               size,
+               completion);
 }
 
 void store::state::crash() {
@@ -285,7 +309,10 @@ void store::state::expire(operation &pending) {
   uint64_t const size = seams::buffers_size(pending.op.buffers);
   if (file && file->writable && size != 0 && owner.random.chance(50)) {
     // The part that had reached the store at the deadline. A full store takes nothing.
-    if (write(*file->stored, pending.op, pending.op.offset, owner.random.below(size + 1),
+    if (write(*file->stored,
+              pending.op,
+              pending.op.offset,
+              owner.random.below(size + 1),
               completion) != status::ok)
       completion.size = 0;
   }

@@ -76,7 +76,8 @@ class simulated_stream_set final : public seams::stream_set {
   }
 
   result<seams::stream_id> connect(const seams::socket_address &target,
-                                   const seams::socket_address &source, uint64_t word) override {
+                                   const seams::socket_address &source,
+                                   uint64_t word) override {
     if (is_killed_)
       return status::peer_lost;
     auto created = std::make_shared<stream_connection>();
@@ -260,21 +261,23 @@ class simulated_stream_set final : public seams::stream_set {
     content.reserve(size);
     for (iovec const &part : parts) {
       auto const *const begin = static_cast<const std::byte *>(part.iov_base);
-      content.insert(content.end(), begin,
-                     begin + std::min<uint64_t>(part.iov_len, size - content.size()));
+      content.insert(
+          content.end(), begin, begin + std::min<uint64_t>(part.iov_len, size - content.size()));
     }
     TND_ASSERT(content.size() == size);
     return content;
   }
 
   // Sends bytes to `side` in segments of random sizes.
-  void dispatch_segments(const std::shared_ptr<stream_connection> &shared, int side,
+  void dispatch_segments(const std::shared_ptr<stream_connection> &shared,
+                         int side,
                          const bytes &content) {
     for (uint64_t done = 0; done < content.size();) {
       uint64_t const segment =
           std::min(content.size() - done,
                    network_.owner.random.between(1, network_.faults.segment_size_max));
-      dispatch(shared, side,
+      dispatch(shared,
+               side,
                {content.begin() + int64_t(done), content.begin() + int64_t(done + segment)});
       done += segment;
     }
@@ -319,8 +322,10 @@ class simulated_stream_set final : public seams::stream_set {
   }
 
   // A segment arrives at `side`, unless a fault loses it or ends the connection.
-  static void arrive(stream_network &network, const std::shared_ptr<stream_connection> &shared,
-                     int side, const bytes &segment) {
+  static void arrive(stream_network &network,
+                     const std::shared_ptr<stream_connection> &shared,
+                     int side,
+                     const bytes &segment) {
     auto &target_end = shared->ends[side];
     auto &random = network.owner.random;
     TND_ASSERT(target_end.in_flight_size >= segment.size());
@@ -440,7 +445,9 @@ class simulated_stream_set final : public seams::stream_set {
   }
 
   // Copies the first of the arrived bytes to where the handler wants them.
-  size_t place_chunk(const connection &entry, std::span<std::byte> target, bytes &arrived,
+  size_t place_chunk(const connection &entry,
+                     std::span<std::byte> target,
+                     bytes &arrived,
                      const bytes &chunk) {
     size_t const placed_size = std::min(target.size(), chunk.size());
     TND_ASSERT(placed_size != 0 && placed_size <= arrived.size());
@@ -452,7 +459,9 @@ class simulated_stream_set final : public seams::stream_set {
 
   // Passes a chunk of the arrived bytes to the handler, which may accept only a part of it and may
   // close the connection.
-  size_t deliver_chunk(const connection &entry, seams::stream_id id, bytes &arrived,
+  size_t deliver_chunk(const connection &entry,
+                       seams::stream_id id,
+                       bytes &arrived,
                        const bytes &chunk) {
     arrived.erase(arrived.begin(), arrived.begin() + int64_t(chunk.size()));
     size_t const accepted_size = handler_->on_received(entry.word, chunk);
@@ -462,13 +471,15 @@ class simulated_stream_set final : public seams::stream_set {
     return accepted_size;
   }
 
-  size_t hand_over(seams::stream_id id, const std::shared_ptr<stream_connection> &shared,
+  size_t hand_over(seams::stream_id id,
+                   const std::shared_ptr<stream_connection> &shared,
                    int side) {
     auto &local_end = shared->ends[side];
     size_t count = 0;
     uint64_t handed = 0;
     for (connection *entry = find(id);
-         entry != nullptr && !local_end.arrived.empty() && handed < share_size; entry = find(id)) {
+         entry != nullptr && !local_end.arrived.empty() && handed < share_size;
+         entry = find(id)) {
       uint64_t const chunk_max = std::min<uint64_t>(
           {network_.faults.chunk_size_max, options_.receive_size_max, local_end.arrived.size()});
       bytes const chunk{

@@ -115,26 +115,27 @@ TYPED_TEST_P(alarm_contract, a_shared_alarm_wakes_its_sleeper) {
   seams::shared_alarm shared;
   std::atomic<bool> is_ready{false};
   uint64_t took_ns = 0;
-  this->subject_.run({[&] {
-                        uint64_t const begin_ns = this->subject_.clock().now_ns();
-                        while (!is_ready.load())
-                          shared.sleep([&] { return is_ready.load(); }, this->long_ns, {},
-                                       this->subject_.alarm());
-                        took_ns = this->subject_.clock().now_ns() - begin_ns;
-                      },
-                      [&] {
-                        EXPECT_TRUE(this->wait_until([&] { return shared.has_sleepers(); }));
-                        is_ready.store(true);
-                        EXPECT_TRUE(this->wait_until([&] {
-                          shared.wake({}, this->subject_.alarm());
-                          return !shared.has_sleepers();
-                        }));
-                      }});
+  this->subject_.run(
+      {[&] {
+         uint64_t const begin_ns = this->subject_.clock().now_ns();
+         while (!is_ready.load())
+           shared.sleep([&] { return is_ready.load(); }, this->long_ns, {}, this->subject_.alarm());
+         took_ns = this->subject_.clock().now_ns() - begin_ns;
+       },
+       [&] {
+         EXPECT_TRUE(this->wait_until([&] { return shared.has_sleepers(); }));
+         is_ready.store(true);
+         EXPECT_TRUE(this->wait_until([&] {
+           shared.wake({}, this->subject_.alarm());
+           return !shared.has_sleepers();
+         }));
+       }});
   EXPECT_LT(took_ns, this->long_ns);
   EXPECT_FALSE(shared.has_sleepers());
 }
 
-REGISTER_TYPED_TEST_SUITE_P(alarm_contract, a_wait_for_a_word_that_has_changed_returns_at_once,
+REGISTER_TYPED_TEST_SUITE_P(alarm_contract,
+                            a_wait_for_a_word_that_has_changed_returns_at_once,
                             a_wait_without_a_wake_up_lasts_its_time,
                             a_wake_up_ends_the_waits_of_all_sleepers,
                             a_wake_up_after_the_last_look_at_the_word_is_not_missed,

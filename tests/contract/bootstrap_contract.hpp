@@ -144,8 +144,8 @@ TYPED_TEST_P(bootstrap_contract, nobody_leaves_a_barrier_before_all_came) {
     ASSERT_EQ(launcher.exchange(bootstrap_patience_ns), status::ok) << last_message();
     int const null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int const mine[] = {launcher.rank() == 0 ? shared : null};
-    auto all = seams::descriptor_exchange(launcher, node, this->key("memory"), mine,
-                                          bootstrap_patience_ns);
+    auto all = seams::descriptor_exchange(
+        launcher, node, this->key("memory"), mine, bootstrap_patience_ns);
     close(null);
     close(shared);
     ASSERT_TRUE(all.ok()) << last_message();
@@ -181,10 +181,13 @@ TYPED_TEST_P(bootstrap_contract, a_job_has_one_name) {
   });
 }
 
-REGISTER_TYPED_TEST_SUITE_P(bootstrap_contract, ranks_and_nodes_are_told,
+REGISTER_TYPED_TEST_SUITE_P(bootstrap_contract,
+                            ranks_and_nodes_are_told,
                             what_all_published_is_there_after_the_exchange,
-                            exchanges_follow_one_another, the_largest_values_arrive_whole,
-                            what_does_not_fit_is_refused, nobody_leaves_a_barrier_before_all_came,
+                            exchanges_follow_one_another,
+                            the_largest_values_arrive_whole,
+                            what_does_not_fit_is_refused,
+                            nobody_leaves_a_barrier_before_all_came,
                             a_job_has_one_name);
 
 }  // namespace tanada::contract

@@ -40,8 +40,11 @@ struct local_subject {
   }
 };
 
-using subjects = testing::Types<alone_subject, local_subject<1, 1>, local_subject<4, 1>,
-                                local_subject<5, 2>, local_subject<64, 1>>;
+using subjects = testing::Types<alone_subject,
+                                local_subject<1, 1>,
+                                local_subject<4, 1>,
+                                local_subject<5, 2>,
+                                local_subject<64, 1>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(in_one_process, bootstrap_contract, subjects);
 INSTANTIATE_TYPED_TEST_SUITE_P(in_one_process, descriptor_contract, subjects);
 

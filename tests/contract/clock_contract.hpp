@@ -49,7 +49,10 @@ TYPED_TEST_P(clock_contract, the_wall_clock_runs) {
   EXPECT_GT(time.wall_ns(), before);
 }
 
-REGISTER_TYPED_TEST_SUITE_P(clock_contract, the_wall_clock_runs, never_goes_back_and_is_never_0,
-                            sleeping_reaches_any_deadline, a_sleep_of_nothing_returns);
+REGISTER_TYPED_TEST_SUITE_P(clock_contract,
+                            the_wall_clock_runs,
+                            never_goes_back_and_is_never_0,
+                            sleeping_reaches_any_deadline,
+                            a_sleep_of_nothing_returns);
 
 }  // namespace tanada::contract

@@ -43,11 +43,13 @@ template <class Subject>
 class descriptor_contract : public bootstrap_contract<Subject> {
  protected:
   // Each rank of the group contributes `count` files and receives those of all ranks.
-  void exchange(seams::bootstrap &launcher, std::span<const int32_t> group, const std::string &word,
+  void exchange(seams::bootstrap &launcher,
+                std::span<const int32_t> group,
+                const std::string &word,
                 size_t count) {
     auto const mine = marked_files(launcher.rank(), count);
-    auto all = seams::descriptor_exchange(launcher, group, this->key(word), numbers_of(mine),
-                                          bootstrap_patience_ns);
+    auto all = seams::descriptor_exchange(
+        launcher, group, this->key(word), numbers_of(mine), bootstrap_patience_ns);
     ASSERT_TRUE(all.ok()) << last_message();
     ASSERT_EQ(all.value().size(), group.size());
     for (size_t i = 0; i < group.size(); i++) {
@@ -89,10 +91,10 @@ TYPED_TEST_P(descriptor_contract, what_does_not_fit_is_refused) {
   this->subject_.run([&](seams::bootstrap &launcher) {
     auto const &node = launcher.node_ranks();
     std::vector<int> const more(seams::descriptor_count_max + 1, 0);
-    auto const ask = [&](std::span<const int32_t> group, const std::string &label,
-                         std::span<const int> mine) {
-      return seams::descriptor_exchange(launcher, group, label, mine, 1'000'000).error();
-    };
+    auto const ask =
+        [&](std::span<const int32_t> group, const std::string &label, std::span<const int> mine) {
+          return seams::descriptor_exchange(launcher, group, label, mine, 1'000'000).error();
+        };
     EXPECT_EQ(ask(node, this->key("a"), more), status::too_big);
     EXPECT_EQ(ask(node, std::string(seams::descriptor_label_size_max + 1, 'l'), {}),
               status::too_big);
@@ -136,8 +138,8 @@ TYPED_TEST_P(descriptor_contract, all_give_as_many) {
     if (node.size() == 1)
       return;
     auto const mine = marked_files(0, launcher.rank() == node.back() ? 2 : 1);
-    auto const all = seams::descriptor_exchange(launcher, node, this->key("uneven"),
-                                                numbers_of(mine), 2'000'000'000);
+    auto const all = seams::descriptor_exchange(
+        launcher, node, this->key("uneven"), numbers_of(mine), 2'000'000'000);
     // peer_lost and timed_out: this rank connected after the leader had ended the exchange.
     EXPECT_TRUE(all.error() == status::invalid || all.error() == status::peer_lost ||
                 all.error() == status::timed_out);
@@ -147,8 +149,11 @@ TYPED_TEST_P(descriptor_contract, all_give_as_many) {
   });
 }
 
-REGISTER_TYPED_TEST_SUITE_P(descriptor_contract, everybody_gets_all_in_order,
-                            groups_meet_at_the_same_time, what_does_not_fit_is_refused,
-                            the_missing_one_is_waited_for_until_the_deadline, all_give_as_many);
+REGISTER_TYPED_TEST_SUITE_P(descriptor_contract,
+                            everybody_gets_all_in_order,
+                            groups_meet_at_the_same_time,
+                            what_does_not_fit_is_refused,
+                            the_missing_one_is_waited_for_until_the_deadline,
+                            all_give_as_many);
 
 }  // namespace tanada::contract

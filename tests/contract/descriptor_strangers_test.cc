@@ -38,8 +38,8 @@ class descriptor_strangers : public testing::Test {
 
   status exchange(int32_t rank, uint64_t timeout_ns = bootstrap_patience_ns) {
     auto const mine = marked_files(rank, 1);
-    return seams::descriptor_exchange(*ranks_[size_t(rank)], group_, "strangers", numbers_of(mine),
-                                      timeout_ns)
+    return seams::descriptor_exchange(
+               *ranks_[size_t(rank)], group_, "strangers", numbers_of(mine), timeout_ns)
         .error();
   }
 
@@ -100,8 +100,10 @@ TEST_F(descriptor_strangers, lies_are_not_believed) {
   lie.magic = 0;
   EXPECT_EQ(backends::descriptor_send(come(), lie, {}), status::ok);
   std::string const longer(4096, 'x');
-  for (size_t size : {size_t{1}, sizeof(backends::descriptor_message) - 1,
-                      sizeof(backends::descriptor_message) + 1, longer.size()}) {
+  for (size_t size : {size_t{1},
+                      sizeof(backends::descriptor_message) - 1,
+                      sizeof(backends::descriptor_message) + 1,
+                      longer.size()}) {
     EXPECT_EQ(send(come(), longer.data(), size, MSG_NOSIGNAL), ssize_t(size));
   }
   EXPECT_EQ(exchange(1), status::ok);

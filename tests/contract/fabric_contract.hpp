@@ -110,8 +110,8 @@ TEST_P(fabric_contract, a_message_longer_than_its_receive_is_an_error_for_the_re
   // The connection may be lost by this error, with the messages sent until the sender detects the
   // loss.
   auto const has_come = [&] {
-    return std::any_of(b.done.begin(), b.done.end(),
-                       [&](auto &each) { return each.op_id == next; });
+    return std::any_of(
+        b.done.begin(), b.done.end(), [&](auto &each) { return each.op_id == next; });
   };
   for (int tries = 0; tries < 100 && !has_come(); tries++) {
     (void)driver().run(a, fabric_message(seams::fabric_op_kind::send, to_b, text));
@@ -161,14 +161,18 @@ TEST_P(fabric_contract, a_completed_write_is_there_when_a_later_message_arrives)
     auto text = fabric_pattern(round % 3 == 0 ? 70'000 : 64, round);
     uint64_t received_round = 0;
     auto const receive =
-        driver().post(b, fabric_message(seams::fabric_op_kind::receive, seams::no_fabric_peer,
-                                        std::as_writable_bytes(std::span{&received_round, 1})));
+        driver().post(b,
+                      fabric_message(seams::fabric_op_kind::receive,
+                                     seams::no_fabric_peer,
+                                     std::as_writable_bytes(std::span{&received_round, 1})));
     ASSERT_EQ(driver()
                   .run(a, fabric_transfer(seams::fabric_op_kind::write, to_b, text, region.remote))
                   .code,
               status::ok);
-    driver().post(a, fabric_message(seams::fabric_op_kind::send, to_b,
-                                    std::as_writable_bytes(std::span{&round, 1})));
+    driver().post(
+        a,
+        fabric_message(
+            seams::fabric_op_kind::send, to_b, std::as_writable_bytes(std::span{&round, 1})));
     ASSERT_EQ(driver().wait(b, receive).code, status::ok);
     ASSERT_EQ(received_round, round);
     ASSERT_TRUE(std::equal(text.begin(), text.end(), memory.begin())) << "round " << round;
@@ -201,8 +205,8 @@ TEST_P(fabric_contract, malformed_operations_are_refused_at_post) {
   ASSERT_TRUE(own.ok());
   expect_with(&seams::fabric_op::region, own.value().id, status::range);
   std::vector<std::byte> uncopied(a.endpoint->properties().copied_size_max + 1);
-  auto too_large = fabric_transfer(seams::fabric_op_kind::write, to_b, uncopied,
-                                   {.base = 0, .key = 1, .size = 1 << 20});
+  auto too_large = fabric_transfer(
+      seams::fabric_op_kind::write, to_b, uncopied, {.base = 0, .key = 1, .size = 1 << 20});
   too_large.is_copied = true;
   expect(too_large, status::too_big);
   std::vector<std::byte> long_message(a.endpoint->properties().message_size_max + 1);
@@ -219,12 +223,12 @@ TEST_P(fabric_contract, memory_of_a_device_is_moved_or_refused) {
   auto &a = driver().node({.cuda = true}), &b = driver().node({.cuda = true});
   auto const to_b = driver().peer(a, b);
   alignas(4096) static std::array<std::byte, 70'000> here, there;
-  auto const device = [&](fabric_node &of, std::span<std::byte> memory,
-                          seams::fabric_access access) {
-    set_last_message({});
-    return of.endpoint->region_register(
-        {memory.data(), memory.size(), seams::fabric_memory_kind::cuda, 0}, access);
-  };
+  auto const device =
+      [&](fabric_node &of, std::span<std::byte> memory, seams::fabric_access access) {
+        set_last_message({});
+        return of.endpoint->region_register(
+            {memory.data(), memory.size(), seams::fabric_memory_kind::cuda, 0}, access);
+      };
   auto const local = device(a, here, {}),
              target = device(b, there, {.remote_read = true, .remote_write = true});
   bool const is_believed = a.endpoint->properties().path == seams::fabric_path::simulated;
@@ -237,12 +241,12 @@ TEST_P(fabric_contract, memory_of_a_device_is_moved_or_refused) {
   }
   auto text = fabric_pattern(here.size(), 4);
   std::vector<std::byte> got(here.size());
-  auto const move = [&](seams::fabric_op_kind kind, std::span<std::byte> memory,
-                        seams::fabric_region_id region) {
-    auto op = fabric_transfer(kind, to_b, memory, result{target}.value().remote);
-    op.region = region;
-    return driver().run(a, op).code;
-  };
+  auto const move =
+      [&](seams::fabric_op_kind kind, std::span<std::byte> memory, seams::fabric_region_id region) {
+        auto op = fabric_transfer(kind, to_b, memory, result{target}.value().remote);
+        op.region = region;
+        return driver().run(a, op).code;
+      };
   // Transfers from and to host memory, then device memory. The latter needs a registered region.
   EXPECT_EQ(move(seams::fabric_op_kind::write, text, seams::no_fabric_region), status::ok);
   EXPECT_TRUE(std::equal(text.begin(), text.end(), there.begin()));
@@ -252,8 +256,8 @@ TEST_P(fabric_contract, memory_of_a_device_is_moved_or_refused) {
   EXPECT_EQ(move(seams::fabric_op_kind::write, here, result{local}.value().id), status::ok);
   EXPECT_EQ(move(seams::fabric_op_kind::read, got, seams::no_fabric_region), status::ok);
   EXPECT_TRUE(got == text);
-  EXPECT_EQ(a.endpoint->post(fabric_transfer(seams::fabric_op_kind::write, to_b, here,
-                                             result{target}.value().remote)),
+  EXPECT_EQ(a.endpoint->post(fabric_transfer(
+                seams::fabric_op_kind::write, to_b, here, result{target}.value().remote)),
             status::invalid);
 }
 
@@ -316,8 +320,10 @@ TEST_P(fabric_contract, many_small_operations) {
   auto const region = driver().region(b, memory);
   auto const all = [&](seams::fabric_op_kind kind, std::vector<std::byte> &local) {
     for (size_t i = 0; i < count; i++) {
-      driver().post(a, fabric_transfer(kind, to_b, std::span{local}.subspan(i * piece, piece),
-                                       region.remote, i * piece));
+      driver().post(
+          a,
+          fabric_transfer(
+              kind, to_b, std::span{local}.subspan(i * piece, piece), region.remote, i * piece));
     }
     EXPECT_TRUE(driver().until([&] { return a.endpoint->pending_count() == 0; }));
   };

@@ -20,8 +20,10 @@ class fabric_contract_atomics : public fabric_contract {
     region_ = driver().region(*b_, std::as_writable_bytes(std::span{words_}));
     peer_ = driver().peer(*a_, *b_);
   }
-  seams::fabric_op update(seams::fabric_atomic atomic, uint64_t operand,
-                          seams::fabric_element element, uint64_t offset = 16) const {
+  seams::fabric_op update(seams::fabric_atomic atomic,
+                          uint64_t operand,
+                          seams::fabric_element element,
+                          uint64_t offset = 16) const {
     return fabric_update(peer_, region_.remote, offset, atomic, operand, element);
   }
   seams::fabric_completion run(const seams::fabric_op &op) {
@@ -94,8 +96,10 @@ TEST_P(fabric_contract_atomics, of_several_endpoints_none_is_lost) {
     driver().post(*a_, fabric_fetch_add(peer_, region_.remote, 0, 1));
     driver().post(c, fabric_fetch_add(from_c, region_.remote, 0, 1000));
     driver().post(*a_, update(seams::fabric_atomic::add, 3, seams::fabric_element::u32, 12));
-    driver().post(c, fabric_update(from_c, region_.remote, 12, seams::fabric_atomic::add, 5,
-                                   seams::fabric_element::u32));
+    driver().post(
+        c,
+        fabric_update(
+            from_c, region_.remote, 12, seams::fabric_atomic::add, 5, seams::fabric_element::u32));
   }
   EXPECT_TRUE(driver().until(
       [&] { return a_->endpoint->pending_count() + c.endpoint->pending_count() == 0; }));
@@ -128,12 +132,16 @@ TEST_P(fabric_contract_atomics, the_target_s_own_atomics_on_the_same_words) {
   }};
   std::vector<double> one{1.0};
   for (uint64_t i = 0; i < count; i++) {
-    driver().post(*a_, i % 2 == 0
-                           ? fabric_fetch_add(peer_, region_.remote, 0, 1)
-                           : update(seams::fabric_atomic::add, 1, seams::fabric_element::u64, 0));
+    driver().post(*a_,
+                  i % 2 == 0 ? fabric_fetch_add(peer_, region_.remote, 0, 1)
+                             : update(seams::fabric_atomic::add, 1, seams::fabric_element::u64, 0));
     driver().post(*a_, update(seams::fabric_atomic::add, 1, seams::fabric_element::u32, 8));
-    driver().post(*a_, fabric_vector(peer_, region_.remote, 16, seams::fabric_element::f64,
-                                     std::as_writable_bytes(std::span{one})));
+    driver().post(*a_,
+                  fabric_vector(peer_,
+                                region_.remote,
+                                16,
+                                seams::fabric_element::f64,
+                                std::as_writable_bytes(std::span{one})));
   }
   EXPECT_TRUE(driver().until([&] { return a_->endpoint->pending_count() == 0; }));
   stop = true;
@@ -146,8 +154,11 @@ TEST_P(fabric_contract_atomics, the_target_s_own_atomics_on_the_same_words) {
 // Vectors of several sizes; every provider splits the last into many pieces. An element consists of
 // `parts` values of type Real.
 template <class Real>
-void fabric_vector_check(fabric_driver &driver, fabric_node &a, fabric_node &b,
-                         seams::fabric_element element, size_t parts) {
+void fabric_vector_check(fabric_driver &driver,
+                         fabric_node &a,
+                         fabric_node &b,
+                         seams::fabric_element element,
+                         size_t parts) {
   auto const to_b = driver.peer(a, b);
   for (size_t const count : {size_t{1}, size_t{7}, size_t{100}, size_t{60'000}}) {
     std::vector<Real> memory(count * parts + 2), source(count * parts);
@@ -156,8 +167,8 @@ void fabric_vector_check(fabric_driver &driver, fabric_node &a, fabric_node &b,
     for (size_t i = 0; i < source.size(); i++)
       source[i] = Real(3 * i % 500);
     auto const region = driver.region(b, std::as_writable_bytes(std::span{memory}));
-    auto const op = fabric_vector(to_b, region.remote, sizeof(Real), element,
-                                  std::as_writable_bytes(std::span{source}));
+    auto const op = fabric_vector(
+        to_b, region.remote, sizeof(Real), element, std::as_writable_bytes(std::span{source}));
     auto const done = driver.run(a, op);
     ASSERT_EQ(done.code, status::ok);
     EXPECT_EQ(done.size, source.size() * sizeof(Real));
@@ -186,10 +197,18 @@ TEST_P(fabric_contract_atomics, vectors_of_several_at_once) {
   std::vector<double> memory(count, 0.5), ones(count, 1.0), tens(count, 10.0);
   auto const region = driver().region(*b_, std::as_writable_bytes(std::span{memory}));
   for (size_t i = 0; i < rounds; i++) {
-    driver().post(*a_, fabric_vector(peer_, region.remote, 0, seams::fabric_element::f64,
-                                     std::as_writable_bytes(std::span{ones})));
-    driver().post(c, fabric_vector(from_c, region.remote, 0, seams::fabric_element::f64,
-                                   std::as_writable_bytes(std::span{tens})));
+    driver().post(*a_,
+                  fabric_vector(peer_,
+                                region.remote,
+                                0,
+                                seams::fabric_element::f64,
+                                std::as_writable_bytes(std::span{ones})));
+    driver().post(c,
+                  fabric_vector(from_c,
+                                region.remote,
+                                0,
+                                seams::fabric_element::f64,
+                                std::as_writable_bytes(std::span{tens})));
   }
   EXPECT_TRUE(driver().until(
       [&] { return a_->endpoint->pending_count() + c.endpoint->pending_count() == 0; }));
@@ -204,7 +223,10 @@ TEST_P(fabric_contract_atomics, vectors_end_with_a_peer_that_is_removed_or_away)
   constexpr size_t count = 1'000'000;
   std::vector<double> memory(count, 1.0), source(count, 1.0);
   auto const region = driver().region(*b_, std::as_writable_bytes(std::span{memory}));
-  auto const vector = fabric_vector(peer_, region.remote, 0, seams::fabric_element::f64,
+  auto const vector = fabric_vector(peer_,
+                                    region.remote,
+                                    0,
+                                    seams::fabric_element::f64,
                                     std::as_writable_bytes(std::span{source}));
   ASSERT_EQ(run(update(seams::fabric_atomic::add, 1, seams::fabric_element::u64)).code,
             status::ok);  // the peers are connected now
@@ -230,8 +252,12 @@ TEST_P(fabric_contract_atomics, vectors_end_with_a_peer_that_is_removed_or_away)
       driver().until([&] { return a_->done.size() == 4 && a_->endpoint->pending_count() == 0; }));
   peer_ = driver().peer(*a_, *b_);
   EXPECT_EQ(driver()
-                .run(*a_, fabric_vector(peer_, region.remote, 0, seams::fabric_element::f64,
-                                        std::as_writable_bytes(std::span{source})))
+                .run(*a_,
+                     fabric_vector(peer_,
+                                   region.remote,
+                                   0,
+                                   seams::fabric_element::f64,
+                                   std::as_writable_bytes(std::span{source})))
                 .code,
             status::ok);
 }
@@ -243,7 +269,10 @@ TEST_P(fabric_contract_atomics, need_the_owner_s_leave) {
   auto op = fabric_update(peer_, locked.remote, 0, seams::fabric_atomic::add, 1);
   op.deadline_ns = driver().deadline(subject_->short_ns());
   EXPECT_TRUE(refused(driver().wait(*a_, driver().post(*a_, op), false)));
-  op = fabric_vector(peer_, locked.remote, 0, seams::fabric_element::u64,
+  op = fabric_vector(peer_,
+                     locked.remote,
+                     0,
+                     seams::fabric_element::u64,
                      std::as_writable_bytes(std::span{words_}).first(16));
   op.deadline_ns = driver().deadline(subject_->short_ns());
   EXPECT_TRUE(refused(driver().wait(*a_, driver().post(*a_, op), false)));
@@ -261,7 +290,10 @@ TEST_P(fabric_contract_atomics, malformed_ones_are_refused_at_post) {
   std::vector<double> source(8, 0.0);
   auto const wide = fabric_fetch_add(peer_, region_.remote, 0, 1),
              narrow = update(seams::fabric_atomic::add, 1, seams::fabric_element::u32);
-  auto const vector = fabric_vector(peer_, region_.remote, 0, seams::fabric_element::f64,
+  auto const vector = fabric_vector(peer_,
+                                    region_.remote,
+                                    0,
+                                    seams::fabric_element::f64,
                                     std::as_writable_bytes(std::span{source}));
   expect(&seams::fabric_op::offset, 4, status::invalid, wide);
   expect(&seams::fabric_op::offset, 2, status::invalid, narrow);

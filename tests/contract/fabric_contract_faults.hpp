@@ -52,9 +52,10 @@ TEST_P(fabric_contract, a_write_to_one_who_is_away_times_out_and_settles_later) 
   if (!notice.settled) {
     EXPECT_EQ(a.endpoint->pending_count(), 1u);
     // Others are not held up.
-    auto const done =
-        driver().run(a, fabric_transfer(seams::fabric_op_kind::write, to_c,
-                                        std::span{text}.first(100), other_region.remote));
+    auto const done = driver().run(
+        a,
+        fabric_transfer(
+            seams::fabric_op_kind::write, to_c, std::span{text}.first(100), other_region.remote));
     EXPECT_EQ(done.code, status::ok);
     b.polled = true;
     auto const end = driver().wait(a, id);
@@ -292,7 +293,9 @@ TEST_P(fabric_contract, a_peer_that_is_killed_while_it_serves_lets_go_of_the_mem
     a.done.clear();
     for (int i = 0; i < 8; i++) {
       auto op = fabric_transfer(i % 2 ? seams::fabric_op_kind::read : seams::fabric_op_kind::write,
-                                peer, memory, card.remote);
+                                peer,
+                                memory,
+                                card.remote);
       op.deadline_ns = driver().deadline(subject_->short_ns());
       driver().post(a, op);
     }

@@ -23,8 +23,11 @@ TEST_P(fabric_contract, a_copied_source_is_the_caller_s_when_post_returns) {
     size_t const size = i % 3 == 0 ? 8 : piece;
     auto const text = fabric_pattern(size, i);
     std::copy(text.begin(), text.end(), source.begin());
-    auto op = fabric_transfer(seams::fabric_op_kind::write, to_b, std::span{source}.first(size),
-                              region.remote, i * piece);
+    auto op = fabric_transfer(seams::fabric_op_kind::write,
+                              to_b,
+                              std::span{source}.first(size),
+                              region.remote,
+                              i * piece);
     op.is_copied = true;
     op.region = i % 5 == 0 ? own.id : seams::no_fabric_region;
     driver().post(a, op);
@@ -46,7 +49,10 @@ TEST_P(fabric_contract, a_copied_source_is_the_caller_s_when_post_returns) {
   auto const sums_region = driver().region(b, std::as_writable_bytes(std::span{sums}));
   for (int i = 0; i < 200; i++) {
     ones.assign(16, 1);
-    auto op = fabric_vector(to_b, sums_region.remote, 0, seams::fabric_element::u32,
+    auto op = fabric_vector(to_b,
+                            sums_region.remote,
+                            0,
+                            seams::fabric_element::u32,
                             std::as_writable_bytes(std::span{ones}));
     op.is_copied = true;
     driver().post(a, op);
@@ -75,9 +81,12 @@ TEST_P(fabric_contract, order_of_writes) {
       driver().post(a,
                     fabric_update(to_b, region.remote, flag_at, seams::fabric_atomic::swap, round));
     } else {
-      driver().post(a, fabric_transfer(seams::fabric_op_kind::write, to_b,
-                                       std::as_writable_bytes(std::span{&marker, 1}), region.remote,
-                                       flag_at));
+      driver().post(a,
+                    fabric_transfer(seams::fabric_op_kind::write,
+                                    to_b,
+                                    std::as_writable_bytes(std::span{&marker, 1}),
+                                    region.remote,
+                                    flag_at));
     }
     ASSERT_TRUE(driver().until([&] { return std::atomic_ref{flag}.load() == round; }));
     ASSERT_TRUE(std::equal(text.begin(), text.end(), memory.begin())) << "round " << round;
@@ -123,8 +132,12 @@ TEST_P(fabric_contract, order_of_writes_atomics_and_reads) {
           break;
         case 3:
           expected++;
-          driver().post(a, fabric_vector(to_b, region.remote, 0, seams::fabric_element::u64,
-                                         std::as_writable_bytes(std::span{ones})));
+          driver().post(a,
+                        fabric_vector(to_b,
+                                      region.remote,
+                                      0,
+                                      seams::fabric_element::u64,
+                                      std::as_writable_bytes(std::span{ones})));
           break;
         default:
           must_read[i] = expected;

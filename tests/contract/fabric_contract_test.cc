@@ -23,7 +23,8 @@ sim::fabric_faults bad_network() {
   return faults;
 }
 
-fabric_case sim_case(const char *name, sim::fabric_faults faults,
+fabric_case sim_case(const char *name,
+                     sim::fabric_faults faults,
                      sim::fabric_options options = {}) {
   return {name, [faults, options] {
             return std::make_unique<fabric_sim_subject>(faults, options);
@@ -41,7 +42,8 @@ std::map<std::string, sim::fabric_faults> plants() {
           {"uncopied", {.uncopied_percent = 5}}};
 }
 
-std::vector<fabric_case> cases{sim_case("sim", {}), sim_case("sim_bad_network", bad_network()),
+std::vector<fabric_case> cases{sim_case("sim", {}),
+                               sim_case("sim_bad_network", bad_network()),
                                sim_case("sim_ordered", {}, best),
                                sim_case("sim_ordered_bad_network", bad_network(), best)};
 

@@ -140,7 +140,9 @@ TEST_P(fabric_device, the_pool_moves_device_memory_one_way_or_the_other) {
   tnd_pool_disconnect(pool);
 }
 
-INSTANTIATE_TEST_SUITE_P(providers, fabric_device, testing::Values("tcp;ofi_rxm", "shm"),
+INSTANTIATE_TEST_SUITE_P(providers,
+                         fabric_device,
+                         testing::Values("tcp;ofi_rxm", "shm"),
                          [](const auto &which) { return std::string{which.param}.substr(0, 3); });
 
 }  // namespace

@@ -81,8 +81,13 @@ class process_victim final : public fabric_victim {
     if (pid_ == 0) {
       dup2(control[0], 0);
       dup2(told[1], 1);
-      execl("/proc/self/exe", "victim", "--victim", place_.provider.c_str(), place_.node.c_str(),
-            service_.c_str(), nullptr);
+      execl("/proc/self/exe",
+            "victim",
+            "--victim",
+            place_.provider.c_str(),
+            place_.node.c_str(),
+            service_.c_str(),
+            nullptr);
       _exit(127);
     }
     close(told[1]);
@@ -122,7 +127,8 @@ std::unique_ptr<fabric_victim> libfabric_subject::victim() {
   return std::make_unique<process_victim>(place_);
 }
 
-int libfabric_victim_main(const std::string &provider, const std::string &node,
+int libfabric_victim_main(const std::string &provider,
+                          const std::string &node,
                           const std::string &service) {
   backends::libfabric_options options;
   options.provider = provider;

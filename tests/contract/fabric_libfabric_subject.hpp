@@ -39,7 +39,8 @@ class libfabric_subject final : public fabric_subject {
 
 // What this program does when it is started as "PROGRAM --victim PROVIDER NODE SERVICE": serve 1
 // MiB until standard input ends. The exit status.
-int libfabric_victim_main(const std::string &provider, const std::string &node,
+int libfabric_victim_main(const std::string &provider,
+                          const std::string &node,
                           const std::string &service);
 
 }  // namespace tanada::contract

@@ -11,7 +11,8 @@ namespace tanada::contract {
 class fabric_sim_subject final : public fabric_subject {
  public:
   // `options` but for what a test asks for.
-  explicit fabric_sim_subject(sim::fabric_faults faults = {}, sim::fabric_options options = {},
+  explicit fabric_sim_subject(sim::fabric_faults faults = {},
+                              sim::fabric_options options = {},
                               uint64_t seed = 1)
       : world_{seed}, fabric_{world_, faults}, options_{options} {}
 

@@ -124,7 +124,8 @@ class fabric_driver {
     EXPECT_TRUE(added.ok());
     return added.value();
   }
-  seams::fabric_region region(fabric_node &of, std::span<std::byte> memory,
+  seams::fabric_region region(fabric_node &of,
+                              std::span<std::byte> memory,
                               seams::fabric_access access = {true, true}) {
     auto made =
         of.endpoint->region_register({.addr = memory.data(), .size = memory.size()}, access);
@@ -196,7 +197,8 @@ class fabric_driver {
   std::vector<std::unique_ptr<fabric_node>> nodes_;
 };
 
-inline seams::fabric_op fabric_message(seams::fabric_op_kind kind, seams::fabric_peer peer,
+inline seams::fabric_op fabric_message(seams::fabric_op_kind kind,
+                                       seams::fabric_peer peer,
                                        std::span<std::byte> memory) {
   seams::fabric_op op;
   op.kind = kind;
@@ -206,9 +208,11 @@ inline seams::fabric_op fabric_message(seams::fabric_op_kind kind, seams::fabric
   return op;
 }
 
-inline seams::fabric_op fabric_transfer(seams::fabric_op_kind kind, seams::fabric_peer peer,
+inline seams::fabric_op fabric_transfer(seams::fabric_op_kind kind,
+                                        seams::fabric_peer peer,
                                         std::span<std::byte> memory,
-                                        const seams::fabric_remote &remote, uint64_t offset = 0) {
+                                        const seams::fabric_remote &remote,
+                                        uint64_t offset = 0) {
   auto op = fabric_message(kind, peer, memory);
   op.remote = remote;
   op.offset = offset;
@@ -216,8 +220,10 @@ inline seams::fabric_op fabric_transfer(seams::fabric_op_kind kind, seams::fabri
 }
 
 // An atomic on one element.
-inline seams::fabric_op fabric_update(seams::fabric_peer peer, const seams::fabric_remote &remote,
-                                      uint64_t offset, seams::fabric_atomic atomic,
+inline seams::fabric_op fabric_update(seams::fabric_peer peer,
+                                      const seams::fabric_remote &remote,
+                                      uint64_t offset,
+                                      seams::fabric_atomic atomic,
                                       uint64_t operand,
                                       seams::fabric_element element = seams::fabric_element::u64) {
   seams::fabric_op op;
@@ -232,15 +238,18 @@ inline seams::fabric_op fabric_update(seams::fabric_peer peer, const seams::fabr
 }
 
 inline seams::fabric_op fabric_fetch_add(seams::fabric_peer peer,
-                                         const seams::fabric_remote &remote, uint64_t offset,
+                                         const seams::fabric_remote &remote,
+                                         uint64_t offset,
                                          uint64_t operand) {
   auto op = fabric_update(peer, remote, offset, seams::fabric_atomic::add, operand);
   op.returns_value = true;
   return op;
 }
 
-inline seams::fabric_op fabric_vector(seams::fabric_peer peer, const seams::fabric_remote &remote,
-                                      uint64_t offset, seams::fabric_element element,
+inline seams::fabric_op fabric_vector(seams::fabric_peer peer,
+                                      const seams::fabric_remote &remote,
+                                      uint64_t offset,
+                                      seams::fabric_element element,
                                       std::span<std::byte> source) {
   auto op = fabric_update(peer, remote, offset, seams::fabric_atomic::add, 0, element);
   op.addr = source.data();

@@ -117,14 +117,23 @@ TEST(gfile_calls, bad_arguments_return_the_documented_status) {
   std::string const file_prefix = store_prefixes()[1], prefix = store_prefixes()[0];
   instance on;
   run(on, write_file<this_block>, {prefix + "good", O_WRONLY | O_CREAT, 10'000, 10'000, 1}, 1, 32);
-  bad_task const task{prefix + "good", prefix + "missing", std::string{"nosuch://x"},
-                      file_prefix.substr(0, file_prefix.size() - 1), prefix + "writable"};
+  bad_task const task{prefix + "good",
+                      prefix + "missing",
+                      std::string{"nosuch://x"},
+                      file_prefix.substr(0, file_prefix.size() - 1),
+                      prefix + "writable"};
   std::vector<char> long_url(2000, 'a');
   examples::device_array<char> url(long_url);
   examples::device_array<u8> buffer(64);
   examples::device_array<int> codes(bad_call_count + 2);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, call_badly, on.ref(), task, url.data(),
-                       buffer.data(), codes.data());
+  tanada::simt::launch(dim3{1, 1, 1},
+                       dim3{1, 1, 1},
+                       call_badly,
+                       on.ref(),
+                       task,
+                       url.data(),
+                       buffer.data(),
+                       codes.data());
   ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
   std::vector<int> const seen = codes.to_host();
   struct expectation {
@@ -171,8 +180,8 @@ TND_KERNEL void call_without_instance(int *code, u8 *buffer) {
 TEST(gfile_calls, without_an_instance_say_so) {
   examples::device_array<int> codes(3);
   examples::device_array<u8> buffer(1);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, call_without_instance, codes.data(),
-                       buffer.data());
+  tanada::simt::launch(
+      dim3{1, 1, 1}, dim3{1, 1, 1}, call_without_instance, codes.data(), buffer.data());
   examples::device_wait();
   EXPECT_EQ(codes.to_host(), std::vector<int>(3, -TND_ESTATE));
 }
@@ -239,8 +248,8 @@ TEST(gfile_map, reads_in_place_and_says_busy_when_all_frames_are_pinned) {
   EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
   EXPECT_EQ(to.to_host()[0].done, 0u);
   task.flags = 1;  // every second page stays mapped: after two of them no frame is free
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, map_pages, on.ref(20'000'000), task,
-                       to.data());
+  tanada::simt::launch(
+      dim3{1, 1, 1}, dim3{32, 1, 1}, map_pages, on.ref(20'000'000), task, to.data());
   ASSERT_EQ(on.wait(), TND_OK);
   EXPECT_EQ(to.to_host()[0].failures, 0u);
   EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
@@ -274,8 +283,13 @@ TEST(gfile_map, a_page_that_only_readers_hold_is_not_unmapped) {
   run(on, write_file<this_block>, task, 1, 32);
   examples::device_array<int> codes(5);
   examples::device_array<u64> pins(1);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, unmap_what_a_reader_has, on.ref(), task.url,
-                       codes.data(), pins.data());
+  tanada::simt::launch(dim3{1, 1, 1},
+                       dim3{1, 1, 1},
+                       unmap_what_a_reader_has,
+                       on.ref(),
+                       task.url,
+                       codes.data(),
+                       pins.data());
   ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
   EXPECT_EQ(codes.to_host(), (std::vector<int>{TND_OK, TND_OK, TND_OK, -EINVAL, TND_OK}));
   EXPECT_EQ(pins.to_host()[0], 1u);
@@ -332,8 +346,14 @@ TEST(gfile_counters, are_read_while_kernels_run_and_files_come_and_go) {
   instance on;
   examples::device_array<u8> bytes(100);
   examples::device_array<verdict> to(1);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, make_and_delete, on.ref(),
-                       text{store_prefixes()[0] + "brief"}, bytes.data(), rounds, to.data());
+  tanada::simt::launch(dim3{1, 1, 1},
+                       dim3{1, 1, 1},
+                       make_and_delete,
+                       on.ref(),
+                       text{store_prefixes()[0] + "brief"},
+                       bytes.data(),
+                       rounds,
+                       to.data());
   u64 last = 0;
   tnd_status code = -ETIMEDOUT;
   while (code == -ETIMEDOUT) {
@@ -383,8 +403,13 @@ TEST(gfile_files, wait_for_others_to_be_closed_where_the_table_is_full) {
     tnd_gfile_ref const ref = tnd_gfile_get_ref(on);
     examples::device_array<verdict> to(1);
     text const prefix{store_prefixes()[1] + "many" + std::to_string(file_count) + "-"};
-    tanada::simt::launch(dim3{2, 1, 1}, dim3{32, 1, 1}, use_many_files,
-                         gfile_ref{ref.state, ref.timeout_ns}, prefix, 500u, to.data());
+    tanada::simt::launch(dim3{2, 1, 1},
+                         dim3{32, 1, 1},
+                         use_many_files,
+                         gfile_ref{ref.state, ref.timeout_ns},
+                         prefix,
+                         500u,
+                         to.data());
     EXPECT_EQ(tnd_gfile_wait(on, 120'000'000'000ull), TND_OK) << tnd_last_message();
     EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
     EXPECT_EQ(tnd_gfile_destroy(on), TND_OK) << tnd_last_message();
@@ -408,8 +433,13 @@ TEST(gfile_files, that_stay_open_let_another_fail_at_its_deadline) {
   }};
   std::string const prefix = store_prefixes()[0] + "one-";
   examples::device_array<int> codes(5);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, open_two, on.ref(200'000'000),
-                       text{prefix + "a"}, text{prefix + "b"}, codes.data());
+  tanada::simt::launch(dim3{1, 1, 1},
+                       dim3{1, 1, 1},
+                       open_two,
+                       on.ref(200'000'000),
+                       text{prefix + "a"},
+                       text{prefix + "b"},
+                       codes.data());
   ASSERT_EQ(on.wait(), TND_OK);
   EXPECT_NE(std::string{tnd_last_message()}.find("gopen of \"" + prefix + "b\" failed"),
             std::string::npos)
@@ -422,8 +452,8 @@ TEST(gfile_files, that_stay_open_let_another_fail_at_its_deadline) {
 // ---- pages pinned at random
 
 // Each warp maps scattered pages of its own file, and unmaps them at the end.
-TND_KERNEL void pin_pages(gfile_ref files, file_task task, u32 pages, const u8 **pinned,
-                          verdict *to) {
+TND_KERNEL void pin_pages(
+    gfile_ref files, file_task task, u32 pages, const u8 **pinned, verdict *to) {
   this_warp const warp{};
   u64 const me = group_rank<this_warp>();
   task.url.bytes[task.chunk_size] = char('a' + me);
@@ -467,8 +497,14 @@ TEST(gfile_map, pins_nine_tenths_of_the_tier_whatever_the_pages) {
   examples::device_array<verdict> to(1);
   examples::device_array<const u8 *> pinned(warps * pages);
   for (int round = 0; round < 3; round++) {
-    tanada::simt::launch(dim3{1, 1, 1}, dim3{32 * warps, 1, 1}, pin_pages, on.ref(), task, pages,
-                         pinned.data(), to.data());
+    tanada::simt::launch(dim3{1, 1, 1},
+                         dim3{32 * warps, 1, 1},
+                         pin_pages,
+                         on.ref(),
+                         task,
+                         pages,
+                         pinned.data(),
+                         to.data());
     ASSERT_EQ(on.wait(), TND_OK);
     EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
     EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
@@ -518,10 +554,16 @@ TEST(gfile_seed, figure_four_runs_on_the_instance_of_ginitialize) {
   }
   examples::device_array<u8> bytes(2 * size);
   examples::device_array<verdict> to(1);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, plus_kernel, text{prefix + "a"},
-                       text{prefix + "b"}, text{prefix + "c"}, bytes.data(), to.data());
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, check_sum, text{prefix + "c"}, bytes.data(),
-                       size, to.data());
+  tanada::simt::launch(dim3{1, 1, 1},
+                       dim3{1, 1, 1},
+                       plus_kernel,
+                       text{prefix + "a"},
+                       text{prefix + "b"},
+                       text{prefix + "c"},
+                       bytes.data(),
+                       to.data());
+  tanada::simt::launch(
+      dim3{1, 1, 1}, dim3{1, 1, 1}, check_sum, text{prefix + "c"}, bytes.data(), size, to.data());
   EXPECT_EQ(ghandle(), TND_OK) << tnd_last_message();
   EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
   EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
@@ -540,8 +582,8 @@ TEST(gfile_end, publishes_what_kernels_left_open) {
   instance on;
   examples::device_array<u8> bytes(std::vector<u8>(5000, 0x5A));
   examples::device_array<verdict> to(1);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, write_and_leave, on.ref(), text{url},
-                       bytes.data(), to.data());
+  tanada::simt::launch(
+      dim3{1, 1, 1}, dim3{1, 1, 1}, write_and_leave, on.ref(), text{url}, bytes.data(), to.data());
   EXPECT_EQ(on.wait(), TND_OK);
   EXPECT_EQ(on.destroy(), TND_OK);
   std::ifstream in{url.substr(7), std::ios::binary};

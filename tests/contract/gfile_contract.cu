@@ -22,8 +22,8 @@ struct tiers {
 class round_trip : public testing::TestWithParam<tiers> {};
 
 template <class Group>
-void write_and_check(instance &on, const std::string &url, u64 size, u64 chunk_size, u32 blocks,
-                     u32 threads) {
+void write_and_check(
+    instance &on, const std::string &url, u64 size, u64 chunk_size, u32 blocks, u32 threads) {
   file_task const task{url, O_WRONLY | O_CREAT, size, chunk_size, 17};
   run(on, write_file<Group>, task, blocks, threads);
   run(on, check_file<Group>, task, blocks, threads);
@@ -47,12 +47,15 @@ TEST_P(round_trip, of_every_group_through_tiers_of_every_size) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    sizes, round_trip,
-    testing::Values(tiers{4096, 1, 1, TND_GFILE_FIFO}, tiers{4096, 1, 64, TND_GFILE_LRU},
-                    tiers{4096, 64, 1, TND_GFILE_CLOCK}, tiers{4096, 4, 4, TND_GFILE_LRU},
-                    tiers{4096, 5, 17, TND_GFILE_CLOCK}, tiers{65536, 8, 16, TND_GFILE_FIFO},
-                    tiers{2u << 20, 2, 3, TND_GFILE_LRU}));
+INSTANTIATE_TEST_SUITE_P(sizes,
+                         round_trip,
+                         testing::Values(tiers{4096, 1, 1, TND_GFILE_FIFO},
+                                         tiers{4096, 1, 64, TND_GFILE_LRU},
+                                         tiers{4096, 64, 1, TND_GFILE_CLOCK},
+                                         tiers{4096, 4, 4, TND_GFILE_LRU},
+                                         tiers{4096, 5, 17, TND_GFILE_CLOCK},
+                                         tiers{65536, 8, 16, TND_GFILE_FIFO},
+                                         tiers{2u << 20, 2, 3, TND_GFILE_LRU}));
 
 TEST(gfile_progress, sixty_four_blocks_on_four_frames_finish) {
   for (u32 policy : {TND_GFILE_FIFO, TND_GFILE_LRU, TND_GFILE_CLOCK}) {
@@ -64,8 +67,11 @@ TEST(gfile_progress, sixty_four_blocks_on_four_frames_finish) {
       config.replacement = replacement;
     }};
     file_task const task{store_prefixes()[0] + "many", create_flags, 200 * 4096 + 9, 9000, 3};
-    run(on, write_file<this_block>, {task.url, O_WRONLY | O_CREAT, task.size, task.chunk_size, 3},
-        64, 32);
+    run(on,
+        write_file<this_block>,
+        {task.url, O_WRONLY | O_CREAT, task.size, task.chunk_size, 3},
+        64,
+        32);
     run(on, check_file<this_block>, task, 64, 32);
     EXPECT_GT(on.statistics().uncached_transfers + on.statistics().evictions, 0u);
   }
@@ -124,8 +130,13 @@ TEST(gfile_ranges, any_offset_and_any_alignment) {
     examples::device_array<u8> scratch(blocks * threads * (task.chunk_size + 64));
     examples::device_array<verdict> to(1);
     auto const launch = [&](auto kernel, u32 rounds) {
-      tanada::simt::launch(dim3{blocks, 1, 1}, dim3{threads, 1, 1}, kernel, on.ref(),
-                           range_task{task, 99, rounds}, scratch.data(), to.data());
+      tanada::simt::launch(dim3{blocks, 1, 1},
+                           dim3{threads, 1, 1},
+                           kernel,
+                           on.ref(),
+                           range_task{task, 99, rounds},
+                           scratch.data(),
+                           to.data());
       ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
     };
     launch(read_ranges<this_block>, 60);
@@ -167,8 +178,8 @@ TND_KERNEL void check_records(gfile_ref files, file_task task, verdict *to) {
 TEST(gfile_ranges, small_writes_by_many_threads_keep_what_lies_between) {
   for (const std::string &prefix : store_prefixes()) {
     u32 const blocks = 8, threads = 64;
-    file_task const task{prefix + "records", O_WRONLY | O_CREAT, u64(blocks) * threads * 46, 4096,
-                         40};
+    file_task const task{
+        prefix + "records", O_WRONLY | O_CREAT, u64(blocks) * threads * 46, 4096, 40};
     {
       instance on;
       run(on, write_file<this_block>, task, 2, 64);
@@ -178,10 +189,10 @@ TEST(gfile_ranges, small_writes_by_many_threads_keep_what_lies_between) {
         config.host_tier_size = 3 * 4096;
       }};
       examples::device_array<verdict> to(1);
-      tanada::simt::launch(dim3{blocks, 1, 1}, dim3{threads, 1, 1}, write_records, on.ref(), task,
-                           to.data());
-      tanada::simt::launch(dim3{blocks, 1, 1}, dim3{threads, 1, 1}, check_records, on.ref(), task,
-                           to.data());
+      tanada::simt::launch(
+          dim3{blocks, 1, 1}, dim3{threads, 1, 1}, write_records, on.ref(), task, to.data());
+      tanada::simt::launch(
+          dim3{blocks, 1, 1}, dim3{threads, 1, 1}, check_records, on.ref(), task, to.data());
       ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
       verdict const seen = to.to_host()[0];
       EXPECT_EQ(seen.failures, 0u) << tnd_status_name(int(seen.first_status));
@@ -210,8 +221,8 @@ TEST(gfile_open, many_threads_share_one_host_open) {
   u64 const before = on.statistics().requests;
   examples::device_array<u32> fds(32 * 64);
   examples::device_array<verdict> to(1);
-  tanada::simt::launch(dim3{32, 1, 1}, dim3{64, 1, 1}, open_by_all, on.ref(), task.url, fds.data(),
-                       to.data());
+  tanada::simt::launch(
+      dim3{32, 1, 1}, dim3{64, 1, 1}, open_by_all, on.ref(), task.url, fds.data(), to.data());
   ASSERT_EQ(on.wait(), TND_OK);
   verdict const seen = to.to_host()[0];
   EXPECT_EQ(seen.failures, 0u) << tnd_status_name(int(seen.first_status));
@@ -236,8 +247,13 @@ TEST(gfile_open, exclusive_creation_has_one_winner) {
     instance on;
     examples::device_array<u32> winners(1);
     examples::device_array<verdict> to(1);
-    tanada::simt::launch(dim3{4, 1, 1}, dim3{32, 1, 1}, create_exclusively, on.ref(),
-                         text{prefix + "exclusive"}, winners.data(), to.data());
+    tanada::simt::launch(dim3{4, 1, 1},
+                         dim3{32, 1, 1},
+                         create_exclusively,
+                         on.ref(),
+                         text{prefix + "exclusive"},
+                         winners.data(),
+                         to.data());
     ASSERT_EQ(on.wait(), TND_OK);
     EXPECT_EQ(winners.to_host()[0], 1u) << prefix;
     EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
@@ -317,9 +333,13 @@ TEST(gfile_changes, truncated_deleted_and_recreated_files_are_never_stale) {
       }};
       examples::device_array<u8> buffer(32'000);
       examples::device_array<verdict> to(1);
-      tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, change_and_read, on.ref(),
+      tanada::simt::launch(dim3{1, 1, 1},
+                           dim3{32, 1, 1},
+                           change_and_read,
+                           on.ref(),
                            change_task{prefix + "change" + std::to_string(host_pages), 1, 77},
-                           buffer.data(), to.data());
+                           buffer.data(),
+                           to.data());
       ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
       EXPECT_EQ(to.to_host()[0].failures, 0u) << prefix << " fault site " << on.fault().site << " "
                                               << tnd_status_name(on.fault().status);
@@ -368,12 +388,16 @@ TEST(gfile_changes, made_by_others_are_seen_by_an_open_for_writing_beside_a_read
   instance on;
   examples::device_array<verdict> to(1);
   put(5'000, 1);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, open_and_leave, on.ref(), text{url},
-                       to.data());
+  tanada::simt::launch(
+      dim3{1, 1, 1}, dim3{1, 1, 1}, open_and_leave, on.ref(), text{url}, to.data());
   ASSERT_EQ(on.wait(), TND_OK);
   put(9'000, 2);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, check_by_writer, on.ref(),
-                       file_task{url, 0, 9'000, 0, 2}, to.data());
+  tanada::simt::launch(dim3{1, 1, 1},
+                       dim3{1, 1, 1},
+                       check_by_writer,
+                       on.ref(),
+                       file_task{url, 0, 9'000, 0, 2},
+                       to.data());
   ASSERT_EQ(on.wait(), TND_OK);
   EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
   EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
@@ -406,8 +430,14 @@ TEST(gfile_changes, a_thread_reads_what_it_wrote_while_others_truncate) {
   instance on;
   examples::device_array<u32> stop(1);
   examples::device_array<verdict> to(1);
-  tanada::simt::launch(dim3{4, 1, 1}, dim3{1, 1, 1}, read_own_writes, on.ref(),
-                       text{store_prefixes()[0] + "own"}, 500u, stop.data(), to.data());
+  tanada::simt::launch(dim3{4, 1, 1},
+                       dim3{1, 1, 1},
+                       read_own_writes,
+                       on.ref(),
+                       text{store_prefixes()[0] + "own"},
+                       500u,
+                       stop.data(),
+                       to.data());
   ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
   EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
   EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);

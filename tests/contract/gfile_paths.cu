@@ -158,8 +158,8 @@ TEST(gfile_mapped, a_file_that_can_be_cut_is_mapped_on_a_gpu_only) {
 TND_KERNEL void open_and_keep(gfile_ref files, text url, int *fd, verdict *to) {
   note(to, gopen(files, url.bytes, O_RDONLY, fd));
 }
-TND_KERNEL void read_from_to(gfile_ref files, const int *fd, u8 *bytes, u64 offset, u64 size,
-                             verdict *to) {
+TND_KERNEL void read_from_to(
+    gfile_ref files, const int *fd, u8 *bytes, u64 offset, u64 size, verdict *to) {
   tanada::gio_result const read = gread(files, *fd, bytes, offset, size);
   note(to, read.status);
   to->done = u32(read.size);
@@ -192,15 +192,16 @@ TEST(gfile_cut, while_the_file_is_open_is_an_error_past_the_new_end) {
     return to.to_host()[0];
   };
   EXPECT_EQ(launched(open_and_keep, text{path}, kept.data()).failures, 0u);
-  EXPECT_EQ(launched(read_from_to, static_cast<const int *>(kept.data()), bytes.data(), u64{0},
-                     u64{65536})
-                .done,
-            65536u);
+  EXPECT_EQ(
+      launched(
+          read_from_to, static_cast<const int *>(kept.data()), bytes.data(), u64{0}, u64{65536})
+          .done,
+      65536u);
   ASSERT_EQ(truncate(path.c_str(), 1u << 20), 0);
   int failed_count = 0;
   for (u64 offset = 1u << 20; offset < size; offset += 65536) {
-    verdict const seen = launched(read_from_to, static_cast<const int *>(kept.data()), bytes.data(),
-                                  offset, u64{65536});
+    verdict const seen = launched(
+        read_from_to, static_cast<const int *>(kept.data()), bytes.data(), offset, u64{65536});
     failed_count += int(seen.first_status) == -EIO;
     EXPECT_EQ(int(seen.first_status), seen.done == 65536 ? 0 : -EIO) << offset;
     std::vector<u8> const read = bytes.to_host();
@@ -246,8 +247,8 @@ struct part {
   tanada::gio_result read;
 };
 
-TND_KERNEL void open_and_read_part(gfile_ref files, text url, u64 offset, u64 size, u8 *target,
-                                   part *of) {
+TND_KERNEL void open_and_read_part(
+    gfile_ref files, text url, u64 offset, u64 size, u8 *target, part *of) {
   this_block const block{};
   int fd = of->fd;
   block.sync();
@@ -277,8 +278,15 @@ class local_replica : public testing::Test {
 
   tanada::gio_result read_some(instance &on, u64 offset) {
     examples::device_array<u8> target(part_size);
-    tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, open_and_read_part, on.ref(), task_.url,
-                         offset, part_size, target.data(), part_.data());
+    tanada::simt::launch(dim3{1, 1, 1},
+                         dim3{32, 1, 1},
+                         open_and_read_part,
+                         on.ref(),
+                         task_.url,
+                         offset,
+                         part_size,
+                         target.data(),
+                         part_.data());
     EXPECT_EQ(on.wait(), TND_OK);
     return part_.to_host()[0].read;
   }
@@ -355,8 +363,8 @@ TEST_P(direct, reads_go_through_a_window_of_any_size) {
       config.direct_window_size = window_pages * config.page_size;
       config.device_tier_size = 8 * 4096;
     }};
-    file_task task{prefix + "direct" + std::to_string(window_pages), O_WRONLY | O_CREAT, 400'123,
-                   9000, 4};
+    file_task task{
+        prefix + "direct" + std::to_string(window_pages), O_WRONLY | O_CREAT, 400'123, 9000, 4};
     run(on, write_file<this_block>, task, 4, 32);
     run(on, check_file<this_block>, task, 16, 32);
     run(on, check_file<this_warp>, task, 4, 64);
@@ -439,8 +447,11 @@ TEST(gfile_counters, of_a_file_begin_anew_with_another_url) {
     config.file_count_max = 1;
   }};
   for (u64 pages : {30, 7}) {
-    file_task const task{store_prefixes()[0] + "reused" + std::to_string(pages), O_WRONLY | O_CREAT,
-                         pages * 4096, 4096, 4};
+    file_task const task{store_prefixes()[0] + "reused" + std::to_string(pages),
+                         O_WRONLY | O_CREAT,
+                         pages * 4096,
+                         4096,
+                         4};
     run(on, write_file<this_block>, task, 1, 32);
     run(on, check_file<this_block>, task, 1, 32);
     EXPECT_EQ(file_of(on, task.url.bytes)->read_size, task.size);

@@ -83,8 +83,8 @@ void read_all(instance &on, const folder &in, u32 count, u64 size, u32 warps = 4
   small_task const task{text{in.prefix()}, u32(in.prefix().size()), count, size};
   examples::device_array<u8> scratch(warps * size_max);
   examples::device_array<verdict> to(1);
-  tanada::simt::launch(dim3{warps, 1, 1}, dim3{32, 1, 1}, read_small, on.ref(), task,
-                       scratch.data(), to.data());
+  tanada::simt::launch(
+      dim3{warps, 1, 1}, dim3{32, 1, 1}, read_small, on.ref(), task, scratch.data(), to.data());
   ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
   verdict const seen = to.to_host()[0];
   EXPECT_EQ(seen.failures, 0u) << "first: " << tnd_status_name(int(seen.first_status));
@@ -210,8 +210,8 @@ TEST(gfile_small, a_missing_file_among_others_is_no_entry) {
   small_task const task{text{in.prefix()}, u32(in.prefix().size()), 20, 2'000};
   examples::device_array<u8> scratch(4 * size_max);
   examples::device_array<verdict> to(1);
-  tanada::simt::launch(dim3{4, 1, 1}, dim3{32, 1, 1}, read_small, on.ref(), task, scratch.data(),
-                       to.data());
+  tanada::simt::launch(
+      dim3{4, 1, 1}, dim3{32, 1, 1}, read_small, on.ref(), task, scratch.data(), to.data());
   ASSERT_EQ(on.wait(), TND_OK);
   EXPECT_EQ(to.to_host()[0].failures, 1u);
   EXPECT_EQ(int(to.to_host()[0].first_status), -ENOENT);

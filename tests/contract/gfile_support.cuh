@@ -200,8 +200,8 @@ void run(instance &on, Kernel kernel, const file_task &task, u32 blocks, u32 thr
   u64 const groups = u64(blocks) * threads;  // at most
   examples::device_array<u8> scratch(groups * task.chunk_size);
   examples::device_array<verdict> to(1);
-  tanada::simt::launch(dim3{blocks, 1, 1}, dim3{threads, 1, 1}, kernel, on.ref(), task,
-                       scratch.data(), to.data());
+  tanada::simt::launch(
+      dim3{blocks, 1, 1}, dim3{threads, 1, 1}, kernel, on.ref(), task, scratch.data(), to.data());
   ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
   verdict const seen = to.to_host()[0];
   EXPECT_EQ(seen.failures, 0u) << "first: " << tnd_status_name(int(seen.first_status)) << " on "
@@ -214,8 +214,8 @@ inline std::optional<tnd_gfile_file> file_of(const instance &on, const std::stri
   EXPECT_EQ(tnd_gfile_get_files(on.get(), nullptr, 0, &count), TND_OK);
   std::vector<tnd_gfile_file> files(count);
   EXPECT_EQ(tnd_gfile_get_files(on.get(), files.data(), count, &count), TND_OK);
-  auto const found = std::find_if(files.begin(), files.end(),
-                                  [&](const tnd_gfile_file &each) { return url == each.url; });
+  auto const found = std::find_if(
+      files.begin(), files.end(), [&](const tnd_gfile_file &each) { return url == each.url; });
   return found == files.end() ? std::nullopt : std::optional{*found};
 }
 

@@ -143,9 +143,11 @@ TYPED_TEST_P(gpu_contract, a_running_kernel_holds_up_neither_deadlines_nor_copie
   this->gpu_->free_host(words);
 }
 
-REGISTER_TYPED_TEST_SUITE_P(gpu_contract, says_what_it_is,
+REGISTER_TYPED_TEST_SUITE_P(gpu_contract,
+                            says_what_it_is,
                             device_memory_is_aligned_and_holds_what_is_copied,
-                            host_memory_is_aligned_and_zeroed, copies_of_nothing_are_ok,
+                            host_memory_is_aligned_and_zeroed,
+                            copies_of_nothing_are_ok,
                             refuses_memory_that_does_not_exist_and_says_how_much,
                             kernels_work_on_device_memory,
                             kernels_work_on_host_memory_at_the_same_address,

@@ -103,7 +103,11 @@ class gpu_queue_contract : public testing::Test {
     return Subject::is_cuda ? full_grid{count * 2, 1024} : full_grid{count, 32};
   }
 
-  void expect_moved(const char *call, kind to, kind from, size_t bytes, size_t target_offset,
+  void expect_moved(const char *call,
+                    kind to,
+                    kind from,
+                    size_t bytes,
+                    size_t target_offset,
                     size_t source_offset);
 
   std::unique_ptr<seams::gpu> gpu_, peer_;
@@ -117,8 +121,12 @@ TYPED_TEST_SUITE_P(gpu_queue_contract);
 // The bytes, and none beside them. The target lies in the first half of its memory, the source in
 // the second.
 template <class Subject>
-void gpu_queue_contract<Subject>::expect_moved(const char *call, kind to, kind from, size_t bytes,
-                                               size_t target_offset, size_t source_offset) {
+void gpu_queue_contract<Subject>::expect_moved(const char *call,
+                                               kind to,
+                                               kind from,
+                                               size_t bytes,
+                                               size_t target_offset,
+                                               size_t source_offset) {
   SCOPED_TRACE(testing::Message() << call << " of " << bytes << " bytes, kinds " << from << " to "
                                   << to << ", offsets " << source_offset << " to "
                                   << target_offset);
@@ -161,8 +169,12 @@ TYPED_TEST_P(gpu_queue_contract, moves_bytes_between_all_kinds_of_memory) {
       for (size_t bytes : sizes) {
         for (auto const &offset : offsets) {
           for (const char *call : {"put", "get", "copy"}) {
-            this->expect_moved(call, typename fixture::kind(to), typename fixture::kind(from),
-                               bytes, offset[0], offset[1]);
+            this->expect_moved(call,
+                               typename fixture::kind(to),
+                               typename fixture::kind(from),
+                               bytes,
+                               offset[0],
+                               offset[1]);
             if (this->HasFatalFailure())
               return;
           }
@@ -183,10 +195,18 @@ TYPED_TEST_P(gpu_queue_contract, moves_64_MiB) {
 
 TYPED_TEST_P(gpu_queue_contract, copies_rows_between_all_kinds_of_memory) {
   using fixture = gpu_queue_contract<TypeParam>;
-  constexpr seams::row_shape shapes[] = {
-      {8, 5, 24, 16},     {1, 100, 3, 2},       {4, 1000, 4, 8},    {24, 33, -32, 40},
-      {3, 7, 5, -9},      {100, 900, 100, 128}, {8, 20000, 16, 24}, {5000, 3, 6000, 5000},
-      {64, 3000, 65, 64}, {8, 1, 0, 0},         {0, 5, 8, 8},       {8, 0, 8, 8}};
+  constexpr seams::row_shape shapes[] = {{8, 5, 24, 16},
+                                         {1, 100, 3, 2},
+                                         {4, 1000, 4, 8},
+                                         {24, 33, -32, 40},
+                                         {3, 7, 5, -9},
+                                         {100, 900, 100, 128},
+                                         {8, 20000, 16, 24},
+                                         {5000, 3, 6000, 5000},
+                                         {64, 3000, 65, 64},
+                                         {8, 1, 0, 0},
+                                         {0, 5, 8, 8},
+                                         {8, 0, 8, 8}};
   constexpr size_t span = 1 << 20, start = span / 4;
   for (int to = 0; to < fixture::kind_count; to++) {
     for (int from = 0; from < fixture::kind_count; from++) {
@@ -204,7 +224,8 @@ TYPED_TEST_P(gpu_queue_contract, copies_rows_between_all_kinds_of_memory) {
         ASSERT_EQ(this->queue_->wait(this->soon()), status::ok) << last_message();
         for (size_t i = 0; i < shape.count; i++) {
           std::memcpy(expected.data() + start + ptrdiff_t(i) * shape.target_stride,
-                      sent.data() + start + ptrdiff_t(i) * shape.source_stride, shape.row_size);
+                      sent.data() + start + ptrdiff_t(i) * shape.source_stride,
+                      shape.row_size);
         }
         ASSERT_TRUE(this->bytes_at(target, span) == expected);
       }
@@ -240,7 +261,8 @@ TYPED_TEST_P(gpu_queue_contract, updates_words_and_tells_what_was_there) {
           this->set(word, {0x78, 0x56, 0x34, 0x12, 0x0f, 0x0f, 0xf0, 0xf0});
           auto const element = is_short ? seams::fabric_element::u32 : seams::fabric_element::u64;
           uint64_t there = 0;
-          ASSERT_EQ(this->queue_->update(word, {each.kind, element, each.operand, each.compare},
+          ASSERT_EQ(this->queue_->update(word,
+                                         {each.kind, element, each.operand, each.compare},
                                          is_asked ? &there : nullptr),
                     status::ok)
               << last_message();
@@ -267,12 +289,13 @@ TYPED_TEST_P(gpu_queue_contract, updates_a_word_together_with_kernels_and_other_
     updaters.emplace_back([&, i, queue = this->open()] {
       for (uint32_t k = 0; k < updates; k++) {
         uint64_t there = 0;
-        EXPECT_EQ(queue->update(word, {seams::fabric_atomic::add, seams::fabric_element::u64, 1, 0},
+        EXPECT_EQ(queue->update(word,
+                                {seams::fabric_atomic::add, seams::fabric_element::u64, 1, 0},
                                 k % 2 == 0 ? nullptr : &there),
                   status::ok);
         EXPECT_EQ(
-            queue->update(mine, {seams::fabric_atomic::add, seams::fabric_element::u64, i + 1, 0},
-                          nullptr),
+            queue->update(
+                mine, {seams::fabric_atomic::add, seams::fabric_element::u64, i + 1, 0}, nullptr),
             status::ok);
       }
       EXPECT_EQ(queue->wait(this->soon()), status::ok) << last_message();
@@ -458,13 +481,17 @@ TYPED_TEST_P(gpu_queue_contract, works_again_after_pauses_of_any_length) {
   }
 }
 
-REGISTER_TYPED_TEST_SUITE_P(gpu_queue_contract, moves_bytes_between_all_kinds_of_memory,
-                            moves_64_MiB, copies_rows_between_all_kinds_of_memory,
+REGISTER_TYPED_TEST_SUITE_P(gpu_queue_contract,
+                            moves_bytes_between_all_kinds_of_memory,
+                            moves_64_MiB,
+                            copies_rows_between_all_kinds_of_memory,
                             updates_words_and_tells_what_was_there,
                             updates_a_word_together_with_kernels_and_other_queues,
-                            order_holds_for_kernels, threads_share_a_queue,
+                            order_holds_for_kernels,
+                            threads_share_a_queue,
                             many_queues_are_independent,
                             a_full_device_does_not_keep_operations_from_it,
-                            wait_ends_at_its_deadline, works_again_after_pauses_of_any_length);
+                            wait_ends_at_its_deadline,
+                            works_again_after_pauses_of_any_length);
 
 }  // namespace tanada::contract

@@ -207,12 +207,15 @@ TYPED_TEST_P(gpu_shared_contract, another_process_reaches_it) {
   this->release(block);
 }
 
-REGISTER_TYPED_TEST_SUITE_P(gpu_shared_contract, a_block_is_aligned_rounded_up_and_has_a_descriptor,
+REGISTER_TYPED_TEST_SUITE_P(gpu_shared_contract,
+                            a_block_is_aligned_rounded_up_and_has_a_descriptor,
                             mapped_again_it_is_the_same_memory,
                             a_mapping_outlives_the_block_and_its_descriptor,
-                            says_which_memory_is_a_devices, says_how_a_fabric_reaches_it,
+                            says_which_memory_is_a_devices,
+                            says_how_a_fabric_reaches_it,
                             refuses_more_than_there_is_and_says_how_much,
                             refuses_to_map_what_is_no_such_memory,
-                            another_process_reaches_it_part_two, another_process_reaches_it);
+                            another_process_reaches_it_part_two,
+                            another_process_reaches_it);
 
 }  // namespace tanada::contract

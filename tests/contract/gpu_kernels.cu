@@ -27,7 +27,9 @@ TND_KERNEL void add_ones(uint64_t *word, u32 rounds) {
     simt::system_atomic<u64>(*reinterpret_cast<u64 *>(word)).fetch_add_relaxed(1);
 }
 
-TND_KERNEL void wait_for_value(const uint64_t *word, uint64_t value, uint32_t *gave_up,
+TND_KERNEL void wait_for_value(const uint64_t *word,
+                               uint64_t value,
+                               uint32_t *gave_up,
                                u64 limit_ns) {
   u64 const start = simt::now_ns();
   auto &shared = *const_cast<u64 *>(reinterpret_cast<const u64 *>(word));
@@ -41,8 +43,12 @@ TND_KERNEL void wait_for_value(const uint64_t *word, uint64_t value, uint32_t *g
 }
 
 // One thread reads the flag, and then words that were written before it.
-TND_KERNEL void read_behind_flag(const uint64_t *flag, const uint64_t *data, u32 count,
-                                 litmus_result *result, u64 last, u64 limit_ns) {
+TND_KERNEL void read_behind_flag(const uint64_t *flag,
+                                 const uint64_t *data,
+                                 u32 count,
+                                 litmus_result *result,
+                                 u64 last,
+                                 u64 limit_ns) {
   u64 const start = simt::now_ns();
   auto at = [](const uint64_t *word) {
     return simt::system_atomic<u64>(*const_cast<u64 *>(reinterpret_cast<const u64 *>(word)));
@@ -74,14 +80,19 @@ void launch_add_ones(uint64_t *word, uint32_t threads, uint32_t rounds) {
   simt::launch(threads / 32, 32, add_ones, word, rounds);
 }
 
-void launch_wait_for_value(const full_grid &grid, const uint64_t *word, uint64_t value,
+void launch_wait_for_value(const full_grid &grid,
+                           const uint64_t *word,
+                           uint64_t value,
                            uint32_t *gave_up) {
-  simt::launch(grid.blocks, grid.threads, wait_for_value, word, value, gave_up,
-               u64{10'000'000'000});
+  simt::launch(
+      grid.blocks, grid.threads, wait_for_value, word, value, gave_up, u64{10'000'000'000});
 }
 
-void launch_read_behind_flag(const uint64_t *flag, const uint64_t *data, uint32_t count,
-                             litmus_result *result, uint64_t last) {
+void launch_read_behind_flag(const uint64_t *flag,
+                             const uint64_t *data,
+                             uint32_t count,
+                             litmus_result *result,
+                             uint64_t last) {
   simt::launch(1, 1, read_behind_flag, flag, data, count, result, last, u64{10'000'000'000});
 }
 

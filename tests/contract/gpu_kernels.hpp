@@ -18,7 +18,9 @@ struct full_grid {
   uint32_t blocks, threads;  // a block
 };
 // Every thread waits until *word is `value`; raises *gave_up after 10 s.
-void launch_wait_for_value(const full_grid &grid, const uint64_t *word, uint64_t value,
+void launch_wait_for_value(const full_grid &grid,
+                           const uint64_t *word,
+                           uint64_t value,
                            uint32_t *gave_up);
 
 struct litmus_result {
@@ -26,8 +28,11 @@ struct litmus_result {
 };
 // Until *flag is `last`, or for 10 s: how often a word, 17 * 8 bytes apart, was older than a flag
 // that was read before it.
-void launch_read_behind_flag(const uint64_t *flag, const uint64_t *data, uint32_t count,
-                             litmus_result *result, uint64_t last);
+void launch_read_behind_flag(const uint64_t *flag,
+                             const uint64_t *data,
+                             uint32_t count,
+                             litmus_result *result,
+                             uint64_t last);
 
 // Stores into memory that nobody has. CUDA only.
 void launch_fault();

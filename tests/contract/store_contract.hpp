@@ -123,8 +123,10 @@ TEST_P(store_contract, malformed_operations_are_refused_at_post) {
 }
 
 TEST_P(store_contract, handles_are_checked) {
-  for (auto const kind : {seams::store_op_kind::close, seams::store_op_kind::stat,
-                          seams::store_op_kind::truncate, seams::store_op_kind::sync}) {
+  for (auto const kind : {seams::store_op_kind::close,
+                          seams::store_op_kind::stat,
+                          seams::store_op_kind::truncate,
+                          seams::store_op_kind::sync}) {
     EXPECT_EQ(driver().on_file(kind, seams::no_store_file).code, status::bad_file);
     EXPECT_EQ(driver().on_file(kind, 987654).code, status::bad_file);
   }
@@ -166,7 +168,9 @@ TEST_P(store_contract, scatters_and_gathers) {
   std::string back(12'000, '?');
   at = reinterpret_cast<std::byte *>(back.data());
   auto const read =
-      driver().transfer(seams::store_op_kind::read, file, 0,
+      driver().transfer(seams::store_op_kind::read,
+                        file,
+                        0,
                         {{at, 2}, {at + 2, 3}, {at + 5, 7000}, {at + 7005, 0}, {at + 7005, 4995}});
   EXPECT_EQ(read.code, status::ok);
   EXPECT_EQ(read.size, 10'005u);
@@ -199,13 +203,15 @@ TEST_P(store_contract, big_aligned_transfers) {
   std::unique_ptr<std::byte, void (*)(void *)> const memory{
       static_cast<std::byte *>(std::aligned_alloc(4096, size + 4096)), std::free};
   auto const read =
-      driver().transfer(seams::store_op_kind::read, opened.file, 0,
+      driver().transfer(seams::store_op_kind::read,
+                        opened.file,
+                        0,
                         {{memory.get(), size / 2}, {memory.get() + size / 2, size / 2 + 4096}});
   EXPECT_EQ(read.code, status::ok);
   ASSERT_EQ(read.size, size + 1000);
   EXPECT_EQ(std::memcmp(memory.get(), text.data(), size + 1000), 0);
-  auto const later = driver().transfer(seams::store_op_kind::read, opened.file, 1 << 20,
-                                       {{memory.get(), 2 << 20}});
+  auto const later = driver().transfer(
+      seams::store_op_kind::read, opened.file, 1 << 20, {{memory.get(), 2 << 20}});
   EXPECT_EQ(later.size, size_t{2} << 20);
   EXPECT_EQ(std::memcmp(memory.get(), text.data() + (1 << 20), 2 << 20), 0);
   EXPECT_EQ(driver().close(opened.file).code, status::ok);

@@ -26,9 +26,14 @@ INSTANTIATE_TEST_SUITE_P(stores, store_contract, testing::Values(gluster_case())
 TEST(store_gluster, urls_without_host_volume_or_path_are_invalid) {
   gluster_subject subject;
   store_driver driver{subject};
-  for (const char *url : {"gluster://", "gluster:///volume/a", "gluster://host",
-                          "gluster://host/volume", "gluster://host//a", "gluster://host:0/volume/a",
-                          "gluster://host:x/volume/a", "gluster://host:24007x/volume/a"})
+  for (const char *url : {"gluster://",
+                          "gluster:///volume/a",
+                          "gluster://host",
+                          "gluster://host/volume",
+                          "gluster://host//a",
+                          "gluster://host:0/volume/a",
+                          "gluster://host:x/volume/a",
+                          "gluster://host:24007x/volume/a"})
     EXPECT_EQ(driver.open(url, store_read_only).code, status::invalid) << url;
 }
 
@@ -80,7 +85,9 @@ TEST(store_gluster, reads_end_while_a_brick_is_stopped_and_work_when_it_goes_on)
   // Within the driver's limit; what the client has cached it may still give.
   std::string seen(text.size(), 0);
   auto const read = [&](seams::store_file from) {
-    return driver.transfer(seams::store_op_kind::read, from, 0,
+    return driver.transfer(seams::store_op_kind::read,
+                           from,
+                           0,
                            {{reinterpret_cast<std::byte *>(seen.data()), seen.size()}});
   };
   auto const held = read(again);

@@ -75,12 +75,14 @@ std::string case_name(const testing::TestParamInfo<store_case> &info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    stores, store_contract,
+    stores,
+    store_contract,
     testing::Values(subject_case<file_subject>("file_ring", "on", "auto"),
                     subject_case<file_subject>("file_workers", "off", "off"),
                     subject_case<file_subject>("file_ring_direct", "on", "on"),
                     subject_case<file_subject>("file_workers_direct", "off", "on"),
-                    subject_case<mem_subject>("mem"), subject_case<sim_subject>("sim")),
+                    subject_case<mem_subject>("mem"),
+                    subject_case<sim_subject>("sim")),
     case_name);
 
 }  // namespace

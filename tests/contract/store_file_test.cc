@@ -166,8 +166,9 @@ bool is_cached(const std::string &path, size_t size) {
   bool const is_known = mapped != MAP_FAILED && mincore(mapped, size, pages.data()) == 0;
   if (mapped != MAP_FAILED)
     munmap(mapped, size);
-  return !is_known || std::any_of(pages.begin(), pages.end(),
-                                  [](unsigned char each) { return (each & 1) != 0; });
+  return !is_known || std::any_of(pages.begin(), pages.end(), [](unsigned char each) {
+    return (each & 1) != 0;
+  });
 }
 
 TEST_P(store_file_faults, direct_files_keep_out_of_the_page_cache) {
@@ -181,7 +182,9 @@ TEST_P(store_file_faults, direct_files_keep_out_of_the_page_cache) {
   auto const out = std::make_unique<room>(), back = std::make_unique<room>();
   std::memcpy(out->bytes, text.data(), size);
   EXPECT_EQ(driver_
-                .transfer(seams::store_op_kind::write, file, 8192,
+                .transfer(seams::store_op_kind::write,
+                          file,
+                          8192,
                           {{out->bytes, 4096}, {out->bytes + 4096, size - 4096}})
                 .size,
             size);

@@ -45,7 +45,9 @@ status read_while(store_driver &driver, seams::store_file file, const std::funct
   std::string text(read_size, '?');
   for (uint64_t i = 0; more(); i++) {
     uint64_t const offset = i * 7919 * 4096 % (file_size - read_size);
-    auto const done = driver.transfer(seams::store_op_kind::read, file, offset,
+    auto const done = driver.transfer(seams::store_op_kind::read,
+                                      file,
+                                      offset,
                                       {{reinterpret_cast<std::byte *>(text.data()), read_size}});
     if (done.code != status::ok)
       return done.code;
@@ -119,7 +121,8 @@ TEST(store_gfarm_fault, a_dead_gfsd_fails_its_files_and_no_others) {
   std::atomic<bool> over{false};
   std::atomic<uint32_t> read_count{0};
   std::thread other{[&] {
-    EXPECT_EQ(read_while(lasting, first,
+    EXPECT_EQ(read_while(lasting,
+                         first,
                          [&] {
                            ++read_count;
                            return !over;

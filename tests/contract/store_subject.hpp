@@ -94,7 +94,8 @@ class store_driver {
     EXPECT_EQ(done.code, status::ok) << url;
     return done.file;
   }
-  seams::store_completion on_file(seams::store_op_kind kind, seams::store_file file,
+  seams::store_completion on_file(seams::store_op_kind kind,
+                                  seams::store_file file,
                                   uint64_t size = 0) {
     seams::store_op op;
     op.kind = kind;
@@ -108,8 +109,10 @@ class store_driver {
     op.url = url;
     return run(op);
   }
-  seams::store_completion transfer(seams::store_op_kind kind, seams::store_file file,
-                                   uint64_t offset, std::vector<seams::store_buffer> buffers) {
+  seams::store_completion transfer(seams::store_op_kind kind,
+                                   seams::store_file file,
+                                   uint64_t offset,
+                                   std::vector<seams::store_buffer> buffers) {
     seams::store_op op;
     op.kind = kind;
     op.file = file;
@@ -118,14 +121,20 @@ class store_driver {
     return run(op);
   }
   seams::store_completion write(seams::store_file file, uint64_t offset, std::string text) {
-    return transfer(seams::store_op_kind::write, file, offset,
+    return transfer(seams::store_op_kind::write,
+                    file,
+                    offset,
                     {{reinterpret_cast<std::byte *>(text.data()), text.size()}});
   }
   // What a read of `size` bytes returns, and its status.
-  std::string read(seams::store_file file, uint64_t offset, size_t size,
+  std::string read(seams::store_file file,
+                   uint64_t offset,
+                   size_t size,
                    status expected = status::ok) {
     std::string text(size, '?');
-    auto const done = transfer(seams::store_op_kind::read, file, offset,
+    auto const done = transfer(seams::store_op_kind::read,
+                               file,
+                               offset,
                                {{reinterpret_cast<std::byte *>(text.data()), size}});
     EXPECT_EQ(done.code, expected);
     EXPECT_LE(done.size, size);

@@ -298,8 +298,8 @@ TEST_P(stream_set_contract, thousands_of_connections) {
     for (auto &each : a.ends)
       if (each.sent < 2'000)
         a.send(each, 0, 2'000 - each.sent);
-    return std::all_of(b.ends.begin(), b.ends.end(),
-                       [](auto &end) { return end.received == 2'000; });
+    return std::all_of(
+        b.ends.begin(), b.ends.end(), [](auto &end) { return end.received == 2'000; });
   }));
   for (auto &each : b.ends)
     EXPECT_TRUE(each.is_right);

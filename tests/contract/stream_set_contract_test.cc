@@ -75,10 +75,12 @@ constexpr sim::stream_set_faults bad_network{.delay_ns_max = 20'000,
                                              .again_percent = 20};
 
 std::map<std::string, sim::stream_set_faults> plants() {
-  return {
-      {"corrupt", {.corrupt_permyriad = 500}},     {"lose", {.lose_permyriad = 500}},
-      {"tells_no_room", {.loses_writable = true}}, {"ends_twice", {.reports_end_twice = true}},
-      {"loses_wakes", {.loses_wakes = true}},      {"forgets_rest", {.loses_unaccepted = true}}};
+  return {{"corrupt", {.corrupt_permyriad = 500}},
+          {"lose", {.lose_permyriad = 500}},
+          {"tells_no_room", {.loses_writable = true}},
+          {"ends_twice", {.reports_end_twice = true}},
+          {"loses_wakes", {.loses_wakes = true}},
+          {"forgets_rest", {.loses_unaccepted = true}}};
 }
 
 std::vector<stream_set_case> simulated_cases{simulated_case("simulated", {}),
@@ -91,10 +93,14 @@ std::string case_name(const testing::TestParamInfo<stream_set_case> &which) {
   return which.param.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(simulated, stream_set_contract, testing::ValuesIn(simulated_cases),
+INSTANTIATE_TEST_SUITE_P(simulated,
+                         stream_set_contract,
+                         testing::ValuesIn(simulated_cases),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(sockets, stream_set_contract, testing::ValuesIn(socket_cases), case_name);
-INSTANTIATE_TEST_SUITE_P(sockets, stream_set_sockets_contract, testing::ValuesIn(socket_cases),
+INSTANTIATE_TEST_SUITE_P(sockets,
+                         stream_set_sockets_contract,
+                         testing::ValuesIn(socket_cases),
                          case_name);
 
 }  // namespace

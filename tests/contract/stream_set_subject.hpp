@@ -214,7 +214,8 @@ class stream_driver {
   }
 
   // Begins only.
-  stream_end &connect(stream_node &from, const seams::socket_address &to,
+  stream_end &connect(stream_node &from,
+                      const seams::socket_address &to,
                       const seams::socket_address &interface = {}) {
     auto &made = from.add();
     auto id = from.set->connect(to, interface, made.word);

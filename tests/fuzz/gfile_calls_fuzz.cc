@@ -31,10 +31,14 @@ class reader {
 constexpr u32 calls_max = 60;
 
 step next_step(reader &from, gfile_run &run, u32 number) {
-  static constexpr int flags[] = {O_RDWR | O_CREAT,           O_RDONLY,
-                                  O_WRONLY | O_CREAT,         O_RDWR,
-                                  O_RDWR | O_CREAT | O_TRUNC, O_RDWR | O_CREAT | O_EXCL,
-                                  O_WRONLY | O_TRUNC,         O_WRONLY};
+  static constexpr int flags[] = {O_RDWR | O_CREAT,
+                                  O_RDONLY,
+                                  O_WRONLY | O_CREAT,
+                                  O_RDWR,
+                                  O_RDWR | O_CREAT | O_TRUNC,
+                                  O_RDWR | O_CREAT | O_EXCL,
+                                  O_WRONLY | O_TRUNC,
+                                  O_WRONLY};
   actor const &who = run.actor_at(0);
   step made{action(from.byte() % 10),
             u32(from.byte() % who.slots.size()),

@@ -63,17 +63,29 @@ class attack {
     return at_ == end_ ? 0 : *at_++;
   }
   u64 word() {
-    static constexpr u64 odd[] = {~u64{0},       ~u64{0} - 1,  u64{1} << 36, (u64{1} << 36) - 1,
-                                  u64{1} << 63,  u64{1} << 48, page_size,    page_size - 1,
-                                  page_size + 1, 0xffffffff,   u64{1} << 32, 01002,
-                                  0102,          01,           03,           0302};
+    static constexpr u64 odd[] = {~u64{0},
+                                  ~u64{0} - 1,
+                                  u64{1} << 36,
+                                  (u64{1} << 36) - 1,
+                                  u64{1} << 63,
+                                  u64{1} << 48,
+                                  page_size,
+                                  page_size - 1,
+                                  page_size + 1,
+                                  0xffffffff,
+                                  u64{1} << 32,
+                                  01002,
+                                  0102,
+                                  01,
+                                  03,
+                                  0302};
     u32 const what = byte();
     return what < 16 ? what : odd[what % 16];
   }
 
   void put_text(char *to) {
-    static constexpr const char *texts[] = {"sim://a",    "sim://b", "sim://c", "",
-                                            "nosuch://x", "://",     "sim://",  "sim://a/b"};
+    static constexpr const char *texts[] = {
+        "sim://a", "sim://b", "sim://c", "", "nosuch://x", "://", "sim://", "sim://a/b"};
     u32 const what = byte();
     std::memset(to, what < 250 ? 0 : 'x', rpc::text_size);  // without a terminating zero, too
     const char *const text = what < 250 ? texts[what % std::size(texts)] : texts[0];

@@ -100,8 +100,8 @@ class attack {
   }
   void offer() {
     auto const at = room(region_size);
-    (void)memory_.add(region_key, at.data(), at.size(), 0,
-                      {.remote_read = true, .remote_write = true});
+    (void)memory_.add(
+        region_key, at.data(), at.size(), 0, {.remote_read = true, .remote_write = true});
   }
 
   void say(const void *bytes, size_t size) {
@@ -197,8 +197,8 @@ class attack {
     iovec const part{bytes.data(), bytes.size()};
     void *const context = &contexts_[tag];
     bool const more = (which & 64) != 0, tagged = (which & 32) != 0;
-    o2g::match_pattern const pattern{tag, (which & 128) != 0 ? ~uint64_t{0} : 0,
-                                     more ? peer_ : o2g::any_peer};
+    o2g::match_pattern const pattern{
+        tag, (which & 128) != 0 ? ~uint64_t{0} : 0, more ? peer_ : o2g::any_peer};
     switch (which % 10) {
       case 0:
       case 1:
@@ -225,7 +225,8 @@ class attack {
         return count(more ? speaker_->discard_claimed(context, false, nullptr)
                           : speaker_->post_receive_claimed(
                                 {.parts = {&part, 1}, .tagged = tagged, .context = context}));
-      case 7: return (void)speaker_->cancel(context);
+      case 7:
+        return (void)speaker_->cancel(context);
       case 8:
         if (more)
           return count(
@@ -253,23 +254,39 @@ class attack {
         }
         break;
       }
-      case 1: connect(true); break;
-      case 2: connect(false); break;
-      case 3: greet(kind(1 + from_.byte() % 3)); break;
+      case 1:
+        connect(true);
+        break;
+      case 2:
+        connect(false);
+        break;
+      case 3:
+        greet(kind(1 + from_.byte() % 3));
+        break;
       case 4:
         if (auto const found = set_->all.find(stream_); found != set_->all.end())
           found->second.is_ending = true;
         break;
-      case 5: set_->room = from_.size(); break;
-      case 6: set_->piece_size = size_t{16} << from_.byte() % 13; break;
-      case 7: stream_ = set_->last; break;  // also a connection that the endpoint has initiated
+      case 5:
+        set_->room = from_.size();
+        break;
+      case 6:
+        set_->piece_size = size_t{16} << from_.byte() % 13;
+        break;
+      case 7:
+        stream_ = set_->last;
+        break;  // also a connection that the endpoint has initiated
       case 8:
         (void)memory_.remove(region_key, 0);
         offer();
         break;
       case 9:
-      case 10: say_envelope(); break;
-      default: request(); break;
+      case 10:
+        say_envelope();
+        break;
+      default:
+        request();
+        break;
     }
     speaker_->poll(false);
     listen();
@@ -284,8 +301,11 @@ class attack {
     }
     if (!set_->all.empty())
       die("connections are left", set_->all.size(), 0);
-    for (void *const context : {(void *)&contexts_[0], (void *)&contexts_[1], (void *)&contexts_[2],
-                                (void *)&contexts_[3], (void *)nullptr}) {
+    for (void *const context : {(void *)&contexts_[0],
+                                (void *)&contexts_[1],
+                                (void *)&contexts_[2],
+                                (void *)&contexts_[3],
+                                (void *)nullptr}) {
       while (speaker_->cancel(context) == status::ok)
         continue;
       while (speaker_->discard_claimed(context, true, nullptr) == status::ok)

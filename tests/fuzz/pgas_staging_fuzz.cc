@@ -66,7 +66,8 @@ struct input : test::fuzz_input {
 // some requests.
 class echo : public onesided::active_message_server {
  public:
-  status serve(onesided::pe_index, std::span<const std::byte> request,
+  status serve(onesided::pe_index,
+               std::span<const std::byte> request,
                std::span<std::byte> reply) noexcept override {
     uint8_t sum = 0;
     for (auto const each : request)
@@ -109,20 +110,21 @@ class attack {
       auto opened = fabric_.open("pe" + std::to_string(2 * i), {.message_size_max = message_size});
       // The first PE's heap has a view, so that the fabric transfers it directly.
       seams::fabric_memory const view{.addr = made.heap.get(), .size = heap_size};
-      auto staging = onesided::stager::create(
-          std::move(opened).value(), std::make_unique<backends::host_queue>(no_blocks()),
-          onesided::pe_index(2 * i),
-          {.timeout_ns = timeout_ns,
-           .time = &clock_,
-           .make_progress = [this] { pump(); },
-           .is_device_memory = [](const void *) { return false; },
-           .failed_pe = {},
-           .on_heap_changed = {},
-           .heap = {made.heap.get(), heap_size},
-           .staging_buffer = made.area,
-           .slot_size = slot_size,
-           .message_server = &server_,
-           .heap_view = i == 0 ? view : seams::fabric_memory{}});
+      auto staging =
+          onesided::stager::create(std::move(opened).value(),
+                                   std::make_unique<backends::host_queue>(no_blocks()),
+                                   onesided::pe_index(2 * i),
+                                   {.timeout_ns = timeout_ns,
+                                    .time = &clock_,
+                                    .make_progress = [this] { pump(); },
+                                    .is_device_memory = [](const void *) { return false; },
+                                    .failed_pe = {},
+                                    .on_heap_changed = {},
+                                    .heap = {made.heap.get(), heap_size},
+                                    .staging_buffer = made.area,
+                                    .slot_size = slot_size,
+                                    .message_server = &server_,
+                                    .heap_view = i == 0 ? view : seams::fabric_memory{}});
       made.staging = std::move(staging).value();
     }
     liar_ = fabric_.open("pe1", {.message_size_max = message_size}).value();
@@ -282,15 +284,17 @@ class attack {
           1, part, [](std::span<std::byte> into) { std::memset(into.data(), 1, into.size()); });
     } else if (which % 8 == 5) {
       landings_.push_back(std::make_unique<one_landing>(part));
-      (void)context.fetch(1, std::span{bytes}.first(std::min<size_t>(size, 16)), part,
-                          *landings_.back(), 0);
+      (void)context.fetch(
+          1, std::span{bytes}.first(std::min<size_t>(size, 16)), part, *landings_.back(), 0);
     } else if (which % 4 == 0) {
       (void)context.put_nbi(1, at, local, size);
     } else if (which % 4 == 1) {
       (void)context.get_nbi(1, local, at, size);
     } else if (which % 4 == 2 && size >= 8) {
       (void)context.update_nbi(
-          1, at, {.kind = seams::fabric_atomic::add, .element = seams::fabric_element::u64},
+          1,
+          at,
+          {.kind = seams::fabric_atomic::add, .element = seams::fabric_element::u64},
           bytes.data());
     } else {
       context.fence();

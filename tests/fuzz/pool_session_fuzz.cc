@@ -98,7 +98,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   remove_all(objects);
   if (memory().used() == 0)
     return 0;
-  std::fprintf(stderr, "pool_session_fuzz: %llu bytes are lost\n",
+  std::fprintf(stderr,
+               "pool_session_fuzz: %llu bytes are lost\n",
                static_cast<unsigned long long>(memory().used()));
   std::abort();
 }

@@ -340,8 +340,9 @@ bool swap_run::message(process &self) {
   sent_[self.rank] = ++self.sent;
   uint32_t const before = (self.rank + chosen_.ranks - 1) % chosen_.ranks;
   uint64_t const wanted = ++self.received;
-  return wait(self, self.random.chance(50) ? wait_kind::pinned : wait_kind::swappable,
-              [&] { return sent_[before] >= wanted; });
+  return wait(self, self.random.chance(50) ? wait_kind::pinned : wait_kind::swappable, [&] {
+    return sent_[before] >= wanted;
+  });
 }
 
 bool swap_run::allocate(process &self) {
@@ -385,8 +386,8 @@ bool swap_run::add_to_counter(process &self, uint32_t home, uint64_t amount, uin
     return false;
   swap::page_access request{
       .target = home, .is_writing = true, .unit = 8, .extents = {{0, 8}}, .on_piece = {}};
-  request.on_piece = [this, home, amount, before, &self](size_t, uint64_t, uint64_t,
-                                                         const std::byte *) {
+  request.on_piece = [this, home, amount, before, &self](
+                         size_t, uint64_t, uint64_t, const std::byte *) {
     auto &heap = heaps_[home];
     if (heap.memory[0] != heap.truth[0])
       found("the counter of process " + std::to_string(home) + " is not as it was left");
@@ -437,20 +438,28 @@ bool swap_run::one_of(process &self, uint32_t) {
     return self.random.chance(percent);
   };
   switch (kind_) {
-    case swap_weather::sweeps: return compute(self);
-    case swap_weather::gets: return compute(self) && use_others(self);
-    case swap_weather::locks: return with_lock(self) && compute(self);
-    case swap_weather::messages: return compute(self) && message(self);
+    case swap_weather::sweeps:
+      return compute(self);
+    case swap_weather::gets:
+      return compute(self) && use_others(self);
+    case swap_weather::locks:
+      return with_lock(self) && compute(self);
+    case swap_weather::messages:
+      return compute(self) && message(self);
     case swap_weather::allocations:
       return allocate(self) && compute(self) && (!chance(50) || use_others(self));
     case swap_weather::spins:
-    case swap_weather::unseen: return spin(self);
-    case swap_weather::polls: return poll_counter(self);
-    case swap_weather::tasks: return run_tasks(self);
+    case swap_weather::unseen:
+      return spin(self);
+    case swap_weather::polls:
+      return poll_counter(self);
+    case swap_weather::tasks:
+      return run_tasks(self);
     case swap_weather::strangers:
       return compute(self) && (!chance(50) || use_others(self)) && (!chance(20) || with_lock(self));
     case swap_weather::failing:
-    case swap_weather::mixed: break;
+    case swap_weather::mixed:
+      break;
   }
   return (!chance(50) || compute(self)) && (!chance(50) || use_others(self)) &&
          (!chance(30) || with_lock(self)) && message(self) && allocate(self);

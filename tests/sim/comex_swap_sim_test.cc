@@ -16,8 +16,18 @@ uint64_t from_environment(const char *name, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-constexpr const char *names[] = {"sweeps", "gets",  "locks",   "messages",  "allocations", "spins",
-                                 "unseen", "mixed", "failing", "strangers", "polls",       "tasks"};
+constexpr const char *names[] = {"sweeps",
+                                 "gets",
+                                 "locks",
+                                 "messages",
+                                 "allocations",
+                                 "spins",
+                                 "unseen",
+                                 "mixed",
+                                 "failing",
+                                 "strangers",
+                                 "polls",
+                                 "tasks"};
 std::string name_of_weather(const testing::TestParamInfo<swap_weather> &info) {
   return names[size_t(info.param)];
 }
@@ -61,13 +71,20 @@ TEST_P(swap_weathers, repeat_for_a_seed) {
   EXPECT_NE(trace_of(1), trace_of(2));
 }
 
-INSTANTIATE_TEST_SUITE_P(all, swap_weathers,
-                         testing::Values(swap_weather::sweeps, swap_weather::gets,
-                                         swap_weather::locks, swap_weather::messages,
-                                         swap_weather::allocations, swap_weather::spins,
-                                         swap_weather::unseen, swap_weather::mixed,
-                                         swap_weather::failing, swap_weather::strangers,
-                                         swap_weather::polls, swap_weather::tasks),
+INSTANTIATE_TEST_SUITE_P(all,
+                         swap_weathers,
+                         testing::Values(swap_weather::sweeps,
+                                         swap_weather::gets,
+                                         swap_weather::locks,
+                                         swap_weather::messages,
+                                         swap_weather::allocations,
+                                         swap_weather::spins,
+                                         swap_weather::unseen,
+                                         swap_weather::mixed,
+                                         swap_weather::failing,
+                                         swap_weather::strangers,
+                                         swap_weather::polls,
+                                         swap_weather::tasks),
                          name_of_weather);
 
 class swap_plants : public testing::TestWithParam<std::pair<swap_plant, swap_weather>> {};
@@ -81,7 +98,8 @@ TEST_P(swap_plants, are_found) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    all, swap_plants,
+    all,
+    swap_plants,
     testing::Values(std::pair{swap_plant::touches_while_waiting, swap_weather::sweeps},
                     std::pair{swap_plant::unmarked_writes, swap_weather::gets},
                     std::pair{swap_plant::unmarked_writes, swap_weather::strangers},
@@ -109,8 +127,11 @@ TEST(comex_swap_sim, sweeps_move_what_they_must) {
     ASSERT_EQ(run.run(), "");
     double const must = double(chosen.rounds + 1) * double(chosen.ranks - chosen.ranks / fraction);
     double const ratio = double(run.counters().swaps_in) / must;
-    std::printf("memory for 1/%u: %llu moves in, %.2f of the least, %.1f ms\n", fraction,
-                (unsigned long long)run.counters().swaps_in, ratio, double(run.now_ns()) / 1e6);
+    std::printf("memory for 1/%u: %llu moves in, %.2f of the least, %.1f ms\n",
+                fraction,
+                (unsigned long long)run.counters().swaps_in,
+                ratio,
+                double(run.now_ns()) / 1e6);
     EXPECT_LT(ratio, 1.3);
   }
 }

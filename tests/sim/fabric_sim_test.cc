@@ -150,7 +150,9 @@ class fabric_run {
     auto &target = members_[made.target];
     made.life = target.life;
     auto &op = made.op;
-    op.kind = std::array{fabric_op_kind::send, fabric_op_kind::receive, fabric_op_kind::write,
+    op.kind = std::array{fabric_op_kind::send,
+                         fabric_op_kind::receive,
+                         fabric_op_kind::write,
                          fabric_op_kind::read}[random.below(4)];
     op.op_id = ++me.last_id;
     op.deadline_ns = world_.now_ns() + 1'000 + random.below(600'000);
@@ -239,8 +241,9 @@ class fabric_run {
   void happened(member &me, const running &which, const fabric_completion &done) {
     auto const &op = which.op;
     auto &target = members_[which.target];
-    bool const whole = std::all_of(which.buffer.begin(), which.buffer.end(),
-                                   [&](auto each) { return each == which.buffer[0]; });
+    bool const whole = std::all_of(which.buffer.begin(), which.buffer.end(), [&](auto each) {
+      return each == which.buffer[0];
+    });
     if (op.kind == fabric_op_kind::receive) {
       auto const sender = uint32_t(which.buffer[0] % node_count);
       if (!whole || done.size != 32)
@@ -270,8 +273,8 @@ class fabric_run {
   }
 
   bool busy() const {
-    return std::any_of(members_.begin(), members_.end(),
-                       [](auto &each) { return !each.out.empty(); });
+    return std::any_of(
+        members_.begin(), members_.end(), [](auto &each) { return !each.out.empty(); });
   }
 
   world world_;

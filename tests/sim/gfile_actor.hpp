@@ -32,15 +32,33 @@ class player {
             close(now.slot);
           open(now.slot, now.flags);
           break;
-        case action::close: close(now.slot); break;
-        case action::read: read(now); break;
-        case action::write: write(now); break;
-        case action::sync: sync(now); break;
-        case action::truncate: truncate(now); break;
-        case action::unlink: unlink(now); break;
-        case action::prefetch: prefetch(now); break;
-        case action::map: map(now); break;
-        case action::stat: stat(now); break;
+        case action::close:
+          close(now.slot);
+          break;
+        case action::read:
+          read(now);
+          break;
+        case action::write:
+          write(now);
+          break;
+        case action::sync:
+          sync(now);
+          break;
+        case action::truncate:
+          truncate(now);
+          break;
+        case action::unlink:
+          unlink(now);
+          break;
+        case action::prefetch:
+          prefetch(now);
+          break;
+        case action::map:
+          map(now);
+          break;
+        case action::stat:
+          stat(now);
+          break;
       }
     }
     group_.sync();
@@ -57,8 +75,8 @@ class player {
   };
 
   static const char *name_of(action what) {
-    static constexpr const char *names[] = {"open",     "close",  "read",     "write", "sync",
-                                            "truncate", "unlink", "prefetch", "map",   "stat"};
+    static constexpr const char *names[] = {
+        "open", "close", "read", "write", "sync", "truncate", "unlink", "prefetch", "map", "stat"};
     return names[u32(what)];
   }
 
@@ -147,8 +165,8 @@ class player {
     status const code = gopen(group_, named_, url_of(mine).c_str(), flags, &fd);
     same_everywhere("gopen", u64(u32(fd)) << 32 | u32(int(code)));
     if (leads()) {
-      (void)run_.judge("gopen", url_of(mine), code, {wanted, may_miss ? status::no_entry : wanted},
-                       began);
+      (void)run_.judge(
+          "gopen", url_of(mine), code, {wanted, may_miss ? status::no_entry : wanted}, began);
       if (code == status::ok)
         opened(mine, flags);
       else if (mine.kind == file_kind::foreign)
@@ -187,8 +205,11 @@ class player {
     same_everywhere("gunlink", u32(int(code)));
     if (!leads())
       return;
-    (void)run_.judge("gunlink", me_.own.url, code,
-                     {me_.own.named == nullptr ? status::no_entry : status::ok}, began);
+    (void)run_.judge("gunlink",
+                     me_.own.url,
+                     code,
+                     {me_.own.named == nullptr ? status::no_entry : status::ok},
+                     began);
     if (code == status::timed_out)
       run_.doubt(me_.own.url);
     if (code != status::ok)
@@ -230,8 +251,12 @@ class player {
     return !run_.lossy() && !in_doubt;
   }
 
-  void check_bytes(const char *call, slot &mine, const gfile_run::started &began, const u8 *bytes,
-                   u64 offset, u64 size) {
+  void check_bytes(const char *call,
+                   slot &mine,
+                   const gfile_run::started &began,
+                   const u8 *bytes,
+                   u64 offset,
+                   u64 size) {
     for (u64 i = 0; i < size; i++) {
       bool good = true;
       if (mine.kind == file_kind::shared)
@@ -293,8 +318,8 @@ class player {
     group_.sync();
     if (leads()) {
       bool const may = may_read(now.slot);
-      bool const done = run_.judge("gread", url_of(mine), got.status,
-                                   {may ? status::ok : status::bad_file}, began.at_ns);
+      bool const done = run_.judge(
+          "gread", url_of(mine), got.status, {may ? status::ok : status::bad_file}, began.at_ns);
       size_range const limits = sizes(mine, began);
       bool const size_good =
           got.size <= now.size && got.size <= clip(now.size, limits.most, now.offset) &&
@@ -329,8 +354,8 @@ class player {
     group_.sync();
     if (!leads())
       return;
-    bool const good = run_.judge("gwrite", url_of(mine), done.status,
-                                 {may ? status::ok : status::bad_file}, began);
+    bool const good = run_.judge(
+        "gwrite", url_of(mine), done.status, {may ? status::ok : status::bad_file}, began);
     if (good && may && done.size != now.size)
       run_.fail("gwrite: ok and short");
     if (mine.kind == file_kind::shared && may)
@@ -382,13 +407,18 @@ class player {
       run_.fail("gunmap: " + std::to_string(int(code)));
   }
 
-  void check_map(const step &now, slot &mine, const gfile_run::started &began,
+  void check_map(const step &now,
+                 slot &mine,
+                 const gfile_run::started &began,
                  const tanada::gmap_result &page) {
     size_range const limits = sizes(mine, began);
     bool const may = may_read(now.slot);
     status const past = now.offset >= limits.least ? status::range : status::ok;
-    (void)run_.judge("gmap", url_of(mine), page.status,
-                     {may ? status::ok : status::bad_file, may ? past : status::bad_file,
+    (void)run_.judge("gmap",
+                     url_of(mine),
+                     page.status,
+                     {may ? status::ok : status::bad_file,
+                      may ? past : status::bad_file,
                       may ? status::busy : status::bad_file},
                      began.at_ns);
     if (page.status != status::ok)

@@ -215,11 +215,24 @@ void gfile_run::put(const std::string &url, const std::string &bytes) {
 
 step gfile_run::draw_step(actor &who) {
   auto &random = world_.random;
-  static constexpr action actions[] = {
-      action::open,     action::open,  action::close, action::close,    action::read,
-      action::read,     action::read,  action::read,  action::write,    action::write,
-      action::write,    action::write, action::sync,  action::truncate, action::unlink,
-      action::prefetch, action::map,   action::stat};
+  static constexpr action actions[] = {action::open,
+                                       action::open,
+                                       action::close,
+                                       action::close,
+                                       action::read,
+                                       action::read,
+                                       action::read,
+                                       action::read,
+                                       action::write,
+                                       action::write,
+                                       action::write,
+                                       action::write,
+                                       action::sync,
+                                       action::truncate,
+                                       action::unlink,
+                                       action::prefetch,
+                                       action::map,
+                                       action::stat};
   step made{actions[random.below(std::size(actions))],
             u32(random.below(who.slots.size())),
             0,
@@ -323,8 +336,8 @@ void gfile_run::launch() {
 void gfile_run::between() {
   auto &random = world_.random;
   if (++turns_ > turns_max) {
-    std::fprintf(stderr, "a run that does not end: TND_SIM_SEED=%llu\n",
-                 (unsigned long long)setting_.seed);
+    std::fprintf(
+        stderr, "a run that does not end: TND_SIM_SEED=%llu\n", (unsigned long long)setting_.seed);
     std::abort();
   }
   if (!random.chance(20))
@@ -375,12 +388,18 @@ void gfile_run::write_foreign() {
   foreign_busy_ = outside_->post(op) == status::ok;
 }
 
-bool gfile_run::judge(const char *call, const std::string &url, status code,
-                      std::initializer_list<status> expected, u64 began_ns) {
+bool gfile_run::judge(const char *call,
+                      const std::string &url,
+                      status code,
+                      std::initializer_list<status> expected,
+                      u64 began_ns) {
   u64 const took = world_.now_ns() - began_ns;
   if (setting_.told)
-    std::printf("%12llu ns %-10s %-14s %d\n", (unsigned long long)world_.now_ns(), call,
-                url.c_str(), int(code));
+    std::printf("%12llu ns %-10s %-14s %d\n",
+                (unsigned long long)world_.now_ns(),
+                call,
+                url.c_str(),
+                int(code));
   std::string_view const name = call;
   bool const by_name = name == "gopen" || name == "gunlink";
   u64 const limit_ns = by_name ? name_timeout_ns_ : timeout_ns_;

@@ -110,8 +110,11 @@ class gfile_run {
   }
   // Whether the call may return this status now. `expected`: without faults. True: it is one of
   // `expected`.
-  bool judge(const char *call, const std::string &url, status code,
-             std::initializer_list<status> expected, u64 began_ns);
+  bool judge(const char *call,
+             const std::string &url,
+             status code,
+             std::initializer_list<status> expected,
+             u64 began_ns);
   shared_file &shared(u32 index) {
     return shared_[index];
   }
@@ -126,8 +129,13 @@ class gfile_run {
   }
   void tell(const char *call, u32 actor_index, u32 slot_index, u64 first, u64 second) {
     if (setting_.told)
-      std::printf("%12llu ns   %s by actor %u, slot %u: %llu %llu\n", now_ns(), call, actor_index,
-                  slot_index, first, second);
+      std::printf("%12llu ns   %s by actor %u, slot %u: %llu %llu\n",
+                  now_ns(),
+                  call,
+                  actor_index,
+                  slot_index,
+                  first,
+                  second);
   }
   void note(u64 value) {
     world_.note(value);

@@ -86,7 +86,8 @@ class late : public testing::Test {
     };
     gfile_ref const files{session_->ref().state, timeout_ns};
     simt::host::run_inline(
-        {block + 1, 1, 1}, {1, 1, 1},
+        {block + 1, 1, 1},
+        {1, 1, 1},
         [&] {
           if (simt::block_rank() == block)
             body(files);

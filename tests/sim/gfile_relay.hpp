@@ -29,7 +29,9 @@ enum class plant {
 
 class relay_queue final : public tanada::seams::store_queue {
  public:
-  relay_queue(std::unique_ptr<store_queue> under, tanada::sim::world &world, plant planted,
+  relay_queue(std::unique_ptr<store_queue> under,
+              tanada::sim::world &world,
+              plant planted,
               const tanada::seams::device_window &window)
       : under_{std::move(under)}, world_{world}, planted_{planted}, window_{window} {}
 

@@ -23,9 +23,12 @@ u64 current_seed = 0;
 void on_abort(int) {
   char line[200];
   auto const *const test = testing::UnitTest::GetInstance()->current_test_info();
-  int const size = std::snprintf(
-      line, sizeof line, "\nreplay: TND_SIM_SEED=%llu bin/gfile_sim --gtest_filter=%s.%s\n",
-      (unsigned long long)current_seed, test->test_suite_name(), test->name());
+  int const size = std::snprintf(line,
+                                 sizeof line,
+                                 "\nreplay: TND_SIM_SEED=%llu bin/gfile_sim --gtest_filter=%s.%s\n",
+                                 (unsigned long long)current_seed,
+                                 test->test_suite_name(),
+                                 test->name());
   if (write(2, line, size_t(size)) < 0)
     _exit(3);
   std::signal(SIGABRT, SIG_DFL);
@@ -79,10 +82,11 @@ std::string weather_name(const testing::TestParamInfo<weather> &of) {
   static constexpr const char *names[] = {"fair", "errors", "losses", "stalls"};
   return names[size_t(of.param)];
 }
-INSTANTIATE_TEST_SUITE_P(gfile_sim, weathers,
-                         testing::Values(weather::fair, weather::errors, weather::losses,
-                                         weather::stalls),
-                         weather_name);
+INSTANTIATE_TEST_SUITE_P(
+    gfile_sim,
+    weathers,
+    testing::Values(weather::fair, weather::errors, weather::losses, weather::stalls),
+    weather_name);
 
 struct planted_fault {
   plant what;
@@ -106,13 +110,19 @@ TEST_P(planted, is_caught) {
 }
 
 std::string plant_name(const testing::TestParamInfo<planted_fault> &of) {
-  static constexpr const char *names[] = {"none",          "lost_write",     "hidden_error",
-                                          "flipped_read",  "flipped_direct", "stale_version",
-                                          "jumping_clock", "kept_page"};
+  static constexpr const char *names[] = {"none",
+                                          "lost_write",
+                                          "hidden_error",
+                                          "flipped_read",
+                                          "flipped_direct",
+                                          "stale_version",
+                                          "jumping_clock",
+                                          "kept_page"};
   return names[size_t(of.param.what)];
 }
 INSTANTIATE_TEST_SUITE_P(
-    gfile_sim, planted,
+    gfile_sim,
+    planted,
     testing::Values(planted_fault{plant::lost_write, weather::fair, "wrong byte"},
                     planted_fault{plant::hidden_error, weather::losses, "nobody was told"},
                     planted_fault{plant::flipped_read, weather::fair, "gread"},

@@ -59,7 +59,9 @@ class view : public testing::Test {
   }
 
   // Blocks of one thread each run `body`; the host serves between their steps.
-  void perform(u32 block_count, u32 preempt_permille, u64 seed,
+  void perform(u32 block_count,
+               u32 preempt_permille,
+               u64 seed,
                const std::function<void(gfile_ref)> &body) {
     simt::host::inline_options options;
     options.seed = seed;

@@ -59,15 +59,15 @@ o2g_run::o2g_run(uint64_t seed, o2g_weather kind)
     made.address = made.engine->address();
   }
   // A cut loses data in flight, even if their send has completed.
-  network_.on_loss = [this](const seams::socket_address &one, const seams::socket_address &other,
-                            bool is_cut) {
-    uint32_t const a = one.bytes[3] - 1u, b = other.bytes[3] - 1u;
-    if (!is_cut && !model_.last_loss.contains(std::minmax(a, b)))
-      return;
-    model_.last_loss[std::minmax(a, b)] = ++time_;
-    ends_[a]->is_unsure[b] = true;
-    ends_[b]->is_unsure[a] = true;
-  };
+  network_.on_loss =
+      [this](const seams::socket_address &one, const seams::socket_address &other, bool is_cut) {
+        uint32_t const a = one.bytes[3] - 1u, b = other.bytes[3] - 1u;
+        if (!is_cut && !model_.last_loss.contains(std::minmax(a, b)))
+          return;
+        model_.last_loss[std::minmax(a, b)] = ++time_;
+        ends_[a]->is_unsure[b] = true;
+        ends_[b]->is_unsure[a] = true;
+      };
   for (auto &each : ends_)
     for (auto &other : ends_)
       each->peers.push_back(each->engine->register_peer(other->address).value());
@@ -179,8 +179,11 @@ void o2g_run::look(endpoint &at) {
         world_.advance(random.between(1'000'000, 10'000'000));
       (void)poll(at);
       break;
-    case caller_habit::blocks: block(at); break;
-    default: poll_between_work(at);
+    case caller_habit::blocks:
+      block(at);
+      break;
+    default:
+      poll_between_work(at);
   }
 }
 
@@ -282,9 +285,17 @@ void o2g_run::post_receive(endpoint &at) {
   auto &random = world_.random;
   auto &what = make(request_kind::receive, at.number);
   model_look look{.at = at.number, .tagged = random.chance(80), .many = random.chance(15)};
-  static constexpr uint64_t ignores[] = {
-      0, 0, 3, ~uint64_t{0}, uint64_t{0xF} << 32, 1, 2, uint64_t{1} << 32, uint64_t{2} << 32,
-      7, 15};
+  static constexpr uint64_t ignores[] = {0,
+                                         0,
+                                         3,
+                                         ~uint64_t{0},
+                                         uint64_t{0xF} << 32,
+                                         1,
+                                         2,
+                                         uint64_t{1} << 32,
+                                         uint64_t{2} << 32,
+                                         7,
+                                         15};
   if (look.tagged)
     look.pattern = {random.below(4) | random.below(3) << 32,
                     ignores[random.below(std::size(ignores))]};

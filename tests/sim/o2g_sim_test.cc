@@ -46,9 +46,13 @@ std::string weather_name(const testing::TestParamInfo<o2g_weather> &of) {
   static constexpr const char *names[] = {"fair", "ending", "dying", "refusing", "cutting"};
   return names[size_t(of.param)];
 }
-INSTANTIATE_TEST_SUITE_P(o2g_sim, o2g_weathers,
-                         testing::Values(o2g_weather::fair, o2g_weather::ending, o2g_weather::dying,
-                                         o2g_weather::refusing, o2g_weather::cutting),
+INSTANTIATE_TEST_SUITE_P(o2g_sim,
+                         o2g_weathers,
+                         testing::Values(o2g_weather::fair,
+                                         o2g_weather::ending,
+                                         o2g_weather::dying,
+                                         o2g_weather::refusing,
+                                         o2g_weather::cutting),
                          weather_name);
 
 }  // namespace

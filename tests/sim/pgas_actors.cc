@@ -77,7 +77,9 @@ onesided::symmetric_address pgas_run::word_of(actor &self, uint32_t target, cons
   return found;
 }
 
-onesided::symmetric_address pgas_run::cell_of(actor &self, uint32_t target, uint32_t writer,
+onesided::symmetric_address pgas_run::cell_of(actor &self,
+                                              uint32_t target,
+                                              uint32_t writer,
                                               size_t cell) {
   return word_of(self, target, slice_at(self.home->number, writer) + cell_offsets[cell]);
 }
@@ -129,7 +131,8 @@ void pgas_run::store_word(actor &self, uint32_t target) {
   self.slices[target].start(cell, stamp, self.group);
   auto const to = cell_of(self, target, self.number, cell);
   status const code = call(self, target, [&] {
-    return self.context->update(onesided::pe_index(target), to,
+    return self.context->update(onesided::pe_index(target),
+                                to,
                                 {.kind = seams::fabric_atomic::swap,
                                  .element = seams::fabric_element::u64,
                                  .operand = stamp},
@@ -150,8 +153,8 @@ void pgas_run::get(actor &self, uint32_t target) {
   auto const from = cell_of(self, target, writer, cell);
   status const code = call(self, target, [&] {
     return waits ? self.context->get(onesided::pe_index(target), bytes.data(), from, bytes.size())
-                 : self.context->get_nbi(onesided::pe_index(target), bytes.data(), from,
-                                         bytes.size());
+                 : self.context->get_nbi(
+                       onesided::pe_index(target), bytes.data(), from, bytes.size());
   });
   if (code != status::ok)
     return;
@@ -168,7 +171,8 @@ void pgas_run::swap_cell(actor &self, uint32_t target) {
   uint64_t before = 0;
   auto const to = cell_of(self, target, self.number, cell);
   status const code = call(self, target, [&] {
-    return self.context->update(onesided::pe_index(target), to,
+    return self.context->update(onesided::pe_index(target),
+                                to,
                                 {.kind = seams::fabric_atomic::swap,
                                  .element = seams::fabric_element::u64,
                                  .operand = stamp},
@@ -199,7 +203,9 @@ void pgas_run::put_signal(actor &self, uint32_t target) {
     cell_fill(bytes, stamp);
     model.start(cell, stamp, self.group);
   }
-  model.start(signal_cell, signal_stamp, self.group,
+  model.start(signal_cell,
+              signal_stamp,
+              self.group,
               has_guards_ ? signal_guard{cell, stamp} : signal_guard{});
   auto const to = cell_of(self, target, self.number, cell == cell_count ? 0 : cell);
   onesided::remote_context::signal const then{
@@ -207,10 +213,10 @@ void pgas_run::put_signal(actor &self, uint32_t target) {
       .kind = adds ? onesided::signal_kind::add : onesided::signal_kind::set,
       .value = signal_stamp};
   status const code = call(self, target, [&] {
-    return waits ? self.context->put_signal(onesided::pe_index(target), to, bytes.data(),
-                                            bytes.size(), then)
-                 : self.context->put_signal_nbi(onesided::pe_index(target), to, bytes.data(),
-                                                bytes.size(), then);
+    return waits ? self.context->put_signal(
+                       onesided::pe_index(target), to, bytes.data(), bytes.size(), then)
+                 : self.context->put_signal_nbi(
+                       onesided::pe_index(target), to, bytes.data(), bytes.size(), then);
   });
   if (code != status::ok)
     return;

@@ -19,15 +19,25 @@ struct sim_context {
   virtual status put_nbi(pe_index pe, place to, const void *source, size_t size) = 0;
   virtual status get(pe_index pe, void *target, place from, size_t size) = 0;
   virtual status get_nbi(pe_index pe, void *target, place from, size_t size) = 0;
-  virtual status update(pe_index pe, place to, const onesided::remote_context::atomic &what,
+  virtual status update(pe_index pe,
+                        place to,
+                        const onesided::remote_context::atomic &what,
                         void *result) = 0;
-  virtual status update_nbi(pe_index pe, place to, const onesided::remote_context::atomic &what,
+  virtual status update_nbi(pe_index pe,
+                            place to,
+                            const onesided::remote_context::atomic &what,
                             void *result) = 0;
-  virtual status accumulate(pe_index pe, place to, seams::fabric_element element,
-                            const void *source, size_t size) = 0;
-  virtual status put_signal(pe_index pe, place to, const void *source, size_t size,
+  virtual status accumulate(
+      pe_index pe, place to, seams::fabric_element element, const void *source, size_t size) = 0;
+  virtual status put_signal(pe_index pe,
+                            place to,
+                            const void *source,
+                            size_t size,
                             const onesided::remote_context::signal &then) = 0;
-  virtual status put_signal_nbi(pe_index pe, place to, const void *source, size_t size,
+  virtual status put_signal_nbi(pe_index pe,
+                                place to,
+                                const void *source,
+                                size_t size,
                                 const onesided::remote_context::signal &then) = 0;
   virtual void fence() = 0;
   virtual status quiet() = 0;
@@ -51,26 +61,39 @@ class sim_context_of final : public sim_context {
   status get_nbi(pe_index pe, void *target, place from, size_t size) override {
     return is_.get_nbi(pe, target, from, size);
   }
-  status update(pe_index pe, place to, const onesided::remote_context::atomic &what,
+  status update(pe_index pe,
+                place to,
+                const onesided::remote_context::atomic &what,
                 void *result) override {
     return is_.update(pe, to, what, result);
   }
-  status update_nbi(pe_index pe, place to, const onesided::remote_context::atomic &what,
+  status update_nbi(pe_index pe,
+                    place to,
+                    const onesided::remote_context::atomic &what,
                     void *result) override {
     return is_.update_nbi(pe, to, what, result);
   }
-  status accumulate(pe_index pe, place to, seams::fabric_element element, const void *source,
+  status accumulate(pe_index pe,
+                    place to,
+                    seams::fabric_element element,
+                    const void *source,
                     size_t size) override {
     if constexpr (requires { is_.accumulate(pe, to, element, source, size); })
       return is_.accumulate(pe, to, element, source, size);
     else
       return status::not_supported;
   }
-  status put_signal(pe_index pe, place to, const void *source, size_t size,
+  status put_signal(pe_index pe,
+                    place to,
+                    const void *source,
+                    size_t size,
                     const onesided::remote_context::signal &then) override {
     return is_.put_signal(pe, to, source, size, then);
   }
-  status put_signal_nbi(pe_index pe, place to, const void *source, size_t size,
+  status put_signal_nbi(pe_index pe,
+                        place to,
+                        const void *source,
+                        size_t size,
                         const onesided::remote_context::signal &then) override {
     return is_.put_signal_nbi(pe, to, source, size, then);
   }
@@ -144,8 +167,8 @@ class late_queue final : public seams::device_queue {
       if (next.size == 0)
         update_now(next.target, next.what);
       else
-        std::memcpy(next.target, next.source != nullptr ? next.source : next.bytes.data(),
-                    next.size);
+        std::memcpy(
+            next.target, next.source != nullptr ? next.source : next.bytes.data(), next.size);
     }
   }
 
@@ -159,10 +182,10 @@ class late_queue final : public seams::device_queue {
 
   static uint64_t update_now(void *target, const seams::word_update &what) {
     if (what.element == seams::fabric_element::u64)
-      return seams::update_word(what.kind, static_cast<uint64_t *>(target), what.operand,
-                                what.compare);
-    return seams::update_word(what.kind, static_cast<uint32_t *>(target), uint32_t(what.operand),
-                              uint32_t(what.compare));
+      return seams::update_word(
+          what.kind, static_cast<uint64_t *>(target), what.operand, what.compare);
+    return seams::update_word(
+        what.kind, static_cast<uint32_t *>(target), uint32_t(what.operand), uint32_t(what.compare));
   }
 
   sim::world &world_;

@@ -105,7 +105,8 @@ void pgas_run::pes_open(uint32_t lane_count, uint32_t context_count) {
     map_open(*each, remote);
     for (uint32_t i = 0; i < lane_count; i++) {
       each->lanes.push_back(std::make_unique<onesided::lane>(
-          endpoint_open(*each, ".lane" + std::to_string(i), lane_options_), addresses,
+          endpoint_open(*each, ".lane" + std::to_string(i), lane_options_),
+          addresses,
           onesided::lane::options{.timeout_ns = timeout_ns,
                                   .time = &clock_,
                                   .make_progress = [this, home = each.get()] { attend(*home); },
@@ -157,19 +158,20 @@ void pgas_run::pes_open_staged(uint32_t context_count) {
     seams::fabric_memory const view{.addr = way_ == pgas_way::taken ? each->memory.data() : nullptr,
                                     .size = each->memory.size(),
                                     .kind = seams::fabric_memory_kind::cuda};
-    auto made = onesided::stager::create(
-        endpoint_open(*each, ".stage", options), std::make_unique<late_queue>(world_),
-        onesided::pe_index(each->number),
-        {.timeout_ns = timeout_ns,
-         .time = &clock_,
-         .make_progress = [this, home = each.get()] { attend(*home); },
-         .is_device_memory = is_device,
-         .failed_pe = {},
-         .on_heap_changed = {},
-         .heap = each->memory,
-         .staging_buffer = each->area,
-         .slot_size = slot_size,
-         .heap_view = view});
+    auto made =
+        onesided::stager::create(endpoint_open(*each, ".stage", options),
+                                 std::make_unique<late_queue>(world_),
+                                 onesided::pe_index(each->number),
+                                 {.timeout_ns = timeout_ns,
+                                  .time = &clock_,
+                                  .make_progress = [this, home = each.get()] { attend(*home); },
+                                  .is_device_memory = is_device,
+                                  .failed_pe = {},
+                                  .on_heap_changed = {},
+                                  .heap = each->memory,
+                                  .staging_buffer = each->area,
+                                  .slot_size = slot_size,
+                                  .heap_view = view});
     each->staging = std::move(made).value();
     contacts.push_back(each->staging->own_contact());
   }
@@ -187,8 +189,8 @@ pgas_run::~pgas_run() = default;
 std::unique_ptr<seams::fabric_endpoint> pgas_run::endpoint_open(
     pe &home, const std::string &suffix, const sim::fabric_options &options) {
   home.names.push_back("pe" + std::to_string(home.number) + suffix);
-  return std::make_unique<endpoint>(fabric_.open(home.names.back(), options).value(), world_,
-                                    plant_);
+  return std::make_unique<endpoint>(
+      fabric_.open(home.names.back(), options).value(), world_, plant_);
 }
 
 std::string pgas_run::run() {

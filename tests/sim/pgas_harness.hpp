@@ -55,7 +55,9 @@ struct shared_words {
 
 class pgas_run {
  public:
-  pgas_run(uint64_t seed, pgas_weather kind, pgas_plant plant = pgas_plant::none,
+  pgas_run(uint64_t seed,
+           pgas_weather kind,
+           pgas_plant plant = pgas_plant::none,
            pgas_way way = pgas_way::direct);
   ~pgas_run();
 
@@ -165,7 +167,8 @@ class pgas_run {
   void pes_open_staged(uint32_t context_count);
   void map_open(pe &home, std::vector<seams::fabric_remote> remote);
   void serve(pe &home);
-  std::unique_ptr<seams::fabric_endpoint> endpoint_open(pe &home, const std::string &suffix,
+  std::unique_ptr<seams::fabric_endpoint> endpoint_open(pe &home,
+                                                        const std::string &suffix,
                                                         const sim::fabric_options &options);
   void attend(pe &home);
   void trouble();
@@ -188,7 +191,9 @@ class pgas_run {
   void live(actor &self);
   void act(actor &self);
   status call(actor &self, uint32_t target, const std::function<status()> &what);
-  status give(actor &self, uint32_t target, const contribution &what,
+  status give(actor &self,
+              uint32_t target,
+              const contribution &what,
               const std::function<status()> &how);
   void told_failure(actor &self);
   onesided::symmetric_address cell_of(actor &self, uint32_t target, uint32_t writer, size_t cell);

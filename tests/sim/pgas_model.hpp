@@ -168,8 +168,8 @@ class slice_model {
   bool is_whole(std::span<const std::byte> cell, uint64_t stamp) const {
     if (stamp != 0 || cell.size() <= piece_size_)
       return cell_is_whole(cell, stamp);
-    return std::all_of(cell.begin(), cell.end(),
-                       [](std::byte each) { return each == std::byte{0}; });
+    return std::all_of(
+        cell.begin(), cell.end(), [](std::byte each) { return each == std::byte{0}; });
   }
 
   static std::string text(size_t cell, uint64_t stamp) {
@@ -177,8 +177,8 @@ class slice_model {
   }
 
   write *find(size_t cell, uint64_t stamp) {
-    auto const at = std::find_if(cells_[cell].begin(), cells_[cell].end(),
-                                 [&](auto &each) { return each.stamp == stamp; });
+    auto const at = std::find_if(
+        cells_[cell].begin(), cells_[cell].end(), [&](auto &each) { return each.stamp == stamp; });
     return at == cells_[cell].end() ? nullptr : &*at;
   }
 
@@ -206,7 +206,8 @@ class slice_model {
   }
 
   std::string check_order(const std::array<uint64_t, cell_count> &seen,
-                          const std::array<bool, cell_count> &is_torn, uint64_t last_group,
+                          const std::array<bool, cell_count> &is_torn,
+                          uint64_t last_group,
                           const std::byte *slice) {
     uint64_t bits = 0;
     std::memcpy(&bits, slice + cell_offsets[add_cell], 8);

@@ -8,7 +8,9 @@ using seams::fabric_atomic;
 using seams::fabric_element;
 
 // An update that counts at the end; certain unless it is refused.
-status pgas_run::give(actor &self, uint32_t target, const contribution &what,
+status pgas_run::give(actor &self,
+                      uint32_t target,
+                      const contribution &what,
                       const std::function<status()> &how) {
   self.given[target].add(what);
   status const code = call(self, target, how);
@@ -19,12 +21,18 @@ status pgas_run::give(actor &self, uint32_t target, const contribution &what,
 
 void pgas_run::update_shared(actor &self, uint32_t target) {
   switch (world_.random.below(way_ != pgas_way::direct ? 5 : 6)) {
-    case 0: return take_ticket(self, target);
-    case 1: return take_small_ticket(self, target);
-    case 2: return pass_token(self, target);
-    case 3: return guess(self, target);
-    case 4: return add_and_mask(self, target);
-    default: return accumulate(self, target);
+    case 0:
+      return take_ticket(self, target);
+    case 1:
+      return take_small_ticket(self, target);
+    case 2:
+      return pass_token(self, target);
+    case 3:
+      return guess(self, target);
+    case 4:
+      return add_and_mask(self, target);
+    default:
+      return accumulate(self, target);
   }
 }
 
@@ -62,8 +70,10 @@ void pgas_run::take_small_ticket(actor &self, uint32_t target) {
   auto const to = word_of(self, target, &own_words(self).small_tickets);
   status const code = give(self, target, {.small_tickets = 1}, [&] {
     return self.context->update(
-        onesided::pe_index(target), to,
-        {.kind = fabric_atomic::add, .element = fabric_element::u32, .operand = 1}, &value[0]);
+        onesided::pe_index(target),
+        to,
+        {.kind = fabric_atomic::add, .element = fabric_element::u32, .operand = 1},
+        &value[0]);
   });
   if (value[1] != 0xDEAD)
     fail("more than its result is written");
@@ -78,8 +88,10 @@ void pgas_run::pass_token(actor &self, uint32_t target) {
   auto const to = word_of(self, target, &own_words(self).token);
   status const code = call(self, target, [&] {
     return self.context->update(
-        onesided::pe_index(target), to,
-        {.kind = fabric_atomic::swap, .element = fabric_element::u64, .operand = token}, &before);
+        onesided::pe_index(target),
+        to,
+        {.kind = fabric_atomic::swap, .element = fabric_element::u64, .operand = token},
+        &before);
   });
   if (code != status::ok)
     return;
@@ -93,14 +105,16 @@ void pgas_run::guess(actor &self, uint32_t target) {
   auto const to = word_of(self, target, &own_words(self).guess);
   uint64_t last = 0, before = 0;
   status code = call(self, target, [&] {
-    return self.context->update(onesided::pe_index(target), to,
+    return self.context->update(onesided::pe_index(target),
+                                to,
                                 {.kind = fabric_atomic::fetch, .element = fabric_element::u64},
                                 &last);
   });
   if (code != status::ok)
     return;
   code = give(self, target, {.guesses_won = 1}, [&] {
-    return self.context->update(onesided::pe_index(target), to,
+    return self.context->update(onesided::pe_index(target),
+                                to,
                                 {.kind = fabric_atomic::compare_swap,
                                  .element = fabric_element::u64,
                                  .operand = last + 1,
@@ -119,7 +133,8 @@ void pgas_run::add_and_mask(actor &self, uint32_t target) {
   bool const adds = world_.random.chance(60);
   auto const to = word_of(self, target, adds ? &own_words(self).added : &own_words(self).mask);
   (void)give(self, target, adds ? contribution{.added = value} : contribution{.mask = bit}, [&] {
-    return self.context->update(onesided::pe_index(target), to,
+    return self.context->update(onesided::pe_index(target),
+                                to,
                                 {.kind = adds ? fabric_atomic::add : fabric_atomic::bit_or,
                                  .element = fabric_element::u64,
                                  .operand = adds ? value : bit},
@@ -141,8 +156,10 @@ void pgas_run::accumulate(actor &self, uint32_t target) {
       world_.random.chance(50) ? fabric_element::f64 : fabric_element::c128;
   status const code = give(
       self, target, is_real ? contribution{.real_sums = value} : contribution{.sums = value}, [&] {
-        return self.context->accumulate(onesided::pe_index(target), to,
-                                        is_real ? real_element : fabric_element::u64, bytes.data(),
+        return self.context->accumulate(onesided::pe_index(target),
+                                        to,
+                                        is_real ? real_element : fabric_element::u64,
+                                        bytes.data(),
                                         bytes.size());
       });
   if (code == status::ok)

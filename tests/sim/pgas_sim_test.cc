@@ -47,16 +47,20 @@ TEST_P(pgas_weathers, repeat_for_a_seed) {
 }
 
 std::string weather_name(const testing::TestParamInfo<conditions> &of) {
-  static constexpr const char *names[] = {"ordered", "unordered", "narrow",
-                                          "dying",   "parted",    "lossy"};
+  static constexpr const char *names[] = {
+      "ordered", "unordered", "narrow", "dying", "parted", "lossy"};
   static constexpr const char *ways[] = {"", "staged_", "taken_"};
   return ways[size_t(std::get<1>(of.param))] + std::string{names[size_t(std::get<0>(of.param))]};
 }
 INSTANTIATE_TEST_SUITE_P(
-    pgas_sim, pgas_weathers,
-    testing::Combine(testing::Values(pgas_weather::ordered, pgas_weather::unordered,
-                                     pgas_weather::narrow, pgas_weather::dying,
-                                     pgas_weather::parted, pgas_weather::lossy),
+    pgas_sim,
+    pgas_weathers,
+    testing::Combine(testing::Values(pgas_weather::ordered,
+                                     pgas_weather::unordered,
+                                     pgas_weather::narrow,
+                                     pgas_weather::dying,
+                                     pgas_weather::parted,
+                                     pgas_weather::lossy),
                      testing::Values(pgas_way::direct, pgas_way::staged, pgas_way::taken)),
     weather_name);
 
@@ -81,7 +85,8 @@ TEST_P(pgas_plants, are_found) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    pgas_sim, pgas_plants,
+    pgas_sim,
+    pgas_plants,
     testing::Values(
         planted{"lost", pgas_plant::lost, pgas_weather::ordered},
         planted{"corrupt", pgas_plant::corrupt, pgas_weather::unordered},
@@ -95,9 +100,11 @@ INSTANTIATE_TEST_SUITE_P(
         planted{"staged_lost", pgas_plant::lost, pgas_weather::ordered, pgas_way::staged},
         planted{"staged_corrupt", pgas_plant::corrupt, pgas_weather::unordered, pgas_way::staged},
         planted{"staged_overtaken", pgas_plant::overtaken, pgas_weather::ordered, pgas_way::staged},
-        planted{"staged_done_twice", pgas_plant::done_twice, pgas_weather::unordered,
-                pgas_way::staged},
-        planted{"staged_silent_completion", pgas_plant::silent_completion, pgas_weather::ordered,
+        planted{
+            "staged_done_twice", pgas_plant::done_twice, pgas_weather::unordered, pgas_way::staged},
+        planted{"staged_silent_completion",
+                pgas_plant::silent_completion,
+                pgas_weather::ordered,
                 pgas_way::staged},
         planted{"taken_lost", pgas_plant::lost, pgas_weather::ordered, pgas_way::taken},
         planted{"taken_corrupt", pgas_plant::corrupt, pgas_weather::unordered, pgas_way::taken}),

@@ -156,7 +156,8 @@ class pgas_staged_queue : public testing::Test {
       };
       auto made = onesided::stager::create(
           fabric.open("pe" + std::to_string(i), {.depth = 32, .message_size_max = 512}).value(),
-          std::move(queue), i,
+          std::move(queue),
+          i,
           {.timeout_ns = timeout_ns,
            .time = &clock,
            .make_progress = [this] { turn(); },
@@ -210,8 +211,8 @@ class pgas_staged_queue : public testing::Test {
   }
   bool has(size_t offset, size_t size, std::byte value) const {
     auto const first = pes[1].heap.begin() + ptrdiff_t(offset);
-    return std::all_of(first, first + ptrdiff_t(size),
-                       [&](std::byte each) { return each == value; });
+    return std::all_of(
+        first, first + ptrdiff_t(size), [&](std::byte each) { return each == value; });
   }
 
   sim::world world{1};
@@ -345,7 +346,8 @@ TEST_F(pgas_staged_queue, one_that_has_failed_is_not_asked_again) {
     uint64_t before = 0;
     EXPECT_EQ(put(0, own.data(), size), status::device_lost);
     EXPECT_EQ(pes[0].context->get(1, back.data(), at(0), size), status::device_lost);
-    EXPECT_EQ(pes[0].context->update(1, at(0),
+    EXPECT_EQ(pes[0].context->update(1,
+                                     at(0),
                                      {.kind = seams::fabric_atomic::add,
                                       .element = seams::fabric_element::u64,
                                       .operand = 1},

@@ -39,17 +39,18 @@ class pgas_staged_threads : public testing::Test {
       auto &at = *pes.emplace_back(std::make_unique<one_pe>());
       auto opened = std::make_unique<resting_endpoint>(
           fabric.open("pe" + std::to_string(i), {.depth = 32}).value());
-      auto made = onesided::stager::create(
-          std::move(opened), std::make_unique<backends::host_queue>(no_blocks()), pe_index(i),
-          {.timeout_ns = ~uint64_t{0},
-           .time = &seams::monotonic_clock(),
-           .make_progress = [this] { world.advance(500); },
-           .is_device_memory = [](const void *) { return false; },
-           .failed_pe = {},
-           .on_heap_changed = {},
-           .heap = at.heap,
-           .staging_buffer = at.area,
-           .slot_size = 2'048});
+      auto made = onesided::stager::create(std::move(opened),
+                                           std::make_unique<backends::host_queue>(no_blocks()),
+                                           pe_index(i),
+                                           {.timeout_ns = ~uint64_t{0},
+                                            .time = &seams::monotonic_clock(),
+                                            .make_progress = [this] { world.advance(500); },
+                                            .is_device_memory = [](const void *) { return false; },
+                                            .failed_pe = {},
+                                            .on_heap_changed = {},
+                                            .heap = at.heap,
+                                            .staging_buffer = at.area,
+                                            .slot_size = 2'048});
       at.staging = std::move(made).value();
       contacts.push_back(at.staging->own_contact());
     }
@@ -69,14 +70,15 @@ class pgas_staged_threads : public testing::Test {
     for (uint32_t round = 0; round < rounds; round++) {
       auto const target = pe_index((pe + 1 + round % (pe_count - 1)) % pe_count);
       size_t const size = round % 3 == 0 ? part_size : round % 3 == 1 ? 3'000 : 64;
-      onesided::symmetric_address const part{nullptr, &where,
-                                             64 + (pe * thread_count + thread) * part_size};
+      onesided::symmetric_address const part{
+          nullptr, &where, 64 + (pe * thread_count + thread) * part_size};
       std::fill(bytes.begin(), bytes.end(), std::byte(round + thread));
       EXPECT_EQ(context.put(target, part, bytes.data(), size), status::ok);
       if (round % 5 == 0)
         context.fence();
       uint64_t ticket = 0;
-      EXPECT_EQ(context.update(target, {nullptr, &where, 0},
+      EXPECT_EQ(context.update(target,
+                               {nullptr, &where, 0},
                                {.kind = seams::fabric_atomic::add,
                                 .element = seams::fabric_element::u64,
                                 .operand = 1},

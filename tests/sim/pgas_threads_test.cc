@@ -65,7 +65,8 @@ class pgas_threads : public testing::TestWithParam<bool> {
                                 {.depth = 8, .is_ordered = GetParam()})
                           .value();
         at.lanes.push_back(std::make_unique<onesided::lane>(
-            std::make_unique<resting_endpoint>(std::move(opened)), addresses,
+            std::make_unique<resting_endpoint>(std::move(opened)),
+            addresses,
             onesided::lane::options{.timeout_ns = TND_NO_DEADLINE,
                                     .time = &clock,
                                     .make_progress = [this, &at] { attend(at); },
@@ -110,7 +111,8 @@ class pgas_threads : public testing::TestWithParam<bool> {
         context.fence();
       uint64_t ticket = 0;
       auto const counter = at.map->locate(&at.memory.tickets, 8, pe_index(target));
-      EXPECT_EQ(context.update(pe_index(target), counter,
+      EXPECT_EQ(context.update(pe_index(target),
+                               counter,
                                {.kind = seams::fabric_atomic::add,
                                 .element = seams::fabric_element::u64,
                                 .operand = 1},
@@ -146,8 +148,9 @@ TEST_P(pgas_threads, of_shared_and_own_contexts_and_lanes) {
   EXPECT_EQ(all.size(), pe_count * thread_count * rounds);
 }
 
-INSTANTIATE_TEST_SUITE_P(pgas, pgas_threads, testing::Bool(),
-                         [](auto &of) { return of.param ? "ordered" : "unordered"; });
+INSTANTIATE_TEST_SUITE_P(pgas, pgas_threads, testing::Bool(), [](auto &of) {
+  return of.param ? "ordered" : "unordered";
+});
 
 // The progress thread gives way to callers that make progress, and resumes; it ends immediately.
 TEST(pgas_responder, serves_alone_and_stops_promptly) {

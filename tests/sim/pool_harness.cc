@@ -116,8 +116,8 @@ void pool_run::post_put(actor &who, const std::string &name) {
 }
 
 void pool_run::post_get(actor &who, const std::string &name) {
-  request made{name, TND_POOL_REQUEST_GET, 0, names_[name].acknowledged,
-               std::vector<char>(400'000)};
+  request made{
+      name, TND_POOL_REQUEST_GET, 0, names_[name].acknowledged, std::vector<char>(400'000)};
   tnd_pool_request asked{};
   asked.struct_size = sizeof asked;
   asked.kind = made.kind;
@@ -153,8 +153,8 @@ void pool_run::write_in_parts(actor &who, const std::string &name) {
       who.client->create(name, world_.random.chance(50) ? bytes.size() : 0, 0, {}, object);
   for (uint64_t at = 0; code == status::ok && at < bytes.size();) {
     uint64_t const size = std::min<uint64_t>(world_.random.between(1, 200'000), bytes.size() - at);
-    code = who.client->write(object, {at, size, {1, 1}, {0, 0}, {0, 0}},
-                             {const_cast<char *>(bytes.data()) + at, false});
+    code = who.client->write(
+        object, {at, size, {1, 1}, {0, 0}, {0, 0}}, {const_cast<char *>(bytes.data()) + at, false});
     at += size;
   }
   uint64_t given = 0;
@@ -182,8 +182,8 @@ void pool_run::list(actor &who) {
     return;
   }
   for (auto const &[name, state] : before) {
-    bool const shown = std::any_of(found.entries.begin(), found.entries.end(),
-                                   [&](auto &one) { return one.name == name; });
+    bool const shown = std::any_of(
+        found.entries.begin(), found.entries.end(), [&](auto &one) { return one.name == name; });
     bool const settled = state.posted == state.acknowledged;
     if (settled && shown != (state.acknowledged % 2 == 1))
       wrong("list: " + name + (shown ? " is shown" : " is missing"));
@@ -253,17 +253,25 @@ void pool_run::step(size_t index) {
   pump_count_ = 0;
   world_.note(index);
   switch (world_.random.below(12)) {
-    case 0: return remove(who, random_name(index));
-    case 1: return write_in_parts(who, random_name(index));
-    case 2: return list(who);
+    case 0:
+      return remove(who, random_name(index));
+    case 1:
+      return write_in_parts(who, random_name(index));
+    case 2:
+      return list(who);
     case 3:
     case 4:
-    case 5: return post_put(who, random_name(index));
+    case 5:
+      return post_put(who, random_name(index));
     case 6:
     case 7:
-    case 8: return post_get(who, random_name(world_.random.below(actor_count)));
-    case 9: (void)pump(); return;
-    default: return reap(who, false);
+    case 8:
+      return post_get(who, random_name(world_.random.below(actor_count)));
+    case 9:
+      (void)pump();
+      return;
+    default:
+      return reap(who, false);
   }
 }
 

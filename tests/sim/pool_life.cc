@@ -81,9 +81,13 @@ sim::store_faults pool_life::draw_faults() {
   faults.volatile_cache = true;
   faults.delay_ns_max = 1'000 + random.below(random.chance(30) ? 2 * ms : 100'000);
   if (setting_.over == sky::errors) {
-    for (auto const kind :
-         {store_op_kind::open, store_op_kind::write, store_op_kind::truncate, store_op_kind::sync,
-          store_op_kind::unlink, store_op_kind::sync_names, store_op_kind::read}) {
+    for (auto const kind : {store_op_kind::open,
+                            store_op_kind::write,
+                            store_op_kind::truncate,
+                            store_op_kind::sync,
+                            store_op_kind::unlink,
+                            store_op_kind::sync_names,
+                            store_op_kind::read}) {
       if (random.chance(50))
         faults.errors[size_t(kind)] = {uint32_t(random.below(10)), status::io};
     }

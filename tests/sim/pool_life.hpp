@@ -53,7 +53,8 @@ struct life_setting {
 class planted_journal final : public poold::journal {
  public:
   planted_journal(poold::journal &real, mistake planted) : real_{real}, planted_{planted} {}
-  void append(std::vector<poold::change> changes, std::vector<poold::object_ref> superseded,
+  void append(std::vector<poold::change> changes,
+              std::vector<poold::object_ref> superseded,
               poold::journal_callback done) override;
   bool is_congested() const override {
     return real_.is_congested();
@@ -190,7 +191,9 @@ class pool_life {
   const actor &drawn_neighbour(const actor &who);
   void get(actor &who);
   void list(actor &who);
-  void change_by(actor &who, name_change change, const std::string &what,
+  void change_by(actor &who,
+                 name_change change,
+                 const std::string &what,
                  const std::function<status()> &call);
   void note(actor &who, status code, const std::string &what);
   void send(actor &who, name_change change);

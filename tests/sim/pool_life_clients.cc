@@ -31,11 +31,16 @@ bool pool_life::is_excused(status code) const {
   switch (code) {
     case status::peer_lost:
     case status::stale:
-    case status::again: return true;  // retry: a set whose objects were lost with their connection
-    case status::io: return setting_.over == sky::errors || tells_lies();
-    case status::no_space: return setting_.over == sky::full;
-    case status::timed_out: return setting_.over == sky::slow;
-    default: return false;
+    case status::again:
+      return true;  // retry: a set whose objects were lost with their connection
+    case status::io:
+      return setting_.over == sky::errors || tells_lies();
+    case status::no_space:
+      return setting_.over == sky::full;
+    case status::timed_out:
+      return setting_.over == sky::slow;
+    default:
+      return false;
   }
 }
 
@@ -139,8 +144,8 @@ void pool_life::put(actor &who) {
     return;
   name_change change = drawn_put(who);
   auto const &[name, object] = change.made.front();
-  request made{who.next_context++, life_, highest_version_, change.durable,
-               contents_.at(object.id)};
+  request made{
+      who.next_context++, life_, highest_version_, change.durable, contents_.at(object.id)};
   tnd_pool_request asked{};
   asked.struct_size = sizeof asked;
   asked.kind = TND_POOL_REQUEST_PUT;
@@ -231,7 +236,9 @@ void pool_life::resync(actor &who) {
 
 // A change by a synchronous call. The connection exists before, so that the call goes to the
 // current daemon.
-void pool_life::change_by(actor &who, name_change change, const std::string &what,
+void pool_life::change_by(actor &who,
+                          name_change change,
+                          const std::string &what,
                           const std::function<status()> &call) {
   begin_call();
   status const code = who.client->ensure_connected();
@@ -258,22 +265,24 @@ void pool_life::rename(actor &who) {
   change.durable = drawn_durable();
   uint32_t const flags =
       (change.exclusive ? TND_POOL_EXCLUSIVE : 0) | (change.durable ? TND_POOL_DURABLE : 0);
-  change_by(who, change, "rename",
-            [&] { return who.client->rename(change.name, change.new_name, flags); });
+  change_by(who, change, "rename", [&] {
+    return who.client->rename(change.name, change.new_name, flags);
+  });
 }
 
 void pool_life::remove(actor &who) {
   name_change change{.what = kind::remove, .made = {}, .name = drawn_name(who), .new_name = {}};
   change.durable = drawn_durable();
-  change_by(who, change, "remove",
-            [&] { return who.client->remove(change.name, change.durable ? TND_POOL_DURABLE : 0); });
+  change_by(who, change, "remove", [&] {
+    return who.client->remove(change.name, change.durable ? TND_POOL_DURABLE : 0);
+  });
 }
 
 void pool_life::set_flags(actor &who) {
   name_change change{.what = kind::set_flags, .made = {}, .name = drawn_name(who), .new_name = {}};
   change.flags = uint32_t(world_.random.below(4));
-  change_by(who, change, "set_flags",
-            [&] { return who.client->set_flags(change.name, change.flags); });
+  change_by(
+      who, change, "set_flags", [&] { return who.client->set_flags(change.name, change.flags); });
 }
 
 // An object with its size, without one or with one that is too small; or the newest version with
@@ -296,8 +305,8 @@ status pool_life::begin_object(actor &who, written_object &target) {
       std::max<uint64_t>(size / write_count_max + 1, uint64_t{1} << random.below(19));
   counted_.grown += given < size;
   begin_call();
-  TND_TRY(who.client->create(name, given, flags | (keeps ? TND_POOL_KEEP : 0), target.set,
-                             target.made));
+  TND_TRY(who.client->create(
+      name, given, flags | (keeps ? TND_POOL_KEEP : 0), target.set, target.made));
   target.life = life_;
   held_names const &now = who.model.likely();  // the daemon may have changed since before the call
   if (keeps && now.contains(name) && target.made.about.size > size) {
@@ -317,7 +326,8 @@ status pool_life::write_step(actor &who, written_object &target) {
                                            end - target.written_size);
   if (size > 0) {
     begin_call();
-    TND_TRY(who.client->write(target.made, box_of(target.written_size, size),
+    TND_TRY(who.client->write(target.made,
+                              box_of(target.written_size, size),
                               {target.bytes.data() + target.written_size, false}));
   }
   target.written_size += size;
@@ -359,8 +369,9 @@ bool pool_life::commit_object(actor &who, written_object &target) {
   terms.flags = target.change.durable ? TND_POOL_DURABLE : 0;
   terms.checksum_kind = uint32_t(world_.random.below(3));
   uint64_t version = 0;
-  change_by(who, target.change, "commit",
-            [&] { return who.client->commit(target.made, terms, version); });
+  change_by(who, target.change, "commit", [&] {
+    return who.client->commit(target.made, terms, version);
+  });
   if (version != 0)
     check_version(version, floor);
   return wrong_.empty() && life_ == lived;
@@ -465,8 +476,8 @@ void pool_life::list(actor &who) {
   call_deadline_ns_ = never;
   for (size_t i = 0; i < name_count && life == life_; i++) {
     std::string const name = std::to_string(owner.index) + "/" + std::to_string(i);
-    bool const shown = std::any_of(found.entries.begin(), found.entries.end(),
-                                   [&](auto &one) { return one.name == name; });
+    bool const shown = std::any_of(
+        found.entries.begin(), found.entries.end(), [&](auto &one) { return one.name == name; });
     auto const ids = owner.model.readable(name);
     if (shown ? ids == std::set<uint64_t>{0} : !ids.contains(0))
       wrong("list: " + name + (shown ? " is shown" : " is missing"));
@@ -488,14 +499,21 @@ void pool_life::step(actor &who) {
   if (!wrong_.empty())
     return;
   switch (drawn) {
-    case 7: return rename(who);
-    case 8: return remove(who);
-    case 9: return set_flags(who);
+    case 7:
+      return rename(who);
+    case 8:
+      return remove(who);
+    case 9:
+      return set_flags(who);
     case 10:
-    case 11: return write_in_parts(who);
-    case 12: return commit_set(who);
-    case 13: return list(who);
-    default: return get(who);
+    case 11:
+      return write_in_parts(who);
+    case 12:
+      return commit_set(who);
+    case 13:
+      return list(who);
+    default:
+      return get(who);
   }
 }
 

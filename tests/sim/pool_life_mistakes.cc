@@ -41,7 +41,8 @@ bool widen_record(std::span<std::byte> bytes) {
 
 }  // namespace
 
-void planted_journal::append(std::vector<change> changes, std::vector<poold::object_ref> superseded,
+void planted_journal::append(std::vector<change> changes,
+                             std::vector<poold::object_ref> superseded,
                              poold::journal_callback done) {
   auto const lose = [&](change::kind what) {
     std::erase_if(changes, [&](const change &each) { return each.type == what; });

@@ -105,8 +105,9 @@ class name_model {
 
   // The pool was recovered with these names. False: that is impossible.
   bool recovered(const held_names &found) {
-    bool good = std::any_of(logged_.begin(), logged_.end(),
-                            [&](auto const &each) { return matches(each.line, found); });
+    bool good = std::any_of(logged_.begin(), logged_.end(), [&](auto const &each) {
+      return matches(each.line, found);
+    });
     states line = logged_.back().line;
     for (name_change const &each : on_the_way_) {
       states next = line;
@@ -245,10 +246,10 @@ class name_model {
   // The log's result for a state that differs from the pool's, after failed transactions: it knows
   // objects, not names. `meant` is the object that the pool changed; 0: there was none. When it is
   // kept, nothing remains under a name that was given up.
-  static void add_logged(held_names state, const name_change &change, uint64_t meant, bool kept,
-                         states &line) {
-    auto const known = std::find_if(state.begin(), state.end(),
-                                    [&](auto const &each) { return each.second.id == meant; });
+  static void add_logged(
+      held_names state, const name_change &change, uint64_t meant, bool kept, states &line) {
+    auto const known = std::find_if(
+        state.begin(), state.end(), [&](auto const &each) { return each.second.id == meant; });
     if (change.what == kind::put || meant == 0) {
       if (change.apply(state, true))
         line.insert(std::move(state));

@@ -81,7 +81,8 @@ TEST_P(pool_lives, repeat_for_a_seed) {
   EXPECT_NE(traces[0], traces[1]);
 }
 
-INSTANTIATE_TEST_SUITE_P(sim, pool_lives,
+INSTANTIATE_TEST_SUITE_P(sim,
+                         pool_lives,
                          testing::Values(life_case{"calm", sky::calm, medium::flash},
                                          life_case{"cuts", sky::cuts, medium::flash},
                                          life_case{"errors", sky::errors, medium::flash},
@@ -120,7 +121,8 @@ TEST_P(pool_life_planted, is_caught) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    sim, pool_life_planted,
+    sim,
+    pool_life_planted,
     testing::Values(
         planted_mistake{"early_answer", mistake::early_answer, "came back"},
         planted_mistake{"unsynced", mistake::unsynced, "came back"},
@@ -134,8 +136,8 @@ INSTANTIATE_TEST_SUITE_P(
         planted_mistake{"early_reuse", mistake::early_reuse, "is damaged", medium::file},
         planted_mistake{"whole_pages", mistake::whole_pages, "is damaged", medium::file},
         planted_mistake{"file_early_answer", mistake::early_answer, "came back", medium::file},
-        planted_mistake{"file_lost_memory", mistake::lost_memory, "bytes are in use",
-                        medium::file}),
+        planted_mistake{
+            "file_lost_memory", mistake::lost_memory, "bytes are in use", medium::file}),
     [](const auto &param) { return std::string{param.param.name}; });
 
 // One client's names: "old" with these flags, and "other". Returns whether the model accepts ok as

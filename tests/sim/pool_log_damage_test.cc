@@ -28,7 +28,9 @@ struct place {
   }
   static std::string url(uint64_t file_sequence) {
     char name[64];
-    std::snprintf(name, sizeof name, "sim://log/log-%016llx.tnd",
+    std::snprintf(name,
+                  sizeof name,
+                  "sim://log/log-%016llx.tnd",
                   static_cast<unsigned long long>(file_sequence));
     return name;
   }
@@ -171,8 +173,9 @@ TEST(pool_log_damage, a_damaged_record_before_a_mark_takes_no_other) {
     bytes[offset + 50] ^= 1;
     where.store.contents_set(where.url(1), bytes);
     where.restart();
-    EXPECT_EQ(served(where, original), offset == 4'096 ? (names_map{{"a", 4}, {"d", 3}, {"e", 5}})
-                                                       : (names_map{{"a", 1}, {"d", 3}}));
+    EXPECT_EQ(served(where, original),
+              offset == 4'096 ? (names_map{{"a", 4}, {"d", 3}, {"e", 5}})
+                              : (names_map{{"a", 1}, {"d", 3}}));
   }
 }
 
@@ -281,8 +284,9 @@ TEST_P(pool_log_compaction, keeps_up_under_load) {
     EXPECT_EQ(user.read(version), contents[version]);
 }
 
-INSTANTIATE_TEST_SUITE_P(log, pool_log_compaction, testing::Bool(),
-                         [](const auto &param) { return param.param ? "with_data" : "journal"; });
+INSTANTIATE_TEST_SUITE_P(log, pool_log_compaction, testing::Bool(), [](const auto &param) {
+  return param.param ? "with_data" : "journal";
+});
 
 TEST(pool_log_damage, a_file_nothing_needs_is_unlinked) {
   place where;
@@ -391,7 +395,9 @@ TEST(pool_log_damage, a_read_goes_on_while_its_file_is_unlinked) {
   auto slow = sim::store_faults{
       .volatile_cache = true, .delay_ns_min = 900'000'000, .delay_ns_max = 900'000'000};
   where.store.faults_set(slow);
-  ASSERT_EQ(user.log->read(1, 0, {{reinterpret_cast<std::byte *>(text.data()), text.size()}},
+  ASSERT_EQ(user.log->read(1,
+                           0,
+                           {{reinterpret_cast<std::byte *>(text.data()), text.size()}},
                            [&](status code) { told = code; }),
             status::ok);
   where.store.faults_set({.volatile_cache = true});

@@ -115,7 +115,9 @@ class transaction_source {
     change made;
     made.meta.version = at->first;
     switch (random_.below(3)) {
-      case 0: made.kind = change_kind::remove; break;
+      case 0:
+        made.kind = change_kind::remove;
+        break;
       case 1:
         made.kind = change_kind::rename;
         made.new_name = draw_name();

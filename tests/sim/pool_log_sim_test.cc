@@ -62,8 +62,8 @@ class log_run {
   using plant = std::function<void(sim::store_faults &)>;
 
   // `strict`: the store is reliable. `trusting`: bytes are served without checking their checksum.
-  log_run(uint64_t seed, weather which, bool strict, bool trusting = false,
-          const plant &planted = {})
+  log_run(
+      uint64_t seed, weather which, bool strict, bool trusting = false, const plant &planted = {})
       : world_{seed},
         clock_{world_},
         which_{which},
@@ -124,9 +124,13 @@ class log_run {
     faults.volatile_cache = true;
     faults.delay_ns_max = 1'000 + random.below(100'000);
     if (which_ == weather::errors) {
-      for (auto const kind :
-           {store_op_kind::open, store_op_kind::write, store_op_kind::truncate, store_op_kind::sync,
-            store_op_kind::unlink, store_op_kind::sync_names, store_op_kind::read}) {
+      for (auto const kind : {store_op_kind::open,
+                              store_op_kind::write,
+                              store_op_kind::truncate,
+                              store_op_kind::sync,
+                              store_op_kind::unlink,
+                              store_op_kind::sync_names,
+                              store_op_kind::read}) {
         if (random.chance(40))
           faults.errors[size_t(kind)] = {uint32_t(random.below(15)), status::io};
       }
@@ -170,8 +174,8 @@ class log_run {
   void draw_reserve() {
     options_.file_size = world_.random.between(30'000, 60'000);
     // A large transaction may have made a file larger.
-    reserve_.emplace(*store_, faults_,
-                     options_.file_size * 3 / 2 + world_.random.between(150'000, 250'000));
+    reserve_.emplace(
+        *store_, faults_, options_.file_size * 3 / 2 + world_.random.between(150'000, 250'000));
     faults_.capacity += 2 * reserve_->size();
     store_->faults_set(faults_);
     options_.reserve = &*reserve_;
@@ -304,13 +308,15 @@ class log_run {
       return;
     uint64_t const version = chosen->meta.version, offset = world_.random.below(chosen->meta.size);
     auto const buffer = std::make_shared<std::string>(chosen->meta.size - offset, '?');
-    auto const code = log_->read(
-        version, offset, {{reinterpret_cast<std::byte *>(buffer->data()), buffer->size()}},
-        [this, version, offset, buffer](status told) {
-          bool const same = *buffer == source_.bytes(version).substr(offset);
-          if (told == status::ok && !same && strict_)
-            fail("a read gives other bytes");
-        });
+    auto const code = log_->read(version,
+                                 offset,
+                                 {{reinterpret_cast<std::byte *>(buffer->data()), buffer->size()}},
+                                 [this, version, offset, buffer](status told) {
+                                   bool const same =
+                                       *buffer == source_.bytes(version).substr(offset);
+                                   if (told == status::ok && !same && strict_)
+                                     fail("a read gives other bytes");
+                                 });
     if (code != status::ok)
       fail("a read is refused");
   }
@@ -452,7 +458,8 @@ TEST_P(pool_log_holds, in_all_seeds) {
   EXPECT_GE(many_files, count / 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(sim, pool_log_holds,
+INSTANTIATE_TEST_SUITE_P(sim,
+                         pool_log_holds,
                          testing::Values(std::pair{"crashes", weather::crashes},
                                          std::pair{"errors", weather::errors},
                                          std::pair{"full", weather::full},
@@ -469,7 +476,9 @@ uint32_t caught(weather which, bool strict, bool trusting, const log_run::plant 
 TEST(pool_log_planted, a_store_that_lies_about_a_sync_is_caught) {
   for (auto const kind : {store_op_kind::sync, store_op_kind::sync_names}) {
     EXPECT_GE(
-        caught(weather::crashes, true, false,
+        caught(weather::crashes,
+               true,
+               false,
                [&](sim::store_faults &faults) { faults.errors[size_t(kind)] = {100, status::ok}; }),
         20u);
   }
@@ -478,9 +487,10 @@ TEST(pool_log_planted, a_store_that_lies_about_a_sync_is_caught) {
 TEST(pool_log_planted, lost_and_misdirected_writes_are_caught_where_nothing_may_be_lost) {
   for (auto const plant :
        {&sim::store_faults::lost_write_percent, &sim::store_faults::misdirected_write_percent}) {
-    EXPECT_GE(caught(weather::crashes, true, false,
-                     [&](sim::store_faults &faults) { faults.*plant = 5; }),
-              20u);
+    EXPECT_GE(
+        caught(
+            weather::crashes, true, false, [&](sim::store_faults &faults) { faults.*plant = 5; }),
+        20u);
   }
 }
 

@@ -50,7 +50,8 @@ std::string weather_name(const testing::TestParamInfo<weather> &of) {
   static constexpr const char *names[] = {"fair", "cuts", "full"};
   return names[size_t(of.param)];
 }
-INSTANTIATE_TEST_SUITE_P(pool_sim, pool_weathers,
+INSTANTIATE_TEST_SUITE_P(pool_sim,
+                         pool_weathers,
                          testing::Values(weather::fair, weather::cuts, weather::full),
                          weather_name);
 
@@ -75,7 +76,8 @@ std::string plant_name(const testing::TestParamInfo<planted_mistake> &of) {
   static constexpr const char *names[] = {"none", "torn_object", "lost_commit", "stale_object"};
   return names[size_t(of.param.what)];
 }
-INSTANTIATE_TEST_SUITE_P(pool_sim, pool_planted,
+INSTANTIATE_TEST_SUITE_P(pool_sim,
+                         pool_planted,
                          testing::Values(planted_mistake{plant::torn_object, "is a mix of bytes"},
                                          planted_mistake{plant::lost_commit, "nobody removed it"},
                                          planted_mistake{plant::stale_object, "is a mix of bytes"}),

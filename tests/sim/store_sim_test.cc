@@ -107,9 +107,14 @@ class store_run {
       op.url = url(index);
       op.open_flags = {.read = true, .write = true, .create = true};
     } else {
-      static constexpr store_op_kind kinds[] = {
-          store_op_kind::write, store_op_kind::write,    store_op_kind::read, store_op_kind::read,
-          store_op_kind::stat,  store_op_kind::truncate, store_op_kind::sync, store_op_kind::close};
+      static constexpr store_op_kind kinds[] = {store_op_kind::write,
+                                                store_op_kind::write,
+                                                store_op_kind::read,
+                                                store_op_kind::read,
+                                                store_op_kind::stat,
+                                                store_op_kind::truncate,
+                                                store_op_kind::sync,
+                                                store_op_kind::close};
       op.kind = kinds[random.below(std::size(kinds))];
       op.offset = random.below(3'000);
       op.size = random.below(4'000);
@@ -141,7 +146,9 @@ class store_run {
         if (done.code != status::timed_out)
           file.handle = seams::no_store_file;
         break;
-      case store_op_kind::write: wrote(file, op, done); break;
+      case store_op_kind::write:
+        wrote(file, op, done);
+        break;
       case store_op_kind::truncate:
         if (done.code == status::ok)
           file.bytes.resize(op.size);
@@ -154,7 +161,8 @@ class store_run {
         if (done.code == status::ok && done.stat.size != file.bytes.size())
           fail("stat gives another size");
         break;
-      default: break;
+      default:
+        break;
     }
     if (why_.empty())
       begin(index);

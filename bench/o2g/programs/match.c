@@ -72,8 +72,8 @@ static double posted_s(int rank, int count) {
   if (rank == 1)
     for (int i = 0; i < count; i++) {
       int const tag = count - 1 - i;
-      MPI_Irecv(messages + (size_t)tag * SIZE, SIZE, MPI_CHAR, 0, tag, MPI_COMM_WORLD,
-                &requests[i]);
+      MPI_Irecv(
+          messages + (size_t)tag * SIZE, SIZE, MPI_CHAR, 0, tag, MPI_COMM_WORLD, &requests[i]);
     }
   double const posting = now_s() - before;
   MPI_Barrier(MPI_COMM_WORLD);

@@ -11,11 +11,16 @@ static MPI_Comm communicator(const int *handle) {
 
 static MPI_Datatype type_of(const int *handle) {
   switch (*handle) {
-    case 2: return MPI_FLOAT;
-    case 3: return MPI_DOUBLE;
-    case 4: return MPI_C_FLOAT_COMPLEX;
-    case 5: return MPI_C_DOUBLE_COMPLEX;
-    default: return MPI_INT;  // integers and logicals
+    case 2:
+      return MPI_FLOAT;
+    case 3:
+      return MPI_DOUBLE;
+    case 4:
+      return MPI_C_FLOAT_COMPLEX;
+    case 5:
+      return MPI_C_DOUBLE_COMPLEX;
+    default:
+      return MPI_INT;  // integers and logicals
   }
 }
 
@@ -75,21 +80,27 @@ void mpi_bcast_(void *data, int *count, int *type, int *root, int *comm, int *er
   *error = MPI_Bcast(data, *count, type_of(type), *root, communicator(comm));
 }
 
-void mpi_reduce_(void *given, void *result, int *count, int *type, int *op, int *root, int *comm,
-                 int *error) {
+void mpi_reduce_(
+    void *given, void *result, int *count, int *type, int *op, int *root, int *comm, int *error) {
   *error =
       MPI_Reduce(given, result, *count, type_of(type), operation(op), *root, communicator(comm));
 }
 
-void mpi_allreduce_(void *given, void *result, int *count, int *type, int *op, int *comm,
-                    int *error) {
+void mpi_allreduce_(
+    void *given, void *result, int *count, int *type, int *op, int *comm, int *error) {
   *error = MPI_Allreduce(given, result, *count, type_of(type), operation(op), communicator(comm));
 }
 
-void mpi_alltoall_(void *given, int *count, int *type, void *got, int *got_count, int *got_type,
-                   int *comm, int *error) {
-  *error = MPI_Alltoall(given, *count, type_of(type), got, *got_count, type_of(got_type),
-                        communicator(comm));
+void mpi_alltoall_(void *given,
+                   int *count,
+                   int *type,
+                   void *got,
+                   int *got_count,
+                   int *got_type,
+                   int *comm,
+                   int *error) {
+  *error = MPI_Alltoall(
+      given, *count, type_of(type), got, *got_count, type_of(got_type), communicator(comm));
 }
 
 void mpi_send_(void *data, int *count, int *type, int *target, int *tag, int *comm, int *error) {
@@ -97,25 +108,30 @@ void mpi_send_(void *data, int *count, int *type, int *target, int *tag, int *co
 }
 
 // None of the programs reads a status.
-void mpi_recv_(void *data, int *count, int *type, int *source, int *tag, int *comm, int *status,
-               int *error) {
+void mpi_recv_(
+    void *data, int *count, int *type, int *source, int *tag, int *comm, int *status, int *error) {
   (void)status;
-  *error = MPI_Recv(data, *count, type_of(type), source_of(source), tag_of(tag), communicator(comm),
+  *error = MPI_Recv(data,
+                    *count,
+                    type_of(type),
+                    source_of(source),
+                    tag_of(tag),
+                    communicator(comm),
                     MPI_STATUS_IGNORE);
 }
 
-void mpi_isend_(void *data, int *count, int *type, int *target, int *tag, int *comm, int *handle,
-                int *error) {
+void mpi_isend_(
+    void *data, int *count, int *type, int *target, int *tag, int *comm, int *handle, int *error) {
   MPI_Request request;
   *error = MPI_Isend(data, *count, type_of(type), *target, *tag, communicator(comm), &request);
   *handle = MPI_Request_c2f(request);
 }
 
-void mpi_irecv_(void *data, int *count, int *type, int *source, int *tag, int *comm, int *handle,
-                int *error) {
+void mpi_irecv_(
+    void *data, int *count, int *type, int *source, int *tag, int *comm, int *handle, int *error) {
   MPI_Request request;
-  *error = MPI_Irecv(data, *count, type_of(type), source_of(source), tag_of(tag),
-                     communicator(comm), &request);
+  *error = MPI_Irecv(
+      data, *count, type_of(type), source_of(source), tag_of(tag), communicator(comm), &request);
   *handle = MPI_Request_c2f(request);
 }
 

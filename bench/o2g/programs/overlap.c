@@ -48,7 +48,10 @@ static void receive_one(const struct job *it, struct span *took, int computes, i
 // One round. Rank 0 gets the computing time, and the receiver's time beyond it. The time starts
 // with the rank that computes. If no rank computes, it starts with the sender, because the receiver
 // may leave the barrier late.
-static double round_of(const struct job *it, int sender_computes, int receiver_computes, int late,
+static double round_of(const struct job *it,
+                       int sender_computes,
+                       int receiver_computes,
+                       int late,
                        double *computing_s) {
   struct span mine = {0, 0, 0}, receiver = {0, 0, 0};
   MPI_Barrier(MPI_COMM_WORLD);

@@ -119,7 +119,7 @@ int main(int count, char **words) {
   if (strcmp(words[1], "put") == 0)
     put(rank, number);
   else
-    pieces(rank, number, 1e-6 * number_option(count, words, 3, 2),
-           number_option(count, words, 4, 0));
+    pieces(
+        rank, number, 1e-6 * number_option(count, words, 3, 2), number_option(count, words, 4, 0));
   MPI_Finalize();
 }

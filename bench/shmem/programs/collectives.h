@@ -71,8 +71,8 @@ static inline void broadcast(struct sets *sets, long *target, const long *source
 }
 
 static inline void reduce(struct sets *sets, long *target, const long *source, size_t count) {
-  shmem_long_sum_to_all(target, source, (int)count, 0, 0, shmem_n_pes(), sets->work,
-                        next_sync(sets));
+  shmem_long_sum_to_all(
+      target, source, (int)count, 0, 0, shmem_n_pes(), sets->work, next_sync(sets));
 }
 
 static inline void alltoall(struct sets *sets, long *target, const long *source, size_t count) {

@@ -97,8 +97,11 @@ static double rate(const struct meeting *meeting, struct table *table, bool fetc
 int main(void) {
   shmem_init();
   struct meeting const meeting = meet();
-  struct table table = {symmetric(sizeof(long) * WORDS), symmetric(2 * sizeof(long)),
-                        (uint64_t)shmem_my_pe() << 40, 1, true};
+  struct table table = {symmetric(sizeof(long) * WORDS),
+                        symmetric(2 * sizeof(long)),
+                        (uint64_t)shmem_my_pe() << 40,
+                        1,
+                        true};
   figure("GUPS, fetch-add", "M/s", rate(&meeting, &table, true));
   figure("GUPS, add", "M/s", rate(&meeting, &table, false));
   shmem_finalize();

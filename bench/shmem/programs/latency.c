@@ -103,8 +103,8 @@ static double large_puts(long count, void *context) {
   if (shmem_my_pe() == 0)
     for (long i = 0; i < count; i++) {
       for (size_t k = 0; k < WINDOW; k++)
-        shmem_putmem_nbi(blocks->target + k * blocks->step, blocks->source + k * blocks->step,
-                         LARGE, 1);
+        shmem_putmem_nbi(
+            blocks->target + k * blocks->step, blocks->source + k * blocks->step, LARGE, 1);
       shmem_quiet();
     }
   return now_s() - start;
@@ -132,25 +132,29 @@ int main(void) {
   struct meeting const meeting = meet();
   // Each word in its own cache line, away from neighbours.
   char *const memory = symmetric(4 * 256);
-  struct words words = {(long *)memory, (long *)(memory + 256), (long *)(memory + 512),
-                        (long *)(memory + 768), 0};
+  struct words words = {
+      (long *)memory, (long *)(memory + 256), (long *)(memory + 512), (long *)(memory + 768), 0};
   *words.known = shmem_my_pe() == 1 ? KNOWN : 0;
   shmem_barrier_all();
 
-  figure("8-byte put + quiet", "us",
+  figure("8-byte put + quiet",
+         "us",
          1e6 * seconds_of(&meeting, (struct experiment){puts_8, &words, false}));
   check_put(&words, &meeting);
-  figure("long p + quiet", "us",
+  figure("long p + quiet",
+         "us",
          1e6 * seconds_of(&meeting, (struct experiment){words_put, &words, false}));
   check_put(&words, &meeting);
-  figure("8-byte get", "us",
-         1e6 * seconds_of(&meeting, (struct experiment){gets_8, &words, false}));
+  figure(
+      "8-byte get", "us", 1e6 * seconds_of(&meeting, (struct experiment){gets_8, &words, false}));
   figure("long g", "us", 1e6 * seconds_of(&meeting, (struct experiment){words_got, &words, false}));
   words.value = 0;
-  figure("fetch-add", "us",
+  figure("fetch-add",
+         "us",
          1e6 * seconds_of(&meeting, (struct experiment){fetch_adds, &words, false}));
   words.value = 0;
-  figure("ping-pong, one way", "us",
+  figure("ping-pong, one way",
+         "us",
          1e6 * seconds_of(&meeting, (struct experiment){ping_pongs, &words, false}));
 
   struct blocks blocks = {symmetric((size_t)LARGE * WINDOW), symmetric((size_t)LARGE * WINDOW), 0};

@@ -14,13 +14,17 @@
 
 // Ends the job with the source position if a result is wrong: figures of a wrong program are
 // worthless.
-#define REQUIRE(condition)                                                                   \
-  do {                                                                                       \
-    if (!(condition)) {                                                                      \
-      fprintf(stderr, "PE %d: %s:%d: %s does not hold\n", shmem_my_pe(), __FILE__, __LINE__, \
-              #condition);                                                                   \
-      shmem_global_exit(1);                                                                  \
-    }                                                                                        \
+#define REQUIRE(condition)                        \
+  do {                                            \
+    if (!(condition)) {                           \
+      fprintf(stderr,                             \
+              "PE %d: %s:%d: %s does not hold\n", \
+              shmem_my_pe(),                      \
+              __FILE__,                           \
+              __LINE__,                           \
+              #condition);                        \
+      shmem_global_exit(1);                       \
+    }                                             \
   } while (0)
 
 // A batch grows until it has taken about BATCH_S ENOUGH times, and is then measured ROUNDS_MAX

@@ -41,8 +41,10 @@ static void exchange(struct sort *sort) {
     long const count = sort->offsets[pe + 1] - sort->offsets[pe];
     long const at = shmem_long_atomic_fetch_add(sort->received_count, count, pe);
     REQUIRE((size_t)(at + count) <= sort->received_max);
-    shmem_putmem_nbi(sort->received + at, sort->grouped + sort->offsets[pe],
-                     (size_t)count * sizeof *sort->grouped, pe);
+    shmem_putmem_nbi(sort->received + at,
+                     sort->grouped + sort->offsets[pe],
+                     (size_t)count * sizeof *sort->grouped,
+                     pe);
   }
   shmem_barrier_all();
 }

@@ -36,8 +36,8 @@ __device__ inline void shmemg_uint64_wait_until(T *at, int cmp, uint64_t value) 
   nvshmem_uint64_wait_until(reinterpret_cast<uint64_t *>(at), cmp, value);
 }
 template <class T>
-__device__ inline void shmemg_putmem_signal(void *dest, const void *source, size_t size, T *signal,
-                                            uint64_t value, int op, int pe) {
+__device__ inline void shmemg_putmem_signal(
+    void *dest, const void *source, size_t size, T *signal, uint64_t value, int op, int pe) {
   nvshmem_putmem_signal(dest, source, size, reinterpret_cast<uint64_t *>(signal), value, op, pe);
 }
 
@@ -59,24 +59,33 @@ inline int shmem_my_pe() {
 inline int shmem_n_pes() {
   return nvshmem_n_pes();
 }
-inline void shmem_putmem_signal_nbi(void *dest, const void *source, size_t size, uint64_t *signal,
-                                    uint64_t value, int op, int pe) {
+inline void shmem_putmem_signal_nbi(
+    void *dest, const void *source, size_t size, uint64_t *signal, uint64_t value, int op, int pe) {
   nvshmemx_putmem_signal_nbi_on_stream(dest, source, size, signal, value, op, pe, nullptr);
 }
 inline void shmem_signal_wait_until(uint64_t *at, int cmp, uint64_t value) {
   nvshmemx_signal_wait_until_on_stream(at, cmp, value, nullptr);
 }
-inline void shmemx_putmem_signal_on_stream(void *dest, const void *source, size_t size,
-                                           uint64_t *signal, uint64_t value, int op, int pe,
+inline void shmemx_putmem_signal_on_stream(void *dest,
+                                           const void *source,
+                                           size_t size,
+                                           uint64_t *signal,
+                                           uint64_t value,
+                                           int op,
+                                           int pe,
                                            shmemx_stream_t stream) {
   nvshmemx_putmem_signal_on_stream(dest, source, size, signal, value, op, pe, stream);
 }
-inline void shmemx_signal_wait_until_on_stream(uint64_t *at, int cmp, uint64_t value,
+inline void shmemx_signal_wait_until_on_stream(uint64_t *at,
+                                               int cmp,
+                                               uint64_t value,
                                                shmemx_stream_t stream) {
   nvshmemx_signal_wait_until_on_stream(at, cmp, value, stream);
 }
-inline int shmemx_double_sum_reduce_on_stream(nvshmem_team_t team, double *dest,
-                                              const double *source, size_t nreduce,
+inline int shmemx_double_sum_reduce_on_stream(nvshmem_team_t team,
+                                              double *dest,
+                                              const double *source,
+                                              size_t nreduce,
                                               shmemx_stream_t stream) {
   return nvshmemx_double_sum_reduce_on_stream(team, dest, source, nreduce, stream);
 }

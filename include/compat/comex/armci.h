@@ -107,25 +107,74 @@ typedef struct armci_meminfo_ds {
 
 /* Strided transfers: count[0] bytes, repeated count[i] times at distances of src_stride_arr[i - 1]
  * and dst_stride_arr[i - 1] bytes; there are `stride_levels` strides. */
-#define ARMCI_DECLARE_STRIDED(P)                                                                   \
-  int P##ARMCI_PutS(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[],      \
-                    int count[], int stride_levels, int proc);                                     \
-  int P##ARMCI_GetS(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[],      \
-                    int count[], int stride_levels, int proc);                                     \
-  int P##ARMCI_AccS(int optype, void *scale, void *src_ptr, int src_stride_arr[], void *dst_ptr,   \
-                    int dst_stride_arr[], int count[], int stride_levels, int proc);               \
-  int P##ARMCI_NbPutS(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[],    \
-                      int count[], int stride_levels, int proc, armci_hdl_t *nb_handle);           \
-  int P##ARMCI_NbGetS(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[],    \
-                      int count[], int stride_levels, int proc, armci_hdl_t *nb_handle);           \
-  int P##ARMCI_NbAccS(int optype, void *scale, void *src_ptr, int src_stride_arr[], void *dst_ptr, \
-                      int dst_stride_arr[], int count[], int stride_levels, int proc,              \
-                      armci_hdl_t *nb_handle);                                                     \
-  int P##ARMCI_PutS_flag(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[], \
-                         int count[], int stride_levels, int *flag, int val, int proc);            \
-  int P##ARMCI_PutS_flag_dir(void *src_ptr, int src_stride_arr[], void *dst_ptr,                   \
-                             int dst_stride_arr[], int count[], int stride_levels, int *flag,      \
-                             int val, int proc);
+#define ARMCI_DECLARE_STRIDED(P)                   \
+  int P##ARMCI_PutS(void *src_ptr,                 \
+                    int src_stride_arr[],          \
+                    void *dst_ptr,                 \
+                    int dst_stride_arr[],          \
+                    int count[],                   \
+                    int stride_levels,             \
+                    int proc);                     \
+  int P##ARMCI_GetS(void *src_ptr,                 \
+                    int src_stride_arr[],          \
+                    void *dst_ptr,                 \
+                    int dst_stride_arr[],          \
+                    int count[],                   \
+                    int stride_levels,             \
+                    int proc);                     \
+  int P##ARMCI_AccS(int optype,                    \
+                    void *scale,                   \
+                    void *src_ptr,                 \
+                    int src_stride_arr[],          \
+                    void *dst_ptr,                 \
+                    int dst_stride_arr[],          \
+                    int count[],                   \
+                    int stride_levels,             \
+                    int proc);                     \
+  int P##ARMCI_NbPutS(void *src_ptr,               \
+                      int src_stride_arr[],        \
+                      void *dst_ptr,               \
+                      int dst_stride_arr[],        \
+                      int count[],                 \
+                      int stride_levels,           \
+                      int proc,                    \
+                      armci_hdl_t *nb_handle);     \
+  int P##ARMCI_NbGetS(void *src_ptr,               \
+                      int src_stride_arr[],        \
+                      void *dst_ptr,               \
+                      int dst_stride_arr[],        \
+                      int count[],                 \
+                      int stride_levels,           \
+                      int proc,                    \
+                      armci_hdl_t *nb_handle);     \
+  int P##ARMCI_NbAccS(int optype,                  \
+                      void *scale,                 \
+                      void *src_ptr,               \
+                      int src_stride_arr[],        \
+                      void *dst_ptr,               \
+                      int dst_stride_arr[],        \
+                      int count[],                 \
+                      int stride_levels,           \
+                      int proc,                    \
+                      armci_hdl_t *nb_handle);     \
+  int P##ARMCI_PutS_flag(void *src_ptr,            \
+                         int src_stride_arr[],     \
+                         void *dst_ptr,            \
+                         int dst_stride_arr[],     \
+                         int count[],              \
+                         int stride_levels,        \
+                         int *flag,                \
+                         int val,                  \
+                         int proc);                \
+  int P##ARMCI_PutS_flag_dir(void *src_ptr,        \
+                             int src_stride_arr[], \
+                             void *dst_ptr,        \
+                             int dst_stride_arr[], \
+                             int count[],          \
+                             int stride_levels,    \
+                             int *flag,            \
+                             int val,              \
+                             int proc);
 
 /* Vectors of pieces; `darr` has `len` elements. */
 #define ARMCI_DECLARE_VECTORS(P)                                                       \
@@ -134,8 +183,8 @@ typedef struct armci_meminfo_ds {
   int P##ARMCI_AccV(int op, void *scale, armci_giov_t darr[], int len, int proc);      \
   int P##ARMCI_NbPutV(armci_giov_t darr[], int len, int proc, armci_hdl_t *nb_handle); \
   int P##ARMCI_NbGetV(armci_giov_t darr[], int len, int proc, armci_hdl_t *nb_handle); \
-  int P##ARMCI_NbAccV(int op, void *scale, armci_giov_t darr[], int len, int proc,     \
-                      armci_hdl_t *nb_handle);
+  int P##ARMCI_NbAccV(                                                                 \
+      int op, void *scale, armci_giov_t darr[], int len, int proc, armci_hdl_t *nb_handle);
 
 /* Single values. GetValue returns the value. */
 #define ARMCI_DECLARE_VALUES(P)                                                           \
@@ -219,7 +268,9 @@ int ARMCI_Uses_shm_grp(ARMCI_Group *group);
 /** Collective over the ranks of the list, which are numbered in the default group (or in
  * `group_parent`). */
 void ARMCI_Group_create(int n, int *pid_list, ARMCI_Group *group_out);
-void ARMCI_Group_create_child(int n, int *pid_list, ARMCI_Group *group_out,
+void ARMCI_Group_create_child(int n,
+                              int *pid_list,
+                              ARMCI_Group *group_out,
                               ARMCI_Group *group_parent);
 /** Collective over the group. */
 void ARMCI_Group_free(ARMCI_Group *group);
@@ -231,7 +282,9 @@ void ARMCI_Group_get_world(ARMCI_Group *group_out);
 /** The number in the world of a rank of the group. */
 int ARMCI_Absolute_id(ARMCI_Group *group, int group_rank);
 int ARMCI_Malloc_group(void *ptr_arr[], armci_size_t bytes, ARMCI_Group *group);
-int ARMCI_Malloc_group_memdev(void *ptr_arr[], armci_size_t bytes, ARMCI_Group *group,
+int ARMCI_Malloc_group_memdev(void *ptr_arr[],
+                              armci_size_t bytes,
+                              ARMCI_Group *group,
                               const char *device);
 int ARMCI_Free_group(void *ptr, ARMCI_Group *group);
 /** The group's communicator. The library owns it; do not free it. */

@@ -103,8 +103,8 @@ int comex_group_comm(comex_group_t group, MPI_Comm *comm);
 
 /** Translates `n` ranks of `group_from` to ranks of `group_to`; MPI_UNDEFINED for a rank that is
  * not in it. */
-int comex_group_translate_ranks(int n, comex_group_t group_from, int *ranks_from,
-                                comex_group_t group_to, int *ranks_to);
+int comex_group_translate_ranks(
+    int n, comex_group_t group_from, int *ranks_from, comex_group_t group_to, int *ranks_to);
 int comex_group_translate_world(comex_group_t group, int group_rank, int *world_rank);
 
 /** Collective over the group. On return all earlier puts and accumulates of its ranks are complete
@@ -126,12 +126,32 @@ int comex_put(void *src, void *dst, int bytes, int proc, comex_group_t group);
 int comex_get(void *src, void *dst, int bytes, int proc, comex_group_t group);
 int comex_acc(int op, void *scale, void *src, void *dst, int bytes, int proc, comex_group_t group);
 
-int comex_puts(void *src, int *src_stride, void *dst, int *dst_stride, int *count,
-               int stride_levels, int proc, comex_group_t group);
-int comex_gets(void *src, int *src_stride, void *dst, int *dst_stride, int *count,
-               int stride_levels, int proc, comex_group_t group);
-int comex_accs(int op, void *scale, void *src, int *src_stride, void *dst, int *dst_stride,
-               int *count, int stride_levels, int proc, comex_group_t group);
+int comex_puts(void *src,
+               int *src_stride,
+               void *dst,
+               int *dst_stride,
+               int *count,
+               int stride_levels,
+               int proc,
+               comex_group_t group);
+int comex_gets(void *src,
+               int *src_stride,
+               void *dst,
+               int *dst_stride,
+               int *count,
+               int stride_levels,
+               int proc,
+               comex_group_t group);
+int comex_accs(int op,
+               void *scale,
+               void *src,
+               int *src_stride,
+               void *dst,
+               int *dst_stride,
+               int *count,
+               int stride_levels,
+               int proc,
+               comex_group_t group);
 
 int comex_putv(comex_giov_t *darr, int len, int proc, comex_group_t group);
 int comex_getv(comex_giov_t *darr, int len, int proc, comex_group_t group);
@@ -139,26 +159,59 @@ int comex_accv(int op, void *scale, comex_giov_t *darr, int len, int proc, comex
 
 /** Set `nb_handle`. Strides, vectors and scale may be reused on return; the memory that is moved
  * may not. */
-int comex_nbput(void *src, void *dst, int bytes, int proc, comex_group_t group,
-                comex_request_t *nb_handle);
-int comex_nbget(void *src, void *dst, int bytes, int proc, comex_group_t group,
-                comex_request_t *nb_handle);
-int comex_nbacc(int op, void *scale, void *src, void *dst, int bytes, int proc, comex_group_t group,
+int comex_nbput(
+    void *src, void *dst, int bytes, int proc, comex_group_t group, comex_request_t *nb_handle);
+int comex_nbget(
+    void *src, void *dst, int bytes, int proc, comex_group_t group, comex_request_t *nb_handle);
+int comex_nbacc(int op,
+                void *scale,
+                void *src,
+                void *dst,
+                int bytes,
+                int proc,
+                comex_group_t group,
                 comex_request_t *nb_handle);
 
-int comex_nbputs(void *src, int *src_stride, void *dst, int *dst_stride, int *count,
-                 int stride_levels, int proc, comex_group_t group, comex_request_t *nb_handle);
-int comex_nbgets(void *src, int *src_stride, void *dst, int *dst_stride, int *count,
-                 int stride_levels, int proc, comex_group_t group, comex_request_t *nb_handle);
-int comex_nbaccs(int op, void *scale, void *src, int *src_stride, void *dst, int *dst_stride,
-                 int *count, int stride_levels, int proc, comex_group_t group,
+int comex_nbputs(void *src,
+                 int *src_stride,
+                 void *dst,
+                 int *dst_stride,
+                 int *count,
+                 int stride_levels,
+                 int proc,
+                 comex_group_t group,
+                 comex_request_t *nb_handle);
+int comex_nbgets(void *src,
+                 int *src_stride,
+                 void *dst,
+                 int *dst_stride,
+                 int *count,
+                 int stride_levels,
+                 int proc,
+                 comex_group_t group,
+                 comex_request_t *nb_handle);
+int comex_nbaccs(int op,
+                 void *scale,
+                 void *src,
+                 int *src_stride,
+                 void *dst,
+                 int *dst_stride,
+                 int *count,
+                 int stride_levels,
+                 int proc,
+                 comex_group_t group,
                  comex_request_t *nb_handle);
 
-int comex_nbputv(comex_giov_t *darr, int len, int proc, comex_group_t group,
-                 comex_request_t *nb_handle);
-int comex_nbgetv(comex_giov_t *darr, int len, int proc, comex_group_t group,
-                 comex_request_t *nb_handle);
-int comex_nbaccv(int op, void *scale, comex_giov_t *darr, int len, int proc, comex_group_t group,
+int comex_nbputv(
+    comex_giov_t *darr, int len, int proc, comex_group_t group, comex_request_t *nb_handle);
+int comex_nbgetv(
+    comex_giov_t *darr, int len, int proc, comex_group_t group, comex_request_t *nb_handle);
+int comex_nbaccv(int op,
+                 void *scale,
+                 comex_giov_t *darr,
+                 int len,
+                 int proc,
+                 comex_group_t group,
                  comex_request_t *nb_handle);
 
 /** Waits until the transfer is complete locally, as it is when a call without `nb` returns. A

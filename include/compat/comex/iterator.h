@@ -18,8 +18,11 @@ typedef struct {
 } stride_info_t;
 
 /** Starts at the first piece. A shape that the strided transfers of armci.h refuse ends the job. */
-void armci_stride_info_init(stride_info_t *sinfo, void *base_ptr, int stride_levels,
-                            const int *stride_arr, const int *seg_count);
+void armci_stride_info_init(stride_info_t *sinfo,
+                            void *base_ptr,
+                            int stride_levels,
+                            const int *stride_arr,
+                            const int *seg_count);
 void armci_stride_info_destroy(stride_info_t *sinfo);
 /** The number of pieces (count is another name for size), and the index of the current piece. */
 int armci_stride_info_size(stride_info_t *sinfo);

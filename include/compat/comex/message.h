@@ -86,8 +86,8 @@ void armci_msg_group_bcast_scope(int scope, void *buf, int len, int root, ARMCI_
 void armci_msg_clus_brdcst(void *buf, int len);
 /** Broadcasts from rank `grp_master` of the group to the grp_clus_nproc - 1 ranks after it. Only
  * these ranks call. */
-void armci_grp_clus_brdcst(void *buf, int len, int grp_master, int grp_clus_nproc,
-                           ARMCI_Group *mastergroup);
+void armci_grp_clus_brdcst(
+    void *buf, int len, int grp_master, int grp_clus_nproc, ARMCI_Group *mastergroup);
 
 /** Messages between two ranks of the world: `len` bytes, matched by tag and sender, in the order of
  * sending. snd returns when the buffer may be reused; a rank may send to itself before it

@@ -19,50 +19,102 @@
   SHMEM_DECLARE_BLOCKS_(P##shmem_##NAME##_, P##shmem_ctx_##NAME##_, , TYPE)
 
 /* The calls that exist by type, by width in bits, and for bytes: NAME PUT SUFFIX. */
-#define SHMEM_DECLARE_BLOCKS_(NAME, CTX_NAME, SUFFIX, TYPE)                                    \
-  SHMEM_DECLARE_PLAIN_(NAME, CTX_NAME, SUFFIX, TYPE)                                           \
-  void NAME##iput##SUFFIX(TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst,        \
-                          size_t nelems, int pe);                                              \
-  void NAME##iget##SUFFIX(TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst,        \
-                          size_t nelems, int pe);                                              \
-  void NAME##ibput##SUFFIX(TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst,       \
-                           size_t bsize, size_t nblocks, int pe);                              \
-  void NAME##ibget##SUFFIX(TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst,       \
-                           size_t bsize, size_t nblocks, int pe);                              \
-  void CTX_NAME##iput##SUFFIX(shmem_ctx_t ctx, TYPE *dest, const TYPE *source, ptrdiff_t dst,  \
-                              ptrdiff_t sst, size_t nelems, int pe);                           \
-  void CTX_NAME##iget##SUFFIX(shmem_ctx_t ctx, TYPE *dest, const TYPE *source, ptrdiff_t dst,  \
-                              ptrdiff_t sst, size_t nelems, int pe);                           \
-  void CTX_NAME##ibput##SUFFIX(shmem_ctx_t ctx, TYPE *dest, const TYPE *source, ptrdiff_t dst, \
-                               ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);           \
-  void CTX_NAME##ibget##SUFFIX(shmem_ctx_t ctx, TYPE *dest, const TYPE *source, ptrdiff_t dst, \
-                               ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+#define SHMEM_DECLARE_BLOCKS_(NAME, CTX_NAME, SUFFIX, TYPE)                                 \
+  SHMEM_DECLARE_PLAIN_(NAME, CTX_NAME, SUFFIX, TYPE)                                        \
+  void NAME##iput##SUFFIX(                                                                  \
+      TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe); \
+  void NAME##iget##SUFFIX(                                                                  \
+      TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe); \
+  void NAME##ibput##SUFFIX(TYPE *dest,                                                      \
+                           const TYPE *source,                                              \
+                           ptrdiff_t dst,                                                   \
+                           ptrdiff_t sst,                                                   \
+                           size_t bsize,                                                    \
+                           size_t nblocks,                                                  \
+                           int pe);                                                         \
+  void NAME##ibget##SUFFIX(TYPE *dest,                                                      \
+                           const TYPE *source,                                              \
+                           ptrdiff_t dst,                                                   \
+                           ptrdiff_t sst,                                                   \
+                           size_t bsize,                                                    \
+                           size_t nblocks,                                                  \
+                           int pe);                                                         \
+  void CTX_NAME##iput##SUFFIX(shmem_ctx_t ctx,                                              \
+                              TYPE *dest,                                                   \
+                              const TYPE *source,                                           \
+                              ptrdiff_t dst,                                                \
+                              ptrdiff_t sst,                                                \
+                              size_t nelems,                                                \
+                              int pe);                                                      \
+  void CTX_NAME##iget##SUFFIX(shmem_ctx_t ctx,                                              \
+                              TYPE *dest,                                                   \
+                              const TYPE *source,                                           \
+                              ptrdiff_t dst,                                                \
+                              ptrdiff_t sst,                                                \
+                              size_t nelems,                                                \
+                              int pe);                                                      \
+  void CTX_NAME##ibput##SUFFIX(shmem_ctx_t ctx,                                             \
+                               TYPE *dest,                                                  \
+                               const TYPE *source,                                          \
+                               ptrdiff_t dst,                                               \
+                               ptrdiff_t sst,                                               \
+                               size_t bsize,                                                \
+                               size_t nblocks,                                              \
+                               int pe);                                                     \
+  void CTX_NAME##ibget##SUFFIX(shmem_ctx_t ctx,                                             \
+                               TYPE *dest,                                                  \
+                               const TYPE *source,                                          \
+                               ptrdiff_t dst,                                               \
+                               ptrdiff_t sst,                                               \
+                               size_t bsize,                                                \
+                               size_t nblocks,                                              \
+                               int pe);
 
 /* put_signal: a PE that sees the signal updated, by SHMEM_SIGNAL_SET or _ADD, sees the data, too.
  * 9.9. */
-#define SHMEM_DECLARE_PLAIN_(NAME, CTX_NAME, SUFFIX, TYPE)                                         \
-  void NAME##put##SUFFIX(TYPE *dest, const TYPE *source, size_t nelems, int pe);                   \
-  void NAME##get##SUFFIX(TYPE *dest, const TYPE *source, size_t nelems, int pe);                   \
-  void NAME##put##SUFFIX##_nbi(TYPE *dest, const TYPE *source, size_t nelems, int pe);             \
-  void NAME##get##SUFFIX##_nbi(TYPE *dest, const TYPE *source, size_t nelems, int pe);             \
-  void CTX_NAME##put##SUFFIX(shmem_ctx_t ctx, TYPE *dest, const TYPE *source, size_t nelems,       \
-                             int pe);                                                              \
-  void CTX_NAME##get##SUFFIX(shmem_ctx_t ctx, TYPE *dest, const TYPE *source, size_t nelems,       \
-                             int pe);                                                              \
-  void CTX_NAME##put##SUFFIX##_nbi(shmem_ctx_t ctx, TYPE *dest, const TYPE *source, size_t nelems, \
-                                   int pe);                                                        \
-  void CTX_NAME##get##SUFFIX##_nbi(shmem_ctx_t ctx, TYPE *dest, const TYPE *source, size_t nelems, \
-                                   int pe);                                                        \
-  void NAME##put##SUFFIX##_signal(TYPE *dest, const TYPE *source, size_t nelems,                   \
-                                  uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);        \
-  void NAME##put##SUFFIX##_signal_nbi(TYPE *dest, const TYPE *source, size_t nelems,               \
-                                      uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);    \
-  void CTX_NAME##put##SUFFIX##_signal(shmem_ctx_t ctx, TYPE *dest, const TYPE *source,             \
-                                      size_t nelems, uint64_t *sig_addr, uint64_t signal,          \
-                                      int sig_op, int pe);                                         \
-  void CTX_NAME##put##SUFFIX##_signal_nbi(shmem_ctx_t ctx, TYPE *dest, const TYPE *source,         \
-                                          size_t nelems, uint64_t *sig_addr, uint64_t signal,      \
-                                          int sig_op, int pe);
+#define SHMEM_DECLARE_PLAIN_(NAME, CTX_NAME, SUFFIX, TYPE)                             \
+  void NAME##put##SUFFIX(TYPE *dest, const TYPE *source, size_t nelems, int pe);       \
+  void NAME##get##SUFFIX(TYPE *dest, const TYPE *source, size_t nelems, int pe);       \
+  void NAME##put##SUFFIX##_nbi(TYPE *dest, const TYPE *source, size_t nelems, int pe); \
+  void NAME##get##SUFFIX##_nbi(TYPE *dest, const TYPE *source, size_t nelems, int pe); \
+  void CTX_NAME##put##SUFFIX(                                                          \
+      shmem_ctx_t ctx, TYPE *dest, const TYPE *source, size_t nelems, int pe);         \
+  void CTX_NAME##get##SUFFIX(                                                          \
+      shmem_ctx_t ctx, TYPE *dest, const TYPE *source, size_t nelems, int pe);         \
+  void CTX_NAME##put##SUFFIX##_nbi(                                                    \
+      shmem_ctx_t ctx, TYPE *dest, const TYPE *source, size_t nelems, int pe);         \
+  void CTX_NAME##get##SUFFIX##_nbi(                                                    \
+      shmem_ctx_t ctx, TYPE *dest, const TYPE *source, size_t nelems, int pe);         \
+  void NAME##put##SUFFIX##_signal(TYPE *dest,                                          \
+                                  const TYPE *source,                                  \
+                                  size_t nelems,                                       \
+                                  uint64_t *sig_addr,                                  \
+                                  uint64_t signal,                                     \
+                                  int sig_op,                                          \
+                                  int pe);                                             \
+  void NAME##put##SUFFIX##_signal_nbi(TYPE *dest,                                      \
+                                      const TYPE *source,                              \
+                                      size_t nelems,                                   \
+                                      uint64_t *sig_addr,                              \
+                                      uint64_t signal,                                 \
+                                      int sig_op,                                      \
+                                      int pe);                                         \
+  void CTX_NAME##put##SUFFIX##_signal(shmem_ctx_t ctx,                                 \
+                                      TYPE *dest,                                      \
+                                      const TYPE *source,                              \
+                                      size_t nelems,                                   \
+                                      uint64_t *sig_addr,                              \
+                                      uint64_t signal,                                 \
+                                      int sig_op,                                      \
+                                      int pe);                                         \
+  void CTX_NAME##put##SUFFIX##_signal_nbi(shmem_ctx_t ctx,                             \
+                                          TYPE *dest,                                  \
+                                          const TYPE *source,                          \
+                                          size_t nelems,                               \
+                                          uint64_t *sig_addr,                          \
+                                          uint64_t signal,                             \
+                                          int sig_op,                                  \
+                                          int pe);
 
 #define SHMEM_DECLARE_BITS_(BITS, P) SHMEM_DECLARE_BLOCKS_(P##shmem_, P##shmem_ctx_, BITS, void)
 

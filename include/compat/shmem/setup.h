@@ -58,40 +58,48 @@
   int P##shmem_team_n_pes(shmem_team_t team);                                                     \
   int P##shmem_team_get_config(shmem_team_t team, long config_mask, shmem_team_config_t *config); \
   int P##shmem_team_translate_pe(shmem_team_t src_team, int src_pe, shmem_team_t dest_team);      \
-  int P##shmem_team_split_strided(shmem_team_t parent_team, int start, int stride, int size,      \
-                                  const shmem_team_config_t *config, long config_mask,            \
+  int P##shmem_team_split_strided(shmem_team_t parent_team,                                       \
+                                  int start,                                                      \
+                                  int stride,                                                     \
+                                  int size,                                                       \
+                                  const shmem_team_config_t *config,                              \
+                                  long config_mask,                                               \
                                   shmem_team_t *new_team);                                        \
-  int P##shmem_team_split_2d(shmem_team_t parent_team, int xrange,                                \
-                             const shmem_team_config_t *xaxis_config, long xaxis_mask,            \
-                             shmem_team_t *xaxis_team, const shmem_team_config_t *yaxis_config,   \
-                             long yaxis_mask, shmem_team_t *yaxis_team);                          \
+  int P##shmem_team_split_2d(shmem_team_t parent_team,                                            \
+                             int xrange,                                                          \
+                             const shmem_team_config_t *xaxis_config,                             \
+                             long xaxis_mask,                                                     \
+                             shmem_team_t *xaxis_team,                                            \
+                             const shmem_team_config_t *yaxis_config,                             \
+                             long yaxis_mask,                                                     \
+                             shmem_team_t *yaxis_team);                                           \
   void P##shmem_team_destroy(shmem_team_t team);                                                  \
   void *P##shmem_team_ptr(shmem_team_t team, const void *dest, int pe);
 
-#define SHMEM_DECLARE_CONTEXTS_(P)                                                              \
-  /** Operations of a context take PE numbers of its team. Nonzero: no context was created, and \
-   * *ctx is SHMEM_CTX_INVALID. Destroying a context implies a quiet. A session is a hint       \
-   * without an effect. 9.5. */                                                                 \
-  int P##shmem_ctx_create(long options, shmem_ctx_t *ctx);                                      \
-  int P##shmem_team_create_ctx(shmem_team_t team, long options, shmem_ctx_t *ctx);              \
-  void P##shmem_ctx_destroy(shmem_ctx_t ctx);                                                   \
-  int P##shmem_ctx_get_team(shmem_ctx_t ctx, shmem_team_t *team);                               \
-  void P##shmem_ctx_session_start(shmem_ctx_t ctx, long options,                                \
-                                  const shmem_ctx_session_config_t *config, long config_mask);  \
-  void P##shmem_ctx_session_stop(shmem_ctx_t ctx);                                              \
-  /** fence: what the context puts, updates and signals at a PE afterwards becomes visible      \
-   * there after its earlier operations. quiet: all operations are complete, and the results    \
-   * of _nbi calls are available. pe_quiet: the same for these PEs. 9.12. */                    \
-  void P##shmem_fence(void);                                                                    \
-  void P##shmem_ctx_fence(shmem_ctx_t ctx);                                                     \
-  void P##shmem_quiet(void);                                                                    \
-  void P##shmem_ctx_quiet(shmem_ctx_t ctx);                                                     \
-  void P##shmem_pe_quiet(const int *target_pes, size_t npes);                                   \
-  void P##shmem_ctx_pe_quiet(shmem_ctx_t ctx, const int *target_pes, size_t npes);              \
-  /** A lock of all PEs: a symmetric long, initially 0. Releasing it implies a quiet. test      \
-   * returns 0 if this PE has acquired the lock. 9.13. */                                       \
-  void P##shmem_set_lock(long *lock);                                                           \
-  void P##shmem_clear_lock(long *lock);                                                         \
+#define SHMEM_DECLARE_CONTEXTS_(P)                                                                \
+  /** Operations of a context take PE numbers of its team. Nonzero: no context was created, and   \
+   * *ctx is SHMEM_CTX_INVALID. Destroying a context implies a quiet. A session is a hint         \
+   * without an effect. 9.5. */                                                                   \
+  int P##shmem_ctx_create(long options, shmem_ctx_t *ctx);                                        \
+  int P##shmem_team_create_ctx(shmem_team_t team, long options, shmem_ctx_t *ctx);                \
+  void P##shmem_ctx_destroy(shmem_ctx_t ctx);                                                     \
+  int P##shmem_ctx_get_team(shmem_ctx_t ctx, shmem_team_t *team);                                 \
+  void P##shmem_ctx_session_start(                                                                \
+      shmem_ctx_t ctx, long options, const shmem_ctx_session_config_t *config, long config_mask); \
+  void P##shmem_ctx_session_stop(shmem_ctx_t ctx);                                                \
+  /** fence: what the context puts, updates and signals at a PE afterwards becomes visible        \
+   * there after its earlier operations. quiet: all operations are complete, and the results      \
+   * of _nbi calls are available. pe_quiet: the same for these PEs. 9.12. */                      \
+  void P##shmem_fence(void);                                                                      \
+  void P##shmem_ctx_fence(shmem_ctx_t ctx);                                                       \
+  void P##shmem_quiet(void);                                                                      \
+  void P##shmem_ctx_quiet(shmem_ctx_t ctx);                                                       \
+  void P##shmem_pe_quiet(const int *target_pes, size_t npes);                                     \
+  void P##shmem_ctx_pe_quiet(shmem_ctx_t ctx, const int *target_pes, size_t npes);                \
+  /** A lock of all PEs: a symmetric long, initially 0. Releasing it implies a quiet. test        \
+   * returns 0 if this PE has acquired the lock. 9.13. */                                         \
+  void P##shmem_set_lock(long *lock);                                                             \
+  void P##shmem_clear_lock(long *lock);                                                           \
   int P##shmem_test_lock(long *lock);
 
 SHMEM_DECLARE_SETUP_()

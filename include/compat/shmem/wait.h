@@ -24,32 +24,39 @@
 #define SHMEM_DECLARE_WAIT_(NAME, TYPE, P) \
   SHMEM_DECLARE_WAIT_UNTIL_(NAME, TYPE, P) \
   SHMEM_DECLARE_WAIT_MANY_(NAME, TYPE, P)
-#define SHMEM_DECLARE_WAIT_MANY_(NAME, TYPE, P)                                                    \
-  void P##shmem_##NAME##_wait_until_all(TYPE *ivars, size_t nelems, const int *status, int cmp,    \
-                                        TYPE cmp_value);                                           \
-  void P##shmem_##NAME##_wait_until_all_vector(TYPE *ivars, size_t nelems, const int *status,      \
-                                               int cmp, const TYPE *cmp_values);                   \
-  size_t P##shmem_##NAME##_wait_until_any(TYPE *ivars, size_t nelems, const int *status, int cmp,  \
-                                          TYPE cmp_value);                                         \
-  size_t P##shmem_##NAME##_wait_until_any_vector(TYPE *ivars, size_t nelems, const int *status,    \
-                                                 int cmp, const TYPE *cmp_values);                 \
-  size_t P##shmem_##NAME##_wait_until_some(TYPE *ivars, size_t nelems, size_t *indices,            \
-                                           const int *status, int cmp, TYPE cmp_value);            \
-  size_t P##shmem_##NAME##_wait_until_some_vector(TYPE *ivars, size_t nelems, size_t *indices,     \
-                                                  const int *status, int cmp,                      \
-                                                  const TYPE *cmp_values);                         \
-  int P##shmem_##NAME##_test_all(TYPE *ivars, size_t nelems, const int *status, int cmp,           \
-                                 TYPE cmp_value);                                                  \
-  int P##shmem_##NAME##_test_all_vector(TYPE *ivars, size_t nelems, const int *status, int cmp,    \
-                                        const TYPE *cmp_values);                                   \
-  size_t P##shmem_##NAME##_test_any(TYPE *ivars, size_t nelems, const int *status, int cmp,        \
-                                    TYPE cmp_value);                                               \
-  size_t P##shmem_##NAME##_test_any_vector(TYPE *ivars, size_t nelems, const int *status, int cmp, \
-                                           const TYPE *cmp_values);                                \
-  size_t P##shmem_##NAME##_test_some(TYPE *ivars, size_t nelems, size_t *indices,                  \
-                                     const int *status, int cmp, TYPE cmp_value);                  \
-  size_t P##shmem_##NAME##_test_some_vector(TYPE *ivars, size_t nelems, size_t *indices,           \
-                                            const int *status, int cmp, const TYPE *cmp_values);
+#define SHMEM_DECLARE_WAIT_MANY_(NAME, TYPE, P)                                                 \
+  void P##shmem_##NAME##_wait_until_all(                                                        \
+      TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value);                  \
+  void P##shmem_##NAME##_wait_until_all_vector(                                                 \
+      TYPE *ivars, size_t nelems, const int *status, int cmp, const TYPE *cmp_values);          \
+  size_t P##shmem_##NAME##_wait_until_any(                                                      \
+      TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value);                  \
+  size_t P##shmem_##NAME##_wait_until_any_vector(                                               \
+      TYPE *ivars, size_t nelems, const int *status, int cmp, const TYPE *cmp_values);          \
+  size_t P##shmem_##NAME##_wait_until_some(                                                     \
+      TYPE *ivars, size_t nelems, size_t *indices, const int *status, int cmp, TYPE cmp_value); \
+  size_t P##shmem_##NAME##_wait_until_some_vector(TYPE *ivars,                                  \
+                                                  size_t nelems,                                \
+                                                  size_t *indices,                              \
+                                                  const int *status,                            \
+                                                  int cmp,                                      \
+                                                  const TYPE *cmp_values);                      \
+  int P##shmem_##NAME##_test_all(                                                               \
+      TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value);                  \
+  int P##shmem_##NAME##_test_all_vector(                                                        \
+      TYPE *ivars, size_t nelems, const int *status, int cmp, const TYPE *cmp_values);          \
+  size_t P##shmem_##NAME##_test_any(                                                            \
+      TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value);                  \
+  size_t P##shmem_##NAME##_test_any_vector(                                                     \
+      TYPE *ivars, size_t nelems, const int *status, int cmp, const TYPE *cmp_values);          \
+  size_t P##shmem_##NAME##_test_some(                                                           \
+      TYPE *ivars, size_t nelems, size_t *indices, const int *status, int cmp, TYPE cmp_value); \
+  size_t P##shmem_##NAME##_test_some_vector(TYPE *ivars,                                        \
+                                            size_t nelems,                                      \
+                                            size_t *indices,                                    \
+                                            const int *status,                                  \
+                                            int cmp,                                            \
+                                            const TYPE *cmp_values);
 
 /* Deprecated: waits until the value differs from cmp_value. */
 #define SHMEM_DECLARE_OLD_WAIT_(NAME, TYPE, P) \

@@ -39,44 +39,54 @@ inline int shmemx_team_barrier_on_stream(shmem_team_t team, shmemx_stream_t stre
 }
 
 // Of bytes.
-inline int shmemx_broadcastmem_on_stream(shmem_team_t team, void *dest, const void *source,
-                                         size_t nelems, int PE_root, shmemx_stream_t stream) {
+inline int shmemx_broadcastmem_on_stream(shmem_team_t team,
+                                         void *dest,
+                                         const void *source,
+                                         size_t nelems,
+                                         int PE_root,
+                                         shmemx_stream_t stream) {
   return tanada::shmem::device::broadcast_on_stream(team, dest, source, nelems, PE_root, stream);
 }
-inline int shmemx_fcollectmem_on_stream(shmem_team_t team, void *dest, const void *source,
-                                        size_t nelems, shmemx_stream_t stream) {
+inline int shmemx_fcollectmem_on_stream(
+    shmem_team_t team, void *dest, const void *source, size_t nelems, shmemx_stream_t stream) {
   return tanada::shmem::device::fcollect_on_stream(team, dest, source, nelems, stream);
 }
-inline int shmemx_alltoallmem_on_stream(shmem_team_t team, void *dest, const void *source,
-                                        size_t nelems, shmemx_stream_t stream) {
+inline int shmemx_alltoallmem_on_stream(
+    shmem_team_t team, void *dest, const void *source, size_t nelems, shmemx_stream_t stream) {
   return tanada::shmem::device::alltoall_on_stream(team, dest, source, nelems, stream);
 }
 
-#define SHMEMX_MOVES_ON_STREAM_(NAME, TYPE, A)                                                     \
-  inline int shmemx_##NAME##_broadcast_on_stream(shmem_team_t team, TYPE *dest,                    \
-                                                 const TYPE *source, size_t nelems, int PE_root,   \
-                                                 shmemx_stream_t stream) {                         \
-    return shmemx_broadcastmem_on_stream(team, dest, source,                                       \
-                                         tanada::shmem::device::size_of_elements(dest, nelems),    \
-                                         PE_root, stream);                                         \
-  }                                                                                                \
-  inline int shmemx_##NAME##_fcollect_on_stream(shmem_team_t team, TYPE *dest, const TYPE *source, \
-                                                size_t nelems, shmemx_stream_t stream) {           \
-    return shmemx_fcollectmem_on_stream(                                                           \
-        team, dest, source, tanada::shmem::device::size_of_elements(dest, nelems), stream);        \
-  }                                                                                                \
-  inline int shmemx_##NAME##_alltoall_on_stream(shmem_team_t team, TYPE *dest, const TYPE *source, \
-                                                size_t nelems, shmemx_stream_t stream) {           \
-    return shmemx_alltoallmem_on_stream(                                                           \
-        team, dest, source, tanada::shmem::device::size_of_elements(dest, nelems), stream);        \
+#define SHMEMX_MOVES_ON_STREAM_(NAME, TYPE, A)                                                    \
+  inline int shmemx_##NAME##_broadcast_on_stream(shmem_team_t team,                               \
+                                                 TYPE *dest,                                      \
+                                                 const TYPE *source,                              \
+                                                 size_t nelems,                                   \
+                                                 int PE_root,                                     \
+                                                 shmemx_stream_t stream) {                        \
+    return shmemx_broadcastmem_on_stream(team,                                                    \
+                                         dest,                                                    \
+                                         source,                                                  \
+                                         tanada::shmem::device::size_of_elements(dest, nelems),   \
+                                         PE_root,                                                 \
+                                         stream);                                                 \
+  }                                                                                               \
+  inline int shmemx_##NAME##_fcollect_on_stream(                                                  \
+      shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems, shmemx_stream_t stream) { \
+    return shmemx_fcollectmem_on_stream(                                                          \
+        team, dest, source, tanada::shmem::device::size_of_elements(dest, nelems), stream);       \
+  }                                                                                               \
+  inline int shmemx_##NAME##_alltoall_on_stream(                                                  \
+      shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems, shmemx_stream_t stream) { \
+    return shmemx_alltoallmem_on_stream(                                                          \
+        team, dest, source, tanada::shmem::device::size_of_elements(dest, nelems), stream);       \
   }
 
-#define SHMEMX_REDUCE_ON_STREAM_(NAME, TYPE, OP, KIND)                                            \
-  template <class Element = TYPE>                                                                 \
-  int shmemx_##NAME##_##OP##_reduce_on_stream(shmem_team_t team, TYPE *dest, const TYPE *source,  \
-                                              size_t nreduce, shmemx_stream_t stream) {           \
-    return tanada::shmem::device::reduce_on_stream<tanada::shmem::device::reduction::KIND,        \
-                                                   Element>(team, dest, source, nreduce, stream); \
+#define SHMEMX_REDUCE_ON_STREAM_(NAME, TYPE, OP, KIND)                                             \
+  template <class Element = TYPE>                                                                  \
+  int shmemx_##NAME##_##OP##_reduce_on_stream(                                                     \
+      shmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce, shmemx_stream_t stream) { \
+    return tanada::shmem::device::reduce_on_stream<tanada::shmem::device::reduction::KIND,         \
+                                                   Element>(team, dest, source, nreduce, stream);  \
   }
 #define SHMEMX_REDUCES_ON_STREAM_(NAME, TYPE, A)   \
   SHMEMX_REDUCE_ON_STREAM_(NAME, TYPE, sum, sum)   \

@@ -57,12 +57,20 @@ inline constexpr u64 world_team = bodies::team_first;
 /// Copy `size` bytes from `source` to `target` at `pe`. The source is reusable on return, for
 /// put_nbi after a quiet.
 template <class Group>
-TND_DEVICE inline status put(Group group, void *target, const void *source, size_t size, int pe,
+TND_DEVICE inline status put(Group group,
+                             void *target,
+                             const void *source,
+                             size_t size,
+                             int pe,
                              u64 context = default_context) {
   return bodies::put<bodies::ends::at_once>(group, context, target, source, size, pe);
 }
 template <class Group>
-TND_DEVICE inline status put_nbi(Group group, void *target, const void *source, size_t size, int pe,
+TND_DEVICE inline status put_nbi(Group group,
+                                 void *target,
+                                 const void *source,
+                                 size_t size,
+                                 int pe,
                                  u64 context = default_context) {
   return bodies::put<bodies::ends::later>(group, context, target, source, size, pe);
 }
@@ -70,37 +78,61 @@ TND_DEVICE inline status put_nbi(Group group, void *target, const void *source, 
 /// Copy `size` bytes from `source` at `pe` to `target`. The bytes have arrived on return, for
 /// get_nbi after a quiet.
 template <class Group>
-TND_DEVICE inline status get(Group group, void *target, const void *source, size_t size, int pe,
+TND_DEVICE inline status get(Group group,
+                             void *target,
+                             const void *source,
+                             size_t size,
+                             int pe,
                              u64 context = default_context) {
   return bodies::get<bodies::ends::at_once>(group, context, target, source, size, pe);
 }
 template <class Group>
-TND_DEVICE inline status get_nbi(Group group, void *target, const void *source, size_t size, int pe,
+TND_DEVICE inline status get_nbi(Group group,
+                                 void *target,
+                                 const void *source,
+                                 size_t size,
+                                 int pe,
                                  u64 context = default_context) {
   return bodies::get<bodies::ends::later>(group, context, target, source, size, pe);
 }
 
 /// Copy `count` elements at a stride in elements on either side. Completion is that of put and get.
 template <class Group, class T>
-TND_DEVICE inline status iput(Group group, T *target, const T *source, ptrdiff_t target_stride,
-                              ptrdiff_t source_stride, size_t count, int pe,
+TND_DEVICE inline status iput(Group group,
+                              T *target,
+                              const T *source,
+                              ptrdiff_t target_stride,
+                              ptrdiff_t source_stride,
+                              size_t count,
+                              int pe,
                               u64 context = default_context) {
-  return bodies::put_rows(group, context, target, source, {target_stride, source_stride}, count,
-                          pe);
+  return bodies::put_rows(
+      group, context, target, source, {target_stride, source_stride}, count, pe);
 }
 template <class Group, class T>
-TND_DEVICE inline status iget(Group group, T *target, const T *source, ptrdiff_t target_stride,
-                              ptrdiff_t source_stride, size_t count, int pe,
+TND_DEVICE inline status iget(Group group,
+                              T *target,
+                              const T *source,
+                              ptrdiff_t target_stride,
+                              ptrdiff_t source_stride,
+                              size_t count,
+                              int pe,
                               u64 context = default_context) {
-  return bodies::get_rows(group, context, target, source, {target_stride, source_stride}, count,
-                          pe);
+  return bodies::get_rows(
+      group, context, target, source, {target_stride, source_stride}, count, pe);
 }
 
 /// A put that, after the bytes have arrived, sets the signal to `value` (SHMEM_SIGNAL_SET) or adds
 /// `value` to it (SHMEM_SIGNAL_ADD). Cost: one fence more than a put.
 template <class Group>
-TND_DEVICE inline status put_signal(Group group, void *target, const void *source, size_t size,
-                                    uint64_t *signal, uint64_t value, int operation, int pe,
+TND_DEVICE inline status put_signal(Group group,
+                                    void *target,
+                                    const void *source,
+                                    size_t size,
+                                    uint64_t *signal,
+                                    uint64_t value,
+                                    int operation,
+                                    int pe,
                                     u64 context = default_context) {
   return bodies::put_signal<bodies::ends::at_once>(
       group, context, target, source, size, reinterpret_cast<u64 *>(signal), value, operation, pe);
@@ -140,23 +172,23 @@ TND_DEVICE inline status barrier(Group group, u64 team = world_team) {
 /// the PEs, so that all get the same result. Parts of up to 4 KiB (fewer with more than 8 PEs) take
 /// one store to each PE.
 template <class Group>
-TND_DEVICE inline status broadcast(Group group, void *target, const void *source, size_t size,
-                                   int root, u64 team = world_team) {
+TND_DEVICE inline status broadcast(
+    Group group, void *target, const void *source, size_t size, int root, u64 team = world_team) {
   return bodies::broadcast(group, team, target, source, size, root);
 }
 template <class Group>
-TND_DEVICE inline status fcollect(Group group, void *target, const void *source, size_t size,
-                                  u64 team = world_team) {
+TND_DEVICE inline status fcollect(
+    Group group, void *target, const void *source, size_t size, u64 team = world_team) {
   return bodies::fcollect(group, team, target, source, size);
 }
 template <class Group>
-TND_DEVICE inline status alltoall(Group group, void *target, const void *source, size_t size,
-                                  u64 team = world_team) {
+TND_DEVICE inline status alltoall(
+    Group group, void *target, const void *source, size_t size, u64 team = world_team) {
   return bodies::alltoall(group, team, target, source, size);
 }
 template <bodies::reduction Op, class Group, class T>
-TND_DEVICE inline status reduce(Group group, T *target, const T *source, size_t element_count,
-                                u64 team = world_team) {
+TND_DEVICE inline status reduce(
+    Group group, T *target, const T *source, size_t element_count, u64 team = world_team) {
   return bodies::reduce<Op>(group, team, target, source, element_count);
 }
 

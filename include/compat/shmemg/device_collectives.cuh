@@ -10,28 +10,32 @@
   SHMEM_TABLE_AMO(X, A)
 
 // Nonzero: see shmemg/device.cuh.
-#define SHMEMG_MOVES_(NAME, TYPE, S, GROUP)                                                    \
-  SHMEMG_DEVICE inline int shmemgx_##NAME##_broadcast##S(                                      \
-      shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems, int PE_root) {         \
-    return int(tanada::shmemg::broadcast(tanada::GROUP{}, dest, source, nelems * sizeof *dest, \
-                                         PE_root, tanada::shmemg::number_of(team)));           \
-  }                                                                                            \
-  SHMEMG_DEVICE inline int shmemgx_##NAME##_fcollect##S(shmem_team_t team, TYPE *dest,         \
-                                                        const TYPE *source, size_t nelems) {   \
-    return int(tanada::shmemg::fcollect(tanada::GROUP{}, dest, source, nelems * sizeof *dest,  \
-                                        tanada::shmemg::number_of(team)));                     \
-  }                                                                                            \
-  SHMEMG_DEVICE inline int shmemgx_##NAME##_alltoall##S(shmem_team_t team, TYPE *dest,         \
-                                                        const TYPE *source, size_t nelems) {   \
-    return int(tanada::shmemg::alltoall(tanada::GROUP{}, dest, source, nelems * sizeof *dest,  \
-                                        tanada::shmemg::number_of(team)));                     \
+#define SHMEMG_MOVES_(NAME, TYPE, S, GROUP)                                                      \
+  SHMEMG_DEVICE inline int shmemgx_##NAME##_broadcast##S(                                        \
+      shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems, int PE_root) {           \
+    return int(tanada::shmemg::broadcast(tanada::GROUP{},                                        \
+                                         dest,                                                   \
+                                         source,                                                 \
+                                         nelems * sizeof *dest,                                  \
+                                         PE_root,                                                \
+                                         tanada::shmemg::number_of(team)));                      \
+  }                                                                                              \
+  SHMEMG_DEVICE inline int shmemgx_##NAME##_fcollect##S(                                         \
+      shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems) {                        \
+    return int(tanada::shmemg::fcollect(                                                         \
+        tanada::GROUP{}, dest, source, nelems * sizeof *dest, tanada::shmemg::number_of(team))); \
+  }                                                                                              \
+  SHMEMG_DEVICE inline int shmemgx_##NAME##_alltoall##S(                                         \
+      shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems) {                        \
+    return int(tanada::shmemg::alltoall(                                                         \
+        tanada::GROUP{}, dest, source, nelems * sizeof *dest, tanada::shmemg::number_of(team))); \
   }
 
-#define SHMEMG_REDUCE_(NAME, TYPE, S, GROUP, OP, KIND)                                             \
-  SHMEMG_DEVICE inline int shmemgx_##NAME##_##OP##_reduce##S(shmem_team_t team, TYPE *dest,        \
-                                                             const TYPE *source, size_t nreduce) { \
-    return int(tanada::shmemg::reduce<tanada::shmem::device::reduction::KIND>(                     \
-        tanada::GROUP{}, dest, source, nreduce, tanada::shmemg::number_of(team)));                 \
+#define SHMEMG_REDUCE_(NAME, TYPE, S, GROUP, OP, KIND)                             \
+  SHMEMG_DEVICE inline int shmemgx_##NAME##_##OP##_reduce##S(                      \
+      shmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce) {         \
+    return int(tanada::shmemg::reduce<tanada::shmem::device::reduction::KIND>(     \
+        tanada::GROUP{}, dest, source, nreduce, tanada::shmemg::number_of(team))); \
   }
 #define SHMEMG_REDUCES_(NAME, TYPE, S, GROUP)      \
   SHMEMG_REDUCE_(NAME, TYPE, S, GROUP, sum, sum)   \
@@ -53,21 +57,21 @@ SHMEM_TABLE_RMA(SHMEMG_ALL_MOVES_, )
 SHMEMG_TABLE_REDUCE(SHMEMG_ALL_REDUCES_, )
 SHMEM_TABLE_REDUCE_BITS(SHMEMG_ALL_REDUCE_BITS_, )
 // Of bytes.
-#define SHMEMG_MEMORY_(S, GROUP)                                                         \
-  SHMEMG_DEVICE inline int shmemgx_broadcastmem##S(                                      \
-      shmem_team_t team, void *dest, const void *source, size_t nelems, int PE_root) {   \
-    return int(tanada::shmemg::broadcast(tanada::GROUP{}, dest, source, nelems, PE_root, \
-                                         tanada::shmemg::number_of(team)));              \
-  }                                                                                      \
-  SHMEMG_DEVICE inline int shmemgx_fcollectmem##S(shmem_team_t team, void *dest,         \
-                                                  const void *source, size_t nelems) {   \
-    return int(tanada::shmemg::fcollect(tanada::GROUP{}, dest, source, nelems,           \
-                                        tanada::shmemg::number_of(team)));               \
-  }                                                                                      \
-  SHMEMG_DEVICE inline int shmemgx_alltoallmem##S(shmem_team_t team, void *dest,         \
-                                                  const void *source, size_t nelems) {   \
-    return int(tanada::shmemg::alltoall(tanada::GROUP{}, dest, source, nelems,           \
-                                        tanada::shmemg::number_of(team)));               \
+#define SHMEMG_MEMORY_(S, GROUP)                                                           \
+  SHMEMG_DEVICE inline int shmemgx_broadcastmem##S(                                        \
+      shmem_team_t team, void *dest, const void *source, size_t nelems, int PE_root) {     \
+    return int(tanada::shmemg::broadcast(                                                  \
+        tanada::GROUP{}, dest, source, nelems, PE_root, tanada::shmemg::number_of(team))); \
+  }                                                                                        \
+  SHMEMG_DEVICE inline int shmemgx_fcollectmem##S(                                         \
+      shmem_team_t team, void *dest, const void *source, size_t nelems) {                  \
+    return int(tanada::shmemg::fcollect(                                                   \
+        tanada::GROUP{}, dest, source, nelems, tanada::shmemg::number_of(team)));          \
+  }                                                                                        \
+  SHMEMG_DEVICE inline int shmemgx_alltoallmem##S(                                         \
+      shmem_team_t team, void *dest, const void *source, size_t nelems) {                  \
+    return int(tanada::shmemg::alltoall(                                                   \
+        tanada::GROUP{}, dest, source, nelems, tanada::shmemg::number_of(team)));          \
   }
 SHMEMG_MEMORY_(, this_thread)
 SHMEMG_MEMORY_(_tg, this_block)

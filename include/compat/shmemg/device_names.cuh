@@ -23,57 +23,78 @@ SHMEMG_DEVICE inline void *shmemg_ptr(const void *dest, int pe) {
 
 // ---- by group. S: the suffix of the name. GROUP: the group's type.
 
-#define SHMEMG_PUTS_(S, GROUP, NBI, ENDS)                                                          \
-  SHMEMG_DEVICE inline void shmemg_putmem##NBI##S(void *dest, const void *source, size_t nelems,   \
-                                                  int pe) {                                        \
-    using namespace tanada;                                                                        \
-    (void)shmem::device::put<shmem::device::ends::ENDS>(GROUP{}, shmemg::default_context, dest,    \
-                                                        source, nelems, pe);                       \
-  }                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_ctx_putmem##NBI##S(shmem_ctx_t ctx, void *dest,                 \
-                                                      const void *source, size_t nelems, int pe) { \
-    using namespace tanada;                                                                        \
-    (void)shmem::device::put<shmem::device::ends::ENDS>(GROUP{}, shmemg::number_of(ctx), dest,     \
-                                                        source, nelems, pe);                       \
-  }                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_getmem##NBI##S(void *dest, const void *source, size_t nelems,   \
-                                                  int pe) {                                        \
-    using namespace tanada;                                                                        \
-    (void)shmem::device::get<shmem::device::ends::ENDS>(GROUP{}, shmemg::default_context, dest,    \
-                                                        source, nelems, pe);                       \
-  }                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_ctx_getmem##NBI##S(shmem_ctx_t ctx, void *dest,                 \
-                                                      const void *source, size_t nelems, int pe) { \
-    using namespace tanada;                                                                        \
-    (void)shmem::device::get<shmem::device::ends::ENDS>(GROUP{}, shmemg::number_of(ctx), dest,     \
-                                                        source, nelems, pe);                       \
-  }                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_putmem_signal##NBI##S(void *dest, const void *source,           \
-                                                         size_t nelems, uint64_t *sig_addr,        \
-                                                         uint64_t signal, int sig_op, int pe) {    \
-    using namespace tanada;                                                                        \
-    (void)shmem::device::put_signal<shmem::device::ends::ENDS>(                                    \
-        GROUP{}, shmemg::default_context, dest, source, nelems, reinterpret_cast<u64 *>(sig_addr), \
-        signal, sig_op, pe);                                                                       \
-  }                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_ctx_putmem_signal##NBI##S(                                      \
-      shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, uint64_t *sig_addr,          \
-      uint64_t signal, int sig_op, int pe) {                                                       \
-    using namespace tanada;                                                                        \
-    (void)shmem::device::put_signal<shmem::device::ends::ENDS>(                                    \
-        GROUP{}, shmemg::number_of(ctx), dest, source, nelems, reinterpret_cast<u64 *>(sig_addr),  \
-        signal, sig_op, pe);                                                                       \
+#define SHMEMG_PUTS_(S, GROUP, NBI, ENDS)                                                         \
+  SHMEMG_DEVICE inline void shmemg_putmem##NBI##S(                                                \
+      void *dest, const void *source, size_t nelems, int pe) {                                    \
+    using namespace tanada;                                                                       \
+    (void)shmem::device::put<shmem::device::ends::ENDS>(                                          \
+        GROUP{}, shmemg::default_context, dest, source, nelems, pe);                              \
+  }                                                                                               \
+  SHMEMG_DEVICE inline void shmemg_ctx_putmem##NBI##S(                                            \
+      shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe) {                   \
+    using namespace tanada;                                                                       \
+    (void)shmem::device::put<shmem::device::ends::ENDS>(                                          \
+        GROUP{}, shmemg::number_of(ctx), dest, source, nelems, pe);                               \
+  }                                                                                               \
+  SHMEMG_DEVICE inline void shmemg_getmem##NBI##S(                                                \
+      void *dest, const void *source, size_t nelems, int pe) {                                    \
+    using namespace tanada;                                                                       \
+    (void)shmem::device::get<shmem::device::ends::ENDS>(                                          \
+        GROUP{}, shmemg::default_context, dest, source, nelems, pe);                              \
+  }                                                                                               \
+  SHMEMG_DEVICE inline void shmemg_ctx_getmem##NBI##S(                                            \
+      shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe) {                   \
+    using namespace tanada;                                                                       \
+    (void)shmem::device::get<shmem::device::ends::ENDS>(                                          \
+        GROUP{}, shmemg::number_of(ctx), dest, source, nelems, pe);                               \
+  }                                                                                               \
+  SHMEMG_DEVICE inline void shmemg_putmem_signal##NBI##S(void *dest,                              \
+                                                         const void *source,                      \
+                                                         size_t nelems,                           \
+                                                         uint64_t *sig_addr,                      \
+                                                         uint64_t signal,                         \
+                                                         int sig_op,                              \
+                                                         int pe) {                                \
+    using namespace tanada;                                                                       \
+    (void)shmem::device::put_signal<shmem::device::ends::ENDS>(GROUP{},                           \
+                                                               shmemg::default_context,           \
+                                                               dest,                              \
+                                                               source,                            \
+                                                               nelems,                            \
+                                                               reinterpret_cast<u64 *>(sig_addr), \
+                                                               signal,                            \
+                                                               sig_op,                            \
+                                                               pe);                               \
+  }                                                                                               \
+  SHMEMG_DEVICE inline void shmemg_ctx_putmem_signal##NBI##S(shmem_ctx_t ctx,                     \
+                                                             void *dest,                          \
+                                                             const void *source,                  \
+                                                             size_t nelems,                       \
+                                                             uint64_t *sig_addr,                  \
+                                                             uint64_t signal,                     \
+                                                             int sig_op,                          \
+                                                             int pe) {                            \
+    using namespace tanada;                                                                       \
+    (void)shmem::device::put_signal<shmem::device::ends::ENDS>(GROUP{},                           \
+                                                               shmemg::number_of(ctx),            \
+                                                               dest,                              \
+                                                               source,                            \
+                                                               nelems,                            \
+                                                               reinterpret_cast<u64 *>(sig_addr), \
+                                                               signal,                            \
+                                                               sig_op,                            \
+                                                               pe);                               \
   }
 
 #define SHMEMG_GROUPS_(S, GROUP)                                                           \
   SHMEMG_PUTS_(S, GROUP, , at_once)                                                        \
   SHMEMG_PUTS_(S, GROUP, _nbi, later)                                                      \
-  SHMEMG_DEVICE inline uint64_t shmemg_signal_wait_until##S(uint64_t *sig_addr, int cmp,   \
-                                                            uint64_t cmp_value) {          \
+  SHMEMG_DEVICE inline uint64_t shmemg_signal_wait_until##S(                               \
+      uint64_t *sig_addr, int cmp, uint64_t cmp_value) {                                   \
     using namespace tanada;                                                                \
     u64 last = 0;                                                                          \
-    (void)shmem::device::wait(GROUP{}, reinterpret_cast<const u64 *>(sig_addr), cmp,       \
-                              u64(cmp_value), last);                                       \
+    (void)shmem::device::wait(                                                             \
+        GROUP{}, reinterpret_cast<const u64 *>(sig_addr), cmp, u64(cmp_value), last);      \
     return last;                                                                           \
   }                                                                                        \
   SHMEMG_DEVICE inline void shmemg_fence##S() {                                            \
@@ -113,13 +134,13 @@ SHMEMG_DEVICE inline uint64_t shmemg_signal_fetch(const uint64_t *sig_addr) {
 /// Only a signal, without data and without a fence.
 SHMEMG_DEVICE inline void shmemgx_signal_set(uint64_t *sig_addr, uint64_t signal, int pe) {
   using namespace tanada;
-  (void)shmem::device::put_signal_only(shmemg::default_context, reinterpret_cast<u64 *>(sig_addr),
-                                       signal, false, pe);
+  (void)shmem::device::put_signal_only(
+      shmemg::default_context, reinterpret_cast<u64 *>(sig_addr), signal, false, pe);
 }
 SHMEMG_DEVICE inline void shmemgx_signal_add(uint64_t *sig_addr, uint64_t signal, int pe) {
   using namespace tanada;
-  (void)shmem::device::put_signal_only(shmemg::default_context, reinterpret_cast<u64 *>(sig_addr),
-                                       signal, true, pe);
+  (void)shmem::device::put_signal_only(
+      shmemg::default_context, reinterpret_cast<u64 *>(sig_addr), signal, true, pe);
 }
 
 // ---- by type
@@ -128,8 +149,8 @@ SHMEMG_DEVICE inline void shmemgx_signal_add(uint64_t *sig_addr, uint64_t signal
   SHMEMG_DEVICE inline void shmemg_##NAME##_p(TYPE *dest, TYPE value, int pe) {                  \
     (void)tanada::shmem::device::put_value(tanada::shmemg::default_context, dest, value, pe);    \
   }                                                                                              \
-  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_p(shmem_ctx_t ctx, TYPE *dest, TYPE value,       \
-                                                  int pe) {                                      \
+  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_p(                                               \
+      shmem_ctx_t ctx, TYPE *dest, TYPE value, int pe) {                                         \
     (void)tanada::shmem::device::put_value(tanada::shmemg::number_of(ctx), dest, value, pe);     \
   }                                                                                              \
   SHMEMG_DEVICE inline TYPE shmemg_##NAME##_g(const TYPE *source, int pe) {                      \
@@ -152,75 +173,83 @@ SHMEMG_DEVICE inline void shmemgx_signal_add(uint64_t *sig_addr, uint64_t signal
     (void)tanada::shmemg::iget(tanada::GROUP{}, dest, source, dst, sst, nelems, pe);         \
   }
 
-#define SHMEMG_UPDATE_(CTX, KIND, TYPE, DEST, VALUE, COND)                                        \
-  tanada::shmem::device::update<tanada::shmem::device::update_kind::KIND, TYPE>(CTX, DEST, VALUE, \
-                                                                                COND, pe)
+#define SHMEMG_UPDATE_(CTX, KIND, TYPE, DEST, VALUE, COND)                       \
+  tanada::shmem::device::update<tanada::shmem::device::update_kind::KIND, TYPE>( \
+      CTX, DEST, VALUE, COND, pe)
 #define SHMEMG_CHANGE_(CTX, KIND, TYPE, DEST, VALUE, COND)                              \
   tanada::shmem::device::update<tanada::shmem::device::update_kind::KIND, TYPE, false>( \
       CTX, DEST, VALUE, COND, pe)
 
 // The value is stored at once: a quiet has nothing to complete for it.
-#define SHMEMG_FETCHING_(NAME, TYPE, OP, KIND)                                                     \
-  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_##OP(TYPE *dest, TYPE value, int pe) {          \
-    return SHMEMG_UPDATE_(tanada::shmemg::default_context, KIND, TYPE, dest, value,                \
-                          static_cast<TYPE>(0));                                                   \
-  }                                                                                                \
-  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_atomic_##OP(shmem_ctx_t ctx, TYPE *dest,           \
-                                                            TYPE value, int pe) {                  \
-    return SHMEMG_UPDATE_(tanada::shmemg::number_of(ctx), KIND, TYPE, dest, value,                 \
-                          static_cast<TYPE>(0));                                                   \
-  }                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_##OP##_nbi(TYPE *fetch, TYPE *dest, TYPE value, \
-                                                              int pe) {                            \
-    *fetch = SHMEMG_UPDATE_(tanada::shmemg::default_context, KIND, TYPE, dest, value,              \
-                            static_cast<TYPE>(0));                                                 \
-  }                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_##OP##_nbi(                                 \
-      shmem_ctx_t ctx, TYPE *fetch, TYPE *dest, TYPE value, int pe) {                              \
-    *fetch = SHMEMG_UPDATE_(tanada::shmemg::number_of(ctx), KIND, TYPE, dest, value,               \
-                            static_cast<TYPE>(0));                                                 \
+#define SHMEMG_FETCHING_(NAME, TYPE, OP, KIND)                                            \
+  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_##OP(TYPE *dest, TYPE value, int pe) { \
+    return SHMEMG_UPDATE_(                                                                \
+        tanada::shmemg::default_context, KIND, TYPE, dest, value, static_cast<TYPE>(0));  \
+  }                                                                                       \
+  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_atomic_##OP(                              \
+      shmem_ctx_t ctx, TYPE *dest, TYPE value, int pe) {                                  \
+    return SHMEMG_UPDATE_(                                                                \
+        tanada::shmemg::number_of(ctx), KIND, TYPE, dest, value, static_cast<TYPE>(0));   \
+  }                                                                                       \
+  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_##OP##_nbi(                            \
+      TYPE *fetch, TYPE *dest, TYPE value, int pe) {                                      \
+    *fetch = SHMEMG_UPDATE_(                                                              \
+        tanada::shmemg::default_context, KIND, TYPE, dest, value, static_cast<TYPE>(0));  \
+  }                                                                                       \
+  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_##OP##_nbi(                        \
+      shmem_ctx_t ctx, TYPE *fetch, TYPE *dest, TYPE value, int pe) {                     \
+    *fetch = SHMEMG_UPDATE_(                                                              \
+        tanada::shmemg::number_of(ctx), KIND, TYPE, dest, value, static_cast<TYPE>(0));   \
   }
 #define SHMEMG_PLAIN_(NAME, TYPE, OP, KIND)                                               \
   SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_##OP(TYPE *dest, TYPE value, int pe) { \
-    (void)SHMEMG_CHANGE_(tanada::shmemg::default_context, KIND, TYPE, dest, value,        \
-                         static_cast<TYPE>(0));                                           \
+    (void)SHMEMG_CHANGE_(                                                                 \
+        tanada::shmemg::default_context, KIND, TYPE, dest, value, static_cast<TYPE>(0));  \
   }                                                                                       \
-  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_##OP(shmem_ctx_t ctx, TYPE *dest,  \
-                                                            TYPE value, int pe) {         \
-    (void)SHMEMG_CHANGE_(tanada::shmemg::number_of(ctx), KIND, TYPE, dest, value,         \
-                         static_cast<TYPE>(0));                                           \
+  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_##OP(                              \
+      shmem_ctx_t ctx, TYPE *dest, TYPE value, int pe) {                                  \
+    (void)SHMEMG_CHANGE_(                                                                 \
+        tanada::shmemg::number_of(ctx), KIND, TYPE, dest, value, static_cast<TYPE>(0));   \
   }
 
-#define SHMEMG_AMO_EXTENDED_(NAME, TYPE, A)                                                        \
-  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_fetch(const TYPE *source, int pe) {             \
-    return SHMEMG_UPDATE_(tanada::shmemg::default_context, fetch, TYPE,                            \
-                          const_cast<TYPE *>(source), static_cast<TYPE>(0), static_cast<TYPE>(0)); \
-  }                                                                                                \
-  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_atomic_fetch(shmem_ctx_t ctx, const TYPE *source,  \
-                                                             int pe) {                             \
-    return SHMEMG_UPDATE_(tanada::shmemg::number_of(ctx), fetch, TYPE, const_cast<TYPE *>(source), \
-                          static_cast<TYPE>(0), static_cast<TYPE>(0));                             \
-  }                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_fetch_nbi(TYPE *fetch, const TYPE *source,      \
-                                                             int pe) {                             \
-    *fetch = shmemg_##NAME##_atomic_fetch(source, pe);                                             \
-  }                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_fetch_nbi(shmem_ctx_t ctx, TYPE *fetch,     \
-                                                                 const TYPE *source, int pe) {     \
-    *fetch = shmemg_ctx_##NAME##_atomic_fetch(ctx, source, pe);                                    \
-  }                                                                                                \
-  SHMEMG_FETCHING_(NAME, TYPE, swap, swap)                                                         \
-  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_set(TYPE *dest, TYPE value, int pe) {           \
-    tanada::shmem::device::set(tanada::shmemg::default_context, dest, value, pe);                  \
-  }                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_set(shmem_ctx_t ctx, TYPE *dest,            \
-                                                           TYPE value, int pe) {                   \
-    tanada::shmem::device::set(tanada::shmemg::number_of(ctx), dest, value, pe);                   \
+#define SHMEMG_AMO_EXTENDED_(NAME, TYPE, A)                                              \
+  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_fetch(const TYPE *source, int pe) {   \
+    return SHMEMG_UPDATE_(tanada::shmemg::default_context,                               \
+                          fetch,                                                         \
+                          TYPE,                                                          \
+                          const_cast<TYPE *>(source),                                    \
+                          static_cast<TYPE>(0),                                          \
+                          static_cast<TYPE>(0));                                         \
+  }                                                                                      \
+  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_atomic_fetch(                            \
+      shmem_ctx_t ctx, const TYPE *source, int pe) {                                     \
+    return SHMEMG_UPDATE_(tanada::shmemg::number_of(ctx),                                \
+                          fetch,                                                         \
+                          TYPE,                                                          \
+                          const_cast<TYPE *>(source),                                    \
+                          static_cast<TYPE>(0),                                          \
+                          static_cast<TYPE>(0));                                         \
+  }                                                                                      \
+  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_fetch_nbi(                            \
+      TYPE *fetch, const TYPE *source, int pe) {                                         \
+    *fetch = shmemg_##NAME##_atomic_fetch(source, pe);                                   \
+  }                                                                                      \
+  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_fetch_nbi(                        \
+      shmem_ctx_t ctx, TYPE *fetch, const TYPE *source, int pe) {                        \
+    *fetch = shmemg_ctx_##NAME##_atomic_fetch(ctx, source, pe);                          \
+  }                                                                                      \
+  SHMEMG_FETCHING_(NAME, TYPE, swap, swap)                                               \
+  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_set(TYPE *dest, TYPE value, int pe) { \
+    tanada::shmem::device::set(tanada::shmemg::default_context, dest, value, pe);        \
+  }                                                                                      \
+  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_set(                              \
+      shmem_ctx_t ctx, TYPE *dest, TYPE value, int pe) {                                 \
+    tanada::shmem::device::set(tanada::shmemg::number_of(ctx), dest, value, pe);         \
   }
 
 #define SHMEMG_AMO_(NAME, TYPE, A)                                                                 \
-  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_compare_swap(TYPE *dest, TYPE cond, TYPE value, \
-                                                                int pe) {                          \
+  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_compare_swap(                                   \
+      TYPE *dest, TYPE cond, TYPE value, int pe) {                                                 \
     return SHMEMG_UPDATE_(tanada::shmemg::default_context, compare_swap, TYPE, dest, value, cond); \
   }                                                                                                \
   SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_atomic_compare_swap(                               \
@@ -240,16 +269,16 @@ SHMEMG_DEVICE inline void shmemgx_signal_add(uint64_t *sig_addr, uint64_t signal
   SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_fetch_inc(TYPE *dest, int pe) {                 \
     return shmemg_##NAME##_atomic_fetch_add(dest, static_cast<TYPE>(1), pe);                       \
   }                                                                                                \
-  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_atomic_fetch_inc(shmem_ctx_t ctx, TYPE *dest,      \
-                                                                 int pe) {                         \
+  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_atomic_fetch_inc(                                  \
+      shmem_ctx_t ctx, TYPE *dest, int pe) {                                                       \
     return shmemg_ctx_##NAME##_atomic_fetch_add(ctx, dest, static_cast<TYPE>(1), pe);              \
   }                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_fetch_inc_nbi(TYPE *fetch, TYPE *dest,          \
-                                                                 int pe) {                         \
+  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_fetch_inc_nbi(                                  \
+      TYPE *fetch, TYPE *dest, int pe) {                                                           \
     *fetch = shmemg_##NAME##_atomic_fetch_add(dest, static_cast<TYPE>(1), pe);                     \
   }                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_fetch_inc_nbi(shmem_ctx_t ctx, TYPE *fetch, \
-                                                                     TYPE *dest, int pe) {         \
+  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_fetch_inc_nbi(                              \
+      shmem_ctx_t ctx, TYPE *fetch, TYPE *dest, int pe) {                                          \
     *fetch = shmemg_ctx_##NAME##_atomic_fetch_add(ctx, dest, static_cast<TYPE>(1), pe);            \
   }                                                                                                \
   SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_inc(TYPE *dest, int pe) {                       \

@@ -114,11 +114,11 @@ TND_DEVICE status gopen(Group group, gfile_ref files, const char *url, int flags
 /// Cost:   a device-tier hit costs a lookup and a copy; a host-tier hit crosses PCIe without the
 /// CPU.
 template <class Group>
-TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset,
-                            u64 size);
+TND_DEVICE gio_result
+gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, u64 size);
 template <class Group>
-TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset,
-                            gstat_result size);
+TND_DEVICE gio_result
+gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, gstat_result size);
 
 /// Copy `buffer` to file bytes [offset, offset + size), growing the file as needed.
 ///
@@ -127,11 +127,11 @@ TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, 
 /// Errors: bad_file (not open, or not for writing), too_big (the range ends past the size limit;
 ///         nothing was written), fault (null buffer), timed_out.
 template <class Group>
-TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset,
-                             u64 size);
+TND_DEVICE gio_result
+gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, u64 size);
 template <class Group>
-TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset,
-                             gstat_result size);
+TND_DEVICE gio_result
+gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, gstat_result size);
 
 /// Close what one gopen opened. While other opens of the descriptor remain, the call returns ok
 /// without I/O.

@@ -20,8 +20,8 @@ constexpr size_t alignment = size_t{2} << 20;  // bytes, as gpu::allocate_shared
 // threads' cached pages.
 std::atomic<uint32_t> memory_version{0};
 
-tnd_status report_driver_error(const driver &call, CUresult result, tnd_status code,
-                               const char *action, size_t size) {
+tnd_status report_driver_error(
+    const driver &call, CUresult result, tnd_status code, const char *action, size_t size) {
   TND_ASSERT(result != CUDA_SUCCESS && code != TND_OK);
   const char *words = "?", *name = "?";
   (void)call.error_string(result, &words);
@@ -31,10 +31,14 @@ tnd_status report_driver_error(const driver &call, CUresult result, tnd_status c
 
 tnd_status status_of(CUresult result) {
   switch (result) {
-    case CUDA_ERROR_OUT_OF_MEMORY: return -ENOMEM;
-    case CUDA_ERROR_NOT_SUPPORTED: return -EOPNOTSUPP;
-    case CUDA_ERROR_INVALID_VALUE: return -EINVAL;
-    default: return -TND_EDEVICE;
+    case CUDA_ERROR_OUT_OF_MEMORY:
+      return -ENOMEM;
+    case CUDA_ERROR_NOT_SUPPORTED:
+      return -EOPNOTSUPP;
+    case CUDA_ERROR_INVALID_VALUE:
+      return -EINVAL;
+    default:
+      return -TND_EDEVICE;
   }
 }
 
@@ -45,15 +49,19 @@ CUmemAllocationProp properties_of(const driver &call, uint32_t device_index) {
   wanted.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = int(device_index)};
   // Network cards may access the memory if the device supports it.
   int reached = 0;
-  if (call.device_attribute(&reached, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+  if (call.device_attribute(&reached,
+                            CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
                             int(device_index)) == CUDA_SUCCESS)
     wanted.allocFlags.gpuDirectRDMACapable = reached != 0;
   return wanted;
 }
 
 // Maps the memory at a new address, accessible only to this device.
-CUresult map_handle(const driver &call, CUmemGenericAllocationHandle handle, uint32_t device_index,
-                    size_t size, CUdeviceptr &addr) {
+CUresult map_handle(const driver &call,
+                    CUmemGenericAllocationHandle handle,
+                    uint32_t device_index,
+                    size_t size,
+                    CUdeviceptr &addr) {
   CUresult result = call.reserve(&addr, size, alignment, 0, 0);
   if (result != CUDA_SUCCESS)
     return result;
@@ -72,14 +80,16 @@ CUresult map_handle(const driver &call, CUmemGenericAllocationHandle handle, uin
 }
 
 // Rounds a size up to what the driver can share.
-tnd_status round_shared_size(const driver &call, const CUmemAllocationProp &properties,
-                             size_t requested_size, size_t &rounded) {
+tnd_status round_shared_size(const driver &call,
+                             const CUmemAllocationProp &properties,
+                             size_t requested_size,
+                             size_t &rounded) {
   size_t unit = 0;
   CUresult const result =
       call.granularity(&unit, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
   if (result != CUDA_SUCCESS)
-    return report_driver_error(call, result, status_of(result),
-                               "cannot share device memory, bytes:", requested_size);
+    return report_driver_error(
+        call, result, status_of(result), "cannot share device memory, bytes:", requested_size);
   unit = unit < alignment ? alignment : unit;
   rounded = (requested_size + unit - 1) / unit * unit;
   if (rounded < requested_size)
@@ -89,7 +99,9 @@ tnd_status round_shared_size(const driver &call, const CUmemAllocationProp &prop
 
 // Creates memory that network cards may access, or memory without such access if the driver refuses
 // the former.
-CUresult create_handle(const driver &call, CUmemAllocationProp properties, size_t size,
+CUresult create_handle(const driver &call,
+                       CUmemAllocationProp properties,
+                       size_t size,
                        CUmemGenericAllocationHandle &handle) {
   CUresult const result = call.create(&handle, size, &properties, 0);
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY ||
@@ -106,8 +118,11 @@ struct shared_memory {
 
 // Exports and maps the memory of a handle and releases the handle; the mapping keeps the memory
 // alive. On failure nothing is left open.
-CUresult export_and_map(const driver &call, CUmemGenericAllocationHandle handle,
-                        uint32_t device_index, size_t size, shared_memory &shared) {
+CUresult export_and_map(const driver &call,
+                        CUmemGenericAllocationHandle handle,
+                        uint32_t device_index,
+                        size_t size,
+                        shared_memory &shared) {
   CUresult result =
       call.export_handle(&shared.fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
   if (result == CUDA_SUCCESS)
@@ -194,8 +209,9 @@ pointer_info query_driver(const void *addr) {
   if (type != CU_MEMORYTYPE_DEVICE)
     return {true, false};
   unsigned is_managed = 0;  // processors can access managed memory
-  bool const is_asked = call->pointer_attribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                                device_addr) == CUDA_SUCCESS;
+  bool const is_asked =
+      call->pointer_attribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, device_addr) ==
+      CUDA_SUCCESS;
   return {true, !is_asked || is_managed == 0};
 }
 
@@ -220,14 +236,14 @@ tnd_status allocate_shared(uint32_t device_index, size_t *size, void **addr, int
   if (result != CUDA_SUCCESS) {
     // For impossibly large sizes the driver returns another error.
     tnd_status const code = result == CUDA_ERROR_INVALID_VALUE ? -ENOMEM : status_of(result);
-    return report_driver_error(*call, result, code,
-                               "cannot allocate device memory to share, bytes:", requested_size);
+    return report_driver_error(
+        *call, result, code, "cannot allocate device memory to share, bytes:", requested_size);
   }
   shared_memory shared;
   result = export_and_map(*call, handle, device_index, rounded, shared);
   if (result != CUDA_SUCCESS)
-    return report_driver_error(*call, result, status_of(result),
-                               "cannot share device memory, bytes:", rounded);
+    return report_driver_error(
+        *call, result, status_of(result), "cannot share device memory, bytes:", rounded);
   memory_version.fetch_add(1, std::memory_order_release);
   *size = rounded;
   *addr = reinterpret_cast<void *>(shared.addr);
@@ -256,8 +272,8 @@ tnd_status map_shared(uint32_t device_index, int descriptor, size_t size, void *
   // another path.
   if (result != CUDA_SUCCESS) {
     tnd_status const code = result == CUDA_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EOPNOTSUPP;
-    return report_driver_error(*call, result, code,
-                               "cannot map shared device memory, bytes:", size);
+    return report_driver_error(
+        *call, result, code, "cannot map shared device memory, bytes:", size);
   }
   memory_version.fetch_add(1, std::memory_order_release);
   *addr = reinterpret_cast<void *>(mapped_addr);

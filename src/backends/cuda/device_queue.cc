@@ -157,7 +157,9 @@ tnd_status tnd_gpu_queue::await_commands(queue_lock &lock) {
   return with_message(code);
 }
 
-tnd_status tnd_gpu_queue::post(queue_lock &lock, command &request, service::post_options options,
+tnd_status tnd_gpu_queue::post(queue_lock &lock,
+                               command &request,
+                               service::post_options options,
                                service::posted &outcome) {
   TND_ASSERT(lock.owns_lock() && options.annex_size <= annex_size);
   if (must_follow_copies()) {
@@ -205,27 +207,30 @@ tnd_status tnd_gpu_queue::enqueue(queue_lock &lock,
   return when == finish::immediate ? wait_copies(lock) : TND_OK;
 }
 
-tnd_status tnd_gpu_queue::enqueue_copy(queue_lock &lock, const transfer_args &transfer,
+tnd_status tnd_gpu_queue::enqueue_copy(queue_lock &lock,
+                                       const transfer_args &transfer,
                                        finish when) {
   return enqueue(
       lock,
       [&](cudaStream_t stream) {
-        return cudaMemcpyAsync(transfer.target, transfer.source, transfer.size, cudaMemcpyDefault,
-                               stream);
+        return cudaMemcpyAsync(
+            transfer.target, transfer.source, transfer.size, cudaMemcpyDefault, stream);
       },
       when);
 }
 
 // Copies between devices, only by copy engines: for a copy within a GPU the runtime may use a
 // kernel.
-tnd_status tnd_gpu_queue::enqueue_bounce(queue_lock &lock, const transfer_args &transfer,
+tnd_status tnd_gpu_queue::enqueue_bounce(queue_lock &lock,
+                                         const transfer_args &transfer,
                                          finish when) {
   auto const both = [&](cudaStream_t stream, unsigned char *bounce) {
     cudaError_t const error =
         cudaMemcpyAsync(bounce, transfer.source, transfer.size, cudaMemcpyDeviceToHost, stream);
-    return error != cudaSuccess ? error
-                                : cudaMemcpyAsync(transfer.target, bounce, transfer.size,
-                                                  cudaMemcpyHostToDevice, stream);
+    return error != cudaSuccess
+               ? error
+               : cudaMemcpyAsync(
+                     transfer.target, bounce, transfer.size, cudaMemcpyHostToDevice, stream);
   };
   return enqueue(
       lock, [&](cudaStream_t stream) { return service_.with_bounce(stream, both); }, when);
@@ -275,7 +280,8 @@ tnd_status tnd_gpu_queue::move_from_host(const transfer_args &transfer, finish w
   if (is_inline)
     std::memcpy(request.bytes, transfer.source, transfer.size);
   service::posted outcome;
-  tnd_status const code = post(lock, request,
+  tnd_status const code = post(lock,
+                               request,
                                {.annex = is_inline ? nullptr : transfer.source,
                                 .annex_size = transfer.size,
                                 .may_decline = true},
@@ -347,17 +353,21 @@ tnd_status tnd_gpu_queue::copy(void *target, const void *source, size_t size) {
 
 // ---- updates
 
-tnd_status tnd_gpu_queue::update_host_word(queue_lock &lock, void *target,
-                                           const tnd_gpu_update &request, uint64_t *before) {
+tnd_status tnd_gpu_queue::update_host_word(queue_lock &lock,
+                                           void *target,
+                                           const tnd_gpu_update &request,
+                                           uint64_t *before) {
   if (tnd_status const code = await_preceding(lock); code != TND_OK)
     return code;
   auto const kind = tanada::seams::fabric_atomic(request.kind);
   uint64_t const old_value =
       request.size == 4
-          ? tanada::seams::update_word(kind, static_cast<uint32_t *>(target),
-                                       uint32_t(request.operand), uint32_t(request.compare))
-          : tanada::seams::update_word(kind, static_cast<uint64_t *>(target), request.operand,
-                                       request.compare);
+          ? tanada::seams::update_word(kind,
+                                       static_cast<uint32_t *>(target),
+                                       uint32_t(request.operand),
+                                       uint32_t(request.compare))
+          : tanada::seams::update_word(
+                kind, static_cast<uint64_t *>(target), request.operand, request.compare);
   if (before != nullptr)
     *before = old_value;
   return TND_OK;
@@ -365,8 +375,10 @@ tnd_status tnd_gpu_queue::update_host_word(queue_lock &lock, void *target,
 
 tnd_status tnd_gpu_queue::update(void *target, const tnd_gpu_update &request, uint64_t *before) {
   if (to_integer(target) % request.size != 0)
-    return set_error(-EINVAL, "update of {} bytes at {}: the address is not a multiple of the size",
-                     request.size, target);
+    return set_error(-EINVAL,
+                     "update of {} bytes at {}: the address is not a multiple of the size",
+                     request.size,
+                     target);
   queue_lock lock{mutex_};
   if (is_device_memory(target) == 0)
     return update_host_word(lock, target, request, before);
@@ -388,14 +400,16 @@ tnd_status tnd_gpu_queue::update(void *target, const tnd_gpu_update &request, ui
 }
 
 // An update of device memory without a result.
-tnd_status tnd_gpu_queue::update_silently(queue_lock &lock, command &wanted,
+tnd_status tnd_gpu_queue::update_silently(queue_lock &lock,
+                                          command &wanted,
                                           const tnd_gpu_update &request) {
   bool const is_set =
       tanada::seams::fabric_atomic(request.kind) == tanada::seams::fabric_atomic::swap;
   // After copies in flight, a separate kernel in their stream performs the update.
   if (must_follow_copies() && !is_set)
     return enqueue(
-        lock, [&](cudaStream_t stream) { return cuda::launch_update(stream, wanted, nullptr); },
+        lock,
+        [&](cudaStream_t stream) { return cuda::launch_update(stream, wanted, nullptr); },
         finish::deferred);
   service::posted outcome;
   tnd_status const code = post(lock, wanted, {.may_decline = is_set}, outcome);

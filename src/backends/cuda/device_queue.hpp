@@ -70,20 +70,29 @@ struct tnd_gpu_queue {
   tnd_status rows_to_host(void *target, const void *source, const tnd_gpu_rows &shape);
   tnd_status rows_between_devices(void *target, const void *source, const tnd_gpu_rows &shape);
   tnd_status rows_one_by_one(void *target, const void *source, const tnd_gpu_rows &shape);
-  tnd_status remaining_rows(void *target, const void *source, const tnd_gpu_rows &shape,
+  tnd_status remaining_rows(void *target,
+                            const void *source,
+                            const tnd_gpu_rows &shape,
                             size_t first);
-  tnd_status unpack_rows(uint32_t sequence, unsigned char *target, const tnd_gpu_rows &shape,
+  tnd_status unpack_rows(uint32_t sequence,
+                         unsigned char *target,
+                         const tnd_gpu_rows &shape,
                          size_t count);
-  tnd_status update_host_word(queue_lock &lock, void *target, const tnd_gpu_update &request,
+  tnd_status update_host_word(queue_lock &lock,
+                              void *target,
+                              const tnd_gpu_update &request,
                               uint64_t *before);
   tnd_status update_silently(queue_lock &lock, command &wanted, const tnd_gpu_update &request);
 
   // These release the mutex while they wait. post() uses the service kernel, or declines if it may
   // and the kernel must not or cannot run.
-  tnd_status post(queue_lock &lock, command &request, service::post_options options,
+  tnd_status post(queue_lock &lock,
+                  command &request,
+                  service::post_options options,
                   service::posted &outcome);
   // By the stream of copies.
-  tnd_status enqueue(queue_lock &lock, const std::function<cudaError_t(cudaStream_t)> &call,
+  tnd_status enqueue(queue_lock &lock,
+                     const std::function<cudaError_t(cudaStream_t)> &call,
                      finish when);
   tnd_status enqueue_copy(queue_lock &lock, const transfer_args &transfer, finish when);
   tnd_status enqueue_bounce(queue_lock &lock, const transfer_args &transfer, finish when);

@@ -38,8 +38,8 @@ struct library {
   cufile::error (*set_bool)(int parameter, bool value) = nullptr;
   cufile::error (*handle_register)(void **handle, cufile::file *description) = nullptr;
   void (*handle_deregister)(void *handle) = nullptr;
-  ssize_t (*read)(void *handle, void *base, size_t size, off_t file_offset,
-                  off_t base_offset) = nullptr;
+  ssize_t (*read)(void *handle, void *base, size_t size, off_t file_offset, off_t base_offset) =
+      nullptr;
 };
 
 // Opened at most once in a process, because cuFile has one driver for each process. Never closed,
@@ -94,7 +94,9 @@ tnd_status open_driver(file_driver &state, bool compatible_too) {
   (void)state.calls.set_bool(cufile::allow_compatibility_mode, compatible_too);
   cufile::error const opened = state.calls.driver_open();
   if (opened.code != 0)
-    return set_error(-ENOTSUP, "cuFileDriverOpen: cuFile error {}, CUDA error {}", opened.code,
+    return set_error(-ENOTSUP,
+                     "cuFileDriverOpen: cuFile error {}, CUDA error {}",
+                     opened.code,
                      opened.driver_code);
   return TND_OK;
 }
@@ -134,15 +136,21 @@ void direct_close(uint64_t file) {
   the_driver().calls.handle_deregister(reinterpret_cast<void *>(file));
 }
 
-tnd_status direct_read(uint32_t device_index, uint64_t file, uint64_t offset, void *target,
-                       size_t size, size_t *moved) {
+tnd_status direct_read(uint32_t device_index,
+                       uint64_t file,
+                       uint64_t offset,
+                       void *target,
+                       size_t size,
+                       size_t *moved) {
   *moved = 0;
   if (cudaSetDevice(int(device_index)) != cudaSuccess)
     return set_error(-TND_EDEVICE, "cannot open GPU {}", device_index);
   while (*moved < size) {
     ssize_t const got = the_driver().calls.read(reinterpret_cast<void *>(file),
-                                                static_cast<char *>(target) + *moved, size - *moved,
-                                                off_t(offset + *moved), 0);
+                                                static_cast<char *>(target) + *moved,
+                                                size - *moved,
+                                                off_t(offset + *moved),
+                                                0);
     if (got == 0)
       break;
     if (got == -1 && errno == EINTR)

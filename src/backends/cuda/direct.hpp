@@ -12,7 +12,11 @@ namespace tanada::backends::cuda {
 tnd_status direct_prepare(uint32_t device_index, int compatible_too, int *compatible);
 tnd_status direct_open(int descriptor, uint64_t *file);
 void direct_close(uint64_t file);
-tnd_status direct_read(uint32_t device_index, uint64_t file, uint64_t offset, void *target,
-                       size_t size, size_t *moved);
+tnd_status direct_read(uint32_t device_index,
+                       uint64_t file,
+                       uint64_t offset,
+                       void *target,
+                       size_t size,
+                       size_t *moved);
 
 }  // namespace tanada::backends::cuda

@@ -9,7 +9,8 @@ namespace tanada::backends::cuda {
 // Keeps the message for last_message() and returns `code`.
 tnd_status set_error_text(tnd_status code, fmt::string_view format, fmt::format_args arguments);
 template <class... Arguments>
-tnd_status set_error(tnd_status code, fmt::format_string<Arguments...> format,
+tnd_status set_error(tnd_status code,
+                     fmt::format_string<Arguments...> format,
                      Arguments &&...arguments) {
   return set_error_text(code, format, fmt::make_format_args(arguments...));
 }

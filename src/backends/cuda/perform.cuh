@@ -25,10 +25,17 @@ __device__ inline uint32_t width_of(uint64_t mixed) {
 
 __device__ inline void move_word(uint32_t width, uint64_t target, uint64_t source) {
   switch (width) {
-    case 8: store_shared(target, load_shared<uint64_t>(source)); break;
-    case 4: store_shared(target, load_shared<uint32_t>(source)); break;
-    case 2: store_shared(target, load_shared<uint16_t>(source)); break;
-    default: store_shared(target, load_shared<uint8_t>(source));
+    case 8:
+      store_shared(target, load_shared<uint64_t>(source));
+      break;
+    case 4:
+      store_shared(target, load_shared<uint32_t>(source));
+      break;
+    case 2:
+      store_shared(target, load_shared<uint16_t>(source));
+      break;
+    default:
+      store_shared(target, load_shared<uint8_t>(source));
   }
 }
 
@@ -72,8 +79,8 @@ __device__ inline void perform_copy(Group group, uint64_t target, uint64_t sourc
     for (uint64_t i = group.rank() * 8; i < size; i += group.size() * 8)
       store_shared(target + i, load_shared<uint64_t>(source + i));
   } else {
-    simt::copy_from_host(group, reinterpret_cast<void *>(target),
-                         reinterpret_cast<const void *>(source), size);
+    simt::copy_from_host(
+        group, reinterpret_cast<void *>(target), reinterpret_cast<const void *>(source), size);
   }
 }
 
@@ -85,7 +92,8 @@ __device__ inline void perform_rows(Group group, const command &request) {
   uint64_t const row_words = request.size / width, words = row_words * rows.count;
   for (uint64_t i = group.rank(); i < words; i += group.size()) {
     uint64_t const row = i / row_words, offset = i % row_words * width;
-    move_word(width, request.target + row * uint64_t(rows.target_stride) + offset,
+    move_word(width,
+              request.target + row * uint64_t(rows.target_stride) + offset,
               rows.source + row * uint64_t(rows.source_stride) + offset);
   }
 }
@@ -94,13 +102,20 @@ __device__ inline void perform_rows(Group group, const command &request) {
 template <class T>
 __device__ inline T perform_update_of(seams::fabric_atomic kind, T *target, T operand, T compare) {
   switch (kind) {
-    case seams::fabric_atomic::add: return atomicAdd_system(target, operand);
-    case seams::fabric_atomic::bit_and: return atomicAnd_system(target, operand);
-    case seams::fabric_atomic::bit_or: return atomicOr_system(target, operand);
-    case seams::fabric_atomic::bit_xor: return atomicXor_system(target, operand);
-    case seams::fabric_atomic::swap: return atomicExch_system(target, operand);
-    case seams::fabric_atomic::compare_swap: return atomicCAS_system(target, compare, operand);
-    case seams::fabric_atomic::fetch: break;
+    case seams::fabric_atomic::add:
+      return atomicAdd_system(target, operand);
+    case seams::fabric_atomic::bit_and:
+      return atomicAnd_system(target, operand);
+    case seams::fabric_atomic::bit_or:
+      return atomicOr_system(target, operand);
+    case seams::fabric_atomic::bit_xor:
+      return atomicXor_system(target, operand);
+    case seams::fabric_atomic::swap:
+      return atomicExch_system(target, operand);
+    case seams::fabric_atomic::compare_swap:
+      return atomicCAS_system(target, compare, operand);
+    case seams::fabric_atomic::fetch:
+      break;
   }
   return load_shared<T>(reinterpret_cast<uint64_t>(target));
 }
@@ -108,10 +123,14 @@ __device__ inline T perform_update_of(seams::fabric_atomic kind, T *target, T op
 __device__ inline uint64_t perform_update(const command &request) {
   auto const kind = seams::fabric_atomic(request.atomic);
   if (request.size == 4)
-    return perform_update_of(kind, reinterpret_cast<u32 *>(request.target),
-                             u32(request.update.operand), u32(request.update.compare));
-  return perform_update_of(kind, reinterpret_cast<u64 *>(request.target),
-                           u64(request.update.operand), u64(request.update.compare));
+    return perform_update_of(kind,
+                             reinterpret_cast<u32 *>(request.target),
+                             u32(request.update.operand),
+                             u32(request.update.compare));
+  return perform_update_of(kind,
+                           reinterpret_cast<u64 *>(request.target),
+                           u64(request.update.operand),
+                           u64(request.update.compare));
 }
 
 }  // namespace tanada::backends::cuda

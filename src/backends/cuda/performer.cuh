@@ -186,11 +186,14 @@ struct performer {
 
   __device__ static uint64_t weight(const command &request) {
     switch (request.kind) {
-      case command_kind::copy: return request.size;
-      case command_kind::read: return request.size <= answer_size_max ? 0 : request.size;
+      case command_kind::copy:
+        return request.size;
+      case command_kind::read:
+        return request.size <= answer_size_max ? 0 : request.size;
       case command_kind::rows:
         return uint64_t(request.size) * request.rows.count * 4;  // its words may be small
-      default: return 0;
+      default:
+        return 0;
     }
   }
 

@@ -28,15 +28,20 @@ thread_local char message_of_thread[bounded_text::size_max + 1] = "";
 
 tnd_status status_of(cudaError_t error) {
   switch (error) {
-    case cudaSuccess: return TND_OK;
-    case cudaErrorMemoryAllocation: return -12;  // ENOMEM
-    case cudaErrorInvalidValue: return -22;      // EINVAL
+    case cudaSuccess:
+      return TND_OK;
+    case cudaErrorMemoryAllocation:
+      return -12;  // ENOMEM
+    case cudaErrorInvalidValue:
+      return -22;  // EINVAL
     case cudaErrorNoDevice:
     case cudaErrorInvalidDevice:
     case cudaErrorInsufficientDriver:
     case cudaErrorStubLibrary:
-    case cudaErrorDevicesUnavailable: return -19;  // ENODEV
-    default: return -TND_EDEVICE;
+    case cudaErrorDevicesUnavailable:
+      return -19;  // ENODEV
+    default:
+      return -TND_EDEVICE;
   }
 }
 
@@ -55,7 +60,11 @@ tnd_status checked(cudaError_t error, const char *action, unsigned long long num
   if (error == cudaSuccess)
     return TND_OK;
   (void)cudaGetLastError();  // or the next call would report it again
-  return set_error(status_of(error), "{} {}: {} ({})", action, number, cudaGetErrorString(error),
+  return set_error(status_of(error),
+                   "{} {}: {} ({})",
+                   action,
+                   number,
+                   cudaGetErrorString(error),
                    cudaGetErrorName(error));
 }
 
@@ -112,15 +121,21 @@ tnd_status device_count(uint32_t *count) {
   int visible_count = 0;
   if (cudaError_t const error = cudaGetDeviceCount(&visible_count); error != cudaSuccess) {
     (void)cudaGetLastError();
-    return set_error(-19, "CUDA found no device: {} ({})", cudaGetErrorString(error),
+    return set_error(-19,
+                     "CUDA found no device: {} ({})",
+                     cudaGetErrorString(error),
                      cudaGetErrorName(error));  // ENODEV
   }
   *count = uint32_t(visible_count);
   return TND_OK;
 }
 
-tnd_status open_device(uint32_t device_index, char *name, size_t name_size,
-                       uint32_t *multiprocessor_count, uint64_t *memory_size, char *pci_bus_id) {
+tnd_status open_device(uint32_t device_index,
+                       char *name,
+                       size_t name_size,
+                       uint32_t *multiprocessor_count,
+                       uint64_t *memory_size,
+                       char *pci_bus_id) {
   cudaDeviceProp properties;
   cudaError_t error = cudaGetDeviceProperties(&properties, int(device_index));
   if (error == cudaSuccess)

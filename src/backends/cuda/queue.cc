@@ -44,11 +44,15 @@ tnd_status queue_get(tnd_gpu_queue *queue, void *target, const void *source, siz
 tnd_status queue_copy(tnd_gpu_queue *queue, void *target, const void *source, size_t size) {
   return queue->copy(target, source, size);
 }
-tnd_status queue_copy_rows(tnd_gpu_queue *queue, void *target, const void *source,
+tnd_status queue_copy_rows(tnd_gpu_queue *queue,
+                           void *target,
+                           const void *source,
                            const tnd_gpu_rows *shape) {
   return queue->copy_rows(target, source, *shape);
 }
-tnd_status queue_update(tnd_gpu_queue *queue, void *target, const tnd_gpu_update *request,
+tnd_status queue_update(tnd_gpu_queue *queue,
+                        void *target,
+                        const tnd_gpu_update *request,
                         uint64_t *before) {
   return queue->update(target, *request, before);
 }

@@ -21,9 +21,11 @@ std::array<std::atomic<order>, remembered_count> orders;  // by device
 order query_order(const driver &call, uint32_t device_index) {
   int ordering = 0, options = 0;
   bool const is_known =
-      call.device_attribute(&ordering, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
+      call.device_attribute(&ordering,
+                            CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
                             int(device_index)) == CUDA_SUCCESS &&
-      call.device_attribute(&options, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS,
+      call.device_attribute(&options,
+                            CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS,
                             int(device_index)) == CUDA_SUCCESS;
   if (!is_known)
     return order::unordered;
@@ -75,7 +77,8 @@ tnd_status fabric_settle(uint32_t device_index) {
     return TND_OK;
   return set_error(-TND_EDEVICE,
                    "cannot flush network cards' writes to GPU {}: CUDA driver error {}",
-                   device_index, int(result));
+                   device_index,
+                   int(result));
 }
 
 }  // namespace tanada::backends::cuda

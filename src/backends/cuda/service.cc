@@ -267,7 +267,9 @@ tnd_status service::post(command request, const post_options &options, posted &o
     }
     pause();
     if (now_ns() >= limit_ns)
-      return set_error(-ETIMEDOUT, "GPU {} performed no command for {:.1f} s", device_index_,
+      return set_error(-ETIMEDOUT,
+                       "GPU {} performed no command for {:.1f} s",
+                       device_index_,
                        double(options.timeout_ns) * 1e-9);
   }
 }
@@ -333,7 +335,9 @@ tnd_status service::wait_done(uint32_t sequence, uint64_t deadline_ns) {
   return spin([&] { return is_done(sequence); }, deadline_ns, false);
 }
 
-tnd_status service::wait_answer(uint32_t sequence, void *target, size_t size,
+tnd_status service::wait_answer(uint32_t sequence,
+                                void *target,
+                                size_t size,
                                 uint64_t deadline_ns) {
   uint64_t const *const words = ring_->answers[sequence % slot_count].words;
   uint32_t content[word_count];

@@ -218,8 +218,8 @@ TEST_F(service_test, nothing_is_lost_or_done_twice_whoever_comes_first) {
             TND_OK)
             << last_message();
         ASSERT_EQ(queue_get(queue_, bytes.data(), part + offset, size), TND_OK) << last_message();
-        ASSERT_TRUE(std::equal(bytes.begin(), bytes.begin() + ptrdiff_t(size),
-                               model.begin() + ptrdiff_t(offset)))
+        ASSERT_TRUE(std::equal(
+            bytes.begin(), bytes.begin() + ptrdiff_t(size), model.begin() + ptrdiff_t(offset)))
             << "round " << i;
         if (random() % 8 == 0)
           std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));

@@ -42,8 +42,10 @@ bool are_stamps_settled(const struct stat &file_stat) noexcept {
 }
 
 void fill_stat(const struct stat &file_stat, seams::store_stat &stat) {
-  stat.version = seams::version_hash({uint64_t(file_stat.st_dev), uint64_t(file_stat.st_ino),
-                                      stamp_ns(file_stat.st_ctim), stamp_ns(file_stat.st_mtim),
+  stat.version = seams::version_hash({uint64_t(file_stat.st_dev),
+                                      uint64_t(file_stat.st_ino),
+                                      stamp_ns(file_stat.st_ctim),
+                                      stamp_ns(file_stat.st_mtim),
                                       uint64_t(file_stat.st_size)});
   stat.size = uint64_t(file_stat.st_size);
   stat.is_version_stable = are_stamps_settled(file_stat);
@@ -108,8 +110,10 @@ result<std::string> file_path(const std::string &url) {
   return fail(status::invalid, "{}: write file:///path, or the plain path", url);
 }
 
-status file_engine::open(const std::string &url, seams::store_open_flags flags,
-                         seams::store_file &file, seams::store_stat &stat) {
+status file_engine::open(const std::string &url,
+                         seams::store_open_flags flags,
+                         seams::store_file &file,
+                         seams::store_stat &stat) {
   auto path = file_path(url);
   if (!path.ok())
     return path.error();
@@ -129,7 +133,9 @@ status file_engine::open(const std::string &url, seams::store_open_flags flags,
 }
 
 // Takes ownership of a descriptor and closes it on failure.
-status file_engine::adopt(int fd, seams::store_open_flags flags, const char *path,
+status file_engine::adopt(int fd,
+                          seams::store_open_flags flags,
+                          const char *path,
                           seams::store_completion &opened) {
   TND_ASSERT(fd >= 0);
   auto handle = std::make_shared<local_file>(fd, flags.write, flags.direct);
@@ -213,14 +219,18 @@ status file_engine::close_last(std::shared_ptr<local_file> handle) {
   return failed ? seams::errno_status(errno) : status::ok;
 }
 
-status file_engine::read(seams::store_file file, uint64_t offset,
-                         std::span<const seams::store_buffer> buffers, uint64_t &size) {
+status file_engine::read(seams::store_file file,
+                         uint64_t offset,
+                         std::span<const seams::store_buffer> buffers,
+                         uint64_t &size) {
   auto const handle = files_.find(file);
   return handle ? reader_.read(*handle, offset, buffers, size) : status::bad_file;
 }
 
-status file_engine::write(seams::store_file file, uint64_t offset,
-                          std::span<const seams::store_buffer> buffers, uint64_t &size) {
+status file_engine::write(seams::store_file file,
+                          uint64_t offset,
+                          std::span<const seams::store_buffer> buffers,
+                          uint64_t &size) {
   auto const handle = files_.find(file);
   if (!handle || !handle->writable)
     return status::bad_file;
@@ -278,7 +288,9 @@ bool is_folder_entry(DIR *folder, const dirent &entry) {
 }
 
 // Appends the names in a folder that begin with `start`, each after `url_prefix`.
-status append_names(DIR *folder, std::string_view start, const std::string &url_prefix,
+status append_names(DIR *folder,
+                    std::string_view start,
+                    const std::string &url_prefix,
                     std::vector<std::string> &names) {
   for (errno = 0; const dirent *entry = readdir(folder); errno = 0) {
     std::string_view const name = entry->d_name;

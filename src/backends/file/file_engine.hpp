@@ -19,13 +19,19 @@ class file_engine final : public ring_engine {
   const char *scheme() const noexcept override {
     return "file";
   }
-  status open(const std::string &url, seams::store_open_flags flags, seams::store_file &file,
+  status open(const std::string &url,
+              seams::store_open_flags flags,
+              seams::store_file &file,
               seams::store_stat &stat) override;
   status close(seams::store_file file, seams::store_stat &stat) override;
-  status read(seams::store_file file, uint64_t offset, std::span<const seams::store_buffer> buffers,
+  status read(seams::store_file file,
+              uint64_t offset,
+              std::span<const seams::store_buffer> buffers,
               uint64_t &size) override;
-  status write(seams::store_file file, uint64_t offset,
-               std::span<const seams::store_buffer> buffers, uint64_t &size) override;
+  status write(seams::store_file file,
+               uint64_t offset,
+               std::span<const seams::store_buffer> buffers,
+               uint64_t &size) override;
   status stat(seams::store_file file, seams::store_stat &stat) override;
   status truncate(seams::store_file file, uint64_t size) override;
   status sync(seams::store_file file) override;
@@ -39,7 +45,9 @@ class file_engine final : public ring_engine {
   bool try_perform(const seams::store_op &op, seams::store_completion &completion) override;
 
  private:
-  status adopt(int fd, seams::store_open_flags flags, const char *path,
+  status adopt(int fd,
+               seams::store_open_flags flags,
+               const char *path,
                seams::store_completion &opened);
   status close_reader(seams::store_file file);
   static status close_last(std::shared_ptr<local_file> handle);

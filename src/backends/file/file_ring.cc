@@ -51,8 +51,10 @@ struct transfer {
 
 class file_ring_queue final : public seams::store_queue {
  public:
-  file_ring_queue(std::shared_ptr<ring_engine> engine, std::unique_ptr<seams::store_queue> metadata,
-                  uint32_t depth, std::unique_ptr<io_uring> ring)
+  file_ring_queue(std::shared_ptr<ring_engine> engine,
+                  std::unique_ptr<seams::store_queue> metadata,
+                  uint32_t depth,
+                  std::unique_ptr<io_uring> ring)
       : engine_{std::move(engine)},
         metadata_{std::move(metadata)},
         ring_{std::move(ring)},
@@ -69,7 +71,8 @@ class file_ring_queue final : public seams::store_queue {
 
  private:
   std::shared_ptr<local_file> find_file(const seams::store_op &op) const;
-  bool try_read_cached(const local_file &file, const seams::store_op &op,
+  bool try_read_cached(const local_file &file,
+                       const seams::store_op &op,
                        seams::store_completion &completion);
   bool is_direct(const transfer &request) const;
   transfer &acquire();
@@ -129,7 +132,8 @@ bool file_ring_queue::is_direct(const transfer &request) const {
       return reader.reads_direct(*request.file, op.offset, op.buffers);
     case seams::store_op_kind::write:
       return reader.writes_direct(*request.file, op.offset, op.buffers);
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -186,7 +190,8 @@ bool file_ring_queue::try_perform(const seams::store_op &op, seams::store_comple
 }
 
 // Serves a small read from the page cache if all of it is cached. A ring costs more than the copy.
-bool file_ring_queue::try_read_cached(const local_file &file, const seams::store_op &op,
+bool file_ring_queue::try_read_cached(const local_file &file,
+                                      const seams::store_op &op,
                                       seams::store_completion &completion) {
   uint64_t const size = seams::buffers_size(op.buffers);
   if (file.direct_fd >= 0 || size == 0 || size > cached_read_size_max)
@@ -196,8 +201,11 @@ bool file_ring_queue::try_read_cached(const local_file &file, const seams::store
   io_vectors remaining{op.buffers};
   uint64_t moved = 0;
   while (moved < size) {
-    ssize_t const got = preadv2(file.fd, remaining.next(), int(remaining.next_count()),
-                                off_t(op.offset + moved), RWF_NOWAIT);
+    ssize_t const got = preadv2(file.fd,
+                                remaining.next(),
+                                int(remaining.next_count()),
+                                off_t(op.offset + moved),
+                                RWF_NOWAIT);
     if (got < 0)
       return false;
     if (got == 0)
@@ -223,14 +231,16 @@ bool file_ring_queue::prepare(transfer &request) {
   int const fd = request.direct ? request.file->direct_fd : request.file->fd;
   switch (request.op.kind) {
     case seams::store_op_kind::read:
-      io_uring_prep_readv(entry, fd, request.remaining.next(), request.remaining.next_count(),
-                          offset);
+      io_uring_prep_readv(
+          entry, fd, request.remaining.next(), request.remaining.next_count(), offset);
       break;
     case seams::store_op_kind::write:
-      io_uring_prep_writev(entry, fd, request.remaining.next(), request.remaining.next_count(),
-                           offset);
+      io_uring_prep_writev(
+          entry, fd, request.remaining.next(), request.remaining.next_count(), offset);
       break;
-    default: io_uring_prep_fsync(entry, request.file->fd, IORING_FSYNC_DATASYNC); break;
+    default:
+      io_uring_prep_fsync(entry, request.file->fd, IORING_FSYNC_DATASYNC);
+      break;
   }
   io_uring_sqe_set_data(entry, &request);
   ring_count_++;
@@ -379,7 +389,8 @@ file_ring_queue::~file_ring_queue() {
   }
   log(log_level::error,
       "{}: a queue is destroyed with {} operations in the kernel; its memory is leaked",
-      engine_->scheme(), active_);
+      engine_->scheme(),
+      active_);
   (void)ring_.release();
   for (auto &request : transfers_)
     (void)request.release();
@@ -397,7 +408,8 @@ result<std::unique_ptr<io_uring>> ring_create(uint32_t entries) {
 }  // namespace
 
 result<std::unique_ptr<seams::store_queue>> file_ring_queue_create(
-    std::shared_ptr<ring_engine> engine, std::unique_ptr<seams::store_queue> metadata,
+    std::shared_ptr<ring_engine> engine,
+    std::unique_ptr<seams::store_queue> metadata,
     uint32_t depth) {
   auto ring =
       ring_create(std::bit_ceil(std::min(std::max(depth, unsent_count_max), ring_entries_max)));

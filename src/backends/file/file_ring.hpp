@@ -10,7 +10,8 @@ namespace tanada::backends {
 // over the same engine. Posts are batched: the sixteenth unsubmitted post, or the next poll,
 // submits them. On failure, returns the status of io_uring_queue_init.
 result<std::unique_ptr<seams::store_queue>> file_ring_queue_create(
-    std::shared_ptr<ring_engine> engine, std::unique_ptr<seams::store_queue> metadata,
+    std::shared_ptr<ring_engine> engine,
+    std::unique_ptr<seams::store_queue> metadata,
     uint32_t depth);
 
 // Returns ok if this kernel and its policy allow the process to create a ring.

@@ -11,8 +11,8 @@ result<std::unique_ptr<seams::store>> file_store_open() {
   auto settings = ring_settings::from_environment();
   if (!settings.ok())
     return settings.error();
-  return ring_store_create(std::make_shared<file_engine>(settings.value().direct),
-                           settings.value().ring, limits);
+  return ring_store_create(
+      std::make_shared<file_engine>(settings.value().direct), settings.value().ring, limits);
 }
 
 }  // namespace tanada::backends

@@ -27,7 +27,8 @@ void local_reader::open_on_device(local_file &file) const {
   }
 }
 
-status local_reader::read_to_device(local_file &file, uint64_t offset,
+status local_reader::read_to_device(local_file &file,
+                                    uint64_t offset,
                                     std::span<const seams::store_buffer> buffers,
                                     uint64_t &size) const {
   if (file.device_files == nullptr)

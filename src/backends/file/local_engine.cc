@@ -7,15 +7,18 @@
 
 namespace tanada::backends {
 
-status local_engine::open(const std::string &url, seams::store_open_flags flags,
-                          seams::store_file &file, seams::store_stat &stat) {
+status local_engine::open(const std::string &url,
+                          seams::store_open_flags flags,
+                          seams::store_file &file,
+                          seams::store_stat &stat) {
   TND_TRY(plugin_->open(url, flags, file, stat));
   if (flags.write)
     return status::ok;
   open_file entry;
   int const plugin_descriptor = plugin_->descriptor(file);
   int const own_descriptor = plugin_descriptor < 0 ? -1
-                                                   : fcntl(plugin_descriptor, F_DUPFD_CLOEXEC,
+                                                   : fcntl(plugin_descriptor,
+                                                           F_DUPFD_CLOEXEC,
                                                            0);  // reads in flight outlive the close
   if (own_descriptor >= 0) {
     entry.local = std::make_shared<local_file>(own_descriptor, false);
@@ -41,8 +44,10 @@ status local_engine::close(seams::store_file file, seams::store_stat &stat) {
   return plugin_->close(file, stat);
 }
 
-status local_engine::read(seams::store_file file, uint64_t offset,
-                          std::span<const seams::store_buffer> buffers, uint64_t &size) {
+status local_engine::read(seams::store_file file,
+                          uint64_t offset,
+                          std::span<const seams::store_buffer> buffers,
+                          uint64_t &size) {
   auto const local = find(file);
   return local ? reader_.read(*local, offset, buffers, size)
                : plugin_->read(file, offset, buffers, size);

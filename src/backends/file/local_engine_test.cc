@@ -29,7 +29,9 @@ class plugin_engine final : public seams::blocking_engine {
   const char *scheme() const noexcept override {
     return "test";
   }
-  status open(const std::string &url, seams::store_open_flags, seams::store_file &file,
+  status open(const std::string &url,
+              seams::store_open_flags,
+              seams::store_file &file,
               seams::store_stat &stat) override {
     file = ++count_ * 2 + (url.starts_with("test://local") ? 1 : 0);
     stat.size = descriptor_bytes.size();
@@ -40,7 +42,9 @@ class plugin_engine final : public seams::blocking_engine {
   status close(seams::store_file, seams::store_stat &) override {
     return status::ok;
   }
-  status read(seams::store_file, uint64_t offset, std::span<const seams::store_buffer> buffers,
+  status read(seams::store_file,
+              uint64_t offset,
+              std::span<const seams::store_buffer> buffers,
               uint64_t &size) override {
     while (held)
       std::this_thread::sleep_for(std::chrono::milliseconds{1});
@@ -48,7 +52,9 @@ class plugin_engine final : public seams::blocking_engine {
     std::memcpy(buffers[0].addr, engine_bytes.data() + offset, size);
     return status::ok;
   }
-  status write(seams::store_file, uint64_t, std::span<const seams::store_buffer> buffers,
+  status write(seams::store_file,
+               uint64_t,
+               std::span<const seams::store_buffer> buffers,
                uint64_t &size) override {
     size = buffers[0].size;
     return status::ok;

@@ -34,8 +34,10 @@ bool is_first_page_cached(int fd, uint64_t offset) {
   return preadv2(fd, &vector, 1, off_t(offset), RWF_NOWAIT) >= 0 || errno != EAGAIN;
 }
 
-bool can_use_direct(const local_file &file, uint64_t offset,
-                    std::span<const seams::store_buffer> buffers, uint64_t &size) {
+bool can_use_direct(const local_file &file,
+                    uint64_t offset,
+                    std::span<const seams::store_buffer> buffers,
+                    uint64_t &size) {
   if (file.direct_fd < 0 || file.direct_refused.load(std::memory_order_relaxed))
     return false;
   uint64_t bits = offset;
@@ -67,8 +69,11 @@ struct move_kind {
   status end_status;  // the status when a call moves no bytes
 };
 
-status move(local_file &file, move_kind method, uint64_t offset,
-            std::span<const seams::store_buffer> buffers, uint64_t &size) {
+status move(local_file &file,
+            move_kind method,
+            uint64_t offset,
+            std::span<const seams::store_buffer> buffers,
+            uint64_t &size) {
   TND_ASSERT(!method.direct || file.direct_fd >= 0);
   io_vectors remaining{buffers};
   while (!remaining.done()) {
@@ -123,7 +128,8 @@ void local_reader::open_direct(local_file &file, uint64_t size) const {
   } while (file.direct_fd < 0 && errno == EINTR);
 }
 
-bool local_reader::reads_direct(const local_file &file, uint64_t offset,
+bool local_reader::reads_direct(const local_file &file,
+                                uint64_t offset,
                                 std::span<const seams::store_buffer> buffers) const {
   uint64_t size = 0;
   if (!can_use_direct(file, offset, buffers, size))
@@ -133,24 +139,32 @@ bool local_reader::reads_direct(const local_file &file, uint64_t offset,
   return size >= direct_size_min && !is_first_page_cached(file.fd, offset);
 }
 
-bool local_reader::writes_direct(const local_file &file, uint64_t offset,
+bool local_reader::writes_direct(const local_file &file,
+                                 uint64_t offset,
                                  std::span<const seams::store_buffer> buffers) const {
   uint64_t size = 0;
   return file.is_direct_requested && can_use_direct(file, offset, buffers, size);
 }
 
-status local_reader::read(local_file &file, uint64_t offset,
-                          std::span<const seams::store_buffer> buffers, uint64_t &size) const {
+status local_reader::read(local_file &file,
+                          uint64_t offset,
+                          std::span<const seams::store_buffer> buffers,
+                          uint64_t &size) const {
   if (on_device(buffers))
     return read_to_device(file, offset, buffers, size);
-  return move(file, {read_vectors, reads_direct(file, offset, buffers), status::ok}, offset,
-              buffers, size);
+  return move(
+      file, {read_vectors, reads_direct(file, offset, buffers), status::ok}, offset, buffers, size);
 }
 
-status local_reader::write(local_file &file, uint64_t offset,
-                           std::span<const seams::store_buffer> buffers, uint64_t &size) const {
-  return move(file, {write_vectors, writes_direct(file, offset, buffers), status::io}, offset,
-              buffers, size);
+status local_reader::write(local_file &file,
+                           uint64_t offset,
+                           std::span<const seams::store_buffer> buffers,
+                           uint64_t &size) const {
+  return move(file,
+              {write_vectors, writes_direct(file, offset, buffers), status::io},
+              offset,
+              buffers,
+              size);
 }
 
 }  // namespace tanada::backends

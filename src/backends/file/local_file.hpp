@@ -51,11 +51,15 @@ class local_reader {
   void prepare(local_file &file, uint64_t size) const;
 
   // Blocks. `size` is the count of bytes read, also on error. It is short at the end of the file.
-  status read(local_file &file, uint64_t offset, std::span<const seams::store_buffer> buffers,
+  status read(local_file &file,
+              uint64_t offset,
+              std::span<const seams::store_buffer> buffers,
               uint64_t &size) const;
 
   // Blocks. `size` is the count of bytes written, also on error.
-  status write(local_file &file, uint64_t offset, std::span<const seams::store_buffer> buffers,
+  status write(local_file &file,
+               uint64_t offset,
+               std::span<const seams::store_buffer> buffers,
                uint64_t &size) const;
 
   // Whether these buffers are in device memory, where only read() can place bytes.
@@ -65,16 +69,20 @@ class local_reader {
   }
 
   // Whether to read this range through `direct_fd`.
-  bool reads_direct(const local_file &file, uint64_t offset,
+  bool reads_direct(const local_file &file,
+                    uint64_t offset,
                     std::span<const seams::store_buffer> buffers) const;
-  bool writes_direct(const local_file &file, uint64_t offset,
+  bool writes_direct(const local_file &file,
+                     uint64_t offset,
                      std::span<const seams::store_buffer> buffers) const;
 
  private:
   void open_direct(local_file &file, uint64_t size) const;
   void open_on_device(local_file &file) const;
-  status read_to_device(local_file &file, uint64_t offset,
-                        std::span<const seams::store_buffer> buffers, uint64_t &size) const;
+  status read_to_device(local_file &file,
+                        uint64_t offset,
+                        std::span<const seams::store_buffer> buffers,
+                        uint64_t &size) const;
 
   file_direct direct_;
   seams::device_window window_;

@@ -50,7 +50,8 @@ struct ring_settings {
 
 // Uses rings over the engine if `ring` is set. Worker threads serve the other operations, or all of
 // them.
-std::unique_ptr<seams::store> ring_store_create(std::shared_ptr<ring_engine> engine, bool ring,
+std::unique_ptr<seams::store> ring_store_create(std::shared_ptr<ring_engine> engine,
+                                                bool ring,
                                                 seams::blocking_limits limits = {});
 
 }  // namespace tanada::backends

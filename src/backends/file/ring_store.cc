@@ -28,8 +28,10 @@ class ring_store final : public seams::store {
     auto queue = file_ring_queue_create(engine_, std::move(workers).value(), depth);
     if (queue.ok())
       return queue;
-    log(log_level::info, "{}: cannot create an io_uring for a queue ({}); using worker threads",
-        engine_->scheme(), tnd_status_name(tnd_status(queue.error())));
+    log(log_level::info,
+        "{}: cannot create an io_uring for a queue ({}); using worker threads",
+        engine_->scheme(),
+        tnd_status_name(tnd_status(queue.error())));
     return blocking_->queue_create(depth);
   }
 
@@ -55,7 +57,8 @@ bool is_ring_usable() {
   static const status refusal = [] {
     auto const code = file_ring_probe();
     if (code != status::ok) {
-      log(log_level::info, "file: io_uring is not available ({}); using worker threads",
+      log(log_level::info,
+          "file: io_uring is not available ({}); using worker threads",
           tnd_status_name(tnd_status(code)));
     }
     return code;
@@ -77,7 +80,8 @@ result<ring_settings> ring_settings::from_environment() {
   return ring_settings{file_direct(direct), ring == 0 && is_ring_usable()};
 }
 
-std::unique_ptr<seams::store> ring_store_create(std::shared_ptr<ring_engine> engine, bool ring,
+std::unique_ptr<seams::store> ring_store_create(std::shared_ptr<ring_engine> engine,
+                                                bool ring,
                                                 seams::blocking_limits limits) {
   return std::make_unique<ring_store>(std::move(engine), ring, limits);
 }

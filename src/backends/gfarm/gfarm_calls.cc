@@ -73,8 +73,9 @@ bool gfarm_calls::has_server(const std::string &root) {
 gfarm_calls::server *gfarm_calls::find(const std::string &url) {
   auto const root = gfarm_root(url);
   lock_guard const lock{servers_mutex_};
-  auto const it = std::find_if(servers_.begin(), servers_.end(),
-                               [&](const server &candidate) { return candidate.root == root; });
+  auto const it = std::find_if(servers_.begin(), servers_.end(), [&](const server &candidate) {
+    return candidate.root == root;
+  });
   return it == servers_.end() ? nullptr : &*it;
 }
 
@@ -83,8 +84,9 @@ gfarm_calls::server *gfarm_calls::find(GFS_File file) {
   auto const call_lock = enter();
   auto const *const files = gfarm_filesystem_get_by_connection(gfs_pio_metadb(file));
   lock_guard const lock{servers_mutex_};
-  auto const it = std::find_if(servers_.begin(), servers_.end(),
-                               [&](const server &candidate) { return candidate.files == files; });
+  auto const it = std::find_if(servers_.begin(), servers_.end(), [&](const server &candidate) {
+    return candidate.files == files;
+  });
   TND_ASSERT(!servers_.empty());
   return it == servers_.end() ? &servers_.front() : &*it;
 }

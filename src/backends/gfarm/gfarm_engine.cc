@@ -29,9 +29,11 @@ status gfarm_status(gfarm_error_t error) {
 // change under the old generation, so a file that this process has open for writing is never
 // settled.
 seams::store_stat stat_of(const struct gfs_stat &file_stat, bool settled) {
-  uint64_t const version = seams::version_hash(
-      {file_stat.st_ino, file_stat.st_gen, uint64_t(file_stat.st_mtimespec.tv_sec),
-       uint64_t(file_stat.st_mtimespec.tv_nsec), uint64_t(file_stat.st_size)});
+  uint64_t const version = seams::version_hash({file_stat.st_ino,
+                                                file_stat.st_gen,
+                                                uint64_t(file_stat.st_mtimespec.tv_sec),
+                                                uint64_t(file_stat.st_mtimespec.tv_nsec),
+                                                uint64_t(file_stat.st_size)});
   return {.size = uint64_t(file_stat.st_size), .version = version, .is_version_stable = settled};
 }
 
@@ -63,13 +65,15 @@ std::vector<std::string> replica_hosts(const std::string &url) {
 // Moves all buffers with `call`(addr, size, offset, moved), which moves a part and sets `moved`.
 // Stops when a call moves nothing.
 template <class Call>
-status move_buffers(std::span<const seams::store_buffer> buffers, uint64_t offset, uint64_t &size,
+status move_buffers(std::span<const seams::store_buffer> buffers,
+                    uint64_t offset,
+                    uint64_t &size,
                     Call call) {
   for (const auto &buffer : buffers) {
     for (size_t done = 0; done < buffer.size;) {
       size_t moved = 0;
-      TND_TRY(call(buffer.addr + done, std::min(buffer.size - done, call_size_max), offset + size,
-                   moved));
+      TND_TRY(call(
+          buffer.addr + done, std::min(buffer.size - done, call_size_max), offset + size, moved));
       if (moved == 0)
         return status::ok;
       done += moved;
@@ -79,8 +83,10 @@ status move_buffers(std::span<const seams::store_buffer> buffers, uint64_t offse
   return status::ok;
 }
 
-status read_handle(const gfarm_handle &handle, std::span<const seams::store_buffer> buffers,
-                   uint64_t offset, uint64_t &size) {
+status read_handle(const gfarm_handle &handle,
+                   std::span<const seams::store_buffer> buffers,
+                   uint64_t offset,
+                   uint64_t &size) {
   size = 0;
   return move_buffers(
       buffers, offset, size, [&](std::byte *addr, size_t part, uint64_t position, size_t &moved) {
@@ -96,7 +102,9 @@ status read_handle(const gfarm_handle &handle, std::span<const seams::store_buff
 // One replica: one handle serves all reads, since libgfarm has only one transfer in flight on a
 // connection. While the handle works, no file is opened or closed, because that contacts gfmd
 // (three attempts of three seconds if it is dead) and the gfsd.
-status read_single(gfarm_file &file, std::span<const seams::store_buffer> buffers, uint64_t offset,
+status read_single(gfarm_file &file,
+                   std::span<const seams::store_buffer> buffers,
+                   uint64_t offset,
                    uint64_t &size) {
   lock_guard lock{file.primary_mutex};
   if (!file.primary_failed) {
@@ -141,8 +149,10 @@ status acquire(gfarm_file &file, gfarm_handle &handle) {
 
 // A handle that failed is dropped with its connection. The next read opens another, perhaps on a
 // better host.
-status read_replicas(gfarm_file &file, std::span<const seams::store_buffer> buffers,
-                     uint64_t offset, uint64_t &size) {
+status read_replicas(gfarm_file &file,
+                     std::span<const seams::store_buffer> buffers,
+                     uint64_t offset,
+                     uint64_t &size) {
   unique_lock primary_lock{file.primary_mutex, std::try_to_lock};
   gfarm_handle handle;
   bool use_primary = primary_lock.owns_lock() && !file.primary_failed;
@@ -214,16 +224,19 @@ status gfarm_engine::initialize() {
     gflog_set_priority_level(LOG_CRIT);  // errors are returned as values
     return status::ok;
   }
-  host_.log(2, (std::string{"gfarm_initialize: "} + gfarm_error_string(error) +
-                "; set GFARM_CONFIG_FILE to a client's configuration")
-                   .c_str());
+  host_.log(2,
+            (std::string{"gfarm_initialize: "} + gfarm_error_string(error) +
+             "; set GFARM_CONFIG_FILE to a client's configuration")
+                .c_str());
   auto const code = gfarm_status(error);
   return code == status::no_entry ? status::invalid : code;  // it is not the caller's file that is
                                                              // missing
 }
 
-status gfarm_engine::open(const std::string &url, seams::store_open_flags flags,
-                          seams::store_file &file, seams::store_stat &stat) {
+status gfarm_engine::open(const std::string &url,
+                          seams::store_open_flags flags,
+                          seams::store_file &file,
+                          seams::store_stat &stat) {
   TND_TRY(connect(url));
   auto handle_state = std::make_shared<gfarm_file>();
   handle_state->url = url;
@@ -265,8 +278,10 @@ status gfarm_engine::close(seams::store_file file, seams::store_stat &stat) {
   return status::ok;
 }
 
-status gfarm_engine::read(seams::store_file file, uint64_t offset,
-                          std::span<const seams::store_buffer> buffers, uint64_t &size) {
+status gfarm_engine::read(seams::store_file file,
+                          uint64_t offset,
+                          std::span<const seams::store_buffer> buffers,
+                          uint64_t &size) {
   auto const source = files_.find(file);
   if (!source)
     return status::bad_file;
@@ -284,8 +299,10 @@ int gfarm_engine::descriptor(seams::store_file file) const {
   return entry ? entry->descriptor : -1;
 }
 
-status gfarm_engine::write(seams::store_file file, uint64_t offset,
-                           std::span<const seams::store_buffer> buffers, uint64_t &size) {
+status gfarm_engine::write(seams::store_file file,
+                           uint64_t offset,
+                           std::span<const seams::store_buffer> buffers,
+                           uint64_t &size) {
   auto const target = files_.find(file);
   if (!target || !target->writable)
     return status::bad_file;
@@ -348,7 +365,9 @@ status gfarm_engine::unlink(const std::string &url) {
 namespace {
 
 // Appends the names in a folder that begin with `start`, each after `folder`.
-status append_names(GFS_Dir directory, const std::string &folder, std::string_view start,
+status append_names(GFS_Dir directory,
+                    const std::string &folder,
+                    std::string_view start,
                     std::vector<std::string> &names) {
   auto &calls = gfarm_calls::process_instance();
   for (;;) {

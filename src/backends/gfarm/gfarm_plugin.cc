@@ -7,7 +7,8 @@ namespace tanada::backends {
 namespace {
 
 status engine_create(const seams::store_plugin_host &host,
-                     std::shared_ptr<seams::blocking_engine> &engine, std::string &) {
+                     std::shared_ptr<seams::blocking_engine> &engine,
+                     std::string &) {
   host.log(1, (std::string{"gfarm: libgfarm "} + gfarm_version()).c_str());
   engine = std::make_shared<gfarm_engine>(host);
   return status::ok;

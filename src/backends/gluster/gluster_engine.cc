@@ -33,8 +33,10 @@ seams::store_stat stat_of(const struct stat &file_stat) {
   uint64_t const changed_ns = std::max(stamp_ns(file_stat.st_mtim), stamp_ns(file_stat.st_ctim));
   seams::store_stat result;
   result.size = uint64_t(file_stat.st_size);
-  result.version = seams::version_hash({uint64_t(file_stat.st_dev), uint64_t(file_stat.st_ino),
-                                        stamp_ns(file_stat.st_ctim), stamp_ns(file_stat.st_mtim),
+  result.version = seams::version_hash({uint64_t(file_stat.st_dev),
+                                        uint64_t(file_stat.st_ino),
+                                        stamp_ns(file_stat.st_ctim),
+                                        stamp_ns(file_stat.st_mtim),
                                         uint64_t(file_stat.st_size)});
   result.is_version_stable = changed_ns + granularity_ns <= stamp_ns(time);
   return result;
@@ -120,8 +122,10 @@ glfs_fd_t *open_file(glfs_t *volume, const char *path, seams::store_open_flags f
 
 }  // namespace
 
-status gluster_engine::open(const std::string &url, seams::store_open_flags flags,
-                            seams::store_file &file, seams::store_stat &stat) {
+status gluster_engine::open(const std::string &url,
+                            seams::store_open_flags flags,
+                            seams::store_file &file,
+                            seams::store_stat &stat) {
   gluster_url parts;
   TND_TRY(gluster_url::parse(url, parts));
   glfs_t *volume = nullptr;
@@ -161,8 +165,10 @@ status gluster_engine::close(seams::store_file file, seams::store_stat &stat) {
   return status::ok;
 }
 
-status gluster_engine::read(seams::store_file file, uint64_t offset,
-                            std::span<const seams::store_buffer> buffers, uint64_t &size) {
+status gluster_engine::read(seams::store_file file,
+                            uint64_t offset,
+                            std::span<const seams::store_buffer> buffers,
+                            uint64_t &size) {
   auto const source = files_.find(file);
   if (!source)
     return status::bad_file;
@@ -177,16 +183,18 @@ status gluster_engine::read(seams::store_file file, uint64_t offset,
   return pieces.wait(size);
 }
 
-status gluster_engine::write(seams::store_file file, uint64_t offset,
-                             std::span<const seams::store_buffer> buffers, uint64_t &size) {
+status gluster_engine::write(seams::store_file file,
+                             uint64_t offset,
+                             std::span<const seams::store_buffer> buffers,
+                             uint64_t &size) {
   auto const target = files_.find(file);
   if (!target || !target->writable)
     return status::bad_file;
   for (const auto &buffer : buffers)
     for (size_t done = 0; done < buffer.size;) {
       size_t const part = std::min(call_size_max, buffer.size - done);
-      ssize_t const moved = glfs_pwrite(target->fd, buffer.addr + done, part, off_t(offset + size),
-                                        0, nullptr, nullptr);
+      ssize_t const moved = glfs_pwrite(
+          target->fd, buffer.addr + done, part, off_t(offset + size), 0, nullptr, nullptr);
       if (moved <= 0)
         return moved == 0 ? status::io : seams::errno_status(errno);
       done += size_t(moved);
@@ -234,7 +242,9 @@ status gluster_engine::unlink(const std::string &url) {
 namespace {
 
 // Appends the names in a folder that begin with `start`, each after `url_prefix`.
-status append_names(glfs_fd_t *folder, std::string_view start, const std::string &url_prefix,
+status append_names(glfs_fd_t *folder,
+                    std::string_view start,
+                    const std::string &url_prefix,
                     std::vector<std::string> &names) {
   for (;;) {
     errno = 0;

@@ -34,13 +34,19 @@ class gluster_engine final : public seams::blocking_engine {
   const char *scheme() const noexcept override {
     return "gluster";
   }
-  status open(const std::string &url, seams::store_open_flags flags, seams::store_file &file,
+  status open(const std::string &url,
+              seams::store_open_flags flags,
+              seams::store_file &file,
               seams::store_stat &stat) override;
   status close(seams::store_file file, seams::store_stat &stat) override;
-  status read(seams::store_file file, uint64_t offset, std::span<const seams::store_buffer> buffers,
+  status read(seams::store_file file,
+              uint64_t offset,
+              std::span<const seams::store_buffer> buffers,
               uint64_t &size) override;
-  status write(seams::store_file file, uint64_t offset,
-               std::span<const seams::store_buffer> buffers, uint64_t &size) override;
+  status write(seams::store_file file,
+               uint64_t offset,
+               std::span<const seams::store_buffer> buffers,
+               uint64_t &size) override;
   status stat(seams::store_file file, seams::store_stat &stat) override;
   status truncate(seams::store_file file, uint64_t size) override;
   status sync(seams::store_file file) override;

@@ -75,9 +75,10 @@ status gluster_volumes::connect(const gluster_url &url, glfs_t *&volume) const {
     return status::ok;
   }
   int const number = errno;
-  host_.log(2, ("gluster: volume " + url.volume + " at " + url.host + ":" +
-                std::to_string(url.port) + ": " + std::strerror(number))
-                   .c_str());
+  host_.log(2,
+            ("gluster: volume " + url.volume + " at " + url.host + ":" + std::to_string(url.port) +
+             ": " + std::strerror(number))
+                .c_str());
   (void)glfs_fini(opened);
   status const code = seams::errno_status(number);
   return code == status::no_entry ? status::invalid

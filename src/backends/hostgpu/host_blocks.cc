@@ -14,11 +14,11 @@ namespace {
 // Reserves inaccessible addresses, aligned as shared memory is.
 result<void *> guard(size_t size) {
   constexpr size_t alignment = seams::shared_mapping::alignment;
-  void *const whole = mmap(nullptr, size + alignment, PROT_NONE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *const whole = mmap(
+      nullptr, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (whole == MAP_FAILED)
-    return fail(status::no_memory, "cannot reserve {} bytes of addresses for guarded device memory",
-                size);
+    return fail(
+        status::no_memory, "cannot reserve {} bytes of addresses for guarded device memory", size);
   auto const begin = reinterpret_cast<uintptr_t>(whole);
   auto const start = (begin + alignment - 1) / alignment * alignment;
   TND_ASSERT(start % alignment == 0 && start - begin < alignment);

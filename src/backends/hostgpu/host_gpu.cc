@@ -50,8 +50,8 @@ class host_direct_files final : public direct_files {
   status read(uint64_t file, uint64_t offset, void *target, size_t size, size_t &moved) override {
     target = blocks_.host_address(target);
     for (moved = 0; moved < size;) {
-      ssize_t const got = pread(int(file), static_cast<std::byte *>(target) + moved, size - moved,
-                                off_t(offset + moved));
+      ssize_t const got = pread(
+          int(file), static_cast<std::byte *>(target) + moved, size - moved, off_t(offset + moved));
       if (got == 0)
         break;
       if (got < 0 && errno != EINTR)
@@ -171,8 +171,8 @@ class host_gpu final : public gpu {
   }
 
   status store_word(void *target, uint64_t value) override {
-    __atomic_store_n(static_cast<uint64_t *>(blocks_.host_address(target)), value,
-                     __ATOMIC_RELEASE);
+    __atomic_store_n(
+        static_cast<uint64_t *>(blocks_.host_address(target)), value, __ATOMIC_RELEASE);
     return status::ok;
   }
 
@@ -208,13 +208,16 @@ class host_gpu final : public gpu {
   // Kernels may access the bytes concurrently, as when counters are read.
   status copy(void *target, const void *source, size_t size) const {
     racy_copy(static_cast<std::byte *>(blocks_.host_address(target)),
-              static_cast<const std::byte *>(blocks_.host_address(source)), size);
+              static_cast<const std::byte *>(blocks_.host_address(source)),
+              size);
     return status::ok;
   }
 
   status fail_allocation(size_t size) const {
-    return fail(status::no_memory, "no {} bytes of memory for kernels; this machine has {} bytes",
-                size, info_.memory_size);
+    return fail(status::no_memory,
+                "no {} bytes of memory for kernels; this machine has {} bytes",
+                size,
+                info_.memory_size);
   }
 
   backends::host_blocks blocks_;

@@ -10,7 +10,8 @@ namespace tanada::backends {
 // Kernels may access the bytes concurrently.
 status host_queue::move(void *target, const void *source, size_t size) {
   seams::racy_copy(static_cast<std::byte *>(blocks_.host_address(target)),
-                   static_cast<const std::byte *>(blocks_.host_address(source)), size);
+                   static_cast<const std::byte *>(blocks_.host_address(source)),
+                   size);
   return status::ok;
 }
 
@@ -28,10 +29,12 @@ status host_queue::update(void *target, const seams::word_update &request, uint6
   target = blocks_.host_address(target);
   uint64_t const old_value =
       request.element == seams::fabric_element::u32
-          ? seams::update_word(request.kind, static_cast<uint32_t *>(target),
-                               uint32_t(request.operand), uint32_t(request.compare))
-          : seams::update_word(request.kind, static_cast<uint64_t *>(target), request.operand,
-                               request.compare);
+          ? seams::update_word(request.kind,
+                               static_cast<uint32_t *>(target),
+                               uint32_t(request.operand),
+                               uint32_t(request.compare))
+          : seams::update_word(
+                request.kind, static_cast<uint64_t *>(target), request.operand, request.compare);
   if (before != nullptr)
     *before = old_value;
   return status::ok;

@@ -95,7 +95,8 @@ class http_server::state : private httplib::Server {
       answer(request, response);
       return HandlerResponse::Handled;
     });
-    set_exception_handler([](const httplib::Request &, httplib::Response &response,
+    set_exception_handler([](const httplib::Request &,
+                             httplib::Response &response,
                              const std::exception_ptr &) { response.status = 500; });
   }
 
@@ -130,7 +131,8 @@ status http_server::state::start() {
   if (bound <= 0) {
     int const error = errno;
     return fail(error == EADDRINUSE ? status::busy : status::io,
-                "cannot listen at 127.0.0.1:{} for HTTP: {}", options_.port,
+                "cannot listen at 127.0.0.1:{} for HTTP: {}",
+                options_.port,
                 error != 0 ? std::strerror(error) : "no reason given");
   }
   TND_ASSERT(bound <= UINT16_MAX);

@@ -67,7 +67,8 @@ bool has_status(const std::string &answer, int code) {
 }
 
 std::vector<http_page> pages() {
-  return {{"/", "text/html",
+  return {{"/",
+           "text/html",
            [] {
              return std::string("<p>here</p>");
            }},

@@ -16,23 +16,34 @@ namespace {
 // atomically as a whole nor part by part, so their complex types are not used.
 fi_datatype type_of(seams::fabric_element element) {
   switch (element) {
-    case seams::fabric_element::u32: return FI_UINT32;
-    case seams::fabric_element::u64: return FI_UINT64;
+    case seams::fabric_element::u32:
+      return FI_UINT32;
+    case seams::fabric_element::u64:
+      return FI_UINT64;
     case seams::fabric_element::f32:
-    case seams::fabric_element::c64: return FI_FLOAT;
-    default: return FI_DOUBLE;
+    case seams::fabric_element::c64:
+      return FI_FLOAT;
+    default:
+      return FI_DOUBLE;
   }
 }
 
 fi_op operation_of(seams::fabric_atomic atomic) {
   switch (atomic) {
-    case seams::fabric_atomic::add: return FI_SUM;
-    case seams::fabric_atomic::bit_and: return FI_BAND;
-    case seams::fabric_atomic::bit_or: return FI_BOR;
-    case seams::fabric_atomic::bit_xor: return FI_BXOR;
-    case seams::fabric_atomic::swap: return FI_ATOMIC_WRITE;
-    case seams::fabric_atomic::compare_swap: return FI_CSWAP;
-    default: return FI_ATOMIC_READ;
+    case seams::fabric_atomic::add:
+      return FI_SUM;
+    case seams::fabric_atomic::bit_and:
+      return FI_BAND;
+    case seams::fabric_atomic::bit_or:
+      return FI_BOR;
+    case seams::fabric_atomic::bit_xor:
+      return FI_BXOR;
+    case seams::fabric_atomic::swap:
+      return FI_ATOMIC_WRITE;
+    case seams::fabric_atomic::compare_swap:
+      return FI_CSWAP;
+    default:
+      return FI_ATOMIC_READ;
   }
 }
 
@@ -77,8 +88,8 @@ uint64_t element_flags(const libfabric_domain &domain, const seams::fabric_op &o
 }
 
 // libfabric has three calls, each with its own limits.
-bool supports_atomic(fid_ep *endpoint, fi_datatype type, fi_op operation, bool fetches,
-                     size_t &count) {
+bool supports_atomic(
+    fid_ep *endpoint, fi_datatype type, fi_op operation, bool fetches, size_t &count) {
   if (operation == FI_CSWAP)
     return fi_compare_atomicvalid(endpoint, type, operation, &count) == 0 && count != 0;
   if (fetches)
@@ -100,8 +111,10 @@ size_t libfabric_vector_size_max(fid_ep *endpoint) {
         !supports_atomic(endpoint, type, FI_CSWAP, true, count))
       return 0;
   }
-  for (auto const element : {seams::fabric_element::u32, seams::fabric_element::u64,
-                             seams::fabric_element::f32, seams::fabric_element::f64}) {
+  for (auto const element : {seams::fabric_element::u32,
+                             seams::fabric_element::u64,
+                             seams::fabric_element::f32,
+                             seams::fabric_element::f64}) {
     size_t fetched = 0;
     if (!supports_atomic(endpoint, type_of(element), FI_SUM, false, count) ||
         !supports_atomic(endpoint, type_of(element), FI_SUM, true, fetched))
@@ -136,8 +149,8 @@ ssize_t libfabric_endpoint::post_element(fid_ep *endpoint, uint32_t index, libfa
   message.op = operation_of(op.atomic);
   message.context = &context;
   if (op.atomic == seams::fabric_atomic::compare_swap) {
-    return fi_compare_atomicmsg(endpoint, &message, &compare, &descriptor, 1, &result, &descriptor,
-                                1, FI_COMPLETION);
+    return fi_compare_atomicmsg(
+        endpoint, &message, &compare, &descriptor, 1, &result, &descriptor, 1, FI_COMPLETION);
   }
   if (seams::fabric_fetches(op) || domain_->atomics_must_fetch())
     return fi_fetch_atomicmsg(endpoint, &message, &result, &descriptor, 1, FI_COMPLETION);

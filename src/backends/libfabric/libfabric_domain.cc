@@ -55,8 +55,10 @@ struct info_request {
   uint64_t caps, op_flags, orders;
 };
 
-libfabric_handle<fi_info> request_info(const libfabric_options &options, const std::string &node,
-                                       info_request request, bool is_shm) {
+libfabric_handle<fi_info> request_info(const libfabric_options &options,
+                                       const std::string &node,
+                                       info_request request,
+                                       bool is_shm) {
   libfabric_handle<fi_info> hints{fi_allocinfo()};
   if (!hints)
     return nullptr;
@@ -114,12 +116,14 @@ status fail_choice(const std::string &provider, const std::string &node) {
     return fail(
         status::not_supported,
         "libfabric: provider {} does not support the messages and RMA that Tanada needs at {}",
-        provider, place);
+        provider,
+        place);
   }
   return fail(
       status::no_plugin,
       "libfabric: there is no provider {} for {} here (fi_info -t FI_EP_RDM lists them){}",
-      provider, place,
+      provider,
+      place,
       provider == "o2g"
           ? "; libo2g-fi.so is not in a plugin folder, or libfabric was initialized without it"
           : "");
@@ -137,8 +141,8 @@ status libfabric_domain::choose(const libfabric_options &options) {
   uint64_t const hmem = options.cuda ? FI_HMEM : 0;
   // The least important capability is given up first: the ordering, then a completion that reports
   // that the write is visible (verbs has that by its ordering), then atomics, then GPU memory.
-  uint64_t const all_caps[] = {caps_needed | FI_ATOMIC | hmem, caps_needed | hmem,
-                               caps_needed | FI_ATOMIC, caps_needed};
+  uint64_t const all_caps[] = {
+      caps_needed | FI_ATOMIC | hmem, caps_needed | hmem, caps_needed | FI_ATOMIC, caps_needed};
   uint64_t const all_flags[] = {FI_DELIVERY_COMPLETE, FI_TRANSMIT_COMPLETE};
   for (auto const caps : all_caps) {
     for (auto const op_flags : all_flags) {
@@ -275,8 +279,10 @@ result<libfabric_handle<fid_ep>> libfabric_domain::endpoint_open(const std::stri
     code = fi_enable(created.get());
   if (code != 0) {
     return fail(
-        libfabric_status(-code), "libfabric: provider {} cannot open an endpoint: {}{}",
-        properties_.provider, fi_strerror(-code),
+        libfabric_status(-code),
+        "libfabric: provider {} cannot open an endpoint: {}{}",
+        properties_.provider,
+        fi_strerror(-code),
         is_verbs_
             ? "; for a device with short completion queues, set FI_UNIVERSE_SIZE lower, e.g. 64"
             : "");

@@ -60,19 +60,21 @@ status libfabric_endpoint::open() {
   if (!opened.ok())
     return opened.error();
   endpoint_ = std::move(opened).value();
-  regions_ = std::make_unique<libfabric_regions>(*domain_, endpoint_.get(), cache_limits_,
-                                                 ops_.counters());
+  regions_ = std::make_unique<libfabric_regions>(
+      *domain_, endpoint_.get(), cache_limits_, ops_.counters());
   address_.size = address_.bytes.size();
   if (int const code = fi_getname(&endpoint_->fid, address_.bytes.data(), &address_.size);
       code != 0) {
-    return fail(libfabric_status(-code), "libfabric: cannot get the endpoint's address: {}",
+    return fail(libfabric_status(-code),
+                "libfabric: cannot get the endpoint's address: {}",
                 fi_strerror(-code));
   }
   if (domain_->has_mode(FI_MR_LOCAL)) {
-    TND_TRY(register_internal(contexts_region_, reinterpret_cast<std::byte *>(contexts_.data()),
+    TND_TRY(register_internal(contexts_region_,
+                              reinterpret_cast<std::byte *>(contexts_.data()),
                               contexts_.size() * sizeof(libfabric_context)));
-    TND_TRY(register_internal(copies_region_, copies_.get(),
-                              ops_.depth() * properties().copied_size_max));
+    TND_TRY(register_internal(
+        copies_region_, copies_.get(), ops_.depth() * properties().copied_size_max));
   }
   vector_size_max_ = libfabric_vector_size_max(endpoint_.get());
   if (vector_size_max_ == 0)
@@ -82,7 +84,8 @@ status libfabric_endpoint::open() {
   return status::ok;
 }
 
-status libfabric_endpoint::register_internal(libfabric_handle<fid_mr> &target, std::byte *addr,
+status libfabric_endpoint::register_internal(libfabric_handle<fid_mr> &target,
+                                             std::byte *addr,
                                              size_t size) {
   TND_ASSERT(regions_ != nullptr && !target);
   auto region = regions_->open({.addr = addr, .size = size}, FI_READ | FI_WRITE);
@@ -172,8 +175,8 @@ status libfabric_endpoint::wait_for_change(uint64_t deadline_ns) {
   TND_ASSERT(domain_->queue_wait() != nullptr);
   uint64_t const slice_end_ns =
       std::min({deadline_ns, ops_.next_deadline_ns(), now_ns + slice_ns_max});
-  bool const has_changed = domain_->queue_wait()->wait_for_count(domain_->queue(), changes,
-                                                                 changes_seen_, slice_end_ns) == 0;
+  bool const has_changed = domain_->queue_wait()->wait_for_count(
+                               domain_->queue(), changes, changes_seen_, slice_end_ns) == 0;
   changes_seen_ = fi_cntr_read(changes);
   progress();
   if (woken_.exchange(false))
@@ -183,7 +186,9 @@ status libfabric_endpoint::wait_for_change(uint64_t deadline_ns) {
 
 // Sleeps within a wait, at most until `end_ns` or, where the provider can signal it, an event.
 // `is_resting` is the state of the caller's loop; see below.
-void libfabric_endpoint::sleep(uint64_t now_ns, uint64_t end_ns, uint64_t poll_interval_ns,
+void libfabric_endpoint::sleep(uint64_t now_ns,
+                               uint64_t end_ns,
+                               uint64_t poll_interval_ns,
                                bool &is_resting) {
   // An operation that the network refused is posted again. No event reports when the network would
   // accept it.
@@ -226,7 +231,8 @@ result<std::unique_ptr<seams::fabric_endpoint>> libfabric_endpoint_open(
     return fail(
         status::invalid,
         "libfabric: invalid options: depth must be 1 to {}, and message_size_max 64 to {} bytes",
-        seams::fabric_depth_max, libfabric_message_size_cap);
+        seams::fabric_depth_max,
+        libfabric_message_size_cap);
   }
   if (options.provider == "shm")
     shm_names_sweep();

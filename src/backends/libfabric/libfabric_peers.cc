@@ -19,8 +19,9 @@ bool is_shm_address(std::string_view text) {
   if (text.size() > shm_name_size_max || !text.starts_with(shm_prefix) || text.back() != '\0')
     return false;
   text = text.substr(shm_prefix.size(), text.size() - shm_prefix.size() - 1);
-  return !text.empty() && std::all_of(text.begin(), text.end(),
-                                      [](char c) { return c > ' ' && c < 127 && c != '/'; });
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return c > ' ' && c < 127 && c != '/';
+  });
 }
 
 }  // namespace

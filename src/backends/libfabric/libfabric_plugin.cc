@@ -9,7 +9,8 @@
 namespace tanada::backends {
 namespace {
 
-status open(const seams::fabric_request &request, std::unique_ptr<seams::fabric_endpoint> &endpoint,
+status open(const seams::fabric_request &request,
+            std::unique_ptr<seams::fabric_endpoint> &endpoint,
             std::string &message) {
   libfabric_options options;
   options.provider = request.provider;

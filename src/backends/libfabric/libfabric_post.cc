@@ -110,12 +110,13 @@ ssize_t libfabric_endpoint::post_operation(uint32_t index, libfabric_peer *peer)
   void *const descriptor = flights_[index].held.descriptor;
   switch (op.kind) {
     case seams::fabric_op_kind::send:
-      return fi_send(endpoint_.get(), op.addr, op.size, descriptor, peer->address,
-                     &context_of(index));
+      return fi_send(
+          endpoint_.get(), op.addr, op.size, descriptor, peer->address, &context_of(index));
     case seams::fabric_op_kind::receive:
-      return fi_recv(endpoint_.get(), op.addr, op.size, descriptor, FI_ADDR_UNSPEC,
-                     &context_of(index));
-    default: return post_transfer(index, *peer);
+      return fi_recv(
+          endpoint_.get(), op.addr, op.size, descriptor, FI_ADDR_UNSPEC, &context_of(index));
+    default:
+      return post_transfer(index, *peer);
   }
 }
 

@@ -65,7 +65,8 @@ void libfabric_endpoint::reap_queue() {
       if (index == seams::fabric_op_table::no_slot)
         continue;
       auto const &op = ops_[index].op;
-      settle(index, status::ok,
+      settle(index,
+             status::ok,
              op.kind == seams::fabric_op_kind::receive ? entries[i].len
                                                        : seams::fabric_remote_size(op),
              sources[i]);
@@ -232,7 +233,9 @@ void libfabric_endpoint::check_processes() {
 // The dead peer neither accesses memory of this process nor answers. Close the endpoints that wait
 // for its answers.
 void libfabric_endpoint::fail_dead_peer(libfabric_peer &peer) {
-  log(log_level::info, "fabric: peer {} has died with {} operations in flight", peer.id,
+  log(log_level::info,
+      "fabric: peer {} has died with {} operations in flight",
+      peer.id,
       peer.in_flight);
   TND_ASSERT(!peer.is_dead);
   peer.is_dead = true;

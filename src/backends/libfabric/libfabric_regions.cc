@@ -26,7 +26,8 @@ result<uint64_t> key_create(size_t key_size) {
 
 }  // namespace
 
-libfabric_regions::libfabric_regions(const libfabric_domain &domain, fid_ep *endpoint,
+libfabric_regions::libfabric_regions(const libfabric_domain &domain,
+                                     fid_ep *endpoint,
                                      seams::registration_cache_limits limits,
                                      seams::fabric_counters &counters)
     : domain_{domain},
@@ -63,17 +64,23 @@ bool is_within(const seams::fabric_op &op, const seams::fabric_memory &memory) {
          size_t(op.addr - memory.addr) <= memory.size - op.size;
 }
 
-status fail_registration(const libfabric_domain &domain, const seams::fabric_memory &memory,
+status fail_registration(const libfabric_domain &domain,
+                         const seams::fabric_memory &memory,
                          int code) {
   const char *const provider = domain.properties().provider.c_str();
   if (memory.kind == seams::fabric_memory_kind::cuda) {
     // A provider may support GPUs while this libfabric was built without CUDA, as in Debian.
     return fail(status::not_supported,
-                "libfabric: provider {} cannot reach this memory of GPU {}: {}", provider,
-                memory.device, fi_strerror(-code));
+                "libfabric: provider {} cannot reach this memory of GPU {}: {}",
+                provider,
+                memory.device,
+                fi_strerror(-code));
   }
-  return fail(libfabric_status(-code), "libfabric: provider {}: {} bytes cannot be registered: {}",
-              provider, memory.size, fi_strerror(-code));
+  return fail(libfabric_status(-code),
+              "libfabric: provider {}: {} bytes cannot be registered: {}",
+              provider,
+              memory.size,
+              fi_strerror(-code));
 }
 
 }  // namespace
@@ -119,8 +126,9 @@ result<seams::fabric_region> libfabric_regions::add(const seams::fabric_memory &
   region added{.memory = memory, .remote_registration = nullptr, .cached = nullptr, .users = 0};
   seams::fabric_region result{.id = next_id_, .remote = {}};
   if (access.remote_read || access.remote_write) {
-    auto opened = open(memory, local_access | (access.remote_read ? uint64_t(FI_REMOTE_READ) : 0) |
-                                   (access.remote_write ? uint64_t(FI_REMOTE_WRITE) : 0));
+    auto opened = open(memory,
+                       local_access | (access.remote_read ? uint64_t(FI_REMOTE_READ) : 0) |
+                           (access.remote_write ? uint64_t(FI_REMOTE_WRITE) : 0));
     if (!opened.ok())
       return opened.error();
     added.remote_registration.reset(opened.value());

@@ -19,8 +19,10 @@ class libfabric_regions {
 
   // `domain` and `counters` must outlive this object. `endpoint` must outlive it if the provider
   // registers memory with endpoints (FI_MR_ENDPOINT).
-  libfabric_regions(const libfabric_domain &domain, fid_ep *endpoint,
-                    seams::registration_cache_limits limits, seams::fabric_counters &counters);
+  libfabric_regions(const libfabric_domain &domain,
+                    fid_ep *endpoint,
+                    seams::registration_cache_limits limits,
+                    seams::fabric_counters &counters);
   ~libfabric_regions();
 
   result<seams::fabric_region> add(const seams::fabric_memory &memory, seams::fabric_access access);

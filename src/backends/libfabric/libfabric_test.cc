@@ -117,8 +117,13 @@ TEST(shm_name, a_process_that_is_killed_is_gone_before_it_is_waited_for) {
 }
 
 TEST(shm_name, names_of_others_are_not_known) {
-  for (auto const *text : {"", "tanada_", "tanada_x_y_z", "tanada_12", "tanada_12_34",
-                           "other_12_34_5", "fi_shm://12345:0:0"}) {
+  for (auto const *text : {"",
+                           "tanada_",
+                           "tanada_x_y_z",
+                           "tanada_12",
+                           "tanada_12_34",
+                           "other_12_34_5",
+                           "fi_shm://12345:0:0"}) {
     auto const owner = shm_name_owner(text);
     EXPECT_EQ(shm_name_process(owner), process_state::unknown) << text;
   }

@@ -18,7 +18,9 @@ constexpr size_t alignment = 16;
 
 // No locks: the owner of the area serializes calls. The index of names stays empty.
 using segment = interprocess::basic_managed_external_buffer<
-    char, interprocess::rbtree_best_fit<interprocess::null_mutex_family>, interprocess::iset_index>;
+    char,
+    interprocess::rbtree_best_fit<interprocess::null_mutex_family>,
+    interprocess::iset_index>;
 
 }  // namespace
 

@@ -7,13 +7,28 @@
 namespace tanada::backends {
 namespace {
 
-void copies_just_the_bytes_at_any_alignment(void copy(void *target, const void *source,
+void copies_just_the_bytes_at_any_alignment(void copy(void *target,
+                                                      const void *source,
                                                       size_t size)) {
   std::vector<unsigned char> source(100'000);
   for (size_t i = 0; i < source.size(); i++)
     source[i] = static_cast<unsigned char>(i * 2654435761u >> 13);
-  for (size_t const size : {0, 1, 63, 64, 4095, 4096, 4159, 4160, 16383, 16384, 16385, 16447, 16448,
-                            65535, 65536, 70001}) {
+  for (size_t const size : {0,
+                            1,
+                            63,
+                            64,
+                            4095,
+                            4096,
+                            4159,
+                            4160,
+                            16383,
+                            16384,
+                            16385,
+                            16447,
+                            16448,
+                            65535,
+                            65536,
+                            70001}) {
     for (size_t const shift : {0, 1, 15, 16, 63}) {
       std::vector<unsigned char> target(size + 200, 0xEE);
       copy(target.data() + 100 + shift, source.data() + 64 - shift, size);

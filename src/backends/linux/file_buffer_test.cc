@@ -31,8 +31,8 @@ TEST_F(file_buffer_test, a_buffer_holds_what_is_written_and_leaves_no_file) {
   ASSERT_TRUE(created.ok()) << last_message();
   auto const buffer = std::move(created).value();
   EXPECT_EQ(buffer->size(), size);
-  EXPECT_TRUE(std::all_of(buffer->data(), buffer->data() + size,
-                          [](std::byte each) { return each == std::byte{0}; }));
+  EXPECT_TRUE(std::all_of(
+      buffer->data(), buffer->data() + size, [](std::byte each) { return each == std::byte{0}; }));
   std::fill_n(buffer->data(), size, std::byte{7});
   EXPECT_EQ(buffer->data()[size - 1], std::byte{7});
   EXPECT_TRUE(fs::is_empty(folder_));

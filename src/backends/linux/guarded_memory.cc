@@ -54,9 +54,13 @@ bool replace_page(uintptr_t addr) {
     uint64_t const old_bits = range.bits.load(std::memory_order_relaxed)[index / 64].fetch_or(bit);
     if ((old_bits & bit) == 0)
       range.lost_count.fetch_add(1);
-    long const mapped =
-        syscall(SYS_mmap, begin + index * page_size, page_size, PROT_READ | PROT_WRITE,
-                MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    long const mapped = syscall(SYS_mmap,
+                                begin + index * page_size,
+                                page_size,
+                                PROT_READ | PROT_WRITE,
+                                MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
+                                -1,
+                                0);
     return mapped == long(begin + index * page_size);
   }
   return false;

@@ -42,8 +42,12 @@ void *map_aligned(const file_part &part, int protection) noexcept {
     void *const address = find_address(part);
     if (address == nullptr)
       return nullptr;
-    void *const mapped = mmap(address, part.size, protection, MAP_SHARED | MAP_FIXED_NOREPLACE,
-                              part.descriptor, off_t(part.offset));
+    void *const mapped = mmap(address,
+                              part.size,
+                              protection,
+                              MAP_SHARED | MAP_FIXED_NOREPLACE,
+                              part.descriptor,
+                              off_t(part.offset));
     if (mapped == address)
       return mapped;
     if (mapped == MAP_FAILED && errno != EEXIST)

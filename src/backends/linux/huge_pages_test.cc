@@ -60,8 +60,12 @@ bool kernel_makes_huge_pages() {
   file const probe;
   void *const reservation = mmap(nullptr, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   auto const begin = (reinterpret_cast<uintptr_t>(reservation) + size - 1) / size * size;
-  void *const memory = mmap(reinterpret_cast<void *>(begin), size, PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_FIXED, probe.descriptor(), 0);
+  void *const memory = mmap(reinterpret_cast<void *>(begin),
+                            size,
+                            PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_FIXED,
+                            probe.descriptor(),
+                            0);
   std::memset(memory, 1, size);
   bool const is_huge = madvise(memory, size, collapse_advice) == 0;
   munmap(reservation, 2 * size);

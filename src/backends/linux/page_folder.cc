@@ -318,7 +318,9 @@ status strip_header(size_t size_max, std::vector<std::byte> &bytes) {
 
 }  // namespace
 
-status read_page(const std::string &folder, const std::string &name, size_t size_max,
+status read_page(const std::string &folder,
+                 const std::string &name,
+                 size_t size_max,
                  std::vector<std::byte> &bytes) {
   auto opened_folder = open_folder(folder);
   if (!opened_folder.ok())

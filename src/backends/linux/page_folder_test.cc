@@ -194,8 +194,14 @@ TEST_F(page_folder, a_page_is_read_whole_while_it_is_written) {
 TEST_F(page_folder, what_is_no_page_is_neither_listed_nor_followed_nor_waited_for) {
   fs::create_directory(folder_);
   chmod(folder_.c_str(), 0700);
-  for (const char *name : {"readme", "12.gfile", "x-1.gfile", "-1.gfile", "99999999999-1.gfile",
-                           "5-.gfile", "5-1.", "5-1gfile"})
+  for (const char *name : {"readme",
+                           "12.gfile",
+                           "x-1.gfile",
+                           "-1.gfile",
+                           "99999999999-1.gfile",
+                           "5-.gfile",
+                           "5-1.",
+                           "5-1gfile"})
     close(open((folder_ + "/" + name).c_str(), O_CREAT | O_WRONLY, 0600));
   fs::create_symlink("/etc/passwd", folder_ + "/5-1.gfile");
   ASSERT_EQ(mkfifo((folder_ + "/6-1.gfile").c_str(), 0600), 0);

@@ -56,7 +56,8 @@ status poller::add(int descriptor, uint64_t word, interest wanted_events) {
   epoll_event event = event_of(word, wanted_events);
   if (epoll_ctl(descriptor_, EPOLL_CTL_ADD, descriptor, &event) == 0)
     return status::ok;
-  return fail(errno == ENOMEM || errno == ENOSPC ? status::no_memory : status::invalid, "epoll: {}",
+  return fail(errno == ENOMEM || errno == ENOSPC ? status::no_memory : status::invalid,
+              "epoll: {}",
               std::strerror(errno));
 }
 

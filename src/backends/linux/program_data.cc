@@ -124,8 +124,8 @@ void become_private() {
 // Uses the system call directly, because a sanitizer's checks in pwrite would end the program.
 bool write_all(int descriptor, std::span<const std::byte> bytes, size_t offset) {
   for (size_t done = 0; done < bytes.size();) {
-    long const count = syscall(SYS_pwrite64, descriptor, bytes.data() + done, bytes.size() - done,
-                               off_t(offset + done));
+    long const count = syscall(
+        SYS_pwrite64, descriptor, bytes.data() + done, bytes.size() - done, off_t(offset + done));
     if (count < 0 && errno == EINTR)
       continue;
     if (count <= 0)
@@ -174,10 +174,16 @@ status program_data_share(int descriptor, size_t offset) {
     return status::ok;
   static bool const is_ready = pthread_atfork(nullptr, nullptr, [] { become_private(); }) == 0;
   bool const is_written = is_ready && write_used_pages(descriptor, data, offset);
-  if (!is_written || mmap(data.data(), data.size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                          descriptor, off_t(offset)) == MAP_FAILED) {
+  if (!is_written || mmap(data.data(),
+                          data.size(),
+                          PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_FIXED,
+                          descriptor,
+                          off_t(offset)) == MAP_FAILED) {
     int const code = errno;
-    return fail(status{-code}, "the program's data ({} bytes) cannot be shared: {}", data.size(),
+    return fail(status{-code},
+                "the program's data ({} bytes) cannot be shared: {}",
+                data.size(),
                 strerror(code));
   }
   if (shared_data.is_valid())

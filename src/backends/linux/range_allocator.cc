@@ -29,7 +29,8 @@ using free_range_set = boost::multi_index_container<
                               index::member<free_range, size_t, &free_range::offset>>,
         index::ordered_unique<
             index::tag<by_size>,
-            index::composite_key<free_range, index::member<free_range, size_t, &free_range::size>,
+            index::composite_key<free_range,
+                                 index::member<free_range, size_t, &free_range::size>,
                                  index::member<free_range, size_t, &free_range::offset>>>>>;
 
 }  // namespace
@@ -74,7 +75,8 @@ void range_allocator::metadata::add_free(size_t offset, size_t size) {
 
 // The parts of the range before and after the allocation stay free.
 void range_allocator::metadata::cut(free_range_set::index<by_offset>::type::iterator range,
-                                    size_t offset, size_t size) {
+                                    size_t offset,
+                                    size_t size) {
   free_range const full_range = *range;
   TND_ASSERT(full_range.offset <= offset && offset + size <= full_range.offset + full_range.size);
   free.get<by_offset>().erase(range);

@@ -70,8 +70,8 @@ result<shared_memory> shared_memory::create(const char *label, size_t size) {
   // The seals keep holders of the descriptor from removing mapped memory.
   if (fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     int const code = errno;
-    return fail(status{-code}, "shared memory {}: its size cannot be sealed: {}", label,
-                strerror(code));
+    return fail(
+        status{-code}, "shared memory {}: its size cannot be sealed: {}", label, strerror(code));
   }
   return memory;
 }
@@ -93,8 +93,8 @@ constexpr int shared_kind = MAP_SHARED | MAP_NORESERVE;
 // Reserves enough addresses to contain an aligned range, and releases those before and after it.
 void *map_anywhere(int descriptor, size_t size, const aligned_part &part) {
   size_t const alignment = part.alignment;
-  void *const reserved = mmap(nullptr, size + alignment, PROT_NONE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *const reserved = mmap(
+      nullptr, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED)
     return MAP_FAILED;
   auto const first = reinterpret_cast<uintptr_t>(reserved);
@@ -128,12 +128,14 @@ bool is_unmapped(void *address, size_t size) noexcept {
          reinterpret_cast<uintptr_t>(address);  // before Linux 4.17 the address is only a hint
 }
 
-result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *address,
+result<shared_mapping> shared_mapping::map(int descriptor,
+                                           size_t size,
+                                           void *address,
                                            const aligned_part &part) {
   struct stat about{};
   if (fstat(descriptor, &about) != 0 || about.st_size < 0 || uint64_t(about.st_size) < size) {
-    return fail(status::invalid, "shared memory: the file is shorter than the expected {} bytes",
-                size);
+    return fail(
+        status::invalid, "shared memory: the file is shorter than the expected {} bytes", size);
   }
   if (int const seals = fcntl(descriptor, F_GET_SEALS); seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
     return fail(status::invalid, "shared memory: the file has no seal against shrinking");
@@ -142,8 +144,8 @@ result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *ad
   if (address == nullptr) {
     mapped = map_anywhere(descriptor, size, part);
   } else {
-    mapped = mmap(address, size, PROT_READ | PROT_WRITE, shared_kind | MAP_FIXED_NOREPLACE,
-                  descriptor, 0);
+    mapped = mmap(
+        address, size, PROT_READ | PROT_WRITE, shared_kind | MAP_FIXED_NOREPLACE, descriptor, 0);
     if (mapped != MAP_FAILED && mapped != address) {
       munmap(mapped, size);
       errno = EEXIST;
@@ -153,9 +155,12 @@ result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *ad
   if (mapped == MAP_FAILED) {
     int const code = errno;
     if (address == nullptr)
-      return fail(status{-code}, "shared memory: {} bytes cannot be mapped: {}", size,
-                  strerror(code));
-    return fail(status{-code}, "shared memory: {} bytes cannot be mapped at {}: {}", size, address,
+      return fail(
+          status{-code}, "shared memory: {} bytes cannot be mapped: {}", size, strerror(code));
+    return fail(status{-code},
+                "shared memory: {} bytes cannot be mapped at {}: {}",
+                size,
+                address,
                 strerror(code));
   }
   (void)madvise(mapped, size, MADV_HUGEPAGE);
@@ -167,7 +172,9 @@ result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *ad
 #if defined(TND_TSAN)
 constinit const bool shared_mapping::is_shared_in_process = true;
 
-result<shared_mapping> shared_mapping::map_shared(int descriptor, size_t size, void *address,
+result<shared_mapping> shared_mapping::map_shared(int descriptor,
+                                                  size_t size,
+                                                  void *address,
                                                   const aligned_part &part) {
   struct stat about{};
   if (fstat(descriptor, &about) != 0)
@@ -193,7 +200,9 @@ result<shared_mapping> shared_mapping::map_shared(int descriptor, size_t size, v
 #else
 constinit const bool shared_mapping::is_shared_in_process = false;
 
-result<shared_mapping> shared_mapping::map_shared(int descriptor, size_t size, void *address,
+result<shared_mapping> shared_mapping::map_shared(int descriptor,
+                                                  size_t size,
+                                                  void *address,
                                                   const aligned_part &part) {
   return map(descriptor, size, address, part);
 }

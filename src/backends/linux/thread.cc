@@ -72,7 +72,8 @@ void thread_bind_to_node(int node) noexcept {
       return;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
       return;
-    CPU_AND(&node_processors, &node_processors,
+    CPU_AND(&node_processors,
+            &node_processors,
             &allowed);  // respect the limits of the user or a container
     if (CPU_COUNT(&node_processors) > 0)
       (void)sched_setaffinity(0, sizeof node_processors, &node_processors);

@@ -25,7 +25,8 @@ struct local_job {
 
   // Waits until all ranks have called it. `on_all_arrived` runs once, before any rank returns.
   template <class Function>
-  status arrive_and_wait(uint64_t timeout_ns, const std::atomic<bool> &killed,
+  status arrive_and_wait(uint64_t timeout_ns,
+                         const std::atomic<bool> &killed,
                          const Function &on_all_arrived) {
     uint64_t const deadline_ns =
         seams::deadline_after(seams::monotonic_clock().now_ns(), timeout_ns);
@@ -47,7 +48,9 @@ struct local_job {
       uint64_t const now_ns = seams::monotonic_clock().now_ns();
       if (now_ns >= deadline_ns) {
         failed = true;
-        return fail(status::timed_out, "only {} of {} ranks arrived before the timeout", arrived,
+        return fail(status::timed_out,
+                    "only {} of {} ranks arrived before the timeout",
+                    arrived,
                     values.size());
       }
       changed.wait_for(

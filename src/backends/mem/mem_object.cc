@@ -53,7 +53,8 @@ uint64_t mem_object::read(uint64_t offset, std::span<const seams::store_buffer> 
   return position - offset;
 }
 
-status mem_object::write(uint64_t offset, std::span<const seams::store_buffer> buffers,
+status mem_object::write(uint64_t offset,
+                         std::span<const seams::store_buffer> buffers,
                          uint64_t size) {
   if (size == 0)
     return status::ok;

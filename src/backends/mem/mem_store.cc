@@ -65,12 +65,15 @@ class mem_queue final : public seams::store_queue {
  private:
   status serve(const seams::store_op &op, seams::store_completion &completion) {
     switch (op.kind) {
-      case seams::store_op_kind::open: return open(op, completion);
-      case seams::store_op_kind::unlink: return mem_names::process_instance().unlink(op.url);
+      case seams::store_op_kind::open:
+        return open(op, completion);
+      case seams::store_op_kind::unlink:
+        return mem_names::process_instance().unlink(op.url);
       case seams::store_op_kind::list:
         completion.names = mem_names::process_instance().list(op.url);
         return status::ok;
-      case seams::store_op_kind::sync_names: return status::ok;
+      case seams::store_op_kind::sync_names:
+        return status::ok;
       case seams::store_op_kind::close: {
         auto const file = files_->remove(op.file);
         if (!file)
@@ -102,7 +105,8 @@ class mem_queue final : public seams::store_queue {
     return status::ok;
   }
 
-  static status serve_file(mem_file &file, const seams::store_op &op,
+  static status serve_file(mem_file &file,
+                           const seams::store_op &op,
                            seams::store_completion &completion) {
     bool const changes =
         op.kind == seams::store_op_kind::write || op.kind == seams::store_op_kind::truncate;
@@ -119,9 +123,13 @@ class mem_queue final : public seams::store_queue {
         completion.size = size;
         return status::ok;
       }
-      case seams::store_op_kind::truncate: return object.truncate(op.size);
-      case seams::store_op_kind::stat: completion.stat = object.stat(); return status::ok;
-      default: return status::ok;
+      case seams::store_op_kind::truncate:
+        return object.truncate(op.size);
+      case seams::store_op_kind::stat:
+        completion.stat = object.stat();
+        return status::ok;
+      default:
+        return status::ok;
     }
   }
 

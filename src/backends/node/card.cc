@@ -54,8 +54,8 @@ result<process_card> process_card_of(bootstrap &launcher, int32_t rank) {
     return bytes.error();
   process_card card;
   if (bytes.value().size() != sizeof card) {
-    return fail(status::protocol, "rank {} published a card of {} bytes", rank,
-                bytes.value().size());
+    return fail(
+        status::protocol, "rank {} published a card of {} bytes", rank, bytes.value().size());
   }
   std::memcpy(&card, bytes.value().data(), sizeof card);
   return card;

@@ -15,14 +15,18 @@
 namespace tanada::backends {
 namespace {
 
-status check(const seams::bootstrap &launcher, std::span<const int32_t> group,
-             std::string_view label, std::span<const int> descriptors) {
+status check(const seams::bootstrap &launcher,
+             std::span<const int32_t> group,
+             std::string_view label,
+             std::span<const int> descriptors) {
   if (descriptors.size() > seams::descriptor_count_max ||
       label.size() > seams::descriptor_label_size_max) {
     return fail(
         status::too_big,
         "exchange of {} descriptors under a label of {} characters: the maximum is {} and {}",
-        descriptors.size(), label.size(), seams::descriptor_count_max,
+        descriptors.size(),
+        label.size(),
+        seams::descriptor_count_max,
         seams::descriptor_label_size_max);
   }
   if (!std::is_sorted(group.begin(), group.end(), std::less_equal{}) ||
@@ -34,14 +38,15 @@ status check(const seams::bootstrap &launcher, std::span<const int32_t> group,
   auto const &node = launcher.node_ranks();
   for (int32_t const rank : group) {
     if (!std::binary_search(node.begin(), node.end(), rank)) {
-      return fail(status::invalid, "rank {} is on a different node than rank {}", rank,
-                  launcher.rank());
+      return fail(
+          status::invalid, "rank {} is on a different node than rank {}", rank, launcher.rank());
     }
   }
   return status::ok;
 }
 
-status check_namespace(const seams::process_card &self_card, const seams::process_card &leader,
+status check_namespace(const seams::process_card &self_card,
+                       const seams::process_card &leader,
                        int32_t rank) {
   bool const is_known = self_card.network_inode != 0 && leader.network_inode != 0;
   if (!is_known || (self_card.network_device == leader.network_device &&
@@ -50,27 +55,33 @@ status check_namespace(const seams::process_card &self_card, const seams::proces
   return fail(status::no_device,
               "rank {} (process {}) is on this node, but in another network namespace: processes "
               "that share memory must be in one namespace, or be configured as different nodes",
-              rank, leader.process);
+              rank,
+              leader.process);
 }
 
 // again: the leader does not listen yet.
-status try_connect(const descriptor_task &task, const descriptor_place &place,
+status try_connect(const descriptor_task &task,
+                   const descriptor_place &place,
                    owned_socket &connected) {
   owned_socket candidate{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   if (candidate.get() < 0) {
     bool const is_full = errno == EMFILE || errno == ENFILE;
-    return fail(is_full ? status::too_many_files : status::no_memory, "cannot create a socket: {}",
+    return fail(is_full ? status::too_many_files : status::no_memory,
+                "cannot create a socket: {}",
                 std::strerror(errno));
   }
   if (connect(candidate.get(), reinterpret_cast<const sockaddr *>(&place.address), place.size) !=
       0) {
     bool const may_come = errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR;
     return may_come ? status::again
-                    : fail(status::io, "cannot connect to rank {}: {}", task.group[0],
+                    : fail(status::io,
+                           "cannot connect to rank {}: {}",
+                           task.group[0],
                            std::strerror(errno));
   }
   if (!is_of_this_user(candidate.get())) {
-    return fail(status::access, "a process of another user listens at the address of rank {}",
+    return fail(status::access,
+                "a process of another user listens at the address of rank {}",
                 task.group[0]);
   }
   connected = std::move(candidate);
@@ -94,7 +105,8 @@ status send_hello(const descriptor_task &task, owned_socket &leader) {
     if (descriptor_wait_ms(task.deadline_ns) == 0) {
       return fail(status::timed_out,
                   "rank {}, which distributes descriptors for {}, did not listen in time",
-                  task.group[0], task.label);
+                  task.group[0],
+                  task.label);
     }
     seams::monotonic_clock().sleep_ns(pause_ns);
   }
@@ -107,7 +119,8 @@ status wait_readable(const descriptor_task &task, int socket) {
     if (wait_ms == 0) {
       return fail(status::timed_out,
                   "rank {} did not answer for {} in time: a process of the group is missing",
-                  task.group[0], task.label);
+                  task.group[0],
+                  task.label);
     }
     pollfd polled{socket, POLLIN, 0};
     if (poll(&polled, 1, wait_ms) > 0)
@@ -116,8 +129,10 @@ status wait_readable(const descriptor_task &task, int socket) {
 }
 
 // Processes one answer, which has the descriptors of the next members.
-status take_answer(const descriptor_task &task, const descriptor_message &answer,
-                   seams::descriptor_list &carried, std::vector<seams::descriptor_list> &lists) {
+status take_answer(const descriptor_task &task,
+                   const descriptor_message &answer,
+                   seams::descriptor_list &carried,
+                   std::vector<seams::descriptor_list> &lists) {
   if (answer.code != 0)
     return fail(status(answer.code), "rank {} ended the exchange of {}", task.group[0], task.label);
   bool const fits = size_t(answer.index) == lists.size() && answer.members >= 1 &&
@@ -125,8 +140,8 @@ status take_answer(const descriptor_task &task, const descriptor_message &answer
                     answer.count_per_member == task.descriptors.size() &&
                     carried.size() == size_t(answer.members) * answer.count_per_member;
   if (!fits)
-    return fail(status::protocol, "rank {} sent descriptors that were not requested",
-                task.group[0]);
+    return fail(
+        status::protocol, "rank {} sent descriptors that were not requested", task.group[0]);
   for (size_t member = 0, next = 0; member < answer.members; member++) {
     auto &list = lists.emplace_back();
     for (size_t i = 0; i < answer.count_per_member; i++)

@@ -52,11 +52,13 @@ class leader {
       return descriptor_duplicate(task_.descriptors, lists_[0]);
     }
     if (errno == EADDRINUSE) {
-      return fail(status::busy, "another exchange of descriptors under the label {} is in progress",
+      return fail(status::busy,
+                  "another exchange of descriptors under the label {} is in progress",
                   task_.label);
     }
     return fail(errno == EMFILE || errno == ENFILE ? status::too_many_files : status::io,
-                "cannot listen on a socket: {}", std::strerror(errno));
+                "cannot listen on a socket: {}",
+                std::strerror(errno));
   }
 
   status gather() {
@@ -89,7 +91,10 @@ class leader {
       first++;
     return fail(status::timed_out,
                 "{} of {} processes joined the exchange of {} in time: rank {} did not",
-                arrived_count, members_.size(), task_.label, task_.group[first]);
+                arrived_count,
+                members_.size(),
+                task_.label,
+                task_.group[first]);
   }
 
   status accept_connections() {
@@ -115,8 +120,8 @@ class leader {
   status check_members(std::span<const pollfd> watched) const {
     for (size_t i = 1; i < members_.size(); i++) {
       int const socket = members_[i].socket.get();
-      auto const event = std::find_if(watched.begin(), watched.end(),
-                                      [&](auto &polled) { return polled.fd == socket; });
+      auto const event = std::find_if(
+          watched.begin(), watched.end(), [&](auto &polled) { return polled.fd == socket; });
       if (socket < 0 || event == watched.end() || event->revents == 0)
         continue;
       return fail(status::peer_lost, "rank {} has failed", task_.group[i]);
@@ -149,8 +154,12 @@ class leader {
       members_[index].socket = std::move(connection);
       if (hello.count_per_member != task_.descriptors.size() ||
           descriptors.size() != hello.count_per_member) {
-        return fail(status::invalid, "rank {} gives {} descriptors for {}, rank {} gives {}",
-                    task_.group[index], hello.count_per_member, task_.label, task_.group[0],
+        return fail(status::invalid,
+                    "rank {} gives {} descriptors for {}, rank {} gives {}",
+                    task_.group[index],
+                    hello.count_per_member,
+                    task_.label,
+                    task_.group[0],
                     task_.descriptors.size());
       }
       lists_[index] = std::move(descriptors);
@@ -204,7 +213,8 @@ class leader {
         return status::ok;
       TND_TRY(task_.check_peers());
       if (descriptor_wait_ms(task_.deadline_ns) == 0) {
-        return fail(status::timed_out, "not all members received the descriptors for {} in time",
+        return fail(status::timed_out,
+                    "not all members received the descriptors for {} in time",
                     task_.label);
       }
       seams::monotonic_clock().sleep_ns(500'000);

@@ -46,15 +46,20 @@ descriptor_place descriptor_place_of(const seams::process_card &leader, std::str
   auto &address = reinterpret_cast<sockaddr_un &>(place.address);
   address.sun_family = AF_UNIX;
   // The first byte is 0: an abstract name, which disappears with the socket.
-  int const size = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
-                                 "tanada-%016" PRIx64 "%016" PRIx64 "-%.*s", leader.name[0],
-                                 leader.name[1], int(label.size()), label.data());
+  int const size = std::snprintf(address.sun_path + 1,
+                                 sizeof address.sun_path - 1,
+                                 "tanada-%016" PRIx64 "%016" PRIx64 "-%.*s",
+                                 leader.name[0],
+                                 leader.name[1],
+                                 int(label.size()),
+                                 label.data());
   TND_ASSERT(size > 0 && size_t(size) < sizeof address.sun_path - 1);
   place.size = socklen_t(offsetof(sockaddr_un, sun_path) + 1 + size_t(size));
   return place;
 }
 
-status descriptor_send(int socket, const descriptor_message &message,
+status descriptor_send(int socket,
+                       const descriptor_message &message,
                        std::span<const int> carried) {
   TND_ASSERT(carried.size() <= descriptors_in_message_max);
   iovec part{const_cast<descriptor_message *>(&message), sizeof message};
@@ -80,12 +85,15 @@ status descriptor_send(int socket, const descriptor_message &message,
     case ENOMEM:
     case ETOOMANYREFS:
       return status::again;  // ETOOMANYREFS: too many of this user's descriptors are in flight
-    case EBADF: return fail(status::bad_file, "a descriptor to send is not open");
-    default: return status::peer_lost;
+    case EBADF:
+      return fail(status::bad_file, "a descriptor to send is not open");
+    default:
+      return status::peer_lost;
   }
 }
 
-status descriptor_receive(int socket, descriptor_message &message,
+status descriptor_receive(int socket,
+                          descriptor_message &message,
                           seams::descriptor_list &carried) {
   iovec part{&message, sizeof message};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * descriptors_in_message_max)];
@@ -144,7 +152,9 @@ status descriptor_duplicate(std::span<const int> descriptors, seams::descriptor_
     int const duplicate = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
     if (duplicate < 0) {
       return fail(errno == EMFILE ? status::too_many_files : status::bad_file,
-                  "descriptor {} cannot be duplicated: {}", descriptor, std::strerror(errno));
+                  "descriptor {} cannot be duplicated: {}",
+                  descriptor,
+                  std::strerror(errno));
     }
     duplicates.push_back(duplicate);
   }

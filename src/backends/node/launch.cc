@@ -17,11 +17,17 @@ struct other_launcher {
 
 constexpr other_launcher other_launchers[] = {
     // Not SLURM_NTASKS: a batch script has that, too, and is a single process.
-    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
+    {"srun",
+     "SLURM_STEP_NUM_TASKS",
+     "SLURM_PROCID",
      "use srun --mpi=pmix (srun --mpi=list shows what this SLURM supports)"},
-    {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
+    {"mpirun",
+     "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_RANK",
      "use the mpirun of an Open MPI built with PMIx"},
-    {"a launcher that supports PMI but not PMIx", "PMI_SIZE", "PMI_RANK",
+    {"a launcher that supports PMI but not PMIx",
+     "PMI_SIZE",
+     "PMI_RANK",
      "use oshrun, mpirun of Open MPI, prterun or srun --mpi=pmix"},
 };
 
@@ -49,7 +55,10 @@ result<launch_kind> launch_kind_of(const launch_environment &environment) {
     return fail(status::no_plugin,
                 "{} started {} processes ({}) without PMIx, which they need to find one another: "
                 "{}. TND_BOOTSTRAP=alone runs each process by itself",
-                launcher.name, count, launcher.count_variable, launcher.advice);
+                launcher.name,
+                count,
+                launcher.count_variable,
+                launcher.advice);
   }
   return launch_kind::alone;
 }

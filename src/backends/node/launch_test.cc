@@ -23,7 +23,8 @@ void expect_kind(const std::map<std::string, std::string> &variables, launch_kin
   EXPECT_EQ(kind.value(), expected);
 }
 
-void expect_refused(const std::map<std::string, std::string> &variables, status code,
+void expect_refused(const std::map<std::string, std::string> &variables,
+                    status code,
                     std::string_view part) {
   EXPECT_EQ(kind_of(variables).error(), code);
   EXPECT_NE(last_message().find(part), std::string::npos) << last_message();
@@ -44,10 +45,10 @@ TEST(launch, pmix_is_known_by_its_two_variables) {
 }
 
 TEST(launch, several_processes_without_pmix_are_refused_with_advice) {
-  expect_refused({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}}, status::no_plugin,
-                 "srun --mpi=pmix");
-  expect_refused({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}, status::no_plugin,
-                 "mpirun");
+  expect_refused(
+      {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}}, status::no_plugin, "srun --mpi=pmix");
+  expect_refused(
+      {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}, status::no_plugin, "mpirun");
   expect_refused({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}, status::no_plugin, "oshrun");
 }
 

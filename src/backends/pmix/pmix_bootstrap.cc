@@ -40,7 +40,8 @@ using wanted_value = pmix_bootstrap::wanted_value;
 
 // Reads all values by one thread, since PMIx_Get blocks. timed_out: not all were read. Otherwise
 // each answer has its own code.
-status get_all(std::vector<wanted_value> wanted, uint64_t timeout_ns,
+status get_all(std::vector<wanted_value> wanted,
+               uint64_t timeout_ns,
                std::vector<pmix_answer> &answers) {
   auto const read_answers =
       std::make_shared<std::vector<pmix_answer>>();  // outlives this call if PMIx does not return
@@ -55,7 +56,9 @@ status get_all(std::vector<wanted_value> wanted, uint64_t timeout_ns,
   return status::ok;
 }
 
-status get(const pmix_proc_t &process, const std::string &key, pmix_answer &answer,
+status get(const pmix_proc_t &process,
+           const std::string &key,
+           pmix_answer &answer,
            uint64_t timeout_ns = answer_timeout_ns) {
   std::vector<pmix_answer> answers;
   TND_TRY(get_all({{process, key}}, timeout_ns, answers));
@@ -155,7 +158,9 @@ status pmix_bootstrap::exchange(uint64_t timeout_ns) {
     code = PMIx_Commit();
   if (pmix_status_of(code) != status::ok) {
     session_.has_failed = true;
-    return fail(pmix_status_of(code), "PMIx did not accept a value of {} bytes: {}", bytes.size(),
+    return fail(pmix_status_of(code),
+                "PMIx did not accept a value of {} bytes: {}",
+                bytes.size(),
                 PMIx_Error_string(code));
   }
   rounds_++;
@@ -200,8 +205,12 @@ status pmix_bootstrap::fence(const char *operation, bool with_values, uint64_t t
   pmix_info_t const collect = flag(PMIX_COLLECT_DATA);
   pmix_wait wait;
   void *const data = wait.data();
-  pmix_status_t code = PMIx_Fence_nb(&participants, 1, with_values ? &collect : nullptr,
-                                     with_values ? 1 : 0, pmix_wait::on_done, data);
+  pmix_status_t code = PMIx_Fence_nb(&participants,
+                                     1,
+                                     with_values ? &collect : nullptr,
+                                     with_values ? 1 : 0,
+                                     pmix_wait::on_done,
+                                     data);
   if (code == PMIX_SUCCESS) {
     pmix_answer answer;
     if (status const waited = wait.wait(timeout_ns, true, answer); waited != status::ok) {
@@ -239,7 +248,10 @@ status pmix_bootstrap::read_from(int32_t first) {
     // Only the requested rank's failure counts; others fail when they are looked up.
     if (answer_rank != first)
       return status::ok;
-    return fail(code, "cannot read what rank {} published as {}: {}", answer_rank, wanted[i].key,
+    return fail(code,
+                "cannot read what rank {} published as {}: {}",
+                answer_rank,
+                wanted[i].key,
                 PMIx_Error_string(answers[i].code));
   }
   return status::ok;
@@ -289,7 +301,8 @@ void pmix_bootstrap::abort(int32_t code, const char *message) noexcept {
     pmix_status_t ended = PMIX_ERROR;
     std::string const text = message;
     status const bounded = pmix_bounded(
-        abort_timeout_ns, [code, text] { return PMIx_Abort(code, text.c_str(), nullptr, 0); },
+        abort_timeout_ns,
+        [code, text] { return PMIx_Abort(code, text.c_str(), nullptr, 0); },
         ended);
     if (bounded != status::ok)
       log(log_level::error, "PMIx_Abort did not return within 10 s");

@@ -21,9 +21,14 @@ constexpr uint64_t join_timeout_ns = 30'000'000'000;
 constexpr uint64_t leave_timeout_ns = 10'000'000'000;
 
 pmix_status_t watched_codes[] = {
-    PMIX_ERR_LOST_CONNECTION,      PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_TERM_WO_SYNC,
-    PMIX_ERR_PROC_REQUESTED_ABORT, PMIX_ERR_PROC_KILLED_BY_CMD,  PMIX_ERR_EXIT_NONZERO_TERM,
-    PMIX_ERR_JOB_ABORTED,          PMIX_EVENT_NODE_DOWN,
+    PMIX_ERR_LOST_CONNECTION,
+    PMIX_ERR_PROC_ABORTED_BY_SIG,
+    PMIX_ERR_PROC_TERM_WO_SYNC,
+    PMIX_ERR_PROC_REQUESTED_ABORT,
+    PMIX_ERR_PROC_KILLED_BY_CMD,
+    PMIX_ERR_EXIT_NONZERO_TERM,
+    PMIX_ERR_JOB_ABORTED,
+    PMIX_EVENT_NODE_DOWN,
 #if defined(PMIX_ERR_PROC_ABORTED)
     PMIX_ERR_PROC_ABORTED,
 #endif
@@ -51,7 +56,10 @@ pmix_proc_t affected_process(const pmix_proc_t *source, std::span<const pmix_inf
 void handle_failure(pmix_status_t code, const pmix_proc_t &failed) {
   auto &session = pmix_session::process_session();
   auto const &self = session.self();
-  log(log_level::debug, "PMIx reported {}: rank {} of {}", PMIx_Error_string(code), failed.rank,
+  log(log_level::debug,
+      "PMIx reported {}: rank {} of {}",
+      PMIx_Error_string(code),
+      failed.rank,
       failed.nspace);
   // If it is not a rank of this job, the launcher or a node has failed: this process's part of the
   // job ends.
@@ -64,8 +72,14 @@ void handle_failure(pmix_status_t code, const pmix_proc_t &failed) {
 
 // Called by a thread of PMIx. `source` is the process that reports the event; `info` may name the
 // process affected.
-void on_event(size_t, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[],
-              size_t info_count, pmix_info_t[], size_t, pmix_event_notification_cbfunc_fn_t done,
+void on_event(size_t,
+              pmix_status_t code,
+              const pmix_proc_t *source,
+              pmix_info_t info[],
+              size_t info_count,
+              pmix_info_t[],
+              size_t,
+              pmix_event_notification_cbfunc_fn_t done,
               void *data) {
   if (is_watched(code))
     handle_failure(code, affected_process(source, {info, info_count}));
@@ -165,15 +179,21 @@ void pmix_session::watch() {
   for (size_t count : {std::size(watched_codes), size_t{0}}) {
     pmix_wait wait;
     pmix_answer answer;
-    pmix_status_t const code =
-        PMIx_Register_event_handler(count == 0 ? nullptr : watched_codes, count, nullptr, 0,
-                                    on_event, pmix_wait::on_registered, wait.data());
+    pmix_status_t const code = PMIx_Register_event_handler(count == 0 ? nullptr : watched_codes,
+                                                           count,
+                                                           nullptr,
+                                                           0,
+                                                           on_event,
+                                                           pmix_wait::on_registered,
+                                                           wait.data());
     if (code >= 0 && wait.wait(join_timeout_ns, false, answer) == status::ok && answer.code >= 0) {
       handler_ = answer.reference;
       is_watching_ = true;
       return;
     }
-    log(log_level::debug, "PMIx did not register a handler of {} events: {}", count,
+    log(log_level::debug,
+        "PMIx did not register a handler of {} events: {}",
+        count,
         PMIx_Error_string(code < 0 ? code : answer.code));
   }
 }

@@ -74,8 +74,12 @@ pmix_answer pmix_get(const pmix_proc_t &process, const std::string &key) {
   const void *start = nullptr;
   size_t size = 0;
   switch (value->type) {
-    case PMIX_BOOL: answer.number = value->data.flag ? 1 : 0; break;
-    case PMIX_UINT32: answer.number = value->data.uint32; break;
+    case PMIX_BOOL:
+      answer.number = value->data.flag ? 1 : 0;
+      break;
+    case PMIX_UINT32:
+      answer.number = value->data.uint32;
+      break;
     case PMIX_STRING:
       start = value->data.string;
       size = std::strlen(value->data.string);
@@ -84,7 +88,8 @@ pmix_answer pmix_get(const pmix_proc_t &process, const std::string &key) {
       start = value->data.bo.bytes;
       size = value->data.bo.size;
       break;
-    default: answer.code = PMIX_ERR_TYPE_MISMATCH;
+    default:
+      answer.code = PMIX_ERR_TYPE_MISMATCH;
   }
   auto const *const first = static_cast<const std::byte *>(start);
   if (size != 0)
@@ -136,18 +141,25 @@ void pmix_set_failed(int32_t rank) {
 status pmix_status_of(pmix_status_t code) {
   switch (code) {
     case PMIX_SUCCESS:
-    case PMIX_OPERATION_SUCCEEDED: return status::ok;
-    case PMIX_ERR_TIMEOUT: return status::timed_out;
-    case PMIX_ERR_NOT_FOUND: return status::no_entry;
-    case PMIX_ERR_NOMEM: return status::no_memory;
-    case PMIX_ERR_NOT_SUPPORTED: return status::not_supported;
+    case PMIX_OPERATION_SUCCEEDED:
+      return status::ok;
+    case PMIX_ERR_TIMEOUT:
+      return status::timed_out;
+    case PMIX_ERR_NOT_FOUND:
+      return status::no_entry;
+    case PMIX_ERR_NOMEM:
+      return status::no_memory;
+    case PMIX_ERR_NOT_SUPPORTED:
+      return status::not_supported;
     case PMIX_ERR_LOST_CONNECTION:
     case PMIX_ERR_UNREACH:
     case PMIX_ERR_PARTIAL_SUCCESS:
     case PMIX_ERR_PROC_REQUESTED_ABORT:
     case PMIX_ERR_PROC_ABORTED_BY_SIG:
-    case PMIX_ERR_PROC_TERM_WO_SYNC: return status::peer_lost;
-    default: return status::io;
+    case PMIX_ERR_PROC_TERM_WO_SYNC:
+      return status::peer_lost;
+    default:
+      return status::io;
   }
 }
 

@@ -77,7 +77,8 @@ result<std::unique_ptr<bootstrap>> bootstrap_pmix() {
     return fail(status::no_plugin,
                 "a launcher that speaks PMIx started this process: joining its job needs libpmix2 "
                 "(apt-get install libpmix2; libpmix-dev to build) and the plugin {}: {}",
-                bootstrap_file_name, message);
+                bootstrap_file_name,
+                message);
   }
   std::unique_ptr<bootstrap> opened;
   if (status const code = plugin->open(opened, message); code != status::ok)

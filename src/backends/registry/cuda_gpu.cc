@@ -317,8 +317,8 @@ result<std::unique_ptr<seams::gpu>> cuda_gpu_open(const tnd_gpu_plugin &table,
                                                   uint32_t device_index) {
   char name[256] = {}, pci_bus_id[16] = {};
   seams::gpu_info info{.name = {}, .is_cuda = true, .multiprocessor_count = 0, .memory_size = 0};
-  tnd_status const opened = table.open(device_index, name, sizeof name, &info.multiprocessor_count,
-                                       &info.memory_size, pci_bus_id);
+  tnd_status const opened = table.open(
+      device_index, name, sizeof name, &info.multiprocessor_count, &info.memory_size, pci_bus_id);
   if (opened != TND_OK)
     return fail(status(opened), "{}", table.last_message());
   info.name = name;

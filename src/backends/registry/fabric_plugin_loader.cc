@@ -17,7 +17,8 @@ result<std::unique_ptr<fabric_endpoint>> fabric_open(const fabric_request &reque
   if (plugin == nullptr) {
     return fail(status::no_plugin,
                 "a fabric needs libfabric1 (apt-get install libfabric1) and the plugin {}: {}",
-                fabric_file_name, message);
+                fabric_file_name,
+                message);
   }
   std::unique_ptr<fabric_endpoint> endpoint;
   if (status const code = plugin->open(request, endpoint, message); code != status::ok) {

@@ -111,8 +111,8 @@ TEST_F(guarded_device, its_memory_is_for_queues_and_copies_alone) {
   ASSERT_TRUE(queue.ok());
   value = 40;
   ASSERT_EQ(queue.value()->put(words, &value, 8), status::ok);
-  ASSERT_EQ(queue.value()->update(words, {seams::fabric_atomic::add, seams::fabric_element::u64, 2},
-                                  &before),
+  ASSERT_EQ(queue.value()->update(
+                words, {seams::fabric_atomic::add, seams::fabric_element::u64, 2}, &before),
             status::ok);
   ASSERT_EQ(queue.value()->copy_rows(words + 1, words, {4, 2, 4, 0}), status::ok);
   ASSERT_EQ(queue.value()->get(&value, words + 1, 8), status::ok);

@@ -79,7 +79,8 @@ struct store_registry::state {
     if (unknown_urls.size() >= unknown_url_count_max || !unknown_urls.emplace(url).second)
       return false;
     if (unknown_urls.size() == unknown_url_count_max) {
-      log(log_level::warning, "{} URLs have no store; further ones are not logged",
+      log(log_level::warning,
+          "{} URLs have no store; further ones are not logged",
           unknown_url_count_max);
     }
     return true;
@@ -155,8 +156,11 @@ result<seams::store *> store_registry::find_or_open(std::string_view url) {
     state_->stores.push_back(std::move(opened).value());
     return state_->stores.back().get();
   }
-  return fail(status::invalid, "{}: no store has the scheme {}; known schemes: {}", url,
-              scheme.value(), known_schemes());
+  return fail(status::invalid,
+              "{}: no store has the scheme {}; known schemes: {}",
+              url,
+              scheme.value(),
+              known_schemes());
 }
 
 void store_registry::attach(const seams::device_window &window, bool compatible_too) {

@@ -26,8 +26,8 @@ result<seams::stream_id> adopt_shared(seams::stream_set &set, int socket, uint64
     return fail(status::invalid, "descriptor {} is not a connected stream socket", socket);
   int const duplicate = fcntl(socket, F_DUPFD_CLOEXEC, 0);
   if (duplicate < 0)
-    return fail(socket_status(errno), "socket {} cannot be duplicated: {}", socket,
-                std::strerror(errno));
+    return fail(
+        socket_status(errno), "socket {} cannot be duplicated: {}", socket, std::strerror(errno));
   auto const id = set.adopt(duplicate, word);
   fcntl(socket, F_SETFL, flags);  // the set may have set O_NONBLOCK, which duplicates share
   return id;

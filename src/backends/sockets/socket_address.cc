@@ -84,15 +84,20 @@ size_t socket_address_to(const socket_address &address, void *system, size_t cap
 
 size_t system_size_of(const socket_address &address) {
   switch (address.family) {
-    case family_kind::ipv4: return sizeof(sockaddr_in);
-    case family_kind::ipv6: return sizeof(sockaddr_in6);
-    case family_kind::unspecified: break;
+    case family_kind::ipv4:
+      return sizeof(sockaddr_in);
+    case family_kind::ipv6:
+      return sizeof(sockaddr_in6);
+    case family_kind::unspecified:
+      break;
   }
   return 0;
 }
 
-result<socket_address> socket_address_resolve(const char *host, const char *service,
-                                              family_kind family, bool is_passive) {
+result<socket_address> socket_address_resolve(const char *host,
+                                              const char *service,
+                                              family_kind family,
+                                              bool is_passive) {
   addrinfo hints{}, *list = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = is_passive ? AI_PASSIVE : 0;
@@ -101,16 +106,16 @@ result<socket_address> socket_address_resolve(const char *host, const char *serv
                                                   : AF_UNSPEC;
   int const failed = getaddrinfo(host, service, &hints, &list);
   if (failed != 0)
-    return fail(status::invalid, "{}: {}", host == nullptr ? "any address" : host,
-                gai_strerror(failed));
+    return fail(
+        status::invalid, "{}: {}", host == nullptr ? "any address" : host, gai_strerror(failed));
   auto address = socket_address_from(list->ai_addr, list->ai_addrlen);
   freeaddrinfo(list);
   return address;
 }
 
 result<socket_address> socket_address_parse(const std::string &host, uint16_t port) {
-  return socket_address_resolve(host.c_str(), std::to_string(port).c_str(),
-                                family_kind::unspecified, false);
+  return socket_address_resolve(
+      host.c_str(), std::to_string(port).c_str(), family_kind::unspecified, false);
 }
 
 }  // namespace tanada::seams

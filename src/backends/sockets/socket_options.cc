@@ -49,7 +49,8 @@ bool ends_on_this_node(int socket) {
   }
   return local.ss_family == AF_INET6 &&
          std::memcmp(&reinterpret_cast<sockaddr_in6 *>(&local)->sin6_addr,
-                     &reinterpret_cast<sockaddr_in6 *>(&remote)->sin6_addr, sizeof(in6_addr)) == 0;
+                     &reinterpret_cast<sockaddr_in6 *>(&remote)->sin6_addr,
+                     sizeof(in6_addr)) == 0;
 }
 
 // Within one node there is no link whose rate a congestion control could measure, and a model such
@@ -78,7 +79,8 @@ void socket_prepare(int socket, const seams::stream_set_options &options) {
   socket_suit_node(socket);
 }
 
-bool socket_is_lost(int socket, const seams::stream_set_options &options,
+bool socket_is_lost(int socket,
+                    const seams::stream_set_options &options,
                     bool &is_timeout_disabled) {
   int const lost_ms = int(std::min<uint64_t>(options.peer_timeout_ns / 1'000'000, 1 << 30));
   tcp_info info{};
@@ -112,7 +114,9 @@ int socket_listen(seams::socket_address &address, status &code) {
   if (!good) {
     int const error = errno;
     code = fail(error == EADDRINUSE ? status::busy : socket_status(error),
-                "cannot listen at {}: {}", seams::to_text(address), std::strerror(error));
+                "cannot listen at {}: {}",
+                seams::to_text(address),
+                std::strerror(error));
     if (listener >= 0)
       ::close(listener);
     return -1;
@@ -123,8 +127,10 @@ int socket_listen(seams::socket_address &address, status &code) {
   return listener;
 }
 
-int socket_connect(const seams::socket_address &target, const seams::socket_address &source,
-                   const seams::stream_set_options &options, status &code) {
+int socket_connect(const seams::socket_address &target,
+                   const seams::socket_address &source,
+                   const seams::stream_set_options &options,
+                   status &code) {
   sockaddr_storage system{};
   size_t const size = seams::socket_address_to(target, &system, sizeof system);
   int const connecting =
@@ -148,7 +154,9 @@ int socket_connect(const seams::socket_address &target, const seams::socket_addr
   if (good)
     return connecting;
   int const error = errno;
-  code = fail(socket_status(error), "cannot connect to {}: {}", seams::to_text(target),
+  code = fail(socket_status(error),
+              "cannot connect to {}: {}",
+              seams::to_text(target),
               std::strerror(error));
   if (connecting >= 0)
     ::close(connecting);
@@ -158,15 +166,22 @@ int socket_connect(const seams::socket_address &target, const seams::socket_addr
 status socket_status(int error) {
   switch (error) {
     case EMFILE:
-    case ENFILE: return status::too_many_files;
+    case ENFILE:
+      return status::too_many_files;
     case ENOBUFS:
-    case ENOMEM: return status::no_memory;
+    case ENOMEM:
+      return status::no_memory;
     case EACCES:
-    case EPERM: return status::access;
-    case ETIMEDOUT: return status::timed_out;
-    case EINVAL: return status::invalid;
-    case EAFNOSUPPORT: return status::not_supported;
-    default: return status::peer_lost;
+    case EPERM:
+      return status::access;
+    case ETIMEDOUT:
+      return status::timed_out;
+    case EINVAL:
+      return status::invalid;
+    case EAFNOSUPPORT:
+      return status::not_supported;
+    default:
+      return status::peer_lost;
   }
 }
 

@@ -22,7 +22,8 @@ bool ends_on_this_node(int socket);
 // its process is stopped or out of memory. To avoid that, call this function every
 // loss_check_interval_ns(). While the window is full, it turns the kernel's timeout off
 // (`is_timeout_disabled`, initially false). It returns true when the peer has stopped answering.
-bool socket_is_lost(int socket, const seams::stream_set_options &options,
+bool socket_is_lost(int socket,
+                    const seams::stream_set_options &options,
                     bool &is_timeout_disabled);
 inline uint64_t loss_check_interval_ns(const seams::stream_set_options &options) {
   return options.peer_timeout_ns / 4 + 1;
@@ -32,8 +33,10 @@ inline uint64_t loss_check_interval_ns(const seams::stream_set_options &options)
 int socket_listen(seams::socket_address &address, status &code);
 
 // Returns a socket that connects in the background. On failure returns -1 and sets `code`.
-int socket_connect(const seams::socket_address &target, const seams::socket_address &source,
-                   const seams::stream_set_options &options, status &code);
+int socket_connect(const seams::socket_address &target,
+                   const seams::socket_address &source,
+                   const seams::stream_set_options &options,
+                   status &code);
 
 // The pending error of a socket, or the status of an errno value.
 status socket_error(int socket);

@@ -112,8 +112,8 @@ class socket_stream final : public seams::stream {
   }
 
   status wait(bool to_receive, bool to_send, uint64_t deadline_ns) override {
-    return poll_one(socket_, short((to_receive ? POLLIN : 0) | (to_send ? POLLOUT : 0)),
-                    deadline_ns);
+    return poll_one(
+        socket_, short((to_receive ? POLLIN : 0) | (to_send ? POLLOUT : 0)), deadline_ns);
   }
 
   int descriptor() const noexcept override {
@@ -149,8 +149,13 @@ class socket_stream final : public seams::stream {
   };
   text_address peer_address() const {
     char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
-    getnameinfo(reinterpret_cast<const sockaddr *>(&peer_), peer_size_, host, sizeof host, port,
-                sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    getnameinfo(reinterpret_cast<const sockaddr *>(&peer_),
+                peer_size_,
+                host,
+                sizeof host,
+                port,
+                sizeof port,
+                NI_NUMERICHOST | NI_NUMERICSERV);
     return {host, port};
   }
 
@@ -250,7 +255,8 @@ std::unique_ptr<seams::stream> socket_stream_create(int socket) {
   return std::make_unique<socket_stream>(socket);
 }
 
-result<std::unique_ptr<seams::stream>> tcp_connect(const std::string &host, uint16_t port,
+result<std::unique_ptr<seams::stream>> tcp_connect(const std::string &host,
+                                                   uint16_t port,
                                                    uint64_t deadline_ns) {
   addresses candidates;
   TND_TRY(resolve(host, port, false, candidates));
@@ -356,7 +362,9 @@ result<listener> unix_listen(const std::string &name) {
   listener opened{socket};
   if (bind(socket, reinterpret_cast<sockaddr *>(&address), size) != 0 ||
       listen(socket, 1024) != 0) {
-    return fail(errno == EADDRINUSE ? status::busy : status::invalid, "socket {}: {}", name,
+    return fail(errno == EADDRINUSE ? status::busy : status::invalid,
+                "socket {}: {}",
+                name,
                 std::strerror(errno));
   }
   return opened;

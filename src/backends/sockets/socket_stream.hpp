@@ -16,7 +16,8 @@ std::unique_ptr<seams::stream> socket_stream_create(int socket);
 
 // peer_lost: the connection failed; the message has the system's reason. timed_out: the deadline
 // passed. invalid: the name does not resolve.
-result<std::unique_ptr<seams::stream>> tcp_connect(const std::string &host, uint16_t port,
+result<std::unique_ptr<seams::stream>> tcp_connect(const std::string &host,
+                                                   uint16_t port,
                                                    uint64_t deadline_ns);
 
 // Whether the other end of a TCP connection is on this node.
@@ -56,7 +57,8 @@ class listener {
 // `host` is a numeric address or a name; port 0 chooses a free one. Accepted connections fail when
 // the peer's system does not answer for `lost_after_ns`. busy: the port is in use. invalid: no such
 // host.
-result<listener> tcp_listen(const std::string &host, uint16_t port,
+result<listener> tcp_listen(const std::string &host,
+                            uint16_t port,
                             uint64_t lost_after_ns = stream_lost_after_ns);
 result<listener> unix_listen(const std::string &name);
 

@@ -183,7 +183,8 @@ size_t socket_stream_set::add_accepted(int socket) {
       log(log_level::error,
           "a connection was rejected: the limit of {} is reached, or memory is insufficient ({} "
           "more not logged)",
-          options_.connection_count_max, log_limit_.take_suppressed_count());
+          options_.connection_count_max,
+          log_limit_.take_suppressed_count());
     return 0;
   }
   seams::stream_id const accepted_id = result<seams::stream_id>{id}.value();

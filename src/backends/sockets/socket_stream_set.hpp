@@ -24,7 +24,8 @@ class socket_stream_set : public seams::stream_set {
   }
   result<seams::socket_address> listen(const seams::socket_address &address) final;
   result<seams::stream_id> connect(const seams::socket_address &target,
-                                   const seams::socket_address &source, uint64_t word) final;
+                                   const seams::socket_address &source,
+                                   uint64_t word) final;
   result<seams::stream_id> adopt(int socket, uint64_t word) final;
   result<size_t> send(seams::stream_id id, std::span<const iovec> parts) final;
   void close(seams::stream_id id) final;

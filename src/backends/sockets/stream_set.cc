@@ -15,8 +15,8 @@ result<std::unique_ptr<stream_set>> stream_set_create(const stream_set_options &
   if (kind == "auto" || kind == "epoll")
     return epoll_stream_set_create(options);
   if (kind != "io_uring")
-    return fail(status::invalid, "TND_STREAM_ENGINE={} is invalid; use auto, io_uring or epoll",
-                setting);
+    return fail(
+        status::invalid, "TND_STREAM_ENGINE={} is invalid; use auto, io_uring or epoll", setting);
   auto created = uring_stream_set_create(options);
   if (created.ok())
     return created;

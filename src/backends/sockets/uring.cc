@@ -61,8 +61,8 @@ status uring::provide_buffers() {
     return status::not_supported;  // before Linux 5.19
   io_uring_buf_ring_init(buffer_ring_);
   for (unsigned i = 0; i < buffer_count; i++) {
-    io_uring_buf_ring_add(buffer_ring_, buffer_at(i), unsigned(buffer_size_), uint16_t(i),
-                          buffer_count - 1, int(i));
+    io_uring_buf_ring_add(
+        buffer_ring_, buffer_at(i), unsigned(buffer_size_), uint16_t(i), buffer_count - 1, int(i));
   }
   io_uring_buf_ring_advance(buffer_ring_, buffer_count);
   return status::ok;
@@ -101,8 +101,12 @@ void uring::cancel_now(uint64_t number, unsigned flags) {
 
 void uring::return_buffer(unsigned buffer) {
   TND_ASSERT(buffer < buffer_count);
-  io_uring_buf_ring_add(buffer_ring_, buffer_at(buffer), unsigned(buffer_size_), uint16_t(buffer),
-                        buffer_count - 1, 0);
+  io_uring_buf_ring_add(buffer_ring_,
+                        buffer_at(buffer),
+                        unsigned(buffer_size_),
+                        uint16_t(buffer),
+                        buffer_count - 1,
+                        0);
   io_uring_buf_ring_advance(buffer_ring_, 1);
 }
 

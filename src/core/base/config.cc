@@ -150,7 +150,8 @@ status environment_size(const char *name, uint64_t &value) {
   if (!parsed.ok())
     return fail(parsed.error(),
                 "{}={} is not a size: use bytes, or a number with K, M, G or T, such as 64KiB",
-                name, text);
+                name,
+                text);
   value = parsed.value();
   return status::ok;
 }
@@ -164,7 +165,8 @@ status environment_duration_ns(const char *name, uint64_t &value) {
     return fail(
         parsed.error(),
         "{}={} is not a duration: use a number with ns, us, ms, s or min, such as 250ms, or none",
-        name, text);
+        name,
+        text);
   value = parsed.value();
   return status::ok;
 }
@@ -175,13 +177,18 @@ status environment_count(const char *name, uint64_t low, uint64_t high, uint32_t
     return status::ok;
   auto parsed = parse_count(text, low, high);
   if (!parsed.ok() || parsed.value() > UINT32_MAX)
-    return fail(parsed.ok() ? status::range : parsed.error(), "{}={} is not a number from {} to {}",
-                name, text, low, high);
+    return fail(parsed.ok() ? status::range : parsed.error(),
+                "{}={} is not a number from {} to {}",
+                name,
+                text,
+                low,
+                high);
   value = uint32_t(parsed.value());
   return status::ok;
 }
 
-status environment_choice(const char *name, std::span<const std::string_view> names,
+status environment_choice(const char *name,
+                          std::span<const std::string_view> names,
                           uint32_t &value) {
   const char *text = variable(name);
   if (text == nullptr)

@@ -29,7 +29,8 @@ result<uint32_t> parse_choice(std::string_view text, std::span<const std::string
 status environment_size(const char *name, uint64_t &value);
 status environment_duration_ns(const char *name, uint64_t &value);
 status environment_count(const char *name, uint64_t low, uint64_t high, uint32_t &value);
-status environment_choice(const char *name, std::span<const std::string_view> names,
+status environment_choice(const char *name,
+                          std::span<const std::string_view> names,
                           uint32_t &value);
 
 }  // namespace tanada

@@ -87,7 +87,17 @@ TEST(config, durations) {
     ASSERT_TRUE(parsed.ok()) << text;
     EXPECT_EQ(parsed.value(), duration_ns) << text;
   }
-  for (const char *bad : {"", "5", "s", "5 s", "-5s", "5S", "5sec", "None", "1.s", ".s", "1.5",
+  for (const char *bad : {"",
+                          "5",
+                          "s",
+                          "5 s",
+                          "-5s",
+                          "5S",
+                          "5sec",
+                          "None",
+                          "1.s",
+                          ".s",
+                          "1.5",
                           "18446744073709551615s"})
     EXPECT_EQ(parse_duration_ns(bad).error(), status::invalid) << bad;
 }

@@ -85,8 +85,8 @@ spdlog::level::level_enum level_of_environment() {
 }
 
 spdlog::level::level_enum spdlog_level(log_level level) {
-  static constexpr spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::info,
-                                                         spdlog::level::warn, spdlog::level::err};
+  static constexpr spdlog::level::level_enum levels[] = {
+      spdlog::level::debug, spdlog::level::info, spdlog::level::warn, spdlog::level::err};
   return levels[int(level)];
 }
 
@@ -111,8 +111,10 @@ void log_text(log_level level, fmt::string_view format, fmt::format_args argumen
   bounded_text const text{format, arguments};
   logger().log(native_level, "{}", escape_control(text.view()));
 } catch (const std::bad_alloc &) {
-  std::fprintf(stderr, "tanada: insufficient memory to format a log line: %.*s\n",
-               int(format.size()), format.data());
+  std::fprintf(stderr,
+               "tanada: insufficient memory to format a log line: %.*s\n",
+               int(format.size()),
+               format.data());
 }
 
 namespace {

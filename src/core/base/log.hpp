@@ -15,10 +15,12 @@ enum class log_level { debug, info, warning, error };
 
 // Logs the text if TND_LOG enables the level. Formats are those of fmt and are checked when they
 // are compiled. A text is truncated as by bounded_text, and its control characters are escaped.
-[[gnu::cold]] void log_text(log_level level, fmt::string_view format,
+[[gnu::cold]] void log_text(log_level level,
+                            fmt::string_view format,
                             fmt::format_args arguments) noexcept;
 template <class... Arguments>
-void log(log_level level, fmt::format_string<Arguments...> format,
+void log(log_level level,
+         fmt::format_string<Arguments...> format,
          Arguments &&...arguments) noexcept {
   log_text(level, format, fmt::make_format_args(arguments...));
 }

@@ -252,7 +252,8 @@ class condition_variable {
   }
   template <class Clock, class Duration, class Predicate>
   bool wait_until(unique_lock<mutex> &lock,
-                  const std::chrono::time_point<Clock, Duration> &deadline, Predicate predicate) {
+                  const std::chrono::time_point<Clock, Duration> &deadline,
+                  Predicate predicate) {
     while (!predicate()) {
       if (wait_until(lock, deadline) == std::cv_status::timeout)
         return predicate();
@@ -266,7 +267,8 @@ class condition_variable {
     return native_.wait_for(held.native, timeout);
   }
   template <class Rep, class Period, class Predicate>
-  bool wait_for(unique_lock<mutex> &lock, const std::chrono::duration<Rep, Period> &timeout,
+  bool wait_for(unique_lock<mutex> &lock,
+                const std::chrono::duration<Rep, Period> &timeout,
                 Predicate predicate) {
     adopted_lock const held{lock.held()};
     return native_.wait_for(held.native, timeout, [&] { return held.test(predicate); });

@@ -30,13 +30,20 @@ static_assert(int(status::no_plugin) == -TND_ENOPLUGIN && int(status::bad_state)
 
 const char *tnd_status_name(tnd_status value) noexcept {
   switch (value) {
-    case TND_OK: return "OK";
-    case -TND_ECORRUPT: return "TND_ECORRUPT";
-    case -TND_EPEER: return "TND_EPEER";
-    case -TND_EDEVICE: return "TND_EDEVICE";
-    case -TND_ENOPLUGIN: return "TND_ENOPLUGIN";
-    case -TND_ESTATE: return "TND_ESTATE";
-    default: break;
+    case TND_OK:
+      return "OK";
+    case -TND_ECORRUPT:
+      return "TND_ECORRUPT";
+    case -TND_EPEER:
+      return "TND_EPEER";
+    case -TND_EDEVICE:
+      return "TND_EDEVICE";
+    case -TND_ENOPLUGIN:
+      return "TND_ENOPLUGIN";
+    case -TND_ESTATE:
+      return "TND_ESTATE";
+    default:
+      break;
   }
   const char *name = value < 0 && value > -256 ? strerrorname_np(-value) : nullptr;
   return name != nullptr ? name : "EUNKNOWN";
@@ -44,13 +51,20 @@ const char *tnd_status_name(tnd_status value) noexcept {
 
 const char *tnd_status_text(tnd_status value) noexcept {
   switch (value) {
-    case TND_OK: return "Success";
-    case -TND_ECORRUPT: return "A checksum did not match";
-    case -TND_EPEER: return "The remote process died or restarted";
-    case -TND_EDEVICE: return "The GPU context is lost";
-    case -TND_ENOPLUGIN: return "A plugin or the package behind it is missing";
-    case -TND_ESTATE: return "The call came in the wrong order";
-    default: break;
+    case TND_OK:
+      return "Success";
+    case -TND_ECORRUPT:
+      return "A checksum did not match";
+    case -TND_EPEER:
+      return "The remote process died or restarted";
+    case -TND_EDEVICE:
+      return "The GPU context is lost";
+    case -TND_ENOPLUGIN:
+      return "A plugin or the package behind it is missing";
+    case -TND_ESTATE:
+      return "The call came in the wrong order";
+    default:
+      break;
   }
   const char *text = value < 0 && value > -256 ? strerrordesc_np(-value) : nullptr;
   return text != nullptr ? text : "Unknown status";

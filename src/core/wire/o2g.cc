@@ -13,20 +13,24 @@ uint64_t size_max(kind message_kind) {
   switch (message_kind) {
     case kind::hello:
     case kind::welcome:
-    case kind::refuse: return hello_size_max;
+    case kind::refuse:
+      return hello_size_max;
     case kind::message:
     case kind::announce:
     case kind::pull:
     case kind::body:
     case kind::put:
     case kind::get:
-    case kind::get_reply: return message_size_max;
+    case kind::get_reply:
+      return message_size_max;
     case kind::atomic:
-    case kind::fetch_reply: return atomic_size_max;
+    case kind::fetch_reply:
+      return atomic_size_max;
     case kind::ack:
     case kind::limit_update:
     case kind::goodbye:
-    case kind::failure: return 0;
+    case kind::failure:
+      return 0;
   }
   return 0;
 }

@@ -37,7 +37,8 @@ status status_of(int32_t code) {
     case status::peer_lost:
     case status::device_lost:
     case status::no_plugin:
-    case status::bad_state: return known;
+    case status::bad_state:
+      return known;
   }
   return status::protocol;
 }

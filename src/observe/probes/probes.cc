@@ -77,9 +77,12 @@ finding probe_rdma(const system_root &root) {
   if (!active.empty())
     return {"RDMA", finding_state::good, "active ports: " + joined(active), {}};
   if (!idle.empty())
-    return {"RDMA", finding_state::lacking, "no port is active: " + joined(idle),
+    return {"RDMA",
+            finding_state::lacking,
+            "no port is active: " + joined(idle),
             "rdma link show; plug in or bring up the link"};
-  return {"RDMA", finding_state::lacking,
+  return {"RDMA",
+          finding_state::lacking,
           "no device in /sys/class/infiniband: only jobs on several nodes use RDMA, files do not",
           "install a network adapter with RDMA, then: apt-get install rdma-core"};
 }
@@ -87,7 +90,8 @@ finding probe_rdma(const system_root &root) {
 finding probe_io_uring(const system_root &root) {
   std::string const disabled = first_line(root.path("/proc/sys/kernel/io_uring_disabled"));
   if (disabled == "2" || disabled == "1")
-    return {"io_uring", finding_state::lacking,
+    return {"io_uring",
+            finding_state::lacking,
             "kernel.io_uring_disabled is " + disabled +
                 (disabled == "1" ? ": only a privileged group may use it" : "") +
                 "; files are read by threads instead",
@@ -103,7 +107,8 @@ finding probe_io_uring(const system_root &root) {
       is_refused        ? "allow the system calls io_uring_* in the container's seccomp profile"
       : code == -ENOMEM ? "raise the locked-memory limit: ulimit -l unlimited"
                         : "a Linux of 5.10 or newer";
-  return {"io_uring", finding_state::lacking,
+  return {"io_uring",
+          finding_state::lacking,
           std::string("the kernel refuses it: ") + std::strerror(-code) +
               "; files are read by threads instead",
           remedy};
@@ -121,7 +126,9 @@ finding probe_huge_pages(const system_root &root) {
       size_text(memory_field(root, "Hugepagesize") * 1024) + " free; transparent: " + mode;
   if (mode == "always" || mode == "madvise" || free > 0)
     return {"huge pages", finding_state::good, text, {}};
-  return {"huge pages", finding_state::lacking, text,
+  return {"huge pages",
+          finding_state::lacking,
+          text,
           "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, or sysctl -w "
           "vm.nr_hugepages=512"};
 }
@@ -144,7 +151,8 @@ finding probe_numa(const system_root &root, int gpu_node) {
 finding probe_shared_memory(const system_root &root) {
   struct statvfs file_system{};
   if (statvfs(root.path("/dev/shm").c_str(), &file_system) != 0)
-    return {"/dev/shm", finding_state::lacking,
+    return {"/dev/shm",
+            finding_state::lacking,
             std::string("cannot be used: ") + std::strerror(errno),
             "mount -t tmpfs tmpfs /dev/shm"};
   uint64_t const total = uint64_t(file_system.f_blocks) * file_system.f_frsize,
@@ -152,7 +160,9 @@ finding probe_shared_memory(const system_root &root) {
   std::string const text = size_text(free) + " of " + size_text(total) + " free";
   if (free >= 64ull << 20)
     return {"/dev/shm", finding_state::good, text, {}};
-  return {"/dev/shm", finding_state::lacking, text + ": little free space for files in memory",
+  return {"/dev/shm",
+          finding_state::lacking,
+          text + ": little free space for files in memory",
           "mount -o remount,size=8G /dev/shm; in a container: --shm-size=8g"};
 }
 
@@ -162,7 +172,8 @@ finding probe_limits_memory(uint64_t locked_max) {
   std::string const text = "at most " + size_text(locked_max);
   if (locked_max >= 64ull << 20)
     return {"locked memory", finding_state::good, text, {}};
-  return {"locked memory", finding_state::lacking,
+  return {"locked memory",
+          finding_state::lacking,
           text + ": RDMA and older kernels' io_uring need more",
           "ulimit -l unlimited, or in /etc/security/limits.conf: * - memlock unlimited"};
 }
@@ -173,7 +184,8 @@ finding probe_limits_files(uint64_t open_max) {
   if (open_max >= 4096)
     return {"open files", finding_state::good, text, {}};
   bool const too_few = open_max < 64;
-  return {"open files", too_few ? finding_state::broken : finding_state::lacking,
+  return {"open files",
+          too_few ? finding_state::broken : finding_state::lacking,
           text + (too_few ? ": too few for an instance"
                           : ": TND_GFILE_FILE_COUNT_MAX of 4096 would not fit"),
           "ulimit -n 65536, or in /etc/security/limits.conf: * - nofile 65536"};

@@ -69,10 +69,13 @@ finding describe(const gds_probe &probe) {
     library.append(" ").append(std::to_string(probe.library_version));
   if (!probe.has_library)
     return {
-        "GDS", finding_state::lacking, "no libcufile.so.0: files reach the GPU through host memory",
+        "GDS",
+        finding_state::lacking,
+        "no libcufile.so.0: files reach the GPU through host memory",
         "apt-get install libcufile-13-0 (NVIDIA's repository), or the pip package nvidia-cufile"};
   if (!probe.has_driver)
-    return {"GDS", finding_state::lacking,
+    return {"GDS",
+            finding_state::lacking,
             library +
                 ", but the module nvidia-fs is not loaded: compatibility mode, with copies through "
                 "host "
@@ -118,16 +121,21 @@ std::vector<finding> describe(const gpu_probe &probe, const system_root &root, b
   if (!has_gpu)
     gpu = {"GPU", bad, "no GPU: kernels run on the host executor", "use a node with an NVIDIA GPU"};
   else if (!has_driver)
-    gpu = {"GPU", bad, "an NVIDIA GPU without its driver",
+    gpu = {"GPU",
+           bad,
+           "an NVIDIA GPU without its driver",
            "apt-get install nvidia-driver nvidia-open-kernel-dkms"};
   else
-    gpu = {"GPU", probe.plugin_is_missing ? finding_state::good : bad,
+    gpu = {"GPU",
+           probe.plugin_is_missing ? finding_state::good : bad,
            driver + (probe.plugin_is_missing ? "" : ": " + probe.reason),
            probe.plugin_is_missing ? "" : "nvidia-smi; a container needs --gpus all"};
   if (probe.plugin_file_missing)
     plugin = describe_missing(cuda_part(), bad, "kernels run on the host executor");
   else if (probe.plugin_is_missing)
-    plugin = {"CUDA plugin", bad, probe.reason,
+    plugin = {"CUDA plugin",
+              bad,
+              probe.reason,
               "make install CUDA=1, or set TND_CUDA_PLUGIN to libtanada_cuda.so"};
   return {gpu, plugin};
 }
@@ -138,12 +146,14 @@ finding probe_store(const optional_part &part, const char *package) {
   if (reason.empty())
     return {part.topic, finding_state::good, "the plugin loads", {}};
   if (seams::plugin_path(part.file).empty()) {
-    return describe_missing(part, finding_state::lacking,
-                            std::string{part.topic} + ":// cannot be opened");
+    return describe_missing(
+        part, finding_state::lacking, std::string{part.topic} + ":// cannot be opened");
   }
   bool const loads =
       dlopen(seams::plugin_path(part.file).c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr;
-  return {part.topic, finding_state::lacking, reason,
+  return {part.topic,
+          finding_state::lacking,
+          reason,
           loads ? "make install builds the one of this version"
                 : std::string{"apt-get install "} + package};
 }

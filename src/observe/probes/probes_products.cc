@@ -89,41 +89,58 @@ optional_part cuda_part() {
 }
 
 optional_part gfarm_part() {
-  return {"gfarm", "libtanada_store_gfarm.so", TND_BUILDS_GFARM != 0, "libgfarm-dev",
+  return {"gfarm",
+          "libtanada_store_gfarm.so",
+          TND_BUILDS_GFARM != 0,
+          "libgfarm-dev",
           "apt-get install libgfarm-dev, then make install"};
 }
 
 optional_part gluster_part() {
-  return {"gluster", "libtanada_store_gluster.so", TND_BUILDS_GLUSTER != 0,
+  return {"gluster",
+          "libtanada_store_gluster.so",
+          TND_BUILDS_GLUSTER != 0,
           "libglusterfs-dev and uuid-dev",
           "apt-get install libglusterfs-dev uuid-dev, then make install"};
 }
 
 optional_part provider_part() {
-  return {"o2g", "libo2g-fi.so", TND_BUILDS_PROVIDER != 0, "libfabric-dev (1.17 or newer)",
+  return {"o2g",
+          "libo2g-fi.so",
+          TND_BUILDS_PROVIDER != 0,
+          "libfabric-dev (1.17 or newer)",
           "apt-get install libfabric-dev, then make install"};
 }
 
 optional_part pmix_part() {
-  return {"PMIx", "libtanada_bootstrap_pmix.so", TND_BUILDS_PMIX != 0, "libpmix-dev (3.1 or newer)",
+  return {"PMIx",
+          "libtanada_bootstrap_pmix.so",
+          TND_BUILDS_PMIX != 0,
+          "libpmix-dev (3.1 or newer)",
           "apt-get install libpmix-dev, then make install"};
 }
 
 optional_part global_arrays_part() {
-  return {"Global Arrays", "libarmci.so", TND_BUILDS_ARMCI != 0, "an MPI",
+  return {"Global Arrays",
+          "libarmci.so",
+          TND_BUILDS_ARMCI != 0,
+          "an MPI",
           "apt-get install libopenmpi-dev, then make install"};
 }
 
-finding describe_missing(const optional_part &part, finding_state state,
+finding describe_missing(const optional_part &part,
+                         finding_state state,
                          const std::string &effect) {
   std::string const file = part.file;
   if (!part.is_configured) {
-    return {part.topic, state,
+    return {part.topic,
+            state,
             file + " is not part of this build, which was configured without " + part.requirement +
                 ": " + effect,
             part.remedy};
   }
-  return {part.topic, state,
+  return {part.topic,
+          state,
           file + " is not installed, but this build is configured with it: " + effect,
           "make install builds and installs it; TND_PLUGIN_PATH names the folder of a built one"};
 }
@@ -136,13 +153,15 @@ finding probe_provider(const std::string &path, const char *provider_path) {
     return {"o2g", finding_state::broken, load_failure, "build and install again"};
   }
   if (!load_error("libfabric.so.1", "fi_getinfo").empty()) {
-    return {"o2g", finding_state::lacking,
+    return {"o2g",
+            finding_state::lacking,
             "libfabric.so.1 does not load; an MPI with a bundled libfabric does not need it",
             "apt-get install libfabric1"};
   }
   std::string const folder = std::filesystem::path{path}.parent_path();
   if (provider_path == nullptr || *provider_path == '\0') {
-    return {"o2g", finding_state::lacking,
+    return {"o2g",
+            finding_state::lacking,
             "FI_PROVIDER_PATH is not set: libfabric does not search " + folder,
             "export FI_PROVIDER_PATH='" + folder + "'"};
   }
@@ -152,15 +171,16 @@ finding probe_provider(const std::string &path, const char *provider_path) {
       continue;
     return {"o2g", finding_state::good, "libfabric finds the provider in " + searched_folder, {}};
   }
-  return {"o2g", finding_state::broken,
+  return {"o2g",
+          finding_state::broken,
           std::string{"no folder of FI_PROVIDER_PATH has "} + part.file + ": " + provider_path,
           "export FI_PROVIDER_PATH='" + folder + "'"};
 }
 
 finding probe_pmix(const std::string &path) {
   if (path.empty()) {
-    return describe_missing(pmix_part(), finding_state::lacking,
-                            "OpenSHMEM programs run with one PE");
+    return describe_missing(
+        pmix_part(), finding_state::lacking, "OpenSHMEM programs run with one PE");
   }
   std::string const load_failure = load_error(path, nullptr);
   if (load_failure.empty())
@@ -176,20 +196,24 @@ finding probe_launcher(const char *search_path) {
         return {"launcher", finding_state::good, path, {}};
     }
   }
-  return {"launcher", finding_state::lacking,
+  return {"launcher",
+          finding_state::lacking,
           "PATH has no mpirun, prterun, mpiexec or srun: jobs have one process",
           "apt-get install openmpi-bin"};
 }
 
 finding probe_global_arrays(const std::string &path) {
   if (path.empty()) {
-    return describe_missing(global_arrays_part(), finding_state::lacking,
+    return describe_missing(global_arrays_part(),
+                            finding_state::lacking,
                             "Global Arrays cannot use the ARMCI of Tanada");
   }
   std::string const load_failure = load_error(path, "ARMCI_Init");
   if (load_failure.empty())
     return {"Global Arrays", finding_state::good, path, {}};
-  return {"Global Arrays", finding_state::broken, load_failure,
+  return {"Global Arrays",
+          finding_state::broken,
+          load_failure,
           "install the MPI that it was built with"};
 }
 
@@ -210,11 +234,13 @@ finding probe_userfaultfd() {
       "sysctl -w vm.unprivileged_userfaultfd=1, or allow /dev/userfaultfd to this user";
   if (works(user_mode_only)) {
     return {
-        "userfaultfd", finding_state::lacking,
+        "userfaultfd",
+        finding_state::lacking,
         "only for faults of user code: Global Arrays larger than memory swap in whole processes",
         remedy};
   }
-  return {"userfaultfd", finding_state::lacking,
+  return {"userfaultfd",
+          finding_state::lacking,
           std::string("refused: ") + std::strerror(errno) +
               "; Global Arrays larger than memory swap in whole processes",
           remedy};
@@ -222,8 +248,10 @@ finding probe_userfaultfd() {
 
 std::vector<finding> probe_products() {
   return {probe_provider(seams::plugin_path(provider_part().file), std::getenv("FI_PROVIDER_PATH")),
-          probe_pmix(seams::plugin_path(pmix_part().file)), probe_launcher(std::getenv("PATH")),
-          probe_global_arrays(seams::plugin_path(global_arrays_part().file)), probe_userfaultfd()};
+          probe_pmix(seams::plugin_path(pmix_part().file)),
+          probe_launcher(std::getenv("PATH")),
+          probe_global_arrays(seams::plugin_path(global_arrays_part().file)),
+          probe_userfaultfd()};
 }
 
 }  // namespace tanada::observe

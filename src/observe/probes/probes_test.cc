@@ -110,7 +110,10 @@ TEST_F(probes, a_gpu_that_cannot_be_used_is_a_fault_and_none_is_not) {
 }
 
 TEST_F(probes, a_store_without_its_plugin) {
-  optional_part part{"nothing", "libtanada_store_nothing.so", false, "libnothing-dev",
+  optional_part part{"nothing",
+                     "libtanada_store_nothing.so",
+                     false,
+                     "libnothing-dev",
                      "apt-get install libnothing-dev, then make install"};
   finding const left_out = probe_store(part, "libnothing1");
   EXPECT_EQ(left_out.state, finding_state::lacking);

@@ -165,7 +165,9 @@ void operation_mark::finish(const char *name, status code, uint64_t moved) {
   forget();
 }
 
-void requests::begin(uint32_t slot, uint32_t op, uint32_t file,
+void requests::begin(uint32_t slot,
+                     uint32_t op,
+                     uint32_t file,
                      const std::array<uint64_t, 2> &words) {
   TND_ASSERT(slot < open_requests_.size());
   open_requests_[slot] = {now_ns(), op, file, {words[0], words[1]}};

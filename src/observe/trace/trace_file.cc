@@ -129,7 +129,8 @@ class writer {
         if (named_.insert(thread).second)
           line(
               R"({"name":"thread_name","ph":"M","pid":%d,"tid":%u,"args":{"name":"gfile service"}})",
-              pid_, thread);
+              pid_,
+              thread);
         write(record, thread);
         last_ns_ = std::max(last_ns_, record.end_ns);
       });
@@ -142,14 +143,19 @@ class writer {
     if (dropped != dropped_) {
       dropped_ = dropped;
       line(R"({"name":"dropped events","ph":"C","pid":%d,"tid":0,"ts":%s,"args":{"value":%llu}})",
-           pid_, microseconds(last_ns_).c_str(), (unsigned long long)dropped);
+           pid_,
+           microseconds(last_ns_).c_str(),
+           (unsigned long long)dropped);
     }
     file_.flush();
   }
 
   static std::string microseconds(uint64_t ns) {
     char text[32];
-    std::snprintf(text, sizeof text, "%llu.%03llu", (unsigned long long)ns / 1000,
+    std::snprintf(text,
+                  sizeof text,
+                  "%llu.%03llu",
+                  (unsigned long long)ns / 1000,
                   (unsigned long long)ns % 1000);
     return text;
   }
@@ -162,23 +168,42 @@ class writer {
     switch (record.kind) {
       case event_kind::round:
         return line(
-            R"({"name":"round","cat":"service","ph":"X","pid":%d,"tid":%u,"ts":%s,"dur":%s})", pid_,
-            thread, begin.c_str(), microseconds(record.end_ns - record.begin_ns).c_str());
+            R"({"name":"round","cat":"service","ph":"X","pid":%d,"tid":%u,"ts":%s,"dur":%s})",
+            pid_,
+            thread,
+            begin.c_str(),
+            microseconds(record.end_ns - record.begin_ns).c_str());
       case event_kind::counter:
         return line(R"({"name":"%s","ph":"C","pid":%d,"tid":0,"ts":%s,"args":{"value":%llu}})",
-                    record.name, pid_, begin.c_str(), number(record.words[0]));
+                    record.name,
+                    pid_,
+                    begin.c_str(),
+                    number(record.words[0]));
       case event_kind::operation:
         line(R"({"name":"%s","cat":"store","ph":"b","id":%llu,"pid":%d,"tid":%u,"ts":%s,)"
              R"("args":{"file":%s,"offset":%llu,"size":%llu,"depth":%u}})",
-             record.name, number(next_id_), pid_, thread, begin.c_str(),
-             quoted(text_of(record.label)).c_str(), number(record.words[0]),
-             number(record.words[1]), record.depth);
+             record.name,
+             number(next_id_),
+             pid_,
+             thread,
+             begin.c_str(),
+             quoted(text_of(record.label)).c_str(),
+             number(record.words[0]),
+             number(record.words[1]),
+             record.depth);
         return finish_pair("store", record, thread, record.moved);
       case event_kind::request:
         line(R"({"name":"%s","cat":"request","ph":"b","id":%llu,"pid":%d,"tid":%u,"ts":%s,)"
              R"("args":{"file":%u,"slot":%u,"words":[%llu,%llu]}})",
-             record.name, number(next_id_), pid_, thread, begin.c_str(), record.label, record.depth,
-             number(record.words[0]), number(record.words[1]));
+             record.name,
+             number(next_id_),
+             pid_,
+             thread,
+             begin.c_str(),
+             record.label,
+             record.depth,
+             number(record.words[0]),
+             number(record.words[1]));
         return finish_pair("request", record, thread, 0);
     }
   }
@@ -186,8 +211,13 @@ class writer {
   void finish_pair(const char *category, const event &record, uint32_t thread, uint64_t moved) {
     line(
         R"({"name":"%s","cat":"%s","ph":"e","id":%llu,"pid":%d,"tid":%u,"ts":%s,"args":{"status":"%s","moved":%llu}})",
-        record.name, category, (unsigned long long)next_id_++, pid_, thread,
-        microseconds(record.end_ns).c_str(), tnd_status_name(tnd_status(record.code)),
+        record.name,
+        category,
+        (unsigned long long)next_id_++,
+        pid_,
+        thread,
+        microseconds(record.end_ns).c_str(),
+        tnd_status_name(tnd_status(record.code)),
         (unsigned long long)moved);
   }
 

@@ -21,7 +21,8 @@ class page_server final : public active_message_server {
 
   std::vector<std::byte> pages = std::vector<std::byte>(size);
 
-  status serve(pe_index, std::span<const std::byte> request,
+  status serve(pe_index,
+               std::span<const std::byte> request,
                std::span<std::byte> reply) noexcept override {
     uint64_t position = 0;
     if (request.size() < sizeof position)
@@ -49,11 +50,14 @@ class slow_page_server final : public active_message_server {
   status serve(pe_index, std::span<const std::byte>, std::span<std::byte>) noexcept override {
     return status::again;
   }
-  std::unique_ptr<deferred_message> begin(pe_index pe, std::span<const std::byte> request,
+  std::unique_ptr<deferred_message> begin(pe_index pe,
+                                          std::span<const std::byte> request,
                                           std::span<std::byte> reply) noexcept override {
     class slow final : public deferred_message {
      public:
-      slow(slow_page_server &owner, pe_index pe, std::span<const std::byte> request,
+      slow(slow_page_server &owner,
+           pe_index pe,
+           std::span<const std::byte> request,
            std::span<std::byte> reply)
           : owner_{owner}, pe_{pe}, request_{request}, reply_{reply}, due_{3 + owner.begun++ % 4} {}
       status step() noexcept override {
@@ -85,7 +89,9 @@ class page_sink final : public fetch_sink {
   }
 };
 
-status write_at(staged_context &self, pe_index pe, uint64_t position,
+status write_at(staged_context &self,
+                pe_index pe,
+                uint64_t position,
                 std::span<const std::byte> data) {
   return self.active_message(pe, sizeof position + data.size(), [&](std::span<std::byte> buffer) {
     std::memcpy(buffer.data(), &position, sizeof position);
@@ -93,7 +99,11 @@ status write_at(staged_context &self, pe_index pe, uint64_t position,
   });
 }
 
-status read_at(staged_context &self, pe_index pe, uint64_t position, size_t size, page_sink &sink,
+status read_at(staged_context &self,
+               pe_index pe,
+               uint64_t position,
+               size_t size,
+               page_sink &sink,
                uint64_t first) {
   return self.fetch(pe, std::as_bytes(std::span{&position, 1}), size, sink, first);
 }

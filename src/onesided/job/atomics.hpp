@@ -15,7 +15,9 @@ using seams::update_word;
 // Performs target[i] += source[i]. Each element is updated atomically; of a complex number each
 // component is, as networks do. `size` is in bytes, of whole elements. The target is aligned to the
 // component.
-void accumulate_local(seams::fabric_element element, std::byte *target, const std::byte *source,
+void accumulate_local(seams::fabric_element element,
+                      std::byte *target,
+                      const std::byte *source,
                       size_t size) noexcept;
 
 size_t element_size(seams::fabric_element element) noexcept;       // bytes

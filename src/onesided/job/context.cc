@@ -52,12 +52,18 @@ void copy_elements(std::byte *target, const std::byte *source, const strided_sha
 
 void copy_blocks(std::byte *target, const std::byte *source, const strided_shape &shape) {
   switch (shape.block_size) {
-    case 1: return copy_elements<uint8_t>(target, source, shape);
-    case 2: return copy_elements<uint16_t>(target, source, shape);
-    case 4: return copy_elements<uint32_t>(target, source, shape);
-    case 8: return copy_elements<uint64_t>(target, source, shape);
-    case 16: return copy_elements<std::array<uint64_t, 2>>(target, source, shape);
-    default: break;
+    case 1:
+      return copy_elements<uint8_t>(target, source, shape);
+    case 2:
+      return copy_elements<uint16_t>(target, source, shape);
+    case 4:
+      return copy_elements<uint32_t>(target, source, shape);
+    case 8:
+      return copy_elements<uint64_t>(target, source, shape);
+    case 16:
+      return copy_elements<std::array<uint64_t, 2>>(target, source, shape);
+    default:
+      break;
   }
   for (size_t i = 0; i < shape.count; i++) {
     std::memcpy(target, source, shape.block_size);
@@ -68,7 +74,9 @@ void copy_blocks(std::byte *target, const std::byte *source, const strided_shape
 
 }  // namespace
 
-status context::put_strided(void *target, const void *source, const strided_shape &shape,
+status context::put_strided(void *target,
+                            const void *source,
+                            const strided_shape &shape,
                             pe_index pe) {
   if (shape.block_size == 0 || shape.count == 0)
     return map_.is_pe(pe) ? status::ok : status::invalid;
@@ -97,8 +105,10 @@ status context::put_strided(void *target, const void *source, const strided_shap
 }
 
 // `target` is the first block, in unmapped memory.
-status context::put_blocks(symmetric_address target, const std::byte *source,
-                           const strided_shape &shape, pe_index pe) {
+status context::put_blocks(symmetric_address target,
+                           const std::byte *source,
+                           const strided_shape &shape,
+                           pe_index pe) {
   TND_ASSERT(target.mapped == nullptr && remote_.has_value());
   for (size_t i = 0; i < shape.count; i++) {
     TND_TRY(remote_->put(pe, target, source, shape.block_size));
@@ -108,7 +118,9 @@ status context::put_blocks(symmetric_address target, const std::byte *source,
   return status::ok;
 }
 
-status context::get_strided(void *target, const void *source, const strided_shape &shape,
+status context::get_strided(void *target,
+                            const void *source,
+                            const strided_shape &shape,
                             pe_index pe) {
   if (shape.block_size == 0 || shape.count == 0)
     return map_.is_pe(pe) ? status::ok : status::invalid;
@@ -136,7 +148,9 @@ status context::get_strided(void *target, const void *source, const strided_shap
 }
 
 // `source` is the first block, in unmapped memory.
-status context::get_blocks(std::byte *target, symmetric_address source, const strided_shape &shape,
+status context::get_blocks(std::byte *target,
+                           symmetric_address source,
+                           const strided_shape &shape,
                            pe_index pe) {
   TND_ASSERT(source.mapped == nullptr && remote_.has_value());
   for (size_t i = 0; i < shape.count; i++) {
@@ -147,8 +161,10 @@ status context::get_blocks(std::byte *target, symmetric_address source, const st
   return remote_->quiet();
 }
 
-status context::put_vector(std::span<void *const> targets, std::span<const void *const> sources,
-                           size_t size, pe_index pe) {
+status context::put_vector(std::span<void *const> targets,
+                           std::span<const void *const> sources,
+                           size_t size,
+                           pe_index pe) {
   if (targets.size() != sources.size())
     return status::invalid;
   for (size_t i = 0; i < targets.size(); i++)
@@ -156,8 +172,10 @@ status context::put_vector(std::span<void *const> targets, std::span<const void 
   return status::ok;
 }
 
-status context::get_vector(std::span<void *const> targets, std::span<const void *const> sources,
-                           size_t size, pe_index pe) {
+status context::get_vector(std::span<void *const> targets,
+                           std::span<const void *const> sources,
+                           size_t size,
+                           pe_index pe) {
   if (targets.size() != sources.size())
     return status::invalid;
   for (size_t i = 0; i < targets.size(); i++)
@@ -165,8 +183,8 @@ status context::get_vector(std::span<void *const> targets, std::span<const void 
   return quiet();
 }
 
-status context::accumulate(seams::fabric_element element, void *target, const void *source,
-                           size_t size, pe_index pe) {
+status context::accumulate(
+    seams::fabric_element element, void *target, const void *source, size_t size, pe_index pe) {
   if (!map_.is_pe(pe) || size % element_size(element) != 0)
     return status::invalid;
   if (reinterpret_cast<uintptr_t>(target) % element_alignment(element) != 0)
@@ -185,8 +203,14 @@ status context::accumulate(seams::fabric_element element, void *target, const vo
   return status::ok;
 }
 
-status context::put_signal_by(remote_put_signal call, void *target, const void *source, size_t size,
-                              uint64_t *signal, signal_kind kind, uint64_t value, pe_index pe) {
+status context::put_signal_by(remote_put_signal call,
+                              void *target,
+                              const void *source,
+                              size_t size,
+                              uint64_t *signal,
+                              signal_kind kind,
+                              uint64_t value,
+                              pe_index pe) {
   if (!map_.is_pe(pe))
     return status::invalid;
   if (reinterpret_cast<uintptr_t>(signal) % sizeof *signal != 0)
@@ -212,15 +236,25 @@ status context::put_signal_by(remote_put_signal call, void *target, const void *
   return status::ok;
 }
 
-status context::put_signal(void *target, const void *source, size_t size, uint64_t *signal,
-                           signal_kind kind, uint64_t value, pe_index pe) {
+status context::put_signal(void *target,
+                           const void *source,
+                           size_t size,
+                           uint64_t *signal,
+                           signal_kind kind,
+                           uint64_t value,
+                           pe_index pe) {
   return put_signal_by(&remote_context::put_signal, target, source, size, signal, kind, value, pe);
 }
 
-status context::put_signal_nbi(void *target, const void *source, size_t size, uint64_t *signal,
-                               signal_kind kind, uint64_t value, pe_index pe) {
-  return put_signal_by(&remote_context::put_signal_nbi, target, source, size, signal, kind, value,
-                       pe);
+status context::put_signal_nbi(void *target,
+                               const void *source,
+                               size_t size,
+                               uint64_t *signal,
+                               signal_kind kind,
+                               uint64_t value,
+                               pe_index pe) {
+  return put_signal_by(
+      &remote_context::put_signal_nbi, target, source, size, signal, kind, value, pe);
 }
 
 }  // namespace tanada::onesided

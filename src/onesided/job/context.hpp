@@ -33,8 +33,10 @@ class context {
  public:
   // `queue` is for jobs with device memory. `may_delay`: see remote_context. `staging` is the job's
   // stager, for devices that no queue reaches.
-  context(const symmetric_map &map, lane *remote,
-          std::unique_ptr<seams::device_queue> queue = nullptr, bool may_delay = false,
+  context(const symmetric_map &map,
+          lane *remote,
+          std::unique_ptr<seams::device_queue> queue = nullptr,
+          bool may_delay = false,
           stager *staging = nullptr)
       : map_{map}, device_queue_{std::move(queue)} {
     if (remote != nullptr)
@@ -92,33 +94,47 @@ class context {
   status get_strided(void *target, const void *source, const strided_shape &shape, pe_index pe);
 
   // Transfer several blocks of one size: `targets[i]` from `sources[i]`.
-  status put_vector(std::span<void *const> targets, std::span<const void *const> sources,
-                    size_t size, pe_index pe);
-  status get_vector(std::span<void *const> targets, std::span<const void *const> sources,
-                    size_t size, pe_index pe);
+  status put_vector(std::span<void *const> targets,
+                    std::span<const void *const> sources,
+                    size_t size,
+                    pe_index pe);
+  status get_vector(std::span<void *const> targets,
+                    std::span<const void *const> sources,
+                    size_t size,
+                    pe_index pe);
 
   // `before` receives the previous value. It may be null, except for fetch and compare_swap. In the
   // _nbi form the value is there after quiet.
   template <atomic_word T>
-  [[gnu::always_inline]] status update(seams::fabric_atomic kind, T *target, T operand, T compare,
-                                       T *before, pe_index pe) {
+  [[gnu::always_inline]] status update(
+      seams::fabric_atomic kind, T *target, T operand, T compare, T *before, pe_index pe) {
     return update_by(&remote_context::update, kind, target, operand, compare, before, pe);
   }
   template <atomic_word T>
-  [[gnu::always_inline]] status update_nbi(seams::fabric_atomic kind, T *target, T operand,
-                                           T compare, T *before, pe_index pe) {
+  [[gnu::always_inline]] status update_nbi(
+      seams::fabric_atomic kind, T *target, T operand, T compare, T *before, pe_index pe) {
     return update_by(&remote_context::update_nbi, kind, target, operand, compare, before, pe);
   }
 
   // Performs target[i] += source[i]. Each element is updated atomically with respect to atomics and
   // accumulates of all PEs.
-  status accumulate(seams::fabric_element element, void *target, const void *source, size_t size,
-                    pe_index pe);
+  status accumulate(
+      seams::fabric_element element, void *target, const void *source, size_t size, pe_index pe);
 
-  status put_signal(void *target, const void *source, size_t size, uint64_t *signal,
-                    signal_kind kind, uint64_t value, pe_index pe);
-  status put_signal_nbi(void *target, const void *source, size_t size, uint64_t *signal,
-                        signal_kind kind, uint64_t value, pe_index pe);
+  status put_signal(void *target,
+                    const void *source,
+                    size_t size,
+                    uint64_t *signal,
+                    signal_kind kind,
+                    uint64_t value,
+                    pe_index pe);
+  status put_signal_nbi(void *target,
+                        const void *source,
+                        size_t size,
+                        uint64_t *signal,
+                        signal_kind kind,
+                        uint64_t value,
+                        pe_index pe);
 
   void fence() noexcept {
     std::atomic_thread_fence(std::memory_order_release);
@@ -158,9 +174,13 @@ class context {
            involves_device(location, local);
   }
 
-  status put_blocks(symmetric_address target, const std::byte *source, const strided_shape &shape,
+  status put_blocks(symmetric_address target,
+                    const std::byte *source,
+                    const strided_shape &shape,
                     pe_index pe);
-  status get_blocks(std::byte *target, symmetric_address source, const strided_shape &shape,
+  status get_blocks(std::byte *target,
+                    symmetric_address source,
+                    const strided_shape &shape,
                     pe_index pe);
 
   using remote_put = status (remote_context::*)(pe_index, symmetric_address, const void *, size_t);
@@ -202,11 +222,18 @@ class context {
                                            : ((*remote_).*call)(pe, target, location, size);
   }
 
-  using remote_update = status (remote_context::*)(pe_index, symmetric_address,
-                                                   const remote_context::atomic &, void *);
+  using remote_update = status (remote_context::*)(pe_index,
+                                                   symmetric_address,
+                                                   const remote_context::atomic &,
+                                                   void *);
   template <atomic_word T>
-  [[gnu::always_inline]] status update_by(remote_update call, seams::fabric_atomic kind, T *target,
-                                          T operand, T compare, T *before, pe_index pe) {
+  [[gnu::always_inline]] status update_by(remote_update call,
+                                          seams::fabric_atomic kind,
+                                          T *target,
+                                          T operand,
+                                          T compare,
+                                          T *before,
+                                          pe_index pe) {
     if (!map_.is_pe(pe)) [[unlikely]]
       return status::invalid;
     if (reinterpret_cast<uintptr_t>(target) % sizeof(T) != 0) [[unlikely]]
@@ -228,14 +255,22 @@ class context {
     constexpr auto element =
         sizeof(T) == 4 ? seams::fabric_element::u32 : seams::fabric_element::u64;
     return ((*remote_).*call)(
-        pe, location, {.kind = kind, .element = element, .operand = operand, .compare = compare},
+        pe,
+        location,
+        {.kind = kind, .element = element, .operand = operand, .compare = compare},
         before);
   }
 
-  using remote_put_signal = status (remote_context::*)(pe_index, symmetric_address, const void *,
-                                                       size_t, const remote_context::signal &);
-  status put_signal_by(remote_put_signal call, void *target, const void *source, size_t size,
-                       uint64_t *signal, signal_kind kind, uint64_t value, pe_index pe);
+  using remote_put_signal = status (remote_context::*)(
+      pe_index, symmetric_address, const void *, size_t, const remote_context::signal &);
+  status put_signal_by(remote_put_signal call,
+                       void *target,
+                       const void *source,
+                       size_t size,
+                       uint64_t *signal,
+                       signal_kind kind,
+                       uint64_t value,
+                       pe_index pe);
 
   // context_device.cc: operations with device memory on either side. The location is symmetric.
   status put_device(symmetric_address target, const void *source, size_t size, pe_index pe);
@@ -244,21 +279,36 @@ class context {
   status get_device_nbi(void *target, symmetric_address source, size_t size, pe_index pe);
   // The location is that of the lowest block. `lowest_offset` (at most 0): bytes from the start of
   // the first block to it.
-  status put_rows_device(symmetric_address target, ptrdiff_t lowest_offset, const void *source,
-                         const strided_shape &shape, pe_index pe);
-  status get_rows_device(void *target, symmetric_address source, ptrdiff_t lowest_offset,
-                         const strided_shape &shape, pe_index pe);
+  status put_rows_device(symmetric_address target,
+                         ptrdiff_t lowest_offset,
+                         const void *source,
+                         const strided_shape &shape,
+                         pe_index pe);
+  status get_rows_device(void *target,
+                         symmetric_address source,
+                         ptrdiff_t lowest_offset,
+                         const strided_shape &shape,
+                         pe_index pe);
   struct word_operands {
     uint64_t operand, compare;
     size_t size;  // bytes of the word
   };
-  status update_device(remote_update call, seams::fabric_atomic kind, symmetric_address target,
-                       const word_operands &operands, void *before, pe_index pe);
+  status update_device(remote_update call,
+                       seams::fabric_atomic kind,
+                       symmetric_address target,
+                       const word_operands &operands,
+                       void *before,
+                       pe_index pe);
   status store_previous(void *target, uint64_t value, size_t size);
   status put_data_device(symmetric_address target, const void *source, size_t size, pe_index pe);
-  status put_signal_device(remote_put_signal call, symmetric_address target, const void *source,
-                           size_t size, const remote_context::signal &signal_update, pe_index pe);
-  status update_signal_device(const remote_context::signal &signal_update, bool is_data_on_device,
+  status put_signal_device(remote_put_signal call,
+                           symmetric_address target,
+                           const void *source,
+                           size_t size,
+                           const remote_context::signal &signal_update,
+                           pe_index pe);
+  status update_signal_device(const remote_context::signal &signal_update,
+                              bool is_data_on_device,
                               pe_index pe);
   [[gnu::always_inline]] bool involves_device(const symmetric_address &location,
                                               const void *local) const noexcept {

@@ -20,11 +20,13 @@ seams::fabric_atomic signal_atomic(signal_kind kind) {
 // Returns the previous value.
 uint64_t update_mapped(const remote_context::atomic &operation, std::byte *word) {
   if (operation.element == seams::fabric_element::u32) {
-    return update_word(operation.kind, reinterpret_cast<uint32_t *>(word),
-                       uint32_t(operation.operand), uint32_t(operation.compare));
+    return update_word(operation.kind,
+                       reinterpret_cast<uint32_t *>(word),
+                       uint32_t(operation.operand),
+                       uint32_t(operation.compare));
   }
-  return update_word(operation.kind, reinterpret_cast<uint64_t *>(word), operation.operand,
-                     operation.compare);
+  return update_word(
+      operation.kind, reinterpret_cast<uint64_t *>(word), operation.operand, operation.compare);
 }
 
 }  // namespace
@@ -49,13 +51,17 @@ status context::put_device(symmetric_address target, const void *source, size_t 
     size_t const piece = std::min(buffer.size(), size - done);
     TND_TRY(device_queue_->get(buffer.data(), source_bytes + done, piece));
     TND_TRY(remote_->put(
-        pe, {.mapped = nullptr, .segment_ptr = target.segment_ptr, .offset = target.offset + done},
-        buffer.data(), piece));
+        pe,
+        {.mapped = nullptr, .segment_ptr = target.segment_ptr, .offset = target.offset + done},
+        buffer.data(),
+        piece));
   }
   return status::ok;
 }
 
-status context::put_device_nbi(symmetric_address target, const void *source, size_t size,
+status context::put_device_nbi(symmetric_address target,
+                               const void *source,
+                               size_t size,
                                pe_index pe) {
   if (target.is_device() && target.device_addr(pe) != nullptr) {
     TND_TRY(device_queue_->copy(target.device_addr(pe), source, size));
@@ -86,7 +92,8 @@ status context::get_device(void *target, symmetric_address source, size_t size, 
   for (size_t done = 0; done < size; done += buffer.size()) {
     size_t const piece = std::min(buffer.size(), size - done);
     TND_TRY(remote_->get(
-        pe, buffer.data(),
+        pe,
+        buffer.data(),
         {.mapped = nullptr, .segment_ptr = source.segment_ptr, .offset = source.offset + done},
         piece));
     TND_TRY(device_queue_->put(target_bytes + done, buffer.data(), piece));
@@ -105,12 +112,16 @@ status context::get_device_nbi(void *target, symmetric_address source, size_t si
   return get_device(target, source, size, pe);
 }
 
-status context::put_rows_device(symmetric_address target, ptrdiff_t lowest_offset,
-                                const void *source, const strided_shape &shape, pe_index pe) {
+status context::put_rows_device(symmetric_address target,
+                                ptrdiff_t lowest_offset,
+                                const void *source,
+                                const strided_shape &shape,
+                                pe_index pe) {
   std::byte *const mapped_target = target.is_device() ? target.device_addr(pe) : target.mapped;
   if (mapped_target != nullptr) {
     TND_TRY(device_queue_->copy_rows(
-        mapped_target - lowest_offset, source,
+        mapped_target - lowest_offset,
+        source,
         {shape.block_size, shape.count, shape.target_stride, shape.source_stride}));
     TND_TRY(quiet_devices());
     map_.wake(pe, target, target.segment_ptr->size - target.offset);
@@ -131,12 +142,16 @@ status context::put_rows_device(symmetric_address target, ptrdiff_t lowest_offse
   return code == status::ok ? quiet_status : code;
 }
 
-status context::get_rows_device(void *target, symmetric_address source, ptrdiff_t lowest_offset,
-                                const strided_shape &shape, pe_index pe) {
+status context::get_rows_device(void *target,
+                                symmetric_address source,
+                                ptrdiff_t lowest_offset,
+                                const strided_shape &shape,
+                                pe_index pe) {
   std::byte *const mapped_source = source.is_device() ? source.device_addr(pe) : source.mapped;
   if (mapped_source != nullptr) {
     TND_TRY(device_queue_->copy_rows(
-        target, mapped_source - lowest_offset,
+        target,
+        mapped_source - lowest_offset,
         {shape.block_size, shape.count, shape.target_stride, shape.source_stride}));
     return quiet_devices();
   }
@@ -150,8 +165,11 @@ status context::get_rows_device(void *target, symmetric_address source, ptrdiff_
   return quiet_all();
 }
 
-status context::update_device(remote_update call, seams::fabric_atomic kind,
-                              symmetric_address target, const word_operands &operands, void *before,
+status context::update_device(remote_update call,
+                              seams::fabric_atomic kind,
+                              symmetric_address target,
+                              const word_operands &operands,
+                              void *before,
                               pe_index pe) {
   TND_ASSERT(operands.size == 4 || operands.size == 8);
   remote_context::atomic const operation{
@@ -190,9 +208,12 @@ status context::store_previous(void *target, uint64_t value, size_t size) {
   return status::ok;
 }
 
-status context::put_signal_device(remote_put_signal call, symmetric_address target,
-                                  const void *source, size_t size,
-                                  const remote_context::signal &signal_update, pe_index pe) {
+status context::put_signal_device(remote_put_signal call,
+                                  symmetric_address target,
+                                  const void *source,
+                                  size_t size,
+                                  const remote_context::signal &signal_update,
+                                  pe_index pe) {
   auto const &location = signal_update.location;
   TND_ASSERT(map_.device() != nullptr && location.segment_ptr != nullptr);
   bool const is_staged = location.is_device() && location.device_addr(pe) == nullptr;
@@ -210,14 +231,18 @@ status context::put_signal_device(remote_put_signal call, symmetric_address targ
     TND_TRY(staged_->quiet());
   if (location.mapped == nullptr)
     return remote_->put_signal(pe, location, nullptr, 0, signal_update);
-  update_word(signal_atomic(signal_update.kind), reinterpret_cast<uint64_t *>(location.mapped),
-              signal_update.value, uint64_t{0});
+  update_word(signal_atomic(signal_update.kind),
+              reinterpret_cast<uint64_t *>(location.mapped),
+              signal_update.value,
+              uint64_t{0});
   map_.wake(pe, location, sizeof signal_update.value);
   return status::ok;
 }
 
 // The data of a signal. Either of them is in device memory, perhaps only the signal.
-status context::put_data_device(symmetric_address target, const void *source, size_t size,
+status context::put_data_device(symmetric_address target,
+                                const void *source,
+                                size_t size,
                                 pe_index pe) {
   if (involves_device(target, source))
     return put_device(target, source, size, pe);
@@ -229,15 +254,20 @@ status context::put_data_device(symmetric_address target, const void *source, si
 }
 
 status context::update_signal_device(const remote_context::signal &signal_update,
-                                     bool is_data_on_device, pe_index pe) {
+                                     bool is_data_on_device,
+                                     pe_index pe) {
   // The data may be in host memory, or travel through the fabric. Complete them before the signal
   // is started.
   if (is_data_on_device)
     TND_TRY(device_queue_->order());
   else if (remote_)
     TND_TRY(remote_->quiet());
-  return update_device(nullptr, signal_atomic(signal_update.kind), signal_update.location,
-                       {signal_update.value, 0, sizeof signal_update.value}, nullptr, pe);
+  return update_device(nullptr,
+                       signal_atomic(signal_update.kind),
+                       signal_update.location,
+                       {signal_update.value, 0, sizeof signal_update.value},
+                       nullptr,
+                       pe);
 }
 
 status context::copy(void *target, const void *source, size_t size) {

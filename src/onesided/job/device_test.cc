@@ -57,7 +57,10 @@ void device::with_devices_on(const device_case &chosen, pe_index count, Part par
       auto lane = started.value()->lane_acquire(false);
       ASSERT_TRUE(lane.ok());
       {
-        context ctx{started.value()->map(), lane.value(), std::move(queue).value(), false,
+        context ctx{started.value()->map(),
+                    lane.value(),
+                    std::move(queue).value(),
+                    false,
                     started.value()->staging()};
         part(*started.value(), ctx);
         EXPECT_EQ(ctx.quiet(), status::ok);
@@ -174,10 +177,13 @@ TEST_P(device, updates_are_at_once) {
     for (uint64_t i = 0; i < rounds; i++) {
       ASSERT_EQ(ctx.update<uint64_t>(seams::fabric_atomic::add, memory.device, 1, 0, &before, 0),
                 status::ok);
-      ASSERT_EQ(
-          ctx.update<uint32_t>(seams::fabric_atomic::add,
-                               reinterpret_cast<uint32_t *>(memory.device + 1), 2, 0, nullptr, 0),
-          status::ok);
+      ASSERT_EQ(ctx.update<uint32_t>(seams::fabric_atomic::add,
+                                     reinterpret_cast<uint32_t *>(memory.device + 1),
+                                     2,
+                                     0,
+                                     nullptr,
+                                     0),
+                status::ok);
     }
     ASSERT_EQ(ctx.quiet(), status::ok);
     ASSERT_EQ(barrier(self), status::ok);
@@ -186,15 +192,18 @@ TEST_P(device, updates_are_at_once) {
     ASSERT_EQ(ctx.get_value(sum, memory.device + 1, 0), status::ok);
     EXPECT_EQ(sum, 6 * rounds);
     // A result may go to device memory.
-    ASSERT_EQ(ctx.update<uint64_t>(seams::fabric_atomic::fetch, memory.device, 0, 0,
-                                   memory.device + 8, 0),
+    ASSERT_EQ(ctx.update<uint64_t>(
+                  seams::fabric_atomic::fetch, memory.device, 0, 0, memory.device + 8, 0),
               status::ok);
     ASSERT_EQ(ctx.get_value(sum, memory.device + 8, self.me()), status::ok);
     EXPECT_EQ(sum, 3 * rounds);
     EXPECT_EQ(ctx.update<uint64_t>(
                   seams::fabric_atomic::add,
-                  reinterpret_cast<uint64_t *>(reinterpret_cast<char *>(memory.device) + 4), 1, 0,
-                  nullptr, 0),
+                  reinterpret_cast<uint64_t *>(reinterpret_cast<char *>(memory.device) + 4),
+                  1,
+                  0,
+                  nullptr,
+                  0),
               status::fault);
   });
 }
@@ -212,14 +221,16 @@ TEST_P(device, a_signal_follows_its_data) {
         for (int round = 0; round < (self.staging() != nullptr ? 25 : 200); round++) {
           turn++;
           std::vector<uint64_t> const values(count, turn);
-          ASSERT_EQ(ctx.put_signal(data, values.data(), count * 8, signal, signal_kind::set, turn,
-                                   1 - self.me()),
-                    status::ok);
+          ASSERT_EQ(
+              ctx.put_signal(
+                  data, values.data(), count * 8, signal, signal_kind::set, turn, 1 - self.me()),
+              status::ok);
           uint64_t signal_value = 0;
           auto const has_arrived =
               [&] {  // an atomic: a get of the word would not be ordered with the update
-                return ctx.update<uint64_t>(seams::fabric_atomic::fetch, signal, 0, 0,
-                                            &signal_value, self.me()) == status::ok &&
+                return ctx.update<uint64_t>(
+                           seams::fabric_atomic::fetch, signal, 0, 0, &signal_value, self.me()) ==
+                           status::ok &&
                        signal_value == turn;
               };
           ASSERT_EQ(self.wait(has_arrived), status::ok);
@@ -318,7 +329,10 @@ TEST(device_staged, a_dead_pe_ends_what_it_was_asked_for) {
         return launchers[1]->kill();
       auto queue = started.value()->device_queue_open();
       ASSERT_TRUE(queue.ok());
-      context ctx{started.value()->map(), nullptr, std::move(queue).value(), false,
+      context ctx{started.value()->map(),
+                  nullptr,
+                  std::move(queue).value(),
+                  false,
                   started.value()->staging()};
       uint64_t const began_ns = started.value()->time().now_ns();
       status code = status::ok;
@@ -363,7 +377,8 @@ TEST(shared_gpu, pes_of_the_host_executor_share_none) {
   EXPECT_EQ(shared_gpu_warning(cards, 0), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(pgas, device,
+INSTANTIATE_TEST_SUITE_P(pgas,
+                         device,
                          testing::Values(device_case{"reached", ""},
                                          device_case{"staged", "none", device_path::staged},
                                          device_case{"direct", "none", device_path::direct}),

@@ -49,8 +49,11 @@ status check_card(const pe_card &own_card, const pe_card &peer_card, pe_index pe
     return own_value == peer_value
                ? status::ok
                : fail(status::invalid,
-                      "PE {} has {} bytes of {}, this one has {}: they must be equal", pe,
-                      peer_value, quantity, own_value);
+                      "PE {} has {} bytes of {}, this one has {}: they must be equal",
+                      pe,
+                      peer_value,
+                      quantity,
+                      own_value);
   };
   if (own_card.version != peer_card.version)
     return fail(status::protocol, "PE {} runs another version of the library", pe);
@@ -62,12 +65,15 @@ status check_card(const pe_card &own_card, const pe_card &peer_card, pe_index pe
              : kind == device_kind::host_executor ? "the host executor"
                                                   : "no device";
     };
-    return fail(status::invalid, "PE {} has {}, this one has {}: all must have the same", pe,
-                name(peer_card.device), name(own_card.device));
+    return fail(status::invalid,
+                "PE {} has {}, this one has {}: all must have the same",
+                pe,
+                name(peer_card.device),
+                name(own_card.device));
   }
   TND_TRY(check_equal("device memory", own_card.device_size, peer_card.device_size));
-  return check_equal("global variables (is it the same program?)", own_card.data_size,
-                     peer_card.data_size);
+  return check_equal(
+      "global variables (is it the same program?)", own_card.data_size, peer_card.data_size);
 }
 
 }  // namespace

@@ -176,8 +176,10 @@ class job {
   // poll_interval_ns is longer than that, it sleeps at once and checks at that interval. ok;
   // timed_out at the deadline (of the job's clock); peer_lost when a PE has failed.
   template <class Ready>
-  status wait(Ready &&ready, std::span<const std::byte> memory = {},
-              uint64_t deadline_ns = TND_NO_DEADLINE, uint64_t poll_interval_ns = 0) const {
+  status wait(Ready &&ready,
+              std::span<const std::byte> memory = {},
+              uint64_t deadline_ns = TND_NO_DEADLINE,
+              uint64_t poll_interval_ns = 0) const {
     for (uint32_t i = 0; i < spin_count_; i++) {
       if (ready()) [[likely]]
         return status::ok;
@@ -230,9 +232,12 @@ class job {
   static constexpr uint32_t spin_count_unpaused = 64;
 
   pe_index launcher_failed_pe() const noexcept;
-  status wait_long(const std::function<bool()> &ready, std::span<const std::byte> memory,
-                   uint64_t deadline_ns, uint64_t poll_interval_ns) const;
-  bool sleep(const std::function<bool()> &ready, const seams::alarm_range &watched,
+  status wait_long(const std::function<bool()> &ready,
+                   std::span<const std::byte> memory,
+                   uint64_t deadline_ns,
+                   uint64_t poll_interval_ns) const;
+  bool sleep(const std::function<bool()> &ready,
+             const seams::alarm_range &watched,
              uint64_t timeout_ns) const;
 
   seams::bootstrap &launcher_;

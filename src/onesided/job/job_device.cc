@@ -58,8 +58,8 @@ status job::map_devices() {
 status job::map_peer_devices() {
   auto const &block = impl_->own_device_block;
   int const own_descriptors[] = {block.descriptor};
-  auto descriptors = seams::descriptor_exchange(launcher_, node_pes_, "pgas device",
-                                                own_descriptors, options_.timeout_ns);
+  auto descriptors = seams::descriptor_exchange(
+      launcher_, node_pes_, "pgas device", own_descriptors, options_.timeout_ns);
   if (!descriptors.ok())
     return descriptors.error();
   TND_ASSERT(descriptors.value().size() == node_pes_.size());
@@ -71,8 +71,10 @@ status job::map_peer_devices() {
     if (mapped.ok()) {
       impl_->device_addrs[size_t(pe)] = static_cast<std::byte *>(mapped.value());
     } else if (mapped.error() == status::not_supported) {
-      log(log_level::info, "device memory of PE {} is not reachable from the device of this PE: {}",
-          pe, last_message());
+      log(log_level::info,
+          "device memory of PE {} is not reachable from the device of this PE: {}",
+          pe,
+          last_message());
     } else {
       return mapped.error();
     }

@@ -87,8 +87,8 @@ status job::start_fabric() {
   auto endpoint = std::move(opened).value();
   pe_contact own_contact;
   TND_TRY(register_segments(*endpoint, own_contact));
-  std::strncpy(own_contact.provider.data(), impl_->provider.c_str(),
-               own_contact.provider.size() - 1);
+  std::strncpy(
+      own_contact.provider.data(), impl_->provider.c_str(), own_contact.provider.size() - 1);
   own_contact.address_size = endpoint->address().size;
   own_contact.address = endpoint->address().bytes;
   // A fabric without automatic progress is driven from now on: other PEs may be ahead.
@@ -134,8 +134,10 @@ status job::adopt_contact(pe_index pe, const pe_contact &contact, const pe_conta
   TND_ASSERT(map_.is_pe(pe) && impl_->addresses.size() == size_t(count()));
   auto const &provider = contact.provider;
   if (std::strncmp(provider.data(), own_contact.provider.data(), provider.size()) != 0) {
-    return fail(status::invalid, "PE {} has chosen the fabric {}, this one {}: set TND_PGAS_FABRIC",
-                pe, std::string_view(provider.data(), strnlen(provider.data(), provider.size())),
+    return fail(status::invalid,
+                "PE {} has chosen the fabric {}, this one {}: set TND_PGAS_FABRIC",
+                pe,
+                std::string_view(provider.data(), strnlen(provider.data(), provider.size())),
                 impl_->provider);
   }
   impl_->addresses[size_t(pe)] = {contact.address,
@@ -174,14 +176,15 @@ result<lane *> job::lane_acquire(bool is_exclusive) {
     return leased.lane_ptr.get();
   };
   if (is_exclusive && !lanes.empty()) {
-    auto const unused = std::find_if(lanes.begin() + 1, lanes.end(),
-                                     [](auto &candidate) { return candidate.users == 0; });
+    auto const unused = std::find_if(
+        lanes.begin() + 1, lanes.end(), [](auto &candidate) { return candidate.users == 0; });
     if (unused != lanes.end())
       return lease(*unused);
     if (lanes.size() >= options_.lane_count_max) {
-      return lease(*std::min_element(
-          lanes.begin(), lanes.end(),
-          [](auto &left_lane, auto &right_lane) { return left_lane.users < right_lane.users; }));
+      return lease(
+          *std::min_element(lanes.begin(), lanes.end(), [](auto &left_lane, auto &right_lane) {
+            return left_lane.users < right_lane.users;
+          }));
     }
   }
   if (is_exclusive || lanes.empty()) {

@@ -47,8 +47,8 @@ struct job::node_segments {
 
   // `memory` is that of this PE, and `data` are its program's, also if no other PE maps them.
   void describe(std::span<std::byte> memory, std::span<std::byte> data, pe_index pe_count) {
-    heap = make_segment("symmetric heap", memory.subspan(layout.heap_offset(), layout.heap_size),
-                        pe_count);
+    heap = make_segment(
+        "symmetric heap", memory.subspan(layout.heap_offset(), layout.heap_size), pe_count);
     variables = make_segment("program's data", data, pe_count);
     control = make_segment("control memory", memory.first(layout.control_size), pe_count);
     control.is_internal = true;
@@ -78,7 +78,8 @@ status job::map_node() {
     return memory.error();
   if (options_.heap_base != nullptr && layout.size() > options_.heap_stride) {
     return fail(status::invalid,
-                "the memory of a PE has {} bytes, more than the stride of {} bytes", layout.size(),
+                "the memory of a PE has {} bytes, more than the stride of {} bytes",
+                layout.size(),
                 options_.heap_stride);
   }
   TND_TRY(map_own_memory(memory.value(), segments));
@@ -100,7 +101,9 @@ status job::map_node() {
 status job::map_own_memory(const seams::shared_memory &memory, node_segments &segments) {
   auto const &layout = segments.layout;
   auto mapping = seams::shared_mapping::map_shared(
-      memory.descriptor(), layout.data_offset(), node_address(me()),
+      memory.descriptor(),
+      layout.data_offset(),
+      node_address(me()),
       {.alignment = heap_alignment(), .offset = layout.heap_offset()});
   if (!mapping.ok())
     return mapping.error();
@@ -120,8 +123,8 @@ status job::map_peers(int descriptor, node_segments &segments) {
   if (layout.data_size != 0)
     TND_TRY(seams::program_data_share(descriptor, layout.data_offset()));
   int const own_descriptors[] = {descriptor};
-  auto descriptors = seams::descriptor_exchange(launcher_, node_pes_, "pgas", own_descriptors,
-                                                options_.timeout_ns);
+  auto descriptors = seams::descriptor_exchange(
+      launcher_, node_pes_, "pgas", own_descriptors, options_.timeout_ns);
   if (!descriptors.ok())
     return descriptors.error();
   TND_ASSERT(descriptors.value().size() == node_pes_.size());
@@ -129,8 +132,8 @@ status job::map_peers(int descriptor, node_segments &segments) {
     pe_index const pe = node_pes_[i];
     if (pe == me())
       continue;
-    auto mapped = seams::shared_mapping::map_shared(descriptors.value()[i][0], layout.size(),
-                                                    node_address(pe));
+    auto mapped = seams::shared_mapping::map_shared(
+        descriptors.value()[i][0], layout.size(), node_address(pe));
     if (!mapped.ok())
       return mapped.error();
     std::byte *const memory = mapped.value().memory().data();

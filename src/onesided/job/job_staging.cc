@@ -30,8 +30,8 @@ status job::start_staging() {
   if (options_.device == nullptr)
     return status::ok;
   auto const &device_addrs = impl_->device_addrs;
-  uint32_t const needs_staging = std::any_of(device_addrs.begin(), device_addrs.end(),
-                                             [](auto *address) { return address == nullptr; });
+  uint32_t const needs_staging = std::any_of(
+      device_addrs.begin(), device_addrs.end(), [](auto *address) { return address == nullptr; });
   TND_TRY(launcher_.publish("pgas.reach", std::as_bytes(std::span{&needs_staging, 1})));
   TND_TRY(launcher_.exchange(options_.timeout_ns));
   bool is_needed = false;
@@ -56,7 +56,8 @@ result<std::byte *> job::allocate_staging(size_t size) {
       std::aligned_alloc(large_page, (size + large_page - 1) / large_page * large_page);
   if (buffer == nullptr)
     return fail(status::no_memory,
-                "cannot allocate {} bytes for the staging buffer (TND_PGAS_STAGING)", size);
+                "cannot allocate {} bytes for the staging buffer (TND_PGAS_STAGING)",
+                size);
   return static_cast<std::byte *>(buffer);
 }
 
@@ -75,7 +76,8 @@ seams::fabric_memory job::heap_view(const seams::fabric_endpoint &endpoint) cons
     return {};
   if (device->info().is_cuda && !fabric.has_cuda) {
     if (is_requested)
-      log(log_level::warning, "pgas: fabric {} does not accept GPU memory; staging it",
+      log(log_level::warning,
+          "pgas: fabric {} does not accept GPU memory; staging it",
           impl_->provider);
     return {};
   }
@@ -147,7 +149,8 @@ result<std::unique_ptr<stager>> job::create_stager(std::unique_ptr<seams::fabric
                                    }};
   auto created = stager::create(std::move(endpoint), std::move(queue), me(), chosen);
   if (created.ok() && view.addr != nullptr && !created.value()->is_direct()) {
-    log(log_level::warning, "pgas: staging the device memory of PE {}: the fabric refused it",
+    log(log_level::warning,
+        "pgas: staging the device memory of PE {}: the fabric refused it",
         me());
   }
   return created;
@@ -179,8 +182,10 @@ status job::join_stagers(stager &added) {
     auto &address = contact.stager_contact.address;
     address.size = std::min(address.size, address.bytes.size());
     if (contact.provider != own_contact.provider) {
-      return fail(status::invalid, "PE {} has chosen another fabric than {}: set TND_PGAS_FABRIC",
-                  pe, impl_->provider);
+      return fail(status::invalid,
+                  "PE {} has chosen another fabric than {}: set TND_PGAS_FABRIC",
+                  pe,
+                  impl_->provider);
     }
     contacts.push_back(contact.stager_contact);
   }

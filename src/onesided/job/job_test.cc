@@ -77,7 +77,9 @@ TEST(job, heaps_of_neighbours_are_parts_of_files) {
     for (pe_index pe = 0; pe < count; pe++) {
       auto const part = self.heap_file(pe);
       uint64_t const written = uint64_t(self.me()) + 100;
-      ASSERT_EQ(pwrite(part.descriptor, &written, sizeof written,
+      ASSERT_EQ(pwrite(part.descriptor,
+                       &written,
+                       sizeof written,
                        off_t(part.offset + 8 * size_t(self.me()))),
                 8);
       uint64_t back = 0;
@@ -143,12 +145,20 @@ TEST(job, strangers_reach_what_is_offered_of_control_memory) {
       context ctx{self.map(), lane.value()};
       auto *const words = reinterpret_cast<uint64_t *>(self.control().data());
       uint64_t before = 1;
-      ASSERT_EQ(ctx.update(seams::fabric_atomic::add, words + 4096 / 8 - 1, uint64_t{1},
-                           uint64_t{0}, &before, 1 - self.me()),
+      ASSERT_EQ(ctx.update(seams::fabric_atomic::add,
+                           words + 4096 / 8 - 1,
+                           uint64_t{1},
+                           uint64_t{0},
+                           &before,
+                           1 - self.me()),
                 status::ok);
       EXPECT_EQ(before, 0u);
-      EXPECT_NE(ctx.update(seams::fabric_atomic::add, words + 4096 / 8, uint64_t{1}, uint64_t{0},
-                           &before, 1 - self.me()),
+      EXPECT_NE(ctx.update(seams::fabric_atomic::add,
+                           words + 4096 / 8,
+                           uint64_t{1},
+                           uint64_t{0},
+                           &before,
+                           1 - self.me()),
                 status::ok);
       EXPECT_EQ(words[4096 / 8], 0u);
     }
@@ -169,21 +179,24 @@ TEST(job, strided_blocks_land_where_they_should) {
           .block_size = 3, .count = 8, .target_stride = -5, .source_stride = 7};
       ASSERT_EQ(ctx.put_strided(field + 100, source.data(), shape, 1), status::ok);
       std::array<std::byte, 64> back{};
-      ASSERT_EQ(ctx.get_strided(
-                    back.data(), field + 100,
-                    {.block_size = 3, .count = 8, .target_stride = 7, .source_stride = -5}, 1),
-                status::ok);
+      ASSERT_EQ(
+          ctx.get_strided(back.data(),
+                          field + 100,
+                          {.block_size = 3, .count = 8, .target_stride = 7, .source_stride = -5},
+                          1),
+          status::ok);
       for (size_t block = 0; block < 8; block++) {
         for (size_t i = 0; i < 3; i++)
           EXPECT_EQ(back[block * 7 + i], source[block * 7 + i]);
       }
       EXPECT_EQ(ctx.put_strided(self.heap().data() + 4, source.data(), shape, 1), status::range)
           << "leaves the heap at its beginning";
-      EXPECT_EQ(
-          ctx.put_strided(
-              field, source.data(),
-              {.block_size = 1, .count = ~size_t{0}, .target_stride = 8, .source_stride = 1}, 1),
-          status::range);
+      EXPECT_EQ(ctx.put_strided(
+                    field,
+                    source.data(),
+                    {.block_size = 1, .count = ~size_t{0}, .target_stride = 8, .source_stride = 1},
+                    1),
+                status::range);
     }
   });
 }
@@ -215,8 +228,8 @@ TEST(job, a_dead_pe_ends_the_waits_of_others) {
     auto started = job::start(*launchers[0], small_options());
     ASSERT_TRUE(started.ok());
     is_waiting = true;
-    EXPECT_EQ(started.value()->wait([] { return false; }, {},
-                                    started.value()->time().now_ns() + 10'000'000'000),
+    EXPECT_EQ(started.value()->wait(
+                  [] { return false; }, {}, started.value()->time().now_ns() + 10'000'000'000),
               status::peer_lost);
     EXPECT_EQ(started.value()->failed_pe(), 1);
   }};

@@ -38,8 +38,10 @@ bool job::impl::progress_lanes() noexcept {
   return is_busy;
 }
 
-status job::wait_long(const std::function<bool()> &ready, std::span<const std::byte> memory,
-                      uint64_t deadline_ns, uint64_t poll_interval_ns) const {
+status job::wait_long(const std::function<bool()> &ready,
+                      std::span<const std::byte> memory,
+                      uint64_t deadline_ns,
+                      uint64_t poll_interval_ns) const {
   TND_ASSERT(ready != nullptr);
   uint64_t last_event_ns = time_->now_ns();  // the last event
   // A caller that polls so rarely delays no other, and sleeps at once.
@@ -76,7 +78,8 @@ status job::wait_long(const std::function<bool()> &ready, std::span<const std::b
 // PEs of the node wake the alarm, and arrivals through the fabric wake a sleeper in the endpoint. A
 // PE with both sources polls often. True: peers use this PE's memory, and the next of them will
 // find it awake.
-bool job::sleep(const std::function<bool()> &ready, const seams::alarm_range &watched,
+bool job::sleep(const std::function<bool()> &ready,
+                const seams::alarm_range &watched,
                 uint64_t timeout_ns) const {
   TND_ASSERT(alarm_ != nullptr);
   bool const sleeps_in_endpoint = serves_remote_ && !has_both_wake_sources_;

@@ -7,7 +7,8 @@
 namespace tanada::onesided {
 
 lane::lane(std::unique_ptr<seams::fabric_endpoint> endpoint,
-           std::vector<seams::fabric_address> addresses, options chosen)
+           std::vector<seams::fabric_address> addresses,
+           options chosen)
     : state_{
           std::make_unique<state>(std::move(endpoint), std::move(addresses), std::move(chosen))} {}
 
@@ -30,7 +31,8 @@ status lane::wait_for_access(uint64_t deadline_ns) noexcept {
 }
 
 lane::state::state(std::unique_ptr<seams::fabric_endpoint> endpoint,
-                   std::vector<seams::fabric_address> addresses, options chosen)
+                   std::vector<seams::fabric_address> addresses,
+                   options chosen)
     : options_{std::move(chosen)},
       addresses_{std::move(addresses)},
       endpoint_{std::move(endpoint)},
@@ -64,7 +66,8 @@ result<seams::fabric_peer> lane::state::find_or_add_peer(pe_index pe) {
   return known;
 }
 
-uint32_t lane::state::record_take(remote_context &owner, pe_index pe,
+uint32_t lane::state::record_take(remote_context &owner,
+                                  pe_index pe,
                                   const completion_action &action) {
   uint32_t const index = first_free_;
   if (index == no_index)
@@ -96,7 +99,9 @@ void lane::state::enforce_fence(guard &lock, remote_context &owner, const seams:
 }
 
 // again: no record is free, or the fabric does not accept it now.
-status lane::state::try_start(remote_context &owner, pe_index pe, seams::fabric_op &op,
+status lane::state::try_start(remote_context &owner,
+                              pe_index pe,
+                              seams::fabric_op &op,
                               const completion_action &action) {
   uint32_t const index = record_take(owner, pe, action);
   if (index == no_index)
@@ -121,7 +126,10 @@ status lane::state::try_start(remote_context &owner, pe_index pe, seams::fabric_
   return code;
 }
 
-status lane::state::start(guard &lock, remote_context &owner, pe_index pe, seams::fabric_op &op,
+status lane::state::start(guard &lock,
+                          remote_context &owner,
+                          pe_index pe,
+                          seams::fabric_op &op,
                           const completion_action &action) {
   TND_ASSERT(lock.owns_lock());
   enforce_fence(lock, owner, op);
@@ -148,16 +156,22 @@ status lane::state::start(guard &lock, remote_context &owner, pe_index pe, seams
   }
 }
 
-status lane::state::start_from_caller(guard &lock, remote_context &owner, pe_index pe,
-                                      seams::fabric_op &op, const seams::fabric_op *chained_op) {
+status lane::state::start_from_caller(guard &lock,
+                                      remote_context &owner,
+                                      pe_index pe,
+                                      seams::fabric_op &op,
+                                      const seams::fabric_op *chained_op) {
   blocking_wait waiter;
   TND_TRY(start_early(lock, owner, pe, op, chained_op, waiter));
   wait(lock, owner, waiter);
   return waiter.code;
 }
 
-status lane::state::start_early(guard &lock, remote_context &owner, pe_index pe,
-                                seams::fabric_op &op, const seams::fabric_op *chained_op,
+status lane::state::start_early(guard &lock,
+                                remote_context &owner,
+                                pe_index pe,
+                                seams::fabric_op &op,
+                                const seams::fabric_op *chained_op,
                                 blocking_wait &waiter) {
   waiter.is_done = true;
   if (op.size <= copied_size_max_) {
@@ -272,7 +286,8 @@ void lane::state::fail_peer(pe_index pe) {
     return;
   mark_failed(pe);
   log(log_level::warning,
-      "pgas: PE {} did not answer within {:.1f} s (TND_PGAS_TIMEOUT); treating it as failed", pe,
+      "pgas: PE {} did not answer within {:.1f} s (TND_PGAS_TIMEOUT); treating it as failed",
+      pe,
       double(options_.timeout_ns) * 1e-9);
 }
 

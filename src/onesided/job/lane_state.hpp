@@ -37,7 +37,8 @@ struct lane::state {
   using guard = progress_lock::guard;
 
   state(std::unique_ptr<seams::fabric_endpoint> endpoint,
-        std::vector<seams::fabric_address> addresses, options chosen);
+        std::vector<seams::fabric_address> addresses,
+        options chosen);
   ~state();
 
   guard enter() {
@@ -65,18 +66,28 @@ struct lane::state {
 
   // Posts `op`, in which it sets the peer, the op_id and the deadline. Waits for a free record, and
   // for earlier operations if a fence of the context requires it. Not ok: nothing has been started.
-  status start(guard &lock, remote_context &owner, pe_index pe, seams::fabric_op &op,
+  status start(guard &lock,
+               remote_context &owner,
+               pe_index pe,
+               seams::fabric_op &op,
                const completion_action &action);
 
   // As start(). When it returns, the caller may reuse the op's source: it was copied, or the call
   // has waited.
-  status start_from_caller(guard &lock, remote_context &owner, pe_index pe, seams::fabric_op &op,
+  status start_from_caller(guard &lock,
+                           remote_context &owner,
+                           pe_index pe,
+                           seams::fabric_op &op,
                            const seams::fabric_op *chained_op);
 
   // As start_from_caller(), without the wait. If one is needed, `waiter` is not done when it
   // returns.
-  status start_early(guard &lock, remote_context &owner, pe_index pe, seams::fabric_op &op,
-                     const seams::fabric_op *chained_op, blocking_wait &waiter);
+  status start_early(guard &lock,
+                     remote_context &owner,
+                     pe_index pe,
+                     seams::fabric_op &op,
+                     const seams::fabric_op *chained_op,
+                     blocking_wait &waiter);
 
   // `waiter` receives a failure.
   void wait(guard &lock, remote_context &owner, blocking_wait &waiter);
@@ -100,7 +111,9 @@ struct lane::state {
   // lane.cc
   result<seams::fabric_peer> find_or_add_peer(pe_index pe);
   void enforce_fence(guard &lock, remote_context &owner, const seams::fabric_op &op);
-  status try_start(remote_context &owner, pe_index pe, seams::fabric_op &op,
+  status try_start(remote_context &owner,
+                   pe_index pe,
+                   seams::fabric_op &op,
                    const completion_action &action);
   uint32_t record_take(remote_context &owner, pe_index pe, const completion_action &action);
   void record_free(uint32_t index);

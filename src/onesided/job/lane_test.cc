@@ -121,8 +121,8 @@ class lane_of_a_dead_pe : public testing::Test {
                                .failed_pe = [this] {
                                  return dead_.load();
                                }};
-    lane_ = std::make_unique<lane>(std::make_unique<silent_endpoint>(answers_),
-                                   std::move(addresses), chosen);
+    lane_ = std::make_unique<lane>(
+        std::make_unique<silent_endpoint>(answers_), std::move(addresses), chosen);
     context_ = std::make_unique<remote_context>(*lane_);
     words_.size = sizeof(uint64_t);
     words_.remote.resize(3, {.base = 0, .key = 0, .size = sizeof(uint64_t)});
@@ -166,7 +166,8 @@ TEST_F(lane_of_a_dead_pe, an_atomic_that_waits_for_it_ends) {
   uint64_t before = 0;
   EXPECT_EQ(
       context_->update(
-          1, word(),
+          1,
+          word(),
           {.kind = seams::fabric_atomic::add, .element = seams::fabric_element::u64, .operand = 1},
           &before),
       status::peer_lost);
@@ -198,7 +199,8 @@ TEST_F(lane_of_a_dead_pe, operations_on_others_go_on) {
   uint64_t before = 0;
   EXPECT_EQ(
       context_->update(
-          1, word(),
+          1,
+          word(),
           {.kind = seams::fabric_atomic::add, .element = seams::fabric_element::u64, .operand = 1},
           &before),
       status::ok);

@@ -70,8 +70,9 @@ void lane::state::wait(guard &lock, remote_context &owner, blocking_wait &waiter
 }
 
 void lane::state::drain(guard &lock, remote_context &owner) {
-  wait_until(lock, owner,
-             [&, epoch = owner.epochs_.current()] { return owner.epochs_.is_complete(epoch); });
+  wait_until(lock, owner, [&, epoch = owner.epochs_.current()] {
+    return owner.epochs_.is_complete(epoch);
+  });
 }
 
 }  // namespace tanada::onesided

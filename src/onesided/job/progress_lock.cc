@@ -43,7 +43,8 @@ void progress_lock::wake_sleeper(guard &lock) {
   waiter_count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void progress_lock::pause(guard &lock, backoff_state &backoff,
+void progress_lock::pause(guard &lock,
+                          backoff_state &backoff,
                           const std::function<void()> &make_progress) {
   TND_ASSERT(lock.owns_lock());
   bool const is_fresh =

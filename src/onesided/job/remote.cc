@@ -15,8 +15,11 @@ seams::fabric_op op_at(seams::fabric_op_kind kind, pe_index pe, const symmetric_
   return op;
 }
 
-seams::fabric_op transfer_at(seams::fabric_op_kind kind, pe_index pe,
-                             const symmetric_address &location, const void *memory, size_t size) {
+seams::fabric_op transfer_at(seams::fabric_op_kind kind,
+                             pe_index pe,
+                             const symmetric_address &location,
+                             const void *memory,
+                             size_t size) {
   TND_ASSERT(size != 0);
   auto op = op_at(kind, pe, location);
   op.addr = static_cast<std::byte *>(const_cast<void *>(memory));
@@ -62,7 +65,9 @@ status remote_context::put(pe_index pe, symmetric_address target, const void *so
   return impl.start_from_caller(lock, *this, pe, op, nullptr);
 }
 
-status remote_context::put_nbi(pe_index pe, symmetric_address target, const void *source,
+status remote_context::put_nbi(pe_index pe,
+                               symmetric_address target,
+                               const void *source,
                                size_t size) {
   TND_TRY(take_failure());
   auto op = transfer_at(write, pe, target, source, size);
@@ -91,18 +96,25 @@ status remote_context::get_nbi(pe_index pe, void *target, symmetric_address sour
   return impl.start(lock, *this, pe, op, {});
 }
 
-status remote_context::update(pe_index pe, symmetric_address target, const atomic &operation,
+status remote_context::update(pe_index pe,
+                              symmetric_address target,
+                              const atomic &operation,
                               void *result) {
   return post_update(pe, target, operation, result, result != nullptr);
 }
 
-status remote_context::update_nbi(pe_index pe, symmetric_address target, const atomic &operation,
+status remote_context::update_nbi(pe_index pe,
+                                  symmetric_address target,
+                                  const atomic &operation,
                                   void *result) {
   return post_update(pe, target, operation, result, false);
 }
 
-status remote_context::post_update(pe_index pe, symmetric_address target, const atomic &operation,
-                                   void *result, bool is_blocking) {
+status remote_context::post_update(pe_index pe,
+                                   symmetric_address target,
+                                   const atomic &operation,
+                                   void *result,
+                                   bool is_blocking) {
   TND_TRY(take_failure());
   auto op = op_at(seams::fabric_op_kind::atomic, pe, target);
   op.atomic = operation.kind;
@@ -115,7 +127,10 @@ status remote_context::post_update(pe_index pe, symmetric_address target, const 
   lane::state::blocking_wait waiter;
   auto lock = impl.enter();
   TND_TRY(impl.start(
-      lock, *this, pe, op,
+      lock,
+      *this,
+      pe,
+      op,
       {.waiter = is_blocking ? &waiter : nullptr, .result = result, .result_size = result_size}));
   if (!is_blocking)
     return status::ok;
@@ -123,8 +138,11 @@ status remote_context::post_update(pe_index pe, symmetric_address target, const 
   return waiter.code;
 }
 
-status remote_context::accumulate(pe_index pe, symmetric_address target,
-                                  seams::fabric_element element, const void *source, size_t size) {
+status remote_context::accumulate(pe_index pe,
+                                  symmetric_address target,
+                                  seams::fabric_element element,
+                                  const void *source,
+                                  size_t size) {
   TND_TRY(take_failure());
   auto op = transfer_at(seams::fabric_op_kind::atomic, pe, target, source, size);
   op.atomic = seams::fabric_atomic::add;
@@ -134,20 +152,30 @@ status remote_context::accumulate(pe_index pe, symmetric_address target,
   return impl.start_from_caller(lock, *this, pe, op, nullptr);
 }
 
-status remote_context::put_signal(pe_index pe, symmetric_address target, const void *source,
-                                  size_t size, const signal &signal_update) {
+status remote_context::put_signal(pe_index pe,
+                                  symmetric_address target,
+                                  const void *source,
+                                  size_t size,
+                                  const signal &signal_update) {
   return put_with_signal(pe, target, source, size, signal_update, true);
 }
 
-status remote_context::put_signal_nbi(pe_index pe, symmetric_address target, const void *source,
-                                      size_t size, const signal &signal_update) {
+status remote_context::put_signal_nbi(pe_index pe,
+                                      symmetric_address target,
+                                      const void *source,
+                                      size_t size,
+                                      const signal &signal_update) {
   return put_with_signal(pe, target, source, size, signal_update, false);
 }
 
 // On an ordered fabric the signal follows the write by itself. Otherwise it is posted when the
 // write is visible.
-status remote_context::put_with_signal(pe_index pe, symmetric_address target, const void *source,
-                                       size_t size, const signal &signal_update, bool is_blocking) {
+status remote_context::put_with_signal(pe_index pe,
+                                       symmetric_address target,
+                                       const void *source,
+                                       size_t size,
+                                       const signal &signal_update,
+                                       bool is_blocking) {
   TND_TRY(take_failure());
   if (signal_update.location.offset % sizeof(uint64_t) != 0)
     return status::invalid;

@@ -36,7 +36,8 @@ class lane {
 
   // `addresses`: of the endpoints that serve, by PE. A peer is added when it is first used.
   lane(std::unique_ptr<seams::fabric_endpoint> endpoint,
-       std::vector<seams::fabric_address> addresses, options chosen);
+       std::vector<seams::fabric_address> addresses,
+       options chosen);
   ~lane();  // no operation is outstanding
 
   // Makes progress on outstanding operations. Fabrics without automatic progress, or without
@@ -106,8 +107,11 @@ class remote_context {
 
   // Performs target[i] += source[i], each element atomically with respect to other accumulates and
   // atomics. `size` is in bytes, of whole elements.
-  status accumulate(pe_index pe, symmetric_address target, seams::fabric_element element,
-                    const void *source, size_t size);
+  status accumulate(pe_index pe,
+                    symmetric_address target,
+                    seams::fabric_element element,
+                    const void *source,
+                    size_t size);
 
   // Writes, then updates the 64-bit signal: a PE that sees the new signal sees the written data.
   // Both are at one PE; size may be 0. put_signal returns as put does. On an ordered fabric that is
@@ -117,9 +121,15 @@ class remote_context {
     signal_kind kind = signal_kind::set;
     uint64_t value = 0;
   };
-  status put_signal(pe_index pe, symmetric_address target, const void *source, size_t size,
+  status put_signal(pe_index pe,
+                    symmetric_address target,
+                    const void *source,
+                    size_t size,
                     const signal &signal_update);
-  status put_signal_nbi(pe_index pe, symmetric_address target, const void *source, size_t size,
+  status put_signal_nbi(pe_index pe,
+                        symmetric_address target,
+                        const void *source,
+                        size_t size,
                         const signal &signal_update);
 
   // Each PE sees puts, signals and atomics started after it later than those started before it.
@@ -138,10 +148,17 @@ class remote_context {
   friend struct lane::state;
 
   status take_failure() noexcept;
-  status post_update(pe_index pe, symmetric_address target, const atomic &operation, void *result,
+  status post_update(pe_index pe,
+                     symmetric_address target,
+                     const atomic &operation,
+                     void *result,
                      bool is_blocking);
-  status put_with_signal(pe_index pe, symmetric_address target, const void *source, size_t size,
-                         const signal &signal_update, bool is_blocking);
+  status put_with_signal(pe_index pe,
+                         symmetric_address target,
+                         const void *source,
+                         size_t size,
+                         const signal &signal_update,
+                         bool is_blocking);
 
   lane &lane_;
   bool const may_delay_;

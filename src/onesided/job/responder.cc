@@ -110,8 +110,8 @@ void responder::wake_thread() noexcept {
 
 void responder::pause(uint64_t duration_ns) {
   unique_lock lock{pause_mutex_};
-  pause_changed_.wait_for(lock, std::chrono::nanoseconds(duration_ns),
-                          [this] { return is_stopped_.load(); });
+  pause_changed_.wait_for(
+      lock, std::chrono::nanoseconds(duration_ns), [this] { return is_stopped_.load(); });
 }
 
 }  // namespace tanada::onesided

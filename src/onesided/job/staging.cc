@@ -28,7 +28,8 @@ stager::~stager() = default;
 
 result<std::unique_ptr<stager>> stager::create(std::unique_ptr<seams::fabric_endpoint> endpoint,
                                                std::unique_ptr<seams::device_queue> queue,
-                                               pe_index me, const options &chosen) {
+                                               pe_index me,
+                                               const options &chosen) {
   auto new_state = std::make_unique<state>(std::move(endpoint), std::move(queue), me, chosen);
   TND_TRY(new_state->open());
   return std::unique_ptr<stager>{new stager{std::move(new_state)}};
@@ -60,7 +61,9 @@ pe_index stager::failed_pe() const noexcept {
 }
 
 stager::state::state(std::unique_ptr<seams::fabric_endpoint> endpoint,
-                     std::unique_ptr<seams::device_queue> queue, pe_index me, const options &chosen)
+                     std::unique_ptr<seams::device_queue> queue,
+                     pe_index me,
+                     const options &chosen)
     : options_{chosen},
       me_{me},
       endpoint_{std::move(endpoint)},
@@ -85,7 +88,8 @@ status stager::state::open() {
   if (slot_count_ == 0) {
     return fail(status::invalid,
                 "{} bytes of staging buffer (TND_PGAS_STAGING) are less than two slots of {}",
-                options_.staging_buffer.size(), options_.slot_size);
+                options_.staging_buffer.size(),
+                options_.slot_size);
   }
   uint32_t const depth = endpoint_->properties().depth;
   if (depth < 4)
@@ -204,8 +208,10 @@ bool stager::state::advance() noexcept {
 void stager::state::dispatch(const seams::fabric_completion &done) {
   auto const index = uint32_t(done.op_id);
   switch (op_use(done.op_id >> 56)) {
-    case op_use::receive: return handle_received(index, done);
-    case op_use::send: return handle_sent(index, done);
+    case op_use::receive:
+      return handle_received(index, done);
+    case op_use::send:
+      return handle_sent(index, done);
     case op_use::request_read:
       return handle_read(requests_[index].pe, done, &state::handle_read_done);
     case op_use::service_read:
@@ -241,7 +247,8 @@ void stager::state::handle_sent(uint32_t index, const seams::fabric_completion &
     fail_peer(pe, status::peer_lost);
 }
 
-void stager::state::handle_read(pe_index pe, const seams::fabric_completion &done,
+void stager::state::handle_read(pe_index pe,
+                                const seams::fabric_completion &done,
                                 void (state::*handle_end)(uint32_t, status)) {
   // The fabric releases memory that it still uses once the peer is removed.
   if (!done.settled)
@@ -382,7 +389,9 @@ void stager::state::post_reads() {
     reads_due_.pop_front();
 }
 
-seams::fabric_op stager::state::read_op(op_use use, uint32_t index, pe_index pe,
+seams::fabric_op stager::state::read_op(op_use use,
+                                        uint32_t index,
+                                        pe_index pe,
                                         bool is_direct) const {
   auto const &source = peers_[size_t(pe)];
   return {.kind = fabric_op_kind::read,

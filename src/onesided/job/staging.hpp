@@ -30,11 +30,13 @@ class active_message_server {
  public:
   virtual ~active_message_server() = default;
   // again: the request cannot be carried out at once and had no effect. begin() follows.
-  virtual status serve(pe_index pe, std::span<const std::byte> request,
+  virtual status serve(pe_index pe,
+                       std::span<const std::byte> request,
                        std::span<std::byte> reply) noexcept = 0;
   // The bytes stay valid until the request is done. Other requests of the same peer continue
   // meanwhile, except those after a fence. Null: insufficient memory.
-  virtual std::unique_ptr<deferred_message> begin(pe_index, std::span<const std::byte>,
+  virtual std::unique_ptr<deferred_message> begin(pe_index,
+                                                  std::span<const std::byte>,
                                                   std::span<std::byte>) noexcept {
     return nullptr;
   }
@@ -105,7 +107,8 @@ class stager {
   // `queue` is null if there is no device, and hence no heap.
   static result<std::unique_ptr<stager>> create(std::unique_ptr<seams::fabric_endpoint> endpoint,
                                                 std::unique_ptr<seams::device_queue> queue,
-                                                pe_index me, const options &chosen);
+                                                pe_index me,
+                                                const options &chosen);
   ~stager();  // after stop(); no context is in use
 
   const contact &own_contact() const noexcept;
@@ -159,9 +162,15 @@ class staged_context {
   using signal = remote_context::signal;
   status update(pe_index pe, symmetric_address target, const atomic &operation, void *result);
   status update_nbi(pe_index pe, symmetric_address target, const atomic &operation, void *result);
-  status put_signal(pe_index pe, symmetric_address target, const void *source, size_t size,
+  status put_signal(pe_index pe,
+                    symmetric_address target,
+                    const void *source,
+                    size_t size,
                     const signal &signal_update);
-  status put_signal_nbi(pe_index pe, symmetric_address target, const void *source, size_t size,
+  status put_signal_nbi(pe_index pe,
+                        symmetric_address target,
+                        const void *source,
+                        size_t size,
                         const signal &signal_update);
 
   // Active messages, carried out by the PE's active_message_server. As with puts, quiet waits for
@@ -173,12 +182,16 @@ class staged_context {
   // from here. invalid beyond that.
   size_t eager_size_max() const noexcept;
   size_t active_message_size_max() const noexcept;
-  status active_message(pe_index pe, size_t size,
+  status active_message(pe_index pe,
+                        size_t size,
                         const std::function<void(std::span<std::byte>)> &fill);
   // Fetches the `size` bytes, up to active_message_size_max(), that the server returns for
   // `request`, of up to eager_size_max(). They are written to `sink` from `first` on. `sink` is in
   // use until quiet has returned.
-  status fetch(pe_index pe, std::span<const std::byte> request, size_t size, fetch_sink &sink,
+  status fetch(pe_index pe,
+               std::span<const std::byte> request,
+               size_t size,
+               fetch_sink &sink,
                uint64_t first);
 
   // Does not wait.
@@ -202,12 +215,19 @@ class staged_context {
   friend struct stager::state;
 
   status take_failure() noexcept;
-  status post_update(pe_index pe, symmetric_address target, const atomic &operation, void *result,
+  status post_update(pe_index pe,
+                     symmetric_address target,
+                     const atomic &operation,
+                     void *result,
                      bool is_blocking);
-  status put_by(pe_index pe, symmetric_address target, const void *source, size_t size,
-                bool is_blocking);
-  status put_signal_by(pe_index pe, symmetric_address target, const void *source, size_t size,
-                       const signal &signal_update, bool is_blocking);
+  status put_by(
+      pe_index pe, symmetric_address target, const void *source, size_t size, bool is_blocking);
+  status put_signal_by(pe_index pe,
+                       symmetric_address target,
+                       const void *source,
+                       size_t size,
+                       const signal &signal_update,
+                       bool is_blocking);
 
   stager &stager_;
   epochs epochs_;

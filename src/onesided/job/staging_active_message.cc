@@ -22,7 +22,8 @@ size_t staged_context::active_message_size_max() const noexcept {
   return std::min(stager_.impl().options_.slot_size, active_message_size_cap);
 }
 
-status staged_context::active_message(pe_index pe, size_t size,
+status staged_context::active_message(pe_index pe,
+                                      size_t size,
                                       const std::function<void(std::span<std::byte>)> &fill) {
   if (size == 0 || size > active_message_size_max())
     return status::invalid;
@@ -34,8 +35,11 @@ status staged_context::active_message(pe_index pe, size_t size,
   return code;
 }
 
-status staged_context::fetch(pe_index pe, std::span<const std::byte> request, size_t size,
-                             fetch_sink &sink, uint64_t first) {
+status staged_context::fetch(pe_index pe,
+                             std::span<const std::byte> request,
+                             size_t size,
+                             fetch_sink &sink,
+                             uint64_t first) {
   if (request.empty() || request.size() > eager_size_max() || size == 0 ||
       size > active_message_size_max())
     return status::invalid;
@@ -48,14 +52,16 @@ status staged_context::fetch(pe_index pe, std::span<const std::byte> request, si
   return code;
 }
 
-status stager::state::active_message(guard &lock, staged_context &owner, pe_index pe, size_t size,
-                                     const filler &fill) {
+status stager::state::active_message(
+    guard &lock, staged_context &owner, pe_index pe, size_t size, const filler &fill) {
   if (size <= data_size_max_) {
     TND_TRY(wait_for_request(lock, pe));
     std::byte *data = nullptr;
-    send_request(owner, pe,
+    send_request(owner,
+                 pe,
                  {.kind = record_kind::active_message, .data_size = uint32_t(size), .size = size},
-                 {}, &data);
+                 {},
+                 &data);
     fill({data, size});
     return status::ok;
   }
@@ -68,16 +74,22 @@ status stager::state::active_message(guard &lock, staged_context &owner, pe_inde
     return code;
   }
   fill({slot_at(slot), size});
-  send_request(owner, pe,
+  send_request(owner,
+               pe,
                {.kind = record_kind::active_message_staged,
                 .size = size,
                 .first = slot * options_.slot_size},
-               {.slot = slot}, nullptr);
+               {.slot = slot},
+               nullptr);
   return status::ok;
 }
 
-status stager::state::fetch(guard &lock, staged_context &owner, pe_index pe,
-                            std::span<const std::byte> body, size_t size, reply_target reply_to) {
+status stager::state::fetch(guard &lock,
+                            staged_context &owner,
+                            pe_index pe,
+                            std::span<const std::byte> body,
+                            size_t size,
+                            reply_target reply_to) {
   bool const is_staged = size > inline_size_max();
   if (is_staged) {
     auto acquired = slot_take(lock, pe);
@@ -91,17 +103,20 @@ status stager::state::fetch(guard &lock, staged_context &owner, pe_index pe,
     return code;
   }
   std::byte *data = nullptr;
-  send_request(owner, pe,
+  send_request(owner,
+               pe,
                {.kind = is_staged ? record_kind::fetch_staged : record_kind::fetch,
                 .data_size = uint32_t(body.size()),
                 .size = size},
-               reply_to, &data);
+               reply_to,
+               &data);
   std::memcpy(data, body.data(), body.size());
   return status::ok;
 }
 
 // False: it has to wait for a slot.
-bool stager::state::serve_active_message(pe_index pe, const record &record,
+bool stager::state::serve_active_message(pe_index pe,
+                                         const record &record,
                                          std::span<const std::byte> data) {
   TND_ASSERT(staging::is_active_message(record.kind));
   if (options_.message_server == nullptr) {
@@ -124,7 +139,8 @@ bool stager::state::serve_active_message(pe_index pe, const record &record,
   return true;
 }
 
-void stager::state::serve_eager_message(pe_index pe, const record &record,
+void stager::state::serve_eager_message(pe_index pe,
+                                        const record &record,
                                         std::span<const std::byte> data) {
   status const code = options_.message_server->serve(pe, data, {});
   if (code != status::again)
@@ -134,7 +150,8 @@ void stager::state::serve_eager_message(pe_index pe, const record &record,
 }
 
 // The reply goes to the slot of the service.
-void stager::state::serve_staged_fetch(uint32_t index, const record &record,
+void stager::state::serve_staged_fetch(uint32_t index,
+                                       const record &record,
                                        std::span<const std::byte> data) {
   TND_ASSERT(index < slot_count_);
   auto &entry = services_[index];
@@ -170,7 +187,8 @@ void stager::state::handle_message_data(uint32_t index) {
 
 // Replies in as many parts as fill the frames. No part can be refused halfway: the data are
 // complete before the first part is sent.
-void stager::state::serve_fetch(pe_index pe, const record &record,
+void stager::state::serve_fetch(pe_index pe,
+                                const record &record,
                                 std::span<const std::byte> body) {
   auto const size = size_t(record.size);
   if (scratch_.size() < size)
@@ -187,16 +205,18 @@ void stager::state::serve_fetch(pe_index pe, const record &record,
   defer(std::make_unique<deferred_call>(std::move(deferred)));
 }
 
-void stager::state::send_fetch_data(pe_index pe, const record &record,
+void stager::state::send_fetch_data(pe_index pe,
+                                    const record &record,
                                     std::span<const std::byte> bytes) {
   for (size_t done = 0, part = 0; done < bytes.size(); done += part) {
     part = next_piece_size(pe, bytes.size() - done);
-    std::byte *const position = append_record(pe, {.kind = record_kind::reply,
-                                                   .data_size = uint32_t(part),
-                                                   .id = record.id,
-                                                   .offset = done,
-                                                   .size = record.size,
-                                                   .first = staging::status_encode(status::ok)});
+    std::byte *const position = append_record(pe,
+                                              {.kind = record_kind::reply,
+                                               .data_size = uint32_t(part),
+                                               .id = record.id,
+                                               .offset = done,
+                                               .size = record.size,
+                                               .first = staging::status_encode(status::ok)});
     std::memcpy(position, bytes.data() + done, part);
   }
   TND_ASSERT(peers_[size_t(pe)].pending_count != 0);

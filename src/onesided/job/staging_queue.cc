@@ -25,7 +25,8 @@ status stager::state::record_queue_status(status code) {
   bool const is_timeout = code == status::timed_out;
   log(is_timeout ? log_level::warning : log_level::error,
       "pgas: the device {}; device memory of PE {} is not served {}",
-      is_timeout ? "did not complete its operations in time" : "has failed", me_,
+      is_timeout ? "did not complete its operations in time" : "has failed",
+      me_,
       is_timeout ? "until it catches up" : "any more");
   queue_status_ = code;
   return code;
@@ -65,8 +66,8 @@ void stager::state::try_resume_queue(uint64_t deadline_ns) noexcept {
   slots_free_.insert(slots_free_.end(), quarantined_slots_.begin(), quarantined_slots_.end());
   for (uint32_t const index : quarantined_services_)
     services_[index].current_stage = service::stage::free;
-  services_free_.insert(services_free_.end(), quarantined_services_.begin(),
-                        quarantined_services_.end());
+  services_free_.insert(
+      services_free_.end(), quarantined_services_.begin(), quarantined_services_.end());
   quarantined_slots_.clear();
   quarantined_services_.clear();
   quarantined_memory_.clear();

@@ -28,7 +28,9 @@ status staged_context::take_failure() noexcept {
 status staged_context::put(pe_index pe, symmetric_address target, const void *source, size_t size) {
   return put_by(pe, target, source, size, true);
 }
-status staged_context::put_nbi(pe_index pe, symmetric_address target, const void *source,
+status staged_context::put_nbi(pe_index pe,
+                               symmetric_address target,
+                               const void *source,
                                size_t size) {
   return put_by(pe, target, source, size, false);
 }
@@ -37,15 +39,19 @@ bool staged_context::may_read_in_place(const void *source, size_t size) const no
   return stager_.impl().reads_in_place(static_cast<const std::byte *>(source), size);
 }
 
-status staged_context::put_by(pe_index pe, symmetric_address target, const void *source,
-                              size_t size, bool is_blocking) {
+status staged_context::put_by(
+    pe_index pe, symmetric_address target, const void *source, size_t size, bool is_blocking) {
   TND_TRY(take_failure());
   auto &impl = stager_.impl();
   stager::state::blocking_wait waiter;
   auto lock = impl.enter();
-  status const code =
-      impl.put(lock, *this, pe, target.offset, static_cast<const std::byte *>(source), size,
-               is_blocking ? &waiter : nullptr);
+  status const code = impl.put(lock,
+                               *this,
+                               pe,
+                               target.offset,
+                               static_cast<const std::byte *>(source),
+                               size,
+                               is_blocking ? &waiter : nullptr);
   if (waiter.remaining != 0)
     impl.wait(lock, waiter);
   impl.leave(lock, false);
@@ -74,17 +80,24 @@ status staged_context::get_nbi(pe_index pe, void *target, symmetric_address sour
   return code;
 }
 
-status staged_context::update(pe_index pe, symmetric_address target, const atomic &operation,
+status staged_context::update(pe_index pe,
+                              symmetric_address target,
+                              const atomic &operation,
                               void *result) {
   return post_update(pe, target, operation, result, result != nullptr);
 }
-status staged_context::update_nbi(pe_index pe, symmetric_address target, const atomic &operation,
+status staged_context::update_nbi(pe_index pe,
+                                  symmetric_address target,
+                                  const atomic &operation,
                                   void *result) {
   return post_update(pe, target, operation, result, false);
 }
 
-status staged_context::post_update(pe_index pe, symmetric_address target, const atomic &operation,
-                                   void *result, bool is_blocking) {
+status staged_context::post_update(pe_index pe,
+                                   symmetric_address target,
+                                   const atomic &operation,
+                                   void *result,
+                                   bool is_blocking) {
   TND_TRY(take_failure());
   auto &impl = stager_.impl();
   record request_record{.kind = record_kind::update,
@@ -109,18 +122,28 @@ status staged_context::post_update(pe_index pe, symmetric_address target, const 
   return code == status::ok ? waiter.code : code;
 }
 
-status staged_context::put_signal(pe_index pe, symmetric_address target, const void *source,
-                                  size_t size, const signal &signal_update) {
+status staged_context::put_signal(pe_index pe,
+                                  symmetric_address target,
+                                  const void *source,
+                                  size_t size,
+                                  const signal &signal_update) {
   return put_signal_by(pe, target, source, size, signal_update, true);
 }
-status staged_context::put_signal_nbi(pe_index pe, symmetric_address target, const void *source,
-                                      size_t size, const signal &signal_update) {
+status staged_context::put_signal_nbi(pe_index pe,
+                                      symmetric_address target,
+                                      const void *source,
+                                      size_t size,
+                                      const signal &signal_update) {
   return put_signal_by(pe, target, source, size, signal_update, false);
 }
 
 // The signal is a fenced request: it follows everything before it in the stream.
-status staged_context::put_signal_by(pe_index pe, symmetric_address target, const void *source,
-                                     size_t size, const signal &signal_update, bool is_blocking) {
+status staged_context::put_signal_by(pe_index pe,
+                                     symmetric_address target,
+                                     const void *source,
+                                     size_t size,
+                                     const signal &signal_update,
+                                     bool is_blocking) {
   TND_TRY(take_failure());
   auto &impl = stager_.impl();
   record const request_record{
@@ -136,8 +159,13 @@ status staged_context::put_signal_by(pe_index pe, symmetric_address target, cons
   auto *const waiter = is_blocking ? &data_wait : nullptr;
   auto lock = impl.enter();
   status code = size == 0 ? status::ok
-                          : impl.put(lock, *this, pe, target.offset,
-                                     static_cast<const std::byte *>(source), size, waiter);
+                          : impl.put(lock,
+                                     *this,
+                                     pe,
+                                     target.offset,
+                                     static_cast<const std::byte *>(source),
+                                     size,
+                                     waiter);
   if (code == status::ok)
     code = impl.update(lock, *this, pe, request_record, {});
   if (data_wait.remaining != 0)
@@ -156,8 +184,13 @@ status staged_context::quiet() {
   return take_failure();
 }
 
-status stager::state::put(guard &lock, staged_context &owner, pe_index pe, uint64_t offset,
-                          const std::byte *source, size_t size, blocking_wait *waiter) {
+status stager::state::put(guard &lock,
+                          staged_context &owner,
+                          pe_index pe,
+                          uint64_t offset,
+                          const std::byte *source,
+                          size_t size,
+                          blocking_wait *waiter) {
   if (size > inline_size_max()) {
     if (reads_in_place(source, size))
       return put_direct(lock, owner, pe, offset, source, size, waiter);
@@ -170,12 +203,14 @@ status stager::state::put(guard &lock, staged_context &owner, pe_index pe, uint6
     if (is_device)
       TND_TRY(queue_get(source + done, piece));  // before the record, which cannot be withdrawn
     std::byte *data = nullptr;
-    send_request(owner, pe,
+    send_request(owner,
+                 pe,
                  {.kind = record_kind::put,
                   .data_size = uint32_t(piece),
                   .offset = offset + done,
                   .size = piece},
-                 {}, &data);
+                 {},
+                 &data);
     std::memcpy(data, is_device ? scratch_.data() : source + done, piece);
     done += piece;
   }
@@ -191,33 +226,45 @@ size_t stager::state::next_piece_size(pe_index pe, size_t size) const noexcept {
   size_t const free_size = outgoing.empty() ? 0 : frame_size_ - outgoing.back()->size;
   if (free_size < frame_size_ / 4)
     return data_size_max_;
-  return std::min(data_size_max_, (free_size - sizeof(record)) / staging::record_alignment *
-                                      staging::record_alignment);
+  return std::min(
+      data_size_max_,
+      (free_size - sizeof(record)) / staging::record_alignment * staging::record_alignment);
 }
 
 // The peer reads the source in place.
-status stager::state::put_direct(guard &lock, staged_context &owner, pe_index pe, uint64_t offset,
-                                 const std::byte *source, size_t size, blocking_wait *waiter) {
+status stager::state::put_direct(guard &lock,
+                                 staged_context &owner,
+                                 pe_index pe,
+                                 uint64_t offset,
+                                 const std::byte *source,
+                                 size_t size,
+                                 blocking_wait *waiter) {
   size_t const piece_size_max =
       peers_[size_t(pe)].heap.size != 0 ? direct_size_max : options_.slot_size;
   uint64_t const first = uint64_t(source - options_.heap.data());
   for (size_t done = 0, piece = 0; done < size; done += piece) {
     piece = std::min(size - done, piece_size_max);
     TND_TRY(wait_for_request(lock, pe));
-    send_request(owner, pe,
+    send_request(owner,
+                 pe,
                  {.kind = record_kind::put_direct,
                   .offset = offset + done,
                   .size = piece,
                   .first = first + done},
-                 {.waiter = waiter}, nullptr);
+                 {.waiter = waiter},
+                 nullptr);
     if (done + piece < size)
       (void)progress();
   }
   return status::ok;
 }
 
-status stager::state::put_staged(guard &lock, staged_context &owner, pe_index pe, uint64_t offset,
-                                 const std::byte *source, size_t size) {
+status stager::state::put_staged(guard &lock,
+                                 staged_context &owner,
+                                 pe_index pe,
+                                 uint64_t offset,
+                                 const std::byte *source,
+                                 size_t size) {
   staged_source const data{source, size, options_.is_device_memory(source)};
   for (size_t done = 0; done < size;) {
     staged_batch batch{.end = done};
@@ -236,7 +283,9 @@ status stager::state::put_staged(guard &lock, staged_context &owner, pe_index pe
 
 // Copies the next bytes to slots: to one, or to several by the device. After a failure the batch
 // keeps what it has.
-status stager::state::fill_batch(guard &lock, pe_index pe, const staged_source &source,
+status stager::state::fill_batch(guard &lock,
+                                 pe_index pe,
+                                 const staged_source &source,
                                  staged_batch &batch) {
   size_t const count_max = source.is_device ? batch.pieces.size() : 1;
   while (batch.end < source.size && batch.count < count_max) {
@@ -263,19 +312,21 @@ status stager::state::fill_batch(guard &lock, pe_index pe, const staged_source &
 }
 
 // Requests the peer to read the pieces. Slots of those that it does not request are given back.
-status stager::state::send_batch(guard &lock, staged_context &owner, pe_index pe, uint64_t offset,
-                                 const staged_batch &batch) {
+status stager::state::send_batch(
+    guard &lock, staged_context &owner, pe_index pe, uint64_t offset, const staged_batch &batch) {
   status code = batch.code;
   for (auto const &piece : std::span{batch.pieces}.first(batch.count)) {
     if (code == status::ok)
       code = wait_for_request(lock, pe);
     if (code == status::ok) {
-      send_request(owner, pe,
+      send_request(owner,
+                   pe,
                    {.kind = record_kind::put_staged,
                     .offset = offset + piece.offset,
                     .size = piece.size,
                     .first = piece.slot * options_.slot_size},
-                   {.slot = piece.slot}, nullptr);
+                   {.slot = piece.slot},
+                   nullptr);
     } else if (batch.copied == status::ok) {
       slot_free(pe, piece.slot);
     } else {
@@ -285,7 +336,8 @@ status stager::state::send_batch(guard &lock, staged_context &owner, pe_index pe
   return code;
 }
 
-stager::state::get_plan stager::state::plan_get(pe_index pe, const std::byte *target,
+stager::state::get_plan stager::state::plan_get(pe_index pe,
+                                                const std::byte *target,
                                                 size_t size) const {
   get_plan plan{.is_to_device = options_.is_device_memory(target),
                 .is_staged = size > inline_size_max()};
@@ -299,8 +351,13 @@ stager::state::get_plan stager::state::plan_get(pe_index pe, const std::byte *ta
   return plan;
 }
 
-status stager::state::get(guard &lock, staged_context &owner, pe_index pe, std::byte *target,
-                          uint64_t offset, size_t size, blocking_wait *waiter) {
+status stager::state::get(guard &lock,
+                          staged_context &owner,
+                          pe_index pe,
+                          std::byte *target,
+                          uint64_t offset,
+                          size_t size,
+                          blocking_wait *waiter) {
   get_plan const plan = plan_get(pe, target, size);
   TND_ASSERT(plan.piece_size_max != 0);
   for (size_t done = 0; done < size;) {
@@ -308,7 +365,11 @@ status stager::state::get(guard &lock, staged_context &owner, pe_index pe, std::
     record const request_record{.kind = plan.is_staged ? record_kind::get_staged : record_kind::get,
                                 .offset = offset + done,
                                 .size = piece};
-    TND_TRY(get_piece(lock, owner, pe, plan, request_record,
+    TND_TRY(get_piece(lock,
+                      owner,
+                      pe,
+                      plan,
+                      request_record,
                       {.waiter = waiter,
                        .target = target + done,
                        .is_to_device = plan.is_to_device,
@@ -320,8 +381,11 @@ status stager::state::get(guard &lock, staged_context &owner, pe_index pe, std::
   return status::ok;
 }
 
-status stager::state::get_piece(guard &lock, staged_context &owner, pe_index pe,
-                                const get_plan &plan, const record &request_record,
+status stager::state::get_piece(guard &lock,
+                                staged_context &owner,
+                                pe_index pe,
+                                const get_plan &plan,
+                                const record &request_record,
                                 reply_target reply_to) {
   if (plan.is_to_device && queue_status_ != status::ok)
     return queue_status_;
@@ -343,14 +407,19 @@ status stager::state::get_piece(guard &lock, staged_context &owner, pe_index pe,
   return status::ok;
 }
 
-status stager::state::update(guard &lock, staged_context &owner, pe_index pe, const record &record,
+status stager::state::update(guard &lock,
+                             staged_context &owner,
+                             pe_index pe,
+                             const record &record,
                              const reply_target &reply_to) {
   TND_TRY(wait_for_request(lock, pe));
   send_request(owner, pe, record, reply_to, nullptr);
   return status::ok;
 }
 
-uint32_t stager::state::request_take(staged_context &owner, pe_index pe, const record &record,
+uint32_t stager::state::request_take(staged_context &owner,
+                                     pe_index pe,
+                                     const record &record,
                                      const reply_target &reply_to) {
   uint32_t const index = first_free_;
   TND_ASSERT(index != no_index && !requests_[index].is_used);
@@ -375,7 +444,9 @@ uint32_t stager::state::request_take(staged_context &owner, pe_index pe, const r
 }
 
 // Reads from the peer's heap, which needs no request to the peer.
-void stager::state::start_read(staged_context &owner, pe_index pe, const record &record,
+void stager::state::start_read(staged_context &owner,
+                               pe_index pe,
+                               const record &record,
                                const reply_target &reply_to) {
   uint32_t const index = request_take(owner, pe, record, reply_to);
   auto &entry = requests_[index];
@@ -386,8 +457,11 @@ void stager::state::start_read(staged_context &owner, pe_index pe, const record 
 }
 
 // `data` receives the address of the record's data.
-void stager::state::send_request(staged_context &owner, pe_index pe, record record,
-                                 const reply_target &reply_to, std::byte **data) {
+void stager::state::send_request(staged_context &owner,
+                                 pe_index pe,
+                                 record record,
+                                 const reply_target &reply_to,
+                                 std::byte **data) {
   uint32_t const index = request_take(owner, pe, record, reply_to);
   bool const is_ordered = record.kind != record_kind::get && record.kind != record_kind::get_staged;
   uint32_t const fences = owner.fence_count_.load(std::memory_order_relaxed);
@@ -412,7 +486,8 @@ stager::state::request *stager::state::find_request(uint64_t id, pe_index pe) {
   return is_match && is_waiting ? &entry : nullptr;
 }
 
-void stager::state::handle_reply(const record &record, std::span<const std::byte> data,
+void stager::state::handle_reply(const record &record,
+                                 std::span<const std::byte> data,
                                  pe_index pe) {
   auto *const entry = find_request(record.id, pe);
   if (entry == nullptr)

@@ -19,7 +19,8 @@ bool is_put(record_kind kind) {
 
 // The request is untrusted. Positions outside the heap, or outside the sender's own staging buffer,
 // are refused. A peer with more requests than `window` violates the protocol.
-void stager::state::handle_request(const record &record, std::span<const std::byte> data,
+void stager::state::handle_request(const record &record,
+                                   std::span<const std::byte> data,
                                    pe_index pe) {
   auto &client = peers_[size_t(pe)];
   if (client.pending_count >= window)
@@ -97,8 +98,8 @@ void stager::state::serve_update(pe_index pe, const record &record) {
   bool const returns_value =
       (record.flags & staging::flag_returns_value) != 0 || kind == fetch || kind == compare_swap;
   uint64_t before = 0;
-  seams::word_update const update{kind, seams::fabric_element(record.element), record.first,
-                                  record.second};
+  seams::word_update const update{
+      kind, seams::fabric_element(record.element), record.first, record.second};
   auto *const word = options_.heap.data() + record.offset;
   status const code =
       record_queue_status(queue_->update(word, update, returns_value ? &before : nullptr));
@@ -120,12 +121,13 @@ void stager::state::serve_get(pe_index pe, const record &record) {
     status const code = queue_get(options_.heap.data() + record.offset + done, part);
     if (code != status::ok)
       return reply(pe, record.id, code);
-    std::byte *const data = append_record(pe, {.kind = record_kind::reply,
-                                               .data_size = uint32_t(part),
-                                               .id = record.id,
-                                               .offset = done,
-                                               .size = record.size,
-                                               .first = staging::status_encode(status::ok)});
+    std::byte *const data = append_record(pe,
+                                          {.kind = record_kind::reply,
+                                           .data_size = uint32_t(part),
+                                           .id = record.id,
+                                           .offset = done,
+                                           .size = record.size,
+                                           .first = staging::status_encode(status::ok)});
     std::memcpy(data, scratch_.data(), part);
   }
   peers_[size_t(pe)].pending_count--;
@@ -225,11 +227,12 @@ void stager::state::announce(uint32_t index) {
   TND_ASSERT(entry.current_stage == service::stage::performed);
   entry.current_stage = service::stage::announced;
   entry.deadline_ns = deadline_ns();
-  (void)append_record(entry.pe, {.kind = record_kind::ready,
-                                 .id = entry.id,
-                                 .size = entry.size,
-                                 .first = (slot_count_ + index) * options_.slot_size,
-                                 .second = uint64_t(entry.generation) << 32 | index});
+  (void)append_record(entry.pe,
+                      {.kind = record_kind::ready,
+                       .id = entry.id,
+                       .size = entry.size,
+                       .first = (slot_count_ + index) * options_.slot_size,
+                       .second = uint64_t(entry.generation) << 32 | index});
 }
 
 // Only the peer that it was announced to may release a slot.
@@ -261,10 +264,11 @@ void stager::state::reply(pe_index pe, uint64_t id, status code, uint64_t value)
     return;
   TND_ASSERT(client.pending_count != 0);
   client.pending_count--;
-  (void)append_record(pe, {.kind = record_kind::reply,
-                           .id = id,
-                           .first = staging::status_encode(code),
-                           .second = value});
+  (void)append_record(pe,
+                      {.kind = record_kind::reply,
+                       .id = id,
+                       .first = staging::status_encode(code),
+                       .second = value});
 }
 
 // Slots that the fabric or the queue uses are freed when those release them.

@@ -47,7 +47,9 @@ struct stager::state {
   };
 
   state(std::unique_ptr<seams::fabric_endpoint> endpoint,
-        std::unique_ptr<seams::device_queue> queue, pe_index me, const options &chosen);
+        std::unique_ptr<seams::device_queue> queue,
+        pe_index me,
+        const options &chosen);
   ~state();
 
   status open();
@@ -92,23 +94,49 @@ struct stager::state {
 
   // staging_request.cc. `waiter`: for a source that is read in place; null: the caller does not
   // wait.
-  status put(guard &lock, staged_context &owner, pe_index pe, uint64_t offset,
-             const std::byte *source, size_t size, blocking_wait *waiter);
-  status put_direct(guard &lock, staged_context &owner, pe_index pe, uint64_t offset,
-                    const std::byte *source, size_t size, blocking_wait *waiter);
-  status put_staged(guard &lock, staged_context &owner, pe_index pe, uint64_t offset,
-                    const std::byte *source, size_t size);
-  status get(guard &lock, staged_context &owner, pe_index pe, std::byte *target, uint64_t offset,
-             size_t size, blocking_wait *waiter);
-  status update(guard &lock, staged_context &owner, pe_index pe, const staging::record &record,
+  status put(guard &lock,
+             staged_context &owner,
+             pe_index pe,
+             uint64_t offset,
+             const std::byte *source,
+             size_t size,
+             blocking_wait *waiter);
+  status put_direct(guard &lock,
+                    staged_context &owner,
+                    pe_index pe,
+                    uint64_t offset,
+                    const std::byte *source,
+                    size_t size,
+                    blocking_wait *waiter);
+  status put_staged(guard &lock,
+                    staged_context &owner,
+                    pe_index pe,
+                    uint64_t offset,
+                    const std::byte *source,
+                    size_t size);
+  status get(guard &lock,
+             staged_context &owner,
+             pe_index pe,
+             std::byte *target,
+             uint64_t offset,
+             size_t size,
+             blocking_wait *waiter);
+  status update(guard &lock,
+                staged_context &owner,
+                pe_index pe,
+                const staging::record &record,
                 const reply_target &reply_to);
 
   // staging_active_message.cc
   using filler = std::function<void(std::span<std::byte>)>;
-  status active_message(guard &lock, staged_context &owner, pe_index pe, size_t size,
-                        const filler &fill);
-  status fetch(guard &lock, staged_context &owner, pe_index pe, std::span<const std::byte> body,
-               size_t size, reply_target reply_to);
+  status active_message(
+      guard &lock, staged_context &owner, pe_index pe, size_t size, const filler &fill);
+  status fetch(guard &lock,
+               staged_context &owner,
+               pe_index pe,
+               std::span<const std::byte> body,
+               size_t size,
+               reply_target reply_to);
 
   contact own_contact_{};
   std::atomic<pe_index> failed_pe_{-1};
@@ -240,7 +268,8 @@ struct stager::state {
   void dispatch(const seams::fabric_completion &done);
   void handle_received(uint32_t index, const seams::fabric_completion &done);
   void handle_sent(uint32_t index, const seams::fabric_completion &done);
-  void handle_read(pe_index pe, const seams::fabric_completion &done,
+  void handle_read(pe_index pe,
+                   const seams::fabric_completion &done,
                    void (state::*handle_end)(uint32_t, status));
   void post_receives();
   void handle_frame(std::span<const std::byte> bytes, seams::fabric_peer source);
@@ -288,8 +317,8 @@ struct stager::state {
     status copied = status::ok;  // not ok: the device may still access the slots
   };
   status fill_batch(guard &lock, pe_index pe, const staged_source &source, staged_batch &batch);
-  status send_batch(guard &lock, staged_context &owner, pe_index pe, uint64_t offset,
-                    const staged_batch &batch);
+  status send_batch(
+      guard &lock, staged_context &owner, pe_index pe, uint64_t offset, const staged_batch &batch);
   // How the data of a get reach their target.
   struct get_plan {
     bool is_to_device, is_staged;
@@ -299,8 +328,12 @@ struct stager::state {
     size_t piece_size_max = 0;
   };
   get_plan plan_get(pe_index pe, const std::byte *target, size_t size) const;
-  status get_piece(guard &lock, staged_context &owner, pe_index pe, const get_plan &plan,
-                   const staging::record &request_record, reply_target reply_to);
+  status get_piece(guard &lock,
+                   staged_context &owner,
+                   pe_index pe,
+                   const get_plan &plan,
+                   const staging::record &request_record,
+                   reply_target reply_to);
   void finish_fetch(uint32_t index, status code);
   void copy_to_target(uint32_t index);
   status wait_for_request(guard &lock, pe_index pe);
@@ -308,8 +341,11 @@ struct stager::state {
   bool has_slot(pe_index pe) const noexcept;
   result<uint32_t> slot_take(guard &lock, pe_index pe);
   void slot_free(pe_index pe, uint32_t slot);
-  void send_request(staged_context &owner, pe_index pe, staging::record record,
-                    const reply_target &reply_to, std::byte **data);
+  void send_request(staged_context &owner,
+                    pe_index pe,
+                    staging::record record,
+                    const reply_target &reply_to,
+                    std::byte **data);
   void handle_reply(const staging::record &record, std::span<const std::byte> data, pe_index pe);
   void receive_part(request &entry, std::span<const std::byte> data, uint64_t offset);
   void handle_ready(const staging::record &record, pe_index pe);
@@ -325,9 +361,13 @@ struct stager::state {
         reinterpret_cast<uintptr_t>(addr) - reinterpret_cast<uintptr_t>(options_.heap.data());
     return offset <= options_.heap.size() && size <= options_.heap.size() - offset;
   }
-  void start_read(staged_context &owner, pe_index pe, const staging::record &record,
+  void start_read(staged_context &owner,
+                  pe_index pe,
+                  const staging::record &record,
                   const reply_target &reply_to);
-  uint32_t request_take(staged_context &owner, pe_index pe, const staging::record &record,
+  uint32_t request_take(staged_context &owner,
+                        pe_index pe,
+                        const staging::record &record,
                         const reply_target &reply_to);
 
   // staging_serve.cc: requests of peers.
@@ -346,14 +386,18 @@ struct stager::state {
   void reply(pe_index pe, uint64_t id, status code, uint64_t value = 0);
 
   // staging_active_message.cc: active messages of peers.
-  bool serve_active_message(pe_index pe, const staging::record &record,
+  bool serve_active_message(pe_index pe,
+                            const staging::record &record,
                             std::span<const std::byte> data);
-  void serve_eager_message(pe_index pe, const staging::record &record,
+  void serve_eager_message(pe_index pe,
+                           const staging::record &record,
                            std::span<const std::byte> data);
-  void serve_staged_fetch(uint32_t index, const staging::record &record,
+  void serve_staged_fetch(uint32_t index,
+                          const staging::record &record,
                           std::span<const std::byte> data);
   void serve_fetch(pe_index pe, const staging::record &record, std::span<const std::byte> body);
-  void send_fetch_data(pe_index pe, const staging::record &record,
+  void send_fetch_data(pe_index pe,
+                       const staging::record &record,
                        std::span<const std::byte> bytes);
   void handle_message_data(uint32_t index);
   void defer(std::unique_ptr<deferred_call> deferred);

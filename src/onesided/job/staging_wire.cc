@@ -76,14 +76,18 @@ status update_check(const record &record) noexcept {
 bool is_transfer_within(const record &record, const limits &limits) noexcept {
   uint64_t const size = record.size;
   switch (record.kind) {
-    case record_kind::put: return size <= limits.data_size_max;
-    case record_kind::get: return size <= 2 * limits.data_size_max;
-    case record_kind::get_staged: return size <= limits.slot_size;
+    case record_kind::put:
+      return size <= limits.data_size_max;
+    case record_kind::get:
+      return size <= 2 * limits.data_size_max;
+    case record_kind::get_staged:
+      return size <= limits.slot_size;
     case record_kind::put_staged:
       return size <= limits.slot_size && is_inside(record.first, size, limits.staging_size);
     case record_kind::put_direct:
       return size <= limits.direct_size && is_inside(record.first, size, limits.shared_size);
-    default: return true;
+    default:
+      return true;
   }
 }
 
@@ -120,10 +124,18 @@ uint64_t status_encode(status code) noexcept {
 }
 
 status status_decode(uint64_t word) noexcept {
-  constexpr status known[] = {
-      status::ok,        status::io,          status::no_memory,     status::access,
-      status::fault,     status::invalid,     status::range,         status::timed_out,
-      status::peer_lost, status::device_lost, status::not_supported, status::bad_state};
+  constexpr status known[] = {status::ok,
+                              status::io,
+                              status::no_memory,
+                              status::access,
+                              status::fault,
+                              status::invalid,
+                              status::range,
+                              status::timed_out,
+                              status::peer_lost,
+                              status::device_lost,
+                              status::not_supported,
+                              status::bad_state};
   for (auto const code : known) {
     if (word == status_encode(code))
       return code;

@@ -58,8 +58,8 @@ TEST(staging_wire, what_is_no_frame_is_refused) {
   // Lengths that would wrap around.
   for (uint32_t const size : {14u, 17u, 0xFFFFFFF0u, 0xFFFFFFFFu}) {
     auto bad_frame = frame;
-    std::memcpy(bad_frame.data() + sizeof(frame_header) + offsetof(record, data_size), &size,
-                sizeof size);
+    std::memcpy(
+        bad_frame.data() + sizeof(frame_header) + offsetof(record, data_size), &size, sizeof size);
     EXPECT_EQ(frame_check(bad_frame, 2), size <= 16 ? status::ok : status::protocol) << size;
   }
 }
@@ -111,7 +111,10 @@ TEST(staging_wire, requests_stay_in_the_heap) {
 }
 
 TEST(staging_wire, calls_stay_in_areas_and_slots) {
-  auto const check = [](record_kind kind, uint64_t size, uint32_t data_size, uint64_t first = 0,
+  auto const check = [](record_kind kind,
+                        uint64_t size,
+                        uint32_t data_size,
+                        uint64_t first = 0,
                         uint8_t flags = 0) {
     return request_check(
         {.kind = kind, .flags = flags, .data_size = data_size, .size = size, .first = first},

@@ -132,7 +132,8 @@ class symmetric_map {
 
   // `addr` is the address in this process. Zero bytes anywhere in a segment, its end included, have
   // a location. Requires is_pe(pe).
-  [[gnu::always_inline]] symmetric_address locate(const void *addr, size_t size,
+  [[gnu::always_inline]] symmetric_address locate(const void *addr,
+                                                  size_t size,
                                                   pe_index pe) const noexcept {
     for (size_t i = 0; i < segment_count_; i++) {
       auto const &segment = segments_[i];

@@ -31,26 +31,30 @@ page_mover_options mover_options_for(uint64_t budget) noexcept {
   return options;
 }
 
-result<std::unique_ptr<agent>> agent::create(node_table &table, seams::store &store,
+result<std::unique_ptr<agent>> agent::create(node_table &table,
+                                             seams::store &store,
                                              std::vector<rank_memory> ranks,
                                              agent_options options) {
   TND_ASSERT(ranks.size() <= table.rank_count());
   std::unique_ptr<agent> created{new agent{table, std::move(options)}};
   auto const &settings = created->options_;
   // Enough operations for moves, and for extending objects.
-  auto objects =
-      swap_objects::create(store, settings.url, uint32_t(ranks.size()),
-                           2 * settings.mover.depth + page_mover::copy_depth, settings.timeout_ns);
+  auto objects = swap_objects::create(store,
+                                      settings.url,
+                                      uint32_t(ranks.size()),
+                                      2 * settings.mover.depth + page_mover::copy_depth,
+                                      settings.timeout_ns);
   if (!objects.ok())
     return objects.error();
   created->objects_ = std::move(objects).value();
   std::vector<swappable_memory> memories;
   for (auto &rank : ranks)
-    memories.push_back({rank.memory, rank.stored,
+    memories.push_back({rank.memory,
+                        rank.stored,
                         created->objects_->file(uint32_t(memories.size())),
                         std::move(rank.window)});
-  created->mover_ = std::make_unique<page_mover>(created->objects_->queue(), std::move(memories),
-                                                 settings.mover, table.copies());
+  created->mover_ = std::make_unique<page_mover>(
+      created->objects_->queue(), std::move(memories), settings.mover, table.copies());
   created->counted_ns_ = table.time().now_ns();
   return created;
 }
@@ -141,8 +145,10 @@ uint64_t agent::idle_ns() const noexcept {
   return mover_->has_requests() ? request_poll_ns : store_poll_ns;
 }
 
-agent_thread::agent_thread(node_table &table, std::unique_ptr<agent> worker,
-                           std::function<void()> on_begin, std::function<void()> on_end)
+agent_thread::agent_thread(node_table &table,
+                           std::unique_ptr<agent> worker,
+                           std::function<void()> on_begin,
+                           std::function<void()> on_end)
     : table_{table},
       agent_{std::move(worker)},
       on_begin_{std::move(on_begin)},

@@ -41,7 +41,8 @@ class agent {
  public:
   // The store behind the URL outlives the agent, as does the node table. Returns errors with a
   // message.
-  static result<std::unique_ptr<agent>> create(node_table &table, seams::store &store,
+  static result<std::unique_ptr<agent>> create(node_table &table,
+                                               seams::store &store,
                                                std::vector<rank_memory> ranks,
                                                agent_options options);
   ~agent();
@@ -73,8 +74,10 @@ class agent {
 class agent_thread {
  public:
   // The thread calls `begin` first and `end` last; both may be empty.
-  explicit agent_thread(node_table &table, std::unique_ptr<agent> worker,
-                        std::function<void()> on_begin = {}, std::function<void()> on_end = {});
+  explicit agent_thread(node_table &table,
+                        std::unique_ptr<agent> worker,
+                        std::function<void()> on_begin = {},
+                        std::function<void()> on_end = {});
   ~agent_thread();  // waits for operations in flight, for a limited time
   agent_thread(const agent_thread &) = delete;
   agent_thread &operator=(const agent_thread &) = delete;

@@ -76,8 +76,8 @@ struct agent_test : testing::Test {
       members.push_back(std::make_unique<member>());
       auto &process = *members.back();
       process.file.emplace(std::move(seams::shared_memory::create("test", memory_size)).value());
-      process.mapped = static_cast<std::byte *>(mmap(nullptr, memory_size, PROT_READ | PROT_WRITE,
-                                                     MAP_SHARED, process.file->descriptor(), 0));
+      process.mapped = static_cast<std::byte *>(mmap(
+          nullptr, memory_size, PROT_READ | PROT_WRITE, MAP_SHARED, process.file->descriptor(), 0));
       process.written = written_pages::create({process.mapped, memory_size});
       stored.push_back({process.words.data(), agent_page_count});
       memory_file const memory_of{process.file->descriptor(), 0, agent_page_count};
@@ -97,7 +97,9 @@ struct agent_test : testing::Test {
     }
     auto store = stores.find(folder);
     ASSERT_TRUE(store.ok());
-    auto created = agent::create(*shared, *store.value(), std::move(memories),
+    auto created = agent::create(*shared,
+                                 *store.value(),
+                                 std::move(memories),
                                  {.url = folder, .mover = mover_options_for(budget)});
     ASSERT_TRUE(created.ok());
     agent_ = std::make_unique<agent_thread>(*shared, std::move(created).value());
@@ -141,7 +143,11 @@ struct agent_test : testing::Test {
   std::atomic<uint32_t> arrived{0};
 };
 
-void put(residency &self, member &owner, uint32_t target, uint32_t page, uint32_t index,
+void put(residency &self,
+         member &owner,
+         uint32_t target,
+         uint32_t page,
+         uint32_t index,
          uint64_t value) {
   page_access access;
   access.target = target;

@@ -15,8 +15,12 @@ namespace {
 
 status system_error(const char *operation, page_run pages) {
   int const error = errno;
-  return fail(status{-error}, "{} of {} pages of swappable memory from page {} on: {}", operation,
-              pages.count, pages.first, strerror(error));
+  return fail(status{-error},
+              "{} of {} pages of swappable memory from page {} on: {}",
+              operation,
+              pages.count,
+              pages.first,
+              strerror(error));
 }
 
 // move(done) returns what pread or pwrite of the rest returns.
@@ -40,23 +44,25 @@ status move_all(const char *operation, page_run pages, Move &&move) {
 status memory_file::read(page_run pages, std::byte *target) const {
   TND_ASSERT(pages.end() <= count_);
   return move_all("reading", pages, [&](uint64_t done) {
-    return pread(descriptor_, target + done, pages.size() - done,
-                 off_t(offset_ + pages.offset() + done));
+    return pread(
+        descriptor_, target + done, pages.size() - done, off_t(offset_ + pages.offset() + done));
   });
 }
 
 status memory_file::write(page_run pages, const std::byte *source) const {
   TND_ASSERT(pages.end() <= count_);
   return move_all("writing", pages, [&](uint64_t done) {
-    return pwrite(descriptor_, source + done, pages.size() - done,
-                  off_t(offset_ + pages.offset() + done));
+    return pwrite(
+        descriptor_, source + done, pages.size() - done, off_t(offset_ + pages.offset() + done));
   });
 }
 
 status memory_file::drop(page_run pages) const {
   TND_ASSERT(pages.end() <= count_);
-  while (fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                   off_t(offset_ + pages.offset()), off_t(pages.size())) != 0) {
+  while (fallocate(descriptor_,
+                   FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                   off_t(offset_ + pages.offset()),
+                   off_t(pages.size())) != 0) {
     if (errno != EINTR)
       return system_error("dropping", pages);
   }

@@ -41,19 +41,26 @@ result<std::unique_ptr<memory_window>> memory_window::open(const memory_file &fi
   void *const reserved =
       mmap(nullptr, reserved_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED)
-    return fail(status{-errno}, "cannot reserve {} bytes of addresses for swappable memory: {}",
-                reserved_size, std::strerror(errno));
+    return fail(status{-errno},
+                "cannot reserve {} bytes of addresses for swappable memory: {}",
+                reserved_size,
+                std::strerror(errno));
   auto const first = reinterpret_cast<uintptr_t>(reserved),
              begin = (first + block_size - 1) / block_size * block_size + prefix_size;
   if (begin != first)
     munmap(reserved, begin - first);
   munmap(reinterpret_cast<void *>(begin + size), first + reserved_size - begin - size);
-  if (mmap(reinterpret_cast<void *>(begin), size, PROT_READ | PROT_WRITE,
-           MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file.descriptor(),
+  if (mmap(reinterpret_cast<void *>(begin),
+           size,
+           PROT_READ | PROT_WRITE,
+           MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+           file.descriptor(),
            off_t(file.offset())) == MAP_FAILED) {
     int const number = errno;
     munmap(reinterpret_cast<void *>(begin), size);
-    return fail(status{-number}, "{} bytes of swappable memory cannot be mapped: {}", size,
+    return fail(status{-number},
+                "{} bytes of swappable memory cannot be mapped: {}",
+                size,
                 std::strerror(number));
   }
   window->memory_ = reinterpret_cast<std::byte *>(begin);
@@ -91,7 +98,8 @@ void populate(std::span<std::byte> memory) noexcept {
     *reinterpret_cast<volatile uint64_t *>(block.data()) = 0;
     if (block.size() == block_size && madvise(block.data(), block.size(), collapse) == 0)
       continue;
-    (void)madvise(block.data(), block.size(),
+    (void)madvise(block.data(),
+                  block.size(),
                   populate_write);  // otherwise each page is allocated when it is touched
   }
 }

@@ -18,15 +18,20 @@ namespace {
 
 status check_options(const node_table_options &options, size_t size) {
   if (options.rank_count == 0 || options.rank_count > node_view::rank_count_max) {
-    return tanada::fail(status::invalid, "{} processes of a node: swapping supports 1 to {}",
-                        options.rank_count, node_view::rank_count_max);
+    return tanada::fail(status::invalid,
+                        "{} processes of a node: swapping supports 1 to {}",
+                        options.rank_count,
+                        node_view::rank_count_max);
   }
   size_t const needed_size =
       node_table::memory_size(options.rank_count, options.has_remote_origins, options.copies_size);
   if (size >= needed_size && options.slots != 0 && options.moves_max != 0)
     return status::ok;
-  return tanada::fail(status::invalid, "invalid node table: {} bytes, {} slots, {} moves", size,
-                      options.slots, options.moves_max);
+  return tanada::fail(status::invalid,
+                      "invalid node table: {} bytes, {} slots, {} moves",
+                      size,
+                      options.slots,
+                      options.moves_max);
 }
 
 // Processes share the lock. If one dies while it holds the lock, the next owner can still take the
@@ -40,8 +45,8 @@ status init_shared_lock(pthread_mutex_t &lock) {
   pthread_mutexattr_destroy(&attributes);
   if (code == 0)
     return status::ok;
-  return tanada::fail(status::not_supported, "processes cannot share a lock: {}",
-                      std::strerror(code));
+  return tanada::fail(
+      status::not_supported, "processes cannot share a lock: {}", std::strerror(code));
 }
 
 }  // namespace
@@ -62,7 +67,8 @@ node_table::guard::~guard() {
     pthread_mutex_unlock(lock_);
 }
 
-size_t node_table::memory_size(uint32_t rank_count, bool has_remote_origins,
+size_t node_table::memory_size(uint32_t rank_count,
+                               bool has_remote_origins,
                                uint64_t copies_size) noexcept {
   size_t const size = layout::align(layout::views_offset(rank_count, has_remote_origins) +
                                     rank_count * sizeof(rank_view));
@@ -117,8 +123,8 @@ void node_table::set_state(uint32_t rank, rank_state next) noexcept {
   rank_state const current = entry.state.load(relaxed);
   TND_ASSERT(may_follow(current, next));
   entry.state.store(next, std::memory_order_release);
-  layout_->events[layout_->events_written++ % layout::event_capacity] = {time_->now_ns(), rank,
-                                                                         current, next};
+  layout_->events[layout_->events_written++ % layout::event_capacity] = {
+      time_->now_ns(), rank, current, next};
   wake(rank);
 }
 
@@ -147,7 +153,8 @@ uint64_t node_table::residency_slice_ns() const noexcept {
   uint64_t const moves =
       std::max<uint64_t>(counters.swaps_out.load(relaxed) + counters.swaps_in.load(relaxed), 1);
   return std::clamp(counters.move_ns.load(relaxed) / moves * moves_of_slice,
-                    std::min(slice_ns_min, slice_ns_max), slice_ns_max);
+                    std::min(slice_ns_min, slice_ns_max),
+                    slice_ns_max);
 }
 
 node_view node_table::make_view() noexcept {
@@ -403,7 +410,9 @@ const std::byte *node_table::copy_address(const page_request &request,
   return nullptr;
 }
 
-page_request *node_table::post(uint32_t origin, uint32_t target, std::span<const page_run> pages,
+page_request *node_table::post(uint32_t origin,
+                               uint32_t target,
+                               std::span<const page_run> pages,
                                bool is_reading) noexcept {
   TND_ASSERT(!pages.empty() && pages.size() <= page_request::run_count_max);
   TND_ASSERT(target < rank_count());

@@ -123,13 +123,15 @@ class node_table {
 
   static constexpr size_t copy_size = page_request::page_count_max * page_size;
 
-  static size_t memory_size(uint32_t rank_count, bool has_remote_origins = false,
+  static size_t memory_size(uint32_t rank_count,
+                            bool has_remote_origins = false,
                             uint64_t copies_size = 0) noexcept;  // bytes
 
   // Initializes the table in memory that is zeroed, aligned to 64 bytes and not yet used by others.
   // Returns `invalid`, with a message, where the memory or the options do not fit.
   static status create(std::span<std::byte> bytes, const node_table_options &options);
-  explicit node_table(std::span<std::byte> bytes, seams::clock &time = seams::monotonic_clock(),
+  explicit node_table(std::span<std::byte> bytes,
+                      seams::clock &time = seams::monotonic_clock(),
                       seams::alarm &alarm = seams::futex_alarm()) noexcept;
 
   const node_table_options &options() const noexcept;
@@ -190,7 +192,9 @@ class node_table {
   }
   // Posts a request of at most `page_request::run_count_max` runs and `page_count_max` pages. Null:
   // the maximum number of the origin's requests is outstanding.
-  page_request *post(uint32_t origin, uint32_t target, std::span<const page_run> pages,
+  page_request *post(uint32_t origin,
+                     uint32_t target,
+                     std::span<const page_run> pages,
                      bool is_reading = false) noexcept;
   static bool is_granted(const page_request &request) noexcept {
     return request.current_stage.load(std::memory_order_acquire) == page_request::stage::granted;

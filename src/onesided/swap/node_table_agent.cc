@@ -22,7 +22,8 @@ page_request *node_table::next_request() noexcept {
   for (uint32_t k = 0; k < count; k++) {
     uint32_t const origin = (layout_->next_origin + k) % count;
     for (auto *request = requests_from(origin);
-         request != requests_from(origin) + requests_per_origin; request++) {
+         request != requests_from(origin) + requests_per_origin;
+         request++) {
       if (request->current_stage.load(std::memory_order_acquire) != page_request::stage::posted)
         continue;
       if (request->target >= rank_count()) {
@@ -123,8 +124,8 @@ uint64_t node_table::update_cache_size(uint64_t bytes) noexcept {
 
 void node_table::sleep_agent(uint64_t timeout_ns) noexcept {
   if (!layout_->was_agent_woken.exchange(false))
-    layout_->agent_alarm.sleep([&] { return layout_->was_agent_woken.load(); }, timeout_ns, {},
-                               *alarm_);
+    layout_->agent_alarm.sleep(
+        [&] { return layout_->was_agent_woken.load(); }, timeout_ns, {}, *alarm_);
 }
 
 size_t node_table::take_events(std::span<state_event> events) {

@@ -57,8 +57,8 @@ class node_table_test : public testing::Test {
   void make(const node_table_options &options) {
     if (!memory_.empty())
       munmap(memory_.data(), memory_.size());
-    size_t const size = node_table::memory_size(options.rank_count, options.has_remote_origins,
-                                                options.copies_size);
+    size_t const size = node_table::memory_size(
+        options.rank_count, options.has_remote_origins, options.copies_size);
     void *const address =
         mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(address, MAP_FAILED);

@@ -30,8 +30,12 @@ static_assert(buffer_alignment % page_size == 0);
 // system provides them, so that a device needs few descriptors for an operation.
 std::span<std::byte> map_buffers(size_t size) {
   size_t const mapped_size = size + buffer_alignment;
-  void *const mapping = mmap(nullptr, mapped_size, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *const mapping = mmap(nullptr,
+                             mapped_size,
+                             PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                             -1,
+                             0);
   TND_ASSERT(mapping != MAP_FAILED);
   // The kernel writes to it whenever a read completes.
   (void)madvise(mapping, mapped_size, MADV_DONTFORK);
@@ -51,8 +55,10 @@ std::byte *prepare_buffers(std::span<std::byte> memory, size_t size) {
 
 }  // namespace
 
-page_mover::page_mover(seams::store_queue &queue, std::vector<swappable_memory> ranks,
-                       const page_mover_options &options, std::span<std::byte> copies)
+page_mover::page_mover(seams::store_queue &queue,
+                       std::vector<swappable_memory> ranks,
+                       const page_mover_options &options,
+                       std::span<std::byte> copies)
     : queue_{queue}, options_{options}, copies_{copies} {
   TND_ASSERT(options.depth > reserved_for_requests &&
              options.chunk_pages >= page_request::page_count_max);
@@ -239,8 +245,9 @@ bool page_mover::advance(rank_space &rank) {
 
 // False: origins may still access its pages.
 bool page_mover::begin_swap_out(rank_space &rank) {
-  if (std::any_of(rank.requests.begin(), rank.requests.end(),
-                  [](auto &active) { return active.is_served && !active.is_copied(); }))
+  if (std::any_of(rank.requests.begin(), rank.requests.end(), [](auto &active) {
+        return active.is_served && !active.is_copied();
+      }))
     return false;
   rank.has_begun = true;
   rank.current_phase = phase::swapping_out;
@@ -255,8 +262,8 @@ bool page_mover::begin_swap_out(rank_space &rank) {
     record_failure(code, "scanning", rank, rank.all_pages());
   // Stored pages were read back before the process ran. A stored page that is not in memory was
   // dropped by its owner.
-  rank.resident->for_each_run(false, rank.all_pages(),
-                              [&](page_run pages) { rank.stored.clear(pages); });
+  rank.resident->for_each_run(
+      false, rank.all_pages(), [&](page_run pages) { rank.stored.clear(pages); });
   if (rank.object_end < rank.extent)
     grow(rank);
   return true;
@@ -269,8 +276,9 @@ void page_mover::grow(rank_space &rank) {
     return;  // the writes extend the object, too
   transfer->rank = rank.index;
   transfer->epoch = rank.epoch;
-  transfer->pages = {0, std::min((rank.extent + grow_pages - 1) / grow_pages * grow_pages,
-                                 rank.memory.page_count())};
+  transfer->pages = {
+      0,
+      std::min((rank.extent + grow_pages - 1) / grow_pages * grow_pages, rank.memory.page_count())};
   rank.is_growing = true;
   rank.busy_count++;
   post(*transfer);
@@ -292,7 +300,8 @@ uint32_t page_mover::rank_space::find_unread(uint32_t position, uint32_t end) co
 }
 
 uint32_t page_mover::rank_space::find_unread_end(uint32_t first, uint32_t end) const noexcept {
-  return std::min({stored.find(false, first, end), resident->find(true, first, end),
+  return std::min({stored.find(false, first, end),
+                   resident->find(true, first, end),
                    in_flight->find(true, first, end)});
 }
 
@@ -424,8 +433,8 @@ page_mover::chunk *page_mover::acquire(purpose kind) noexcept {
   if (!has_free_chunk(kind))
     return nullptr;
   auto const first = chunks_.begin() + (kind == purpose::copy ? options_.depth : 0);
-  auto const it = std::find_if(first, chunks_.end(),
-                               [](auto &candidate) { return candidate.kind == purpose::unused; });
+  auto const it = std::find_if(
+      first, chunks_.end(), [](auto &candidate) { return candidate.kind == purpose::unused; });
   TND_ASSERT(it != chunks_.end());
   it->kind = kind;
   it->is_direct = false;
@@ -505,14 +514,19 @@ void page_mover::post(chunk &transfer) {
   release(transfer);
 }
 
-void page_mover::record_failure(status code, const char *action, const rank_space &rank,
+void page_mover::record_failure(status code,
+                                const char *action,
+                                const rank_space &rank,
                                 page_run pages) {
   if (!failure_.empty())
     return;
-  failure_ =
-      format_text("{} {} bytes at {} of rank {}'s swappable memory: {}", action, pages.size(),
-                  pages.offset(), rank.index, tnd_status_text(tnd_status(code)))
-          .view();
+  failure_ = format_text("{} {} bytes at {} of rank {}'s swappable memory: {}",
+                         action,
+                         pages.size(),
+                         pages.offset(),
+                         rank.index,
+                         tnd_status_text(tnd_status(code)))
+                 .view();
 }
 
 }  // namespace tanada::onesided::swap

@@ -65,8 +65,10 @@ class page_mover {
  public:
   // The queue outlives the page mover, which is its only user. `copies`: blocks of
   // `node_table::copy_size` bytes, shared with the origins; they outlive the page mover, too.
-  page_mover(seams::store_queue &queue, std::vector<swappable_memory> ranks,
-             const page_mover_options &options, std::span<std::byte> copies = {});
+  page_mover(seams::store_queue &queue,
+             std::vector<swappable_memory> ranks,
+             const page_mover_options &options,
+             std::span<std::byte> copies = {});
   ~page_mover();
   page_mover(const page_mover &) = delete;
   page_mover &operator=(const page_mover &) = delete;

@@ -148,7 +148,8 @@ void page_mover::release_request(rank_space &rank, size_t index, page_mover_even
   request_count_--;
 }
 
-bool page_mover::advance_request(rank_space &rank, active_request &active,
+bool page_mover::advance_request(rank_space &rank,
+                                 active_request &active,
                                  page_mover_events &events) {
   TND_ASSERT(!active.is_served);
   if (active.is_copied() || (!active.are_reads_posted && begin_copy(rank, active)))
@@ -165,7 +166,8 @@ bool page_mover::serve_copied(rank_space &rank, active_request &active, page_mov
   return true;
 }
 
-bool page_mover::serve_in_memory(rank_space &rank, active_request &active,
+bool page_mover::serve_in_memory(rank_space &rank,
+                                 active_request &active,
                                  page_mover_events &events) {
   bool has_posted = false;
   auto const runs = active.request->pages();
@@ -175,14 +177,14 @@ bool page_mover::serve_in_memory(rank_space &rank, active_request &active,
           runs.begin(), runs.end(), [&](page_run pages) { return post_reads(rank, pages); });
       has_posted = active.are_reads_posted;
     }
-    if (!std::all_of(runs.begin(), runs.end(),
-                     [&](page_run pages) { return are_resident(rank, pages); }))
+    if (!std::all_of(
+            runs.begin(), runs.end(), [&](page_run pages) { return are_resident(rank, pages); }))
       return has_posted;
     for (auto const &pages : runs) {
       rank.recently_used->set(pages);
       // Pages that were never touched will be now.
-      rank.resident->for_each_run(false, pages,
-                                  [&](page_run new_pages) { mark_resident(rank, new_pages); });
+      rank.resident->for_each_run(
+          false, pages, [&](page_run new_pages) { mark_resident(rank, new_pages); });
     }
   }
   mark_served(active, events);
@@ -199,8 +201,8 @@ bool page_mover::is_needed(const rank_space &rank, page_run pages) const {
     if (active.is_copied())
       return false;
     auto const runs = active.request->pages();
-    return std::any_of(runs.begin(), runs.end(),
-                       [&](page_run run) { return overlaps(run, pages); });
+    return std::any_of(
+        runs.begin(), runs.end(), [&](page_run run) { return overlaps(run, pages); });
   });
 }
 

@@ -111,12 +111,14 @@ struct mover_test : testing::Test {
           .memory = std::move(seams::shared_memory::create("test", (page_count + 2) * page_size))
                         .value()}));
       memory_file const memory{ranks[i]->memory.descriptor(), page_size, page_count};
-      memories.push_back({memory, ranks[i]->stored(), i,
+      memories.push_back({memory,
+                          ranks[i]->stored(),
+                          i,
                           has_windows ? std::move(memory_window::open(memory)).value() : nullptr});
     }
     copies.resize(copy_count * node_table::copy_size);
-    tested.emplace(*queue, std::move(memories), page_mover_options{.chunk_pages = 256, .depth = 6},
-                   copies);
+    tested.emplace(
+        *queue, std::move(memories), page_mover_options{.chunk_pages = 256, .depth = 6}, copies);
   }
   void poll() {
     tested->poll(events);
@@ -146,8 +148,8 @@ struct mover_test : testing::Test {
     uint64_t value = ~uint64_t{0};
     for (auto const run : request.pages()) {
       if (page >= run.first && page < run.end())
-        std::memcpy(&value, copies.data() + position + (page - run.first) * page_size,
-                    sizeof value);
+        std::memcpy(
+            &value, copies.data() + position + (page - run.first) * page_size, sizeof value);
       position += run.size();
     }
     return value;
@@ -412,8 +414,9 @@ TEST_P(mover_random, memory_is_what_was_written) {
       }))->is_served = true;
     }
     for (auto *const released : events.released) {
-      requests.erase(std::find_if(requests.begin(), requests.end(),
-                                  [&](auto &issued) { return &issued->request == released; }));
+      requests.erase(std::find_if(requests.begin(), requests.end(), [&](auto &issued) {
+        return &issued->request == released;
+      }));
     }
     events.served.clear();
     events.released.clear();
@@ -478,7 +481,9 @@ TEST_P(mover_random, memory_is_what_was_written) {
           issued->request.current_stage = page_request::stage::completed;
         }
         break;
-      default: tested->trim(random() % 3 * 40 * page_size); break;
+      default:
+        tested->trim(random() % 3 * 40 * page_size);
+        break;
     }
   }
   for (auto &issued : requests)
@@ -506,7 +511,8 @@ TEST_P(mover_random, memory_is_what_was_written) {
   EXPECT_GT(tested->copied_size(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(seeds, mover_random,
+INSTANTIATE_TEST_SUITE_P(seeds,
+                         mover_random,
                          testing::Combine(testing::Range(1u, 9u), testing::Bool()));
 
 }  // namespace

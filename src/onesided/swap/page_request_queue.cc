@@ -99,7 +99,8 @@ uint64_t fitting_size(uint64_t begin, uint64_t size, uint32_t pages, uint32_t un
 
 }  // namespace
 
-page_request_queue::page_request_queue(node_table &table, uint32_t origin,
+page_request_queue::page_request_queue(node_table &table,
+                                       uint32_t origin,
                                        std::span<page_bits> stored)
     : table_{table}, origin_{origin}, stored_{stored} {
   TND_ASSERT(origin < table.origin_count());
@@ -199,8 +200,8 @@ void page_request_queue::reap(pending_access &pending) {
       return false;
     for (auto const &piece : flight.pieces) {
       uint64_t const offset = pending.access.extents[piece.index].offset + piece.skip;
-      pending.access.on_piece(piece.index, piece.skip, piece.size,
-                              table_.copy_address(*flight.request, offset));
+      pending.access.on_piece(
+          piece.index, piece.skip, piece.size, table_.copy_address(*flight.request, offset));
     }
     if (pending.access.is_writing) {
       for (auto const &run : flight.request->pages())

@@ -43,7 +43,9 @@ class page_request_queue {
 
   // A short access to resident memory. True: `access` has run. False: nothing has happened.
   template <class Access>
-  bool try_direct(uint32_t target, bool is_writing, std::span<const extent> extents,
+  bool try_direct(uint32_t target,
+                  bool is_writing,
+                  std::span<const extent> extents,
                   Access &&access) {
     if (!table_.pin(target))
       return false;

@@ -14,7 +14,9 @@ constexpr uint64_t ready_poll_ns = 30'000;
 
 }  // namespace
 
-residency::residency(node_table &table, uint32_t rank, std::span<page_bits> stored,
+residency::residency(node_table &table,
+                     uint32_t rank,
+                     std::span<page_bits> stored,
                      memory_hooks memory)
     : table_{table},
       rank_{rank},
@@ -124,15 +126,20 @@ status residency::yield() {
 status residency::reserve(uint64_t bytes, wait_kind kind) {
   TND_TRY(make_resident());
   switch (table_.try_reserve(rank_, bytes)) {
-    case node_table::reservation::granted: return status::ok;
+    case node_table::reservation::granted:
+      return status::ok;
     case node_table::reservation::too_large:
       return fail(status::no_memory,
                   "{} bytes for process {}, which has {}, are more than the {} of "
                   "TND_COMEX_MEMORY, of which {} are reserved for memory that cannot be swapped "
                   "out: set TND_COMEX_MEMORY to more than the sum",
-                  bytes, table_.job_rank_of(rank_), table_.snapshot(rank_).allocated,
-                  table_.options().budget, table_.reserved());
-    case node_table::reservation::wait: break;
+                  bytes,
+                  table_.job_rank_of(rank_),
+                  table_.snapshot(rank_).allocated,
+                  table_.options().budget,
+                  table_.reserved());
+    case node_table::reservation::wait:
+      break;
   }
   begin_wait(kind);
   TND_TRY(end_wait());

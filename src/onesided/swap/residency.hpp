@@ -98,7 +98,9 @@ class residency {
 
   // As `page_request_queue::try_direct`, for a resident process.
   template <class Access>
-  bool try_direct(uint32_t target, bool is_writing, std::span<const extent> extents,
+  bool try_direct(uint32_t target,
+                  bool is_writing,
+                  std::span<const extent> extents,
                   Access &&access) {
     TND_ASSERT(!is_nonresident());
     return page_requests_.try_direct(target, is_writing, extents, std::forward<Access>(access));

@@ -105,9 +105,10 @@ struct node {
           in_page(next->rank, i);
         owner.is_cached[i] = false;
       }
-      shared->complete_move(*next, {.resident_size = is_out ? 0 : heap_size,
-                                    .swapped_size = is_out ? heap_size : 0,
-                                    .moved_size = heap_size});
+      shared->complete_move(*next,
+                            {.resident_size = is_out ? 0 : heap_size,
+                             .swapped_size = is_out ? heap_size : 0,
+                             .moved_size = heap_size});
     }
     while (auto *const request = shared->next_request())
       serve(*request);
@@ -143,7 +144,9 @@ struct fake_pager final : demand_pager {
 // A process: adds to words of its own and of others, and waits for all.
 class process {
  public:
-  process(node &shared_node, uint32_t rank, std::atomic<uint64_t> &arrivals,
+  process(node &shared_node,
+          uint32_t rank,
+          std::atomic<uint64_t> &arrivals,
           bool may_be_nonresident)
       : node_{shared_node},
         rank_{rank},
@@ -241,8 +244,8 @@ class process {
       added += range.size / 8;
     page_access access{
         .target = target, .is_writing = true, .unit = 8, .extents = extents, .on_piece = {}};
-    access.on_piece = [this, target, extents](size_t index, uint64_t skip, uint64_t size,
-                                              const std::byte *) {
+    access.on_piece = [this, target, extents](
+                          size_t index, uint64_t skip, uint64_t size, const std::byte *) {
       auto &lock = node_.heaps[target].locks[0];
       while (lock.exchange(1, std::memory_order_acquire) != 0)
         std::this_thread::yield();
@@ -273,10 +276,11 @@ class process {
 
 // What processes of other nodes add to a rank's memory, by a thread of its process. The thread is
 // never notified when the rank is swapped out. It makes several accesses at a time.
-uint64_t serve_remote_requests(node &shared_node, uint32_t rank,
+uint64_t serve_remote_requests(node &shared_node,
+                               uint32_t rank,
                                const std::atomic<bool> &is_stopping) {
-  page_request_queue queue{*shared_node.shared, shared_node.shared->remote_origin_for(rank),
-                           shared_node.bits};
+  page_request_queue queue{
+      *shared_node.shared, shared_node.shared->remote_origin_for(rank), shared_node.bits};
   std::mt19937_64 random{rank + 100};
   uint64_t added = 0;
   auto &lock = shared_node.heaps[rank].locks[0];
@@ -313,8 +317,11 @@ uint64_t serve_remote_requests(node &shared_node, uint32_t rank,
 }
 
 // Returns the number of rounds that processes began and ended without their memory.
-uint64_t run_processes(uint64_t budget, uint32_t slots, uint32_t rounds,
-                       bool may_be_nonresident = false, bool has_remote_requests = false) {
+uint64_t run_processes(uint64_t budget,
+                       uint32_t slots,
+                       uint32_t rounds,
+                       bool may_be_nonresident = false,
+                       bool has_remote_requests = false) {
   node shared_node{{.rank_count = rank_count,
                     .budget = budget,
                     .slots = slots,

@@ -360,11 +360,17 @@ TEST(rank_state, follows_the_paper) {
   auto const step = [](rank_state source, rank_state target) {
     return uint32_t(source) * 10 + uint32_t(target);
   };
-  indices paper{
-      step(ready, running),      step(running, wait),         step(wait, ready),
-      step(wait, swap_out_wait), step(swap_out_wait, ready),  step(swap_out_wait, swap_out),
-      step(swap_out, swapped),   step(swapped, swap_in_wait), step(swap_in_wait, swap_in),
-      step(swap_in, ready),      step(inactive, ready)};
+  indices paper{step(ready, running),
+                step(running, wait),
+                step(wait, ready),
+                step(wait, swap_out_wait),
+                step(swap_out_wait, ready),
+                step(swap_out_wait, swap_out),
+                step(swap_out, swapped),
+                step(swapped, swap_in_wait),
+                step(swap_in_wait, swap_in),
+                step(swap_in, ready),
+                step(inactive, ready)};
   std::sort(paper.begin(), paper.end());
   EXPECT_EQ(legal, paper);
   EXPECT_STREQ(name_of(swap_out_wait), "SwapOutWait");

@@ -41,15 +41,24 @@ static_assert(rank_state_count <= 32, "a state is a bit of a word");
 
 const char *name_of(rank_state state) noexcept {
   switch (state) {
-    case ready: return "Ready";
-    case running: return "Running";
-    case wait: return "Wait";
-    case swap_out_wait: return "SwapOutWait";
-    case swap_out: return "SwapOut";
-    case swapped: return "Swapped";
-    case swap_in_wait: return "SwapInWait";
-    case swap_in: return "SwapIn";
-    case inactive: return "gone";
+    case ready:
+      return "Ready";
+    case running:
+      return "Running";
+    case wait:
+      return "Wait";
+    case swap_out_wait:
+      return "SwapOutWait";
+    case swap_out:
+      return "SwapOut";
+    case swapped:
+      return "Swapped";
+    case swap_in_wait:
+      return "SwapInWait";
+    case swap_in:
+      return "SwapIn";
+    case inactive:
+      return "gone";
   }
   return "unknown";
 }

@@ -21,7 +21,10 @@ std::string unique_name() {
   uint64_t number = seams::monotonic_clock().now_ns();
   (void)!getrandom(&number, sizeof number, 0);
   char text[64];
-  std::snprintf(text, sizeof text, "tanada-swap-%d-%016llx", int(getpid()),
+  std::snprintf(text,
+                sizeof text,
+                "tanada-swap-%d-%016llx",
+                int(getpid()),
                 static_cast<unsigned long long>(number));
   return text;
 }
@@ -29,7 +32,8 @@ std::string unique_name() {
 }  // namespace
 
 result<std::unique_ptr<swap_objects>> swap_objects::create(seams::store &store,
-                                                           const std::string &url, uint32_t count,
+                                                           const std::string &url,
+                                                           uint32_t count,
                                                            uint32_t queue_depth,
                                                            uint64_t timeout_ns) {
   std::unique_ptr<swap_objects> objects{new swap_objects};
@@ -43,8 +47,8 @@ result<std::unique_ptr<swap_objects>> swap_objects::create(seams::store &store,
   for (uint32_t i = 0; i < count; i++) {
     std::string const name = base + '-' + std::to_string(i);
     if (status const code = objects->open(name); code != status::ok) {
-      return fail(code, "cannot create a swap object in {}: {}", url,
-                  tnd_status_text(tnd_status(code)));
+      return fail(
+          code, "cannot create a swap object in {}: {}", url, tnd_status_text(tnd_status(code)));
     }
   }
   return objects;

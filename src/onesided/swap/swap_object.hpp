@@ -22,8 +22,10 @@ class swap_objects {
   // Creates objects below the folder `url`, such as "file:///scratch" or "pool://node/swap". Waits
   // at most timeout_ns for each store operation. Returns the store's error, with a message that
   // names the URL. The store outlives the objects.
-  static result<std::unique_ptr<swap_objects>> create(seams::store &store, const std::string &url,
-                                                      uint32_t count, uint32_t queue_depth,
+  static result<std::unique_ptr<swap_objects>> create(seams::store &store,
+                                                      const std::string &url,
+                                                      uint32_t count,
+                                                      uint32_t queue_depth,
                                                       uint64_t timeout_ns);
   ~swap_objects();  // frees the objects; waits as create() does
   swap_objects(const swap_objects &) = delete;

@@ -19,7 +19,8 @@ double microseconds(uint64_t ns) {
 }  // namespace
 
 // The file is a JSON array that need not be closed, so viewers show the events of a job that died.
-result<std::unique_ptr<trace_writer>> trace_writer::open(const std::string &path, uint32_t node,
+result<std::unique_ptr<trace_writer>> trace_writer::open(const std::string &path,
+                                                         uint32_t node,
                                                          const node_table &table) {
   std::unique_ptr<trace_writer> writer{new trace_writer};
   writer->file_ = std::fopen(path.c_str(), "we");
@@ -31,12 +32,15 @@ result<std::unique_ptr<trace_writer>> trace_writer::open(const std::string &path
   std::fprintf(
       writer->file_,
       "[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"node %u\"}}",
-      node, node);
+      node,
+      node);
   for (uint32_t i = 0; i < table.rank_count(); i++) {
     std::fprintf(writer->file_,
                  ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,\"args\":{"
                  "\"name\":\"process %d\"}}",
-                 node, i, table.job_rank_of(i));
+                 node,
+                 i,
+                 table.job_rank_of(i));
   }
   return writer;
 }
@@ -52,7 +56,10 @@ void trace_writer::write_bar(uint32_t rank, uint64_t end_ns) {
     return;
   std::fprintf(file_,
                ",\n{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f}",
-               name_of(row.state), node_, rank, microseconds(row.since_ns - begin_ns_),
+               name_of(row.state),
+               node_,
+               rank,
+               microseconds(row.since_ns - begin_ns_),
                microseconds(end_ns - row.since_ns));
 }
 
@@ -81,7 +88,10 @@ void trace_writer::write(node_table &table) {
       file_,
       ",\n{\"ph\":\"C\",\"name\":\"bytes moved\",\"pid\":%u,\"ts\":%.3f,\"args\":{\"out\":%" PRIu64
       ",\"in\":%" PRIu64 "}}",
-      node_, microseconds(table.time().now_ns() - begin_ns_), bytes_out, bytes_in);
+      node_,
+      microseconds(table.time().now_ns() - begin_ns_),
+      bytes_out,
+      bytes_in);
 }
 
 status trace_writer::close(uint64_t now_ns) {

@@ -16,7 +16,8 @@ namespace tanada::onesided::swap {
 class trace_writer {
  public:
   // Returns the error of open(2), with a message.
-  static result<std::unique_ptr<trace_writer>> open(const std::string &path, uint32_t node,
+  static result<std::unique_ptr<trace_writer>> open(const std::string &path,
+                                                    uint32_t node,
                                                     const node_table &table);
   ~trace_writer();  // calls close()
 

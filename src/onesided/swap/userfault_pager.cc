@@ -25,8 +25,10 @@ constexpr uint64_t fault_modes = UFFDIO_REGISTER_MODE_MISSING | (uint64_t{1} << 
 
 }  // namespace
 
-userfault_pager::userfault_pager(written_pages &written, std::span<std::byte> memory,
-                                 page_bits stored, std::function<status(uint32_t)> handle_fault,
+userfault_pager::userfault_pager(written_pages &written,
+                                 std::span<std::byte> memory,
+                                 page_bits stored,
+                                 std::function<status(uint32_t)> handle_fault,
                                  std::function<void()> on_failure)
     : written_{written},
       faults_{written.fault_descriptor()},
@@ -110,7 +112,8 @@ status userfault_pager::grant(uint32_t page) {
     int const error = errno;
     return fail(status{-error},
                 "page {} of swappable memory, which the process has touched, cannot be mapped: {}",
-                page, std::strerror(error));
+                page,
+                std::strerror(error));
   }
   wake({page, 1});  // another thread has mapped it
   return status::ok;

@@ -27,8 +27,11 @@ class userfault_pager final : public demand_pager {
  public:
   // `written` outlives the pager, and its fault_descriptor() is valid. `handle_fault`:
   // `residency::handle_fault`. If it fails, `on_failure` ends the process.
-  userfault_pager(written_pages &written, std::span<std::byte> memory, page_bits stored,
-                  std::function<status(uint32_t)> handle_fault, std::function<void()> on_failure);
+  userfault_pager(written_pages &written,
+                  std::span<std::byte> memory,
+                  page_bits stored,
+                  std::function<status(uint32_t)> handle_fault,
+                  std::function<void()> on_failure);
   ~userfault_pager() override;
 
   bool watch() override;

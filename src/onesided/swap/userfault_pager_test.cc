@@ -23,14 +23,17 @@ struct userfault_pager_test : testing::Test {
     auto created = seams::shared_memory::create("test", count * page_size);
     ASSERT_TRUE(created.ok());
     memory.emplace(std::move(created).value());
-    mapped = static_cast<std::byte *>(mmap(nullptr, count * page_size, PROT_READ | PROT_WRITE,
-                                           MAP_SHARED, memory->descriptor(), 0));
+    mapped = static_cast<std::byte *>(mmap(
+        nullptr, count * page_size, PROT_READ | PROT_WRITE, MAP_SHARED, memory->descriptor(), 0));
     written = written_pages::create({mapped, count * page_size});
     if (!written->is_exact() || written->fault_descriptor() < 0)
       GTEST_SKIP() << "the system does not report page faults";
     faults.emplace(
-        *written, std::span{mapped, count * page_size}, stored,
-        [this](uint32_t page) { return handle_fault(page); }, [] { FAIL(); });
+        *written,
+        std::span{mapped, count * page_size},
+        stored,
+        [this](uint32_t page) { return handle_fault(page); },
+        [] { FAIL(); });
   }
   void TearDown() override {
     faults.reset();
@@ -160,7 +163,9 @@ TEST_F(userfault_pager_test, blocks_that_are_always_written_come_when_they_are_t
   std::atomic<uint32_t> touched_count{0};
   std::optional<userfault_pager> pager;
   pager.emplace(
-      *watch, std::span{mapped_bytes, more * page_size}, known,
+      *watch,
+      std::span{mapped_bytes, more * page_size},
+      known,
       [&](uint32_t page) {
         touched_count++;
         return pager->grant(page);

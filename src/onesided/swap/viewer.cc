@@ -29,13 +29,18 @@ void append_counters(std::string &line, const node_counters &counters) {
   append(line,
          "\"bytes_out\":%" PRIu64 ",\"bytes_in\":%" PRIu64 ",\"bytes_served\":%" PRIu64
          ",\"bytes_written_back\":%" PRIu64 ",",
-         counters.bytes_out.load(), counters.bytes_in.load(), counters.bytes_served.load(),
+         counters.bytes_out.load(),
+         counters.bytes_in.load(),
+         counters.bytes_served.load(),
          counters.bytes_written_back.load());
   append(line,
          "\"swaps_out\":%" PRIu64 ",\"swaps_in\":%" PRIu64 ",\"requests\":%" PRIu64
          ",\"beyond_budget\":%" PRIu64 ",\"move_seconds\":%.6f,",
-         counters.swaps_out.load(), counters.swaps_in.load(), counters.requests.load(),
-         counters.beyond_budget.load(), seconds(counters.move_ns));
+         counters.swaps_out.load(),
+         counters.swaps_in.load(),
+         counters.requests.load(),
+         counters.beyond_budget.load(),
+         seconds(counters.move_ns));
 }
 
 void append_rank(std::string &line, const node_table &table, uint32_t index, uint64_t now_ns) {
@@ -44,9 +49,14 @@ void append_rank(std::string &line, const node_table &table, uint32_t index, uin
   append(line,
          "%s{\"rank\":%d,\"process\":%d,\"state\":\"%s\",\"wants\":%s,\"here\":%" PRIu64
          ",\"away\":%" PRIu64 ",\"allocated\":%" PRIu64,
-         index == 0 ? "" : ",", table.job_rank_of(index), table.process_id_of(index),
-         name_of(rank.state), rank.wants_to_run ? "true" : "false", rank.resident_size,
-         rank.swapped_size, rank.allocated);
+         index == 0 ? "" : ",",
+         table.job_rank_of(index),
+         table.process_id_of(index),
+         name_of(rank.state),
+         rank.wants_to_run ? "true" : "false",
+         rank.resident_size,
+         rank.swapped_size,
+         rank.allocated);
   append(line, ",\"seconds\":%.6f}", rank.since_ns == 0 ? 0.0 : seconds(since_ns));
 }
 
@@ -59,7 +69,11 @@ std::string describe(const node_table &table) {
   append(line,
          "{\"process\":%d,\"budget\":%" PRIu64 ",\"cache_size\":%" PRIu64
          ",\"slots\":%u,\"time\":%.6f,",
-         int(getpid()), options.budget, options.cache_size, options.slots, seconds(now_ns));
+         int(getpid()),
+         options.budget,
+         options.cache_size,
+         options.slots,
+         seconds(now_ns));
   append_counters(line, table.counters());
   line += "\"ranks\":[";
   for (uint32_t i = 0; i < table.rank_count(); i++) {

@@ -135,7 +135,8 @@ bool written_pages::watch_writes() noexcept {
     return i < histories_.size() && histories_[i].is_unwatched;
   };
   for_each_run(
-      block_count, [&](size_t i) { return !is_unwatched(i); },
+      block_count,
+      [&](size_t i) { return !is_unwatched(i); },
       [&](page_run blocks) {
         page_run const pages = pages_in(blocks, page_count);
         uffdio_register range{};
@@ -155,7 +156,8 @@ bool written_pages::watch_writes() noexcept {
 // it.
 void written_pages::disable(status code, const char *feature) {
   reason_ = std::string{feature} + ": " + std::strerror(-int(code));
-  log(log_level::info, "swapping: written pages cannot be detected ({}); all pages are moved",
+  log(log_level::info,
+      "swapping: written pages cannot be detected ({}); all pages are moved",
       reason_);
   if (faults_ >= 0 && !sees_faults_)
     close(std::exchange(faults_, -1));  // otherwise a thread may wait for an answer to its fault
@@ -221,7 +223,8 @@ void written_pages::arm(page_bits stored, uint32_t page_count) {
   if (!is_exact())
     return stored.clear({0, page_count});
   for_each_run(
-      block_count, [&](size_t i) { return is_full(histories_[i]); },
+      block_count,
+      [&](size_t i) { return is_full(histories_[i]); },
       [&](page_run blocks) { stored.clear(pages_in(blocks, page_count)); });
   protect_stored(stored, page_count);
   if (!is_exact())
@@ -274,7 +277,8 @@ void written_pages::collect(page_bits stored, uint32_t page_count) {
   if (is_exact())
     learn({armed_.data(),
            uint32_t(std::min<size_t>(page_count, armed_.size() * page_bits::word_bits))},
-          stored, page_count);
+          stored,
+          page_count);
 }
 
 // Clears the bits of pages in the category.
@@ -309,7 +313,8 @@ void written_pages::scan(uint64_t category, page_bits stored, uint32_t page_coun
 
 // A block counts as full when nearly all of its watched pages were written, and these are most of
 // the block.
-bool written_pages::learn_block(write_history &history, uint32_t watched,
+bool written_pages::learn_block(write_history &history,
+                                uint32_t watched,
                                 uint32_t clean) const noexcept {
   TND_ASSERT(watched <= block_pages && clean <= block_pages);
   if (is_full(history) || watched == 0)
@@ -328,15 +333,16 @@ bool written_pages::learn_block(write_history &history, uint32_t watched,
 uint32_t written_pages::count_unwatched_runs() const {
   uint32_t count = 0;
   for_each_run(
-      histories_.size(), [&](size_t i) { return histories_[i].is_unwatched; },
+      histories_.size(),
+      [&](size_t i) { return histories_[i].is_unwatched; },
       [&](page_run) { count++; });
   return count;
 }
 
 void written_pages::learn(page_bits armed, page_bits stored, uint32_t page_count) {
-  size_t const count =
-      std::min({histories_.size(), (size_t(page_count) + block_pages - 1) / block_pages,
-                armed.page_count() / size_t{block_pages}});
+  size_t const count = std::min({histories_.size(),
+                                 (size_t(page_count) + block_pages - 1) / block_pages,
+                                 armed.page_count() / size_t{block_pages}});
   auto const becomes_full = [&](size_t i) {
     page_run const block = pages_in({uint32_t(i), 1}, page_count);
     return learn_block(histories_[i], armed.count_set(block), stored.count_set(block));

@@ -29,8 +29,8 @@ struct written_pages_test : testing::Test {
     munmap(mapped, count * page_size);
   }
   std::byte *map() {
-    return static_cast<std::byte *>(mmap(nullptr, count * page_size, PROT_READ | PROT_WRITE,
-                                         MAP_SHARED, memory->descriptor(), 0));
+    return static_cast<std::byte *>(mmap(
+        nullptr, count * page_size, PROT_READ | PROT_WRITE, MAP_SHARED, memory->descriptor(), 0));
   }
   std::byte &page(uint32_t index) {
     return mapped[index * page_size];

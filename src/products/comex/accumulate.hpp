@@ -19,12 +19,18 @@ size_t element_size(element type) noexcept;  // bytes
 
 // Computes target[i] += *scale * source[i]. `size` is in bytes and covers whole elements. No
 // alignment is required; the ranges must not overlap.
-void add_scaled(element type, const void *scale, std::byte *target, const std::byte *source,
+void add_scaled(element type,
+                const void *scale,
+                std::byte *target,
+                const std::byte *source,
                 size_t size) noexcept;
 
 // Like add_scaled(), but each naturally aligned integer is added atomically, so that atomic
 // operations on it stay correct.
-void add_atomically(element type, const void *scale, std::byte *target, const std::byte *source,
+void add_atomically(element type,
+                    const void *scale,
+                    std::byte *target,
+                    const std::byte *source,
                     size_t size) noexcept;
 
 // Spin locks of a process's heap, in its control memory. The processors of a node perform all
@@ -88,7 +94,11 @@ struct addend {
 };
 
 // Adds to the bytes at `offset` of the heap. peer_lost, with a message: see `guard::lock`.
-status add_under_locks(heap_locks::guard &guard, const heap_view &heap, size_t offset,
-                       const addend &operands, const std::byte *source, size_t size);
+status add_under_locks(heap_locks::guard &guard,
+                       const heap_view &heap,
+                       size_t offset,
+                       const addend &operands,
+                       const std::byte *source,
+                       size_t size);
 
 }  // namespace tanada::comex

@@ -12,16 +12,22 @@ namespace tanada::comex {
 template <class Copy>
 void with_constant_size(size_t size, Copy &&copy) {
   switch (size) {
-    case 4: return copy(std::integral_constant<size_t, 4>{});
-    case 8: return copy(std::integral_constant<size_t, 8>{});
-    case 16: return copy(std::integral_constant<size_t, 16>{});
-    default: return copy(size);
+    case 4:
+      return copy(std::integral_constant<size_t, 4>{});
+    case 8:
+      return copy(std::integral_constant<size_t, 8>{});
+    case 16:
+      return copy(std::integral_constant<size_t, 16>{});
+    default:
+      return copy(size);
   }
 }
 
 // `blocks` is the first block of the run. Both return the position in the packed data after the
 // run.
-inline std::byte *gather_run(std::byte *packed, const std::byte *blocks, size_t stride,
+inline std::byte *gather_run(std::byte *packed,
+                             const std::byte *blocks,
+                             size_t stride,
                              const block_run &run) {
   with_constant_size(run.size, [&](auto size) {
     for (size_t i = 0; i < run.count; i++) {
@@ -30,7 +36,9 @@ inline std::byte *gather_run(std::byte *packed, const std::byte *blocks, size_t 
   });
   return packed + run.size * run.count;
 }
-inline const std::byte *scatter_run(std::byte *blocks, size_t stride, const std::byte *packed,
+inline const std::byte *scatter_run(std::byte *blocks,
+                                    size_t stride,
+                                    const std::byte *packed,
                                     const block_run &run) {
   with_constant_size(run.size, [&](auto size) {
     for (size_t i = 0; i < run.count; i++) {

@@ -142,8 +142,8 @@ status engine::read_part(std::span<std::byte> part, size_t whole, pe_index root)
   if (load_acquire(head.part) != number || head.barriers != uint32_t(barriers_))
     return call_mismatch(root);
   if (head.whole != whole)
-    return set_error(status::invalid, "size mismatch: {} bytes, rank {} has {}", whole, root,
-                     head.whole);
+    return set_error(
+        status::invalid, "size mismatch: {} bytes, rank {} has {}", whole, root, head.whole);
   if (!part.empty())
     std::memcpy(part.data(),
                 part.size() <= sizeof head.bytes ? head.bytes : root_control.chunks[head.chunk],

@@ -22,8 +22,8 @@ std::byte value_at(size_t index, uint64_t salt) noexcept {
 }
 
 // Broadcasts `size` bytes of the root; checks all of them, and the byte after them.
-void try_once(engine &self, std::vector<std::byte> &bytes, size_t size, pe_index root,
-              uint64_t salt) {
+void try_once(
+    engine &self, std::vector<std::byte> &bytes, size_t size, pe_index root, uint64_t salt) {
   for (size_t i = 0; i < size; i++)
     bytes[i] = self.me() == root ? value_at(i, salt) : std::byte{0xaa};
   bytes[size] = std::byte{0xbb};
@@ -37,10 +37,14 @@ void try_once(engine &self, std::vector<std::byte> &bytes, size_t size, pe_index
 size_t random_size(std::mt19937_64 &random) {
   constexpr size_t edges[] = {0, 1, 8, 40, 41, 4096, size_t{32} << 10, (size_t{32} << 10) + 1};
   switch (random() % 8) {
-    case 0: return edges[random() % std::size(edges)];
-    case 1: return random() % size_max;
-    case 2: return random() % 20'000;
-    default: return random() % 64;
+    case 0:
+      return edges[random() % std::size(edges)];
+    case 1:
+      return random() % size_max;
+    case 2:
+      return random() % 20'000;
+    default:
+      return random() % 64;
   }
 }
 

@@ -38,7 +38,8 @@ class device_memory {
   }
   // The address in our heap that corresponds to the owner's address. Null: some byte is outside of
   // the owner's heap.
-  std::byte *symmetric_address(const void *addr, size_t size,
+  std::byte *symmetric_address(const void *addr,
+                               size_t size,
                                onesided::pe_index pe) const noexcept {
     if (!has(addr, pe) || size > heap_.size() - offset_of(addr, pe))
       return nullptr;

@@ -24,8 +24,10 @@ namespace {
 
 // Candidate addresses for the heaps. Processes have nothing mapped there, with or without
 // AddressSanitizer, and 32 TiB are free after each.
-constexpr uintptr_t candidate_bases[] = {uintptr_t{0x2000} << 32, uintptr_t{0x3000} << 32,
-                                         uintptr_t{0x1000} << 32, uintptr_t{0x1800} << 32};
+constexpr uintptr_t candidate_bases[] = {uintptr_t{0x2000} << 32,
+                                         uintptr_t{0x3000} << 32,
+                                         uintptr_t{0x1000} << 32,
+                                         uintptr_t{0x1800} << 32};
 constexpr size_t candidate_size = size_t{1} << 45;  // bytes
 // bytes for the control memory before each heap; more than it needs
 constexpr size_t control_size_max = size_t{256} << 20;
@@ -85,7 +87,8 @@ struct unswappable_memory {
 // Collective: the sum over the node's processes.
 result<unswappable_memory> measure_unswappable(const onesided::job &job) {
   uint64_t const of_library = onesided::swap::used_size_of(job.heap_file(job.me()).descriptor);
-  auto values = gather(job.launcher(), "comex.fixed",
+  auto values = gather(job.launcher(),
+                       "comex.fixed",
                        unswappable_memory{onesided::swap::private_size_of(getpid()),
                                           onesided::swap::other_shared_size() + of_library});
   if (!values.ok())
@@ -183,7 +186,8 @@ status complete_swap_settings(const onesided::job &job, swap_settings &chosen) {
 
 }  // namespace
 
-result<std::unique_ptr<engine>> engine::start(seams::bootstrap &launcher, const settings &chosen,
+result<std::unique_ptr<engine>> engine::start(seams::bootstrap &launcher,
+                                              const settings &chosen,
                                               std::function<void()> idle) {
   settings options = chosen;
   static_assert(sizeof(control) + alignof(control) <= control_size_max);
@@ -213,8 +217,8 @@ status engine::start_job(seams::bootstrap &launcher, const onesided::job_options
   auto queue = job_->device_queue_open();
   if (!queue.ok())
     return queue.error();
-  context_.emplace(job_->map(), lane_, std::move(queue).value(), false,
-                   gpu_ ? job_->staging() : nullptr);
+  context_.emplace(
+      job_->map(), lane_, std::move(queue).value(), false, gpu_ ? job_->staging() : nullptr);
   return status::ok;
 }
 
@@ -258,8 +262,8 @@ status engine::open_device(seams::bootstrap &launcher, settings &options) {
 status engine::start_swapping(swap_settings chosen) {
   TND_ASSERT(chosen.is_on() && swapper_ == nullptr);
   TND_TRY(complete_swap_settings(*job_, chosen));
-  auto swapper = process_swapper::start(*job_, chosen, *allocator_,
-                                        reinterpret_cast<std::byte *>(control_ + 1));
+  auto swapper = process_swapper::start(
+      *job_, chosen, *allocator_, reinterpret_cast<std::byte *>(control_ + 1));
   if (!swapper.ok())
     return swapper.error();
   swapper_ = std::move(swapper).value();
@@ -273,7 +277,8 @@ status engine::serve_swappable_memory() {
   if (!window.ok())
     return window.error();
   server_.open(
-      *job_, control_->locks,
+      *job_,
+      control_->locks,
       {&swapper_->node_table(), swapper_->rank_of(me()), swapper_->stored(), window.value()});
   swapper_->set_remote_operations([this] { return !staged_->is_busy(); },
                                   [this] { return finish_packed(); });
@@ -436,12 +441,12 @@ status engine::node_barrier() {
   uint64_t const barrier_number = ++barriers_;
   __atomic_store_n(&control_->progress.barriers, barrier_number, __ATOMIC_RELEASE);
   uint64_t before = 0;
-  TND_TRY(context_->update(seams::fabric_atomic::add, &control_->arrivals, uint64_t{1}, uint64_t{0},
-                           &before, 0));
+  TND_TRY(context_->update(
+      seams::fabric_atomic::add, &control_->arrivals, uint64_t{1}, uint64_t{0}, &before, 0));
   if (before + 1 == barrier_number * uint64_t(count())) {
     for (pe_index pe = 0; pe < count(); pe++) {
-      TND_TRY(context_->update<uint64_t>(seams::fabric_atomic::add, &control_->released, 1, 0,
-                                         nullptr, pe));
+      TND_TRY(context_->update<uint64_t>(
+          seams::fabric_atomic::add, &control_->released, 1, 0, nullptr, pe));
     }
   } else {
     auto const is_over = [&] {

@@ -69,7 +69,8 @@ class engine {
   // Collective. `launcher` outlives the engine. Failures come with a message. `idle` may be empty.
   // It is called about each millisecond of a wait for another process, since that process may be
   // waiting for something else of ours.
-  static result<std::unique_ptr<engine>> start(seams::bootstrap &launcher, const settings &config,
+  static result<std::unique_ptr<engine>> start(seams::bootstrap &launcher,
+                                               const settings &config,
                                                std::function<void()> idle = {});
   ~engine();
 
@@ -117,7 +118,9 @@ class engine {
   // transfer.cc
   status put(const transfer &sides, const strided_shape &shape, completion_mode mode);
   status get(const transfer &sides, const strided_shape &shape, completion_mode mode);
-  status accumulate(element type, const void *scale, const transfer &sides,
+  status accumulate(element type,
+                    const void *scale,
+                    const transfer &sides,
                     const strided_shape &shape);
   // transfer_unmapped.cc. All pieces belong to one process. Sources of puts and accumulates may be
   // reused on return, unless the mode is `deferred`.
@@ -233,7 +236,8 @@ class engine {
       return {.mapped = remote.mapped + offset};
     return {.symmetric = symmetric_address(addr, pe)};
   }
-  [[gnu::cold]] status address_error(const void *addr, size_t size,
+  [[gnu::cold]] status address_error(const void *addr,
+                                     size_t size,
                                      pe_index pe) const;  // the reason why `resolve` failed
   status check_local_word(const void *local) const;
   static status check_elements(element type, size_t block_size);
@@ -251,10 +255,13 @@ class engine {
   bool may_be_swapped_out(pe_index pe) const noexcept {
     return swapper_ != nullptr && pe != me();
   }
-  status transfer_swapped_out(const swapped_out_access &access, const strided_shape &shape,
+  status transfer_swapped_out(const swapped_out_access &access,
+                              const strided_shape &shape,
                               completion_mode mode);
   void transfer_resident(const swapped_out_access &access, const strided_shape &shape);
-  status update_swapped_out(pe_index pe, const std::byte *remote, uint32_t size,
+  status update_swapped_out(pe_index pe,
+                            const std::byte *remote,
+                            uint32_t size,
                             const std::function<status()> &act);  // of a word
   status finish_swapped_out();
   bool poll_swapped_out() noexcept;
@@ -276,13 +283,22 @@ class engine {
   status move_runs(const strided_shape &shape, pe_index pe, completion_mode mode, Run &&move);
   status put_with_device(const transfer &sides, const strided_shape &shape, completion_mode mode);
   status get_with_device(const transfer &sides, const strided_shape &shape, completion_mode mode);
-  status gather_part(std::byte *packed, const std::byte *source, const strided_shape &shape,
+  status gather_part(std::byte *packed,
+                     const std::byte *source,
+                     const strided_shape &shape,
                      const packed_range &part);
-  status add_part(const addend &operands, const device_location &location, const std::byte *added,
-                  const strided_shape &shape, const packed_range &part);
-  status add_part_to_host(const addend &operands, const transfer &sides, const std::byte *added,
-                          const strided_shape &shape, const packed_range &part);
-  status accumulate_with_device(const addend &operands, const transfer &sides,
+  status add_part(const addend &operands,
+                  const device_location &location,
+                  const std::byte *added,
+                  const strided_shape &shape,
+                  const packed_range &part);
+  status add_part_to_host(const addend &operands,
+                          const transfer &sides,
+                          const std::byte *added,
+                          const strided_shape &shape,
+                          const packed_range &part);
+  status accumulate_with_device(const addend &operands,
+                                const transfer &sides,
                                 const strided_shape &shape);
   template <class Act>
   status with_device_mutex(pe_index pe, Act &&act);
@@ -293,38 +309,56 @@ class engine {
   bool is_packed(const strided_shape &shape, pe_index pe) const noexcept;
   result<bool> is_packed(const piece_list &pieces, void *const *remote, pe_index pe) const;
   status order_packed(pe_index pe, bool is_sum);
-  status send_packed(packed::head header, const std::byte *source, const strided_shape &shape,
+  status send_packed(packed::head header,
+                     const std::byte *source,
+                     const strided_shape &shape,
                      pe_index pe);
   status fetch_packed(uint64_t offset, std::byte *target, const strided_shape &shape, pe_index pe);
   status send_list(packed::head header, const piece_list &pieces, pe_index pe);
   status fetch_list(const piece_list &pieces, pe_index pe);
-  std::byte *write_list(std::byte *buffer, const packed::head &header, void *const *addrs,
+  std::byte *write_list(std::byte *buffer,
+                        const packed::head &header,
+                        void *const *addrs,
                         pe_index pe) const noexcept;
   status keep_sink(std::unique_ptr<onesided::fetch_sink> sink);
   status wait_for_space(pe_index pe, size_t size);
-  status accumulate_unmapped(const addend &operands, std::byte *symmetric, const std::byte *source,
-                             const strided_shape &shape, pe_index pe);
+  status accumulate_unmapped(const addend &operands,
+                             std::byte *symmetric,
+                             const std::byte *source,
+                             const strided_shape &shape,
+                             pe_index pe);
   template <class T>
   result<T> update_packed(seams::fabric_atomic kind, uint64_t offset, T operand, pe_index pe);
   uint64_t offset_of(const std::byte *symmetric) const noexcept {
     TND_ASSERT(symmetric >= job_->heap().data());
     return uint64_t(symmetric - job_->heap().data());
   }
-  status put_unmapped(std::byte *symmetric, const std::byte *source, const strided_shape &shape,
-                      pe_index pe, completion_mode mode);
-  status get_unmapped(std::byte *target, std::byte *symmetric, const strided_shape &shape,
-                      pe_index pe, completion_mode mode);
-  status accumulate_mapped(const addend &operands, size_t offset, const std::byte *source,
-                           const strided_shape &shape, pe_index pe);
+  status put_unmapped(std::byte *symmetric,
+                      const std::byte *source,
+                      const strided_shape &shape,
+                      pe_index pe,
+                      completion_mode mode);
+  status get_unmapped(std::byte *target,
+                      std::byte *symmetric,
+                      const strided_shape &shape,
+                      pe_index pe,
+                      completion_mode mode);
+  status accumulate_mapped(const addend &operands,
+                           size_t offset,
+                           const std::byte *source,
+                           const strided_shape &shape,
+                           pe_index pe);
   status finish_before_get(pe_index pe);
   status finish_direct();
   status finish_packed();
   template <class T>
   result<T> update(seams::fabric_atomic kind, void *remote, T operand, pe_index pe);
   template <class T>
-  result<T> update_mapped(seams::fabric_atomic kind, void *remote, std::byte *mapped, T operand,
-                          pe_index pe);
-  status accumulate_on_node(const addend &operands, const transfer &sides, std::byte *mapped,
+  result<T> update_mapped(
+      seams::fabric_atomic kind, void *remote, std::byte *mapped, T operand, pe_index pe);
+  status accumulate_on_node(const addend &operands,
+                            const transfer &sides,
+                            std::byte *mapped,
                             const strided_shape &shape);
 
   packed_server server_;             // destroyed after the job, which calls it

@@ -17,8 +17,9 @@ namespace tanada::comex {
 namespace {
 
 class engines : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(nodes, engines, testing::Values("", "none"),
-                         [](auto &which) { return which.param.empty() ? "one" : "each"; });
+INSTANTIATE_TEST_SUITE_P(nodes, engines, testing::Values("", "none"), [](auto &which) {
+  return which.param.empty() ? "one" : "each";
+});
 
 TEST_P(engines, pieces_are_apart_and_come_back) {
   with_processes(1, GetParam(), [](engine &self, auto) {
@@ -100,9 +101,10 @@ void everybody_adds(const std::string &node, element type, T scale) {
     EXPECT_EQ(self.finish(), status::ok);
     barrier();
     std::vector<T> actual(number_count);
-    EXPECT_EQ(self.get({buffer, actual.data(), 0}, block(number_count * sizeof(T)),
-                       completion_mode::local),
-              status::ok);
+    EXPECT_EQ(
+        self.get(
+            {buffer, actual.data(), 0}, block(number_count * sizeof(T)), completion_mode::local),
+        status::ok);
     for (size_t i = 0; i < number_count; i++) {
       ASSERT_EQ(actual[i], T(30) * scale * T(i % 7)) << i;
     }
@@ -161,7 +163,8 @@ TEST_P(engines, polls_come_to_an_end) {
     buffers[self.me()] = static_cast<std::byte *>(self.allocate(4096));
     barrier();
     std::vector<std::byte> local(4096, std::byte{5});
-    ASSERT_EQ(self.put({local.data(), buffers[1 - self.me()], 1 - self.me()}, block(4096),
+    ASSERT_EQ(self.put({local.data(), buffers[1 - self.me()], 1 - self.me()},
+                       block(4096),
                        completion_mode::deferred),
               status::ok);
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{20};
@@ -244,7 +247,9 @@ TEST(engine, memory_that_leaves_is_what_it_was) {
     for (auto *const remote : buffers) {
       auto const pe = pe_index(std::find(buffers.begin(), buffers.end(), remote) - buffers.begin());
       for (size_t offset = 0; offset + piece <= number_count; offset += 40 * step) {
-        ASSERT_EQ(self.accumulate(element::i64, &scale, {ones.data(), remote + offset, pe},
+        ASSERT_EQ(self.accumulate(element::i64,
+                                  &scale,
+                                  {ones.data(), remote + offset, pe},
                                   block(piece * sizeof(int64_t))),
                   status::ok);
       }
@@ -270,7 +275,8 @@ TEST(engine, memory_that_leaves_is_what_it_was) {
     std::vector<int64_t> actual(number_count);
     auto const end = completion_mode::local;
     ASSERT_EQ(self.get({buffers[size_t(peer)], actual.data(), peer},
-                       block(number_count * sizeof(int64_t)), end),
+                       block(number_count * sizeof(int64_t)),
+                       end),
               status::ok);
     for (size_t i = 0; i < number_count; i++) {
       int64_t expected = int64_t(i);

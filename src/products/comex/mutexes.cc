@@ -25,11 +25,11 @@ uint32_t engine::mutex_tag(uint32_t slot_index) const noexcept {
 status engine::acquire_mutex(const mutex &id, std::span<mutex_slot> slots) {
   TND_ASSERT(id.index < control::tail_count && slots.size() <= mutex_slots_.size());
   auto *const tail = &control_->tails[id.index];
-  auto const slot = std::find_if(slots.begin(), slots.end(),
-                                 [](const mutex_slot &slot_entry) { return !slot_entry.is_used; });
+  auto const slot = std::find_if(
+      slots.begin(), slots.end(), [](const mutex_slot &slot_entry) { return !slot_entry.is_used; });
   if (slot == slots.end())
-    return set_error(status::busy, "this process holds {} mutexes already, the maximum",
-                     slots.size());
+    return set_error(
+        status::busy, "this process holds {} mutexes already, the maximum", slots.size());
   auto const index = uint32_t(&*slot - mutex_slots_.data());
   uint32_t const own_tag = mutex_tag(index);
   auto &node = control_->mutex_nodes[index];
@@ -59,17 +59,19 @@ status engine::await_mutex(uint32_t predecessor_tag, uint32_t slot_index) {
 }
 
 bool engine::holds_mutexes() const noexcept {
-  return std::any_of(mutex_slots_.begin(), mutex_slots_.end(),
-                     [](const mutex_slot &slot_entry) { return slot_entry.is_used; });
+  return std::any_of(mutex_slots_.begin(), mutex_slots_.end(), [](const mutex_slot &slot_entry) {
+    return slot_entry.is_used;
+  });
 }
 
 status engine::unlock(const mutex &id) {
-  auto const slot = std::find_if(
-      mutex_slots_.begin(), mutex_slots_.end(),
-      [&](const mutex_slot &slot_entry) { return slot_entry.is_used && slot_entry.id == id; });
+  auto const slot =
+      std::find_if(mutex_slots_.begin(), mutex_slots_.end(), [&](const mutex_slot &slot_entry) {
+        return slot_entry.is_used && slot_entry.id == id;
+      });
   if (slot == mutex_slots_.end())
-    return set_error(status::bad_state, "this process does not hold mutex {} of process {}",
-                     id.index, id.pe);
+    return set_error(
+        status::bad_state, "this process does not hold mutex {} of process {}", id.index, id.pe);
   TND_TRY(finish());  // the next holder sees what was done under the mutex
   slot->is_used = false;
   auto successor_tag = leave_mutex_queue(id, uint32_t(slot - mutex_slots_.begin()));
@@ -80,7 +82,11 @@ status engine::unlock(const mutex &id) {
   uint32_t const successor = successor_tag.value() - 1;
   auto *const successor_granted =
       &control_->mutex_nodes[successor % control::mutex_node_count].is_granted;
-  return context_->update<uint32_t>(fabric_atomic::bit_or, successor_granted, 1, 0, nullptr,
+  return context_->update<uint32_t>(fabric_atomic::bit_or,
+                                    successor_granted,
+                                    1,
+                                    0,
+                                    nullptr,
                                     pe_index(successor / control::mutex_node_count));
 }
 

@@ -29,7 +29,8 @@ void for_each_extent(const packed::request &request, Function &&f) {
 
 }  // namespace
 
-void packed_server::open(const onesided::job &job, heap_locks::lock_word *locks,
+void packed_server::open(const onesided::job &job,
+                         heap_locks::lock_word *locks,
                          const swap_view &view) {
   TND_ASSERT(!is_open_.load(std::memory_order_relaxed) && locks != nullptr);
   job_ = &job;
@@ -43,7 +44,8 @@ void packed_server::open(const onesided::job &job, heap_locks::lock_word *locks,
   is_open_.store(true, std::memory_order_release);
 }
 
-status packed_server::serve(onesided::pe_index, std::span<const std::byte> bytes,
+status packed_server::serve(onesided::pe_index,
+                            std::span<const std::byte> bytes,
                             std::span<std::byte> reply) noexcept {
   if (!is_open_.load(std::memory_order_acquire))
     return status::bad_state;
@@ -68,7 +70,8 @@ status packed_server::serve(onesided::pe_index, std::span<const std::byte> bytes
 // A request on swapped-out memory. serve() has checked it.
 class packed_server::swapped_out_message final : public onesided::deferred_message {
  public:
-  swapped_out_message(packed_server &owner, const packed::request &request,
+  swapped_out_message(packed_server &owner,
+                      const packed::request &request,
                       std::span<std::byte> reply)
       : owner_{owner}, request_{request}, reply_{reply} {
     auto const &header = request_.header;
@@ -119,12 +122,17 @@ class packed_server::swapped_out_message final : public onesided::deferred_messa
     TND_ASSERT(!is_done_);
     std::byte *const remote_bytes = owner_.heap_.begin + offset;
     switch (request_.header.op) {
-      case action::put: std::memcpy(remote_bytes, request_.data.data() + data_offset, size); return;
+      case action::put:
+        std::memcpy(remote_bytes, request_.data.data() + data_offset, size);
+        return;
       case action::get:
         std::memcpy(reply_.data() + data_offset, copy != nullptr ? copy : remote_bytes, size);
         return;
-      case action::update: owner_.update(request_, reply_.data()); return;
-      case action::add: break;
+      case action::update:
+        owner_.update(request_, reply_.data());
+        return;
+      case action::add:
+        break;
     }
     heap_locks::guard guard{*owner_.job_};
     addend const sum{element(request_.header.kind), request_.header.scale};

@@ -27,10 +27,12 @@ class packed_server final : public onesided::active_message_server {
   };
 
   // All outlive the last call. A `view` without a node table: memory is never swapped out.
-  void open(const onesided::job &job, heap_locks::lock_word *locks,
+  void open(const onesided::job &job,
+            heap_locks::lock_word *locks,
             const swap_view &view = {nullptr, 0, {}, nullptr});
 
-  status serve(onesided::pe_index pe, std::span<const std::byte> request,
+  status serve(onesided::pe_index pe,
+               std::span<const std::byte> request,
                std::span<std::byte> reply) noexcept override;
   std::unique_ptr<onesided::deferred_message> begin(onesided::pe_index pe,
                                                     std::span<const std::byte> request,

@@ -104,7 +104,9 @@ result<request> parse(std::span<const std::byte> bytes, size_t reply_size, size_
   return parsed;
 }
 
-std::byte *write_head(std::byte *output, head header, const strided_shape &shape,
+std::byte *write_head(std::byte *output,
+                      head header,
+                      const strided_shape &shape,
                       side heap) noexcept {
   TND_ASSERT(shape.levels() <= size_t{stride_level_max});
   header.level_count = uint8_t(shape.levels());
@@ -112,8 +114,9 @@ std::byte *write_head(std::byte *output, head header, const strided_shape &shape
   std::memcpy(output, &header, sizeof header);
   output += sizeof header;
   for (size_t i = 0; i < shape.levels(); i++) {
-    level const encoded{shape.counts()[i], (heap == side::source ? shape.source_strides()
-                                                                 : shape.target_strides())[i]};
+    level const encoded{
+        shape.counts()[i],
+        (heap == side::source ? shape.source_strides() : shape.target_strides())[i]};
     std::memcpy(output, &encoded, sizeof encoded);
     output += sizeof encoded;
   }

@@ -80,7 +80,9 @@ inline size_t head_size(const strided_shape &shape) noexcept {
 }
 
 // Writes header and levels of a request for a part of the shape. Returns the position for the data.
-std::byte *write_head(std::byte *output, head header, const strided_shape &shape,
+std::byte *write_head(std::byte *output,
+                      head header,
+                      const strided_shape &shape,
                       side heap) noexcept;
 
 }  // namespace tanada::comex::packed

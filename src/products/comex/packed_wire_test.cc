@@ -12,7 +12,8 @@ namespace {
 
 constexpr size_t heap_size = 4096;
 
-std::vector<std::byte> bytes_of(const head &header, std::span<const level> levels,
+std::vector<std::byte> bytes_of(const head &header,
+                                std::span<const level> levels,
                                 std::span<const uint64_t> offsets = {}) {
   std::vector<std::byte> encoded;
   auto const add = [&](const void *source, size_t size) {
@@ -32,7 +33,8 @@ constexpr level levels[] = {{10, 16}, {4, 512}};
 constexpr head good{
     .op = action::put, .level_count = 2, .offset = 64, .block_size = 8, .begin = 16, .size = 64};
 
-status parse_status(head header, size_t reply_size = 0,
+status parse_status(head header,
+                    size_t reply_size = 0,
                     std::span<const level> level_list = levels) {
   return parse(bytes_of(header, level_list), reply_size, heap_size).error();
 }
@@ -57,7 +59,8 @@ TEST(packed_wire, requests_come_out_as_they_went_in) {
                               .block_size = 16,
                               .size = 48,
                               .count = 3},
-                             {}, offsets);
+                             {},
+                             offsets);
   auto pieces = parse(list, 0, heap_size);
   ASSERT_TRUE(pieces.ok());
   for (size_t i = 0; i < 3; i++) {
@@ -136,13 +139,15 @@ TEST(packed_wire, blocks_lie_in_the_heap) {
                            of.begin = 0;
                            of.size = 8;
                          }),
-                         0, far),
+                         0,
+                         far),
             status::protocol);
   EXPECT_EQ(parse_status(changed_header([](head &of) {
                            of.begin = 0;
                            of.size = 8;
                          }),
-                         0, wide),
+                         0,
+                         wide),
             status::range);
   auto const list = [](uint64_t offset, uint64_t count = 1, uint64_t size = 8) {
     head const header{.op = action::put,
@@ -166,7 +171,8 @@ TEST(packed_wire, words_are_whole_and_lie_at_multiples_of_their_size) {
                   .offset = 4088,
                   .block_size = 8,
                   .size = 8};
-  auto const status_of = [&](const std::function<void(head &)> &change, size_t reply_size = 8,
+  auto const status_of = [&](const std::function<void(head &)> &change,
+                             size_t reply_size = 8,
                              std::span<const level> level_list = {}) {
     return parse_status(changed_header(change, word), reply_size, level_list);
   };
@@ -212,7 +218,8 @@ TEST(packed_wire, damaged_requests_stay_in_the_heap) {
                                                     .block_size = 8,
                                                     .size = 24,
                                                     .count = 3},
-                                                   {}, offsets)};
+                                                   {},
+                                                   offsets)};
   size_t passed = 0;
   for (int round = 0; round < 200'000; round++) {
     auto bytes = sound[size_t(round) % std::size(sound)];
@@ -234,13 +241,13 @@ TEST(packed_wire, damaged_requests_stay_in_the_heap) {
       continue;
     }
     uint64_t size = 0;
-    request_seen.shape.for_each_run(request_seen.header.begin, request_seen.header.size,
-                                    [&](const block_run &run) {
-                                      size += run.size * run.count;
-                                      ASSERT_LE(request_seen.header.offset + run.target +
-                                                    (run.count - 1) * run.target_stride + run.size,
-                                                heap_size);
-                                    });
+    request_seen.shape.for_each_run(
+        request_seen.header.begin, request_seen.header.size, [&](const block_run &run) {
+          size += run.size * run.count;
+          ASSERT_LE(request_seen.header.offset + run.target + (run.count - 1) * run.target_stride +
+                        run.size,
+                    heap_size);
+        });
     ASSERT_EQ(size, request_seen.header.size);
   }
   EXPECT_GT(passed, 1000u);

@@ -35,8 +35,8 @@ constexpr size_t line_aligned(size_t size) noexcept {
 uint64_t copies_size_for(uint64_t memory_size) noexcept {
   constexpr uint64_t smallest_size = onesided::swap::node_table::copy_size,
                      largest = uint64_t{64} << 20;
-  return std::clamp<uint64_t>(memory_size / 16 / smallest_size * smallest_size, smallest_size,
-                              largest);
+  return std::clamp<uint64_t>(
+      memory_size / 16 / smallest_size * smallest_size, smallest_size, largest);
 }
 // The layout is equal in all processes, though the nodes' budgets may differ. A budget of more than
 // all heaps is never used up.
@@ -64,7 +64,8 @@ uint64_t reserved_at_start(const swap_settings &config,
          options.cache_size;
 }
 
-onesided::swap::node_table_options table_options(const swap_settings &config, uint32_t rank_count,
+onesided::swap::node_table_options table_options(const swap_settings &config,
+                                                 uint32_t rank_count,
                                                  uint64_t copies_size) {
   onesided::swap::node_table_options options{.rank_count = rank_count, .budget = config.budget};
   options.slots = config.slots;
@@ -85,7 +86,8 @@ status check_budget(const swap_settings &config,
                    "be swapped out (MPI, the program's variables and small allocations), and the "
                    "cache and transfer buffers take {}; set it to at least {} plus the arrays of "
                    "one rank, or start fewer ranks on each node",
-                   options.budget, options.rank_count,
+                   options.budget,
+                   options.rank_count,
                    config.private_size + config.shared_size + options.rank_count * kernel_size,
                    options.reserved - config.private_size - config.shared_size -
                        options.rank_count * kernel_size,
@@ -106,8 +108,8 @@ void warn_of_missing_faults() {
 // process only, the node table.
 size_t process_swapper::control_size(size_t heap_size, pe_index count) noexcept {
   return bits_size(heap_size) + line_size +
-         line_aligned(onesided::swap::node_table::memory_size(uint32_t(count), true,
-                                                              copies_size_max(heap_size, count)));
+         line_aligned(onesided::swap::node_table::memory_size(
+             uint32_t(count), true, copies_size_max(heap_size, count)));
 }
 
 result<std::unique_ptr<process_swapper>> process_swapper::start(onesided::job &job,
@@ -158,7 +160,8 @@ status process_swapper::open_node_table(const swap_settings &config, std::byte *
 
 status process_swapper::create_node_table(const swap_settings &config,
                                           const onesided::swap::node_table_options &options,
-                                          std::span<std::byte> memory, std::byte *position) {
+                                          std::span<std::byte> memory,
+                                          std::byte *position) {
   TND_TRY(onesided::swap::node_table::create(memory, options));
   node_table_ = std::make_unique<onesided::swap::node_table>(memory);
   onesided::swap::populate(node_table_->copies());
@@ -217,7 +220,8 @@ status process_swapper::begin_running(bool may_be_nonresident) {
   TND_ASSERT(residency_ == nullptr && is_own_thread());
   written_ = onesided::swap::written_pages::create(job_.heap());
   if (!written_->is_exact() && agent_) {
-    log(log_level::warning, "swapping: all resident pages are treated as written: {}",
+    log(log_level::warning,
+        "swapping: all resident pages are treated as written: {}",
         written_->reason());
   }
   auto &stored = stored_[rank_of(job_.me())];
@@ -232,12 +236,15 @@ status process_swapper::begin_running(bool may_be_nonresident) {
       end_job();
     };
     faults_ = std::make_unique<onesided::swap::userfault_pager>(
-        *written_, job_.heap(), stored,
-        [this](uint32_t page) { return residency_->handle_fault(page); }, end);
+        *written_,
+        job_.heap(),
+        stored,
+        [this](uint32_t page) { return residency_->handle_fault(page); },
+        end);
     own_pages.pager = faults_.get();
   }
-  residency_ = std::make_unique<onesided::swap::residency>(*node_table_, rank_of(job_.me()),
-                                                           stored_, std::move(own_pages));
+  residency_ = std::make_unique<onesided::swap::residency>(
+      *node_table_, rank_of(job_.me()), stored_, std::move(own_pages));
   TND_TRY(residency_->start(getpid()));
   allocator_.set_account(this);
   return status::ok;

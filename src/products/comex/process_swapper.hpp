@@ -35,7 +35,8 @@ class process_swapper final : public heap::memory_account {
   // memory, all zeros. `owned` manages the heap of the job. All outlive the object.
   static result<std::unique_ptr<process_swapper>> start(onesided::job &job,
                                                         const swap_settings &config,
-                                                        heap::allocator &owned, std::byte *control);
+                                                        heap::allocator &owned,
+                                                        std::byte *control);
   // Called next, before anything else. When it returns, this process runs; other processes of its
   // node may not.
   status begin_running(bool may_be_nonresident);
@@ -158,7 +159,8 @@ class process_swapper final : public heap::memory_account {
   status open_node_table(const swap_settings &config, std::byte *position);
   status create_node_table(const swap_settings &config,
                            const onesided::swap::node_table_options &options,
-                           std::span<std::byte> memory, std::byte *position);
+                           std::span<std::byte> memory,
+                           std::byte *position);
   status fail_node_table();
   onesided::swap::memory_hooks memory_hooks(onesided::swap::page_bits &stored);
   void open_shutdown(std::byte *word);

@@ -41,8 +41,8 @@ status swap_settings::read_environment() {
   }
   constexpr uint64_t smallest = 1 << 20;
   if (is_on() && budget < smallest)
-    return set_error(status::invalid,
-                     "TND_COMEX_MEMORY: {} bytes are too small, the minimum is 1 MiB", budget);
+    return set_error(
+        status::invalid, "TND_COMEX_MEMORY: {} bytes are too small, the minimum is 1 MiB", budget);
   TND_TRY(environment_size("TND_COMEX_RESERVE", reserve));
   TND_TRY(environment_count("TND_COMEX_SLOTS", 1, 4096, slots));
   TND_TRY(environment_size("TND_COMEX_SWAP_THRESHOLD", threshold));
@@ -65,14 +65,15 @@ status settings::read_environment() {
   if (requested > heap_size_cap) {
     return set_error(status::invalid,
                      "TND_COMEX_HEAP: {} bytes are more than the maximum, {} bytes a process",
-                     requested, heap_size_cap);
+                     requested,
+                     heap_size_cap);
   }
   heap_size = (requested + step - 1) / step * step;
   uint64_t on_device = device_heap_size;
   TND_TRY(environment_size("TND_COMEX_DEVICE_HEAP", on_device));
   if (on_device > heap_size_cap)
-    return set_error(status::invalid,
-                     "TND_COMEX_DEVICE_HEAP: {} bytes are more than any device has", on_device);
+    return set_error(
+        status::invalid, "TND_COMEX_DEVICE_HEAP: {} bytes are more than any device has", on_device);
   device_heap_size = (on_device + step - 1) / step * step;
   TND_TRY(swap.read_environment());
   if (swap.is_on() && device_heap_size != 0)
@@ -82,7 +83,8 @@ status settings::read_environment() {
     return set_error(status::invalid,
                      "TND_COMEX_HEAP: {} bytes are more than the maximum with TND_COMEX_MEMORY, {} "
                      "bytes a process",
-                     heap_size, swapped_cap);
+                     heap_size,
+                     swapped_cap);
   }
   // The target of a request may have to read its memory from slow flash first.
   constexpr uint64_t swap_timeout_ns = 600'000'000'000;
@@ -95,8 +97,8 @@ size_t default_heap_size(size_t memory_size, size_t node_count) noexcept {
   constexpr size_t addresses = size_t{1} << 44, smallest = size_t{64} << 20,
                    step = size_t{2} << 20;  // bytes
   static_assert(smallest % step == 0 && addresses % step == 0);
-  size_t const size = std::clamp(memory_size, smallest,
-                                 std::max(smallest, addresses / std::max<size_t>(node_count, 1)));
+  size_t const size = std::clamp(
+      memory_size, smallest, std::max(smallest, addresses / std::max<size_t>(node_count, 1)));
   return size / step * step;
 }
 

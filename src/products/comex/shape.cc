@@ -9,7 +9,8 @@
 
 namespace tanada::comex {
 
-void strided_shape::append_level(size_t count, size_t source_stride,
+void strided_shape::append_level(size_t count,
+                                 size_t source_stride,
                                  size_t target_stride) noexcept {
   if (levels_ == 0 && source_stride == block_size_ && target_stride == block_size_) {
     block_size_ *= count;
@@ -30,10 +31,11 @@ void strided_shape::append_level(size_t count, size_t source_stride,
 
 result<strided_shape> strided_shape::from_arguments(std::span<const int> counts,
                                                     const int *source_strides,
-                                                    const int *target_strides, int levels) {
+                                                    const int *target_strides,
+                                                    int levels) {
   if (levels < 0 || levels > stride_level_max) {
-    return set_error(status::invalid, "{} stride levels: valid are 0 to {}", levels,
-                     stride_level_max);
+    return set_error(
+        status::invalid, "{} stride levels: valid are 0 to {}", levels, stride_level_max);
   }
   if (counts[0] < 0)
     return set_error(status::invalid, "the block size is negative: {} bytes", counts[0]);
@@ -46,15 +48,19 @@ result<strided_shape> strided_shape::from_arguments(std::span<const int> counts,
       return set_error(
           status::invalid,
           "level {}: the count is {}, the strides are {} and {}: negative numbers are invalid",
-          i + 1, counts[index + 1], source_strides[i], target_strides[i]);
+          i + 1,
+          counts[index + 1],
+          source_strides[i],
+          target_strides[i]);
     }
-    shape.append_level(size_t(counts[index + 1]), size_t(source_strides[i]),
-                       size_t(target_strides[i]));
+    shape.append_level(
+        size_t(counts[index + 1]), size_t(source_strides[i]), size_t(target_strides[i]));
   }
   if (shape.measure())
     return shape;
   return set_error(status::invalid,
-                   "{} stride levels of blocks of {} bytes exceed the address space", shape.levels_,
+                   "{} stride levels of blocks of {} bytes exceed the address space",
+                   shape.levels_,
                    shape.block_size_);
 }
 
@@ -101,9 +107,12 @@ void copy_blocks(std::byte *target, const std::byte *source, const strided_shape
     shape.for_each([&](size_t s, size_t t) { std::memcpy(target + t, source + s, size); });
   };
   switch (shape.block_size()) {
-    case 4: return copy(std::integral_constant<size_t, 4>{});
-    case 8: return copy(std::integral_constant<size_t, 8>{});
-    case 16: return copy(std::integral_constant<size_t, 16>{});
+    case 4:
+      return copy(std::integral_constant<size_t, 4>{});
+    case 8:
+      return copy(std::integral_constant<size_t, 8>{});
+    case 16:
+      return copy(std::integral_constant<size_t, 16>{});
     default:
       return shape.for_each(
           [&](size_t s, size_t t) { std::memmove(target + t, source + s, shape.block_size()); });

@@ -32,11 +32,13 @@ class strided_shape {
   // bytes. Adjacent levels without gaps on both sides are merged. invalid: too many levels, a
   // negative number, or more bytes than there are addresses.
   static result<strided_shape> from_arguments(std::span<const int> counts,
-                                              const int *source_strides, const int *target_strides,
+                                              const int *source_strides,
+                                              const int *target_strides,
                                               int levels);
 
   // Both sides have equal strides; no count is 0. nullopt: more bytes than there are addresses.
-  static std::optional<strided_shape> regular(size_t block_size, std::span<const size_t> counts,
+  static std::optional<strided_shape> regular(size_t block_size,
+                                              std::span<const size_t> counts,
                                               const numbers &strides);
 
   // One block.
@@ -95,8 +97,12 @@ class strided_shape {
       size_t const piece = std::min(size, block_size_ - inside),
                    remaining = levels_ == 0 ? 1 : counts_[0] - position.indices[0];
       size_t const count = piece == block_size_ ? std::min(remaining, size / piece) : 1;
-      visit(block_run{position.source + inside, position.target + inside, piece, count,
-                      source_stride, target_stride});
+      visit(block_run{position.source + inside,
+                      position.target + inside,
+                      piece,
+                      count,
+                      source_stride,
+                      target_stride});
       size -= piece * count;
       inside = 0;
       if (size == 0)

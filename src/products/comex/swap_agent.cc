@@ -53,8 +53,11 @@ void append_text(std::string &text, const char *format, Values... values) {
 }  // namespace
 
 result<std::unique_ptr<swap_agent>> swap_agent::start(
-    onesided::job &job, const swap_settings &config, onesided::swap::node_table &table,
-    std::span<const onesided::swap::page_bits> stored, std::function<void()> on_poll) {
+    onesided::job &job,
+    const swap_settings &config,
+    onesided::swap::node_table &table,
+    std::span<const onesided::swap::page_bits> stored,
+    std::function<void()> on_poll) {
   std::unique_ptr<swap_agent> created{new swap_agent{config, table}};
   auto store = created->stores_.find(config.store);
   if (!store.ok())
@@ -105,7 +108,8 @@ void swap_agent::open_status_page() {
   if (page.ok())
     status_page_ = std::move(page).value();
   else
-    log(log_level::info, "swapping: the status page of this node is not published: {}",
+    log(log_level::info,
+        "swapping: the status page of this node is not published: {}",
         last_message());
 }
 
@@ -202,8 +206,8 @@ std::string swap_agent::report_text() const {
   for (auto const &[name, answer] : flags)
     append_text(text, ", \"%s\": %5s", name, answer ? "true" : "false");
   constexpr double second_ns = 1e9;
-  append_text(text, ", \"move_seconds\": %20.6f}]}\n",
-              double(table_.counters().move_ns) / second_ns);
+  append_text(
+      text, ", \"move_seconds\": %20.6f}]}\n", double(table_.counters().move_ns) / second_ns);
   return text;
 }
 
@@ -241,10 +245,15 @@ void swap_agent::log_summary() const {
   log(log_level::warning,
       "swapping: node {}: swapped out {:.1f} MiB in {} moves and swapped in {:.1f} MiB in {}, in "
       "{:.2f} s; used at most {:.1f} MiB of the {:.1f} of TND_COMEX_MEMORY: the budget was {}",
-      config_.node, double(counters.bytes_out) / mebibyte, counters.swaps_out.load(),
-      double(counters.bytes_in) / mebibyte, counters.swaps_in.load(),
-      double(counters.move_ns) / second_ns, double(counters.peak_size) / mebibyte,
-      double(table_.options().budget) / mebibyte, is_budget_kept() ? "kept" : "exceeded");
+      config_.node,
+      double(counters.bytes_out) / mebibyte,
+      counters.swaps_out.load(),
+      double(counters.bytes_in) / mebibyte,
+      counters.swaps_in.load(),
+      double(counters.move_ns) / second_ns,
+      double(counters.peak_size) / mebibyte,
+      double(table_.options().budget) / mebibyte,
+      is_budget_kept() ? "kept" : "exceeded");
 }
 
 }  // namespace tanada::comex

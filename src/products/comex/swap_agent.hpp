@@ -25,8 +25,11 @@ class swap_agent {
   // `on_poll` is called every few milliseconds by the agent's thread. Fails, with a message, if the
   // store or the trace file does. All arguments outlive the agent; the job keeps its descriptors.
   static result<std::unique_ptr<swap_agent>> start(
-      onesided::job &job, const swap_settings &config, onesided::swap::node_table &table,
-      std::span<const onesided::swap::page_bits> stored, std::function<void()> on_poll);
+      onesided::job &job,
+      const swap_settings &config,
+      onesided::swap::node_table &table,
+      std::span<const onesided::swap::page_bits> stored,
+      std::function<void()> on_poll);
   ~swap_agent();
 
   // Call it when no memory is to be moved any more. Writes the report. io, with a message: that

@@ -18,11 +18,12 @@ void swap_shutdown::watch() {
     if (rank != me_ && (me_ == 0 || rank == 0))
       watched.push_back({int32_t(rank), table_.process_id_of(rank)});
   }
-  watch_.start(std::move(watched), {.has_departed = [](int32_t) { return false; },
-                                    .on_failure =
-                                        [this](int32_t rank) {
-                                          on_process_end(uint32_t(rank));
-                                        }});
+  watch_.start(std::move(watched),
+               {.has_departed = [](int32_t) { return false; },
+                .on_failure =
+                    [this](int32_t rank) {
+                      on_process_end(uint32_t(rank));
+                    }});
 }
 
 void swap_shutdown::on_process_end(uint32_t rank) {
@@ -68,7 +69,8 @@ void swap_shutdown::poll() {
     log(log_level::warning,
         "swapping: process {} has not ended {} s after MPI_Finalize: admitting others beyond "
         "TND_COMEX_MEMORY",
-        table_.job_rank_of(rank), grace_ns / 1'000'000'000);
+        table_.job_rank_of(rank),
+        grace_ns / 1'000'000'000);
   }
 }
 

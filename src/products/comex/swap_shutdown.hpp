@@ -32,7 +32,8 @@ class swap_shutdown {
 
   // `phases` are those of all processes, by rank. `drop` discards the DRAM of a process that has
   // ended.
-  swap_shutdown(onesided::swap::node_table &table, uint32_t me,
+  swap_shutdown(onesided::swap::node_table &table,
+                uint32_t me,
                 std::vector<std::atomic<shutdown_phase> *> phases,
                 std::function<void(uint32_t)> drop)
       : table_{table}, me_{me}, phases_{std::move(phases)}, drop_{std::move(drop)} {

@@ -22,8 +22,12 @@ status engine::address_error(const void *addr, size_t size, pe_index pe) const {
   if (uint32_t(pe) >= peers_.size())
     return set_error(status::invalid, "there is no process {}: valid are 0 to {}", pe, count() - 1);
   auto const begin = peers_[size_t(pe)].begin;
-  return set_error(status::range, "{} bytes at {} are outside of the memory of process {} ({}-{})",
-                   size, addr, pe, reinterpret_cast<void *>(begin),
+  return set_error(status::range,
+                   "{} bytes at {} are outside of the memory of process {} ({}-{})",
+                   size,
+                   addr,
+                   pe,
+                   reinterpret_cast<void *>(begin),
                    reinterpret_cast<void *>(begin + heap_size()));
 }
 
@@ -70,11 +74,15 @@ status engine::finish_before_get(pe_index pe) {
 status engine::check_elements(element type, size_t block_size) {
   if (block_size % element_size(type) == 0)
     return status::ok;
-  return set_error(status::invalid, "the block size {} is no multiple of the element size {}",
-                   block_size, element_size(type));
+  return set_error(status::invalid,
+                   "the block size {} is no multiple of the element size {}",
+                   block_size,
+                   element_size(type));
 }
 
-status engine::accumulate(element type, const void *scale, const transfer &sides,
+status engine::accumulate(element type,
+                          const void *scale,
+                          const transfer &sides,
                           const strided_shape &shape) {
   if (shape.is_empty())
     return status::ok;
@@ -91,13 +99,16 @@ status engine::accumulate(element type, const void *scale, const transfer &sides
 }
 
 // The target is memory of a process of this node, at `mapped`.
-status engine::accumulate_on_node(const addend &operands, const transfer &sides, std::byte *mapped,
+status engine::accumulate_on_node(const addend &operands,
+                                  const transfer &sides,
+                                  std::byte *mapped,
                                   const strided_shape &shape) {
   size_t const offset = reinterpret_cast<uintptr_t>(sides.target) - peers_[size_t(sides.pe)].begin;
   bool const is_in_heap = offset < heap_size();
   if (is_in_heap && may_be_swapped_out(sides.pe)) [[unlikely]] {
     return transfer_swapped_out({transfer_kind::add, sides.pe, mapped, sides.source, operands},
-                                shape, completion_mode::local);
+                                shape,
+                                completion_mode::local);
   }
   if (is_in_heap && swapper_)
     TND_TRY(swapper_->make_resident());  // others wait for the locks
@@ -106,14 +117,17 @@ status engine::accumulate_on_node(const addend &operands, const transfer &sides,
   TND_ASSERT(sides.pe == me());
   // This process's own memory outside of the heap: nobody else accesses it.
   shape.for_each([&](size_t s, size_t t) {
-    add_scaled(operands.type, operands.scale, mapped + t, as_bytes(sides.source) + s,
-               shape.block_size());
+    add_scaled(
+        operands.type, operands.scale, mapped + t, as_bytes(sides.source) + s, shape.block_size());
   });
   return status::ok;
 }
 
-status engine::accumulate_mapped(const addend &operands, size_t offset, const std::byte *source,
-                                 const strided_shape &shape, pe_index pe) {
+status engine::accumulate_mapped(const addend &operands,
+                                 size_t offset,
+                                 const std::byte *source,
+                                 const strided_shape &shape,
+                                 pe_index pe) {
   auto const &target_peer = peers_[size_t(pe)];
   TND_ASSERT(target_peer.mapped != nullptr && target_peer.locks != nullptr);
   heap_view const heap{
@@ -129,8 +143,8 @@ status engine::accumulate_mapped(const addend &operands, size_t offset, const st
 
 // The word is memory of a process of this node, at `mapped`.
 template <class T>
-result<T> engine::update_mapped(seams::fabric_atomic kind, void *remote, std::byte *mapped,
-                                T operand, pe_index pe) {
+result<T> engine::update_mapped(
+    seams::fabric_atomic kind, void *remote, std::byte *mapped, T operand, pe_index pe) {
   TND_ASSERT(mapped != nullptr);
   T before{};
   auto const act = [&, word = reinterpret_cast<T *>(mapped)]() -> status {
@@ -156,8 +170,11 @@ result<T> engine::update(seams::fabric_atomic kind, void *remote, T operand, pe_
   if (mapped == nullptr && symmetric == nullptr && !is_device)
     return address_error(remote, sizeof(T), pe);
   if (reinterpret_cast<uintptr_t>(remote) % sizeof(T) != 0) {
-    return set_error(status::fault, "address {} of process {} is not aligned to the word size {}",
-                     remote, pe, sizeof(T));
+    return set_error(status::fault,
+                     "address {} of process {} is not aligned to the word size {}",
+                     remote,
+                     pe,
+                     sizeof(T));
   }
   if (is_device) [[unlikely]]
     return update_device(kind, remote, operand, pe);
@@ -174,8 +191,8 @@ result<T> engine::update(seams::fabric_atomic kind, void *remote, T operand, pe_
 status engine::check_local_word(const void *local) const {
   if (!job_->map().is_device_memory(local))
     return status::ok;
-  return set_error(status::invalid, "the local operand at {} is device memory: use host memory",
-                   local);
+  return set_error(
+      status::invalid, "the local operand at {} is device memory: use host memory", local);
 }
 
 status engine::exchange_word(word_kind type, void *local, void *remote, pe_index pe) {
@@ -191,8 +208,8 @@ status engine::exchange_word(word_kind type, void *local, void *remote, pe_index
   return type == word_kind::i32 ? run(uint32_t{}) : run(uint64_t{});
 }
 
-status engine::fetch_and_add(word_kind type, void *before, void *remote, int64_t operand,
-                             pe_index pe) {
+status engine::fetch_and_add(
+    word_kind type, void *before, void *remote, int64_t operand, pe_index pe) {
   TND_TRY(check_local_word(before));
   auto const run = [&]<class T>(T added) {
     auto previous = update(seams::fabric_atomic::add, remote, added, pe);

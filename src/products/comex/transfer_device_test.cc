@@ -28,8 +28,9 @@ class device_transfers : public testing::TestWithParam<std::string> {
     with_processes(count, chosen, part);
   }
 };
-INSTANTIATE_TEST_SUITE_P(nodes, device_transfers, testing::Values("", "none"),
-                         [](auto &which) { return which.param.empty() ? "one" : "each"; });
+INSTANTIATE_TEST_SUITE_P(nodes, device_transfers, testing::Values("", "none"), [](auto &which) {
+  return which.param.empty() ? "one" : "each";
+});
 
 std::byte *give_device(engine &self, size_t size) {
   return static_cast<std::byte *>(self.device()->allocate(size));
@@ -71,7 +72,10 @@ struct sides {
 
 // Shapes of up to three levels between each pair of memory kinds, compared with a model. Each
 // process works only on the next one's memory.
-void random_shapes(engine &self, pe_index peer, std::byte *const *hosts, std::byte *const *devices,
+void random_shapes(engine &self,
+                   pe_index peer,
+                   std::byte *const *hosts,
+                   std::byte *const *devices,
                    const sides &memory_kinds) {
   constexpr size_t size = size_t{64} << 10;
   std::mt19937 random{unsigned(self.me()) * 4 + memory_kinds.is_local_device * 2 +

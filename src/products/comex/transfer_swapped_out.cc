@@ -51,7 +51,8 @@ class engine::swapped_out_pieces {
   }
 
   // The request for the pages of a transfer, whose pieces it moves.
-  static onesided::swap::page_access request(engine &owner, const swapped_out_access &access,
+  static onesided::swap::page_access request(engine &owner,
+                                             const swapped_out_access &access,
                                              const strided_shape &shape) {
     auto const base = uint64_t(access.remote - owner.peers_[size_t(access.pe)].mapped);
     swapped_out_pieces pieces{owner, access, shape};
@@ -61,8 +62,8 @@ class engine::swapped_out_pieces {
     request.extents = pieces.extents(base);
     if (access.kind == transfer_kind::add)
       request.unit = uint32_t(element_size(access.sum.type));
-    request.on_piece = [pieces = std::move(pieces)](size_t index, uint64_t skip, uint64_t size,
-                                                    const std::byte *copy) {
+    request.on_piece = [pieces = std::move(pieces)](
+                           size_t index, uint64_t skip, uint64_t size, const std::byte *copy) {
       pieces.move(index, skip, size, copy);
     };
     return request;
@@ -86,16 +87,21 @@ class engine::swapped_out_pieces {
     auto *const local =
         static_cast<std::byte *>(const_cast<void *>(access_.local)) + local_offsets_[index] + skip;
     switch (access_.kind) {
-      case transfer_kind::put: std::memcpy(remote, local, size); return;
-      case transfer_kind::get: std::memcpy(local, copy != nullptr ? copy : remote, size); return;
-      case transfer_kind::add: return add(remote, local, size);
+      case transfer_kind::put:
+        std::memcpy(remote, local, size);
+        return;
+      case transfer_kind::get:
+        std::memcpy(local, copy != nullptr ? copy : remote, size);
+        return;
+      case transfer_kind::add:
+        return add(remote, local, size);
     }
   }
 
   void add(const std::byte *remote, const std::byte *local, uint64_t size) const {
     auto const offset = uint64_t(remote - owner_->peers_[size_t(access_.pe)].mapped);
-    status const code = owner_->accumulate_mapped({access_.sum.type, scale_.data()}, offset, local,
-                                                  strided_shape{size}, access_.pe);
+    status const code = owner_->accumulate_mapped(
+        {access_.sum.type, scale_.data()}, offset, local, strided_shape{size}, access_.pe);
     if (code != status::ok)
       owner_->swapped_out_status_ = code;
   }
@@ -111,8 +117,10 @@ class engine::swapped_out_pieces {
 void engine::transfer_resident(const swapped_out_access &access, const strided_shape &shape) {
   auto *const local = static_cast<std::byte *>(const_cast<void *>(access.local));
   switch (access.kind) {
-    case transfer_kind::put: return copy_blocks(access.remote, local, shape);
-    case transfer_kind::get: return copy_blocks(local, access.remote, shape);
+    case transfer_kind::put:
+      return copy_blocks(access.remote, local, shape);
+    case transfer_kind::get:
+      return copy_blocks(local, access.remote, shape);
     case transfer_kind::add: {
       auto const base = uint64_t(access.remote - peers_[size_t(access.pe)].mapped);
       swapped_out_status_ = accumulate_mapped(access.sum, base, local, shape, access.pe);
@@ -121,7 +129,8 @@ void engine::transfer_resident(const swapped_out_access &access, const strided_s
   }
 }
 
-status engine::transfer_swapped_out(const swapped_out_access &access, const strided_shape &shape,
+status engine::transfer_swapped_out(const swapped_out_access &access,
+                                    const strided_shape &shape,
                                     completion_mode mode) {
   TND_ASSERT(may_be_swapped_out(access.pe) && !shape.is_empty());
   TND_TRY(swapper_->yield_if_requested());
@@ -133,8 +142,9 @@ status engine::transfer_swapped_out(const swapped_out_access &access, const stri
   TND_ASSERT(base < heap_size());
   auto const written_pages =
       is_writing ? written_extents(shape, base) : std::vector<onesided::swap::extent>{};
-  if (residency.try_direct(swapper_->rank_of(access.pe), is_writing, written_pages,
-                           [&] { transfer_resident(access, shape); }))
+  if (residency.try_direct(swapper_->rank_of(access.pe), is_writing, written_pages, [&] {
+        transfer_resident(access, shape);
+      }))
     return std::exchange(swapped_out_status_, status::ok);
 
   auto request = swapped_out_pieces::request(*this, access, shape);
@@ -144,7 +154,9 @@ status engine::transfer_swapped_out(const swapped_out_access &access, const stri
   return mode == completion_mode::deferred ? status::ok : finish();
 }
 
-status engine::update_swapped_out(pe_index pe, const std::byte *remote, uint32_t size,
+status engine::update_swapped_out(pe_index pe,
+                                  const std::byte *remote,
+                                  uint32_t size,
                                   const std::function<status()> &act) {
   TND_ASSERT(may_be_swapped_out(pe) && (size == sizeof(uint32_t) || size == sizeof(uint64_t)));
   TND_TRY(swapper_->yield_if_requested());

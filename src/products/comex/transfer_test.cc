@@ -13,8 +13,9 @@ namespace tanada::comex {
 namespace {
 
 class transfers : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(nodes, transfers, testing::Values("", "none"),
-                         [](auto &which) { return which.param.empty() ? "one" : "each"; });
+INSTANTIATE_TEST_SUITE_P(nodes, transfers, testing::Values("", "none"), [](auto &which) {
+  return which.param.empty() ? "one" : "each";
+});
 
 // Two processes with `size` zero bytes each; `part` gets the addresses of both.
 template <class Part>
@@ -58,11 +59,11 @@ TEST_P(transfers, random_shapes_arrive_as_in_a_model) {
           size_t const remote = below((size - size_t(remote_reach)) / word + 1) * word;
           for (size_t i = 0; i < size_t(local_reach); i++)
             local[i] = std::byte(random());
-          auto const outbound = strided_shape::from_arguments(counts, local_strides.data(),
-                                                              remote_strides.data(), levels)
+          auto const outbound = strided_shape::from_arguments(
+                                    counts, local_strides.data(), remote_strides.data(), levels)
                                     .value();
-          auto const inbound = strided_shape::from_arguments(counts, remote_strides.data(),
-                                                             local_strides.data(), levels)
+          auto const inbound = strided_shape::from_arguments(
+                                   counts, remote_strides.data(), local_strides.data(), levels)
                                    .value();
           completion_mode const mode =
               below(2) == 0 ? completion_mode::deferred : completion_mode::local;
@@ -76,12 +77,13 @@ TEST_P(transfers, random_shapes_arrive_as_in_a_model) {
               break;
             case 1: {
               int64_t const scale = 3;
-              ASSERT_EQ(self.accumulate(element::i64, &scale,
-                                        {local.data(), buffers[peer] + remote, peer}, outbound),
-                        status::ok);
+              ASSERT_EQ(
+                  self.accumulate(
+                      element::i64, &scale, {local.data(), buffers[peer] + remote, peer}, outbound),
+                  status::ok);
               outbound.for_each([&](size_t s, size_t t) {
-                add_scaled(element::i64, &scale, &model[remote + t], &local[s],
-                           outbound.block_size());
+                add_scaled(
+                    element::i64, &scale, &model[remote + t], &local[s], outbound.block_size());
               });
               break;
             }
@@ -146,10 +148,11 @@ TEST_P(transfers, lists_of_pieces_arrive_as_in_a_model) {
               });
               break;
             case 1:
-              ASSERT_EQ(
-                  self.accumulate(element::i64, &scale,
-                                  piece_list{locals.data(), remote.data(), count, piece}, peer),
-                  status::ok);
+              ASSERT_EQ(self.accumulate(element::i64,
+                                        &scale,
+                                        piece_list{locals.data(), remote.data(), count, piece},
+                                        peer),
+                        status::ok);
               for_each_piece([&](std::byte *model_bytes, const std::byte *local_bytes) {
                 add_scaled(element::i64, &scale, model_bytes, local_bytes, piece);
               });
@@ -164,20 +167,23 @@ TEST_P(transfers, lists_of_pieces_arrive_as_in_a_model) {
               });
           }
           ASSERT_EQ(mode == completion_mode::deferred ? self.finish() : status::ok, status::ok);
-          ASSERT_EQ(self.put({local.data(), buffers[peer] + size - 8, peer}, block(8),
-                             completion_mode::local),
-                    status::ok);
+          ASSERT_EQ(
+              self.put(
+                  {local.data(), buffers[peer] + size - 8, peer}, block(8), completion_mode::local),
+              status::ok);
           std::memcpy(&model[size - 8], local.data(), 8);
         }
         std::vector<void *> outside{buffers[peer] + self.heap_size(), buffers[peer]},
             local_pieces{local.data(), local.data() + 8};
-        EXPECT_EQ(self.put(piece_list{local_pieces.data(), outside.data(), 2, 8}, peer,
+        EXPECT_EQ(self.put(piece_list{local_pieces.data(), outside.data(), 2, 8},
+                           peer,
                            completion_mode::local),
                   status::range);
-        EXPECT_EQ(
-            self.accumulate(element::c128, model.data(),
-                            piece_list{local_pieces.data(), local_pieces.data(), 2, 8}, self.me()),
-            status::invalid);
+        EXPECT_EQ(self.accumulate(element::c128,
+                                  model.data(),
+                                  piece_list{local_pieces.data(), local_pieces.data(), 2, 8},
+                                  self.me()),
+                  status::invalid);
         barrier();
         EXPECT_EQ(self.get({buffers[peer], back.data(), peer}, block(size), completion_mode::local),
                   status::ok);
@@ -218,7 +224,8 @@ TEST_P(transfers, a_get_sees_what_was_sent_before_it_in_any_way) {
               self.put({sent.data(), buffers[peer], peer}, block(covered), completion_mode::local),
               status::ok);
           ASSERT_EQ(self.get({buffers[peer], actual.data(), peer},
-                             round % 2 == 0 ? inbound : block(16'000), completion_mode::local),
+                             round % 2 == 0 ? inbound : block(16'000),
+                             completion_mode::local),
                     status::ok);
           size_t const step = round % 2 == 0 ? 1 : 2;
           ASSERT_EQ(actual[0], is_covered ? -round : round);
@@ -329,8 +336,8 @@ TEST(transfer, neighbours_and_others_add_to_one_heap) {
       double const scale = 2;
       // Unaligned, and across the boundaries of locks.
       for (int round = 0; round < 30; round++) {
-        EXPECT_EQ(self.accumulate(element::f64, &scale, {sent.data(), buffer + 4, 0},
-                                  block(number_count * 8)),
+        EXPECT_EQ(self.accumulate(
+                      element::f64, &scale, {sent.data(), buffer + 4, 0}, block(number_count * 8)),
                   status::ok);
       }
       EXPECT_EQ(self.finish(), status::ok);

@@ -47,7 +47,8 @@ class list_sink final : public onesided::fetch_sink {
       size_t const inside = (offset + done) % size_,
                    part = std::min(size_ - inside, bytes.size() - done);
       std::memcpy(static_cast<std::byte *>(targets_[(offset + done) / size_]) + inside,
-                  bytes.data() + done, part);
+                  bytes.data() + done,
+                  part);
       done += part;
     }
   }
@@ -99,8 +100,11 @@ status engine::order_packed(pe_index pe, bool is_sum) {
   return status::ok;
 }
 
-status engine::put_unmapped(std::byte *symmetric, const std::byte *source,
-                            const strided_shape &shape, pe_index pe, completion_mode mode) {
+status engine::put_unmapped(std::byte *symmetric,
+                            const std::byte *source,
+                            const strided_shape &shape,
+                            pe_index pe,
+                            completion_mode mode) {
   TND_ASSERT(pe != me());
   auto &target_peer = peers_[size_t(pe)];
   if (is_packed(shape, pe)) {
@@ -127,8 +131,11 @@ status engine::put_unmapped(std::byte *symmetric, const std::byte *source,
   return finish();
 }
 
-status engine::get_unmapped(std::byte *target, std::byte *symmetric, const strided_shape &shape,
-                            pe_index pe, completion_mode mode) {
+status engine::get_unmapped(std::byte *target,
+                            std::byte *symmetric,
+                            const strided_shape &shape,
+                            pe_index pe,
+                            completion_mode mode) {
   TND_ASSERT(pe != me());
   if (is_packed(shape, pe)) {
     TND_TRY(order_packed(pe, false));
@@ -150,8 +157,10 @@ status engine::get_unmapped(std::byte *target, std::byte *symmetric, const strid
   return finish();
 }
 
-status engine::accumulate_unmapped(const addend &operands, std::byte *symmetric,
-                                   const std::byte *source, const strided_shape &shape,
+status engine::accumulate_unmapped(const addend &operands,
+                                   std::byte *symmetric,
+                                   const std::byte *source,
+                                   const strided_shape &shape,
                                    pe_index pe) {
   TND_TRY(order_packed(pe, true));
   peers_[size_t(pe)].has_accumulates = true;
@@ -171,7 +180,9 @@ status engine::wait_for_space(pe_index pe, size_t size) {
 }
 
 // Sends a put or an accumulate.
-status engine::send_packed(packed::head header, const std::byte *source, const strided_shape &shape,
+status engine::send_packed(packed::head header,
+                           const std::byte *source,
+                           const strided_shape &shape,
                            pe_index pe) {
   size_t const head_size = packed::head_size(shape), total = shape.size(),
                part = part_size(*staged_, total, head_size);
@@ -190,7 +201,9 @@ status engine::send_packed(packed::head header, const std::byte *source, const s
   return status::ok;
 }
 
-status engine::fetch_packed(uint64_t offset, std::byte *target, const strided_shape &shape,
+status engine::fetch_packed(uint64_t offset,
+                            std::byte *target,
+                            const strided_shape &shape,
                             pe_index pe) {
   TND_TRY(keep_sink(std::make_unique<strided_sink>(target, shape)));
   auto &sink = *sinks_.back();
@@ -262,7 +275,9 @@ status engine::fetch_list(const piece_list &pieces, pe_index pe) {
   return status::ok;
 }
 
-std::byte *engine::write_list(std::byte *buffer, const packed::head &header, void *const *addrs,
+std::byte *engine::write_list(std::byte *buffer,
+                              const packed::head &header,
+                              void *const *addrs,
                               pe_index pe) const noexcept {
   std::memcpy(buffer, &header, sizeof header);
   buffer += sizeof header;
@@ -353,7 +368,9 @@ status engine::accumulate(element type, const void *scale, const piece_list &pie
 
 // Updates a word whose memory may be swapped out.
 template <class T>
-result<T> engine::update_packed(seams::fabric_atomic kind, uint64_t offset, T operand,
+result<T> engine::update_packed(seams::fabric_atomic kind,
+                                uint64_t offset,
+                                T operand,
                                 pe_index pe) {
   TND_TRY(order_packed(pe, false));
   has_pending_ = true;

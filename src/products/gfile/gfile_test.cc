@@ -63,7 +63,8 @@ TEST_P(bad_settings, are_refused_with_the_fields_name) {
       << tnd_last_message();
 }
 
-INSTANTIATE_TEST_SUITE_P(fields, bad_settings,
+INSTANTIATE_TEST_SUITE_P(fields,
+                         bad_settings,
                          testing::Values(bad_setting{"page_size",
                                                      [](tnd_gfile_config &c) {
                                                        c.page_size = 5000;
@@ -188,7 +189,8 @@ TEST(gfile_create, says_so_when_threads_are_few) {
   std::ifstream{"/proc/self/statm"} >> pages;
   if (pages >> 28 != 0)
     GTEST_SKIP() << "a sanitizer has taken a terabyte of address space";
-  EXPECT_EXIT(create_with_few_threads(), testing::ExitedWithCode(0),
+  EXPECT_EXIT(create_with_few_threads(),
+              testing::ExitedWithCode(0),
               "EAGAIN: service thread [0-9]+ of 16: ");
 }
 

@@ -167,8 +167,12 @@ class stalled_store : public testing::Test {
     return result;
   }
   still_clock clock_;
-  core core_{options(), server_, {.host = {table_, frames_.data(), 12, 0}, .window = {}},
-             stores_,   clock_,  nullptr};
+  core core_{options(),
+             server_,
+             {.host = {table_, frames_.data(), 12, 0}, .window = {}},
+             stores_,
+             clock_,
+             nullptr};
   std::vector<std::unique_ptr<operation>> unfinished_;  // never completed
   uint32_t slot_ = 0, opened_ = 0;
 };

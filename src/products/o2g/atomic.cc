@@ -40,14 +40,20 @@ T swap_if(bool condition, T old, T operand) {
 template <ordered T>
 T ordered_result_of(atomic_operation operation, T old, T operand, T compared) {
   switch (operation) {
-    case atomic_operation::min: return swap_if(operand < old, old, operand);
-    case atomic_operation::max: return swap_if(operand > old, old, operand);
-    case atomic_operation::compare_swap_less_equal: return swap_if(compared <= old, old, operand);
-    case atomic_operation::compare_swap_less: return swap_if(compared < old, old, operand);
+    case atomic_operation::min:
+      return swap_if(operand < old, old, operand);
+    case atomic_operation::max:
+      return swap_if(operand > old, old, operand);
+    case atomic_operation::compare_swap_less_equal:
+      return swap_if(compared <= old, old, operand);
+    case atomic_operation::compare_swap_less:
+      return swap_if(compared < old, old, operand);
     case atomic_operation::compare_swap_greater_equal:
       return swap_if(compared >= old, old, operand);
-    case atomic_operation::compare_swap_greater: return swap_if(compared > old, old, operand);
-    default: return old;
+    case atomic_operation::compare_swap_greater:
+      return swap_if(compared > old, old, operand);
+    default:
+      return old;
   }
 }
 
@@ -55,11 +61,16 @@ T ordered_result_of(atomic_operation operation, T old, T operand, T compared) {
 template <std::integral T>
 T bitwise_result_of(atomic_operation operation, T old, T operand, T compared) {
   switch (operation) {
-    case atomic_operation::bit_or: return T(old | operand);
-    case atomic_operation::bit_and: return T(old & operand);
-    case atomic_operation::bit_xor: return T(old ^ operand);
-    case atomic_operation::masked_swap: return T((operand & compared) | (old & T(~compared)));
-    default: return old;
+    case atomic_operation::bit_or:
+      return T(old | operand);
+    case atomic_operation::bit_and:
+      return T(old & operand);
+    case atomic_operation::bit_xor:
+      return T(old ^ operand);
+    case atomic_operation::masked_swap:
+      return T((operand & compared) | (old & T(~compared)));
+    default:
+      return old;
   }
 }
 
@@ -72,16 +83,26 @@ bool needs_bits(atomic_operation operation) {
 template <class T>
 T result_of(atomic_operation operation, T old, T operand, T compared) {
   switch (operation) {
-    case atomic_operation::sum: return T(wide<T>(old) + wide<T>(operand));
-    case atomic_operation::product: return T(wide<T>(old) * wide<T>(operand));
-    case atomic_operation::logical_or: return T(old != T{} || operand != T{});
-    case atomic_operation::logical_and: return T(old != T{} && operand != T{});
-    case atomic_operation::logical_xor: return T((old != T{}) != (operand != T{}));
-    case atomic_operation::read: return old;
-    case atomic_operation::write: return operand;
-    case atomic_operation::compare_swap: return swap_if(compared == old, old, operand);
-    case atomic_operation::compare_swap_unequal: return swap_if(compared != old, old, operand);
-    default: break;
+    case atomic_operation::sum:
+      return T(wide<T>(old) + wide<T>(operand));
+    case atomic_operation::product:
+      return T(wide<T>(old) * wide<T>(operand));
+    case atomic_operation::logical_or:
+      return T(old != T{} || operand != T{});
+    case atomic_operation::logical_and:
+      return T(old != T{} && operand != T{});
+    case atomic_operation::logical_xor:
+      return T((old != T{}) != (operand != T{}));
+    case atomic_operation::read:
+      return old;
+    case atomic_operation::write:
+      return operand;
+    case atomic_operation::compare_swap:
+      return swap_if(compared == old, old, operand);
+    case atomic_operation::compare_swap_unequal:
+      return swap_if(compared != old, old, operand);
+    default:
+      break;
   }
   if constexpr (std::integral<T>)
     if (needs_bits(operation))
@@ -114,8 +135,8 @@ void apply(const atomic_arguments &arguments, T *target, size_t count) {
         T stored = result_of(arguments.operation, old, operand, compared);
         if (arguments.operation == atomic_operation::read)
           break;
-        if (__atomic_compare_exchange(&target[i], &old, &stored, false, __ATOMIC_ACQ_REL,
-                                      __ATOMIC_ACQUIRE))
+        if (__atomic_compare_exchange(
+                &target[i], &old, &stored, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
           break;
       }
     } else {
@@ -131,20 +152,34 @@ void apply(const atomic_arguments &arguments, T *target, size_t count) {
 template <class Function>
 auto with_type(atomic_type type, Function function) {
   switch (type) {
-    case atomic_type::i8: return function.template operator()<int8_t>();
-    case atomic_type::u8: return function.template operator()<uint8_t>();
-    case atomic_type::i16: return function.template operator()<int16_t>();
-    case atomic_type::u16: return function.template operator()<uint16_t>();
-    case atomic_type::i32: return function.template operator()<int32_t>();
-    case atomic_type::u32: return function.template operator()<uint32_t>();
-    case atomic_type::i64: return function.template operator()<int64_t>();
-    case atomic_type::u64: return function.template operator()<uint64_t>();
-    case atomic_type::f32: return function.template operator()<float>();
-    case atomic_type::f64: return function.template operator()<double>();
-    case atomic_type::f32_complex: return function.template operator()<std::complex<float>>();
-    case atomic_type::f64_complex: return function.template operator()<std::complex<double>>();
-    case atomic_type::f_long: return function.template operator()<long double>();
-    case atomic_type::f_long_complex: break;
+    case atomic_type::i8:
+      return function.template operator()<int8_t>();
+    case atomic_type::u8:
+      return function.template operator()<uint8_t>();
+    case atomic_type::i16:
+      return function.template operator()<int16_t>();
+    case atomic_type::u16:
+      return function.template operator()<uint16_t>();
+    case atomic_type::i32:
+      return function.template operator()<int32_t>();
+    case atomic_type::u32:
+      return function.template operator()<uint32_t>();
+    case atomic_type::i64:
+      return function.template operator()<int64_t>();
+    case atomic_type::u64:
+      return function.template operator()<uint64_t>();
+    case atomic_type::f32:
+      return function.template operator()<float>();
+    case atomic_type::f64:
+      return function.template operator()<double>();
+    case atomic_type::f32_complex:
+      return function.template operator()<std::complex<float>>();
+    case atomic_type::f64_complex:
+      return function.template operator()<std::complex<double>>();
+    case atomic_type::f_long:
+      return function.template operator()<long double>();
+    case atomic_type::f_long_complex:
+      break;
   }
   return function.template operator()<std::complex<long double>>();
 }

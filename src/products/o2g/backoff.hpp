@@ -31,7 +31,8 @@ class backoff {
   // Records a fruitless poll at `now_ns`. Returns the nanoseconds to sleep; 0: do not sleep.
   // `processors`: see seams/os/contention.hpp.
   template <class Processors>
-  uint64_t record_empty_poll(uint64_t now_ns, uint64_t sleep_ns_max,
+  uint64_t record_empty_poll(uint64_t now_ns,
+                             uint64_t sleep_ns_max,
                              Processors processors) noexcept {
     uint64_t const wait_start_ns = wait_start_ns_.load(std::memory_order_relaxed);
     uint64_t const work_count = work_count_.load(std::memory_order_relaxed);
@@ -62,8 +63,9 @@ class backoff {
     uint64_t const pause = now_ns > last_poll_ns ? now_ns - last_poll_ns : 0;
     uint64_t const wait_start_ns = wait_start_ns_.load(std::memory_order_relaxed);
     uint64_t const waited_ns = last_poll_ns > wait_start_ns ? last_poll_ns - wait_start_ns : 0;
-    if (pause <= std::max({system_pause_ns, last_sleep_ns_.load(std::memory_order_relaxed) / 8,
-                           waited_ns / 64}))
+    if (pause <=
+        std::max(
+            {system_pause_ns, last_sleep_ns_.load(std::memory_order_relaxed) / 8, waited_ns / 64}))
       return false;
     return pause < checked_pause_ns || processors.waited_ns() < pause / 4 * 3;
   }

@@ -54,8 +54,10 @@ bool engine_core::copy_body(operation &op) noexcept {
 
 // Creates an operation of the program, with an ID if it waits for a reply. Null: no memory, and
 // nothing was begun.
-operation *engine_core::make_request(const envelope &head, std::span<const iovec> body,
-                                     bool must_copy, bool expects_reply) noexcept {
+operation *engine_core::make_request(const envelope &head,
+                                     std::span<const iovec> body,
+                                     bool must_copy,
+                                     bool expects_reply) noexcept {
   operation *const op = make_operation(head, body);
   if (op == nullptr)
     return nullptr;

@@ -135,8 +135,10 @@ void engine_core::send_handshake(link &peer_link, kind message_kind, const std::
 
 void engine_core::reject(link &peer_link, const std::string &reason) {
   log_peer_error([&] {
-    log(log_level::warning, "o2g: rejected the connection from {}: {}",
-        to_text(set_->peer(peer_link.stream)), reason);
+    log(log_level::warning,
+        "o2g: rejected the connection from {}: {}",
+        to_text(set_->peer(peer_link.stream)),
+        reason);
   });
   send_handshake(peer_link, kind::refuse, reason);
   drop_link(peer_link, status::access);
@@ -150,8 +152,10 @@ void engine_core::handle_handshake(link &peer_link, kind message_kind) {
     log_peer_error([&] {
       std::vector<std::byte> const &body = peer_link.control_body;
       std::string_view const reason{reinterpret_cast<const char *>(body.data()), body.size()};
-      log(log_level::error, "o2g: {} rejected this endpoint: {}",
-          to_text(set_->peer(peer_link.stream)), reason);
+      log(log_level::error,
+          "o2g: {} rejected this endpoint: {}",
+          to_text(set_->peer(peer_link.stream)),
+          reason);
     });
     return drop_link(peer_link, status::access);
   }
@@ -179,8 +183,8 @@ std::string engine_core::rejection_reason(const hello_message &hello) const {
 
 // A peer has opened a connection.
 void engine_core::handle_hello(link &peer_link, const hello_message &hello) {
-  seams::socket_address const address{seams::socket_address::family_kind(hello.family), hello.bytes,
-                                      hello.port, 0};
+  seams::socket_address const address{
+      seams::socket_address::family_kind(hello.family), hello.bytes, hello.port, 0};
   bool const is_address = hello.family == 4 || hello.family == 6;
   seams::socket_address const actual_address = set_->peer(peer_link.stream);
   // Every endpoint connects from the IP address that it listens at.
@@ -205,7 +209,9 @@ void engine_core::handle_hello(link &peer_link, const hello_message &hello) {
 // Ends the existing connection of a peer that has opened another. False: the existing one is kept,
 // and `peer_link` becomes a duplicate. `keeps_handshaking`: keep it if its handshake is in
 // progress.
-bool engine_core::replace_existing(link &peer_link, peer_index index, const hello_message &hello,
+bool engine_core::replace_existing(link &peer_link,
+                                   peer_index index,
+                                   const hello_message &hello,
                                    bool keeps_handshaking) {
   link *const existing = peers_[index].current;
   TND_ASSERT(existing != &peer_link);
@@ -271,8 +277,10 @@ void engine_core::on_closed(uint64_t word, status cause) {
   bool const is_handshaking = peer_link.current_phase != link::phase::established;
   if (is_handshaking && peer_link.is_outgoing)
     log_peer_error([&] {
-      log(log_level::warning, "o2g: cannot connect to {}: {}",
-          to_text(peers_[peer_link.peer].address), tnd_status_text(tnd_status(cause)));
+      log(log_level::warning,
+          "o2g: cannot connect to {}: {}",
+          to_text(peers_[peer_link.peer].address),
+          tnd_status_text(tnd_status(cause)));
     });
   drop_link(peer_link, is_handshaking ? cause : status::peer_lost);
 }

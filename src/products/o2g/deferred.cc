@@ -120,8 +120,10 @@ constexpr bool is_part(const Request &request) {
 template <class Request>
 class engine_core::deferred_request final : public handover_lock::job {
  public:
-  deferred_request(engine_core &core, request_method<Request> method,
-                   std::optional<completion_kind> kind, const Request &request)
+  deferred_request(engine_core &core,
+                   request_method<Request> method,
+                   std::optional<completion_kind> kind,
+                   const Request &request)
       : core_{core}, method_{method}, kind_{kind}, request_{request} {}
   status keep_memory() {
     return keep(request_, memory_);
@@ -150,7 +152,8 @@ class engine_core::deferred_request final : public handover_lock::job {
 
 template <class Request>
 status engine_core::defer_request(request_method<Request> method,
-                                  std::optional<completion_kind> kind, const Request &request) {
+                                  std::optional<completion_kind> kind,
+                                  const Request &request) {
   // Which peer's queue is full is known only under the lock. A queue therefore exceeds its limit by
   // at most the requests deferred during one drive.
   bool const may_be_refused = is_sent_to_peer<Request>() && !is_part(request);
@@ -166,19 +169,26 @@ status engine_core::defer_request(request_method<Request> method,
 }
 
 template status engine_core::defer_request(request_method<send_request>,
-                                           std::optional<completion_kind>, const send_request &);
+                                           std::optional<completion_kind>,
+                                           const send_request &);
 template status engine_core::defer_request(request_method<receive_request>,
-                                           std::optional<completion_kind>, const receive_request &);
+                                           std::optional<completion_kind>,
+                                           const receive_request &);
 template status engine_core::defer_request(request_method<peek_request>,
-                                           std::optional<completion_kind>, const peek_request &);
+                                           std::optional<completion_kind>,
+                                           const peek_request &);
 template status engine_core::defer_request(request_method<discard_request>,
-                                           std::optional<completion_kind>, const discard_request &);
+                                           std::optional<completion_kind>,
+                                           const discard_request &);
 template status engine_core::defer_request(request_method<cancel_request>,
-                                           std::optional<completion_kind>, const cancel_request &);
+                                           std::optional<completion_kind>,
+                                           const cancel_request &);
 template status engine_core::defer_request(request_method<remote_request>,
-                                           std::optional<completion_kind>, const remote_request &);
+                                           std::optional<completion_kind>,
+                                           const remote_request &);
 template status engine_core::defer_request(request_method<atomic_request>,
-                                           std::optional<completion_kind>, const atomic_request &);
+                                           std::optional<completion_kind>,
+                                           const atomic_request &);
 
 class engine_core::deferred_flush final : public handover_lock::job {
  public:

@@ -185,7 +185,8 @@ class engine {
   // `sink` and `memory` must outlive the engine.
   static result<std::unique_ptr<engine>> create(std::unique_ptr<seams::stream_set> set,
                                                 const engine_options &options,
-                                                completion_sink &sink, regions &memory);
+                                                completion_sink &sink,
+                                                regions &memory);
   virtual ~engine() = default;  // sends a goodbye; outstanding requests have no completion
 
   virtual seams::socket_address address() const = 0;

@@ -20,7 +20,8 @@ constexpr int yield_count_max = 100;
 }  // namespace
 
 result<std::unique_ptr<engine>> engine::create(std::unique_ptr<seams::stream_set> set,
-                                               const engine_options &options, completion_sink &sink,
+                                               const engine_options &options,
+                                               completion_sink &sink,
                                                regions &memory) {
   bool const is_reachable =
       options.listen_address.family != seams::socket_address::family_kind::unspecified &&
@@ -41,8 +42,10 @@ result<std::unique_ptr<engine>> engine::create(std::unique_ptr<seams::stream_set
   return std::unique_ptr<engine>{std::move(created)};
 }
 
-engine_core::engine_core(std::unique_ptr<seams::stream_set> set, const engine_options &options,
-                         completion_sink &sink, regions &memory)
+engine_core::engine_core(std::unique_ptr<seams::stream_set> set,
+                         const engine_options &options,
+                         completion_sink &sink,
+                         regions &memory)
     : set_{std::move(set)},
       options_{options},
       clock_{options.clock == nullptr ? seams::monotonic_clock() : *options.clock},
@@ -109,9 +112,15 @@ void engine_core::log_counters() const noexcept {
   log(log_level::info,
       "o2g: closed {}: sent {} messages, received {}, {} of them unexpected (at most {} bytes at a "
       "time), {} by rendezvous; {} polls, {} sleeps, {} drives by the progress thread",
-      name_, counters_.sent_count, counters_.received_count, counters_.unexpected_count,
-      counters_.unexpected_size_peak, counters_.rendezvous_count, counters_.poll_count,
-      counters_.sleep_count, counters_.thread_drive_count);
+      name_,
+      counters_.sent_count,
+      counters_.received_count,
+      counters_.unexpected_count,
+      counters_.unexpected_size_peak,
+      counters_.rendezvous_count,
+      counters_.poll_count,
+      counters_.sleep_count,
+      counters_.thread_drive_count);
 }
 
 // Sends the operations that have already completed to the program, waits up to shutdown_timeout_ns
@@ -278,7 +287,8 @@ void engine_core::fail_all(status cause) noexcept {
   claims_.clear();
 }
 
-void engine_core::fail_engine(status cause, const char *reason,
+void engine_core::fail_engine(status cause,
+                              const char *reason,
                               const wire::o2g::envelope &notice) noexcept {
   TND_ASSERT(cause != status::ok);
   if (failure_ != status::ok)

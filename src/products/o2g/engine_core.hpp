@@ -87,8 +87,10 @@ struct cancel_request {
 // lock: a request posted while it is held is deferred to the holder.
 class engine_core final : public engine, public seams::stream_handler, public region_user {
  public:
-  engine_core(std::unique_ptr<seams::stream_set> set, const engine_options &options,
-              completion_sink &sink, regions &memory);
+  engine_core(std::unique_ptr<seams::stream_set> set,
+              const engine_options &options,
+              completion_sink &sink,
+              regions &memory);
   ~engine_core() override;
   status start();
 
@@ -142,7 +144,8 @@ class engine_core final : public engine, public seams::stream_handler, public re
   void log_counters() const noexcept;
   void fail_all(status cause) noexcept;
   // Puts the engine into its failed state. `notice` carries the numbers that peers log.
-  void fail_engine(status cause, const char *reason,
+  void fail_engine(status cause,
+                   const char *reason,
                    const wire::o2g::envelope &notice = {}) noexcept;
   void send_failure(status cause, wire::o2g::envelope notice) noexcept;
 
@@ -159,7 +162,8 @@ class engine_core final : public engine, public seams::stream_handler, public re
   // Begins a request, or defers it while another thread holds the lock. If `method` throws, it
   // throws before it has begun anything. `kind`: of the completion, if a deferred request fails.
   template <class Request>
-  status post(request_method<Request> method, std::optional<completion_kind> kind,
+  status post(request_method<Request> method,
+              std::optional<completion_kind> kind,
               const Request &request) {
     if (mutex_.try_lock()) {
       lock_guard const lock{mutex_, std::adopt_lock};
@@ -184,7 +188,8 @@ class engine_core final : public engine, public seams::stream_handler, public re
   class deferred_request;
   class deferred_flush;
   template <class Request>
-  status defer_request(request_method<Request> method, std::optional<completion_kind> kind,
+  status defer_request(request_method<Request> method,
+                       std::optional<completion_kind> kind,
                        const Request &request);
   bool flush_before_sleep();
   void flush_batches_and_acks() noexcept {
@@ -228,7 +233,9 @@ class engine_core final : public engine, public seams::stream_handler, public re
   void handle_handshake(link &peer_link, wire::o2g::kind message_kind);
   std::string rejection_reason(const wire::o2g::hello_message &hello) const;
   void handle_hello(link &peer_link, const wire::o2g::hello_message &hello);
-  bool replace_existing(link &peer_link, peer_index index, const wire::o2g::hello_message &hello,
+  bool replace_existing(link &peer_link,
+                        peer_index index,
+                        const wire::o2g::hello_message &hello,
                         bool keeps_handshaking);
   void reject(link &peer_link, const std::string &reason);
   void establish(link &peer_link, peer_index index, const wire::o2g::hello_message &hello);
@@ -245,8 +252,10 @@ class engine_core final : public engine, public seams::stream_handler, public re
 
   // batching.cc
   operation *make_operation(const wire::o2g::envelope &head, std::span<const iovec> body) noexcept;
-  operation *make_request(const wire::o2g::envelope &head, std::span<const iovec> body,
-                          bool must_copy, bool expects_reply) noexcept;
+  operation *make_request(const wire::o2g::envelope &head,
+                          std::span<const iovec> body,
+                          bool must_copy,
+                          bool expects_reply) noexcept;
   static bool copy_body(operation &op) noexcept;
   // `can_delay`: more is likely to follow at once, and both may be batched.
   void send_operation(link &peer_link, operation *op, bool can_delay = false) noexcept;
@@ -266,11 +275,14 @@ class engine_core final : public engine, public seams::stream_handler, public re
   result<link *> link_for_request(peer_index target, bool is_continuation = false);
   bool should_batch(link &peer_link, uint64_t size);
   bool can_send_at_once(const link &peer_link, const send_request &request, uint64_t size) const;
-  uint64_t send_now(const link &peer_link, const wire::o2g::envelope &head,
+  uint64_t send_now(const link &peer_link,
+                    const wire::o2g::envelope &head,
                     std::span<const iovec> body) noexcept;
   status send(const send_request &request);
   status send_on(link &peer_link, const send_request &request, uint64_t size);
-  status queue_send(link &peer_link, const send_request &request, const wire::o2g::envelope &head,
+  status queue_send(link &peer_link,
+                    const send_request &request,
+                    const wire::o2g::envelope &head,
                     uint64_t written_size);
   status start_receive(const receive_request &request);
   bool receive_arrived(receive &receiver);
@@ -318,7 +330,9 @@ class engine_core final : public engine, public seams::stream_handler, public re
   void begin_pulled_body(link &peer_link);
   void answer_pull(link &peer_link);
   void handle_ack(link &peer_link);
-  void finish_receive(receive *receiver, const incoming &info, std::byte *buffer,
+  void finish_receive(receive *receiver,
+                      const incoming &info,
+                      std::byte *buffer,
                       status code) noexcept;
   matcher &matcher_for(bool tagged) noexcept {
     return tagged ? tagged_matcher_ : untagged_matcher_;

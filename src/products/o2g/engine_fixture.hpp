@@ -101,7 +101,10 @@ struct two_engines : testing::Test {
     return until([&] { return b->speaker->statistics().unexpected_count >= count; });
   }
 
-  status send(kept_endpoint &source, kept_endpoint &target, std::vector<char> &bytes, uint64_t tag,
+  status send(kept_endpoint &source,
+              kept_endpoint &target,
+              std::vector<char> &bytes,
+              uint64_t tag,
               bool delivery_complete = false) {
     iovec const part = part_of(bytes);
     return source.speaker->post_send({.target = source.peer(target),
@@ -110,8 +113,11 @@ struct two_engines : testing::Test {
                                       .tagged = true,
                                       .delivery_complete = delivery_complete});
   }
-  status receive(kept_endpoint &endpoint, std::vector<char> &bytes, uint64_t tag,
-                 uint64_t ignore = 0, void *context = nullptr) {
+  status receive(kept_endpoint &endpoint,
+                 std::vector<char> &bytes,
+                 uint64_t tag,
+                 uint64_t ignore = 0,
+                 void *context = nullptr) {
     iovec const part = part_of(bytes);
     return endpoint.speaker->post_receive({.parts = {&part, 1},
                                            .pattern = {tag, ignore, any_peer},

@@ -211,12 +211,12 @@ TEST_F(two_engines, end_at_the_hard_limit) {
   EXPECT_EQ(b->done.events[0].code, status::no_space);
   // Both sides log the reason, with numbers, and the remedy.
   std::string const b_address = to_text(b->speaker->address());
-  for (std::string const &line :
-       {"the endpoint " + b_address + " failed: ", std::string{"TND_O2G_DUMP_HARD=8192. "},
-        "are from " + to_text(a->speaker->address()),
-        "the endpoint " + b_address + " failed: it holds ",
-        std::string{"its limit is 8192 bytes (TND_O2G_DUMP_HARD there)"},
-        std::string{"or raise TND_O2G_DUMP_HARD"}})
+  for (std::string const &line : {"the endpoint " + b_address + " failed: ",
+                                  std::string{"TND_O2G_DUMP_HARD=8192. "},
+                                  "are from " + to_text(a->speaker->address()),
+                                  "the endpoint " + b_address + " failed: it holds ",
+                                  std::string{"its limit is 8192 bytes (TND_O2G_DUMP_HARD there)"},
+                                  std::string{"or raise TND_O2G_DUMP_HARD"}})
     EXPECT_NE(lines.find(line), std::string::npos) << line << "\n" << lines;
   EXPECT_EQ(receive(*b, received, 99), status::no_space);
 }

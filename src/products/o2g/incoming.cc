@@ -42,19 +42,33 @@ void engine_core::dispatch_envelope(link &peer_link) {
       peer_link.body_parts = scatter{peer_link.control_body.data(), peer_link.control_body.size()};
       peer_link.destination = link::body_destination::control;
       return;
-    case kind::message: return begin_message(peer_link, false);
-    case kind::announce: return begin_message(peer_link, true);
-    case kind::pull: return answer_pull(peer_link);
-    case kind::body: return begin_pulled_body(peer_link);
-    case kind::put: return begin_put(peer_link);
-    case kind::get: return begin_get(peer_link);
+    case kind::message:
+      return begin_message(peer_link, false);
+    case kind::announce:
+      return begin_message(peer_link, true);
+    case kind::pull:
+      return answer_pull(peer_link);
+    case kind::body:
+      return begin_pulled_body(peer_link);
+    case kind::put:
+      return begin_put(peer_link);
+    case kind::get:
+      return begin_get(peer_link);
     case kind::get_reply:
-    case kind::fetch_reply: return begin_reply(peer_link);
-    case kind::atomic: return begin_atomic(peer_link);
-    case kind::ack: return handle_ack(peer_link);
-    case kind::limit_update: peer_link.eager_limit = peer_link.head.data; return;
-    case kind::goodbye: peer_link.received_goodbye = true; return;
-    case kind::failure: return log_peer_failure(peer_link);
+    case kind::fetch_reply:
+      return begin_reply(peer_link);
+    case kind::atomic:
+      return begin_atomic(peer_link);
+    case kind::ack:
+      return handle_ack(peer_link);
+    case kind::limit_update:
+      peer_link.eager_limit = peer_link.head.data;
+      return;
+    case kind::goodbye:
+      peer_link.received_goodbye = true;
+      return;
+    case kind::failure:
+      return log_peer_failure(peer_link);
   }
 }
 
@@ -65,7 +79,8 @@ void engine_core::end_body(link &peer_link) {
   switch (kind(peer_link.head.kind)) {
     case kind::hello:
     case kind::welcome:
-    case kind::refuse: return handle_handshake(peer_link, kind(peer_link.head.kind));
+    case kind::refuse:
+      return handle_handshake(peer_link, kind(peer_link.head.kind));
     case kind::message:
     case kind::body:
       if (peer_link.destination == link::body_destination::unexpected)
@@ -73,13 +88,17 @@ void engine_core::end_body(link &peer_link) {
       if (peer_link.destination != link::body_destination::receive)
         return;
       peer_link.destination = link::body_destination::discard;
-      return finish_receive(peer_link.receive, peer_link.info, peer_link.receive_buffer,
-                            status::ok);
-    case kind::put: return end_put(peer_link);
+      return finish_receive(
+          peer_link.receive, peer_link.info, peer_link.receive_buffer, status::ok);
+    case kind::put:
+      return end_put(peer_link);
     case kind::get_reply:
-    case kind::fetch_reply: return end_reply(peer_link);
-    case kind::atomic: return end_atomic(peer_link);
-    default: return;
+    case kind::fetch_reply:
+      return end_reply(peer_link);
+    case kind::atomic:
+      return end_atomic(peer_link);
+    default:
+      return;
   }
 }
 
@@ -94,10 +113,17 @@ void engine_core::log_peer_failure(const link &peer_link) noexcept {
           "o2g: the endpoint {} failed: it holds {} unexpected messages, {} bytes, and its limit "
           "is {} bytes (TND_O2G_DUMP_HARD there). Requests of {} to it fail. Post receives "
           "earlier, send fewer messages ahead of them, or raise TND_O2G_DUMP_HARD",
-          address, head.id, head.address, head.tag, name_);
+          address,
+          head.id,
+          head.address,
+          head.tag,
+          name_);
     else
-      log(log_level::error, "o2g: the endpoint {} failed: {}. Requests of {} to it fail", address,
-          tnd_status_text(tnd_status(code)), name_);
+      log(log_level::error,
+          "o2g: the endpoint {} failed: {}. Requests of {} to it fail",
+          address,
+          tnd_status_text(tnd_status(code)),
+          name_);
   });
 }
 
@@ -111,8 +137,14 @@ void engine_core::begin_message(link &peer_link, bool is_rendezvous) {
     return drop_on_violation(peer_link,
                              "used rendezvous for a message below the minimal eager limit");
   bool const is_tagged = (head.flags & wire::o2g::tagged) != 0;
-  peer_link.info = {is_tagged ? head.tag : 0, head.data,       head.size, head.id, 0, head.flags,
-                    peer_link.peer,           peer_link.serial};
+  peer_link.info = {is_tagged ? head.tag : 0,
+                    head.data,
+                    head.size,
+                    head.id,
+                    0,
+                    head.flags,
+                    peer_link.peer,
+                    peer_link.serial};
   counters_.received_count++;
   for (;;) {
     posted_entry *const entry =
@@ -188,14 +220,17 @@ void engine_core::end_multi_receive(receive &receiver) {
   receives_.release(&receiver);
 }
 
-scatter engine_core::receive_parts(const receive &receiver, const incoming &info,
+scatter engine_core::receive_parts(const receive &receiver,
+                                   const incoming &info,
                                    std::byte *buffer) {
   if (receiver.multi_receive_min != 0)
     return {buffer, info.accepted_size};
   return scatter{std::span{receiver.parts.data(), receiver.part_count}};
 }
 
-void engine_core::finish_receive(receive *receiver, const incoming &info, std::byte *buffer,
+void engine_core::finish_receive(receive *receiver,
+                                 const incoming &info,
+                                 std::byte *buffer,
                                  status code) noexcept {
   completion done = receive_completion(*receiver, info, code);
   done.buffer = buffer;
@@ -229,8 +264,12 @@ void engine_core::fail_at_hard_limit(const link &peer_link) {
       "it holds {} unexpected messages, {} bytes, and the next one, of {} bytes, would exceed "
       "TND_O2G_DUMP_HARD={}. {} of them are from {}. Post receives earlier, send fewer messages "
       "ahead of them, or raise TND_O2G_DUMP_HARD",
-      unexpected_count, counters_.unexpected_size, peer_link.info.size,
-      options_.unexpected_size_hard, sender.unexpected_count, to_text(sender.address));
+      unexpected_count,
+      counters_.unexpected_size,
+      peer_link.info.size,
+      options_.unexpected_size_hard,
+      sender.unexpected_count,
+      to_text(sender.address));
   wire::o2g::envelope notice;
   notice.id = unexpected_count;
   notice.address = counters_.unexpected_size;

@@ -261,8 +261,9 @@ void engine_core::receive_envelope(link &peer_link) {
       message_kind == kind::hello || message_kind == kind::welcome || message_kind == kind::refuse;
   if (peer_link.current_phase != link::phase::duplicate &&
       is_handshake != (peer_link.current_phase == link::phase::handshake))
-    return drop_on_violation(peer_link, is_handshake ? "sent a second handshake message"
-                                                     : "sent a message before the handshake");
+    return drop_on_violation(
+        peer_link,
+        is_handshake ? "sent a second handshake message" : "sent a message before the handshake");
   peer_link.remaining_size = wire::o2g::following_size(peer_link.head);
   peer_link.destination = link::body_destination::discard;
   peer_link.body_parts = {};
@@ -275,8 +276,10 @@ void engine_core::receive_envelope(link &peer_link) {
 // The peer violates the protocol: it is another program, or the stream is out of step.
 void engine_core::drop_on_violation(link &peer_link, const char *violation) noexcept {
   log_peer_error([&] {
-    log(log_level::warning, "o2g: protocol error: {} {}; dropping the connection",
-        to_text(set_->peer(peer_link.stream)), violation);
+    log(log_level::warning,
+        "o2g: protocol error: {} {}; dropping the connection",
+        to_text(set_->peer(peer_link.stream)),
+        violation);
   });
   drop_link(peer_link, status::protocol);
 }

@@ -72,7 +72,8 @@ TEST_P(against_a_model, finds_what_walking_would) {
       if (action < 45) {
         posted &entry = posts.emplace_back();
         entry.pattern = {
-            random.below(params.tags), (uint64_t{1} << random.below(params.masks)) - 1,
+            random.below(params.tags),
+            (uint64_t{1} << random.below(params.masks)) - 1,
             random.below(3) == 0 ? any_peer : peer_index(random.below(params.sources))};
         arrived *const right = expected.take_arrived(entry.pattern);
         ASSERT_EQ(tested.find_arrived(entry.pattern), right);
@@ -107,9 +108,10 @@ TEST_P(against_a_model, finds_what_walking_would) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(shapes, against_a_model,
-                         testing::Values(shape{2, 2, 1}, shape{8, 3, 2}, shape{1000, 4, 4},
-                                         shape{64, 2, 12}));
+INSTANTIATE_TEST_SUITE_P(
+    shapes,
+    against_a_model,
+    testing::Values(shape{2, 2, 1}, shape{8, 3, 2}, shape{1000, 4, 4}, shape{64, 2, 12}));
 
 TEST(matcher, walks_in_order_and_lets_the_walker_remove) {
   matcher tested;

@@ -128,13 +128,13 @@ status engine_core::get(const remote_request &request) {
 
 status engine_core::post_atomic(const atomic_request &request) {
   bool const fetches = !request.fetched.empty();
-  return post(&engine_core::apply, fetches ? completion_kind::fetch : completion_kind::atomic,
-              request);
+  return post(
+      &engine_core::apply, fetches ? completion_kind::fetch : completion_kind::atomic, request);
 }
 
 status engine_core::apply(const atomic_request &request) {
-  std::array<iovec, 3> const memory{part_from(request.operands), part_from(request.compared),
-                                    part_from(request.fetched)};
+  std::array<iovec, 3> const memory{
+      part_from(request.operands), part_from(request.compared), part_from(request.fetched)};
   if (!is_valid_atomic(request) || has_null_part(memory))
     return status::invalid;
   auto const link_result = link_for_request(request.target, request.is_continuation);
@@ -143,8 +143,8 @@ status engine_core::apply(const atomic_request &request) {
   link &peer_link = *result<link *>{link_result}.value();
   bool const fetches = !request.fetched.empty();
   auto const body = std::span{memory}.first(2);
-  operation *const op = make_request(atomic_head(request), body, request.inject,
-                                     fetches || request.delivery_complete);
+  operation *const op = make_request(
+      atomic_head(request), body, request.inject, fetches || request.delivery_complete);
   if (op == nullptr)
     return status::no_memory;
   op->done = {.kind = fetches ? completion_kind::fetch : completion_kind::atomic,
@@ -192,8 +192,11 @@ void engine_core::queue_reply(link &peer_link, operation *op) noexcept {
 void engine_core::deny(link &peer_link, status code) {
   peer_link.access_status = code;
   log_peer_error([&] {
-    log(log_level::warning, "o2g: denied {} access to {} bytes at {:#x} with key {:#x}: {}",
-        to_text(peers_[peer_link.peer].address), peer_link.head.size, peer_link.head.address,
+    log(log_level::warning,
+        "o2g: denied {} access to {} bytes at {:#x} with key {:#x}: {}",
+        to_text(peers_[peer_link.peer].address),
+        peer_link.head.size,
+        peer_link.head.address,
         peer_link.head.tag,
         code == status::no_entry ? "no region has this key"
         : code == status::access ? "the region does not permit it"
@@ -203,8 +206,8 @@ void engine_core::deny(link &peer_link, status code) {
 
 void engine_core::begin_put(link &peer_link) {
   peer_link.access_status = status::ok;
-  auto range = memory_.resolve(peer_link.head.tag, peer_link.head.address, peer_link.head.size,
-                               {.remote_write = true});
+  auto range = memory_.resolve(
+      peer_link.head.tag, peer_link.head.address, peer_link.head.size, {.remote_write = true});
   if (!range.ok())
     return deny(peer_link, range.error());
   peer_link.range = std::move(range).value();
@@ -235,15 +238,17 @@ void engine_core::end_put(link &peer_link) {
   if (peer_link.access_status == status::ok)
     report_remote(peer_link, completion_kind::remote_put, peer_link.head.size);
   if ((peer_link.head.flags & wire::o2g::wants_ack) != 0)
-    acknowledge(peer_link, peer_link.head.id, peer_link.access_status,
+    acknowledge(peer_link,
+                peer_link.head.id,
+                peer_link.access_status,
                 (peer_link.head.flags & wire::o2g::can_batch) != 0);
 }
 
 // Replies to a get. Small replies are copied; large ones hold a use of the region until sent.
 void engine_core::begin_get(link &peer_link) {
   peer_link.access_status = status::ok;
-  auto range = memory_.resolve(peer_link.head.tag, peer_link.head.address, peer_link.head.size,
-                               {.remote_read = true});
+  auto range = memory_.resolve(
+      peer_link.head.tag, peer_link.head.address, peer_link.head.size, {.remote_read = true});
   if (!range.ok()) {
     deny(peer_link, range.error());
     return acknowledge(peer_link, peer_link.head.id, peer_link.access_status);
@@ -353,15 +358,15 @@ void engine_core::end_atomic(link &peer_link) {
   status const code = apply_atomic(
       peer_link, fetches ? std::span{reply->copy.get(), size} : std::span<std::byte>{});
   if (code == status::ok)
-    report_remote(peer_link, fetches ? completion_kind::remote_get : completion_kind::remote_put,
-                  size);
+    report_remote(
+        peer_link, fetches ? completion_kind::remote_get : completion_kind::remote_put, size);
   if (fetches && code == status::ok)
     return queue_reply(peer_link, reply);
   if (reply != nullptr)
     operations_.release(reply);
   if (fetches || (peer_link.head.flags & wire::o2g::wants_ack) != 0)
-    acknowledge(peer_link, peer_link.head.id, code,
-                (peer_link.head.flags & wire::o2g::can_batch) != 0);
+    acknowledge(
+        peer_link, peer_link.head.id, code, (peer_link.head.flags & wire::o2g::can_batch) != 0);
 }
 
 // Creates the reply to a fetching atomic, with memory for the previous values. Null: no memory.
@@ -392,7 +397,9 @@ status engine_core::apply_atomic(link &peer_link, std::span<std::byte> fetched) 
   auto const operation = atomic_operation(peer_link.head.operation);
   bool const is_read = operation == atomic_operation::read;
   uint64_t const size = peer_link.head.data;
-  auto range = memory_.resolve(peer_link.head.tag, peer_link.head.address, size,
+  auto range = memory_.resolve(peer_link.head.tag,
+                               peer_link.head.address,
+                               size,
                                {.remote_read = !fetched.empty(), .remote_write = !is_read});
   if (!range.ok()) {
     deny(peer_link, range.error());
@@ -403,8 +410,11 @@ status engine_core::apply_atomic(link &peer_link, std::span<std::byte> fetched) 
   size_t const operand_size = is_read ? 0 : size;
   size_t const compared_size = needs_compared(operation) ? size : 0;
   TND_ASSERT(body.size() == operand_size + compared_size);
-  atomic_arguments const arguments{atomic_type(peer_link.head.type), operation,
-                                   body.first(operand_size), body.subspan(operand_size), fetched};
+  atomic_arguments const arguments{atomic_type(peer_link.head.type),
+                                   operation,
+                                   body.first(operand_size),
+                                   body.subspan(operand_size),
+                                   fetched};
   bool const is_open = target.parent->begin_use();
   peer_link.access_status =
       is_open ? atomic_apply(arguments, target.addr, size / size_of(arguments.type))

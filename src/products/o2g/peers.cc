@@ -19,8 +19,8 @@ result<peer_index> engine_core::register_peer(const seams::socket_address &addre
   auto const known = by_address_.find(address);
   bool const adds_registration = known == by_address_.end() || !peers_[known->second].is_registered;
   if (adds_registration && peers_.size() - unregistered_peers_.size() >= options_.peer_count_max)
-    return fail(status::no_space, "o2g: more than {} peers of one endpoint",
-                options_.peer_count_max);
+    return fail(
+        status::no_space, "o2g: more than {} peers of one endpoint", options_.peer_count_max);
   auto const index_result =
       known == by_address_.end() ? add_peer(address) : result<peer_index>{known->second};
   if (!index_result.ok())

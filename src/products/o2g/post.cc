@@ -119,7 +119,8 @@ bool engine_core::should_batch(link &peer_link, uint64_t size) {
 }
 
 // Writes a message and returns the number of bytes accepted of envelope and body.
-uint64_t engine_core::send_now(const link &peer_link, const envelope &head,
+uint64_t engine_core::send_now(const link &peer_link,
+                               const envelope &head,
                                std::span<const iovec> body) noexcept {
   TND_ASSERT(body.size() <= part_count_max);
   std::array<iovec, part_count_max + 1> parts;
@@ -167,7 +168,8 @@ status engine_core::send(const send_request &request) {
 }
 
 // Whether a message needs no operation: its connection accepts it now, and it has no reply.
-bool engine_core::can_send_at_once(const link &peer_link, const send_request &request,
+bool engine_core::can_send_at_once(const link &peer_link,
+                                   const send_request &request,
                                    uint64_t size) const {
   return peer_link.current_phase == link::phase::established && peer_link.first == nullptr &&
          !peer_link.is_blocked && !peer_link.is_self && !request.delivery_complete &&
@@ -201,7 +203,9 @@ status engine_core::send_on(link &peer_link, const send_request &request, uint64
 }
 
 // Queues a message of which `written_size` bytes have been sent.
-status engine_core::queue_send(link &peer_link, const send_request &request, const envelope &head,
+status engine_core::queue_send(link &peer_link,
+                               const send_request &request,
+                               const envelope &head,
                                uint64_t written_size) {
   operation *const op =
       make_request(head, request.parts, request.inject, request.delivery_complete);
@@ -299,7 +303,8 @@ status engine_core::update_limits() noexcept {
 }
 
 // Receives an unexpected message that was queued or claimed.
-void engine_core::consume_unexpected(receive *receiver, message *unexpected,
+void engine_core::consume_unexpected(receive *receiver,
+                                     message *unexpected,
                                      std::byte *buffer) noexcept {
   TND_ASSERT(!unexpected->is_queued && unexpected->receiver == nullptr);
   switch (unexpected->current_state) {
@@ -399,7 +404,8 @@ status engine_core::receive_claimed(const receive_request &request) {
 }
 
 status engine_core::discard_claimed(void *context, bool is_quiet, void *owner) {
-  return post(&engine_core::discard_claimed_message, completion_kind::receive,
+  return post(&engine_core::discard_claimed_message,
+              completion_kind::receive,
               discard_request{context, is_quiet, owner});
 }
 

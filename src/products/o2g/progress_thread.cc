@@ -20,7 +20,8 @@ constexpr uint64_t busy_factor = 8, rest_ns = 250'000'000;
 constexpr uint32_t asleep_ticks_max = 64;
 }  // namespace
 
-status progress_thread::start(uint64_t tick_ns, std::function<bool()> work,
+status progress_thread::start(uint64_t tick_ns,
+                              std::function<bool()> work,
                               std::function<void()> interrupt) {
   TND_ASSERT(!thread_.joinable() && work && interrupt);
   tick_ns_ = tick_ns;

@@ -9,8 +9,8 @@
 
 namespace tanada::o2g {
 
-status regions::add(uint64_t key, std::byte *addr, uint64_t size, uint64_t base,
-                    region_access access) {
+status regions::add(
+    uint64_t key, std::byte *addr, uint64_t size, uint64_t base, region_access access) {
   lock_guard const lock{mutex_};
   bool const added =
       regions_.try_emplace(key, std::make_shared<region>(addr, size, base, access)).second;
@@ -63,7 +63,9 @@ void regions::remove_user(region_user &user) {
   std::erase(users_, &user);
 }
 
-result<region_range> regions::resolve(uint64_t key, uint64_t address, uint64_t size,
+result<region_range> regions::resolve(uint64_t key,
+                                      uint64_t address,
+                                      uint64_t size,
                                       region_access required) {
   lock_guard const lock{mutex_};
   auto const it = regions_.find(key);

@@ -114,7 +114,9 @@ class regions {
 
   // Finds a range by key. no_entry: no such key. fault: the range is not within the region. access:
   // the region does not permit `required`.
-  result<region_range> resolve(uint64_t key, uint64_t address, uint64_t size,
+  result<region_range> resolve(uint64_t key,
+                               uint64_t address,
+                               uint64_t size,
                                region_access required);
 
   // remove() calls the added users' drop_closed(), so it must not be called with a lock held that

@@ -97,7 +97,10 @@ TEST_F(full_queue, is_of_one_peer_and_of_requests) {
   EXPECT_EQ(a->speaker->post_send({.target = a->peer(unrelated), .tag = 1, .tagged = true}),
             status::ok);
   uint64_t word = 7, got = 0;
-  ASSERT_EQ(a->memory.add(5, reinterpret_cast<std::byte *>(&word), 8, 0,
+  ASSERT_EQ(a->memory.add(5,
+                          reinterpret_cast<std::byte *>(&word),
+                          8,
+                          0,
                           {.remote_read = true, .remote_write = true}),
             status::ok);
   EXPECT_EQ(a->speaker->post_put({.target = a->peer(*b), .remote = {0, 0, 5}}), status::again);

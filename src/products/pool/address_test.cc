@@ -21,9 +21,17 @@ TEST(pool_address, has_its_parts) {
 }
 
 TEST(pool_address, malformed_ones_are_refused) {
-  for (const char *url : {"", "file:///x", "pool://", "pool://node", "pool://node/",
-                          "pool:///runs/x", "pool://node:0/runs", "pool://node:65536/runs",
-                          "pool://node:x/runs", "pool://[::1/runs", "pool://:1/runs"}) {
+  for (const char *url : {"",
+                          "file:///x",
+                          "pool://",
+                          "pool://node",
+                          "pool://node/",
+                          "pool:///runs/x",
+                          "pool://node:0/runs",
+                          "pool://node:65536/runs",
+                          "pool://node:x/runs",
+                          "pool://[::1/runs",
+                          "pool://:1/runs"}) {
     EXPECT_EQ(address_parse(url).error(), status::invalid) << url;
   }
   EXPECT_EQ(address_parse("pool://node/runs/" + std::string(513, 'x')).error(), status::invalid);

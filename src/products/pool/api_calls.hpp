@@ -82,7 +82,9 @@ inline status check_flags(uint32_t flags, uint32_t allowed) {
 }
 
 // NULL stands for no name, where that is allowed.
-inline status check_name(const char *text, const char *argument, bool may_be_null,
+inline status check_name(const char *text,
+                         const char *argument,
+                         bool may_be_null,
                          std::string &name) {
   if (text == nullptr && may_be_null)
     return status::ok;
@@ -91,11 +93,15 @@ inline status check_name(const char *text, const char *argument, bool may_be_nul
   name = text;
   if (name.size() <= TND_POOL_NAME_SIZE_MAX)
     return status::ok;
-  return fail(status::name_too_long, "{} has {} bytes, {} are allowed", argument, name.size(),
+  return fail(status::name_too_long,
+              "{} has {} bytes, {} are allowed",
+              argument,
+              name.size(),
               TND_POOL_NAME_SIZE_MAX);
 }
 
-inline status make_commit_terms(uint32_t flags, const tnd_pool_commit_options *options,
+inline status make_commit_terms(uint32_t flags,
+                                const tnd_pool_commit_options *options,
                                 wire::pool::commit_terms &terms) {
   tnd_pool_commit_options const defaults = TND_POOL_COMMIT_OPTIONS_INIT;
   const tnd_pool_commit_options &chosen = options != nullptr ? *options : defaults;
@@ -112,12 +118,18 @@ inline status make_commit_terms(uint32_t flags, const tnd_pool_commit_options *o
 }
 
 inline tnd_pool_info info_of(const wire::pool::info &about) {
-  return {about.size,     about.version,       about.created_ns,
-          about.checksum, about.checksum_kind, about.flags};
+  return {about.size,
+          about.version,
+          about.created_ns,
+          about.checksum,
+          about.checksum_kind,
+          about.flags};
 }
 
 // Checks a memory range of the caller: NULL is allowed only for size 0.
-inline status make_memory_range(const void *addr, uint64_t size, uint32_t memory,
+inline status make_memory_range(const void *addr,
+                                uint64_t size,
+                                uint32_t memory,
                                 pool::memory_range &range) {
   if (memory > TND_POOL_MEMORY_DEVICE)
     return fail(status::invalid, "memory {}: neither host nor device", memory);

@@ -74,7 +74,8 @@ status fill(T *target, const T &source, size_t size_min) {
 
 }  // namespace
 
-tnd_status tnd_pool_connect(const char *url, const tnd_pool_config *config,
+tnd_status tnd_pool_connect(const char *url,
+                            const tnd_pool_config *config,
                             tnd_pool **pool) noexcept {
   return catch_errors([&] {
     if (url == nullptr || pool == nullptr)

@@ -4,8 +4,12 @@
 using namespace tanada;
 using namespace tanada::pool::api;
 
-tnd_status tnd_pool_put(tnd_pool *pool, const char *name, const void *source, uint64_t size,
-                        uint32_t flags, const tnd_pool_commit_options *options) noexcept {
+tnd_status tnd_pool_put(tnd_pool *pool,
+                        const char *name,
+                        const void *source,
+                        uint64_t size,
+                        uint32_t flags,
+                        const tnd_pool_commit_options *options) noexcept {
   return on_client(pool, [&](pool::client &client) {
     std::string checked_name;
     pool::memory_range range{};
@@ -18,8 +22,12 @@ tnd_status tnd_pool_put(tnd_pool *pool, const char *name, const void *source, ui
   });
 }
 
-tnd_status tnd_pool_get(tnd_pool *pool, const char *name, void *target, uint64_t capacity,
-                        uint64_t *size, uint32_t flags) noexcept {
+tnd_status tnd_pool_get(tnd_pool *pool,
+                        const char *name,
+                        void *target,
+                        uint64_t capacity,
+                        uint64_t *size,
+                        uint32_t flags) noexcept {
   return on_client(pool, [&](pool::client &client) {
     std::string checked_name;
     pool::memory_range range{};
@@ -35,7 +43,9 @@ tnd_status tnd_pool_get(tnd_pool *pool, const char *name, void *target, uint64_t
   });
 }
 
-tnd_status tnd_pool_stat(tnd_pool *pool, const char *name, uint64_t version,
+tnd_status tnd_pool_stat(tnd_pool *pool,
+                         const char *name,
+                         uint64_t version,
                          tnd_pool_info *info) noexcept {
   return on_client(pool, [&](pool::client &client) {
     std::string checked_name;
@@ -49,7 +59,9 @@ tnd_status tnd_pool_stat(tnd_pool *pool, const char *name, uint64_t version,
   });
 }
 
-tnd_status tnd_pool_list(tnd_pool *pool, const char *prefix, tnd_pool_list_entry entry,
+tnd_status tnd_pool_list(tnd_pool *pool,
+                         const char *prefix,
+                         tnd_pool_list_entry entry,
                          void *context) noexcept {
   return on_client(pool, [&](pool::client &client) {
     if (prefix == nullptr || entry == nullptr)
@@ -71,8 +83,10 @@ tnd_status tnd_pool_list(tnd_pool *pool, const char *prefix, tnd_pool_list_entry
   });
 }
 
-tnd_status tnd_pool_list_namespaces(tnd_pool *pool, const char *only,
-                                    tnd_pool_namespace_entry entry, void *context) noexcept {
+tnd_status tnd_pool_list_namespaces(tnd_pool *pool,
+                                    const char *only,
+                                    tnd_pool_namespace_entry entry,
+                                    void *context) noexcept {
   return on_client(pool, [&](pool::client &client) {
     if (entry == nullptr)
       return fail(status::invalid, "entry is NULL");
@@ -83,8 +97,13 @@ tnd_status tnd_pool_list_namespaces(tnd_pool *pool, const char *only,
       wire::pool::namespaces_reply page;
       TND_TRY(client.list_namespaces_some(checked_name, after, page));
       for (auto const &item : page.entries) {
-        tnd_pool_namespace_info const about{sizeof about, 0,          item.object_count, item.used,
-                                            item.owned,   item.quota, item.segment_count};
+        tnd_pool_namespace_info const about{sizeof about,
+                                            0,
+                                            item.object_count,
+                                            item.used,
+                                            item.owned,
+                                            item.quota,
+                                            item.segment_count};
         if (entry(context, item.namespace_name.c_str(), &about) != 0)
           return status::ok;
       }
@@ -95,7 +114,9 @@ tnd_status tnd_pool_list_namespaces(tnd_pool *pool, const char *only,
   });
 }
 
-tnd_status tnd_pool_rename(tnd_pool *pool, const char *name, const char *new_name,
+tnd_status tnd_pool_rename(tnd_pool *pool,
+                           const char *name,
+                           const char *new_name,
                            uint32_t flags) noexcept {
   return on_client(pool, [&](pool::client &client) {
     std::string old_name, changed_name;
@@ -138,9 +159,10 @@ tnd_status tnd_pool_post(tnd_pool *pool, const tnd_pool_request *request) noexce
       TND_TRY(check_name(request->name, "name", false, name));
     else if (request->object == nullptr || request->object->pool != pool)
       return fail(status::invalid, "object is NULL or another connection's");
-    TND_TRY(check_flags(request->flags, request->kind == TND_POOL_REQUEST_PUT      ? put_flags
-                                        : request->kind == TND_POOL_REQUEST_COMMIT ? commit_flags
-                                                                                   : 0));
+    TND_TRY(check_flags(request->flags,
+                        request->kind == TND_POOL_REQUEST_PUT      ? put_flags
+                        : request->kind == TND_POOL_REQUEST_COMMIT ? commit_flags
+                                                                   : 0));
     if (!pool::is_checksum_kind(request->checksum_kind))
       return fail(status::invalid, "checksum_kind is out of range");
     if (request->kind != TND_POOL_REQUEST_COMMIT)
@@ -149,8 +171,11 @@ tnd_status tnd_pool_post(tnd_pool *pool, const tnd_pool_request *request) noexce
   });
 }
 
-tnd_status tnd_pool_poll(tnd_pool *pool, tnd_pool_completion *completions, uint32_t capacity,
-                         uint64_t timeout_ns, uint32_t *count) noexcept {
+tnd_status tnd_pool_poll(tnd_pool *pool,
+                         tnd_pool_completion *completions,
+                         uint32_t capacity,
+                         uint64_t timeout_ns,
+                         uint32_t *count) noexcept {
   return on_client(pool, [&](pool::client &client) {
     if (completions == nullptr || capacity == 0 || count == nullptr)
       return fail(status::invalid, "completions or count is NULL, or capacity 0");

@@ -23,8 +23,12 @@ tnd_status make_handle(tnd_pool *pool, tnd_pool_object **object, open_object &&o
 
 }  // namespace
 
-tnd_status tnd_pool_create(tnd_pool *pool, const char *name, uint64_t size, uint32_t flags,
-                           const char *set, tnd_pool_object **object) noexcept {
+tnd_status tnd_pool_create(tnd_pool *pool,
+                           const char *name,
+                           uint64_t size,
+                           uint32_t flags,
+                           const char *set,
+                           tnd_pool_object **object) noexcept {
   return on_client(pool, [&](pool::client &client) {
     std::string wanted, in_set;
     if (object == nullptr)
@@ -38,7 +42,9 @@ tnd_status tnd_pool_create(tnd_pool *pool, const char *name, uint64_t size, uint
   });
 }
 
-tnd_status tnd_pool_open(tnd_pool *pool, const char *name, uint64_t version,
+tnd_status tnd_pool_open(tnd_pool *pool,
+                         const char *name,
+                         uint64_t version,
                          tnd_pool_object **object) noexcept {
   return on_client(pool, [&](pool::client &client) {
     std::string wanted;
@@ -77,13 +83,18 @@ tnd_status tnd_pool_get_info(tnd_pool_object *object, tnd_pool_info *info) noexc
   });
 }
 
-tnd_status tnd_pool_write(tnd_pool_object *object, uint64_t offset, const void *source,
-                          uint64_t size, uint32_t memory) noexcept {
+tnd_status tnd_pool_write(tnd_pool_object *object,
+                          uint64_t offset,
+                          const void *source,
+                          uint64_t size,
+                          uint32_t memory) noexcept {
   tnd_pool_box const box = single_row(offset, size);
   return tnd_pool_write_box(object, &box, source, memory);
 }
 
-tnd_status tnd_pool_write_box(tnd_pool_object *object, const tnd_pool_box *box, const void *source,
+tnd_status tnd_pool_write_box(tnd_pool_object *object,
+                              const tnd_pool_box *box,
+                              const void *source,
                               uint32_t memory) noexcept {
   return on_object(object, [&](pool::client &client, open_object &opened) {
     pool::memory_range range{};
@@ -94,8 +105,12 @@ tnd_status tnd_pool_write_box(tnd_pool_object *object, const tnd_pool_box *box, 
   });
 }
 
-tnd_status tnd_pool_read(tnd_pool_object *object, uint64_t offset, void *target, uint64_t size,
-                         uint32_t memory, uint64_t *read_size) noexcept {
+tnd_status tnd_pool_read(tnd_pool_object *object,
+                         uint64_t offset,
+                         void *target,
+                         uint64_t size,
+                         uint32_t memory,
+                         uint64_t *read_size) noexcept {
   return on_object(object, [&](pool::client &client, open_object &opened) {
     pool::memory_range range{};
     uint64_t moved = 0;
@@ -107,7 +122,9 @@ tnd_status tnd_pool_read(tnd_pool_object *object, uint64_t offset, void *target,
   });
 }
 
-tnd_status tnd_pool_read_box(tnd_pool_object *object, const tnd_pool_box *box, void *target,
+tnd_status tnd_pool_read_box(tnd_pool_object *object,
+                             const tnd_pool_box *box,
+                             void *target,
                              uint32_t memory) noexcept {
   return on_object(object, [&](pool::client &client, open_object &opened) {
     pool::memory_range range{};
@@ -132,7 +149,8 @@ tnd_status tnd_pool_map(tnd_pool_object *object, const void **addr, uint64_t *si
   });
 }
 
-tnd_status tnd_pool_commit(tnd_pool_object *object, const tnd_pool_commit_options *options,
+tnd_status tnd_pool_commit(tnd_pool_object *object,
+                           const tnd_pool_commit_options *options,
                            uint64_t *version) noexcept {
   return on_object(object, [&](pool::client &client, open_object &opened) {
     wire::pool::commit_terms terms;
@@ -145,7 +163,9 @@ tnd_status tnd_pool_commit(tnd_pool_object *object, const tnd_pool_commit_option
   });
 }
 
-tnd_status tnd_pool_set_commit(tnd_pool *pool, const char *set, uint64_t count,
+tnd_status tnd_pool_set_commit(tnd_pool *pool,
+                               const char *set,
+                               uint64_t count,
                                uint32_t flags) noexcept {
   return on_client(pool, [&](pool::client &client) {
     std::string name;

@@ -25,8 +25,9 @@ void ensure_sodium() {
 bool parse_secret(const std::string &text, bytes32 &secret) {
   size_t size = 0;
   return text.size() == 2 * secret.size() &&
-         sodium_hex2bin(secret.data(), secret.size(), text.data(), text.size(), nullptr, &size,
-                        nullptr) == 0 &&
+         sodium_hex2bin(
+             secret.data(), secret.size(), text.data(), text.size(), nullptr, &size, nullptr) ==
+             0 &&
          size == secret.size();
 }
 
@@ -83,7 +84,8 @@ result<std::vector<key>> keys_read(const std::string &path) {
       return fail(status::invalid,
                   "key file {}, line {}: not \"ID SECRET rw|ro NAMESPACES\" with a secret of 64 "
                   "hexadecimal digits",
-                  path, number);
+                  path,
+                  number);
     }
     keys.push_back(std::move(entry));
   }
@@ -99,15 +101,18 @@ bytes32 random_bytes() {
   return bytes;
 }
 
-bytes32 proof_of(const key &secret_key, prover side, const bytes32 &client_nonce,
-                 const bytes32 &server_nonce, const std::string &space) {
+bytes32 proof_of(const key &secret_key,
+                 prover side,
+                 const bytes32 &client_nonce,
+                 const bytes32 &server_nonce,
+                 const std::string &space) {
   ensure_sodium();
   static_assert(sizeof(bytes32) == crypto_generichash_BYTES &&
                 sizeof(bytes32) == crypto_generichash_KEYBYTES);
   std::string const role = side == prover::server ? "tanada pool 1 server" : "tanada pool 1 client";
   crypto_generichash_state state;
-  crypto_generichash_init(&state, secret_key.secret.data(), secret_key.secret.size(),
-                          sizeof(bytes32));
+  crypto_generichash_init(
+      &state, secret_key.secret.data(), secret_key.secret.size(), sizeof(bytes32));
   auto const add = [&](const void *source, size_t size) {
     crypto_generichash_update(&state, static_cast<const unsigned char *>(source), size);
   };

@@ -39,8 +39,11 @@ enum class prover { server, client };
 
 bytes32 random_bytes();
 
-bytes32 proof_of(const key &secret_key, prover side, const bytes32 &client_nonce,
-                 const bytes32 &server_nonce, const std::string &space);
+bytes32 proof_of(const key &secret_key,
+                 prover side,
+                 const bytes32 &client_nonce,
+                 const bytes32 &server_nonce,
+                 const std::string &space);
 
 // Compares in constant time.
 bool is_equal(const bytes32 &first, const bytes32 &second);

@@ -43,10 +43,14 @@ TEST(keys, a_file_that_others_may_read_is_refused) {
 }
 
 TEST(keys, malformed_lines_are_refused) {
-  for (std::string const &line :
-       {std::string{"a"}, "a " + secret + " rw", "a " + secret + " wr x", "a " + secret + "0 rw x",
-        "a " + secret + " rw x more", "a " + std::string(64, 'g') + " rw x",
-        "a " + secret + " rw x/y", std::string{}}) {
+  for (std::string const &line : {std::string{"a"},
+                                  "a " + secret + " rw",
+                                  "a " + secret + " wr x",
+                                  "a " + secret + "0 rw x",
+                                  "a " + secret + " rw x more",
+                                  "a " + std::string(64, 'g') + " rw x",
+                                  "a " + secret + " rw x/y",
+                                  std::string{}}) {
     key_file const file{line + "\n"};
     EXPECT_EQ(keys_read(file.path).error(), status::invalid) << line;
   }

@@ -31,14 +31,17 @@ std::vector<copy_part> pieces_of(std::span<const copy_part> parts) {
   for (const copy_part &part : parts)
     for (size_t offset = 0; offset < part.size; offset += piece_size)
       pieces.push_back({part.target == nullptr ? nullptr : part.target + offset,
-                        part.source + offset, std::min(piece_size, part.size - offset)});
+                        part.source + offset,
+                        std::min(piece_size, part.size - offset)});
   return pieces;
 }
 
 // Calls work(piece, checksum of that piece) for each piece, and appends the pieces' checksums to
 // `sum` in order.
 template <class Work>
-void run_pieces(seams::team &helpers, std::span<const copy_part> parts, checksum &sum,
+void run_pieces(seams::team &helpers,
+                std::span<const copy_part> parts,
+                checksum &sum,
                 const Work &work) {
   TND_ASSERT(sum.can_join());
   std::vector<copy_part> const pieces = pieces_of(parts);
@@ -57,7 +60,9 @@ void run_pieces(seams::team &helpers, std::span<const copy_part> parts, checksum
 
 }  // namespace
 
-void copy_bulk(seams::team &helpers, std::span<const copy_part> parts, first_reader reader,
+void copy_bulk(seams::team &helpers,
+               std::span<const copy_part> parts,
+               first_reader reader,
                checksum &sum) {
   uint64_t const size = size_of(parts);
   if (size < shared_size_min || !sum.can_join()) {

@@ -24,7 +24,9 @@ struct copy_part {
 enum class first_reader { caller, others };
 
 // Copies all parts with memcpy, and adds the stored bytes to `sum` in order, as copy_and_add does.
-void copy_bulk(seams::team &helpers, std::span<const copy_part> parts, first_reader reader,
+void copy_bulk(seams::team &helpers,
+               std::span<const copy_part> parts,
+               first_reader reader,
                checksum &sum);
 
 // Adds the bytes to `sum`, in order.

@@ -91,9 +91,12 @@ void checksum::join(uint64_t value, size_t size) {
 
 uint64_t checksum::value() const {
   switch (kind_) {
-    case checksum_kind::none: return 0;
-    case checksum_kind::crc32c: return crc_ ^ 0xFFFFFFFF;
-    case checksum_kind::xxh3: return XXH3_64bits_digest(xxh3_->state);
+    case checksum_kind::none:
+      return 0;
+    case checksum_kind::crc32c:
+      return crc_ ^ 0xFFFFFFFF;
+    case checksum_kind::xxh3:
+      return XXH3_64bits_digest(xxh3_->state);
   }
   return 0;
 }

@@ -57,7 +57,8 @@ void catalog::mark_used(namespace_state &state, entries::iterator it) {
 }
 
 // Returns the object that had the name before.
-object_ref catalog::bind(namespace_state &state, const std::string &name,
+object_ref catalog::bind(namespace_state &state,
+                         const std::string &name,
                          const object_ref &object) {
   TND_ASSERT(mutex_.is_held());
   TND_ASSERT(object != nullptr && object->owner() == state.account->id);
@@ -86,7 +87,8 @@ object_ref catalog::unbind(namespace_state &state, entries::iterator it) {
   return previous;
 }
 
-void catalog::append_changes(std::vector<change> changes, std::vector<object_ref> superseded,
+void catalog::append_changes(std::vector<change> changes,
+                             std::vector<object_ref> superseded,
                              journal_callback done) {
   TND_ASSERT(mutex_.is_held());
   if (journal_ != nullptr)
@@ -125,7 +127,8 @@ bool catalog::evict_one(namespace_state &preferred, bool only_there) {
   return true;
 }
 
-status catalog::allocate_in_quota(namespace_state &state, uint64_t size,
+status catalog::allocate_in_quota(namespace_state &state,
+                                  uint64_t size,
                                   std::vector<pool_extent> &pieces) {
   TND_ASSERT(mutex_.is_held());
   while (state.quota != 0 &&
@@ -135,16 +138,20 @@ status catalog::allocate_in_quota(namespace_state &state, uint64_t size,
     return fail(status::no_space,
                 "namespace {}: {} more bytes exceed its quota of {} bytes: remove objects, or "
                 "raise the quota",
-                state.name, size, state.quota);
+                state.name,
+                size,
+                state.quota);
   }
   return allocate_or_evict(state, size, pieces);
 }
 
-status catalog::allocate_or_evict(namespace_state &state, uint64_t size,
+status catalog::allocate_or_evict(namespace_state &state,
+                                  uint64_t size,
                                   std::vector<pool_extent> &pieces) {
   TND_ASSERT(mutex_.is_held());
   if (statistics_.object_count >= options_.object_count_max) {
-    return fail(status::no_space, "the pool has {} objects, the maximum: remove some",
+    return fail(status::no_space,
+                "the pool has {} objects, the maximum: remove some",
                 options_.object_count_max);
   }
   // Evict nothing for an object that would not fit even then.
@@ -179,8 +186,15 @@ status catalog::fail_no_space(const namespace_state &state, uint64_t size) const
               "namespace {}: the pool has no space for {} bytes: of its {} bytes {} are in use, {} "
               "unused are bound to other namespaces, {} to this one, {} are free, {} wait for "
               "transfers: {}, or start the daemon with a larger --size",
-              state.name, size, usage.capacity, usage.used, bound, own_unused, usage.free(),
-              usage.quarantined, help);
+              state.name,
+              size,
+              usage.capacity,
+              usage.used,
+              bound,
+              own_unused,
+              usage.free(),
+              usage.quarantined,
+              help);
 }
 
 result<object_ref> catalog::create_object(uint64_t namespace_id, uint64_t size, uint32_t flags) {
@@ -193,7 +207,8 @@ result<object_ref> catalog::create_object(uint64_t namespace_id, uint64_t size, 
   return object;
 }
 
-object_ref catalog::make_object(namespace_state &state, std::vector<pool_extent> pieces,
+object_ref catalog::make_object(namespace_state &state,
+                                std::vector<pool_extent> pieces,
                                 uint32_t flags) {
   auto created = std::make_shared<object>(memory_, state.account);
   created->add_pieces(std::move(pieces));
@@ -231,8 +246,10 @@ status catalog::grow(object &target, uint64_t size) {
 }
 
 // Assign a version and bind the name. The object that had the name is superseded.
-void catalog::commit_locked(namespace_state &state, const std::string &name,
-                            const object_ref &object, std::vector<change> &changes,
+void catalog::commit_locked(namespace_state &state,
+                            const std::string &name,
+                            const object_ref &object,
+                            std::vector<change> &changes,
                             std::vector<object_ref> &superseded) {
   TND_ASSERT(mutex_.is_held());
   TND_ASSERT(object->metadata.size <= object->allocated_size());
@@ -250,7 +267,9 @@ void catalog::commit_locked(namespace_state &state, const std::string &name,
     superseded.push_back(std::move(previous));
 }
 
-result<uint64_t> catalog::commit(const object_ref &object, const std::string &name, uint32_t flags,
+result<uint64_t> catalog::commit(const object_ref &object,
+                                 const std::string &name,
+                                 uint32_t flags,
                                  const callback_maker &make_callback) {
   std::vector<object_ref> superseded;
   lock_guard lock{mutex_};
@@ -263,7 +282,9 @@ result<uint64_t> catalog::commit(const object_ref &object, const std::string &na
   return object->metadata.version;
 }
 
-result<object_ref> catalog::open(uint64_t namespace_id, const std::string &name, uint64_t version,
+result<object_ref> catalog::open(uint64_t namespace_id,
+                                 const std::string &name,
+                                 uint64_t version,
                                  bool count_open) {
   lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
@@ -279,19 +300,25 @@ result<object_ref> catalog::open(uint64_t namespace_id, const std::string &name,
   return it->second.object;
 }
 
-void catalog::list(uint64_t namespace_id, const std::string &prefix, const std::string &after,
+void catalog::list(uint64_t namespace_id,
+                   const std::string &prefix,
+                   const std::string &after,
                    const std::function<bool(const std::string &, const info &)> &visitor) {
   lock_guard lock{mutex_};
   auto const &objects = state_for(namespace_id).objects;
   for (auto it = after < prefix ? objects.lower_bound(prefix) : objects.upper_bound(after);
-       it != objects.end() && it->first.starts_with(prefix); ++it) {
+       it != objects.end() && it->first.starts_with(prefix);
+       ++it) {
     if (!visitor(it->first, it->second.object->client_metadata()))
       return;
   }
 }
 
-status catalog::rename(uint64_t namespace_id, const std::string &name, const std::string &new_name,
-                       uint32_t flags, journal_callback done) {
+status catalog::rename(uint64_t namespace_id,
+                       const std::string &name,
+                       const std::string &new_name,
+                       uint32_t flags,
+                       journal_callback done) {
   std::vector<object_ref> superseded;
   lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
@@ -323,11 +350,14 @@ status catalog::remove(uint64_t namespace_id, const std::string &name, journal_c
     return status::no_entry;
   superseded.push_back(unbind(state, it));
   append_changes({make_change(change::kind::remove, *superseded.front(), state.name, name)},
-                 superseded, std::move(done));
+                 superseded,
+                 std::move(done));
   return status::ok;
 }
 
-status catalog::set_flags(uint64_t namespace_id, const std::string &name, uint32_t flags,
+status catalog::set_flags(uint64_t namespace_id,
+                          const std::string &name,
+                          uint32_t flags,
                           journal_callback done) {
   lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
@@ -352,7 +382,9 @@ result<object_ref> catalog::create_restored(uint64_t namespace_id, uint64_t size
   return make_object(state, std::move(pieces), flags);
 }
 
-result<object_ref> catalog::create_at(uint64_t namespace_id, uint64_t size, uint32_t flags,
+result<object_ref> catalog::create_at(uint64_t namespace_id,
+                                      uint64_t size,
+                                      uint32_t flags,
                                       const std::vector<wire::pool::range> &places) {
   lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
@@ -366,7 +398,8 @@ result<object_ref> catalog::create_at(uint64_t namespace_id, uint64_t size, uint
   return object;
 }
 
-object_ref catalog::create_damaged(uint64_t namespace_id, uint32_t flags,
+object_ref catalog::create_damaged(uint64_t namespace_id,
+                                   uint32_t flags,
                                    const std::vector<wire::pool::range> &places) {
   lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
@@ -398,7 +431,10 @@ void catalog::log_losses() {
       lossy.is_loss_logged = true;
       log(log_level::error,
           "pool: {}/{}, version {}, {} bytes, has lost bytes: it cannot be read any more",
-          state->name, name, lossy.metadata.version, lossy.metadata.size);
+          state->name,
+          name,
+          lossy.metadata.version,
+          lossy.metadata.size);
     }
   }
 }

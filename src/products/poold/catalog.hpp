@@ -82,31 +82,46 @@ class catalog {
   // the callback that it returns is called once the journal has the change. Returns the version.
   // exists: flag_exclusive is set and the name is in use.
   using callback_maker = std::function<journal_callback(const info &)>;
-  result<uint64_t> commit(const object_ref &object, const std::string &name, uint32_t flags,
+  result<uint64_t> commit(const object_ref &object,
+                          const std::string &name,
+                          uint32_t flags,
                           const callback_maker &make_callback);
 
   // Prepared objects of a set get their names at `commit_set()`. `session` identifies a participant
   // of the set. no_space: there are too many sets. again: the set does not have exactly
   // `count` objects.
   status join_set(uint64_t namespace_id, const std::string &set, uint64_t session);
-  status prepare(const object_ref &object, const std::string &name, const std::string &set,
+  status prepare(const object_ref &object,
+                 const std::string &name,
+                 const std::string &set,
                  uint64_t session);
-  status commit_set(uint64_t namespace_id, const std::string &set, uint64_t count,
+  status commit_set(uint64_t namespace_id,
+                    const std::string &set,
+                    uint64_t count,
                     journal_callback done);
 
   // version 0: the newest. no_entry: no object has the name and version. `count_open`: count
   // the access as an open, and as a use that delays eviction.
-  result<object_ref> open(uint64_t namespace_id, const std::string &name, uint64_t version,
+  result<object_ref> open(uint64_t namespace_id,
+                          const std::string &name,
+                          uint64_t version,
                           bool count_open = true);
 
   // Call `visitor` with the names that begin with `prefix` and follow `after`, in order, until it
   // returns false.
-  void list(uint64_t namespace_id, const std::string &prefix, const std::string &after,
+  void list(uint64_t namespace_id,
+            const std::string &prefix,
+            const std::string &after,
             const std::function<bool(const std::string &, const info &)> &visitor);
-  status rename(uint64_t namespace_id, const std::string &name, const std::string &new_name,
-                uint32_t flags, journal_callback done);
+  status rename(uint64_t namespace_id,
+                const std::string &name,
+                const std::string &new_name,
+                uint32_t flags,
+                journal_callback done);
   status remove(uint64_t namespace_id, const std::string &name, journal_callback done);
-  status set_flags(uint64_t namespace_id, const std::string &name, uint32_t flags,
+  status set_flags(uint64_t namespace_id,
+                   const std::string &name,
+                   uint32_t flags,
                    journal_callback done);
 
   // Create an object that a restart restores; quotas do not apply. no_space: the pool is full.
@@ -114,12 +129,15 @@ class catalog {
 
   // The same at its place in the backing file. busy: another object uses a part of it. invalid: the
   // ranges are out of bounds, misaligned or smaller than `size`.
-  result<object_ref> create_at(uint64_t namespace_id, uint64_t size, uint32_t flags,
+  result<object_ref> create_at(uint64_t namespace_id,
+                               uint64_t size,
+                               uint32_t flags,
                                const std::vector<wire::pool::range> &places);
 
   // Create an object whose bytes the restart could not restore. It keeps its ranges of the file, if
   // all of them are free, until it is replaced or removed.
-  object_ref create_damaged(uint64_t namespace_id, uint32_t flags,
+  object_ref create_damaged(uint64_t namespace_id,
+                            uint32_t flags,
                             const std::vector<wire::pool::range> &places);
 
   // Bind the name of a restored object. Not journaled.
@@ -191,7 +209,8 @@ class catalog {
   void remove_eviction(namespace_state &state, entry &target) TND_REQUIRES(mutex_);
   void bump_counter(namespace_state &state, const std::string &name) TND_REQUIRES(mutex_);
   bool evict_one(namespace_state &preferred, bool only_there) TND_REQUIRES(mutex_);
-  void append_changes(std::vector<change> changes, std::vector<object_ref> superseded,
+  void append_changes(std::vector<change> changes,
+                      std::vector<object_ref> superseded,
                       journal_callback done) TND_REQUIRES(mutex_);
   status allocate_in_quota(namespace_state &state, uint64_t size, std::vector<pool_extent> &pieces)
       TND_REQUIRES(mutex_);
@@ -201,9 +220,11 @@ class catalog {
   namespace_statistics describe(const namespace_state &state) const TND_REQUIRES(mutex_);
   object_ref make_object(namespace_state &state, std::vector<pool_extent> pieces, uint32_t flags)
       TND_REQUIRES(mutex_);
-  void commit_locked(namespace_state &state, const std::string &name, const object_ref &object,
-                     std::vector<change> &changes, std::vector<object_ref> &superseded)
-      TND_REQUIRES(mutex_);
+  void commit_locked(namespace_state &state,
+                     const std::string &name,
+                     const object_ref &object,
+                     std::vector<change> &changes,
+                     std::vector<object_ref> &superseded) TND_REQUIRES(mutex_);
   void log_losses();
 
   pool_memory &memory_;

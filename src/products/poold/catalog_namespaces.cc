@@ -133,8 +133,8 @@ int catalog::counters_descriptor(uint64_t namespace_id) {
     return -1;
   void *addr = MAP_FAILED;
   if (ftruncate(descriptor, sizeof(pool::name_counters)) == 0) {
-    addr = mmap(nullptr, sizeof(pool::name_counters), PROT_READ | PROT_WRITE, MAP_SHARED,
-                descriptor, 0);
+    addr = mmap(
+        nullptr, sizeof(pool::name_counters), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   }
   // The seals keep clients from writing and resizing the counters.
   int const seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;

@@ -15,7 +15,9 @@ status catalog::join_set(uint64_t namespace_id, const std::string &set, uint64_t
   return status::ok;
 }
 
-status catalog::prepare(const object_ref &object, const std::string &name, const std::string &set,
+status catalog::prepare(const object_ref &object,
+                        const std::string &name,
+                        const std::string &set,
                         uint64_t session) {
   lock_guard lock{mutex_};
   TND_ASSERT(object != nullptr);
@@ -25,7 +27,9 @@ status catalog::prepare(const object_ref &object, const std::string &name, const
   return status::ok;
 }
 
-status catalog::commit_set(uint64_t namespace_id, const std::string &set, uint64_t count,
+status catalog::commit_set(uint64_t namespace_id,
+                           const std::string &set,
+                           uint64_t count,
                            journal_callback done) {
   lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);

@@ -25,8 +25,8 @@ result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
 // Create the catalog, with the objects of the backing.
 status daemon::restore_objects() {
   TND_ASSERT(memory_ != nullptr && objects_ == nullptr);
-  objects_ = std::make_unique<catalog>(*memory_, journal_.get(),
-                                       catalog_options{.quotas = options_.quotas});
+  objects_ = std::make_unique<catalog>(
+      *memory_, journal_.get(), catalog_options{.quotas = options_.quotas});
   if (journal_ == nullptr)
     return status::ok;
   TND_TRY(journal_->restore(*objects_));
@@ -118,12 +118,20 @@ void daemon::report_errors(pool::pool_report &current) const {
 // Report the namespaces and the connected clients.
 void daemon::report_users(pool::pool_report &current, uint64_t now_ns) const {
   for (auto const &entry : objects_->all_namespaces()) {
-    current.spaces.push_back({entry.name, entry.used, entry.object_count, entry.quota, entry.owned,
+    current.spaces.push_back({entry.name,
+                              entry.used,
+                              entry.object_count,
+                              entry.quota,
+                              entry.owned,
                               entry.segment_count});
   }
   for (auto const &client : server_->clients()) {
-    current.clients.push_back({client.peer, client.namespace_name, client.path, client.written_size,
-                               client.read_size, now_ns - client.connected_ns});
+    current.clients.push_back({client.peer,
+                               client.namespace_name,
+                               client.path,
+                               client.written_size,
+                               client.read_size,
+                               now_ns - client.connected_ns});
   }
 }
 

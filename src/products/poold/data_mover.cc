@@ -252,8 +252,10 @@ void data_mover::complete(std::map<uint64_t, active_transfer>::iterator it) {
   TND_ASSERT(active.is_posted() && active.in_flight_count == 0);
   active_.erase(it);
   if (active.code != status::ok)
-    log(log_level::warning, "pool: a fabric {} over {} failed: {}",
-        active.is_message() ? "message" : "transfer", provider_,
+    log(log_level::warning,
+        "pool: a fabric {} over {} failed: {}",
+        active.is_message() ? "message" : "transfer",
+        provider_,
         tnd_status_name(tnd_status(active.code)));
   active.request.callback(active.code);
 }

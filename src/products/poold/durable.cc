@@ -163,7 +163,8 @@ bool durable_journal::is_congested() const {
   return pending_size_ > options_.congestion_size || pending_count_ > 65536;
 }
 
-void durable_journal::append(std::vector<change> changes, std::vector<object_ref> superseded,
+void durable_journal::append(std::vector<change> changes,
+                             std::vector<object_ref> superseded,
                              journal_callback done) {
   // The log has its own copy of the bytes, so the memory may be reused at once.
   if (options_.with_data)
@@ -251,7 +252,8 @@ void durable_journal::run() {
     log(log_level::error,
         "pool: the last {} commits were not written before the daemon ended, and a restart may not "
         "find them: {}",
-        pending_count_, tnd_status_name(tnd_status(code)));
+        pending_count_,
+        tnd_status_name(tnd_status(code)));
   }
 }
 
@@ -279,8 +281,12 @@ status durable_journal::make_transaction(const entry &item, pool::transaction &c
     pool::change logged;
     logged.meta.version = source.version;
     switch (source.type) {
-      case change::kind::put: TND_TRY(make_put(source, logged)); break;
-      case change::kind::remove: logged.kind = pool::change_kind::remove; break;
+      case change::kind::put:
+        TND_TRY(make_put(source, logged));
+        break;
+      case change::kind::remove:
+        logged.kind = pool::change_kind::remove;
+        break;
       case change::kind::rename:
         logged.kind = pool::change_kind::rename;
         logged.new_name = source.name;
@@ -340,7 +346,9 @@ void durable_journal::complete(entry &item, status code) {
   std::vector<change> follow_ups;
   bool const is_kept = code == status::ok;
   if (!is_kept) {
-    log(log_level::error, "pool: {} changes could not be made durable: {}", item.changes.size(),
+    log(log_level::error,
+        "pool: {} changes could not be made durable: {}",
+        item.changes.size(),
         tnd_status_name(tnd_status(code)));
     divergence_.record_failed(item.changes, item.order, code);
   } else {
@@ -401,7 +409,8 @@ void durable_journal::hold_superseded(entry &item, bool is_kept) {
   });
 }
 
-void log_divergence::record_failed(const std::vector<change> &changes, uint64_t order,
+void log_divergence::record_failed(const std::vector<change> &changes,
+                                   uint64_t order,
                                    status cause) {
   for (const change &update : changes) {
     bool const is_renamed = update.type == change::kind::rename && update.name != update.old_name;
@@ -477,7 +486,8 @@ void log_divergence::mark_logged(const key &name, uint64_t order, uint64_t versi
     divergences_.erase(it);
 }
 
-void log_divergence::add_follow_ups(const key &name, uint64_t order,
+void log_divergence::add_follow_ups(const key &name,
+                                    uint64_t order,
                                     std::vector<change> &follow_ups) {
   auto const it = divergences_.find(name);
   if (it == divergences_.end())
@@ -512,7 +522,8 @@ void log_divergence::begin_follow_ups(std::vector<change> &removals, uint64_t or
   });
 }
 
-status log_divergence::record_logged(const std::vector<change> &changes, uint64_t order,
+status log_divergence::record_logged(const std::vector<change> &changes,
+                                     uint64_t order,
                                      std::vector<change> &follow_ups) {
   if (divergences_.empty())
     return status::ok;
@@ -524,8 +535,12 @@ status log_divergence::record_logged(const std::vector<change> &changes, uint64_
     bool const missing = it != divergences_.end() && it->second.unlogged_version == update.version;
     status const cause = missing ? it->second.cause : status::ok;
     switch (update.type) {
-      case change::kind::put: mark_logged(name, order, update.version); break;
-      case change::kind::remove: add_follow_ups(name, order, follow_ups); break;
+      case change::kind::put:
+        mark_logged(name, order, update.version);
+        break;
+      case change::kind::remove:
+        add_follow_ups(name, order, follow_ups);
+        break;
       case change::kind::set_flags:
         if (missing)
           code = cause;
@@ -572,11 +587,14 @@ status durable_journal::restore(catalog &target) {
   target.raise_version(log_->highest_version());
   log(kept_count == 0 ? log_level::info : log_level::error,
       "pool: {} durable objects are restored, {} are damaged and kept aside, {} were dropped",
-      restored_count, kept_count, objects.size() - restored_count - kept_count);
+      restored_count,
+      kept_count,
+      objects.size() - restored_count - kept_count);
   return status::ok;
 }
 
-void durable_journal::bind_restored(catalog &target, const pool::live_object &source,
+void durable_journal::bind_restored(catalog &target,
+                                    const pool::live_object &source,
                                     const object_ref &restored) {
   restored->flags.fetch_or(flag_durable);
   restored->is_discardable = options_.with_data || is_evictable(source.meta.flags);
@@ -585,7 +603,8 @@ void durable_journal::bind_restored(catalog &target, const pool::live_object &so
 
 // Record an object that cannot be restored. Returns an error if that is not due to damage, and the
 // restore has to end.
-status durable_journal::record_damaged(const pool::live_object &source, status cause,
+status durable_journal::record_damaged(const pool::live_object &source,
+                                       status cause,
                                        damaged_objects &damaged) const {
   TND_ASSERT(cause != status::ok);
   // Otherwise compaction found its bytes damaged in the meantime, dropped the object and logged it.
@@ -596,7 +615,9 @@ status durable_journal::record_damaged(const pool::live_object &source, status c
   return fail(cause,
               "{}/{} of {} bytes cannot be restored ({}) and nothing was dropped: start with the "
               "--size it was written with",
-              source.meta.namespace_name, source.meta.name, source.meta.size,
+              source.meta.namespace_name,
+              source.meta.name,
+              source.meta.size,
               tnd_status_name(tnd_status(cause)));
 }
 
@@ -653,7 +674,9 @@ status durable_journal::check_size(const std::vector<pool::live_object> &objects
   return fail(status::no_space,
               "the pool's file has objects up to byte {}, and its size is given as {}: start with "
               "--size {} or more",
-              needed_size, memory_.capacity(), needed_size);
+              needed_size,
+              memory_.capacity(),
+              needed_size);
 }
 
 result<object_ref> durable_journal::restore_object(catalog &target,
@@ -695,8 +718,12 @@ bool durable_journal::keep_damaged(catalog &target, const pool::live_object &sou
   bool const is_cached_copy =
       is_evictable(meta.flags) && (cause == status::corrupt || cause == status::busy);
   log(is_cached_copy ? log_level::warning : log_level::error,
-      "pool: {}/{}, version {}, {} bytes, is damaged ({}): {}", meta.namespace_name, meta.name,
-      meta.version, meta.size, tnd_status_name(tnd_status(cause)),
+      "pool: {}/{}, version {}, {} bytes, is damaged ({}): {}",
+      meta.namespace_name,
+      meta.name,
+      meta.version,
+      meta.size,
+      tnd_status_name(tnd_status(cause)),
       is_cached_copy ? "dropped, since it is evictable"
                      : "kept aside; reading it is EIO until it is replaced or removed");
   if (is_cached_copy) {

@@ -43,7 +43,8 @@ class log_divergence {
   // objects that must be logged before these changes count as durable. They follow all that was
   // appended in the meantime, which may rename those objects. An error: a change refers to an
   // object that is not in the log; the status is that of the failure which kept it out.
-  status record_logged(const std::vector<change> &changes, uint64_t order,
+  status record_logged(const std::vector<change> &changes,
+                       uint64_t order,
                        std::vector<change> &follow_ups);
 
   // Call it when everything appended before these removals has completed. They follow the
@@ -109,7 +110,8 @@ class durable_journal final : public journal {
   // Without start(): as stop(). timed_out: changes are left. Else the status of the log's drain.
   status drain(uint64_t deadline_ns);
 
-  void append(std::vector<change> changes, std::vector<object_ref> superseded,
+  void append(std::vector<change> changes,
+              std::vector<object_ref> superseded,
               journal_callback done) override;
   bool is_congested() const override;
 
@@ -142,7 +144,8 @@ class durable_journal final : public journal {
   status add_extents(const object &source, pool::change &logged);
   void complete(entry &item, status code);
   using damaged_objects = std::vector<std::pair<const pool::live_object *, status>>;
-  status record_damaged(const pool::live_object &source, status cause,
+  status record_damaged(const pool::live_object &source,
+                        status cause,
                         damaged_objects &damaged) const;
   status check_size(const std::vector<pool::live_object> &objects) const;
   std::vector<uint64_t> reserve(catalog &target, const std::vector<pool::live_object> &objects);

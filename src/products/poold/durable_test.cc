@@ -213,8 +213,8 @@ TEST_F(pool_durable, of_two_objects_in_the_same_place_one_comes_back_and_the_oth
     sum.add(zeros.data(), zeros.size());
     for (uint64_t i = 0; i < 3; i++) {
       pool::change put;
-      put.meta = {"s",        "n" + std::to_string(i), 10 + i, zeros.size(), 0, 0, sum.kind(),
-                  sum.value()};
+      put.meta = {
+          "s", "n" + std::to_string(i), 10 + i, zeros.size(), 0, 0, sum.kind(), sum.value()};
       put.extents = {{i == 2 ? 4096 : i * 64, zeros.size()}};
       ASSERT_EQ(log->append({put}, record_outcome()), status::ok);
     }

@@ -23,8 +23,10 @@ struct change {
 };
 
 // Fill in the fields that all kinds of change have.
-inline change make_change(change::kind type, const object &target,
-                          const std::string &namespace_name, const std::string &name) {
+inline change make_change(change::kind type,
+                          const object &target,
+                          const std::string &namespace_name,
+                          const std::string &name) {
   change created;
   created.type = type;
   created.version = target.metadata.version;
@@ -43,7 +45,8 @@ class journal {
   // Make these changes durable, all or none of them, after all that were appended before. Does not
   // block. The caller holds the catalog's mutex, so `done` is called later, from another thread.
   // Until then the memory of `superseded` is not reused, because a crash brings those objects back.
-  virtual void append(std::vector<change> changes, std::vector<object_ref> superseded,
+  virtual void append(std::vector<change> changes,
+                      std::vector<object_ref> superseded,
                       journal_callback done) = 0;
 
   // So many changes are outstanding that commits should wait for the journal.

@@ -27,7 +27,9 @@ change removal(const std::string &name, uint64_t version) {
           .name = name,
           .old_name = {}};
 }
-change renaming(const std::string &name, const std::string &new_name, uint64_t version,
+change renaming(const std::string &name,
+                const std::string &new_name,
+                uint64_t version,
                 uint64_t before) {
   return {.type = kind::rename,
           .version = version,
@@ -41,7 +43,8 @@ change renaming(const std::string &name, const std::string &new_name, uint64_t v
 class pool_gaps : public testing::Test {
  protected:
   // Record a logged change. Returns the versions whose removal must follow.
-  std::vector<uint64_t> logged(const change &update, status expected = status::ok,
+  std::vector<uint64_t> logged(const change &update,
+                               status expected = status::ok,
                                uint64_t order = 0) {
     std::vector<change> to_follow;
     EXPECT_EQ(divergence_.record_logged({update}, order != 0 ? order : ++order_, to_follow),

@@ -28,8 +28,9 @@ void object::append_parts(uint64_t offset, uint64_t size, std::vector<iovec> &pa
   if (size == 0)
     return;
   auto it = std::upper_bound(
-      parts_.begin(), parts_.end(), offset,
-      [](uint64_t wanted, const part &candidate) { return wanted < candidate.begin; });
+      parts_.begin(), parts_.end(), offset, [](uint64_t wanted, const part &candidate) {
+        return wanted < candidate.begin;
+      });
   for (--it; size > 0; ++it) {
     TND_ASSERT(it != parts_.end() && offset >= it->begin);
     uint64_t const skipped = offset - it->begin, part_size = std::min(size, it->size - skipped);

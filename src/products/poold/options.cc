@@ -19,10 +19,25 @@ status fail_setting(const std::string &where, const char *problem) {
 }
 
 // Keys of the file. Flags and environment variables have the same names.
-constexpr std::string_view keys[] = {
-    "listen",   "port",      "size",        "segment_size", "prefault",    "backing", "key_file",
-    "fabric",   "open",      "fabric_node", "workers",      "clients",     "web",     "web_port",
-    "log_size", "port_file", "drain",       "lost_after",   "write_behind"};
+constexpr std::string_view keys[] = {"listen",
+                                     "port",
+                                     "size",
+                                     "segment_size",
+                                     "prefault",
+                                     "backing",
+                                     "key_file",
+                                     "fabric",
+                                     "open",
+                                     "fabric_node",
+                                     "workers",
+                                     "clients",
+                                     "web",
+                                     "web_port",
+                                     "log_size",
+                                     "port_file",
+                                     "drain",
+                                     "lost_after",
+                                     "write_behind"};
 
 status fail_unknown(const std::string &key, const std::string &where) {
   std::string const nearest{nearest_name(key, keys)};
@@ -83,10 +98,12 @@ struct text_option {
   std::string_view key;
   std::string daemon_options::*target;
 };
-constexpr text_option text_options[] = {
-    {"listen", &daemon_options::listen},     {"backing", &daemon_options::backing},
-    {"fabric", &daemon_options::fabric},     {"fabric_node", &daemon_options::fabric_node},
-    {"key_file", &daemon_options::key_file}, {"port_file", &daemon_options::port_file}};
+constexpr text_option text_options[] = {{"listen", &daemon_options::listen},
+                                        {"backing", &daemon_options::backing},
+                                        {"fabric", &daemon_options::fabric},
+                                        {"fabric_node", &daemon_options::fabric_node},
+                                        {"key_file", &daemon_options::key_file},
+                                        {"port_file", &daemon_options::port_file}};
 
 struct truth_option {
   std::string_view key;
@@ -114,7 +131,9 @@ static_assert(std::size(text_options) + std::size(truth_options) + std::size(amo
               std::size(keys));
 
 // Set one option from its text in the file or the environment.
-status set_option(daemon_options &options, const std::string &key, const std::string &text,
+status set_option(daemon_options &options,
+                  const std::string &key,
+                  const std::string &text,
                   const std::string &where) {
   setting_source const source{text, where};
   for (auto const &option : text_options)
@@ -178,8 +197,8 @@ status read_toml(const std::string &path, daemon_options &options) {
     }
     return status::ok;
   } catch (const toml::parse_error &error) {
-    return fail(status::invalid, "{}, line {}: {}", path, error.source().begin.line,
-                error.description());
+    return fail(
+        status::invalid, "{}, line {}: {}", path, error.source().begin.line, error.description());
   }
 }
 

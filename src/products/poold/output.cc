@@ -22,7 +22,9 @@ void output::clear() {
   size_ = 0;
 }
 
-void output::add(std::vector<std::byte> frame, std::vector<iovec> parts, object_ref hold,
+void output::add(std::vector<std::byte> frame,
+                 std::vector<iovec> parts,
+                 object_ref hold,
                  int descriptor) {
   size_ += frame.size() + parts.size() * sizeof(iovec);
   TND_ASSERT(!frame.empty());

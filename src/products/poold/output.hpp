@@ -25,7 +25,9 @@ class output {
 
   // Queue a frame, followed by `parts`, the memory of `hold`, which is referenced until they are
   // sent. `descriptor`, if not -1, is sent along; the queue owns and closes it.
-  void add(std::vector<std::byte> frame, std::vector<iovec> parts = {}, object_ref hold = {},
+  void add(std::vector<std::byte> frame,
+           std::vector<iovec> parts = {},
+           object_ref hold = {},
            int descriptor = -1);
 
   // Send up to `budget` bytes without blocking, and add the number of bytes sent to `moved`. ok:

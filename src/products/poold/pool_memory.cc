@@ -144,7 +144,9 @@ void pool_memory::use_front(const free_extent &place, uint64_t used_size) {
 }
 
 // Allocate up to `size` bytes of a free extent. False: no aligned byte of it is usable.
-bool pool_memory::allocate_from(const free_extent &place, uint64_t size, uint64_t alignment,
+bool pool_memory::allocate_from(const free_extent &place,
+                                uint64_t size,
+                                uint64_t alignment,
                                 pool_extent &allocated) {
   TND_ASSERT(mutex_.is_held());
   uint64_t const begin = aligned_up(place.offset, alignment), end = place.offset + place.size;
@@ -164,7 +166,9 @@ bool pool_memory::allocate_from(const free_extent &place, uint64_t size, uint64_
 }
 
 // Allocate from the smallest extent that holds all `size` bytes.
-bool pool_memory::allocate_best_fit(uint64_t owner, uint64_t size, uint64_t alignment,
+bool pool_memory::allocate_best_fit(uint64_t owner,
+                                    uint64_t size,
+                                    uint64_t alignment,
                                     pool_extent &allocated) {
   auto const it = owned_.find(owner);
   if (it == owned_.end())
@@ -178,7 +182,9 @@ bool pool_memory::allocate_best_fit(uint64_t owner, uint64_t size, uint64_t alig
   return best != sizes.end() && allocate_from(free_extent{*best}, size, alignment, allocated);
 }
 
-bool pool_memory::allocate_largest(uint64_t owner, uint64_t size, uint64_t alignment,
+bool pool_memory::allocate_largest(uint64_t owner,
+                                   uint64_t size,
+                                   uint64_t alignment,
                                    pool_extent &allocated) {
   auto const it = owned_.find(owner);
   if (it == owned_.end() || it->second.free.empty())
@@ -187,7 +193,9 @@ bool pool_memory::allocate_largest(uint64_t owner, uint64_t size, uint64_t align
 }
 
 // A new segment is preferred to fragments of the owner's segments.
-bool pool_memory::allocate_piece(uint64_t owner, uint64_t size, uint64_t alignment,
+bool pool_memory::allocate_piece(uint64_t owner,
+                                 uint64_t size,
+                                 uint64_t alignment,
                                  pool_extent &allocated) {
   if (allocate_best_fit(owner, size, alignment, allocated))
     return true;
@@ -289,7 +297,8 @@ status pool_memory::claim_piece(uint64_t owner, const pool_extent &part) {
   return status::ok;
 }
 
-void pool_memory::add_pieces_at(uint64_t offset, uint64_t size,
+void pool_memory::add_pieces_at(uint64_t offset,
+                                uint64_t size,
                                 std::vector<pool_extent> &pieces) const {
   uint64_t rest = aligned_up(size, small_alignment);
   while (rest > 0) {
@@ -418,7 +427,8 @@ bool backing_file::check_losses() {
   struct stat file_status{};
   bool const known = !is_device_ && fstat(file_, &file_status) == 0;
   if (known && file_status.st_nlink == 0 && !is_removed_.exchange(true)) {
-    log(log_level::error, "pool: {} was removed from its directory: nothing is durable any more",
+    log(log_level::error,
+        "pool: {} was removed from its directory: nothing is durable any more",
         path_);
   }
   uint64_t const size = known ? std::min(uint64_t(file_status.st_size), size_) : size_;
@@ -440,7 +450,9 @@ bool backing_file::check_losses() {
     return false;
   log(log_level::error,
       "pool: {} of {} bytes of {} are lost: the file was truncated, or it cannot be read",
-      lost_size_, size_, path_);
+      lost_size_,
+      size_,
+      path_);
   return true;
 }
 
@@ -453,7 +465,8 @@ bool backing_file::is_lost(uint64_t offset, uint64_t size) const {
 }
 
 void backing_file::visit_intact(
-    uint64_t offset, uint64_t size,
+    uint64_t offset,
+    uint64_t size,
     const std::function<void(uint64_t offset, uint64_t size)> &visitor) const {
   uint64_t const end = offset + size;
   lock_guard lock{mutex_};

@@ -56,7 +56,8 @@ class backing_file {
   bool is_lost(uint64_t offset, uint64_t size) const;
 
   // Call `visitor` with the parts of a range that are not lost, in order.
-  void visit_intact(uint64_t offset, uint64_t size,
+  void visit_intact(uint64_t offset,
+                    uint64_t size,
                     const std::function<void(uint64_t offset, uint64_t size)> &visitor) const;
 
   uint64_t lost_size() const noexcept {
@@ -294,7 +295,9 @@ class pool_memory {
   void remove_lost() TND_REQUIRES(mutex_);
   void use_front(const free_extent &place, uint64_t used_size) TND_REQUIRES(mutex_);
   status claim_piece(uint64_t owner, const pool_extent &part) TND_REQUIRES(mutex_);
-  bool allocate_from(const free_extent &place, uint64_t size, uint64_t alignment,
+  bool allocate_from(const free_extent &place,
+                     uint64_t size,
+                     uint64_t alignment,
                      pool_extent &allocated) TND_REQUIRES(mutex_);
   bool allocate_best_fit(uint64_t owner, uint64_t size, uint64_t alignment, pool_extent &allocated)
       TND_REQUIRES(mutex_);

@@ -233,11 +233,15 @@ TEST(space, claims_what_was_there_before) {
   std::vector<pool_extent> const before{{3, 4096, 8192}, {4, 0, 2 * mib}};
   EXPECT_EQ(memory->claim(5, before), status::ok);
   EXPECT_EQ(memory->used(), 8192 + 2 * mib);
-  for (pool_extent const wrong : {pool_extent{8, 0, 4096}, pool_extent{2, 2 * mib - 64, 128},
-                                  pool_extent{2, 1, 64}, pool_extent{2, 0, 0}})
+  for (pool_extent const wrong : {pool_extent{8, 0, 4096},
+                                  pool_extent{2, 2 * mib - 64, 128},
+                                  pool_extent{2, 1, 64},
+                                  pool_extent{2, 0, 0}})
     EXPECT_EQ(memory->claim(5, std::vector{pool_extent{1, 0, 64}, wrong}), status::invalid);
-  for (pool_extent const in_use : {pool_extent{3, 8192, 4096}, pool_extent{3, 0, 8192},
-                                   pool_extent{3, 8192, 8192}, pool_extent{4, 64, 64}})
+  for (pool_extent const in_use : {pool_extent{3, 8192, 4096},
+                                   pool_extent{3, 0, 8192},
+                                   pool_extent{3, 8192, 8192},
+                                   pool_extent{4, 64, 64}})
     EXPECT_EQ(memory->claim(5, std::vector{pool_extent{1, 0, 64}, in_use}), status::busy);
   EXPECT_EQ(memory->claim(6, std::vector{pool_extent{3, 4096, 64}}), status::busy);
   EXPECT_EQ(memory->claim(6, std::vector{pool_extent{3, 0, 64}}), status::invalid);
@@ -281,8 +285,12 @@ class mapped_view {
     auto lent = memory.export_segment(owner, segment, true);
     EXPECT_TRUE(lent.ok());
     size_ = lent.value().size;
-    void *const addr = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED,
-                            lent.value().descriptor, off_t(lent.value().file_offset));
+    void *const addr = mmap(nullptr,
+                            size_,
+                            PROT_READ | PROT_WRITE,
+                            MAP_SHARED,
+                            lent.value().descriptor,
+                            off_t(lent.value().file_offset));
     EXPECT_NE(addr, MAP_FAILED);
     close(lent.value().descriptor);
     addr_ = static_cast<uint8_t *>(addr);
@@ -295,8 +303,8 @@ class mapped_view {
   }
   // Whether it contains only zeros and one owner's mark.
   bool has_only(uint8_t mark) const {
-    return std::all_of(addr_, addr_ + size_,
-                       [&](uint8_t byte) { return byte == 0 || byte == mark; });
+    return std::all_of(
+        addr_, addr_ + size_, [&](uint8_t byte) { return byte == 0 || byte == mark; });
   }
   uint64_t size() const {
     return size_;
@@ -309,7 +317,9 @@ class mapped_view {
 
 class space_of_many : public testing::Test {
  protected:
-  void make(uint64_t capacity, uint64_t segment_size, bool prefault = false,
+  void make(uint64_t capacity,
+            uint64_t segment_size,
+            bool prefault = false,
             uint32_t segment_count_max = 10'000) {
     auto created = pool_memory::create({.capacity = capacity,
                                         .segment_size = segment_size,

@@ -17,7 +17,9 @@ void refusal_log::add(uint64_t now_ns, const std::string &line) {
     log(log_level::warning, "pool: {}", line);
     return;
   }
-  log(log_level::warning, "pool: {}; {} lines of this kind were suppressed before it", line,
+  log(log_level::warning,
+      "pool: {}; {} lines of this kind were suppressed before it",
+      line,
       left_out_count);
 }
 

@@ -365,7 +365,9 @@ status session::on_list(std::span<const std::byte> body) {
   TND_TRY(decode(body, request));
   list_reply reply;
   size_t size = 0;
-  service_.objects.list(namespace_id_, request.prefix, request.after,
+  service_.objects.list(namespace_id_,
+                        request.prefix,
+                        request.after,
                         [&](const std::string &name, const info &metadata) {
                           size += name.size() + sizeof(info) + 8;
                           reply.more = size > list_size_max;
@@ -386,8 +388,9 @@ status session::on_namespaces(std::span<const std::byte> body) {
            (!request.name_filter.empty() && entry.name != request.name_filter) ||
            !can_see_namespace(entry.name);
   });
-  std::sort(namespaces.begin(), namespaces.end(),
-            [](auto const &lhs, auto const &rhs) { return lhs.name < rhs.name; });
+  std::sort(namespaces.begin(), namespaces.end(), [](auto const &lhs, auto const &rhs) {
+    return lhs.name < rhs.name;
+  });
   namespaces_reply reply;
   size_t size = 0;
   for (const namespace_statistics &entry : namespaces) {
@@ -395,8 +398,12 @@ status session::on_namespaces(std::span<const std::byte> body) {
     reply.more = size > list_size_max;
     if (reply.more)
       break;
-    reply.entries.push_back({entry.name, entry.used, entry.owned, entry.segment_count,
-                             entry.object_count, entry.quota});
+    reply.entries.push_back({entry.name,
+                             entry.used,
+                             entry.owned,
+                             entry.segment_count,
+                             entry.object_count,
+                             entry.quota});
   }
   send_reply(reply);
   return status::ok;
@@ -409,8 +416,8 @@ journal_callback session::defer_reply(bool wait, const info &metadata) {
   if (!is_deferred_)
     return {};
   deferred_count_++;
-  return [answers = mailbox_, id = id_, tag = head_.tag, request_kind = head_.kind,
-          metadata](status code) {
+  return [answers = mailbox_, id = id_, tag = head_.tag, request_kind = head_.kind, metadata](
+             status code) {
     answers->put({id, tag, request_kind, code, metadata});
   };
 }
@@ -474,7 +481,10 @@ status session::on_rename(std::span<const std::byte> body) {
   if (!is_valid_name(request.new_name))
     return status::invalid;
   TND_TRY(cancel_deferral_on_error(
-      service_.objects.rename(namespace_id_, request.name, request.new_name, request.flags,
+      service_.objects.rename(namespace_id_,
+                              request.name,
+                              request.new_name,
+                              request.flags,
                               defer_reply((request.flags & flag_durable) != 0, {}))));
   if (!is_deferred_)
     send_reply(empty_message{});
@@ -526,11 +536,20 @@ status session::on_statistics(std::span<const std::byte> body) {
   auto const of_all = service_.objects.statistics();
   auto const of_space = service_.objects.statistics_for(namespace_id_);
   auto const &counters = service_.counters;
-  send_reply(statistics_reply{
-      counters.client_count.load(), service_.memory.capacity(), service_.memory.used(),
-      of_all.object_count, of_space.used, of_space.object_count, of_space.quota,
-      counters.written.sum(), counters.read.sum(), of_all.commits, of_all.opens, of_all.evictions,
-      counters.errors.sum(), seams::monotonic_clock().now_ns() - service_.started_ns});
+  send_reply(statistics_reply{counters.client_count.load(),
+                              service_.memory.capacity(),
+                              service_.memory.used(),
+                              of_all.object_count,
+                              of_space.used,
+                              of_space.object_count,
+                              of_space.quota,
+                              counters.written.sum(),
+                              counters.read.sum(),
+                              of_all.commits,
+                              of_all.opens,
+                              of_all.evictions,
+                              counters.errors.sum(),
+                              seams::monotonic_clock().now_ns() - service_.started_ns});
   return status::ok;
 }
 
@@ -664,7 +683,9 @@ status session::finish_sum(byte_job &job) {
   if (job.terms.has_checksum && job.terms.checksum != job.sum.value()) {
     return fail(status::corrupt,
                 "{}: the bytes have checksum {:016x} instead of {:016x}: write them again",
-                job.target->name, job.sum.value(), job.terms.checksum);
+                job.target->name,
+                job.sum.value(),
+                job.terms.checksum);
   }
   job.terms.checksum = job.sum.value();
   job.terms.has_checksum = 1;

@@ -70,7 +70,9 @@ bool populate_pages(std::byte *addr, uint64_t size, bool &has_huge_pages) {
   bool const can_be_huge = size % seams::huge_page_size == 0;
   has_huge_pages = can_be_huge && seams::make_huge_pages(addr, size);
   if (can_be_huge && !has_huge_pages) {
-    log(log_level::debug, "pool: a segment of {} MiB has small pages: {}", size >> 20,
+    log(log_level::debug,
+        "pool: a segment of {} MiB has small pages: {}",
+        size >> 20,
         std::strerror(errno));
   }
   return has_huge_pages || madvise(addr, size, MADV_POPULATE_WRITE) == 0;
@@ -87,7 +89,8 @@ status check_memory(const memory_options &options) {
   return fail(
       status::no_memory,
       "a pool of {} MiB needs more than the {} MiB of available memory: give a smaller --size",
-      options.capacity >> 20, available >> 20);
+      options.capacity >> 20,
+      available >> 20);
 }
 
 }  // namespace

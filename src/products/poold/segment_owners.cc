@@ -84,7 +84,9 @@ uint64_t pool_memory::segment_size_for(uint64_t owner, uint64_t needed) const {
 
 // Prefer a segment that belonged to the owner before, then one that never had an owner. All others
 // have to be cleared. The smallest that fits is chosen.
-bool pool_memory::find_unowned(uint64_t owner, uint64_t size_min, uint64_t size_max,
+bool pool_memory::find_unowned(uint64_t owner,
+                               uint64_t size_min,
+                               uint64_t size_max,
                                uint32_t &number) const {
   for (uint64_t const last_owner : {owner, no_owner}) {
     auto const best = unowned_by_owner_.lower_bound({last_owner, size_min, 0});
@@ -103,7 +105,9 @@ bool pool_memory::find_unowned(uint64_t owner, uint64_t size_min, uint64_t size_
 }
 
 // no_space: no unowned segment has such a size.
-status pool_memory::take_unowned(uint64_t owner, uint64_t size_min, uint64_t size_max,
+status pool_memory::take_unowned(uint64_t owner,
+                                 uint64_t size_min,
+                                 uint64_t size_max,
                                  uint32_t &number) {
   while (find_unowned(owner, size_min, size_max, number)) {
     erase_unowned(number);
@@ -305,7 +309,8 @@ void pool_memory::drop_segment(uint32_t number) {
 
 void pool_memory::quarantine_segment(uint32_t number) {
   uint64_t const size = segments_.at(number).size;
-  log(log_level::warning, "pool: {} bytes are in quarantine: a transfer may still access them",
+  log(log_level::warning,
+      "pool: {} bytes are in quarantine: a transfer may still access them",
       size);
   TND_ASSERT(quarantine_.insert(number).second);
   quarantine_size_ += size;

@@ -118,17 +118,25 @@ class server::worker {
   bool is_finished() {
     if (!server_.is_stopping_)
       return false;
-    bool const idle = std::none_of(sessions_.begin(), sessions_.end(),
-                                   [](auto &entry) { return !entry.second.client->is_drained(); });
+    bool const idle = std::none_of(sessions_.begin(), sessions_.end(), [](auto &entry) {
+      return !entry.second.client->is_drained();
+    });
     return (idle && busy_.empty()) || read_clock() >= server_.stop_deadline_ns_;
   }
 
   void dispatch_event(uint64_t word, uint64_t now_ns) {
     switch (word) {
-      case wake_word: process_mailbox(now_ns); break;
-      case tcp_word: server_.accept_from(server_.tcp_); break;
-      case unix_word: server_.accept_from(server_.unix_); break;
-      default: serve(word - session_word, now_ns);
+      case wake_word:
+        process_mailbox(now_ns);
+        break;
+      case tcp_word:
+        server_.accept_from(server_.tcp_);
+        break;
+      case unix_word:
+        server_.accept_from(server_.unix_);
+        break;
+      default:
+        serve(word - session_word, now_ns);
     }
   }
 
@@ -169,9 +177,10 @@ class server::worker {
       server_.admission_.remove(accepted.id);
       return;
     }
-    session_entry entry{std::make_unique<session>(server_.service_, std::move(accepted.connection),
-                                                  accepted.id, mailbox_, now_ns),
-                        interest};
+    session_entry entry{
+        std::make_unique<session>(
+            server_.service_, std::move(accepted.connection), accepted.id, mailbox_, now_ns),
+        interest};
     entry.client->set_admission(
         [this, id = accepted.id] { return server_.admission_.complete(id); });
     if (accepted.requires_key)
@@ -245,7 +254,8 @@ result<std::unique_ptr<server>> server::start(const server_options &options, ser
   // ones.
   constexpr uint64_t lost_after_ns_min = 1'000'000'000, lost_after_ns_max = 3'600'000'000'000;
   if (options.lost_after_ns < lost_after_ns_min || options.lost_after_ns > lost_after_ns_max) {
-    return fail(status::invalid, "lost_after is {:.3g} s: give 1s to 1h",
+    return fail(status::invalid,
+                "lost_after is {:.3g} s: give 1s to 1h",
                 double(options.lost_after_ns) / 1e9);
   }
   std::unique_ptr<server> instance{new server{options, shared}};
@@ -311,7 +321,8 @@ void server::admit_connection(std::unique_ptr<seams::stream> connection) {
                                   ? ""
                                   : ", and the kernel does not report the user of this connection "
                                     "(sock_diag, user namespaces)";
-    reject_connection(*connection, status::access,
+    reject_connection(*connection,
+                      status::access,
                       "without keys this pool serves only the user who started it (uid " +
                           std::to_string(geteuid()) + ") and root" + doubt +
                           ": start it with --key-file, or with --open for all users of its node");
@@ -325,7 +336,8 @@ void server::admit_connection(std::unique_ptr<seams::stream> connection) {
   uint64_t const id = next_session_++;
   auto const verdict = admission_.admit(id, host, is_local);
   if (!verdict.is_admitted) {
-    reject_connection(*connection, status::busy,
+    reject_connection(*connection,
+                      status::busy,
                       "the pool has all " + std::to_string(options_.client_count_max) +
                           " connections that its --clients allows");
     return;
@@ -359,7 +371,8 @@ std::vector<session::view> server::clients() const {
   std::vector<session::view> views;
   for (auto const &thread : workers_) {
     auto worker_views = thread->clients();
-    views.insert(views.end(), std::make_move_iterator(worker_views.begin()),
+    views.insert(views.end(),
+                 std::make_move_iterator(worker_views.begin()),
                  std::make_move_iterator(worker_views.end()));
   }
   return views;

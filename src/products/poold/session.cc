@@ -25,8 +25,11 @@ constexpr uint64_t mapped_reads_ns_max = 3'600'000'000'000;  // reports cover at
 
 }  // namespace
 
-session::session(service &shared, std::unique_ptr<seams::stream> connection, uint64_t id,
-                 std::shared_ptr<mailbox> reply_mailbox, uint64_t now_ns)
+session::session(service &shared,
+                 std::unique_ptr<seams::stream> connection,
+                 uint64_t id,
+                 std::shared_ptr<mailbox> reply_mailbox,
+                 uint64_t now_ns)
     : service_{shared},
       connection_{std::move(connection)},
       id_{id},
@@ -59,8 +62,13 @@ session::view session::describe() const {
   tnd_pool_path const path = shares_memory_                   ? TND_POOL_PATH_SHARED_MEMORY
                              : fabric_claim_ == claim::proven ? fabric_path()
                                                               : stream_path();
-  return {connection_->peer(), namespace_name_, key_id_,      path,
-          written_size_,       read_size_,      connected_ns_};
+  return {connection_->peer(),
+          namespace_name_,
+          key_id_,
+          path,
+          written_size_,
+          read_size_,
+          connected_ns_};
 }
 
 tnd_pool_path session::stream_path() const {
@@ -131,10 +139,10 @@ session::outcome session::close_unproven(uint64_t now_ns) {
     return outcome::ended;
   service_.counters.refused_count.fetch_add(1);
   service_.counters.errors.add(status::access);
-  service_.refusals.add(now_ns, connection_->peer() +
-                                    " left the handshake without a proof, key \"" + key_id_ +
-                                    "\", namespace \"" + namespace_name_ +
-                                    "\": check that its key file has the daemon's secret");
+  service_.refusals.add(now_ns,
+                        connection_->peer() + " left the handshake without a proof, key \"" +
+                            key_id_ + "\", namespace \"" + namespace_name_ +
+                            "\": check that its key file has the daemon's secret");
   return outcome::ended;
 }
 
@@ -348,8 +356,9 @@ status session::hello(std::span<const std::byte> body) {
   hello_message request;
   TND_TRY(decode(body, request));
   if (request.version != protocol_version) {
-    reject(status::not_supported, "this daemon supports only version " +
-                                      std::to_string(protocol_version) + " of the protocol");
+    reject(status::not_supported,
+           "this daemon supports only version " + std::to_string(protocol_version) +
+               " of the protocol");
     return status::ok;
   }
   bool const is_named = !request.namespace_name.empty();
@@ -389,13 +398,15 @@ status session::proof(std::span<const std::byte> body) {
   if (!keys_->empty()) {
     bool const proved =
         key_ != nullptr &&
-        pool::is_equal(request.proof, pool::proof_of(*key_, pool::prover::client, client_nonce_,
-                                                     server_nonce_, namespace_name_));
+        pool::is_equal(
+            request.proof,
+            pool::proof_of(
+                *key_, pool::prover::client, client_nonce_, server_nonce_, namespace_name_));
     if (!proved) {
       // Do not reveal to unauthenticated peers whether a key of this id exists.
-      reject(status::access, key_id_.empty()
-                                 ? "this pool requires a key"
-                                 : "authentication failed with key \"" + key_id_ + "\"");
+      reject(status::access,
+             key_id_.empty() ? "this pool requires a key"
+                             : "authentication failed with key \"" + key_id_ + "\"");
       return status::ok;
     }
     if (!namespace_name_.empty() && !key_->allows(namespace_name_)) {

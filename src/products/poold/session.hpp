@@ -50,8 +50,11 @@ class mailbox {
 // thread at a time.
 class session {
  public:
-  session(service &shared, std::unique_ptr<seams::stream> connection, uint64_t id,
-          std::shared_ptr<mailbox> reply_mailbox, uint64_t now_ns);
+  session(service &shared,
+          std::unique_ptr<seams::stream> connection,
+          uint64_t id,
+          std::shared_ptr<mailbox> reply_mailbox,
+          uint64_t now_ns);
   ~session();
 
   // waiting: for input, for space in the socket, or for a deferred reply. busy: there is more to do
@@ -170,7 +173,9 @@ class session {
   void reject(status code, const std::string &why);
 
   template <class Message>
-  void send_reply(const Message &message, std::vector<iovec> parts = {}, object_ref hold = {},
+  void send_reply(const Message &message,
+                  std::vector<iovec> parts = {},
+                  object_ref hold = {},
                   int descriptor = -1);
   void send_error(status code);
   void send_object(uint64_t id, const handle &target);
@@ -210,7 +215,8 @@ class session {
   status on_rma_write(std::span<const std::byte> body);
   status on_rma_read(std::span<const std::byte> body);
   status on_rma(std::span<const std::byte> body, bool to_pool);
-  status check_rma(const wire::pool::rma_request &request, const handle &target,
+  status check_rma(const wire::pool::rma_request &request,
+                   const handle &target,
                    bool to_pool) const;
   status submit_rma(const wire::pool::rma_request &request, const handle &target, bool to_pool);
   void finish_write();
@@ -280,7 +286,9 @@ class session {
 };
 
 template <class Message>
-void session::send_reply(const Message &message, std::vector<iovec> parts, object_ref hold,
+void session::send_reply(const Message &message,
+                         std::vector<iovec> parts,
+                         object_ref hold,
                          int descriptor) {
   uint64_t data_size = 0;
   for (const iovec &part : parts)
@@ -290,7 +298,9 @@ void session::send_reply(const Message &message, std::vector<iovec> parts, objec
   output_.add(
       wire::pool::encode_frame(
           {.kind = head_.kind, .code = 0, .tag = head_.tag, .data_size = data_size}, message),
-      std::move(parts), std::move(hold), descriptor);
+      std::move(parts),
+      std::move(hold),
+      descriptor);
 }
 
 }  // namespace tanada::poold

@@ -72,8 +72,10 @@ status session::on_fabric_proof(std::span<const std::byte> body) {
   if (seams::monotonic_clock().now_ns() >= fabric_deadline_ns_)
     return fail(status::timed_out, "the proof of the fabric address arrived after its deadline");
   if (!pool::is_equal(request.secret, fabric_secret_)) {
-    log(log_level::warning, "pool: {}, key \"{}\", claimed a fabric address that it does not own",
-        connection_->peer(), key_id_);
+    log(log_level::warning,
+        "pool: {}, key \"{}\", claimed a fabric address that it does not own",
+        connection_->peer(),
+        key_id_);
     return fail(status::access,
                 "the proof differs from the secret that was sent to the fabric address");
   }
@@ -137,8 +139,11 @@ status session::submit_rma(const rma_request &request, const handle &target, boo
   bulk_transfer.remote = {request.base, request.key, request.region_size};
   bulk_transfer.offset = request.memory_offset;
   target.object->append_parts(request.offset, request.size, bulk_transfer.parts);
-  bulk_transfer.callback = [answers = mailbox_, id = id_, tag = head_.tag,
-                            request_kind = head_.kind, hold = target.object](status code) mutable {
+  bulk_transfer.callback = [answers = mailbox_,
+                            id = id_,
+                            tag = head_.tag,
+                            request_kind = head_.kind,
+                            hold = target.object](status code) mutable {
     answers->put({id, tag, request_kind, code, {}, std::move(hold)});
   };
   return service_.fabric->submit(std::move(bulk_transfer)) ? status::ok : status::busy;

@@ -17,8 +17,8 @@ class session_handshake : public testing::Test {
   session_handshake() {
     auto [client_end, server_end] = sim::stream_pair_create(world_, {}, [] { return false; });
     client_ = std::move(client_end);
-    session_ = std::make_unique<session>(service_, std::move(server_end), 1,
-                                         std::make_shared<mailbox>(), 1);
+    session_ = std::make_unique<session>(
+        service_, std::move(server_end), 1, std::make_shared<mailbox>(), 1);
   }
 
   template <class Message>

@@ -57,8 +57,8 @@ struct element {
 };
 
 template <size_t Unit>
-[[gnu::always_inline]] inline void put_element(program_context &context, const char *call,
-                                               void *dest, element<Unit> value, int pe) {
+[[gnu::always_inline]] inline void put_element(
+    program_context &context, const char *call, void *dest, element<Unit> value, int pe) {
   status const code =
       context.core.put_value(static_cast<element<Unit> *>(dest), value, context.job_pe(pe));
   if (code != status::ok) [[unlikely]]
@@ -66,8 +66,10 @@ template <size_t Unit>
 }
 
 template <size_t Unit>
-[[gnu::always_inline]] inline element<Unit> get_element(program_context &context, const char *call,
-                                                        const void *source, int pe) {
+[[gnu::always_inline]] inline element<Unit> get_element(program_context &context,
+                                                        const char *call,
+                                                        const void *source,
+                                                        int pe) {
   element<Unit> value;
   status const code =
       context.core.get_value(value, static_cast<const element<Unit> *>(source), context.job_pe(pe));
@@ -77,8 +79,12 @@ template <size_t Unit>
 }
 
 template <size_t Unit>
-inline void put(program_context &context, const char *call, void *dest, const void *source,
-                size_t count, int pe) {
+inline void put(program_context &context,
+                const char *call,
+                void *dest,
+                const void *source,
+                size_t count,
+                int pe) {
   if (Unit > 1 && count == 1 && !context.core.is_device_memory(source))
     return put_element(context, call, dest, element<Unit>::load_from(source), pe);
   size_t const size = size_of_elements<Unit>(count);
@@ -88,8 +94,12 @@ inline void put(program_context &context, const char *call, void *dest, const vo
 }
 
 template <size_t Unit>
-inline void get(program_context &context, const char *call, void *dest, const void *source,
-                size_t count, int pe) {
+inline void get(program_context &context,
+                const char *call,
+                void *dest,
+                const void *source,
+                size_t count,
+                int pe) {
   if (Unit > 1 && count == 1 && !context.core.is_device_memory(dest)) {
     auto const value = get_element<Unit>(context, call, source, pe);
     std::memcpy(dest, &value, Unit);
@@ -102,8 +112,12 @@ inline void get(program_context &context, const char *call, void *dest, const vo
 }
 
 template <size_t Unit>
-inline void put_nbi(program_context &context, const char *call, void *dest, const void *source,
-                    size_t count, int pe) {
+inline void put_nbi(program_context &context,
+                    const char *call,
+                    void *dest,
+                    const void *source,
+                    size_t count,
+                    int pe) {
   size_t const size = size_of_elements<Unit>(count);
   status const code = context.core.put_nbi(dest, source, size, context.job_pe(pe));
   if (code != status::ok) [[unlikely]]
@@ -111,8 +125,12 @@ inline void put_nbi(program_context &context, const char *call, void *dest, cons
 }
 
 template <size_t Unit>
-inline void get_nbi(program_context &context, const char *call, void *dest, const void *source,
-                    size_t count, int pe) {
+inline void get_nbi(program_context &context,
+                    const char *call,
+                    void *dest,
+                    const void *source,
+                    size_t count,
+                    int pe) {
   size_t const size = size_of_elements<Unit>(count);
   status const code = context.core.get_nbi(dest, source, size, context.job_pe(pe));
   if (code != status::ok) [[unlikely]]
@@ -141,16 +159,24 @@ inline onesided::strided_shape shape_of(const blocks &layout) noexcept {
 
 // In an error message, `size` is the size of one block.
 template <size_t Unit>
-inline void put_blocks(program_context &context, const char *call, void *dest, const void *source,
-                       const blocks &layout, int pe) {
+inline void put_blocks(program_context &context,
+                       const char *call,
+                       void *dest,
+                       const void *source,
+                       const blocks &layout,
+                       int pe) {
   auto const shape = shape_of<Unit>(layout);
   status const code = context.core.put_strided(dest, source, shape, context.job_pe(pe));
   if (code != status::ok) [[unlikely]]
     fatal(code, {call, dest, shape.block_size, pe});
 }
 template <size_t Unit>
-inline void get_blocks(program_context &context, const char *call, void *dest, const void *source,
-                       const blocks &layout, int pe) {
+inline void get_blocks(program_context &context,
+                       const char *call,
+                       void *dest,
+                       const void *source,
+                       const blocks &layout,
+                       int pe) {
   auto const shape = shape_of<Unit>(layout);
   status const code = context.core.get_strided(dest, source, shape, context.job_pe(pe));
   if (code != status::ok) [[unlikely]]
@@ -171,18 +197,24 @@ inline onesided::signal_kind signal_kind_of(int op, const char *call) {
   no_such_signal_op(op, call);
 }
 // Ends the job, naming whichever of the two addresses was invalid.
-[[noreturn, gnu::cold]] void fatal_signal(status code, program_context &context,
+[[noreturn, gnu::cold]] void fatal_signal(status code,
+                                          program_context &context,
                                           const failed_operation &operation,
                                           const signal_change &signal) noexcept;
 
 // Method: &onesided::context::put_signal or put_signal_nbi.
 template <size_t Unit, auto Method>
-inline void put_signal(program_context &context, const char *call, void *dest, const void *source,
-                       size_t count, const signal_change &signal, int pe) {
+inline void put_signal(program_context &context,
+                       const char *call,
+                       void *dest,
+                       const void *source,
+                       size_t count,
+                       const signal_change &signal,
+                       int pe) {
   size_t const size = size_of_elements<Unit>(count);
   auto const kind = signal_kind_of(signal.op, call);
-  status const code = (context.core.*Method)(dest, source, size, signal.address, kind, signal.value,
-                                             context.job_pe(pe));
+  status const code = (context.core.*Method)(
+      dest, source, size, signal.address, kind, signal.value, context.job_pe(pe));
   if (code != status::ok) [[unlikely]]
     fatal_signal(code, context, {call, dest, size, pe}, signal);
 }
@@ -199,37 +231,47 @@ struct change {
 };
 
 template <class T>
-[[gnu::always_inline]] inline T fetch_atomic(program_context &context, const char *call,
-                                             const T *dest, const change<T> &update, int pe) {
+[[gnu::always_inline]] inline T fetch_atomic(
+    program_context &context, const char *call, const T *dest, const change<T> &update, int pe) {
   using word = word_of<T>;
   word before{};
-  status const code =
-      context.core.update(update.kind, reinterpret_cast<word *>(const_cast<T *>(dest)),
-                          std::bit_cast<word>(update.operand), std::bit_cast<word>(update.compare),
-                          &before, context.job_pe(pe));
+  status const code = context.core.update(update.kind,
+                                          reinterpret_cast<word *>(const_cast<T *>(dest)),
+                                          std::bit_cast<word>(update.operand),
+                                          std::bit_cast<word>(update.compare),
+                                          &before,
+                                          context.job_pe(pe));
   if (code != status::ok) [[unlikely]]
     fatal(code, {call, dest, sizeof(T), pe});
   return std::bit_cast<T>(before);
 }
 template <class T>
-[[gnu::always_inline]] inline void update_atomic(program_context &context, const char *call,
-                                                 T *dest, const change<T> &update, int pe) {
+[[gnu::always_inline]] inline void update_atomic(
+    program_context &context, const char *call, T *dest, const change<T> &update, int pe) {
   using word = word_of<T>;
-  status const code = context.core.update(
-      update.kind, reinterpret_cast<word *>(dest), std::bit_cast<word>(update.operand),
-      std::bit_cast<word>(update.compare), static_cast<word *>(nullptr), context.job_pe(pe));
+  status const code = context.core.update(update.kind,
+                                          reinterpret_cast<word *>(dest),
+                                          std::bit_cast<word>(update.operand),
+                                          std::bit_cast<word>(update.compare),
+                                          static_cast<word *>(nullptr),
+                                          context.job_pe(pe));
   if (code != status::ok) [[unlikely]]
     fatal(code, {call, dest, sizeof(T), pe});
 }
 template <class T>
-[[gnu::always_inline]] inline void fetch_atomic_nbi(program_context &context, const char *call,
-                                                    T *fetch, const T *dest,
-                                                    const change<T> &update, int pe) {
+[[gnu::always_inline]] inline void fetch_atomic_nbi(program_context &context,
+                                                    const char *call,
+                                                    T *fetch,
+                                                    const T *dest,
+                                                    const change<T> &update,
+                                                    int pe) {
   using word = word_of<T>;
-  status const code = context.core.update_nbi(
-      update.kind, reinterpret_cast<word *>(const_cast<T *>(dest)),
-      std::bit_cast<word>(update.operand), std::bit_cast<word>(update.compare),
-      reinterpret_cast<word *>(fetch), context.job_pe(pe));
+  status const code = context.core.update_nbi(update.kind,
+                                              reinterpret_cast<word *>(const_cast<T *>(dest)),
+                                              std::bit_cast<word>(update.operand),
+                                              std::bit_cast<word>(update.compare),
+                                              reinterpret_cast<word *>(fetch),
+                                              context.job_pe(pe));
   if (code != status::ok) [[unlikely]]
     fatal(code, {call, dest, sizeof(T), pe});
 }

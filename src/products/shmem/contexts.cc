@@ -78,7 +78,8 @@ const team *team_of_kernels(runtime &current, shmem_ctx_t ctx) {
   }
   if (ctx == SHMEM_DEVICE_CTX_DEFAULT && current.device_world != nullptr)
     return current.device_world;
-  fatal("shmem_ctx_get_team", "the context {} was never made, or has been destroyed",
+  fatal("shmem_ctx_get_team",
+        "the context {} was never made, or has been destroyed",
         static_cast<void *>(ctx));
 }
 
@@ -105,16 +106,18 @@ int create_handle(runtime &current, long options, team *team_ptr, shmem_ctx_t *c
 
 bool runtime::has_context(shmem_ctx_t handle) {
   lock_guard const lock{contexts_mutex};
-  return std::any_of(contexts.begin(), contexts.end(),
-                     [&](auto const &storage) { return storage->handle() == handle; });
+  return std::any_of(contexts.begin(), contexts.end(), [&](auto const &storage) {
+    return storage->handle() == handle;
+  });
 }
 
 bool runtime::destroy_context(shmem_ctx_t handle, const char *call) {
   std::unique_ptr<context_storage> ended;
   {
     lock_guard const lock{contexts_mutex};
-    auto const it = std::find_if(contexts.begin(), contexts.end(),
-                                 [&](auto const &storage) { return storage->handle() == handle; });
+    auto const it = std::find_if(contexts.begin(), contexts.end(), [&](auto const &storage) {
+      return storage->handle() == handle;
+    });
     if (it == contexts.end())
       return false;
     ended = std::move(*it);
@@ -149,8 +152,8 @@ void no_such_context(shmem_ctx_t handle, const char *call) noexcept {
   if (handle == SHMEM_CTX_INVALID)
     fatal(call, "the context is SHMEM_CTX_INVALID");
   if (is_device_context(handle))
-    fatal(call, "the context {} is for kernels only (SHMEM_DEVICE_CTX)",
-          static_cast<void *>(handle));
+    fatal(
+        call, "the context {} is for kernels only (SHMEM_DEVICE_CTX)", static_cast<void *>(handle));
   fatal(call, "the context {} was never made, or has been destroyed", static_cast<void *>(handle));
 }
 
@@ -207,8 +210,10 @@ SHMEM_DEFINE(int, shmem_ctx_get_team, (shmem_ctx_t ctx, shmem_team_t *team), {
   return 0;
 })
 
-SHMEM_DEFINE(void, shmem_ctx_session_start,
-             (shmem_ctx_t ctx, long, const shmem_ctx_session_config_t *, long), {
+SHMEM_DEFINE(void,
+             shmem_ctx_session_start,
+             (shmem_ctx_t ctx, long, const shmem_ctx_session_config_t *, long),
+             {
                if (ctx != SHMEM_CTX_INVALID)
                  static_cast<void>(context_of(ctx, call));
              })

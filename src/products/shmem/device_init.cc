@@ -34,13 +34,14 @@ status start_device(runtime &current) {
   uint32_t const wanted = uint32_t(current.options.device_support);
   support const own_support{wanted, wanted};
   support agreed{};
-  TND_TRY(collective{*current.world}.agree({sizeof own_support, support::combine}, &agreed,
-                                           &own_support));
+  TND_TRY(collective{*current.world}.agree(
+      {sizeof own_support, support::combine}, &agreed, &own_support));
   if (agreed.any_pe != agreed.all_pes) {
     return fail(
         status::invalid,
         "this PE requests SHMEM_DEVICE_* 0x{:x}, others 0x{:x}: all PEs must request the same",
-        wanted, wanted == agreed.all_pes ? agreed.any_pe : agreed.all_pes);
+        wanted,
+        wanted == agreed.all_pes ? agreed.any_pe : agreed.all_pes);
   }
   TND_TRY(current.coordination->teams.start_devices());
   current.device_world = current.coordination->teams.device_world();

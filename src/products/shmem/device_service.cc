@@ -45,7 +45,8 @@ status device_options::read_environment() {
   return status::ok;
 }
 
-device_service::device_service(onesided::job &job, seams::gpu &device,
+device_service::device_service(onesided::job &job,
+                               seams::gpu &device,
                                const device_options &options)
     : job_{job}, gpu_{device}, options_{options}, context_used_(device::context_count, false) {}
 
@@ -63,8 +64,8 @@ result<std::unique_ptr<device_service>> device_service::start(onesided::job &job
   auto queue = job.device_queue_open();
   if (!queue.ok())
     return queue.error();
-  instance->context_.emplace(job.map(), instance->lane_, std::move(queue).value(), false,
-                             job.staging());
+  instance->context_.emplace(
+      job.map(), instance->lane_, std::move(queue).value(), false, job.staging());
   instance->server_ = std::make_unique<rpc::server>(*instance->mail_);
   instance->thread_ = std::thread{[service = instance.get()] {
     service->run();
@@ -147,7 +148,8 @@ status device_service::set_view() {
 status device_service::set_distances() {
   auto *const own_control = job_.device_control(job_.me());
   std::vector<u64> distances;
-  std::fill(std::begin(view_.distances), std::end(view_.distances),
+  std::fill(std::begin(view_.distances),
+            std::end(view_.distances),
             device::unreached);  // including numbers that no PE has
   for (onesided::pe_index pe = 0; pe < job_.count(); pe++) {
     auto *const peer_control = job_.device_control(pe);
@@ -205,10 +207,10 @@ status device_service::team_clear(size_t index) {
   device::control_shape const shape{u32(job_.count()), view_.box_size};
   auto const team = u32(index);
   TND_TRY(gpu_.fill_device(teams_ + index, 0, sizeof(device::team_entry)));
-  TND_TRY(gpu_.fill_device(view_.control + shape.arrivals(team), 0,
-                           shape.arrivals(team + 1) - shape.arrivals(team)));
-  TND_TRY(gpu_.fill_device(view_.control + shape.box(team, 0, 0), 0,
-                           shape.box(team + 1, 0, 0) - shape.box(team, 0, 0)));
+  TND_TRY(gpu_.fill_device(
+      view_.control + shape.arrivals(team), 0, shape.arrivals(team + 1) - shape.arrivals(team)));
+  TND_TRY(gpu_.fill_device(
+      view_.control + shape.box(team, 0, 0), 0, shape.box(team + 1, 0, 0) - shape.box(team, 0, 0)));
   TND_TRY(gpu_.fill_device(&view_.live->blocks[index], 0, sizeof(device::block_progress)));
   return gpu_.fill_device(&view_.live->teams[index], 0, sizeof(device::team_progress));
 }
@@ -219,7 +221,8 @@ result<size_t> device_service::context_set(const device_members &members) {
   while (index < context_used_.size() && context_used_[index])
     index++;
   if (index == context_used_.size()) {
-    return fail(status::no_space, "all device contexts are in use: there can be {} at a time",
+    return fail(status::no_space,
+                "all device contexts are in use: there can be {} at a time",
                 context_used_.size() - 1);
   }
   int *const pes = context_pes_ + index * size_t(job_.count());
@@ -293,7 +296,9 @@ void device_service::watch() {
 
 // Returns `size` bytes of the kernel's own memory, at address `word` or in the slot's text. fault:
 // the address is not device memory, so host code may not access it.
-result<std::byte *> device_service::own_memory(const rpc::request &request, u32 slot, u64 word,
+result<std::byte *> device_service::own_memory(const rpc::request &request,
+                                               u32 slot,
+                                               u64 word,
                                                u64 size) const {
   TND_ASSERT(slot < std::size(mail_->texts));
   if ((request.op & device::in_text) != 0) {
@@ -313,10 +318,11 @@ status device_service::move(const rpc::request &request, u32 slot, onesided::pe_
   if (!own_buffer.ok())
     return own_buffer.error();
   auto *const first = reinterpret_cast<void *>(request.words[0]);
-  return is_get
-             ? context_->get(own_buffer.value(), reinterpret_cast<const void *>(request.words[1]),
-                             request.words[2], pe)
-             : context_->put(first, own_buffer.value(), request.words[2], pe);
+  return is_get ? context_->get(own_buffer.value(),
+                                reinterpret_cast<const void *>(request.words[1]),
+                                request.words[2],
+                                pe)
+                : context_->put(first, own_buffer.value(), request.words[2], pe);
 }
 
 status device_service::put_signal(const rpc::request &request, u32 slot, onesided::pe_index pe) {
@@ -328,28 +334,40 @@ status device_service::put_signal(const rpc::request &request, u32 slot, oneside
       return own_buffer.error();
     source = own_buffer.value();
   }
-  return context_->put_signal(reinterpret_cast<void *>(request.words[0]), source, request.words[2],
+  return context_->put_signal(reinterpret_cast<void *>(request.words[0]),
+                              source,
+                              request.words[2],
                               reinterpret_cast<uint64_t *>(request.words[3]),
                               is_added ? onesided::signal_kind::add : onesided::signal_kind::set,
-                              request.words[4], pe);
+                              request.words[4],
+                              pe);
 }
 
-status device_service::update(const rpc::request &request, u32 unit, onesided::pe_index pe,
+status device_service::update(const rpc::request &request,
+                              u32 unit,
+                              onesided::pe_index pe,
                               u64 &before) {
   if (request.words[3] > u64(seams::fabric_atomic::fetch))
     return status::protocol;
   auto const kind = seams::fabric_atomic(request.words[3]);
   if (unit == 8) {
     uint64_t old_value = 0;
-    TND_TRY(context_->update(kind, reinterpret_cast<uint64_t *>(request.words[0]),
-                             uint64_t{request.words[1]}, uint64_t{request.words[2]}, &old_value,
+    TND_TRY(context_->update(kind,
+                             reinterpret_cast<uint64_t *>(request.words[0]),
+                             uint64_t{request.words[1]},
+                             uint64_t{request.words[2]},
+                             &old_value,
                              pe));
     before = old_value;
     return status::ok;
   }
   uint32_t old_value = 0;
-  TND_TRY(context_->update(kind, reinterpret_cast<uint32_t *>(request.words[0]),
-                           uint32_t(request.words[1]), uint32_t(request.words[2]), &old_value, pe));
+  TND_TRY(context_->update(kind,
+                           reinterpret_cast<uint32_t *>(request.words[0]),
+                           uint32_t(request.words[1]),
+                           uint32_t(request.words[2]),
+                           &old_value,
+                           pe));
   before = old_value;
   return status::ok;
 }
@@ -362,13 +380,13 @@ status device_service::move_rows(const rpc::request &request, u32 slot, onesided
   auto own_buffer = own_memory(request, slot, request.words[is_put ? 1 : 0], size);
   if (!own_buffer.ok())
     return own_buffer.error();
-  onesided::strided_shape const shape{unit, count, ptrdiff_t(request.words[3] * unit),
-                                      ptrdiff_t(request.words[4] * unit)};
+  onesided::strided_shape const shape{
+      unit, count, ptrdiff_t(request.words[3] * unit), ptrdiff_t(request.words[4] * unit)};
   return is_put
-             ? context_->put_strided(reinterpret_cast<void *>(request.words[0]), own_buffer.value(),
-                                     shape, pe)
-             : context_->get_strided(own_buffer.value(),
-                                     reinterpret_cast<const void *>(request.words[1]), shape, pe);
+             ? context_->put_strided(
+                   reinterpret_cast<void *>(request.words[0]), own_buffer.value(), shape, pe)
+             : context_->get_strided(
+                   own_buffer.value(), reinterpret_cast<const void *>(request.words[1]), shape, pe);
 }
 
 void device_service::on_request(u32 slot, const rpc::request &request, std::string_view) {
@@ -378,16 +396,26 @@ void device_service::on_request(u32 slot, const rpc::request &request, std::stri
   status code = status::protocol;
   switch (device::op(request.op & ~device::in_text)) {
     case device::op::put:
-    case device::op::get: code = move(request, slot, pe); break;
+    case device::op::get:
+      code = move(request, slot, pe);
+      break;
     case device::op::get_word:
       if (unit <= sizeof word)
         code = context_->get(&word, reinterpret_cast<const void *>(request.words[0]), unit, pe);
       break;
     case device::op::iput:
-    case device::op::iget: code = move_rows(request, slot, pe); break;
-    case device::op::update: code = update(request, unit, pe, word); break;
-    case device::op::put_signal: code = put_signal(request, slot, pe); break;
-    case device::op::quiet: code = context_->quiet(); break;
+    case device::op::iget:
+      code = move_rows(request, slot, pe);
+      break;
+    case device::op::update:
+      code = update(request, unit, pe, word);
+      break;
+    case device::op::put_signal:
+      code = put_signal(request, slot, pe);
+      break;
+    case device::op::quiet:
+      code = context_->quiet();
+      break;
     case device::op::fence:
       context_->fence();
       code = status::ok;

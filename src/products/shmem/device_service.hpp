@@ -31,7 +31,8 @@ struct device_options {
 class device_service final : rpc::server::handler {
  public:
   // The job has device memory. `device` and `job` outlive the service.
-  static result<std::unique_ptr<device_service>> start(onesided::job &job, seams::gpu &device,
+  static result<std::unique_ptr<device_service>> start(onesided::job &job,
+                                                       seams::gpu &device,
                                                        const device_options &options);
   ~device_service();
 

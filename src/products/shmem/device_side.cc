@@ -151,9 +151,15 @@ void device_check(runtime &, const char *call) {
   if (__atomic_load_n(&fault.filled, __ATOMIC_ACQUIRE) == 0)
     return;
   auto const where = std::min(fault.call_site, u32(device::site::count) - 1);
-  fatal(call, "in a kernel, {} failed (PE {}, address {}; block {}, thread {}): {}: {}",
-        site_names[where], int(fault.words[1]), reinterpret_cast<void *>(fault.words[0]),
-        fault.block, fault.thread, tnd_status_name(fault.code), tnd_status_text(fault.code));
+  fatal(call,
+        "in a kernel, {} failed (PE {}, address {}; block {}, thread {}): {}: {}",
+        site_names[where],
+        int(fault.words[1]),
+        reinterpret_cast<void *>(fault.words[0]),
+        fault.block,
+        fault.thread,
+        tnd_status_name(fault.code),
+        tnd_status_text(fault.code));
 }
 
 }  // namespace tanada::shmem

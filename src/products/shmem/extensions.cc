@@ -10,8 +10,9 @@
 
 using namespace tanada;
 
-SHMEM_DEFINE(double, shmemx_wtime, (void),
-             { return double(seams::monotonic_clock().now_ns()) / 1e9; })
+SHMEM_DEFINE(double, shmemx_wtime, (void), {
+  return double(seams::monotonic_clock().now_ns()) / 1e9;
+})
 
 SHMEM_DEFINE(char *, shmemx_nodename, (void), {
   static auto name = [] {

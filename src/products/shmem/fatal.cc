@@ -29,8 +29,12 @@ void describe_segments(const onesided::symmetric_map &map, char *text, size_t si
     auto const &segment = map.segment_at(i);
     if (segment.is_internal)
       continue;
-    int const more = std::snprintf(text + used, size - used, "%s%s %p-%p", i == 0 ? "" : ", ",
-                                   segment.name, static_cast<void *>(segment.base),
+    int const more = std::snprintf(text + used,
+                                   size - used,
+                                   "%s%s %p-%p",
+                                   i == 0 ? "" : ", ",
+                                   segment.name,
+                                   static_cast<void *>(segment.base),
                                    static_cast<void *>(segment.base + segment.size));
     if (more > 0)
       used += size_t(more);
@@ -57,22 +61,35 @@ void describe_segments(const onesided::symmetric_map &map, char *text, size_t si
   char segments[text_size / 2];
   describe_segments(map, segments, sizeof segments);
   if (map.locate(operation.addr, 1, map.me()).segment_ptr == nullptr) {
-    fatal(operation.call, "address {} ({} bytes, PE {}) is not symmetric: {}", operation.addr,
-          operation.size, operation.pe, segments);
+    fatal(operation.call,
+          "address {} ({} bytes, PE {}) is not symmetric: {}",
+          operation.addr,
+          operation.size,
+          operation.pe,
+          segments);
   }
-  fatal(operation.call, "{} bytes at address {} (PE {}) extend beyond symmetric memory: {}",
-        operation.size, operation.addr, operation.pe, segments);
+  fatal(operation.call,
+        "{} bytes at address {} (PE {}) extend beyond symmetric memory: {}",
+        operation.size,
+        operation.addr,
+        operation.pe,
+        segments);
 }
 
 // The operation failed because a PE has departed.
-[[noreturn]] void fatal_departed(const runtime &current, const departure &departed,
+[[noreturn]] void fatal_departed(const runtime &current,
+                                 const departure &departed,
                                  const char *call) noexcept {
   auto const &waits = current.coordination->teams.stalls().describe();
-  fatal(call, "PE {} has left the job{}, so that this call cannot complete{}{}{}", departed.pe,
+  fatal(call,
+        "PE {} has left the job{}, so that this call cannot complete{}{}{}",
+        departed.pe,
         departed.kind == departure_kind::exit
             ? " without shmem_finalize (it called exit() or returned from main)"
             : " by shmem_finalize",
-        waits.empty() ? "" : ": all PEs that remain wait (", waits, waits.empty() ? "" : ")");
+        waits.empty() ? "" : ": all PEs that remain wait (",
+        waits,
+        waits.empty() ? "" : ")");
 }
 
 }  // namespace
@@ -104,26 +121,40 @@ void fatal(status code, const failed_operation &operation) noexcept {
     case status::invalid:
       fatal(operation.call,
             "there is no PE {}: PEs are 0 to {}, or fewer in the context's team (address {})",
-            operation.pe, current->job->count() - 1, operation.addr);
-    case status::range: fatal_range(*current, operation);
+            operation.pe,
+            current->job->count() - 1,
+            operation.addr);
+    case status::range:
+      fatal_range(*current, operation);
     case status::fault:
       fatal(operation.call,
             "address {} (PE {}) is not a multiple of {}, which atomic operations need",
-            operation.addr, operation.pe, operation.size);
+            operation.addr,
+            operation.pe,
+            operation.size);
     case status::peer_lost:
       if (current->coordination == nullptr)
         break;
       if (auto const departed = current->coordination->teams.departed())
         fatal_departed(*current, *departed, operation.call);
       break;
-    default: break;
+    default:
+      break;
   }
   if (operation.addr == nullptr && operation.size == 0) {
-    fatal(operation.call, "{} (PE {}): {}", tnd_status_name(tnd_status(code)), operation.pe,
+    fatal(operation.call,
+          "{} (PE {}): {}",
+          tnd_status_name(tnd_status(code)),
+          operation.pe,
           tnd_status_text(tnd_status(code)));
   }
-  fatal(operation.call, "{} (PE {}, address {}, {} bytes): {}", tnd_status_name(tnd_status(code)),
-        operation.pe, operation.addr, operation.size, tnd_status_text(tnd_status(code)));
+  fatal(operation.call,
+        "{} (PE {}, address {}, {} bytes): {}",
+        tnd_status_name(tnd_status(code)),
+        operation.pe,
+        operation.addr,
+        operation.size,
+        tnd_status_text(tnd_status(code)));
 }
 
 void not_running(const char *call) noexcept {

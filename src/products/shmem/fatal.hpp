@@ -12,10 +12,12 @@ namespace tanada::shmem {
 
 // Prints, for example, "shmem_int_put: PE 3: address 0x... (8 bytes, PE 1) is not symmetric: heap
 // 0x...-0x..., ...". Ends the job through the launcher; ends this process in any case.
-[[noreturn, gnu::cold]] void fatal_text(const char *call, fmt::string_view format,
+[[noreturn, gnu::cold]] void fatal_text(const char *call,
+                                        fmt::string_view format,
                                         fmt::format_args arguments) noexcept;
 template <class... Arguments>
-[[noreturn]] void fatal(const char *call, fmt::format_string<Arguments...> format,
+[[noreturn]] void fatal(const char *call,
+                        fmt::format_string<Arguments...> format,
                         Arguments &&...arguments) noexcept {
   fatal_text(call, format, fmt::make_format_args(arguments...));
 }

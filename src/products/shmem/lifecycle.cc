@@ -238,10 +238,12 @@ SHMEM_DEFINE(void, shmem_finalize, (void), {
   end(current, departure_kind::finalize);
 })
 
-SHMEM_DEFINE(void, shmem_query_initialized, (int *initialized),
-             { *initialized = running() != nullptr ? 1 : 0; })
-SHMEM_DEFINE(void, shmem_query_thread, (int *provided),
-             { *provided = require_running(call).thread_level; })
+SHMEM_DEFINE(void, shmem_query_initialized, (int *initialized), {
+  *initialized = running() != nullptr ? 1 : 0;
+})
+SHMEM_DEFINE(void, shmem_query_thread, (int *provided), {
+  *provided = require_running(call).thread_level;
+})
 
 SHMEM_DEFINE(void, shmem_global_exit, (int status), {
   auto &current = require_running(call);

@@ -22,20 +22,20 @@ status lock::acquire() {
   // No other PE accesses the queue word before this PE is in the queue.
   __atomic_store_n(queue_word(), waiting_flag, __ATOMIC_RELEASE);
   uint32_t before = 0;
-  TND_TRY(channel_.context->update(fabric_atomic::swap, tail(), own_tag(), uint32_t{0}, &before,
-                                   home_pe.value()));
+  TND_TRY(channel_.context->update(
+      fabric_atomic::swap, tail(), own_tag(), uint32_t{0}, &before, home_pe.value()));
   if (before == 0) {
-    TND_TRY(channel_.context->update<uint32_t>(fabric_atomic::bit_and, queue_word(), ~waiting_flag,
-                                               0, nullptr, channel_.job->me()));
+    TND_TRY(channel_.context->update<uint32_t>(
+        fabric_atomic::bit_and, queue_word(), ~waiting_flag, 0, nullptr, channel_.job->me()));
   } else {
     auto const pe = onesided::pe_index(before - 1);
-    TND_TRY(channel_.context->update<uint32_t>(fabric_atomic::bit_or, queue_word(), own_tag(), 0,
-                                               nullptr, pe));
+    TND_TRY(channel_.context->update<uint32_t>(
+        fabric_atomic::bit_or, queue_word(), own_tag(), 0, nullptr, pe));
     auto const has_lock = [&] {
       return (__atomic_load_n(queue_word(), __ATOMIC_ACQUIRE) & waiting_flag) == 0;
     };
-    TND_TRY(wait_guarded(*channel_.job, channel_.guard, has_lock,
-                         std::as_bytes(std::span{queue_word(), 1})));
+    TND_TRY(wait_guarded(
+        *channel_.job, channel_.guard, has_lock, std::as_bytes(std::span{queue_word(), 1})));
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return status::ok;
@@ -46,8 +46,8 @@ result<bool> lock::try_acquire() {
   if (!home_pe.ok())
     return home_pe.error();
   uint32_t before = 0;
-  TND_TRY(channel_.context->update(fabric_atomic::compare_swap, tail(), own_tag(), uint32_t{0},
-                                   &before, home_pe.value()));
+  TND_TRY(channel_.context->update(
+      fabric_atomic::compare_swap, tail(), own_tag(), uint32_t{0}, &before, home_pe.value()));
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return before == 0;
 }
@@ -62,8 +62,8 @@ status lock::release() {
   };
   if (next() == 0) {
     uint32_t before = 0;
-    TND_TRY(channel_.context->update(fabric_atomic::compare_swap, tail(), uint32_t{0}, own_tag(),
-                                     &before, home_pe.value()));
+    TND_TRY(channel_.context->update(
+        fabric_atomic::compare_swap, tail(), uint32_t{0}, own_tag(), &before, home_pe.value()));
     if (before == own_tag())
       return status::ok;
     if (before == 0)
@@ -75,8 +75,8 @@ status lock::release() {
   // word until this PE is queued again.
   auto const pe = onesided::pe_index(next() - 1);
   __atomic_store_n(queue_word(), 0, __ATOMIC_RELEASE);
-  return channel_.context->update<uint32_t>(fabric_atomic::bit_and, queue_word(), ~waiting_flag, 0,
-                                            nullptr, pe);
+  return channel_.context->update<uint32_t>(
+      fabric_atomic::bit_and, queue_word(), ~waiting_flag, 0, nullptr, pe);
 }
 
 }  // namespace tanada::shmem

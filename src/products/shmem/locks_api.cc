@@ -11,12 +11,13 @@ static_assert(sizeof(long) == sizeof(uint64_t));
 
 lock lock_at(const runtime &current, const char *call, long *word) {
   if (is_device_memory(current, word)) {
-    fatal(call, "address {} is device memory: locks must be in host memory",
+    fatal(call,
+          "address {} is device memory: locks must be in host memory",
           static_cast<void *>(word));
   }
   auto &state = *current.coordination;
-  channel_ref const channel{current.job.get(), &state.context, &state.context,
-                            &state.teams.guard_for(call)};
+  channel_ref const channel{
+      current.job.get(), &state.context, &state.context, &state.teams.guard_for(call)};
   return lock{channel, reinterpret_cast<uint64_t *>(word)};
 }
 

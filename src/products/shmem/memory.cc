@@ -36,7 +36,10 @@ heap_view host_heap(runtime &current) {
 
 // All PEs fail alike, so PE 0 logs it, once: a program that allocates until the heap is full needs
 // no second line.
-void log_full(const runtime &current, const char *call, const heap_view &heap, size_t size,
+void log_full(const runtime &current,
+              const char *call,
+              const heap_view &heap,
+              size_t size,
               size_t alignment) {
   static std::atomic<bool> is_noted{false};
   if (current.job->me() != 0 || is_noted.exchange(true))
@@ -44,8 +47,12 @@ void log_full(const runtime &current, const char *call, const heap_view &heap, s
   std::fprintf(stderr,
                "%s: the %s cannot hold %zu bytes aligned to %zu: %zu of its %zu bytes are free. "
                "%s sets its size, for example %s=1G\n",
-               call, heap.is_device ? "device heap" : "symmetric heap", size, alignment,
-               heap.allocator->free_size(), heap.size,
+               call,
+               heap.is_device ? "device heap" : "symmetric heap",
+               size,
+               alignment,
+               heap.allocator->free_size(),
+               heap.size,
                heap.is_device ? "SHMEM_DEVICE_SYMMETRIC_SIZE" : "SHMEM_SYMMETRIC_SIZE",
                heap.is_device ? "SHMEM_DEVICE_SYMMETRIC_SIZE" : "SHMEM_SYMMETRIC_SIZE");
 }
@@ -71,8 +78,8 @@ void clear(runtime &current, const char *call, void *block, size_t size, bool is
 
 // Size 0: returns null without a barrier. Insufficient memory: returns null in all PEs, after the
 // barrier.
-void *allocate(const char *call, const heap_view &heap, size_t size, size_t alignment,
-               bool is_cleared) {
+void *allocate(
+    const char *call, const heap_view &heap, size_t size, size_t alignment, bool is_cleared) {
   TND_ASSERT(heap.allocator != nullptr);
   auto &current = require_running(call);
   check_equal(current, call, "the size", size);
@@ -104,7 +111,9 @@ uint64_t offset_of(const heap_view &heap, const void *block) {
       fatal(call, "address {} is not device memory: use shmem_free for host memory", block);
     fatal(call, "address {} is device memory: use shmemg_free", block);
   }
-  fatal(call, "address {} is not the start of a block of the {}", block,
+  fatal(call,
+        "address {} is not the start of a block of the {}",
+        block,
         heap.is_device ? "device heap" : "symmetric heap");
 }
 
@@ -169,14 +178,18 @@ size_t checked_alignment(const char *call, size_t alignment) {
 
 using namespace tanada::shmem;
 
-SHMEM_DEFINE(void *, shmem_malloc, (size_t size),
-             { return allocate(call, size, symmetric_heap::granule, false); })
-SHMEM_DEFINE(void *, shmem_calloc, (size_t count, size_t size),
-             { return allocate(call, size_of_array(count, size), symmetric_heap::granule, true); })
-SHMEM_DEFINE(void *, shmem_align, (size_t alignment, size_t size),
-             { return allocate(call, size, checked_alignment(call, alignment), false); })
-SHMEM_DEFINE(void *, shmem_realloc, (void *ptr, size_t size),
-             { return reallocate(call, ptr, size); })
+SHMEM_DEFINE(void *, shmem_malloc, (size_t size), {
+  return allocate(call, size, symmetric_heap::granule, false);
+})
+SHMEM_DEFINE(void *, shmem_calloc, (size_t count, size_t size), {
+  return allocate(call, size_of_array(count, size), symmetric_heap::granule, true);
+})
+SHMEM_DEFINE(void *, shmem_align, (size_t alignment, size_t size), {
+  return allocate(call, size, checked_alignment(call, alignment), false);
+})
+SHMEM_DEFINE(void *, shmem_realloc, (void *ptr, size_t size), {
+  return reallocate(call, ptr, size);
+})
 SHMEM_DEFINE(void, shmem_free, (void *ptr), { release(call, ptr); })
 
 // The whole heap supports atomics and signals, so the hints have no effect.
@@ -185,20 +198,25 @@ SHMEM_DEFINE(void *, shmem_malloc_with_hints, (size_t size, long hints), {
   return allocate(call, size, symmetric_heap::granule, false);
 })
 
-SHMEM_DEFINE(void *, shmalloc, (size_t size),
-             { return allocate(call, size, symmetric_heap::granule, false); })
-SHMEM_DEFINE(void *, shmemalign, (size_t alignment, size_t size),
-             { return allocate(call, size, checked_alignment(call, alignment), false); })
+SHMEM_DEFINE(void *, shmalloc, (size_t size), {
+  return allocate(call, size, symmetric_heap::granule, false);
+})
+SHMEM_DEFINE(void *, shmemalign, (size_t alignment, size_t size), {
+  return allocate(call, size, checked_alignment(call, alignment), false);
+})
 SHMEM_DEFINE(void *, shrealloc, (void *ptr, size_t size), { return reallocate(call, ptr, size); })
 SHMEM_DEFINE(void, shfree, (void *ptr), { release(call, ptr); })
 
 // The draft auxiliary specification for GPUs, 0.1.
-SHMEM_DEFINE(void *, shmemg_malloc, (size_t size),
-             { return allocate_device(call, size, device_alignment, false); })
-SHMEM_DEFINE(void *, shmemg_calloc, (size_t count, size_t size),
-             { return allocate_device(call, size_of_array(count, size), device_alignment, true); })
-SHMEM_DEFINE(void *, shmemg_align, (size_t alignment, size_t size),
-             { return allocate_device(call, size, checked_alignment(call, alignment), false); })
+SHMEM_DEFINE(void *, shmemg_malloc, (size_t size), {
+  return allocate_device(call, size, device_alignment, false);
+})
+SHMEM_DEFINE(void *, shmemg_calloc, (size_t count, size_t size), {
+  return allocate_device(call, size_of_array(count, size), device_alignment, true);
+})
+SHMEM_DEFINE(void *, shmemg_align, (size_t alignment, size_t size), {
+  return allocate_device(call, size, checked_alignment(call, alignment), false);
+})
 SHMEM_DEFINE(int, shmemx_device_kind, (void), {
   auto const &current = require_running(call);
   if (!current.device)
@@ -208,5 +226,6 @@ SHMEM_DEFINE(int, shmemx_device_kind, (void), {
          : info.is_guarded ? SHMEMX_DEVICE_GUARDED
                            : SHMEMX_DEVICE_HOST;
 })
-SHMEM_DEFINE(void, shmemg_free, (void *ptr),
-             { release(call, device_heap(require_running(call), call), ptr); })
+SHMEM_DEFINE(void, shmemg_free, (void *ptr), {
+  release(call, device_heap(require_running(call), call), ptr);
+})

@@ -27,8 +27,9 @@ using namespace tanada::shmem;
 
 SHMEM_DEFINE(void, shmem_fence, (void), { context_of(call).core.fence(); })
 SHMEM_DEFINE(void, shmem_quiet, (void), { quiet(context_of(call), call); })
-SHMEM_DEFINE(void, shmem_pe_quiet, (const int *target_pes, size_t npes),
-             { pe_quiet(context_of(call), call, target_pes, npes); })
+SHMEM_DEFINE(void, shmem_pe_quiet, (const int *target_pes, size_t npes), {
+  pe_quiet(context_of(call), call, target_pes, npes);
+})
 
 // For SHMEM_CTX_INVALID these calls are no-ops (9.12).
 SHMEM_DEFINE(void, shmem_ctx_fence, (shmem_ctx_t ctx), {

@@ -21,12 +21,15 @@ SHMEM_DEFINE(int, shmem_n_pes, (void), { return require_running(call).job->count
 SHMEM_DEFINE(int, _my_pe, (void), { return require_running(call).job->me(); })
 SHMEM_DEFINE(int, _num_pes, (void), { return require_running(call).job->count(); })
 
-SHMEM_DEFINE(void *, shmem_ptr, (const void *dest, int pe),
-             { return mapped_address(place_of(require_running(call), dest, pe), pe); })
-SHMEM_DEFINE(int, shmem_pe_accessible, (int pe),
-             { return require_running(call).job->map().is_pe(pe) ? 1 : 0; })
-SHMEM_DEFINE(int, shmem_addr_accessible, (const void *addr, int pe),
-             { return place_of(require_running(call), addr, pe).segment_ptr != nullptr ? 1 : 0; })
+SHMEM_DEFINE(void *, shmem_ptr, (const void *dest, int pe), {
+  return mapped_address(place_of(require_running(call), dest, pe), pe);
+})
+SHMEM_DEFINE(int, shmem_pe_accessible, (int pe), {
+  return require_running(call).job->map().is_pe(pe) ? 1 : 0;
+})
+SHMEM_DEFINE(int, shmem_addr_accessible, (const void *addr, int pe), {
+  return place_of(require_running(call), addr, pe).segment_ptr != nullptr ? 1 : 0;
+})
 
 SHMEM_DEFINE(void, shmem_info_get_version, (int *major, int *minor), {
   *major = SHMEM_MAJOR_VERSION;

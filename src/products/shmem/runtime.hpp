@@ -48,7 +48,8 @@ struct settings {
 // Thread safety: that of onesided::context, so SHMEM_THREAD_MULTIPLE whatever the options are.
 struct program_context {
   // `queue`: a queue of the job's device; null if the job has none.
-  program_context(const onesided::job &owner, onesided::lane *endpoint,
+  program_context(const onesided::job &owner,
+                  onesided::lane *endpoint,
                   std::unique_ptr<seams::device_queue> queue)
       : core{owner.map(), endpoint, std::move(queue), false, owner.staging()}, lane{endpoint} {}
 
@@ -221,7 +222,7 @@ inline std::byte *mapped_address(const onesided::symmetric_address &location,
 
 // Debug mode only: ends the job with a message unless `value` is equal in all members of the team
 // (null: the world). Collective over the team.
-void require_equal(runtime &current, team *team_ptr, const char *call, const char *argument,
-                   uint64_t value);
+void require_equal(
+    runtime &current, team *team_ptr, const char *call, const char *argument, uint64_t value);
 
 }  // namespace tanada::shmem

@@ -41,7 +41,8 @@ status read_size(const variable &setting, size_t &size) {
   if (!read.ok()) {
     return fail(read.error(),
                 "{}={} is not a valid size: use bytes, or a number with K, M, G or T, such as 512M",
-                setting.name, setting.value);
+                setting.name,
+                setting.value);
   }
   size = std::max(size_t{4096}, read.value());
   return status::ok;
@@ -78,8 +79,11 @@ status settings::read_environment() {
 
 void settings::print() const {
   if (prints_version || prints_info) {
-    std::printf("%s: OpenSHMEM %d.%d, version %s of the library\n", SHMEM_VENDOR_STRING,
-                SHMEM_MAJOR_VERSION, SHMEM_MINOR_VERSION, TND_VERSION_STRING);
+    std::printf("%s: OpenSHMEM %d.%d, version %s of the library\n",
+                SHMEM_VENDOR_STRING,
+                SHMEM_MAJOR_VERSION,
+                SHMEM_MINOR_VERSION,
+                TND_VERSION_STRING);
   }
   if (prints_info) {
     auto const or_text = [](const std::string &value, const char *empty) {
@@ -90,7 +94,8 @@ void settings::print() const {
         job.heap_size);
     if (job.device != nullptr) {
       std::printf("  SHMEM_DEVICE_SYMMETRIC_SIZE  the same in memory of its device (%s): %zu\n",
-                  job.device->info().name.c_str(), job.device_heap_size);
+                  job.device->info().name.c_str(),
+                  job.device_heap_size);
     } else {
       std::printf(
           "  SHMEM_DEVICE_SYMMETRIC_SIZE  the same in memory of its device: not requested\n");

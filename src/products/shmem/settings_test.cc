@@ -39,8 +39,11 @@ TEST(symmetric_size, rubbish_is_refused) {
 class settings_test : public testing::Test {
  protected:
   ~settings_test() override {
-    for (const char *const name : {"SHMEM_SYMMETRIC_SIZE", "SMA_SYMMETRIC_SIZE",
-                                   "SHMEM_DEVICE_SYMMETRIC_SIZE", "SHMEM_DEBUG", "SMA_DEBUG"})
+    for (const char *const name : {"SHMEM_SYMMETRIC_SIZE",
+                                   "SMA_SYMMETRIC_SIZE",
+                                   "SHMEM_DEVICE_SYMMETRIC_SIZE",
+                                   "SHMEM_DEBUG",
+                                   "SMA_DEBUG"})
       unsetenv(name);
   }
 };

@@ -8,7 +8,9 @@ void no_such_signal_op(int op, const char *call) noexcept {
   fatal(call, "sig_op {} is neither SHMEM_SIGNAL_SET nor SHMEM_SIGNAL_ADD", op);
 }
 
-void fatal_signal(status code, program_context &context, const failed_operation &operation,
+void fatal_signal(status code,
+                  program_context &context,
+                  const failed_operation &operation,
                   const signal_change &signal) noexcept {
   onesided::pe_index const pe = context.job_pe(operation.pe);
   auto const &map = running()->job->map();
@@ -26,14 +28,18 @@ void fatal_signal(status code, program_context &context, const failed_operation 
 using namespace tanada::shmem;
 using tanada::seams::fabric_atomic;
 
-SHMEM_DEFINE_BOTH(void, shmem_signal_set, shmem_ctx_signal_set,
-                  (uint64_t *sig_addr, uint64_t signal, int pe),
-                  update_atomic<uint64_t>(context, call, sig_addr, {fabric_atomic::swap, signal},
-                                          pe))
-SHMEM_DEFINE_BOTH(void, shmem_signal_add, shmem_ctx_signal_add,
-                  (uint64_t *sig_addr, uint64_t signal, int pe),
-                  update_atomic<uint64_t>(context, call, sig_addr, {fabric_atomic::add, signal},
-                                          pe))
+SHMEM_DEFINE_BOTH(
+    void,
+    shmem_signal_set,
+    shmem_ctx_signal_set,
+    (uint64_t *sig_addr, uint64_t signal, int pe),
+    update_atomic<uint64_t>(context, call, sig_addr, {fabric_atomic::swap, signal}, pe))
+SHMEM_DEFINE_BOTH(
+    void,
+    shmem_signal_add,
+    shmem_ctx_signal_add,
+    (uint64_t *sig_addr, uint64_t signal, int pe),
+    update_atomic<uint64_t>(context, call, sig_addr, {fabric_atomic::add, signal}, pe))
 
 SHMEM_DEFINE(uint64_t, shmem_signal_fetch, (const uint64_t *sig_addr), {
   auto const &current = require_running(call);

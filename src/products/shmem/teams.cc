@@ -193,7 +193,9 @@ fabric_signals team_set::signals_for_slot(size_t slot_index) {
   return signals;
 }
 
-team *team_set::make(group members, const slot_choice &choice, int context_count,
+team *team_set::make(group members,
+                     const slot_choice &choice,
+                     int context_count,
                      bool is_device_team) {
   TND_ASSERT(mutex_.is_held());
   size_t const slot_index = choice.slot;
@@ -241,8 +243,8 @@ void team_set::set_groups(team &target, uint64_t number) {
     bool const is_oversubscribed = mode_ == group_mode::mapped
                                        ? channel_.job->is_oversubscribed()
                                        : mode_ == group_mode::mapped_oversubscribed;
-    target.mapped_.emplace(target.channel_, target.members_, std::move(areas), number,
-                           is_oversubscribed);
+    target.mapped_.emplace(
+        target.channel_, target.members_, std::move(areas), number, is_oversubscribed);
   }
   if (!target.mapped_ || channel_.job->map().device() != nullptr)
     target.fabric_.emplace(target.channel_, target.members_, signals_for_slot(target.slot_));
@@ -298,12 +300,14 @@ result<team_set::slot_choice> team_set::agree_on_slot(team &parent, bool is_memb
       return_slot(choice.slot);
     TND_TRY(code);
   }
-  return fail(status::busy, "no team slot could be reserved in {} attempts beside other splits",
+  return fail(status::busy,
+              "no team slot could be reserved in {} attempts beside other splits",
               attempt_count_max);
 }
 
 // `members`: nullopt for PEs that are not in the new team.
-result<team *> team_set::create_team(team &parent, std::optional<group> members,
+result<team *> team_set::create_team(team &parent,
+                                     std::optional<group> members,
                                      int context_count) {
   auto const choice = agree_on_slot(parent, members.has_value());
   if (!choice.ok())
@@ -321,7 +325,10 @@ result<team *> team_set::split(team &parent, const stride &subset, int context_c
       is_repeated) {
     return fail(status::invalid,
                 "a team of {} PEs from {} on by steps of {} does not lie within the parent's {}",
-                subset.count, subset.start, subset.step, parent.count());
+                subset.count,
+                subset.start,
+                subset.step,
+                parent.count());
   }
   group members;
   members.me = -1;
@@ -336,7 +343,9 @@ result<team *> team_set::split(team &parent, const stride &subset, int context_c
   return create_team(parent, std::move(members), context_count);
 }
 
-result<team_set::axes> team_set::split_2d(team &parent, int row, int row_context_count,
+result<team_set::axes> team_set::split_2d(team &parent,
+                                          int row,
+                                          int row_context_count,
                                           int column_context_count) {
   if (row < 1)
     return fail(status::invalid, "rows of {} PEs: a row needs at least one", row);
@@ -362,8 +371,9 @@ result<team_set::axes> team_set::split_2d(team &parent, int row, int row_context
 
 bool team_set::has(const team *team_ptr) {
   lock_guard lock{mutex_};
-  return std::any_of(slots_.begin(), slots_.end(),
-                     [&](auto const &entry) { return entry.owner.get() == team_ptr; });
+  return std::any_of(slots_.begin(), slots_.end(), [&](auto const &entry) {
+    return entry.owner.get() == team_ptr;
+  });
 }
 
 // After the sync, all members have finished the earlier operations. Signals of the sync that a

@@ -195,7 +195,9 @@ class team_set {
     size_t slot;
     uint64_t number;  // no word of the mapped exchange areas holds a higher one
   };
-  team *make(group members, const slot_choice &choice, int context_count,
+  team *make(group members,
+             const slot_choice &choice,
+             int context_count,
              bool is_device_team = false) TND_REQUIRES(mutex_);
   void set_guard(team &target);
   void set_groups(team &target, uint64_t number) TND_REQUIRES(mutex_);

@@ -58,8 +58,10 @@ SHMEM_DEFINE(int, shmem_team_n_pes, (shmem_team_t handle), {
   return team_ptr == nullptr ? -1 : team_ptr->count();
 })
 
-SHMEM_DEFINE(int, shmem_team_get_config,
-             (shmem_team_t handle, long config_mask, shmem_team_config_t *config), {
+SHMEM_DEFINE(int,
+             shmem_team_get_config,
+             (shmem_team_t handle, long config_mask, shmem_team_config_t *config),
+             {
                auto const *const team_ptr = team_of_call(require_running(call), handle, call);
                if (team_ptr == nullptr)
                  return 1;
@@ -68,7 +70,9 @@ SHMEM_DEFINE(int, shmem_team_get_config,
                return 0;
              })
 
-SHMEM_DEFINE(int, shmem_team_translate_pe, (shmem_team_t src_team, int pe, shmem_team_t dest_team),
+SHMEM_DEFINE(int,
+             shmem_team_translate_pe,
+             (shmem_team_t src_team, int pe, shmem_team_t dest_team),
              {
                auto const &current = require_running(call);
                auto const *const source = team_of_call(current, src_team, call);
@@ -79,9 +83,15 @@ SHMEM_DEFINE(int, shmem_team_translate_pe, (shmem_team_t src_team, int pe, shmem
                return world < 0 ? -1 : target->member_of(world);
              })
 
-SHMEM_DEFINE(int, shmem_team_split_strided,
-             (shmem_team_t parent, int start, int stride, int size,
-              const shmem_team_config_t *config, long config_mask, shmem_team_t *new_team),
+SHMEM_DEFINE(int,
+             shmem_team_split_strided,
+             (shmem_team_t parent,
+              int start,
+              int stride,
+              int size,
+              const shmem_team_config_t *config,
+              long config_mask,
+              shmem_team_t *new_team),
              {
                auto &current = require_running(call);
                *new_team = SHMEM_TEAM_INVALID;
@@ -89,18 +99,24 @@ SHMEM_DEFINE(int, shmem_team_split_strided,
                if (team_ptr == nullptr)
                  return 1;
                team_set::stride const subset{.start = start, .step = stride, .count = size};
-               auto split = current.coordination->teams.split(*team_ptr, subset,
-                                                              context_count(config, config_mask));
+               auto split = current.coordination->teams.split(
+                   *team_ptr, subset, context_count(config, config_mask));
                if (!split.ok())
                  return return_code(split.error(), {call});
                *new_team = new_handle(current, call, split.value());
                return 0;
              })
 
-SHMEM_DEFINE(int, shmem_team_split_2d,
-             (shmem_team_t parent, int xrange, const shmem_team_config_t *xaxis_config,
-              long xaxis_mask, shmem_team_t *xaxis_team, const shmem_team_config_t *yaxis_config,
-              long yaxis_mask, shmem_team_t *yaxis_team),
+SHMEM_DEFINE(int,
+             shmem_team_split_2d,
+             (shmem_team_t parent,
+              int xrange,
+              const shmem_team_config_t *xaxis_config,
+              long xaxis_mask,
+              shmem_team_t *xaxis_team,
+              const shmem_team_config_t *yaxis_config,
+              long yaxis_mask,
+              shmem_team_t *yaxis_team),
              {
                auto &current = require_running(call);
                *xaxis_team = SHMEM_TEAM_INVALID;
@@ -108,9 +124,11 @@ SHMEM_DEFINE(int, shmem_team_split_2d,
                auto *const team_ptr = team_of_call(current, parent, call);
                if (team_ptr == nullptr)
                  return 1;
-               auto split = current.coordination->teams.split_2d(
-                   *team_ptr, xrange, context_count(xaxis_config, xaxis_mask),
-                   context_count(yaxis_config, yaxis_mask));
+               auto split =
+                   current.coordination->teams.split_2d(*team_ptr,
+                                                        xrange,
+                                                        context_count(xaxis_config, xaxis_mask),
+                                                        context_count(yaxis_config, yaxis_mask));
                if (!split.ok())
                  return return_code(split.error(), {call});
                *xaxis_team = new_handle(current, call, split.value().row);
@@ -124,12 +142,14 @@ SHMEM_DEFINE(void, shmem_team_destroy, (shmem_team_t handle), {
   if (team_ptr == nullptr)
     return;
   if (team_ptr == current.world || team_ptr == current.shared) {
-    fatal(call, "{} cannot be destroyed",
+    fatal(call,
+          "{} cannot be destroyed",
           team_ptr == current.world ? "SHMEM_TEAM_WORLD" : "SHMEM_TEAM_SHARED");
   }
   if (team_ptr == current.device_world || team_ptr == current.device_shared) {
     fatal(
-        call, "{} cannot be destroyed",
+        call,
+        "{} cannot be destroyed",
         team_ptr == current.device_world ? "SHMEM_DEVICE_TEAM_WORLD" : "SHMEM_DEVICE_TEAM_SHARED");
   }
   destroy_contexts(current, team_ptr, call);

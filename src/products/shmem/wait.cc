@@ -38,8 +38,9 @@ inline void wait_until(const char *call, const T *word, int cmp, T expected) {
   auto &current = require_running(call);
   check_cmp(call, cmp);
   if (is_device_memory(current, word)) [[unlikely]] {
-    return wait_for(current, call, word, sizeof(T),
-                    [=] { return holds(device_value_now(call, word), cmp, expected); });
+    return wait_for(current, call, word, sizeof(T), [=] {
+      return holds(device_value_now(call, word), cmp, expected);
+    });
   }
   wait_for(current, call, word, sizeof(T), [=] { return holds(value_now(word), cmp, expected); });
 }
@@ -48,7 +49,8 @@ template <class T>
 inline int test(const char *call, const T *word, int cmp, T expected) {
   auto &current = require_running(call);
   check_cmp(call, cmp);
-  if (holds(is_device_memory(current, word) ? device_value_now(call, word) : value_now(word), cmp,
+  if (holds(is_device_memory(current, word) ? device_value_now(call, word) : value_now(word),
+            cmp,
             expected))
     return 1;
   after_failed_test(current);
@@ -83,20 +85,25 @@ inline size_t wait_until_some(const char *call, int cmp, const words<T> &array, 
 
 using namespace tanada::shmem;
 
-#define TND_DEFINE_WAIT_UNTIL(NAME, TYPE, A)                                            \
-  SHMEM_DEFINE(void, shmem_##NAME##_wait_until, (TYPE * ivar, int cmp, TYPE cmp_value), \
-               { wait_until<TYPE>(call, ivar, cmp, cmp_value); })                       \
-  SHMEM_DEFINE(int, shmem_##NAME##_test, (TYPE * ivar, int cmp, TYPE cmp_value),        \
-               { return test<TYPE>(call, ivar, cmp, cmp_value); })
+#define TND_DEFINE_WAIT_UNTIL(NAME, TYPE, A)                                              \
+  SHMEM_DEFINE(void, shmem_##NAME##_wait_until, (TYPE * ivar, int cmp, TYPE cmp_value), { \
+    wait_until<TYPE>(call, ivar, cmp, cmp_value);                                         \
+  })                                                                                      \
+  SHMEM_DEFINE(int, shmem_##NAME##_test, (TYPE * ivar, int cmp, TYPE cmp_value), {        \
+    return test<TYPE>(call, ivar, cmp, cmp_value);                                        \
+  })
 
 // The two calls of a family: with one value for all words, and with one for each.
 #define TND_OF_MANY(RESULT, NAME, TYPE, OP, ...)                                                  \
-  SHMEM_DEFINE(RESULT, shmem_##NAME##_##OP,                                                       \
-               (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value), {       \
+  SHMEM_DEFINE(RESULT,                                                                            \
+               shmem_##NAME##_##OP,                                                               \
+               (TYPE * ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value),         \
+               {                                                                                  \
                  words<TYPE> const array{call, ivars, nelems, status, cmp, &cmp_value, false};    \
                  return __VA_ARGS__;                                                              \
                })                                                                                 \
-  SHMEM_DEFINE(RESULT, shmem_##NAME##_##OP##_vector,                                              \
+  SHMEM_DEFINE(RESULT,                                                                            \
+               shmem_##NAME##_##OP##_vector,                                                      \
                (TYPE * ivars, size_t nelems, const int *status, int cmp, const TYPE *cmp_values), \
                {                                                                                  \
                  words<TYPE> const array{call, ivars, nelems, status, cmp, cmp_values, true};     \
@@ -104,14 +111,20 @@ using namespace tanada::shmem;
                })
 #define TND_OF_SOME(NAME, TYPE, OP, ...)                                                          \
   SHMEM_DEFINE(                                                                                   \
-      size_t, shmem_##NAME##_##OP,                                                                \
+      size_t,                                                                                     \
+      shmem_##NAME##_##OP,                                                                        \
       (TYPE * ivars, size_t nelems, size_t *indices, const int *status, int cmp, TYPE cmp_value), \
       {                                                                                           \
         words<TYPE> const array{call, ivars, nelems, status, cmp, &cmp_value, false};             \
         return __VA_ARGS__;                                                                       \
       })                                                                                          \
-  SHMEM_DEFINE(size_t, shmem_##NAME##_##OP##_vector,                                              \
-               (TYPE * ivars, size_t nelems, size_t *indices, const int *status, int cmp,         \
+  SHMEM_DEFINE(size_t,                                                                            \
+               shmem_##NAME##_##OP##_vector,                                                      \
+               (TYPE * ivars,                                                                     \
+                size_t nelems,                                                                    \
+                size_t *indices,                                                                  \
+                const int *status,                                                                \
+                int cmp,                                                                          \
                 const TYPE *cmp_values),                                                          \
                {                                                                                  \
                  words<TYPE> const array{call, ivars, nelems, status, cmp, cmp_values, true};     \
@@ -125,25 +138,36 @@ using namespace tanada::shmem;
   TND_OF_MANY(void, NAME, TYPE, wait_until_all, wait_until_all(call, cmp, array))          \
   TND_OF_MANY(size_t, NAME, TYPE, wait_until_any, wait_until_any(call, cmp, array))        \
   TND_OF_SOME(NAME, TYPE, wait_until_some, wait_until_some(call, cmp, array, indices))     \
-  TND_OF_MANY(int, NAME, TYPE, test_all,                                                   \
+  TND_OF_MANY(int,                                                                         \
+              NAME,                                                                        \
+              TYPE,                                                                        \
+              test_all,                                                                    \
               test_words<TYPE>(call, cmp, [&] { return array.are_all_met() ? 1 : 0; }, 0)) \
-  TND_OF_MANY(size_t, NAME, TYPE, test_any,                                                \
+  TND_OF_MANY(size_t,                                                                      \
+              NAME,                                                                        \
+              TYPE,                                                                        \
+              test_any,                                                                    \
               test_words<TYPE>(call, cmp, [&] { return array.find_any(); }, SIZE_MAX))     \
-  TND_OF_SOME(NAME, TYPE, test_some,                                                       \
+  TND_OF_SOME(NAME,                                                                        \
+              TYPE,                                                                        \
+              test_some,                                                                   \
               test_words<TYPE>(call, cmp, [&] { return array.find_met(indices); }, 0))
 
 SHMEM_TABLE_AMO(TND_DEFINE_WAIT, )
 SHMEM_TABLE_OLD_WAIT_UNTIL(TND_DEFINE_WAIT, )
 
-#define TND_DEFINE_OLD_WAIT(NAME, TYPE, A)                               \
-  SHMEM_DEFINE(void, shmem_##NAME##_wait, (TYPE * ivar, TYPE cmp_value), \
-               { wait_until<TYPE>(call, ivar, SHMEM_CMP_NE, cmp_value); })
+#define TND_DEFINE_OLD_WAIT(NAME, TYPE, A)                                 \
+  SHMEM_DEFINE(void, shmem_##NAME##_wait, (TYPE * ivar, TYPE cmp_value), { \
+    wait_until<TYPE>(call, ivar, SHMEM_CMP_NE, cmp_value);                 \
+  })
 SHMEM_TABLE_OLD_WAIT(TND_DEFINE_OLD_WAIT, )
 
-SHMEM_DEFINE(void, shmem_wait, (long *ivar, long cmp_value),
-             { wait_until<long>(call, ivar, SHMEM_CMP_NE, cmp_value); })
-SHMEM_DEFINE(void, shmem_wait_until, (long *ivar, int cmp, long cmp_value),
-             { wait_until<long>(call, ivar, cmp, cmp_value); })
+SHMEM_DEFINE(void, shmem_wait, (long *ivar, long cmp_value), {
+  wait_until<long>(call, ivar, SHMEM_CMP_NE, cmp_value);
+})
+SHMEM_DEFINE(void, shmem_wait_until, (long *ivar, int cmp, long cmp_value), {
+  wait_until<long>(call, ivar, cmp, cmp_value);
+})
 
 SHMEM_DEFINE(uint64_t, shmem_signal_wait_until, (uint64_t *sig_addr, int cmp, uint64_t cmp_value), {
   auto &current = require_running(call);

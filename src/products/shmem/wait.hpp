@@ -32,12 +32,18 @@ static_assert(SHMEM_CMP_EQ == 0 && SHMEM_CMP_LE == 5, "check_cmp() accepts 0 to 
 template <class T>
 inline bool holds(T value, int cmp, T expected) noexcept {
   switch (cmp) {
-    case SHMEM_CMP_EQ: return value == expected;
-    case SHMEM_CMP_NE: return value != expected;
-    case SHMEM_CMP_GT: return value > expected;
-    case SHMEM_CMP_GE: return value >= expected;
-    case SHMEM_CMP_LT: return value < expected;
-    default: return value <= expected;
+    case SHMEM_CMP_EQ:
+      return value == expected;
+    case SHMEM_CMP_NE:
+      return value != expected;
+    case SHMEM_CMP_GT:
+      return value > expected;
+    case SHMEM_CMP_GE:
+      return value >= expected;
+    case SHMEM_CMP_LT:
+      return value < expected;
+    default:
+      return value <= expected;
   }
 }
 
@@ -47,15 +53,17 @@ inline void check_cmp(const char *call, int cmp) {
 }
 
 // Debug mode: requires that the memory is symmetric, since other PEs change no other.
-[[gnu::cold]] void require_symmetric(runtime &current, const char *call, const void *addr,
+[[gnu::cold]] void require_symmetric(runtime &current,
+                                     const char *call,
+                                     const void *addr,
                                      size_t size);
 
 // Waits without a limit. It ends the job if a PE fails, if all other PEs have left the job, or if
 // all wait after one has left. (With SHMEM_THREAD_MULTIPLE or a device, another thread or a kernel
 // of this PE may change the word.)
 template <class Ready>
-inline void wait_for(runtime &current, const char *call, const void *addr, size_t size,
-                     Ready &&ready) {
+inline void wait_for(
+    runtime &current, const char *call, const void *addr, size_t size, Ready &&ready) {
   if (current.options.is_debug) [[unlikely]]
     require_symmetric(current, call, addr, size);
   auto const poll = [&] {
@@ -81,7 +89,12 @@ template <class T>
 class words {
  public:
   // `call`: the name of the waiting call, for messages.
-  words(const char *call, T *values, size_t count, const int *excluded, int cmp, const T *expected,
+  words(const char *call,
+        T *values,
+        size_t count,
+        const int *excluded,
+        int cmp,
+        const T *expected,
         bool has_own)
       : values_{values},
         polled_{values},

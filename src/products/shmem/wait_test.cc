@@ -15,8 +15,8 @@ TEST(wait, comparisons_are_those_of_the_type) {
   EXPECT_FALSE(holds(~uint64_t{0}, SHMEM_CMP_LT, uint64_t{0}));
   for (int cmp = SHMEM_CMP_EQ; cmp <= SHMEM_CMP_LE; cmp++) {
     for (int operand : {1, 2, 3}) {
-      bool const expected[] = {operand == 2, operand != 2, operand > 2,
-                               operand >= 2, operand < 2,  operand <= 2};
+      bool const expected[] = {
+          operand == 2, operand != 2, operand > 2, operand >= 2, operand < 2, operand <= 2};
       EXPECT_EQ(holds(operand, cmp, 2), expected[cmp]) << operand << " " << cmp;
     }
   }
@@ -31,8 +31,8 @@ class words_test : public testing::Test {
 
 TEST_F(words_test, those_left_out_do_not_count) {
   long const five = 5;
-  words<long> const array{"test",       values.data(), values.size(), excluded.data(),
-                          SHMEM_CMP_EQ, &five,         false};
+  words<long> const array{
+      "test", values.data(), values.size(), excluded.data(), SHMEM_CMP_EQ, &five, false};
   EXPECT_FALSE(array.are_all_met());
   EXPECT_FALSE(array.is_empty());
   ASSERT_EQ(array.find_met(indices.data()), 2u);
@@ -49,16 +49,16 @@ TEST_F(words_test, nothing_is_met_by_all_and_has_no_any) {
   EXPECT_EQ(empty_array.find_any(), SIZE_MAX);
   EXPECT_EQ(empty_array.find_met(indices.data()), 0u);
   excluded.fill(1);
-  words<long> const all_out{"test",       values.data(), values.size(), excluded.data(),
-                            SHMEM_CMP_EQ, &five,         false};
+  words<long> const all_out{
+      "test", values.data(), values.size(), excluded.data(), SHMEM_CMP_EQ, &five, false};
   EXPECT_TRUE(all_out.is_empty() && all_out.are_all_met());
   EXPECT_EQ(all_out.find_any(), SIZE_MAX);
 }
 
 TEST_F(words_test, each_may_have_its_own_value) {
   std::array<long, 6> const own_values{0, 5, 0, 5, 7, 6};
-  words<long> const array{"test",       values.data(),     values.size(), nullptr,
-                          SHMEM_CMP_EQ, own_values.data(), true};
+  words<long> const array{
+      "test", values.data(), values.size(), nullptr, SHMEM_CMP_EQ, own_values.data(), true};
   EXPECT_FALSE(array.are_all_met());
   EXPECT_EQ(array.find_met(indices.data()), 5u);
   words<long> const first{"test", values.data(), 5, nullptr, SHMEM_CMP_EQ, own_values.data(), true};
@@ -68,8 +68,8 @@ TEST_F(words_test, each_may_have_its_own_value) {
 // "a series of calls to shmem_test_any must eventually return i" (9.11).
 TEST_F(words_test, any_tells_of_all_in_the_end) {
   long const five = 5;
-  words<long> const array{"test",       values.data(), values.size(), nullptr,
-                          SHMEM_CMP_EQ, &five,         false};
+  words<long> const array{
+      "test", values.data(), values.size(), nullptr, SHMEM_CMP_EQ, &five, false};
   std::set<size_t> reported;
   for (int i = 0; i < 6; i++)
     reported.insert(array.find_any());

@@ -13,7 +13,8 @@ struct alarm {
   // Sleeps while `word` has the value `expected`, for timeout_ns at most. Returns false when the
   // time passed without a wake-up, and true otherwise. The value is compared when the sleep begins,
   // so a wake-up that changed the word before is not missed. It may return early, with true.
-  virtual bool wait(std::atomic<uint32_t> &word, uint32_t expected,
+  virtual bool wait(std::atomic<uint32_t> &word,
+                    uint32_t expected,
                     uint64_t timeout_ns) noexcept = 0;
 
   // Wakes all sleepers on `word`, which the caller has changed.

@@ -25,7 +25,9 @@ class alignas(64) shared_alarm {
   // sleep, and after one that ended by its timeout. All users of the object pass alarms of one
   // implementation.
   template <class Ready>
-  void sleep(Ready &&is_ready, uint64_t timeout_ns, alarm_range range = {},
+  void sleep(Ready &&is_ready,
+             uint64_t timeout_ns,
+             alarm_range range = {},
              alarm &system = futex_alarm()) noexcept {
     bool const is_only = sleepers_.fetch_add(1) == 0;
     begin_.store(is_only ? range.begin : 0, std::memory_order_relaxed);

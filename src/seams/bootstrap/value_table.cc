@@ -32,8 +32,11 @@ status value_table::publish(std::string_view key, std::span<const std::byte> val
     return fail(status::invalid, "a published value needs a key");
   if (key.size() > bootstrap_key_size_max || value.size() > bootstrap_value_size_max) {
     return fail(status::too_big,
-                "publish of {} bytes under a key of {} characters: at most {} and {}", value.size(),
-                key.size(), bootstrap_value_size_max, bootstrap_key_size_max);
+                "publish of {} bytes under a key of {} characters: at most {} and {}",
+                value.size(),
+                key.size(),
+                bootstrap_value_size_max,
+                bootstrap_key_size_max);
   }
   if (unpublished_.contains(key) || visible_.contains(key)) {
     return fail(status::exists, "this process has published {} before", key);

@@ -39,8 +39,8 @@ status remote_check(const fabric_op &op, const fabric_properties &properties) {
 }  // namespace
 
 const char *fabric_path_name(fabric_path path) noexcept {
-  static constexpr const char *names[fabric_path_count] = {"shared_memory", "rdma", "tcp",
-                                                           "simulated"};
+  static constexpr const char *names[fabric_path_count] = {
+      "shared_memory", "rdma", "tcp", "simulated"};
   return size_t(path) < fabric_path_count ? names[size_t(path)] : "unknown";
 }
 
@@ -77,11 +77,21 @@ void fabric_count(fabric_counters &counters, const fabric_completion &completion
       counters.ops[size_t(completion.path)]++;
       counters.bytes[size_t(completion.path)] += completion.size;
       return;
-    case status::timed_out: counters.errors_timed_out++; return;
-    case status::peer_lost: counters.errors_peer_lost++; return;
-    case status::access: counters.errors_access++; return;
-    case status::canceled: counters.errors_canceled++; return;
-    default: counters.errors_other++; return;
+    case status::timed_out:
+      counters.errors_timed_out++;
+      return;
+    case status::peer_lost:
+      counters.errors_peer_lost++;
+      return;
+    case status::access:
+      counters.errors_access++;
+      return;
+    case status::canceled:
+      counters.errors_canceled++;
+      return;
+    default:
+      counters.errors_other++;
+      return;
   }
 }
 

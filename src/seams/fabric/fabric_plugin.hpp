@@ -24,7 +24,8 @@ struct fabric_plugin {
   uint32_t abi;         // fabric_plugin_abi
   const char *version;  // TND_VERSION_STRING
   // On failure `message` has the reason.
-  status (*open)(const fabric_request &request, std::unique_ptr<fabric_endpoint> &endpoint,
+  status (*open)(const fabric_request &request,
+                 std::unique_ptr<fabric_endpoint> &endpoint,
                  std::string &message);
 };
 

@@ -58,7 +58,10 @@ class fabric_op_table {
 
   // The operation has ended and its memory is free: adds the completion that settles. `peer`: of a
   // received message.
-  void settle(uint32_t index, status code, uint64_t size = 0, fabric_peer peer = no_fabric_peer,
+  void settle(uint32_t index,
+              status code,
+              uint64_t size = 0,
+              fabric_peer peer = no_fabric_peer,
               uint64_t value = 0) {
     TND_ASSERT(index < slots_.size());
     auto &slot = slots_[index];

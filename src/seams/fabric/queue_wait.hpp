@@ -20,7 +20,9 @@ struct queue_wait_ops {
   // deadline (absolute, monotonic_clock).
   int (*wait)(fid_cq *queue, uint64_t deadline_ns);
   // The same, or until the counter, of an endpoint of this queue, exceeds `last_count`.
-  int (*wait_for_count)(fid_cq *queue, fid_cntr *counter, uint64_t last_count,
+  int (*wait_for_count)(fid_cq *queue,
+                        fid_cntr *counter,
+                        uint64_t last_count,
                         uint64_t deadline_ns);
 };
 static_assert(offsetof(queue_wait_ops, size) == 0);

@@ -32,7 +32,8 @@ fabric_memory rounded_to_pages(const fabric_memory &memory) {
 
 }  // namespace
 
-registration_cache::registration_cache(backend network, registration_cache_limits limits,
+registration_cache::registration_cache(backend network,
+                                       registration_cache_limits limits,
                                        fabric_counters &counters)
     : backend_{std::move(network)}, limits_{limits}, counters_{counters} {}
 
@@ -48,8 +49,9 @@ registration_cache::list::iterator registration_cache::find(const fabric_memory 
 }
 
 registration_cache::list::iterator registration_cache::find_entry(registration *target) {
-  return std::find_if(entries_.begin(), entries_.end(),
-                      [&](const registration &entry) { return &entry == target; });
+  return std::find_if(entries_.begin(), entries_.end(), [&](const registration &entry) {
+    return &entry == target;
+  });
 }
 
 void registration_cache::close(list::iterator position) {

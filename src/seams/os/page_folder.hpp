@@ -65,7 +65,9 @@ result<std::vector<page_entry>> list_pages(const std::string &folder, std::strin
 // Reads a whole page, of at most `size_max` bytes. Waits some milliseconds while it is being
 // written. no_entry: it no longer exists. access: it is not a file of this user. again: it was
 // never whole. corrupt: it is not a page, is damaged, or has more bytes.
-status read_page(const std::string &folder, const std::string &name, size_t size_max,
+status read_page(const std::string &folder,
+                 const std::string &name,
+                 size_t size_max,
                  std::vector<std::byte> &bytes);
 
 }  // namespace tanada::seams

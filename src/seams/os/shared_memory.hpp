@@ -54,13 +54,17 @@ class shared_mapping {
   // system provides them. Begins at a multiple of `alignment`. invalid: the memory is smaller, or
   // may be truncated later, when an access past its end would end the process. `address`: map there
   // and nowhere else (exists: the process has other memory there). Null: the system chooses.
-  static result<shared_mapping> map(int descriptor, size_t size, void *address = nullptr,
+  static result<shared_mapping> map(int descriptor,
+                                    size_t size,
+                                    void *address = nullptr,
                                     const aligned_part &part = {});
   // As map, for memory that several processes use. In tests those are threads of one process, each
   // with a mapping of its own. ThreadSanitizer would detect none of their races, since it
   // identifies memory by its address. Its builds therefore give the first mapping to all, if that
   // is large enough (is_shared_in_process).
-  static result<shared_mapping> map_shared(int descriptor, size_t size, void *address = nullptr,
+  static result<shared_mapping> map_shared(int descriptor,
+                                           size_t size,
+                                           void *address = nullptr,
                                            const aligned_part &part = {});
   static const bool is_shared_in_process;
 

@@ -72,7 +72,8 @@ class blocking_store final : public store {
   ~blocking_store() override {
     if (pool_->stop())
       return;
-    log(log_level::error, "{}: the store is closed with threads stuck in it: abandoning them",
+    log(log_level::error,
+        "{}: the store is closed with threads stuck in it: abandoning them",
         pool_->scheme());
   }
 

@@ -15,12 +15,18 @@ class blocking_engine {
  public:
   virtual ~blocking_engine() = default;
   virtual const char *scheme() const noexcept = 0;
-  virtual status open(const std::string &url, store_open_flags flags, store_file &file,
+  virtual status open(const std::string &url,
+                      store_open_flags flags,
+                      store_file &file,
                       store_stat &stat) = 0;
   virtual status close(store_file file, store_stat &stat) = 0;
-  virtual status read(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
+  virtual status read(store_file file,
+                      uint64_t offset,
+                      std::span<const store_buffer> buffers,
                       uint64_t &size) = 0;
-  virtual status write(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
+  virtual status write(store_file file,
+                       uint64_t offset,
+                       std::span<const store_buffer> buffers,
                        uint64_t &size) = 0;
   virtual status stat(store_file file, store_stat &stat) = 0;
   virtual status truncate(store_file file, uint64_t size) = 0;

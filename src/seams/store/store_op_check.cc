@@ -54,15 +54,18 @@ status op_check(const store_op &op, std::string_view scheme) {
       return flags_check(op.open_flags);
     case store_op_kind::unlink:
     case store_op_kind::sync_names:
-    case store_op_kind::list: return url_check(op, scheme);
+    case store_op_kind::list:
+      return url_check(op, scheme);
     case store_op_kind::read:
-    case store_op_kind::write: return range_check(op);
+    case store_op_kind::write:
+      return range_check(op);
     case store_op_kind::truncate:
       return op.size <= store_size_max ? status::ok
                                        : fail(status::invalid, "truncate to more than 2^62 bytes");
     case store_op_kind::close:
     case store_op_kind::stat:
-    case store_op_kind::sync: return status::ok;
+    case store_op_kind::sync:
+      return status::ok;
   }
   return fail(status::invalid, "operation kind {} is not known", int(op.kind));
 }

@@ -23,7 +23,8 @@ struct store_plugin {
   const char *scheme;
   // Thread-safe; called once for each store. It waits for nothing outside the process: the engine's
   // first operation makes connections. On failure `message` has the reason.
-  status (*engine_create)(const store_plugin_host &host, std::shared_ptr<blocking_engine> &engine,
+  status (*engine_create)(const store_plugin_host &host,
+                          std::shared_ptr<blocking_engine> &engine,
                           std::string &message);
 };
 

@@ -30,8 +30,10 @@ result<std::string> url_scheme(std::string_view url) {
     return std::string{"file"};
   auto const scheme = url.substr(0, mark);
   if (!scheme_ok(scheme)) {
-    return fail(status::invalid, "{}: \"{}\" is no URL scheme (lower-case letters, digits, + - .)",
-                url, scheme);
+    return fail(status::invalid,
+                "{}: \"{}\" is no URL scheme (lower-case letters, digits, + - .)",
+                url,
+                scheme);
   }
   return std::string{scheme};
 }

@@ -22,19 +22,33 @@ store_completion perform(blocking_engine &engine, const store_op &op) {
     case store_op_kind::open:
       done.code = engine.open(op.url, op.open_flags, done.file, done.stat);
       break;
-    case store_op_kind::close: done.code = engine.close(op.file, done.stat); break;
+    case store_op_kind::close:
+      done.code = engine.close(op.file, done.stat);
+      break;
     case store_op_kind::read:
       done.code = engine.read(op.file, op.offset, op.buffers, done.size);
       break;
     case store_op_kind::write:
       done.code = engine.write(op.file, op.offset, op.buffers, done.size);
       break;
-    case store_op_kind::stat: done.code = engine.stat(op.file, done.stat); break;
-    case store_op_kind::truncate: done.code = engine.truncate(op.file, op.size); break;
-    case store_op_kind::sync: done.code = engine.sync(op.file); break;
-    case store_op_kind::unlink: done.code = engine.unlink(op.url); break;
-    case store_op_kind::list: done.code = engine.list(op.url, done.names); break;
-    case store_op_kind::sync_names: done.code = engine.sync_names(op.url); break;
+    case store_op_kind::stat:
+      done.code = engine.stat(op.file, done.stat);
+      break;
+    case store_op_kind::truncate:
+      done.code = engine.truncate(op.file, op.size);
+      break;
+    case store_op_kind::sync:
+      done.code = engine.sync(op.file);
+      break;
+    case store_op_kind::unlink:
+      done.code = engine.unlink(op.url);
+      break;
+    case store_op_kind::list:
+      done.code = engine.list(op.url, done.names);
+      break;
+    case store_op_kind::sync_names:
+      done.code = engine.sync_names(op.url);
+      break;
   }
   return done;
 }
@@ -191,8 +205,9 @@ bool worker_pool::drain(completion_list &target) {
   unique_lock lock{mutex_};
   auto const dropped =
       take_queued([&](const task &entry) { return entry.target.get() == &target; });
-  return finished_.wait_for(lock, std::chrono::nanoseconds{limits_.abandon_ns},
-                            [&] { return target.running_count_ == 0; });
+  return finished_.wait_for(lock, std::chrono::nanoseconds{limits_.abandon_ns}, [&] {
+    return target.running_count_ == 0;
+  });
 }
 
 bool worker_pool::stop() {

@@ -37,7 +37,8 @@ std::string to_text(const socket_address &address);
 // short.
 inline constexpr size_t system_size_max = 28;
 result<socket_address> socket_address_from(const void *system, size_t size);
-size_t socket_address_to(const socket_address &address, void *system,
+size_t socket_address_to(const socket_address &address,
+                         void *system,
                          size_t capacity);             // bytes written; 0: capacity too small
 size_t system_size_of(const socket_address &address);  // bytes; 0: no family
 
@@ -47,7 +48,9 @@ result<socket_address> socket_address_parse(const std::string &host, uint16_t po
 
 // The same for a host and a service, either of them null. family unspecified: any. is_passive: an
 // address to listen at, if no host is given.
-result<socket_address> socket_address_resolve(const char *host, const char *service,
-                                              socket_address::family_kind family, bool is_passive);
+result<socket_address> socket_address_resolve(const char *host,
+                                              const char *service,
+                                              socket_address::family_kind family,
+                                              bool is_passive);
 
 }  // namespace tanada::seams

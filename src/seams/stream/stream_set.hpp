@@ -87,7 +87,8 @@ class stream_set {
   // Begins a connection. on_connected() or on_closed() follows. too_many_files, no_memory: nothing
   // has begun. `source`, if it has a family, is the address of the interface to use; its port is
   // ignored.
-  virtual result<stream_id> connect(const socket_address &target, const socket_address &source,
+  virtual result<stream_id> connect(const socket_address &target,
+                                    const socket_address &source,
                                     uint64_t word) = 0;
 
   // Takes over a connected socket, which belongs to the set even when this fails.

@@ -123,8 +123,8 @@ class actor : watcher<Group> {
               shift = planted(plant::misplaced) || planted(plant::mapped) ? 1 : 0;
     store(model.begun[piece], version);
     for (u32 i = group_.rank(); i < piece_words; i += group_.size())
-      words_[i] = word_of(file, u64(piece) * piece_words + i + shift,
-                          version + (planted(plant::future) ? 1 : 0));
+      words_[i] = word_of(
+          file, u64(piece) * piece_words + i + shift, version + (planted(plant::future) ? 1 : 0));
     group_.sync();
     bool const loses = planted(plant::lost) || planted(plant::stale) || planted(plant::unclosed) ||
                        planted(plant::unsynced);

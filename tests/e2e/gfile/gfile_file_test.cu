@@ -38,14 +38,14 @@ bool limit_file_size(const std::string &, u64 size) {
   return setrlimit(RLIMIT_FSIZE, &limit) == 0;
 }
 
-constexpr limit full_file_system{"full", status::no_space, mount_small,
-                                 [](const std::string &folder) {
-                                   EXPECT_EQ(umount2(folder.c_str(), MNT_DETACH), 0);
-                                 }};
-constexpr limit largest_file{"largest_file", status::too_big, limit_file_size,
-                             [](const std::string &) {
-                               EXPECT_TRUE(limit_file_size("", RLIM_INFINITY));
-                             }};
+constexpr limit full_file_system{
+    "full", status::no_space, mount_small, [](const std::string &folder) {
+      EXPECT_EQ(umount2(folder.c_str(), MNT_DETACH), 0);
+    }};
+constexpr limit largest_file{
+    "largest_file", status::too_big, limit_file_size, [](const std::string &) {
+      EXPECT_TRUE(limit_file_size("", RLIM_INFINITY));
+    }};
 
 // Mounting needs a privileged user; the limit on files does not.
 std::vector<limit> limits() {

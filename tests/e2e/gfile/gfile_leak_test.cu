@@ -91,7 +91,8 @@ constexpr u64 files_a_launch = 1000, files_to_warm_up = 2000;
 constexpr usage allowed_while_it_runs{.descriptors = 2, .threads = 2, .resident_kib = 6'000};
 
 // `after_launch` is called after each thousand files. Returns what grew after the warm-up.
-std::string use_all(const std::string &prefix, u64 files_in_all,
+std::string use_all(const std::string &prefix,
+                    u64 files_in_all,
                     const std::function<void()> &after_launch) {
   instance on{[](tnd_gfile_config &config) {
     config.file_count_max = 16;
@@ -99,8 +100,14 @@ std::string use_all(const std::string &prefix, u64 files_in_all,
   usage after_warm_up;
   for (u64 first = 0; first < files_in_all; first += files_a_launch) {
     examples::device_array<verdict> to(1);
-    tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, use_files, on.ref(), text{prefix + "leak"},
-                         first, files_a_launch, to.data());
+    tanada::simt::launch(dim3{1, 1, 1},
+                         dim3{1, 1, 1},
+                         use_files,
+                         on.ref(),
+                         text{prefix + "leak"},
+                         first,
+                         files_a_launch,
+                         to.data());
     EXPECT_EQ(on.wait(), TND_OK) << tnd_last_message();
     verdict const seen = to.to_host()[0];
     EXPECT_EQ(seen.failures, 0u) << tnd_status_name(int(seen.first_status)) << " on " << prefix

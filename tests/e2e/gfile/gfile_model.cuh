@@ -119,7 +119,8 @@ inline constexpr planted plants[] = {
     {"lost", plant::lost, wrong::own},              // a write is skipped
     {"stale", plant::stale, wrong::stale},          // and only others of the instance check
     {"unclosed", plant::unclosed, wrong::closed},   // only the other instance checks
-    {"unsynced", plant::unsynced,
+    {"unsynced",
+     plant::unsynced,
      wrong::acknowledged},                          // calls may fail, and gfsync acknowledges it
     {"uncut", plant::uncut, wrong::behind_cut},     // a truncation and the growth after it are
                                                     // skipped
@@ -129,7 +130,8 @@ inline constexpr planted plants[] = {
     {"failed", plant::failed, wrong::failed},       // an invalid descriptor
     {"not_exclusive", plant::not_exclusive, wrong::opened},  // g_excl is left out
     {"undeleted", plant::undeleted, wrong::opened},          // gunlink is skipped
-    {"undeleted_for_others", plant::undeleted_for_others,
+    {"undeleted_for_others",
+     plant::undeleted_for_others,
      wrong::opened},                                   // and the owner does not check
     {"vanished", plant::vanished, wrong::opened},      // a deleted file is expected to exist
     {"readable", plant::readable, wrong::access},      // g_rdwr for g_wronly

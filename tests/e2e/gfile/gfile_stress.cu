@@ -120,7 +120,10 @@ class program {
     std::printf(
         "%u rounds in %u blocks on %u files, %llu calls of which %llu failed: every word is "
         "right\n",
-        rounds_, wanted_.blocks, wanted_.files, (unsigned long long)calls_,
+        rounds_,
+        wanted_.blocks,
+        wanted_.files,
+        (unsigned long long)calls_,
         (unsigned long long)failed_calls_);
     return 0;
   }
@@ -252,8 +255,13 @@ class program {
         close(fd);
       bool const exact = wanted_.errors_allowed == 0;
       if (exact && (there != (model.exists != 0) || u64(seen.st_size) != model.size * 8))
-        found_ = {wrong::file,       file,          ~0u, ~0u, there ? u64(0) : ~u64{0},
-                  u64(seen.st_size), model.size * 8};
+        found_ = {wrong::file,
+                  file,
+                  ~0u,
+                  ~0u,
+                  there ? u64(0) : ~u64{0},
+                  u64(seen.st_size),
+                  model.size * 8};
       for (u64 i = 0; i < words.size(); i++)
         compare_word(file, i, ssize_t(i * 8 + 8) <= got ? words[i] : 0, exact);
     }
@@ -285,10 +293,19 @@ class program {
         "wrong in round %u: %s: file %u (%s), actor %d of instance %d, word %llu, seen %016llx, "
         "wanted %016llx; replay: --seed "
         "%llu --blocks %u --threads %u --files %u\n",
-        rounds_, wrong_names[u32(found_.what)], found_.file, models_[found_.file].url,
-        int(found_.actor), int(found_.instance), (unsigned long long)found_.index,
-        (unsigned long long)found_.seen, (unsigned long long)found_.wanted,
-        (unsigned long long)wanted_.seed, wanted_.blocks, wanted_.threads, wanted_.files);
+        rounds_,
+        wrong_names[u32(found_.what)],
+        found_.file,
+        models_[found_.file].url,
+        int(found_.actor),
+        int(found_.instance),
+        (unsigned long long)found_.index,
+        (unsigned long long)found_.seen,
+        (unsigned long long)found_.wanted,
+        (unsigned long long)wanted_.seed,
+        wanted_.blocks,
+        wanted_.threads,
+        wanted_.files);
     return 1;
   }
 

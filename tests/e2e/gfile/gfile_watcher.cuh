@@ -82,8 +82,8 @@ class watcher {
   // ---- checks
 
   // `count` words from index `first` of the file; for those of `piece` more is known.
-  TND_DEVICE void check_words(u32 file, u64 first, const u64 *words, u64 count, u32 piece,
-                              const expectation &want) const {
+  TND_DEVICE void check_words(
+      u32 file, u64 first, const u64 *words, u64 count, u32 piece, const expectation &want) const {
     file_model &model = task_.models[file];
     for (u64 i = group_.rank(); i < count; i += group_.size()) {
       u64 const index = first + i, seen = words[i];
@@ -137,8 +137,8 @@ class watcher {
   }
 
   // A mapped page: its whole words are checked as those of a read.
-  TND_DEVICE status map_piece(u32 file, int fd, u32 piece, const expectation &before,
-                              const view *seen) {
+  TND_DEVICE status
+  map_piece(u32 file, int fd, u32 piece, const expectation &before, const view *seen) {
     u64 const offset = u64(piece) * piece_size,
               page = offset / gpage_size(files_) * gpage_size(files_);
     gmap_result const got = timed(file, [&] { return gmap(group_, files_, fd, offset); });
@@ -149,8 +149,8 @@ class watcher {
     expectation want = before;
     if (seen != nullptr && !holds(*seen))
       want.what = {0, 0};
-    check_words(file, page / 8, reinterpret_cast<const u64 *>(got.bytes), got.size / 8, piece,
-                want);
+    check_words(
+        file, page / 8, reinterpret_cast<const u64 *>(got.bytes), got.size / 8, piece, want);
     return timed(file, [&] { return gunmap(group_, files_, got.bytes); });
   }
 

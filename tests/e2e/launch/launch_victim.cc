@@ -71,12 +71,13 @@ int run(const std::string &what, int32_t chosen) {
   for (int i = 0; what == "watch" && i < 1'000 && launcher.find_failed_rank() < 0; i++)
     usleep(10'000);
   status const code = what == "descriptors"
-                          ? tanada::seams::descriptor_exchange(launcher, launcher.node_ranks(),
-                                                               "victims", {}, patience_ns)
+                          ? tanada::seams::descriptor_exchange(
+                                launcher, launcher.node_ranks(), "victims", {}, patience_ns)
                                 .error()
                           : launcher.barrier(patience_ns);
-  say(launcher, std::string{"ended with "} + tnd_status_name(int(code)) + ", lost " +
-                    std::to_string(launcher.find_failed_rank()));
+  say(launcher,
+      std::string{"ended with "} + tnd_status_name(int(code)) + ", lost " +
+          std::to_string(launcher.find_failed_rank()));
   return code == status::ok ? 0 : 4;
 }
 

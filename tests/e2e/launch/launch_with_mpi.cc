@@ -33,16 +33,21 @@ bool meet(launcher &ours) {
 
 bool step(char what, launcher &ours) {
   switch (what) {
-    case 'i': return MPI_Init(nullptr, nullptr) == MPI_SUCCESS;
-    case 'f': return MPI_Finalize() == MPI_SUCCESS;
+    case 'i':
+      return MPI_Init(nullptr, nullptr) == MPI_SUCCESS;
+    case 'f':
+      return MPI_Finalize() == MPI_SUCCESS;
     case 'o': {
       auto opened = tanada::seams::bootstrap_open();
       if (opened.ok())
         ours = std::move(opened).value();
       return opened.ok() && ours->count() > 1;
     }
-    case 'c': ours.reset(); return true;
-    default: return meet(ours);
+    case 'c':
+      ours.reset();
+      return true;
+    default:
+      return meet(ours);
   }
 }
 

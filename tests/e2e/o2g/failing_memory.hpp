@@ -63,7 +63,8 @@ class spared_stream_set final : public seams::stream_set, seams::stream_handler 
     return inner_->listen(at);
   }
   result<seams::stream_id> connect(const seams::socket_address &to,
-                                   const seams::socket_address &from, uint64_t word) override {
+                                   const seams::socket_address &from,
+                                   uint64_t word) override {
     armed const spared{false};
     return inner_->connect(to, from, word);
   }

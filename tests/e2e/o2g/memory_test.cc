@@ -157,8 +157,8 @@ class shortage {
     armed const under_test{at.is_failing};
     made.posted = call(made, std::span{&part, 1});
   }
-  void send(endpoint &at, size_t size, bool inject, bool delivered = false,
-            bool is_to_self = false) {
+  void send(
+      endpoint &at, size_t size, bool inject, bool delivered = false, bool is_to_self = false) {
     uint64_t const number = ++last_;
     post(at, size, [&](request &made, std::span<const iovec> parts) {
       made.is_message = true;

@@ -72,8 +72,13 @@ TEST_P(raw_envelope_test, what_is_reserved) {
 }
 
 TEST_P(raw_envelope_test, a_length_of_2_to_the_63) {
-  for (kind const what : {kind::hello, kind::message, kind::announce, kind::put, kind::get,
-                          kind::atomic, kind::ack}) {
+  for (kind const what : {kind::hello,
+                          kind::message,
+                          kind::announce,
+                          kind::put,
+                          kind::get,
+                          kind::atomic,
+                          kind::ack}) {
     says(head_of(what, uint64_t{1} << 63));
     peer.close();
   }

@@ -67,8 +67,8 @@ struct raw_peer_test : testing::Test {
 
   void offer() {
     auto *const addr = reinterpret_cast<std::byte *>(region.data() + guard_size);
-    ASSERT_EQ(attacked->memory.add(region_key, addr, region_size, 0,
-                                   {.remote_read = true, .remote_write = true}),
+    ASSERT_EQ(attacked->memory.add(
+                  region_key, addr, region_size, 0, {.remote_read = true, .remote_write = true}),
               status::ok);
   }
 
@@ -157,7 +157,9 @@ inline envelope numbered(kind what, uint64_t id, uint64_t size = 0) {
 }
 
 // put, get, atomic on the region.
-inline envelope at_region(kind what, uint64_t address, uint64_t size,
+inline envelope at_region(kind what,
+                          uint64_t address,
+                          uint64_t size,
                           uint64_t key = raw_peer_test::region_key) {
   envelope head = head_of(what, size);
   head.tag = key;

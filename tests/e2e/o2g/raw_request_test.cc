@@ -163,7 +163,8 @@ TEST_F(raw_request_test, atomics_at_the_ends_of_their_types) {
       if (!o2g::is_supported(o2g::atomic_type(type), what))
         continue;
       size_t const size = o2g::size_of(o2g::atomic_type(type));
-      envelope head = at_region(kind::atomic, 0,
+      envelope head = at_region(kind::atomic,
+                                0,
                                 what == o2g::atomic_operation::read ? 0
                                 : needs_compared(what)              ? 2 * size
                                                                     : size);

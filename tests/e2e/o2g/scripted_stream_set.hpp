@@ -35,7 +35,8 @@ class scripted_stream_set final : public seams::stream_set {
       bound.port = 1;
     return bound;
   }
-  result<seams::stream_id> connect(const seams::socket_address &, const seams::socket_address &,
+  result<seams::stream_id> connect(const seams::socket_address &,
+                                   const seams::socket_address &,
                                    uint64_t word) override {
     connection &made = all[++last];
     made.word = word;

@@ -25,8 +25,12 @@ namespace tanada::test {
 inline void need(bool condition, const char *what, int64_t number = 0) {
   if (condition)
     return;
-  std::fprintf(stderr, "pe process %d: %s (%lld): %s\n", int(getpid()), what,
-               static_cast<long long>(number), last_message().c_str());
+  std::fprintf(stderr,
+               "pe process %d: %s (%lld): %s\n",
+               int(getpid()),
+               what,
+               static_cast<long long>(number),
+               last_message().c_str());
   _exit(1);
 }
 inline void need(status code, const char *what) {

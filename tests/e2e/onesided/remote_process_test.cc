@@ -68,7 +68,8 @@ class pe_process {
       where_.remote.push_back(board_.contacts[i].heap);
     }
     lane_ = std::make_unique<onesided::lane>(
-        open(provider), addresses,
+        open(provider),
+        addresses,
         onesided::lane::options{.timeout_ns = timeout_ns,
                                 .time = &seams::monotonic_clock(),
                                 .make_progress = [this] { attend(); },
@@ -109,11 +110,14 @@ class pe_process {
     auto &context = *contexts_[random_() % 2];
     uint32_t const target = (me_ + 1 + uint32_t(random_() % (count - 1))) % count;
     switch (random_() % 6) {
-      case 0: return take_ticket(context, target);
-      case 1: return check_slot(*contexts_[0], target);
+      case 0:
+        return take_ticket(context, target);
+      case 1:
+        return check_slot(*contexts_[0], target);
       case 2:
         return has_signals ? send_signal(context, (me_ + 1) % count) : take_ticket(context, target);
-      default: return put_somewhere(*contexts_[0], target);
+      default:
+        return put_somewhere(*contexts_[0], target);
     }
   }
 
@@ -139,16 +143,19 @@ class pe_process {
         code = context.quiet();
     }
     need(code == status::peer_lost || code == status::timed_out,
-         "a put to a failed PE returns an error", int64_t(code));
+         "a put to a failed PE returns an error",
+         int64_t(code));
     need(seams::monotonic_clock().now_ns() - began_ns < timeout_ns + 5'000'000'000,
          "the error comes within the timeout");
     uint64_t before = 0;
     code = contexts_[1]->update(
-        pe_index(dead), at(&heap_->tickets),
+        pe_index(dead),
+        at(&heap_->tickets),
         {.kind = seams::fabric_atomic::add, .element = seams::fabric_element::u64, .operand = 1},
         &before);
     need(code == status::peer_lost || code == status::timed_out,
-         "an atomic at a failed PE returns an error", int64_t(code));
+         "an atomic at a failed PE returns an error",
+         int64_t(code));
     (void)contexts_[1]->quiet();
   }
 
@@ -165,7 +172,8 @@ class pe_process {
   }
 
   onesided::symmetric_address at(const void *ours) {
-    return {nullptr, &where_,
+    return {nullptr,
+            &where_,
             size_t(static_cast<const std::byte *>(ours) -
                    reinterpret_cast<const std::byte *>(heap_.get()))};
   }
@@ -191,14 +199,16 @@ class pe_process {
 
   void take_ticket(onesided::remote_context &context, uint32_t target) {
     uint64_t ticket = ticket_count_max;
-    need(context.update(pe_index(target), at(&heap_->tickets),
+    need(context.update(pe_index(target),
+                        at(&heap_->tickets),
                         {.kind = seams::fabric_atomic::add,
                          .element = seams::fabric_element::u64,
                          .operand = 1},
                         &ticket),
          "fetch and add");
     need(ticket < ticket_count_max && board_.ticket_seen[target][ticket].exchange(1) == 0,
-         "a ticket is given once", int64_t(ticket));
+         "a ticket is given once",
+         int64_t(ticket));
     board_.ticket_count[target]++;
   }
 
@@ -210,7 +220,10 @@ class pe_process {
     }
     sent_++;
     std::vector<std::byte> bytes(payload_size, std::byte(sent_));
-    need(context.put_signal(pe_index(target), at(heap_->payload), bytes.data(), bytes.size(),
+    need(context.put_signal(pe_index(target),
+                            at(heap_->payload),
+                            bytes.data(),
+                            bytes.size(),
                             {.location = at(&heap_->signal), .value = sent_}),
          "put with signal");
     std::fill(bytes.begin(), bytes.end(), std::byte{0xEE});
@@ -231,7 +244,10 @@ class pe_process {
     need(seen == answered_ + 1, "signals come one by one", int64_t(seen));
     need(payload_is(std::byte(seen)), "a signal comes after its payload", int64_t(seen));
     answered_ = seen;
-    need(contexts_[1]->put_signal(pe_index((me_ + count_ - 1) % count_), {}, nullptr, 0,
+    need(contexts_[1]->put_signal(pe_index((me_ + count_ - 1) % count_),
+                                  {},
+                                  nullptr,
+                                  0,
                                   {.location = at(&heap_->answer), .value = seen}),
          "an answer");
   }
@@ -285,8 +301,9 @@ TEST_P(remote_processes, one_is_killed) {
       2);
 }
 
-INSTANTIATE_TEST_SUITE_P(pgas, remote_processes, testing::ValuesIn(providers()),
-                         [](auto &of) { return std::string{of.param}.substr(0, 3); });
+INSTANTIATE_TEST_SUITE_P(pgas, remote_processes, testing::ValuesIn(providers()), [](auto &of) {
+  return std::string{of.param}.substr(0, 3);
+});
 
 }  // namespace
 }  // namespace tanada::test

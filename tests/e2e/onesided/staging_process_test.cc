@@ -53,7 +53,9 @@ class pe_process {
         is_direct ? device_->fabric_view(heap_, all_size).value() : seams::fabric_memory{};
     auto *const area = static_cast<std::byte *>(device_->allocate_host(area_size).value());
     auto made = onesided::stager::create(
-        std::move(opened).value(), device_->queue_open(timeout_ns).value(), pe_index(me),
+        std::move(opened).value(),
+        device_->queue_open(timeout_ns).value(),
+        pe_index(me),
         {.timeout_ns = timeout_ns,
          .time = &seams::monotonic_clock(),
          .make_progress = {},
@@ -101,9 +103,12 @@ class pe_process {
   void step(uint32_t count) {
     uint32_t const target = (me_ + 1 + uint32_t(random_() % (count - 1))) % count;
     switch (random_() % 4) {
-      case 0: return take_ticket();
-      case 1: return check(target);
-      default: return put_somewhere(target);
+      case 0:
+        return take_ticket();
+      case 1:
+        return check(target);
+      default:
+        return put_somewhere(target);
     }
   }
 
@@ -135,7 +140,8 @@ class pe_process {
     uint64_t before = 0;
     if (me_ == 0)
       return;
-    need(context_->update(0, {nullptr, &where_, 0},
+    need(context_->update(0,
+                          {nullptr, &where_, 0},
                           {.kind = seams::fabric_atomic::add,
                            .element = seams::fabric_element::u64,
                            .operand = 1},
@@ -199,7 +205,8 @@ static_assert(heap_size + local_size <= 2 << 20, "what is not symmetric lies beh
 class staging_processes : public processes<board> {
  protected:
   // One may be killed after so long.
-  void run(const std::function<void(uint32_t)> &work, uint32_t dies = nobody,
+  void run(const std::function<void(uint32_t)> &work,
+           uint32_t dies = nobody,
            uint32_t after_ms = 0) {
     start(pe_count, work, 200);
     if (dies != nobody) {
@@ -232,7 +239,8 @@ TEST_P(staging_processes, a_target_is_killed) {
           pe.step(2);
         pe.finish(2);
       },
-      2, 100);
+      2,
+      100);
 }
 
 // Amid what it asks for: what it held at the others is free again.
@@ -249,10 +257,12 @@ TEST_P(staging_processes, an_initiator_is_killed) {
         pe.finish(2);
         pe.expect_loss(2);
       },
-      2, 100);
+      2,
+      100);
 }
 
-INSTANTIATE_TEST_SUITE_P(pgas, staging_processes,
+INSTANTIATE_TEST_SUITE_P(pgas,
+                         staging_processes,
                          testing::Values("tcp;ofi_rxm", "o2g", "tcp;ofi_rxm+", "o2g+"),
                          [](auto &of) {
                            return std::string{of.param}.substr(0, 3) +

@@ -22,11 +22,18 @@ namespace tanada::test {
 // tanada-poold as a separate process, which ends with the test's.
 class daemon_process {
  public:
-  daemon_process(std::string folder, const std::string &backing,
+  daemon_process(std::string folder,
+                 const std::string &backing,
                  const std::string &log_size = "1GiB")
       : daemon_process{std::move(folder),
-                       std::vector<std::string>{"--size", "48MiB", "--segment-size", "2MiB",
-                                                "--backing", backing, "--log-size", log_size}} {}
+                       std::vector<std::string>{"--size",
+                                                "48MiB",
+                                                "--segment-size",
+                                                "2MiB",
+                                                "--backing",
+                                                backing,
+                                                "--log-size",
+                                                log_size}} {}
   daemon_process(std::string folder, std::vector<std::string> options)
       : folder_{std::move(folder)}, options_{std::move(options)} {}
   ~daemon_process() {

@@ -46,8 +46,16 @@ class pool_process {
       if (std::freopen(log.c_str(), "a", stderr) == nullptr ||
           std::freopen(log.c_str(), "a", stdout) == nullptr)
         _exit(126);
-      execl(program.c_str(), program.c_str(), "--port", port.c_str(), "--port-file",
-            port_file.c_str(), "--size", "64MiB", "--segment-size", "2MiB",
+      execl(program.c_str(),
+            program.c_str(),
+            "--port",
+            port.c_str(),
+            "--port-file",
+            port_file.c_str(),
+            "--size",
+            "64MiB",
+            "--segment-size",
+            "2MiB",
             static_cast<char *>(nullptr));
       _exit(127);
     }
@@ -154,8 +162,13 @@ class mapped_object : public testing::Test {
   // All of it through the descriptor of the first call, and none of it by the host.
   void check() {
     tnd_gfile_statistics const before = on_.statistics();
-    tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, check_open_file, on_.ref(), task_,
-                         scratch_.data(), file_.data());
+    tanada::simt::launch(dim3{1, 1, 1},
+                         dim3{32, 1, 1},
+                         check_open_file,
+                         on_.ref(),
+                         task_,
+                         scratch_.data(),
+                         file_.data());
     ASSERT_EQ(on_.wait(), TND_OK) << tnd_last_message();
     open_file const seen = file_.to_host()[0];
     EXPECT_EQ(seen.code, status::ok);

@@ -26,7 +26,9 @@ class pool_async : public testing::TestWithParam<way> {
   }
 };
 
-tnd_pool_request request(tnd_pool_request_kind kind, uint64_t context, void *memory,
+tnd_pool_request request(tnd_pool_request_kind kind,
+                         uint64_t context,
+                         void *memory,
                          uint64_t size) {
   tnd_pool_request one{};
   one.struct_size = sizeof one;
@@ -52,8 +54,8 @@ TEST_P(pool_async, every_request_completes_once) {
   for (auto const &[context, done] : reap(count))
     EXPECT_EQ(done.status, TND_OK);
   for (int i = 0; i < count; i++) {
-    auto one = request(TND_POOL_REQUEST_GET, uint64_t(i), targets[size_t(i)].data(),
-                       targets[size_t(i)].size());
+    auto one = request(
+        TND_POOL_REQUEST_GET, uint64_t(i), targets[size_t(i)].data(), targets[size_t(i)].size());
     std::string const name = std::to_string(i);
     one.name = name.c_str();
     ASSERT_EQ(tnd_pool_post(pool, &one), TND_OK);

@@ -101,7 +101,8 @@ TEST_P(pool_clock, clients_come_and_go_and_times_of_objects_stay) {
       ASSERT_EQ(tnd_pool_stat(late, "first", 0, &again), TND_OK);
       EXPECT_EQ(again.created_ns, first.created_ns);
       // The jump reaches the daemon, and an object's time is the wall clock's at its commit.
-      EXPECT_NEAR(double(int64_t(other.created_ns - first.created_ns)), double(years * year_ns),
+      EXPECT_NEAR(double(int64_t(other.created_ns - first.created_ns)),
+                  double(years * year_ns),
                   100.0 * second_ns);
     }
   }

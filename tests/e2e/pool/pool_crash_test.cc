@@ -268,8 +268,8 @@ TEST_F(pool_crash_full, a_full_log_is_told_harms_nothing_and_heals) {
     tnd_status code = TND_OK;
     while (count < 30 && code == TND_OK) {
       count++;
-      code = put(pool, "n" + std::to_string(count), pattern(1 << 20, uint32_t(count)),
-                 TND_POOL_DURABLE);
+      code = put(
+          pool, "n" + std::to_string(count), pattern(1 << 20, uint32_t(count)), TND_POOL_DURABLE);
     }
     ASSERT_EQ(code, -ENOSPC);
     ASSERT_GT(count, 3u);

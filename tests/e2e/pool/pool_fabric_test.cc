@@ -121,10 +121,10 @@ TEST_F(pool_fabric, a_forged_key_reaches_nothing_and_harms_nobody) {
 // A client that names another's endpoint, and even knows the key of its memory: nothing there is
 // read or written.
 TEST_F(pool_fabric, anothers_address_moves_no_byte) {
-  auto lent = link->acquire_region(reinterpret_cast<std::byte *>(memory.data()), memory.size(),
-                                   false, false);
-  auto read_lent = link->acquire_region(reinterpret_cast<std::byte *>(memory.data()), memory.size(),
-                                        false, true);
+  auto lent = link->acquire_region(
+      reinterpret_cast<std::byte *>(memory.data()), memory.size(), false, false);
+  auto read_lent = link->acquire_region(
+      reinterpret_cast<std::byte *>(memory.data()), memory.size(), false, true);
   ASSERT_TRUE(lent.ok() && read_lent.ok());
   auto const from = asking_for(read_lent.value().remote, writer),
              to = asking_for(lent.value().remote, reader);

@@ -86,7 +86,9 @@ struct connection {
       config.fabric = test_fabric;
     code = tnd_pool_connect(url.c_str(), &config, &pool);
   }
-  connection(const std::string &url, bool shared_memory, uint64_t timeout_ns = 10'000'000'000,
+  connection(const std::string &url,
+             bool shared_memory,
+             uint64_t timeout_ns = 10'000'000'000,
              const char *key_file = nullptr) {
     tnd_pool_config config = TND_POOL_CONFIG_INIT;
     config.shared_memory = shared_memory;
@@ -151,7 +153,9 @@ inline std::vector<char> pattern(size_t size, uint32_t seed) {
   return bytes;
 }
 
-inline std::vector<char> get(tnd_pool *pool, const std::string &name, tnd_status expected = TND_OK,
+inline std::vector<char> get(tnd_pool *pool,
+                             const std::string &name,
+                             tnd_status expected = TND_OK,
                              size_t capacity = 16 << 20) {
   std::vector<char> bytes(capacity);
   uint64_t size = 0;
@@ -162,7 +166,9 @@ inline std::vector<char> get(tnd_pool *pool, const std::string &name, tnd_status
   return bytes;
 }
 
-inline tnd_status put(tnd_pool *pool, const std::string &name, const std::vector<char> &bytes,
+inline tnd_status put(tnd_pool *pool,
+                      const std::string &name,
+                      const std::vector<char> &bytes,
                       uint32_t flags = 0) {
   return tnd_pool_put(pool, name.c_str(), bytes.data(), bytes.size(), flags, nullptr);
 }

@@ -197,7 +197,9 @@ TEST_P(pool_loss, under_load_nobody_gets_wrong_bytes) {
           EXPECT_TRUE(code != TND_OK || bytes == contents(which));
         } else {
           mine++;
-          code = put(pool, own, pattern(200'000 + mine % 7 * 1000, uint32_t(mine * 8 + who)),
+          code = put(pool,
+                     own,
+                     pattern(200'000 + mine % 7 * 1000, uint32_t(mine * 8 + who)),
                      random.chance(50) ? uint32_t(TND_POOL_DURABLE) : 0u);
           // Lost between the put and the get, or too late for the put's own answer.
           if (code == TND_OK)
@@ -230,8 +232,9 @@ TEST_P(pool_loss, under_load_nobody_gets_wrong_bytes) {
   EXPECT_LT(gone.size(), object_count);
 }
 
-INSTANTIATE_TEST_SUITE_P(ways, pool_loss, testing::Bool(),
-                         [](auto const &which) { return which.param ? "unix" : "tcp"; });
+INSTANTIATE_TEST_SUITE_P(ways, pool_loss, testing::Bool(), [](auto const &which) {
+  return which.param ? "unix" : "tcp";
+});
 
 using pool_loss_raw = pool_loss;
 
@@ -274,8 +277,9 @@ TEST_P(pool_loss_raw, another_path_to_the_file_does_not_let_a_second_daemon_in) 
   EXPECT_EQ(poold::daemon::start(options).error(), status::busy);
 }
 
-INSTANTIATE_TEST_SUITE_P(ways, pool_loss_raw, testing::Values(false),
-                         [](auto const &) { return "tcp"; });
+INSTANTIATE_TEST_SUITE_P(ways, pool_loss_raw, testing::Values(false), [](auto const &) {
+  return "tcp";
+});
 
 }  // namespace
 }  // namespace tanada::test

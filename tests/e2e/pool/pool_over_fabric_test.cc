@@ -77,8 +77,11 @@ class busy_process {
       return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setenv(url_variable, url.c_str(), 1);
-    execl("/proc/self/exe", "pool_over_fabric", "--gtest_also_run_disabled_tests",
-          "--gtest_filter=*DISABLED_moves_until_it_is_killed", static_cast<char *>(nullptr));
+    execl("/proc/self/exe",
+          "pool_over_fabric",
+          "--gtest_also_run_disabled_tests",
+          "--gtest_filter=*DISABLED_moves_until_it_is_killed",
+          static_cast<char *>(nullptr));
     _exit(127);
   }
   ~busy_process() {
@@ -119,10 +122,16 @@ class pool_over_fabric : public testing::Test {
   }
 
   std::string const folder_ = testing::TempDir() + "tanada_over_fabric_" + std::to_string(getpid());
-  daemon_process daemon_{
-      folder_,
-      {"--size", std::to_string(3 * (size_max() >> 20)) + "MiB", "--no-prefault", "--segment-size",
-       "16MiB", "--fabric", test_fabric, "--fabric-node", test_fabric_node}};
+  daemon_process daemon_{folder_,
+                         {"--size",
+                          std::to_string(3 * (size_max() >> 20)) + "MiB",
+                          "--no-prefault",
+                          "--segment-size",
+                          "16MiB",
+                          "--fabric",
+                          test_fabric,
+                          "--fabric-node",
+                          test_fabric_node}};
 };
 
 TEST_F(pool_over_fabric, every_size_arrives) {
@@ -135,7 +144,8 @@ TEST_F(pool_over_fabric, every_size_arrives) {
   for (uint64_t size = 4096; size <= size_max(); size *= 4) {
     auto const begin = clock::now();
     round_trip(client, size);
-    std::printf("%llu bytes put and got in %lld ms\n", static_cast<unsigned long long>(size),
+    std::printf("%llu bytes put and got in %lld ms\n",
+                static_cast<unsigned long long>(size),
                 static_cast<long long>(
                     std::chrono::duration_cast<milliseconds>(clock::now() - begin).count()));
   }

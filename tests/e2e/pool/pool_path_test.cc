@@ -111,15 +111,18 @@ TEST_P(pool_path, every_call_counts_where_its_bytes_went) {
     uint32_t const put_path = size == bulk_size ? by.bulk : by.small;
     uint32_t const get_path = by.bulk == mapped ? mapped : put_path;
     uint64_t got = 0;
-    expect(put_path, true, size,
-           [&] { return tnd_pool_put(pool, "a", bytes.data(), size, 0, nullptr); });
+    expect(put_path, true, size, [&] {
+      return tnd_pool_put(pool, "a", bytes.data(), size, 0, nullptr);
+    });
     for (int i = 0; i < 2; i++)  // the second may come from a cache
-      expect(get_path, false, size,
-             [&] { return tnd_pool_get(pool, "a", target.data(), bulk_size, &got, 0); });
+      expect(get_path, false, size, [&] {
+        return tnd_pool_get(pool, "a", target.data(), bulk_size, &got, 0);
+      });
     handle writer, reader;
     ASSERT_EQ(tnd_pool_create(pool, "b", 0, 0, nullptr, &writer), TND_OK);
-    expect(get_path, true, size,
-           [&] { return tnd_pool_write(writer, 0, bytes.data(), size, TND_POOL_MEMORY_HOST); });
+    expect(get_path, true, size, [&] {
+      return tnd_pool_write(writer, 0, bytes.data(), size, TND_POOL_MEMORY_HOST);
+    });
     expect(stream, false, size, [&] {
       return tnd_pool_read(writer, 0, target.data(), size, TND_POOL_MEMORY_HOST, nullptr);
     });
@@ -131,8 +134,9 @@ TEST_P(pool_path, every_call_counts_where_its_bytes_went) {
     // A box of rows is not a single range, so it does not use a fabric.
     tnd_pool_box const box{0, size / 4, {2, 1}, {size / 2, 0}, {size / 2, 0}};
     uint32_t const box_path = by.bulk == mapped ? mapped : stream;
-    expect(box_path, false, size / 2,
-           [&] { return tnd_pool_read_box(reader, &box, target.data(), TND_POOL_MEMORY_HOST); });
+    expect(box_path, false, size / 2, [&] {
+      return tnd_pool_read_box(reader, &box, target.data(), TND_POOL_MEMORY_HOST);
+    });
   }
 }
 
@@ -208,8 +212,9 @@ TEST_P(pool_path, the_daemon_counts_the_same) {
   EXPECT_EQ(told_read_size(*daemon, GetParam().bulk), 103 * bulk_size);
 }
 
-INSTANTIATE_TEST_SUITE_P(routes, pool_path, testing::ValuesIn(routes),
-                         [](auto const &which) { return which.param.name; });
+INSTANTIATE_TEST_SUITE_P(routes, pool_path, testing::ValuesIn(routes), [](auto const &which) {
+  return which.param.name;
+});
 
 TEST(pool_path_counters, views_are_counted_once) {
   auto const daemon = started(small_pool());

@@ -188,9 +188,11 @@ class pool_rubbish : public testing::Test {
 };
 
 TEST_F(pool_rubbish, oversized_frames_end_the_connection) {
-  for (frame const head :
-       {frame{.kind = 20, .body_size = 65537}, frame{.kind = 20, .data_size = ~uint64_t{0}},
-        frame{.magic = 1, .kind = 20}, frame{.kind = 999}, frame{.kind = 20, .reserved = 1}}) {
+  for (frame const head : {frame{.kind = 20, .body_size = 65537},
+                           frame{.kind = 20, .data_size = ~uint64_t{0}},
+                           frame{.magic = 1, .kind = 20},
+                           frame{.kind = 999},
+                           frame{.kind = 20, .reserved = 1}}) {
     raw_client client = in();
     client.send(&head, sizeof head);
     EXPECT_TRUE(client.is_closed());
@@ -248,8 +250,14 @@ TEST_F(pool_rubbish, a_write_whose_ranges_lie_ends_the_connection) {
 TEST_F(pool_rubbish, a_connection_without_a_namespace_only_lists) {
   raw_client client{daemon->port()};
   ASSERT_EQ(client.greet(""), status::ok);
-  for (kind const what : {kind::put, kind::get, kind::list, kind::create, kind::statistics,
-                          kind::segment, kind::reserve, kind::fabric})
+  for (kind const what : {kind::put,
+                          kind::get,
+                          kind::list,
+                          kind::create,
+                          kind::statistics,
+                          kind::segment,
+                          kind::reserve,
+                          kind::fabric})
     EXPECT_EQ(client.ask(what, get_request{"a", 100}, what == kind::put ? "data" : ""),
               status::invalid);
   EXPECT_EQ(client.ask(kind::namespaces, namespaces_request{}), status::ok);

@@ -46,7 +46,9 @@ class raw_client {
   }
 
   template <class Message>
-  bool send(wire::pool::kind what, const Message &message, std::string data = {},
+  bool send(wire::pool::kind what,
+            const Message &message,
+            std::string data = {},
             uint64_t tag = 1) {
     auto const bytes = wire::pool::encode_frame(
         {.kind = uint16_t(what), .code = 0, .tag = tag, .data_size = data.size()}, message);

@@ -52,7 +52,8 @@ std::string case_name(const testing::TestParamInfo<store_case> &info) {
   return info.param.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(stores, store_contract,
+INSTANTIATE_TEST_SUITE_P(stores,
+                         store_contract,
                          testing::Values(pool_case("pool_shared_memory", "1"),
                                          pool_case("pool_tcp", "0")),
                          case_name);
@@ -60,7 +61,10 @@ INSTANTIATE_TEST_SUITE_P(stores, store_contract,
 TEST(store_pool, urls_without_host_namespace_or_object_are_refused) {
   pool_subject subject{"1"};
   store_driver driver{subject};
-  for (const char *url : {"pool://", "pool://host", "pool://host/space", "pool://host:0/space/a",
+  for (const char *url : {"pool://",
+                          "pool://host",
+                          "pool://host/space",
+                          "pool://host:0/space/a",
                           "pool://host:x/space/a"}) {
     EXPECT_EQ(driver.open(url, store_read_only).code, status::invalid) << url;
   }
@@ -75,8 +79,9 @@ TEST(store_pool, folders_are_folded) {
     EXPECT_EQ(driver.close(file).code, status::ok);
   }
   auto const all = driver.on_name(seams::store_op_kind::list, subject.url("r")).names;
-  EXPECT_EQ(all, (std::vector<std::string>{subject.url("run"), subject.url("run-1/"),
-                                           subject.url("run/")}));
+  EXPECT_EQ(
+      all,
+      (std::vector<std::string>{subject.url("run"), subject.url("run-1/"), subject.url("run/")}));
   auto const below = driver.on_name(seams::store_op_kind::list, subject.url("run/")).names;
   EXPECT_EQ(below, (std::vector<std::string>{subject.url("run/a"), subject.url("run/b")}));
 }

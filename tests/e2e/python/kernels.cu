@@ -40,8 +40,8 @@ TND_KERNEL void sum_file(tanada::gfile_ref files, name url, outcome *out) {
     out->status = u64(-int(code));
 }
 
-TND_KERNEL void write_file(tanada::gfile_ref files, name url, const char *content, u64 size,
-                           outcome *out) {
+TND_KERNEL void write_file(
+    tanada::gfile_ref files, name url, const char *content, u64 size, outcome *out) {
   tanada::this_block const all;
   int fd = -1;
   tanada::status code =
@@ -65,8 +65,8 @@ TND_KERNEL void spin(tanada::u32 *flag) {
 extern "C" void launch_sum_file(tanada::gfile_ref files, const char *url, outcome *out) {
   tanada::simt::launch({1}, {32}, sum_file, files, copy_of(url), out);
 }
-extern "C" void launch_write_file(tanada::gfile_ref files, const char *url, const char *content,
-                                  u64 size, outcome *out) {
+extern "C" void launch_write_file(
+    tanada::gfile_ref files, const char *url, const char *content, u64 size, outcome *out) {
   tanada::simt::launch({1}, {32}, write_file, files, copy_of(url), content, size, out);
 }
 extern "C" void launch_spin(tanada::u32 *flag) {

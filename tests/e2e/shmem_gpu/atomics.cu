@@ -139,8 +139,8 @@ TND_KERNEL void check_tickets(const u64 *counter, const u32 *taken, u64 all, fin
 // A spinlock of compare_swap protects data that plain puts and gets change.
 TND_KERNEL void under_lock(u64 *lock, u64 *value, u32 rounds) {
   for (u32 i = 0; i < rounds; i++) {
-    while (shmemg_ulong_atomic_compare_swap(reinterpret_cast<unsigned long *>(lock), 0,
-                                            u64(shmemg_my_pe()) + 1, 0) != 0)
+    while (shmemg_ulong_atomic_compare_swap(
+               reinterpret_cast<unsigned long *>(lock), 0, u64(shmemg_my_pe()) + 1, 0) != 0)
       simt::pause();
     shmemg_fence();
     u64 const seen = shmemg_ulong_g(reinterpret_cast<const unsigned long *>(value), 0) + 1;
@@ -169,14 +169,14 @@ int main(int argc, char **argv) {
   RUN(1, 1, check_bits, words, fetched, ctx, found_here);
   RUN(2, 64, tickets, counter, taken, rounds);
   if (me == 0) {
-    simt::launch(simt::dim3(1), simt::dim3(1), check_tickets, counter, taken, ticket_count,
-                 found_here);
+    simt::launch(
+        simt::dim3(1), simt::dim3(1), check_tickets, counter, taken, ticket_count, found_here);
     synchronize(__LINE__);
   }
   RUN(1, 1, under_lock, lock, lock + 1, rounds);
   if (me == 0) {
-    simt::launch(simt::dim3(1), simt::dim3(1), check_value, lock + 1, u64(count) * rounds,
-                 found_here);
+    simt::launch(
+        simt::dim3(1), simt::dim3(1), check_value, lock + 1, u64(count) * rounds, found_here);
     synchronize(__LINE__);
   }
   RUN(1, 1, check_value, counter, me == 0 ? ticket_count : u64{0}, found_here);

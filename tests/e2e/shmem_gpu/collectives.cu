@@ -67,7 +67,8 @@ TND_KERNEL void many_broadcasts(u64 *target, u64 *source, u32 rounds, findings *
   for (u32 round = 0; round < rounds; round++) {
     int const root = int(round) % (all > 2 ? 2 : all);
     source[round] = u64(round) * 64 + u64(self);
-    EXPECT(to, 0,
+    EXPECT(to,
+           0,
            shmemgx_broadcastmem(SHMEM_DEVICE_TEAM_WORLD, target + round, source + round, 8, root));
     EXPECT(to, u64(round) * 64 + u64(root), target[round]);
   }
@@ -78,8 +79,8 @@ TND_DEVICE T element_of(int pe, u64 i) {
   return T((u64(pe) * 3 + i) % 5 + 1);
 }
 template <reduction Op, class Group, class T>
-TND_DEVICE void check_reduce(Group group, T *target, T *source, u64 elements, bool in_place,
-                             findings *to) {
+TND_DEVICE void check_reduce(
+    Group group, T *target, T *source, u64 elements, bool in_place, findings *to) {
   int const self = shmemg_my_pe(), all = shmemg_n_pes();
   T *const result = in_place ? source : target;
   for (u64 i = group.rank(); i < elements; i += group.size())
@@ -167,7 +168,12 @@ int main(int argc, char **argv) {
   RUN(1, 256, moves_by_block, target, source, found_here);
   RUN(1, 32, moves_by_warp, target, source, found_here);
   RUN(1, 1, moves_by_thread, target, source, found_here);
-  RUN(1, 1, many_broadcasts, reinterpret_cast<u64 *>(target), reinterpret_cast<u64 *>(source), 2000,
+  RUN(1,
+      1,
+      many_broadcasts,
+      reinterpret_cast<u64 *>(target),
+      reinterpret_cast<u64 *>(source),
+      2000,
       found_here);
   RUN(1, 128, reduce_float, target, source, found_here);
   RUN(1, 128, reduce_double, target, source, found_here);

@@ -39,11 +39,11 @@ static void clear(size_t size) {
     shmem_##NAME##_wait_until_all_vector(words, COUNT, NULL, SHMEM_CMP_EQ, each);                  \
     REQUIRE(shmem_##NAME##_test_all_vector(words, COUNT, NULL, SHMEM_CMP_EQ, each));               \
     REQUIRE(shmem_##NAME##_wait_until_any_vector(words, COUNT, NULL, SHMEM_CMP_EQ, each) < COUNT); \
-    REQUIRE(shmem_##NAME##_wait_until_some_vector(words, COUNT, indices, NULL, SHMEM_CMP_EQ,       \
-                                                  each) == COUNT);                                 \
+    REQUIRE(shmem_##NAME##_wait_until_some_vector(                                                 \
+                words, COUNT, indices, NULL, SHMEM_CMP_EQ, each) == COUNT);                        \
     REQUIRE(shmem_##NAME##_test_any_vector(words, COUNT, left_out, SHMEM_CMP_EQ, each) % 2 == 0);  \
-    REQUIRE(shmem_##NAME##_test_some_vector(words, COUNT, indices, left_out, SHMEM_CMP_EQ,         \
-                                            each) == 4);                                           \
+    REQUIRE(shmem_##NAME##_test_some_vector(                                                       \
+                words, COUNT, indices, left_out, SHMEM_CMP_EQ, each) == 4);                        \
   } while (0)
 
 // A ring of tokens by atomics: each PE waits for the previous one.

@@ -91,7 +91,13 @@ void run(int line, u32 blocks, u32 threads, void (*kernel)(Parameters...), Argum
     std::fprintf(stderr,
                  "PE %d: %llu values are wrong; the first at line %llu: %llu (%#llx), should be "
                  "%llu (%#llx)\n",
-                 me, seen.wrong, seen.line, seen.found, seen.found, seen.expected, seen.expected);
+                 me,
+                 seen.wrong,
+                 seen.line,
+                 seen.found,
+                 seen.found,
+                 seen.expected,
+                 seen.expected);
     fail(line, "in this kernel");
   }
   shmem_barrier_all();
@@ -111,7 +117,9 @@ inline void start() {
   constexpr int wanted = SHMEM_DEVICE_HOST_INIT | SHMEM_DEVICE_KERNEL_INIT;
   if (shmem_init_thread(SHMEM_THREAD_SINGLE | wanted, &provided) != 0 ||
       (provided & wanted) != wanted) {
-    std::fprintf(stderr, "kernels cannot call: provided 0x%x of 0x%x\n", unsigned(provided),
+    std::fprintf(stderr,
+                 "kernels cannot call: provided 0x%x of 0x%x\n",
+                 unsigned(provided),
                  unsigned(wanted));
     std::exit(2);
   }

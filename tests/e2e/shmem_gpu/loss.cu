@@ -49,8 +49,8 @@ int collective_on_stream(const std::string &what, uint64_t *word) {
     return shmemx_uint64_broadcast_on_stream(world, to, from, elements, count - 1, {});
   }
   if (what == "stream team")
-    return shmemx_uint64_fcollect_on_stream(reinterpret_cast<shmem_team_t>(u64{9}), to, from, 1,
-                                            {});
+    return shmemx_uint64_fcollect_on_stream(
+        reinterpret_cast<shmem_team_t>(u64{9}), to, from, 1, {});
   if (what == "stream host team")
     return shmemx_team_sync_on_stream(SHMEM_TEAM_WORLD, {});
   if (what == "stream root")
@@ -63,8 +63,8 @@ int collective_on_stream(const std::string &what, uint64_t *word) {
   if (what == "stream sizes")
     return shmemx_uint64_fcollect_on_stream(world, to, from, ~size_t{0} / 4, {});
   if (what == "stream source")
-    return shmemx_int_max_reduce_on_stream(world, reinterpret_cast<int *>(to), nullptr, elements,
-                                           {});
+    return shmemx_int_max_reduce_on_stream(
+        world, reinterpret_cast<int *>(to), nullptr, elements, {});
   fail(__LINE__, "what?");
 }
 
@@ -81,8 +81,8 @@ int main(int argc, char **argv) {
     expected = -4097;
     if (me == count - 1)
       raise(SIGKILL);
-    simt::launch(simt::dim3(1), simt::dim3(64), what == "kill" ? wait_for_ever : sync_for_ever,
-                 word, codes);
+    simt::launch(
+        simt::dim3(1), simt::dim3(64), what == "kill" ? wait_for_ever : sync_for_ever, word, codes);
   } else if (what == "late") {
     expected = -110;
     simt::launch(simt::dim3(1), simt::dim3(64), wait_for_ever, word, codes);

@@ -22,8 +22,8 @@ TND_DEVICE void fill(Group group, u8 *own, u64 size, u32 round) {
   group.sync();
 }
 template <class Group>
-TND_DEVICE void expect_pattern(Group group, findings *to, const u8 *at, u64 size, int pe, u32 round,
-                               u32 line) {
+TND_DEVICE void expect_pattern(
+    Group group, findings *to, const u8 *at, u64 size, int pe, u32 round, u32 line) {
   for (u64 i = group.rank(); i < size; i += group.size())
     expect(to, pattern(pe, i, round), at[i], line);
 }
@@ -46,14 +46,16 @@ TND_DEVICE void puts_and_gets(Group group, u8 *own, const places &at, findings *
       if (group.rank() == 0)
         at.target[size] = 0xee;
       EXPECT(to, 0, int(tanada::shmemg::barrier(group)));
-      EXPECT(to, 0,
+      EXPECT(to,
+             0,
              int(way == 0 ? tanada::shmemg::put(group, at.target, own, size, next)
                           : tanada::shmemg::put_nbi(group, at.target, own, size, next)));
       EXPECT(to, 0, int(tanada::shmemg::barrier(group)));
       EXPECT_PATTERN(at.target, size, before, round);
       EXPECT(to, 0xee, at.target[size]);
       fill(group, own, size_max, round + 100);
-      EXPECT(to, 0,
+      EXPECT(to,
+             0,
              int(way == 0 ? tanada::shmemg::get(group, own, at.target, size, next)
                           : tanada::shmemg::get_nbi(group, own, at.target, size, next)));
       if (way != 0)
@@ -80,9 +82,10 @@ TND_DEVICE void signals(Group group, u8 *own, const places &at, findings *to) {
         *at.signal = 1000;
       fill(group, own, size, round);
       EXPECT(to, 0, int(tanada::shmemg::barrier(group)));
-      EXPECT(to, 0,
-             int(tanada::shmemg::put_signal(group, at.target, own, size, at.signal, 7, operation,
-                                            next)));
+      EXPECT(to,
+             0,
+             int(tanada::shmemg::put_signal(
+                 group, at.target, own, size, at.signal, 7, operation, next)));
       uint64_t const awaited = operation == SHMEM_SIGNAL_SET ? 7 : 1007;
       EXPECT(to, 0, int(tanada::shmemg::wait_until(group, at.signal, SHMEM_CMP_EQ, awaited)));
       EXPECT_PATTERN(at.target, size, before, round);
@@ -139,13 +142,15 @@ TND_DEVICE void rows_of(Group group, T *own, const places &at, findings *to) {
     for (u64 i = group.rank(); i < there_count; i += group.size())
       there[i] = made_of<T>(7);
     EXPECT(to, 0, int(tanada::shmemg::barrier(group)));
-    EXPECT(to, 0,
-           int(tanada::shmemg::iput(group, first_there, first, ptrdiff_t(by.there),
-                                    ptrdiff_t(by.own), count, next)));
+    EXPECT(to,
+           0,
+           int(tanada::shmemg::iput(
+               group, first_there, first, ptrdiff_t(by.there), ptrdiff_t(by.own), count, next)));
     EXPECT(to, 0, int(tanada::shmemg::barrier(group)));
     for (u64 i = group.rank(); i < count; i += group.size()) {
       u64 const number = u64(first + static_cast<long long>(i) * by.own - own);
-      EXPECT(to, 1,
+      EXPECT(to,
+             1,
              is_made_of(first_there[static_cast<long long>(i) * by.there],
                         u64(before) * 10000 + number));
     }
@@ -155,9 +160,10 @@ TND_DEVICE void rows_of(Group group, T *own, const places &at, findings *to) {
       own[i] = made_of<T>(9);
     group.sync();
     if (by.own != 0) {
-      EXPECT(to, 0,
-             int(tanada::shmemg::iget(group, first, first_there, ptrdiff_t(by.own),
-                                      ptrdiff_t(by.there), count, next)));
+      EXPECT(to,
+             0,
+             int(tanada::shmemg::iget(
+                 group, first, first_there, ptrdiff_t(by.own), ptrdiff_t(by.there), count, next)));
       for (u64 i = group.rank(); i < count; i += group.size()) {
         T *const mine = first + static_cast<long long>(i) * by.own;
         EXPECT(to, 1, is_made_of(*mine, u64(self) * 10000 + u64(mine - own)));

@@ -18,8 +18,8 @@ TND_KERNEL void store_at_next(u64 *box, u64 size, u32 round) {
     if (there != nullptr)
       there[i] = value_of(i, round, self);
     else
-      shmemg_ulonglong_p(reinterpret_cast<unsigned long long *>(box) + i, value_of(i, round, self),
-                         next);
+      shmemg_ulonglong_p(
+          reinterpret_cast<unsigned long long *>(box) + i, value_of(i, round, self), next);
   }
   if (there == nullptr)
     shmemg_quiet();
@@ -53,8 +53,8 @@ void check_sources(u64 size, u32 rounds) {
                                                                allocate<unsigned long long>(size);
   for (u32 round = 1; round <= rounds; round++) {
     queue(make_source, reinterpret_cast<u64 *>(source), size, round);
-    REQUIRE(shmemx_ulonglong_sum_reduce_on_stream(SHMEM_DEVICE_TEAM_WORLD, sums, source, size,
-                                                  stream) == 0);
+    REQUIRE(shmemx_ulonglong_sum_reduce_on_stream(
+                SHMEM_DEVICE_TEAM_WORLD, sums, source, size, stream) == 0);
     queue(check_sums, reinterpret_cast<u64 *>(sums), size, round, found_here);
   }
 }

@@ -38,8 +38,12 @@ inline void look(int line) {
   if (seen.wrong == 0)
     return;
   std::fprintf(stderr,
-               "PE %d: %llu values are wrong; the first at line %llu: %#llx, should be %#llx\n", me,
-               seen.wrong, seen.line, seen.found, seen.expected);
+               "PE %d: %llu values are wrong; the first at line %llu: %#llx, should be %#llx\n",
+               me,
+               seen.wrong,
+               seen.line,
+               seen.found,
+               seen.expected);
   fail(line, "on the stream");
 }
 

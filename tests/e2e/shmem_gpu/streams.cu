@@ -39,13 +39,14 @@ TND_KERNEL void fill_pieces(u8 *to, u8 *cleared, u64 size, members all, u32 roun
       cleared[u64(member) * size + i] = 0;
     }
 }
-TND_KERNEL void check_pieces(const u8 *in, u64 size, members all, move what, int root, u32 round,
-                             findings *to) {
+TND_KERNEL void check_pieces(
+    const u8 *in, u64 size, members all, move what, int root, u32 round, findings *to) {
   int const pieces = what == move::broadcast ? 1 : all.count;
   for (int member = 0; member < pieces; member++)
     for (u64 i = simt::global_thread_rank(); i < size; i += grid_thread_count()) {
       int const from = what == move::broadcast ? root : member;
-      EXPECT(to, pattern(from, what == move::alltoall ? all.me : 0, i, round),
+      EXPECT(to,
+             pattern(from, what == move::alltoall ? all.me : 0, i, round),
              in[u64(member) * size + i]);
     }
 }
@@ -59,19 +60,19 @@ struct move_row {
 #define MOVE_ROW(NAME, TYPE, A)                                                                    \
   {sizeof(TYPE),                                                                                   \
    [](shmem_team_t team, void *to, const void *from, size_t count, int root, shmemx_stream_t on) { \
-     return shmemx_##NAME##_broadcast_on_stream(team, static_cast<TYPE *>(to),                     \
-                                                static_cast<const TYPE *>(from), count, root, on); \
+     return shmemx_##NAME##_broadcast_on_stream(                                                   \
+         team, static_cast<TYPE *>(to), static_cast<const TYPE *>(from), count, root, on);         \
    },                                                                                              \
    [](shmem_team_t team, void *to, const void *from, size_t count, shmemx_stream_t on) {           \
-     return shmemx_##NAME##_fcollect_on_stream(team, static_cast<TYPE *>(to),                      \
-                                               static_cast<const TYPE *>(from), count, on);        \
+     return shmemx_##NAME##_fcollect_on_stream(                                                    \
+         team, static_cast<TYPE *>(to), static_cast<const TYPE *>(from), count, on);               \
    },                                                                                              \
    [](shmem_team_t team, void *to, const void *from, size_t count, shmemx_stream_t on) {           \
-     return shmemx_##NAME##_alltoall_on_stream(team, static_cast<TYPE *>(to),                      \
-                                               static_cast<const TYPE *>(from), count, on);        \
+     return shmemx_##NAME##_alltoall_on_stream(                                                    \
+         team, static_cast<TYPE *>(to), static_cast<const TYPE *>(from), count, on);               \
    }},
-const move_row by_bytes{1, shmemx_broadcastmem_on_stream, shmemx_fcollectmem_on_stream,
-                        shmemx_alltoallmem_on_stream};
+const move_row by_bytes{
+    1, shmemx_broadcastmem_on_stream, shmemx_fcollectmem_on_stream, shmemx_alltoallmem_on_stream};
 const move_row by_type[] = {SHMEM_TABLE_RMA(MOVE_ROW, )};
 
 void check_move(const move_row &row, const members &all, move what, size_t elements, int root) {
@@ -181,8 +182,8 @@ TND_KERNEL void number_places(u64 *to, u64 places, int pe) {
   for (u64 i = simt::global_thread_rank(); i < places; i += grid_thread_count())
     to[i] = i * 64 + u64(pe);
 }
-TND_KERNEL void check_row(const u64 *broadcasts, const u64 *sums, u64 rows, members all,
-                          findings *to) {
+TND_KERNEL void check_row(
+    const u64 *broadcasts, const u64 *sums, u64 rows, members all, findings *to) {
   for (u64 i = simt::global_thread_rank(); i < rows; i += grid_thread_count()) {
     EXPECT(to, i * 64 + u64(all.pe(int(i) % all.count)), broadcasts[i]);
     u64 sum = 0;
@@ -197,11 +198,11 @@ void check_in_a_row(const members &all, u64 rows) {
   queue(number_places, from, rows, all.pe(all.me));
   REQUIRE(shmemx_team_sync_on_stream(all.team, stream) == 0);
   for (u64 i = 0; i < rows; i++) {
-    REQUIRE(shmemx_ulonglong_broadcast_on_stream(all.team, to + i, from + i, 1, int(i) % all.count,
-                                                 stream) == 0);
+    REQUIRE(shmemx_ulonglong_broadcast_on_stream(
+                all.team, to + i, from + i, 1, int(i) % all.count, stream) == 0);
     if (i % 5 == 0)
-      REQUIRE(shmemx_ulonglong_sum_reduce_on_stream(all.team, to + rows + i, from + i,
-                                                    rows - i < 5 ? rows - i : 5, stream) == 0);
+      REQUIRE(shmemx_ulonglong_sum_reduce_on_stream(
+                  all.team, to + rows + i, from + i, rows - i < 5 ? rows - i : 5, stream) == 0);
   }
   queue(check_row, to, to + rows, rows, all, found_here);
   REQUIRE(shmemx_team_barrier_on_stream(all.team, stream) == 0);
@@ -228,11 +229,11 @@ void check_between_puts(u64 elements, u32 rounds) {
   int const next = (me + 1) % count;
   for (u32 round = 1; round <= rounds; round++) {
     queue(make_part, own, result, elements, round);
-    shmemx_putmem_signal_on_stream(received, own, elements * sizeof(u64), signal, round,
-                                   SHMEM_SIGNAL_SET, next, stream);
+    shmemx_putmem_signal_on_stream(
+        received, own, elements * sizeof(u64), signal, round, SHMEM_SIGNAL_SET, next, stream);
     shmemx_signal_wait_until_on_stream(signal, SHMEM_CMP_GE, round, stream);
-    REQUIRE(shmemx_ulonglong_sum_reduce_on_stream(SHMEM_DEVICE_TEAM_WORLD, result, received,
-                                                  elements, stream) == 0);
+    REQUIRE(shmemx_ulonglong_sum_reduce_on_stream(
+                SHMEM_DEVICE_TEAM_WORLD, result, received, elements, stream) == 0);
     queue(check_sum_of_parts, result, elements, round, found_here);
     if (round % 2 == 0)
       REQUIRE(shmemx_sync_all_on_stream(stream) == 0);

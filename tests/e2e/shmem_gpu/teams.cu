@@ -11,22 +11,26 @@ struct members {
   int start, step, count, me;
 };
 
-TND_KERNEL void use_team(shmem_team_t team, members of, u64 *target, u64 *source, u32 rounds,
-                         findings *to) {
+TND_KERNEL void use_team(
+    shmem_team_t team, members of, u64 *target, u64 *source, u32 rounds, findings *to) {
   u32 const rank = simt::thread_rank_in_block();
   for (u32 round = 0; round < rounds; round++) {
     if (rank < 8)
       source[rank] = u64(shmemg_my_pe()) * 100 + rank + round;
     simt::block_barrier();
-    EXPECT(to, 0,
-           shmemgx_uint64_fcollect_tg(team, reinterpret_cast<uint64_t *>(target),
-                                      reinterpret_cast<uint64_t *>(source), 8));
+    EXPECT(
+        to,
+        0,
+        shmemgx_uint64_fcollect_tg(
+            team, reinterpret_cast<uint64_t *>(target), reinterpret_cast<uint64_t *>(source), 8));
     if (rank < u32(of.count) * 8)
       EXPECT(to, u64(of.start + of.step * int(rank / 8)) * 100 + rank % 8 + round, target[rank]);
     EXPECT(to, 0, shmemg_team_sync_tg(team));
-    EXPECT(to, 0,
-           shmemgx_uint64_sum_reduce_tg(team, reinterpret_cast<uint64_t *>(target),
-                                        reinterpret_cast<uint64_t *>(source), 1));
+    EXPECT(
+        to,
+        0,
+        shmemgx_uint64_sum_reduce_tg(
+            team, reinterpret_cast<uint64_t *>(target), reinterpret_cast<uint64_t *>(source), 1));
     u64 sum = 0;
     for (int i = 0; i < of.count; i++)
       sum += u64(of.start + of.step * i) * 100 + round;
@@ -64,16 +68,23 @@ int main() {
       int const start_at = step == 1 ? count / 2 : 0;
       int const size = step == 1 ? count - start_at : (count + 1) / 2;
       shmem_team_t team = SHMEM_TEAM_INVALID;
-      REQUIRE(shmem_team_split_strided(SHMEM_DEVICE_TEAM_WORLD, start_at, step, size, nullptr, 0,
-                                       &team) == 0);
+      REQUIRE(shmem_team_split_strided(
+                  SHMEM_DEVICE_TEAM_WORLD, start_at, step, size, nullptr, 0, &team) == 0);
       int const mine = team == SHMEM_TEAM_INVALID ? -1 : shmem_team_my_pe(team);
       members const of{start_at, step, size, mine};
       std::vector<u64> const zeros(64 * 8);
       copy(target, zeros.data(), zeros.size() * sizeof(u64));
       shmem_barrier_all();
       if (mine >= 0) {
-        simt::launch(simt::dim3(1), simt::dim3(64), use_team, team, of, target, source,
-                     5 + again * 7, found_here);
+        simt::launch(simt::dim3(1),
+                     simt::dim3(64),
+                     use_team,
+                     team,
+                     of,
+                     target,
+                     source,
+                     5 + again * 7,
+                     found_here);
         synchronize(__LINE__);
         copy(target, zeros.data(), zeros.size() * sizeof(u64));
       }

@@ -30,11 +30,11 @@ TND_DEVICE void put_pieces(Group group, u8 *target, u8 *source, u8 *back, findin
       group.sync();
       (void)tanada::shmemg::barrier(group);
       if (round % 2 == 0) {
-        (void)tanada::shmemg::put(group, target + target_offset, source + source_offset, size,
-                                  next);
+        (void)tanada::shmemg::put(
+            group, target + target_offset, source + source_offset, size, next);
       } else {
-        (void)tanada::shmemg::put_nbi(group, target + target_offset, source + source_offset, size,
-                                      next);
+        (void)tanada::shmemg::put_nbi(
+            group, target + target_offset, source + source_offset, size, next);
       }
       (void)tanada::shmemg::barrier(group);
       for (u64 i = group.rank(); i < size; i += group.size())
@@ -45,8 +45,8 @@ TND_DEVICE void put_pieces(Group group, u8 *target, u8 *source, u8 *back, findin
       if (round % 2 == 0) {
         (void)tanada::shmemg::get(group, back + source_offset, target + target_offset, size, next);
       } else {
-        (void)tanada::shmemg::get_nbi(group, back + source_offset, target + target_offset, size,
-                                      next);
+        (void)tanada::shmemg::get_nbi(
+            group, back + source_offset, target + target_offset, size, next);
         (void)tanada::shmemg::quiet(group);
       }
       for (u64 i = group.rank(); i < size; i += group.size())
@@ -91,34 +91,34 @@ template <class T>
 TND_DEVICE T value_of(int pe) {
   return T(pe + 3);
 }
-#define CHECK_VALUE(NAME, TYPE, A)                                                                \
-  {                                                                                               \
-    TYPE *const at = reinterpret_cast<TYPE *>(target);                                            \
-    shmemg_##NAME##_p(at, value_of<TYPE>(self), next);                                            \
-    (void)shmemgx_barrier_all();                                                                  \
-    EXPECT(to, value_of<TYPE>(before) == *at, 1);                                                 \
-    EXPECT(to, value_of<TYPE>(self) == shmemg_##NAME##_g(at, next), 1);                           \
-    EXPECT(to, value_of<TYPE>(self) == shmemg_ctx_##NAME##_g(SHMEM_DEVICE_CTX_DEFAULT, at, next), \
-           1);                                                                                    \
-    (void)shmemgx_barrier_all();                                                                  \
-    shmemg_ctx_##NAME##_p(SHMEM_DEVICE_CTX_DEFAULT, at + 1, value_of<TYPE>(self + 1), next);      \
-    (void)shmemgx_barrier_all();                                                                  \
-    EXPECT(to, value_of<TYPE>(before + 1) == at[1], 1);                                           \
-    (void)shmemgx_barrier_all();                                                                  \
-    TYPE *const rows = at + 8, *const own = reinterpret_cast<TYPE *>(source);                     \
-    for (int i = 0; i < 10; i++)                                                                  \
-      own[i * 3] = value_of<TYPE>(self + i), rows[i] = value_of<TYPE>(0);                         \
-    (void)shmemgx_barrier_all();                                                                  \
-    shmemgx_##NAME##_iput(rows, own, 2, 3, 5, next);                                              \
-    (void)shmemgx_barrier_all();                                                                  \
-    for (int i = 0; i < 5; i++)                                                                   \
-      EXPECT(to, value_of<TYPE>(before + i) == rows[i * 2], 1);                                   \
-    for (int i = 0; i < 5; i++)                                                                   \
-      EXPECT(to, value_of<TYPE>(0) == rows[i * 2 + 1], 1);                                        \
-    shmemgx_##NAME##_iget(own + 40, rows, 1, 2, 5, next);                                         \
-    for (int i = 0; i < 5; i++)                                                                   \
-      EXPECT(to, value_of<TYPE>(self + i) == own[40 + i], 1);                                     \
-    (void)shmemgx_barrier_all();                                                                  \
+#define CHECK_VALUE(NAME, TYPE, A)                                                                 \
+  {                                                                                                \
+    TYPE *const at = reinterpret_cast<TYPE *>(target);                                             \
+    shmemg_##NAME##_p(at, value_of<TYPE>(self), next);                                             \
+    (void)shmemgx_barrier_all();                                                                   \
+    EXPECT(to, value_of<TYPE>(before) == *at, 1);                                                  \
+    EXPECT(to, value_of<TYPE>(self) == shmemg_##NAME##_g(at, next), 1);                            \
+    EXPECT(                                                                                        \
+        to, value_of<TYPE>(self) == shmemg_ctx_##NAME##_g(SHMEM_DEVICE_CTX_DEFAULT, at, next), 1); \
+    (void)shmemgx_barrier_all();                                                                   \
+    shmemg_ctx_##NAME##_p(SHMEM_DEVICE_CTX_DEFAULT, at + 1, value_of<TYPE>(self + 1), next);       \
+    (void)shmemgx_barrier_all();                                                                   \
+    EXPECT(to, value_of<TYPE>(before + 1) == at[1], 1);                                            \
+    (void)shmemgx_barrier_all();                                                                   \
+    TYPE *const rows = at + 8, *const own = reinterpret_cast<TYPE *>(source);                      \
+    for (int i = 0; i < 10; i++)                                                                   \
+      own[i * 3] = value_of<TYPE>(self + i), rows[i] = value_of<TYPE>(0);                          \
+    (void)shmemgx_barrier_all();                                                                   \
+    shmemgx_##NAME##_iput(rows, own, 2, 3, 5, next);                                               \
+    (void)shmemgx_barrier_all();                                                                   \
+    for (int i = 0; i < 5; i++)                                                                    \
+      EXPECT(to, value_of<TYPE>(before + i) == rows[i * 2], 1);                                    \
+    for (int i = 0; i < 5; i++)                                                                    \
+      EXPECT(to, value_of<TYPE>(0) == rows[i * 2 + 1], 1);                                         \
+    shmemgx_##NAME##_iget(own + 40, rows, 1, 2, 5, next);                                          \
+    for (int i = 0; i < 5; i++)                                                                    \
+      EXPECT(to, value_of<TYPE>(self + i) == own[40 + i], 1);                                      \
+    (void)shmemgx_barrier_all();                                                                   \
   }
 // GPUs do not support long double.
 #define VALUE_TABLE(X, A)                                                \

@@ -60,12 +60,12 @@ TND_DEVICE void pass_messages(Group group, passed *boxes, u64 *source, u32 round
           shmemg_uint64_p(&box.flag, round, next);
         break;
       case 1:
-        (void)tanada::shmemg::put_signal(group, box.data, source, sizeof box.data, &box.flag, round,
-                                         SHMEM_SIGNAL_SET, next);
+        (void)tanada::shmemg::put_signal(
+            group, box.data, source, sizeof box.data, &box.flag, round, SHMEM_SIGNAL_SET, next);
         break;
       default:
-        (void)tanada::shmemg::put_signal(group, box.data, source, sizeof box.data, &box.flag, 1,
-                                         SHMEM_SIGNAL_ADD, next);
+        (void)tanada::shmemg::put_signal(
+            group, box.data, source, sizeof box.data, &box.flag, 1, SHMEM_SIGNAL_ADD, next);
     }
     EXPECT(to, 0, int(tanada::shmemg::wait_until(group, &box.flag, SHMEM_CMP_GE, uint64_t(round))));
     for (u32 i = group.rank(); i < 64; i += group.size())
@@ -73,8 +73,8 @@ TND_DEVICE void pass_messages(Group group, passed *boxes, u64 *source, u32 round
     group.sync();
     if (group.rank() == 0)
       shmemgx_signal_add(&box.answer, 1, before);
-    EXPECT(to, 0,
-           int(tanada::shmemg::wait_until(group, &box.answer, SHMEM_CMP_GE, uint64_t(round))));
+    EXPECT(
+        to, 0, int(tanada::shmemg::wait_until(group, &box.answer, SHMEM_CMP_GE, uint64_t(round))));
   }
   (void)tanada::shmemg::barrier(group);
 }
@@ -141,9 +141,10 @@ TND_KERNEL void meet(u64 *steps, u32 rounds, findings *to) {
   int const self = shmemg_my_pe(), all = shmemg_n_pes();
   for (u64 round = 1; round <= rounds; round++) {
     if (simt::thread_rank_in_block() < u32(all))
-      shmemg_uint64_p(reinterpret_cast<uint64_t *>(steps + self), round,
-                      int(simt::thread_rank_in_block()));
-    EXPECT(to, 0,
+      shmemg_uint64_p(
+          reinterpret_cast<uint64_t *>(steps + self), round, int(simt::thread_rank_in_block()));
+    EXPECT(to,
+           0,
            round % 3 == 0   ? shmemgx_barrier_all_tg()
            : round % 3 == 1 ? shmemg_sync_all_tg()
                             : shmemg_team_sync_tg(SHMEM_DEVICE_TEAM_WORLD));

@@ -47,12 +47,17 @@ void perform(ring_memory &ring, uint32_t sequence, const command &request) {
   uint64_t before = 0;
   unsigned char *answer = nullptr;
   switch (request.kind) {
-    case command_kind::write: std::memcpy(target, request.bytes, request.size); break;
-    case command_kind::copy: std::memcpy(target, source, request.size); break;
+    case command_kind::write:
+      std::memcpy(target, request.bytes, request.size);
+      break;
+    case command_kind::copy:
+      std::memcpy(target, source, request.size);
+      break;
     case command_kind::rows:
       for (int64_t i = 0; i < int64_t(request.rows.count); i++) {
         std::memcpy(target + i * request.rows.target_stride,
-                    source + i * request.rows.source_stride, request.size);
+                    source + i * request.rows.source_stride,
+                    request.size);
       }
       break;
     case command_kind::read:
@@ -61,11 +66,13 @@ void perform(ring_memory &ring, uint32_t sequence, const command &request) {
       break;
     case command_kind::update:
       before = seams::update_word(seams::fabric_atomic(request.atomic),
-                                  reinterpret_cast<uint64_t *>(target), request.update.operand,
+                                  reinterpret_cast<uint64_t *>(target),
+                                  request.update.operand,
                                   request.update.compare);
       answer = reinterpret_cast<unsigned char *>(&before);
       break;
-    default: break;
+    default:
+      break;
   }
   if (answer == nullptr)
     return;
@@ -73,7 +80,8 @@ void perform(ring_memory &ring, uint32_t sequence, const command &request) {
     uint32_t content;
     std::memcpy(&content, answer + (request.kind == command_kind::update ? i % 2 : i) * 4, 4);
     __atomic_store_n(&ring.answers[sequence % slot_count].words[i],
-                     uint64_t(sequence) << 32 | content, __ATOMIC_RELEASE);
+                     uint64_t(sequence) << 32 | content,
+                     __ATOMIC_RELEASE);
   }
 }
 
@@ -240,14 +248,14 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
              ? cudaSuccess
              : cudaErrorNotReady;
 }
-cudaError_t cudaMemcpyAsync(void *target, const void *source, size_t size, cudaMemcpyKind,
-                            cudaStream_t) {
+cudaError_t cudaMemcpyAsync(
+    void *target, const void *source, size_t size, cudaMemcpyKind, cudaStream_t) {
   fake().copies++;
   std::memcpy(target, source, size);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpy2DAsync(void *, size_t, const void *, size_t, size_t, size_t, cudaMemcpyKind,
-                              cudaStream_t) {
+cudaError_t cudaMemcpy2DAsync(
+    void *, size_t, const void *, size_t, size_t, size_t, cudaMemcpyKind, cudaStream_t) {
   return cudaErrorNotSupported;
 }
 }

@@ -7,8 +7,8 @@ using namespace tanada::comex::armci;
 
 namespace tanada::comex::armci {
 
-void broadcast(const char *call, const participants &members, void *buffer, int size,
-               int root) noexcept {
+void broadcast(
+    const char *call, const participants &members, void *buffer, int size, int root) noexcept {
   auto &self = running(call);
   int count = self.count;
   if (members.group() != COMEX_GROUP_WORLD)
@@ -21,7 +21,8 @@ void broadcast(const char *call, const participants &members, void *buffer, int 
   int me = 0;
   require_mpi_ok(call, "MPI_Comm_rank", MPI_Comm_rank(members.communicator(), &me));
   message_buffer const message(
-      buffer, size_t(size),
+      buffer,
+      size_t(size),
       me == root ? message_buffer::access_mode::read : message_buffer::access_mode::write);
   MPI_Request request = MPI_REQUEST_NULL;
   int const code =
@@ -35,8 +36,8 @@ namespace {
 
 // Through MPI, the call is a barrier, too, as in Global Arrays' own ports. Without the barrier only
 // the root would be waited for.
-void broadcast_after_barrier(const char *call, const participants &members, void *buffer, int size,
-                             int root) {
+void broadcast_after_barrier(
+    const char *call, const participants &members, void *buffer, int size, int root) {
   check_buffer(call, buffer, size);
   if (running(call).shared && members.group() == COMEX_GROUP_WORLD)
     return broadcast(call, members, buffer, size, root);
@@ -58,7 +59,8 @@ int rank_in(const char *call, MPI_Comm communicator, int rank) {
   require_mpi_ok(call, "MPI_Comm_group", MPI_Comm_group(running(call).world, &world_members));
   require_mpi_ok(call, "MPI_Comm_group", MPI_Comm_group(communicator, &audience_members));
   int number = MPI_UNDEFINED;
-  require_mpi_ok(call, "MPI_Group_translate_ranks",
+  require_mpi_ok(call,
+                 "MPI_Group_translate_ranks",
                  MPI_Group_translate_ranks(world_members, 1, &rank, audience_members, &number));
   MPI_Group_free(&world_members);
   MPI_Group_free(&audience_members);
@@ -75,15 +77,19 @@ ARMCI_DEFINE_PLAIN(void, armci_msg_brdcst, (void *buffer, int len, int root), {
   broadcast_after_barrier(call, participants(call, SCOPE_ALL), buffer, len, root);
 })
 
-ARMCI_DEFINE_PLAIN(void, armci_msg_bcast_scope, (int scope, void *buffer, int len, int root),
-                   { broadcast_after_barrier(call, participants(call, scope), buffer, len, root); })
+ARMCI_DEFINE_PLAIN(void, armci_msg_bcast_scope, (int scope, void *buffer, int len, int root), {
+  broadcast_after_barrier(call, participants(call, scope), buffer, len, root);
+})
 
-ARMCI_DEFINE_PLAIN(void, armci_msg_clus_brdcst, (void *buf, int len),
-                   { broadcast_after_barrier(call, participants(call, SCOPE_NODE), buf, len, 0); })
+ARMCI_DEFINE_PLAIN(void, armci_msg_clus_brdcst, (void *buf, int len), {
+  broadcast_after_barrier(call, participants(call, SCOPE_NODE), buf, len, 0);
+})
 
 ARMCI_DEFINE_PLAIN(
-    void, armci_msg_group_bcast_scope,
-    (int scope, void *buf, int len, int root, ARMCI_Group *group), {
+    void,
+    armci_msg_group_bcast_scope,
+    (int scope, void *buf, int len, int root, ARMCI_Group *group),
+    {
       int const count = running(call).count;
       if (root < 0 || root >= count)
         fatal(call, "there is no rank {}: valid are 0 to {}", root, count - 1);
@@ -92,13 +98,16 @@ ARMCI_DEFINE_PLAIN(
       if (number < 0)
         fatal(call,
               "rank {} of the world does not take part: it is not in group {}, or on another node",
-              root, *group);
+              root,
+              *group);
       broadcast_after_barrier(call, members, buf, len, number);
     })
 
 ARMCI_DEFINE_PLAIN(
-    void, armci_grp_clus_brdcst,
-    (void *buf, int len, int grp_master, int grp_clus_nproc, ARMCI_Group *mastergroup), {
+    void,
+    armci_grp_clus_brdcst,
+    (void *buf, int len, int grp_master, int grp_clus_nproc, ARMCI_Group *mastergroup),
+    {
       auto const &self = running(call);
       check_buffer(call, buf, len);
       comex_group_t const group = group_from(call, mastergroup);
@@ -106,22 +115,29 @@ ARMCI_DEFINE_PLAIN(
       require_ok(call, "comex_group_rank", comex_group_rank(group, &me));
       auto const in_world = [call, group](int rank) {
         int world_rank = -1;
-        require_ok(call, "comex_group_translate_world",
+        require_ok(call,
+                   "comex_group_translate_world",
                    comex_group_translate_world(group, rank, &world_rank));
         return world_rank;
       };
-      message_buffer const message(buf, size_t(len),
+      message_buffer const message(buf,
+                                   size_t(len),
                                    me == grp_master ? message_buffer::access_mode::read
                                                     : message_buffer::access_mode::write);
       MPI_Request request = MPI_REQUEST_NULL;
       if (me != grp_master) {
-        int const code = MPI_Irecv(message.data(), len, MPI_BYTE, in_world(grp_master),
-                                   tag_broadcast, self.internal, &request);
+        int const code = MPI_Irecv(message.data(),
+                                   len,
+                                   MPI_BYTE,
+                                   in_world(grp_master),
+                                   tag_broadcast,
+                                   self.internal,
+                                   &request);
         return finish(call, "MPI_Irecv", code, &request);
       }
       for (int rank = grp_master + 1; rank < grp_master + grp_clus_nproc; rank++) {
-        int const code = MPI_Isend(message.data(), len, MPI_BYTE, in_world(rank), tag_broadcast,
-                                   self.internal, &request);
+        int const code = MPI_Isend(
+            message.data(), len, MPI_BYTE, in_world(rank), tag_broadcast, self.internal, &request);
         finish(call, "MPI_Isend", code, &request);
       }
     })

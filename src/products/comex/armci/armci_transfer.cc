@@ -19,24 +19,31 @@ int set_flag(int *flag, int value, int rank) {
 
 }  // namespace tanada::comex::armci
 
-ARMCI_DEFINE(int, ARMCI_Put, (void *src, void *dst, int bytes, int proc),
-             { return comex_put(src, dst, bytes, proc, COMEX_GROUP_WORLD); })
+ARMCI_DEFINE(int, ARMCI_Put, (void *src, void *dst, int bytes, int proc), {
+  return comex_put(src, dst, bytes, proc, COMEX_GROUP_WORLD);
+})
 
 ARMCI_DEFINE(int, ARMCI_Put_flag, (void *src, void *dst, int bytes, int *f, int v, int proc), {
   int const code = comex_put(src, dst, bytes, proc, COMEX_GROUP_WORLD);
   return code != COMEX_SUCCESS ? code : set_flag(f, v, proc);
 })
 
-ARMCI_DEFINE(int, ARMCI_Get, (void *src, void *dst, int bytes, int proc),
-             { return comex_get(src, dst, bytes, proc, COMEX_GROUP_WORLD); })
+ARMCI_DEFINE(int, ARMCI_Get, (void *src, void *dst, int bytes, int proc), {
+  return comex_get(src, dst, bytes, proc, COMEX_GROUP_WORLD);
+})
 
-ARMCI_DEFINE(int, ARMCI_Acc, (int optype, void *scale, void *src, void *dst, int bytes, int proc),
-             { return comex_acc(optype, scale, src, dst, bytes, proc, COMEX_GROUP_WORLD); })
+ARMCI_DEFINE(int, ARMCI_Acc, (int optype, void *scale, void *src, void *dst, int bytes, int proc), {
+  return comex_acc(optype, scale, src, dst, bytes, proc, COMEX_GROUP_WORLD);
+})
 
-ARMCI_DEFINE(int, ARMCI_NbPut, (void *src, void *dst, int bytes, int proc, armci_hdl_t *nb_handle),
+ARMCI_DEFINE(int,
+             ARMCI_NbPut,
+             (void *src, void *dst, int bytes, int proc, armci_hdl_t *nb_handle),
              { return comex_nbput(src, dst, bytes, proc, COMEX_GROUP_WORLD, nb_handle); })
 
-ARMCI_DEFINE(int, ARMCI_NbGet, (void *src, void *dst, int bytes, int proc, armci_hdl_t *nb_handle),
+ARMCI_DEFINE(int,
+             ARMCI_NbGet,
+             (void *src, void *dst, int bytes, int proc, armci_hdl_t *nb_handle),
              { return comex_nbget(src, dst, bytes, proc, COMEX_GROUP_WORLD, nb_handle); })
 
 ARMCI_DEFINE(int, ARMCI_Wait, (armci_hdl_t * nb_handle), { return comex_wait(nb_handle); })
@@ -59,7 +66,9 @@ ARMCI_DEFINE(void, ARMCI_Copy, (void *src, void *dst, int n), {
 
 ARMCI_DEFINE_PLAIN(void, ARMCI_SET_AGGREGATE_HANDLE, ([[maybe_unused]] armci_hdl_t * nb_handle), {})
 
-ARMCI_DEFINE_PLAIN(void, ARMCI_UNSET_AGGREGATE_HANDLE, ([[maybe_unused]] armci_hdl_t * nb_handle),
+ARMCI_DEFINE_PLAIN(void,
+                   ARMCI_UNSET_AGGREGATE_HANDLE,
+                   ([[maybe_unused]] armci_hdl_t * nb_handle),
                    {})
 
 // An ARMCI vector has the same layout as one of comex.h; only the field names differ.
@@ -77,11 +86,13 @@ comex_giov_t *as_comex_vectors(armci_giov_t *vectors) {
 
 }  // namespace
 
-ARMCI_DEFINE(int, ARMCI_PutV, (armci_giov_t darr[], int len, int proc),
-             { return comex_putv(as_comex_vectors(darr), len, proc, COMEX_GROUP_WORLD); })
+ARMCI_DEFINE(int, ARMCI_PutV, (armci_giov_t darr[], int len, int proc), {
+  return comex_putv(as_comex_vectors(darr), len, proc, COMEX_GROUP_WORLD);
+})
 
-ARMCI_DEFINE(int, ARMCI_GetV, (armci_giov_t darr[], int len, int proc),
-             { return comex_getv(as_comex_vectors(darr), len, proc, COMEX_GROUP_WORLD); })
+ARMCI_DEFINE(int, ARMCI_GetV, (armci_giov_t darr[], int len, int proc), {
+  return comex_getv(as_comex_vectors(darr), len, proc, COMEX_GROUP_WORLD);
+})
 
 ARMCI_DEFINE(int, ARMCI_AccV, (int op, void *scale, armci_giov_t darr[], int len, int proc), {
   return comex_accv(op, scale, as_comex_vectors(darr), len, proc, COMEX_GROUP_WORLD);
@@ -95,11 +106,12 @@ ARMCI_DEFINE(int, ARMCI_NbGetV, (armci_giov_t darr[], int len, int proc, armci_h
   return comex_nbgetv(as_comex_vectors(darr), len, proc, COMEX_GROUP_WORLD, nb_handle);
 })
 
-ARMCI_DEFINE(int, ARMCI_NbAccV,
+ARMCI_DEFINE(int,
+             ARMCI_NbAccV,
              (int op, void *scale, armci_giov_t darr[], int len, int proc, armci_hdl_t *nb_handle),
              {
-               return comex_nbaccv(op, scale, as_comex_vectors(darr), len, proc, COMEX_GROUP_WORLD,
-                                   nb_handle);
+               return comex_nbaccv(
+                   op, scale, as_comex_vectors(darr), len, proc, COMEX_GROUP_WORLD, nb_handle);
              })
 
 namespace {
@@ -128,14 +140,17 @@ Value get_value(const char *call, void *source, int rank) {
 
 }  // namespace
 
-#define ARMCI_DEFINE_VALUE(NAME, TYPE)                                     \
-  ARMCI_DEFINE(int, ARMCI_PutValue##NAME, (TYPE src, void *dst, int proc), \
-               { return put_value(src, dst, proc); })                      \
-  ARMCI_DEFINE(int, ARMCI_NbPutValue##NAME,                                \
-               (TYPE src, void *dst, int proc, armci_hdl_t *nb_handle),    \
-               { return start_put_value(src, dst, proc, nb_handle); })     \
-  ARMCI_DEFINE(TYPE, ARMCI_GetValue##NAME, (void *src, int proc),          \
-               { return get_value<TYPE>(call, src, proc); })
+#define ARMCI_DEFINE_VALUE(NAME, TYPE)                                                        \
+  ARMCI_DEFINE(int, ARMCI_PutValue##NAME, (TYPE src, void *dst, int proc), {                  \
+    return put_value(src, dst, proc);                                                         \
+  })                                                                                          \
+  ARMCI_DEFINE(                                                                               \
+      int, ARMCI_NbPutValue##NAME, (TYPE src, void *dst, int proc, armci_hdl_t *nb_handle), { \
+        return start_put_value(src, dst, proc, nb_handle);                                    \
+      })                                                                                      \
+  ARMCI_DEFINE(TYPE, ARMCI_GetValue##NAME, (void *src, int proc), {                           \
+    return get_value<TYPE>(call, src, proc);                                                  \
+  })
 
 ARMCI_DEFINE_VALUE(Int, int)
 ARMCI_DEFINE_VALUE(Long, long)

@@ -51,18 +51,27 @@ void run(std::byte *__restrict target, const std::byte *__restrict source, size_
 template <class T, bool IsReversed>
 combine_run runner_for(operation op) noexcept {
   switch (op) {
-    case operation::sum: return run<T, operation::sum, IsReversed>;
-    case operation::product: return run<T, operation::product, IsReversed>;
-    case operation::max: return run<T, operation::max, IsReversed>;
-    case operation::min: return run<T, operation::min, IsReversed>;
-    default: break;
+    case operation::sum:
+      return run<T, operation::sum, IsReversed>;
+    case operation::product:
+      return run<T, operation::product, IsReversed>;
+    case operation::max:
+      return run<T, operation::max, IsReversed>;
+    case operation::min:
+      return run<T, operation::min, IsReversed>;
+    default:
+      break;
   }
   if constexpr (std::is_integral_v<T>) {
     switch (op) {
-      case operation::logical_and: return run<T, operation::logical_and, IsReversed>;
-      case operation::logical_or: return run<T, operation::logical_or, IsReversed>;
-      case operation::bit_and: return run<T, operation::bit_and, IsReversed>;
-      default: return run<T, operation::bit_or, IsReversed>;
+      case operation::logical_and:
+        return run<T, operation::logical_and, IsReversed>;
+      case operation::logical_or:
+        return run<T, operation::logical_or, IsReversed>;
+      case operation::bit_and:
+        return run<T, operation::bit_and, IsReversed>;
+      default:
+        return run<T, operation::bit_or, IsReversed>;
     }
   }
   return nullptr;
@@ -76,11 +85,16 @@ reduction reduction_for(operation op, int type) noexcept {
     return reduction{runner_for<T, false>(op), runner_for<T, true>(op), sizeof(T), id};
   };
   switch (type) {
-    case ARMCI_INT: return make(int{});
-    case ARMCI_LONG: return make(long{});
-    case ARMCI_LONG_LONG: return make(0LL);
-    case ARMCI_FLOAT: return make(float{});
-    default: return make(double{});
+    case ARMCI_INT:
+      return make(int{});
+    case ARMCI_LONG:
+      return make(long{});
+    case ARMCI_LONG_LONG:
+      return make(0LL);
+    case ARMCI_FLOAT:
+      return make(float{});
+    default:
+      return make(double{});
   }
 }
 

@@ -30,16 +30,21 @@ ARMCI_DEFINE_PLAIN(int, ARMCI_Same_node, (int proc), { return is_neighbour(call,
 
 ARMCI_DEFINE_PLAIN(int, armci_sameclusnode, (int proc), { return is_neighbour(call, proc); })
 
-ARMCI_DEFINE_PLAIN(int, armci_domain_same_id, ([[maybe_unused]] armci_domain_t domain, int proc),
-                   { return is_neighbour(call, proc); })
+ARMCI_DEFINE_PLAIN(int, armci_domain_same_id, ([[maybe_unused]] armci_domain_t domain, int proc), {
+  return is_neighbour(call, proc);
+})
 
-ARMCI_DEFINE_PLAIN(int, armci_domain_count, ([[maybe_unused]] armci_domain_t domain),
-                   { return int(running(call).nodes.ranks_of.size()); })
+ARMCI_DEFINE_PLAIN(int, armci_domain_count, ([[maybe_unused]] armci_domain_t domain), {
+  return int(running(call).nodes.ranks_of.size());
+})
 
-ARMCI_DEFINE_PLAIN(int, armci_domain_my_id, ([[maybe_unused]] armci_domain_t domain),
-                   { return node_of(call, running(call).me); })
+ARMCI_DEFINE_PLAIN(int, armci_domain_my_id, ([[maybe_unused]] armci_domain_t domain), {
+  return node_of(call, running(call).me);
+})
 
-ARMCI_DEFINE_PLAIN(int, armci_domain_id, ([[maybe_unused]] armci_domain_t domain, int glob_proc_id),
+ARMCI_DEFINE_PLAIN(int,
+                   armci_domain_id,
+                   ([[maybe_unused]] armci_domain_t domain, int glob_proc_id),
                    { return node_of(call, glob_proc_id); })
 
 ARMCI_DEFINE_PLAIN(int, armci_domain_nprocs, ([[maybe_unused]] armci_domain_t domain, int id), {
@@ -47,12 +52,17 @@ ARMCI_DEFINE_PLAIN(int, armci_domain_nprocs, ([[maybe_unused]] armci_domain_t do
   return int(ranks_of(call, id < 0 ? node_of(call, running(call).me) : id).size());
 })
 
-ARMCI_DEFINE_PLAIN(int, armci_domain_glob_proc_id,
-                   ([[maybe_unused]] armci_domain_t domain, int id, int loc_proc_id), {
+ARMCI_DEFINE_PLAIN(int,
+                   armci_domain_glob_proc_id,
+                   ([[maybe_unused]] armci_domain_t domain, int id, int loc_proc_id),
+                   {
                      auto const &ranks = ranks_of(call, id);
                      if (loc_proc_id < 0 || size_t(loc_proc_id) >= ranks.size()) {
-                       fatal(call, "there is no rank {} in node {}: valid are 0 to {}", loc_proc_id,
-                             id, int(ranks.size()) - 1);
+                       fatal(call,
+                             "there is no rank {} in node {}: valid are 0 to {}",
+                             loc_proc_id,
+                             id,
+                             int(ranks.size()) - 1);
                      }
                      return ranks[size_t(loc_proc_id)];
                    })

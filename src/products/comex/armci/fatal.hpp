@@ -7,19 +7,23 @@
 namespace tanada::comex::armci {
 
 // Prints "ARMCI_Group_create: ...", to which comex_error adds the rank, and ends the job.
-[[noreturn, gnu::cold]] void fatal_text(const char *call, fmt::string_view format,
+[[noreturn, gnu::cold]] void fatal_text(const char *call,
+                                        fmt::string_view format,
                                         fmt::format_args arguments) noexcept;
 template <class... Arguments>
-[[noreturn]] void fatal(const char *call, fmt::format_string<Arguments...> format,
+[[noreturn]] void fatal(const char *call,
+                        fmt::format_string<Arguments...> format,
                         Arguments &&...arguments) noexcept {
   fatal_text(call, format, fmt::make_format_args(arguments...));
 }
 
 // Prints "ARMCI_PutS: rank 3: ..." and returns COMEX_FAILURE.
-[[gnu::cold]] int report_error_text(const char *call, fmt::string_view format,
+[[gnu::cold]] int report_error_text(const char *call,
+                                    fmt::string_view format,
                                     fmt::format_args arguments) noexcept;
 template <class... Arguments>
-int report_error(const char *call, fmt::format_string<Arguments...> format,
+int report_error(const char *call,
+                 fmt::format_string<Arguments...> format,
                  Arguments &&...arguments) noexcept {
   return report_error_text(call, format, fmt::make_format_args(arguments...));
 }

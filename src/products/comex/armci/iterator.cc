@@ -10,8 +10,12 @@
 
 using namespace tanada::comex::armci;
 
-ARMCI_DEFINE_PLAIN(void, armci_stride_info_init,
-                   (stride_info_t * sinfo, void *base_ptr, int stride_levels, const int *stride_arr,
+ARMCI_DEFINE_PLAIN(void,
+                   armci_stride_info_init,
+                   (stride_info_t * sinfo,
+                    void *base_ptr,
+                    int stride_levels,
+                    const int *stride_arr,
                     const int *seg_count),
                    {
                      if (sinfo == nullptr)
@@ -42,8 +46,9 @@ ARMCI_DEFINE_PLAIN(int, armci_stride_info_count, (stride_info_t * sinfo), { retu
 
 ARMCI_DEFINE_PLAIN(int, armci_stride_info_pos, (stride_info_t * sinfo), { return sinfo->pos; })
 
-ARMCI_DEFINE_PLAIN(int, armci_stride_info_has_more, (stride_info_t * sinfo),
-                   { return sinfo->pos < sinfo->size; })
+ARMCI_DEFINE_PLAIN(int, armci_stride_info_has_more, (stride_info_t * sinfo), {
+  return sinfo->pos < sinfo->size;
+})
 
 ARMCI_DEFINE_PLAIN(void, armci_stride_info_next, (stride_info_t * sinfo), {
   if (sinfo->pos >= sinfo->size)
@@ -56,8 +61,9 @@ ARMCI_DEFINE_PLAIN(void, armci_stride_info_next, (stride_info_t * sinfo), {
   }
 })
 
-ARMCI_DEFINE_PLAIN(int, armci_stride_info_seg_size, (stride_info_t * sinfo),
-                   { return sinfo->seg_count[0]; })
+ARMCI_DEFINE_PLAIN(int, armci_stride_info_seg_size, (stride_info_t * sinfo), {
+  return sinfo->seg_count[0];
+})
 
 namespace {
 
@@ -70,8 +76,8 @@ ptrdiff_t offset_of(const stride_info_t &iterator) {
 
 // Calls `copy` with each piece of the memory and its position in the buffer.
 template <typename Copy>
-void for_each_piece(void *memory, int level_count, const int *strides, const int *counts,
-                    char *buffer, Copy copy) {
+void for_each_piece(
+    void *memory, int level_count, const int *strides, const int *counts, char *buffer, Copy copy) {
   stride_info_t iterator;
   armci_stride_info_init(&iterator, memory, level_count, strides, counts);
   for (auto const size = size_t(counts[0]); armci_stride_info_has_more(&iterator);
@@ -83,23 +89,37 @@ void for_each_piece(void *memory, int level_count, const int *strides, const int
 
 }  // namespace
 
-ARMCI_DEFINE_PLAIN(int, armci_stride_info_seg_off, (stride_info_t * sinfo),
-                   { return int(offset_of(*sinfo)); })
+ARMCI_DEFINE_PLAIN(int, armci_stride_info_seg_off, (stride_info_t * sinfo), {
+  return int(offset_of(*sinfo));
+})
 
-ARMCI_DEFINE_PLAIN(void *, armci_stride_info_seg_ptr, (stride_info_t * sinfo),
-                   { return sinfo->base_ptr + offset_of(*sinfo); })
+ARMCI_DEFINE_PLAIN(void *, armci_stride_info_seg_ptr, (stride_info_t * sinfo), {
+  return sinfo->base_ptr + offset_of(*sinfo);
+})
 
-ARMCI_DEFINE_PLAIN(void, armci_write_strided,
-                   (void *ptr, int stride_levels, int stride_arr[], int count[], char *buf), {
-                     for_each_piece(ptr, stride_levels, stride_arr, count, buf,
+ARMCI_DEFINE_PLAIN(void,
+                   armci_write_strided,
+                   (void *ptr, int stride_levels, int stride_arr[], int count[], char *buf),
+                   {
+                     for_each_piece(ptr,
+                                    stride_levels,
+                                    stride_arr,
+                                    count,
+                                    buf,
                                     [](const char *piece, char *place, size_t size) {
                                       std::memcpy(place, piece, size);
                                     });
                    })
 
-ARMCI_DEFINE_PLAIN(void, armci_read_strided,
-                   (void *ptr, int stride_levels, int stride_arr[], int count[], char *buf), {
-                     for_each_piece(ptr, stride_levels, stride_arr, count, buf,
+ARMCI_DEFINE_PLAIN(void,
+                   armci_read_strided,
+                   (void *ptr, int stride_levels, int stride_arr[], int count[], char *buf),
+                   {
+                     for_each_piece(ptr,
+                                    stride_levels,
+                                    stride_arr,
+                                    count,
+                                    buf,
                                     [](char *piece, const char *place, size_t size) {
                                       std::memcpy(piece, place, size);
                                     });

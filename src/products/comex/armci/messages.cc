@@ -34,9 +34,11 @@ void keep(const char *call, const state &self, const void *buffer, int size, int
   kept_message message{MPI_REQUEST_NULL, std::make_unique_for_overwrite<char[]>(size_t(size))};
   if (size > 0)
     std::memcpy(message.bytes.get(), buffer, size_t(size));
-  require_mpi_ok(call, "MPI_Isend",
-                 MPI_Isend(message.bytes.get(), size, MPI_BYTE, self.me, tag, self.messages,
-                           &message.request));
+  require_mpi_ok(
+      call,
+      "MPI_Isend",
+      MPI_Isend(
+          message.bytes.get(), size, MPI_BYTE, self.me, tag, self.messages, &message.request));
   kept_messages().push_back(std::move(message));
 }
 
@@ -95,14 +97,17 @@ ARMCI_DEFINE_PLAIN(void, armci_msg_snd, (int tag, void *buffer, int len, int rec
   finish(call, "MPI_Isend", code, &request);
 })
 
-ARMCI_DEFINE_PLAIN(void, armci_msg_rcv,
-                   (int tag, void *buffer, int buflen, int *msglen, int sender), {
+ARMCI_DEFINE_PLAIN(void,
+                   armci_msg_rcv,
+                   (int tag, void *buffer, int buflen, int *msglen, int sender),
+                   {
                      check_rank(call, running(call), sender);
                      receive(call, tag, buffer, buflen, msglen, sender);
                    })
 
-ARMCI_DEFINE_PLAIN(int, armci_msg_rcvany, (int tag, void *buffer, int buflen, int *msglen),
-                   { return receive(call, tag, buffer, buflen, msglen, MPI_ANY_SOURCE); })
+ARMCI_DEFINE_PLAIN(int, armci_msg_rcvany, (int tag, void *buffer, int buflen, int *msglen), {
+  return receive(call, tag, buffer, buflen, msglen, MPI_ANY_SOURCE);
+})
 
 ARMCI_DEFINE_PLAIN(int, armci_msg_me, (void), { return running(call).me; })
 
@@ -126,18 +131,17 @@ std::vector<int> ranks_in_scope(const char *call, const state &self, int scope) 
 
 }  // namespace
 
-ARMCI_DEFINE_PLAIN(void, armci_msg_bintree, (int scope, int *Root, int *Up, int *Left, int *Right),
-                   {
-                     auto const &self = running(call);
-                     auto const ranks = ranks_in_scope(call, self, scope);
-                     auto const position =
-                         size_t(std::ranges::find(ranks, self.me) - ranks.begin());
-                     bool const is_in = position < ranks.size();
-                     auto const rank_at = [&](size_t index) {
-                       return is_in && index < ranks.size() ? ranks[index] : -1;
-                     };
-                     *Root = ranks.front();
-                     *Up = position == 0 ? -1 : rank_at((position - 1) / 2);
-                     *Left = rank_at(2 * position + 1);
-                     *Right = rank_at(2 * position + 2);
-                   })
+ARMCI_DEFINE_PLAIN(
+    void, armci_msg_bintree, (int scope, int *Root, int *Up, int *Left, int *Right), {
+      auto const &self = running(call);
+      auto const ranks = ranks_in_scope(call, self, scope);
+      auto const position = size_t(std::ranges::find(ranks, self.me) - ranks.begin());
+      bool const is_in = position < ranks.size();
+      auto const rank_at = [&](size_t index) {
+        return is_in && index < ranks.size() ? ranks[index] : -1;
+      };
+      *Root = ranks.front();
+      *Up = position == 0 ? -1 : rank_at((position - 1) / 2);
+      *Left = rank_at(2 * position + 1);
+      *Right = rank_at(2 * position + 2);
+    })

@@ -51,8 +51,8 @@ class participants {
 void fence(const char *call, const participants &members) noexcept;
 
 // Broadcasts `size` bytes of rank `root` of the participants.
-void broadcast(const char *call, const participants &members, void *buffer, int size,
-               int root) noexcept;
+void broadcast(
+    const char *call, const participants &members, void *buffer, int size, int root) noexcept;
 
 // Cancels messages of this rank to itself that were not received.
 void cancel_kept_messages(const char *call) noexcept;

@@ -4,39 +4,46 @@
 
 using namespace tanada::comex::armci;
 
-ARMCI_DEFINE(void, ARMCI_Barrier, (void),
-             { require_ok(call, "comex_barrier", comex_barrier(running(call).default_group)); })
+ARMCI_DEFINE(void, ARMCI_Barrier, (void), {
+  require_ok(call, "comex_barrier", comex_barrier(running(call).default_group));
+})
 
 ARMCI_DEFINE_SMALL(void, armci_msg_barrier, (void), {
   require_ok(call, "comex_barrier", comex_barrier(running(call).default_group));
 })
 
-ARMCI_DEFINE_SMALL(void, armci_msg_group_barrier, (ARMCI_Group * group),
-                   { require_ok(call, "comex_barrier", comex_barrier(group_from(call, group))); })
+ARMCI_DEFINE_SMALL(void, armci_msg_group_barrier, (ARMCI_Group * group), {
+  require_ok(call, "comex_barrier", comex_barrier(group_from(call, group)));
+})
 
-ARMCI_DEFINE(void, ARMCI_Fence, (int proc),
-             { require_ok(call, "comex_fence_proc", comex_fence_proc(proc, COMEX_GROUP_WORLD)); })
+ARMCI_DEFINE(void, ARMCI_Fence, (int proc), {
+  require_ok(call, "comex_fence_proc", comex_fence_proc(proc, COMEX_GROUP_WORLD));
+})
 
-ARMCI_DEFINE(void, ARMCI_AllFence, (void),
-             { require_ok(call, "comex_fence_all", comex_fence_all(COMEX_GROUP_WORLD)); })
+ARMCI_DEFINE(void, ARMCI_AllFence, (void), {
+  require_ok(call, "comex_fence_all", comex_fence_all(COMEX_GROUP_WORLD));
+})
 
 ARMCI_DEFINE(void, ARMCI_GroupFence, (ARMCI_Group * group), {
   comex_group_t const fenced = group_from(call, group);
   require_ok(call, "comex_fence_all", comex_fence_all(fenced > 0 ? fenced : COMEX_GROUP_WORLD));
 })
 
-ARMCI_DEFINE(int, ARMCI_Rmw, (int op, void *ploc, void *prem, int extra, int proc),
-             { return comex_rmw(op, ploc, prem, extra, proc, COMEX_GROUP_WORLD); })
+ARMCI_DEFINE(int, ARMCI_Rmw, (int op, void *ploc, void *prem, int extra, int proc), {
+  return comex_rmw(op, ploc, prem, extra, proc, COMEX_GROUP_WORLD);
+})
 
 ARMCI_DEFINE(int, ARMCI_Create_mutexes, (int num), { return comex_create_mutexes(num); })
 
 ARMCI_DEFINE(int, ARMCI_Destroy_mutexes, (void), { return comex_destroy_mutexes(); })
 
-ARMCI_DEFINE(void, ARMCI_Lock, (int mutex, int proc),
-             { require_ok(call, "comex_lock", comex_lock(mutex, proc)); })
+ARMCI_DEFINE(void, ARMCI_Lock, (int mutex, int proc), {
+  require_ok(call, "comex_lock", comex_lock(mutex, proc));
+})
 
-ARMCI_DEFINE(void, ARMCI_Unlock, (int mutex, int proc),
-             { require_ok(call, "comex_unlock", comex_unlock(mutex, proc)); })
+ARMCI_DEFINE(void, ARMCI_Unlock, (int mutex, int proc), {
+  require_ok(call, "comex_unlock", comex_unlock(mutex, proc));
+})
 
 namespace {
 

@@ -15,12 +15,13 @@ MPI_Comm intersect(const char *call, MPI_Comm group, MPI_Comm node) noexcept {
   MPI_Group intersection = MPI_GROUP_NULL;
   require_mpi_ok(call, "MPI_Comm_group", MPI_Comm_group(group, &group_members));
   require_mpi_ok(call, "MPI_Comm_group", MPI_Comm_group(node, &node_members));
-  require_mpi_ok(call, "MPI_Group_intersection",
+  require_mpi_ok(call,
+                 "MPI_Group_intersection",
                  MPI_Group_intersection(group_members, node_members, &intersection));
   MPI_Comm communicator = MPI_COMM_NULL;
   waiting_in_mpi const waiting;
-  require_mpi_ok(call, "MPI_Comm_create_group",
-                 MPI_Comm_create_group(group, intersection, 0, &communicator));
+  require_mpi_ok(
+      call, "MPI_Comm_create_group", MPI_Comm_create_group(group, intersection, 0, &communicator));
   for (MPI_Group *members : {&group_members, &node_members, &intersection})
     MPI_Group_free(members);
   return communicator;
@@ -30,20 +31,30 @@ MPI_Comm intersect(const char *call, MPI_Comm group, MPI_Comm node) noexcept {
 
 bool check_scope(const char *call, int scope) noexcept {
   if (scope != SCOPE_ALL && scope != SCOPE_NODE && scope != SCOPE_MASTERS) {
-    fatal(call, "there is no scope {}: {} is all, {} the node, {} the masters", scope, SCOPE_ALL,
-          SCOPE_NODE, SCOPE_MASTERS);
+    fatal(call,
+          "there is no scope {}: {} is all, {} the node, {} the masters",
+          scope,
+          SCOPE_ALL,
+          SCOPE_NODE,
+          SCOPE_MASTERS);
   }
   return scope == SCOPE_NODE;
 }
 
 element_type element_of(const char *call, int type) noexcept {
   switch (type) {
-    case ARMCI_INT: return {MPI_INT, sizeof(int), true};
-    case ARMCI_LONG: return {MPI_LONG, sizeof(long), true};
-    case ARMCI_LONG_LONG: return {MPI_LONG_LONG, sizeof(long long), true};
-    case ARMCI_FLOAT: return {MPI_FLOAT, sizeof(float), false};
-    case ARMCI_DOUBLE: return {MPI_DOUBLE, sizeof(double), false};
-    default: fatal(call, "there is no type {}", type);
+    case ARMCI_INT:
+      return {MPI_INT, sizeof(int), true};
+    case ARMCI_LONG:
+      return {MPI_LONG, sizeof(long), true};
+    case ARMCI_LONG_LONG:
+      return {MPI_LONG_LONG, sizeof(long long), true};
+    case ARMCI_FLOAT:
+      return {MPI_FLOAT, sizeof(float), false};
+    case ARMCI_DOUBLE:
+      return {MPI_DOUBLE, sizeof(double), false};
+    default:
+      fatal(call, "there is no type {}", type);
   }
 }
 

@@ -66,11 +66,16 @@ void make_absolute(void *data, int count) {
 
 void make_absolute(int type, void *data, int count) {
   switch (type) {
-    case ARMCI_INT: return make_absolute<int>(data, count);
-    case ARMCI_LONG: return make_absolute<long>(data, count);
-    case ARMCI_LONG_LONG: return make_absolute<long long>(data, count);
-    case ARMCI_FLOAT: return make_absolute<float>(data, count);
-    default: return make_absolute<double>(data, count);
+    case ARMCI_INT:
+      return make_absolute<int>(data, count);
+    case ARMCI_LONG:
+      return make_absolute<long>(data, count);
+    case ARMCI_LONG_LONG:
+      return make_absolute<long long>(data, count);
+    case ARMCI_FLOAT:
+      return make_absolute<float>(data, count);
+    default:
+      return make_absolute<double>(data, count);
   }
 }
 
@@ -80,18 +85,25 @@ struct elements {
   int type;
 };
 
-void reduce_by_mpi(const char *call, const participants &members, const elements &x,
+void reduce_by_mpi(const char *call,
+                   const participants &members,
+                   const elements &x,
                    MPI_Op operation) {
   element_type const element = element_of(call, x.type);
   // A reduction without elements would not wait for any rank.
   if (x.count == 0 && members.group() != COMEX_GROUP_NULL)
     return require_ok(call, "comex_barrier", comex_barrier(members.group()));
   fence(call, members);
-  message_buffer const message(x.data, size_t(x.count) * size_t(element.size),
-                               message_buffer::access_mode::read_and_write);
+  message_buffer const message(
+      x.data, size_t(x.count) * size_t(element.size), message_buffer::access_mode::read_and_write);
   MPI_Request request = MPI_REQUEST_NULL;
-  int const code = MPI_Iallreduce(MPI_IN_PLACE, message.data(), x.count, element.type, operation,
-                                  members.communicator(), &request);
+  int const code = MPI_Iallreduce(MPI_IN_PLACE,
+                                  message.data(),
+                                  x.count,
+                                  element.type,
+                                  operation,
+                                  members.communicator(),
+                                  &request);
   finish(call, "MPI_Iallreduce", code, &request);
 }
 
@@ -104,37 +116,45 @@ void reduce(const char *call, const participants &members, const elements &x, co
   if (named_op.is_absolute)
     make_absolute(x.type, x.data, x.count);
   if (auto &shared = running(call).shared; shared && members.group() == COMEX_GROUP_WORLD) {
-    return shared->reduce(call, reduction_for(named_op.op, x.type),
-                          static_cast<std::byte *>(x.data), size_t(x.count) * size_t(element.size));
+    return shared->reduce(call,
+                          reduction_for(named_op.op, x.type),
+                          static_cast<std::byte *>(x.data),
+                          size_t(x.count) * size_t(element.size));
   }
   reduce_by_mpi(call, members, x, named_op.operation);
 }
 
 }  // namespace
 
-ARMCI_DEFINE_PLAIN(void, armci_msg_gop_scope, (int scope, void *x, int n, char *op, int type),
-                   { reduce(call, participants(call, scope), {x, n, type}, op); })
+ARMCI_DEFINE_PLAIN(void, armci_msg_gop_scope, (int scope, void *x, int n, char *op, int type), {
+  reduce(call, participants(call, scope), {x, n, type}, op);
+})
 
-ARMCI_DEFINE_PLAIN(void, armci_msg_reduce_scope, (int scope, void *x, int n, char *op, int type),
-                   { reduce(call, participants(call, scope), {x, n, type}, op); })
+ARMCI_DEFINE_PLAIN(void, armci_msg_reduce_scope, (int scope, void *x, int n, char *op, int type), {
+  reduce(call, participants(call, scope), {x, n, type}, op);
+})
 
-ARMCI_DEFINE_PLAIN(void, armci_msg_reduce, (void *x, int n, char *op, int type),
-                   { reduce(call, participants(call, SCOPE_ALL), {x, n, type}, op); })
+ARMCI_DEFINE_PLAIN(void, armci_msg_reduce, (void *x, int n, char *op, int type), {
+  reduce(call, participants(call, SCOPE_ALL), {x, n, type}, op);
+})
 
-ARMCI_DEFINE_PLAIN(void, armci_msg_group_gop_scope,
-                   (int scope, void *x, int n, char *op, int type, ARMCI_Group *group), {
-                     reduce(call, participants(call, scope, group_from(call, group)), {x, n, type},
-                            op);
-                   })
+ARMCI_DEFINE_PLAIN(
+    void,
+    armci_msg_group_gop_scope,
+    (int scope, void *x, int n, char *op, int type, ARMCI_Group *group),
+    { reduce(call, participants(call, scope, group_from(call, group)), {x, n, type}, op); })
 
-#define ARMCI_DEFINE_REDUCE(LETTERS, ELEMENT, TYPE)                                             \
-  ARMCI_DEFINE_PLAIN(void, armci_msg_##LETTERS##gop, (ELEMENT * x, int n, char *op),            \
-                     { reduce(call, participants(call, SCOPE_ALL), {x, n, TYPE}, op); })        \
-  ARMCI_DEFINE_PLAIN(void, armci_msg_clus_##LETTERS##gop, (ELEMENT * x, int n, char *op),       \
-                     { reduce(call, participants(call, SCOPE_NODE), {x, n, TYPE}, op); })       \
-  ARMCI_DEFINE_PLAIN(                                                                           \
-      void, armci_msg_group_##LETTERS##gop, (ELEMENT * x, int n, char *op, ARMCI_Group *group), \
-      { reduce(call, participants(call, SCOPE_ALL, group_from(call, group)), {x, n, TYPE}, op); })
+#define ARMCI_DEFINE_REDUCE(LETTERS, ELEMENT, TYPE)                                               \
+  ARMCI_DEFINE_PLAIN(void, armci_msg_##LETTERS##gop, (ELEMENT * x, int n, char *op), {            \
+    reduce(call, participants(call, SCOPE_ALL), {x, n, TYPE}, op);                                \
+  })                                                                                              \
+  ARMCI_DEFINE_PLAIN(void, armci_msg_clus_##LETTERS##gop, (ELEMENT * x, int n, char *op), {       \
+    reduce(call, participants(call, SCOPE_NODE), {x, n, TYPE}, op);                               \
+  })                                                                                              \
+  ARMCI_DEFINE_PLAIN(                                                                             \
+      void, armci_msg_group_##LETTERS##gop, (ELEMENT * x, int n, char *op, ARMCI_Group *group), { \
+        reduce(call, participants(call, SCOPE_ALL, group_from(call, group)), {x, n, TYPE}, op);   \
+      })
 
 ARMCI_DEFINE_REDUCE(i, int, ARMCI_INT)
 ARMCI_DEFINE_REDUCE(l, long, ARMCI_LONG)
@@ -145,10 +165,11 @@ ARMCI_DEFINE_REDUCE(d, double, ARMCI_DOUBLE)
 // A null pointer is 0, so the sum over all ranks contains each rank's pointer.
 static_assert(sizeof(void *) == sizeof(long));
 
-ARMCI_DEFINE_PLAIN(void, armci_exchange_address, (void *ptr_ar[], int n),
-                   { reduce(call, participants(call, SCOPE_ALL), {ptr_ar, n, ARMCI_LONG}, "+"); })
+ARMCI_DEFINE_PLAIN(void, armci_exchange_address, (void *ptr_ar[], int n), {
+  reduce(call, participants(call, SCOPE_ALL), {ptr_ar, n, ARMCI_LONG}, "+");
+})
 
 ARMCI_DEFINE_PLAIN(void, armci_exchange_address_grp, (void *ptr_arr[], int n, ARMCI_Group *group), {
-  reduce(call, participants(call, SCOPE_ALL, group_from(call, group)), {ptr_arr, n, ARMCI_LONG},
-         "+");
+  reduce(
+      call, participants(call, SCOPE_ALL, group_from(call, group)), {ptr_arr, n, ARMCI_LONG}, "+");
 })

@@ -52,10 +52,14 @@ Value value_at(const void *place) {
 
 candidate candidate_at(const void *place, int type) {
   switch (type) {
-    case ARMCI_INT: return {0, key_of(int64_t(value_at<int>(place))), 0};
-    case ARMCI_LONG: return {0, key_of(int64_t(value_at<long>(place))), 0};
-    case ARMCI_LONG_LONG: return {0, key_of(int64_t(value_at<long long>(place))), 0};
-    default: break;
+    case ARMCI_INT:
+      return {0, key_of(int64_t(value_at<int>(place))), 0};
+    case ARMCI_LONG:
+      return {0, key_of(int64_t(value_at<long>(place))), 0};
+    case ARMCI_LONG_LONG:
+      return {0, key_of(int64_t(value_at<long long>(place))), 0};
+    default:
+      break;
   }
   double const value =
       type == ARMCI_FLOAT ? double(value_at<float>(place)) : value_at<double>(place);
@@ -82,8 +86,8 @@ struct mpi_names {
 const mpi_names &selection_names(const char *call) {
   static mpi_names handles;
   if (handles.operation == MPI_OP_NULL) {
-    require_mpi_ok(call, "MPI_Type_contiguous",
-                   MPI_Type_contiguous(word_count, MPI_UINT64_T, &handles.type));
+    require_mpi_ok(
+        call, "MPI_Type_contiguous", MPI_Type_contiguous(word_count, MPI_UINT64_T, &handles.type));
     require_mpi_ok(call, "MPI_Type_commit", MPI_Type_commit(&handles.type));
     require_mpi_ok(call, "MPI_Op_create", MPI_Op_create(select_least, 1, &handles.operation));
   }
@@ -124,8 +128,8 @@ ARMCI_DEFINE_PLAIN(
       fence(call, members);
       MPI_Request request = MPI_REQUEST_NULL;
       auto const &names = selection_names(call);
-      int const code = MPI_Iallreduce(MPI_IN_PLACE, &best, 1, names.type, names.operation,
-                                      members.communicator(), &request);
+      int const code = MPI_Iallreduce(
+          MPI_IN_PLACE, &best, 1, names.type, names.operation, members.communicator(), &request);
       finish(call, "MPI_Iallreduce", code, &request);
       broadcast(call, members, x, n, int(best.rank));
     })

@@ -33,8 +33,8 @@ void shared_collectives::wait_for_all(const char *call) noexcept {
   require_ok(call, "comex_barrier", comex_barrier(COMEX_GROUP_WORLD));
 }
 
-void shared_collectives::check(const char *call, int rank, kind call_kind, size_t size,
-                               int id) const noexcept {
+void shared_collectives::check(
+    const char *call, int rank, kind call_kind, size_t size, int id) const noexcept {
   call_header header;
   std::memcpy(&header, area_of(rank) - header_size, sizeof header);
   bool const is_same = header.turn == turn_ && header.call_kind == call_kind && header.id == id;
@@ -44,13 +44,16 @@ void shared_collectives::check(const char *call, int rank, kind call_kind, size_
     fatal(call, "size mismatch: {} bytes, rank {} has {}", size, rank, header.size);
 }
 
-void shared_collectives::broadcast(const char *call, std::span<std::byte> bytes,
+void shared_collectives::broadcast(const char *call,
+                                   std::span<std::byte> bytes,
                                    int root) noexcept {
   if (const char *const error = tnd_comex_broadcast(bytes.data(), bytes.size(), root)) [[unlikely]]
     fatal(call, "{}", error);
 }
 
-void shared_collectives::gather(const char *call, const void *contribution, size_t size,
+void shared_collectives::gather(const char *call,
+                                const void *contribution,
+                                size_t size,
                                 std::byte *result) noexcept {
   begin_turn(kind::gather, size);
   std::memcpy(area_of(me_), contribution, size);
@@ -61,7 +64,9 @@ void shared_collectives::gather(const char *call, const void *contribution, size
   }
 }
 
-void shared_collectives::reduce(const char *call, const reduction &op, std::byte *data,
+void shared_collectives::reduce(const char *call,
+                                const reduction &op,
+                                std::byte *data,
                                 size_t size) noexcept {
   size_t const chunk_max = capacity() / op.element_size * op.element_size;
   size_t done = 0;
@@ -72,8 +77,8 @@ void shared_collectives::reduce(const char *call, const reduction &op, std::byte
   } while (done < size);
 }
 
-void shared_collectives::reduce_chunk(const char *call, const reduction &op, std::byte *data,
-                                      size_t size, size_t total) noexcept {
+void shared_collectives::reduce_chunk(
+    const char *call, const reduction &op, std::byte *data, size_t size, size_t total) noexcept {
   constexpr size_t sliced_min = 2048;  // bytes
   begin_turn(kind::reduce, total, int(op.id));
   tnd_comex_collective_copy(area_of(me_), data, size);
@@ -91,7 +96,9 @@ void shared_collectives::reduce_chunk(const char *call, const reduction &op, std
 }
 
 // Combines `size` bytes of all contributions, from `offset` on.
-void shared_collectives::combine(const reduction &op, std::byte *target, size_t offset,
+void shared_collectives::combine(const reduction &op,
+                                 std::byte *target,
+                                 size_t offset,
                                  size_t size) const noexcept {
   if (target != area_of(0) + offset)
     std::memmove(target, area_of(0) + offset, size);
@@ -102,7 +109,9 @@ void shared_collectives::combine(const reduction &op, std::byte *target, size_t 
 
 // With many ranks and elements, each rank combines one slice of all contributions, and copies the
 // other slices from the ranks that combined them.
-void shared_collectives::reduce_slices(const char *call, const reduction &op, std::byte *data,
+void shared_collectives::reduce_slices(const char *call,
+                                       const reduction &op,
+                                       std::byte *data,
                                        size_t size) noexcept {
   size_t const elements = size / op.element_size,
                slice = (elements + size_t(count()) - 1) / size_t(count()) * op.element_size;
@@ -115,7 +124,8 @@ void shared_collectives::reduce_slices(const char *call, const reduction &op, st
   wait_for_all(call);
   for (int rank = 0; rank < count(); rank++) {
     if (rank != me_)
-      std::memcpy(data + slice_begin(rank), area_of(rank) + slice_begin(rank),
+      std::memcpy(data + slice_begin(rank),
+                  area_of(rank) + slice_begin(rank),
                   slice_begin(rank + 1) - slice_begin(rank));
   }
 }

@@ -64,8 +64,8 @@ class shared_collectives {
   void begin_turn(kind call_kind, size_t size, int id = 0) noexcept;  // starts a turn
   void wait_for_all(const char *call) noexcept;
   void check(const char *call, int rank, kind call_kind, size_t size, int id = 0) const noexcept;
-  void reduce_chunk(const char *call, const reduction &op, std::byte *data, size_t size,
-                    size_t total) noexcept;
+  void reduce_chunk(
+      const char *call, const reduction &op, std::byte *data, size_t size, size_t total) noexcept;
   void combine(const reduction &op, std::byte *target, size_t offset, size_t size) const noexcept;
   void reduce_slices(const char *call, const reduction &op, std::byte *data, size_t size) noexcept;
 

@@ -62,9 +62,12 @@ void start(const char *call) {
   require_mpi_ok(call, "MPI_Comm_dup", MPI_Comm_dup(created->world, &created->messages));
   require_mpi_ok(call, "MPI_Comm_dup", MPI_Comm_dup(created->world, &created->internal));
   created->nodes = number_nodes(gather_masters(call, *created, master));
-  require_mpi_ok(call, "MPI_Comm_split",
-                 MPI_Comm_split(created->world, created->nodes.node_of[size_t(created->me)],
-                                created->me, &created->node));
+  require_mpi_ok(call,
+                 "MPI_Comm_split",
+                 MPI_Comm_split(created->world,
+                                created->nodes.node_of[size_t(created->me)],
+                                created->me,
+                                &created->node));
   // Their errors are reported by the call that meets them.
   for (MPI_Comm const communicator : {created->node, created->messages, created->internal})
     MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
@@ -100,7 +103,10 @@ comex_group_t group_from(const char *call, const int *group) noexcept {
   return *group;
 }
 
-void finish(const char *call, const char *inner, int code, MPI_Request *request,
+void finish(const char *call,
+            const char *inner,
+            int code,
+            MPI_Request *request,
             MPI_Status *status) noexcept {
   require_mpi_ok(call, inner, code);
   require_mpi_ok(call, inner, tnd_comex_wait(request, status));

@@ -102,7 +102,10 @@ struct waiting_in_mpi {
 
 // Waits for the request that the MPI function `inner` has started with the result `code`; other
 // processes of the node can run meanwhile. All waits of this library for messages go through it.
-void finish(const char *call, const char *inner, int code, MPI_Request *request,
+void finish(const char *call,
+            const char *inner,
+            int code,
+            MPI_Request *request,
             MPI_Status *status = MPI_STATUS_IGNORE) noexcept;
 
 }  // namespace tanada::comex::armci

@@ -7,8 +7,8 @@ namespace tanada::comex::armci {
 
 bool check_shape(const char *call, const stride_arguments &arguments) noexcept {
   if (arguments.level_count < 0 || arguments.level_count > ARMCI_MAX_STRIDE_LEVEL) {
-    report_error(call, "{} stride levels: valid are 0 to {}", arguments.level_count,
-                 ARMCI_MAX_STRIDE_LEVEL);
+    report_error(
+        call, "{} stride levels: valid are 0 to {}", arguments.level_count, ARMCI_MAX_STRIDE_LEVEL);
     return false;
   }
   if (arguments.counts == nullptr ||

@@ -39,8 +39,10 @@ ARMCI_DEFINE(int, ARMCI_NbGetS, (ARMCI_SHAPE_PARAMETERS, int proc, armci_hdl_t *
   return comex_nbgets(ARMCI_SHAPE, proc, COMEX_GROUP_WORLD, nb_handle);
 })
 
-ARMCI_DEFINE(int, ARMCI_NbAccS,
-             (int optype, void *scale, ARMCI_SHAPE_PARAMETERS, int proc, armci_hdl_t *nb_handle), {
+ARMCI_DEFINE(int,
+             ARMCI_NbAccS,
+             (int optype, void *scale, ARMCI_SHAPE_PARAMETERS, int proc, armci_hdl_t *nb_handle),
+             {
                ARMCI_CHECK_SHAPE;
                return comex_nbaccs(optype, scale, ARMCI_SHAPE, proc, COMEX_GROUP_WORLD, nb_handle);
              })
@@ -50,5 +52,6 @@ ARMCI_DEFINE(int, ARMCI_PutS_flag, (ARMCI_SHAPE_PARAMETERS, int *flag, int val, 
   return code != COMEX_SUCCESS ? code : set_flag(flag, val, proc);
 })
 
-ARMCI_DEFINE(int, ARMCI_PutS_flag_dir, (ARMCI_SHAPE_PARAMETERS, int *flag, int val, int proc),
-             { return PARMCI_PutS_flag(ARMCI_SHAPE, flag, val, proc); })
+ARMCI_DEFINE(int, ARMCI_PutS_flag_dir, (ARMCI_SHAPE_PARAMETERS, int *flag, int val, int proc), {
+  return PARMCI_PutS_flag(ARMCI_SHAPE, flag, val, proc);
+})

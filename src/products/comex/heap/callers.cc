@@ -26,8 +26,9 @@ constexpr std::string_view prefixes[] = {
 bool is_system_library(std::string_view file) noexcept {
   if (auto const slash = file.rfind('/'); slash != file.npos)
     file.remove_prefix(slash + 1);
-  return std::any_of(std::begin(prefixes), std::end(prefixes),
-                     [&](std::string_view prefix) { return file.starts_with(prefix); });
+  return std::any_of(std::begin(prefixes), std::end(prefixes), [&](std::string_view prefix) {
+    return file.starts_with(prefix);
+  });
 }
 
 bool is_system_code(const void *code) noexcept {

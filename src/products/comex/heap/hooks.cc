@@ -352,11 +352,13 @@ VISIBLE void *operator new(size_t size, const std::nothrow_t &) noexcept {
 VISIBLE void *operator new[](size_t size, const std::nothrow_t &) noexcept {
   return allocate_piece(nonzero_size(size), CALLER);
 }
-VISIBLE void *operator new(size_t size, std::align_val_t alignment,
+VISIBLE void *operator new(size_t size,
+                           std::align_val_t alignment,
                            const std::nothrow_t &) noexcept {
   return allocate_aligned(size_t(alignment), nonzero_size(size), CALLER);
 }
-VISIBLE void *operator new[](size_t size, std::align_val_t alignment,
+VISIBLE void *operator new[](size_t size,
+                             std::align_val_t alignment,
                              const std::nothrow_t &) noexcept {
   return allocate_aligned(size_t(alignment), nonzero_size(size), CALLER);
 }

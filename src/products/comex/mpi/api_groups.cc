@@ -28,8 +28,10 @@ MPI_Comm create_communicator(const char *call, MPI_Comm parent, const int *ranks
 
 // The members that the list names by their ranks in the parent. nullopt: the list is invalid, with
 // a message.
-std::optional<std::vector<pe_index>> members_of(const char *call, const group &parent,
-                                                comex_group_t handle, std::span<const int> ranks) {
+std::optional<std::vector<pe_index>> members_of(const char *call,
+                                                const group &parent,
+                                                comex_group_t handle,
+                                                std::span<const int> ranks) {
   std::vector<pe_index> members;
   std::set<int> seen_ranks;
   for (int const rank : ranks) {
@@ -68,8 +70,8 @@ int comex_group_create(int n, int *pid_list, comex_group_t group, comex_group_t 
   return guarded(call, [&](process &self) {
     auto const &parent = group_of(self, call, group);
     if (n < 0 || size_t(n) > parent.world.size())
-      return report_failure(call, "{} ranks are not in group {}, which has {}", n, group,
-                            parent.world.size());
+      return report_failure(
+          call, "{} ranks are not in group {}, which has {}", n, group, parent.world.size());
     tanada::comex::group new_members;
     auto members = members_of(call, parent, group, {pid_list, size_t(n)});
     if (!members)
@@ -121,13 +123,14 @@ int comex_group_comm(comex_group_t group, MPI_Comm *comm) {
   });
 }
 
-int comex_group_translate_ranks(int n, comex_group_t group_from, int *ranks_from,
-                                comex_group_t group_to, int *ranks_to) {
+int comex_group_translate_ranks(
+    int n, comex_group_t group_from, int *ranks_from, comex_group_t group_to, int *ranks_to) {
   constexpr const char *call = "comex_group_translate_ranks";
   return guarded(call, [&](process &self) {
     auto const &target_world = group_of(self, call, group_to).world;
     for (int i = 0; i < n; i++) {
-      auto const position = std::find(target_world.begin(), target_world.end(),
+      auto const position = std::find(target_world.begin(),
+                                      target_world.end(),
                                       world_rank(self, call, group_from, ranks_from[i]));
       ranks_to[i] =
           position == target_world.end() ? MPI_UNDEFINED : int(position - target_world.begin());

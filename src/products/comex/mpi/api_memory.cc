@@ -23,7 +23,9 @@ allocation allocate_host(const char *call, engine &engine, size_t bytes) {
   else
     report_failure(call,
                    "no contiguous {} bytes are free, only {} of the heap's {} (TND_COMEX_HEAP)",
-                   bytes, engine.free_size(), engine.heap_size());
+                   bytes,
+                   engine.free_size(),
+                   engine.heap_size());
   return {nullptr, 0};
 }
 
@@ -42,13 +44,16 @@ allocation allocate_device(const char *call, engine &engine, size_t bytes) {
   report_failure(
       call,
       "no contiguous {} bytes are free, only {} of the {} on the device (TND_COMEX_DEVICE_HEAP)",
-      bytes, device->free_size(), device->size());
+      bytes,
+      device->free_size(),
+      device->size());
   return {nullptr, 0};
 }
 
 allocation refuse_device(const char *call, const char *device) {
   report_failure(
-      call, "there is no memory device \"{}\": use \"dram\" for host and \"gpu\" for GPU memory",
+      call,
+      "there is no memory device \"{}\": use \"dram\" for host and \"gpu\" for GPU memory",
       device);
   return {nullptr, 0};
 }
@@ -61,8 +66,9 @@ int allocate(const char *call, void **ptr_arr, comex_group_t handle, Give &&give
     allocation const contribution = give(*self.engine);
     std::vector<allocation> allocations(among.world.size());
     gather(self, call, among, &contribution, allocations.data(), sizeof contribution);
-    if (std::any_of(allocations.begin(), allocations.end(),
-                    [](const allocation &entry) { return entry.is_ok == 0; })) {
+    if (std::any_of(allocations.begin(), allocations.end(), [](const allocation &entry) {
+          return entry.is_ok == 0;
+        })) {
       if (contribution.piece != nullptr)
         self.engine->release(contribution.piece);
       return COMEX_FAILURE;
@@ -92,7 +98,9 @@ std::optional<engine::mutex> find_mutex(process &self, const char *call, int mut
   return engine::mutex{uint32_t(mutex), proc};
 }
 
-int with_mutex(const char *call, tanada::status (engine::*act)(const engine::mutex &), int mutex,
+int with_mutex(const char *call,
+               tanada::status (engine::*act)(const engine::mutex &),
+               int mutex,
                int proc) {
   return guarded(call, [&](process &self) {
     auto const mutex_id = find_mutex(self, call, mutex, proc);
@@ -109,8 +117,8 @@ extern "C" {
 
 int comex_malloc(void **ptr_arr, size_t bytes, comex_group_t group) {
   constexpr const char *call = "comex_malloc";
-  return allocate(call, ptr_arr, group,
-                  [&](engine &engine) { return allocate_host(call, engine, bytes); });
+  return allocate(
+      call, ptr_arr, group, [&](engine &engine) { return allocate_host(call, engine, bytes); });
 }
 
 int comex_malloc_mem_dev(void **ptr_arr, size_t bytes, comex_group_t group, const char *device) {
@@ -152,7 +160,11 @@ int comex_create_mutexes(int num) {
       fatal(call, "mutexes exist already: call comex_destroy_mutexes first");
     int32_t const own_count = num;
     std::vector<int32_t> counts(size_t(self.engine->count()));
-    gather(self, call, group_of(self, call, COMEX_GROUP_WORLD), &own_count, counts.data(),
+    gather(self,
+           call,
+           group_of(self, call, COMEX_GROUP_WORLD),
+           &own_count,
+           counts.data(),
            sizeof own_count);
     self.mutex_counts = std::move(counts);
     return COMEX_SUCCESS;

@@ -30,13 +30,20 @@ struct request {
 
 element element_of(const request &args) {
   switch (args.op) {
-    case COMEX_ACC_INT: return element::i32;
-    case COMEX_ACC_LNG: return element::i64;
-    case COMEX_ACC_FLT: return element::f32;
-    case COMEX_ACC_DBL: return element::f64;
-    case COMEX_ACC_CPL: return element::c64;
-    case COMEX_ACC_DCP: return element::c128;
-    default: fatal(args.call, "there is no operation {}", args.op);
+    case COMEX_ACC_INT:
+      return element::i32;
+    case COMEX_ACC_LNG:
+      return element::i64;
+    case COMEX_ACC_FLT:
+      return element::f32;
+    case COMEX_ACC_DBL:
+      return element::f64;
+    case COMEX_ACC_CPL:
+      return element::c64;
+    case COMEX_ACC_DCP:
+      return element::c128;
+    default:
+      fatal(args.call, "there is no operation {}", args.op);
   }
 }
 
@@ -52,19 +59,27 @@ void move(process &self, const request &args, const piece_list &pieces, pe_index
   }
 }
 
-void move(process &self, const request &args, const transfer &sides, const strided_shape &shape,
+void move(process &self,
+          const request &args,
+          const transfer &sides,
+          const strided_shape &shape,
           completion_mode mode) {
   auto &engine = *self.engine;
   switch (args.kind) {
-    case operation::put: return require_ok(args.call, engine.put(sides, shape, mode));
-    case operation::get: return require_ok(args.call, engine.get(sides, shape, mode));
+    case operation::put:
+      return require_ok(args.call, engine.put(sides, shape, mode));
+    case operation::get:
+      return require_ok(args.call, engine.get(sides, shape, mode));
     case operation::accumulate:
       return require_ok(args.call, engine.accumulate(element_of(args), args.scale, sides, shape));
   }
 }
 
-strided_shape shape_of(const request &args, std::span<const int> count, const int *source,
-                       const int *target, int levels) {
+strided_shape shape_of(const request &args,
+                       std::span<const int> count,
+                       const int *source,
+                       const int *target,
+                       int levels) {
   auto shape = strided_shape::from_arguments(count, source, target, levels);
   if (!shape.ok())
     require_ok(args.call, shape.error());
@@ -102,8 +117,13 @@ int perform(const request &args, Run &&run) {
   });
 }
 
-int strided(const request &args, void *source, int *source_stride, void *target, int *target_stride,
-            int *count, int levels) {
+int strided(const request &args,
+            void *source,
+            int *source_stride,
+            void *target,
+            int *target_stride,
+            int *count,
+            int levels) {
   return perform(args, [&](process &self, pe_index pe) {
     // Read only as many counts as can be valid; a wrong number of levels is refused below.
     std::array<int, stride_level_max + 1> counts{};
@@ -111,7 +131,10 @@ int strided(const request &args, void *source, int *source_stride, void *target,
     if (counts[0] > 0)
       counts[0] = int(whole_size(args, size_t(counts[0])));
     auto const shape = shape_of(args, counts, source_stride, target_stride, levels);
-    move(self, args, {source, target, pe}, shape,
+    move(self,
+         args,
+         {source, target, pe},
+         shape,
          args.handle == nullptr ? completion_mode::local : completion_mode::deferred);
   });
 }
@@ -120,7 +143,10 @@ int contiguous(const request &args, void *source, void *target, int bytes) {
   return perform(args, [&](process &self, pe_index pe) {
     if (bytes < 0)
       fatal(args.call, "the size is negative: {} bytes", bytes);
-    move(self, args, {source, target, pe}, strided_shape{whole_size(args, size_t(bytes))},
+    move(self,
+         args,
+         {source, target, pe},
+         strided_shape{whole_size(args, size_t(bytes))},
          args.handle == nullptr ? completion_mode::local : completion_mode::deferred);
   });
 }
@@ -134,8 +160,11 @@ int vector(const request &args, comex_giov_t *darr, int len) {
         fatal(args.call, "a descriptor has a negative count: {} pieces", descriptor.count);
       if (descriptor.bytes < 0)
         fatal(args.call, "a descriptor has a negative size: {} bytes", descriptor.bytes);
-      move(self, args,
-           piece_list{descriptor.src, descriptor.dst, size_t(descriptor.count),
+      move(self,
+           args,
+           piece_list{descriptor.src,
+                      descriptor.dst,
+                      size_t(descriptor.count),
                       whole_size(args, size_t(descriptor.bytes))},
            pe);
     }
@@ -163,80 +192,163 @@ extern "C" {
 int comex_put(void *src, void *dst, int bytes, int proc, comex_group_t group) {
   return contiguous({"comex_put", operation::put, proc, group}, src, dst, bytes);
 }
-int comex_nbput(void *src, void *dst, int bytes, int proc, comex_group_t group,
-                comex_request_t *nb_handle) {
+int comex_nbput(
+    void *src, void *dst, int bytes, int proc, comex_group_t group, comex_request_t *nb_handle) {
   return contiguous({"comex_nbput", operation::put, proc, group, nb_handle}, src, dst, bytes);
 }
 int comex_get(void *src, void *dst, int bytes, int proc, comex_group_t group) {
   return contiguous({"comex_get", operation::get, proc, group}, src, dst, bytes);
 }
-int comex_nbget(void *src, void *dst, int bytes, int proc, comex_group_t group,
-                comex_request_t *nb_handle) {
+int comex_nbget(
+    void *src, void *dst, int bytes, int proc, comex_group_t group, comex_request_t *nb_handle) {
   return contiguous({"comex_nbget", operation::get, proc, group, nb_handle}, src, dst, bytes);
 }
 int comex_acc(int op, void *scale, void *src, void *dst, int bytes, int proc, comex_group_t group) {
-  return contiguous({"comex_acc", operation::accumulate, proc, group, nullptr, op, scale}, src, dst,
-                    bytes);
+  return contiguous(
+      {"comex_acc", operation::accumulate, proc, group, nullptr, op, scale}, src, dst, bytes);
 }
-int comex_nbacc(int op, void *scale, void *src, void *dst, int bytes, int proc, comex_group_t group,
+int comex_nbacc(int op,
+                void *scale,
+                void *src,
+                void *dst,
+                int bytes,
+                int proc,
+                comex_group_t group,
                 comex_request_t *nb_handle) {
-  return contiguous({"comex_nbacc", operation::accumulate, proc, group, nb_handle, op, scale}, src,
-                    dst, bytes);
+  return contiguous(
+      {"comex_nbacc", operation::accumulate, proc, group, nb_handle, op, scale}, src, dst, bytes);
 }
 
-int comex_puts(void *src, int *src_stride, void *dst, int *dst_stride, int *count,
-               int stride_levels, int proc, comex_group_t group) {
-  return strided({"comex_puts", operation::put, proc, group}, src, src_stride, dst, dst_stride,
-                 count, stride_levels);
+int comex_puts(void *src,
+               int *src_stride,
+               void *dst,
+               int *dst_stride,
+               int *count,
+               int stride_levels,
+               int proc,
+               comex_group_t group) {
+  return strided({"comex_puts", operation::put, proc, group},
+                 src,
+                 src_stride,
+                 dst,
+                 dst_stride,
+                 count,
+                 stride_levels);
 }
-int comex_nbputs(void *src, int *src_stride, void *dst, int *dst_stride, int *count,
-                 int stride_levels, int proc, comex_group_t group, comex_request_t *nb_handle) {
-  return strided({"comex_nbputs", operation::put, proc, group, nb_handle}, src, src_stride, dst,
-                 dst_stride, count, stride_levels);
-}
-int comex_gets(void *src, int *src_stride, void *dst, int *dst_stride, int *count,
-               int stride_levels, int proc, comex_group_t group) {
-  return strided({"comex_gets", operation::get, proc, group}, src, src_stride, dst, dst_stride,
-                 count, stride_levels);
-}
-int comex_nbgets(void *src, int *src_stride, void *dst, int *dst_stride, int *count,
-                 int stride_levels, int proc, comex_group_t group, comex_request_t *nb_handle) {
-  return strided({"comex_nbgets", operation::get, proc, group, nb_handle}, src, src_stride, dst,
-                 dst_stride, count, stride_levels);
-}
-int comex_accs(int op, void *scale, void *src, int *src_stride, void *dst, int *dst_stride,
-               int *count, int stride_levels, int proc, comex_group_t group) {
-  return strided({"comex_accs", operation::accumulate, proc, group, nullptr, op, scale}, src,
-                 src_stride, dst, dst_stride, count, stride_levels);
-}
-int comex_nbaccs(int op, void *scale, void *src, int *src_stride, void *dst, int *dst_stride,
-                 int *count, int stride_levels, int proc, comex_group_t group,
+int comex_nbputs(void *src,
+                 int *src_stride,
+                 void *dst,
+                 int *dst_stride,
+                 int *count,
+                 int stride_levels,
+                 int proc,
+                 comex_group_t group,
                  comex_request_t *nb_handle) {
-  return strided({"comex_nbaccs", operation::accumulate, proc, group, nb_handle, op, scale}, src,
-                 src_stride, dst, dst_stride, count, stride_levels);
+  return strided({"comex_nbputs", operation::put, proc, group, nb_handle},
+                 src,
+                 src_stride,
+                 dst,
+                 dst_stride,
+                 count,
+                 stride_levels);
+}
+int comex_gets(void *src,
+               int *src_stride,
+               void *dst,
+               int *dst_stride,
+               int *count,
+               int stride_levels,
+               int proc,
+               comex_group_t group) {
+  return strided({"comex_gets", operation::get, proc, group},
+                 src,
+                 src_stride,
+                 dst,
+                 dst_stride,
+                 count,
+                 stride_levels);
+}
+int comex_nbgets(void *src,
+                 int *src_stride,
+                 void *dst,
+                 int *dst_stride,
+                 int *count,
+                 int stride_levels,
+                 int proc,
+                 comex_group_t group,
+                 comex_request_t *nb_handle) {
+  return strided({"comex_nbgets", operation::get, proc, group, nb_handle},
+                 src,
+                 src_stride,
+                 dst,
+                 dst_stride,
+                 count,
+                 stride_levels);
+}
+int comex_accs(int op,
+               void *scale,
+               void *src,
+               int *src_stride,
+               void *dst,
+               int *dst_stride,
+               int *count,
+               int stride_levels,
+               int proc,
+               comex_group_t group) {
+  return strided({"comex_accs", operation::accumulate, proc, group, nullptr, op, scale},
+                 src,
+                 src_stride,
+                 dst,
+                 dst_stride,
+                 count,
+                 stride_levels);
+}
+int comex_nbaccs(int op,
+                 void *scale,
+                 void *src,
+                 int *src_stride,
+                 void *dst,
+                 int *dst_stride,
+                 int *count,
+                 int stride_levels,
+                 int proc,
+                 comex_group_t group,
+                 comex_request_t *nb_handle) {
+  return strided({"comex_nbaccs", operation::accumulate, proc, group, nb_handle, op, scale},
+                 src,
+                 src_stride,
+                 dst,
+                 dst_stride,
+                 count,
+                 stride_levels);
 }
 
 int comex_putv(comex_giov_t *darr, int len, int proc, comex_group_t group) {
   return vector({"comex_putv", operation::put, proc, group}, darr, len);
 }
-int comex_nbputv(comex_giov_t *darr, int len, int proc, comex_group_t group,
-                 comex_request_t *nb_handle) {
+int comex_nbputv(
+    comex_giov_t *darr, int len, int proc, comex_group_t group, comex_request_t *nb_handle) {
   return vector({"comex_nbputv", operation::put, proc, group, nb_handle}, darr, len);
 }
 int comex_getv(comex_giov_t *darr, int len, int proc, comex_group_t group) {
   return vector({"comex_getv", operation::get, proc, group}, darr, len);
 }
-int comex_nbgetv(comex_giov_t *darr, int len, int proc, comex_group_t group,
-                 comex_request_t *nb_handle) {
+int comex_nbgetv(
+    comex_giov_t *darr, int len, int proc, comex_group_t group, comex_request_t *nb_handle) {
   return vector({"comex_nbgetv", operation::get, proc, group, nb_handle}, darr, len);
 }
 int comex_accv(int op, void *scale, comex_giov_t *darr, int len, int proc, comex_group_t group) {
   return vector({"comex_accv", operation::accumulate, proc, group, nullptr, op, scale}, darr, len);
 }
-int comex_nbaccv(int op, void *scale, comex_giov_t *darr, int len, int proc, comex_group_t group,
+int comex_nbaccv(int op,
+                 void *scale,
+                 comex_giov_t *darr,
+                 int len,
+                 int proc,
+                 comex_group_t group,
                  comex_request_t *nb_handle) {
-  return vector({"comex_nbaccv", operation::accumulate, proc, group, nb_handle, op, scale}, darr,
-                len);
+  return vector(
+      {"comex_nbaccv", operation::accumulate, proc, group, nb_handle, op, scale}, darr, len);
 }
 
 int comex_rmw(int op, void *ploc, void *prem, int extra, int proc, comex_group_t group) {
@@ -257,7 +369,8 @@ int comex_rmw(int op, void *ploc, void *prem, int extra, int proc, comex_group_t
       case COMEX_FETCH_AND_ADD_LONG:
         require_ok(call, engine.fetch_and_add(word_kind::i64, ploc, prem, extra, pe));
         break;
-      default: fatal(call, "there is no operation {}", op);
+      default:
+        fatal(call, "there is no operation {}", op);
     }
     return COMEX_SUCCESS;
   });

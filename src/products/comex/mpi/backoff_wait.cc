@@ -15,8 +15,11 @@ static_assert(sleep_ns_first <= sleep_ns_last && yield_ns_busy <= yield_ns_idle)
 
 }  // namespace
 
-status wait_with_backoff(MPI_Request &request, MPI_Status *about, int &code,
-                         const onesided::job *job, uint64_t deadline_ns) {
+status wait_with_backoff(MPI_Request &request,
+                         MPI_Status *about,
+                         int &code,
+                         const onesided::job *job,
+                         uint64_t deadline_ns) {
   auto &time = seams::monotonic_clock();
   // Before there is a job, the number of processes per processor is unknown: assume
   // oversubscription.

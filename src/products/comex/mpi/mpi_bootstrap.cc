@@ -46,8 +46,9 @@ status mpi_bootstrap::read_job() {
                      MPI_Bcast(word.data(), int(word.size()), MPI_CHAR, 0, communicator_)));
   job_ = std::string{"mpi."} + word.data();
   MPI_Comm node = MPI_COMM_NULL;
-  TND_TRY(mpi_status("MPI_Comm_split_type", MPI_Comm_split_type(communicator_, MPI_COMM_TYPE_SHARED,
-                                                                rank, MPI_INFO_NULL, &node)));
+  TND_TRY(mpi_status(
+      "MPI_Comm_split_type",
+      MPI_Comm_split_type(communicator_, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node)));
   int node_size = 0;
   MPI_Comm_size(node, &node_size);
   node_ranks_.resize(size_t(node_size));
@@ -59,12 +60,15 @@ status mpi_bootstrap::read_job() {
 }
 
 status mpi_bootstrap::check_usable(const char *operation) {
-  return has_failed_ ? fail(status::bad_state, "{}: an earlier collective of this job has failed",
-                            operation)
-                     : status::ok;
+  return has_failed_
+             ? fail(
+                   status::bad_state, "{}: an earlier collective of this job has failed", operation)
+             : status::ok;
 }
 
-status mpi_bootstrap::wait(const char *operation, int started, MPI_Request &request,
+status mpi_bootstrap::wait(const char *operation,
+                           int started,
+                           MPI_Request &request,
                            uint64_t deadline_ns) {
   status code = mpi_status(operation, started);
   if (code == status::ok) {
@@ -95,8 +99,8 @@ status mpi_bootstrap::gather(exchange_memory &memory, uint64_t deadline_ns) {
   auto &[contribution, gathered, size, all_sizes, sizes, offsets] = memory;
   TND_ASSERT(size == contribution.size() && all_sizes.size() == values_.size());
   MPI_Request request = MPI_REQUEST_NULL;
-  int started = MPI_Iallgather(&size, 1, MPI_UINT64_T, all_sizes.data(), 1, MPI_UINT64_T,
-                               communicator_, &request);
+  int started = MPI_Iallgather(
+      &size, 1, MPI_UINT64_T, all_sizes.data(), 1, MPI_UINT64_T, communicator_, &request);
   TND_TRY(wait("exchange", started, request, deadline_ns));
   uint64_t const total = std::accumulate(all_sizes.begin(), all_sizes.end(), uint64_t{0});
   if (total > INT32_MAX)
@@ -105,8 +109,15 @@ status mpi_bootstrap::gather(exchange_memory &memory, uint64_t deadline_ns) {
   offsets.resize(sizes.size());
   std::exclusive_scan(sizes.begin(), sizes.end(), offsets.begin(), 0);
   gathered.resize(std::max<size_t>(total, 1));
-  started = MPI_Iallgatherv(contribution.data(), int(size), MPI_BYTE, gathered.data(), sizes.data(),
-                            offsets.data(), MPI_BYTE, communicator_, &request);
+  started = MPI_Iallgatherv(contribution.data(),
+                            int(size),
+                            MPI_BYTE,
+                            gathered.data(),
+                            sizes.data(),
+                            offsets.data(),
+                            MPI_BYTE,
+                            communicator_,
+                            &request);
   return wait("exchange", started, request, deadline_ns);
 }
 

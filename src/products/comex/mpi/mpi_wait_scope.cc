@@ -30,8 +30,8 @@ int key_of(MPI_Comm communicator) {
   static auto &known = *new known_communicators;  // programs may call MPI during exit
   lock_guard const lock{known.lookup_mutex};
   if (known.job_communicator != communicator &&
-      PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &known.key,
-                              nullptr) == MPI_SUCCESS) {
+      PMPI_Comm_create_keyval(
+          MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &known.key, nullptr) == MPI_SUCCESS) {
     known.job_communicator = communicator;
   }
   return known.key;
@@ -83,9 +83,21 @@ bool look_derived(MPI_Datatype argument) noexcept {
 }
 
 bool look_user_op(MPI_Op argument) noexcept {
-  MPI_Op const known[] = {MPI_OP_NULL, MPI_MAX,    MPI_MIN,    MPI_SUM,     MPI_PROD,
-                          MPI_LAND,    MPI_BAND,   MPI_LOR,    MPI_BOR,     MPI_LXOR,
-                          MPI_BXOR,    MPI_MAXLOC, MPI_MINLOC, MPI_REPLACE, MPI_NO_OP};
+  MPI_Op const known[] = {MPI_OP_NULL,
+                          MPI_MAX,
+                          MPI_MIN,
+                          MPI_SUM,
+                          MPI_PROD,
+                          MPI_LAND,
+                          MPI_BAND,
+                          MPI_LOR,
+                          MPI_BOR,
+                          MPI_LXOR,
+                          MPI_BXOR,
+                          MPI_MAXLOC,
+                          MPI_MINLOC,
+                          MPI_REPLACE,
+                          MPI_NO_OP};
   return std::find(std::begin(known), std::end(known), argument) == std::end(known);
 }
 
@@ -144,7 +156,8 @@ void wait_until(const std::function<bool()> &is_over, bool stays) noexcept {
   reap_freed_requests();
 }
 
-int start_and_wait(const std::function<int(MPI_Request *)> &start, MPI_Status *about,
+int start_and_wait(const std::function<int(MPI_Request *)> &start,
+                   MPI_Status *about,
                    bool stays) noexcept {
   pin_scope const pin{stays};
   MPI_Request request = MPI_REQUEST_NULL;
@@ -165,7 +178,8 @@ void wait_for_members(MPI_Comm comm) {
   if (!is_comex_communicator(comm))
     return;
   (void)start_and_wait([comm](MPI_Request *request) { return PMPI_Ibarrier(comm, request); },
-                       MPI_STATUS_IGNORE, false);
+                       MPI_STATUS_IGNORE,
+                       false);
 }
 
 bool intercepts_calls() noexcept {

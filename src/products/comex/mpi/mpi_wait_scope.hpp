@@ -86,7 +86,8 @@ void wait_until(const std::function<bool()> &is_over, bool stays) noexcept;
 
 // Replaces a blocking MPI call by its nonblocking form and a wait, so that others run meanwhile.
 // Returns MPI's code.
-int start_and_wait(const std::function<int(MPI_Request *)> &start, MPI_Status *about,
+int start_and_wait(const std::function<int(MPI_Request *)> &start,
+                   MPI_Status *about,
                    bool stays) noexcept;
 
 // Waits until all processes of the communicator have arrived, if all of them use comex. The call

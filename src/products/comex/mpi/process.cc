@@ -58,9 +58,13 @@ void fatal_text(const char *call, fmt::string_view format, fmt::format_args argu
   end_job(call, bounded_text{format, arguments}.c_str(), 1);
 }
 
-int report_failure_text(const char *call, fmt::string_view format,
+int report_failure_text(const char *call,
+                        fmt::string_view format,
                         fmt::format_args arguments) noexcept {
-  std::fprintf(stderr, "%s: process %d: %s\n", call, int(current_process->launcher->rank()),
+  std::fprintf(stderr,
+               "%s: process %d: %s\n",
+               call,
+               int(current_process->launcher->rank()),
                bounded_text{format, arguments}.c_str());
   return COMEX_FAILURE;
 }
@@ -104,12 +108,22 @@ void complete(process &self, const char *call, int started, MPI_Request &request
   fatal(call, "MPI: {}", text);
 }
 
-void gather(process &self, const char *call, const group &members, const void *contribution,
-            void *gathered, size_t size) {
+void gather(process &self,
+            const char *call,
+            const group &members,
+            const void *contribution,
+            void *gathered,
+            size_t size) {
   TND_ASSERT(members.communicator != MPI_COMM_NULL || members.rank == MPI_UNDEFINED);
   MPI_Request request = MPI_REQUEST_NULL;
-  int const started = MPI_Iallgather(contribution, int(size), MPI_BYTE, gathered, int(size),
-                                     MPI_BYTE, members.communicator, &request);
+  int const started = MPI_Iallgather(contribution,
+                                     int(size),
+                                     MPI_BYTE,
+                                     gathered,
+                                     int(size),
+                                     MPI_BYTE,
+                                     members.communicator,
+                                     &request);
   complete(self, call, started, request);
 }
 
@@ -128,8 +142,9 @@ int tnd_comex_wait(MPI_Request *request, MPI_Status *status) {
   auto const *const self = tanada::comex::current_process;
   int code = MPI_SUCCESS;
   tanada::comex::require_ok(
-      "MPI_Wait", tanada::comex::wait_for_request(*request, status, code,
-                                                  self != nullptr ? self->engine.get() : nullptr));
+      "MPI_Wait",
+      tanada::comex::wait_for_request(
+          *request, status, code, self != nullptr ? self->engine.get() : nullptr));
   return code;
 }
 

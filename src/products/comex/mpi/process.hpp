@@ -60,20 +60,24 @@ constexpr int exit_code_of(int code) noexcept {
 [[noreturn, gnu::cold]] void end_job(const char *call, const char *text, int code) noexcept;
 
 // Ends the job with exit code 1 and one line that names the call and this process.
-[[noreturn, gnu::cold]] void fatal_text(const char *call, fmt::string_view format,
+[[noreturn, gnu::cold]] void fatal_text(const char *call,
+                                        fmt::string_view format,
                                         fmt::format_args arguments) noexcept;
 template <class... Arguments>
-[[noreturn]] void fatal(const char *call, fmt::format_string<Arguments...> format,
+[[noreturn]] void fatal(const char *call,
+                        fmt::format_string<Arguments...> format,
                         Arguments &&...arguments) noexcept {
   fatal_text(call, format, fmt::make_format_args(arguments...));
 }
 
 // Prints such a line and returns COMEX_FAILURE, after which programs may continue. Only between
 // init and finalize.
-[[gnu::cold]] int report_failure_text(const char *call, fmt::string_view format,
+[[gnu::cold]] int report_failure_text(const char *call,
+                                      fmt::string_view format,
                                       fmt::format_args arguments) noexcept;
 template <class... Arguments>
-int report_failure(const char *call, fmt::format_string<Arguments...> format,
+int report_failure(const char *call,
+                   fmt::format_string<Arguments...> format,
                    Arguments &&...arguments) noexcept {
   return report_failure_text(call, format, fmt::make_format_args(arguments...));
 }
@@ -90,8 +94,12 @@ group &group_of(process &self, const char *call, comex_group_t handle);
 pe_index world_rank(process &self, const char *call, comex_group_t handle, int rank);
 
 // Gathers `size` bytes of each process of the group, by rank.
-void gather(process &self, const char *call, const group &members, const void *contribution,
-            void *gathered, size_t size);
+void gather(process &self,
+            const char *call,
+            const group &members,
+            const void *contribution,
+            void *gathered,
+            size_t size);
 void barrier(process &self, const char *call, comex_group_t handle);
 // Waits for the MPI request that a call has started with the code `started`; fatal if either fails.
 void complete(process &self, const char *call, int started, MPI_Request &request);

@@ -26,15 +26,15 @@ EXPORTED int MPI_Keyval_create(void *copy, void *release, int *key, void *state)
 // Fortran's no-op functions have names of their own, so they all count as functions of the program.
 #define FORTRAN(NAME)                                                                            \
   WEAK void pmpi_##NAME##_(void *copy, void *release, int32_t *key, void *state, int32_t *code); \
-  EXPORTED void mpi_##NAME##_(void *copy, void *release, int32_t *key, void *state,              \
-                              int32_t *code) {                                                   \
+  EXPORTED void mpi_##NAME##_(                                                                   \
+      void *copy, void *release, int32_t *key, void *state, int32_t *code) {                     \
     tanada::comex::attribute_functions_made(copy, release);                                      \
     pmpi_##NAME##_(copy, release, key, state, code);                                             \
   }
 FORTRAN(comm_create_keyval)
 FORTRAN(keyval_create)
-EXPORTED void mpi_comm_create_keyval_f08_(void *copy, void *release, int32_t *key, void *state,
-                                          int32_t *code) {
+EXPORTED void mpi_comm_create_keyval_f08_(
+    void *copy, void *release, int32_t *key, void *state, int32_t *code) {
   int32_t left_out = 0;
   mpi_comm_create_keyval_(copy, release, key, state, code == nullptr ? &left_out : code);
 }

@@ -24,8 +24,8 @@ word staged_address(const staged_pointer &staged, word data) noexcept {
   return static_cast<word>(data_of(staged, data));
 }
 
-void send(const char *call, bool stays, word about, word code, auto &&blocking,
-          auto &&start) noexcept {
+void send(
+    const char *call, bool stays, word about, word code, auto &&blocking, auto &&start) noexcept {
   guard_exceptions(call, [&] {
     if (!is_swapping_thread()) {
       mpi_wait_scope const waiting{stays || look_memory(code)};
@@ -39,8 +39,8 @@ void send(const char *call, bool stays, word about, word code, auto &&blocking,
   });
 }
 
-void gather(const char *call, word comm, bool stays, word code, auto &&blocking,
-            auto &&start) noexcept {
+void gather(
+    const char *call, word comm, bool stays, word code, auto &&blocking, auto &&start) noexcept {
   guard_exceptions(call, [&] {
     bool const all_stays = stays || look_memory(code);
     if (!is_comex_communicator(MPI_Comm_f2c(*comm))) {
@@ -128,59 +128,79 @@ void gather_all(const char *call, word comm, bool stays, auto &&blocking) noexce
     pmpi_##STARTED##_(ARGUMENTS(__VA_ARGS__), request, code); \
   }
 
-#define STARTS(NAME, FORTRAN, ...)                                              \
-  CALL(FORTRAN, guard_exceptions("MPI_" #NAME,                                  \
-                                 [&] {                                          \
-                                   DONE(FORTRAN, __VA_ARGS__, REQUEST);         \
-                                   if (*code == MPI_SUCCESS)                    \
-                                     request_started(MPI_Request_f2c(*request), \
-                                                     LOOKS(__VA_ARGS__));       \
-                                 });                                            \
+#define STARTS(NAME, FORTRAN, ...)                                                          \
+  CALL(FORTRAN,                                                                             \
+       guard_exceptions("MPI_" #NAME,                                                       \
+                        [&] {                                                               \
+                          DONE(FORTRAN, __VA_ARGS__, REQUEST);                              \
+                          if (*code == MPI_SUCCESS)                                         \
+                            request_started(MPI_Request_f2c(*request), LOOKS(__VA_ARGS__)); \
+                        });                                                                 \
        , __VA_ARGS__, REQUEST)
 // A large staged message replaces `data`, which then need not stay resident.
-#define STARTS_STAGED(NAME, FORTRAN, DIRECTION, ...)                                         \
-  CALL(FORTRAN, guard_exceptions("MPI_" #NAME,                                               \
-                                 [&] {                                                       \
-                                   auto staged = stage(data, count, type, DIRECTION);        \
-                                   data = staged_address(staged, data);                      \
-                                   DONE(FORTRAN, __VA_ARGS__, REQUEST);                      \
-                                   if (*code == MPI_SUCCESS)                                 \
-                                     request_started(MPI_Request_f2c(*request),              \
-                                                     LOOKS(__VA_ARGS__), std::move(staged)); \
-                                 });                                                         \
+#define STARTS_STAGED(NAME, FORTRAN, DIRECTION, ...)                                               \
+  CALL(FORTRAN,                                                                                    \
+       guard_exceptions("MPI_" #NAME,                                                              \
+                        [&] {                                                                      \
+                          auto staged = stage(data, count, type, DIRECTION);                       \
+                          data = staged_address(staged, data);                                     \
+                          DONE(FORTRAN, __VA_ARGS__, REQUEST);                                     \
+                          if (*code == MPI_SUCCESS)                                                \
+                            request_started(                                                       \
+                                MPI_Request_f2c(*request), LOOKS(__VA_ARGS__), std::move(staged)); \
+                        });                                                                        \
        , __VA_ARGS__, REQUEST)
 #define SENDS(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                            \
   STARTS_STAGED(STARTED, FORTRAN_STARTED, message_direction::sent, __VA_ARGS__)        \
   CALL(FORTRAN, auto const staged = stage(data, count, type, message_direction::sent); \
        data = staged_address(staged, data);                                            \
-       send("MPI_" #NAME, LOOKS(__VA_ARGS__), ignored_status, code,                    \
-            BLOCKING(FORTRAN, __VA_ARGS__), STARTING(FORTRAN_STARTED, __VA_ARGS__));   \
+       send("MPI_" #NAME,                                                              \
+            LOOKS(__VA_ARGS__),                                                        \
+            ignored_status,                                                            \
+            code,                                                                      \
+            BLOCKING(FORTRAN, __VA_ARGS__),                                            \
+            STARTING(FORTRAN_STARTED, __VA_ARGS__));                                   \
        , __VA_ARGS__)
-#define RECEIVES(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                              \
-  STARTS_STAGED(STARTED, FORTRAN_STARTED, message_direction::received, __VA_ARGS__)         \
-  CALL(FORTRAN, auto const staged = stage(data, count, type, message_direction::received);  \
-       data = staged_address(staged, data);                                                 \
-       send("MPI_" #NAME, LOOKS(__VA_ARGS__, ABOUT), about, code,                           \
-            BLOCKING(FORTRAN, __VA_ARGS__, ABOUT), STARTING(FORTRAN_STARTED, __VA_ARGS__)); \
-       if (staged) staged->finish();, __VA_ARGS__, ABOUT)
-#define COLLECTIVE(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                \
-  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                                 \
-  CALL(FORTRAN, gather("MPI_" #NAME, comm, LOOKS(__VA_ARGS__), code,                            \
-                       BLOCKING(FORTRAN, __VA_ARGS__), STARTING(FORTRAN_STARTED, __VA_ARGS__)); \
+#define RECEIVES(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                             \
+  STARTS_STAGED(STARTED, FORTRAN_STARTED, message_direction::received, __VA_ARGS__)        \
+  CALL(FORTRAN, auto const staged = stage(data, count, type, message_direction::received); \
+       data = staged_address(staged, data);                                                \
+       send("MPI_" #NAME,                                                                  \
+            LOOKS(__VA_ARGS__, ABOUT),                                                     \
+            about,                                                                         \
+            code,                                                                          \
+            BLOCKING(FORTRAN, __VA_ARGS__, ABOUT),                                         \
+            STARTING(FORTRAN_STARTED, __VA_ARGS__));                                       \
+       if (staged) staged->finish();                                                       \
+       , __VA_ARGS__, ABOUT)
+#define COLLECTIVE(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...) \
+  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                  \
+  CALL(FORTRAN,                                                  \
+       gather("MPI_" #NAME,                                      \
+              comm,                                              \
+              LOOKS(__VA_ARGS__),                                \
+              code,                                              \
+              BLOCKING(FORTRAN, __VA_ARGS__),                    \
+              STARTING(FORTRAN_STARTED, __VA_ARGS__));           \
        , __VA_ARGS__)
 #define WAITS(NAME, FORTRAN, ...)                                                             \
   CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__)); \
        , __VA_ARGS__)
 #define STAYS(NAME, FORTRAN, ...) \
   CALL(FORTRAN, wait("MPI_" #NAME, true, code, BLOCKING(FORTRAN, __VA_ARGS__));, __VA_ARGS__)
-#define CHANGES(NAME, FORTRAN, ...)                                                       \
-  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__) || has_attribute_functions(), code, \
-                     BLOCKING(FORTRAN, __VA_ARGS__));                                     \
+#define CHANGES(NAME, FORTRAN, ...)                          \
+  CALL(FORTRAN,                                              \
+       wait("MPI_" #NAME,                                    \
+            LOOKS(__VA_ARGS__) || has_attribute_functions(), \
+            code,                                            \
+            BLOCKING(FORTRAN, __VA_ARGS__));                 \
        , __VA_ARGS__)
-#define GATHERS(NAME, FORTRAN, ...)                                                              \
-  CALL(FORTRAN, gather_all("MPI_" #NAME, comm,                                                   \
-                           LOOKS(__VA_ARGS__) || look_memory(code) || has_attribute_functions(), \
-                           BLOCKING(FORTRAN, __VA_ARGS__));                                      \
+#define GATHERS(NAME, FORTRAN, ...)                                                     \
+  CALL(FORTRAN,                                                                         \
+       gather_all("MPI_" #NAME,                                                         \
+                  comm,                                                                 \
+                  LOOKS(__VA_ARGS__) || look_memory(code) || has_attribute_functions(), \
+                  BLOCKING(FORTRAN, __VA_ARGS__));                                      \
        , __VA_ARGS__)
 #define ORIGIN(NAME, FORTRAN, ...)                                                                \
   CALL(FORTRAN,                                                                                   \
@@ -193,10 +213,12 @@ void gather_all(const char *call, word comm, bool stays, auto &&blocking) noexce
        , __VA_ARGS__)
 #define SYNCS(NAME, FORTRAN, ...)                                                             \
   CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__)); \
-       end_loans(borrower::origin, bits_of(MPI_Win_f2c(*win)));, __VA_ARGS__)
+       end_loans(borrower::origin, bits_of(MPI_Win_f2c(*win)));                               \
+       , __VA_ARGS__)
 #define SYNCS_RANK(NAME, FORTRAN, ...)                                                        \
   CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__)); \
-       end_loan({borrower::origin, bits_of(MPI_Win_f2c(*win)), *rank});, __VA_ARGS__)
+       end_loan({borrower::origin, bits_of(MPI_Win_f2c(*win)), *rank});                       \
+       , __VA_ARGS__)
 #define BEGINS(NAME, FORTRAN, ...)                                                         \
   CALL(FORTRAN,                                                                            \
        guard_exceptions("MPI_" #NAME,                                                      \
@@ -210,7 +232,8 @@ void gather_all(const char *call, word comm, bool stays, auto &&blocking) noexce
        , __VA_ARGS__)
 #define ENDS(NAME, FORTRAN, ...)                                                              \
   CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__)); \
-       end_loan({borrower::file, bits_of(MPI_File_f2c(*file))});, __VA_ARGS__)
+       end_loan({borrower::file, bits_of(MPI_File_f2c(*file))});                              \
+       , __VA_ARGS__)
 
 PROGRAM_CALLS
 

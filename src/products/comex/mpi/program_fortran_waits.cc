@@ -78,7 +78,8 @@ BEHIND(testsome, (word, word, word, word, word, word))
 BEHIND(iprobe, (word, word, word, word, word, word))
 BEHIND(improbe, (word, word, word, word, word, word, word))
 
-LOOKS(iprobe, (word source, word tag, word comm, word is_there, word about, word code),
+LOOKS(iprobe,
+      (word source, word tag, word comm, word is_there, word about, word code),
       (source, tag, comm, is_there, about, code))
 LOOKS(improbe,
       (word source, word tag, word comm, word is_there, word message, word about, word code),
@@ -90,26 +91,47 @@ EXPORTED mpi_request_get_status_(word request, word is_done, word about, word co
     complete_staged(MPI_Request_f2c(*request));
   yield_if_requested();
 }
-ENDS(test, 1, request, (word request, word is_done, word about, word code),
+ENDS(test,
+     1,
+     request,
+     (word request, word is_done, word about, word code),
      (request, is_done, about, code))
-ENDS(testall, *count, requests, (word count, word requests, word is_done, word abouts, word code),
+ENDS(testall,
+     *count,
+     requests,
+     (word count, word requests, word is_done, word abouts, word code),
      (count, requests, is_done, abouts, code))
-ENDS(testany, *count, requests,
+ENDS(testany,
+     *count,
+     requests,
      (word count, word requests, word index, word is_done, word about, word code),
      (count, requests, index, is_done, about, code))
-ENDS(testsome, *count, requests,
+ENDS(testsome,
+     *count,
+     requests,
      (word count, word requests, word done, word indices, word abouts, word code),
      (count, requests, done, indices, abouts, code))
-WAITS_AND_ENDS(wait, 1, request, (word request, word about, word code), (request, about, code),
+WAITS_AND_ENDS(wait,
+               1,
+               request,
+               (word request, word about, word code),
+               (request, about, code),
                pmpi_test_(request, &is_done, about, code))
-WAITS_AND_ENDS(waitall, *count, requests, (word count, word requests, word abouts, word code),
+WAITS_AND_ENDS(waitall,
+               *count,
+               requests,
+               (word count, word requests, word abouts, word code),
                (count, requests, abouts, code),
                pmpi_testall_(count, requests, &is_done, abouts, code))
-WAITS_AND_ENDS(waitany, *count, requests,
+WAITS_AND_ENDS(waitany,
+               *count,
+               requests,
                (word count, word requests, word index, word about, word code),
                (count, requests, index, about, code),
                pmpi_testany_(count, requests, index, &is_done, about, code))
-WAITS_AND_ENDS(waitsome, *count, requests,
+WAITS_AND_ENDS(waitsome,
+               *count,
+               requests,
                (word count, word requests, word done, word indices, word abouts, word code),
                (count, requests, done, indices, abouts, code),
                pmpi_testsome_(count, requests, done, indices, abouts, code);
@@ -142,12 +164,33 @@ EXPORTED mpi_mprobe_(word source, word tag, word comm, word message, word about,
 extern "C" void mpi_isend_(word, word, word, word, word, word, word, word);
 extern "C" void mpi_recv_(word, word, word, word, word, word, word, word);
 BEHIND(sendrecv, (word, word, word, word, word, word, word, word, word, word, word, word, word))
-EXPORTED mpi_sendrecv_(word data, word count, word type, word destination, word tag,
-                       word target_data, word count_max, word receive_type, word source,
-                       word receive_tag, word comm, word about, word code) {
+EXPORTED mpi_sendrecv_(word data,
+                       word count,
+                       word type,
+                       word destination,
+                       word tag,
+                       word target_data,
+                       word count_max,
+                       word receive_type,
+                       word source,
+                       word receive_tag,
+                       word comm,
+                       word about,
+                       word code) {
   if (!is_swapping_thread())
-    return pmpi_sendrecv_(data, count, type, destination, tag, target_data, count_max, receive_type,
-                          source, receive_tag, comm, about, code);
+    return pmpi_sendrecv_(data,
+                          count,
+                          type,
+                          destination,
+                          tag,
+                          target_data,
+                          count_max,
+                          receive_type,
+                          source,
+                          receive_tag,
+                          comm,
+                          about,
+                          code);
   MPI_Fint sent = 0, sent_code = 0;
   mpi_isend_(data, count, type, destination, tag, comm, &sent, code);
   if (*code != MPI_SUCCESS)
@@ -160,17 +203,25 @@ EXPORTED mpi_sendrecv_(word data, word count, word type, word destination, word 
 
 // MPI copies the sent data while it waits.
 BEHIND(sendrecv_replace, (word, word, word, word, word, word, word, word, word, word))
-EXPORTED mpi_sendrecv_replace_(word data, word count, word type, word destination, word tag,
-                               word source, word receive_tag, word comm, word about, word code) {
+EXPORTED mpi_sendrecv_replace_(word data,
+                               word count,
+                               word type,
+                               word destination,
+                               word tag,
+                               word source,
+                               word receive_tag,
+                               word comm,
+                               word about,
+                               word code) {
   if (current_swapper() == nullptr)
-    return pmpi_sendrecv_replace_(data, count, type, destination, tag, source, receive_tag, comm,
-                                  about, code);
+    return pmpi_sendrecv_replace_(
+        data, count, type, destination, tag, source, receive_tag, comm, about, code);
   guard_exceptions("mpi_sendrecv_replace", [&] {
     mpi_wait_scope const waiting{
         look_derived(type) ||
         any_memory({data, count, destination, tag, source, receive_tag, comm, about, code})};
-    pmpi_sendrecv_replace_(data, count, type, destination, tag, source, receive_tag, comm, about,
-                           code);
+    pmpi_sendrecv_replace_(
+        data, count, type, destination, tag, source, receive_tag, comm, about, code);
   });
 }
 
@@ -202,8 +253,8 @@ EXPORTED mpi_buffer_detach_(word data, word size, word code) {
 }
 
 BEHIND(win_create, (word, word, word, word, word, word, word))
-EXPORTED mpi_win_create_(word base, word size, word unit, word info, word comm, word window,
-                         word code) {
+EXPORTED mpi_win_create_(
+    word base, word size, word unit, word info, word comm, word window, word code) {
   if (current_swapper() == nullptr) [[likely]]
     return pmpi_win_create_(base, size, unit, info, comm, window, code);
   guard_exceptions("mpi_win_create", [&] {

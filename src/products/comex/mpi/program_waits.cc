@@ -15,7 +15,11 @@ MPI_Request same(MPI_Request request) noexcept {
 using watched = watched_requests<MPI_Request, MPI_Request (*)(MPI_Request) noexcept>;
 
 // MPI_Testsome; sets `is_done` where the wait is over.
-int test_some(int count, MPI_Request requests[], int *done, int indices[], MPI_Status abouts[],
+int test_some(int count,
+              MPI_Request requests[],
+              int *done,
+              int indices[],
+              MPI_Status abouts[],
               int *is_done) noexcept {
   int const code = PMPI_Testsome(count, requests, done, indices, abouts);
   *is_done = *done;
@@ -73,18 +77,37 @@ bool any_memory(std::initializer_list<const void *> addresses) noexcept {
     });                                                                         \
   }
 
-WAITS_AND_ENDS(Wait, 1, request, (MPI_Request * request, MPI_Status *about), (request, about),
-               PMPI_Test(request, &is_done, about), about)
-WAITS_AND_ENDS(Waitall, count, requests, (int count, MPI_Request requests[], MPI_Status abouts[]),
-               (count, requests, abouts), PMPI_Testall(count, requests, &is_done, abouts), abouts)
-WAITS_AND_ENDS(Waitany, count, requests,
+WAITS_AND_ENDS(Wait,
+               1,
+               request,
+               (MPI_Request * request, MPI_Status *about),
+               (request, about),
+               PMPI_Test(request, &is_done, about),
+               about)
+WAITS_AND_ENDS(Waitall,
+               count,
+               requests,
+               (int count, MPI_Request requests[], MPI_Status abouts[]),
+               (count, requests, abouts),
+               PMPI_Testall(count, requests, &is_done, abouts),
+               abouts)
+WAITS_AND_ENDS(Waitany,
+               count,
+               requests,
                (int count, MPI_Request requests[], int *index, MPI_Status *about),
                (count, requests, index, about),
-               PMPI_Testany(count, requests, index, &is_done, about), index, about)
-WAITS_AND_ENDS(Waitsome, count, requests,
+               PMPI_Testany(count, requests, index, &is_done, about),
+               index,
+               about)
+WAITS_AND_ENDS(Waitsome,
+               count,
+               requests,
                (int count, MPI_Request requests[], int *done, int indices[], MPI_Status abouts[]),
                (count, requests, done, indices, abouts),
-               test_some(count, requests, done, indices, abouts, &is_done), done, indices, abouts)
+               test_some(count, requests, done, indices, abouts, &is_done),
+               done,
+               indices,
+               abouts)
 
 EXPORTED MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *about) {
   if (!is_swapping_thread())
@@ -110,12 +133,31 @@ EXPORTED MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MP
   return code;
 }
 
-EXPORTED MPI_Sendrecv(const void *data, int count, MPI_Datatype type, int destination, int tag,
-                      void *target_data, int count_max, MPI_Datatype receive_type, int source,
-                      int receive_tag, MPI_Comm comm, MPI_Status *about) {
+EXPORTED MPI_Sendrecv(const void *data,
+                      int count,
+                      MPI_Datatype type,
+                      int destination,
+                      int tag,
+                      void *target_data,
+                      int count_max,
+                      MPI_Datatype receive_type,
+                      int source,
+                      int receive_tag,
+                      MPI_Comm comm,
+                      MPI_Status *about) {
   if (!is_swapping_thread())
-    return PMPI_Sendrecv(data, count, type, destination, tag, target_data, count_max, receive_type,
-                         source, receive_tag, comm, about);
+    return PMPI_Sendrecv(data,
+                         count,
+                         type,
+                         destination,
+                         tag,
+                         target_data,
+                         count_max,
+                         receive_type,
+                         source,
+                         receive_tag,
+                         comm,
+                         about);
   MPI_Request sent = MPI_REQUEST_NULL;
   int const code = MPI_Isend(data, count, type, destination, tag, comm, &sent);
   if (code != MPI_SUCCESS)
@@ -127,11 +169,18 @@ EXPORTED MPI_Sendrecv(const void *data, int count, MPI_Datatype type, int destin
 }
 
 // Copies the sent data, as MPI itself does.
-EXPORTED MPI_Sendrecv_replace(void *data, int count, MPI_Datatype type, int destination, int tag,
-                              int source, int receive_tag, MPI_Comm comm, MPI_Status *about) {
+EXPORTED MPI_Sendrecv_replace(void *data,
+                              int count,
+                              MPI_Datatype type,
+                              int destination,
+                              int tag,
+                              int source,
+                              int receive_tag,
+                              MPI_Comm comm,
+                              MPI_Status *about) {
   if (!is_swapping_thread())
-    return PMPI_Sendrecv_replace(data, count, type, destination, tag, source, receive_tag, comm,
-                                 about);
+    return PMPI_Sendrecv_replace(
+        data, count, type, destination, tag, source, receive_tag, comm, about);
   return guard_exceptions("MPI_Sendrecv_replace", [&] {
     int size = 0, packed = 0;
     int code = PMPI_Pack_size(count, type, comm, &size);
@@ -141,12 +190,23 @@ EXPORTED MPI_Sendrecv_replace(void *data, int count, MPI_Datatype type, int dest
     code = PMPI_Pack(data, count, type, copy.data(), size, &packed, comm);
     if (code != MPI_SUCCESS)
       return code;
-    return MPI_Sendrecv(copy.data(), packed, MPI_PACKED, destination, tag, data, count, type,
-                        source, receive_tag, comm, about);
+    return MPI_Sendrecv(copy.data(),
+                        packed,
+                        MPI_PACKED,
+                        destination,
+                        tag,
+                        data,
+                        count,
+                        type,
+                        source,
+                        receive_tag,
+                        comm,
+                        about);
   });
 }
 
-LOOKS(Iprobe, (int source, int tag, MPI_Comm comm, int *is_there, MPI_Status *about),
+LOOKS(Iprobe,
+      (int source, int tag, MPI_Comm comm, int *is_there, MPI_Status *about),
       (source, tag, comm, is_there, about))
 LOOKS(Improbe,
       (int source, int tag, MPI_Comm comm, int *is_there, MPI_Message *message, MPI_Status *about),
@@ -158,15 +218,24 @@ EXPORTED MPI_Request_get_status(MPI_Request request, int *is_done, MPI_Status *a
   yield_if_requested();
   return code;
 }
-ENDS(Test, 1, request, (MPI_Request * request, int *is_done, MPI_Status *about),
+ENDS(Test,
+     1,
+     request,
+     (MPI_Request * request, int *is_done, MPI_Status *about),
      (request, is_done, about))
-ENDS(Testall, count, requests,
+ENDS(Testall,
+     count,
+     requests,
      (int count, MPI_Request requests[], int *is_done, MPI_Status abouts[]),
      (count, requests, is_done, abouts))
-ENDS(Testany, count, requests,
+ENDS(Testany,
+     count,
+     requests,
      (int count, MPI_Request requests[], int *index, int *is_done, MPI_Status *about),
      (count, requests, index, is_done, about))
-ENDS(Testsome, count, requests,
+ENDS(Testsome,
+     count,
+     requests,
      (int count, MPI_Request requests[], int *done, int indices[], MPI_Status abouts[]),
      (count, requests, done, indices, abouts))
 
@@ -196,8 +265,8 @@ EXPORTED MPI_Buffer_detach(void *data, int *size) {
   });
 }
 
-EXPORTED MPI_Win_create(void *base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm,
-                        MPI_Win *window) {
+EXPORTED MPI_Win_create(
+    void *base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, MPI_Win *window) {
   if (current_swapper() == nullptr) [[likely]]
     return PMPI_Win_create(base, size, unit, info, comm, window);
   return guard_exceptions("MPI_Win_create", [&] {

@@ -43,7 +43,9 @@ staged_pointer staged_message::create(void *memory, size_t size, message_directi
   return message;
 }
 
-staged_pointer staged_message::create(const void *memory, int count, MPI_Datatype type,
+staged_pointer staged_message::create(const void *memory,
+                                      int count,
+                                      MPI_Datatype type,
                                       message_direction direction) {
   if (!is_swapping_thread())
     return nullptr;
@@ -73,8 +75,9 @@ void *stage_buffer(void *buffer, size_t size) noexcept {
 bool end_staged_buffer(void *used, bool is_written) noexcept {
   auto &buffers = staged_buffers();
   auto const it =
-      std::find_if(buffers.begin(), buffers.end(),
-                   [used](const staged_pointer &message) { return message->data() == used; });
+      std::find_if(buffers.begin(), buffers.end(), [used](const staged_pointer &message) {
+        return message->data() == used;
+      });
   if (it == buffers.end())
     return false;
   if (is_written)

@@ -22,9 +22,12 @@ class staged_message {
 
   // Null: MPI must use the program's memory itself. Either the memory is not swappable, is small or
   // has gaps; or the folder is missing or full; or another thread than that of comex_init calls.
-  static std::unique_ptr<staged_message> create(void *memory, size_t size,
+  static std::unique_ptr<staged_message> create(void *memory,
+                                                size_t size,
                                                 message_direction direction);
-  static std::unique_ptr<staged_message> create(const void *memory, int count, MPI_Datatype type,
+  static std::unique_ptr<staged_message> create(const void *memory,
+                                                int count,
+                                                MPI_Datatype type,
                                                 message_direction direction);
 
   void *data() const noexcept {
@@ -35,7 +38,8 @@ class staged_message {
   void finish() noexcept;
 
  private:
-  staged_message(std::unique_ptr<seams::file_buffer> buffer, void *memory,
+  staged_message(std::unique_ptr<seams::file_buffer> buffer,
+                 void *memory,
                  message_direction direction)
       : buffer_{std::move(buffer)}, memory_{memory}, direction_{direction} {}
 

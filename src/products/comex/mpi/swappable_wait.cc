@@ -9,7 +9,8 @@
 
 namespace tanada::comex {
 
-status wait_swappable(const std::function<bool()> &is_over, engine &self,
+status wait_swappable(const std::function<bool()> &is_over,
+                      engine &self,
                       process_swapper &swapper) {
   constexpr uint64_t spin_ns = 30'000, sleep_ns_first = 20'000, sleep_ns_last = 1'000'000,
                      sleep_ns_swapped_out = 4'000'000;

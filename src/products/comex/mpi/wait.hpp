@@ -19,10 +19,13 @@ extern "C" [[gnu::visibility("default")]] void tnd_comex_enter(void);
 // during a wait. It is a resident copy or, of large buffers, one in a file. If neither is possible
 // it is `buffer` itself, and all of this process's memory stays resident. Pass the result to
 // tnd_comex_buffer_end().
-extern "C" [[gnu::visibility("default")]] void *tnd_comex_buffer_begin(void *buffer, size_t size,
+extern "C" [[gnu::visibility("default")]] void *tnd_comex_buffer_begin(void *buffer,
+                                                                       size_t size,
                                                                        int is_read);
-extern "C" [[gnu::visibility("default")]] void tnd_comex_buffer_end(void *buffer, void *used,
-                                                                    size_t size, int is_written);
+extern "C" [[gnu::visibility("default")]] void tnd_comex_buffer_end(void *buffer,
+                                                                    void *used,
+                                                                    size_t size,
+                                                                    int is_written);
 
 // Collective memory of a process of the job: see engine::collective_memory(). Null: there is no
 // such memory. Only between comex_init and comex_finalize.
@@ -36,7 +39,8 @@ extern "C" [[gnu::visibility("default")]] void tnd_comex_collective_copy(void *t
 
 // Broadcasts process `root`'s bytes where there is collective memory; see engine::broadcast().
 // Returns null, or an error text that is valid until the next call.
-extern "C" [[gnu::visibility("default")]] const char *tnd_comex_broadcast(void *bytes, size_t size,
+extern "C" [[gnu::visibility("default")]] const char *tnd_comex_broadcast(void *bytes,
+                                                                          size_t size,
                                                                           int root);
 
 // The lowest process of the job that shares memory with this one, which may be itself; these

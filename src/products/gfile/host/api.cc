@@ -50,8 +50,8 @@ tnd_status guarded(Function function) noexcept {
   } catch (const std::bad_alloc &) {
     return tnd_status(fail(status::no_memory, "out of host memory"));
   } catch (const std::system_error &error) {  // a thread that cannot be started
-    return tnd_status(fail(error.code().value() > 0 ? status(-error.code().value()) : status::io,
-                           "{}", error.what()));
+    return tnd_status(fail(
+        error.code().value() > 0 ? status(-error.code().value()) : status::io, "{}", error.what()));
   } catch (const std::exception &error) {
     return tnd_status(fail(status::io, "{}", error.what()));
   }
@@ -91,9 +91,10 @@ status create(const tnd_gfile_config *config, tnd_gfile **gfile) {
     return gpu.error();
   if (settings.value().service_threads == 0)
     settings.value().service_threads = default_threads(gpu.value()->info());
-  auto new_session = session::create(
-      settings.value(), {std::move(gpu).value(), std::make_unique<backends::store_registry>(),
-                         &seams::monotonic_clock()});
+  auto new_session = session::create(settings.value(),
+                                     {std::move(gpu).value(),
+                                      std::make_unique<backends::store_registry>(),
+                                      &seams::monotonic_clock()});
   if (!new_session.ok())
     return new_session.error();
   auto published = publisher::create(*new_session.value(), settings.value());
@@ -212,7 +213,9 @@ tnd_status tnd_gfile_get_statistics(tnd_gfile *gfile, tnd_gfile_statistics *stat
   });
 }
 
-tnd_status tnd_gfile_get_files(tnd_gfile *gfile, tnd_gfile_file *files, uint32_t capacity,
+tnd_status tnd_gfile_get_files(tnd_gfile *gfile,
+                               tnd_gfile_file *files,
+                               uint32_t capacity,
                                uint32_t *count) noexcept {
   return guarded([&] {
     if (gfile == nullptr || count == nullptr || (files == nullptr && capacity > 0))
@@ -256,8 +259,8 @@ tnd_gfile *tnd_gfile_default() noexcept {
 tnd_status tnd_gfile_register_module(int is_cuda, tnd_gfile_module_update update) noexcept {
   return guarded([&] {
     if (is_cuda != 0 && is_cuda != 1)
-      return fail(status::invalid, "tnd_gfile_register_module: is_cuda is {}; it must be 0 or 1",
-                  is_cuda);
+      return fail(
+          status::invalid, "tnd_gfile_register_module: is_cuda is {}; it must be 0 or 1", is_cuda);
     lock_guard const lock{process().mutex};
     if (process().modules.size() >= 1024)
       return fail(status::no_memory, "tnd_gfile_register_module: already 1024 modules registered");

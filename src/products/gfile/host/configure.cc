@@ -37,7 +37,10 @@ status check(const tnd_gfile_config &settings) {
   constexpr uint64_t unlimited = ~uint64_t{0};
   uint64_t const page = settings.page_size;
   setting_range const ranges[] = {
-      {"device_tier_size", settings.device_tier_size, page, unlimited,
+      {"device_tier_size",
+       settings.device_tier_size,
+       page,
+       unlimited,
        "at least one page, in bytes"},
       {"host_tier_size", settings.host_tier_size, page, unlimited, "at least one page, in bytes"},
       {"replacement", settings.replacement, 0, TND_GFILE_CLOCK, "fifo 0, lru 1 or clock 2"},
@@ -46,18 +49,30 @@ status check(const tnd_gfile_config &settings) {
       {"device", settings.device, 0, TND_GFILE_DEVICE_CUDA, "auto 0, host 1 or cuda 2"},
       {"direct", settings.direct, 0, TND_GFILE_DIRECT_OFF, "auto 0, on 1 or off 2"},
       {"mapping", settings.mapping, 0, TND_GFILE_MAPPING_OFF, "auto 0 or off 1"},
-      {"direct_window_size", settings.direct_window_size, page, direct_window_size_limit,
+      {"direct_window_size",
+       settings.direct_window_size,
+       page,
+       direct_window_size_limit,
        "from one page to 1 TiB, in bytes"},
-      {"wait_timeout_ns", settings.wait_timeout_ns, 1, unlimited,
+      {"wait_timeout_ns",
+       settings.wait_timeout_ns,
+       1,
+       unlimited,
        "above 0; TND_NO_DEADLINE means no timeout"},
       {"flags", settings.flags, 0, 0, "0"},
-      {"timeout_ns", settings.timeout_ns, 1, unlimited,
+      {"timeout_ns",
+       settings.timeout_ns,
+       1,
+       unlimited,
        "above 0; TND_NO_DEADLINE means no timeout"},
   };
   for (setting_range const &range : ranges) {
     if (range.value < range.min || range.value > range.max)
-      return fail(status::invalid, "tnd_gfile_config.{} is {}; it must be {}", range.field,
-                  range.value, range.meaning);
+      return fail(status::invalid,
+                  "tnd_gfile_config.{} is {}; it must be {}",
+                  range.field,
+                  range.value,
+                  range.meaning);
   }
   return status::ok;
 }
@@ -97,7 +112,8 @@ result<tnd_gfile_config> configure(const tnd_gfile_config *config) {
         config->struct_size > sizeof settings)
       return fail(status::invalid,
                   "tnd_gfile_config.struct_size is {}; start from TND_GFILE_CONFIG_INIT ({})",
-                  config->struct_size, sizeof settings);
+                  config->struct_size,
+                  sizeof settings);
     std::memcpy(&settings, config, config->struct_size);
     settings.struct_size = sizeof settings;
   }

@@ -14,8 +14,12 @@ constexpr size_t spare_buffers_max = 64;  // an operation with more buffers than
                                           // reused
 }  // namespace
 
-core::core(const core_options &options, rpc::server &server, const core_frames &frames,
-           backends::store_registry &stores, seams::clock &clock, mapper *mapper)
+core::core(const core_options &options,
+           rpc::server &server,
+           const core_frames &frames,
+           backends::store_registry &stores,
+           seams::clock &clock,
+           mapper *mapper)
     : options_{options},
       server_{server},
       frames_{frames},
@@ -132,8 +136,10 @@ record *core::open_record(u32 index) {
 void core::dispatch(pending request) {
   switch (request.operation) {
     case op::open:
-    case op::unlink: return request_by_url(std::move(request));
-    default: break;
+    case op::unlink:
+      return request_by_url(std::move(request));
+    default:
+      break;
   }
   record *const file = open_record(request.file);
   if (file == nullptr)
@@ -153,12 +159,14 @@ void core::dispatch(pending request) {
       prefetch(*file, request.words[0], request.words[1]);
       return answer(request.slot, status::ok);
     case op::view:
-      return answer(request.slot, status::ok,
-                    {file->epoch, file->key, file->size, changes(*file, false)});
+      return answer(
+          request.slot, status::ok, {file->epoch, file->key, file->size, changes(*file, false)});
     case op::close:
     case op::sync:
-    case op::truncate: return run_serial(*file, std::move(request));
-    default: return answer(request.slot, status::protocol);
+    case op::truncate:
+      return run_serial(*file, std::move(request));
+    default:
+      return answer(request.slot, status::protocol);
   }
 }
 
@@ -207,16 +215,29 @@ void core::on_completion(std::unique_ptr<operation> done, seams::store_completio
     done->handle->uses--;
   }
   switch (done->type) {
-    case operation::kind::load: break;  // handled above
-    case operation::kind::open: on_open(*done, result); break;
-    case operation::kind::read: on_read(*done, result); break;
-    case operation::kind::fill: on_fill(*done, result); break;
-    case operation::kind::write: on_write(*done, result); break;
-    case operation::kind::close: on_closed(*done, result); break;
+    case operation::kind::load:
+      break;  // handled above
+    case operation::kind::open:
+      on_open(*done, result);
+      break;
+    case operation::kind::read:
+      on_read(*done, result);
+      break;
+    case operation::kind::fill:
+      on_fill(*done, result);
+      break;
+    case operation::kind::write:
+      on_write(*done, result);
+      break;
+    case operation::kind::close:
+      on_closed(*done, result);
+      break;
     case operation::kind::unlink:
     case operation::kind::stat:
     case operation::kind::sync:
-    case operation::kind::truncate: on_serial_done(*done, result); break;
+    case operation::kind::truncate:
+      on_serial_done(*done, result);
+      break;
   }
   recycle(std::move(done));
   close_if_unused(file);

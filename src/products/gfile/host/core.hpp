@@ -117,8 +117,12 @@ struct operation {
 class core final : public rpc::server::handler {
  public:
   // `mapper`: makes mapped files readable for kernels; null: files are not mapped.
-  core(const core_options &options, rpc::server &server, const core_frames &frames,
-       backends::store_registry &stores, seams::clock &clock, mapper *mapper);
+  core(const core_options &options,
+       rpc::server &server,
+       const core_frames &frames,
+       backends::store_registry &stores,
+       seams::clock &clock,
+       mapper *mapper);
   ~core();
 
   void on_request(u32 slot, const rpc::request &received, std::string_view text) override;
@@ -315,7 +319,9 @@ class core final : public rpc::server::handler {
   void retry_named_requests();
   void drop_named_requests();
   bool try_flush(record &file);
-  void finish_serial(record &file, status code, std::initializer_list<u64> words = {},
+  void finish_serial(record &file,
+                     status code,
+                     std::initializer_list<u64> words = {},
                      u32 value = 0);
   struct serial_answer {
     status code;
@@ -332,7 +338,8 @@ class core final : public rpc::server::handler {
   // serial.cc
   void run_serial(record &file, pending request);
   void advance(record &file);
-  std::unique_ptr<operation> make_serial(operation::kind op_kind, seams::store_op_kind body_kind,
+  std::unique_ptr<operation> make_serial(operation::kind op_kind,
+                                         seams::store_op_kind body_kind,
                                          record &file);
   void post_serial(record &file, std::unique_ptr<operation> io);
   void post_open(record &file, const seams::store_open_flags &flags);

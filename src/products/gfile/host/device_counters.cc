@@ -7,10 +7,15 @@
 namespace tanada::gfile {
 
 namespace {
-constexpr u64 counters::*all_counters[] = {
-    &counters::device_hits,      &counters::host_hits, &counters::mapped_copies,
-    &counters::direct_copies,    &counters::misses,    &counters::uncached_transfers,
-    &counters::device_evictions, &counters::read_size, &counters::write_size};
+constexpr u64 counters::*all_counters[] = {&counters::device_hits,
+                                           &counters::host_hits,
+                                           &counters::mapped_copies,
+                                           &counters::direct_copies,
+                                           &counters::misses,
+                                           &counters::uncached_transfers,
+                                           &counters::device_evictions,
+                                           &counters::read_size,
+                                           &counters::write_size};
 // Only padding is left after them.
 static_assert(sizeof(counters) - sizeof all_counters < alignof(counters));
 }

@@ -58,8 +58,11 @@ unique_lock<tanada::mutex> try_lock_spinning(tanada::mutex &mutex) {
 
 }  // namespace
 
-engine::engine(core &core, rpc::server &server, backends::store_registry &stores,
-               seams::clock &clock, const engine_options &options)
+engine::engine(core &core,
+               rpc::server &server,
+               backends::store_registry &stores,
+               seams::clock &clock,
+               const engine_options &options)
     : core_{core}, server_{server}, stores_{stores}, clock_{clock}, node_{options.node} {
   observe::trace::name_requests(request_names);
   for (uint32_t i = 0; i < std::max(options.thread_count, 1u); i++)
@@ -71,8 +74,9 @@ engine::engine(core &core, rpc::server &server, backends::store_registry &stores
       }};
     } catch (const std::system_error &error) {
       stop();  // joins the threads that were started
-      throw std::system_error(error.code(), "service thread " + std::to_string(i + 1) + " of " +
-                                                std::to_string(options.thread_count));
+      throw std::system_error(error.code(),
+                              "service thread " + std::to_string(i + 1) + " of " +
+                                  std::to_string(options.thread_count));
     }
   }
 }
@@ -313,8 +317,8 @@ status engine::post(worker &self, operation &next, bool &done) {
   seams::store_queue *const queue = queue_of(self, next.store, code);
   if (queue == nullptr)
     return code;
-  next.traced.posted(name_of(next.type), next.body.offset,
-                     observe::trace::is_on() ? next.size() : 0);
+  next.traced.posted(
+      name_of(next.type), next.body.offset, observe::trace::is_on() ? next.size() : 0);
   done = queue->try_perform(next.body, next.result);
   if (done) {
     if (next.type == operation::kind::open)
@@ -388,8 +392,9 @@ void engine::wake_another() {
 // threads is parked first. Returns false if it is not this thread's turn.
 bool engine::park(worker &self, uint32_t index) {
   bool const pending = !self.assigned.empty() ||
-                       std::any_of(self.queues.begin(), self.queues.end(),
-                                   [](auto &entry) { return entry.second->pending_count() != 0; });
+                       std::any_of(self.queues.begin(), self.queues.end(), [](auto &entry) {
+                         return entry.second->pending_count() != 0;
+                       });
   if (index == 0 || pending)
     return false;
   if (index < awake_.load(std::memory_order_relaxed) && self.now_ns - self.last_work_ns < spin_ns)

@@ -33,7 +33,10 @@ struct engine_options {
 
 class engine {
  public:
-  engine(core &core, rpc::server &server, backends::store_registry &stores, seams::clock &clock,
+  engine(core &core,
+         rpc::server &server,
+         backends::store_registry &stores,
+         seams::clock &clock,
          const engine_options &options);
   // stop() must have been called if there are threads.
   ~engine();

@@ -25,9 +25,10 @@ class engine_test : public testing::Test {
     config.device_tier_size = 1u << 20;
     config.host_tier_size = page_count * page_size / 4;
     config.service_threads = threads;
-    auto created = session::create(
-        config, {seams::host_gpu_open(), std::make_unique<backends::store_registry>(),
-                 &seams::monotonic_clock()});
+    auto created = session::create(config,
+                                   {seams::host_gpu_open(),
+                                    std::make_unique<backends::store_registry>(),
+                                    &seams::monotonic_clock()});
     ASSERT_TRUE(created.ok());
     session_ = std::move(created).value();
     auto const &state = *static_cast<const device_state *>(session_->ref().state);
@@ -41,8 +42,8 @@ class engine_test : public testing::Test {
     }
   }
 
-  void post(u32 slot, op request_op, u32 file, std::initializer_list<u64> words,
-            const char *url = "") {
+  void post(
+      u32 slot, op request_op, u32 file, std::initializer_list<u64> words, const char *url = "") {
     rpc::ticket const ticket{slot, ++sequences_[slot]};
     rpc::request &body = ring_.body(ticket);
     body.op = u32(request_op);

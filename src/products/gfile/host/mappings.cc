@@ -29,8 +29,12 @@ constexpr std::chrono::milliseconds lease_interval{
 
 }  // namespace
 
-mappings::mappings(seams::gpu &gpu, mapped_range *ranges, node *nodes, uint64_t size_max,
-                   done_function done, lost_function lost)
+mappings::mappings(seams::gpu &gpu,
+                   mapped_range *ranges,
+                   node *nodes,
+                   uint64_t size_max,
+                   done_function done,
+                   lost_function lost)
     : gpu_{gpu},
       ranges_{ranges},
       nodes_{nodes},
@@ -174,15 +178,16 @@ map_outcome mappings::make(map_request &request, u32 index) {
     return {0, refusal};
   if (gpu_.copy_to_device(&ranges_[index], &range, sizeof range) != status::ok)
     return {0, tnd_last_message()};
-  return {index + 1, request.in_memory
-                         ? ""
-                         : "the host executor: system calls read from the page cache; "
-                           "other pages are staged"};
+  return {index + 1,
+          request.in_memory ? ""
+                            : "the host executor: system calls read from the page cache; "
+                              "other pages are staged"};
 }
 
 // Prepare reading a file by system calls: a mapping would end the process when the file is
 // truncated, and a load of an uncached page would block. Returns an error text, empty on success.
-std::string mappings::prepare_cached_reads(const map_request &request, slot &entry,
+std::string mappings::prepare_cached_reads(const map_request &request,
+                                           slot &entry,
                                            mapped_range &range) {
   if (gpu_.info().is_cuda)
     return "not on tmpfs or hugetlbfs: its pages cannot be registered with the GPU";
@@ -272,13 +277,14 @@ std::string mappings::map(map_request &request, slot &entry, mapped_range &range
     if (entry.memory.bytes.size() != request.size)
       return "its store has mapped another size";
   }
-  return register_bytes(request.descriptor >= 0 ? entry.file.bytes() : entry.memory.bytes, entry,
-                        range);
+  return register_bytes(
+      request.descriptor >= 0 ? entry.file.bytes() : entry.memory.bytes, entry, range);
 }
 
 // Register the bytes with the GPU, and fill in their address. Returns an error text, empty on
 // success.
-std::string mappings::register_bytes(std::span<const std::byte> bytes, slot &entry,
+std::string mappings::register_bytes(std::span<const std::byte> bytes,
+                                     slot &entry,
                                      mapped_range &range) {
   TND_ASSERT(entry.registered == nullptr);
   // Register whole pages: a store's bytes may begin within one.

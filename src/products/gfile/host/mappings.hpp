@@ -30,8 +30,12 @@ class mappings final : public mapper {
 
   // `ranges`: mapped_range_count entries in device memory. `nodes`: one for each file, also in
   // device memory.
-  mappings(seams::gpu &gpu, mapped_range *ranges, node *nodes, uint64_t size_max,
-           done_function done, lost_function lost);
+  mappings(seams::gpu &gpu,
+           mapped_range *ranges,
+           node *nodes,
+           uint64_t size_max,
+           done_function done,
+           lost_function lost);
   // No kernel may be running.
   ~mappings();
 

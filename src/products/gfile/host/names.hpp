@@ -6,13 +6,20 @@
 
 namespace tanada::gfile {
 
-inline constexpr const char *request_names[] = {"none",     "open", "close",    "read",   "write",
-                                                "prefetch", "sync", "truncate", "unlink", "view"};
+inline constexpr const char *request_names[] = {
+    "none", "open", "close", "read", "write", "prefetch", "sync", "truncate", "unlink", "view"};
 static_assert(std::size(request_names) == size_t(op::view) + 1);
 
-inline constexpr const char *operation_names[] = {
-    "load a plugin", "store open",  "store stat", "store close",    "store read",
-    "store fill",    "store write", "store sync", "store truncate", "store unlink"};
+inline constexpr const char *operation_names[] = {"load a plugin",
+                                                  "store open",
+                                                  "store stat",
+                                                  "store close",
+                                                  "store read",
+                                                  "store fill",
+                                                  "store write",
+                                                  "store sync",
+                                                  "store truncate",
+                                                  "store unlink"};
 static_assert(std::size(operation_names) == size_t(operation::kind::unlink) + 1);
 
 inline const char *name_of(operation::kind type) {

@@ -214,7 +214,10 @@ void core::log_truncation(record &file, const missing_bytes &missing) {
   log(log_level::error,
       "{}: read {} bytes at offset {}, expected {}: another process truncated the file (logged "
       "once for each file; {} more files not logged)",
-      file.url, missing.size, missing.offset, missing.expected_size,
+      file.url,
+      missing.size,
+      missing.offset,
+      missing.expected_size,
       truncation_log_limit_.take_suppressed_count());
 }
 
@@ -272,8 +275,12 @@ void core::grant_read(uint32_t frame, u32 slot, bool at_once) {
   TND_ASSERT(grants_[slot].type == grant::kind::empty);
   grants_[slot] = {.type = grant::kind::read, .frame = frame};
   u64 const words[] = {frame_infos_[frame].valid_size};
-  server_.reply(slot, status::ok, granted_frame(frame, at_once), words,
-                frames_.host.owns(frame) ? 0 : 1, true);
+  server_.reply(slot,
+                status::ok,
+                granted_frame(frame, at_once),
+                words,
+                frames_.host.owns(frame) ? 0 : 1,
+                true);
 }
 
 // Grant a frame to a kernel that writes. Returns false if it needs a frame and none is free.
@@ -401,8 +408,8 @@ void core::merge_fill(uint32_t frame) {
   uint32_t position = 0;
   auto const fill_to = [&](uint32_t end) {
     if (end > position)
-      copy_to_shared(set_of(frame).bytes(frame) + position, info.fill.get() + position,
-                     end - position);
+      copy_to_shared(
+          set_of(frame).bytes(frame) + position, info.fill.get() + position, end - position);
   };
   for (byte_range const &range : info.dirty.ranges()) {
     fill_to(range.begin);

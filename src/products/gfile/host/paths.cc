@@ -68,9 +68,13 @@ void core::request_mapping(record &file) {
     file.mapping_refusal = "no file descriptor is left to map the file";
     return;
   }
-  map_request const request{
-      file.index,      file.key,          descriptor, in_memory, file.access.is_sealed,
-      file.store_size, file.access.memory};
+  map_request const request{file.index,
+                            file.key,
+                            descriptor,
+                            in_memory,
+                            file.access.is_sealed,
+                            file.store_size,
+                            file.access.memory};
   file.mapping_requested = mapper_->post_map(request);
   if (file.mapping_requested)
     return;

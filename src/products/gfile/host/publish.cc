@@ -53,7 +53,8 @@ void register_exit_handler() {
 
 }  // namespace
 
-publisher::publisher(session &session, const tnd_gfile_config &settings,
+publisher::publisher(session &session,
+                     const tnd_gfile_config &settings,
                      std::unique_ptr<seams::page_file> page)
     : session_{session},
       settings_{settings},

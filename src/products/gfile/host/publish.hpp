@@ -23,7 +23,8 @@ class publisher {
   publisher(const publisher &) = delete;
 
  private:
-  publisher(session &session, const tnd_gfile_config &settings,
+  publisher(session &session,
+            const tnd_gfile_config &settings,
             std::unique_ptr<seams::page_file> page);
   void run();
   bool publish();

@@ -69,7 +69,8 @@ void core::advance(record &file) {
 
 // An operation at the store for the file's serial operation, on the open file.
 std::unique_ptr<operation> core::make_serial(operation::kind op_kind,
-                                             seams::store_op_kind body_kind, record &file) {
+                                             seams::store_op_kind body_kind,
+                                             record &file) {
   TND_ASSERT(file.handle != nullptr);
   auto io = make(op_kind, file);
   io->handle = file.handle.get();
@@ -126,8 +127,8 @@ void core::advance_open(record &file) {
     file.write_opens++;
   if (file.write_opens == 0)
     choose_path(file);
-  finish_serial(file, status::ok, {file.epoch, file.key, file.size, changes(file, true)},
-                file.index);
+  finish_serial(
+      file, status::ok, {file.epoch, file.key, file.size, changes(file, true)}, file.index);
 }
 
 // The first stage. Returns true if the open waits for its store, or has ended.
@@ -381,7 +382,9 @@ void core::on_closed(operation &done, const seams::store_completion &result) {
   if (is_lost && file.error == status::ok)
     file.error = result.code;
   if (result.code != status::ok && !is_lost)
-    log(log_level::info, "{}: close after reading: {}", file.url,
+    log(log_level::info,
+        "{}: close after reading: {}",
+        file.url,
         tnd_status_name(tnd_status(result.code)));
   open_count_--;
   retry_count_++;

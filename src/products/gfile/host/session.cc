@@ -70,11 +70,14 @@ void session::start() {
   start_mappings();
   core_frames const frames = make_frames();
   server_ = std::make_unique<rpc::server>(*mail_);
-  core_ = std::make_unique<core>(options, *server_, frames, *parts_.stores, *parts_.clock,
-                                 mappings_.get());
+  core_ = std::make_unique<core>(
+      options, *server_, frames, *parts_.stores, *parts_.clock, mappings_.get());
   seams::signals_blocked const
       blocked;  // a write past RLIMIT_FSIZE must return a status, not end the process
-  engine_ = std::make_unique<engine>(*core_, *server_, *parts_.stores, *parts_.clock,
+  engine_ = std::make_unique<engine>(*core_,
+                                     *server_,
+                                     *parts_.stores,
+                                     *parts_.clock,
                                      engine_options{settings_.service_threads, node_});
 }
 
@@ -105,7 +108,10 @@ void session::start_mappings() {
   uint64_t const size_max =
       settings_.mapping_size_max == 0 ? memory / 2 : settings_.mapping_size_max;
   mappings_ = std::make_unique<mappings>(
-      *parts_.gpu, ranges_, nodes_, size_max,
+      *parts_.gpu,
+      ranges_,
+      nodes_,
+      size_max,
       [this](const map_request &request, const map_outcome &outcome) {
         return engine_->with_core([&](core &locked) { return locked.on_mapped(request, outcome); });
       },
@@ -122,12 +128,14 @@ core_frames session::make_frames() {
   if (window_shape_.frame_count() == 0)
     return frames;
   TND_ASSERT(window_frames_ != nullptr && !window_table_.empty());
-  auto const table = tier::table_over<simt::scope::system>(window_table_.data(), window_shape_,
-                                                           tier::replacement::fifo);
+  auto const table = tier::table_over<simt::scope::system>(
+      window_table_.data(), window_shape_, tier::replacement::fifo);
   frames.window = frame_set{table, window_frames_, page_shift(), frames.host.count()};
   bool const is_host_memory = !is_cuda();
   size_t const size = size_t(window_shape_.frame_count()) * settings_.page_size;
-  parts_.stores->attach({reinterpret_cast<std::byte *>(window_frames_), size, is_host_memory,
+  parts_.stores->attach({reinterpret_cast<std::byte *>(window_frames_),
+                         size,
+                         is_host_memory,
                          &parts_.gpu->direct_files()},
                         is_compatible_direct_wanted());
   return frames;
@@ -144,8 +152,8 @@ bool session::is_compatible_direct_wanted() const {
 status session::allocate_device(void *&addr, uint64_t size, const char *purpose, bool zero) {
   auto allocated = parts_.gpu->allocate_device(size);
   if (!allocated.ok())
-    return fail(allocated.error(), "cannot allocate {} bytes of device memory for the {}", size,
-                purpose);
+    return fail(
+        allocated.error(), "cannot allocate {} bytes of device memory for the {}", size, purpose);
   addr = allocated.value();
   device_memory_.push_back(addr);
   return zero ? parts_.gpu->fill_device(addr, 0, size) : status::ok;
@@ -154,8 +162,10 @@ status session::allocate_device(void *&addr, uint64_t size, const char *purpose,
 status session::allocate_host(void *&addr, uint64_t size, const char *purpose) {
   auto allocated = parts_.gpu->allocate_host(size);
   if (!allocated.ok())
-    return fail(allocated.error(), "cannot allocate {} bytes of mapped host memory for the {}",
-                size, purpose);
+    return fail(allocated.error(),
+                "cannot allocate {} bytes of mapped host memory for the {}",
+                size,
+                purpose);
   addr = allocated.value();
   host_memory_.push_back(addr);
   return status::ok;
@@ -201,11 +211,13 @@ status session::allocate_tiers(device_state &image) {
   void *device_frames = nullptr;
   void *device_table = nullptr;
   void *table = nullptr;
-  TND_TRY(allocate_device(device_frames, uint64_t(device_shape.frame_count()) * settings_.page_size,
-                          "device tier", false));
+  TND_TRY(allocate_device(device_frames,
+                          uint64_t(device_shape.frame_count()) * settings_.page_size,
+                          "device tier",
+                          false));
   TND_TRY(allocate_device(device_table, table_size(device_shape), "device tier's table", true));
-  TND_TRY(allocate_mapped(host_frames_, uint64_t(host_shape.frame_count()) * settings_.page_size,
-                          "host tier"));
+  TND_TRY(allocate_mapped(
+      host_frames_, uint64_t(host_shape.frame_count()) * settings_.page_size, "host tier"));
   TND_TRY(allocate_host(table, table_size(host_shape), "host tier's table"));
   TND_TRY(allocate_array(image.gmap_counts, device_shape.frame_count(), "mapped pages"));
   host_table_ = tier::table_over<simt::scope::system>(table, host_shape, policy);
@@ -261,8 +273,8 @@ status session::allocate_window() {
   window_shape_ = tier::geometry_of(
       uint32_t(std::max<uint64_t>(settings_.direct_window_size / settings_.page_size, 1)));
   void *frames = nullptr;
-  TND_TRY(allocate_device(frames, uint64_t(window_shape_.frame_count()) * settings_.page_size,
-                          "direct window", false));
+  TND_TRY(allocate_device(
+      frames, uint64_t(window_shape_.frame_count()) * settings_.page_size, "direct window", false));
   window_frames_ = static_cast<u8 *>(frames);
   window_table_.assign(table_size(window_shape_) / sizeof(u64), 0);
   return status::ok;
@@ -289,19 +301,31 @@ status session::wait(uint64_t timeout_ns) {
 
 // Report the first failed call, because a kernel may ignore its status.
 void session::report_fault() {
-  static constexpr const char *calls[] = {"a call", "gopen",     "gread",   "gwrite",
-                                          "gclose", "gfstat",    "gunlink", "gftruncate",
-                                          "gfsync", "gprefetch", "gmap"};
+  static constexpr const char *calls[] = {"a call",
+                                          "gopen",
+                                          "gread",
+                                          "gwrite",
+                                          "gclose",
+                                          "gfstat",
+                                          "gunlink",
+                                          "gftruncate",
+                                          "gfsync",
+                                          "gprefetch",
+                                          "gmap"};
   tnd_gfile_fault fault = TND_GFILE_FAULT_INIT;
   get_fault(fault);
   if (fault.status == TND_OK || fault_reported_.exchange(true))
     return;
   char text[sizeof fault.url + 256];
   std::snprintf(
-      text, sizeof text,
+      text,
+      sizeof text,
       "%s of \"%s\" failed in a kernel: %s, first in thread %u of block %llu (tnd_gfile_get_fault)",
-      calls[fault.site < std::size(calls) ? fault.site : 0], fault.url,
-      tnd_status_name(fault.status), fault.thread, (unsigned long long)fault.block);
+      calls[fault.site < std::size(calls) ? fault.site : 0],
+      fault.url,
+      tnd_status_name(fault.status),
+      fault.thread,
+      (unsigned long long)fault.block);
   set_last_message(text);
   log(log_level::info, "{}", text);
 }
@@ -362,8 +386,11 @@ void session::flush_at_exit() {
       "the process ends without gfinalize, and data of gwrite are lost ({}): {} files, the first "
       "is \"{}\"; {} pages of {} bytes were not written; call ghandle and gfinalize, and check "
       "their status",
-      tnd_status_name(tnd_status(lost != status::ok ? lost : code)), unwritten_files.size(),
-      unwritten_files.front().url, pages, settings_.page_size);
+      tnd_status_name(tnd_status(lost != status::ok ? lost : code)),
+      unwritten_files.size(),
+      unwritten_files.front().url,
+      pages,
+      settings_.page_size);
 }
 
 status session::get_statistics(tnd_gfile_statistics &statistics) {

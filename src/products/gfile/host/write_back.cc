@@ -106,8 +106,11 @@ void core::on_write(operation &done, const seams::store_completion &result) {
     // A full store refuses many writes. Log the first at level error, and the others at level info
     // until the error has been returned.
     log(file.error == status::ok ? log_level::error : log_level::info,
-        "{}: {} bytes at offset {} were not written back: {}", file.url,
-        expected_size - result.size, end, tnd_status_name(tnd_status(code)));
+        "{}: {} bytes at offset {} were not written back: {}",
+        file.url,
+        expected_size - result.size,
+        end,
+        tnd_status_name(tnd_status(code)));
     if (file.error == status::ok)
       file.error = code;
   }
@@ -163,8 +166,8 @@ void core::flush_due() {
     if (info.dirty.empty())
       continue;
     if (may_write_back(frame))
-      start_write_back(files_[info.file], info.page,
-                       options_.run_size_max / options_.page_size + 1);
+      start_write_back(
+          files_[info.file], info.page, options_.run_size_max / options_.page_size + 1);
     else
       dirty_frames_.push_back(frame);
   }

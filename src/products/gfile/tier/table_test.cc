@@ -99,7 +99,8 @@ TEST_P(policy_model, gives_up_what_the_policy_says) {
     EXPECT_EQ(cache.ref.find(key).outcome, find_outcome::hit);
 }
 
-INSTANTIATE_TEST_SUITE_P(policies, policy_model,
+INSTANTIATE_TEST_SUITE_P(policies,
+                         policy_model,
                          testing::Values(replacement::fifo, replacement::lru));
 
 TEST(tier_table, clock_spares_what_was_used_since_the_hand_passed) {
@@ -176,7 +177,10 @@ void linger(u64 draw) {
 }
 
 // Threads bring pages in, check the frame's content under their pin, and doom pages occasionally.
-void hammer(replacement policy, u32 frame_count, bool drop_pin_early, std::vector<u64> &content,
+void hammer(replacement policy,
+            u32 frame_count,
+            bool drop_pin_early,
+            std::vector<u64> &content,
             std::atomic<u32> &wrong) {
   storage cache{frame_count, policy};
   content.assign(frame_count, 0);

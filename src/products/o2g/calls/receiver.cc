@@ -152,8 +152,11 @@ status receiver::put(queue_entry &entry) {
   bool const is_in_flight = (flags & O2G_QUEUED) != 0 || ((flags & O2G_MATCHED) != 0 && !is_done);
   if (!has_valid_pattern(entry) || is_in_flight || (flags & O2G_UNEXPECTED) != 0 ||
       (entry.data == nullptr && entry.size != 0))
-    return fail(status::invalid, "invalid entry: flags {:#x}, source {}, tag {}", flags,
-                entry.source, entry.tag);
+    return fail(status::invalid,
+                "invalid entry: flags {:#x}, source {}, tag {}",
+                flags,
+                entry.source,
+                entry.tag);
   auto const lock = lock_for_call();
   mutex_.assert_held();
   match_pattern const pattern = pattern_of(entry);

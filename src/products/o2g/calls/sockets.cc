@@ -81,8 +81,8 @@ void receiver::consume(connection &sender, std::span<const std::byte> bytes) {
     size_t taken_size = 0;
     if (sender.phase == stage::head) {
       taken_size = std::min(bytes.size(), sizeof sender.head - sender.head_size);
-      std::memcpy(reinterpret_cast<std::byte *>(&sender.head) + sender.head_size, bytes.data(),
-                  taken_size);
+      std::memcpy(
+          reinterpret_cast<std::byte *>(&sender.head) + sender.head_size, bytes.data(), taken_size);
       sender.head_size += taken_size;
       if (sender.head_size == sizeof sender.head && !begin_message(sender)) {
         bytes = bytes.subspan(taken_size);
@@ -112,7 +112,11 @@ bool receiver::begin_message(connection &sender) {
     log(log_level::error,
         "o2g: protocol error: rank {} sent an invalid header (magic {:08x}, source {}, tag {}, "
         "size {} bytes); closing its connection",
-        sender.rank, head.magic, head.source, head.tag, head.size);
+        sender.rank,
+        head.magic,
+        head.source,
+        head.tag,
+        head.size);
     set_->close(sender.id);
     end(sender, status::protocol);
     return false;
@@ -186,7 +190,8 @@ void receiver::end(connection &sender, status reason) {
   TND_ASSERT(mutex_.is_held());
   bool const is_idle = sender.phase == stage::head && sender.head_size == 0;
   if (!is_idle && reason != status::protocol)
-    log(log_level::error, "o2g: the connection to rank {} ended in the middle of a message",
+    log(log_level::error,
+        "o2g: the connection to rank {} ended in the middle of a message",
         sender.rank);
   queue_entry *const failed_entry = sender.phase == stage::body ? sender.entry : nullptr;
   sender.phase = stage::ended;

@@ -90,8 +90,10 @@ fi_addr_t insert_address(address_vector &vector, const seams::socket_address &ad
 // and the address has neither.
 size_t size_at(const address_vector &vector, const void *bytes) {
   switch (vector.parent->address_format) {
-    case FI_SOCKADDR_IN: return system_size_ipv4;
-    case FI_SOCKADDR_IN6: return seams::system_size_max;
+    case FI_SOCKADDR_IN:
+      return system_size_ipv4;
+    case FI_SOCKADDR_IN6:
+      return seams::system_size_max;
     default: {
       auto const address = seams::socket_address_from(bytes, seams::system_size_max);
       return address.ok() ? seams::system_size_of(result<seams::socket_address>{address}.value())
@@ -127,15 +129,19 @@ struct insertion {
   }
 };
 
-int av_insert(fid_av *id, const void *addresses, size_t count, fi_addr_t *numbers, uint64_t flags,
+int av_insert(fid_av *id,
+              const void *addresses,
+              size_t count,
+              fi_addr_t *numbers,
+              uint64_t flags,
               void *context) {
   address_vector &vector = of_id(id);
   if (vector.is_asynchronous && vector.events == nullptr)
     return -FI_ENOEQ;
   if ((flags & ~(FI_MORE | FI_SYNC_ERR)) != 0)
     return -FI_ENOSYS;
-  insertion insertion_report{vector, context,
-                             (flags & FI_SYNC_ERR) != 0 ? static_cast<int *>(context) : nullptr};
+  insertion insertion_report{
+      vector, context, (flags & FI_SYNC_ERR) != 0 ? static_cast<int *>(context) : nullptr};
   lock_guard const lock{vector.mutex};
   auto const *position = static_cast<const std::byte *>(addresses);
   for (size_t i = 0; i < count; i++) {
@@ -160,7 +166,9 @@ int av_insert(fid_av *id, const void *addresses, size_t count, fi_addr_t *number
 
 // Append the address of a host and service in system format. An unresolvable name is appended as an
 // address without a family.
-void append_resolved(std::vector<std::byte> &bytes, const address_vector &vector, const char *node,
+void append_resolved(std::vector<std::byte> &bytes,
+                     const address_vector &vector,
+                     const char *node,
                      const char *service) {
   uint32_t const format = vector.parent->address_format;
   auto const wanted = format == FI_SOCKADDR_IN    ? family_kind::ipv4
@@ -177,8 +185,12 @@ void append_resolved(std::vector<std::byte> &bytes, const address_vector &vector
   (void)seams::socket_address_to(address, bytes.data() + begin, size);
 }
 
-int av_insert_service(fid_av *id, const char *node, const char *service, fi_addr_t *number,
-                      uint64_t flags, void *context) {
+int av_insert_service(fid_av *id,
+                      const char *node,
+                      const char *service,
+                      fi_addr_t *number,
+                      uint64_t flags,
+                      void *context) {
   if (node == nullptr || service == nullptr)
     return -FI_EINVAL;
   std::vector<std::byte> system;
@@ -209,8 +221,14 @@ result<numbered_name> parse_node(const std::string &node, size_t count) {
 }
 
 // Insert names and services that count up from the given ones, such as "node7" and "4711".
-int av_insert_symmetric(fid_av *id, const char *node, size_t node_count, const char *service,
-                        size_t service_count, fi_addr_t *numbers, uint64_t flags, void *context) {
+int av_insert_symmetric(fid_av *id,
+                        const char *node,
+                        size_t node_count,
+                        const char *service,
+                        size_t service_count,
+                        fi_addr_t *numbers,
+                        uint64_t flags,
+                        void *context) {
   if (node == nullptr || service == nullptr || node_count == 0 || service_count == 0)
     return -FI_EINVAL;
   auto parsed = parse_node(node, node_count);
@@ -223,8 +241,8 @@ int av_insert_symmetric(fid_av *id, const char *node, size_t node_count, const c
   for (size_t i = 0; i < node_count; i++)
     for (size_t k = 0; k < service_count; k++) {
       uint64_t const service_number = result<uint64_t>{first_service}.value() + k;
-      append_resolved(system, of_id(id), name.text(i).c_str(),
-                      std::to_string(service_number).c_str());
+      append_resolved(
+          system, of_id(id), name.text(i).c_str(), std::to_string(service_number).c_str());
     }
   return av_insert(id, system.data(), node_count * service_count, numbers, flags, context);
 }
@@ -274,13 +292,21 @@ const char *av_text(fid_av *id, const void *address, char *text, size_t *size) {
   return text;
 }
 
-fi_ops av_id_ops = {sizeof(fi_ops), no_throw<av_close>, no_throw<av_bind>,
-                    no_control,     no_ops_open,        nullptr,
+fi_ops av_id_ops = {sizeof(fi_ops),
+                    no_throw<av_close>,
+                    no_throw<av_bind>,
+                    no_control,
+                    no_ops_open,
+                    nullptr,
                     nullptr};
-fi_ops_av av_ops = {sizeof(fi_ops_av),           no_throw<av_insert>,
-                    no_throw<av_insert_service>, no_throw<av_insert_symmetric>,
-                    no_throw<av_remove>,         no_throw<av_lookup>,
-                    no_throw<av_text>,           nullptr};
+fi_ops_av av_ops = {sizeof(fi_ops_av),
+                    no_throw<av_insert>,
+                    no_throw<av_insert_service>,
+                    no_throw<av_insert_symmetric>,
+                    no_throw<av_remove>,
+                    no_throw<av_lookup>,
+                    no_throw<av_text>,
+                    nullptr};
 
 }  // namespace
 

@@ -122,8 +122,11 @@ class operand_walk {
 // Each element is a separate atomic, so a vector may be split into several requests at part
 // boundaries. The last request reports the completion: requests to one peer are handled in order,
 // and a failure of an earlier one also affects the last. `common`: what all requests share.
-status post_steps(endpoint &origin, const atomic_call &call, operand_walk &walk,
-                  const atomic_request &common, bool wants_entry) {
+status post_steps(endpoint &origin,
+                  const atomic_call &call,
+                  operand_walk &walk,
+                  const atomic_request &common,
+                  bool wants_entry) {
   bool const is_counted = (call.fetched.empty() ? origin.writes : origin.reads) != nullptr;
   uintptr_t const last_owner = wants_entry ? owner_wants_entry : 0;
   size_t const element = size_of(common.type);
@@ -165,36 +168,54 @@ ssize_t apply(fid_ep *id, const atomic_call &call, bool is_injected = false) {
   return error_of(post_steps(origin, call, walk, common, wants_entry));
 }
 
-ssize_t apply_message(fid_ep *id, const fi_msg_atomic *message, ioc_parts compared,
-                      ioc_parts fetched, uint64_t flags) {
+ssize_t apply_message(fid_ep *id,
+                      const fi_msg_atomic *message,
+                      ioc_parts compared,
+                      ioc_parts fetched,
+                      uint64_t flags) {
   if (message->rma_iov_count != 1)
     return -FI_EINVAL;
-  return apply(id, {{message->msg_iov, message->iov_count},
-                    compared,
-                    fetched,
-                    message->addr,
-                    message->rma_iov[0].addr,
-                    message->rma_iov[0].key,
-                    message->datatype,
-                    message->op,
-                    flags,
-                    message->context,
-                    can_batch_ack(flags)});
+  return apply(id,
+               {{message->msg_iov, message->iov_count},
+                compared,
+                fetched,
+                message->addr,
+                message->rma_iov[0].addr,
+                message->rma_iov[0].key,
+                message->datatype,
+                message->op,
+                flags,
+                message->context,
+                can_batch_ack(flags)});
 }
 
 fi_ioc make_ioc(const void *buffer, size_t count) {
   return {const_cast<void *>(buffer), count};
 }
 
-ssize_t atomic_write(fid_ep *id, const void *buffer, size_t count, void *, fi_addr_t target,
-                     uint64_t address, uint64_t key, fi_datatype type, fi_op operation,
+ssize_t atomic_write(fid_ep *id,
+                     const void *buffer,
+                     size_t count,
+                     void *,
+                     fi_addr_t target,
+                     uint64_t address,
+                     uint64_t key,
+                     fi_datatype type,
+                     fi_op operation,
                      void *context) {
   fi_ioc const operands = make_ioc(buffer, count);
   return apply(
       id, {{&operands, 1}, {}, {}, target, address, key, type, operation, tx_flags(id), context});
 }
-ssize_t atomic_writev(fid_ep *id, const fi_ioc *parts, void **, size_t count, fi_addr_t target,
-                      uint64_t address, uint64_t key, fi_datatype type, fi_op operation,
+ssize_t atomic_writev(fid_ep *id,
+                      const fi_ioc *parts,
+                      void **,
+                      size_t count,
+                      fi_addr_t target,
+                      uint64_t address,
+                      uint64_t key,
+                      fi_datatype type,
+                      fi_op operation,
                       void *context) {
   return apply(
       id, {{parts, count}, {}, {}, target, address, key, type, operation, tx_flags(id), context});
@@ -202,79 +223,141 @@ ssize_t atomic_writev(fid_ep *id, const fi_ioc *parts, void **, size_t count, fi
 ssize_t atomic_writemsg(fid_ep *id, const fi_msg_atomic *message, uint64_t flags) {
   return apply_message(id, message, {}, {}, flags);
 }
-ssize_t atomic_inject(fid_ep *id, const void *buffer, size_t count, fi_addr_t target,
-                      uint64_t address, uint64_t key, fi_datatype type, fi_op operation) {
+ssize_t atomic_inject(fid_ep *id,
+                      const void *buffer,
+                      size_t count,
+                      fi_addr_t target,
+                      uint64_t address,
+                      uint64_t key,
+                      fi_datatype type,
+                      fi_op operation) {
   fi_ioc const operands = make_ioc(buffer, count);
-  return apply(id, {{&operands, 1}, {}, {}, target, address, key, type, operation, 0, nullptr},
-               true);
+  return apply(
+      id, {{&operands, 1}, {}, {}, target, address, key, type, operation, 0, nullptr}, true);
 }
-ssize_t atomic_readwrite(fid_ep *id, const void *buffer, size_t count, void *, void *result, void *,
-                         fi_addr_t target, uint64_t address, uint64_t key, fi_datatype type,
-                         fi_op operation, void *context) {
+ssize_t atomic_readwrite(fid_ep *id,
+                         const void *buffer,
+                         size_t count,
+                         void *,
+                         void *result,
+                         void *,
+                         fi_addr_t target,
+                         uint64_t address,
+                         uint64_t key,
+                         fi_datatype type,
+                         fi_op operation,
+                         void *context) {
   fi_ioc const operands = make_ioc(buffer, count), fetched = make_ioc(result, count);
-  return apply(id, {{&operands, 1},
-                    {},
-                    {&fetched, 1},
-                    target,
-                    address,
-                    key,
-                    type,
-                    operation,
-                    tx_flags(id),
-                    context});
+  return apply(id,
+               {{&operands, 1},
+                {},
+                {&fetched, 1},
+                target,
+                address,
+                key,
+                type,
+                operation,
+                tx_flags(id),
+                context});
 }
-ssize_t atomic_readwritev(fid_ep *id, const fi_ioc *parts, void **, size_t count, fi_ioc *result,
-                          void **, size_t result_count, fi_addr_t target, uint64_t address,
-                          uint64_t key, fi_datatype type, fi_op operation, void *context) {
-  return apply(id, {{parts, count},
-                    {},
-                    {result, result_count},
-                    target,
-                    address,
-                    key,
-                    type,
-                    operation,
-                    tx_flags(id),
-                    context});
+ssize_t atomic_readwritev(fid_ep *id,
+                          const fi_ioc *parts,
+                          void **,
+                          size_t count,
+                          fi_ioc *result,
+                          void **,
+                          size_t result_count,
+                          fi_addr_t target,
+                          uint64_t address,
+                          uint64_t key,
+                          fi_datatype type,
+                          fi_op operation,
+                          void *context) {
+  return apply(id,
+               {{parts, count},
+                {},
+                {result, result_count},
+                target,
+                address,
+                key,
+                type,
+                operation,
+                tx_flags(id),
+                context});
 }
-ssize_t atomic_readwritemsg(fid_ep *id, const fi_msg_atomic *message, fi_ioc *result, void **,
-                            size_t result_count, uint64_t flags) {
+ssize_t atomic_readwritemsg(fid_ep *id,
+                            const fi_msg_atomic *message,
+                            fi_ioc *result,
+                            void **,
+                            size_t result_count,
+                            uint64_t flags) {
   return apply_message(id, message, {}, {result, result_count}, flags);
 }
-ssize_t atomic_compwrite(fid_ep *id, const void *buffer, size_t count, void *, const void *compare,
-                         void *, void *result, void *, fi_addr_t target, uint64_t address,
-                         uint64_t key, fi_datatype type, fi_op operation, void *context) {
+ssize_t atomic_compwrite(fid_ep *id,
+                         const void *buffer,
+                         size_t count,
+                         void *,
+                         const void *compare,
+                         void *,
+                         void *result,
+                         void *,
+                         fi_addr_t target,
+                         uint64_t address,
+                         uint64_t key,
+                         fi_datatype type,
+                         fi_op operation,
+                         void *context) {
   fi_ioc const operands = make_ioc(buffer, count), compared = make_ioc(compare, count),
                fetched = make_ioc(result, count);
-  return apply(id, {{&operands, 1},
-                    {&compared, 1},
-                    {&fetched, 1},
-                    target,
-                    address,
-                    key,
-                    type,
-                    operation,
-                    tx_flags(id),
-                    context});
+  return apply(id,
+               {{&operands, 1},
+                {&compared, 1},
+                {&fetched, 1},
+                target,
+                address,
+                key,
+                type,
+                operation,
+                tx_flags(id),
+                context});
 }
-ssize_t atomic_compwritev(fid_ep *id, const fi_ioc *parts, void **, size_t count,
-                          const fi_ioc *compare, void **, size_t compare_count, fi_ioc *result,
-                          void **, size_t result_count, fi_addr_t target, uint64_t address,
-                          uint64_t key, fi_datatype type, fi_op operation, void *context) {
-  return apply(id, {{parts, count},
-                    {compare, compare_count},
-                    {result, result_count},
-                    target,
-                    address,
-                    key,
-                    type,
-                    operation,
-                    tx_flags(id),
-                    context});
+ssize_t atomic_compwritev(fid_ep *id,
+                          const fi_ioc *parts,
+                          void **,
+                          size_t count,
+                          const fi_ioc *compare,
+                          void **,
+                          size_t compare_count,
+                          fi_ioc *result,
+                          void **,
+                          size_t result_count,
+                          fi_addr_t target,
+                          uint64_t address,
+                          uint64_t key,
+                          fi_datatype type,
+                          fi_op operation,
+                          void *context) {
+  return apply(id,
+               {{parts, count},
+                {compare, compare_count},
+                {result, result_count},
+                target,
+                address,
+                key,
+                type,
+                operation,
+                tx_flags(id),
+                context});
 }
-ssize_t atomic_compwritemsg(fid_ep *id, const fi_msg_atomic *message, const fi_ioc *compare,
-                            void **, size_t compare_count, fi_ioc *result, void **,
-                            size_t result_count, uint64_t flags) {
+ssize_t atomic_compwritemsg(fid_ep *id,
+                            const fi_msg_atomic *message,
+                            const fi_ioc *compare,
+                            void **,
+                            size_t compare_count,
+                            fi_ioc *result,
+                            void **,
+                            size_t result_count,
+                            uint64_t flags) {
   return apply_message(id, message, {compare, compare_count}, {result, result_count}, flags);
 }
 
@@ -302,11 +385,19 @@ int compwrite_valid(fid_ep *, fi_datatype type, fi_op operation, size_t *count) 
 
 }  // namespace
 
-fi_ops_atomic atomic_ops = {
-    sizeof(fi_ops_atomic),       no_throw<atomic_write>,        no_throw<atomic_writev>,
-    no_throw<atomic_writemsg>,   no_throw<atomic_inject>,       no_throw<atomic_readwrite>,
-    no_throw<atomic_readwritev>, no_throw<atomic_readwritemsg>, no_throw<atomic_compwrite>,
-    no_throw<atomic_compwritev>, no_throw<atomic_compwritemsg>, no_throw<write_valid>,
-    no_throw<readwrite_valid>,   no_throw<compwrite_valid>};
+fi_ops_atomic atomic_ops = {sizeof(fi_ops_atomic),
+                            no_throw<atomic_write>,
+                            no_throw<atomic_writev>,
+                            no_throw<atomic_writemsg>,
+                            no_throw<atomic_inject>,
+                            no_throw<atomic_readwrite>,
+                            no_throw<atomic_readwritev>,
+                            no_throw<atomic_readwritemsg>,
+                            no_throw<atomic_compwrite>,
+                            no_throw<atomic_compwritev>,
+                            no_throw<atomic_compwritemsg>,
+                            no_throw<write_valid>,
+                            no_throw<readwrite_valid>,
+                            no_throw<compwrite_valid>};
 
 }  // namespace tanada::o2g::provider

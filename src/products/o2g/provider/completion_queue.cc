@@ -18,17 +18,21 @@ completion_queue &of_id(fid_cq *id) {
 
 size_t entry_size(fi_cq_format format) {
   switch (format) {
-    case FI_CQ_FORMAT_MSG: return sizeof(fi_cq_msg_entry);
-    case FI_CQ_FORMAT_DATA: return sizeof(fi_cq_data_entry);
-    case FI_CQ_FORMAT_TAGGED: return sizeof(fi_cq_tagged_entry);
-    default: return sizeof(fi_cq_entry);
+    case FI_CQ_FORMAT_MSG:
+      return sizeof(fi_cq_msg_entry);
+    case FI_CQ_FORMAT_DATA:
+      return sizeof(fi_cq_data_entry);
+    case FI_CQ_FORMAT_TAGGED:
+      return sizeof(fi_cq_tagged_entry);
+    default:
+      return sizeof(fi_cq_entry);
   }
 }
 
 // The shorter formats are prefixes of the longest one.
 void write_entry(const queue_entry &source, fi_cq_format format, std::byte *target) {
-  fi_cq_tagged_entry const entry{source.context, source.flags, source.size,
-                                 source.buffer,  source.data,  source.tag};
+  fi_cq_tagged_entry const entry{
+      source.context, source.flags, source.size, source.buffer, source.data, source.tag};
   std::memcpy(target, &entry, entry_size(format));
 }
 
@@ -105,8 +109,8 @@ bool is_ready(void *argument) {
   return queue.count.load() != 0 || queue.is_signaled.load() || queue.is_out_of_memory.load();
 }
 
-ssize_t cq_sread_from(fid_cq *id, void *buffer, size_t count, fi_addr_t *sources, const void *,
-                      int timeout_ms) {
+ssize_t cq_sread_from(
+    fid_cq *id, void *buffer, size_t count, fi_addr_t *sources, const void *, int timeout_ms) {
   completion_queue &queue = of_id(id);
   uint64_t const deadline_ns = deadline_of(timeout_ms);
   for (;;) {
@@ -148,8 +152,8 @@ int cq_wait_for_count(fid_cq *id, fid_cntr *counter_id, uint64_t threshold, uint
   return queue.is_signaled.exchange(false) || is_done ? 0 : -FI_EAGAIN;
 }
 
-seams::queue_wait_ops wait_ops = {sizeof(seams::queue_wait_ops), no_throw<cq_wait>,
-                                  no_throw<cq_wait_for_count>};
+seams::queue_wait_ops wait_ops = {
+    sizeof(seams::queue_wait_ops), no_throw<cq_wait>, no_throw<cq_wait_for_count>};
 
 int cq_ops_open(fid *, const char *name, uint64_t, void **ops, void *) {
   if (std::strcmp(name, seams::queue_wait_name) != 0)
@@ -180,13 +184,21 @@ int cq_control(fid *id, int command, void *argument) {
   return wait_control(reinterpret_cast<completion_queue *>(id)->waiting, command, argument);
 }
 
-fi_ops cq_id_ops = {sizeof(fi_ops), no_throw<close_unused<completion_queue>>,
-                    no_bind,        no_throw<cq_control>,
-                    cq_ops_open,    nullptr,
+fi_ops cq_id_ops = {sizeof(fi_ops),
+                    no_throw<close_unused<completion_queue>>,
+                    no_bind,
+                    no_throw<cq_control>,
+                    cq_ops_open,
+                    nullptr,
                     nullptr};
-fi_ops_cq cq_ops = {sizeof(fi_ops_cq),       no_throw<cq_read>,  no_throw<cq_read_from>,
-                    no_throw<cq_read_error>, no_throw<cq_sread>, no_throw<cq_sread_from>,
-                    no_throw<cq_signal>,     cq_error_text};
+fi_ops_cq cq_ops = {sizeof(fi_ops_cq),
+                    no_throw<cq_read>,
+                    no_throw<cq_read_from>,
+                    no_throw<cq_read_error>,
+                    no_throw<cq_sread>,
+                    no_throw<cq_sread_from>,
+                    no_throw<cq_signal>,
+                    cq_error_text};
 
 }  // namespace
 

@@ -77,14 +77,21 @@ int counter_control(fid *id, int command, void *argument) {
   return wait_control(reinterpret_cast<counter *>(id)->waiting, command, argument);
 }
 
-fi_ops counter_id_ops = {sizeof(fi_ops), no_throw<close_unused<counter>>,
-                         no_bind,        no_throw<counter_control>,
-                         no_ops_open,    nullptr,
+fi_ops counter_id_ops = {sizeof(fi_ops),
+                         no_throw<close_unused<counter>>,
+                         no_bind,
+                         no_throw<counter_control>,
+                         no_ops_open,
+                         nullptr,
                          nullptr};
-fi_ops_cntr counter_ops = {sizeof(fi_ops_cntr),          counter_read,
-                           counter_read_errors,          no_throw<counter_add>,
-                           no_throw<counter_set>,        no_throw<counter_wait>,
-                           no_throw<counter_add_errors>, no_throw<counter_set_errors>};
+fi_ops_cntr counter_ops = {sizeof(fi_ops_cntr),
+                           counter_read,
+                           counter_read_errors,
+                           no_throw<counter_add>,
+                           no_throw<counter_set>,
+                           no_throw<counter_wait>,
+                           no_throw<counter_add_errors>,
+                           no_throw<counter_set_errors>};
 
 }  // namespace
 

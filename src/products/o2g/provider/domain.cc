@@ -34,8 +34,8 @@ int no_collective(fid_domain *, fi_collective_op, fi_collective_attr *, uint64_t
   return -FI_EOPNOTSUPP;
 }
 
-int query_atomic(fid_domain *, fi_datatype type, fi_op operation, fi_atomic_attr *attr,
-                 uint64_t flags) {
+int query_atomic(
+    fid_domain *, fi_datatype type, fi_op operation, fi_atomic_attr *attr, uint64_t flags) {
   if (type >= FI_DATATYPE_LAST || size_t(operation) >= atomic_operation_count)
     return -FI_EOPNOTSUPP;
   auto const atomic_op = atomic_operation(operation);
@@ -70,7 +70,9 @@ fi_ops_domain domain_ops = {sizeof(fi_ops_domain),
                             no_throw<query_atomic>,
                             no_collective,
                             nullptr};
-fi_ops_mr mr_ops = {sizeof(fi_ops_mr), no_throw<memory_register>, no_throw<memory_register_parts>,
+fi_ops_mr mr_ops = {sizeof(fi_ops_mr),
+                    no_throw<memory_register>,
+                    no_throw<memory_register_parts>,
                     no_throw<memory_register_attr>};
 
 int region_close(fid *id) {
@@ -100,8 +102,8 @@ int region_bind(fid *id, fid *target, uint64_t flags) {
   if (target->fclass != FI_CLASS_CNTR || (!for_reads && !for_writes))
     return -FI_EINVAL;
   auto const &region = *reinterpret_cast<memory_region *>(id);
-  region.parent->region_counts.bind(region.id.key, *reinterpret_cast<counter *>(target), for_reads,
-                                    for_writes);
+  region.parent->region_counts.bind(
+      region.id.key, *reinterpret_cast<counter *>(target), for_reads, for_writes);
   return 0;
 }
 
@@ -137,7 +139,10 @@ int domain_open(fid_fabric *parent, fi_info *info, fid_domain **handle, void *co
 namespace {
 
 // Registers memory, in basic mode with a key that is chosen here, otherwise with the requested one.
-status add_memory(domain &owner, std::span<std::byte> memory, uint64_t base, region_access access,
+status add_memory(domain &owner,
+                  std::span<std::byte> memory,
+                  uint64_t base,
+                  region_access access,
                   uint64_t &key) {
   if (owner.mr_mode != mr_basic)
     return owner.memory.add(key, memory.data(), memory.size(), base, access);
@@ -150,8 +155,15 @@ status add_memory(domain &owner, std::span<std::byte> memory, uint64_t base, reg
 
 }  // namespace
 
-int memory_register(fid *parent, const void *buffer, size_t size, uint64_t access, uint64_t offset,
-                    uint64_t key, uint64_t, fid_mr **handle, void *context) {
+int memory_register(fid *parent,
+                    const void *buffer,
+                    size_t size,
+                    uint64_t access,
+                    uint64_t offset,
+                    uint64_t key,
+                    uint64_t,
+                    fid_mr **handle,
+                    void *context) {
   if (parent->fclass != FI_CLASS_DOMAIN || offset != 0)
     return -FI_EINVAL;
   domain &owner = domain_of(parent);
@@ -177,13 +189,19 @@ int memory_register(fid *parent, const void *buffer, size_t size, uint64_t acces
   return 0;
 }
 
-int memory_register_parts(fid *parent, const iovec *parts, size_t count, uint64_t access,
-                          uint64_t offset, uint64_t key, uint64_t flags, fid_mr **handle,
+int memory_register_parts(fid *parent,
+                          const iovec *parts,
+                          size_t count,
+                          uint64_t access,
+                          uint64_t offset,
+                          uint64_t key,
+                          uint64_t flags,
+                          fid_mr **handle,
                           void *context) {
   if (count != 1)
     return -FI_EINVAL;
-  return memory_register(parent, parts[0].iov_base, parts[0].iov_len, access, offset, key, flags,
-                         handle, context);
+  return memory_register(
+      parent, parts[0].iov_base, parts[0].iov_len, access, offset, key, flags, handle, context);
 }
 
 int memory_register_attr(fid *parent, const fi_mr_attr *attr, uint64_t flags, fid_mr **handle) {
@@ -191,8 +209,15 @@ int memory_register_attr(fid *parent, const fi_mr_attr *attr, uint64_t flags, fi
   constexpr uint64_t is_dmabuf = uint64_t{1} << 40;
   if (attr->iface != FI_HMEM_SYSTEM || (flags & is_dmabuf) != 0)
     return -FI_ENOSYS;
-  return memory_register_parts(parent, attr->mr_iov, attr->iov_count, attr->access, attr->offset,
-                               attr->requested_key, flags, handle, attr->context);
+  return memory_register_parts(parent,
+                               attr->mr_iov,
+                               attr->iov_count,
+                               attr->access,
+                               attr->offset,
+                               attr->requested_key,
+                               flags,
+                               handle,
+                               attr->context);
 }
 
 }  // namespace tanada::o2g::provider

@@ -94,12 +94,15 @@ int endpoint_bind(fid *id, fid *object, uint64_t flags) {
   switch (object->fclass) {
     case FI_CLASS_CQ:
       return bind_queue(target, *reinterpret_cast<completion_queue *>(object), flags);
-    case FI_CLASS_CNTR: return bind_counter(target, *reinterpret_cast<counter *>(object), flags);
-    case FI_CLASS_EQ: return 0;  // connectionless endpoints report no events
+    case FI_CLASS_CNTR:
+      return bind_counter(target, *reinterpret_cast<counter *>(object), flags);
+    case FI_CLASS_EQ:
+      return 0;  // connectionless endpoints report no events
     case FI_CLASS_AV:
       bind_slot(target.addresses, *reinterpret_cast<address_vector *>(object));
       return 0;
-    default: return -FI_EINVAL;
+    default:
+      return -FI_EINVAL;
   }
 }
 
@@ -130,12 +133,16 @@ status add_all_peers(endpoint &self) {
 }
 
 // Log that a program uses o2g, and with which settings.
-void log_opened(const endpoint &self, const engine_options &options,
+void log_opened(const endpoint &self,
+                const engine_options &options,
                 const std::string &engine_name) {
   log(log_level::info,
       "o2g: the endpoint {} is open, driven by {}; unexpected messages: rendezvous above {} bytes, "
       "limit {} bytes; {} cookie; {}",
-      to_text(self.source), engine_name, options.unexpected_size_soft, options.unexpected_size_hard,
+      to_text(self.source),
+      engine_name,
+      options.unexpected_size_soft,
+      options.unexpected_size_hard,
       options.cookie.empty() ? "no" : "a",
       options.sleep_ns_max == 0 ? "polls do not sleep" : "polls may sleep");
 }
@@ -201,8 +208,11 @@ int enable(endpoint &self) {
   set_last_message({});
   int const code = open_engine(self);
   if (code != 0)
-    log(log_level::error, "o2g: fi_enable cannot open the endpoint at {}: {}{}{}",
-        to_text(self.source), std::strerror(-code), last_message().empty() ? "" : ": ",
+    log(log_level::error,
+        "o2g: fi_enable cannot open the endpoint at {}: {}{}{}",
+        to_text(self.source),
+        std::strerror(-code),
+        last_message().empty() ? "" : ": ",
         last_message());
   return code;
 }
@@ -210,7 +220,8 @@ int enable(endpoint &self) {
 int endpoint_control(fid *id, int command, void *argument) {
   endpoint &self = of_fid(id);
   switch (command) {
-    case FI_ENABLE: return enable(self);
+    case FI_ENABLE:
+      return enable(self);
     case FI_GETOPSFLAG: {
       auto *const flags = static_cast<uint64_t *>(argument);
       if ((*flags & FI_TRANSMIT) != 0) {
@@ -235,7 +246,8 @@ int endpoint_control(fid *id, int command, void *argument) {
       }
       return -FI_EINVAL;
     }
-    default: return -FI_ENOSYS;
+    default:
+      return -FI_ENOSYS;
   }
 }
 
@@ -326,12 +338,24 @@ fi_ops endpoint_id_ops = {sizeof(fi_ops),
                           no_ops_open,
                           nullptr,
                           nullptr};
-fi_ops_ep endpoint_ops = {sizeof(fi_ops_ep),    no_throw<cancel>, no_throw<get_option>,
-                          no_throw<set_option>, no_context,       no_rx_context,
-                          no_size_left,         no_size_left};
-fi_ops_cm connection_ops = {
-    sizeof(fi_ops_cm), no_throw<set_name>, no_throw<get_name>, no_peer,     no_connect,
-    no_listen,         no_accept,          no_reject,          no_shutdown, no_join};
+fi_ops_ep endpoint_ops = {sizeof(fi_ops_ep),
+                          no_throw<cancel>,
+                          no_throw<get_option>,
+                          no_throw<set_option>,
+                          no_context,
+                          no_rx_context,
+                          no_size_left,
+                          no_size_left};
+fi_ops_cm connection_ops = {sizeof(fi_ops_cm),
+                            no_throw<set_name>,
+                            no_throw<get_name>,
+                            no_peer,
+                            no_connect,
+                            no_listen,
+                            no_accept,
+                            no_reject,
+                            no_shutdown,
+                            no_join};
 
 bool is_remote_access(completion_kind kind) {
   return kind == completion_kind::remote_put || kind == completion_kind::remote_get;
@@ -354,15 +378,24 @@ bool has_entry(const completion &event) {
 uint64_t flags_of(const completion &event) {
   uint64_t const kind = event.tagged ? FI_TAGGED : FI_MSG;
   switch (event.kind) {
-    case completion_kind::send: return kind | FI_SEND;
-    case completion_kind::receive: return kind | FI_RECV | (event.has_data ? FI_REMOTE_CQ_DATA : 0);
-    case completion_kind::buffer: return FI_MULTI_RECV;
-    case completion_kind::put: return FI_RMA | FI_WRITE;
-    case completion_kind::get: return FI_RMA | FI_READ;
-    case completion_kind::atomic: return FI_ATOMIC | FI_WRITE;
-    case completion_kind::fetch: return FI_ATOMIC | FI_READ;
-    case completion_kind::remote_put: return FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
-    case completion_kind::remote_get: return FI_RMA | FI_REMOTE_READ;
+    case completion_kind::send:
+      return kind | FI_SEND;
+    case completion_kind::receive:
+      return kind | FI_RECV | (event.has_data ? FI_REMOTE_CQ_DATA : 0);
+    case completion_kind::buffer:
+      return FI_MULTI_RECV;
+    case completion_kind::put:
+      return FI_RMA | FI_WRITE;
+    case completion_kind::get:
+      return FI_RMA | FI_READ;
+    case completion_kind::atomic:
+      return FI_ATOMIC | FI_WRITE;
+    case completion_kind::fetch:
+      return FI_ATOMIC | FI_READ;
+    case completion_kind::remote_put:
+      return FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+    case completion_kind::remote_get:
+      return FI_RMA | FI_REMOTE_READ;
   }
   return 0;
 }
@@ -451,15 +484,22 @@ void endpoint::remove_peer(fi_addr_t address) {
 
 counter *endpoint::counter_of(completion_kind kind) const {
   switch (kind) {
-    case completion_kind::send: return sends;
-    case completion_kind::receive: return receives;
-    case completion_kind::buffer: return nullptr;  // its messages have been counted
+    case completion_kind::send:
+      return sends;
+    case completion_kind::receive:
+      return receives;
+    case completion_kind::buffer:
+      return nullptr;  // its messages have been counted
     case completion_kind::put:
-    case completion_kind::atomic: return writes;
+    case completion_kind::atomic:
+      return writes;
     case completion_kind::get:
-    case completion_kind::fetch: return reads;
-    case completion_kind::remote_put: return remote_writes;
-    case completion_kind::remote_get: return remote_reads;
+    case completion_kind::fetch:
+      return reads;
+    case completion_kind::remote_put:
+      return remote_writes;
+    case completion_kind::remote_get:
+      return remote_reads;
   }
   return nullptr;
 }

@@ -49,7 +49,8 @@ bool has_unread_entries(fid *id) {
       lock_guard const lock{queue.mutex};
       return !queue.events.empty();
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -120,8 +121,8 @@ ssize_t event_write(fid_eq *id, uint32_t type, const void *source, size_t size, 
 }
 
 // Only calls of the program itself create events, so there is nothing to make progress on.
-ssize_t event_sread(fid_eq *id, uint32_t *type, void *buffer, size_t size, int timeout_ms,
-                    uint64_t flags) {
+ssize_t event_sread(
+    fid_eq *id, uint32_t *type, void *buffer, size_t size, int timeout_ms, uint64_t flags) {
   event_queue &queue = event_queue_of(id);
   auto const is_ready = [](void *argument) {
     auto &awaited = *static_cast<event_queue *>(argument);
@@ -146,12 +147,19 @@ int event_control(fid *id, int command, void *argument) {
   return wait_control(reinterpret_cast<event_queue *>(id)->waiting, command, argument);
 }
 
-fi_ops event_id_ops = {sizeof(fi_ops), no_throw<close_unused<event_queue>>,
-                       no_bind,        no_throw<event_control>,
-                       no_ops_open,    nullptr,
+fi_ops event_id_ops = {sizeof(fi_ops),
+                       no_throw<close_unused<event_queue>>,
+                       no_bind,
+                       no_throw<event_control>,
+                       no_ops_open,
+                       nullptr,
                        nullptr};
-fi_ops_eq event_ops = {sizeof(fi_ops_eq),     no_throw<event_read>,  no_throw<event_read_error>,
-                       no_throw<event_write>, no_throw<event_sread>, event_error_text};
+fi_ops_eq event_ops = {sizeof(fi_ops_eq),
+                       no_throw<event_read>,
+                       no_throw<event_read_error>,
+                       no_throw<event_write>,
+                       no_throw<event_sread>,
+                       event_error_text};
 
 void cleanup() {}
 

@@ -124,10 +124,14 @@ void release(fi_info *info) {
       std::free(info->domain_attr->name);
     if (info->fabric_attr != nullptr)
       std::free(info->fabric_attr->name);
-    for (void *block : {static_cast<void *>(info->src_addr), static_cast<void *>(info->dest_addr),
-                        static_cast<void *>(info->tx_attr), static_cast<void *>(info->rx_attr),
-                        static_cast<void *>(info->ep_attr), static_cast<void *>(info->domain_attr),
-                        static_cast<void *>(info->fabric_attr), static_cast<void *>(info)})
+    for (void *block : {static_cast<void *>(info->src_addr),
+                        static_cast<void *>(info->dest_addr),
+                        static_cast<void *>(info->tx_attr),
+                        static_cast<void *>(info->rx_attr),
+                        static_cast<void *>(info->ep_attr),
+                        static_cast<void *>(info->domain_attr),
+                        static_cast<void *>(info->fabric_attr),
+                        static_cast<void *>(info)})
       std::free(block);
     info = next;
   }
@@ -247,8 +251,10 @@ fi_info *allocate_info() {
 }
 
 // Null: no memory.
-fi_info *make_info(uint32_t api, const seams::interface_address &source,
-                   const socket_address &destination, const fi_info *hints) {
+fi_info *make_info(uint32_t api,
+                   const seams::interface_address &source,
+                   const socket_address &destination,
+                   const fi_info *hints) {
   fi_info *const info = allocate_info();
   if (info == nullptr)
     return nullptr;
@@ -334,12 +340,13 @@ std::vector<seams::interface_address> candidate_addresses(const info_query &quer
   const char *const interface = std::getenv("TND_O2G_INTERFACE");
   auto locals = seams::interface_addresses(interface, offers_loopback);
   if (interface != nullptr && locals.empty())
-    log(log_level::error, "o2g: TND_O2G_INTERFACE={}: no active interface has this name or address",
+    log(log_level::error,
+        "o2g: TND_O2G_INTERFACE={}: no active interface has this name or address",
         interface);
-  std::stable_partition(locals.begin(), locals.end(),
-                        [&](const seams::interface_address &candidate) {
-                          return candidate.address.bytes == preferred.bytes;
-                        });
+  std::stable_partition(
+      locals.begin(), locals.end(), [&](const seams::interface_address &candidate) {
+        return candidate.address.bytes == preferred.bytes;
+      });
   return locals;
 }
 
@@ -358,8 +365,12 @@ bool satisfies(const seams::interface_address &candidate, const info_query &quer
 
 }  // namespace
 
-int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags,
-            const fi_info *hints, fi_info **info) {
+int getinfo(uint32_t api,
+            const char *node,
+            const char *service,
+            uint64_t flags,
+            const fi_info *hints,
+            fi_info **info) {
   *info = nullptr;
   if (hints != nullptr && !is_possible(*hints, all_caps(api)))
     return -FI_ENODATA;

@@ -272,8 +272,12 @@ inline iovec make_iovec(const void *buffer, size_t size) {
   return {const_cast<void *>(buffer), size};
 }
 
-int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags,
-            const fi_info *hints, fi_info **info);
+int getinfo(uint32_t api,
+            const char *node,
+            const char *service,
+            uint64_t flags,
+            const fi_info *hints,
+            fi_info **info);
 int fabric_open(fi_fabric_attr *attr, fid_fabric **handle, void *context);
 int domain_open(fid_fabric *parent, fi_info *info, fid_domain **handle, void *context);
 int event_queue_open(fid_fabric *parent, fi_eq_attr *attr, fid_eq **handle, void *context);
@@ -282,10 +286,23 @@ int completion_queue_open(fid_domain *parent, fi_cq_attr *attr, fid_cq **handle,
 int poll_set_open(fid_domain *parent, fi_poll_attr *attr, fid_poll **handle);
 int counter_open(fid_domain *parent, fi_cntr_attr *attr, fid_cntr **handle, void *context);
 int endpoint_open(fid_domain *parent, fi_info *info, fid_ep **handle, void *context);
-int memory_register(fid *parent, const void *buffer, size_t size, uint64_t access, uint64_t offset,
-                    uint64_t key, uint64_t flags, fid_mr **handle, void *context);
-int memory_register_parts(fid *parent, const iovec *parts, size_t count, uint64_t access,
-                          uint64_t offset, uint64_t key, uint64_t flags, fid_mr **handle,
+int memory_register(fid *parent,
+                    const void *buffer,
+                    size_t size,
+                    uint64_t access,
+                    uint64_t offset,
+                    uint64_t key,
+                    uint64_t flags,
+                    fid_mr **handle,
+                    void *context);
+int memory_register_parts(fid *parent,
+                          const iovec *parts,
+                          size_t count,
+                          uint64_t access,
+                          uint64_t offset,
+                          uint64_t key,
+                          uint64_t flags,
+                          fid_mr **handle,
                           void *context);
 int memory_register_attr(fid *parent, const fi_mr_attr *attr, uint64_t flags, fid_mr **handle);
 

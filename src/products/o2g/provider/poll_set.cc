@@ -27,10 +27,14 @@ poll_set &of_id(fid_poll *id) {
 // A member counts as used, so it cannot be closed.
 std::atomic<int> *users_of(fid *id) {
   switch (id->fclass) {
-    case FI_CLASS_CQ: return &reinterpret_cast<completion_queue *>(id)->users;
-    case FI_CLASS_CNTR: return &reinterpret_cast<counter *>(id)->users;
-    case FI_CLASS_EQ: return &reinterpret_cast<event_queue *>(id)->users;
-    default: return nullptr;
+    case FI_CLASS_CQ:
+      return &reinterpret_cast<completion_queue *>(id)->users;
+    case FI_CLASS_CNTR:
+      return &reinterpret_cast<counter *>(id)->users;
+    case FI_CLASS_EQ:
+      return &reinterpret_cast<event_queue *>(id)->users;
+    default:
+      return nullptr;
   }
 }
 
@@ -102,7 +106,9 @@ int poll_set_remove(fid_poll *id, fid *member, uint64_t) {
 
 fi_ops poll_set_id_ops = {
     sizeof(fi_ops), no_throw<poll_set_close>, no_bind, no_control, no_ops_open, nullptr, nullptr};
-fi_ops_poll poll_set_ops = {sizeof(fi_ops_poll), no_throw<poll_set_poll>, no_throw<poll_set_add>,
+fi_ops_poll poll_set_ops = {sizeof(fi_ops_poll),
+                            no_throw<poll_set_poll>,
+                            no_throw<poll_set_add>,
                             no_throw<poll_set_remove>};
 
 }  // namespace

@@ -32,7 +32,8 @@ using info_pointer = std::unique_ptr<fi_info, info_deleter>;
 // The result of fi_getinfo for these hints; null if it found nothing or failed. `change` edits the
 // hints before the call.
 inline info_pointer query_info(const std::function<void(fi_info &)> &change = {},
-                               const char *node = "127.0.0.1", const char *service = nullptr,
+                               const char *node = "127.0.0.1",
+                               const char *service = nullptr,
                                uint64_t flags = FI_SOURCE) {
   info_pointer const hints{fi_allocinfo()};
   hints->fabric_attr->prov_name = strdup("o2g");
@@ -41,7 +42,11 @@ inline info_pointer query_info(const std::function<void(fi_info &)> &change = {}
   if (change)
     change(*hints);
   fi_info *info = nullptr;
-  if (fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), node, service, flags, hints.get(),
+  if (fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
+                 node,
+                 service,
+                 flags,
+                 hints.get(),
                  &info) != 0)
     return nullptr;
   return info_pointer{info};
@@ -132,7 +137,8 @@ inline constexpr uint64_t test_timeout_ns = 20'000'000'000;
 
 // Reads one entry from `reader` while making progress on `others`. Returns the result of
 // fi_cq_readfrom: 1, or the error.
-inline ssize_t read_entry(test_endpoint &reader, fi_cq_tagged_entry &entry,
+inline ssize_t read_entry(test_endpoint &reader,
+                          fi_cq_tagged_entry &entry,
                           const std::vector<test_endpoint *> &others = {},
                           fi_addr_t *source = nullptr) {
   uint64_t const end_ns = seams::monotonic_clock().now_ns() + test_timeout_ns;

@@ -56,8 +56,15 @@ struct named_call {
 // Two endpoints with all objects that can be called, and one request of each kind.
 struct callers : testing::Test {
   callers() : b_of_a{a.number_of(b)} {
-    EXPECT_EQ(fi_mr_reg(b.domain, memory.data(), sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
-                        region_key, 0, &region, nullptr),
+    EXPECT_EQ(fi_mr_reg(b.domain,
+                        memory.data(),
+                        sizeof memory,
+                        FI_REMOTE_READ | FI_REMOTE_WRITE,
+                        0,
+                        region_key,
+                        0,
+                        &region,
+                        nullptr),
               0);
     fi_eq_attr eq_attr{};
     eq_attr.wait_obj = FI_WAIT_FD;
@@ -238,13 +245,13 @@ std::vector<named_call> callers::posting_calls() {
            }},
           {"fi_write",
            [=, this] {
-             is_accepted(fi_write(a.ep, send_buffer.data(), 8, nullptr, b_of_a, 0, region_key,
-                                  &contexts[0]));
+             is_accepted(fi_write(
+                 a.ep, send_buffer.data(), 8, nullptr, b_of_a, 0, region_key, &contexts[0]));
            }},
           {"fi_writedata",
            [=, this] {
-             is_accepted(fi_writedata(a.ep, send_buffer.data(), 8, nullptr, 7, b_of_a, 0,
-                                      region_key, &contexts[0]));
+             is_accepted(fi_writedata(
+                 a.ep, send_buffer.data(), 8, nullptr, 7, b_of_a, 0, region_key, &contexts[0]));
            }},
           {"fi_inject_write",
            [=, this] {
@@ -252,29 +259,57 @@ std::vector<named_call> callers::posting_calls() {
            }},
           {"fi_read",
            [=, this] {
-             is_accepted(fi_read(a.ep, receive_buffer.data(), 8, nullptr, b_of_a, 0, region_key,
-                                 &contexts[0]));
+             is_accepted(fi_read(
+                 a.ep, receive_buffer.data(), 8, nullptr, b_of_a, 0, region_key, &contexts[0]));
            }},
           {"fi_atomic",
            [=, this] {
-             is_accepted(fi_atomic(a.ep, send_buffer.data(), 1, nullptr, b_of_a, 0, region_key,
-                                   FI_UINT64, FI_SUM, &contexts[0]));
+             is_accepted(fi_atomic(a.ep,
+                                   send_buffer.data(),
+                                   1,
+                                   nullptr,
+                                   b_of_a,
+                                   0,
+                                   region_key,
+                                   FI_UINT64,
+                                   FI_SUM,
+                                   &contexts[0]));
            }},
           {"fi_inject_atomic",
            [=, this] {
-             is_accepted(fi_inject_atomic(a.ep, send_buffer.data(), 1, b_of_a, 0, region_key,
-                                          FI_UINT64, FI_SUM));
+             is_accepted(fi_inject_atomic(
+                 a.ep, send_buffer.data(), 1, b_of_a, 0, region_key, FI_UINT64, FI_SUM));
            }},
           {"fi_fetch_atomic",
            [=, this] {
-             is_accepted(fi_fetch_atomic(a.ep, send_buffer.data(), 1, nullptr,
-                                         receive_buffer.data(), nullptr, b_of_a, 0, region_key,
-                                         FI_UINT64, FI_SUM, &contexts[0]));
+             is_accepted(fi_fetch_atomic(a.ep,
+                                         send_buffer.data(),
+                                         1,
+                                         nullptr,
+                                         receive_buffer.data(),
+                                         nullptr,
+                                         b_of_a,
+                                         0,
+                                         region_key,
+                                         FI_UINT64,
+                                         FI_SUM,
+                                         &contexts[0]));
            }},
           {"fi_compare_atomic", [=, this] {
-             is_accepted(fi_compare_atomic(a.ep, send_buffer.data(), 1, nullptr, compared.data(),
-                                           nullptr, receive_buffer.data(), nullptr, b_of_a, 0,
-                                           region_key, FI_UINT64, FI_CSWAP, &contexts[0]));
+             is_accepted(fi_compare_atomic(a.ep,
+                                           send_buffer.data(),
+                                           1,
+                                           nullptr,
+                                           compared.data(),
+                                           nullptr,
+                                           receive_buffer.data(),
+                                           nullptr,
+                                           b_of_a,
+                                           0,
+                                           region_key,
+                                           FI_UINT64,
+                                           FI_CSWAP,
+                                           &contexts[0]));
            }}};
 }
 
@@ -297,8 +332,15 @@ std::vector<named_call> callers::address_and_memory_calls() {
            }},
           {"fi_mr_reg, fi_close", [this] {
              fid_mr *region_handle = nullptr;
-             EXPECT_EQ(fi_mr_reg(a.domain, send_buffer.data(), sizeof send_buffer, FI_REMOTE_READ,
-                                 0, 3, 0, &region_handle, nullptr),
+             EXPECT_EQ(fi_mr_reg(a.domain,
+                                 send_buffer.data(),
+                                 sizeof send_buffer,
+                                 FI_REMOTE_READ,
+                                 0,
+                                 3,
+                                 0,
+                                 &region_handle,
+                                 nullptr),
                        0);
              EXPECT_EQ(fi_close(&region_handle->fid), 0);
            }}};
@@ -320,9 +362,12 @@ TEST_F(callers, do_not_sleep_in_a_call_after_a_long_fruitless_wait) {
 TEST_F(callers, do_not_sleep_between_pieces_of_work) {
   connect_endpoints();
   poll_fruitlessly(200 * ms);
-  for (auto const &[piece_ns, piece_count] : {std::pair{2 * us, 20'000}, std::pair{50 * us, 1'000},
-                                              std::pair{3 * ms, 50}, std::pair{10 * ms, 20}})
-    EXPECT_EQ(sleeps_in(piece_count, 0,
+  for (auto const &[piece_ns, piece_count] : {std::pair{2 * us, 20'000},
+                                              std::pair{50 * us, 1'000},
+                                              std::pair{3 * ms, 50},
+                                              std::pair{10 * ms, 20}})
+    EXPECT_EQ(sleeps_in(piece_count,
+                        0,
                         [&, piece_ns = piece_ns] {
                           work(piece_ns);
                           (void)fi_cq_read(a.queue, &entry, 1);
@@ -339,7 +384,8 @@ TEST_F(callers, do_not_sleep_while_they_look_in_several_places) {
   fid_poll *set = nullptr;
   ASSERT_EQ(fi_poll_open(a.domain, &attr, &set), 0);
   ASSERT_EQ(fi_poll_add(set, &a.queue->fid, 0), 0);
-  EXPECT_EQ(sleeps_in(40'000, 0,
+  EXPECT_EQ(sleeps_in(40'000,
+                      0,
                       [&] {
                         void *found = nullptr;
                         (void)fi_cntr_read(a.receives);
@@ -361,8 +407,14 @@ class flood {
       : source_{source}, send_buffer_(message_size), receive_buffer_(message_size) {
     fi_addr_t const number = source.number_of(target);
     for (int i = 0; i < message_count; i++) {
-      EXPECT_EQ(fi_trecv(target.ep, receive_buffer_.data(), receive_buffer_.size(), nullptr,
-                         FI_ADDR_UNSPEC, tag, 0, nullptr),
+      EXPECT_EQ(fi_trecv(target.ep,
+                         receive_buffer_.data(),
+                         receive_buffer_.size(),
+                         nullptr,
+                         FI_ADDR_UNSPEC,
+                         tag,
+                         0,
+                         nullptr),
                 0);
       EXPECT_EQ(send(number), 0);
     }
@@ -476,7 +528,8 @@ TEST(a_refused_request, does_not_sleep) {
   // The endpoint's own thread occasionally holds the lock.
   EXPECT_LE(
       sleeps_in(
-          20'000, 20,
+          20'000,
+          20,
           [&] { EXPECT_EQ(fi_tinject(a.ep, bytes.data(), bytes.size(), number, 1), -FI_EAGAIN); }),
       20);
 }

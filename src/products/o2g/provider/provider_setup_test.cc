@@ -156,8 +156,8 @@ struct tables : testing::TestWithParam<fi_av_type> {};
 
 TEST_P(tables, number_addresses_and_number_them_anew) {
   test_endpoint a{{.table = GetParam()}};
-  std::array<sockaddr_in, 3> addresses{ipv4("10.0.0.1", 1), ipv4("10.0.0.2", 2),
-                                       ipv4("10.0.0.1", 1)};
+  std::array<sockaddr_in, 3> addresses{
+      ipv4("10.0.0.1", 1), ipv4("10.0.0.2", 2), ipv4("10.0.0.1", 1)};
   std::array<fi_addr_t, 3> numbers{};
   ASSERT_EQ(fi_av_insert(a.peers, addresses.data(), 3, numbers.data(), 0, nullptr), 3);
   EXPECT_NE(numbers[0], numbers[1]);
@@ -188,8 +188,8 @@ TEST_P(tables, number_addresses_and_number_them_anew) {
 
 TEST_P(tables, go_on_after_a_bad_address) {
   test_endpoint a{{.table = GetParam()}};
-  std::array<sockaddr_in, 3> addresses{ipv4("10.0.0.1", 1), ipv4("10.0.0.2", 2),
-                                       ipv4("10.0.0.3", 3)};
+  std::array<sockaddr_in, 3> addresses{
+      ipv4("10.0.0.1", 1), ipv4("10.0.0.2", 2), ipv4("10.0.0.3", 3)};
   addresses[1].sin_family = 99;
   std::array<fi_addr_t, 3> numbers{};
   std::array<int, 3> errors{};
@@ -251,10 +251,12 @@ TEST(tables, tell_of_insertions_by_events) {
 }
 
 TEST(settings, that_make_no_sense_are_refused) {
-  for (auto const &[name, value] :
-       {std::pair{"TND_O2G_DUMP_SOFT", "much"}, std::pair{"TND_O2G_DUMP_HARD", "1K"},
-        std::pair{"TND_O2G_TICK", "7"}, std::pair{"TND_O2G_SLEEP_MAX", "-1ms"},
-        std::pair{"TND_O2G_CONNECT_TIMEOUT", "soon"}, std::pair{"TND_O2G_MISSPELT", "1M"}}) {
+  for (auto const &[name, value] : {std::pair{"TND_O2G_DUMP_SOFT", "much"},
+                                    std::pair{"TND_O2G_DUMP_HARD", "1K"},
+                                    std::pair{"TND_O2G_TICK", "7"},
+                                    std::pair{"TND_O2G_SLEEP_MAX", "-1ms"},
+                                    std::pair{"TND_O2G_CONNECT_TIMEOUT", "soon"},
+                                    std::pair{"TND_O2G_MISSPELT", "1M"}}) {
     setting const bad{name, value};
     test_endpoint a{{.is_enabled = false}};
     testing::internal::CaptureStderr();

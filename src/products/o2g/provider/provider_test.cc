@@ -31,7 +31,13 @@ struct two_sides : testing::Test {
 };
 
 TEST_F(two_sides, exchange_tagged_messages_with_data) {
-  ASSERT_EQ(fi_trecv(b.ep, received.data(), received.size(), nullptr, FI_ADDR_UNSPEC, 0x70, 0x0F,
+  ASSERT_EQ(fi_trecv(b.ep,
+                     received.data(),
+                     received.size(),
+                     nullptr,
+                     FI_ADDR_UNSPEC,
+                     0x70,
+                     0x0F,
                      &contexts[0]),
             0);
   ASSERT_EQ(fi_tsenddata(a.ep, sent.data(), 10, nullptr, 77, b_of_a, 0x75, &contexts[1]), 0);
@@ -79,7 +85,13 @@ TEST_F(two_sides, gather_and_scatter) {
         byte = char(random(256));
       auto const sent_parts = split(source), got_parts = split(target);
       auto const receive = [&] {
-        ASSERT_EQ(fi_trecvv(b.ep, got_parts.data(), nullptr, got_parts.size(), FI_ADDR_UNSPEC, 1, 0,
+        ASSERT_EQ(fi_trecvv(b.ep,
+                            got_parts.data(),
+                            nullptr,
+                            got_parts.size(),
+                            FI_ADDR_UNSPEC,
+                            1,
+                            0,
                             &contexts[0]),
                   0);
       };
@@ -103,8 +115,15 @@ TEST_F(two_sides, gather_and_scatter) {
 TEST_F(two_sides, fail_requests_for_bytes_at_the_address_null) {
   uint64_t value = 1;
   fid_mr *region = nullptr;
-  ASSERT_EQ(fi_mr_reg(b.domain, &value, sizeof value, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 9, 0,
-                      &region, nullptr),
+  ASSERT_EQ(fi_mr_reg(b.domain,
+                      &value,
+                      sizeof value,
+                      FI_REMOTE_READ | FI_REMOTE_WRITE,
+                      0,
+                      9,
+                      0,
+                      &region,
+                      nullptr),
             0);
   testing::internal::CaptureStderr();
   // Messages complete with an error.
@@ -127,7 +146,17 @@ TEST_F(two_sides, fail_requests_for_bytes_at_the_address_null) {
       fi_inject_write(a.ep, nullptr, 8, b_of_a, 0, 9),
       fi_read(a.ep, nullptr, 8, nullptr, b_of_a, 0, 9, &contexts[0]),
       fi_atomic(a.ep, nullptr, 1, nullptr, b_of_a, 0, 9, FI_UINT64, FI_SUM, &contexts[0]),
-      fi_fetch_atomic(a.ep, &value, 1, nullptr, nullptr, nullptr, b_of_a, 0, 9, FI_UINT64, FI_SUM,
+      fi_fetch_atomic(a.ep,
+                      &value,
+                      1,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      b_of_a,
+                      0,
+                      9,
+                      FI_UINT64,
+                      FI_SUM,
                       &contexts[0])};
   std::string const lines = testing::internal::GetCapturedStderr();
   for (ssize_t const code : refused)
@@ -248,8 +277,15 @@ TEST_F(two_sides, refuse_what_is_too_large_to_inject) {
 TEST_F(two_sides, write_read_and_add_to_memory) {
   std::array<uint64_t, 2> memory{1, 2};
   fid_mr *region = nullptr;
-  ASSERT_EQ(fi_mr_reg(b.domain, memory.data(), sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
-                      9, 0, &region, nullptr),
+  ASSERT_EQ(fi_mr_reg(b.domain,
+                      memory.data(),
+                      sizeof memory,
+                      FI_REMOTE_READ | FI_REMOTE_WRITE,
+                      0,
+                      9,
+                      0,
+                      &region,
+                      nullptr),
             0);
   ASSERT_EQ(fi_mr_bind(region, &b.receives->fid, FI_REMOTE_WRITE), 0);
   EXPECT_EQ(fi_close(&b.receives->fid), -FI_EBUSY);

@@ -79,8 +79,15 @@ TEST(waits, for_a_region_end_when_it_is_written) {
       ASSERT_EQ(fi_cntr_open(b.domain, &attr, counter_slot, nullptr), 0);
     std::array<uint64_t, 2> memory{1, 2};
     fid_mr *region = nullptr;
-    ASSERT_EQ(fi_mr_reg(b.domain, memory.data(), sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
-                        9, 0, &region, nullptr),
+    ASSERT_EQ(fi_mr_reg(b.domain,
+                        memory.data(),
+                        sizeof memory,
+                        FI_REMOTE_READ | FI_REMOTE_WRITE,
+                        0,
+                        9,
+                        0,
+                        &region,
+                        nullptr),
               0);
     ASSERT_EQ(fi_mr_bind(region, &written->fid, FI_REMOTE_WRITE), 0);
     ASSERT_EQ(fi_mr_bind(region, &read->fid, FI_REMOTE_READ), 0);
@@ -225,8 +232,14 @@ TEST(threads, send_receive_and_read_one_endpoint_at_once) {
         uint64_t const tag = uint64_t(t) << 32 | i;
         while (fi_tinject(a.ep, &tag, 8, target, tag) == -FI_EAGAIN)
           (void)fi_cq_read(a.queue, nullptr, 0);
-        EXPECT_EQ(fi_trecv(b.ep, &received[size_t(t) * message_count + i], 8, nullptr,
-                           FI_ADDR_UNSPEC, tag, 0, nullptr),
+        EXPECT_EQ(fi_trecv(b.ep,
+                           &received[size_t(t) * message_count + i],
+                           8,
+                           nullptr,
+                           FI_ADDR_UNSPEC,
+                           tag,
+                           0,
+                           nullptr),
                   0);
       }
     });

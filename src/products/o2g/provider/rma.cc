@@ -45,8 +45,8 @@ ssize_t transfer(fid_ep *id, const remote_operation &operation, transfer_kind ki
                                               : origin.o2g_engine->post_put(request));
 }
 
-ssize_t transfer_single(fid_ep *id, const void *buffer, size_t size, remote_operation operation,
-                        transfer_kind kind) {
+ssize_t transfer_single(
+    fid_ep *id, const void *buffer, size_t size, remote_operation operation, transfer_kind kind) {
   iovec const part = make_iovec(buffer, size);
   operation.parts = {&part, 1};
   return transfer(id, operation, kind);
@@ -54,16 +54,30 @@ ssize_t transfer_single(fid_ep *id, const void *buffer, size_t size, remote_oper
 
 // Buffer is void for reads and const void for writes.
 template <transfer_kind Kind, class Buffer>
-ssize_t rma_single(fid_ep *id, Buffer *buffer, size_t size, void *, fi_addr_t peer,
-                   uint64_t address, uint64_t key, void *context) {
+ssize_t rma_single(fid_ep *id,
+                   Buffer *buffer,
+                   size_t size,
+                   void *,
+                   fi_addr_t peer,
+                   uint64_t address,
+                   uint64_t key,
+                   void *context) {
   return transfer_single(
-      id, buffer, size,
+      id,
+      buffer,
+      size,
       {.peer = peer, .address = address, .key = key, .flags = tx_flags(id), .context = context},
       Kind);
 }
 template <transfer_kind Kind>
-ssize_t rma_parts(fid_ep *id, const iovec *parts, void **, size_t count, fi_addr_t peer,
-                  uint64_t address, uint64_t key, void *context) {
+ssize_t rma_parts(fid_ep *id,
+                  const iovec *parts,
+                  void **,
+                  size_t count,
+                  fi_addr_t peer,
+                  uint64_t address,
+                  uint64_t key,
+                  void *context) {
   return transfer(id,
                   {.parts = {parts, count},
                    .peer = peer,
@@ -88,14 +102,23 @@ ssize_t rma_message(fid_ep *id, const fi_msg_rma *message, uint64_t flags) {
                   Kind);
 }
 
-ssize_t rma_inject(fid_ep *id, const void *buffer, size_t size, fi_addr_t target, uint64_t address,
-                   uint64_t key) {
-  return transfer_single(id, buffer, size, {.peer = target, .address = address, .key = key},
-                         transfer_kind::inject);
+ssize_t rma_inject(
+    fid_ep *id, const void *buffer, size_t size, fi_addr_t target, uint64_t address, uint64_t key) {
+  return transfer_single(
+      id, buffer, size, {.peer = target, .address = address, .key = key}, transfer_kind::inject);
 }
-ssize_t rma_writedata(fid_ep *id, const void *buffer, size_t size, void *, uint64_t data,
-                      fi_addr_t target, uint64_t address, uint64_t key, void *context) {
-  return transfer_single(id, buffer, size,
+ssize_t rma_writedata(fid_ep *id,
+                      const void *buffer,
+                      size_t size,
+                      void *,
+                      uint64_t data,
+                      fi_addr_t target,
+                      uint64_t address,
+                      uint64_t key,
+                      void *context) {
+  return transfer_single(id,
+                         buffer,
+                         size,
                          {.peer = target,
                           .address = address,
                           .key = key,
@@ -104,10 +127,17 @@ ssize_t rma_writedata(fid_ep *id, const void *buffer, size_t size, void *, uint6
                           .context = context},
                          transfer_kind::write);
 }
-ssize_t rma_injectdata(fid_ep *id, const void *buffer, size_t size, uint64_t data, fi_addr_t target,
-                       uint64_t address, uint64_t key) {
+ssize_t rma_injectdata(fid_ep *id,
+                       const void *buffer,
+                       size_t size,
+                       uint64_t data,
+                       fi_addr_t target,
+                       uint64_t address,
+                       uint64_t key) {
   return transfer_single(
-      id, buffer, size,
+      id,
+      buffer,
+      size,
       {.peer = target, .address = address, .key = key, .data = data, .flags = FI_REMOTE_CQ_DATA},
       transfer_kind::inject);
 }

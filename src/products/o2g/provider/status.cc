@@ -7,9 +7,12 @@ namespace tanada::o2g::provider {
 
 int error_of(status code) noexcept {
   switch (code) {
-    case status::peer_lost: return -FI_ENOTCONN;
-    case status::bad_state: return -FI_EOPBADSTATE;
-    case status::too_many_files: return -FI_EMFILE;
+    case status::peer_lost:
+      return -FI_ENOTCONN;
+    case status::bad_state:
+      return -FI_EOPBADSTATE;
+    case status::too_many_files:
+      return -FI_EMFILE;
     default:
       // other statuses are errno values, which libfabric shares
       return int(code) > -256 ? int(code) : -FI_EOTHER;
@@ -18,12 +21,15 @@ int error_of(status code) noexcept {
 
 int completion_error_of(completion_kind kind, status code) noexcept {
   switch (code) {
-    case status::overflow: return FI_ETRUNC;
+    case status::overflow:
+      return FI_ETRUNC;
     case status::no_entry:
       // a peek found no message; or an unknown region key
       return kind == completion_kind::receive ? FI_ENOMSG : FI_ENOENT;
-    case status::peer_lost: return FI_ECONNRESET;
-    default: return -error_of(code);
+    case status::peer_lost:
+      return FI_ECONNRESET;
+    default:
+      return -error_of(code);
   }
 }
 

@@ -88,135 +88,178 @@ ssize_t receive(fid_ep *id, const message_operation &operation) {
   return error_of(post(*receiver.o2g_engine, request, operation.flags));
 }
 
-ssize_t message_recv(fid_ep *id, void *buffer, size_t size, void *, fi_addr_t source,
-                     void *context) {
+ssize_t message_recv(
+    fid_ep *id, void *buffer, size_t size, void *, fi_addr_t source, void *context) {
   iovec const part = make_iovec(buffer, size);
   return receive(id,
                  {.parts = {&part, 1}, .peer = source, .flags = rx_flags(id), .context = context});
 }
-ssize_t message_recvv(fid_ep *id, const iovec *parts, void **, size_t count, fi_addr_t source,
-                      void *context) {
+ssize_t message_recvv(
+    fid_ep *id, const iovec *parts, void **, size_t count, fi_addr_t source, void *context) {
   return receive(
       id, {.parts = {parts, count}, .peer = source, .flags = rx_flags(id), .context = context});
 }
 ssize_t message_recvmsg(fid_ep *id, const fi_msg *message, uint64_t flags) {
-  return receive(id, {.parts = {message->msg_iov, message->iov_count},
-                      .peer = message->addr,
-                      .flags = flags,
-                      .context = message->context});
+  return receive(id,
+                 {.parts = {message->msg_iov, message->iov_count},
+                  .peer = message->addr,
+                  .flags = flags,
+                  .context = message->context});
 }
-ssize_t message_send(fid_ep *id, const void *buffer, size_t size, void *, fi_addr_t target,
-                     void *context) {
+ssize_t message_send(
+    fid_ep *id, const void *buffer, size_t size, void *, fi_addr_t target, void *context) {
   iovec const part = make_iovec(buffer, size);
   return send(id, {.parts = {&part, 1}, .peer = target, .flags = tx_flags(id), .context = context});
 }
-ssize_t message_sendv(fid_ep *id, const iovec *parts, void **, size_t count, fi_addr_t target,
-                      void *context) {
+ssize_t message_sendv(
+    fid_ep *id, const iovec *parts, void **, size_t count, fi_addr_t target, void *context) {
   return send(id,
               {.parts = {parts, count}, .peer = target, .flags = tx_flags(id), .context = context});
 }
 ssize_t message_sendmsg(fid_ep *id, const fi_msg *message, uint64_t flags) {
-  return send(id, {.parts = {message->msg_iov, message->iov_count},
-                   .peer = message->addr,
-                   .data = message->data,
-                   .flags = flags,
-                   .context = message->context});
+  return send(id,
+              {.parts = {message->msg_iov, message->iov_count},
+               .peer = message->addr,
+               .data = message->data,
+               .flags = flags,
+               .context = message->context});
 }
 ssize_t message_inject(fid_ep *id, const void *buffer, size_t size, fi_addr_t target) {
   iovec const part = make_iovec(buffer, size);
   return send(id, {.parts = {&part, 1}, .peer = target}, true);
 }
-ssize_t message_senddata(fid_ep *id, const void *buffer, size_t size, void *, uint64_t data,
-                         fi_addr_t target, void *context) {
+ssize_t message_senddata(fid_ep *id,
+                         const void *buffer,
+                         size_t size,
+                         void *,
+                         uint64_t data,
+                         fi_addr_t target,
+                         void *context) {
   iovec const part = make_iovec(buffer, size);
-  return send(id, {.parts = {&part, 1},
-                   .peer = target,
-                   .data = data,
-                   .flags = tx_flags(id) | FI_REMOTE_CQ_DATA,
-                   .context = context});
+  return send(id,
+              {.parts = {&part, 1},
+               .peer = target,
+               .data = data,
+               .flags = tx_flags(id) | FI_REMOTE_CQ_DATA,
+               .context = context});
 }
-ssize_t message_injectdata(fid_ep *id, const void *buffer, size_t size, uint64_t data,
-                           fi_addr_t target) {
+ssize_t message_injectdata(
+    fid_ep *id, const void *buffer, size_t size, uint64_t data, fi_addr_t target) {
   iovec const part = make_iovec(buffer, size);
-  return send(id, {.parts = {&part, 1}, .peer = target, .data = data, .flags = FI_REMOTE_CQ_DATA},
-              true);
+  return send(
+      id, {.parts = {&part, 1}, .peer = target, .data = data, .flags = FI_REMOTE_CQ_DATA}, true);
 }
 
-ssize_t tagged_recv(fid_ep *id, void *buffer, size_t size, void *, fi_addr_t source, uint64_t tag,
-                    uint64_t ignore, void *context) {
+ssize_t tagged_recv(fid_ep *id,
+                    void *buffer,
+                    size_t size,
+                    void *,
+                    fi_addr_t source,
+                    uint64_t tag,
+                    uint64_t ignore,
+                    void *context) {
   iovec const part = make_iovec(buffer, size);
-  return receive(id, {.parts = {&part, 1},
-                      .peer = source,
-                      .tag = tag,
-                      .ignore = ignore,
-                      .flags = rx_flags(id),
-                      .tagged = true,
-                      .context = context});
+  return receive(id,
+                 {.parts = {&part, 1},
+                  .peer = source,
+                  .tag = tag,
+                  .ignore = ignore,
+                  .flags = rx_flags(id),
+                  .tagged = true,
+                  .context = context});
 }
-ssize_t tagged_recvv(fid_ep *id, const iovec *parts, void **, size_t count, fi_addr_t source,
-                     uint64_t tag, uint64_t ignore, void *context) {
-  return receive(id, {.parts = {parts, count},
-                      .peer = source,
-                      .tag = tag,
-                      .ignore = ignore,
-                      .flags = rx_flags(id),
-                      .tagged = true,
-                      .context = context});
+ssize_t tagged_recvv(fid_ep *id,
+                     const iovec *parts,
+                     void **,
+                     size_t count,
+                     fi_addr_t source,
+                     uint64_t tag,
+                     uint64_t ignore,
+                     void *context) {
+  return receive(id,
+                 {.parts = {parts, count},
+                  .peer = source,
+                  .tag = tag,
+                  .ignore = ignore,
+                  .flags = rx_flags(id),
+                  .tagged = true,
+                  .context = context});
 }
 ssize_t tagged_recvmsg(fid_ep *id, const fi_msg_tagged *message, uint64_t flags) {
-  return receive(id, {.parts = {message->msg_iov, message->iov_count},
-                      .peer = message->addr,
-                      .tag = message->tag,
-                      .ignore = message->ignore,
-                      .flags = flags,
-                      .tagged = true,
-                      .context = message->context});
+  return receive(id,
+                 {.parts = {message->msg_iov, message->iov_count},
+                  .peer = message->addr,
+                  .tag = message->tag,
+                  .ignore = message->ignore,
+                  .flags = flags,
+                  .tagged = true,
+                  .context = message->context});
 }
-ssize_t tagged_send(fid_ep *id, const void *buffer, size_t size, void *, fi_addr_t target,
-                    uint64_t tag, void *context) {
+ssize_t tagged_send(fid_ep *id,
+                    const void *buffer,
+                    size_t size,
+                    void *,
+                    fi_addr_t target,
+                    uint64_t tag,
+                    void *context) {
   iovec const part = make_iovec(buffer, size);
-  return send(id, {.parts = {&part, 1},
-                   .peer = target,
-                   .tag = tag,
-                   .flags = tx_flags(id),
-                   .tagged = true,
-                   .context = context});
+  return send(id,
+              {.parts = {&part, 1},
+               .peer = target,
+               .tag = tag,
+               .flags = tx_flags(id),
+               .tagged = true,
+               .context = context});
 }
-ssize_t tagged_sendv(fid_ep *id, const iovec *parts, void **, size_t count, fi_addr_t target,
-                     uint64_t tag, void *context) {
-  return send(id, {.parts = {parts, count},
-                   .peer = target,
-                   .tag = tag,
-                   .flags = tx_flags(id),
-                   .tagged = true,
-                   .context = context});
+ssize_t tagged_sendv(fid_ep *id,
+                     const iovec *parts,
+                     void **,
+                     size_t count,
+                     fi_addr_t target,
+                     uint64_t tag,
+                     void *context) {
+  return send(id,
+              {.parts = {parts, count},
+               .peer = target,
+               .tag = tag,
+               .flags = tx_flags(id),
+               .tagged = true,
+               .context = context});
 }
 ssize_t tagged_sendmsg(fid_ep *id, const fi_msg_tagged *message, uint64_t flags) {
-  return send(id, {.parts = {message->msg_iov, message->iov_count},
-                   .peer = message->addr,
-                   .tag = message->tag,
-                   .data = message->data,
-                   .flags = flags,
-                   .tagged = true,
-                   .context = message->context});
+  return send(id,
+              {.parts = {message->msg_iov, message->iov_count},
+               .peer = message->addr,
+               .tag = message->tag,
+               .data = message->data,
+               .flags = flags,
+               .tagged = true,
+               .context = message->context});
 }
 ssize_t tagged_inject(fid_ep *id, const void *buffer, size_t size, fi_addr_t target, uint64_t tag) {
   iovec const part = make_iovec(buffer, size);
   return send(id, {.parts = {&part, 1}, .peer = target, .tag = tag, .tagged = true}, true);
 }
-ssize_t tagged_senddata(fid_ep *id, const void *buffer, size_t size, void *, uint64_t data,
-                        fi_addr_t target, uint64_t tag, void *context) {
+ssize_t tagged_senddata(fid_ep *id,
+                        const void *buffer,
+                        size_t size,
+                        void *,
+                        uint64_t data,
+                        fi_addr_t target,
+                        uint64_t tag,
+                        void *context) {
   iovec const part = make_iovec(buffer, size);
-  return send(id, {.parts = {&part, 1},
-                   .peer = target,
-                   .tag = tag,
-                   .data = data,
-                   .flags = tx_flags(id) | FI_REMOTE_CQ_DATA,
-                   .tagged = true,
-                   .context = context});
+  return send(id,
+              {.parts = {&part, 1},
+               .peer = target,
+               .tag = tag,
+               .data = data,
+               .flags = tx_flags(id) | FI_REMOTE_CQ_DATA,
+               .tagged = true,
+               .context = context});
 }
-ssize_t tagged_injectdata(fid_ep *id, const void *buffer, size_t size, uint64_t data,
-                          fi_addr_t target, uint64_t tag) {
+ssize_t tagged_injectdata(
+    fid_ep *id, const void *buffer, size_t size, uint64_t data, fi_addr_t target, uint64_t tag) {
   iovec const part = make_iovec(buffer, size);
   return send(id,
               {.parts = {&part, 1},
@@ -230,15 +273,25 @@ ssize_t tagged_injectdata(fid_ep *id, const void *buffer, size_t size, uint64_t 
 
 }  // namespace
 
-fi_ops_msg message_ops = {sizeof(fi_ops_msg),         no_throw<message_recv>,
-                          no_throw<message_recvv>,    no_throw<message_recvmsg>,
-                          no_throw<message_send>,     no_throw<message_sendv>,
-                          no_throw<message_sendmsg>,  no_throw<message_inject>,
-                          no_throw<message_senddata>, no_throw<message_injectdata>};
-fi_ops_tagged tagged_ops = {sizeof(fi_ops_tagged),     no_throw<tagged_recv>,
-                            no_throw<tagged_recvv>,    no_throw<tagged_recvmsg>,
-                            no_throw<tagged_send>,     no_throw<tagged_sendv>,
-                            no_throw<tagged_sendmsg>,  no_throw<tagged_inject>,
-                            no_throw<tagged_senddata>, no_throw<tagged_injectdata>};
+fi_ops_msg message_ops = {sizeof(fi_ops_msg),
+                          no_throw<message_recv>,
+                          no_throw<message_recvv>,
+                          no_throw<message_recvmsg>,
+                          no_throw<message_send>,
+                          no_throw<message_sendv>,
+                          no_throw<message_sendmsg>,
+                          no_throw<message_inject>,
+                          no_throw<message_senddata>,
+                          no_throw<message_injectdata>};
+fi_ops_tagged tagged_ops = {sizeof(fi_ops_tagged),
+                            no_throw<tagged_recv>,
+                            no_throw<tagged_recvv>,
+                            no_throw<tagged_recvmsg>,
+                            no_throw<tagged_send>,
+                            no_throw<tagged_sendv>,
+                            no_throw<tagged_sendmsg>,
+                            no_throw<tagged_inject>,
+                            no_throw<tagged_senddata>,
+                            no_throw<tagged_injectdata>};
 
 }  // namespace tanada::o2g::provider

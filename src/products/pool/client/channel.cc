@@ -32,7 +32,8 @@ channel::channel(std::unique_ptr<seams::stream> connection)
 channel::~channel() = default;
 
 result<std::unique_ptr<channel>> channel::open(std::unique_ptr<seams::stream> connection,
-                                               const std::string &space, const key *client_key,
+                                               const std::string &space,
+                                               const key *client_key,
                                                uint64_t deadline_ns) {
   std::unique_ptr<channel> created{new channel{std::move(connection)}};
   status const code = created->handshake(space, client_key, deadline_ns);
@@ -76,8 +77,11 @@ status channel::handshake_error(status code) const {
 
 // Sends one message, and receives the one that must follow.
 template <class Message, class Reply>
-status channel::exchange_step(kind message_kind, const Message &request, kind reply_kind,
-                              Reply &answer, uint64_t deadline_ns) {
+status channel::exchange_step(kind message_kind,
+                              const Message &request,
+                              kind reply_kind,
+                              Reply &answer,
+                              uint64_t deadline_ns) {
   queue(encode_frame({.kind = uint16_t(message_kind), .code = 0}, request), {}, {}, {});
   auto next = await_frame(deadline_ns);
   if (!next.ok())
@@ -124,8 +128,10 @@ status channel::handshake(const std::string &space, const key *client_key, uint6
   return status::ok;
 }
 
-uint64_t channel::queue(std::vector<std::byte> bytes, std::vector<iovec> sources,
-                        std::vector<iovec> targets, reply_handler handler) {
+uint64_t channel::queue(std::vector<std::byte> bytes,
+                        std::vector<iovec> sources,
+                        std::vector<iovec> targets,
+                        reply_handler handler) {
   uint64_t const tag = next_tag_++;
   if (end_status_ != status::ok) {
     if (handler)

@@ -33,7 +33,8 @@ class channel {
   // Carries out the handshake over a connected stream. `access`: one side's proof is wrong, or the
   // key does not allow the namespace.
   static result<std::unique_ptr<channel>> open(std::unique_ptr<seams::stream> connection,
-                                               const std::string &space, const key *client_key,
+                                               const std::string &space,
+                                               const key *client_key,
                                                uint64_t deadline_ns);
   ~channel();
 
@@ -59,8 +60,11 @@ class channel {
   // the status that ended the connection. A request without a handler has no reply. The tag is for
   // abandon().
   template <class Message>
-  uint64_t post(wire::pool::kind message_kind, const Message &message, std::vector<iovec> sources,
-                std::vector<iovec> targets, reply_handler handler) {
+  uint64_t post(wire::pool::kind message_kind,
+                const Message &message,
+                std::vector<iovec> sources,
+                std::vector<iovec> targets,
+                reply_handler handler) {
     uint64_t data_size = 0;
     for (const iovec &source : sources)
       data_size += source.iov_len;
@@ -68,7 +72,9 @@ class channel {
         wire::pool::encode_frame(
             {.kind = uint16_t(message_kind), .code = 0, .tag = next_tag_, .data_size = data_size},
             message),
-        std::move(sources), std::move(targets), std::move(handler));
+        std::move(sources),
+        std::move(targets),
+        std::move(handler));
   }
 
   // Sends and receives as much as possible. With a deadline (absolute, monotonic_clock), waits for
@@ -114,10 +120,15 @@ class channel {
   status handshake_error(status code) const;
   status handshake(const std::string &space, const key *client_key, uint64_t deadline_ns);
   template <class Message, class Reply>
-  status exchange_step(wire::pool::kind message_kind, const Message &request,
-                       wire::pool::kind reply_kind, Reply &answer, uint64_t deadline_ns);
-  uint64_t queue(std::vector<std::byte> frame, std::vector<iovec> sources,
-                 std::vector<iovec> targets, reply_handler handler);
+  status exchange_step(wire::pool::kind message_kind,
+                       const Message &request,
+                       wire::pool::kind reply_kind,
+                       Reply &answer,
+                       uint64_t deadline_ns);
+  uint64_t queue(std::vector<std::byte> frame,
+                 std::vector<iovec> sources,
+                 std::vector<iovec> targets,
+                 reply_handler handler);
   status send(bool &moved);
   part_list gather_parts() const;
   void consume_sent(size_t size);

@@ -70,7 +70,9 @@ class refusing_daemon {
       return send(kind::welcome, head, 0, wire::pool::welcome_message{});
     data_.emplace_back();
     data_rest_ = head.data_size;
-    send(kind(head.kind), head, tnd_status(status::exists),
+    send(kind(head.kind),
+         head,
+         tnd_status(status::exists),
          wire::pool::text_message{"the name is taken"});
   }
 
@@ -107,11 +109,11 @@ class pool_channel : public testing::Test {
   status put_of(std::vector<iovec> sources) {
     bool is_answered = false;
     status code = status::ok;
-    channel_->post(kind::put, wire::pool::put_request{"n", {}}, std::move(sources), {},
-                   [&](const reply &got) {
-                     is_answered = true;
-                     code = got.code;
-                   });
+    channel_->post(
+        kind::put, wire::pool::put_request{"n", {}}, std::move(sources), {}, [&](const reply &got) {
+          is_answered = true;
+          code = got.code;
+        });
     while (!is_answered && channel_->progress(deadline_ns()) == status::ok)
       continue;
     return code;

@@ -266,7 +266,9 @@ status client::unregister_memory(void *addr) {
   return code == status::no_entry ? status::ok : code;
 }
 
-status client::await_reply(kind message_kind, uint64_t tag, const bool &done,
+status client::await_reply(kind message_kind,
+                           uint64_t tag,
+                           const bool &done,
                            uint64_t deadline_ns) {
   while (!done) {
     bool const is_late = seams::monotonic_clock().now_ns() >= deadline_ns;
@@ -279,7 +281,9 @@ status client::await_reply(kind message_kind, uint64_t tag, const bool &done,
         message_kind == kind::create || message_kind == kind::open || message_kind == kind::segment;
     if (brings_resource)
       channel_->end(progressed);
-    return fail(progressed, "pool at {}: no answer in {:.3f} s", channel_->connection().peer(),
+    return fail(progressed,
+                "pool at {}: no answer in {:.3f} s",
+                channel_->connection().peer(),
                 double(settings_.timeout_ns) / 1e9);
   }
   return status::ok;
@@ -324,8 +328,11 @@ status client::call_for_handle(kind message_kind, const Request &request, object
   return call(message_kind, request, answer);
 }
 
-status client::create(const std::string &name, uint64_t size, uint32_t flags,
-                      const std::string &set, open_object &opened) {
+status client::create(const std::string &name,
+                      uint64_t size,
+                      uint32_t flags,
+                      const std::string &set,
+                      open_object &opened) {
   object_reply answer;
   create_request request;
   request.name = name;
@@ -389,8 +396,8 @@ status client::resize(open_object &object, uint64_t size) {
 status client::report_written(open_object &object) {
   if (object.written.empty())
     return status::ok;
-  channel_->post(kind::note, ranges_request{object.handle, std::exchange(object.written, {})}, {},
-                 {}, {});
+  channel_->post(
+      kind::note, ranges_request{object.handle, std::exchange(object.written, {})}, {}, {}, {});
   return status::ok;
 }
 
@@ -490,7 +497,8 @@ status client::statistics(statistics_reply &counters) {
   return call(kind::statistics, empty_message{}, counters);
 }
 
-status client::list_namespaces_some(const std::string &only, const std::string &after,
+status client::list_namespaces_some(const std::string &only,
+                                    const std::string &after,
                                     namespaces_reply &listing) {
   namespaces_request request;
   request.name_filter = only;

@@ -76,30 +76,43 @@ class client {
   static result<std::unique_ptr<client>> connect(const address &daemon, client_settings settings);
   ~client();
 
-  status create(const std::string &name, uint64_t size, uint32_t flags, const std::string &set,
+  status create(const std::string &name,
+                uint64_t size,
+                uint32_t flags,
+                const std::string &set,
                 open_object &opened);
   status open(const std::string &name, uint64_t version, open_object &opened);
   void close(open_object &object);
   status write(open_object &object, const tnd_pool_box &box, memory_range source);
   status resize(open_object &object, uint64_t size);
   status read(open_object &object, const tnd_pool_box &box, memory_range target);
-  status read_some(open_object &object, uint64_t offset, uint64_t size, memory_range target,
+  status read_some(open_object &object,
+                   uint64_t offset,
+                   uint64_t size,
+                   memory_range target,
                    uint64_t &read_size);
   status map(open_object &object, const void *&addr, uint64_t &size);
   status commit(open_object &object, wire::pool::commit_terms terms, uint64_t &version);
   status set_commit(const std::string &set, uint64_t count, uint32_t flags);
-  status put(const std::string &name, const void *source, uint64_t size,
+  status put(const std::string &name,
+             const void *source,
+             uint64_t size,
              wire::pool::commit_terms terms);
-  status get(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about,
+  status get(const std::string &name,
+             void *target,
+             uint64_t capacity,
+             wire::pool::info &about,
              bool verify);
   status stat(const std::string &name, uint64_t version, wire::pool::info &about);
-  status list_some(const std::string &prefix, const std::string &after,
+  status list_some(const std::string &prefix,
+                   const std::string &after,
                    wire::pool::list_reply &listing);
   status rename(const std::string &name, const std::string &new_name, uint32_t flags);
   status remove(const std::string &name, uint32_t flags);
   status set_flags(const std::string &name, uint32_t flags);
   status statistics(wire::pool::statistics_reply &counters);
-  status list_namespaces_some(const std::string &only, const std::string &after,
+  status list_namespaces_some(const std::string &only,
+                              const std::string &after,
                               wire::pool::namespaces_reply &listing);
 
   // Asynchronous requests, as in tnd_pool_post() and tnd_pool_poll().
@@ -138,14 +151,17 @@ class client {
   using posted_ptr = std::shared_ptr<posted>;
 
   posted_ptr make_operation(const tnd_pool_request &request) const;
-  status post_operation(const tnd_pool_request &request, const std::shared_ptr<open_object> &object,
+  status post_operation(const tnd_pool_request &request,
+                        const std::shared_ptr<open_object> &object,
                         const posted_ptr &operation);
   void post_put(const tnd_pool_request &request, const posted_ptr &operation);
   void post_get(const tnd_pool_request &request, const posted_ptr &operation);
-  status post_move(const tnd_pool_request &request, open_object &object,
+  status post_move(const tnd_pool_request &request,
+                   open_object &object,
                    const posted_ptr &operation);
   void move_at_once(const tnd_pool_request &request, open_object &object, posted &operation);
-  status post_commit(const tnd_pool_request &request, const std::shared_ptr<open_object> &object,
+  status post_commit(const tnd_pool_request &request,
+                     const std::shared_ptr<open_object> &object,
                      const posted_ptr &operation);
   void complete_info(posted &operation, const reply &received);
   void complete_size(posted &operation, const reply &received);
@@ -170,12 +186,17 @@ class client {
 
   // Sends one request and waits for its reply.
   template <class Request, class Reply>
-  status call(wire::pool::kind message_kind, const Request &request, Reply &answer,
-              std::vector<iovec> sources = {}, std::vector<iovec> targets = {},
+  status call(wire::pool::kind message_kind,
+              const Request &request,
+              Reply &answer,
+              std::vector<iovec> sources = {},
+              std::vector<iovec> targets = {},
               uint64_t *data_size = nullptr);
 
   // Waits until `done`, which the reply's handler sets.
-  status await_reply(wire::pool::kind message_kind, uint64_t tag, const bool &done,
+  status await_reply(wire::pool::kind message_kind,
+                     uint64_t tag,
+                     const bool &done,
                      uint64_t deadline_ns);
 
   // As with_url(), for the name in the request, if it has one.
@@ -183,7 +204,8 @@ class client {
   status with_url_of(status code, const Request &request) const;
 
   template <class Request>
-  status call_for_handle(wire::pool::kind message_kind, const Request &request,
+  status call_for_handle(wire::pool::kind message_kind,
+                         const Request &request,
                          wire::pool::object_reply &answer);
 
   // Returns -ERANGE with a message, but logs nothing, because callers use the call to find the
@@ -200,8 +222,11 @@ class client {
   void copy_parts(std::span<const iovec> parts, std::byte *memory, bool to_pool, checksum &sum);
   status move(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
   status move_shared(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
-  status move_shared_device(open_object &object, const tnd_pool_box &box, std::byte *memory,
-                            bool to_pool, bool &is_staged);
+  status move_shared_device(open_object &object,
+                            const tnd_pool_box &box,
+                            std::byte *memory,
+                            bool to_pool,
+                            bool &is_staged);
   // Records that the range was written through the mapping.
   status note_written(open_object &object, uint64_t offset, uint64_t size);
   // Computes the checksum that a commit requests, if this process can do so faster than the daemon.
@@ -220,12 +245,17 @@ class client {
     uint64_t size = 0;                   // sum
   };
   status ensure_device_stage();
-  status stage_row(open_object &object, staged_rows &rows, wire::pool::range row, std::byte *memory,
+  status stage_row(open_object &object,
+                   staged_rows &rows,
+                   wire::pool::range row,
+                   std::byte *memory,
                    bool to_pool);
   status flush_staged(open_object &object, staged_rows &rows, bool to_pool);
   status move_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
   bool uses_fabric(const tnd_pool_box &box, bool on_device) const;
-  status move_fabric(open_object &object, const tnd_pool_box &box, memory_range memory,
+  status move_fabric(open_object &object,
+                     const tnd_pool_box &box,
+                     memory_range memory,
                      bool to_pool);
   status await_fabric(uint64_t tag, const bool &done, std::byte *memory, uint64_t size);
   void join_fabric();
@@ -238,21 +268,38 @@ class client {
   void count_mapped(transfer_path via, uint64_t size, bool to_pool);
   // Reports reads through the mapping to the daemon, at most once a second unless `at_once` is set.
   void report_reads(bool at_once);
-  status move_rows(open_object &object, std::vector<wire::pool::range> ranges,
-                   std::vector<iovec> memory, bool to_pool);
+  status move_rows(open_object &object,
+                   std::vector<wire::pool::range> ranges,
+                   std::vector<iovec> memory,
+                   bool to_pool);
   // Transfers over the connection's stream, in one request and without a handle.
-  status put_inline(const std::string &name, const void *source, uint64_t size,
+  status put_inline(const std::string &name,
+                    const void *source,
+                    uint64_t size,
                     wire::pool::commit_terms terms);
-  status get_inline(const std::string &name, void *target, uint64_t capacity,
-                    wire::pool::info &about, bool verify);
-  status put_shared(const std::string &name, const void *source, uint64_t size,
+  status get_inline(const std::string &name,
+                    void *target,
+                    uint64_t capacity,
+                    wire::pool::info &about,
+                    bool verify);
+  status put_shared(const std::string &name,
+                    const void *source,
+                    uint64_t size,
                     wire::pool::commit_terms &terms);
-  status put_fabric(const std::string &name, const void *source, uint64_t size,
+  status put_fabric(const std::string &name,
+                    const void *source,
+                    uint64_t size,
                     wire::pool::commit_terms &terms);
-  status get_fabric(const std::string &name, void *target, uint64_t capacity,
-                    wire::pool::info &about, bool verify);
-  status get_shared(const std::string &name, void *target, uint64_t capacity,
-                    wire::pool::info &about, bool verify);
+  status get_fabric(const std::string &name,
+                    void *target,
+                    uint64_t capacity,
+                    wire::pool::info &about,
+                    bool verify);
+  status get_shared(const std::string &name,
+                    void *target,
+                    uint64_t capacity,
+                    wire::pool::info &about,
+                    bool verify);
   status copy_out(open_object &object, void *target, bool verify);
   cached_object *find_cached(const std::string &name);
   void evict_cached(std::list<cached_object>::iterator entry);
@@ -293,22 +340,26 @@ class client {
 };
 
 template <class Request, class Reply>
-status client::call(wire::pool::kind message_kind, const Request &request, Reply &answer,
-                    std::vector<iovec> sources, std::vector<iovec> targets, uint64_t *data_size) {
+status client::call(wire::pool::kind message_kind,
+                    const Request &request,
+                    Reply &answer,
+                    std::vector<iovec> sources,
+                    std::vector<iovec> targets,
+                    uint64_t *data_size) {
   TND_TRY(ensure_connected());
   report_reads(message_kind == wire::pool::kind::statistics);
   uint64_t const deadline_ns = deadline();
   status code = status::ok;
   bool done = false;
-  uint64_t const tag = channel_->post(message_kind, request, std::move(sources), std::move(targets),
-                                      [&](const reply &received) {
-                                        code = received.code;
-                                        if (code == status::ok)
-                                          code = wire::decode(received.body, answer);
-                                        if (data_size != nullptr)
-                                          *data_size = received.data_size;
-                                        done = true;
-                                      });
+  uint64_t const tag = channel_->post(
+      message_kind, request, std::move(sources), std::move(targets), [&](const reply &received) {
+        code = received.code;
+        if (code == status::ok)
+          code = wire::decode(received.body, answer);
+        if (data_size != nullptr)
+          *data_size = received.data_size;
+        done = true;
+      });
   TND_TRY(await_reply(message_kind, tag, done, deadline_ns));
   if (code == status::peer_lost)
     return fail(code, "pool at {}: the connection has ended", daemon_.host);

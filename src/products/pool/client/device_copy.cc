@@ -402,8 +402,10 @@ void device_copy::register_now(const std::shared_ptr<device_mapping> &mapping) {
   }
 }
 
-status device_copy::copy_shared(std::vector<part> pieces, copy_direction direction,
-                                seams::team &helpers, timing &times) {
+status device_copy::copy_shared(std::vector<part> pieces,
+                                copy_direction direction,
+                                seams::team &helpers,
+                                timing &times) {
   failure_record failure;
   helpers.run(uint32_t(pieces.size()), [&](uint32_t i) {
     if (!failure.is_set())
@@ -414,8 +416,10 @@ status device_copy::copy_shared(std::vector<part> pieces, copy_direction directi
 
 // Staging threads help once slots are available, if the transfer takes longer than they take to
 // start.
-status device_copy::copy_registering(std::vector<part> pieces, copy_direction direction,
-                                     seams::team &helpers, timing &times) {
+status device_copy::copy_registering(std::vector<part> pieces,
+                                     copy_direction direction,
+                                     seams::team &helpers,
+                                     timing &times) {
   uint64_t size = 0;
   for (const part &piece : pieces)
     size += piece.size;
@@ -435,8 +439,10 @@ status device_copy::copy_registering(std::vector<part> pieces, copy_direction di
   return failure.code();
 }
 
-status device_copy::copy(std::span<const part> parts, copy_direction direction,
-                         seams::team &helpers, bool &is_staged) {
+status device_copy::copy(std::span<const part> parts,
+                         copy_direction direction,
+                         seams::team &helpers,
+                         bool &is_staged) {
   if (owner_ != getpid())
     return fail(status::not_supported, "a forked process cannot use the GPU of its parent");
   registrar::transfer const transfer{registration_};
@@ -452,7 +458,8 @@ status device_copy::copy(std::span<const part> parts, copy_direction direction,
   return code;
 }
 
-status device_copy::copy_pieces(const std::vector<part> &pieces, copy_direction direction,
+status device_copy::copy_pieces(const std::vector<part> &pieces,
+                                copy_direction direction,
                                 timing &times) {
   status code = status::ok;
   for (size_t i = 0; i < pieces.size() && code == status::ok; i++) {
@@ -461,8 +468,10 @@ status device_copy::copy_pieces(const std::vector<part> &pieces, copy_direction 
   return code;
 }
 
-status device_copy::copy_with_helpers(piece_list list, copy_direction direction,
-                                      seams::team &helpers, timing &times) {
+status device_copy::copy_with_helpers(piece_list list,
+                                      copy_direction direction,
+                                      seams::team &helpers,
+                                      timing &times) {
   bool const registers = list.unregistered_count != 0;
   prepare_in_background(registers ? urgency::later : urgency::at_once);
   if (!registers)
@@ -480,9 +489,13 @@ void device_copy::log_transfer(const timing &times, uint64_t duration_ns) {
   log(log_level::debug,
       "pool: GPU copy in {:.3f} ms: direct {:.1f} MiB {:.3f} ms, registering {:.3f} ms, staged "
       "{:.1f} MiB {:.3f} ms, slots {:.3f} ms",
-      double(duration_ns) / 1e6, double(times.direct_size) / 0x1p20, double(times.direct_ns) / 1e6,
-      double(times.register_ns) / 1e6, double(times.staged_size) / 0x1p20,
-      double(times.staged_ns) / 1e6, double(times.slot_ns) / 1e6);
+      double(duration_ns) / 1e6,
+      double(times.direct_size) / 0x1p20,
+      double(times.direct_ns) / 1e6,
+      double(times.register_ns) / 1e6,
+      double(times.staged_size) / 0x1p20,
+      double(times.staged_ns) / 1e6,
+      double(times.slot_ns) / 1e6);
 }
 
 pinned_buffer::pinned_buffer(std::shared_ptr<device_copy> copies, std::byte *data, size_t size)

@@ -72,7 +72,9 @@ class device_copy {
   // `helpers`: the caller's, used while another transfer occupies those of the process.
   // `is_staged`: some bytes were copied through pinned memory. Returns `device_lost` or the
   // driver's error, with a message.
-  status copy(std::span<const part> parts, copy_direction direction, seams::team &helpers,
+  status copy(std::span<const part> parts,
+              copy_direction direction,
+              seams::team &helpers,
               bool &is_staged);
 
   // Registers the mapping in the background.
@@ -122,16 +124,22 @@ class device_copy {
   };
   static piece_list split(std::span<const part> parts);
   status copy_pieces(const std::vector<part> &pieces, copy_direction direction, timing &times);
-  status copy_with_helpers(piece_list list, copy_direction direction, seams::team &helpers,
+  status copy_with_helpers(piece_list list,
+                           copy_direction direction,
+                           seams::team &helpers,
                            timing &times);
   static void log_transfer(const timing &times, uint64_t duration_ns);
   status copy_one(const part &piece, copy_direction direction, timing &times);
   status copy_direct(const part &piece, copy_direction direction, timing &times);
   status copy_staged(const part &piece, copy_direction direction, timing &times);
   status copy_unregistered(const part &piece, copy_direction direction, timing &times);
-  status copy_shared(std::vector<part> pieces, copy_direction direction, seams::team &helpers,
+  status copy_shared(std::vector<part> pieces,
+                     copy_direction direction,
+                     seams::team &helpers,
                      timing &times);
-  status copy_registering(std::vector<part> pieces, copy_direction direction, seams::team &helpers,
+  status copy_registering(std::vector<part> pieces,
+                          copy_direction direction,
+                          seams::team &helpers,
                           timing &times);
 
   std::shared_ptr<seams::gpu> const gpu_;

@@ -94,7 +94,9 @@ result<std::shared_ptr<device_mapping>> device_mapping::open(int descriptor,
   void *const addr =
       seams::map_file_part({descriptor, region.file_offset, region.size}, protection);
   if (addr == nullptr) {
-    return fail(status::no_memory, "mapping {} bytes of the pool for a GPU: {}", region.size,
+    return fail(status::no_memory,
+                "mapping {} bytes of the pool for a GPU: {}",
+                region.size,
                 std::strerror(errno));
   }
   opened->addr_ = static_cast<std::byte *>(addr);
@@ -149,7 +151,8 @@ bool device_mapping::is_populated(uint64_t offset, uint64_t size) const noexcept
 
 // The kernel admits one writer at a time to a file. Other threads use the mapping instead of
 // waiting.
-bool device_mapping::store_by_file(uint64_t offset, const std::byte *source,
+bool device_mapping::store_by_file(uint64_t offset,
+                                   const std::byte *source,
                                    uint64_t size) noexcept {
   if (descriptor_ < 0 || has_writer_.exchange(true, std::memory_order_acquire))
     return false;

@@ -26,8 +26,10 @@ std::string fabric_link::address() const {
   return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
 }
 
-result<fabric_link::region_use> fabric_link::acquire_region(std::byte *addr, uint64_t size,
-                                                            bool on_device, bool to_be_read) {
+result<fabric_link::region_use> fabric_link::acquire_region(std::byte *addr,
+                                                            uint64_t size,
+                                                            bool on_device,
+                                                            bool to_be_read) {
   auto after = registered_.upper_bound(addr);
   if (after != registered_.begin()) {
     auto const &[begin, known] = *std::prev(after);
@@ -42,8 +44,10 @@ result<fabric_link::region_use> fabric_link::acquire_region(std::byte *addr, uin
   return region_use{registered.value().remote, 0, registered.value().id};
 }
 
-result<seams::fabric_region> fabric_link::open_region(std::byte *addr, uint64_t size,
-                                                      bool on_device, seams::fabric_access access) {
+result<seams::fabric_region> fabric_link::open_region(std::byte *addr,
+                                                      uint64_t size,
+                                                      bool on_device,
+                                                      seams::fabric_access access) {
   seams::fabric_memory const memory{
       addr, size, on_device ? seams::fabric_memory_kind::cuda : seams::fabric_memory_kind::host};
   auto registered = endpoint_->region_register(memory, access);

@@ -36,7 +36,9 @@ class fabric_link {
     // The region to release; none: it stays registered.
     seams::fabric_region_id id = seams::no_fabric_region;
   };
-  result<region_use> acquire_region(std::byte *addr, uint64_t size, bool on_device,
+  result<region_use> acquire_region(std::byte *addr,
+                                    uint64_t size,
+                                    bool on_device,
                                     bool to_be_read);
   void release_region(const region_use &region);
 
@@ -63,7 +65,9 @@ class fabric_link {
   explicit fabric_link(std::unique_ptr<seams::fabric_endpoint> endpoint)
       : endpoint_{std::move(endpoint)} {}
   void receive();
-  result<seams::fabric_region> open_region(std::byte *addr, uint64_t size, bool on_device,
+  result<seams::fabric_region> open_region(std::byte *addr,
+                                           uint64_t size,
+                                           bool on_device,
                                            seams::fabric_access access);
 
   bool refuses_devices_ = false;

@@ -60,11 +60,17 @@ status client::post_operation(const tnd_pool_request &request,
                               const std::shared_ptr<open_object> &object,
                               const posted_ptr &operation) {
   switch (tnd_pool_request_kind(request.kind)) {
-    case TND_POOL_REQUEST_PUT: post_put(request, operation); break;
-    case TND_POOL_REQUEST_GET: post_get(request, operation); break;
+    case TND_POOL_REQUEST_PUT:
+      post_put(request, operation);
+      break;
+    case TND_POOL_REQUEST_GET:
+      post_get(request, operation);
+      break;
     case TND_POOL_REQUEST_WRITE:
-    case TND_POOL_REQUEST_READ: return post_move(request, *object, operation);
-    case TND_POOL_REQUEST_COMMIT: return post_commit(request, object, operation);
+    case TND_POOL_REQUEST_READ:
+      return post_move(request, *object, operation);
+    case TND_POOL_REQUEST_COMMIT:
+      return post_commit(request, object, operation);
   }
   return status::ok;
 }
@@ -73,20 +79,25 @@ void client::post_put(const tnd_pool_request &request, const posted_ptr &operati
   put_request message;
   message.name = request.name;
   message.terms = terms_of(request);
-  channel_->post(kind::put, message, memory_of(request), {},
-                 [this, operation](const reply &received) { complete_info(*operation, received); });
+  channel_->post(
+      kind::put, message, memory_of(request), {}, [this, operation](const reply &received) {
+        complete_info(*operation, received);
+      });
 }
 
 void client::post_get(const tnd_pool_request &request, const posted_ptr &operation) {
   get_request message;
   message.name = request.name;
   message.capacity = request.size;
-  channel_->post(kind::get, message, {}, memory_of(request),
-                 [this, operation](const reply &received) { complete_info(*operation, received); });
+  channel_->post(
+      kind::get, message, {}, memory_of(request), [this, operation](const reply &received) {
+        complete_info(*operation, received);
+      });
 }
 
 // Carries out the transfer through shared memory at once, if possible; otherwise posts a request.
-status client::post_move(const tnd_pool_request &request, open_object &object,
+status client::post_move(const tnd_pool_request &request,
+                         open_object &object,
                          const posted_ptr &operation) {
   bool const writes = request.kind == TND_POOL_REQUEST_WRITE;
   TND_TRY(check_usable(object));
@@ -134,7 +145,10 @@ status client::post_commit(const tnd_pool_request &request,
     return status::bad_file;
   TND_TRY(report_written(*object));
   object->is_writer = false;
-  channel_->post(kind::commit, commit_request{object->handle, terms_of(request)}, {}, {},
+  channel_->post(kind::commit,
+                 commit_request{object->handle, terms_of(request)},
+                 {},
+                 {},
                  [this, operation, object](const reply &received) {
                    complete_info(*operation, received);
                    info_reply info;
@@ -186,7 +200,8 @@ void client::count_transfer(posted &operation, bool to_pool) {
   operation.result.path = operation.path;
 }
 
-void client::poll(std::span<tnd_pool_completion> completions, uint64_t timeout_ns,
+void client::poll(std::span<tnd_pool_completion> completions,
+                  uint64_t timeout_ns,
                   uint32_t &count) {
   count = 0;
   uint64_t const deadline_ns = seams::deadline_after(seams::monotonic_clock().now_ns(), timeout_ns);

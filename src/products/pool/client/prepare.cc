@@ -35,8 +35,11 @@ void client::prepare_device() {
   log(log_level::debug,
       "pool: GPU {} opened in {:.3f} ms, {} segments reserved in {:.3f} ms, the first registered "
       "in {:.3f} ms{}",
-      settings_.device_index, double(opened_ns - start_ns) / 1e6, mappings.size(),
-      double(reserved_ns - opened_ns) / 1e6, double(clock.now_ns() - reserved_ns) / 1e6,
+      settings_.device_index,
+      double(opened_ns - start_ns) / 1e6,
+      mappings.size(),
+      double(reserved_ns - opened_ns) / 1e6,
+      double(clock.now_ns() - reserved_ns) / 1e6,
       has_huge_pages ? "" : " (small pages: in the background)");
 }
 
@@ -66,20 +69,20 @@ client::device_mappings client::fetch_segments(const std::vector<uint32_t> &want
   device_mappings mappings;
   size_t answer_count = 0;
   for (uint32_t const segment : wanted) {
-    channel_->post(kind::segment, segment_request{segment}, {}, {},
-                   [&, segment](const reply &received) {
-                     answer_count++;
-                     received_segment received_file;
-                     if (received.code != status::ok ||
-                         wire::decode(received.body, received_file.about) != status::ok)
-                       return;
-                     received_file.file = descriptor{channel_->take_descriptor()};
-                     if (received_file.file.get() < 0)
-                       return;
-                     auto mapping = segments_.add_for_device(segment, std::move(received_file));
-                     if (mapping.ok())
-                       mappings.push_back(std::move(mapping).value());
-                   });
+    channel_->post(
+        kind::segment, segment_request{segment}, {}, {}, [&, segment](const reply &received) {
+          answer_count++;
+          received_segment received_file;
+          if (received.code != status::ok ||
+              wire::decode(received.body, received_file.about) != status::ok)
+            return;
+          received_file.file = descriptor{channel_->take_descriptor()};
+          if (received_file.file.get() < 0)
+            return;
+          auto mapping = segments_.add_for_device(segment, std::move(received_file));
+          if (mapping.ok())
+            mappings.push_back(std::move(mapping).value());
+        });
   }
   uint64_t const deadline_ns = deadline();
   while (answer_count < wanted.size()) {

@@ -130,7 +130,8 @@ void registrar::register_all(const job &next) {
     if (status const code = next.mapping->register_part(part, next.gpu); code != status::ok) {
       log(log_level::info,
           "pool: the GPU cannot register {} bytes of the pool; copies stay staged: {}",
-          next.mapping->size(), last_message());
+          next.mapping->size(),
+          last_message());
       return;
     }
   }

@@ -37,8 +37,10 @@ result<uint64_t> paged_size(const std::vector<wire::pool::pool_extent> &pieces) 
 
 status map_error(size_t piece_count) {
   bool const is_huge = errno == EINVAL;  // pieces do not begin at huge pages
-  return fail(is_huge ? status::not_supported : status::no_memory, "{} pieces of the object {}",
-              piece_count, is_huge ? "are not whole huge pages" : "cannot be mapped");
+  return fail(is_huge ? status::not_supported : status::no_memory,
+              "{} pieces of the object {}",
+              piece_count,
+              is_huge ? "are not whole huge pages" : "cannot be mapped");
 }
 
 }  // namespace
@@ -107,8 +109,8 @@ result<segments::mapping *> segments::add(uint32_t segment, received_segment rec
   void *const addr =
       seams::map_file_part({received.file.get(), about.file_offset, about.size}, protection);
   if (addr == nullptr) {
-    return fail(status::no_memory, "mapping {} bytes of the pool: {}", about.size,
-                std::strerror(errno));
+    return fail(
+        status::no_memory, "mapping {} bytes of the pool: {}", about.size, std::strerror(errno));
   }
   auto created = std::make_shared<mapping>();
   created->file = std::move(received.file);
@@ -132,12 +134,13 @@ void segments::mapping::populate(uint64_t offset, uint64_t length) {
     return;
   TND_ASSERT(addr != nullptr && offset <= size && length <= size - offset);
   for (uint64_t unit = offset / segment_populate_size;
-       unit <= (offset + length - 1) / segment_populate_size; unit++) {
+       unit <= (offset + length - 1) / segment_populate_size;
+       unit++) {
     if (populated[unit])
       continue;
     uint64_t const begin = unit * segment_populate_size;
-    seams::populate_file_part(addr + begin, std::min(segment_populate_size, size - begin),
-                              writable);
+    seams::populate_file_part(
+        addr + begin, std::min(segment_populate_size, size - begin), writable);
     populated[unit] = true;
   }
 }
@@ -163,8 +166,10 @@ result<std::shared_ptr<device_mapping>> segments::add_for_device(uint32_t segmen
 }
 
 template <class Visit>
-status segments::visit_parts(const std::vector<wire::pool::pool_extent> &pieces, uint64_t offset,
-                             uint64_t size, const Visit &visit) {
+status segments::visit_parts(const std::vector<wire::pool::pool_extent> &pieces,
+                             uint64_t offset,
+                             uint64_t size,
+                             const Visit &visit) {
   unmap_small();
   for (const wire::pool::pool_extent &piece : pieces) {
     if (size == 0)
@@ -186,29 +191,33 @@ status segments::visit_parts(const std::vector<wire::pool::pool_extent> &pieces,
   return size == 0 ? status::ok : status::protocol;
 }
 
-status segments::parts_of(const std::vector<wire::pool::pool_extent> &pieces, uint64_t offset,
-                          uint64_t size, std::vector<iovec> &parts) {
-  return visit_parts(pieces, offset, size,
-                     [&parts](mapping &base, uint64_t begin, uint64_t length) {
-                       base.populate(begin, length);
-                       parts.push_back({base.addr + begin, length});
-                       return status::ok;
-                     });
+status segments::parts_of(const std::vector<wire::pool::pool_extent> &pieces,
+                          uint64_t offset,
+                          uint64_t size,
+                          std::vector<iovec> &parts) {
+  return visit_parts(
+      pieces, offset, size, [&parts](mapping &base, uint64_t begin, uint64_t length) {
+        base.populate(begin, length);
+        parts.push_back({base.addr + begin, length});
+        return status::ok;
+      });
 }
 
 status segments::device_ranges_of(const std::vector<wire::pool::pool_extent> &pieces,
-                                  uint64_t offset, uint64_t size,
+                                  uint64_t offset,
+                                  uint64_t size,
                                   std::vector<device_range> &ranges) {
-  return visit_parts(pieces, offset, size,
-                     [&ranges](mapping &base, uint64_t begin, uint64_t length) {
-                       TND_TRY(base.map_for_device());
-                       ranges.push_back({base.device_mapped, begin, length});
-                       return status::ok;
-                     });
+  return visit_parts(
+      pieces, offset, size, [&ranges](mapping &base, uint64_t begin, uint64_t length) {
+        TND_TRY(base.map_for_device());
+        ranges.push_back({base.device_mapped, begin, length});
+        return status::ok;
+      });
 }
 
 result<void *> segments::contiguous(const std::vector<wire::pool::pool_extent> &pieces,
-                                    uint64_t size, bool &caller_unmaps,
+                                    uint64_t size,
+                                    bool &caller_unmaps,
                                     std::shared_ptr<void> &owner) {
   std::vector<iovec> parts;
   TND_TRY(visit_parts(pieces, 0, size, [&parts](mapping &home, uint64_t begin, uint64_t length) {
@@ -229,7 +238,8 @@ result<void *> segments::contiguous(const std::vector<wire::pool::pool_extent> &
 }
 
 // A separate mapping must consist of whole pages. On huge pages, the segment's own mapping must do.
-void *segments::map_piece(const wire::pool::pool_extent &piece, const iovec &part,
+void *segments::map_piece(const wire::pool::pool_extent &piece,
+                          const iovec &part,
                           std::shared_ptr<void> &owner) {
   auto const base = mapped_.at(piece.segment);
   uint64_t const skipped = piece.offset % page_size, begin = piece.offset - skipped,
@@ -256,7 +266,11 @@ result<void *> segments::map_pieces(const std::vector<wire::pool::pool_extent> &
   auto *position = static_cast<std::byte *>(addr);
   for (const wire::pool::pool_extent &piece : pieces) {
     mapping const &base = *mapped_.at(piece.segment);
-    if (mmap(position, piece.size, PROT_READ, MAP_SHARED | MAP_FIXED, base.file.get(),
+    if (mmap(position,
+             piece.size,
+             PROT_READ,
+             MAP_SHARED | MAP_FIXED,
+             base.file.get(),
              off_t(base.file_offset + piece.offset)) == MAP_FAILED) {
       status const code = map_error(pieces.size());
       munmap(addr, whole);

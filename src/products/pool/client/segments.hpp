@@ -56,17 +56,23 @@ class segments {
 
   // The memory of [offset, offset + size) of an object that consists of these pieces. `protocol`: a
   // piece is outside of its segment.
-  status parts_of(const std::vector<wire::pool::pool_extent> &pieces, uint64_t offset,
-                  uint64_t size, std::vector<iovec> &parts);
+  status parts_of(const std::vector<wire::pool::pool_extent> &pieces,
+                  uint64_t offset,
+                  uint64_t size,
+                  std::vector<iovec> &parts);
 
   // As parts_of(), for copies by a GPU.
-  status device_ranges_of(const std::vector<wire::pool::pool_extent> &pieces, uint64_t offset,
-                          uint64_t size, std::vector<device_range> &ranges);
+  status device_ranges_of(const std::vector<wire::pool::pool_extent> &pieces,
+                          uint64_t offset,
+                          uint64_t size,
+                          std::vector<device_range> &ranges);
 
   // All of the object in one range of addresses, read-only. `caller_unmaps`: the caller does so
   // with munmap. Otherwise `owner` keeps it mapped: a separate mapping or the segment's.
-  result<void *> contiguous(const std::vector<wire::pool::pool_extent> &pieces, uint64_t size,
-                            bool &caller_unmaps, std::shared_ptr<void> &owner);
+  result<void *> contiguous(const std::vector<wire::pool::pool_extent> &pieces,
+                            uint64_t size,
+                            bool &caller_unmaps,
+                            std::shared_ptr<void> &owner);
 
   // Whether the segment is mapped. A segment may be lent before it contains an object of this
   // client.
@@ -104,7 +110,8 @@ class segments {
   result<mapping *> add(uint32_t segment, received_segment received);
   void unmap_small();
   // A separate read-only mapping of one piece, or else the segment's own.
-  void *map_piece(const wire::pool::pool_extent &piece, const iovec &part,
+  void *map_piece(const wire::pool::pool_extent &piece,
+                  const iovec &part,
                   std::shared_ptr<void> &owner);
   // Maps the pieces one after the other, in `whole` bytes of addresses.
   result<void *> map_pieces(const std::vector<wire::pool::pool_extent> &pieces, uint64_t whole);
@@ -112,8 +119,10 @@ class segments {
   // Calls visit(mapping, offset, size) for each part of a range of an object. `protocol`: a piece
   // is outside of its segment.
   template <class Visit>
-  status visit_parts(const std::vector<wire::pool::pool_extent> &pieces, uint64_t offset,
-                     uint64_t size, const Visit &visit);
+  status visit_parts(const std::vector<wire::pool::pool_extent> &pieces,
+                     uint64_t offset,
+                     uint64_t size,
+                     const Visit &visit);
 
   segment_fetcher fetch_;
   std::unordered_map<uint32_t, std::shared_ptr<mapping>> mapped_;

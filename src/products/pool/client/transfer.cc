@@ -108,7 +108,9 @@ status client::read(open_object &object, const tnd_pool_box &requested, memory_r
   return move(object, box, target, false);
 }
 
-status client::move(open_object &object, const tnd_pool_box &box, memory_range memory,
+status client::move(open_object &object,
+                    const tnd_pool_box &box,
+                    memory_range memory,
                     bool to_pool) {
   // The daemon must provide bytes that nobody has written yet.
   bool const is_plain = to_pool || !object.is_writer;
@@ -134,8 +136,8 @@ status client::move(open_object &object, const tnd_pool_box &box, memory_range m
   return status::ok;
 }
 
-status client::read_some(open_object &object, uint64_t offset, uint64_t size, memory_range target,
-                         uint64_t &read_size) {
+status client::read_some(
+    open_object &object, uint64_t offset, uint64_t size, memory_range target, uint64_t &read_size) {
   uint64_t const whole = object.about.size;
   read_size = offset >= whole ? 0 : std::min(size, whole - offset);
   return read(object,
@@ -157,7 +159,9 @@ uint64_t client::sum_of(uint32_t kind, const void *bytes, uint64_t size) {
 }
 
 // Copies between the pool's parts, one after the other, and memory. `sum` is of the copied bytes.
-void client::copy_parts(std::span<const iovec> parts, std::byte *memory, bool to_pool,
+void client::copy_parts(std::span<const iovec> parts,
+                        std::byte *memory,
+                        bool to_pool,
                         checksum &sum) {
   auto const copy_of = [to_pool, &memory](const iovec &part) {
     auto *const shared = static_cast<std::byte *>(part.iov_base);
@@ -178,7 +182,9 @@ void client::copy_parts(std::span<const iovec> parts, std::byte *memory, bool to
 }
 
 // One copy, by this process.
-status client::move_shared(open_object &object, const tnd_pool_box &box, std::byte *memory,
+status client::move_shared(open_object &object,
+                           const tnd_pool_box &box,
+                           std::byte *memory,
                            bool to_pool) {
   std::vector<iovec> parts;
   return each_row(box, [&](uint64_t offset, uint64_t memory_offset) {
@@ -206,8 +212,11 @@ status client::copy_rows(open_object &object, device_rows &rows, bool to_pool, b
 }
 
 // Copies by the GPU, with enough rows at a time to keep its copy engines busy.
-status client::move_shared_device(open_object &object, const tnd_pool_box &box, std::byte *memory,
-                                  bool to_pool, bool &is_staged) {
+status client::move_shared_device(open_object &object,
+                                  const tnd_pool_box &box,
+                                  std::byte *memory,
+                                  bool to_pool,
+                                  bool &is_staged) {
   std::vector<device_range> ranges;
   device_rows rows;
   status const code = each_row(box, [&](uint64_t offset, uint64_t memory_offset) {
@@ -265,7 +274,9 @@ status client::sum_written(open_object &object, commit_terms &terms) {
   return status::ok;
 }
 
-status client::move_rows(open_object &object, std::vector<range> ranges, std::vector<iovec> memory,
+status client::move_rows(open_object &object,
+                         std::vector<range> ranges,
+                         std::vector<iovec> memory,
                          bool to_pool) {
   empty_message answer;
   ranges_request request{object.handle, std::move(ranges)};
@@ -278,7 +289,9 @@ status client::move_rows(open_object &object, std::vector<range> ranges, std::ve
   return size == wanted ? status::ok : status::protocol;
 }
 
-status client::move_staged(open_object &object, const tnd_pool_box &box, std::byte *memory,
+status client::move_staged(open_object &object,
+                           const tnd_pool_box &box,
+                           std::byte *memory,
                            bool to_pool) {
   std::vector<range> ranges;
   std::vector<iovec> parts;
@@ -300,23 +313,30 @@ bool client::uses_fabric(const tnd_pool_box &box, bool on_device) const {
 }
 
 // The daemon moves the bytes. This side drives the fabric and waits for the reply.
-status client::move_fabric(open_object &object, const tnd_pool_box &box, memory_range memory,
+status client::move_fabric(open_object &object,
+                           const tnd_pool_box &box,
+                           memory_range memory,
                            bool to_pool) {
   TND_ASSERT(fabric_ != nullptr);
-  auto acquired = fabric_->acquire_region(static_cast<std::byte *>(memory.addr), box.size,
-                                          memory.on_device, to_pool);
+  auto acquired = fabric_->acquire_region(
+      static_cast<std::byte *>(memory.addr), box.size, memory.on_device, to_pool);
   if (!acquired.ok())
     return acquired.error();
   auto const &region = acquired.value();
-  rma_request const request{object.handle,     box.offset,         box.size,     region.remote.base,
-                            region.remote.key, region.remote.size, region.offset};
+  rma_request const request{object.handle,
+                            box.offset,
+                            box.size,
+                            region.remote.base,
+                            region.remote.key,
+                            region.remote.size,
+                            region.offset};
   status code = status::ok;
   bool done = false;
-  uint64_t const tag = channel_->post(to_pool ? kind::rma_write : kind::rma_read, request, {}, {},
-                                      [&](const reply &received) {
-                                        code = received.code;
-                                        done = true;
-                                      });
+  uint64_t const tag = channel_->post(
+      to_pool ? kind::rma_write : kind::rma_read, request, {}, {}, [&](const reply &received) {
+        code = received.code;
+        done = true;
+      });
   status const waited = await_fabric(tag, done, static_cast<std::byte *>(memory.addr), box.size);
   if (waited != status::ok)
     code = waited;
@@ -357,8 +377,8 @@ status client::ensure_device_stage() {
   return status::ok;
 }
 
-status client::stage_row(open_object &object, staged_rows &rows, range row, std::byte *memory,
-                         bool to_pool) {
+status client::stage_row(
+    open_object &object, staged_rows &rows, range row, std::byte *memory, bool to_pool) {
   std::byte *const stage = device_stage_->data();
   for (uint64_t done = 0; done < row.size;) {
     TND_ASSERT(rows.size < device_stage_size && rows.ranges.size() == rows.addresses.size());
@@ -392,7 +412,9 @@ status client::flush_staged(open_object &object, staged_rows &rows, bool to_pool
 }
 
 // Copies through pinned memory, with packed rows.
-status client::move_device(open_object &object, const tnd_pool_box &box, std::byte *memory,
+status client::move_device(open_object &object,
+                           const tnd_pool_box &box,
+                           std::byte *memory,
                            bool to_pool) {
   TND_TRY(ensure_device_stage());
   staged_rows rows;
@@ -414,7 +436,9 @@ status client::put(const std::string &name, const void *source, uint64_t size, c
   return code == status::too_many_files ? put_inline(name, source, size, terms) : code;
 }
 
-status client::put_inline(const std::string &name, const void *source, uint64_t size,
+status client::put_inline(const std::string &name,
+                          const void *source,
+                          uint64_t size,
                           commit_terms terms) {
   if (terms.checksum_kind != 0 && !terms.has_checksum) {
     terms.checksum = sum_of(terms.checksum_kind, source, size);
@@ -432,7 +456,9 @@ status client::put_inline(const std::string &name, const void *source, uint64_t 
   return status::ok;
 }
 
-status client::put_shared(const std::string &name, const void *source, uint64_t size,
+status client::put_shared(const std::string &name,
+                          const void *source,
+                          uint64_t size,
                           commit_terms &terms) {
   open_object created;
   TND_TRY(create(name, size, terms.flags & create_flags, {}, created));
@@ -457,8 +483,8 @@ status client::put_shared(const std::string &name, const void *source, uint64_t 
   return code;
 }
 
-status client::get(const std::string &name, void *target, uint64_t capacity, info &about,
-                   bool verify) {
+status client::get(
+    const std::string &name, void *target, uint64_t capacity, info &about, bool verify) {
   TND_TRY(ensure_connected());
   bool const is_large = shared_ || (fabric_ != nullptr && capacity > inline_size_max);
   if (!is_large)
@@ -474,8 +500,8 @@ status client::size_error(const std::string &name, uint64_t size, uint64_t capac
   return status::range;
 }
 
-status client::get_inline(const std::string &name, void *target, uint64_t capacity, info &about,
-                          bool verify) {
+status client::get_inline(
+    const std::string &name, void *target, uint64_t capacity, info &about, bool verify) {
   info_reply answer;
   get_request request;
   request.name = name;
@@ -496,7 +522,9 @@ status client::get_inline(const std::string &name, void *target, uint64_t capaci
                   : fail(status::corrupt, "{}: the bytes do not have their checksum", name);
 }
 
-status client::put_fabric(const std::string &name, const void *source, uint64_t size,
+status client::put_fabric(const std::string &name,
+                          const void *source,
+                          uint64_t size,
                           commit_terms &terms) {
   open_object created;
   TND_TRY(create(name, size, terms.flags & create_flags, {}, created));
@@ -513,8 +541,8 @@ status client::put_fabric(const std::string &name, const void *source, uint64_t 
   return code;
 }
 
-status client::get_fabric(const std::string &name, void *target, uint64_t capacity, info &about,
-                          bool verify) {
+status client::get_fabric(
+    const std::string &name, void *target, uint64_t capacity, info &about, bool verify) {
   open_object opened;
   TND_TRY(open(name, 0, opened));
   about = opened.about;
@@ -578,8 +606,8 @@ status client::copy_out(open_object &object, void *target, bool verify) {
 // object. The counters are in the daemon's memory and do not change after it has ended. The system
 // closes the daemon's end of the connection with the process. So an open connection shows that the
 // counters were current when they were read.
-status client::get_shared(const std::string &name, void *target, uint64_t capacity, info &about,
-                          bool verify) {
+status client::get_shared(
+    const std::string &name, void *target, uint64_t capacity, info &about, bool verify) {
   if (cached_object *const cached = find_cached(name)) {
     if (status const code = channel_->check(); code != status::ok) {
       return fail(code, "pool at {}: the connection has ended", daemon_.host);

@@ -42,7 +42,8 @@ int add_entry(void *context, const char *object_name, const tnd_pool_info *) {
 }  // namespace
 
 // The object's name may be empty; callers that need one check it.
-status pool_engine::target_of(const std::string &url, std::shared_ptr<pool_target> &target,
+status pool_engine::target_of(const std::string &url,
+                              std::shared_ptr<pool_target> &target,
                               std::string &name) {
   size_t const host_end = url.find('/', prefix_size);
   size_t const space_end = host_end == std::string::npos ? host_end : url.find('/', host_end + 1);
@@ -60,7 +61,9 @@ status pool_engine::target_of(const std::string &url, std::shared_ptr<pool_targe
   return status::ok;
 }
 
-status pool_engine::open(const std::string &url, seams::store_open_flags flags, store_file &file,
+status pool_engine::open(const std::string &url,
+                         seams::store_open_flags flags,
+                         store_file &file,
                          store_stat &stat) {
   std::shared_ptr<pool_target> target;
   std::string name;
@@ -78,13 +81,17 @@ status pool_engine::close(store_file file, store_stat &stat) {
   return closed != nullptr ? closed->close(stat) : status::bad_file;
 }
 
-status pool_engine::read(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
+status pool_engine::read(store_file file,
+                         uint64_t offset,
+                         std::span<const store_buffer> buffers,
                          uint64_t &size) {
   auto const opened = files_.find(file);
   return opened != nullptr ? opened->read(offset, buffers, size) : status::bad_file;
 }
 
-status pool_engine::write(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
+status pool_engine::write(store_file file,
+                          uint64_t offset,
+                          std::span<const store_buffer> buffers,
                           uint64_t &size) {
   auto const opened = files_.find(file);
   return opened != nullptr ? opened->write(offset, buffers, size) : status::bad_file;

@@ -68,8 +68,10 @@ class pool_file {
   size_t connection_of(size_t index) const;
   status begin_writing(bool keeps_bytes) TND_REQUIRES(mutex_);
   status commit() TND_REQUIRES(mutex_);
-  status read_from(tnd_pool_object *object, uint64_t offset,
-                   std::span<const seams::store_buffer> buffers, uint64_t &size);
+  status read_from(tnd_pool_object *object,
+                   uint64_t offset,
+                   std::span<const seams::store_buffer> buffers,
+                   uint64_t &size);
   status open_reader(size_t index) TND_REQUIRES(mutex_);
   void close_readers() TND_REQUIRES(mutex_);
   // Waits for a reader that is not busy, and opens it if necessary.
@@ -96,13 +98,19 @@ class pool_engine final : public seams::blocking_engine {
   const char *scheme() const noexcept override {
     return "pool";
   }
-  status open(const std::string &url, seams::store_open_flags flags, seams::store_file &file,
+  status open(const std::string &url,
+              seams::store_open_flags flags,
+              seams::store_file &file,
               seams::store_stat &stat) override;
   status close(seams::store_file file, seams::store_stat &stat) override;
-  status read(seams::store_file file, uint64_t offset, std::span<const seams::store_buffer> buffers,
+  status read(seams::store_file file,
+              uint64_t offset,
+              std::span<const seams::store_buffer> buffers,
               uint64_t &size) override;
-  status write(seams::store_file file, uint64_t offset,
-               std::span<const seams::store_buffer> buffers, uint64_t &size) override;
+  status write(seams::store_file file,
+               uint64_t offset,
+               std::span<const seams::store_buffer> buffers,
+               uint64_t &size) override;
   status stat(seams::store_file file, seams::store_stat &stat) override;
   status truncate(seams::store_file file, uint64_t size) override;
   status sync(seams::store_file file) override;

@@ -202,12 +202,14 @@ status pool_file::write(uint64_t offset, std::span<const store_buffer> buffers, 
   return status::ok;
 }
 
-status pool_file::read_from(tnd_pool_object *object, uint64_t offset,
-                            std::span<const store_buffer> buffers, uint64_t &size) {
+status pool_file::read_from(tnd_pool_object *object,
+                            uint64_t offset,
+                            std::span<const store_buffer> buffers,
+                            uint64_t &size) {
   for (const store_buffer &buffer : buffers) {
     uint64_t part_size = 0;
-    TND_TRY(status(tnd_pool_read(object, offset + size, buffer.addr, buffer.size,
-                                 TND_POOL_MEMORY_HOST, &part_size)));
+    TND_TRY(status(tnd_pool_read(
+        object, offset + size, buffer.addr, buffer.size, TND_POOL_MEMORY_HOST, &part_size)));
     size += part_size;
     if (part_size < buffer.size)
       break;

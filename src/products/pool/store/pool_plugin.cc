@@ -7,7 +7,8 @@ namespace tanada::pool {
 namespace {
 
 status engine_create(const seams::store_plugin_host &host,
-                     std::shared_ptr<seams::blocking_engine> &engine, std::string &) {
+                     std::shared_ptr<seams::blocking_engine> &engine,
+                     std::string &) {
   engine = std::make_shared<pool_engine>(host);
   return status::ok;
 }

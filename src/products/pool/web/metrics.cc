@@ -77,23 +77,26 @@ std::string label(const char *name, const std::string &value) {
 }
 
 void add_spaces(metrics_text &metrics, const pool_report &report) {
-  auto const add_gauge = [&](const char *name, const char *help,
-                             uint64_t pool_report::space::*value) {
-    metrics.family(name, "gauge", help);
-    for (pool_report::space const &space : report.spaces) {
-      metrics.sample(space.*value, label("namespace", space.name));
-    }
-  };
-  add_gauge("namespace_used_bytes", "Memory used by the objects of a namespace.",
+  auto const add_gauge =
+      [&](const char *name, const char *help, uint64_t pool_report::space::*value) {
+        metrics.family(name, "gauge", help);
+        for (pool_report::space const &space : report.spaces) {
+          metrics.sample(space.*value, label("namespace", space.name));
+        }
+      };
+  add_gauge("namespace_used_bytes",
+            "Memory used by the objects of a namespace.",
             &pool_report::space::used);
   add_gauge("namespace_owned_bytes",
             "Memory bound to a namespace, used or not; no other namespace can use it.",
             &pool_report::space::owned);
-  add_gauge("namespace_segments", "Parts of the pool's memory that are bound to a namespace.",
+  add_gauge("namespace_segments",
+            "Parts of the pool's memory that are bound to a namespace.",
             &pool_report::space::segment_count);
-  add_gauge("namespace_objects", "Committed objects of a namespace.",
-            &pool_report::space::object_count);
-  metrics.family("namespace_quota_bytes", "gauge",
+  add_gauge(
+      "namespace_objects", "Committed objects of a namespace.", &pool_report::space::object_count);
+  metrics.family("namespace_quota_bytes",
+                 "gauge",
                  "Quota of a namespace; namespaces without a quota are omitted.");
   for (pool_report::space const &space : report.spaces)
     if (space.quota != 0)
@@ -115,7 +118,8 @@ void add_paths(metrics_text &metrics, const pool_report &report) {
       metrics.sample(report.transfers[i].*value, label("path", path_name(uint32_t(i))));
     }
   };
-  sum("written_bytes_total", "Bytes of objects that came from clients.",
+  sum("written_bytes_total",
+      "Bytes of objects that came from clients.",
       &pool_report::transfer::written_size);
   sum("read_bytes_total",
       "Bytes of objects that went to clients; clients report what they copied out of their "

@@ -113,7 +113,10 @@ void compactor::advance() {
 
 void compactor::fail(status code, const char *action) {
   TND_ASSERT(victim_ != nullptr && code != status::ok);
-  log(log_level::warning, "{}: compaction cannot {} ({}) and will retry", victim_->url, action,
+  log(log_level::warning,
+      "{}: compaction cannot {} ({}) and will retry",
+      victim_->url,
+      action,
       tnd_status_name(tnd_status(code)));
   uint64_t const now_ns = clock_.now_ns(), delay_ns = state_.options.retry_delay_ns;
   retry_ns_ = seams::deadline_after(now_ns, delay_ns);
@@ -162,7 +165,9 @@ void compactor::read(const std::shared_ptr<batch> &work) {
     if (work->offsets[i + 1] == work->offsets[i])
       continue;
     auto const *const object = state_.live.find(work->entries[i].meta.version);
-    state_.io.post(make_transfer_op(seams::store_op_kind::read, victim_->handle, object->offset,
+    state_.io.post(make_transfer_op(seams::store_op_kind::read,
+                                    victim_->handle,
+                                    object->offset,
                                     {{work->buffer.data() + work->offsets[i],
                                       size_t(work->entries[i].meta.size)}}),
                    done);
@@ -194,8 +199,11 @@ void compactor::drop_damaged(batch &work) {
         entry.meta.checksum)
       continue;
     log(log_level::error,
-        "{}: the data of {} in {} ({} bytes) does not match its checksum: it is lost", victim_->url,
-        entry.meta.name, entry.meta.namespace_name, size);
+        "{}: the data of {} in {} ({} bytes) does not match its checksum: it is lost",
+        victim_->url,
+        entry.meta.name,
+        entry.meta.namespace_name,
+        size);
     if (state_.options.on_lost) {
       state_.callbacks.push_back(
           [lost = state_.options.on_lost, meta = entry.meta] { lost(meta); });

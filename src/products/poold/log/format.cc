@@ -60,7 +60,8 @@ template <class Stored>
 uint64_t checksum_of_header(const Stored &stored) {
   constexpr size_t skipped = offsetof(Stored, checksum) + sizeof stored.checksum;
   return XXH3_64bits_withSeed(reinterpret_cast<const char *>(&stored) + skipped,
-                              sizeof stored - skipped, checksum_seed(stored.pool));
+                              sizeof stored - skipped,
+                              checksum_seed(stored.pool));
 }
 
 template <class Stored>
@@ -155,7 +156,9 @@ void load_fields(const stored_entry &stored, log_entry &entry) {
   entry.meta.checksum = stored.checksum;
 }
 
-bool decode_entry(const record_header &header, size_t index, byte_reader &source,
+bool decode_entry(const record_header &header,
+                  size_t index,
+                  byte_reader &source,
                   log_entry &entry) {
   stored_entry stored;
   if (!source.take(&stored, sizeof stored) || !has_valid_values(stored))
@@ -264,7 +267,9 @@ std::optional<file_header> decode_file_header(std::span<const std::byte> block) 
                      stored.with_data != 0};
 }
 
-void encode_record(record_header &header, uint64_t size, std::span<const log_entry> entries,
+void encode_record(record_header &header,
+                   uint64_t size,
+                   std::span<const log_entry> entries,
                    std::span<std::byte> head) {
   uint64_t position = record_header_size;
   for (const auto &entry : entries) {

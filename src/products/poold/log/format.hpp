@@ -79,7 +79,9 @@ std::optional<file_header> decode_file_header(std::span<const std::byte> block);
 
 // Encode a record's head into `head`, which has record_head_size() zero bytes. Fills in
 // header.metadata_*, size and change_count.
-void encode_record(record_header &header, uint64_t size, std::span<const log_entry> entries,
+void encode_record(record_header &header,
+                   uint64_t size,
+                   std::span<const log_entry> entries,
                    std::span<std::byte> head);
 
 // Write the header before the header.metadata_size bytes of metadata in `head`. Fills in their

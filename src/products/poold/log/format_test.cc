@@ -100,9 +100,10 @@ TEST(pool_log_format, no_flipped_bit_is_taken) {
     auto const header = decode_record_header(record.head.span());
     EXPECT_EQ(header.has_value(), bit / 8 >= record_header_size) << bit;
     if (header) {
-      EXPECT_FALSE(decode_entries(*header, record.head.span().subspan(record_header_size,
-                                                                      header->metadata_size))
-                       .ok())
+      EXPECT_FALSE(
+          decode_entries(*header,
+                         record.head.span().subspan(record_header_size, header->metadata_size))
+              .ok())
           << bit;
     }
     record.head.data()[bit / 8] ^= std::byte(1 << bit % 8);

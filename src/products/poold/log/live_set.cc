@@ -31,9 +31,15 @@ std::string make_key(const std::string &namespace_name, const std::string &name)
 void live_set::apply(const log_entry &entry, uint64_t file_sequence, uint64_t record_offset) {
   highest_version_ = std::max(highest_version_, entry.meta.version);
   switch (entry.kind) {
-    case entry_kind::put: apply_put(entry, file_sequence, record_offset); break;
-    case entry_kind::amend: apply_amend(entry, file_sequence); break;
-    case entry_kind::remove: remove(entry.meta.version, file_sequence); break;
+    case entry_kind::put:
+      apply_put(entry, file_sequence, record_offset);
+      break;
+    case entry_kind::amend:
+      apply_amend(entry, file_sequence);
+      break;
+    case entry_kind::remove:
+      remove(entry.meta.version, file_sequence);
+      break;
   }
   if (entry.superseded_version != 0)
     remove(entry.superseded_version, file_sequence);
@@ -150,8 +156,11 @@ uint64_t live_set::rewrite_size(uint64_t file_sequence) const {
          (stored_size(log_entry{}) + name_guess);
 }
 
-void live_set::collect_puts(uint64_t file_sequence, const file_use &use, uint64_t size_max,
-                            size_t count_max, std::vector<log_entry> &entries) const {
+void live_set::collect_puts(uint64_t file_sequence,
+                            const file_use &use,
+                            uint64_t size_max,
+                            size_t count_max,
+                            std::vector<log_entry> &entries) const {
   uint64_t size = 0;
   for (uint64_t const version : use.puts) {
     const auto &state = versions_.at(version);
@@ -165,7 +174,9 @@ void live_set::collect_puts(uint64_t file_sequence, const file_use &use, uint64_
   }
 }
 
-void live_set::collect_amends(uint64_t file_sequence, const file_use &use, size_t count_max,
+void live_set::collect_amends(uint64_t file_sequence,
+                              const file_use &use,
+                              size_t count_max,
                               std::vector<log_entry> &entries) const {
   std::unordered_set<uint64_t> visited;
   for (uint64_t const version : use.amends) {
@@ -193,7 +204,9 @@ void live_set::collect_amends(uint64_t file_sequence, const file_use &use, size_
   }
 }
 
-void live_set::collect_removals(uint64_t file_sequence, const file_use &use, size_t count_max,
+void live_set::collect_removals(uint64_t file_sequence,
+                                const file_use &use,
+                                size_t count_max,
                                 std::vector<log_entry> &entries) const {
   std::unordered_map<uint64_t, uint32_t> own_puts;
   for (uint64_t const version : use.puts)
@@ -215,7 +228,8 @@ void live_set::collect_removals(uint64_t file_sequence, const file_use &use, siz
   }
 }
 
-std::vector<log_entry> live_set::collect_rewrites(uint64_t file_sequence, uint64_t size_max,
+std::vector<log_entry> live_set::collect_rewrites(uint64_t file_sequence,
+                                                  uint64_t size_max,
                                                   size_t count_max) const {
   std::vector<log_entry> entries;
   auto const it = files_.find(file_sequence);
@@ -290,7 +304,8 @@ void name_index::apply(log_entry &entry) {
 }
 
 // Returns the version that had the name; 0: none.
-uint64_t name_index::assign_name(const std::string &namespace_name, const std::string &name,
+uint64_t name_index::assign_name(const std::string &namespace_name,
+                                 const std::string &name,
                                  uint64_t version) {
   holders_[version] = {namespace_name, name};
   uint64_t const previous = std::exchange(names_[make_key(namespace_name, name)], version);

@@ -45,7 +45,8 @@ class live_set {
   // Changes that must be durable in another file before this one may be unlinked: puts (with up to
   // `size_max` bytes of data, but at least one), else amendments and removals. At most `count_max`
   // changes. Empty: `forget_file()` may be called.
-  std::vector<log_entry> collect_rewrites(uint64_t file_sequence, uint64_t size_max,
+  std::vector<log_entry> collect_rewrites(uint64_t file_sequence,
+                                          uint64_t size_max,
                                           size_t count_max) const;
   void forget_file(uint64_t file_sequence);
 
@@ -67,11 +68,18 @@ class live_set {
   void count_size(const live_object &object, bool add);
   void remove(uint64_t version, uint64_t file_sequence);
   void uncount_removal(const version_state &state);
-  void collect_puts(uint64_t file_sequence, const file_use &use, uint64_t size_max,
-                    size_t count_max, std::vector<log_entry> &entries) const;
-  void collect_amends(uint64_t file_sequence, const file_use &use, size_t count_max,
+  void collect_puts(uint64_t file_sequence,
+                    const file_use &use,
+                    uint64_t size_max,
+                    size_t count_max,
+                    std::vector<log_entry> &entries) const;
+  void collect_amends(uint64_t file_sequence,
+                      const file_use &use,
+                      size_t count_max,
                       std::vector<log_entry> &entries) const;
-  void collect_removals(uint64_t file_sequence, const file_use &use, size_t count_max,
+  void collect_removals(uint64_t file_sequence,
+                        const file_use &use,
+                        size_t count_max,
                         std::vector<log_entry> &entries) const;
 
   std::unordered_map<uint64_t, version_state> versions_;  // by version
@@ -99,7 +107,8 @@ class name_index {
   struct holder {
     std::string namespace_name, name;
   };
-  uint64_t assign_name(const std::string &namespace_name, const std::string &name,
+  uint64_t assign_name(const std::string &namespace_name,
+                       const std::string &name,
                        uint64_t version);
   void release_name(uint64_t version);
 

@@ -48,13 +48,15 @@ status check_change(const change &update, bool with_data) {
   if (update.meta.version == 0)
     return status::invalid;
   switch (update.kind) {
-    case change_kind::put: return check_put(update, with_data);
+    case change_kind::put:
+      return check_put(update, with_data);
     case change_kind::rename:
       if (update.new_name.empty())
         return status::invalid;
       return text_fits(update.new_name, name_size_max) ? status::ok : status::too_big;
     case change_kind::remove:
-    case change_kind::flags: return status::ok;
+    case change_kind::flags:
+      return status::ok;
   }
   return status::invalid;
 }
@@ -72,7 +74,9 @@ log_entry make_entry(const change &update) {
       entry.meta = update.meta;
       entry.extents = update.extents;
       break;
-    case change_kind::remove: entry.kind = entry_kind::remove; break;
+    case change_kind::remove:
+      entry.kind = entry_kind::remove;
+      break;
     case change_kind::rename:
       entry.kind = entry_kind::amend;
       entry.has_name = true;
@@ -88,7 +92,9 @@ log_entry make_entry(const change &update) {
 }
 
 // Check a transaction, and translate it to entries and their data.
-status make_entries(const transaction &changes, const log_options &options, const live_set &live,
+status make_entries(const transaction &changes,
+                    const log_options &options,
+                    const live_set &live,
                     outgoing_parts &outgoing) {
   for (const auto &update : changes) {
     TND_TRY(check_change(update, options.with_data));
@@ -125,8 +131,11 @@ struct durable_log::parts {
     state->is_full = code == status::no_space;
     if (code == status::ok)
       return;
-    log(log_level::warning, "{}: {} bytes cannot be reserved for removals ({}){}", options.url,
-        options.reserve->size(), tnd_status_name(tnd_status(code)),
+    log(log_level::warning,
+        "{}: {} bytes cannot be reserved for removals ({}){}",
+        options.url,
+        options.reserve->size(),
+        tnd_status_name(tnd_status(code)),
         state->is_full ? ": puts are refused until there is space; remove objects" : "");
     if (!state->is_full)
       options.reserve = nullptr;
@@ -161,7 +170,8 @@ durable_log::~durable_log() {
   }
 }
 
-result<std::unique_ptr<durable_log>> durable_log::open(seams::store &store, seams::clock &clock,
+result<std::unique_ptr<durable_log>> durable_log::open(seams::store &store,
+                                                       seams::clock &clock,
                                                        log_options options) {
   if (!options.url.ends_with('/'))
     return fail(status::invalid, "{}: the URL of a folder ends in '/'", options.url);
@@ -207,8 +217,10 @@ status durable_log::append(const transaction &changes, status_function done) {
   return status::ok;
 }
 
-status durable_log::read(uint64_t version, uint64_t offset,
-                         std::vector<seams::store_buffer> buffers, status_function done) {
+status durable_log::read(uint64_t version,
+                         uint64_t offset,
+                         std::vector<seams::store_buffer> buffers,
+                         status_function done) {
   auto &state = *parts_->state;
   auto const *const object = state.live.find(version);
   if (object == nullptr || object->offset == 0)
@@ -222,15 +234,16 @@ status durable_log::read(uint64_t version, uint64_t offset,
     return status::range;
   auto const file = state.files.at(object->file_sequence);
   file->user_count++;
-  state.io.post(make_transfer_op(seams::store_op_kind::read, file->handle, object->offset + offset,
-                                 std::move(buffers)),
-                [&state, file, size, done = std::move(done)](const auto &read) {
-                  TND_ASSERT(file->user_count > 0);
-                  file->user_count--;
-                  close_unused(state, *file);
-                  bool const cut = read.code == status::ok && read.size != size;
-                  state.queue_callback(done, cut ? status::corrupt : read.code);
-                });
+  state.io.post(
+      make_transfer_op(
+          seams::store_op_kind::read, file->handle, object->offset + offset, std::move(buffers)),
+      [&state, file, size, done = std::move(done)](const auto &read) {
+        TND_ASSERT(file->user_count > 0);
+        file->user_count--;
+        close_unused(state, *file);
+        bool const cut = read.code == status::ok && read.size != size;
+        state.queue_callback(done, cut ? status::corrupt : read.code);
+      });
   return status::ok;
 }
 

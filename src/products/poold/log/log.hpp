@@ -32,7 +32,8 @@ class durable_log {
   // Recovers the folder's log (see recovery.hpp), which reads all metadata. The store and the clock
   // must outlive the log. invalid: the options are inconsistent. Other errors are those of
   // recover() and the store.
-  static result<std::unique_ptr<durable_log>> open(seams::store &store, seams::clock &clock,
+  static result<std::unique_ptr<durable_log>> open(seams::store &store,
+                                                   seams::clock &clock,
                                                    log_options options);
 
   // Transactions whose callback has not run may be durable or not; their callbacks are not called.
@@ -65,7 +66,9 @@ class durable_log {
   // the checksum, which covers the whole object. Ownership: the buffers must stay valid until the
   // callback. Returns: ok; no_entry: no such durable object, or it has no data in the log; range:
   // the range exceeds the object.
-  status read(uint64_t version, uint64_t offset, std::vector<seams::store_buffer> buffers,
+  status read(uint64_t version,
+              uint64_t offset,
+              std::vector<seams::store_buffer> buffers,
               status_function done);
 
   // Make progress without blocking. Returns whether anything completed.

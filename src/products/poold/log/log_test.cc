@@ -229,9 +229,9 @@ TEST_F(pool_log, a_torn_tail_is_said_in_one_line) {
   std::string const output = testing::internal::GetCapturedStderr();
   ASSERT_EQ(code, status::ok);
   EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
-  for (const std::string &part :
-       {std::string{"log-0000000000000001.tnd"}, std::string{"offset 12288"},
-        std::string{"the file ends in its data"}}) {
+  for (const std::string &part : {std::string{"log-0000000000000001.tnd"},
+                                  std::string{"offset 12288"},
+                                  std::string{"the file ends in its data"}}) {
     EXPECT_NE(output.find(part), std::string::npos) << output;
   }
 }

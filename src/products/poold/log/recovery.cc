@@ -65,7 +65,9 @@ class recovery {
       if (target_.identity == pool_identity{})
         target_.identity = pool;
       if (scanned.is_other_kind) {
-        return fail(status::invalid, "{}: this is a log {} data", scanned.file->url,
+        return fail(status::invalid,
+                    "{}: this is a log {} data",
+                    scanned.file->url,
                     options_.with_data ? "without" : "with");
       }
       if (pool != target_.identity)
@@ -155,8 +157,12 @@ class recovery {
       for (const auto &record : scanned.records) {
         report_gap(*scanned.file, offset, expected, record.header.sequence);
         if (!record.is_complete) {
-          log(log_level::warning, "{}: offset {}: record {} is lost: {}", scanned.file->url,
-              record.header.offset, record.header.sequence, record.reason);
+          log(log_level::warning,
+              "{}: offset {}: record {} is lost: {}",
+              scanned.file->url,
+              record.header.offset,
+              record.header.sequence,
+              record.reason);
         }
         expected = record.header.sequence + 1;
         offset = record.header.offset + record.header.size;
@@ -177,12 +183,18 @@ class recovery {
     return adjacent ? std::min(next.first_sequence, end_) : 0;
   }
 
-  static void report_gap(const log_file &file, uint64_t offset, uint64_t expected,
+  static void report_gap(const log_file &file,
+                         uint64_t offset,
+                         uint64_t expected,
                          uint64_t actual) {
     if (expected >= actual || expected == 0)
       return;
-    log(log_level::warning, "{}: offset {}: records {} to {} are lost: damaged or never written",
-        file.url, offset, expected, actual - 1);
+    log(log_level::warning,
+        "{}: offset {}: records {} to {} are lost: damaged or never written",
+        file.url,
+        offset,
+        expected,
+        actual - 1);
   }
 
   status truncate_tail() {
@@ -214,8 +226,12 @@ class recovery {
 
   void log_truncation(const scanned_file &scanned, uint64_t offset) const {
     log(log_level::warning,
-        "{}: offset {}: the log ends before record {}, {} bytes are cut off: {}", scanned.file->url,
-        offset, end_, scanned.stored_size - std::min(offset, scanned.stored_size), end_reason_);
+        "{}: offset {}: the log ends before record {}, {} bytes are cut off: {}",
+        scanned.file->url,
+        offset,
+        end_,
+        scanned.stored_size - std::min(offset, scanned.stored_size),
+        end_reason_);
   }
 
   status remove(scanned_file &scanned) {
@@ -242,8 +258,9 @@ class recovery {
   // takes the pages for written, and would report ok without a write.
   status rewrite(const scanned_file &scanned) {
     auto const first =
-        std::find_if(scanned.records.begin(), scanned.records.end(),
-                     [&](const auto &record) { return record.header.sequence > durable_; });
+        std::find_if(scanned.records.begin(), scanned.records.end(), [&](const auto &record) {
+          return record.header.sequence > durable_;
+        });
     if (first == scanned.records.end())
       return status::ok;
     uint64_t const begin = first == scanned.records.begin() ? 0 : first->header.offset;
@@ -284,11 +301,11 @@ class recovery {
           replayed.push_back({&entry, &record.header});
       }
     }
-    std::stable_sort(replayed.begin(), replayed.end(),
-                     [](const replayed_entry &lhs, const replayed_entry &rhs) {
-                       return std::tie(lhs.entry->order, lhs.record->sequence) <
-                              std::tie(rhs.entry->order, rhs.record->sequence);
-                     });
+    std::stable_sort(
+        replayed.begin(), replayed.end(), [](const replayed_entry &lhs, const replayed_entry &rhs) {
+          return std::tie(lhs.entry->order, lhs.record->sequence) <
+                 std::tie(rhs.entry->order, rhs.record->sequence);
+        });
     for (const auto &[entry, record] : replayed)
       target_.live.apply(*entry, record->file.file_sequence, record->offset);
     TND_ASSERT(end_ > durable_);
@@ -302,7 +319,10 @@ class recovery {
     target_.names.build(target_.live, [&](const live_object &loser, const live_object &winner) {
       log(log_level::warning,
           "version {} of {} in {} is superseded by version {}, although the record of that is lost",
-          loser.meta.version, loser.meta.name, loser.meta.namespace_name, winner.meta.version);
+          loser.meta.version,
+          loser.meta.name,
+          loser.meta.namespace_name,
+          winner.meta.version);
       lost.emplace_back().first.kind = entry_kind::remove;
       lost.back().first.meta.version = loser.meta.version;
       lost.back().second = winner.name_file != 0 ? winner.name_file : winner.file_sequence;
@@ -334,8 +354,11 @@ class recovery {
       if (matches)
         continue;
       log(log_level::warning,
-          "{}: offset {}: the data of {} in {} does not match its checksum: it is lost", file.url,
-          object->offset, object->meta.name, object->meta.namespace_name);
+          "{}: offset {}: the data of {} in {} does not match its checksum: it is lost",
+          file.url,
+          object->offset,
+          object->meta.name,
+          object->meta.namespace_name);
       damaged.emplace_back().kind = entry_kind::remove;
       damaged.back().meta.version = object->meta.version;
       places.push_back(object->file_sequence);

@@ -14,17 +14,20 @@ constexpr uint64_t jump_read_size = 64u << 10,
 constexpr uint32_t attempt_count_max = 3;
 
 // Fill `target`; `size` is smaller only at the end of the file.
-status read_at(store_io &io, const log_file &file, uint64_t offset, std::span<std::byte> target,
+status read_at(store_io &io,
+               const log_file &file,
+               uint64_t offset,
+               std::span<std::byte> target,
                uint64_t &size) {
   for (uint32_t attempts_left = attempt_count_max;; attempts_left--) {
-    auto const done = io.perform(make_transfer_op(seams::store_op_kind::read, file.handle, offset,
-                                                  {{target.data(), target.size()}}));
+    auto const done = io.perform(make_transfer_op(
+        seams::store_op_kind::read, file.handle, offset, {{target.data(), target.size()}}));
     size = done.size;
     if (done.code == status::ok)
       return status::ok;
     if (attempts_left == 1) {
-      return fail(done.code, "{}: {} bytes at offset {} cannot be read", file.url, target.size(),
-                  offset);
+      return fail(
+          done.code, "{}: {} bytes at offset {} cannot be read", file.url, target.size(), offset);
     }
   }
 }
@@ -171,7 +174,10 @@ class scanner {
 
 }  // namespace
 
-status scan_file(store_io &io, const std::string &url, bool with_data, uint64_t file_sequence,
+status scan_file(store_io &io,
+                 const std::string &url,
+                 bool with_data,
+                 uint64_t file_sequence,
                  scanned_file &scanned) {
   scanned.file = std::make_shared<log_file>();
   scanned.file->identity.file_sequence = file_sequence;
@@ -193,8 +199,8 @@ status rewrite_range(store_io &io, const log_file &file, uint64_t begin, uint64_
     TND_TRY(read_at(io, file, offset, part, size));
     if (size != part.size())
       return status::corrupt;
-    auto const done = io.perform(make_transfer_op(seams::store_op_kind::write, file.handle, offset,
-                                                  {{part.data(), part.size()}}));
+    auto const done = io.perform(make_transfer_op(
+        seams::store_op_kind::write, file.handle, offset, {{part.data(), part.size()}}));
     if (done.code != status::ok)
       return done.code;
     offset += part.size();
@@ -202,8 +208,8 @@ status rewrite_range(store_io &io, const log_file &file, uint64_t begin, uint64_
   return status::ok;
 }
 
-status verify_data(store_io &io, const log_file &file, uint64_t offset, const object_meta &meta,
-                   bool &matches) {
+status verify_data(
+    store_io &io, const log_file &file, uint64_t offset, const object_meta &meta, bool &matches) {
   checksum sum{meta.kind};
   block_buffer buffer{std::min(meta.size, sequential_read_size)};
   for (uint64_t position = 0; position < meta.size;) {

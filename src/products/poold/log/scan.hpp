@@ -35,7 +35,10 @@ struct scanned_file {
 // the next one block by block. Returns the store's status if it fails; no conclusion is drawn from
 // bytes that could not be read. In a file without any valid header, only the file sequence is
 // known.
-status scan_file(store_io &io, const std::string &url, bool with_data, uint64_t file_sequence,
+status scan_file(store_io &io,
+                 const std::string &url,
+                 bool with_data,
+                 uint64_t file_sequence,
                  scanned_file &scanned);
 
 // Rewrites [begin, end) of a file unchanged. corrupt: the file is shorter. Otherwise the store's
@@ -43,7 +46,7 @@ status scan_file(store_io &io, const std::string &url, bool with_data, uint64_t 
 status rewrite_range(store_io &io, const log_file &file, uint64_t begin, uint64_t end);
 
 // Sets `matches` to whether the bytes match the checksum. Returns the store's status if it fails.
-status verify_data(store_io &io, const log_file &file, uint64_t offset, const object_meta &meta,
-                   bool &matches);
+status verify_data(
+    store_io &io, const log_file &file, uint64_t offset, const object_meta &meta, bool &matches);
 
 }  // namespace tanada::pool

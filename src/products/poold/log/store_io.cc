@@ -70,7 +70,8 @@ store_io::completion store_io::perform(seams::store_op op) {
   return answer;
 }
 
-seams::store_op make_url_op(seams::store_op_kind kind, std::string url,
+seams::store_op make_url_op(seams::store_op_kind kind,
+                            std::string url,
                             seams::store_open_flags flags) {
   seams::store_op op;
   op.kind = kind;
@@ -87,7 +88,9 @@ seams::store_op make_file_op(seams::store_op_kind kind, seams::store_file file, 
   return op;
 }
 
-seams::store_op make_transfer_op(seams::store_op_kind kind, seams::store_file file, uint64_t offset,
+seams::store_op make_transfer_op(seams::store_op_kind kind,
+                                 seams::store_file file,
+                                 uint64_t offset,
                                  std::vector<seams::store_buffer> buffers) {
   seams::store_op op;
   op.kind = kind;

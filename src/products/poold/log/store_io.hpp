@@ -48,10 +48,13 @@ class store_io {
 };
 
 // Make operations on a URL or an open file, or with buffers.
-seams::store_op make_url_op(seams::store_op_kind kind, std::string url,
+seams::store_op make_url_op(seams::store_op_kind kind,
+                            std::string url,
                             seams::store_open_flags flags = {});
 seams::store_op make_file_op(seams::store_op_kind kind, seams::store_file file, uint64_t size = 0);
-seams::store_op make_transfer_op(seams::store_op_kind kind, seams::store_file file, uint64_t offset,
+seams::store_op make_transfer_op(seams::store_op_kind kind,
+                                 seams::store_file file,
+                                 uint64_t offset,
                                  std::vector<seams::store_buffer> buffers);
 
 }  // namespace tanada::pool

@@ -73,8 +73,9 @@ result<std::unique_ptr<outgoing_record>> make_record(std::vector<log_entry> entr
   record->head_size = head_size.value();
   record->size = record_layout(record->head_size, with_data, record->entries);
   record->has_puts =
-      std::any_of(record->entries.begin(), record->entries.end(),
-                  [](const log_entry &entry) { return entry.kind == entry_kind::put; });
+      std::any_of(record->entries.begin(), record->entries.end(), [](const log_entry &entry) {
+        return entry.kind == entry_kind::put;
+      });
   return record;
 }
 
@@ -92,8 +93,9 @@ void writer::submit_front(std::unique_ptr<outgoing_record> record) {
 
 bool writer::writes_to(const log_file &file) const {
   return head_.get() == &file ||
-         std::any_of(groups_.begin(), groups_.end(),
-                     [&](const auto &pending) { return pending->file.get() == &file; });
+         std::any_of(groups_.begin(), groups_.end(), [&](const auto &pending) {
+           return pending->file.get() == &file;
+         });
 }
 
 void writer::advance(const std::function<bool()> &can_free_space) {
@@ -167,8 +169,12 @@ bool writer::wait_or_reject(const std::function<bool()> &can_free_space) {
   queue_size_ -= refused->size;
   // A full store was logged when it happened.
   if (!state_.is_full) {
-    log(log_level::warning, "{}: no space for {} bytes: {} of {} bytes are in use", options.url,
-        refused->size, state_.stored_size, options.size_max);
+    log(log_level::warning,
+        "{}: no space for {} bytes: {} of {} bytes are in use",
+        options.url,
+        refused->size,
+        state_.stored_size,
+        options.size_max);
   }
   state_.queue_callback(std::move(refused->callback), status::no_space);
   return false;
@@ -256,12 +262,13 @@ void writer::write(const std::shared_ptr<group> &target) {
   flush();
 }
 
-void writer::write_part(const std::shared_ptr<group> &target, uint64_t offset,
+void writer::write_part(const std::shared_ptr<group> &target,
+                        uint64_t offset,
                         std::vector<seams::store_buffer> buffers) {
   target->pending_write_count++;
   in_flight_count_++;
-  state_.io.post(make_transfer_op(seams::store_op_kind::write, target->file->handle, offset,
-                                  std::move(buffers)),
+  state_.io.post(make_transfer_op(
+                     seams::store_op_kind::write, target->file->handle, offset, std::move(buffers)),
                  [this, target](const auto &done) {
                    TND_ASSERT(target->pending_write_count > 0 && in_flight_count_ > 0);
                    target->pending_write_count--;

@@ -122,7 +122,8 @@ class writer {
   void requeue(std::deque<std::unique_ptr<outgoing_record>> records);
   void place_record(group &target, std::unique_ptr<outgoing_record> record);
   void write(const std::shared_ptr<group> &target);
-  void write_part(const std::shared_ptr<group> &target, uint64_t offset,
+  void write_part(const std::shared_ptr<group> &target,
+                  uint64_t offset,
                   std::vector<seams::store_buffer> buffers);
   void sync(const std::shared_ptr<group> &target);
   void acknowledge();

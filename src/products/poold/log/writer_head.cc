@@ -25,8 +25,8 @@ void writer::open_head() {
   TND_ASSERT(head_state_ == head::closed);
   auto const file = std::make_shared<log_file>();
   uint64_t const file_sequence = state_.next_file_sequence++;
-  file->identity = {state_.identity, file_sequence,
-                    draw_file_id(state_, file_sequence, clock_.now_ns())};
+  file->identity = {
+      state_.identity, file_sequence, draw_file_id(state_, file_sequence, clock_.now_ns())};
   file->url = file_url(state_.options.url, file_sequence);
   file->first_sequence = state_.next_sequence;
   file->last_sequence = state_.next_sequence - 1;
@@ -35,7 +35,8 @@ void writer::open_head() {
   head_ = file;
   in_flight_count_++;
   auto op = make_url_op(
-      store_op_kind::open, file->url,
+      store_op_kind::open,
+      file->url,
       {.read = true, .write = true, .create = true, .exclusive = true, .owner_only = true});
   state_.io.post(std::move(op), [this, file](const auto &opened) {
     in_flight_count_--;
@@ -90,7 +91,9 @@ void writer::on_head_named(const std::shared_ptr<log_file> &file, status code) {
 
 // Fail the queued records, which need the file. Groups in the previous file continue.
 void writer::on_head_failed(const std::shared_ptr<log_file> &file, status code) {
-  log(log_level::warning, "{}: the file cannot be created ({})", file->url,
+  log(log_level::warning,
+      "{}: the file cannot be created ({})",
+      file->url,
       tnd_status_name(tnd_status(code)));
   head_.reset();
   head_state_ = head::closed;
@@ -135,8 +138,12 @@ void writer::fail_all(status code, const log_file &file, const char *operation) 
   failure_ = code;
   if (code == status::no_space)
     release_reserve(state_);
-  log(log_level::error, "{}: {} failed ({}): the file ends at offset {}, another one is created",
-      file.url, operation, tnd_status_name(tnd_status(code)), file.size);
+  log(log_level::error,
+      "{}: {} failed ({}): the file ends at offset {}, another one is created",
+      file.url,
+      operation,
+      tnd_status_name(tnd_status(code)),
+      file.size);
 }
 
 // Called when no operation is in flight any more.
@@ -175,7 +182,9 @@ void writer::clean_file(const std::shared_ptr<log_file> &file) {
     file->has_invalid_tail = code != status::ok;
     if (code == status::ok)
       return;
-    log(log_level::warning, "{}: the remains of a failed write cannot be cut off ({})", file->url,
+    log(log_level::warning,
+        "{}: the remains of a failed write cannot be cut off ({})",
+        file->url,
         tnd_status_name(tnd_status(code)));
     if (!known)
       state_.stored_size += block_size;
@@ -236,7 +245,8 @@ void release_reserve(log_state &state) {
   log(log_level::error,
       "{}: the file system is full: puts are refused until it has space for the reserve of {} "
       "bytes ({}); remove objects",
-      state.options.url, reserve->size(),
+      state.options.url,
+      reserve->size(),
       code == status::ok ? "released to removals" : tnd_status_name(tnd_status(code)));
 }
 
@@ -248,7 +258,8 @@ bool acquire_reserve(log_state &state, uint64_t now_ns) {
   TND_ASSERT(state.options.reserve != nullptr);
   auto const code = state.options.reserve->acquire();
   if (code == status::ok) {
-    log(log_level::info, "{}: the file system has space again: puts are accepted",
+    log(log_level::info,
+        "{}: the file system has space again: puts are accepted",
         state.options.url);
     state.is_full = false;
     return true;

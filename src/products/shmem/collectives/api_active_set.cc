@@ -15,7 +15,10 @@ group checked_members(const runtime &current, const char *call, const active_set
     fatal(call,
           "invalid active set of {} PEs from {} on, 2^{} apart: the job has {} PEs, and this PE "
           "must be in it",
-          set.size, set.start, set.log_stride, current.job->count());
+          set.size,
+          set.start,
+          set.log_stride,
+          current.job->count());
   }
   return members;
 }
@@ -27,7 +30,8 @@ void check_sync_array(const runtime &current, const char *call, long *sync) {
   if (current.job->map().locate(sync, size, me).segment_ptr == nullptr)
     fatal(status::range, {call, sync, size, int(me)});
   if (is_device_memory(current, sync)) {
-    fatal(call, "pSync at address {} is device memory: it must be in host memory",
+    fatal(call,
+          "pSync at address {} is device memory: it must be in host memory",
           static_cast<void *>(sync));
   }
 }
@@ -35,7 +39,9 @@ void check_sync_array(const runtime &current, const char *call, long *sync) {
 // Calls `operation` with a fabric_group; if the set is all PEs, with a `collective` of them, which
 // has the same operations.
 template <class Operation>
-inline void on_set(const collective_call &call, const active_set &set, long *sync,
+inline void on_set(const collective_call &call,
+                   const active_set &set,
+                   long *sync,
                    Operation operation) {
   auto &current = require_running(call.name);
   if (current.options.is_debug) [[unlikely]]
@@ -48,19 +54,25 @@ inline void on_set(const collective_call &call, const active_set &set, long *syn
   auto const members = checked_members(current, call.name, set);
   check_sync_array(current, call.name, sync);
   auto &state = *current.coordination;
-  channel_ref const channel{current.job.get(), &state.context, &state.context,
-                            &state.teams.guard_for(call.name)};
+  channel_ref const channel{
+      current.job.get(), &state.context, &state.context, &state.teams.guard_for(call.name)};
   fabric_group fabric{channel, members, signals_in_array(sync)};
   static_cast<void>(return_code(operation(fabric), call));
 }
 
-void reduce_set(const char *call, const active_set &set, long *sync, const reduction &op,
-                void *target, const void *source, int count) {
+void reduce_set(const char *call,
+                const active_set &set,
+                long *sync,
+                const reduction &op,
+                void *target,
+                const void *source,
+                int count) {
   if (count < 0)
     fatal(call, "the number of elements is {}: it must not be negative", count);
   size_t const size = checked_size(call, size_t(count), op.size);
-  on_set({call, target, size, source, size}, set, sync,
-         [&](auto &&coll) { return coll.reduce(op, target, source, size_t(count)); });
+  on_set({call, target, size, source, size}, set, sync, [&](auto &&coll) {
+    return coll.reduce(op, target, source, size_t(count));
+  });
 }
 
 }  // namespace
@@ -77,69 +89,124 @@ SHMEM_DEFINE(void, shmem_barrier, (int PE_start, int logPE_stride, int PE_size, 
   on_set({call}, {PE_start, logPE_stride, PE_size}, pSync, [](auto &&coll) { return coll.sync(); });
 })
 
-#define SHMEM_DEFINE_OLD_MOVES_(BITS)                                                              \
-  SHMEM_DEFINE(                                                                                    \
-      void, shmem_broadcast##BITS,                                                                 \
-      (void *dest, const void *source, size_t nelems, int PE_root, int PE_start, int logPE_stride, \
-       int PE_size, long *pSync),                                                                  \
-      {                                                                                            \
-        size_t const size = checked_size(call, nelems, BITS / 8);                                  \
-        if (PE_root < 0 || PE_root >= PE_size)                                                     \
-          fatal(call, "PE_root {} is not in an active set of {} PEs", PE_root, PE_size);           \
-        on_set({call, dest, size, source, size}, {PE_start, logPE_stride, PE_size}, pSync,         \
-               [&](auto &&coll) { return coll.broadcast(dest, source, size, PE_root, false); });   \
-      })                                                                                           \
-  SHMEM_DEFINE(void, shmem_collect##BITS,                                                          \
-               (void *dest, const void *source, size_t nelems, int PE_start, int logPE_stride,     \
-                int PE_size, long *pSync),                                                         \
-               {                                                                                   \
-                 size_t const size = checked_size(call, nelems, BITS / 8);                         \
-                 on_set({call, dest, size, source, size}, {PE_start, logPE_stride, PE_size},       \
-                        pSync, [&](auto &&coll) { return coll.collect(dest, source, size); });     \
-               })                                                                                  \
-  SHMEM_DEFINE(void, shmem_fcollect##BITS,                                                         \
-               (void *dest, const void *source, size_t nelems, int PE_start, int logPE_stride,     \
-                int PE_size, long *pSync),                                                         \
-               {                                                                                   \
-                 size_t const size = checked_size(call, nelems, BITS / 8, size_t(PE_size));        \
-                 on_set({call, dest, size * size_t(PE_size), source, size},                        \
-                        {PE_start, logPE_stride, PE_size}, pSync,                                  \
-                        [&](auto &&coll) { return coll.fcollect(dest, source, size); });           \
-               })                                                                                  \
-  SHMEM_DEFINE(void, shmem_alltoall##BITS,                                                         \
-               (void *dest, const void *source, size_t nelems, int PE_start, int logPE_stride,     \
-                int PE_size, long *pSync),                                                         \
-               {                                                                                   \
-                 size_t const size = checked_size(call, nelems, BITS / 8, size_t(PE_size)),        \
-                              all_size = size * size_t(PE_size);                                   \
-                 on_set({call, dest, all_size, source, all_size},                                  \
-                        {PE_start, logPE_stride, PE_size}, pSync,                                  \
-                        [&](auto &&coll) { return coll.alltoall(dest, source, size); });           \
-               })                                                                                  \
-  SHMEM_DEFINE(void, shmem_alltoalls##BITS,                                                        \
-               (void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems,       \
-                int PE_start, int logPE_stride, int PE_size, long *pSync),                         \
-               {                                                                                   \
-                 if (dst < 1 || sst < 1)                                                           \
-                   fatal(call, "strides are {} and {}: both must be at least 1", dst, sst);        \
-                 fabric_group::strides const shape{BITS / 8, nelems, dst, sst};                    \
-                 size_t const members = size_t(PE_size);                                           \
-                 on_set({call, dest, checked_extent(call, shape, dst, members), source,            \
-                         checked_extent(call, shape, sst, members)},                               \
-                        {PE_start, logPE_stride, PE_size}, pSync,                                  \
-                        [&](auto &&coll) { return coll.alltoall_strided(dest, source, shape); });  \
+#define SHMEM_DEFINE_OLD_MOVES_(BITS)                                                             \
+  SHMEM_DEFINE(                                                                                   \
+      void,                                                                                       \
+      shmem_broadcast##BITS,                                                                      \
+      (void *dest,                                                                                \
+       const void *source,                                                                        \
+       size_t nelems,                                                                             \
+       int PE_root,                                                                               \
+       int PE_start,                                                                              \
+       int logPE_stride,                                                                          \
+       int PE_size,                                                                               \
+       long *pSync),                                                                              \
+      {                                                                                           \
+        size_t const size = checked_size(call, nelems, BITS / 8);                                 \
+        if (PE_root < 0 || PE_root >= PE_size)                                                    \
+          fatal(call, "PE_root {} is not in an active set of {} PEs", PE_root, PE_size);          \
+        on_set({call, dest, size, source, size},                                                  \
+               {PE_start, logPE_stride, PE_size},                                                 \
+               pSync,                                                                             \
+               [&](auto &&coll) { return coll.broadcast(dest, source, size, PE_root, false); });  \
+      })                                                                                          \
+  SHMEM_DEFINE(void,                                                                              \
+               shmem_collect##BITS,                                                               \
+               (void *dest,                                                                       \
+                const void *source,                                                               \
+                size_t nelems,                                                                    \
+                int PE_start,                                                                     \
+                int logPE_stride,                                                                 \
+                int PE_size,                                                                      \
+                long *pSync),                                                                     \
+               {                                                                                  \
+                 size_t const size = checked_size(call, nelems, BITS / 8);                        \
+                 on_set({call, dest, size, source, size},                                         \
+                        {PE_start, logPE_stride, PE_size},                                        \
+                        pSync,                                                                    \
+                        [&](auto &&coll) { return coll.collect(dest, source, size); });           \
+               })                                                                                 \
+  SHMEM_DEFINE(void,                                                                              \
+               shmem_fcollect##BITS,                                                              \
+               (void *dest,                                                                       \
+                const void *source,                                                               \
+                size_t nelems,                                                                    \
+                int PE_start,                                                                     \
+                int logPE_stride,                                                                 \
+                int PE_size,                                                                      \
+                long *pSync),                                                                     \
+               {                                                                                  \
+                 size_t const size = checked_size(call, nelems, BITS / 8, size_t(PE_size));       \
+                 on_set({call, dest, size * size_t(PE_size), source, size},                       \
+                        {PE_start, logPE_stride, PE_size},                                        \
+                        pSync,                                                                    \
+                        [&](auto &&coll) { return coll.fcollect(dest, source, size); });          \
+               })                                                                                 \
+  SHMEM_DEFINE(void,                                                                              \
+               shmem_alltoall##BITS,                                                              \
+               (void *dest,                                                                       \
+                const void *source,                                                               \
+                size_t nelems,                                                                    \
+                int PE_start,                                                                     \
+                int logPE_stride,                                                                 \
+                int PE_size,                                                                      \
+                long *pSync),                                                                     \
+               {                                                                                  \
+                 size_t const size = checked_size(call, nelems, BITS / 8, size_t(PE_size)),       \
+                              all_size = size * size_t(PE_size);                                  \
+                 on_set({call, dest, all_size, source, all_size},                                 \
+                        {PE_start, logPE_stride, PE_size},                                        \
+                        pSync,                                                                    \
+                        [&](auto &&coll) { return coll.alltoall(dest, source, size); });          \
+               })                                                                                 \
+  SHMEM_DEFINE(void,                                                                              \
+               shmem_alltoalls##BITS,                                                             \
+               (void *dest,                                                                       \
+                const void *source,                                                               \
+                ptrdiff_t dst,                                                                    \
+                ptrdiff_t sst,                                                                    \
+                size_t nelems,                                                                    \
+                int PE_start,                                                                     \
+                int logPE_stride,                                                                 \
+                int PE_size,                                                                      \
+                long *pSync),                                                                     \
+               {                                                                                  \
+                 if (dst < 1 || sst < 1)                                                          \
+                   fatal(call, "strides are {} and {}: both must be at least 1", dst, sst);       \
+                 fabric_group::strides const shape{BITS / 8, nelems, dst, sst};                   \
+                 size_t const members = size_t(PE_size);                                          \
+                 on_set({call,                                                                    \
+                         dest,                                                                    \
+                         checked_extent(call, shape, dst, members),                               \
+                         source,                                                                  \
+                         checked_extent(call, shape, sst, members)},                              \
+                        {PE_start, logPE_stride, PE_size},                                        \
+                        pSync,                                                                    \
+                        [&](auto &&coll) { return coll.alltoall_strided(dest, source, shape); }); \
                })
 
 SHMEM_DEFINE_OLD_MOVES_(32)
 SHMEM_DEFINE_OLD_MOVES_(64)
 
-#define SHMEM_DEFINE_TO_ALL_(NAME, TYPE, OP, OPERATION)                                       \
-  SHMEM_DEFINE(void, shmem_##NAME##_##OP##_to_all,                                            \
-               (TYPE * dest, const TYPE *source, int nreduce, int PE_start, int logPE_stride, \
-                int PE_size, TYPE *, long *pSync),                                            \
-               {                                                                              \
-                 reduce_set(call, {PE_start, logPE_stride, PE_size}, pSync,                   \
-                            reduction_of<TYPE, OPERATION>, dest, source, nreduce);            \
+#define SHMEM_DEFINE_TO_ALL_(NAME, TYPE, OP, OPERATION)        \
+  SHMEM_DEFINE(void,                                           \
+               shmem_##NAME##_##OP##_to_all,                   \
+               (TYPE * dest,                                   \
+                const TYPE *source,                            \
+                int nreduce,                                   \
+                int PE_start,                                  \
+                int logPE_stride,                              \
+                int PE_size,                                   \
+                TYPE *,                                        \
+                long *pSync),                                  \
+               {                                               \
+                 reduce_set(call,                              \
+                            {PE_start, logPE_stride, PE_size}, \
+                            pSync,                             \
+                            reduction_of<TYPE, OPERATION>,     \
+                            dest,                              \
+                            source,                            \
+                            nreduce);                          \
                })
 #define SHMEM_DEFINE_OLD_BITS_(NAME, TYPE, A)    \
   SHMEM_DEFINE_TO_ALL_(NAME, TYPE, and, bit_and) \

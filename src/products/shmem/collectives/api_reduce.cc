@@ -12,8 +12,11 @@ struct arrays {
 };
 
 template <class Operation>
-inline int combine_arrays(const char *call, shmem_team_t handle, const reduction &op,
-                          const arrays &data, Operation operation) {
+inline int combine_arrays(const char *call,
+                          shmem_team_t handle,
+                          const reduction &op,
+                          const arrays &data,
+                          Operation operation) {
   auto &current = require_running(call);
   auto *const members = team_of_call(current, handle, call);
   if (members == nullptr) [[unlikely]]
@@ -33,7 +36,10 @@ int reduce(const char *call, shmem_team_t handle, const reduction &op, const arr
   });
 }
 
-int scan(const char *call, shmem_team_t handle, scan_kind kind, const reduction &op,
+int scan(const char *call,
+         shmem_team_t handle,
+         scan_kind kind,
+         const reduction &op,
          const arrays &data) {
   return combine_arrays(call, handle, op, data, [&](collective coll) {
     return coll.scan(op, kind, data.target, data.source, data.count);
@@ -47,15 +53,18 @@ using namespace tanada::shmem;
 
 #define SHMEM_DEFINE_REDUCE_(NAME, TYPE, OP, OPERATION)                     \
   SHMEM_DEFINE(                                                             \
-      int, shmem_##NAME##_##OP##_reduce,                                    \
+      int,                                                                  \
+      shmem_##NAME##_##OP##_reduce,                                         \
       (shmem_team_t team, TYPE * dest, const TYPE *source, size_t nreduce), \
       { return reduce(call, team, reduction_of<TYPE, OPERATION>, {dest, source, nreduce}); })
-#define SHMEM_DEFINE_SCAN_(NAME, TYPE, OP, KIND)                                      \
-  SHMEM_DEFINE(int, shmem_##NAME##_sum_##OP,                                          \
-               (shmem_team_t team, TYPE * dest, const TYPE *source, size_t nelems), { \
-                 return scan(call, team, scan_kind::KIND, reduction_of<TYPE, sum>,    \
-                             {dest, source, nelems});                                 \
-               })
+#define SHMEM_DEFINE_SCAN_(NAME, TYPE, OP, KIND)                                                   \
+  SHMEM_DEFINE(                                                                                    \
+      int,                                                                                         \
+      shmem_##NAME##_sum_##OP,                                                                     \
+      (shmem_team_t team, TYPE * dest, const TYPE *source, size_t nelems),                         \
+      {                                                                                            \
+        return scan(call, team, scan_kind::KIND, reduction_of<TYPE, sum>, {dest, source, nelems}); \
+      })
 #define SHMEM_DEFINE_ORDERED_(NAME, TYPE, A)     \
   SHMEM_DEFINE_REDUCE_(NAME, TYPE, max, maximum) \
   SHMEM_DEFINE_REDUCE_(NAME, TYPE, min, minimum)

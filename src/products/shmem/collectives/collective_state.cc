@@ -42,8 +42,8 @@ bool is_settled(runtime &current) {
 
 }  // namespace
 
-void require_equal(runtime &current, team *team_ptr, const char *call, const char *argument,
-                   uint64_t value) {
+void require_equal(
+    runtime &current, team *team_ptr, const char *call, const char *argument, uint64_t value) {
   extremes const own_value{value, value};
   extremes combined{};
   status const code = collective{team_ptr == nullptr ? *current.world : *team_ptr}.agree(
@@ -52,8 +52,12 @@ void require_equal(runtime &current, team *team_ptr, const char *call, const cha
     return;
   if (combined.highest == combined.lowest)
     return;
-  fatal(call, "{} is {} here and from {} to {} in all PEs: it must be equal in all PEs", argument,
-        value, combined.lowest, combined.highest);
+  fatal(call,
+        "{} is {} here and from {} to {} in all PEs: it must be equal in all PEs",
+        argument,
+        value,
+        combined.lowest,
+        combined.highest);
 }
 
 void check_addresses(const runtime &current, const collective_call &info) {
@@ -77,8 +81,11 @@ int return_code(status code, const collective_call &info) {
   if (code == status::range)
     check_addresses(*current, info);
   onesided::pe_index const failed_pe = current->job->failed_pe();
-  fatal(code, {info.name, info.target, info.target_size,
-               int(failed_pe >= 0 ? failed_pe : current->job->me())});
+  fatal(code,
+        {info.name,
+         info.target,
+         info.target_size,
+         int(failed_pe >= 0 ? failed_pe : current->job->me())});
 }
 
 team *team_of_call(const runtime &current, shmem_team_t handle, const char *call) {
@@ -124,15 +131,21 @@ size_t checked_size(const char *call, size_t count, size_t size, size_t members)
 }
 
 // Computed as ptrdiff_t, because addresses are advanced by it.
-size_t checked_extent(const char *call, const fabric_group::strides &shape, ptrdiff_t stride,
+size_t checked_extent(const char *call,
+                      const fabric_group::strides &shape,
+                      ptrdiff_t stride,
                       size_t members) {
   size_t count = 0;
   ptrdiff_t step = 0, total = 0;
   if (__builtin_mul_overflow(shape.count, members, &count) ||
       __builtin_mul_overflow(shape.size, stride, &step) ||
       __builtin_mul_overflow(step, count, &total)) {
-    fatal(call, "{} elements of {} bytes, {} elements apart, for each of {} PEs", shape.count,
-          shape.size, stride, members);
+    fatal(call,
+          "{} elements of {} bytes, {} elements apart, for each of {} PEs",
+          shape.count,
+          shape.size,
+          stride,
+          members);
   }
   return total == 0 ? 0 : size_t(total - step) + shape.size;
 }
@@ -160,8 +173,8 @@ status start_teams(runtime &current) {
     return queue.error();
   if (!signals_queue.ok())
     return signals_queue.error();
-  current.coordination = new collective_state{*current.job, lane.value(), std::move(queue).value(),
-                                              std::move(signals_queue).value()};
+  current.coordination = new collective_state{
+      *current.job, lane.value(), std::move(queue).value(), std::move(signals_queue).value()};
   current.coordination->teams.stalls().start([&current] { return is_settled(current); });
   current.world = &current.coordination->teams.world();
   current.shared = &current.coordination->teams.shared();

@@ -11,14 +11,16 @@ namespace tanada::shmem {
 // The object that runtime::coordination points to.
 struct collective_state {
   // `queue`, `signals_queue`: queues of the job's device, if it has one, for the two contexts.
-  collective_state(const onesided::job &job, onesided::lane *endpoint,
+  collective_state(const onesided::job &job,
+                   onesided::lane *endpoint,
                    std::unique_ptr<seams::device_queue> queue,
                    std::unique_ptr<seams::device_queue> signals_queue)
       : lane{endpoint},
         context{job.map(), endpoint, std::move(queue), false, job.staging()},
         signals{job.map(), endpoint, std::move(signals_queue), true, job.staging()},
-        teams{{&job, &context,
-               endpoint != nullptr && endpoint->is_ordered() ? &signals : &context}} {}
+        teams{
+            {&job, &context, endpoint != nullptr && endpoint->is_ordered() ? &signals : &context}} {
+  }
 
   onesided::lane *lane;  // null: all PEs are mapped
   onesided::context context, signals;
@@ -54,7 +56,9 @@ size_t checked_size(const char *call, size_t count, size_t size, size_t members 
 
 // Returns the bytes from the first element to the end of the last, of `members` consecutive blocks
 // whose elements are `stride` >= 1 elements apart. Ends the job on overflow.
-size_t checked_extent(const char *call, const fabric_group::strides &shape, ptrdiff_t stride,
+size_t checked_extent(const char *call,
+                      const fabric_group::strides &shape,
+                      ptrdiff_t stride,
                       size_t members);
 
 // Destroys the contexts for kernels that were created from a team.

@@ -22,8 +22,8 @@ status collective::sync() {
   return team_.mapped_ ? team_.mapped_->sync() : team_.fabric_->sync();
 }
 
-status collective::broadcast(void *target, const void *source, size_t size, int32_t root,
-                             bool to_itself) {
+status collective::broadcast(
+    void *target, const void *source, size_t size, int32_t root, bool to_itself) {
   team_.enter();
   if (team_.pe_of(root) < 0)
     return status::invalid;
@@ -47,7 +47,8 @@ status collective::alltoall(void *target, const void *source, size_t size) {
                                    : team_.fabric_->alltoall(target, source, size);
 }
 
-status collective::alltoall_strided(void *target, const void *source,
+status collective::alltoall_strided(void *target,
+                                    const void *source,
                                     const fabric_group::strides &shape) {
   team_.enter();
   if (shape.count == 0)
@@ -87,8 +88,8 @@ status collective::reduce(const reduction &op, void *target, const void *source,
                                    : team_.fabric_->reduce(op, target, source, count);
 }
 
-status collective::scan(const reduction &op, scan_kind kind, void *target, const void *source,
-                        size_t count) {
+status collective::scan(
+    const reduction &op, scan_kind kind, void *target, const void *source, size_t count) {
   team_.enter();
   if (count == 0)
     return status::ok;

@@ -24,8 +24,8 @@ class collective {
 
   // Copies the root's `source` to `target` of all other members, and to the root's own if
   // `to_itself`. `root` is a member number.
-  status broadcast(void *target, const void *source, size_t size, int32_t root,
-                   bool to_itself = true);
+  status broadcast(
+      void *target, const void *source, size_t size, int32_t root, bool to_itself = true);
 
   // Exchanges blocks of `size` bytes: block i of this member's source becomes block me() of member
   // i's target.

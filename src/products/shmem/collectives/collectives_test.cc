@@ -53,8 +53,8 @@ class bytes_check {
     for (size_t i = 0; i < size; i++)
       source_[offset + i] = pattern(operation_, team_.me(), target, i);
   }
-  void expect(size_t offset, size_t size, int32_t source, int32_t target,
-              const char *operation_name) {
+  void expect(
+      size_t offset, size_t size, int32_t source, int32_t target, const char *operation_name) {
     for (size_t i = 0; i < size; i++) {
       ASSERT_EQ(target_[offset + i], pattern(operation_, source, target, i))
           << operation_name << " of " << size << " bytes, from " << source << " at " << team_.me()
@@ -404,7 +404,8 @@ std::vector<shape> shapes() {
   std::vector<shape> list;
   for (int32_t const count : {1, 2, 3, 4, 7, 16}) {
     for (auto const mode : {team_set::group_mode::mapped_oversubscribed,
-                            team_set::group_mode::mapped_dedicated, team_set::group_mode::fabric}) {
+                            team_set::group_mode::mapped_dedicated,
+                            team_set::group_mode::fabric}) {
       if (count > 7 && mode == team_set::group_mode::mapped_dedicated)
         continue;  // each PE would need a processor
       list.push_back({count, mode});
@@ -414,8 +415,8 @@ std::vector<shape> shapes() {
 }
 
 std::string name_of(const testing::TestParamInfo<shape> &info) {
-  constexpr const char *names[] = {"_pes_mapped", "_pes_oversubscribed", "_pes_dedicated",
-                                   "_pes_by_fabric"};
+  constexpr const char *names[] = {
+      "_pes_mapped", "_pes_oversubscribed", "_pes_dedicated", "_pes_by_fabric"};
   return std::to_string(info.param.count) + names[size_t(info.param.mode)];
 }
 

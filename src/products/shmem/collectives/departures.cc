@@ -45,7 +45,8 @@ void departures::announce(departure_kind kind, const std::vector<membership> &te
   static_cast<void>(channel_.context->quiet());
 }
 
-std::optional<departure> departures::find_absent(const group &members, size_t slot,
+std::optional<departure> departures::find_absent(const group &members,
+                                                 size_t slot,
                                                  uint64_t entered) const noexcept {
   auto const *const words = layout_.departures_of(channel_.job->control(), slot);
   for (onesided::pe_index const pe : members.pes) {

@@ -47,7 +47,8 @@ class departures {
   }
 
   // Returns a member that departed before it entered this many operations of the team in `slot`.
-  std::optional<departure> find_absent(const group &members, size_t slot,
+  std::optional<departure> find_absent(const group &members,
+                                       size_t slot,
                                        uint64_t entered) const noexcept;
 
   // Returns the departure of one PE; nullopt if it has not departed.
@@ -78,7 +79,9 @@ class team_guard final : public wait_guard {
     departures &departed;
     stall_detector &stalls;
   };
-  team_guard(detector_refs detectors, const group &members, size_t slot,
+  team_guard(detector_refs detectors,
+             const group &members,
+             size_t slot,
              const std::atomic<uint64_t> &entered)
       : detectors_{detectors}, members_{members}, slot_{slot}, entered_{entered} {}
   status check() override;

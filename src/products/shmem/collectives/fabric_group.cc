@@ -50,39 +50,44 @@ status fabric_group::await(const counter &signal_counter, uint64_t count) {
   }
   if (signal_counter.consumed != nullptr)
     return status::ok;
-  return channel_.context->update<uint64_t>(seams::fabric_atomic::add, signal_counter.word,
-                                            0 - count, 0, nullptr, channel_.job->me());
+  return channel_.context->update<uint64_t>(
+      seams::fabric_atomic::add, signal_counter.word, 0 - count, 0, nullptr, channel_.job->me());
 }
 
 // When these calls return, the signal and its data have been posted and the source may be reused.
 // The exception is a large source, which may be reused after release_source(). The status of a
 // signal is not checked: a member that waits for a lost signal detects the failed PE (job::lost).
-status fabric_group::put_signal(void *target, const void *source, size_t size,
-                                const counter &completion, int32_t member) {
+status fabric_group::put_signal(
+    void *target, const void *source, size_t size, const counter &completion, int32_t member) {
   auto const pe = members_.pe(member);
   if (size <= (channel_.is_flowing() ? flowing_size_max : copied_size_max)) {
-    return channel_.signals->put_signal(target, source, size, completion.word,
-                                        onesided::signal_kind::add, 1, pe);
+    return channel_.signals->put_signal(
+        target, source, size, completion.word, onesided::signal_kind::add, 1, pe);
   }
-  return channel_.context->put_signal_nbi(target, source, size, completion.word,
-                                          onesided::signal_kind::add, 1, pe);
+  return channel_.context->put_signal_nbi(
+      target, source, size, completion.word, onesided::signal_kind::add, 1, pe);
 }
 
 status fabric_group::signal(const counter &signal_counter, int32_t member, uint64_t count) {
-  return channel_.signals->put_signal(nullptr, nullptr, 0, signal_counter.word,
-                                      onesided::signal_kind::add, count, members_.pe(member));
+  return channel_.signals->put_signal(nullptr,
+                                      nullptr,
+                                      0,
+                                      signal_counter.word,
+                                      onesided::signal_kind::add,
+                                      count,
+                                      members_.pe(member));
 }
 
 // The same for one piece of a stream to a member, of any size. Pieces arrive in order, and no more
 // are posted than the network accepts.
-status fabric_group::forward(void *target, const void *source, size_t size,
-                             const counter &completion, int32_t member) {
+status fabric_group::forward(
+    void *target, const void *source, size_t size, const counter &completion, int32_t member) {
   if (!channel_.is_flowing()) {
     channel_.context->fence();
     return put_signal(target, source, size, completion, member);
   }
-  return channel_.signals->put_signal(target, source, size, completion.word,
-                                      onesided::signal_kind::add, 1, members_.pe(member));
+  return channel_.signals->put_signal(
+      target, source, size, completion.word, onesided::signal_kind::add, 1, members_.pe(member));
 }
 
 // Waits until sources of `size` bytes may be reused.
@@ -120,8 +125,12 @@ status fabric_group::gather(void *gathered, const void *own_block, size_t size) 
     size_t const blocks = size_t(std::min(distance, members - distance));
     auto const &word = words_.gather[parity * round_count_max + size_t(round)];
     std::byte *const peer_area = area + size_t(distance) * size;
-    TND_TRY(channel_.signals->put_signal(peer_area, area, blocks * size, word.word,
-                                         onesided::signal_kind::add, 1,
+    TND_TRY(channel_.signals->put_signal(peer_area,
+                                         area,
+                                         blocks * size,
+                                         word.word,
+                                         onesided::signal_kind::add,
+                                         1,
                                          members_.pe(members_.prev(distance))));
     TND_TRY(await(word, 1));
   }
@@ -131,8 +140,8 @@ status fabric_group::gather(void *gathered, const void *own_block, size_t size) 
   return channel_.context->copy(gathered, area + ahead, wrapped);
 }
 
-status fabric_group::broadcast(void *target, const void *source, size_t size, int32_t root,
-                               bool to_itself) {
+status fabric_group::broadcast(
+    void *target, const void *source, size_t size, int32_t root, bool to_itself) {
   int32_t const root_distance = members_.prev(root);  // distance of this member from the root
   auto const *const src = static_cast<const std::byte *>(root_distance == 0 ? source : target);
   auto *const dst = static_cast<std::byte *>(target);
@@ -147,7 +156,9 @@ status fabric_group::broadcast(void *target, const void *source, size_t size, in
 
 // A binomial tree: in round i the 2^i members next to the root forward to the next 2^i. Each word
 // has one sender, whatever the root is. The fences, or an ordered fabric, keep the pieces in order.
-status fabric_group::broadcast_tree(std::byte *dst, const std::byte *src, size_t size,
+status fabric_group::broadcast_tree(std::byte *dst,
+                                    const std::byte *src,
+                                    size_t size,
                                     int32_t root_distance) {
   auto const members = members_.count();
   int32_t const arrival = root_distance == 0 ? -1 : std::bit_width(uint32_t(root_distance)) - 1;
@@ -158,9 +169,10 @@ status fabric_group::broadcast_tree(std::byte *dst, const std::byte *src, size_t
     if (arrival >= 0)
       TND_TRY(await(words_.tree[size_t(arrival)], 1));
     for (int32_t round = arrival + 1;
-         round < round_count(members) && root_distance + (1 << round) < members; round++) {
-      TND_TRY(forward(dst + done, src + done, piece, words_.tree[size_t(round)],
-                      members_.next(1 << round)));
+         round < round_count(members) && root_distance + (1 << round) < members;
+         round++) {
+      TND_TRY(forward(
+          dst + done, src + done, piece, words_.tree[size_t(round)], members_.next(1 << round)));
     }
   }
   return release_source(size);
@@ -211,21 +223,25 @@ status fabric_group::send_pieces(const relayed_broadcast &broadcast, const count
   for (size_t piece = 0; piece < broadcast.piece_count(); piece++) {
     size_t const offset = piece * broadcast.piece_max;
     int32_t const relay = broadcast.member(1 + int32_t(piece % size_t(broadcast.relay_count)));
-    TND_TRY(forward(broadcast.target + offset, broadcast.source + offset,
-                    broadcast.piece_size(piece), arrival, relay));
+    TND_TRY(forward(broadcast.target + offset,
+                    broadcast.source + offset,
+                    broadcast.piece_size(piece),
+                    arrival,
+                    relay));
   }
   return status::ok;
 }
 
 // Sends a piece that this member has received to all members but the root.
-status fabric_group::relay_piece(const relayed_broadcast &broadcast, size_t piece,
+status fabric_group::relay_piece(const relayed_broadcast &broadcast,
+                                 size_t piece,
                                  const counter &completion) {
   int32_t const root_distance = members_.prev(broadcast.root);
   std::byte *const data = broadcast.target + piece * broadcast.piece_max;
   for (int32_t step = 1; step < broadcast.relay_count; step++) {
     int32_t const peer_distance = 1 + (root_distance - 1 + step) % broadcast.relay_count;
-    TND_TRY(put_signal(data, data, broadcast.piece_size(piece), completion,
-                       broadcast.member(peer_distance)));
+    TND_TRY(put_signal(
+        data, data, broadcast.piece_size(piece), completion, broadcast.member(peer_distance)));
   }
   return status::ok;
 }
@@ -273,16 +289,16 @@ status fabric_group::fetch_spans(const strided_step &step, const std::byte *own_
   auto const *const src = own_source + ptrdiff_t(step.first) * step.source_step();
   for (int32_t distance = 0; distance < members_.count(); distance++) {
     int32_t const member = members_.next(distance);
-    TND_TRY(channel_.context->get_nbi(step.spans + size_t(member) * step.span_max, src,
-                                      step.span_size(), members_.pe(member)));
+    TND_TRY(channel_.context->get_nbi(
+        step.spans + size_t(member) * step.span_max, src, step.span_size(), members_.pe(member)));
   }
   return channel_.context->quiet();
 }
 
 status fabric_group::place_spans(const strided_step &step, std::byte *target) {
   auto const &shape = step.shape;
-  onesided::strided_shape const rows{shape.size, step.count, step.target_step(),
-                                     step.source_step()};
+  onesided::strided_shape const rows{
+      shape.size, step.count, step.target_step(), step.source_step()};
   for (size_t member = 0; member < size_t(members_.count()); member++) {
     auto const *src = step.spans + member * step.span_max;
     auto *dst = target + ptrdiff_t(member * shape.count + step.first) * step.target_step();
@@ -323,8 +339,8 @@ status fabric_group::pull_sizes(std::vector<uint64_t> &sizes, uint64_t own_size)
   __atomic_store_n(words_.scratch, own_size, __ATOMIC_RELEASE);
   TND_TRY(sync());
   for (int32_t member = 0; member < members_.count(); member++) {
-    TND_TRY(channel_.context->get_nbi(&sizes[size_t(member)], words_.scratch, sizeof own_size,
-                                      members_.pe(member)));
+    TND_TRY(channel_.context->get_nbi(
+        &sizes[size_t(member)], words_.scratch, sizeof own_size, members_.pe(member)));
   }
   TND_TRY(channel_.context->quiet());
   TND_TRY(sync());

@@ -94,10 +94,10 @@ class fabric_group {
 
   status await(const counter &signal_counter, uint64_t count);
   status signal(const counter &signal_counter, int32_t member, uint64_t count = 1);
-  status put_signal(void *target, const void *source, size_t size, const counter &completion,
-                    int32_t member);
-  status forward(void *target, const void *source, size_t size, const counter &completion,
-                 int32_t member);
+  status put_signal(
+      void *target, const void *source, size_t size, const counter &completion, int32_t member);
+  status forward(
+      void *target, const void *source, size_t size, const counter &completion, int32_t member);
   status release_source(size_t size);
   status broadcast_tree(std::byte *dst, const std::byte *src, size_t size, int32_t root_distance);
   size_t relayed_piece(size_t size) const noexcept;

@@ -26,8 +26,8 @@ status fabric_group::reduce(const reduction &op, void *target, const void *sourc
     return channel_.context->copy(target, gathered.get(), size);
   }
   size_t const block = std::max<size_t>(block_size / op.size, 1);
-  slice_work work{op, std::nullopt, static_cast<std::byte *>(target),
-                  static_cast<const std::byte *>(source)};
+  slice_work work{
+      op, std::nullopt, static_cast<std::byte *>(target), static_cast<const std::byte *>(source)};
   if (fits_slices(size))
     return reduce_slices(work, count);
   for (size_t done = 0; done < count; done += block) {
@@ -60,8 +60,8 @@ status fabric_group::reduce_slices(const slice_work &work, size_t count) {
   auto const own_part = slice_of(work.op, count, members_.me, members);
   size_t const size = own_part.count * work.op.size;
   std::byte *const area = words_.slices_area;
-  TND_TRY(channel_.context->copy(area + size_t(members_.me) * size,
-                                 work.source + own_part.first * work.op.size, size));
+  TND_TRY(channel_.context->copy(
+      area + size_t(members_.me) * size, work.source + own_part.first * work.op.size, size));
   TND_TRY(release_source(size));
   TND_TRY(await(words_.slices, uint64_t(members - 1)));
   for (int32_t member = 1; member < members; member++) {
@@ -80,16 +80,19 @@ status fabric_group::send_slices(const slice_work &work, size_t count) {
     auto const peer_part = slice_of(work.op, count, member, members);
     size_t const size = peer_part.count * work.op.size;
     TND_TRY(put_signal(words_.slices_area + size_t(members_.me) * size,
-                       work.source + peer_part.first * work.op.size, size, words_.slices, member));
+                       work.source + peer_part.first * work.op.size,
+                       size,
+                       words_.slices,
+                       member));
   }
   return status::ok;
 }
 
-status fabric_group::scan(const reduction &op, scan_kind kind, void *target, const void *source,
-                          size_t count) {
+status fabric_group::scan(
+    const reduction &op, scan_kind kind, void *target, const void *source, size_t count) {
   size_t const block = std::max<size_t>(block_size / op.size, 1);
-  slice_work work{op, kind, static_cast<std::byte *>(target),
-                  static_cast<const std::byte *>(source)};
+  slice_work work{
+      op, kind, static_cast<std::byte *>(target), static_cast<const std::byte *>(source)};
   for (size_t done = 0; done < count; done += block) {
     TND_TRY(slices_of_block(work, std::min(block, count - done)));
     work.target += block * op.size;
@@ -117,8 +120,8 @@ status fabric_group::fetch_slices(const slice_work &work, part own_part) {
   auto const *const src = work.source + own_part.first * work.op.size;
   for (int32_t distance = 0; distance < members_.count(); distance++) {
     int32_t const member = members_.next(distance);
-    TND_TRY(channel_.context->get_nbi(slices_.get() + size_t(member) * size, src, size,
-                                      members_.pe(member)));
+    TND_TRY(channel_.context->get_nbi(
+        slices_.get() + size_t(member) * size, src, size, members_.pe(member)));
   }
   return channel_.context->quiet();
 }
@@ -137,8 +140,8 @@ void fabric_group::combine_prefixes(const reduction &op, size_t count) {
   size_t const size = count * op.size;
   TND_ASSERT(size * size_t(members_.count()) <= slices_size_);
   for (int32_t member = 1; member < members_.count(); member++) {
-    op.combine(slices_.get() + size_t(member) * size, slices_.get() + size_t(member - 1) * size,
-               count);
+    op.combine(
+        slices_.get() + size_t(member) * size, slices_.get() + size_t(member - 1) * size, count);
   }
 }
 

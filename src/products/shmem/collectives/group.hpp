@@ -43,8 +43,11 @@ static_assert(guard_period_first_ns <= guard_period_last_ns);
 // Waits as job::wait does, with a guard. The first polls do not read the clock; each costs one call
 // of `ready`.
 template <class Ready>
-status wait_guarded(const onesided::job &job, wait_guard *guard, Ready &&ready,
-                    std::span<const std::byte> memory, uint32_t quick_polls = 64) {
+status wait_guarded(const onesided::job &job,
+                    wait_guard *guard,
+                    Ready &&ready,
+                    std::span<const std::byte> memory,
+                    uint32_t quick_polls = 64) {
   if (guard == nullptr)
     return job.wait(ready, memory);
   for (uint32_t i = 0; i < quick_polls; i++) {

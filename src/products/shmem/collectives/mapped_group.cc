@@ -12,8 +12,8 @@ status mapped_group::wait_for(const uint64_t &word, uint64_t number) const {
   auto const is_reached = [&] {
     return __atomic_load_n(&word, __ATOMIC_ACQUIRE) >= number;
   };
-  return wait_guarded(*channel_.job, channel_.guard, is_reached,
-                      std::as_bytes(std::span{own_area_, 1}));
+  return wait_guarded(
+      *channel_.job, channel_.guard, is_reached, std::as_bytes(std::span{own_area_, 1}));
 }
 
 void mapped_group::wake_all() const noexcept {
@@ -65,7 +65,8 @@ result<mapped_group::entry *> mapped_group::next_entry() {
 }
 
 void mapped_group::publish() {
-  __atomic_store_n(&own_area_->entries[number_ % mapped_exchange_area::entry_count].number, number_,
+  __atomic_store_n(&own_area_->entries[number_ % mapped_exchange_area::entry_count].number,
+                   number_,
                    __ATOMIC_RELEASE);
 }
 
@@ -85,8 +86,8 @@ result<const mapped_group::entry *> mapped_group::entry_of(int32_t member) {
   return &peer_entry;
 }
 
-status mapped_group::broadcast(void *target, const void *source, size_t size, int32_t root,
-                               bool to_itself) {
+status mapped_group::broadcast(
+    void *target, const void *source, size_t size, int32_t root, bool to_itself) {
   if (size > mapped_exchange_area::data_size_max)
     return broadcast_pulled(target, source, size, root, to_itself);
   auto next = next_entry();
@@ -108,8 +109,8 @@ status mapped_group::broadcast(void *target, const void *source, size_t size, in
 }
 
 // Each member reads the root's source, which must not change until all have read it.
-status mapped_group::broadcast_pulled(void *target, const void *source, size_t size, int32_t root,
-                                      bool to_itself) {
+status mapped_group::broadcast_pulled(
+    void *target, const void *source, size_t size, int32_t root, bool to_itself) {
   auto const *const root_source = mapped_address(source, size, root);
   if (root_source == nullptr)
     return status::range;
@@ -177,15 +178,16 @@ status mapped_group::alltoall(void *target, const void *source, size_t size) {
   return sync();
 }
 
-status mapped_group::alltoall_strided(void *target, const void *source,
+status mapped_group::alltoall_strided(void *target,
+                                      const void *source,
                                       const fabric_group::strides &shape) {
   auto const stride = [&](ptrdiff_t elements) {
     return elements * ptrdiff_t(shape.size);
   };
   auto *const dst = static_cast<std::byte *>(target) +
                     stride(shape.target_stride) * ptrdiff_t(shape.count) * members_.me;
-  onesided::strided_shape const block{shape.size, shape.count, stride(shape.target_stride),
-                                      stride(shape.source_stride)};
+  onesided::strided_shape const block{
+      shape.size, shape.count, stride(shape.target_stride), stride(shape.source_stride)};
   for (int32_t distance = 0; distance < members_.count(); distance++) {
     int32_t const member = members_.next(distance);
     auto const *const src = static_cast<const std::byte *>(source) +

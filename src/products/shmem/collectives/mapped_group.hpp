@@ -22,8 +22,11 @@ namespace tanada::shmem {
 // others, and none is woken before. Otherwise each member polls the words that it waits for.
 class mapped_group {
  public:
-  mapped_group(channel_ref channel, const group &members, std::vector<mapped_exchange_area *> areas,
-               uint64_t number, bool is_oversubscribed)
+  mapped_group(channel_ref channel,
+               const group &members,
+               std::vector<mapped_exchange_area *> areas,
+               uint64_t number,
+               bool is_oversubscribed)
       : channel_{channel},
         members_{members},
         areas_{std::move(areas)},
@@ -84,12 +87,15 @@ class mapped_group {
   status alltoall_by_entries(std::byte *target, const void *source, size_t size);
   status push_block(void *target, const void *source, size_t size);
   status finish_reading(int32_t root);
-  status broadcast_pulled(void *target, const void *source, size_t size, int32_t root,
-                          bool to_itself);
+  status broadcast_pulled(
+      void *target, const void *source, size_t size, int32_t root, bool to_itself);
   status reduce_slice(const reduction &op, void *target, const void *source, part own_part);
-  status scan_slice(const reduction &op, scan_kind kind, void *target, const void *source,
-                    part own_part);
-  status scan_piece(const reduction &op, scan_kind kind, std::byte *target, const std::byte *source,
+  status scan_slice(
+      const reduction &op, scan_kind kind, void *target, const void *source, part own_part);
+  status scan_piece(const reduction &op,
+                    scan_kind kind,
+                    std::byte *target,
+                    const std::byte *source,
                     size_t count);
 
   channel_ref channel_;

@@ -20,8 +20,8 @@ status mapped_group::reduce(const reduction &op, void *target, const void *sourc
   size_t const size = count * op.size;
   if (size > mapped_exchange_area::data_size_max) {
     TND_TRY(sync());
-    auto const own_part = part::for_member(count, std::max<size_t>(cache_line / op.size, 1),
-                                           members_.me, members_.count());
+    auto const own_part = part::for_member(
+        count, std::max<size_t>(cache_line / op.size, 1), members_.me, members_.count());
     TND_TRY(reduce_slice(op, target, source, own_part));
     return sync();
   }
@@ -47,7 +47,9 @@ status mapped_group::reduce(const reduction &op, void *target, const void *sourc
 
 // Only this member reads this slice of the sources and writes it in the targets, so source and
 // target may be equal.
-status mapped_group::reduce_slice(const reduction &op, void *target, const void *source,
+status mapped_group::reduce_slice(const reduction &op,
+                                  void *target,
+                                  const void *source,
                                   part own_part) {
   TND_ASSERT(op.size <= cached_piece_size);
   size_t const piece_count = cached_piece_size / op.size;
@@ -71,13 +73,13 @@ status mapped_group::reduce_slice(const reduction &op, void *target, const void 
   return status::ok;
 }
 
-status mapped_group::scan(const reduction &op, scan_kind kind, void *target, const void *source,
-                          size_t count) {
+status mapped_group::scan(
+    const reduction &op, scan_kind kind, void *target, const void *source, size_t count) {
   size_t const size = count * op.size;
   if (size > mapped_exchange_area::data_size_max) {
     TND_TRY(sync());
-    auto const own_part = part::for_member(count, std::max<size_t>(cache_line / op.size, 1),
-                                           members_.me, members_.count());
+    auto const own_part = part::for_member(
+        count, std::max<size_t>(cache_line / op.size, 1), members_.me, members_.count());
     TND_TRY(scan_slice(op, kind, target, source, own_part));
     return sync();
   }
@@ -104,13 +106,15 @@ status mapped_group::scan(const reduction &op, scan_kind kind, void *target, con
 }
 
 // Works block by block.
-status mapped_group::scan_slice(const reduction &op, scan_kind kind, void *target,
-                                const void *source, part own_part) {
+status mapped_group::scan_slice(
+    const reduction &op, scan_kind kind, void *target, const void *source, part own_part) {
   TND_ASSERT(op.size <= cached_piece_size);
   size_t const piece_count = cached_piece_size / op.size;
   for (size_t done = 0; done < own_part.count; done += piece_count) {
     size_t const offset = (own_part.first + done) * op.size;
-    TND_TRY(scan_piece(op, kind, static_cast<std::byte *>(target) + offset,
+    TND_TRY(scan_piece(op,
+                       kind,
+                       static_cast<std::byte *>(target) + offset,
                        static_cast<const std::byte *>(source) + offset,
                        std::min(piece_count, own_part.count - done)));
   }
@@ -119,8 +123,8 @@ status mapped_group::scan_slice(const reduction &op, scan_kind kind, void *targe
 
 // The prefix grows from member to member. A member's source is read before its target is written,
 // because they may be equal.
-status mapped_group::scan_piece(const reduction &op, scan_kind kind, std::byte *target,
-                                const std::byte *source, size_t count) {
+status mapped_group::scan_piece(
+    const reduction &op, scan_kind kind, std::byte *target, const std::byte *source, size_t count) {
   size_t const size = count * op.size;
   TND_ASSERT(size <= cached_piece_size);
   piece_buffer prefix, contribution;

@@ -50,7 +50,8 @@ struct minimum {
 // The type in which integers, including signed ones, wrap around.
 template <class T>
 using wrapping = typename std::conditional_t<
-    std::is_integral_v<T>, std::make_unsigned<std::conditional_t<std::is_integral_v<T>, T, int>>,
+    std::is_integral_v<T>,
+    std::make_unsigned<std::conditional_t<std::is_integral_v<T>, T, int>>,
     std::type_identity<T>>::type;
 struct sum {
   template <class T>

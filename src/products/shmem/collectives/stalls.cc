@@ -44,8 +44,8 @@ bool stall_detector::observe(std::vector<observation> &samples) {
   std::optional<departure> first;
   auto *const published = layout_.published_wait_of(channel_.job->control());
   auto const read = [this](uint64_t *word, uint64_t &value, onesided::pe_index pe) {
-    return channel_.context->update<uint64_t>(seams::fabric_atomic::fetch, word, 0, 0, &value,
-                                              pe) == status::ok;
+    return channel_.context->update<uint64_t>(
+               seams::fabric_atomic::fetch, word, 0, 0, &value, pe) == status::ok;
   };
   for (onesided::pe_index pe = 0; pe < channel_.job->count(); pe++) {
     if (auto const departed = departures_.departure_of(pe, world_slot_)) {

@@ -22,7 +22,9 @@ namespace tanada::shmem {
 // Thread safety: one thread, the one that waits.
 class stall_detector {
  public:
-  stall_detector(const channel_ref &channel, const control_layout &layout, departures &departed,
+  stall_detector(const channel_ref &channel,
+                 const control_layout &layout,
+                 departures &departed,
                  size_t world_slot)
       : channel_{channel}, layout_{layout}, departures_{departed}, world_slot_{world_slot} {}
 

@@ -51,7 +51,9 @@ inline onesided::job_options test_job_options(const test_world &world,
 
 // Runs `part` with the teams of a job that has started.
 template <class Part>
-void run_with_teams(onesided::job &job, onesided::lane *lane, team_set::group_mode mode,
+void run_with_teams(onesided::job &job,
+                    onesided::lane *lane,
+                    team_set::group_mode mode,
                     Part &part) {
   onesided::context context{job.map(), lane};
   onesided::context signals{job.map(), lane, nullptr, true};

@@ -17,29 +17,36 @@ using tanada::simt::stream_at;
 
 #define TND_EXPORTED extern "C" __attribute__((visibility("default")))
 
-TND_EXPORTED int tnd_shmem_put_on_stream(void *target, const void *source, size_t size, int pe,
-                                         void *stream) {
+TND_EXPORTED int tnd_shmem_put_on_stream(
+    void *target, const void *source, size_t size, int pe, void *stream) {
   calls::put_on_stream(target, source, size, pe, stream_at(stream));
   return launch_error();
 }
-TND_EXPORTED int tnd_shmem_get_on_stream(void *target, const void *source, size_t size, int pe,
-                                         void *stream) {
+TND_EXPORTED int tnd_shmem_get_on_stream(
+    void *target, const void *source, size_t size, int pe, void *stream) {
   calls::get_on_stream(target, source, size, pe, stream_at(stream));
   return launch_error();
 }
-TND_EXPORTED int tnd_shmem_put_signal_on_stream(void *target, const void *source, size_t size,
-                                                uint64_t *signal, uint64_t value, int operation,
-                                                int pe, void *stream) {
-  calls::put_signal_on_stream(target, source, size, {signal, value, operation}, pe,
-                              stream_at(stream));
+TND_EXPORTED int tnd_shmem_put_signal_on_stream(void *target,
+                                                const void *source,
+                                                size_t size,
+                                                uint64_t *signal,
+                                                uint64_t value,
+                                                int operation,
+                                                int pe,
+                                                void *stream) {
+  calls::put_signal_on_stream(
+      target, source, size, {signal, value, operation}, pe, stream_at(stream));
   return launch_error();
 }
-TND_EXPORTED int tnd_shmem_signal_on_stream(uint64_t *signal, uint64_t value, int operation, int pe,
-                                            void *stream) {
+TND_EXPORTED int tnd_shmem_signal_on_stream(
+    uint64_t *signal, uint64_t value, int operation, int pe, void *stream) {
   calls::signal_on_stream({signal, value, operation}, pe, stream_at(stream));
   return launch_error();
 }
-TND_EXPORTED int tnd_shmem_wait_on_stream(uint64_t *signal, int comparison, uint64_t value,
+TND_EXPORTED int tnd_shmem_wait_on_stream(uint64_t *signal,
+                                          int comparison,
+                                          uint64_t value,
                                           void *stream) {
   calls::wait_on_stream(signal, comparison, value, stream_at(stream));
   return launch_error();

@@ -18,7 +18,11 @@ static void prepare(int root, int size) {
 static void verify(int root, int size, int line) {
   for (int i = 0; i < size; i++) {
     CHECK(buffer[i] == (unsigned char)(i * 3 + root * 17 + i / 256),
-          "line %d: byte %d of %d from %d", line, i, size, root);
+          "line %d: byte %d of %d from %d",
+          line,
+          i,
+          size,
+          root);
   }
   CHECK(buffer[size] == 0xee, "line %d: behind %d bytes", line, size);
 }
@@ -48,7 +52,8 @@ int main(int argc, char **argv) {
     }
     for (int root = 0; root < node.count; root++) {
       TRY(node.ranks[root], size, armci_msg_bcast_scope(SCOPE_NODE, buffer, size, root));
-      TRY(node.ranks[root], size,
+      TRY(node.ranks[root],
+          size,
           armci_msg_group_bcast_scope(SCOPE_NODE, buffer, size, node.ranks[root], &world));
     }
     TRY(node.ranks[0], size, armci_msg_clus_brdcst(buffer, size));
@@ -59,7 +64,8 @@ int main(int argc, char **argv) {
     ARMCI_Group_set_default(&group);
     for (int root = 0; root < even.count; root++) {
       TRY(even.ranks[root], size, armci_msg_bcast(buffer, size, root));
-      TRY(even.ranks[root], size,
+      TRY(even.ranks[root],
+          size,
           armci_msg_group_bcast_scope(SCOPE_ALL, buffer, size, even.ranks[root], &group));
     }
     TRY(even.ranks[0], size, armci_grp_clus_brdcst(buffer, size, 0, even.count, &group));

@@ -15,10 +15,14 @@ static unsigned next(unsigned *state) {
 
 static int size_of(unsigned *state) {
   switch (next(state) % 8) {
-    case 0: return (int)(next(state) % LARGEST);
-    case 1: return (int)(next(state) % 9000);
-    case 2: return 0;
-    default: return (int)(next(state) % 64);
+    case 0:
+      return (int)(next(state) % LARGEST);
+    case 1:
+      return (int)(next(state) % 9000);
+    case 2:
+      return 0;
+    default:
+      return (int)(next(state) % 64);
   }
 }
 
@@ -28,8 +32,12 @@ static void broadcast(int call, int size, int root) {
   bytes[size] = 0xee;
   armci_msg_bcast(bytes, size, root);
   for (int i = 0; i < size; i++) {
-    CHECK(bytes[i] == (unsigned char)(i * 3 + i / 256 + call), "call %d: byte %d of %d from %d",
-          call, i, size, root);
+    CHECK(bytes[i] == (unsigned char)(i * 3 + i / 256 + call),
+          "call %d: byte %d of %d from %d",
+          call,
+          i,
+          size,
+          root);
   }
   CHECK(bytes[size] == 0xee, "call %d: behind %d bytes", call, size);
 }
@@ -41,15 +49,21 @@ static void sum(int call, int elements) {
   armci_msg_dgop(values, elements, (char *)"+");
   for (int i = 0; i < elements; i++) {
     CHECK(values[i] == count * (double)(call + i) + count * (count - 1) / 2.0,
-          "call %d: element %d of %d", call, i, elements);
+          "call %d: element %d of %d",
+          call,
+          i,
+          elements);
   }
 }
 
 static void select_one(int call) {
   int pair[2] = {(me + call) % count, me};
   armci_msg_sel_scope(SCOPE_ALL, pair, sizeof pair, (char *)"max", ARMCI_INT, 1);
-  CHECK(pair[0] == count - 1 && (pair[1] + call) % count == count - 1, "call %d: %d of %d", call,
-        pair[0], pair[1]);
+  CHECK(pair[0] == count - 1 && (pair[1] + call) % count == count - 1,
+        "call %d: %d of %d",
+        call,
+        pair[0],
+        pair[1]);
 }
 
 int main(int argc, char **argv) {

@@ -58,10 +58,12 @@ CXTranslationUnit parse(CXIndex index, const std::string &source) {
   CXUnsavedFile file{"source.cc", source.c_str(), source.size()};
   const char *const options[] = {"-std=c++17"};
   CXTranslationUnit unit = nullptr;
-  CXErrorCode const code = clang_parseTranslationUnit2(index, "source.cc", options, 1, &file, 1,
-                                                       CXTranslationUnit_None, &unit);
+  CXErrorCode const code = clang_parseTranslationUnit2(
+      index, "source.cc", options, 1, &file, 1, CXTranslationUnit_None, &unit);
   if (code != CXError_Success || clang_getNumDiagnostics(unit) != 0) {
-    std::fprintf(stderr, "libclang: code %d, %u diagnostics\n", int(code),
+    std::fprintf(stderr,
+                 "libclang: code %d, %u diagnostics\n",
+                 int(code),
                  unit == nullptr ? 0 : clang_getNumDiagnostics(unit));
     MPI_Abort(MPI_COMM_WORLD, 3);
   }

@@ -27,8 +27,10 @@ namespace {
 using words = std::vector<uint64_t>;
 
 uint64_t sum_of(const words &all) {
-  return std::accumulate(all.begin(), all.end(), uint64_t{14695981039346656037u},
-                         [](uint64_t sum, uint64_t each) { return (sum ^ each) * 1099511628211u; });
+  return std::accumulate(
+      all.begin(), all.end(), uint64_t{14695981039346656037u}, [](uint64_t sum, uint64_t each) {
+        return (sum ^ each) * 1099511628211u;
+      });
 }
 
 struct alignas(4096) page {

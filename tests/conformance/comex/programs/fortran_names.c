@@ -4,10 +4,10 @@
 
 void mpi_barrier_(MPI_Fint *, MPI_Fint *);
 void mpi_allreduce_(void *, void *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *);
-void mpi_isend_(void *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *,
-                MPI_Fint *);
-void mpi_recv_(void *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *,
-               MPI_Fint *);
+void mpi_isend_(
+    void *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *);
+void mpi_recv_(
+    void *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *);
 void mpi_wait_(MPI_Fint *, MPI_Fint *, MPI_Fint *);
 
 int main(int argc, char **argv) {

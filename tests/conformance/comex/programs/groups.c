@@ -12,7 +12,9 @@ static void even_ones(void) {
   if (is_member(&even, me)) {
     ARMCI_Group_size(&group, &size);
     CHECK(ARMCI_Group_rank(&group, &rank) == 0 && size == even.count && even.ranks[rank] == me,
-          "%d of %d", rank, size);
+          "%d of %d",
+          rank,
+          size);
     for (int i = 0; i < size; i++)
       CHECK(ARMCI_Absolute_id(&group, i) == even.ranks[i], "%d", i);
     MPI_Comm communicator = armci_group_comm(&group);
@@ -25,7 +27,9 @@ static void even_ones(void) {
       char last = -1;
       CHECK(
           ARMCI_Get((char *)places[i] + 99, &last, 1, even.ranks[i]) == 0 && last == even.ranks[i],
-          "%d of %d", last, i);
+          "%d of %d",
+          last,
+          i);
     }
     ARMCI_GroupFence(&group);
     armci_msg_group_barrier(&group);
@@ -51,7 +55,9 @@ static void seen_from_outside(void) {
   ARMCI_Group_create(1, &first, &group);
   ARMCI_Group_size(&group, &size);
   CHECK(size == 1 && ARMCI_Group_rank(&group, &rank) == 0 && rank == (me == 0 ? 0 : MPI_UNDEFINED),
-        "%d of %d", rank, size);
+        "%d of %d",
+        rank,
+        size);
   CHECK(ARMCI_Absolute_id(&group, 0) == 0, "rank 0");
   ARMCI_Group_free(&group);
 }
@@ -80,7 +86,9 @@ static void memory_of_any_size(void) {
   armci_msg_barrier();
   for (int i = 0; i < count; i += 2) {
     CHECK(ARMCI_GetValueLong(places[i], i) == i + 1, "of %d", i);
-    CHECK(ARMCI_Get(places[i], &value, sizeof value, i) == 0 && value == i + 1, "%ld of %d", value,
+    CHECK(ARMCI_Get(places[i], &value, sizeof value, i) == 0 && value == i + 1,
+          "%ld of %d",
+          value,
           i);
   }
   armci_msg_barrier();
@@ -92,11 +100,13 @@ static void nodes(void) {
   members node = node_members();
   CHECK(armci_domain_id(ARMCI_DOMAIN_SMP, me) == armci_domain_my_id(ARMCI_DOMAIN_SMP), "mine");
   CHECK(armci_domain_nprocs(ARMCI_DOMAIN_SMP, armci_domain_my_id(ARMCI_DOMAIN_SMP)) == node.count,
-        "%d", node.count);
+        "%d",
+        node.count);
   for (int i = 0; i < node.count; i++) {
     CHECK(armci_domain_glob_proc_id(ARMCI_DOMAIN_SMP, armci_domain_my_id(ARMCI_DOMAIN_SMP), i) ==
               node.ranks[i],
-          "%d", i);
+          "%d",
+          i);
   }
   for (int id = 0; id < node_count; id++) {
     int size = armci_domain_nprocs(ARMCI_DOMAIN_SMP, id);
@@ -111,7 +121,8 @@ static void nodes(void) {
     int is_same = node_of(i) == node_of(me);
     CHECK(ARMCI_Same_node(i) == is_same && armci_domain_same_id(ARMCI_DOMAIN_SMP, i) == is_same &&
               armci_sameclusnode(i) == is_same,
-          "%d", i);
+          "%d",
+          i);
   }
 }
 

@@ -24,7 +24,9 @@ int main(int argc, char **argv) {
   char *const mine = malloc(large), *const aligned = memalign(96, large);
   CHECK((uintptr_t)aligned % 128 == 0, "%p", (void *)aligned);
   intptr_t const apart = aligned - mine;
-  CHECK(apart < 64 << 20 && -apart < 64 << 20, "%p and %p are of one heap", (void *)mine,
+  CHECK(apart < 64 << 20 && -apart < 64 << 20,
+        "%p and %p are of one heap",
+        (void *)mine,
         (void *)aligned);
   errno = 0;
   volatile size_t huge = SIZE_MAX - 10;
@@ -35,8 +37,8 @@ int main(int argc, char **argv) {
   CHECK(pthread_create(&thread, NULL, allocate, NULL) == 0 && pthread_join(thread, &theirs) == 0,
         "a thread");
   intptr_t const away = (char *)theirs - mine;
-  CHECK(away > 64 << 20 || -away > 64 << 20, "%p is of the system, %p is not", theirs,
-        (void *)mine);
+  CHECK(
+      away > 64 << 20 || -away > 64 << 20, "%p is of the system, %p is not", theirs, (void *)mine);
   free(theirs);
   free(aligned);
   free(mine);

@@ -29,8 +29,10 @@ static void begin_round(void) {
 /* The first `number` words were received; the others are those of begin_round(). */
 static void check_round(size_t number) {
   for (size_t i = 0; i < words; i++) {
-    CHECK(received[i] == (i < number ? word_of(other, i) : ~word_of(me, i)), "round %d, word %zu",
-          (int)round_number, i);
+    CHECK(received[i] == (i < number ? word_of(other, i) : ~word_of(me, i)),
+          "round %d, word %zu",
+          (int)round_number,
+          i);
     CHECK(sent[i] == word_of(me, i), "round %d, word %zu that was sent", (int)round_number, i);
   }
 }
@@ -76,8 +78,18 @@ static void by_tests(void) {
 
 static void by_blocking_calls(void) {
   begin_round();
-  MPI_Sendrecv(sent, (int)words, MPI_UINT64_T, other, TAG, received, (int)words, MPI_UINT64_T,
-               other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Sendrecv(sent,
+               (int)words,
+               MPI_UINT64_T,
+               other,
+               TAG,
+               received,
+               (int)words,
+               MPI_UINT64_T,
+               other,
+               TAG,
+               MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
   check_round(words);
   begin_round();
   MPI_Request request;

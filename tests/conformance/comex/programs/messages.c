@@ -40,7 +40,9 @@ static void to_itself(void) {
   armci_msg_snd(6, large, LARGE, me);
   memset(large, 'y', LARGE);
   armci_msg_rcv(6, large, LARGE, &size, me);
-  CHECK(size == LARGE && large[0] == 'x' && large[LARGE - 1] == 'x', "%c %c", large[0],
+  CHECK(size == LARGE && large[0] == 'x' && large[LARGE - 1] == 'x',
+        "%c %c",
+        large[0],
         large[LARGE - 1]);
   free(large);
 }
@@ -50,7 +52,9 @@ static void from_any(void) {
     int seen[64] = {0};
     for (int i = 1; i < count; i++) {
       int value = -1, size = 0, sender = armci_msg_rcvany(7, &value, sizeof value, &size);
-      CHECK(value == sender * 11 && size == sizeof value && !seen[sender]++, "%d from %d", value,
+      CHECK(value == sender * 11 && size == sizeof value && !seen[sender]++,
+            "%d from %d",
+            value,
             sender);
     }
   } else {
@@ -88,7 +92,9 @@ static void notifications(void) {
       out[i] = round * 1000 + me;
     CHECK(ARMCI_Put(out, places[next], sizeof out, next) == 0, "put");
     CHECK(armci_notify(next) == round, "round %d", round);
-    CHECK(armci_notify_wait(previous, &told) == round && told == round, "%d in round %d", told,
+    CHECK(armci_notify_wait(previous, &told) == round && told == round,
+          "%d in round %d",
+          told,
           round);
     for (int i = 0; i < LENGTH; i++)
       CHECK(mine[i] == round * 1000 + previous, "%d at %d in round %d", mine[i], i, round);
@@ -126,8 +132,12 @@ static void trees(int scope, const members *ranks) {
   int want_left = place >= 0 && 2 * place + 1 < ranks->count ? ranks->ranks[2 * place + 1] : -1;
   int want_right = place >= 0 && 2 * place + 2 < ranks->count ? ranks->ranks[2 * place + 2] : -1;
   int want_up = place > 0 ? ranks->ranks[(place - 1) / 2] : -1;
-  CHECK(up == want_up && left == want_left && right == want_right, "scope %d: %d %d %d", scope, up,
-        left, right);
+  CHECK(up == want_up && left == want_left && right == want_right,
+        "scope %d: %d %d %d",
+        scope,
+        up,
+        left,
+        right);
 }
 
 int main(int argc, char **argv) {

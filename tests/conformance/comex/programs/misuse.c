@@ -75,13 +75,14 @@ static void run(const char *what) {
   CASE("memget", armci_meminfo_t information; ARMCI_Memget(0, &information, 0))
   CASE("iterator", armci_stride_info_init(&iterator, bytes, 9, four, four))
   CASE("iterator_end", armci_stride_info_init(&iterator, bytes, 0, NULL, none);
-       armci_stride_info_next(&iterator); armci_stride_info_next(&iterator))
+       armci_stride_info_next(&iterator);
+       armci_stride_info_next(&iterator))
   CASE("error", ARMCI_Error("the program's own words", 9))
   CASE("abort", armci_msg_abort(7))
   CASE("returns_levels", refused(ARMCI_PutS(bytes, none, bytes, none, none, 9, me));
        MPI_Abort(MPI_COMM_WORLD, 1))
-  CASE("strided_levels", double scale = 1; comex_accs(COMEX_ACC_DBL, &scale, bytes, none, bytes,
-                                                      none, none, 1 << 30, me, COMEX_GROUP_WORLD))
+  CASE("strided_levels", double scale = 1; comex_accs(
+           COMEX_ACC_DBL, &scale, bytes, none, bytes, none, none, 1 << 30, me, COMEX_GROUP_WORLD))
   CASE("returns_count", refused(ARMCI_GetS(bytes, none, bytes, none, bad, 1, me));
        MPI_Abort(MPI_COMM_WORLD, 1))
   fprintf(stderr, "there is no case %s\n", what);

@@ -33,16 +33,16 @@ static double scale = 1;
 
 static void add_blocks(double *source, double *target) {
   for (int i = 0; i < PIECES; i++) {
-    comex_acc(COMEX_ACC_DBL, &scale, source + i * PIECE, target + i * PIECE, ODD, 0,
-              COMEX_GROUP_WORLD);
+    comex_acc(
+        COMEX_ACC_DBL, &scale, source + i * PIECE, target + i * PIECE, ODD, 0, COMEX_GROUP_WORLD);
   }
 }
 
 static void add_strided(double *source, double *target) {
   int stride = PIECE * sizeof(double);
   int counts[] = {ODD, PIECES};
-  comex_accs(COMEX_ACC_DBL, &scale, source, &stride, target, &stride, counts, 1, 0,
-             COMEX_GROUP_WORLD);
+  comex_accs(
+      COMEX_ACC_DBL, &scale, source, &stride, target, &stride, counts, 1, 0, COMEX_GROUP_WORLD);
 }
 
 static void add_vector(double *source, double *target) {

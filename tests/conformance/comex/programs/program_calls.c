@@ -137,8 +137,8 @@ static void collectives(void) {
   MPI_Dist_graph_create_adjacent(copy, 1, &other, &one, 1, &other, &one, MPI_INFO_NULL, 0, &graph);
   MPI_Neighbor_alltoall(&sent[1], 1, MPI_INT, got, 1, MPI_INT, graph);
   IS(got[0] == other + 10);
-  MPI_Sendrecv(sent, 1, MPI_INT, other, 3, got, 1, MPI_INT, other, 3, MPI_COMM_WORLD,
-               MPI_STATUS_IGNORE);
+  MPI_Sendrecv(
+      sent, 1, MPI_INT, other, 3, got, 1, MPI_INT, other, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   IS(got[0] == other);
   MPI_Comm_free(&graph);
   MPI_Comm_free(&copy);
@@ -149,8 +149,8 @@ static void collectives(void) {
 static void windows(void) {
   int *base, *const mine = (int *)(memory + AT);
   MPI_Win window;
-  MPI_Win_allocate(COUNT * sizeof *base, sizeof *base, MPI_INFO_NULL, MPI_COMM_WORLD, &base,
-                   &window);
+  MPI_Win_allocate(
+      COUNT * sizeof *base, sizeof *base, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
   MPI_Win_fence(0, window);
   if (me == 0) {
     memcpy(mine, numbers(), COUNT * sizeof *mine);
@@ -187,15 +187,18 @@ static void files(const char *name) {
   MPI_File file;
   MPI_Request request;
   memcpy(mine, numbers(), COUNT * sizeof *mine);
-  IS(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
-                   MPI_INFO_NULL, &file) == MPI_SUCCESS);
-  MPI_File_write_at_all(file, me * COUNT * (MPI_Offset)sizeof *mine, mine, COUNT, MPI_INT,
-                        MPI_STATUS_IGNORE);
+  IS(MPI_File_open(MPI_COMM_WORLD,
+                   name,
+                   MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
+                   MPI_INFO_NULL,
+                   &file) == MPI_SUCCESS);
+  MPI_File_write_at_all(
+      file, me * COUNT * (MPI_Offset)sizeof *mine, mine, COUNT, MPI_INT, MPI_STATUS_IGNORE);
   MPI_File_sync(file);
   MPI_Barrier(MPI_COMM_WORLD);
   memset(mine, 0, COUNT * sizeof *mine);
-  MPI_File_iread_at(file, (1 - me) * COUNT * (MPI_Offset)sizeof *mine, mine, COUNT, MPI_INT,
-                    &request);
+  MPI_File_iread_at(
+      file, (1 - me) * COUNT * (MPI_Offset)sizeof *mine, mine, COUNT, MPI_INT, &request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   IS(wrong(mine) == 0);
   memset(mine, 0, COUNT * sizeof *mine);

@@ -119,9 +119,10 @@ static void act(const operation *what, int64_t *buffer, armci_hdl_t *handle) {
       return;
     case ADD_INTEGERS:
       if (handle != NULL)
-        CHECK(ARMCI_NbAccS(ARMCI_ACC_LNG, &one, buffer, from, there, to, counts, 1, what->target,
-                           handle) == 0,
-              "add");
+        CHECK(
+            ARMCI_NbAccS(
+                ARMCI_ACC_LNG, &one, buffer, from, there, to, counts, 1, what->target, handle) == 0,
+            "add");
       else
         CHECK(
             ARMCI_AccS(ARMCI_ACC_LNG, &one, buffer, from, there, to, counts, 1, what->target) == 0,
@@ -133,9 +134,11 @@ static void act(const operation *what, int64_t *buffer, armci_hdl_t *handle) {
       return;
     case COUNT: {
       long before = 0;
-      CHECK(ARMCI_Rmw(ARMCI_FETCH_AND_ADD_LONG, &before, there, (int)(what->value % 1000),
-                      what->target) == 0,
-            "count");
+      CHECK(
+          ARMCI_Rmw(
+              ARMCI_FETCH_AND_ADD_LONG, &before, there, (int)(what->value % 1000), what->target) ==
+              0,
+          "count");
       return;
     }
     default: {
@@ -203,7 +206,9 @@ static void operate(int phase) {
     CHECK(ARMCI_GetS(places[what.target] + what.place, from, back, to, counts, 1, what.target) == 0,
           "get");
     CHECK(memcmp(back, buffers[0], (size_t)(what.block * what.count * 8)) == 0,
-          "phase %d, operation %d: not what was put", phase, i);
+          "phase %d, operation %d: not what was put",
+          phase,
+          i);
   }
   for (int j = 0; j < under_way; j++)
     ARMCI_Wait(&handles[j]);
@@ -237,16 +242,23 @@ static void read_others(int phase) {
          place = below(&mine, size_of(4) - size + 1);
     CHECK(ARMCI_Get(places[rank] + begin_of(4) + place, seen, (int)size * 8, rank) == 0, "get");
     for (long j = 0; j < size; j++) {
-      CHECK(seen[j] == local_value(rank, phase, place + j), "phase %d: word %ld of rank %d", phase,
-            place + j, rank);
+      CHECK(seen[j] == local_value(rank, phase, place + j),
+            "phase %d: word %ld of rank %d",
+            phase,
+            place + j,
+            rank);
     }
   }
 }
 
 static void check_model(int phase) {
   for (long i = 0; i < begin_of(4); i++) {
-    CHECK(places[me][i] == model[i], "phase %d: word %ld is %ld, the model's %ld", phase, i,
-          (long)places[me][i], (long)model[i]);
+    CHECK(places[me][i] == model[i],
+          "phase %d: word %ld is %ld, the model's %ld",
+          phase,
+          i,
+          (long)places[me][i],
+          (long)model[i]);
   }
 }
 

@@ -48,8 +48,21 @@ static long long expected(const members *group, int index, const char *op) {
   return result;
 }
 
-static const char *const operations[] = {"+",   "*", "max",  "min", "absmax", "absmin", "or", "|",
-                                         "bor", "&", "band", "&&",  "land",   "||",     "lor"};
+static const char *const operations[] = {"+",
+                                         "*",
+                                         "max",
+                                         "min",
+                                         "absmax",
+                                         "absmin",
+                                         "or",
+                                         "|",
+                                         "bor",
+                                         "&",
+                                         "band",
+                                         "&&",
+                                         "land",
+                                         "||",
+                                         "lor"};
 enum { ALL_TYPES = 6, OPERATIONS = sizeof operations / sizeof *operations };
 
 enum {
@@ -77,42 +90,68 @@ static members members_of(int form) {
   return form >= GROUP ? even : all_members();
 }
 
-#define DEFINE_TEST(LETTERS, ELEMENT, TYPE)                                                        \
-  static void call_##LETTERS(int form, ELEMENT *x, int n, char *op) {                              \
-    switch (form) {                                                                                \
-      case BY_LETTER: armci_msg_##LETTERS##gop(x, n, op); break;                                   \
-      case SCOPE_OF_ALL: armci_msg_gop_scope(SCOPE_ALL, x, n, op, TYPE); break;                    \
-      case REDUCE: armci_msg_reduce(x, n, op, TYPE); break;                                        \
-      case REDUCE_MASTERS: armci_msg_reduce_scope(SCOPE_MASTERS, x, n, op, TYPE); break;           \
-      case NODE: armci_msg_gop_scope(SCOPE_NODE, x, n, op, TYPE); break;                           \
-      case REDUCE_NODE: armci_msg_reduce_scope(SCOPE_NODE, x, n, op, TYPE); break;                 \
-      case CLUSTER: armci_msg_clus_##LETTERS##gop(x, n, op); break;                                \
-      case GROUP: armci_msg_group_##LETTERS##gop(x, n, op, &even_group); break;                    \
-      case GROUP_SCOPE: armci_msg_group_gop_scope(SCOPE_ALL, x, n, op, TYPE, &even_group); break;  \
-      default: armci_msg_group_gop_scope(SCOPE_NODE, x, n, op, TYPE, &even_group); break;          \
-    }                                                                                              \
-  }                                                                                                \
-  static void test_##LETTERS(int form, int n, const char *name) {                                  \
-    members group = members_of(form);                                                              \
-    char op[16];                                                                                   \
-    ELEMENT *x;                                                                                    \
-    if (!is_member(&group, me))                                                                    \
-      return;                                                                                      \
-    snprintf(op, sizeof op, "%s  ", name); /* padded, as in Fortran */                             \
-    x = malloc(((size_t)n + 1) * sizeof *x);                                                       \
-    for (int i = 0; i < n; i++)                                                                    \
-      x[i] = (ELEMENT)value_of(me, i, name);                                                       \
-    x[n] = (ELEMENT)77;                                                                            \
-    call_##LETTERS(form, x, n, op);                                                                \
-    for (int i = 0; i < n; i++) {                                                                  \
-      long long want = expected(&group, i, name);                                                  \
-      int is_truth = !strcmp(name, "&&") || !strcmp(name, "||") || name[0] == 'l';                 \
-      CHECK(is_truth ? (x[i] != 0) == (want != 0) : x[i] == (ELEMENT)want,                         \
-            "%s of %s, form %d, %d of %d: %g, not %lld", name, #ELEMENT, form, i, n, (double)x[i], \
-            want);                                                                                 \
-    }                                                                                              \
-    CHECK(x[n] == (ELEMENT)77, "behind %d elements", n);                                           \
-    free(x);                                                                                       \
+#define DEFINE_TEST(LETTERS, ELEMENT, TYPE)                                        \
+  static void call_##LETTERS(int form, ELEMENT *x, int n, char *op) {              \
+    switch (form) {                                                                \
+      case BY_LETTER:                                                              \
+        armci_msg_##LETTERS##gop(x, n, op);                                        \
+        break;                                                                     \
+      case SCOPE_OF_ALL:                                                           \
+        armci_msg_gop_scope(SCOPE_ALL, x, n, op, TYPE);                            \
+        break;                                                                     \
+      case REDUCE:                                                                 \
+        armci_msg_reduce(x, n, op, TYPE);                                          \
+        break;                                                                     \
+      case REDUCE_MASTERS:                                                         \
+        armci_msg_reduce_scope(SCOPE_MASTERS, x, n, op, TYPE);                     \
+        break;                                                                     \
+      case NODE:                                                                   \
+        armci_msg_gop_scope(SCOPE_NODE, x, n, op, TYPE);                           \
+        break;                                                                     \
+      case REDUCE_NODE:                                                            \
+        armci_msg_reduce_scope(SCOPE_NODE, x, n, op, TYPE);                        \
+        break;                                                                     \
+      case CLUSTER:                                                                \
+        armci_msg_clus_##LETTERS##gop(x, n, op);                                   \
+        break;                                                                     \
+      case GROUP:                                                                  \
+        armci_msg_group_##LETTERS##gop(x, n, op, &even_group);                     \
+        break;                                                                     \
+      case GROUP_SCOPE:                                                            \
+        armci_msg_group_gop_scope(SCOPE_ALL, x, n, op, TYPE, &even_group);         \
+        break;                                                                     \
+      default:                                                                     \
+        armci_msg_group_gop_scope(SCOPE_NODE, x, n, op, TYPE, &even_group);        \
+        break;                                                                     \
+    }                                                                              \
+  }                                                                                \
+  static void test_##LETTERS(int form, int n, const char *name) {                  \
+    members group = members_of(form);                                              \
+    char op[16];                                                                   \
+    ELEMENT *x;                                                                    \
+    if (!is_member(&group, me))                                                    \
+      return;                                                                      \
+    snprintf(op, sizeof op, "%s  ", name); /* padded, as in Fortran */             \
+    x = malloc(((size_t)n + 1) * sizeof *x);                                       \
+    for (int i = 0; i < n; i++)                                                    \
+      x[i] = (ELEMENT)value_of(me, i, name);                                       \
+    x[n] = (ELEMENT)77;                                                            \
+    call_##LETTERS(form, x, n, op);                                                \
+    for (int i = 0; i < n; i++) {                                                  \
+      long long want = expected(&group, i, name);                                  \
+      int is_truth = !strcmp(name, "&&") || !strcmp(name, "||") || name[0] == 'l'; \
+      CHECK(is_truth ? (x[i] != 0) == (want != 0) : x[i] == (ELEMENT)want,         \
+            "%s of %s, form %d, %d of %d: %g, not %lld",                           \
+            name,                                                                  \
+            #ELEMENT,                                                              \
+            form,                                                                  \
+            i,                                                                     \
+            n,                                                                     \
+            (double)x[i],                                                          \
+            want);                                                                 \
+    }                                                                              \
+    CHECK(x[n] == (ELEMENT)77, "behind %d elements", n);                           \
+    free(x);                                                                       \
   }
 
 DEFINE_TEST(i, int, ARMCI_INT)

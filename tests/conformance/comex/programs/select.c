@@ -35,11 +35,21 @@ static int contributes(int rank, int mask) {
 static void set(record *made, int type, double value) {
   memset(made, 0, sizeof *made);
   switch (type) {
-    case ARMCI_INT: made->value.i = (int)value; break;
-    case ARMCI_LONG: made->value.l = (long)value; break;
-    case ARMCI_LONG_LONG: made->value.ll = (long long)value; break;
-    case ARMCI_FLOAT: made->value.f = (float)value; break;
-    default: made->value.d = value; break;
+    case ARMCI_INT:
+      made->value.i = (int)value;
+      break;
+    case ARMCI_LONG:
+      made->value.l = (long)value;
+      break;
+    case ARMCI_LONG_LONG:
+      made->value.ll = (long long)value;
+      break;
+    case ARMCI_FLOAT:
+      made->value.f = (float)value;
+      break;
+    default:
+      made->value.d = value;
+      break;
   }
   made->rank = me;
   memset(made->rest, 'a' + me, sizeof made->rest);
@@ -66,12 +76,21 @@ static void try_scope(int scope, const members *group) {
           record mine;
           int want = winner(group, pattern, mask, is_max);
           set(&mine, types[type], value_of(me, pattern));
-          armci_msg_sel_scope(scope, &mine, sizeof mine, is_max ? "max" : "min", types[type],
+          armci_msg_sel_scope(scope,
+                              &mine,
+                              sizeof mine,
+                              is_max ? "max" : "min",
+                              types[type],
                               contributes(me, mask));
           CHECK(mine.rank == want && mine.rest[0] == 'a' + want &&
                     mine.rest[PAYLOAD - 1] == 'a' + want,
-                "type %d pattern %d mask %d %s: rank %d, not %d", type, pattern, mask,
-                is_max ? "max" : "min", mine.rank, want);
+                "type %d pattern %d mask %d %s: rank %d, not %d",
+                type,
+                pattern,
+                mask,
+                is_max ? "max" : "min",
+                mine.rank,
+                want);
         }
       }
     }

@@ -72,8 +72,8 @@ static void fill(char *place, int salt) {
   }
 }
 
-static int transfer(int kind, int is_blocking, shape *what, void *source, void *target,
-                    double *scale, int rank) {
+static int transfer(
+    int kind, int is_blocking, shape *what, void *source, void *target, double *scale, int rank) {
   armci_hdl_t handle;
   ARMCI_INIT_HANDLE(&handle);
   int status = 0;
@@ -82,18 +82,33 @@ static int transfer(int kind, int is_blocking, shape *what, void *source, void *
   if (is_blocking && kind == GET)
     return ARMCI_GetS(source, what->source, target, what->target, what->count, what->levels, rank);
   if (is_blocking) {
-    return ARMCI_AccS(ARMCI_ACC_DBL, scale, source, what->source, target, what->target, what->count,
-                      what->levels, rank);
+    return ARMCI_AccS(ARMCI_ACC_DBL,
+                      scale,
+                      source,
+                      what->source,
+                      target,
+                      what->target,
+                      what->count,
+                      what->levels,
+                      rank);
   }
   if (kind == PUT)
-    status = ARMCI_NbPutS(source, what->source, target, what->target, what->count, what->levels,
-                          rank, &handle);
+    status = ARMCI_NbPutS(
+        source, what->source, target, what->target, what->count, what->levels, rank, &handle);
   if (kind == GET)
-    status = ARMCI_NbGetS(source, what->source, target, what->target, what->count, what->levels,
-                          rank, &handle);
+    status = ARMCI_NbGetS(
+        source, what->source, target, what->target, what->count, what->levels, rank, &handle);
   if (kind == ADD) {
-    status = ARMCI_NbAccS(ARMCI_ACC_DBL, scale, source, what->source, target, what->target,
-                          what->count, what->levels, rank, &handle);
+    status = ARMCI_NbAccS(ARMCI_ACC_DBL,
+                          scale,
+                          source,
+                          what->source,
+                          target,
+                          what->target,
+                          what->count,
+                          what->levels,
+                          rank,
+                          &handle);
   }
   return status != 0 ? status : ARMCI_Wait(&handle);
 }
@@ -113,13 +128,13 @@ static void strided(void) {
     if (kind == GET) {
       memcpy(seen, mine, BYTES);
       reference(kind, &what, wanted, mine, 1);
-      CHECK(transfer(kind, is_blocking, &what, places[rank], seen, &scale, rank) == 0, "shape %d",
-            i);
+      CHECK(
+          transfer(kind, is_blocking, &what, places[rank], seen, &scale, rank) == 0, "shape %d", i);
       CHECK(memcmp(mine, seen, BYTES) == 0, "shape %d", i);
     } else {
       reference(kind, &what, mine, wanted, scale);
-      CHECK(transfer(kind, is_blocking, &what, mine, places[rank], &scale, rank) == 0, "shape %d",
-            i);
+      CHECK(
+          transfer(kind, is_blocking, &what, mine, places[rank], &scale, rank) == 0, "shape %d", i);
       ARMCI_Fence(rank);
       CHECK(ARMCI_Get(places[rank], seen, BYTES, rank) == 0, "get");
       CHECK(memcmp(wanted, seen, BYTES) == 0, "shape %d of kind %d", i, kind);
@@ -198,8 +213,8 @@ static void flags(void) {
         round % 3 == 0 ? ARMCI_Put_flag(lines, there, sizeof lines, places[rank], round, rank)
         : round % 3 == 1
             ? ARMCI_PutS_flag(lines, &stride, there, &stride, counts, 1, places[rank], round, rank)
-            : ARMCI_PutS_flag_dir(lines, &stride, there, &stride, counts, 1, places[rank], round,
-                                  rank);
+            : ARMCI_PutS_flag_dir(
+                  lines, &stride, there, &stride, counts, 1, places[rank], round, rank);
     CHECK(status == 0, "round %d", round);
     while (*flag != round)
       sched_yield(); /* the flag must arrive without library calls */
@@ -222,15 +237,16 @@ static void atomics(void) {
   for (int i = 0; i < TIMES; i++) {
     long old = -1;
     CHECK(ARMCI_Rmw(ARMCI_FETCH_AND_ADD_LONG, &old, counter, 2, 0) == 0 && old >= 0 && old % 2 == 0,
-          "%ld", old);
+          "%ld",
+          old);
     sum += old;
   }
   armci_msg_lgop(&sum, 1, "+");
   long all = (long)TIMES * count;
   CHECK(sum == all * (all - 1), "%ld", sum);
   if (me == 0)
-    CHECK(ARMCI_Rmw(ARMCI_SWAP, &swapped, small, 0, count - 1) == 0 && swapped == 17, "%d",
-          swapped);
+    CHECK(
+        ARMCI_Rmw(ARMCI_SWAP, &swapped, small, 0, count - 1) == 0 && swapped == 17, "%d", swapped);
   armci_msg_barrier();
   CHECK(ARMCI_GetValueInt(small, count - 1) == 42, "swapped");
   CHECK(ARMCI_Create_mutexes(me == 0 ? 2 : 0) == 0, "mutexes");
@@ -245,7 +261,8 @@ static void atomics(void) {
     ARMCI_Unlock(1, 0);
   }
   armci_msg_barrier();
-  CHECK(ARMCI_GetValueLong(counter, 0) == (long)TIMES / 4 * count, "%ld",
+  CHECK(ARMCI_GetValueLong(counter, 0) == (long)TIMES / 4 * count,
+        "%ld",
         ARMCI_GetValueLong(counter, 0));
   armci_msg_barrier();
   CHECK(ARMCI_Destroy_mutexes() == 0, "mutexes");
@@ -269,7 +286,8 @@ static void gathered(void) {
   CHECK(armci_stride_info_size(&iterator) == 2 && armci_stride_info_count(&iterator) == 2, "size");
   for (; armci_stride_info_has_more(&iterator); armci_stride_info_next(&iterator), pieces++) {
     CHECK(armci_stride_info_pos(&iterator) == pieces && armci_stride_info_seg_size(&iterator) == 3,
-          "piece %d", pieces);
+          "piece %d",
+          pieces);
     CHECK(armci_stride_info_seg_off(&iterator) == 10 * pieces &&
               armci_stride_info_seg_ptr(&iterator) == memory[pieces],
           "piece");

@@ -14,8 +14,8 @@
     if (!(condition)) {                                                                          \
       int here_ = -1;                                                                            \
       MPI_Comm_rank(MPI_COMM_WORLD, &here_);                                                     \
-      fprintf(stderr, "rank %d, %s:%d: %s does not hold\n", here_, __FILE__, __LINE__,           \
-              #condition);                                                                       \
+      fprintf(                                                                                   \
+          stderr, "rank %d, %s:%d: %s does not hold\n", here_, __FILE__, __LINE__, #condition);  \
       usleep(                                                                                    \
           200000); /* an MPI's launcher may end before it has passed on what was written last */ \
       MPI_Abort(MPI_COMM_WORLD, 1);                                                              \

@@ -162,8 +162,8 @@ int main(int argument_count, char **words) {
   MPI_Init(&argument_count, &words);
   rank = own_rank();
   ranks = rank_count();
-  void (*const kinds[])(int, int) = {broadcast,      reductions, gathers,
-                                     uneven_gathers, exchanges,  nonblocking};
+  void (*const kinds[])(int, int) = {
+      broadcast, reductions, gathers, uneven_gathers, exchanges, nonblocking};
   for (int size = 0; size < 3; size++)
     for (int root = 0; root < ranks; root++)
       for (int kind = 0; kind < 6; kind++) {

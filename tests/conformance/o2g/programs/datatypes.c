@@ -33,7 +33,8 @@ static void structure(int rank) {
   enum { COUNT = 5000 };
   static struct particle all[COUNT];
   int const lengths[] = {1, 3, 1};
-  MPI_Aint const places[] = {offsetof(struct particle, kind), offsetof(struct particle, place),
+  MPI_Aint const places[] = {offsetof(struct particle, kind),
+                             offsetof(struct particle, place),
                              offsetof(struct particle, id)};
   MPI_Datatype const kinds[] = {MPI_CHAR, MPI_DOUBLE, MPI_INT};
   MPI_Datatype plain, type;

@@ -36,9 +36,14 @@ int main(int count, char **words) {
     fill(data + half, half, (unsigned)rank + 10);
     int const other = 1 - rank;
     for (int i = 0; i < 2; i++) {
-      MPI_Isend(data + half * (size_t)i, (int)half, MPI_BYTE, other, 2 + i, MPI_COMM_WORLD,
-                &requests[i]);
-      MPI_Irecv(into + half * (size_t)(1 - i), (int)half, MPI_BYTE, other, 3 - i, MPI_COMM_WORLD,
+      MPI_Isend(
+          data + half * (size_t)i, (int)half, MPI_BYTE, other, 2 + i, MPI_COMM_WORLD, &requests[i]);
+      MPI_Irecv(into + half * (size_t)(1 - i),
+                (int)half,
+                MPI_BYTE,
+                other,
+                3 - i,
+                MPI_COMM_WORLD,
                 &requests[2 + i]);
     }
     MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);

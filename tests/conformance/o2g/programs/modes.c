@@ -108,8 +108,18 @@ static void exchange(int rank) {
   if (partner >= rank_count())
     return;
   fill(from, sizeof from, (unsigned)rank);
-  MPI_Sendrecv(from, sizeof from, MPI_BYTE, partner, 10, into, sizeof into, MPI_BYTE, partner, 10,
-               MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Sendrecv(from,
+               sizeof from,
+               MPI_BYTE,
+               partner,
+               10,
+               into,
+               sizeof into,
+               MPI_BYTE,
+               partner,
+               10,
+               MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
   require_pattern(into, sizeof into, (unsigned)partner);
 }
 

@@ -117,19 +117,19 @@ int main(int count, char **words) {
   MPI_Init(&count, &words);
   rank = own_rank();
   ranks = rank_count();
-  void (*const kinds[])(MPI_Win, int *) = {fence_put_get, accumulate, counters, exclusive,
-                                           post_start};
+  void (*const kinds[])(MPI_Win, int *) = {
+      fence_put_get, accumulate, counters, exclusive, post_start};
   for (int allocated = 0; allocated < 2; allocated++) {
     MPI_Win window;
     int *memory = NULL, *own = NULL;
     if (allocated) {
-      MPI_Win_allocate(sizeof(int) * COUNT, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory,
-                       &window);
+      MPI_Win_allocate(
+          sizeof(int) * COUNT, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
     } else {
       memory = allocate(sizeof(int) * COUNT);
       own = memory;
-      MPI_Win_create(memory, sizeof(int) * COUNT, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD,
-                     &window);
+      MPI_Win_create(
+          memory, sizeof(int) * COUNT, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &window);
     }
     for (int kind = 0; kind < 5; kind++) {
       kinds[kind](window, memory);

@@ -11,8 +11,8 @@ static void send_several(unsigned count, size_t (*size_of)(unsigned), int tag, i
   MPI_Request requests[4];
   for (unsigned i = 0; i < count; i++) {
     fill(data[i], size_of(i), i);
-    MPI_Isend(data[i], (int)size_of(i), MPI_BYTE, 0, tag + (int)i * step, MPI_COMM_WORLD,
-              &requests[i]);
+    MPI_Isend(
+        data[i], (int)size_of(i), MPI_BYTE, 0, tag + (int)i * step, MPI_COMM_WORLD, &requests[i]);
   }
   MPI_Waitall((int)count, requests, MPI_STATUSES_IGNORE);
 }

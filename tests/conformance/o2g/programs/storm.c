@@ -37,26 +37,42 @@ static void exchange(int round) {
       unsigned char *const data = out + most * (size_t)(step * count + to);
       size_t const size = size_of(own, to, step);
       fill(data, size, seed_of(own, to, step, round));
-      MPI_Isend(data, (int)size, MPI_BYTE, to, step, MPI_COMM_WORLD,
-                next_request(requests, &pending));
+      MPI_Isend(
+          data, (int)size, MPI_BYTE, to, step, MPI_COMM_WORLD, next_request(requests, &pending));
     }
   }
-  MPI_Isend(large_out, LARGE, MPI_BYTE, above, TAG_LARGE, MPI_COMM_WORLD,
+  MPI_Isend(large_out,
+            LARGE,
+            MPI_BYTE,
+            above,
+            TAG_LARGE,
+            MPI_COMM_WORLD,
             next_request(requests, &pending));
   for (int step = STEPS - 1; step >= 0; step--) {
     for (int distance = 1; distance < count; distance++) {
       int const from = (own + count - distance) % count;
-      MPI_Irecv(in + most * (size_t)(step * count + from), (int)most, MPI_BYTE, from, step,
-                MPI_COMM_WORLD, next_request(requests, &pending));
+      MPI_Irecv(in + most * (size_t)(step * count + from),
+                (int)most,
+                MPI_BYTE,
+                from,
+                step,
+                MPI_COMM_WORLD,
+                next_request(requests, &pending));
     }
   }
-  MPI_Irecv(large_in, LARGE, MPI_BYTE, below, TAG_LARGE, MPI_COMM_WORLD,
+  MPI_Irecv(large_in,
+            LARGE,
+            MPI_BYTE,
+            below,
+            TAG_LARGE,
+            MPI_COMM_WORLD,
             next_request(requests, &pending));
   MPI_Waitall(pending, requests, MPI_STATUSES_IGNORE);
   for (int step = 0; step < STEPS; step++)
     for (int from = 0; from < count; from++)
       if (from != own)
-        require_pattern(in + most * (size_t)(step * count + from), size_of(from, own, step),
+        require_pattern(in + most * (size_t)(step * count + from),
+                        size_of(from, own, step),
                         seed_of(from, own, step, round));
   require_pattern(large_in, LARGE, (unsigned)below);
   free(requests);
@@ -86,8 +102,8 @@ static void collective(void) {
                                                                        (size_t)in_offsets[count]);
   for (int i = 0; i < count; i++)
     fill(out + out_offsets[i], (size_t)out_counts[i], seed_of(own, i, 0, 0));
-  MPI_Alltoallv(out, out_counts, out_offsets, MPI_BYTE, in, in_counts, in_offsets, MPI_BYTE,
-                MPI_COMM_WORLD);
+  MPI_Alltoallv(
+      out, out_counts, out_offsets, MPI_BYTE, in, in_counts, in_offsets, MPI_BYTE, MPI_COMM_WORLD);
   for (int i = 0; i < count; i++)
     require_pattern(in + in_offsets[i], (size_t)in_counts[i], seed_of(i, own, 0, 0));
   free(in);

@@ -13,15 +13,20 @@
 // What is under test just now: the name of a type, say.
 static const char *subject = "";
 
-#define REQUIRE(condition)                                                                       \
-  do {                                                                                           \
-    if (!(condition)) {                                                                          \
-      fprintf(stderr, "PE %d, %s:%d: %s: %s does not hold\n", shmem_my_pe(), __FILE__, __LINE__, \
-              subject, #condition);                                                              \
-      fflush(NULL);                                                                              \
-      shmem_global_exit(1);                                                                      \
-      abort();                                                                                   \
-    }                                                                                            \
+#define REQUIRE(condition)                            \
+  do {                                                \
+    if (!(condition)) {                               \
+      fprintf(stderr,                                 \
+              "PE %d, %s:%d: %s: %s does not hold\n", \
+              shmem_my_pe(),                          \
+              __FILE__,                               \
+              __LINE__,                               \
+              subject,                                \
+              #condition);                            \
+      fflush(NULL);                                   \
+      shmem_global_exit(1);                           \
+      abort();                                        \
+    }                                                 \
   } while (0)
 
 static int me, pe_count;

@@ -64,12 +64,23 @@ static void storm(int rounds) {
   for (int i = 0; i < rounds; i++) {
     long *const to = target + i * count, *const from = source + i * count;
     switch ((i * 7 + i / 5) % 6) {
-      case 0: shmem_long_broadcast(team, to, from, 1, i % count); break;
-      case 1: shmem_long_fcollect(team, to, from, 1); break;
-      case 2: shmem_long_alltoall(team, to, from, 1); break;
-      case 3: shmem_long_sum_reduce(team, to, from, 1); break;
-      case 4: shmem_long_collect(team, to, from, (size_t)(mine == i % count)); break;
-      default: shmem_team_sync(team);
+      case 0:
+        shmem_long_broadcast(team, to, from, 1, i % count);
+        break;
+      case 1:
+        shmem_long_fcollect(team, to, from, 1);
+        break;
+      case 2:
+        shmem_long_alltoall(team, to, from, 1);
+        break;
+      case 3:
+        shmem_long_sum_reduce(team, to, from, 1);
+        break;
+      case 4:
+        shmem_long_collect(team, to, from, (size_t)(mine == i % count));
+        break;
+      default:
+        shmem_team_sync(team);
     }
   }
   for (int i = 0; i < rounds; i++) {
@@ -78,7 +89,9 @@ static void storm(int rounds) {
                one = (i % count) * 1000000L + first;
     switch ((i * 7 + i / 5) % 6) {
       case 0:
-      case 4: REQUIRE(to[0] == one); break;
+      case 4:
+        REQUIRE(to[0] == one);
+        break;
       case 1:
         for (int pe = 0; pe < count; pe++)
           REQUIRE(to[pe] == pe * 1000000L + first);
@@ -87,8 +100,11 @@ static void storm(int rounds) {
         for (int pe = 0; pe < count; pe++)
           REQUIRE(to[pe] == pe * 1000000L + first + mine);
         break;
-      case 3: REQUIRE(to[0] == sum); break;
-      default: break;
+      case 3:
+        REQUIRE(to[0] == sum);
+        break;
+      default:
+        break;
     }
   }
   shmem_barrier_all();
@@ -105,11 +121,11 @@ int main(int words_count, char **words) {
   for (int kind = 0; kind < 3; kind++) {
     team = SHMEM_TEAM_WORLD;
     if (kind == 1)
-      REQUIRE(shmem_team_split_strided(SHMEM_TEAM_WORLD, pe_count - 1, -1, pe_count, NULL, 0,
-                                       &team) == 0);
+      REQUIRE(shmem_team_split_strided(
+                  SHMEM_TEAM_WORLD, pe_count - 1, -1, pe_count, NULL, 0, &team) == 0);
     if (kind == 2)
-      REQUIRE(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 2, (pe_count + 1) / 2, NULL, 0,
-                                       &team) == 0);
+      REQUIRE(shmem_team_split_strided(
+                  SHMEM_TEAM_WORLD, 0, 2, (pe_count + 1) / 2, NULL, 0, &team) == 0);
     if (team != SHMEM_TEAM_INVALID) {
 #define BODY "run.inc"
 #include "each_rma_type.inc"

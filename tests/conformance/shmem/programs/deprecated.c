@@ -44,8 +44,8 @@ static void complex_sums(void) {
   }
   shmem_barrier_all();
   shmem_complexd_sum_to_all(twice_sum, twice, 2, 0, 0, pe_count, twice_work, sync_reduce[0]);
-  shmem_complexf_prod_to_all(single_product, single, 2, 0, 0, pe_count, single_work,
-                             sync_reduce[1]);
+  shmem_complexf_prod_to_all(
+      single_product, single, 2, 0, 0, pe_count, single_work, sync_reduce[1]);
   double const sum = pe_count * (pe_count - 1) / 2.0;
   REQUIRE(creal(twice_sum[1]) == sum + pe_count && cimag(twice_sum[1]) == -2 * sum);
   float _Complex product = 1;
@@ -78,8 +78,8 @@ static void complex_sums(void) {
       for (int i = 0; i < 2 * size; i++)                                                         \
         REQUIRE(target[i] == (element)(i / 2 * 1000 + i % 2));                                   \
       shmem_barrier(begin, stride, size, sync_any);                                              \
-      shmem_collect##bits(target, source, (size_t)(1 + mine % 2), begin, stride, size,           \
-                          sync_collect[1]);                                                      \
+      shmem_collect##bits(                                                                       \
+          target, source, (size_t)(1 + mine % 2), begin, stride, size, sync_collect[1]);         \
       for (int pe = 0, at = 0; pe < size; pe++) {                                                \
         for (int i = 0; i < 1 + pe % 2; i++)                                                     \
           REQUIRE(target[at++] == (element)(pe * 1000 + i));                                     \

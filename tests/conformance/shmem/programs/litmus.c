@@ -20,9 +20,14 @@ static void message_passing(int rounds) {
   for (long i = 1; i <= rounds; i++) {
     long const value = i * 3;
     switch (i % 3) {
-      case 0: shmem_long_p(data, value, right); break;
-      case 1: shmem_long_put_nbi(data, &value, 1, right); break;
-      default: shmem_long_atomic_set(data, value, right);
+      case 0:
+        shmem_long_p(data, value, right);
+        break;
+      case 1:
+        shmem_long_put_nbi(data, &value, 1, right);
+        break;
+      default:
+        shmem_long_atomic_set(data, value, right);
     }
     shmem_fence();
     if (i % 2)

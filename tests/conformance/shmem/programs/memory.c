@@ -58,7 +58,9 @@ static void calls(void) {
   reach(memory, 100000);
   shmem_free(memory);
   REQUIRE(shmem_calloc(SIZE_MAX / 8, 16) == NULL);  // the product does not fit
-  long const hints[] = {0, SHMEM_MALLOC_ATOMICS_REMOTE, SHMEM_MALLOC_SIGNAL_REMOTE,
+  long const hints[] = {0,
+                        SHMEM_MALLOC_ATOMICS_REMOTE,
+                        SHMEM_MALLOC_SIGNAL_REMOTE,
                         SHMEM_MALLOC_ATOMICS_REMOTE | SHMEM_MALLOC_SIGNAL_REMOTE};
   for (int i = 0; i < 4; i++) {
     memory = shmem_malloc_with_hints(4096, hints[i]);

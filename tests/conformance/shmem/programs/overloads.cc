@@ -7,13 +7,13 @@
 
 static int me, right, left, wrong;
 
-#define REQUIRE(condition)                                                             \
-  do {                                                                                 \
-    if (!(condition)) {                                                                \
-      std::fprintf(stderr, "PE %d, %s:%d: %s does not hold\n", me, __FILE__, __LINE__, \
-                   #condition);                                                        \
-      wrong = 1;                                                                       \
-    }                                                                                  \
+#define REQUIRE(condition)                                                                 \
+  do {                                                                                     \
+    if (!(condition)) {                                                                    \
+      std::fprintf(                                                                        \
+          stderr, "PE %d, %s:%d: %s does not hold\n", me, __FILE__, __LINE__, #condition); \
+      wrong = 1;                                                                           \
+    }                                                                                      \
   } while (0)
 
 template <class T>

@@ -57,11 +57,13 @@ int main(int words_count, char **words) {
   for (int kind = 0; kind < 3; kind++) {
     team = SHMEM_TEAM_WORLD;
     if (kind == 1)
-      REQUIRE(shmem_team_split_strided(SHMEM_TEAM_WORLD, pe_count - 1, -1, pe_count, NULL, 0,
-                                       &team) == 0);
+      REQUIRE(shmem_team_split_strided(
+                  SHMEM_TEAM_WORLD, pe_count - 1, -1, pe_count, NULL, 0, &team) == 0);
     if (kind == 2)
-      REQUIRE(shmem_team_split_strided(SHMEM_TEAM_WORLD, pe_count > 1, 2,
-                                       pe_count > 1 ? pe_count / 2 : 1, NULL, 0, &team) == 0);
+      REQUIRE(
+          shmem_team_split_strided(
+              SHMEM_TEAM_WORLD, pe_count > 1, 2, pe_count > 1 ? pe_count / 2 : 1, NULL, 0, &team) ==
+          0);
     if (team != SHMEM_TEAM_INVALID) {
       types();
       size_t const counts[] = {0, 1, 2, 100, 1000, 4099, 70001, 300000};

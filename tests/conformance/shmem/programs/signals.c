@@ -33,19 +33,19 @@ static void sizes(size_t largest) {
 }
 
 // Elements of a given width, by the calls that name no type.
-#define WIDTH(bits)                                                                      \
-  do {                                                                                   \
-    subject = "elements of " #bits " bits";                                              \
-    uint64_t const before = *signal;                                                     \
-    shmem_barrier_all();                                                                 \
-    shmem_put##bits##_signal(target, own, 5, signal, 1, SHMEM_SIGNAL_ADD, target_of(1)); \
-    shmem_ctx_put##bits##_signal_nbi(SHMEM_CTX_DEFAULT, target + 256, own, 5, signal, 1, \
-                                     SHMEM_SIGNAL_ADD, target_of(1));                    \
-    shmem_signal_wait_until(signal, SHMEM_CMP_EQ, before + 2);                           \
-    REQUIRE(has_pattern(target, 5 * bits / 8, (unsigned)source_of(1)));                  \
-    REQUIRE(has_pattern(target + 256, 5 * bits / 8, (unsigned)source_of(1)) &&           \
-            target[5 * bits / 8] == 0);                                                  \
-    shmem_barrier_all();                                                                 \
+#define WIDTH(bits)                                                                          \
+  do {                                                                                       \
+    subject = "elements of " #bits " bits";                                                  \
+    uint64_t const before = *signal;                                                         \
+    shmem_barrier_all();                                                                     \
+    shmem_put##bits##_signal(target, own, 5, signal, 1, SHMEM_SIGNAL_ADD, target_of(1));     \
+    shmem_ctx_put##bits##_signal_nbi(                                                        \
+        SHMEM_CTX_DEFAULT, target + 256, own, 5, signal, 1, SHMEM_SIGNAL_ADD, target_of(1)); \
+    shmem_signal_wait_until(signal, SHMEM_CMP_EQ, before + 2);                               \
+    REQUIRE(has_pattern(target, 5 * bits / 8, (unsigned)source_of(1)));                      \
+    REQUIRE(has_pattern(target + 256, 5 * bits / 8, (unsigned)source_of(1)) &&               \
+            target[5 * bits / 8] == 0);                                                      \
+    shmem_barrier_all();                                                                     \
   } while (0)
 
 static void widths(void) {
@@ -72,8 +72,8 @@ static void all_to_all(int rounds) {
     own[i] = (uint32_t)(me * 1000 + i);
   for (int i = 0; i < rounds; i++) {
     for (int k = 0; k < pe_count; k++) {
-      shmem_uint32_put_signal_nbi(target + me * rounds + i, own + i, 1, signal, 1, SHMEM_SIGNAL_ADD,
-                                  (me + k) % pe_count);
+      shmem_uint32_put_signal_nbi(
+          target + me * rounds + i, own + i, 1, signal, 1, SHMEM_SIGNAL_ADD, (me + k) % pe_count);
     }
   }
   shmem_signal_wait_until(signal, SHMEM_CMP_EQ, (uint64_t)(rounds * pe_count));

@@ -67,8 +67,8 @@ static void quiet_for_some(void) {
     long const own = me * 100 + round;
     int const targets[2] = {target_of(1), target_of(2)};
     for (int i = 0; i < 2; i++)
-      shmem_ctx_long_put_nbi(round % 2 ? context : SHMEM_CTX_DEFAULT, words + me, &own, 1,
-                             targets[i]);
+      shmem_ctx_long_put_nbi(
+          round % 2 ? context : SHMEM_CTX_DEFAULT, words + me, &own, 1, targets[i]);
     if (round % 2)
       shmem_ctx_pe_quiet(context, targets, 2);
     else
@@ -93,7 +93,9 @@ static void sessions(void) {
   REQUIRE(shmem_ctx_create(SHMEM_CTX_PRIVATE, &context) == 0);
   for (int round = 0; round < 3; round++) {
     shmem_ctx_t const used = round ? context : SHMEM_CTX_DEFAULT;
-    shmem_ctx_session_start(used, round == 2 ? SHMEM_CTX_SESSION_BATCH : 0, &config,
+    shmem_ctx_session_start(used,
+                            round == 2 ? SHMEM_CTX_SESSION_BATCH : 0,
+                            &config,
                             round ? SHMEM_CTX_SESSION_TOTAL_OPS : 0);
     long own[64];
     for (int i = 0; i < 64; i++)

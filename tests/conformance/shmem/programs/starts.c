@@ -44,8 +44,8 @@ static void passed(const char *way) {
 }
 
 static void thread_level(long wanted) {
-  int const levels[] = {SHMEM_THREAD_SINGLE, SHMEM_THREAD_FUNNELED, SHMEM_THREAD_SERIALIZED,
-                        SHMEM_THREAD_MULTIPLE};
+  int const levels[] = {
+      SHMEM_THREAD_SINGLE, SHMEM_THREAD_FUNNELED, SHMEM_THREAD_SERIALIZED, SHMEM_THREAD_MULTIPLE};
   int provided = -1, queried = -2;
   if (shmem_init_thread(levels[wanted], &provided) != 0)
     abort();

@@ -62,8 +62,8 @@ static void strided(int begin, int stride, int size) {
   memset(&found, 0, sizeof found);
   config.num_contexts = 2;
   shmem_team_t team = SHMEM_TEAM_INVALID;
-  REQUIRE(shmem_team_split_strided(SHMEM_TEAM_WORLD, begin, stride, size, &config,
-                                   SHMEM_TEAM_NUM_CONTEXTS, &team) == 0);
+  REQUIRE(shmem_team_split_strided(
+              SHMEM_TEAM_WORLD, begin, stride, size, &config, SHMEM_TEAM_NUM_CONTEXTS, &team) == 0);
   int expected = -1;
   for (int i = 0; i < size; i++)
     expected = begin + i * stride == me ? i : expected;
@@ -99,8 +99,14 @@ static void split_2d(shmem_team_t parent, int range) {
   int const size = shmem_team_n_pes(parent), mine = shmem_team_my_pe(parent),
             width = range < size ? range : size;
   shmem_team_t x = SHMEM_TEAM_INVALID, y = SHMEM_TEAM_INVALID;
-  REQUIRE(shmem_team_split_2d(parent, range, &config, SHMEM_TEAM_NUM_CONTEXTS, &x, &config,
-                              SHMEM_TEAM_NUM_CONTEXTS, &y) == 0);
+  REQUIRE(shmem_team_split_2d(parent,
+                              range,
+                              &config,
+                              SHMEM_TEAM_NUM_CONTEXTS,
+                              &x,
+                              &config,
+                              SHMEM_TEAM_NUM_CONTEXTS,
+                              &y) == 0);
   REQUIRE(shmem_team_my_pe(x) == mine % width && shmem_team_my_pe(y) == mine / width);
   int const row = mine / width * width;
   REQUIRE(shmem_team_n_pes(x) == (row + width <= size ? width : size - row));
@@ -166,8 +172,9 @@ int main(void) {
     split_2d(SHMEM_TEAM_WORLD, range);
   split_2d(SHMEM_TEAM_WORLD, pe_count + 5);
   shmem_team_t odd;
-  REQUIRE(shmem_team_split_strided(SHMEM_TEAM_WORLD, pe_count > 1, 2,
-                                   pe_count > 1 ? pe_count / 2 : 1, NULL, 0, &odd) == 0);
+  REQUIRE(shmem_team_split_strided(
+              SHMEM_TEAM_WORLD, pe_count > 1, 2, pe_count > 1 ? pe_count / 2 : 1, NULL, 0, &odd) ==
+          0);
   if (odd != SHMEM_TEAM_INVALID) {
     split_2d(odd, 2);
     shmem_team_destroy(odd);

@@ -24,7 +24,8 @@ struct failed_call {
 };
 
 // Leader only. Keep the first fault of the instance for the host.
-TND_DEVICE_CALL inline void record_fault(device_state &state, status code,
+TND_DEVICE_CALL inline void record_fault(device_state &state,
+                                         status code,
                                          const failed_call &call) {
   if (simt::device_atomic<u32>(state.fault_claimed).fetch_or_acq_rel(1) != 0)
     return;
@@ -42,7 +43,9 @@ TND_DEVICE_CALL inline void record_fault(device_state &state, status code,
   simt::system_atomic<u32>(record.filled).store_release(1);
 }
 
-TND_DEVICE inline void count(u64 counters::*counter, device_state &state, u32 node,
+TND_DEVICE inline void count(u64 counters::*counter,
+                             device_state &state,
+                             u32 node,
                              u64 amount = 1) {
   u32 const stripe = node * counter_stripes + u32(simt::block_rank() % counter_stripes);
   (void)simt::device_atomic<u64>(simt::constant(state.counts)[stripe].*counter)
@@ -133,8 +136,12 @@ struct simple_request {
   u64 words[3];
   bool is_change = false;  // see changes_word()
 };
-TND_DEVICE_CALL inline status call(device_state &state, const simple_request &request,
-                                   const char *text, u64 deadline_ns, rpc::reply &reply, u64 *words,
+TND_DEVICE_CALL inline status call(device_state &state,
+                                   const simple_request &request,
+                                   const char *text,
+                                   u64 deadline_ns,
+                                   rpc::reply &reply,
+                                   u64 *words,
                                    u32 word_count) {
   rpc::ticket const ticket = state.ring.claim(deadline_ns);
   if (ticket.slot == rpc::no_slot)

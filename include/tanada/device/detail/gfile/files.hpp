@@ -153,7 +153,9 @@ TND_DEVICE inline drop_outcome drop_open_reference(descriptor &file, u32 generat
 // Drop a reference of generation `generation`; the last one closes the file at the host. A failure
 // of that close is recorded here, because the URL of a freed descriptor may already be another
 // file's.
-TND_DEVICE_CALL inline status close_reference(device_state &state, descriptor &file, u32 generation,
+TND_DEVICE_CALL inline status close_reference(device_state &state,
+                                              descriptor &file,
+                                              u32 generation,
                                               u64 deadline_ns) {
   drop_outcome const outcome = drop_open_reference(file, generation);
   if (outcome != drop_outcome::last)
@@ -164,8 +166,8 @@ TND_DEVICE_CALL inline status close_reference(device_state &state, descriptor &f
     return status::ok;
   }
   rpc::reply reply{};
-  status const code = call(state, {op::close, file.node, {file.flags, 0, 0}}, nullptr, deadline_ns,
-                           reply, nullptr, 0);
+  status const code = call(
+      state, {op::close, file.node, {file.flags, 0, 0}}, nullptr, deadline_ns, reply, nullptr, 0);
   bool const is_sent =
       code != status::timed_out || reply.code == code;  // call() leaves `reply` unchanged otherwise
   if (!is_sent)
@@ -194,7 +196,8 @@ TND_DEVICE_CALL inline u32 join_any(device_state &state, const open_request &req
 }
 
 // Insert a free descriptor that the caller owns into its list. The caller holds the bucket's lock.
-TND_DEVICE_CALL inline void begin_open(device_state &state, u32 index,
+TND_DEVICE_CALL inline void begin_open(device_state &state,
+                                       u32 index,
                                        const open_request &request) {
   namespace dw = descriptor_word;
   descriptor &entry = state.descriptors[index];
@@ -209,7 +212,9 @@ TND_DEVICE_CALL inline void begin_open(device_state &state, u32 index,
 }
 
 // The host has opened the file. Take over its node and view from the answer's words.
-TND_DEVICE inline void adopt_opened(device_state &state, descriptor &entry, u32 node_number,
+TND_DEVICE inline void adopt_opened(device_state &state,
+                                    descriptor &entry,
+                                    u32 node_number,
                                     const u64 (&words)[4]) {
   node &file_node = state.nodes[node_number];
   simt::device_atomic<u32>(entry.node).store_relaxed(node_number);
@@ -223,8 +228,10 @@ TND_DEVICE inline void adopt_opened(device_state &state, descriptor &entry, u32 
 }
 
 // Open the file at the host, and publish the outcome to the callers that joined.
-TND_DEVICE_CALL inline status open_at_host(device_state &state, u32 index,
-                                           const open_request &request, u64 deadline_ns) {
+TND_DEVICE_CALL inline status open_at_host(device_state &state,
+                                           u32 index,
+                                           const open_request &request,
+                                           u64 deadline_ns) {
   namespace dw = descriptor_word;
   descriptor &entry = state.descriptors[index];
   rpc::reply reply{};
@@ -272,7 +279,9 @@ TND_DEVICE_CALL inline status wait_open(device_state &state, descriptor &entry, 
 
 // Join a descriptor in the list, or else insert `spare`, which the caller then owns (`is_owner`).
 // Returns `no_descriptor` if there is no spare or another group holds the bucket's lock.
-TND_DEVICE inline u32 join_or_insert(device_state &state, const open_request &request, u32 spare,
+TND_DEVICE inline u32 join_or_insert(device_state &state,
+                                     const open_request &request,
+                                     u32 spare,
                                      bool &is_owner) {
   descriptor_bucket &bucket = bucket_of(state, request.hash);
   u32 unlocked = 0;
@@ -292,8 +301,8 @@ TND_DEVICE inline u32 join_or_insert(device_state &state, const open_request &re
 // Find a descriptor for the URL: one that other callers opened, or a new one, which the caller then
 // owns (`is_owner`). While all descriptors are in use, wait for one. Many groups may call at the
 // same time. Groups with the same URL follow the list while they wait for the lock.
-TND_DEVICE_CALL inline status find_or_allocate(device_state &state, const open_request &request,
-                                               u64 deadline_ns, u32 &index, bool &is_owner) {
+TND_DEVICE_CALL inline status find_or_allocate(
+    device_state &state, const open_request &request, u64 deadline_ns, u32 &index, bool &is_owner) {
   is_owner = false;
   for (u32 spare = no_descriptor;;) {
     index = join_any(state, request);
@@ -324,8 +333,10 @@ TND_DEVICE_CALL inline status find_or_allocate(device_state &state, const open_r
 //
 // An open that this call joined may have failed because of a condition that ended before this call
 // began. A second attempt begins after it.
-TND_DEVICE inline status open_or_join(device_state &state, const open_request &request,
-                                      u64 deadline_ns, u32 &index) {
+TND_DEVICE inline status open_or_join(device_state &state,
+                                      const open_request &request,
+                                      u64 deadline_ns,
+                                      u32 &index) {
   for (u32 round = 0;; round++) {
     bool is_owner = false;
     TND_TRY(find_or_allocate(state, request, deadline_ns, index, is_owner));
@@ -336,8 +347,8 @@ TND_DEVICE inline status open_or_join(device_state &state, const open_request &r
   }
 }
 
-TND_DEVICE_CALL inline status open(device_state &state, const char *url, int flags, u64 deadline_ns,
-                                   int &fd) {
+TND_DEVICE_CALL inline status open(
+    device_state &state, const char *url, int flags, u64 deadline_ns, int &fd) {
   if (url == nullptr)
     return status::fault;
   if ((flags & ~(access_mask | g_creat | g_excl | g_trunc)) != 0 || (flags & access_mask) == 3)
@@ -397,8 +408,8 @@ TND_DEVICE_CALL inline status truncate(device_state &state, int fd, u64 size, u6
   rpc::reply reply{};
   u64 words[2] = {0, 0};
   node &file_node = state.nodes[file->node];
-  status const code = call(state, {op::truncate, file->node, {size, 0, 0}, true}, nullptr,
-                           deadline_ns, reply, words, 2);
+  status const code = call(
+      state, {op::truncate, file->node, {size, 0, 0}, true}, nullptr, deadline_ns, reply, words, 2);
   if (code == status::ok)
     adopt_view(file_node, {u32(words[0]), u32(words[1]), size});
   if (is_unanswered(code, reply))

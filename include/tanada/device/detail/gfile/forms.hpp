@@ -19,13 +19,21 @@ namespace tanada {
 #define TND_GFILE_LIST(...) __VA_ARGS__
 
 TND_GFILE_FORMS(status, gopen, (const char *url, int flags, int *fd), (url, flags, fd))
-TND_GFILE_FORMS(gio_result, gread, (int fd, void *buffer, u64 offset, u64 size),
+TND_GFILE_FORMS(gio_result,
+                gread,
+                (int fd, void *buffer, u64 offset, u64 size),
                 (fd, buffer, offset, size))
-TND_GFILE_FORMS(gio_result, gread, (int fd, void *buffer, u64 offset, gstat_result size),
+TND_GFILE_FORMS(gio_result,
+                gread,
+                (int fd, void *buffer, u64 offset, gstat_result size),
                 (fd, buffer, offset, size))
-TND_GFILE_FORMS(gio_result, gwrite, (int fd, const void *buffer, u64 offset, u64 size),
+TND_GFILE_FORMS(gio_result,
+                gwrite,
+                (int fd, const void *buffer, u64 offset, u64 size),
                 (fd, buffer, offset, size))
-TND_GFILE_FORMS(gio_result, gwrite, (int fd, const void *buffer, u64 offset, gstat_result size),
+TND_GFILE_FORMS(gio_result,
+                gwrite,
+                (int fd, const void *buffer, u64 offset, gstat_result size),
                 (fd, buffer, offset, size))
 TND_GFILE_FORMS(status, gclose, (int fd), (fd))
 TND_GFILE_FORMS(gstat_result, gfstat, (int fd), (fd))

@@ -21,8 +21,8 @@ TND_DEVICE inline const char *url_of(device_state &state, int fd) {
 }
 
 // Record the failure of a call on `fd`; leader only.
-TND_DEVICE inline void record_fault(device_state &state, status code, site call_site, int fd,
-                                    u64 offset) {
+TND_DEVICE inline void record_fault(
+    device_state &state, status code, site call_site, int fd, u64 offset) {
   record_fault(state, code, {call_site, u64(fd), offset, url_of(state, fd)});
 }
 
@@ -51,7 +51,8 @@ struct range_call {
 
 // Leader only. Check the range, with the host's view of the file where the local one is in doubt. A
 // gwrite gets the host's view with its frame anyway.
-TND_DEVICE_CALL inline range_check check_view(device_state &state, const range_call &call,
+TND_DEVICE_CALL inline range_check check_view(device_state &state,
+                                              const range_call &call,
                                               u64 timeout_ns) {
   range_check const result = check_range(state, call.fd, call.offset, call.size, call.dir);
   if (!result.is_doubtful || result.status != status::ok || call.dir == direction::write)
@@ -64,7 +65,9 @@ TND_DEVICE_CALL inline range_check check_view(device_state &state, const range_c
 
 // Check the range in the leader and broadcast the result.
 template <class Group>
-TND_DEVICE inline range_check begin_range(Group group, gfile_ref files, const range_call &call,
+TND_DEVICE inline range_check begin_range(Group group,
+                                          gfile_ref files,
+                                          const range_call &call,
                                           const void *buffer) {
   if (files.state == nullptr)
     return {status::bad_state, 0, 0, 0, 0};
@@ -75,7 +78,9 @@ TND_DEVICE inline range_check begin_range(Group group, gfile_ref files, const ra
 }
 
 template <class Group>
-TND_DEVICE inline void end_range(Group group, gfile_ref files, const range_call &call,
+TND_DEVICE inline void end_range(Group group,
+                                 gfile_ref files,
+                                 const range_call &call,
                                  status code) {
   if (code != status::ok && code != status::bad_state && group.rank() == 0)
     record_fault(state_of(files), code, call.call_site, call.fd, call.offset);
@@ -83,8 +88,8 @@ TND_DEVICE inline void end_range(Group group, gfile_ref files, const range_call 
 
 // A call that names a file by its descriptor.
 template <class Group, class Action>
-TND_DEVICE inline status leader_does(Group group, gfile_ref files, site call_site, int fd,
-                                     Action action) {
+TND_DEVICE inline status leader_does(
+    Group group, gfile_ref files, site call_site, int fd, Action action) {
   return leader_does(group, files, action, [=](device_state &state, status code) {
     record_fault(state, code, call_site, fd, 0);
   });
@@ -97,7 +102,9 @@ struct named_call {
   const char *url;
 };
 template <class Group, class Action>
-TND_DEVICE inline status leader_does(Group group, gfile_ref files, const named_call &call,
+TND_DEVICE inline status leader_does(Group group,
+                                     gfile_ref files,
+                                     const named_call &call,
                                      Action action) {
   return leader_does(group, files, action, [=](device_state &state, status code) {
     record_fault(state, code, {call.call_site, call.flags, 0, call.url});
@@ -111,7 +118,9 @@ TND_DEVICE status gopen(Group group, gfile_ref files, const char *url, int flags
   namespace d = gfile::device;
   int opened = -1;
   status const code = d::leader_does(
-      group, files, d::named_call{d::site::open, u64(flags), url},
+      group,
+      files,
+      d::named_call{d::site::open, u64(flags), url},
       [&](gfile::device_state &state, u64 deadline_ns) {
         return fd == nullptr ? status::fault : d::open(state, url, flags, deadline_ns, opened);
       });
@@ -122,44 +131,54 @@ TND_DEVICE status gopen(Group group, gfile_ref files, const char *url, int flags
 }
 
 template <class Group>
-TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset,
-                            u64 size) {
+TND_DEVICE gio_result
+gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, u64 size) {
   namespace d = gfile::device;
   d::range_call const call{fd, offset, size, d::direction::read, d::site::read};
   d::range_check const file = d::begin_range(group, files, call, buffer);
   d::transfer_result result{file.status, 0};
   if (file.status == status::ok)
-    result = d::read(group, d::state_of(files), file, buffer, offset, size,
+    result = d::read(group,
+                     d::state_of(files),
+                     file,
+                     buffer,
+                     offset,
+                     size,
                      group.rank() == 0 ? d::deadline_of(files.timeout_ns) : 0);
   d::end_range(group, files, call, result.status);
   return {result.status, result.size};
 }
 
 template <class Group>
-TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset,
-                            gstat_result size) {
+TND_DEVICE gio_result
+gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, gstat_result size) {
   if (size.status != status::ok)
     return {size.status, 0};
   return gread(group, files, fd, buffer, offset, size.size);
 }
 
 template <class Group>
-TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset,
-                             u64 size) {
+TND_DEVICE gio_result
+gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, u64 size) {
   namespace d = gfile::device;
   d::range_call const call{fd, offset, size, d::direction::write, d::site::write};
   d::range_check const file = d::begin_range(group, files, call, buffer);
   d::transfer_result result{file.status, 0};
   if (file.status == status::ok)
-    result = d::write(group, d::state_of(files), file, buffer, offset, size,
+    result = d::write(group,
+                      d::state_of(files),
+                      file,
+                      buffer,
+                      offset,
+                      size,
                       group.rank() == 0 ? d::deadline_of(files.timeout_ns) : 0);
   d::end_range(group, files, call, result.status);
   return {result.status, result.size};
 }
 
 template <class Group>
-TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset,
-                             gstat_result size) {
+TND_DEVICE gio_result
+gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, gstat_result size) {
   if (size.status != status::ok)
     return {size.status, 0};
   return gwrite(group, files, fd, buffer, offset, size.size);
@@ -168,10 +187,10 @@ TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *b
 template <class Group>
 TND_DEVICE status gclose(Group group, gfile_ref files, int fd) {
   namespace d = gfile::device;
-  return d::leader_does(group, files, d::site::close, fd,
-                        [&](gfile::device_state &state, u64 deadline_ns) {
-                          return d::close(state, fd, deadline_ns);
-                        });
+  return d::leader_does(
+      group, files, d::site::close, fd, [&](gfile::device_state &state, u64 deadline_ns) {
+        return d::close(state, fd, deadline_ns);
+      });
 }
 
 template <class Group>
@@ -194,7 +213,9 @@ TND_DEVICE gstat_result gfstat(Group group, gfile_ref files, int fd) {
 template <class Group>
 TND_DEVICE status gunlink(Group group, gfile_ref files, const char *url) {
   namespace d = gfile::device;
-  return d::leader_does(group, files, d::named_call{d::site::unlink, 0, url},
+  return d::leader_does(group,
+                        files,
+                        d::named_call{d::site::unlink, 0, url},
                         [&](gfile::device_state &state, u64 deadline_ns) {
                           return d::unlink(state, url, deadline_ns);
                         });
@@ -203,18 +224,19 @@ TND_DEVICE status gunlink(Group group, gfile_ref files, const char *url) {
 template <class Group>
 TND_DEVICE status gftruncate(Group group, gfile_ref files, int fd, u64 size) {
   namespace d = gfile::device;
-  return d::leader_does(group, files, d::site::truncate, fd,
-                        [&](gfile::device_state &state, u64 deadline_ns) {
-                          return d::truncate(state, fd, size, deadline_ns);
-                        });
+  return d::leader_does(
+      group, files, d::site::truncate, fd, [&](gfile::device_state &state, u64 deadline_ns) {
+        return d::truncate(state, fd, size, deadline_ns);
+      });
 }
 
 template <class Group>
 TND_DEVICE status gfsync(Group group, gfile_ref files, int fd) {
   namespace d = gfile::device;
   return d::leader_does(
-      group, files, d::site::sync, fd,
-      [&](gfile::device_state &state, u64 deadline_ns) { return d::sync(state, fd, deadline_ns); });
+      group, files, d::site::sync, fd, [&](gfile::device_state &state, u64 deadline_ns) {
+        return d::sync(state, fd, deadline_ns);
+      });
 }
 
 template <class Group>
@@ -233,7 +255,10 @@ TND_DEVICE gmap_result gmap(Group group, gfile_ref files, int fd, u64 offset) {
   d::range_check const file = d::begin_range(group, files, call, nullptr);
   d::map_outcome result{file.status, nullptr, 0};
   if (file.status == status::ok)
-    result = d::map(group, d::state_of(files), file, offset,
+    result = d::map(group,
+                    d::state_of(files),
+                    file,
+                    offset,
                     group.rank() == 0 ? d::deadline_of(files.timeout_ns) : 0);
   d::end_range(group, files, call, result.status);
   return {result.status, result.bytes, result.size};
@@ -242,8 +267,10 @@ TND_DEVICE gmap_result gmap(Group group, gfile_ref files, int fd, u64 offset) {
 template <class Group>
 TND_DEVICE status gunmap(Group group, gfile_ref files, const u8 *bytes) {
   namespace d = gfile::device;
-  return d::leader_does(group, files, d::named_call{d::site::map, 0, nullptr},
-                        [&](gfile::device_state &state, u64) { return d::unmap(state, bytes); });
+  return d::leader_does(
+      group, files, d::named_call{d::site::map, 0, nullptr}, [&](gfile::device_state &state, u64) {
+        return d::unmap(state, bytes);
+      });
 }
 
 TND_DEVICE inline u32 gpage_size(gfile_ref files) {

@@ -59,7 +59,8 @@ TND_DEVICE_CALL inline page_location begin_page(device_state &state, const page_
         return {status::ok, page_source::retry, tier::no_frame, false, true};
       count(&counters::uncached_transfers, state, request.node);
       return {status::ok, page_source::no_frame, tier::no_frame, false};
-    default: return {status::ok, page_source::retry, tier::no_frame, false};
+    default:
+      return {status::ok, page_source::retry, tier::no_frame, false};
   }
 }
 
@@ -78,8 +79,10 @@ TND_DEVICE inline page_location share(Group group, page_location location) {
 
 // Wait between two rounds. While another group loads the page into `frame`, poll only that frame's
 // word, because many groups may be waiting. Leader only.
-TND_DEVICE_CALL inline status wait_one_round(device_state &state, const page_request &request,
-                                             u32 frame, u32 round) {
+TND_DEVICE_CALL inline status wait_one_round(device_state &state,
+                                             const page_request &request,
+                                             u32 frame,
+                                             u32 round) {
   simt::pause(round < 16 ? 50 : 400);
   auto const table = simt::constant(state.device_table);
   for (u32 poll = 0; frame != tier::no_frame; poll++) {
@@ -139,7 +142,9 @@ struct copy_plan {
 // Copy the first `size` of the plan's bytes to one or two targets, and fill the rest with zeros.
 // `page` is in memory that others may be changing.
 template <class Group>
-TND_DEVICE inline void copy_page_part(Group group, const u8 *page, const copy_plan &plan,
+TND_DEVICE inline void copy_page_part(Group group,
+                                      const u8 *page,
+                                      const copy_plan &plan,
                                       u64 size) {
   if (size > plan.size)
     size = plan.size;
@@ -155,8 +160,10 @@ TND_DEVICE inline void copy_page_part(Group group, const u8 *page, const copy_pl
 }
 
 // How many of the plan's bytes lie within a file of `file_size` bytes.
-TND_DEVICE inline u64 size_in_file(const device_state &state, const page_request &request,
-                                   const copy_plan &plan, u64 file_size) {
+TND_DEVICE inline u64 size_in_file(const device_state &state,
+                                   const page_request &request,
+                                   const copy_plan &plan,
+                                   u64 file_size) {
   u64 const begin = (request.page_index << simt::constant(state.page_shift)) + plan.offset;
   u64 const rest = file_size > begin ? file_size - begin : 0;
   return rest < plan.size ? rest : plan.size;
@@ -167,8 +174,11 @@ TND_DEVICE inline u64 size_in_file(const device_state &state, const page_request
 // transferred. The size is loaded after the fence that orders a writer against a reader that places
 // the page, provided that the file's view is still the same.
 template <class Group>
-TND_DEVICE inline void copy_frame(Group group, device_state &state, const page_request &request,
-                                  u32 frame, const copy_plan &plan) {
+TND_DEVICE inline void copy_frame(Group group,
+                                  device_state &state,
+                                  const page_request &request,
+                                  u32 frame,
+                                  const copy_plan &plan) {
   const u8 *const page =
       simt::constant(state.host_frames) + (u64(frame) << simt::constant(state.page_shift));
   u64 size = size_in_file(state, request, plan, request.file_size);
@@ -187,8 +197,10 @@ TND_DEVICE inline void copy_frame(Group group, device_state &state, const page_r
 // Copy from the host tier without the CPU. Returns false if the page is not there, or was replaced
 // during the copy; the targets' bytes are then void.
 template <class Group>
-TND_DEVICE inline bool copy_from_host_tier(Group group, device_state &state,
-                                           const page_request &request, const copy_plan &plan,
+TND_DEVICE inline bool copy_from_host_tier(Group group,
+                                           device_state &state,
+                                           const page_request &request,
+                                           const copy_plan &plan,
                                            const host_lookup<Group> &lookup) {
   tier::peek_result const result = lookup.finish(group, state, request.key);
   u64 const packed = group.broadcast(u64(result.frame) << 32 | result.version);
@@ -244,7 +256,8 @@ struct frame_loan {
 };
 
 // Wait for the requested frame. Leader only.
-TND_DEVICE_CALL inline frame_loan borrow_frame(device_state &state, const page_request &request,
+TND_DEVICE_CALL inline frame_loan borrow_frame(device_state &state,
+                                               const page_request &request,
                                                rpc::ticket ticket) {
   rpc::ticket const no_ticket{rpc::no_slot, 0};
   if (ticket.slot == rpc::no_slot) {
@@ -274,16 +287,21 @@ TND_DEVICE_CALL inline frame_loan borrow_frame(device_state &state, const page_r
 
 // Copy from the file's own pages in host memory, without the CPU.
 template <class Group>
-TND_DEVICE inline void copy_from_mapping(Group group, device_state &state,
-                                         const page_request &request, const copy_plan &plan) {
+TND_DEVICE inline void copy_from_mapping(Group group,
+                                         device_state &state,
+                                         const page_request &request,
+                                         const copy_plan &plan) {
   mapped_range &range = simt::constant(state.mapped_ranges)[request.mapping - 1];
   u64 const start = simt::device_atomic<u64>(range.addr).load_relaxed(),
             mapped_size = simt::device_atomic<u64>(range.size).load_relaxed();
   const u8 *const page = reinterpret_cast<const u8 *>(start) +
                          (request.page_index << simt::constant(state.page_shift));
-  copy_page_part(group, page, plan,
-                 size_in_file(state, request, plan,
-                              request.file_size < mapped_size ? request.file_size : mapped_size));
+  copy_page_part(
+      group,
+      page,
+      plan,
+      size_in_file(
+          state, request, plan, request.file_size < mapped_size ? request.file_size : mapped_size));
   group.sync();
   if (group.rank() == 0)
     count(&counters::mapped_copies, state, request.node);
@@ -297,9 +315,12 @@ struct copy_result {
 
 // Copy from a frame of the direct window, which the host has filled for the request of `ticket`.
 template <class Group>
-TND_DEVICE inline void copy_from_window(Group group, device_state &state,
-                                        const page_request &request, u32 window_frame,
-                                        const copy_plan &plan, rpc::ticket ticket) {
+TND_DEVICE inline void copy_from_window(Group group,
+                                        device_state &state,
+                                        const page_request &request,
+                                        u32 window_frame,
+                                        const copy_plan &plan,
+                                        rpc::ticket ticket) {
   u64 valid = 0;
   if (group.rank() == 0)
     valid = simt::system_atomic<u64>(const_cast<u64 &>(simt::constant(state.ring).words(ticket)[0]))
@@ -315,8 +336,10 @@ TND_DEVICE inline void copy_from_window(Group group, device_state &state,
 
 // Copy the page from the frame that the host pins for this request.
 template <class Group>
-TND_DEVICE inline copy_result copy_by_rpc(Group group, device_state &state,
-                                          const page_request &request, const copy_plan &plan,
+TND_DEVICE inline copy_result copy_by_rpc(Group group,
+                                          device_state &state,
+                                          const page_request &request,
+                                          const copy_plan &plan,
                                           rpc::ticket ticket) {
   frame_loan loan{status::ok, {rpc::no_slot, 0}, 0};
   if (group.rank() == 0)
@@ -339,9 +362,12 @@ TND_DEVICE inline copy_result copy_by_rpc(Group group, device_state &state,
 // Copy the page from the tier or mapping that holds it. `is_requested`: the leader has already
 // requested it with `ticket`.
 template <class Group>
-TND_DEVICE inline copy_result fetch_page(Group group, device_state &state,
-                                         const page_request &request, const copy_plan &plan,
-                                         const host_lookup<Group> &lookup, bool is_requested,
+TND_DEVICE inline copy_result fetch_page(Group group,
+                                         device_state &state,
+                                         const page_request &request,
+                                         const copy_plan &plan,
+                                         const host_lookup<Group> &lookup,
+                                         bool is_requested,
                                          rpc::ticket ticket) {
   if (request.mapping != 0) {
     copy_from_mapping(group, state, request, plan);
@@ -360,8 +386,10 @@ TND_DEVICE inline copy_result fetch_page(Group group, device_state &state,
 
 // Copy only to the caller's memory, because the device tier has no free frame.
 template <class Group>
-TND_DEVICE inline status read_bypassing_tier(Group group, device_state &state,
-                                             const page_request &request, const copy_plan &plan) {
+TND_DEVICE inline status read_bypassing_tier(Group group,
+                                             device_state &state,
+                                             const page_request &request,
+                                             const copy_plan &plan) {
   host_lookup<Group> lookup;
   if (request.mapping == 0)
     lookup.begin(group, state, request.key);
@@ -381,7 +409,9 @@ struct page_view {
 };
 
 // Publish the owned frame if the copy succeeded, otherwise abandon it. Leader only.
-TND_DEVICE_CALL inline void end_page(device_state &state, u32 frame, const copy_result &result,
+TND_DEVICE_CALL inline void end_page(device_state &state,
+                                     u32 frame,
+                                     const copy_result &result,
                                      bool keep) {
   auto const table = simt::constant(state.device_table);
   simt::fence_system();
@@ -396,7 +426,8 @@ TND_DEVICE_CALL inline void end_page(device_state &state, u32 frame, const copy_
 }
 
 // Leader only. Search the device tier, and request an expected miss from the host at once.
-TND_DEVICE inline page_location find_or_request(device_state &state, const page_request &request,
+TND_DEVICE inline page_location find_or_request(device_state &state,
+                                                const page_request &request,
                                                 rpc::ticket &ticket) {
   bool const is_miss_expected = expects_miss(state, request);
   page_location location = find_page(state, request);
@@ -410,7 +441,8 @@ TND_DEVICE inline page_location find_or_request(device_state &state, const page_
 // frame is free.
 TND_DEVICE inline page_location begin_requested_page(device_state &state,
                                                      const page_request &request,
-                                                     bool was_requested, rpc::ticket &ticket) {
+                                                     bool was_requested,
+                                                     rpc::ticket &ticket) {
   page_location location = begin_page(state, request);
   location.is_requested = was_requested && location.source == page_source::owned;
   if (was_requested && !location.is_requested)
@@ -424,8 +456,10 @@ TND_DEVICE inline page_location begin_requested_page(device_state &state,
 // the file are not in the host tier, the page is requested from the host at once. The frame is then
 // allocated and the tables are searched while the request is in flight.
 template <class Group>
-TND_DEVICE inline page_location locate_page(Group group, device_state &state,
-                                            const page_request &request, host_lookup<Group> &lookup,
+TND_DEVICE inline page_location locate_page(Group group,
+                                            device_state &state,
+                                            const page_request &request,
+                                            host_lookup<Group> &lookup,
                                             rpc::ticket &ticket) {
   page_location location{status::ok, page_source::retry, tier::no_frame, false};
   for (u32 round = 0; location.source == page_source::retry; round++) {
@@ -455,8 +489,10 @@ TND_DEVICE inline page_location locate_page(Group group, device_state &state,
 // Pin the page in the device tier, loading it first if necessary. `whole_target`: the caller's
 // memory for the whole page, or nullptr.
 template <class Group>
-TND_DEVICE inline page_view acquire_page(Group group, device_state &state,
-                                         const page_request &request, u8 *whole_target) {
+TND_DEVICE inline page_view acquire_page(Group group,
+                                         device_state &state,
+                                         const page_request &request,
+                                         u8 *whole_target) {
   host_lookup<Group> lookup;
   rpc::ticket ticket{rpc::no_slot, 0};
   page_location const location = locate_page(group, state, request, lookup, ticket);
@@ -474,7 +510,9 @@ TND_DEVICE inline page_view acquire_page(Group group, device_state &state,
       fetch_page(group, state, request, plan, lookup, location.is_requested, ticket);
   if (group.rank() == 0)
     end_page(state, frame, result, whole_target == nullptr);
-  return {result.code, result.code == status::ok ? frame : tier::no_frame, bytes,
+  return {result.code,
+          result.code == status::ok ? frame : tier::no_frame,
+          bytes,
           result.code == status::ok && whole_target != nullptr};
 }
 

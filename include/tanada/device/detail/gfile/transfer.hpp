@@ -39,7 +39,9 @@ TND_DEVICE inline bool allows(u32 flags, direction dir) {
 }
 
 // A read past the end returns fewer bytes, whatever its size. A write past the limit fails.
-TND_DEVICE inline bool exceeds_limit(const device_state &state, u64 offset, u64 size,
+TND_DEVICE inline bool exceeds_limit(const device_state &state,
+                                     u64 offset,
+                                     u64 size,
                                      direction dir) {
   u64 const pages = (tier::page_index_max + 1) << simt::constant(state.page_shift);
   u64 const limit = pages < file_size_max ? pages : file_size_max;
@@ -68,8 +70,8 @@ TND_DEVICE inline mapped_view view_with_mapping(node &file_node, u64 mapping, fi
 
 // Relaxed loads, issued together. The descriptor comes from a gopen that happened before this call.
 // Earlier writes by kernels are visible to any call that is ordered after them.
-TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 offset, u64 size,
-                                               direction dir) {
+TND_DEVICE_CALL inline range_check check_range(
+    device_state &state, int fd, u64 offset, u64 size, direction dir) {
   u32 const index = index_of(fd);
   if (fd < 0 || index >= simt::constant(state.file_count))
     return rejected(status::bad_file);
@@ -102,9 +104,12 @@ TND_DEVICE inline range_check share(Group group, range_check check) {
       group.broadcast(u64(u32(int(check.status))) << 32 | check.mapping << 16 | check.node);
   u32 const key = group.broadcast(check.file_key);
   u64 const size = group.broadcast(size_word(check.epoch, check.file_size));
-  return {
-      status(int(u32(first >> 32))), u32(first) & 0xffff, key, u32(first) >> 16, size_of_word(size),
-      u32(size >> view_size_bits)};
+  return {status(int(u32(first >> 32))),
+          u32(first) & 0xffff,
+          key,
+          u32(first) >> 16,
+          size_of_word(size),
+          u32(size >> view_size_bits)};
 }
 
 // On the host executor only: the descriptor of a mapping that is not memory, or -1.
@@ -125,8 +130,13 @@ TND_DEVICE inline u32 memory_mapping(device_state &state, const range_check &fil
 // through the tiers, which are no faster. Returns fewer bytes than requested where some are not in
 // memory.
 template <class Group>
-TND_DEVICE inline u64 read_cached(Group group, device_state &state, const range_check &file,
-                                  int descriptor, u8 *target, u64 offset, u64 size) {
+TND_DEVICE inline u64 read_cached(Group group,
+                                  device_state &state,
+                                  const range_check &file,
+                                  int descriptor,
+                                  u8 *target,
+                                  u64 offset,
+                                  u64 size) {
   if (descriptor < 0)
     return 0;
   u64 copied_size = 0;
@@ -145,18 +155,24 @@ struct page_part {
   u64 size;
 };
 
-TND_DEVICE inline page_request request_for(const range_check &file, u32 mapping, u64 page,
-                                           u64 page_count, u64 deadline_ns) {
-  return {file.node,  mapping,    tier::page_key(file.file_key, page),
-          page,       page_count, file.file_size,
-          file.epoch, deadline_ns};
+TND_DEVICE inline page_request request_for(
+    const range_check &file, u32 mapping, u64 page, u64 page_count, u64 deadline_ns) {
+  return {file.node,
+          mapping,
+          tier::page_key(file.file_key, page),
+          page,
+          page_count,
+          file.file_size,
+          file.epoch,
+          deadline_ns};
 }
 
 // `position` < `end`: positions in the file.
 TND_DEVICE inline page_part part_at(const device_state &state, u64 position, u64 end) {
   u64 const page_size = simt::constant(state.page_size);
   u64 const offset = position & (page_size - 1), rest = end - position;
-  return {position >> simt::constant(state.page_shift), offset,
+  return {position >> simt::constant(state.page_shift),
+          offset,
           page_size - offset < rest ? page_size - offset : rest};
 }
 
@@ -167,8 +183,10 @@ TND_DEVICE inline u64 pages_before(const device_state &state, u64 page, u64 end)
 
 // Copy a part of a page to `target`.
 template <class Group>
-TND_DEVICE inline status read_page_part(Group group, device_state &state,
-                                        const page_request &request, u8 *target,
+TND_DEVICE inline status read_page_part(Group group,
+                                        device_state &state,
+                                        const page_request &request,
+                                        u8 *target,
                                         const page_part &part) {
   bool const is_whole = part.size == simt::constant(state.page_size);
   page_view const view = acquire_page(group, state, request, is_whole ? target : nullptr);
@@ -185,22 +203,34 @@ TND_DEVICE inline status read_page_part(Group group, device_state &state,
 }
 
 template <class Group>
-TND_DEVICE inline transfer_result read(Group group, device_state &state, const range_check &file,
-                                       void *buffer, u64 offset, u64 size, u64 deadline_ns) {
+TND_DEVICE inline transfer_result read(Group group,
+                                       device_state &state,
+                                       const range_check &file,
+                                       void *buffer,
+                                       u64 offset,
+                                       u64 size,
+                                       u64 deadline_ns) {
   if (offset >= file.file_size)
     return {status::ok, 0};
   u64 const end = offset + (size < file.file_size - offset ? size : file.file_size - offset);
   u64 position = offset;
   int const descriptor = cached_descriptor(state, file.mapping);
   while (position < end) {
-    position +=
-        read_cached(group, state, file, descriptor, static_cast<u8 *>(buffer) + (position - offset),
-                    position, end - position);
+    position += read_cached(group,
+                            state,
+                            file,
+                            descriptor,
+                            static_cast<u8 *>(buffer) + (position - offset),
+                            position,
+                            end - position);
     if (position == end)
       break;
     page_part const part = part_at(state, position, end);
-    page_request const request = request_for(file, memory_mapping(state, file), part.page,
-                                             pages_before(state, part.page, end), deadline_ns);
+    page_request const request = request_for(file,
+                                             memory_mapping(state, file),
+                                             part.page,
+                                             pages_before(state, part.page, end),
+                                             deadline_ns);
     u8 *const target = static_cast<u8 *>(buffer) + (position - offset);
     status const code = read_page_part(group, state, request, target, part);
     if (code != status::ok)
@@ -216,8 +246,10 @@ TND_DEVICE inline transfer_result read(Group group, device_state &state, const r
 // Leader only: the file now extends to `size` at least. The answer of `ticket` holds the view that
 // the bytes belong to, which may be newer than the caller's. Reads ordered after this call must see
 // that view. Returns its file key.
-TND_DEVICE inline u32 grow_by_write(device_state &state, const page_request &request,
-                                    rpc::ticket ticket, u64 size) {
+TND_DEVICE inline u32 grow_by_write(device_state &state,
+                                    const page_request &request,
+                                    rpc::ticket ticket,
+                                    u64 size) {
   u64 words[3];
   for (u32 i = 0; i < 3; i++)
     words[i] =
@@ -232,7 +264,8 @@ TND_DEVICE inline u32 grow_by_write(device_state &state, const page_request &req
 
 // Leader only: invalidate the cached page, because its bytes in the view with `file_key` have
 // changed.
-TND_DEVICE inline void announce_write(device_state &state, const page_request &request,
+TND_DEVICE inline void announce_write(device_state &state,
+                                      const page_request &request,
                                       u32 file_key) {
   u64 const key = tier::page_key(file_key, request.page_index);
   state.device_table.invalidate(key);
@@ -241,8 +274,8 @@ TND_DEVICE inline void announce_write(device_state &state, const page_request &r
 }
 
 // Leader only: request a host frame for the bytes from `begin` to `end` of the page.
-TND_DEVICE inline rpc::reply request_write(device_state &state, const page_request &request,
-                                           u64 begin, u64 end, rpc::ticket &ticket) {
+TND_DEVICE inline rpc::reply request_write(
+    device_state &state, const page_request &request, u64 begin, u64 end, rpc::ticket &ticket) {
   ticket = state.ring.claim(request.deadline_ns);
   if (ticket.slot == rpc::no_slot)
     return {status::timed_out, rpc::no_answer};
@@ -258,8 +291,12 @@ TND_DEVICE inline rpc::reply request_write(device_state &state, const page_reque
 
 // Write one page's part into a host frame that the host pins for this request.
 template <class Group>
-TND_DEVICE inline status write_page(Group group, device_state &state, const page_request &request,
-                                    const u8 *source, u64 begin, u64 end) {
+TND_DEVICE inline status write_page(Group group,
+                                    device_state &state,
+                                    const page_request &request,
+                                    const u8 *source,
+                                    u64 begin,
+                                    u64 end) {
   rpc::ticket ticket{rpc::no_slot, 0};
   rpc::reply reply{status::timed_out, rpc::no_answer};
   if (group.rank() == 0)
@@ -271,7 +308,8 @@ TND_DEVICE inline status write_page(Group group, device_state &state, const page
     simt::copy_to_host(group,
                        simt::constant(state.host_frames) +
                            (u64(frame) << simt::constant(state.page_shift)) + begin,
-                       source, end - begin);
+                       source,
+                       end - begin);
     // A reader that places the page in the device tier and does not see the new size is found by
     // `announce_write()`.
     u64 const size = (request.page_index << simt::constant(state.page_shift)) + end;
@@ -289,8 +327,13 @@ TND_DEVICE inline status write_page(Group group, device_state &state, const page
 }
 
 template <class Group>
-TND_DEVICE inline transfer_result write(Group group, device_state &state, const range_check &file,
-                                        const void *buffer, u64 offset, u64 size, u64 deadline_ns) {
+TND_DEVICE inline transfer_result write(Group group,
+                                        device_state &state,
+                                        const range_check &file,
+                                        const void *buffer,
+                                        u64 offset,
+                                        u64 size,
+                                        u64 deadline_ns) {
   u64 const end = offset + size;
   u64 position = offset;
   status code = status::ok;
@@ -298,8 +341,12 @@ TND_DEVICE inline transfer_result write(Group group, device_state &state, const 
   while (position < end && code == status::ok) {
     page_part const part = part_at(state, position, end);
     page_request const request = request_for(file, 0, part.page, 1, deadline_ns);
-    code = write_page(group, state, request, static_cast<const u8 *>(buffer) + (position - offset),
-                      part.offset, part.offset + part.size);
+    code = write_page(group,
+                      state,
+                      request,
+                      static_cast<const u8 *>(buffer) + (position - offset),
+                      part.offset,
+                      part.offset + part.size);
     if (code == status::ok)
       position += part.size;
   }
@@ -310,7 +357,9 @@ TND_DEVICE inline transfer_result write(Group group, device_state &state, const 
 }
 
 // Leader only. Post the request and do not wait.
-TND_DEVICE_CALL inline status prefetch(device_state &state, const range_check &file, u64 offset,
+TND_DEVICE_CALL inline status prefetch(device_state &state,
+                                       const range_check &file,
+                                       u64 offset,
                                        u64 size) {
   if (offset >= file.file_size || size == 0 || memory_mapping(state, file) != 0)
     return status::ok;
@@ -337,17 +386,24 @@ struct map_outcome {
 };
 
 template <class Group>
-TND_DEVICE inline map_outcome map(Group group, device_state &state, const range_check &file,
-                                  u64 offset, u64 deadline_ns) {
+TND_DEVICE inline map_outcome map(
+    Group group, device_state &state, const range_check &file, u64 offset, u64 deadline_ns) {
   if (offset >= file.file_size)
     return {status::range, nullptr, 0};
   u64 const page = offset >> simt::constant(state.page_shift),
             begin = page << simt::constant(state.page_shift);
-  page_view const view =
-      acquire_page(group, state,
-                   {file.node, memory_mapping(state, file), tier::page_key(file.file_key, page),
-                    page, 1, file.file_size, file.epoch, deadline_ns, true},
-                   nullptr);
+  page_view const view = acquire_page(group,
+                                      state,
+                                      {file.node,
+                                       memory_mapping(state, file),
+                                       tier::page_key(file.file_key, page),
+                                       page,
+                                       1,
+                                       file.file_size,
+                                       file.epoch,
+                                       deadline_ns,
+                                       true},
+                                      nullptr);
   group.sync();
   if (view.status != status::ok)
     return {view.status, nullptr, 0};

@@ -125,7 +125,11 @@ TND_DEVICE inline void broadcast_whole_share(member_view &self, const broadcast_
   if (self.team.me == data.root) {
     int const first = data.is_in_place() ? 1 : 0;
     (void)put_share(data.size, self.team.count - first, [&](int piece, u64 offset, u64 part) {
-      return put_to(block, self, data.target + offset, data.source + offset, part,
+      return put_to(block,
+                    self,
+                    data.target + offset,
+                    data.source + offset,
+                    part,
                     member_after(self, piece + first));
     });
     u32 &ended = blocks_of(self).last;
@@ -151,8 +155,10 @@ TND_DEVICE inline u64 size_within(const broadcast_data &data, u64 begin, u64 siz
 }
 
 // The root puts each other member's part, and then copies the data to its own target.
-TND_DEVICE inline status put_parts_share(this_block block, member_view &self,
-                                         const broadcast_data &data, u64 part) {
+TND_DEVICE inline status put_parts_share(this_block block,
+                                         member_view &self,
+                                         const broadcast_data &data,
+                                         u64 part) {
   status code = put_share(part, self.team.count - 1, [&](int piece, u64 offset, u64 size_max) {
     int const member = member_after(self, piece + 1);
     u64 const begin = part * u64(member) + offset, size = size_within(data, begin, size_max);
@@ -175,17 +181,20 @@ TND_DEVICE inline status put_parts_share(this_block block, member_view &self,
 }
 
 // Each member puts its own part to all others, except to the root, which has the data.
-TND_DEVICE inline void put_own_part_share(this_block block, member_view &self,
-                                          const broadcast_data &data, u64 own_offset,
-                                          u64 own_size) {
+TND_DEVICE inline void put_own_part_share(
+    this_block block, member_view &self, const broadcast_data &data, u64 own_offset, u64 own_size) {
   int const count = self.team.count, me = self.team.me;
   bool const is_root = me == data.root;
   int const steps_to_root = is_root ? count : (data.root - me + count) % count;
   const u8 *const source = is_root ? data.source : data.target;
   (void)put_share(own_size, is_root ? count - 1 : count - 2, [&](int piece, u64 offset, u64 size) {
     int const step = piece + 1 < steps_to_root ? piece + 1 : piece + 2;
-    return put_to(block, self, data.target + own_offset + offset, source + own_offset + offset,
-                  size, member_after(self, step));
+    return put_to(block,
+                  self,
+                  data.target + own_offset + offset,
+                  source + own_offset + offset,
+                  size,
+                  member_after(self, step));
   });
 }
 
@@ -226,7 +235,9 @@ TND_DEVICE inline void broadcast_share(shmem_team_t team, const broadcast_data &
 // which has the same effect as if one block did.
 
 template <reduction Op, class T>
-TND_DEVICE inline void reduce_share(shmem_team_t team, T *target, const T *source,
+TND_DEVICE inline void reduce_share(shmem_team_t team,
+                                    T *target,
+                                    const T *source,
                                     u64 element_count) {
   this_block const block;
   member_view self;
@@ -248,7 +259,10 @@ TND_DEVICE inline void reduce_share(shmem_team_t team, T *target, const T *sourc
               skipped = per_block * simt::block_index_x();
     if (skipped < range.end - range.begin) {
       u64 const begin = range.begin + skipped;
-      reduce_range<Op>(block, self, target, source,
+      reduce_range<Op>(block,
+                       self,
+                       target,
+                       source,
                        {begin, range.end - begin < per_block ? range.end : begin + per_block});
     }
   }
@@ -293,11 +307,12 @@ static TND_KERNEL TND_LAUNCH_BOUNDS(copy_block_size) void broadcast_kernel(shmem
 }
 template <reduction Op, class T>
 static TND_KERNEL TND_LAUNCH_BOUNDS(copy_block_size) void reduce_kernel(shmem_team_t team,
-                                                                        T *target, const T *source,
+                                                                        T *target,
+                                                                        const T *source,
                                                                         u64 element_count) {
   if (simt::grid_size_x() == 1)
-    (void)reduce<Op>(this_block{}, number_of(team), target, source, element_count,
-                     kernels_begin_settled);
+    (void)reduce<Op>(
+        this_block{}, number_of(team), target, source, element_count, kernels_begin_settled);
   else
     reduce_share<Op>(team, target, source, element_count);
 }
@@ -335,7 +350,9 @@ inline launch_shape shape_for(shmem_team_t team, u64 size) {
 }
 
 template <class... Parameters, class... Arguments>
-inline int launch_collective(stream on, const launch_shape &shape, void (*kernel)(Parameters...),
+inline int launch_collective(stream on,
+                             const launch_shape &shape,
+                             void (*kernel)(Parameters...),
                              Arguments... arguments) {
   keep_pace(on);
   if (!simt::try_launch_on(on, {shape.blocks}, {shape.threads}, kernel, arguments...))
@@ -350,18 +367,28 @@ inline int barrier_on_stream(shmem_team_t team, stream on) {
   return launch_collective(on, shape_for(team, 0), barrier_kernel, team);
 }
 
-inline int fcollect_on_stream(shmem_team_t team, void *target, const void *source, u64 size,
-                              stream on) {
-  return launch_collective(on, shape_for(team, size), fcollect_kernel, team,
-                           static_cast<u8 *>(target), static_cast<const u8 *>(source), size);
+inline int fcollect_on_stream(
+    shmem_team_t team, void *target, const void *source, u64 size, stream on) {
+  return launch_collective(on,
+                           shape_for(team, size),
+                           fcollect_kernel,
+                           team,
+                           static_cast<u8 *>(target),
+                           static_cast<const u8 *>(source),
+                           size);
 }
-inline int alltoall_on_stream(shmem_team_t team, void *target, const void *source, u64 size,
-                              stream on) {
-  return launch_collective(on, shape_for(team, size), alltoall_kernel, team,
-                           static_cast<u8 *>(target), static_cast<const u8 *>(source), size);
+inline int alltoall_on_stream(
+    shmem_team_t team, void *target, const void *source, u64 size, stream on) {
+  return launch_collective(on,
+                           shape_for(team, size),
+                           alltoall_kernel,
+                           team,
+                           static_cast<u8 *>(target),
+                           static_cast<const u8 *>(source),
+                           size);
 }
-inline int broadcast_on_stream(shmem_team_t team, void *target, const void *source, u64 size,
-                               int root, stream on) {
+inline int broadcast_on_stream(
+    shmem_team_t team, void *target, const void *source, u64 size, int root, stream on) {
   launch_shape shape = shape_for(team, size);
   if (shape.is_team && (root < 0 || root >= shmem_team_n_pes(team)))
     shape = {1, 32, false};
@@ -369,8 +396,8 @@ inline int broadcast_on_stream(shmem_team_t team, void *target, const void *sour
   return launch_collective(on, shape, broadcast_kernel, team, data);
 }
 template <reduction Op, class T>
-inline int reduce_on_stream(shmem_team_t team, T *target, const T *source, u64 element_count,
-                            stream on) {
+inline int reduce_on_stream(
+    shmem_team_t team, T *target, const T *source, u64 element_count, stream on) {
   launch_shape const shape = shape_for(team, size_of_elements(target, element_count));
   return launch_collective(on, shape, reduce_kernel<Op, T>, team, target, source, element_count);
 }

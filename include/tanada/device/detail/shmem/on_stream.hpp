@@ -15,7 +15,10 @@ inline void keep_pace(stream on) {
 }
 
 template <class... Parameters, class... Arguments>
-inline void queue(stream on, u32 block_count, u32 block_size, void (*kernel)(Parameters...),
+inline void queue(stream on,
+                  u32 block_count,
+                  u32 block_size,
+                  void (*kernel)(Parameters...),
                   Arguments... arguments) {
   keep_pace(on);
   simt::launch_on(on, {block_count}, {block_size}, kernel, arguments...);
@@ -53,8 +56,8 @@ static TND_KERNEL void get_kernel(u8 *target, const u8 *source, u64 size, int pe
   if (share.size != 0)
     shmemg_getmem_tg(target + share.offset, source + share.offset, share.size, pe);
 }
-static TND_KERNEL void put_signal_kernel(u8 *target, const u8 *source, u64 size,
-                                         signal_update signal, int pe) {
+static TND_KERNEL void put_signal_kernel(
+    u8 *target, const u8 *source, u64 size, signal_update signal, int pe) {
   shmemg_putmem_signal_tg(target, source, size, signal.offset, signal.value, signal.op, pe);
 }
 // Puts by earlier kernels of the stream complete first.
@@ -82,25 +85,44 @@ inline u32 blocks_for(u64 size) {
 
 inline void put_on_stream(void *target, const void *source, size_t size, int pe, stream on) {
   if (size != 0)
-    queue(on, blocks_for(size), copy_block_size, put_kernel, static_cast<u8 *>(target),
-          static_cast<const u8 *>(source), size, pe);
+    queue(on,
+          blocks_for(size),
+          copy_block_size,
+          put_kernel,
+          static_cast<u8 *>(target),
+          static_cast<const u8 *>(source),
+          size,
+          pe);
 }
 inline void get_on_stream(void *target, const void *source, size_t size, int pe, stream on) {
   if (size != 0)
-    queue(on, blocks_for(size), copy_block_size, get_kernel, static_cast<u8 *>(target),
-          static_cast<const u8 *>(source), size, pe);
+    queue(on,
+          blocks_for(size),
+          copy_block_size,
+          get_kernel,
+          static_cast<u8 *>(target),
+          static_cast<const u8 *>(source),
+          size,
+          pe);
 }
 inline void signal_on_stream(const signal_update &signal, int pe, stream on) {
   queue(on, 1, 1, signal_kernel, signal, pe);
 }
-inline void put_signal_on_stream(void *target, const void *source, size_t size,
-                                 const signal_update &signal, int pe, stream on) {
+inline void put_signal_on_stream(
+    void *target, const void *source, size_t size, const signal_update &signal, int pe, stream on) {
   if (size > one_block_size_max) {
     put_on_stream(target, source, size, pe, on);
     signal_on_stream(signal, pe, on);
   } else {
-    queue(on, 1, size > 256 ? copy_block_size : 32u, put_signal_kernel, static_cast<u8 *>(target),
-          static_cast<const u8 *>(source), size, signal, pe);
+    queue(on,
+          1,
+          size > 256 ? copy_block_size : 32u,
+          put_signal_kernel,
+          static_cast<u8 *>(target),
+          static_cast<const u8 *>(source),
+          size,
+          signal,
+          pe);
   }
 }
 inline void wait_on_stream(uint64_t *offset, int cmp, uint64_t value, stream on) {

@@ -39,10 +39,15 @@ enum class scope { device, system };
     { TND_ATOMIC(__nv_atomic_store_n, addr, value, __NV_ATOMIC_##order); }
 #  define TND_RMW(name, order) \
     { TND_ATOMIC(__nv_atomic_##name, addr, value, __NV_ATOMIC_##order); }
-#  define TND_CAS(order, failure)                                                 \
-    {                                                                             \
-      TND_ATOMIC(__nv_atomic_compare_exchange_n, addr, &expected, desired, false, \
-                 __NV_ATOMIC_##order, __NV_ATOMIC_##failure);                     \
+#  define TND_CAS(order, failure)                \
+    {                                            \
+      TND_ATOMIC(__nv_atomic_compare_exchange_n, \
+                 addr,                           \
+                 &expected,                      \
+                 desired,                        \
+                 false,                          \
+                 __NV_ATOMIC_##order,            \
+                 __NV_ATOMIC_##failure);         \
     }
 #else
 #  define TND_LOAD(order)                             \
@@ -60,11 +65,11 @@ enum class scope { device, system };
       TND_PREEMPTION_POINT();                                \
       return __atomic_##name(addr, value, __ATOMIC_##order); \
     }
-#  define TND_CAS(order, failure)                                                           \
-    {                                                                                       \
-      TND_PREEMPTION_POINT();                                                               \
-      return __atomic_compare_exchange_n(addr, &expected, desired, false, __ATOMIC_##order, \
-                                         __ATOMIC_##failure);                               \
+#  define TND_CAS(order, failure)                                                 \
+    {                                                                             \
+      TND_PREEMPTION_POINT();                                                     \
+      return __atomic_compare_exchange_n(                                         \
+          addr, &expected, desired, false, __ATOMIC_##order, __ATOMIC_##failure); \
     }
 #endif
 
@@ -240,9 +245,9 @@ TND_HD inline word_pair load_pair_acquire(u64 (&words)[2]) {
 // Store two words for the host, each whole; relaxed.
 TND_HD inline void store_pair(u64 (&words)[2], word_pair value) {
 #if TND_ON_DEVICE
-  asm volatile("st.relaxed.sys.v2.u64 [%0], {%1, %2};" ::"l"(&words[0]), "l"(value.first),
-               "l"(value.second)
-               : "memory");
+  asm volatile(
+      "st.relaxed.sys.v2.u64 [%0], {%1, %2};" ::"l"(&words[0]), "l"(value.first), "l"(value.second)
+      : "memory");
 #else
   atomic_ref<u64, scope::system>(words[0]).store_relaxed(value.first);
   atomic_ref<u64, scope::system>(words[1]).store_relaxed(value.second);

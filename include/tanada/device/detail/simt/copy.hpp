@@ -179,8 +179,8 @@ __device__ inline void copy_words(u32 rank, u32 count, u8 *target, const u8 *sou
 
 // Copy whole words of `width` bytes.
 template <side Shared>
-__device__ inline void copy_words_of(u32 width, u32 rank, u32 count, u8 *target, const u8 *source,
-                                     u64 words) {
+__device__ inline void copy_words_of(
+    u32 width, u32 rank, u32 count, u8 *target, const u8 *source, u64 words) {
   if (width == 16)
     copy_words<16, Shared>(rank, count, target, source, words);
   else if (width == 8)
@@ -194,8 +194,8 @@ __device__ inline void copy_words_of(u32 width, u32 rank, u32 count, u8 *target,
 // Any alignment: a head and a tail of bytes around words as wide as both sides allow. So an aligned
 // word of 8 bytes is never torn by a concurrent writer.
 template <side Shared>
-__device__ __noinline__ void copy_ragged(u32 rank, u32 count, u8 *target, const u8 *source,
-                                         u64 size) {
+__device__ __noinline__ void copy_ragged(
+    u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
   u64 const skew = (reinterpret_cast<u64>(target) ^ reinterpret_cast<u64>(source)) & 15;
   u32 const width = skew == 0 ? 16 : skew == 8 ? 8 : (skew & 3) == 0 ? 4 : 1;
   if (width > 1) {
@@ -221,8 +221,8 @@ __device__ __noinline__ void copy_ragged(u32 rank, u32 count, u8 *target, const 
 }
 
 template <side Shared>
-__device__ __noinline__ void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *source,
-                                        u64 size) {
+__device__ __noinline__ void copy_bytes(
+    u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
   u64 const mixed = reinterpret_cast<u64>(target) | reinterpret_cast<u64>(source) | size;
   if ((mixed & 15) == 0)
     copy_words<16, Shared>(rank, count, target, source, size / 16);
@@ -259,8 +259,8 @@ struct two_targets {
   u8 *first, *second;
 };
 
-__device__ inline void copy_vectors_twice(u32 rank, u32 count, two_targets targets,
-                                          const ulonglong2 *input, u64 words) {
+__device__ inline void copy_vectors_twice(
+    u32 rank, u32 count, two_targets targets, const ulonglong2 *input, u64 words) {
   ulonglong2 *const first = reinterpret_cast<ulonglong2 *>(targets.first);
   ulonglong2 *const second = reinterpret_cast<ulonglong2 *>(targets.second);
   u64 i = rank;
@@ -283,8 +283,8 @@ __device__ inline void copy_vectors_twice(u32 rank, u32 count, two_targets targe
   }
 }
 
-__device__ __noinline__ void copy_bytes_twice(u32 rank, u32 count, two_targets targets,
-                                              const u8 *source, u64 size) {
+__device__ __noinline__ void copy_bytes_twice(
+    u32 rank, u32 count, two_targets targets, const u8 *source, u64 size) {
   u64 const mixed = reinterpret_cast<u64>(targets.first) | reinterpret_cast<u64>(targets.second) |
                     reinterpret_cast<u64>(source) | size;
   if ((mixed & 15) != 0) {
@@ -331,7 +331,8 @@ TND_DEVICE inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *sou
             __atomic_load_n(reinterpret_cast<const u64 *>(source + i), __ATOMIC_ACQUIRE);
       else if (wide)
         __atomic_store_n(reinterpret_cast<u64 *>(target + i),
-                         *reinterpret_cast<const u64 *>(source + i), __ATOMIC_RELAXED);
+                         *reinterpret_cast<const u64 *>(source + i),
+                         __ATOMIC_RELAXED);
       else if (Shared == side::source)
         target[i] = __atomic_load_n(source + i, __ATOMIC_ACQUIRE);
       else
@@ -355,8 +356,8 @@ struct two_targets {
   u8 *first, *second;
 };
 
-TND_DEVICE inline void copy_bytes_twice(u32 rank, u32 count, two_targets targets, const u8 *source,
-                                        u64 size) {
+TND_DEVICE inline void copy_bytes_twice(
+    u32 rank, u32 count, two_targets targets, const u8 *source, u64 size) {
   copy_bytes<side::source>(rank, count, targets.first, source, size);
   copy_bytes<side::source>(rank, count, targets.second, source, size);
 }
@@ -373,21 +374,21 @@ TND_DEVICE inline void fill_zero(u32 rank, u32 count, u8 *target, u64 size) {
 // The bytes are complete for the group only after group.sync(), which the caller issues.
 template <class Group>
 TND_DEVICE inline void copy(Group group, void *target, const void *source, u64 size) {
-  detail::copy_bytes<detail::side::neither>(group.rank(), group.size(), static_cast<u8 *>(target),
-                                            static_cast<const u8 *>(source), size);
+  detail::copy_bytes<detail::side::neither>(
+      group.rank(), group.size(), static_cast<u8 *>(target), static_cast<const u8 *>(source), size);
 }
 
 // As copy(), to global memory of another device, or that no thread of this device reads soon.
 template <class Group>
 TND_DEVICE inline void copy_out(Group group, void *target, const void *source, u64 size) {
-  detail::copy_out(group.rank(), group.size(), static_cast<u8 *>(target),
-                   static_cast<const u8 *>(source), size);
+  detail::copy_out(
+      group.rank(), group.size(), static_cast<u8 *>(target), static_cast<const u8 *>(source), size);
 }
 
 template <class Group>
 TND_DEVICE inline void copy_from_host(Group group, void *target, const void *source, u64 size) {
-  detail::copy_bytes<detail::side::source>(group.rank(), group.size(), static_cast<u8 *>(target),
-                                           static_cast<const u8 *>(source), size);
+  detail::copy_bytes<detail::side::source>(
+      group.rank(), group.size(), static_cast<u8 *>(target), static_cast<const u8 *>(source), size);
 }
 
 template <class Group>
@@ -397,17 +398,19 @@ TND_DEVICE inline void fill_zero(Group group, void *target, u64 size) {
 
 // Copy the same bytes to two targets, reading them once.
 template <class Group>
-TND_DEVICE inline void copy_from_host_twice(Group group, void *target, void *second_target,
-                                            const void *source, u64 size) {
-  detail::copy_bytes_twice(group.rank(), group.size(),
+TND_DEVICE inline void copy_from_host_twice(
+    Group group, void *target, void *second_target, const void *source, u64 size) {
+  detail::copy_bytes_twice(group.rank(),
+                           group.size(),
                            {static_cast<u8 *>(target), static_cast<u8 *>(second_target)},
-                           static_cast<const u8 *>(source), size);
+                           static_cast<const u8 *>(source),
+                           size);
 }
 
 template <class Group>
 TND_DEVICE inline void copy_to_host(Group group, void *target, const void *source, u64 size) {
-  detail::copy_bytes<detail::side::target>(group.rank(), group.size(), static_cast<u8 *>(target),
-                                           static_cast<const u8 *>(source), size);
+  detail::copy_bytes<detail::side::target>(
+      group.rank(), group.size(), static_cast<u8 *>(target), static_cast<const u8 *>(source), size);
 }
 
 }  // namespace tanada::simt

@@ -34,8 +34,10 @@ inline status refusal_status(cudaError_t refused) {
     case cudaErrorDevicesUnavailable:
     case cudaErrorSystemNotReady:
     case cudaErrorSystemDriverMismatch:
-    case cudaErrorCompatNotSupportedOnDevice: return status::no_device;
-    default: return status::invalid;
+    case cudaErrorCompatNotSupportedOnDevice:
+      return status::no_device;
+    default:
+      return status::invalid;
   }
 }
 
@@ -46,14 +48,20 @@ using stream = cudaStream_t;
 // launches.
 
 template <class... Parameters, class... Arguments>
-void launch_on(stream on, dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...),
+void launch_on(stream on,
+               dim3 grid_size,
+               dim3 block_size,
+               void (*kernel)(Parameters...),
                Arguments... arguments) {
   kernel<<<grid_size, block_size, 0, on>>>(static_cast<Parameters>(arguments)...);
 }
 
 // As launch_on(); returns false if the driver refuses.
 template <class... Parameters, class... Arguments>
-bool try_launch_on(stream on, dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...),
+bool try_launch_on(stream on,
+                   dim3 grid_size,
+                   dim3 block_size,
+                   void (*kernel)(Parameters...),
                    Arguments... arguments) {
   cudaLaunchConfig_t config{};
   config.gridDim = grid_size;
@@ -67,7 +75,9 @@ bool try_launch_on(stream on, dim3 grid_size, dim3 block_size, void (*kernel)(Pa
 // for tnd_last_message(). The next tnd_gfile_wait() or ghandle() returns -EINVAL with the same
 // text.
 template <class... Parameters, class... Arguments>
-launch_result launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...),
+launch_result launch(dim3 grid_size,
+                     dim3 block_size,
+                     void (*kernel)(Parameters...),
                      Arguments... arguments) {
   launch_on(stream{}, grid_size, block_size, kernel, arguments...);
   cudaError_t const refused = cudaGetLastError();
@@ -81,7 +91,9 @@ launch_result launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters.
 
 // The status is invalid for sizes that no GPU accepts.
 template <class... Parameters, class... Arguments>
-launch_result launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...),
+launch_result launch(dim3 grid_size,
+                     dim3 block_size,
+                     void (*kernel)(Parameters...),
                      Arguments... arguments) {
   bool const is_queued =
       host::launch(grid_size, block_size, [=] { kernel(static_cast<Parameters>(arguments)...); });
@@ -92,12 +104,18 @@ launch_result launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters.
 struct stream {};
 
 template <class... Parameters, class... Arguments>
-void launch_on(stream, dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...),
+void launch_on(stream,
+               dim3 grid_size,
+               dim3 block_size,
+               void (*kernel)(Parameters...),
                Arguments... arguments) {
   (void)launch(grid_size, block_size, kernel, arguments...);
 }
 template <class... Parameters, class... Arguments>
-bool try_launch_on(stream, dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...),
+bool try_launch_on(stream,
+                   dim3 grid_size,
+                   dim3 block_size,
+                   void (*kernel)(Parameters...),
                    Arguments... arguments) {
   return launch(grid_size, block_size, kernel, arguments...).status == status::ok;
 }

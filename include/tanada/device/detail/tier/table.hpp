@@ -483,7 +483,9 @@ struct table_ref {
 
   // Load the words and stamps of the ways from `base` on, all at once. Past the last way, load
   // those of the first.
-  TND_HD void load_batch(u32 first, u32 base, simt::word_pair (&loaded)[survey_batch],
+  TND_HD void load_batch(u32 first,
+                         u32 base,
+                         simt::word_pair (&loaded)[survey_batch],
                          u32 (&stamp)[survey_batch]) const {
     for (u32 i = 0; i < survey_batch; i++) {
       u32 const frame = first + (base + i < shape.ways ? base + i : 0);
@@ -519,7 +521,8 @@ struct table_sizes {
 };
 TND_HD inline table_sizes sizes_of(geometry shape) {
   u64 const frames = u64(shape.set_count) * shape.ways;
-  return {(frames * sizeof(page_entry) + 255) / 256 * 256, (frames * sizeof(u32) + 255) / 256 * 256,
+  return {(frames * sizeof(page_entry) + 255) / 256 * 256,
+          (frames * sizeof(u32) + 255) / 256 * 256,
           (u64(shape.set_count) * sizeof(set_control) + 255) / 256 * 256};
 }
 
@@ -528,8 +531,11 @@ template <simt::scope Scope>
 TND_HD inline table_ref<Scope> table_over(void *memory, geometry shape, replacement policy) {
   table_sizes const sizes = sizes_of(shape);
   u8 *base = static_cast<u8 *>(memory);
-  return {reinterpret_cast<page_entry *>(base), reinterpret_cast<u32 *>(base + sizes.entries),
-          reinterpret_cast<set_control *>(base + sizes.entries + sizes.stamps), shape, policy};
+  return {reinterpret_cast<page_entry *>(base),
+          reinterpret_cast<u32 *>(base + sizes.entries),
+          reinterpret_cast<set_control *>(base + sizes.entries + sizes.stamps),
+          shape,
+          policy};
 }
 
 }  // namespace tanada::tier

@@ -32,12 +32,18 @@ pool_report read(const char *path) {
   report.transfers[TND_POOL_PATH_TCP] = {number(document, "written_size"),
                                          number(document, "read_size")};
   for (auto const &space : document.value("namespaces", nlohmann::json::array()))
-    report.spaces.push_back({space.at("name"), number(space, "used"), number(space, "object_count"),
-                             number(space, "quota"), number(space, "owned"),
+    report.spaces.push_back({space.at("name"),
+                             number(space, "used"),
+                             number(space, "object_count"),
+                             number(space, "quota"),
+                             number(space, "owned"),
                              number(space, "segment_count")});
   for (auto const &client : document.value("clients", nlohmann::json::array()))
-    report.clients.push_back({client.at("peer"), client.at("namespace"), TND_POOL_PATH_TCP,
-                              number(client, "written_size"), number(client, "read_size"),
+    report.clients.push_back({client.at("peer"),
+                              client.at("namespace"),
+                              TND_POOL_PATH_TCP,
+                              number(client, "written_size"),
+                              number(client, "read_size"),
                               uint64_t(client.value("connected_s", 0.0) * 1e9)});
   return report;
 }

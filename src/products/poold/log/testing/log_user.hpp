@@ -59,7 +59,9 @@ class log_user {
       update.extents = {{version * 4096, bytes.size()}};
     return update;
   }
-  static change of_kind(change_kind kind, uint64_t version, const std::string &new_name = "",
+  static change of_kind(change_kind kind,
+                        uint64_t version,
+                        const std::string &new_name = "",
                         uint32_t flags = 0) {
     change update;
     update.kind = kind;

@@ -24,8 +24,8 @@ TND_DEVICE_CALL inline void record_fault(status code, site call_site, const void
 }
 
 template <class Group>
-TND_DEVICE inline status failed(Group group, status code, site call_site, const void *addr,
-                                int pe) {
+TND_DEVICE inline status failed(
+    Group group, status code, site call_site, const void *addr, int pe) {
   if (group.rank() == 0)
     record_fault(code, call_site, addr, pe);
   return code;

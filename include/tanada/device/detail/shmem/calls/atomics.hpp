@@ -56,8 +56,13 @@ TND_DEVICE_CALL inline T update_slow(u64 context, T *target, T operand, T compar
     return update_at<Kind, IsFetched>(remote.translate(target), operand, compare);
   u64 before = 0;
   using word = word_for<T>;
-  (void)host_update(Kind, target, simt::to_word<word>(operand), simt::to_word<word>(compare),
-                    sizeof(T), remote.pe, &before);
+  (void)host_update(Kind,
+                    target,
+                    simt::to_word<word>(operand),
+                    simt::to_word<word>(compare),
+                    sizeof(T),
+                    remote.pe,
+                    &before);
   return simt::from_word<T>(word(before));
 }
 
@@ -78,8 +83,13 @@ TND_DEVICE_CALL inline void set_slow(u64 context, T *target, T value, int pe) {
     return (void)failed(this_thread{}, code, site::atomic, target, pe);
   if (!remote.is_unmapped())
     return store_value(remote.translate(target), value);
-  (void)host_update(update_kind::swap, target, simt::to_word<word_for<T>>(value), 0, sizeof(T),
-                    remote.pe, nullptr);
+  (void)host_update(update_kind::swap,
+                    target,
+                    simt::to_word<word_for<T>>(value),
+                    0,
+                    sizeof(T),
+                    remote.pe,
+                    nullptr);
 }
 
 // A store to another PE's memory needs no answer.
@@ -100,21 +110,21 @@ TND_DEVICE inline void signal_at(u64 *signal, u64 value, bool is_added) {
     simt::system_atomic<u64>(*signal).store_relaxed(value);
 }
 
-TND_DEVICE_CALL inline status put_signal_slow(u64 context, u64 *signal, u64 value, bool is_added,
-                                              int pe) {
+TND_DEVICE_CALL inline status put_signal_slow(
+    u64 context, u64 *signal, u64 value, bool is_added, int pe) {
   pe_address remote;
   status const code = find_word(context, signal, pe, remote);
   if (code != status::ok)
     return failed(this_thread{}, code, site::signal, signal, pe);
   if (remote.is_unmapped())
-    return host_update(is_added ? update_kind::add : update_kind::swap, signal, value, 0, 8,
-                       remote.pe, nullptr);
+    return host_update(
+        is_added ? update_kind::add : update_kind::swap, signal, value, 0, 8, remote.pe, nullptr);
   signal_at(remote.translate(signal), value, is_added);
   return status::ok;
 }
 
-TND_DEVICE inline status put_signal_only(u64 context, u64 *signal, u64 value, bool is_added,
-                                         int pe) {
+TND_DEVICE inline status put_signal_only(
+    u64 context, u64 *signal, u64 value, bool is_added, int pe) {
   u64 distance;
   if (!__builtin_expect(find_mapped_word(context, signal, pe, distance), 1))
     return put_signal_slow(context, signal, value, is_added, pe);
@@ -125,8 +135,15 @@ TND_DEVICE inline status put_signal_only(u64 context, u64 *signal, u64 value, bo
 // A PE that sees the signal sees the data. One thread issues the fence between them for the whole
 // group.
 template <ends Ends, class Group>
-TND_DEVICE inline status put_signal(Group group, u64 context, void *target, const void *source,
-                                    u64 size, u64 *signal, u64 value, int operation, int pe) {
+TND_DEVICE inline status put_signal(Group group,
+                                    u64 context,
+                                    void *target,
+                                    const void *source,
+                                    u64 size,
+                                    u64 *signal,
+                                    u64 value,
+                                    int operation,
+                                    int pe) {
   pe_address remote;
   status code = find(context, target, size, pe, remote);
   if (code == status::ok && word_of(signal) % 8 != 0)

@@ -90,16 +90,16 @@ TND_DEVICE inline status receive_part(u64 *box, u64 index, u64 epoch, u32 &value
 }
 
 template <class Group>
-TND_DEVICE inline void send_boxed(Group group, const member_view &self, const u8 *source, u64 size,
-                                  int member) {
+TND_DEVICE inline void send_boxed(
+    Group group, const member_view &self, const u8 *source, u64 size, int member) {
   u64 *const box = own_box_at(self, member);
   for (u64 i = group.rank(); i * 4 < size; i += group.size()) {
     send_part(box, i, self.epoch, load_part(source, size, i));
   }
 }
 template <class Group>
-TND_DEVICE inline status receive_boxed(Group group, const member_view &self, u8 *target, u64 size,
-                                       int member) {
+TND_DEVICE inline status receive_boxed(
+    Group group, const member_view &self, u8 *target, u64 size, int member) {
   u64 *const box = box_of(self, member);
   for (u64 i = group.rank(); i * 4 < size; i += group.size()) {
     u32 value = 0;
@@ -120,8 +120,8 @@ TND_DEVICE inline int member_after(const member_view &self, int steps) {
 }
 
 template <class Group>
-TND_DEVICE inline status put_to(Group group, const member_view &self, u8 *target, const u8 *source,
-                                u64 size, int member) {
+TND_DEVICE inline status put_to(
+    Group group, const member_view &self, u8 *target, const u8 *source, u64 size, int member) {
   int const pe = self.world(member);
   u64 const distance = distance_to(pe);
   if (distance == unreached)
@@ -145,7 +145,9 @@ TND_DEVICE inline status end_puts(Group group, const member_view &self) {
 // As end_puts() if no put has failed, and then all members meet. Records the epoch, which all
 // threads have read.
 template <class Group>
-TND_DEVICE inline status end_puts_and_meet(Group group, const member_view &self, status code,
+TND_DEVICE inline status end_puts_and_meet(Group group,
+                                           const member_view &self,
+                                           status code,
                                            site call_site) {
   if (code == status::ok)
     code = end_puts(group, self);
@@ -160,8 +162,8 @@ TND_DEVICE inline status end_puts_and_meet(Group group, const member_view &self,
 
 // One piece of each member goes to `target`.
 template <class Group>
-TND_DEVICE inline status find_collect(Group group, u64 team, const void *target, u64 size,
-                                      site call_site, member_view &self) {
+TND_DEVICE inline status find_collect(
+    Group group, u64 team, const void *target, u64 size, site call_site, member_view &self) {
   if (!find_team(team, self))
     return failed(group, status::invalid, call_site, nullptr, job_view().me);
   if (size > job_view().heap_size || !is_symmetric(target, size * u64(self.team.count)))
@@ -170,8 +172,8 @@ TND_DEVICE inline status find_collect(Group group, u64 team, const void *target,
 }
 
 template <class Group>
-TND_DEVICE inline status find_broadcast(Group group, u64 team, const void *target, u64 size,
-                                        int root, member_view &self) {
+TND_DEVICE inline status find_broadcast(
+    Group group, u64 team, const void *target, u64 size, int root, member_view &self) {
   if (!find_team(team, self) || u32(root) >= u32(self.team.count))
     return failed(group, status::invalid, site::broadcast, nullptr, job_view().me);
   return is_symmetric(target, size)
@@ -181,7 +183,9 @@ TND_DEVICE inline status find_broadcast(Group group, u64 team, const void *targe
 
 // Send the same bytes to the boxes of all other members.
 template <class Group>
-TND_DEVICE inline void send_boxed_to_all(Group group, const member_view &self, const u8 *source,
+TND_DEVICE inline void send_boxed_to_all(Group group,
+                                         const member_view &self,
+                                         const u8 *source,
                                          u64 size) {
   for (int step = 1; step < self.team.count; step++) {
     send_boxed(group, self, source, size, member_after(self, step));
@@ -190,7 +194,9 @@ TND_DEVICE inline void send_boxed_to_all(Group group, const member_view &self, c
 
 // Receive the pieces of all other members, and put them in the order of members.
 template <class Group>
-TND_DEVICE inline status receive_boxed_from_all(Group group, const member_view &self, u8 *target,
+TND_DEVICE inline status receive_boxed_from_all(Group group,
+                                                const member_view &self,
+                                                u8 *target,
                                                 u64 size) {
   int const count = self.team.count;
   status code = status::ok;
@@ -203,8 +209,8 @@ TND_DEVICE inline status receive_boxed_from_all(Group group, const member_view &
 
 // Each member's `size` bytes go to all members, in the order of members.
 template <class Group>
-TND_DEVICE inline status fcollect(Group group, u64 team, void *target, const void *source,
-                                  u64 size) {
+TND_DEVICE inline status fcollect(
+    Group group, u64 team, void *target, const void *source, u64 size) {
   member_view self;
   TND_TRY(find_collect(group, team, target, size, site::fcollect, self));
   int const count = self.team.count;
@@ -221,15 +227,15 @@ TND_DEVICE inline status fcollect(Group group, u64 team, void *target, const voi
   }
   self.epoch = next_epoch(self);
   for (int step = 0; step < count && code == status::ok; step++) {
-    code = put_to(group, self, output + u64(self.team.me) * size, input, size,
-                  member_after(self, step));
+    code = put_to(
+        group, self, output + u64(self.team.me) * size, input, size, member_after(self, step));
   }
   return end_puts_and_meet(group, self, code, site::fcollect);
 }
 
 template <class Group>
-TND_DEVICE inline status alltoall_boxed(Group group, member_view &self, u8 *output, const u8 *input,
-                                        u64 size) {
+TND_DEVICE inline status alltoall_boxed(
+    Group group, member_view &self, u8 *output, const u8 *input, u64 size) {
   TND_TRY(begin_boxed(group, self, true, site::alltoall));
   for (int step = 1; step < self.team.count; step++) {
     int const member = member_after(self, step);
@@ -241,8 +247,8 @@ TND_DEVICE inline status alltoall_boxed(Group group, member_view &self, u8 *outp
 
 // Send each member its piece of `size` bytes, and receive from each its piece for this PE.
 template <class Group>
-TND_DEVICE inline status alltoall(Group group, u64 team, void *target, const void *source,
-                                  u64 size) {
+TND_DEVICE inline status alltoall(
+    Group group, u64 team, void *target, const void *source, u64 size) {
   member_view self;
   TND_TRY(find_collect(group, team, target, size, site::alltoall, self));
   int const count = self.team.count;
@@ -255,8 +261,8 @@ TND_DEVICE inline status alltoall(Group group, u64 team, void *target, const voi
   self.epoch = next_epoch(self);
   for (int step = 0; step < count && code == status::ok; step++) {
     int const member = member_after(self, step);
-    code = put_to(group, self, output + u64(self.team.me) * size, input + u64(member) * size, size,
-                  member);
+    code = put_to(
+        group, self, output + u64(self.team.me) * size, input + u64(member) * size, size, member);
   }
   return end_puts_and_meet(group, self, code, site::alltoall);
 }
@@ -284,8 +290,11 @@ struct broadcast_parts {
 
 // The root puts each other member's part.
 template <class Group>
-TND_DEVICE inline status put_parts(Group group, const member_view &self, u8 *output,
-                                   const u8 *input, const broadcast_parts &parts) {
+TND_DEVICE inline status put_parts(Group group,
+                                   const member_view &self,
+                                   u8 *output,
+                                   const u8 *input,
+                                   const broadcast_parts &parts) {
   for (int step = 1; step < self.team.count; step++) {
     int const member = member_after(self, step);
     u64 const offset = parts.begin(member);
@@ -295,8 +304,8 @@ TND_DEVICE inline status put_parts(Group group, const member_view &self, u8 *out
 }
 
 template <class Group>
-TND_DEVICE inline status broadcast_split(Group group, member_view &self, u8 *output,
-                                         const u8 *input, u64 size, int root) {
+TND_DEVICE inline status broadcast_split(
+    Group group, member_view &self, u8 *output, const u8 *input, u64 size, int root) {
   int const count = self.team.count, me = self.team.me;
   broadcast_parts const parts{size, broadcast_part(size, count)};
   u64 const own_offset = parts.begin(me), own_size = parts.size_of(me);
@@ -314,8 +323,12 @@ TND_DEVICE inline status broadcast_split(Group group, member_view &self, u8 *out
     int const member = member_after(self, step);
     if (member == root && me != root)
       continue;
-    TND_TRY(put_to(group, self, output + own_offset, (me == root ? input : output) + own_offset,
-                   own_size, member));
+    TND_TRY(put_to(group,
+                   self,
+                   output + own_offset,
+                   (me == root ? input : output) + own_offset,
+                   own_size,
+                   member));
   }
   if (me == root && output != input)
     simt::copy(group, output, input, size);
@@ -325,8 +338,8 @@ TND_DEVICE inline status broadcast_split(Group group, member_view &self, u8 *out
 
 // The root puts all bytes to each other member.
 template <class Group>
-TND_DEVICE inline status broadcast_whole(Group group, member_view &self, u8 *output,
-                                         const u8 *input, u64 size, int root) {
+TND_DEVICE inline status broadcast_whole(
+    Group group, member_view &self, u8 *output, const u8 *input, u64 size, int root) {
   begin(group, self, false);
   status code = status::ok;
   if (self.team.me == root) {
@@ -344,8 +357,8 @@ TND_DEVICE inline status broadcast_whole(Group group, member_view &self, u8 *out
 
 // Copy the root's bytes to all members, including the root.
 template <class Group>
-TND_DEVICE inline status broadcast(Group group, u64 team, void *target, const void *source,
-                                   u64 size, int root) {
+TND_DEVICE inline status broadcast(
+    Group group, u64 team, void *target, const void *source, u64 size, int root) {
   member_view self;
   TND_TRY(find_broadcast(group, team, target, size, root, self));
   group.sync();

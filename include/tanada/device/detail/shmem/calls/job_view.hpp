@@ -25,7 +25,9 @@ inline bool calls_host() {
   return tnd_shmem_module_asks_host;
 }
 
-inline int update_cuda_module(const void *source, decltype(sizeof 0) size, const view &symbol,
+inline int update_cuda_module(const void *source,
+                              decltype(sizeof 0) size,
+                              const view &symbol,
                               bool &calls_host) {
   view value{};
   if (source != nullptr) {

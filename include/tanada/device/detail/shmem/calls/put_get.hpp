@@ -83,8 +83,8 @@ TND_DEVICE inline void copy_in(Group group, void *target, const void *source, u6
 }
 
 template <ends Ends, class Group>
-TND_DEVICE inline status put(Group group, u64 context, void *target, const void *source, u64 size,
-                             int pe) {
+TND_DEVICE inline status put(
+    Group group, u64 context, void *target, const void *source, u64 size, int pe) {
   pe_address remote;
   status const code = find(context, target, size, pe, remote);
   if (code != status::ok)
@@ -99,8 +99,8 @@ TND_DEVICE inline status put(Group group, u64 context, void *target, const void 
 }
 
 template <ends Ends, class Group>
-TND_DEVICE inline status get(Group group, u64 context, void *target, const void *source, u64 size,
-                             int pe) {
+TND_DEVICE inline status get(
+    Group group, u64 context, void *target, const void *source, u64 size, int pe) {
   pe_address remote;
   status const code = find(context, source, size, pe, remote);
   if (code != status::ok)
@@ -162,7 +162,8 @@ TND_DEVICE_CALL inline T get_value_slow(u64 context, const T *source, int pe) {
       u32 const size = sizeof(T) - done < 8 ? u32(sizeof(T)) - done : 8;
       u64 word = 0;
       code = call_host({op::get_word, u32(remote.pe), size, {word_of(source) + done, 0, 0, 0, 0}},
-                       nullptr, &word);
+                       nullptr,
+                       &word);
       if (code == status::ok)
         __builtin_memcpy(reinterpret_cast<u8 *>(&value) + done, &word, size);
       else
@@ -205,8 +206,8 @@ TND_DEVICE inline bool rows_are_symmetric(const T *first, long long stride, u64 
 }
 
 template <class Group, class T>
-TND_DEVICE inline status put_rows(Group group, u64 context, T *target, const T *source,
-                                  strides stride, u64 count, int pe) {
+TND_DEVICE inline status put_rows(
+    Group group, u64 context, T *target, const T *source, strides stride, u64 count, int pe) {
   pe_address remote;
   status code = find(context, target, 0, pe, remote);
   if (code == status::ok && !rows_are_symmetric(target, stride.target, count))
@@ -214,8 +215,8 @@ TND_DEVICE inline status put_rows(Group group, u64 context, T *target, const T *
   if (code != status::ok)
     return failed(group, code, site::iput, target, pe);
   if (remote.is_unmapped())
-    return host_put_rows(group, target, source, {count, sizeof(T), stride.target, stride.source},
-                         remote.pe);
+    return host_put_rows(
+        group, target, source, {count, sizeof(T), stride.target, stride.source}, remote.pe);
   group.sync();
   T *const output = remote.translate(target);
   for (u64 i = group.rank(); i < count; i += group.size()) {
@@ -227,8 +228,8 @@ TND_DEVICE inline status put_rows(Group group, u64 context, T *target, const T *
 }
 
 template <class Group, class T>
-TND_DEVICE inline status get_rows(Group group, u64 context, T *target, const T *source,
-                                  strides stride, u64 count, int pe) {
+TND_DEVICE inline status get_rows(
+    Group group, u64 context, T *target, const T *source, strides stride, u64 count, int pe) {
   pe_address remote;
   status code = find(context, source, 0, pe, remote);
   if (code == status::ok && !rows_are_symmetric(source, stride.source, count))
@@ -236,8 +237,8 @@ TND_DEVICE inline status get_rows(Group group, u64 context, T *target, const T *
   if (code != status::ok)
     return failed(group, code, site::iget, source, pe);
   if (remote.is_unmapped())
-    return host_get_rows(group, target, source, {count, sizeof(T), stride.target, stride.source},
-                         remote.pe);
+    return host_get_rows(
+        group, target, source, {count, sizeof(T), stride.target, stride.source}, remote.pe);
   group.sync();
   const T *const input = remote.translate(source);
   for (u64 i = group.rank(); i < count; i += group.size())

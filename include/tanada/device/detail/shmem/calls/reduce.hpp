@@ -48,8 +48,8 @@ TND_DEVICE inline status receive_element(u64 *box, u64 index, u64 epoch, T &valu
 }
 
 template <reduction Op, class Group, class T>
-TND_DEVICE inline status reduce_boxed(Group group, const member_view &self, T *target,
-                                      const T *source, u64 element_count) {
+TND_DEVICE inline status reduce_boxed(
+    Group group, const member_view &self, T *target, const T *source, u64 element_count) {
   int const count = self.team.count, me = self.team.me;
   for (int step = 1; step < count; step++) {
     u64 *const box = own_box_at(self, member_after(self, step));
@@ -90,8 +90,8 @@ inline constexpr u32 reduce_unroll = 4;
 
 // Store a thread's elements: `first` and those at steps of the group's size, before `end`.
 template <class E, class Group>
-TND_DEVICE inline void store_elements(Group group, E *target, const E (&values)[reduce_unroll],
-                                      u64 first, u64 end) {
+TND_DEVICE inline void store_elements(
+    Group group, E *target, const E (&values)[reduce_unroll], u64 first, u64 end) {
   for (u32 k = 0; k < reduce_unroll; k++)
     if (first + u64(k) * group.size() < end)
       target[first + u64(k) * group.size()] = values[k];
@@ -99,8 +99,8 @@ TND_DEVICE inline void store_elements(Group group, E *target, const E (&values)[
 
 // Reduce elements of type E, a T or a pack of them, from all sources to all targets.
 template <reduction Op, class E, class T, class Group>
-TND_DEVICE inline void reduce_elements(Group group, const member_view &self, T *target,
-                                       const T *source, u64 begin, u64 end) {
+TND_DEVICE inline void reduce_elements(
+    Group group, const member_view &self, T *target, const T *source, u64 begin, u64 end) {
   int const count = self.team.count;
   auto const address_at = [&](const T *addr, int member) {
     return reinterpret_cast<E *>(word_of(addr) + distance_to(self.world(member)));
@@ -143,22 +143,22 @@ TND_DEVICE inline element_range elements_of_member(const member_view &self, u64 
 }
 
 template <reduction Op, class Group, class T>
-TND_DEVICE inline void reduce_range(Group group, const member_view &self, T *target,
-                                    const T *source, element_range range) {
+TND_DEVICE inline void reduce_range(
+    Group group, const member_view &self, T *target, const T *source, element_range range) {
   constexpr u64 width = pack_count<T>;
   bool const is_aligned = ((word_of(target) | word_of(source)) & 15) == 0;
   u64 const packed_end =
       is_aligned && range.end > range.begin ? range.end / width * width : range.begin;
   if (is_aligned)
-    reduce_elements<Op, pack<T>>(group, self, target, source, range.begin / width,
-                                 packed_end / width);
+    reduce_elements<Op, pack<T>>(
+        group, self, target, source, range.begin / width, packed_end / width);
   reduce_elements<Op, T>(group, self, target, source, packed_end, range.end);
 }
 
 // Each member reduces a share of all members' elements, and puts the result to all.
 template <reduction Op, class Group, class T>
-TND_DEVICE inline status reduce_parts(Group group, member_view &self, T *target, const T *source,
-                                      u64 element_count) {
+TND_DEVICE inline status reduce_parts(
+    Group group, member_view &self, T *target, const T *source, u64 element_count) {
   self.epoch = next_epoch(self);
   group.sync();
   status const code = meet(group, self, site::reduce);  // the sources are ready
@@ -171,7 +171,9 @@ TND_DEVICE inline status reduce_parts(Group group, member_view &self, T *target,
 
 // Reduce the elements that all members have put into this PE's boxes.
 template <reduction Op, class Group, class T>
-TND_DEVICE inline void reduce_boxes(Group group, const member_view &self, T *target,
+TND_DEVICE inline void reduce_boxes(Group group,
+                                    const member_view &self,
+                                    T *target,
                                     u64 element_count) {
   for (u64 i = group.rank(); i < element_count; i += group.size()) {
     T total = reinterpret_cast<const T *>(box_of(self, 0))[i];
@@ -184,8 +186,8 @@ TND_DEVICE inline void reduce_boxes(Group group, const member_view &self, T *tar
 
 // For teams with an unmapped member: send as many elements at a time as a box holds, unreduced.
 template <reduction Op, class Group, class T>
-TND_DEVICE inline status reduce_unmapped(Group group, member_view &self, T *target, const T *source,
-                                         u64 element_count) {
+TND_DEVICE inline status reduce_unmapped(
+    Group group, member_view &self, T *target, const T *source, u64 element_count) {
   self.is_settled = false;  // stores to mapped members precede their arrivals
   u64 const step_max = u64(job_view().box_size) * 2 / sizeof(T);
   for (u64 done = 0; done < element_count;) {
@@ -193,8 +195,12 @@ TND_DEVICE inline status reduce_unmapped(Group group, member_view &self, T *targ
     begin(group, self, true);
     u8 *const own_box = reinterpret_cast<u8 *>(box_of(self, self.team.me));
     for (int i = 0; i < self.team.count; i++)
-      TND_TRY(put_to(group, self, own_box, reinterpret_cast<const u8 *>(source + done),
-                     step * sizeof(T), member_after(self, i)));
+      TND_TRY(put_to(group,
+                     self,
+                     own_box,
+                     reinterpret_cast<const u8 *>(source + done),
+                     step * sizeof(T),
+                     member_after(self, i)));
     TND_TRY(end_puts(group, self));
     TND_TRY(meet(group, self, site::reduce));
     reduce_boxes<Op>(group, self, target + done, step);
@@ -205,8 +211,8 @@ TND_DEVICE inline status reduce_unmapped(Group group, member_view &self, T *targ
 }
 
 template <class Group, class T>
-TND_DEVICE inline status find_reduce(Group group, u64 team, const T *target, const T *source,
-                                     u64 element_count, member_view &self) {
+TND_DEVICE inline status find_reduce(
+    Group group, u64 team, const T *target, const T *source, u64 element_count, member_view &self) {
   if (!find_team(team, self))
     return failed(group, status::invalid, site::reduce, nullptr, job_view().me);
   u64 const size = element_count * sizeof(T);
@@ -219,8 +225,8 @@ TND_DEVICE inline status find_reduce(Group group, u64 team, const T *target, con
 // Reduce all members' sources element by element, in all members. Target and source may be the
 // same. `is_settled`: the source was not written by this kernel.
 template <reduction Op, class Group, class T>
-TND_DEVICE inline status reduce(Group group, u64 team, T *target, const T *source,
-                                u64 element_count, bool is_settled = false) {
+TND_DEVICE inline status reduce(
+    Group group, u64 team, T *target, const T *source, u64 element_count, bool is_settled = false) {
   member_view self;
   TND_TRY(find_reduce(group, team, target, source, element_count, self));
   self.is_settled = is_settled;

@@ -80,8 +80,8 @@ TND_DEVICE inline status send_arrival(const member_view &self, int member) {
 
 TND_DEVICE inline status await_arrival(const member_view &self, int member) {
   u64 last = 0;
-  return wait_by_one(arrival_of(self, member), 3, self.epoch, last,
-                     [](status) {});  // agree() records it
+  return wait_by_one(
+      arrival_of(self, member), 3, self.epoch, last, [](status) {});  // agree() records it
 }
 
 // Agree on a status where some of the threads may have failed: a PE has failed, or the timeout has
@@ -116,7 +116,9 @@ TND_DEVICE inline status send_arrivals(Group group, const member_view &self) {
 // Wait until all members have arrived, unless this thread has failed before. Ends with a
 // group.sync().
 template <class Group>
-TND_DEVICE inline status await_arrivals(Group group, const member_view &self, site call_site,
+TND_DEVICE inline status await_arrivals(Group group,
+                                        const member_view &self,
+                                        site call_site,
                                         status code) {
   for (int i = int(group.rank()); i < self.team.count; i += int(group.size())) {
     if (i != self.team.me && code == status::ok)
@@ -140,7 +142,9 @@ TND_DEVICE inline status meet_and_record(Group group, const member_view &self, s
 }
 
 template <class Group>
-TND_DEVICE inline status sync(Group group, u64 team, site call_site = site::sync,
+TND_DEVICE inline status sync(Group group,
+                              u64 team,
+                              site call_site = site::sync,
                               bool is_settled = false) {
   member_view self;
   if (!find_team(team, self))

@@ -79,7 +79,8 @@ TND_DEVICE inline void fill_body(rpc::request &body, const host_request &request
 // One thread. Send a request to the host and wait for its status. `local`: travels in the text;
 // null: the words are the whole request.
 TND_DEVICE_CALL inline status call_host(const host_request &request,
-                                        const local_rows *local = nullptr, u64 *answer = nullptr) {
+                                        const local_rows *local = nullptr,
+                                        u64 *answer = nullptr) {
   rpc::ring_ref const ring = job_view().ring;
   u64 const deadline_ns = deadline_of(job_view().timeout_ns);
   rpc::ticket const ticket = ring.claim(deadline_ns);
@@ -143,8 +144,8 @@ TND_DEVICE_CALL inline status run_on_host(host_request &request, local_rows &loc
 // The leader sends the request, and all threads receive its status. The leader's stores are visible
 // to all.
 template <class Group>
-TND_DEVICE inline status run_on_host(Group group, host_request &request, local_rows &local,
-                                     site call_site, const void *addr) {
+TND_DEVICE inline status run_on_host(
+    Group group, host_request &request, local_rows &local, site call_site, const void *addr) {
   group.sync();
   status code = status::ok;
   if (group.rank() == 0) {
@@ -158,16 +159,16 @@ TND_DEVICE inline status run_on_host(Group group, host_request &request, local_r
 }
 
 template <class Group>
-TND_DEVICE_CALL inline status host_put(Group group, void *target, const void *source, u64 size,
-                                       int pe) {
+TND_DEVICE_CALL inline status host_put(
+    Group group, void *target, const void *source, u64 size, int pe) {
   host_request request{op::put, u32(pe), 0, {word_of(target), word_of(source), size, 0, 0}};
   local_rows local{static_cast<const u8 *>(source), nullptr, 1, size, 1, 1};
   return run_on_host(group, request, local, site::put, target);
 }
 
 template <class Group>
-TND_DEVICE_CALL inline status host_get(Group group, void *target, const void *source, u64 size,
-                                       int pe) {
+TND_DEVICE_CALL inline status host_get(
+    Group group, void *target, const void *source, u64 size, int pe) {
   host_request request{op::get, u32(pe), 0, {word_of(target), word_of(source), size, 0, 0}};
   local_rows local{nullptr, static_cast<u8 *>(target), 1, size, 1, 1};
   return run_on_host(group, request, local, site::get, source);
@@ -178,8 +179,8 @@ struct signal_request {
   bool is_added;
 };
 template <class Group>
-TND_DEVICE_CALL inline status host_put_signal(Group group, void *target, const void *source,
-                                              u64 size, const signal_request &signal, int pe) {
+TND_DEVICE_CALL inline status host_put_signal(
+    Group group, void *target, const void *source, u64 size, const signal_request &signal, int pe) {
   host_request request{
       op::put_signal,
       u32(pe),
@@ -195,8 +196,8 @@ struct row_layout {
   long long target, source;
 };
 template <class Group>
-TND_DEVICE_CALL inline status host_put_rows(Group group, void *target, const void *source,
-                                            const row_layout &rows, int pe) {
+TND_DEVICE_CALL inline status host_put_rows(
+    Group group, void *target, const void *source, const row_layout &rows, int pe) {
   auto const size = static_cast<long long>(rows.size);
   host_request request{
       op::iput,
@@ -212,25 +213,30 @@ TND_DEVICE_CALL inline status host_put_rows(Group group, void *target, const voi
   return run_on_host(group, request, local, site::iput, target);
 }
 template <class Group>
-TND_DEVICE_CALL inline status host_get_rows(Group group, void *target, const void *source,
-                                            const row_layout &rows, int pe) {
+TND_DEVICE_CALL inline status host_get_rows(
+    Group group, void *target, const void *source, const row_layout &rows, int pe) {
   auto const size = static_cast<long long>(rows.size);
   host_request request{
       op::iget,
       u32(pe),
       u32(rows.size),
       {word_of(target), word_of(source), rows.count, u64(rows.target), u64(rows.source)}};
-  local_rows local{nullptr,    static_cast<u8 *>(target), rows.size,
-                   rows.count, rows.target * size,        rows.source * size};
+  local_rows local{nullptr,
+                   static_cast<u8 *>(target),
+                   rows.size,
+                   rows.count,
+                   rows.target * size,
+                   rows.source * size};
   return run_on_host(group, request, local, site::iget, source);
 }
 
 // One thread. Update or read a word of `size` bytes. Operands and results travel by value.
-TND_DEVICE_CALL inline status host_update(update_kind kind, void *target, u64 operand, u64 compare,
-                                          u32 size, int pe, u64 *before) {
+TND_DEVICE_CALL inline status host_update(
+    update_kind kind, void *target, u64 operand, u64 compare, u32 size, int pe, u64 *before) {
   status const code =
       call_host({op::update, u32(pe), size, {word_of(target), operand, compare, u64(kind), 0}},
-                nullptr, before);
+                nullptr,
+                before);
   if (code != status::ok)
     record_fault(code, site::atomic, target, pe);
   return code;

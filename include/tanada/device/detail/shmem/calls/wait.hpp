@@ -10,12 +10,18 @@ namespace tanada::shmem::device {
 template <class T>
 TND_DEVICE inline bool holds(T value, int comparison, T operand) {
   switch (comparison) {
-    case 0: return value == operand;
-    case 1: return value != operand;
-    case 2: return value > operand;
-    case 3: return value >= operand;
-    case 4: return value < operand;
-    default: return value <= operand;
+    case 0:
+      return value == operand;
+    case 1:
+      return value != operand;
+    case 2:
+      return value > operand;
+    case 3:
+      return value >= operand;
+    case 4:
+      return value < operand;
+    default:
+      return value <= operand;
   }
 }
 
@@ -79,8 +85,8 @@ TND_DEVICE inline status check_wait(const T *addr, int comparison) {
 // Each instruction of the loop, and after it, adds to the latency between a word's arrival and the
 // kernel's next step.
 template <class T>
-TND_DEVICE inline bool poll_often(const T *addr, int comparison, T operand, u32 poll_count,
-                                  T &last) {
+TND_DEVICE inline bool poll_often(
+    const T *addr, int comparison, T operand, u32 poll_count, T &last) {
   bool is_met = false;
   TND_NO_UNROLL
   do {
@@ -114,8 +120,8 @@ TND_DEVICE_CALL inline wait_result<T> wait_long(const T *addr, int comparison, T
 
 // One thread. `fails` is called with the reason if the wait fails.
 template <class T, class Fails>
-TND_DEVICE inline status wait_by_one(const T *addr, int comparison, T operand, T &last,
-                                     Fails fails) {
+TND_DEVICE inline status wait_by_one(
+    const T *addr, int comparison, T operand, T &last, Fails fails) {
   status code = status::ok;
   if (!__builtin_expect(poll_often(addr, comparison, operand, wait_limit::polls_per_round, last),
                         1)) {
@@ -136,8 +142,9 @@ TND_DEVICE inline status wait(Group group, const T *addr, int comparison, T oper
   if (code != status::ok)
     return failed(group, code, site::wait, addr, job_view().me);
   if (group.rank() == 0)
-    code = wait_by_one(addr, comparison, operand, last,
-                       [addr](status why) { record_fault(why, site::wait, addr, job_view().me); });
+    code = wait_by_one(addr, comparison, operand, last, [addr](status why) {
+      record_fault(why, site::wait, addr, job_view().me);
+    });
   code = status(int(group.broadcast(u32(int(code)))));
   last = group.broadcast(last);
   return code;
@@ -151,8 +158,9 @@ TND_DEVICE inline status wait(Group group, const T *addr, int comparison, T oper
     return failed(group, code, site::wait, addr, job_view().me);
   T last;
   if (group.rank() == 0)
-    code = wait_by_one(addr, comparison, operand, last,
-                       [addr](status why) { record_fault(why, site::wait, addr, job_view().me); });
+    code = wait_by_one(addr, comparison, operand, last, [addr](status why) {
+      record_fault(why, site::wait, addr, job_view().me);
+    });
   return status(int(group.broadcast(u32(int(code)))));
 }
 

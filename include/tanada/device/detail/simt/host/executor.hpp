@@ -70,7 +70,9 @@ struct launch_options {
 // Queue a launch. Launches run one after the other on a thread of their own, as on CUDA's default
 // stream. Returns false for sizes that no GPU takes (0, or more than 1024 threads a block): see
 // refuse_launch() in tanada/device/detail/simt/launch.hpp.
-TND_HOST_API bool launch(dim3 grid_size, dim3 block_size, std::function<void()> kernel,
+TND_HOST_API bool launch(dim3 grid_size,
+                         dim3 block_size,
+                         std::function<void()> kernel,
                          launch_options options = {});
 
 // Wait until every launch queued so far has finished. Returns false if `deadline_ns`
@@ -89,7 +91,9 @@ struct inline_options {
   std::function<void()> between_turns;
   std::function<u64()> clock_ns;
 };
-TND_HOST_API void run_inline(dim3 grid_size, dim3 block_size, const std::function<void()> &kernel,
+TND_HOST_API void run_inline(dim3 grid_size,
+                             dim3 block_size,
+                             const std::function<void()> &kernel,
                              const inline_options &options);
 
 }  // namespace tanada::simt::host
