@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""File lengths, tabs, leftovers, dead code, and where preprocessor conditionals may stand."""
+"""File lengths, tabs, leftovers, dead code, formats, and where preprocessor conditionals may stand."""
 
 import re
 
@@ -12,6 +12,12 @@ FOLDERS = ("src", "include", "examples", "bench", "tests", "tools", "cmake", "py
 LEFTOVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 DEAD = re.compile(r"^\s*#\s*if\s+0\b")
 CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b\s*(.*)$")
+# A call that formats by fmt, with a conversion of printf: fmt prints it, and drops the argument.
+PRINTF = re.compile(
+    r"\b(?:log|fail|fatal|format_text|report_error|report_failure|set_error)\("
+    r'(?:[^;"]|"(?:\\.|[^"\\])*")*?'
+    r'"(?:\\.|[^"\\])*?%[-+#0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|z|t)?[diuxXcsfgp]'
+)
 # include/compat: headers of others' standards, for more languages than ours.
 # module.hpp: a variable of each device module, which nvcc, NVRTC and the host executor declare in their own ways.
 # Macros for what only one of the compilers has.
@@ -49,6 +55,13 @@ def check_conditionals(name, lines):
         yield index + 1, "conditionals stand in src/backends and src/executor only"
 
 
+def check_formats(name, text):
+    if name.startswith("src/"):
+        for match in PRINTF.finditer(text):
+            line = text.count("\n", 0, match.end()) + 1
+            yield line, "a conversion of printf in a text that fmt formats: write {}"
+
+
 def check_file(name, text):
     lines = text.splitlines()
     if len(lines) > LINES_MAX and name not in LISTS:
@@ -66,6 +79,7 @@ def check_file(name, text):
         yield len(lines), "no newline at the end"
     if name.endswith(tuple(tree.CODE)):
         yield from check_conditionals(name, lines)
+        yield from check_formats(name, text)
 
 
 def check(root):

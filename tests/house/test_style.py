@@ -19,6 +19,9 @@ def test_the_tree_is_in_style(tree_copy):
         ("#if defined(__CUDACC__)\n#endif\n", "conditionals"),
         ("#ifdef NDEBUG\n#endif\n", "conditionals"),
         ("#ifndef PLANTED_H\n#define OTHER_H\n#endif\n", "conditionals"),
+        ('status f() {\n  return fail(status::io, "%d bytes", 3);\n}\n', "printf"),
+        ('void f() {\n  log(log_level::info, "{}: "\n      "%.3f s", url, 1.5);\n}\n', "printf"),
+        ('void f() {\n  fatal(g("a"), "%016llx", 1ull);\n}\n', "printf"),
     ],
 )
 def test_a_planted_fault_is_found(tree_copy, text, what):
@@ -33,6 +36,8 @@ def test_a_planted_fault_is_found(tree_copy, text, what):
         ("src/core/base/planted.hpp", "int a;\n" * 800),
         ("src/core/base/planted.hpp", "#ifndef PLANTED_H\n#define PLANTED_H\n#endif\n"),
         ("src/backends/planted.hpp", "#ifdef __linux__\n#endif\n"),
+        ("src/core/base/planted.hpp", 'void f() {\n  log(level, "{} of 5 %", 3);\n}\n'),
+        ("src/core/base/planted.hpp", 'void f() {\n  log(level, "{}", 3);\n  g("%d", 3);\n}\n'),
         ("include/tanada/planted.h", "#if defined(__cplusplus)\n#endif\n"),
     ],
 )

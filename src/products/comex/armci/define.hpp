@@ -32,7 +32,7 @@
   extern "C" RESULT TRUE_NAME PARAMETERS {                         \
     [[maybe_unused]] constexpr const char *call = #NAME;           \
     try __VA_ARGS__ catch (const std::exception &thrown) {         \
-      tanada::comex::armci::fatal(call, "%s", thrown.what());      \
+      tanada::comex::armci::fatal(call, "{}", thrown.what());      \
     }                                                              \
   }
 #define ARMCI_TEXT_(NAME) ARMCI_TEXT_OF_(NAME)

@@ -16,16 +16,17 @@ constexpr int exit_code = 1;
 }  // namespace
 
 void fatal_text(const char *call, fmt::string_view format, fmt::format_args arguments) noexcept {
-  char line[bounded_text::size_max + 1];
-  std::snprintf(line, sizeof line, "%s: %s", call, bounded_text{format, arguments}.c_str());
+  bounded_text const text{format, arguments};
+  bounded_text const line = format_text("{}: {}", call, text.view());
   std::fflush(stdout);
   if (comex_initialized())
-    comex_error(line, exit_code);
-  std::fprintf(stderr, "%s\n", line);
+    comex_error(line.c_str(), exit_code);
+  std::fprintf(stderr, "%s\n", line.c_str());
   std::_Exit(exit_code);
 }
 
-int report_error_text(const char *call, fmt::string_view format,
+int report_error_text(const char *call,
+                      fmt::string_view format,
                       fmt::format_args arguments) noexcept {
   int rank = -1;
   if (comex_initialized())
