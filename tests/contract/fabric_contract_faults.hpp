@@ -133,6 +133,7 @@ TEST_P(fabric_contract, forged_keys_are_refused_and_harm_nobody_else) {
     EXPECT_TRUE(each.kind != seams::fabric_op_kind::read || text == fabric_pattern(64, 9))
         << each.what;
     // An honest one between the same two, too.
+    EXPECT_TRUE(driver().until([&] { return c.endpoint->pending_count() == 0; }));
     std::vector<std::byte> got(64);
     EXPECT_EQ(
         settled_run(a, fabric_transfer(seams::fabric_op_kind::read, from_a, got, whole.remote, 128))
@@ -141,7 +142,6 @@ TEST_P(fabric_contract, forged_keys_are_refused_and_harm_nobody_else) {
         << each.what;
     EXPECT_TRUE(got == good) << each.what;
   }
-  EXPECT_TRUE(driver().until([&] { return c.endpoint->pending_count() == 0; }));
   for (auto const &each : c.done)
     EXPECT_EQ(each.code, status::ok);
   for (size_t i = 0; i < memory.size(); i++) {
