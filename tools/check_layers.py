@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Does every include respect cmake/layers.txt, and do only the backends include system headers?
 
-A folder is one of src/, two levels deep (src/rpc, src/sim and src/executor are one level), or
-device/NAME for include/tanada/device/detail/NAME. An include is followed to the file that it names,
+A folder is one of src/, two levels deep (src/rpc, src/sim and src/executor are one level),
+device/NAME for include/tanada/device/detail/NAME, or kernel/NAME. An include is followed to the file that it names,
 however it is spelled. Unit tests may include every folder that is no other product.
 
 System headers that stood outside the backends when the rule was made are in
@@ -101,6 +101,8 @@ def folder_of(root, path):
         return BODIES[name]
     if name.startswith(DETAIL + "/"):
         return "device/" + name[len(DETAIL) + 1 :].split("/")[0]
+    if name.startswith("kernel/"):
+        return "/".join(name.split("/")[:2])
     if name.startswith("src/"):
         parts = name[len("src/") :].split("/")
         return parts[0] if parts[0] in ONE_LEVEL or len(parts) < 3 else "/".join(parts[:2])
@@ -123,7 +125,9 @@ class targets:
 
     def look_in_roots(self, name):
         if name not in self.known:
-            places = (self.root / "src" / name, self.root / "include" / name)
+            places = [self.root / "src" / name, self.root / "include" / name]
+            if name.startswith("kernel/"):
+                places.append(self.root / name)
             self.known[name] = next(filter(None, map(self.look, places)), None)
         return self.known[name]
 

@@ -17,7 +17,18 @@ import ratchet
 import tree
 
 LIST = "tools/prose.txt"
-FOLDERS = ("src", "include", "cmd", "bench", "examples", "tests", "tools", "python", "cmake")
+FOLDERS = (
+    "src",
+    "include",
+    "kernel",
+    "cmd",
+    "bench",
+    "examples",
+    "tests",
+    "tools",
+    "python",
+    "cmake",
+)
 MARKDOWN_FILES = ("README.md", "CONTRIBUTING.md")
 COLUMNS_MAX = 100
 CELL_WORDS_MAX = 15

@@ -8,7 +8,18 @@ import tree
 LINES_MAX = 800
 # Lists of counts that only fall (tools/ratchet.py) are as long as the tree has faults.
 LISTS = ("tools/prose.txt", "tools/names.txt", "tools/functions.txt")
-FOLDERS = ("src", "include", "examples", "bench", "tests", "tools", "cmake", "python", "docs")
+FOLDERS = (
+    "src",
+    "include",
+    "kernel",
+    "examples",
+    "bench",
+    "tests",
+    "tools",
+    "cmake",
+    "python",
+    "docs",
+)
 LEFTOVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 DEAD = re.compile(r"^\s*#\s*if\s+0\b")
 CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b\s*(.*)$")
@@ -67,7 +78,7 @@ def check_file(name, text):
     if len(lines) > LINES_MAX and name not in LISTS:
         yield len(lines), f"{len(lines)} lines: more than {LINES_MAX} hold two things"
     for number, line in enumerate(lines, 1):
-        if "\t" in line:
+        if "\t" in line and not name.startswith("kernel/"):  # the kernel's own layout
             yield number, "tab"
         if line != line.rstrip():
             yield number, "blank at the end of the line"

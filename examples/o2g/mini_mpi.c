@@ -5,6 +5,7 @@
 #include "mini_mpi.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,18 +36,34 @@ static void check(const char *what, tnd_status status) {
     fail(what, status);
 }
 
-/* Every pair of ranks has a socket; pairs[a][b] is rank a's end of the one to b. */
+/* A socket that listens on a free port of the loopback. */
+static int make_listener(struct sockaddr_in *address) {
+  socklen_t size = sizeof *address;
+  address->sin_family = AF_INET;
+  address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int const listener = socket(AF_INET, SOCK_STREAM, 0);
+  if (listener < 0 || bind(listener, (struct sockaddr *)address, size) != 0 ||
+      listen(listener, 1) != 0 || getsockname(listener, (struct sockaddr *)address, &size) != 0)
+    fail("a listening socket", -errno);
+  return listener;
+}
+
+/* Every pair of ranks has a connection; pairs[a][b] is rank a's end of the one to b. */
 static int (*make_pairs(int size))[SIZE_MAX_RANKS] {
   static int pairs[SIZE_MAX_RANKS][SIZE_MAX_RANKS];
+  struct sockaddr_in address = {0};
+  int const listener = make_listener(&address);
   for (int a = 0; a < size; a++) {
     for (int b = a + 1; b < size; b++) {
-      int ends[2];
-      if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
-        fail("socketpair", -errno);
-      pairs[a][b] = ends[0];
-      pairs[b][a] = ends[1];
+      pairs[a][b] = socket(AF_INET, SOCK_STREAM, 0);
+      if (pairs[a][b] < 0 || connect(pairs[a][b], (struct sockaddr *)&address, sizeof address) != 0)
+        fail("connect", -errno);
+      pairs[b][a] = accept(listener, NULL, NULL);
+      if (pairs[b][a] < 0)
+        fail("accept", -errno);
     }
   }
+  close(listener);
   return pairs;
 }
 

@@ -4,9 +4,10 @@
  * Kernel API for MPI Communication Model", sections 4.1 to 4.6. Its names are those of the paper.
  * Additions are marked "Addition".
  *
- * A message is matched when it arrives. The library reads the sockets. The program itself writes to
- * them (6.3), and sends a struct o2g_header before each payload. The state belongs to the process:
- * after fork() the child must not use it. */
+ * A message is matched when it arrives. The library reads the sockets, in the process or with the
+ * driver o2g.ko (docs/o2g_calls.md). The program itself writes to them (6.3), and sends a struct
+ * o2g_header before each payload. The state belongs to the process: the child of fork() has none.
+ */
 #ifndef TANADA_O2G_H
 #define TANADA_O2G_H
 
@@ -54,8 +55,10 @@ struct queue_entry {
   int32_t source;       /**< expected: a rank or O2G_ANY_SOURCE; after O2G_MATCHED: the message's */
   int32_t tag;          /**< expected: a tag or O2G_ANY_TAG; after O2G_MATCHED: the message's */
   uint32_t context;     /**< expected: the context to match; unexpected: the message's context */
-  tnd_status status;    /**< with O2G_FAILED: -TND_EPEER, -EPROTO */
-  void *data;    /**< expected: the caller's buffer; unexpected: the message in the dump area */
+  tnd_status status;    /**< with O2G_FAILED: -TND_EPEER, -EPROTO, -EFAULT (driver: see `data`) */
+  void *data;    /**< expected: the caller's buffer; unexpected: the message in the dump area.
+                    Memory that cannot be written fails the entry and ends its connection if the
+                    driver receives; otherwise the behavior is undefined. */
   uint64_t size; /**< bytes at `data` */
   uint64_t message_size;  /**< bytes of the message */
   uint64_t received_size; /**< with O2G_RECEIVED or O2G_FAILED: bytes of the message that are at
@@ -96,9 +99,12 @@ struct o2g_statistics {
  * them. */
 
 /**
- * Initialize the library.
+ * Initialize the library. The environment variable TND_O2G_DRIVER selects who receives: "auto" the
+ * driver /dev/o2g if it can be used, otherwise the process; "required" the driver; "off" the
+ * process.
  * @param n_socks the largest number of sockets to register, from 1 to O2G_SOCKET_COUNT_MAX.
- * @return -EBUSY the library is already initialized; -EINVAL; -ENOMEM; -EMFILE.
+ * @return -EBUSY the library is already initialized; -EINVAL; -ENOMEM; -EMFILE; -ENODEV
+ * TND_O2G_DRIVER=required, and the driver cannot be used: tnd_last_message() has the reason.
  */
 TND_API TND_NODISCARD tnd_status o2g_init(int n_socks) TND_NOEXCEPT;
 
@@ -121,9 +127,15 @@ TND_API TND_NODISCARD tnd_status o2g_fini(void) TND_NOEXCEPT;
  * may be blocking or non-blocking. The program may close the descriptor, because the library reads
  * a duplicate. TCP sockets get TCP_NODELAY, and options that detect a dead peer within 45 s.
  *
+ * The driver reads plain TCP sockets only: no UNIX sockets, no MPTCP, no TLS of the kernel. With
+ * TND_O2G_DRIVER=auto the first socket decides: if it is another one, the process receives from all
+ * sockets.
+ *
  * A rank cannot get another socket before o2g_fini(), even after its connection has ended.
  * @return -EBADF, -EINVAL not a connected stream socket, or a negative rank; -EEXIST the rank
- * already has or had a socket; -EMFILE n_socks sockets were registered, including ended ones.
+ * already has or had a socket; -EMFILE n_socks sockets were registered, including ended ones;
+ * -EOPNOTSUPP the driver receives, and cannot read this socket: set TND_O2G_DRIVER=off; -EBUSY the
+ * driver receives, and another part of the kernel or another registration reads this socket.
  */
 TND_API TND_NODISCARD tnd_status o2g_register_socket(int sock, int rank) TND_NOEXCEPT;
 
@@ -166,8 +178,8 @@ TND_API TND_NODISCARD tnd_status o2g_start_dumper_thread(int n_thrds) TND_NOEXCE
  *
  * An entry with O2G_RECEIVED or O2G_FAILED may be put again; the call clears its flags and status.
  * The program sets source, tag and sequence first, because the message has overwritten source and
- * tag. Ownership: the library owns the entry and its buffer until O2G_RECEIVED, O2G_FAILED, or a
- * successful cancel.
+ * tag. Ownership: the library owns the entry and its buffer until o2g_entry_flags() has returned
+ * O2G_RECEIVED or O2G_FAILED, until a successful cancel, or until o2g_fini().
  * @return TND_OK   the entry is in the queue, or has already matched.
  *         -EAGAIN  a matching unexpected message that is not claimed has arrived after `sequence`:
  *                  the race of section 4.6. The entry is not in the queue: search again.
@@ -238,7 +250,8 @@ TND_API TND_NODISCARD tnd_status o2g_find_entry(struct queue_entry *expected,
                                                 struct queue_entry **match) TND_NOEXCEPT;
 
 /** Addition: the flags of an entry; 0 for NULL. A caller that has seen a flag can read everything
- * that was written before the flag was set. */
+ * that was written before the flag was set. The fields that a flag announces are undefined until
+ * this call has returned the flag. */
 TND_API uint32_t o2g_entry_flags(const struct queue_entry *entry) TND_NOEXCEPT;
 
 /**

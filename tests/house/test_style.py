@@ -38,6 +38,7 @@ def test_a_planted_fault_is_found(tree_copy, text, what):
         ("src/backends/planted.hpp", "#ifdef __linux__\n#endif\n"),
         ("src/core/base/planted.hpp", 'void f() {\n  log(level, "{} of 5 %", 3);\n}\n'),
         ("src/core/base/planted.hpp", 'void f() {\n  log(level, "{}", 3);\n  g("%d", 3);\n}\n'),
+        ("kernel/o2g/planted.c", "#ifdef CONFIG_NET\n\tint a;\n#endif\n"),
         ("include/tanada/planted.h", "#if defined(__cplusplus)\n#endif\n"),
     ],
 )

@@ -41,8 +41,8 @@ struct model_message {
 struct model_look {
   uint32_t at = 0;
   bool tagged = false, waits = true, many = false, consumes = true;
-  o2g::match_pattern pattern{};  // source: the sender's number
-  uint64_t end_time = never;     // when it was canceled, or failed
+  o2g::match_pattern pattern{0, 0, o2g::any_peer};  // source: the sender's number
+  uint64_t end_time = never;                        // when it was canceled, or failed
   bool open = true;
   std::vector<uint64_t> took{};  // messages
 };

@@ -12,9 +12,10 @@
 
 namespace tanada::backends {
 
-result<seams::stream_id> adopt_shared(seams::stream_set &set, int socket, uint64_t word) {
-  int const flags = fcntl(socket, F_GETFL);
-  if (flags < 0)
+namespace {
+
+status check_connected_stream(int socket) {
+  if (fcntl(socket, F_GETFL) < 0)
     return fail(status::bad_file, "socket {}: {}", socket, std::strerror(errno));
   int kind = 0;
   socklen_t size = sizeof kind;
@@ -24,6 +25,20 @@ result<seams::stream_id> adopt_shared(seams::stream_set &set, int socket, uint64
       getsockopt(socket, SOL_SOCKET, SO_TYPE, &kind, &size) == 0 && kind == SOCK_STREAM;
   if (!is_stream || getpeername(socket, reinterpret_cast<sockaddr *>(&peer), &peer_size) != 0)
     return fail(status::invalid, "descriptor {} is not a connected stream socket", socket);
+  return status::ok;
+}
+
+}  // namespace
+
+status prepare_shared(int socket) {
+  TND_TRY(check_connected_stream(socket));
+  socket_tune(socket, {});
+  return status::ok;
+}
+
+result<seams::stream_id> adopt_shared(seams::stream_set &set, int socket, uint64_t word) {
+  TND_TRY(check_connected_stream(socket));
+  int const flags = fcntl(socket, F_GETFL);
   int const duplicate = fcntl(socket, F_DUPFD_CLOEXEC, 0);
   if (duplicate < 0)
     return fail(

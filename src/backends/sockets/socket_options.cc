@@ -74,6 +74,10 @@ void socket_detect_loss(int socket, uint64_t lost_after_ns) {
 
 void socket_prepare(int socket, const seams::stream_set_options &options) {
   fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
+  socket_tune(socket, options);
+}
+
+void socket_tune(int socket, const seams::stream_set_options &options) {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   socket_detect_loss(socket, options.peer_timeout_ns);
   socket_suit_node(socket);

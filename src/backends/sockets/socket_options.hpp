@@ -9,6 +9,9 @@ namespace tanada::backends {
 // nothing for options.peer_timeout_ns.
 void socket_prepare(int socket, const seams::stream_set_options &options);
 
+// The same, but the socket stays blocking if it is.
+void socket_tune(int socket, const seams::stream_set_options &options);
+
 // Sets keep-alive and TCP_USER_TIMEOUT: a connection fails if the peer's system does not answer for
 // `lost_after_ns`, at the latest a quarter of that later, idle or not. Sockets accepted by a
 // listening socket inherit the options.

@@ -45,6 +45,7 @@ inline constexpr std::string_view setting_names[] = {
     "TND_MEM_STORE_SIZE_MAX",
     "TND_O2G_CONNECT_TIMEOUT",
     "TND_O2G_COOKIE",
+    "TND_O2G_DRIVER",
     "TND_O2G_DUMP_HARD",
     "TND_O2G_DUMP_SOFT",
     "TND_O2G_INTERFACE",
@@ -140,12 +141,14 @@ inline constexpr std::string_view development_names[] = {
 // cannot report an error.
 inline constexpr std::string_view log_level_names[] = {"off", "error", "warning", "info", "debug"};
 inline constexpr std::string_view host_device_names[] = {"guarded"};
+inline constexpr std::string_view o2g_driver_names[] = {"auto", "off", "required"};
 
 struct choice_setting {
   std::string_view name;
   std::span<const std::string_view> values;
 };
 inline constexpr choice_setting choice_settings[] = {{"TND_LOG", log_level_names},
-                                                     {"TND_HOST_DEVICE", host_device_names}};
+                                                     {"TND_HOST_DEVICE", host_device_names},
+                                                     {"TND_O2G_DRIVER", o2g_driver_names}};
 
 }  // namespace tanada

@@ -99,7 +99,9 @@ finding probe_global_arrays(const std::string &path);
 finding probe_launcher(const char *search_path);
 // userfaultfd, with which Global Arrays larger than memory detect page accesses.
 finding probe_userfaultfd();
-// The five probes above, on this node.
+// The driver o2g.ko of the calls of tanada/o2g.h. `setting`: TND_O2G_DRIVER (may be null).
+finding probe_o2g_driver(const system_root &root, const char *setting);
+// The six probes above, on this node.
 std::vector<finding> probe_products();
 
 // All probes, on this node.

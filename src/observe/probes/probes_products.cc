@@ -13,7 +13,9 @@
 #include <filesystem>
 
 #include "core/base/assert.hpp"
+#include "core/base/message.hpp"
 #include "observe/probes/probes.hpp"
+#include "seams/os/o2g_device.hpp"
 #include "seams/os/plugin_paths.hpp"
 
 namespace tanada::observe {
@@ -246,12 +248,41 @@ finding probe_userfaultfd() {
           remedy};
 }
 
+finding probe_o2g_driver(const system_root &root, const char *setting) {
+  constexpr const char *topic = "o2g driver";
+  constexpr const char *remedy = "build and load the module: docs/o2g_driver.md";
+  std::string_view const choice = setting == nullptr || *setting == '\0' ? "auto" : setting;
+  message_deferral deferral;
+  uint32_t driver_abi = 0;
+  auto const device = seams::o2g_device::open(root.path("/dev/o2g").c_str(), 1, driver_abi);
+  std::string const state = device.ok() ? "/dev/o2g has ABI " + std::to_string(driver_abi)
+                                        : deferral.take(device.error());
+  if (choice == "off") {
+    return {topic,
+            finding_state::good,
+            state + "; TND_O2G_DRIVER=off: the calls of tanada/o2g.h receive in the process",
+            {}};
+  }
+  if (device.ok())
+    return {topic, finding_state::good, state + ", and the calls of tanada/o2g.h use it", {}};
+  if (choice == "required")
+    return {topic,
+            finding_state::broken,
+            state + "; TND_O2G_DRIVER=required: o2g_init() fails",
+            remedy};
+  return {topic,
+          finding_state::lacking,
+          state + "; the calls of tanada/o2g.h receive in the process",
+          remedy};
+}
+
 std::vector<finding> probe_products() {
   return {probe_provider(seams::plugin_path(provider_part().file), std::getenv("FI_PROVIDER_PATH")),
           probe_pmix(seams::plugin_path(pmix_part().file)),
           probe_launcher(std::getenv("PATH")),
           probe_global_arrays(seams::plugin_path(global_arrays_part().file)),
-          probe_userfaultfd()};
+          probe_userfaultfd(),
+          probe_o2g_driver({}, std::getenv("TND_O2G_DRIVER"))};
 }
 
 }  // namespace tanada::observe

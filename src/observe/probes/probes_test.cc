@@ -175,6 +175,18 @@ TEST_F(products, libraries_that_do_not_load_are_reported) {
   EXPECT_EQ(probe_global_arrays(path_in_root("/good/libo2g-fi.so")).state, finding_state::broken);
 }
 
+TEST_F(products, a_driver_that_is_missing_is_a_fault_where_it_is_required) {
+  finding const missing = probe_o2g_driver(system_, nullptr);
+  EXPECT_EQ(missing.state, finding_state::lacking);
+  EXPECT_NE(missing.text.find("the module o2g is not loaded"), std::string::npos) << missing.text;
+  EXPECT_EQ(probe_o2g_driver(system_, "off").state, finding_state::good);
+  EXPECT_EQ(probe_o2g_driver(system_, "required").state, finding_state::broken);
+  write_file("/dev/o2g", "no device");
+  finding const file = probe_o2g_driver(system_, "auto");
+  EXPECT_EQ(file.state, finding_state::lacking);
+  EXPECT_NE(file.text.find("is not a character device"), std::string::npos) << file.text;
+}
+
 TEST_F(products, a_variable_that_nobody_knows_is_a_fault) {
   EXPECT_EQ(probe_settings()[0].state, finding_state::good);
   setenv("TND_GFILE_MISSPELT", "1", 1);

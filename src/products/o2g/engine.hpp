@@ -110,7 +110,7 @@ struct send_request {
 
 struct receive_request {
   std::span<const iovec> parts{};
-  match_pattern pattern{};  // without `tagged`, only `source` is used
+  match_pattern pattern{0, 0, any_peer};  // without `tagged`, only `source` is used
   bool tagged = false;
   bool errors_only = false;
   uint64_t multi_receive_min = 0;  // bytes. Not 0: a multi-receive, whose buffer (one part) accepts
@@ -122,7 +122,7 @@ struct receive_request {
 // context. discard: frees it. A completion of kind `receive` describes the message; no_entry: there
 // is no matching message.
 struct peek_request {
-  match_pattern pattern{};
+  match_pattern pattern{0, 0, any_peer};
   bool tagged = false, claim = false, discard = false;
   void *context = nullptr, *owner = nullptr;
 };

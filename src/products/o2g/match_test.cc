@@ -9,21 +9,10 @@
 #include <deque>
 #include <list>
 
-#include "core/base/assert.hpp"
+#include "products/o2g/match_fixture.hpp"
 
 namespace tanada::o2g {
 namespace {
-
-// A separate generator: the simulation's belongs to a higher layer than this module.
-struct random_numbers {
-  uint64_t state;
-  uint64_t below(uint64_t bound) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (state >> 11) % bound;
-  }
-};
 
 struct posted : posted_entry {
   uint64_t name = 0;
@@ -139,7 +128,7 @@ TEST(matcher, lets_go_of_entries_when_it_ends) {
     tested.add(entry);
   }
   EXPECT_FALSE(entry.is_queued);
-  EXPECT_TRUE(entry.order.is_unlinked());
+  EXPECT_EQ(entry.order.next, &entry.order);
 }
 
 }  // namespace

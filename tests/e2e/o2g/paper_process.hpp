@@ -1,21 +1,44 @@
 // tests/e2e/o2g/paper_process.hpp: a process that uses tanada/o2g.h, with peers at the other ends
-// of its sockets.
+// of its TCP sockets.
+//
+// The tests of paper_*_test.cc state what a program can rely on. The environment selects who
+// receives: TND_O2G_DRIVER=required the driver, TND_O2G_DRIVER=off the process.
 #pragma once
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <tanada/o2g.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "loopback_listener.hpp"
+
 namespace tanada::o2g::calls {
 
 inline constexpr uint64_t second_ns = 1'000'000'000;
+
+// Whether the tests run on the driver, and not in the process.
+inline bool is_driver_required() {
+  const char *const setting = std::getenv("TND_O2G_DRIVER");
+  return setting != nullptr && std::string{setting} == "required";
+}
+
+// The two ends of a TCP connection: the peer's, which sends small messages at once, and ours.
+inline std::pair<int, int> tcp_pair() {
+  static test::loopback_listener listener;
+  auto const ends = listener.connected();
+  int const on = 1;
+  EXPECT_EQ(setsockopt(ends.first, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), 0);
+  return ends;
+}
 
 // Ranks 0, 1, ...: `peers` are the peers' ends; bytes written there arrive.
 class paper_process {
@@ -27,11 +50,10 @@ class paper_process {
       EXPECT_EQ(o2g_set_dump_area(area_.data(), area_.size()), TND_OK);
     }
     for (int rank = 0; rank < peer_count; rank++) {
-      int ends[2];
-      EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-      EXPECT_EQ(o2g_register_socket(ends[0], rank), TND_OK);
-      ::close(ends[0]);
-      peers.push_back(ends[1]);
+      auto const [peer, ours] = tcp_pair();
+      EXPECT_EQ(o2g_register_socket(ours, rank), TND_OK);
+      ::close(ours);
+      peers.push_back(peer);
     }
     EXPECT_EQ(o2g_start_dumper_thread(thread_count), TND_OK);
   }
@@ -91,6 +113,7 @@ struct receive {
     return (flags() & (O2G_RECEIVED | O2G_FAILED)) != 0;
   }
   std::string text() const {
+    (void)flags();  // received_size belongs to the flags
     return {buffer.data(), size_t(entry.received_size)};
   }
 
@@ -119,7 +142,12 @@ bool until(Condition is_so) {
   return is_so();
 }
 
-// Receives everything that was sent over a socket of this machine.
+// Receives until so many messages have been received since o2g_init().
+inline bool until_received(uint64_t count) {
+  return until([&] { return statistics().received_count == count; });
+}
+
+// Receives what has arrived: of a peer of this machine, nearly always all that it has sent.
 inline void receive_all() {
   uint64_t seen = 0;
   while (o2g_poll_for(&seen, 0) == TND_OK) {}

@@ -14,30 +14,28 @@ namespace {
 
 TEST(seed_sockets, the_descriptor_stays_the_programs) {
   paper_process process{1};
-  int ends[2];
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  EXPECT_EQ(o2g_register_socket(ends[0], 0), -EEXIST);
-  EXPECT_EQ(o2g_register_socket(ends[0], -1), -EINVAL);
-  EXPECT_EQ(o2g_register_socket(ends[0], 1), -EMFILE);
+  auto const [peer, ours] = tcp_pair();
+  EXPECT_EQ(o2g_register_socket(ours, 0), -EEXIST);
+  EXPECT_EQ(o2g_register_socket(ours, -1), -EINVAL);
+  EXPECT_EQ(o2g_register_socket(ours, 1), -EMFILE);
   EXPECT_EQ(o2g_register_socket(1'000'000, 1), -EMFILE);
-  EXPECT_EQ(fcntl(ends[0], F_GETFL) & O_NONBLOCK, 0);
-  ::close(ends[0]);
-  ::close(ends[1]);
+  EXPECT_EQ(fcntl(ours, F_GETFL) & O_NONBLOCK, 0);
+  ::close(ours);
+  ::close(peer);
 }
 
 TEST(seed_sockets, what_is_no_connected_stream) {
   ASSERT_EQ(o2g_init(4), TND_OK);
   int const datagrams = socket(AF_INET, SOCK_DGRAM, 0), alone = socket(AF_INET, SOCK_STREAM, 0);
-  int ends[2];
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  auto const [peer, ours] = tcp_pair();
   EXPECT_EQ(o2g_register_socket(datagrams, 0), -EINVAL);
   EXPECT_EQ(o2g_register_socket(alone, 0), -EINVAL);
   EXPECT_EQ(o2g_register_socket(1'000'000, 0), -EBADF);
-  EXPECT_EQ(o2g_register_socket(ends[0], 0), TND_OK);
-  EXPECT_EQ(fcntl(ends[0], F_GETFL) & O_NONBLOCK, 0);  // the program's writes still block
+  EXPECT_EQ(o2g_register_socket(ours, 0), TND_OK);
+  EXPECT_EQ(fcntl(ours, F_GETFL) & O_NONBLOCK, 0);  // the program's writes still block
   EXPECT_EQ(o2g_fini(), TND_OK);
-  EXPECT_EQ(::write(ends[0], "x", 1), 1);  // still open
-  for (int const each : {datagrams, alone, ends[0], ends[1]})
+  EXPECT_EQ(::write(ours, "x", 1), 1);  // still open
+  for (int const each : {datagrams, alone, ours, peer})
     ::close(each);
 }
 
@@ -53,7 +51,7 @@ TEST(seed_sockets, a_full_dump_area_holds_the_sender_back) {
   receive_all();
   uint64_t const fit = statistics().unexpected_count;
   EXPECT_GT(fit, 20u);
-  EXPECT_LT(fit, 64u);
+  EXPECT_LE(fit, 64u);
   // Messages of the other peer are still received.
   receive other{1, 1, 10};
   ASSERT_EQ(o2g_put_entry(&other.entry), TND_OK);
@@ -131,7 +129,7 @@ TEST(seed_sockets, a_connection_that_breaks_in_a_message) {
   ASSERT_NE(part, nullptr);
   EXPECT_NE(o2g_entry_flags(part) & O2G_FAILED, 0u);
   EXPECT_EQ(o2g_free_entry(part), TND_OK);
-  EXPECT_EQ(statistics().socket_count, 1u);
+  EXPECT_TRUE(until([] { return statistics().socket_count == 1; }));
 }
 
 TEST(seed_sockets, what_is_no_message_ends_its_connection_alone) {

@@ -235,6 +235,7 @@ def test_doctor(environment):
         "locked memory",
         "open files",
         "o2g",
+        "o2g driver",
         "PMIx",
         "launcher",
         "Global Arrays",

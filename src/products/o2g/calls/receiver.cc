@@ -29,11 +29,6 @@ unexpected &unexpected_of_node(arrived_entry &node) {
   return reinterpret_cast<unexpected &>(node);
 }
 
-bool has_valid_pattern(const queue_entry &entry) {
-  return entry.struct_size >= sizeof(queue_entry) && entry.source >= O2G_ANY_SOURCE &&
-         entry.tag >= O2G_ANY_TAG;
-}
-
 }  // namespace
 
 unexpected &unexpected_of(queue_entry &entry) {
@@ -43,6 +38,7 @@ unexpected &unexpected_of(queue_entry &entry) {
 receiver::receiver(uint32_t socket_count_max, std::unique_ptr<seams::stream_set> set)
     : socket_count_max_{socket_count_max}, set_{std::move(set)} {
   connections_.reserve(socket_count_max);
+  o2g_match_link_init(&unexpected_);
   set_->attach(*this);
 }
 
@@ -125,42 +121,13 @@ status receiver::start_threads(uint32_t count) {
   return status::ok;
 }
 
-// Whether a matching message has arrived that the caller cannot have seen.
-bool receiver::is_raced(const queue_entry &entry, const match_pattern &pattern) {
-  TND_ASSERT(mutex_.is_held());
-  if (sequence() <= entry.sequence)
-    return false;
-  arrived_entry *const oldest = queues_.find_arrived(pattern);
-  if (oldest == nullptr)
-    return false;
-  if (unexpected_of_node(*oldest).entry.sequence > entry.sequence)
-    return true;
-  // The caller has seen the oldest match and left it. Newer messages are at the end of the list.
-  for (match_link *link = unexpected_.prev; link != &unexpected_; link = link->prev) {
-    unexpected const &message = *unexpected_of_link(link);
-    if (message.entry.sequence <= entry.sequence)
-      return false;
-    if (message.node.is_queued && matches(pattern, message.node.key))
-      return true;
-  }
-  return false;
-}
-
 status receiver::put(queue_entry &entry) {
-  uint32_t const flags = o2g_entry_flags(&entry);
-  bool const is_done = (flags & (O2G_RECEIVED | O2G_FAILED)) != 0;
-  bool const is_in_flight = (flags & O2G_QUEUED) != 0 || ((flags & O2G_MATCHED) != 0 && !is_done);
-  if (!has_valid_pattern(entry) || is_in_flight || (flags & O2G_UNEXPECTED) != 0 ||
-      (entry.data == nullptr && entry.size != 0))
-    return fail(status::invalid,
-                "invalid entry: flags {:#x}, source {}, tag {}",
-                flags,
-                entry.source,
-                entry.tag);
+  TND_TRY(check_expected(entry, load_flags(entry)));
   auto const lock = lock_for_call();
   mutex_.assert_held();
   match_pattern const pattern = pattern_of(entry);
-  if (is_raced(entry, pattern)) {
+  // A matching message has arrived that the caller cannot have seen.
+  if (queues_.is_raced(pattern, entry.sequence)) {
     race_count_++;
     return status::again;
   }
@@ -186,7 +153,7 @@ status receiver::put(queue_entry &entry) {
 status receiver::cancel(queue_entry &entry) {
   auto const lock = lock_for_call();
   mutex_.assert_held();
-  uint32_t const flags = o2g_entry_flags(&entry);
+  uint32_t const flags = load_flags(entry);
   if ((flags & O2G_UNEXPECTED) == 0 && (flags & (O2G_MATCHED | O2G_FAILED)) != 0) {
     race_count_++;
     return status::again;
@@ -201,15 +168,15 @@ status receiver::cancel(queue_entry &entry) {
 status receiver::free(queue_entry &entry) {
   auto const lock = lock_for_call();
   mutex_.assert_held();
-  uint32_t const flags = o2g_entry_flags(&entry);
+  uint32_t const flags = load_flags(entry);
   if ((flags & O2G_UNEXPECTED) == 0)
     return fail(status::invalid, "the entry is not in the dump area");
-  if ((flags & (O2G_RECEIVED | O2G_FAILED)) == 0)
+  if (!is_done(flags))
     return fail(status::busy, "the message is still being received");
   unexpected &message = unexpected_of(entry);
   if (message.node.is_queued)
     queues_.remove(message.node);
-  message.all_link.unlink();
+  o2g_match_unlink(&message.all_link);
   unexpected_count_--;
   unexpected_buffer_->release(&message);
   uint64_t const count_before = event_count_;
@@ -219,8 +186,7 @@ status receiver::free(queue_entry &entry) {
 }
 
 status receiver::find(queue_entry &request, queue_entry *&match) {
-  if (!has_valid_pattern(request))
-    return fail(status::invalid, "invalid pattern: source {}, tag {}", request.source, request.tag);
+  TND_TRY(check_pattern(request));
   auto const lock = lock_for_call();
   mutex_.assert_held();
   uint64_t const count_before = event_count_;

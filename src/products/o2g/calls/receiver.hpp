@@ -1,5 +1,5 @@
-// products/o2g/calls/receiver.hpp: the implementation of tanada/o2g.h: the sockets, the queues of
-// expected and unexpected messages, and the dump area.
+// products/o2g/calls/receiver.hpp: the implementation of tanada/o2g.h in the process: the sockets,
+// the queues of expected and unexpected messages, and the dump area.
 //
 // One lock covers all of it. Of the waiting threads, one waits in the stream_set and then makes
 // progress; the others wait for that thread.
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/base/mutex.hpp"
+#include "products/o2g/calls/receive_service.hpp"
 #include "products/o2g/match.hpp"
 #include "seams/os/arena.hpp"
 #include "seams/stream/stream_set.hpp"
@@ -38,33 +39,32 @@ static_assert(sizeof(expected) <= sizeof(queue_entry::reserved));
 // The header of an unexpected message in the dump area. The bytes of the message follow it.
 struct unexpected {
   arrived_entry node;
-  match_link all_link;  // all unexpected messages, claimed or not, oldest first
+  match_link all_link{};  // all unexpected messages, claimed or not, oldest first
   queue_entry entry{};
 };
 
-class receiver final : public seams::stream_handler {
+class receiver final : public receive_service, public seams::stream_handler {
  public:
   static result<std::unique_ptr<receiver>> create(uint32_t socket_count_max);
   ~receiver() override;
 
-  status add_socket(int socket, int rank);
-  status set_dump_area(std::span<std::byte> memory);
-  status start_threads(uint32_t count);
+  status add_socket(int socket, int rank) override;
+  status set_dump_area(std::span<std::byte> memory) override;
+  status start_threads(uint32_t count) override;
 
-  status put(queue_entry &entry);
-  status cancel(queue_entry &entry);
-  status free(queue_entry &entry);
-  status find(queue_entry &request, queue_entry *&match);
-  queue_entry *next(const queue_entry *after);
-  uint64_t sequence() const noexcept {
+  status put(queue_entry &entry) override;
+  status cancel(queue_entry &entry) override;
+  status free(queue_entry &entry) override;
+  status find(queue_entry &request, queue_entry *&match) override;
+  queue_entry *next(const queue_entry *after) override;
+  uint64_t sequence() const noexcept override {
     return sequence_.load(std::memory_order_acquire);
   }
 
-  // `event_count`: the count that the caller has seen; null: use the one of o2g_poll().
-  status poll(uint64_t *event_count, uint64_t timeout_ns);
+  status poll(uint64_t *event_count, uint64_t timeout_ns) override;
 
-  status rank_status(int rank);
-  void count(o2g_statistics &statistics);
+  status rank_status(int rank) override;
+  void count(o2g_statistics &statistics) override;
 
  private:
   // What the connection receives next. `head`: a header. `body`: the bytes of a message. `blocked`:
@@ -112,7 +112,6 @@ class receiver final : public seams::stream_handler {
   void unblock_fitting() TND_REQUIRES(mutex_);
 
   // receiver.cc
-  bool is_raced(const queue_entry &entry, const match_pattern &pattern) TND_REQUIRES(mutex_);
   void complete_entry(queue_entry &entry, uint32_t flags) TND_REQUIRES(mutex_);
   size_t progress_if_unthreaded() TND_REQUIRES(mutex_);
   void receive_step(unique_lock<mutex> &lock, uint64_t deadline_ns) TND_REQUIRES(mutex_);
@@ -134,7 +133,7 @@ class receiver final : public seams::stream_handler {
   std::vector<connection> connections_ TND_GUARDED_BY(mutex_);
   std::unordered_map<int32_t, uint32_t> by_rank_ TND_GUARDED_BY(mutex_);
   std::vector<uint32_t> blocked_ TND_GUARDED_BY(mutex_);  // the connection blocked longest is first
-  match_link unexpected_ TND_GUARDED_BY(mutex_);
+  match_link unexpected_ TND_GUARDED_BY(mutex_){};
   matcher queues_ TND_GUARDED_BY(mutex_);  // without claimed entries
   std::unique_ptr<seams::stream_set> set_;
 

@@ -165,7 +165,8 @@ bool receiver::receive_unexpected(connection &sender) {
   message->entry.size = sender.head.size;
   message->entry.sequence = sequence_.load(std::memory_order_relaxed) + 1;
   message->entry.reserved[0] = reinterpret_cast<uintptr_t>(message);
-  message->all_link.insert_before(unexpected_);
+  message->node.number = message->entry.sequence;
+  o2g_match_append(&unexpected_, &message->all_link);
   unexpected_count_++;
   queues_.add(message->node);
   sequence_.store(message->entry.sequence, std::memory_order_release);

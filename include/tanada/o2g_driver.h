@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: (GPL-2.0-only WITH Linux-syscall-note) OR Apache-2.0 */
+/* tanada/o2g_driver.h: the interface of the driver o2g.ko, /dev/o2g. Programs use tanada/o2g.h,
+ * whose functions call the driver if it is loaded. Linux 6.1 and newer, 64-bit processors.
+ *
+ * An open of /dev/o2g is one context: the queues of one process. O2G_IOC_INIT binds the context to
+ * the address space that calls it. Every other call from another address space, such as that of a
+ * child after fork(), fails with EPERM.
+ *
+ * The driver describes each entry in a slot. Slots are in kernel memory that the process maps: the
+ * driver writes them in the protocol handler without touching memory of the process, and a process
+ * reads the state of an entry without a system call. The driver never reads what a process may
+ * write there. */
+#ifndef TANADA_O2G_DRIVER_H
+#define TANADA_O2G_DRIVER_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define O2G_DRIVER_ABI 1 /**< changes when a structure or the meaning of a call changes */
+#define O2G_DRIVER_PATH "/dev/o2g"
+
+#define O2G_CHUNK_SLOT_COUNT 1024 /**< slots are created in chunks of this many */
+#define O2G_CHUNK_COUNT_MAX 4096
+#define O2G_SLOT_NONE (~(__u32)0)
+
+/** One entry. 64 bytes. `flags` are those of tanada/o2g.h: O2G_QUEUED, O2G_MATCHED, O2G_RECEIVED,
+ * O2G_TRUNCATED, O2G_FAILED, O2G_UNEXPECTED, O2G_CLAIMED. The driver stores them last, with release
+ * semantics. After O2G_RECEIVED or O2G_FAILED it writes the slot no more, until the slot is put
+ * again or freed. */
+struct o2g_slot {
+  __u32 flags;
+  __s32 source; /**< after O2G_MATCHED: the sender's rank */
+  __s32 tag;    /**< after O2G_MATCHED: the message's tag */
+  __u32 context;
+  __s32 error; /**< with O2G_FAILED: -EPIPE the connection ended, -EPROTO invalid header,
+                  -EFAULT the buffer cannot be written */
+  __u32 reserved;
+  __u64 message_size;  /**< after O2G_MATCHED: bytes of the message */
+  __u64 received_size; /**< bytes at the entry's buffer; final with O2G_RECEIVED or O2G_FAILED */
+  __u64 sequence;      /**< unexpected: the number of the message: 1, 2, ... */
+  __u64 dump_offset;   /**< unexpected: bytes from the start of the dump area to the message */
+  __u64 reserved2;
+};
+
+/** The first page of the mapping. The driver stores `event_count` with release semantics after what
+ * it counts: after the slot's flags, after `open_count`. An unexpected message increases
+ * `unclaimed_count` before its number is stored in `sequence`, with release semantics: a process
+ * that loads `sequence` and then 0 from `unclaimed_count` has examined all messages up to it. */
+struct o2g_shared {
+  __u32 abi;
+  __u32 open_count;      /**< registered sockets whose connection has not ended */
+  __u64 event_count;     /**< messages received, entries failed, connections ended */
+  __u64 sequence;        /**< number of the newest unexpected message; 0: there was none */
+  __u32 unclaimed_count; /**< unexpected messages that O2G_IOC_FIND has not returned */
+  __u32 pending_count;   /**< sockets that wait for a thread of the process: O2G_IOC_DUMP */
+  __u32 blocked_count;   /**< sockets whose message waits for memory of the dump area */
+  __u32 reserved[5];
+};
+
+/** mmap() offsets: 0 is struct o2g_shared, one page; chunk k of slots is at (k + 1) *
+ * O2G_CHUNK_SIZE, O2G_CHUNK_SIZE bytes. Both PROT_READ, or with PROT_WRITE; MAP_SHARED. */
+#define O2G_CHUNK_SIZE (O2G_CHUNK_SLOT_COUNT * 64)
+
+struct o2g_binding {
+  __u32 abi;          /**< in: O2G_DRIVER_ABI; out: the driver's */
+  __u32 flags;        /**< 0 */
+  __u32 socket_count; /**< in: the largest number of sockets, at most O2G_SOCKET_COUNT_MAX */
+  __u32 reserved;
+};
+
+struct o2g_register {
+  __s32 socket; /**< a connected TCP socket of this process */
+  __s32 rank;   /**< 0 or more */
+};
+
+struct o2g_dump_area {
+  __u64 address;     /**< in: of `size` bytes of the process */
+  __u64 size;        /**< in: at least 1 KiB */
+  __u64 pinned_size; /**< out: bytes from the start that the protocol handler can write */
+};
+
+/** For O2G_IOC_GROW: create a chunk of slots. */
+struct o2g_grow {
+  __u32 kind;  /**< in: O2G_CHUNK_EXPECTED. Chunks for unexpected messages are the driver's. */
+  __u32 chunk; /**< out: its number; its slots are chunk * O2G_CHUNK_SLOT_COUNT and following */
+};
+#define O2G_CHUNK_EXPECTED 1
+
+struct o2g_put {
+  __u32 slot;   /**< a slot of a chunk of kind O2G_CHUNK_EXPECTED that is not in use */
+  __s32 source; /**< a rank or O2G_ANY_SOURCE */
+  __s32 tag;    /**< a tag or O2G_ANY_TAG */
+  __u32 context;
+  __u64 address;  /**< of the buffer */
+  __u64 size;     /**< bytes */
+  __u64 sequence; /**< as in struct queue_entry */
+};
+
+struct o2g_find {
+  __s32 source;   /**< in */
+  __s32 tag;      /**< in */
+  __u32 context;  /**< in */
+  __u32 slot;     /**< out */
+  __u64 sequence; /**< out, with ENOENT: the newest message that was examined */
+};
+
+struct o2g_next {
+  __u32 after; /**< in: a slot of an unexpected message, O2G_SLOT_NONE: return the oldest */
+  __u32 slot;  /**< out: O2G_SLOT_NONE: there is no newer one */
+};
+
+struct o2g_wait {
+  __u64 event_count; /**< in: the count that the caller has seen; out: the new one */
+  __u64 timeout_ns;  /**< relative; ~0: unlimited */
+};
+
+struct o2g_counters {
+  __u32 socket_count, blocked_count, thread_count, reserved;
+  __u64 expected_count, unexpected_count, dump_free_size, received_count, race_count;
+  __u64 handler_size; /**< bytes copied in the protocol handler */
+  __u64 worker_size;  /**< bytes copied by the driver's work queue */
+  __u64 dumper_size;  /**< bytes copied by threads of the process */
+  __u64 pinned_size;  /**< bytes of memory that are pinned now */
+};
+
+#define O2G_IOC_MAGIC 0xA9
+/* Errors of every call: EPERM another address space; ENOTTY no such call; EFAULT; EINVAL; ENXIO
+ * before O2G_IOC_INIT. */
+/** Bind the context. EPROTONOSUPPORT: another ABI; EBUSY: already bound; ENOMEM. */
+#define O2G_IOC_INIT _IOWR(O2G_IOC_MAGIC, 0, struct o2g_binding)
+/** EBADF; EINVAL not a connected stream socket, or a negative rank; EOPNOTSUPP a stream socket that
+ * the driver cannot read: not TCP, MPTCP, TLS; EEXIST the rank has or had a socket; EMFILE too
+ * many; EBUSY another part of the kernel or another context reads the socket. */
+#define O2G_IOC_REGISTER _IOW(O2G_IOC_MAGIC, 1, struct o2g_register)
+/** EBUSY an area is set; EINVAL; ENOMEM. */
+#define O2G_IOC_SET_DUMP_AREA _IOWR(O2G_IOC_MAGIC, 2, struct o2g_dump_area)
+/** The calling thread becomes a dumper thread until O2G_IOC_STOP. 0 after O2G_IOC_STOP; EINTR a
+ * signal: call again; EMFILE too many threads. */
+#define O2G_IOC_DUMP _IO(O2G_IOC_MAGIC, 3)
+/** All dumper threads return 0, and so do later ones. */
+#define O2G_IOC_STOP _IO(O2G_IOC_MAGIC, 4)
+#define O2G_IOC_GROW _IOWR(O2G_IOC_MAGIC, 5, struct o2g_grow)
+/** EAGAIN a matching unclaimed message arrived after `sequence`; EPIPE, EPROTO the source's
+ * connection has ended; EINVAL the slot is in use. Without one of these, the slot's flags are those
+ * of the entry when the call returns. */
+#define O2G_IOC_PUT _IOW(O2G_IOC_MAGIC, 6, struct o2g_put)
+/** Takes the number of the slot as its value. EAGAIN too late; EINVAL not in the queue. */
+#define O2G_IOC_CANCEL _IO(O2G_IOC_MAGIC, 7)
+/** ENOENT no message matches. The message is claimed. */
+#define O2G_IOC_FIND _IOWR(O2G_IOC_MAGIC, 8, struct o2g_find)
+#define O2G_IOC_NEXT _IOWR(O2G_IOC_MAGIC, 9, struct o2g_next)
+/** Takes the number of the slot as its value. EBUSY the message is still being received. */
+#define O2G_IOC_FREE _IO(O2G_IOC_MAGIC, 10)
+/** Sleep until event_count differs. ETIMEDOUT; EINTR; EPIPE no connection is open. */
+#define O2G_IOC_WAIT _IOWR(O2G_IOC_MAGIC, 11, struct o2g_wait)
+/** Takes the rank as its value. ENOENT it has no socket; EPIPE, EPROTO it has ended. */
+#define O2G_IOC_RANK_STATUS _IO(O2G_IOC_MAGIC, 12)
+#define O2G_IOC_COUNTERS _IOR(O2G_IOC_MAGIC, 13, struct o2g_counters)
+/** Takes an eventfd, which the driver signals when event_count changes, and when a socket waits for
+ * a thread of the process although there is no dumper thread; -1: none. poll() returns POLLIN if
+ * O2G_IOC_WAIT would not sleep. */
+#define O2G_IOC_EVENTFD _IO(O2G_IOC_MAGIC, 14)
+/** Detach all sockets, unpin all memory and do as O2G_IOC_STOP, although a child of fork() may
+ * still hold the file. When the call returns, the driver writes no memory of the process any more,
+ * and no slot. Slots keep their last state. Later calls fail with ENXIO, but O2G_IOC_DUMP returns
+ * 0. */
+#define O2G_IOC_FINI _IO(O2G_IOC_MAGIC, 15)
+
+#endif
