@@ -9,10 +9,10 @@ SEEDS ?= 10000
 export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS SEEDS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-sim test-gpu test-rdma install uninstall lint format clean
+.PHONY: help demo test test-all bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-sim test-gpu test-rdma test-driver test-driver-smp kernel kernel-install kernel-uninstall install uninstall lint format clean
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
 	@echo
 	@echo 'CUDA=auto uses nvcc where it is found; CUDA=1 fetches it as Python wheels where it is not; CUDA=0 leaves it out.'
 	@echo 'demo, bench and install share build/release: with the same CUDA each builds only what the others have not built.'
@@ -40,6 +40,12 @@ test-gpu: ## the tests on the GPU; an error on a machine without one
 
 test-rdma: ## the fabric, the pool and OpenSHMEM over RDMA verbs, in virtual machines with a software device (twenty minutes)
 	tools/rdma/test.sh
+
+test-driver: ## the driver o2g.ko in a kernel with KASAN, lockdep and failing memory, which it builds (ten minutes, the first time more)
+	tools/driver/test.sh
+
+test-driver-smp: ## the driver in a virtual machine with several processors: random operations, kills, loads (half an hour)
+	tools/driver/guest.sh
 
 test-mpi: ## unmodified MPI programs over o2g under Open MPI 4 and 5 and MPICH 5, which it installs
 	tools/mpi/install.sh
@@ -72,6 +78,15 @@ install: ## build what is installed, no examples nor benchmarks, and install it 
 uninstall: ## remove what install put under PREFIX
 	tools/uninstall.sh
 
+kernel: ## build kernel/o2g/o2g.ko for the running kernel, or the one of KDIR=/lib/modules/RELEASE/build
+	tools/driver/build_module.sh $(KDIR)
+
+kernel-install: ## as root: install the driver by DKMS, for the running kernel and later ones; DESTDIR is respected
+	tools/driver/install_module.sh
+
+kernel-uninstall: ## as root: remove what kernel-install has installed
+	tools/driver/install_module.sh remove
+
 lint: ## the checks of the tree, a build with clang, and clang-tidy
 	tools/lint.sh
 
@@ -80,3 +95,4 @@ format: ## lay all sources out as .clang-format, ruff and shfmt do
 
 clean: ## remove what was built; the Python environments stay
 	rm -rf build
+	cd kernel/o2g && rm -f *.o *.ko *.mod *.mod.c .*.cmd Module.symvers modules.order

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install the Debian or Ubuntu packages that a task needs and this machine lacks.
-# usage: tools/setup.sh build|test|demo|bench|lint|rdma|mpi|ga ...
+# usage: tools/setup.sh build|test|demo|bench|lint|rdma|kernel|mpi|ga ...
 set -euo pipefail
 
 # package|tasks|why
@@ -31,9 +31,12 @@ clang|lint|the second compiler; fuzzing
 qemu-system-x86|rdma|the virtual machine with a software RDMA device
 busybox-static|rdma|the programs of the virtual machine
 cpio|rdma|packs its initial file system
-xz-utils|rdma|unpacks its kernel
-kmod|rdma|finds the dependencies of its kernel modules
-iproute2|rdma mpi|creates the RDMA device; links of a given rate
+xz-utils|rdma kernel|unpacks its kernel; unpacks the source of another one
+kmod|rdma kernel|finds the dependencies of its kernel modules; loads them
+iproute2|rdma mpi kernel|creates the RDMA device; links of a given rate
+flex|kernel|the configuration of the kernel that the driver is tested in
+bison|kernel|the same
+bc|kernel|its build
 ibverbs-providers|rdma|drivers through which programs use it
 openmpi-bin|test mpi|Open MPI 4: a launcher of OpenSHMEM programs; MPI programs that o2g must carry
 libopenmpi-dev|mpi ga|its compilers

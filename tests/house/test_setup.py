@@ -15,7 +15,7 @@ ALL = (
     "libgd-dev libcli11-dev nlohmann-json3-dev libsodium-dev libxxhash-dev libisal-dev "
     "libtomlplusplus-dev libcpp-httplib-dev libboost-dev libgtest-dev python3 python3-dev "
     "python3-venv procps wamerican clang qemu-system-x86 busybox-static cpio xz-utils kmod "
-    "iproute2 ibverbs-providers openmpi-bin libopenmpi-dev gfortran autoconf automake libtool "
+    "iproute2 flex bison bc ibverbs-providers openmpi-bin libopenmpi-dev gfortran autoconf automake libtool "
     "dpkg-dev libfabric-dev libpmix-dev libfabric-bin libgfarm-dev libglusterfs-dev uuid-dev "
     "gfmd gfsd gfarm-client netbase glusterfs-server chromium memcached fio redis-server "
     "nfs-ganesha nfs-ganesha-vfs rpcbind libnfs-dev"

@@ -2,11 +2,12 @@
 # Run a command in a virtual machine that has an RDMA device made of software (Soft-RoCE, rxe) under a stock Debian kernel.
 # It needs no RDMA card, no module in this machine's kernel, no /dev/kvm and no root: QEMU translates, some 10 to 20 times
 # slower than this machine runs.
-# usage: tools/rdma/vm.sh [-2] [-c CPUS] [-m MIB] [-t SECONDS] COMMAND [ARGUMENT ...]
+# usage: tools/rdma/vm.sh [-2] [-c CPUS] [-m MIB] [-t SECONDS] [-k WORDS] COMMAND [ARGUMENT ...]
 #
 # The command runs as root of the guest in the folder of the call. It sees this machine's files; what it writes stays in
 # the guest's memory and is lost. Its address is 10.77.0.1, its standard input empty. The exit status is the command's, 124
-# when the time is over, 125 when the guest did not come up. RDMA_ACCEL=kvm uses /dev/kvm.
+# when the time is over, 125 when the guest did not come up. RDMA_ACCEL=kvm uses /dev/kvm. WORDS are added to the command line of
+# the guest's kernel.
 #
 # With -2 there are two guests, joined by a network of their own. The command runs in the first; tools/rdma/agent.sh, which a
 # launcher takes for ssh, runs others in the second, 10.77.0.2, which ends with the first. CPUs and memory are those of each.
@@ -15,17 +16,18 @@ cd_at_call=$PWD
 cd "$(dirname "$0")/../.."
 here=$PWD/tools/rdma
 cache=$PWD/build/rdma
-cpus=2 memory=2048 limit=600 guests=1
+cpus=2 memory=2048 limit=600 guests=1 words=
 die() {
   echo "rdma: $*" >&2
   exit 125
 }
-while getopts 2c:m:t: option; do
+while getopts 2c:m:t:k: option; do
   case $option in
     2) guests=2 ;;
     c) cpus=$OPTARG ;;
     m) memory=$OPTARG ;;
     t) limit=$OPTARG ;;
+    k) words=$OPTARG ;;
     *) exit 2 ;;
   esac
 done
@@ -132,7 +134,7 @@ start_guest() {
   timeout -k 5 "$limit" qemu-system-x86_64 -machine pc -accel "${RDMA_ACCEL:-tcg,thread=multi}" -cpu max,la57=off \
     -smp "$cpus" -m "$memory" -nodefaults -no-user-config -no-reboot -display none \
     -kernel "$cache/vmlinux" -initrd "$cache/initramfs.cpio" \
-    -append "console=ttyS0 quiet loglevel=4 mitigations=off nokaslr random.trust_cpu=on no_timer_check panic=-1 guest=$1 guests=$guests" \
+    -append "console=ttyS0 quiet loglevel=4 mitigations=off nokaslr random.trust_cpu=on no_timer_check panic=-1 guest=$1 guests=$guests $words" \
     -serial "file:$run/console$1" -device virtio-serial-pci \
     -chardev "file,id=out,path=$run/out" -device virtserialport,chardev=out,name=out \
     -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \

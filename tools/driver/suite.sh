@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# In a guest, as root: load the driver, run its tests, unload it, and print a table. A step fails by its status, or by a report of
+# the kernel: KASAN, lockdep, a warning, a leak.
+# usage: tools/driver/suite.sh [-q] MODULE FOLDER PROGRAM ...
+#   FOLDER   where logs go; FOLDER/programs has those of tests/driver
+#   PROGRAM  the contract's, which run through the driver
+#   -q       a tenth of the time for random operations
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit
+scale=10
+while getopts q option; do
+  case $option in
+    q) scale=1 ;;
+    *) exit 2 ;;
+  esac
+done
+shift $((OPTIND - 1))
+module=$1 folder=$2
+shift 2
+programs=$folder/programs
+reports='BUG:|KASAN|WARNING:|possible (circular|recursive|irq|deadlock)|Kernel panic|INFO: (task|rcu|trying)|Oops|general protection'
+reports+='|suspicious RCU|ODEBUG|list_(add|del) corruption|refcount_t|unreferenced object|leak detector disabled|Unable to handle'
+table=() failed=0
+export TND_O2G_DRIVER=required TND_LOG=${TND_LOG:-warn}
+
+# Runs a command and records how it went. What the kernel reports meanwhile counts as its failure.
+step() {
+  local name=$1 limit=$2 log began status result=ok reported
+  shift 2
+  log=$folder/${name//[^a-z0-9]/_}
+  dmesg -c >/dev/null
+  began=$SECONDS
+  status=0
+  timeout -k 10 "$limit" "$@" >"$log.log" 2>&1 </dev/null || status=$?
+  dmesg -c >"$log.dmesg"
+  reported=$(grep -cE "$reports" "$log.dmesg")
+  if [ $status != 0 ] || [ "$reported" != 0 ]; then
+    result="FAILED: status $status, $reported reports"
+    failed=1
+    echo "--- $name: $result"
+    tail -n 40 "$log.log"
+    grep -m 1 -E -A 60 "$reports" "$log.dmesg"
+  fi
+  table+=("$(printf '%-32s %6d s  %s' "$name" $((SECONDS - began)) "$result")")
+  echo "${table[-1]}"
+}
+
+load() {
+  insmod "$module" && [ -c /dev/o2g ] && [ "$(stat -c %a /dev/o2g)" = 666 ]
+}
+unload() {
+  local tries=100
+  until rmmod o2g; do
+    tries=$((tries - 1))
+    [ $tries -gt 0 ] || return 1
+    sleep 0.1
+  done
+  [ ! -e /dev/o2g ]
+}
+load_again() {
+  local count
+  for ((count = 0; count < 2 * scale; count++)); do unload && load || return 1; done
+}
+slow_network() {
+  tc qdisc add dev lo root netem delay 1ms 1ms loss 1% reorder 5% && "$@"
+  local status=$?
+  tc qdisc del dev lo root
+  return $status
+}
+# A leak is reported by the second scan, since an object must be five seconds old.
+scan_leaks() {
+  [ -e /sys/kernel/debug/kmemleak ] || return 0
+  for _ in 1 2; do
+    sleep 6
+    echo scan >/sys/kernel/debug/kmemleak || return 1
+  done
+  cat /sys/kernel/debug/kmemleak
+  [ "$(grep -c 'unreferenced object' /sys/kernel/debug/kmemleak)" = 0 ]
+}
+checkers_work() {
+  [ ! -e /proc/lockdep_stats ] || grep -q 'debug_locks: *1' /proc/lockdep_stats
+}
+
+rm -f "$folder"/*.log "$folder"/*.dmesg
+# What the kernel has reported of itself while it booted.
+echo clear >/sys/kernel/debug/kmemleak 2>/dev/null
+stress=$programs/stress
+step load 30 load
+for program in "$@"; do step "contract $(basename "$program")" 300 "$program"; done
+step "calls of the driver" 300 "$programs/ioctl"
+step "random operations" 900 "$stress" -t $((5 * scale)) -n 8 -w 4
+step "random operations, slow network" 900 slow_network "$stress" -t $((4 * scale)) -n 8 -w 2
+step "killed processes" 900 "$stress" -k $((4 * scale)) -n 8 -w 3
+if [ -e /sys/kernel/debug/failslab ]; then
+  step "failing memory" 900 "$stress" -t $((9 * scale)) -n 8 -w 4 -f 5
+  step "failing memory, killed" 900 "$stress" -k $((3 * scale)) -n 8 -w 3 -f 5
+fi
+step "load and unload" 300 load_again
+step unload 60 unload
+step "leaks of memory" 120 scan_leaks
+step "lockdep still runs" 10 checkers_work
+printf '\n'
+printf '%s\n' "${table[@]}"
+exit $failed
