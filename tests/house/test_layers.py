@@ -42,6 +42,7 @@ OUTSIDE = "belongs in src/backends"
         (GFILE, '#include "products/poold/session.hpp"', "may not use products/poold"),
         (GFILE, '#include "sim/planted.hpp"', "products/gfile may not use sim"),
         (GFILE, "#include <tanada/device/detail/shmem/view.hpp>", "may not use device/shmem"),
+        (GFILE, '#include "kernel/o2g/match.h"', "products/gfile may not use kernel/o2g"),
         ("src/products/o2g/planted.cc", "#include <rdma/fabric.h>", OUTSIDE),
         ("src/products/o2g/provider/planted.cc", "#include <sys/socket.h>", OUTSIDE),
         (
@@ -52,6 +53,7 @@ OUTSIDE = "belongs in src/backends"
         (STATUS, '#include "no/such.hpp"', "is found nowhere"),
         (ABI, '#include "core/base/result.hpp"', "include <tanada/...> only"),
         ("examples/planted.cc", '#include "core/base/result.hpp"', "include <tanada/...> only"),
+        ("examples/planted.cc", '#include "kernel/o2g/match.h"', "include <tanada/...> only"),
     ],
 )
 def test_a_planted_include_is_found(tree_copy, where, line, what):
@@ -120,6 +122,7 @@ def test_a_folder_outside_the_list_is_found(tree_copy):
         ('#include "seams/store/store.hpp"', True),
         ('#include "products/poold/session.hpp"', False),
         ('#include "sim/store.hpp"', False),
+        ('#include "kernel/o2g/match.h"', False),
         ("#include <tanada/device/detail/shmem/view.hpp>", False),
     ],
 )

@@ -32,6 +32,7 @@ step() {
   began=$SECONDS
   status=0
   timeout -k 10 "$limit" "$@" >"$log.log" 2>&1 </dev/null || status=$?
+  stop_faults
   dmesg -c >"$log.dmesg"
   reported=$(grep -cE "$reports" "$log.dmesg")
   if [ $status != 0 ] || [ "$reported" != 0 ]; then
@@ -45,6 +46,11 @@ step() {
   echo "${table[-1]}"
 }
 
+# A program that failed leaves them on.
+stop_faults() {
+  local kind
+  for kind in failslab fail_page_alloc fail_usercopy; do echo 0 2>/dev/null >/sys/kernel/debug/$kind/probability; done
+}
 load() {
   insmod "$module" && [ -c /dev/o2g ] && [ "$(stat -c %a /dev/o2g)" = 666 ]
 }

@@ -12,13 +12,19 @@ static const char *const kinds[] = {"failslab", "fail_page_alloc", "fail_usercop
 enum { TIMES = 1000000000 }; /* of which the kernel subtracts the faults that it injected */
 static unsigned rate;
 
+/* Faults may refuse it, so it is repeated. */
 static bool write_file(const char *path, const char *text) {
-  int const file = open(path, O_WRONLY);
-  if (file < 0)
-    return false;
-  bool const is_written = write(file, text, strlen(text)) >= 0;
-  close(file);
-  return is_written;
+  for (int i = 0; i < 1000; i++) {
+    int const file = open(path, O_WRONLY);
+    if (file < 0 && errno == ENOENT)
+      return false;
+    bool const is_written = file >= 0 && write(file, text, strlen(text)) >= 0;
+    if (file >= 0)
+      close(file);
+    if (is_written)
+      return true;
+  }
+  return false;
 }
 
 static bool set(const char *kind, const char *name, uint64_t value) {
@@ -73,6 +79,12 @@ void faults_prepare(unsigned per_cent) {
     start_kind(kinds[i]);
 }
 
+/* Changes of the filters are safe only while there is no fault. */
+static void stop(void) {
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+    set(kinds[i], "probability", 0);
+}
+
 /* For a round: faults in the allocations of workers, or in those of the module in any context. */
 void faults_choose(uint64_t *state) {
   uint64_t start = 0;
@@ -82,6 +94,7 @@ void faults_choose(uint64_t *state) {
   current->has_user_faults = rate != 0 && is_of_module && one_in(state, 4);
   if (rate == 0)
     return;
+  stop();
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
     bool const is_user = i == 2;
     bool const has_range = set(kinds[i], "require-start", start) &&
@@ -112,8 +125,7 @@ void faults_end(void) {
          injected_count(kinds[0]),
          injected_count(kinds[1]),
          injected_count(kinds[2]));
-  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-    set(kinds[i], "probability", 0);
+  stop();
 }
 
 void faults_thread(bool is_on) {

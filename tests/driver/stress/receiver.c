@@ -139,7 +139,9 @@ static void limit_locked_memory(void) {
 }
 
 static void open_context(void) {
-  receiver.context = open(O2G_DRIVER_PATH, O_RDWR);
+  do {
+    receiver.context = open(O2G_DRIVER_PATH, O_RDWR);
+  } while (receiver.context < 0 && errno == ENOMEM && current->has_faults);
   if (receiver.context < 0)
     fail("cannot open %s: errno %d", O2G_DRIVER_PATH, errno);
   struct o2g_binding binding = {O2G_DRIVER_ABI, 0, current->rank_count, 0};
