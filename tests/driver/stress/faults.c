@@ -91,17 +91,20 @@ void faults_choose(uint64_t *state) {
   uint64_t end = ~UINT64_C(0);
   bool const is_of_module = one_in(state, 2) && module_range(&start, &end);
   current->has_faults = rate != 0;
-  current->has_user_faults = rate != 0 && is_of_module && one_in(state, 4);
+  bool const has_page_faults = one_in(state, 2);
+  bool const has_copy_faults = is_of_module && one_in(state, 4);
+  /* A page fault in the driver's copy fails, too. */
+  current->has_lossy_faults = rate != 0 && (has_page_faults || has_copy_faults);
   if (rate == 0)
     return;
   stop();
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-    bool const is_user = i == 2;
     bool const has_range = set(kinds[i], "require-start", start) &&
                            set(kinds[i], "require-end", end) &&
                            set(kinds[i], "stacktrace-depth", 32);
     set_switch(kinds[i], "task-filter", !(is_of_module && has_range));
-    set(kinds[i], "probability", is_user && !current->has_user_faults ? 0 : rate);
+    bool const is_on = i == 0 || (i == 1 && has_page_faults) || (i == 2 && has_copy_faults);
+    set(kinds[i], "probability", is_on ? rate : 0);
   }
 }
 

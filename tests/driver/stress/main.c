@@ -331,7 +331,7 @@ static void run_round(const char *program, uint32_t number) {
            current->duration_ms,
            is_killed ? ", killed" : "",
            current->has_faults ? ", faults" : "",
-           current->has_user_faults ? " of copies" : "");
+           current->has_lossy_faults ? ", lossy" : "");
 }
 
 static void read_options(int count, char **words) {

@@ -18,7 +18,7 @@
 struct receiver receiver;
 
 static bool is_refusal(int result) {
-  return result == -ENOMEM || (result == -EFAULT && current->has_user_faults);
+  return result == -ENOMEM || (result == -EFAULT && current->has_lossy_faults);
 }
 
 int call(unsigned long request, uintptr_t argument) {
@@ -41,7 +41,7 @@ int call_surely(unsigned long request, uintptr_t argument) {
 
 bool is_complete(uint32_t rank) {
   enum fate const fate = current->ranks[rank].fate;
-  return !current->has_user_faults &&
+  return !current->has_lossy_faults &&
          (fate == FATE_NORMAL || fate == FATE_FIN || fate == FATE_RUBBISH);
 }
 
@@ -65,7 +65,7 @@ void set_area(void) {
     struct o2g_dump_area area = {(uintptr_t)receiver.area, current->area_size, 0};
     enter(STATE_AREA);
     int const result = call_surely(O2G_IOC_SET_DUMP_AREA, (uintptr_t)&area);
-    bool const is_repeated = result == -EBUSY && current->has_user_faults;
+    bool const is_repeated = result == -EBUSY && current->has_lossy_faults;
     if (result != 0 && !is_repeated)
       fail("the dump area: error %d", result);
     if (area.pinned_size > area.size)
@@ -146,7 +146,7 @@ static void open_context(void) {
     fail("cannot open %s: errno %d", O2G_DRIVER_PATH, errno);
   struct o2g_binding binding = {O2G_DRIVER_ABI, 0, current->rank_count, 0};
   int const result = call_surely(O2G_IOC_INIT, (uintptr_t)&binding);
-  if (result != 0 && !(result == -EBUSY && current->has_user_faults))
+  if (result != 0 && !(result == -EBUSY && current->has_lossy_faults))
     fail("init: error %d", result);
   enter(STATE_OPENED);
   do {
@@ -175,6 +175,7 @@ static void prepare_memory(uint64_t *random) {
     fail("mmap of the dump area: errno %d", errno);
   if (one_in(random, 2))
     madvise(receiver.area, current->area_size, MADV_HUGEPAGE);
+  memset(receiver.area, 0, current->area_size);
 }
 
 static void prepare(void) {
@@ -320,13 +321,13 @@ static void drain_rest(void) {
       fail("%llu unexpected and %llu expected entries remain",
            (unsigned long long)counters.unexpected_count,
            (unsigned long long)counters.expected_count);
-  } while (counters.unexpected_count != 0 && !current->has_user_faults);
-  if (counters.expected_count != 0 && !current->has_user_faults)
+  } while (counters.unexpected_count != 0 && !current->has_lossy_faults);
+  if (counters.expected_count != 0 && !current->has_lossy_faults)
     fail("%llu expected entries remain", (unsigned long long)counters.expected_count);
   uint64_t open = 0;
   for (uint32_t rank = 0; rank < current->rank_count; rank++)
     open += current->ranks[rank].fate == FATE_NORMAL;
-  if (counters.socket_count < open && !current->has_user_faults)
+  if (counters.socket_count < open && !current->has_lossy_faults)
     fail("%u sockets are open of %llu", counters.socket_count, (unsigned long long)open);
 }
 
@@ -394,7 +395,7 @@ static _Noreturn void end_by_fini(void) {
   uint64_t const sum = checksum();
   struct o2g_wait wait = {0, 0};
   int const later_result = call(O2G_IOC_WAIT, (uintptr_t)&wait);
-  if (result != 0 || (later_result != -ENXIO && !current->has_user_faults))
+  if (result != 0 || (later_result != -ENXIO && !current->has_lossy_faults))
     fail("fini: error %d, and later calls return %d", result, later_result);
   for (uint32_t i = 0; i < atomic_load(&receiver.dumper_count); i++)
     pthread_join(receiver.dumpers[i], NULL);

@@ -104,8 +104,8 @@ struct round {
   enum ending ending;
   bool is_memory_locked_limited; /* most buffers cannot be pinned */
   bool has_faults;
-  bool has_user_faults; /* copies to user memory fail, too, so connections end at random */
-  int hand_over[2];     /* sockets by which the receiver passes descriptors to a sender process */
+  bool has_lossy_faults; /* memory of a process cannot be written at times: its connection ends */
+  int hand_over[2];      /* sockets by which the receiver passes descriptors to a sender process */
   atomic_bool is_stopping; /* senders stop between two messages, workers leave */
   atomic_bool is_over;     /* the receiver is no more */
   atomic_bool has_failed;

@@ -175,7 +175,7 @@ static void check_message(struct worker *worker,
 void check_ended(int32_t source, const char *call_name, int result) {
   if (result != -EPIPE && result != -EPROTO && result != -EFAULT && result != -ENOMEM)
     fail("%s: error %d of rank %d", call_name, result, source);
-  bool const may_end = source < 0 || current->has_user_faults ||
+  bool const may_end = source < 0 || current->has_lossy_faults ||
                        current->ranks[source].fate != FATE_NORMAL ||
                        current->ending == ENDING_UNMAP;
   if (!may_end)
@@ -226,7 +226,7 @@ int put(struct worker *worker, struct receive const *receive, uint64_t sequence)
   int const result = call(O2G_IOC_PUT, (uintptr_t)&put);
   if (result == -EAGAIN)
     atomic_fetch_add(&totals->raced, 1);
-  else if (result != 0 && result != -ENOMEM && !(result == -EFAULT && current->has_user_faults))
+  else if (result != 0 && result != -ENOMEM && !(result == -EFAULT && current->has_lossy_faults))
     check_ended(receive->source, "put", result);
   return result;
 }
@@ -244,7 +244,7 @@ int find(struct receive *receive, uint64_t *sequence) {
       fail("find returned slot %u with flags %#x", receive->slot, flags);
     return 0;
   }
-  bool const is_fault = result == -ENOMEM || (result == -EFAULT && current->has_user_faults);
+  bool const is_fault = result == -ENOMEM || (result == -EFAULT && current->has_lossy_faults);
   if (result != -ENOENT && !is_fault)
     fail("find: error %d", result);
   return result;
@@ -328,6 +328,7 @@ static char *region_create(uint32_t place) {
     fail("mmap of a buffer: errno %d", errno);
   if (file >= 0)
     close(file);
+  memset(region, 0, REGION_SIZE); /* so that later writes need no memory */
   return region;
 }
 

@@ -142,7 +142,7 @@ static void wait_one(struct worker *worker) {
                           timeouts_ns[random_below(&worker->random, 3)]};
   enter(STATE_WAITING);
   int const result = call(O2G_IOC_WAIT, (uintptr_t)&wait);
-  bool const is_fault = result == -EFAULT && current->has_user_faults;
+  bool const is_fault = result == -EFAULT && current->has_lossy_faults;
   if (result != 0 && result != -ETIMEDOUT && result != -EINTR && result != -EPIPE &&
       result != -ENOMEM && !is_fault)
     fail("wait: error %d", result);
