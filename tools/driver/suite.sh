@@ -58,7 +58,7 @@ unload() {
   local tries=100
   until rmmod o2g; do
     tries=$((tries - 1))
-    [ $tries -gt 0 ] || return 1
+    [ "$tries" -gt 0 ] || return 1
     sleep 0.1
   done
   [ ! -e /dev/o2g ]
@@ -71,7 +71,7 @@ slow_network() {
   tc qdisc add dev lo root netem delay 1ms 1ms loss 1% reorder 5% && "$@"
   local status=$?
   tc qdisc del dev lo root
-  return $status
+  return "$status"
 }
 # A leak is reported by the second scan, since an object must be five seconds old.
 scan_leaks() {

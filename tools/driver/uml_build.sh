@@ -65,7 +65,7 @@ mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock -w 3600 9 || die "another one has been building the kernel for an hour"
 [ -e "$source/Makefile" ] || fetch_source
-wanted=$(echo $features $checks $faults "not:" $disabled)
+wanted="$features $checks $faults not: $disabled"
 if [ "$(cat "$tree/done" 2>/dev/null)" != "$wanted" ]; then
   echo "uml: building a kernel in $tree, which takes some fifteen minutes" >&2
   mkdir -p "$tree"
