@@ -183,7 +183,7 @@ static void o2g_context_unbind(struct o2g_context *ctx)
 	o2g_set_eventfd(ctx, -1);
 	o2g_matcher_fini(&ctx->blocked);
 	o2g_matcher_fini(&ctx->queues);
-	o2g_dump_destroy(ctx);
+	kvfree(ctx->dump.used);
 	o2g_free_connections(ctx);
 	for (number = 0; number < ctx->chunk_count; number++)
 		o2g_chunk_destroy(ctx->chunks[number]);

@@ -3,31 +3,27 @@
  * The dump area: memory of the process for unexpected messages. The metadata of its allocations are
  * in the kernel. The protocol handler writes the prefix that is pinned.
  */
+#include <linux/bitmap.h>
 #include <linux/bits.h>
-#include <linux/genalloc.h>
+#include <linux/mm.h>
 
 #include "internal.h"
 
 #define O2G_DUMP_SIZE_MIN 1024
 #define O2G_DUMP_SIZE_MAX BIT_ULL(44)
-#define O2G_DUMP_ORDER_MIN 8
+#define O2G_DUMP_UNIT_SHIFT_MIN 8
 #define O2G_DUMP_UNIT_COUNT_MAX BIT_ULL(20) /* bounds the search for free memory */
 
-static int o2g_dump_create_pool(struct o2g_dump_memory *dump)
+static int o2g_dump_create_map(struct o2g_dump_memory *dump)
 {
-	int order = O2G_DUMP_ORDER_MIN;
-
-	while (dump->size >> order > O2G_DUMP_UNIT_COUNT_MAX)
-		order++;
-	dump->pool = gen_pool_create(order, NUMA_NO_NODE);
-	if (!dump->pool)
-		return -ENOMEM;
-	dump->base = 1ULL << order;
-	if (!gen_pool_add(dump->pool, dump->base, round_down(dump->size, 1ULL << order),
-			  NUMA_NO_NODE))
-		return 0;
-	gen_pool_destroy(dump->pool);
-	return -ENOMEM;
+	dump->unit_shift = O2G_DUMP_UNIT_SHIFT_MIN;
+	while (dump->size >> dump->unit_shift > O2G_DUMP_UNIT_COUNT_MAX)
+		dump->unit_shift++;
+	dump->unit_count = dump->size >> dump->unit_shift;
+	dump->free_count = dump->unit_count;
+	dump->used = kvcalloc(BITS_TO_LONGS(dump->unit_count), sizeof(*dump->used),
+			      GFP_KERNEL_ACCOUNT);
+	return dump->used ? 0 : -ENOMEM;
 }
 
 static int o2g_dump_create(struct o2g_context *ctx, const struct o2g_dump_area *area)
@@ -38,13 +34,13 @@ static int o2g_dump_create(struct o2g_context *ctx, const struct o2g_dump_area *
 		.fit_size_max = U64_MAX,
 	};
 	u32 chunk;
-	int error = o2g_dump_create_pool(&dump);
+	int error = o2g_dump_create_map(&dump);
 
 	if (error)
 		return error;
 	error = o2g_chunk_create(ctx, true, &chunk);
 	if (error) {
-		gen_pool_destroy(dump.pool);
+		kvfree(dump.used);
 		return error;
 	}
 	dump.pin = o2g_pin_prefix(ctx, dump.address, dump.size, &dump.pinned_size);
@@ -64,7 +60,7 @@ int o2g_set_dump_area(struct o2g_context *ctx, struct o2g_dump_area *area)
 	mutex_lock(&ctx->config_mutex);
 	if (ctx->is_dead)
 		error = -ENXIO;
-	else if (ctx->dump.pool)
+	else if (ctx->dump.used)
 		error = -EBUSY;
 	else
 		error = o2g_dump_create(ctx, area);
@@ -77,35 +73,43 @@ int o2g_set_dump_area(struct o2g_context *ctx, struct o2g_dump_area *area)
 	return 0;
 }
 
-/*
- * An empty message takes memory, too, so that the area bounds the number of messages. context.lock
- * is held.
- */
+/* An empty message takes memory, too, so that the area bounds the number of messages. */
+static u64 o2g_dump_unit_count(const struct o2g_dump_memory *dump, u64 size)
+{
+	return (max(size, 1ULL) + BIT_ULL(dump->unit_shift) - 1) >> dump->unit_shift;
+}
+
+/* context.lock is held. */
 bool o2g_dump_allocate(struct o2g_dump_memory *dump, u64 size, u64 *offset)
 {
-	u64 allocated;
+	u64 count = o2g_dump_unit_count(dump, size);
+	unsigned long first;
 
-	size = max(size, 1ULL);
-	if (!dump->pool || size > dump->fit_size_max)
+	if (!dump->used || size > dump->fit_size_max || count > dump->free_count)
 		return false;
-	allocated = gen_pool_alloc(dump->pool, size);
-	if (!allocated) {
-		dump->fit_size_max = size - 1;
+	first = bitmap_find_next_zero_area(dump->used, dump->unit_count, 0, count, 0);
+	if (first >= dump->unit_count) {
+		dump->fit_size_max = max(size, 1ULL) - 1;
 		return false;
 	}
-	*offset = allocated - dump->base;
+	bitmap_set(dump->used, first, count);
+	dump->free_count -= count;
+	*offset = (u64)first << dump->unit_shift;
 	return true;
 }
 
 void o2g_dump_free(struct o2g_dump_memory *dump, u64 offset, u64 size)
 {
-	gen_pool_free(dump->pool, dump->base + offset, max(size, 1ULL));
+	u64 count = o2g_dump_unit_count(dump, size);
+
+	bitmap_clear(dump->used, offset >> dump->unit_shift, count);
+	dump->free_count += count;
 	dump->fit_size_max = U64_MAX;
 }
 
 u64 o2g_dump_free_size(const struct o2g_dump_memory *dump)
 {
-	return dump->pool ? gen_pool_avail(dump->pool) : 0;
+	return (u64)dump->free_count << dump->unit_shift;
 }
 
 /* Returns whether the iterator can be written in any context. */
@@ -132,15 +136,4 @@ void o2g_dump_unpin(struct o2g_context *ctx)
 	ctx->dump.pinned_size = 0;
 	spin_unlock_bh(&ctx->lock);
 	o2g_pin_destroy(ctx, pin);
-}
-
-void o2g_dump_destroy(struct o2g_context *ctx)
-{
-	struct o2g_unexpected *u;
-
-	if (!ctx->dump.pool)
-		return;
-	list_for_each_entry(u, &ctx->unexpected, link)
-		o2g_dump_free(&ctx->dump, u->offset, u->size);
-	gen_pool_destroy(ctx->dump.pool);
 }

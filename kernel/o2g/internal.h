@@ -91,8 +91,10 @@ struct o2g_dump_memory {
 	u64 size;
 	u64 pinned_size;
 	struct o2g_pin *pin;
-	struct gen_pool *pool; /* NULL: there is no dump area */
-	u64 base; /* address of the first byte in the pool, which must not be 0 */
+	unsigned long *used; /* a bit for each unit; NULL: there is no dump area */
+	unsigned int unit_shift;
+	unsigned int unit_count;
+	unsigned int free_count;
 	u64 fit_size_max; /* larger messages do not fit until memory is freed */
 };
 
@@ -284,6 +286,5 @@ u64 o2g_dump_free_size(const struct o2g_dump_memory *dump);
 bool o2g_dump_iter(const struct o2g_dump_memory *dump, u64 offset, u64 size,
 		   struct iov_iter *iter);
 void o2g_dump_unpin(struct o2g_context *ctx);
-void o2g_dump_destroy(struct o2g_context *ctx);
 
 #endif

@@ -112,7 +112,7 @@ static struct o2g_unexpected *o2g_unexpected_take(struct o2g_context *ctx, u64 s
 	struct o2g_unexpected *u;
 	u64 offset;
 
-	if (!ctx->dump.pool)
+	if (!ctx->dump.used)
 		return NULL;
 	if (ctx->free_unexpected_count <= O2G_FREE_UNEXPECTED_MIN && !ctx->needs_unexpected) {
 		ctx->needs_unexpected = true;

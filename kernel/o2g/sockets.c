@@ -6,15 +6,17 @@
  */
 #include <linux/net.h>
 #include <linux/slab.h>
+#include <linux/module.h>
 #include <net/mptcp.h>
 #include <net/tcp.h>
 
 #include "internal.h"
 
 /*
- * A hooked socket has this upper-layer protocol. TCP then refuses another one, such as TLS, and
- * refuses to listen: an accepted socket would inherit the hooks. It is not registered, because it
- * is not for setsockopt().
+ * A socket has this upper-layer protocol from its first registration on. TCP then refuses another
+ * one, such as TLS, which would replace the hooks, and refuses to listen: an accepted socket would
+ * inherit them. getsockopt() reads it without a lock, so it stays until TCP destroys the socket,
+ * and then releases the module. It is not registered, because it is not for setsockopt().
  */
 static const struct tcp_ulp_ops o2g_ulp_ops = {
 	.name = "o2g",
@@ -92,6 +94,16 @@ static bool o2g_is_usable(const struct sock *sk)
 	return (1 << sk->sk_state) & states;
 }
 
+static void o2g_set_protocol(struct sock *sk)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+
+	if (icsk->icsk_ulp_ops == &o2g_ulp_ops)
+		return;
+	__module_get(THIS_MODULE);
+	WRITE_ONCE(icsk->icsk_ulp_ops, &o2g_ulp_ops);
+}
+
 static int o2g_hook(struct o2g_connection *conn, struct sock *sk)
 {
 	int error = 0;
@@ -99,13 +111,12 @@ static int o2g_hook(struct o2g_connection *conn, struct sock *sk)
 	sock_owned_by_me(sk);
 	if (!o2g_is_usable(sk))
 		return -EINVAL;
-	if (inet_csk(sk)->icsk_ulp_ops == &o2g_ulp_ops)
-		return -EBUSY;
-	if (sk_is_mptcp(sk) || inet_csk_has_ulp(sk))
+	if (sk_is_mptcp(sk) ||
+	    (inet_csk_has_ulp(sk) && inet_csk(sk)->icsk_ulp_ops != &o2g_ulp_ops))
 		return -EOPNOTSUPP;
 	write_lock_bh(&sk->sk_callback_lock);
 	if (sk->sk_user_data) {
-		error = -EBUSY;
+		error = -EBUSY; /* registered, or another part of the kernel reads it */
 	} else {
 		conn->saved_data_ready = sk->sk_data_ready;
 		conn->saved_state_change = sk->sk_state_change;
@@ -114,7 +125,7 @@ static int o2g_hook(struct o2g_connection *conn, struct sock *sk)
 		WRITE_ONCE(sk->sk_data_ready, o2g_data_ready);
 		WRITE_ONCE(sk->sk_state_change, o2g_state_change);
 		WRITE_ONCE(sk->sk_error_report, o2g_error_report);
-		inet_csk(sk)->icsk_ulp_ops = &o2g_ulp_ops;
+		o2g_set_protocol(sk);
 		conn->is_hooked = true;
 	}
 	write_unlock_bh(&sk->sk_callback_lock);
@@ -127,7 +138,6 @@ static void o2g_restore(struct o2g_connection *conn, struct sock *sk)
 	WRITE_ONCE(sk->sk_data_ready, conn->saved_data_ready);
 	WRITE_ONCE(sk->sk_state_change, conn->saved_state_change);
 	WRITE_ONCE(sk->sk_error_report, conn->saved_error_report);
-	inet_csk(sk)->icsk_ulp_ops = NULL;
 	rcu_assign_sk_user_data(sk, NULL); /* the callbacks are restored before */
 	write_unlock_bh(&sk->sk_callback_lock);
 	conn->is_hooked = false;

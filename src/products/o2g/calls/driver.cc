@@ -99,7 +99,8 @@ driver::~driver() {
   for (auto const &group : chunks_) {
     if (group == nullptr)
       continue;
-    for (auto const [entry, put_number] : std::vector<owner>{group->owners}) {
+    for (owner const &slot : group->owners) {
+      queue_entry *const entry = slot.entry;
       if (entry != nullptr && !is_done(refresh(*entry))) {
         store_word(*entry, word_mark, 0);
         store_flags(*entry, load_flags(*entry) & ~uint32_t{O2G_QUEUED});
