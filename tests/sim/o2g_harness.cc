@@ -298,7 +298,8 @@ void o2g_run::post_receive(endpoint &at) {
                                          15};
   if (look.tagged)
     look.pattern = {random.below(4) | random.below(3) << 32,
-                    ignores[random.below(std::size(ignores))]};
+                    ignores[random.below(std::size(ignores))],
+                    o2g::any_peer};
   look.pattern.source = random.chance(50) ? o2g::any_peer : uint32_t(random.below(engine_count));
   uint64_t const size = look.many           ? random.between(1, 60'000)
                         : random.chance(40) ? random.between(0, 300)
@@ -330,7 +331,7 @@ void o2g_run::post_peek(endpoint &at) {
   model_look look{
       .at = at.number, .tagged = random.chance(80), .waits = false, .consumes = then != 0};
   if (look.tagged)
-    look.pattern = {random.below(4), random.chance(70) ? ~uint64_t{0} : 3};
+    look.pattern = {random.below(4), random.chance(70) ? ~uint64_t{0} : 3, o2g::any_peer};
   look.pattern.source = random.chance(60) ? o2g::any_peer : uint32_t(random.below(engine_count));
   what.look = model_.looks.size();
   model_.looks.push_back(look);

@@ -290,10 +290,10 @@ class shortage {
       for (int i = 0; i < 80; i++)
         receive(*at, large_size);
     settle();
-    bool const has_ended =
-        a_.engine->post_receive(
-            {.parts = {&none, 1}, .pattern = {99}, .tagged = true, .context = &last_request_}) !=
-        status::ok;
+    bool const has_ended = a_.engine->post_receive({.parts = {&none, 1},
+                                                    .pattern = {99, 0, o2g::any_peer},
+                                                    .tagged = true,
+                                                    .context = &last_request_}) != status::ok;
     for (endpoint *const at : {&a_, &b_}) {
       for (auto const &each : at->requests) {
         bool const must =
