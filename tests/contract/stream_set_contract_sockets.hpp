@@ -2,6 +2,7 @@
 // sockets, and in which several threads may wait.
 #pragma once
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -361,6 +362,84 @@ TEST_P(stream_set_sockets_contract, an_owner_that_looks_seldom_is_told_all_the_s
     EXPECT_EQ(poll(&look, 1, 5'000), 1) << "the descriptor is not readable although bytes arrived";
     ASSERT_TRUE(talk(other_from, other_to));
   }
+}
+
+// While a socket is lent, its borrower reads it, and the set still sends, reports space and closes.
+TEST_P(stream_set_sockets_contract, a_lent_socket_is_read_by_its_borrower_only) {
+  auto &a = driver().node(), &b = driver().node();
+  auto [from_end, to_end] = driver().pair(b, a);
+  stream_end &from = *from_end, &to = *to_end;
+  ASSERT_TRUE(driver().until([&] {
+    if (from.sent == 0)
+      b.send(from, 0, 1000);
+    return to.received == 1000;
+  }));
+  auto const lent = a.set->lend(to.id);
+  if (!lent.ok() && lent.error() == status::not_supported)
+    GTEST_SKIP() << "this implementation cannot lend sockets";
+  ASSERT_TRUE(lent.ok());
+  int const socket = result<int>{lent}.value();
+  EXPECT_FALSE(a.set->lend(to.id).ok());
+  b.send(from, 0, 1000);
+  for (int i = 0; i < 1000; i++)
+    a.set->progress();
+  EXPECT_EQ(to.received, 1000u);
+  std::array<std::byte, 1000> bytes;
+  size_t read_size = 0;
+  EXPECT_TRUE(driver().until([&] {
+    ssize_t const size =
+        recv(socket, bytes.data() + read_size, bytes.size() - read_size, MSG_DONTWAIT);
+    read_size += size > 0 ? size_t(size) : 0;
+    return read_size == bytes.size();
+  }));
+  b.is_driven = false;
+  while (a.send(to, 0, 1 << 20) == 1 << 20) {}
+  b.is_driven = true;
+  EXPECT_TRUE(driver().until([&] { return to.writable_count == 1; }));
+  uint64_t const deadline_ns = seams::monotonic_clock().now_ns() + 20'000'000;
+  b.send(from, 0, 1);
+  EXPECT_TRUE(driver().until([&] { return from.received == to.sent; }));
+  EXPECT_EQ(a.set->wait(deadline_ns), status::timed_out) << "bytes for the borrower end a wait";
+}
+
+TEST_P(stream_set_sockets_contract, a_reclaimed_socket_is_read_by_the_set_again) {
+  auto &a = driver().node(), &b = driver().node();
+  auto [from_end, to_end] = driver().pair(b, a);
+  stream_end &from = *from_end, &to = *to_end;
+  if (a.set->lend(to.id).error() == status::not_supported)
+    GTEST_SKIP() << "this implementation cannot lend sockets";
+  b.send(from, 0, 1000);
+  ASSERT_EQ(a.set->reclaim(to.id), status::ok);
+  EXPECT_TRUE(driver().until([&] { return to.received == 1000; }));
+  EXPECT_TRUE(to.is_right);
+  ASSERT_TRUE(a.set->lend(to.id).ok());
+  b.close(from);
+  for (int i = 0; i < 1000; i++)
+    a.set->progress();
+  EXPECT_EQ(to.ended_count, 0u);
+  ASSERT_EQ(a.set->reclaim(to.id), status::ok);
+  EXPECT_TRUE(driver().until([&] { return to.ended_count == 1; }));
+}
+
+TEST_P(stream_set_sockets_contract, a_descriptor_of_its_owner_ends_a_wait) {
+  auto &a = driver().node();
+  std::array<int, 2> ends;
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  status const watched = a.set->watch_also(ends[0]);
+  if (watched == status::ok) {
+    uint64_t const soon_ns = seams::monotonic_clock().now_ns() + 20'000'000;
+    EXPECT_EQ(a.set->wait(soon_ns), status::timed_out);
+    ASSERT_EQ(write(ends[1], "x", 1), 1);
+    EXPECT_EQ(a.set->wait(soon_ns + 10'000'000'000), status::ok);
+    EXPECT_EQ(a.set->progress(), 0u);
+    pollfd look{.fd = a.set->descriptor(), .events = POLLIN, .revents = 0};
+    EXPECT_EQ(poll(&look, 1, 5'000), 1);
+  }
+  close(ends[0]);
+  close(ends[1]);
+  if (watched == status::not_supported)
+    GTEST_SKIP() << "this implementation cannot watch other descriptors";
+  EXPECT_EQ(watched, status::ok);
 }
 
 // A thread that has driven the set ends, and with it the state that the system keeps for each

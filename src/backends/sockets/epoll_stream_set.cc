@@ -21,6 +21,7 @@ namespace tanada::seams {
 
 namespace {
 
+// waker_word: events of descriptors that only end a wait.
 constexpr uint64_t listener_word = ~uint64_t{0} - 1, waker_word = ~uint64_t{0} - 2;
 static_assert(listener_word != no_stream && waker_word != no_stream);
 constexpr size_t event_count_max = 64;
@@ -87,12 +88,39 @@ class epoll_stream_set final : public backends::socket_stream_set {
     return status::ok;
   }
 
+  // Watched only while it must become writable: an end of the connection that its user has not read
+  // would make every wait return immediately.
+  result<int> lend(stream_id id) override {
+    connection *const entry = find(id);
+    if (entry == nullptr || entry->is_connecting || entry->is_paused || entry->is_lent)
+      return status::bad_state;
+    stop_reporting(*entry, id);
+    entry->is_lent = true;
+    if (entry->wants_writable)
+      TND_TRY(control(EPOLL_CTL_ADD, entry->socket, id, EPOLLOUT));
+    return entry->socket;
+  }
+
+  status reclaim(stream_id id) override {
+    connection *const entry = find(id);
+    if (entry == nullptr || !entry->is_lent)
+      return status::ok;
+    int const operation = entry->wants_writable ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    TND_TRY(control(operation, entry->socket, id, events_of(*entry)));
+    entry->is_lent = false;
+    return status::ok;
+  }
+
+  status watch_also(int descriptor) override {
+    return control(EPOLL_CTL_ADD, descriptor, waker_word, EPOLLIN);
+  }
+
   size_t progress() override {
     size_t count = 0;
     // A loop that waits for one peer's replies need not poll all other connections each time.
     connection *const busiest =
         is_busiest_repeated_ && writable_watch_count_ == 0 ? find(busiest_) : nullptr;
-    bool const is_direct = busiest != nullptr && !busiest->is_paused;
+    bool const is_direct = busiest != nullptr && !busiest->is_paused && !busiest->is_lent;
     if (is_direct && (++skipped_poll_count_ < full_poll_interval || is_unwatched(busiest_))) {
       bool may_skip_others = false;
       count = receive_busiest(*busiest, may_skip_others);
@@ -159,8 +187,8 @@ class epoll_stream_set final : public backends::socket_stream_set {
     TND_ASSERT(id == busiest_);
     streak_ = 0;
     connection const *const entry = find(id);
-    if (!options_.may_skip_idle || entry == nullptr || entry->is_paused || entry->wants_writable ||
-        is_unwatched(id))
+    if (!options_.may_skip_idle || entry == nullptr || entry->is_paused || entry->is_lent ||
+        entry->wants_writable || is_unwatched(id))
       return;
     watch_all();
     lock_guard const lock{unwatched_mutex_};
@@ -194,7 +222,9 @@ class epoll_stream_set final : public backends::socket_stream_set {
     TND_ASSERT(!entry.wants_writable || writable_watch_count_ != 0);
     writable_watch_count_ += uint32_t(wants_writable) - uint32_t(entry.wants_writable);
     entry.wants_writable = wants_writable;
-    if (!entry.is_paused)
+    if (entry.is_lent)
+      (void)control(wants_writable ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, entry.socket, id, EPOLLOUT);
+    else if (!entry.is_paused)
       (void)control(EPOLL_CTL_MOD, entry.socket, id, events_of(entry));
   }
 
@@ -226,7 +256,7 @@ class epoll_stream_set final : public backends::socket_stream_set {
     if (entry->is_connecting)
       return finish_connect(*entry, id, event.events);
     size_t count = 0;
-    if ((event.events & EPOLLOUT) != 0 && entry->wants_writable) {
+    if (((event.events & EPOLLOUT) != 0 || entry->is_lent) && entry->wants_writable) {
       change(*entry, id, false);
       handler_->on_writable(entry->word);
       count++;
@@ -234,6 +264,8 @@ class epoll_stream_set final : public backends::socket_stream_set {
       if (entry == nullptr || entry->is_paused)
         return count;
     }
+    if (entry->is_lent)
+      return count;
     if ((event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0)
       return count;
     is_busiest_repeated_ = busiest_ == id;
@@ -316,7 +348,7 @@ class epoll_stream_set final : public backends::socket_stream_set {
       hand_over(*entry, id, plan, size_t(size));
       count++;
       entry = find(id);
-      if (entry == nullptr || entry->is_paused)
+      if (entry == nullptr || entry->is_paused || entry->is_lent)
         return count;
       if (size_t(size) != plan.size())
         return count;  // the socket had fewer bytes than requested

@@ -56,6 +56,7 @@ class socket_stream_set : public seams::stream_set {
     uint64_t word = 0;
     bool is_connecting = false, wants_writable = false, is_failed = false, is_paused = false,
          is_timeout_disabled = false;
+    bool is_lent = false;   // its user reads the socket
     bool is_bulky = false;  // large parts are placed directly; only epoll uses this
     receiving receive_state = receiving::nothing;
   };

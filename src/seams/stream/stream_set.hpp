@@ -71,8 +71,8 @@ struct stream_set_options {
   bool may_skip_idle = false;
 };
 
-// Thread safety: progress, send, connect, adopt, pause, resume and close by one thread at a time;
-// wait by any thread, at the same time as those; wake by any.
+// Thread safety: progress, send, connect, adopt, pause, resume, lend and close by one thread at a
+// time; wait by any thread, at the same time as those; wake by any.
 class stream_set {
  public:
   virtual ~stream_set() = default;                // closes everything, without callbacks
@@ -110,6 +110,25 @@ class stream_set {
     return status::not_supported;
   }
   virtual status resume(stream_id) {
+    return status::not_supported;
+  }
+
+  // Lends the connection's socket to the caller, which reads it from now on, and returns the
+  // descriptor, which belongs to the set. on_writable() and on_closed() after a loss are still
+  // called, others are not. close() ends the loan. not_supported: this implementation cannot.
+  virtual result<int> lend(stream_id) {
+    return status::not_supported;
+  }
+  // Ends the loan without a close: the set reads the socket again.
+  virtual status reclaim(stream_id) {
+    return status::not_supported;
+  }
+
+  // wait() also returns while this descriptor is readable, and descriptor() is then readable, too.
+  // The caller handles the event. The descriptor stays open as long as the set. not_supported: this
+  // implementation cannot.
+  virtual status watch_also(int descriptor) {
+    (void)descriptor;
     return status::not_supported;
   }
 
